@@ -1,0 +1,9 @@
+-- What wrote this database.
+-- One row per property.
+-- Key: property.
+CREATE TABLE raw.database (
+    -- `version` of tracedb, `fingerprint` of its relations.
+    property VARCHAR PRIMARY KEY,
+    -- Its value.
+    value VARCHAR NOT NULL
+);

@@ -1,0 +1,29 @@
+-- Events of profiler files, as the profiler wrote them; no field is dropped.
+-- One row per event.
+-- Key: event_id.
+CREATE TABLE raw.event (
+    -- Number of the event in this database, in the order of the file.
+    event_id BIGINT NOT NULL,
+    -- The file it is from.
+    trace_id BIGINT NOT NULL,
+    -- Phase: X (has a duration), s and f (ends of an arrow), i (instant), M (metadata).
+    ph VARCHAR,
+    -- Category.
+    cat VARCHAR,
+    -- Name.
+    name VARCHAR,
+    -- Process, or the device for GPU work; a text in some files.
+    pid VARCHAR,
+    -- Thread, or the stream for GPU work; a text in some files.
+    tid VARCHAR,
+    -- [ns] Time from the file's time base, taken from the decimal text.
+    ts_ns BIGINT,
+    -- [ns] Duration, taken from the decimal text.
+    dur_ns BIGINT,
+    -- Identifier that the ends of an arrow share.
+    id VARCHAR,
+    -- Arguments, complete, as JSON text.
+    args JSON USING COMPRESSION zstd,
+    -- All other fields, as JSON text.
+    other JSON
+);

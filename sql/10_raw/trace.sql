@@ -1,0 +1,23 @@
+-- The files that were ingested, one profiler file or execution graph each.
+-- One row per file.
+-- Key: trace_id.
+CREATE TABLE raw.trace (
+    -- Number of the file in this database, from 1.
+    trace_id BIGINT PRIMARY KEY,
+    -- The run that it belongs to: what was recorded together, all ranks.
+    run_id BIGINT NOT NULL,
+    -- Path as it was given.
+    path VARCHAR NOT NULL,
+    -- `kineto` or `et` (PyTorch execution trace).
+    format VARCHAR NOT NULL,
+    -- SHA-256 of the file's bytes; the same file is ingested once.
+    sha256 VARCHAR NOT NULL,
+    -- Everything in the file beside its events or nodes, as JSON.
+    header JSON NOT NULL,
+    -- Number of its events or nodes.
+    event_count BIGINT NOT NULL,
+    -- Trace whose ops the execution graph describes, when the two were matched.
+    paired_trace_id BIGINT,
+    -- What the match of the execution graph rests on, or why there is none.
+    pairing VARCHAR
+);

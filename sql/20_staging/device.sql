@@ -1,0 +1,80 @@
+-- Devices that ran work, or that the trace describes.
+-- One row per device of a trace.
+-- Key: trace_id, device.
+CREATE VIEW staging.device (
+    -- The run it is of.
+    run_id,
+    -- The trace it is from.
+    trace_id,
+    -- Device.
+    device,
+    -- Name, where the trace tells.
+    name,
+    -- Pieces of GPU work that ran on it.
+    kernel_count,
+    -- [ns] Time for which at least one of them was running.
+    busy_ns,
+    -- [ns] Time for which at least one kernel (no copy, no memset) was running.
+    kernel_busy_ns
+) AS
+WITH
+described AS (
+    SELECT
+        run_id,
+        trace_id,
+        coalesce(try_cast(properties ->> '$.id' AS BIGINT), place - 1) AS device,
+        nullif(properties ->> '$.name', '') AS name
+    FROM (
+        SELECT
+            run_id,
+            trace_id,
+            unnest(header -> '$.deviceProperties[*]') AS properties,
+            generate_subscripts(header -> '$.deviceProperties[*]', 1) AS place
+        FROM raw.trace
+    )
+),
+
+covered AS (
+    SELECT
+        *,
+        greatest(
+            start_ns,
+            max(end_ns) OVER (
+                PARTITION BY trace_id, device ORDER BY start_ns, kernel_id
+                ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+            )
+        ) AS new_from_ns,
+        greatest(
+            start_ns,
+            max(end_ns) FILTER (kind = 'kernel') OVER (
+                PARTITION BY trace_id, device ORDER BY start_ns, kernel_id
+                ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+            )
+        ) AS new_kernel_from_ns
+    FROM staging.kernel
+    WHERE kind <> 'other'
+),
+
+busy AS (
+    SELECT
+        run_id,
+        trace_id,
+        device,
+        count(*) AS kernel_count,
+        sum(greatest(end_ns - new_from_ns, 0)) AS busy_ns,
+        sum(greatest(end_ns - new_kernel_from_ns, 0)) FILTER (kind = 'kernel')
+        AS kernel_busy_ns
+    FROM covered
+    GROUP BY run_id, trace_id, device
+)
+
+SELECT
+    run_id,
+    trace_id,
+    device,
+    described.name,
+    coalesce(kernel_count, 0),
+    coalesce(busy_ns, 0)::BIGINT,
+    coalesce(kernel_busy_ns, 0)::BIGINT
+FROM described
+FULL JOIN busy USING (run_id, trace_id, device);

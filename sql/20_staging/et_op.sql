@@ -1,0 +1,74 @@
+-- Nodes of execution graphs in one form for all schema versions: 1.0.1 keeps its fields
+-- on the node, later ones in `inputs`, `outputs`, `attrs` and `ctrl_deps`.
+-- One row per node.
+-- Key: et_node_id.
+CREATE VIEW staging.et_op (
+    -- The node.
+    et_node_id,
+    -- The run it is of.
+    run_id,
+    -- The execution graph it is from.
+    trace_id,
+    -- Number of the node in its file.
+    id,
+    -- Number of the node above it.
+    parent_id,
+    -- Name.
+    name,
+    -- Host thread as the execution graph numbers it, from 1.
+    tid,
+    -- Order of beginnings; equal to the profiler's External id in newer pairs.
+    rf_id,
+    -- Sequence number that a forward op shares with its backward op.
+    sequence_number,
+    -- Schema of the operator; empty where the node is none.
+    op_schema,
+    -- Arguments: a tensor is [tensor, storage, offset, elements, element size, device].
+    inputs,
+    -- Dimensions of the arguments, as a JSON list of lists.
+    input_dims,
+    -- Types of the arguments, as a JSON list.
+    input_types,
+    -- Results, in the form of the arguments.
+    outputs,
+    -- Dimensions of the results.
+    output_dims,
+    -- Types of the results.
+    output_types,
+    -- Whether it is something that ran: no root of the process or of a thread.
+    is_op
+) AS
+WITH
+attribute AS (
+    SELECT
+        et_node_id,
+        map_from_entries(list_transform(
+            from_json(node -> '$.attrs', '[{"name": "VARCHAR", "value": "VARCHAR"}]'),
+            lambda a: {'k': a.name, 'v': a.value} -- noqa: PRS
+        )) AS attrs
+    FROM raw.et_node
+)
+
+SELECT
+    et_node_id,
+    raw.trace.run_id,
+    trace_id,
+    (node ->> '$.id')::BIGINT,
+    coalesce(node ->> '$.ctrl_deps', node ->> '$.parent')::BIGINT,
+    node ->> '$.name' AS name,
+    coalesce(node ->> '$.tid', attrs['tid'])::BIGINT,
+    coalesce(node ->> '$.rf_id', attrs['rf_id'])::BIGINT,
+    coalesce(node ->> '$.seq_id', attrs['seq_id'])::BIGINT,
+    coalesce(node ->> '$.op_schema', attrs['op_schema']),
+    coalesce(node -> '$.inputs.values', node -> '$.inputs'),
+    coalesce(node -> '$.inputs.shapes', node -> '$.input_shapes'),
+    coalesce(node -> '$.inputs.types', node -> '$.input_types'),
+    coalesce(node -> '$.outputs.values', node -> '$.outputs'),
+    coalesce(node -> '$.outputs.shapes', node -> '$.output_shapes'),
+    coalesce(node -> '$.outputs.types', node -> '$.output_types'),
+    NOT regexp_matches(
+        name, '^\[pytorch\|profiler\|execution_(graph|trace)\|(process|thread)\]'
+    )
+FROM raw.et_node
+INNER JOIN attribute USING (et_node_id)
+INNER JOIN raw.trace USING (trace_id);

@@ -1,0 +1,63 @@
+-- Events with a duration on host threads: ops, calls and user ranges.
+-- One row per event.
+-- Key: event_id.
+CREATE VIEW staging.host_event (
+    -- Position of the event in the database.
+    event_id,
+    -- The trace it is from.
+    trace_id,
+    -- Process.
+    pid,
+    -- Thread.
+    tid,
+    -- `op`, `call` or `annotation`.
+    kind,
+    -- Whether it is a user range; until 2021 these were recorded as ops.
+    is_annotation,
+    -- Name.
+    name,
+    -- [ns] Begin, from the time base of the trace.
+    start_ns,
+    -- [ns] End, from the time base of the trace.
+    end_ns,
+    -- Identifier that the profiler gave it: of the op, or of the call's correlation.
+    external_id,
+    -- Arguments as JSON text.
+    args
+) AS
+SELECT
+    event_id,
+    trace_id,
+    pid,
+    tid,
+    CASE
+        WHEN cat IN ('cpu_op', 'Operator') THEN 'op'
+        WHEN cat = 'user_annotation' THEN 'annotation'
+        ELSE 'call'
+    END AS kind,
+    kind = 'annotation'
+    OR (
+        kind = 'op'
+        AND regexp_matches(
+            name,
+            '^(ProfilerStep#|enumerate\(DataLoader\)|Optimizer\.(step|zero_grad)#|## '
+            '|__|module::|nn\.Module: |DLRM |DistributedDataParallel|\[(param|pytorch)\|)'
+        )
+    ),
+    name,
+    ts_ns,
+    ts_ns + dur_ns,
+    coalesce(
+        try_cast(args ->> '$."External id"' AS BIGINT),
+        try_cast(args ->> '$."external id"' AS BIGINT)
+    ),
+    args
+FROM raw.event
+WHERE
+    ph = 'X'
+    AND dur_ns >= 0
+    AND cat IN (
+        'cpu_op', 'Operator',
+        'user_annotation',
+        'cuda_runtime', 'cuda_driver', 'Runtime', 'mtia_runtime'
+    );

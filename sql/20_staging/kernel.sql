@@ -1,0 +1,105 @@
+-- GPU work: kernels, copies, memsets.
+-- One row per piece of GPU work.
+-- Key: kernel_id.
+CREATE TABLE staging.kernel (
+    -- The kernel's event.
+    kernel_id,
+    -- The run it is of.
+    run_id,
+    -- The trace it is from.
+    trace_id,
+    -- Name.
+    name,
+    -- `kernel`, `memcpy`, `memset` or `other`.
+    kind,
+    -- Device.
+    device,
+    -- Stream of the device.
+    stream,
+    -- [ns] Begin.
+    start_ns,
+    -- [ns] End.
+    end_ns,
+    -- Call that launched it; NULL if that is not in the trace.
+    launch_id,
+    -- Innermost op around the launch on its thread; NULL without one.
+    op_id,
+    -- Outermost op around the launch that is no user range.
+    top_op_id,
+    -- Outermost op around the launch, user ranges counted where recorded as ops.
+    outermost_op_id,
+    -- Number that it shares with its launch.
+    correlation,
+    -- External id as recorded: the op's, or in files of 2022-24 the correlation.
+    external_id,
+    -- [B] Bytes moved, for copies and memsets.
+    moved_bytes,
+    -- Whether it is communication between ranks (NCCL, RCCL).
+    is_collective
+) AS
+WITH
+gpu AS (
+    SELECT
+        event_id,
+        trace_id,
+        name,
+        CASE
+            WHEN cat IN ('kernel', 'Kernel') THEN 'kernel'
+            WHEN cat IN ('gpu_memcpy', 'Memcpy') THEN 'memcpy'
+            WHEN cat IN ('gpu_memset', 'Memset') THEN 'memset'
+            ELSE 'other'
+        END AS kind,
+        coalesce(try_cast(args ->> '$.device' AS BIGINT), try_cast(pid AS BIGINT)) AS device,
+        coalesce(
+            try_cast(args ->> '$.stream' AS BIGINT),
+            try_cast(regexp_extract(tid, '([0-9]+)$', 1) AS BIGINT)
+        ) AS stream,
+        ts_ns AS start_ns,
+        ts_ns + dur_ns AS end_ns,
+        try_cast(args ->> '$.correlation' AS BIGINT) AS correlation,
+        coalesce(
+            try_cast(args ->> '$."External id"' AS BIGINT),
+            try_cast(args ->> '$."external id"' AS BIGINT)
+        ) AS external_id,
+        try_cast(args ->> '$.bytes' AS BIGINT) AS moved_bytes
+    FROM raw.event
+    WHERE
+        ph = 'X'
+        AND dur_ns >= 0
+        AND cat IN (
+            'kernel', 'gpu_memcpy', 'gpu_memset', 'Kernel', 'Memcpy', 'Memset',
+            'mtia_ccp_events'
+        )
+),
+
+first_launch AS (
+    SELECT *
+    FROM staging.launch
+    WHERE correlation IS NOT NULL
+    QUALIFY row_number() OVER (
+        PARTITION BY trace_id, correlation ORDER BY start_ns, launch_id
+    ) = 1
+)
+
+SELECT
+    event_id AS kernel_id,
+    raw.trace.run_id,
+    gpu.trace_id,
+    gpu.name,
+    gpu.kind,
+    device,
+    stream,
+    gpu.start_ns,
+    gpu.end_ns,
+    launch_id,
+    op_id,
+    top_op_id,
+    outermost_op_id,
+    gpu.correlation,
+    gpu.external_id,
+    moved_bytes,
+    regexp_matches(gpu.name, '(?i)^(void )?(nccl|rccl|ncclDev|mscclKernel)') AS is_collective
+FROM gpu
+INNER JOIN raw.trace USING (trace_id)
+LEFT JOIN first_launch
+    ON gpu.trace_id = first_launch.trace_id AND gpu.correlation = first_launch.correlation;

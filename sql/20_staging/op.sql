@@ -1,0 +1,58 @@
+-- CPU operator events.
+-- One row per op.
+-- Key: op_id.
+CREATE TABLE staging.op (
+    -- The op's event.
+    op_id,
+    -- The run it is of.
+    run_id,
+    -- The trace it is from.
+    trace_id,
+    -- Host thread.
+    thread_id,
+    -- Name.
+    name,
+    -- [ns] Begin.
+    start_ns,
+    -- [ns] End.
+    end_ns,
+    -- Innermost op that was open on the thread when it began.
+    parent_op_id,
+    -- Outermost op above it that is no user range, or itself; NULL for user ranges.
+    top_op_id,
+    -- Whether it is a user range that was recorded as an op.
+    is_annotation,
+    -- Whether it is a top-level op: no op above it but user ranges.
+    is_top_level,
+    -- Identifier that the profiler gave it.
+    external_id,
+    -- Sequence number that a forward op shares with its backward op.
+    sequence_number,
+    -- Dimensions of its arguments, as a JSON list of lists.
+    input_dims,
+    -- Types of its arguments, as a JSON list.
+    input_types,
+    -- Values of its scalar arguments, as a JSON list.
+    concrete_inputs
+) AS
+SELECT
+    event_id AS op_id,
+    staging.thread.run_id,
+    trace_id,
+    thread_id,
+    event.name,
+    start_ns,
+    end_ns,
+    parent_event_id AS parent_op_id,
+    CASE WHEN NOT is_annotation THEN coalesce(top_event_id, event_id) END AS top_op_id,
+    is_annotation,
+    NOT is_annotation AND top_event_id IS NULL AS is_top_level,
+    external_id,
+    try_cast(args ->> '$."Sequence number"' AS BIGINT) AS sequence_number,
+    coalesce(args -> '$."Input Dims"', args -> '$."Input dims"') AS input_dims,
+    args -> '$."Input type"' AS input_types,
+    args -> '$."Concrete Inputs"' AS concrete_inputs
+FROM staging.host_event AS event
+INNER JOIN staging.thread USING (trace_id, pid, tid)
+LEFT JOIN raw.nesting USING (trace_id, event_id)
+WHERE kind = 'op';

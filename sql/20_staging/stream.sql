@@ -1,0 +1,50 @@
+-- Streams of devices that ran work.
+-- One row per stream of a device of a trace.
+-- Key: trace_id, device, stream.
+CREATE VIEW staging.stream (
+    -- The run it is of.
+    run_id,
+    -- The trace it is from.
+    trace_id,
+    -- Device.
+    device,
+    -- Stream of the device.
+    stream,
+    -- Pieces of GPU work that ran on it.
+    kernel_count,
+    -- [ns] Sum of their durations; more than busy time where they overlap.
+    kernel_time_ns,
+    -- [ns] Time for which at least one of them was running.
+    busy_ns,
+    -- [ns] Begin of the first.
+    first_start_ns,
+    -- [ns] End of the last.
+    last_end_ns
+) AS
+WITH
+covered AS (
+    SELECT
+        *,
+        greatest(
+            start_ns,
+            max(end_ns) OVER (
+                PARTITION BY trace_id, device, stream ORDER BY start_ns, kernel_id
+                ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+            )
+        ) AS new_from_ns
+    FROM staging.kernel
+    WHERE kind <> 'other'
+)
+
+SELECT
+    run_id,
+    trace_id,
+    device,
+    stream,
+    count(*),
+    sum(end_ns - start_ns)::BIGINT,
+    sum(greatest(end_ns - new_from_ns, 0))::BIGINT,
+    min(start_ns),
+    max(end_ns)
+FROM covered
+GROUP BY run_id, trace_id, device, stream;

@@ -1,0 +1,63 @@
+-- Ingested files with what their headers tell; times of a trace start at its time base.
+-- One row per file.
+-- Key: trace_id.
+CREATE VIEW staging.trace (
+    -- Number of the file in this database.
+    trace_id,
+    -- The run that it belongs to.
+    run_id,
+    -- Path as it was given.
+    path,
+    -- `kineto` or `et`.
+    format,
+    -- Rank in the distributed job: from the header, else from the file name.
+    rank,
+    -- Number of ranks of the distributed job, where the header tells.
+    world_size,
+    -- Backend of the distributed job, where the header tells.
+    backend,
+    -- [ns] Absolute time (since 1970) that the times of the trace count from.
+    base_ns,
+    -- Version of the format.
+    schema_version,
+    -- Name of the first device that the header lists.
+    device_name,
+    -- Number of events or nodes.
+    event_count,
+    -- Whether External id of calls and GPU work is the correlation, not the op's id.
+    external_id_is_correlation,
+    -- For an execution graph: the trace whose ops it describes.
+    paired_trace_id,
+    -- For an execution graph: what the match rests on, or why there is none.
+    pairing
+) AS
+WITH
+identified AS (
+    SELECT trace_id, avg((correlation = external_id)::INTEGER) >= 0.99 AS is_correlation
+    FROM staging.launch
+    GROUP BY trace_id
+)
+
+SELECT
+    trace_id,
+    run_id,
+    path,
+    format,
+    coalesce(
+        try_cast(header ->> '$.distributedInfo.rank' AS BIGINT),
+        try_cast(nullif(regexp_extract(
+            lower(parse_filename(path)),
+            '(?:^|[^a-z])(?:rank|worker|tp|dlrm_eg)[-_]?([0-9]+)', 1
+        ), '') AS BIGINT)
+    ),
+    try_cast(header ->> '$.distributedInfo.world_size' AS BIGINT),
+    header ->> '$.distributedInfo.backend',
+    coalesce(try_cast(header ->> '$.baseTimeNanoseconds' AS BIGINT), 0),
+    coalesce(header ->> '$.schemaVersion', header ->> '$.schema'),
+    header ->> '$.deviceProperties[0].name',
+    event_count,
+    coalesce(is_correlation, false),
+    paired_trace_id,
+    pairing
+FROM raw.trace
+LEFT JOIN identified USING (trace_id);

@@ -1,0 +1,14 @@
+"""The engine: one relation a file, in folders that are the stages of the pipeline.
+
+| folder | schema | holds |
+| --- | --- | --- |
+| 10_raw | raw | what the loaders read, as the profiler wrote it |
+| 20_staging | staging | typed events with one set of words and units; sole reader of raw |
+| 30_graph | graph | nodes, and edges that say what had to be over before what |
+| 40_overhead | overhead | host time by overhead type T1..T5, waits and idle time |
+| 50_prediction | prediction | kernel times, overheads and delays to predict with |
+| 60_critical_path | critical_path | simulated times, and the path that bounds a step |
+| 70_question | question | one view a question: what the command line asks |
+
+`CREATE VIEW` is computed when read; `CREATE TABLE ... AS` when a trace is ingested.
+"""

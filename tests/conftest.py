@@ -1,0 +1,32 @@
+"""Fixtures: databases to ask."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from support import CORPUS
+
+import tracedb
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Let a developer rewrite the kept answers, to be read in the diff."""
+    parser.addoption("--update-answers", action="store_true")
+
+
+@pytest.fixture
+def database() -> Iterator[tracedb.Database]:
+    """An empty database in memory."""
+    with tracedb.open() as opened:
+        yield opened
+
+
+@pytest.fixture(scope="session")
+def dlrm8() -> Iterator[tracedb.Database]:
+    """Four of the eight ranks of a DLRM run on V100s, with their execution graphs."""
+    if not CORPUS.exists():
+        pytest.skip("../shared/corpus is absent")
+    with tracedb.open() as opened:
+        opened.ingest([CORPUS / "param" / "dlrm8"])
+        yield opened

@@ -1,0 +1,48 @@
+"""Profiler traces of deep-learning training as a graph that answers SQL.
+
+    with tracedb.open("run.duckdb") as db:
+        db.ingest(["traces/"])
+        db.sql("FROM question.top_kernel LIMIT 10")
+
+Names are imported on first use, so that `tracedb --help` and `tracedb.record` do
+not wait for DuckDB.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tracedb.database import Database, open_database as open
+    from tracedb.errors import (
+        DatabaseError,
+        IngestError,
+        PairError,
+        QueryError,
+        TracedbError,
+    )
+
+__all__ = [
+    "Database",
+    "DatabaseError",
+    "IngestError",
+    "PairError",
+    "QueryError",
+    "TracedbError",
+    "open",
+]
+__version__ = "0.1.0"
+
+_HOMES = {
+    "Database": ("tracedb.database", "Database"),
+    "open": ("tracedb.database", "open_database"),
+}
+
+
+def __getattr__(name: str) -> Any:  # noqa: ANN401 (a module attribute is anything)
+    """Import a public name when it is first asked for."""
+    if name not in __all__:
+        raise AttributeError(f"module 'tracedb' has no attribute '{name}'")
+    module, attribute = _HOMES.get(name, ("tracedb.errors", name))
+    return getattr(import_module(module), attribute)

@@ -1,0 +1,228 @@
+"""The relations that `sql/` declares: what each means, what it reads, how to build it.
+
+A file holds one documented statement: a comment (what it means, its grain, its key),
+then `CREATE TABLE | VIEW layer.name (` with a comment above each column. A `TABLE`
+without a query is filled by a loader; a `TABLE` with one is computed per trace, when
+the trace is ingested, and must have a column `trace_id`; a `VIEW` when it is read.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from dataclasses import dataclass
+from functools import cache
+from graphlib import TopologicalSorter
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
+
+import duckdb
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from importlib.resources.abc import Traversable
+
+_FILE = re.compile(
+    r"(?P<doc>(?:--.*\n)+)"
+    r"CREATE (?P<kind>TABLE|VIEW) (?P<layer>\w+)\.(?P<name>\w+) \(\n"
+    r"(?P<columns>.*?)\n\)(?: AS\n(?P<query>.*))?;\s*\Z",
+    re.DOTALL,
+)
+_COLUMN = re.compile(r"(?P<doc>(?: +--.*\n)+) +(?P<name>\w+)")
+
+
+@dataclass(frozen=True)
+class Relation:
+    """A table or view of the database, as its file declares it."""
+
+    layer: str
+    name: str
+    kind: str
+    doc: str
+    columns: dict[str, str]
+    query: str
+    reads: frozenset[str]
+    statement: str
+
+    @property
+    def full_name(self) -> str:
+        """The name to query it by."""
+        return f"{self.layer}.{self.name}"
+
+    @property
+    def key(self) -> list[str]:
+        """Columns that tell one row from another."""
+        return re.findall(r"\w+", self.doc.split("Key: ")[1].split(".")[0])
+
+    @property
+    def meaning(self) -> str:
+        """The documentation without its key."""
+        return self.doc.split(" Key: ")[0]
+
+    @property
+    def is_computed_on_ingest(self) -> bool:
+        """Whether the rows are stored when a trace is ingested."""
+        return self.kind == "TABLE" and bool(self.query)
+
+
+@cache
+def relations() -> tuple[Relation, ...]:
+    """Every relation under `sql/`, each after those that it reads."""
+    found = {relation.full_name: relation for relation in _read_all()}
+    order = TopologicalSorter({name: r.reads for name, r in found.items()})
+    return tuple(found[name] for name in order.static_order())
+
+
+@cache
+def fingerprint() -> str:
+    """A digest of all statements, to recognise a database of another version."""
+    text = "\n".join(sorted(relation.statement for relation in relations()))
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _read_all() -> Iterator[Relation]:
+    layers = (entry for entry in files("tracedb.sql").iterdir() if entry.is_dir())
+    for layer in sorted(layers, key=lambda entry: entry.name):
+        for file in sorted(layer.iterdir(), key=lambda entry: entry.name):
+            if file.name.endswith(".sql"):
+                yield _read(file)
+
+
+def _read(file: Traversable) -> Relation:
+    text = file.read_text(encoding="utf-8")
+    parts = _FILE.match(text)
+    if parts is None:
+        raise ValueError(f"{file} is not one documented CREATE TABLE or CREATE VIEW")
+    query = parts["query"] or ""
+    return Relation(
+        layer=parts["layer"],
+        name=parts["name"],
+        kind=parts["kind"],
+        doc=_text(parts["doc"]),
+        columns={c["name"]: _text(c["doc"]) for c in _COLUMN.finditer(parts["columns"])},
+        query=query,
+        reads=frozenset(_relations_read(query)) if query else frozenset(),
+        statement=text,
+    )
+
+
+def _text(comment: str) -> str:
+    lines = (line.strip().removeprefix("--").strip() for line in comment.splitlines())
+    return " ".join(lines)
+
+
+def _relations_read(query: str) -> Iterator[str]:
+    pending: list[Any] = [_syntax_tree(query)]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, dict):
+            if node.get("type") == "BASE_TABLE" and node["schema_name"]:
+                yield f"{node['schema_name']}.{node['table_name']}"
+            pending.extend(node.values())
+        elif isinstance(node, list):
+            pending.extend(node)
+
+
+def _syntax_tree(query: str) -> Any:  # noqa: ANN401 (JSON is anything)
+    rows = duckdb.execute("SELECT json_serialize_sql(?)", [query]).fetchall()
+    tree = json.loads(rows[0][0])
+    if tree.get("error"):
+        raise ValueError(f"{tree.get('error_message')}: {query[:200]}")
+    return tree
+
+
+def create(connection: duckdb.DuckDBPyConnection) -> None:
+    """Create all relations, empty, with their documentation as database comments."""
+    for relation in relations():
+        _create(connection, relation)
+
+
+def create_computed(connection: duckdb.DuckDBPyConnection) -> None:
+    """Create the relations of every layer above raw, empty."""
+    for relation in relations():
+        if relation.layer != "raw":
+            _create(connection, relation)
+
+
+def drop_computed(connection: duckdb.DuckDBPyConnection) -> None:
+    """Drop every layer above raw; what was there can be computed again."""
+    for layer in {relation.layer for relation in relations()} - {"raw"}:
+        connection.execute(f"DROP SCHEMA IF EXISTS {layer} CASCADE")
+
+
+def compute(
+    connection: duckdb.DuckDBPyConnection,
+    trace_ids: Sequence[int],
+    only: str | None = None,
+) -> Iterator[str]:
+    """Compute the stored relations of some traces anew, yielding each name first."""
+    chosen = f"trace_id IN ({', '.join(str(int(number)) for number in trace_ids)})"
+    for relation in relations():
+        name = relation.full_name
+        if relation.is_computed_on_ingest and only in (None, name):
+            yield name
+            connection.execute(f"DELETE FROM {name} WHERE {chosen}")
+            connection.execute(
+                f"INSERT INTO {name} SELECT * FROM ({relation.query}\n) WHERE {chosen}"
+            )
+
+
+def _create(connection: duckdb.DuckDBPyConnection, relation: Relation) -> None:
+    connection.execute(f"CREATE SCHEMA IF NOT EXISTS {relation.layer}")
+    connection.execute(_creation(relation))
+    _comment(connection, relation)
+
+
+def _creation(relation: Relation) -> str:
+    if not relation.is_computed_on_ingest:
+        return relation.statement
+    return f"{relation.statement.rstrip().rstrip(';')}\nLIMIT 0"
+
+
+def _comment(connection: duckdb.DuckDBPyConnection, relation: Relation) -> None:
+    target = relation.full_name
+    connection.execute(f"COMMENT ON {relation.kind} {target} IS {_quote(relation.doc)}")
+    for column, doc in relation.columns.items():
+        connection.execute(f"COMMENT ON COLUMN {target}.{column} IS {_quote(doc)}")
+
+
+def _quote(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
+
+
+def schema_page(connection: duckdb.DuckDBPyConnection) -> str:
+    """The schema as Markdown: the page `docs/schema.md`."""
+    layers = sorted({_layer_order(r): r.layer for r in relations()}.items())
+    lines = ["# Schema", "", "Written by `tracedb schema --markdown`.", ""]
+    for _, layer in layers:
+        for relation in sorted(relations(), key=lambda r: r.name):
+            if relation.layer == layer:
+                lines += _page_section(connection, relation)
+    return "\n".join(lines)
+
+
+def _layer_order(relation: Relation) -> int:
+    return LAYERS.index(relation.layer)
+
+
+def _page_section(
+    connection: duckdb.DuckDBPyConnection, relation: Relation
+) -> list[str]:
+    table = ["| column | type | meaning |", "| --- | --- | --- |"]
+    for name, type_, *_ in connection.execute(
+        f"DESCRIBE {relation.full_name}"
+    ).fetchall():
+        table.append(f"| `{name}` | {type_} | {relation.columns.get(name, '')} |")
+    return [f"## `{relation.full_name}`", "", relation.doc, "", *table, ""]
+
+
+LAYERS = (
+    "raw",
+    "staging",
+    "graph",
+    "overhead",
+    "prediction",
+    "critical_path",
+    "question",
+)

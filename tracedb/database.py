@@ -1,0 +1,223 @@
+"""A database of traces: opened, filled, asked."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import duckdb
+
+import tracedb
+from tracedb import catalog
+from tracedb.duck import scalar
+from tracedb.errors import DatabaseError, QueryError
+from tracedb.ingest import ingest, rebuild
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from types import TracebackType
+    from typing import Self
+
+    import polars as pl
+
+# Files of this storage version can be opened by DuckDB 1.5 and later.
+_CONFIG = {"storage_compatibility_version": "v1.5.0"}
+_MEMORY = ":memory:"
+
+
+def open_database(path: str | Path = _MEMORY, *, read_only: bool = False) -> Database:
+    """Open a database of traces; without `read_only` it is made if it is missing.
+
+    Raises `DatabaseError` where the file is missing, is no database of tracedb's, or
+    is in use by a process that writes.
+    """
+    return Database(path, read_only=read_only)
+
+
+class Database:
+    """Traces in a DuckDB file, and the relations that answer for them."""
+
+    def __init__(self, path: str | Path = _MEMORY, *, read_only: bool = False) -> None:
+        """Open the file; see `open_database`."""
+        self.path = str(path)
+        self._connection = _connect(self.path, read_only=read_only)
+        try:
+            self._prepare(read_only=read_only)
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self) -> Self:
+        """Use it in a `with` block, which closes it."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Close it."""
+        self.close()
+
+    def close(self) -> None:
+        """Close the file; the object is of no use afterwards."""
+        self._connection.close()
+
+    @property
+    def connection(self) -> duckdb.DuckDBPyConnection:
+        """The DuckDB connection, for what this class does not offer."""
+        return self._connection
+
+    def ingest(
+        self,
+        paths: Iterable[str | Path],
+        *,
+        run: str | None = None,
+        pair: bool = False,
+        progress: Callable[[str], None] = lambda line: None,
+    ) -> pl.DataFrame:
+        """Ingest traces and execution graphs: all of the given, or none on an error.
+
+        A folder stands for the JSON files below it; a file that is already in the
+        database is passed over. `run` names what was recorded together (by default
+        ranks and execution graphs find each other); `pair` demands that each
+        execution graph finds its trace. Returns the new rows of `staging.trace`.
+        """
+        paths = [paths] if isinstance(paths, (str, Path)) else paths
+        new = ingest(self._connection, paths, run=run, pair=pair, progress=progress)
+        numbers = ", ".join(map(str, new)) or "NULL"
+        return self.sql(
+            f"FROM staging.trace WHERE trace_id IN ({numbers}) ORDER BY trace_id"
+        )
+
+    def sql(self, query: str) -> pl.DataFrame:
+        """Run one query.
+
+        Raises `QueryError` with DuckDB's first line where it cannot be run.
+        """
+        try:
+            relation = self._connection.sql(query)
+        except duckdb.Error as error:
+            raise QueryError(_one_line(error)) from error
+        if relation is None:
+            raise QueryError("the query returns no rows; write a SELECT")
+        return _frame(relation)
+
+    def relation(self, name: str, step: int | None = None) -> pl.DataFrame:
+        """All rows of a relation, in the order of its key; of one step on demand."""
+        declared = find_relation(name)
+        chosen = "" if step is None else _of_step(declared, step)
+        order = ", ".join(declared.key)
+        return self.sql(f"FROM {declared.full_name} {chosen} ORDER BY {order}")
+
+    def overheads(self, step: int | None = None) -> pl.DataFrame:
+        """Time per overhead type, per host thread and step: `question.overhead`."""
+        return self.relation("question.overhead", step)
+
+    def critical_path(self, step: int | None = None) -> pl.DataFrame:
+        """The path that bounds each step, in order: `critical_path.interval`."""
+        return self.relation("critical_path.interval", step)
+
+    def predict(self, rung: str | None = None) -> pl.DataFrame:
+        """Measured and predicted time of each step: `critical_path.step_time`."""
+        frame = self.relation("critical_path.step_time")
+        return frame if rung is None else frame.filter(frame["rung"] == rung)
+
+    def questions(self) -> pl.DataFrame:
+        """The questions that `ask` answers, each with what it means."""
+        import polars as pl
+
+        asked = [r for r in catalog.relations() if r.layer == "question"]
+        rows = sorted((relation.name, relation.meaning) for relation in asked)
+        return pl.DataFrame(rows, schema=["question", "meaning"], orient="row")
+
+    def ask(self, question: str) -> pl.DataFrame:
+        """Answer a question by its name: the rows of `question.<name>`."""
+        return self.relation(f"question.{question.removeprefix('question.')}")
+
+    def _prepare(self, *, read_only: bool) -> None:
+        known = _stored_fingerprint(self._connection, self.path)
+        if known == catalog.fingerprint():
+            return
+        if read_only:
+            raise DatabaseError(
+                f"{self.path}: made by another version of tracedb; "
+                f"run `tracedb upgrade {self.path}`"
+            )
+        self._connection.execute("BEGIN")
+        if known is None:
+            catalog.create(self._connection)
+        else:
+            rebuild(self._connection, lambda line: None)
+        self._sign()
+        self._connection.execute("COMMIT")
+
+    def _sign(self) -> None:
+        self._connection.execute("DELETE FROM raw.database")
+        self._connection.execute(
+            "INSERT INTO raw.database VALUES ('version', ?), ('fingerprint', ?)",
+            [tracedb.__version__, catalog.fingerprint()],
+        )
+
+
+def find_relation(name: str) -> catalog.Relation:
+    """The declared relation of that name.
+
+    Raises `QueryError` that names the nearest ones where there is none.
+    """
+    known = {relation.full_name: relation for relation in catalog.relations()}
+    if name not in known:
+        raise QueryError(f"no relation {name}{_suggestion(name, list(known))}")
+    return known[name]
+
+
+def _suggestion(name: str, known: list[str]) -> str:
+    from difflib import get_close_matches
+
+    near = get_close_matches(name, known, n=3, cutoff=0.5)
+    return f"; did you mean {' or '.join(near)}?" if near else ""
+
+
+def _of_step(relation: catalog.Relation, step: int) -> str:
+    if "step_id" not in relation.columns:
+        raise QueryError(f"{relation.full_name} has no steps to choose from")
+    return (
+        f"WHERE step_id IN (SELECT step_id FROM staging.step WHERE step = {int(step)})"
+    )
+
+
+def _connect(path: str, *, read_only: bool) -> duckdb.DuckDBPyConnection:
+    if read_only and path != _MEMORY and not Path(path).is_file():
+        raise DatabaseError(f"{path}: no such database; make it with `tracedb ingest`")
+    try:
+        return duckdb.connect(path, read_only=read_only, config=_config(read_only))
+    except duckdb.Error as error:
+        raise DatabaseError(f"{path}: {_one_line(error)}") from error
+
+
+def _config(read_only: bool) -> dict[str, str]:  # noqa: FBT001 (it is DuckDB's word)
+    return {} if read_only else dict(_CONFIG)
+
+
+def _stored_fingerprint(connection: duckdb.DuckDBPyConnection, path: str) -> str | None:
+    tables = connection.execute(
+        "SELECT schema_name || '.' || table_name FROM duckdb_tables()"
+    ).fetchall()
+    if not tables:
+        return None
+    if ("raw.database",) not in tables:
+        raise DatabaseError(f"{path}: a DuckDB file, but none that tracedb made")
+    query = "SELECT value FROM raw.database WHERE property = 'fingerprint'"
+    return str(scalar(connection, query))
+
+
+def _frame(relation: duckdb.DuckDBPyRelation) -> pl.DataFrame:
+    try:
+        return relation.pl()
+    except duckdb.Error as error:
+        raise QueryError(_one_line(error)) from error
+
+
+def _one_line(error: duckdb.Error) -> str:
+    return str(error).splitlines()[0]

@@ -1,0 +1,30 @@
+"""What can go wrong by a user's hand; each message is one line that says what to do.
+
+    TracedbError
+    ├── DatabaseError   the database file: missing, foreign, made by another version
+    ├── IngestError     a trace file: unreadable, not a trace, broken at a byte
+    │   └── PairError   an execution graph that is not of the trace it came with
+    └── QueryError      a query, a relation or a question that does not exist
+"""
+
+from __future__ import annotations
+
+
+class TracedbError(Exception):
+    """Base of all errors that a user can cause and mend."""
+
+
+class DatabaseError(TracedbError, OSError):
+    """The database cannot be opened or is not one of tracedb's."""
+
+
+class IngestError(TracedbError, ValueError):
+    """A file cannot be ingested; the database is as it was."""
+
+
+class PairError(IngestError):
+    """An execution graph and a trace are not of one run."""
+
+
+class QueryError(TracedbError, ValueError):
+    """A query cannot be answered as it was asked."""

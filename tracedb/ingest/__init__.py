@@ -1,0 +1,160 @@
+"""Put trace files into the database: each whole, or not at all."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tracedb import catalog
+from tracedb.duck import scalar
+from tracedb.errors import PairError
+from tracedb.ingest import execution_graph, files, kineto, nesting, pairing, runs
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from pathlib import Path
+
+    import duckdb
+
+    Progress = Callable[[str], None]
+
+__all__ = ["ingest", "rebuild"]
+
+_LOADERS = {"kineto": kineto.load, "et": execution_graph.load}
+_NUMBERING = {
+    "kineto": "SELECT coalesce(max(event_id), 0) + 1 FROM raw.event",
+    "et": "SELECT coalesce(max(et_node_id), 0) + 1 FROM raw.et_node",
+}
+
+
+def ingest(
+    connection: duckdb.DuckDBPyConnection,
+    paths: Iterable[str | Path],
+    *,
+    run: str | None,
+    pair: bool,
+    progress: Progress,
+) -> list[int]:
+    """Ingest files in one transaction and return the numbers of the new traces.
+
+    `run` names the run that all files belong to; else ranks that were recorded
+    together and execution graphs find theirs. `pair` demands that each execution
+    graph finds its trace. `progress` is told what happens, a line at a time.
+
+    Raises `IngestError` where a file is not a whole trace, `PairError` where `pair`
+    is not met; the database is then as it was.
+    """
+    found = files.expand(paths)
+    connection.execute("BEGIN")
+    try:
+        new = _ingest(connection, found, run, progress)
+        changed = _pair(connection, new, run, demanded=pair)
+        _compute(connection, sorted({*new, *changed}), progress)
+    except BaseException:
+        connection.execute("ROLLBACK")
+        raise
+    connection.execute("COMMIT")
+    return new
+
+
+def rebuild(connection: duckdb.DuckDBPyConnection, progress: Progress) -> None:
+    """Make all layers above raw anew, as this version of tracedb declares them."""
+    catalog.drop_computed(connection)
+    catalog.create_computed(connection)
+    rows = connection.execute("SELECT trace_id FROM raw.trace ORDER BY ALL").fetchall()
+    _compute(connection, [int(row[0]) for row in rows], progress)
+
+
+def _ingest(
+    connection: duckdb.DuckDBPyConnection,
+    paths: list[Path],
+    run: str | None,
+    progress: Progress,
+) -> list[int]:
+    new = []
+    for number, path in enumerate(paths, 1):
+        place = f"[{number}/{len(paths)}] {path}"
+        if _is_known(connection, files.digest(path)):
+            progress(f"{place}: already in the database")
+            continue
+        trace_id, file = _load(connection, path, run)
+        unit = "events" if file.format == "kineto" else "nodes"
+        progress(f"{place}: {len(file.items):,} {unit}")
+        new.append(trace_id)
+    return new
+
+
+def _is_known(connection: duckdb.DuckDBPyConnection, sha256: str) -> bool:
+    query = "SELECT 1 FROM raw.trace WHERE sha256 = ?"
+    return scalar(connection, query, [sha256]) is not None
+
+
+def _load(
+    connection: duckdb.DuckDBPyConnection, path: Path, run: str | None
+) -> tuple[int, files.TraceFile]:
+    file = files.read(path)
+    trace_id = scalar(connection, "SELECT coalesce(max(trace_id), 0) + 1 FROM raw.trace")
+    run_id = runs.named(connection, run) if run else runs.create(connection, path.name)
+    connection.execute(
+        "INSERT INTO raw.trace VALUES (?, ?, ?, ?, ?, ?, ?, NULL, NULL)",
+        [
+            trace_id,
+            run_id,
+            file.path,
+            file.format,
+            file.sha256,
+            file.header.decode(),
+            len(file.items),
+        ],
+    )
+    first = scalar(connection, _NUMBERING[file.format])
+    _LOADERS[file.format](connection, file, trace_id, first)
+    if file.format == "kineto":
+        nesting.load(connection, trace_id)
+        if not run:
+            runs.join_siblings(connection, trace_id)
+    return trace_id, file
+
+
+def _pair(
+    connection: duckdb.DuckDBPyConnection,
+    new: list[int],
+    run: str | None,
+    *,
+    demanded: bool,
+) -> list[int]:
+    """Pair execution graphs that have no trace yet; return the traces concerned."""
+    if not new:
+        return []
+    # Pairing looks for processes among the threads of the new traces.
+    for _ in catalog.compute(connection, new, only="staging.thread"):
+        pass
+    paired = []
+    for et_trace_id, path in connection.execute(
+        "SELECT trace_id, path FROM raw.trace "
+        "WHERE format = 'et' AND paired_trace_id IS NULL ORDER BY trace_id"
+    ).fetchall():
+        found = pairing.pair(connection, et_trace_id)
+        if demanded and found.trace_id is None and et_trace_id in new:
+            raise PairError(f"{path}: not an execution graph of a given trace: {found.reason}")
+        pairing.store(connection, found)
+        if found.trace_id is not None:
+            paired.append(found.trace_id)
+            if not run:
+                _follow(connection, et_trace_id, found.trace_id)
+    return paired
+
+
+def _follow(
+    connection: duckdb.DuckDBPyConnection, et_trace_id: int, trace_id: int
+) -> None:
+    query = "SELECT run_id FROM raw.trace WHERE trace_id = ?"
+    runs.move(connection, et_trace_id, scalar(connection, query, [trace_id]))
+
+
+def _compute(
+    connection: duckdb.DuckDBPyConnection, trace_ids: list[int], progress: Progress
+) -> None:
+    if not trace_ids:
+        return
+    for name in catalog.compute(connection, trace_ids):
+        progress(f"computing {name}")

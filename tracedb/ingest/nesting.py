@@ -1,0 +1,77 @@
+"""Find the innermost and the outermost op that is open when an op or a call begins.
+
+Ops of a thread nest, but for rounding: a child may end microseconds after its parent.
+The rule is therefore about beginnings only: an op lies inside the latest-begun op that
+has not ended yet; a call also inside one that ends in the very nanosecond it begins.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import pyarrow as pa
+
+from tracedb.duck import registered
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import duckdb
+
+_SPANS = """
+SELECT pid, tid, event_id, kind = 'op', is_annotation, start_ns, end_ns
+FROM staging.host_event
+WHERE trace_id = $trace_id AND kind IN ('op', 'call')
+ORDER BY
+    pid, tid, start_ns, kind = 'call', end_ns DESC, coalesce(external_id, 0), event_id
+"""
+
+_COLUMNS = ("event_id", "parent_event_id", "outermost_event_id", "top_event_id")
+
+Span = tuple[str, str, int, bool, bool, int, int]
+Row = tuple[int, int, int, int | None]
+
+
+class _OpenOp(NamedTuple):
+    event_id: int
+    end_ns: int
+    top_event_id: int | None
+
+
+def load(connection: duckdb.DuckDBPyConnection, trace_id: int) -> None:
+    """Fill `raw.nesting` for a trace."""
+    spans = connection.execute(_SPANS, {"trace_id": trace_id}).fetchall()
+    columns = list(zip(*nest(spans), strict=True)) or [()] * len(_COLUMNS)
+    arrays = [pa.array(values, pa.int64()) for values in columns]
+    with registered(connection, "nesting", pa.table(arrays, names=list(_COLUMNS))):
+        connection.execute(
+            "INSERT INTO raw.nesting SELECT event_id, $trace_id, parent_event_id, "
+            "outermost_event_id, top_event_id FROM nesting",
+            {"trace_id": trace_id},
+        )
+
+
+def nest(spans: list[Span]) -> Iterator[Row]:
+    """Yield event, parent, outermost and top op of each span that has a parent."""
+    thread: tuple[str, str] | None = None
+    stack: list[_OpenOp] = []
+    for pid, tid, event_id, is_op, is_annotation, start, end in spans:
+        if (pid, tid) != thread:
+            thread, stack = (pid, tid), []
+        _close(stack, start if is_op else start - 1)
+        top = stack[-1].top_event_id if stack else None
+        if stack:
+            yield event_id, stack[-1].event_id, stack[0].event_id, top
+        if is_op:
+            stack.append(_OpenOp(event_id, end, _top(event_id, top, is_annotation)))
+
+
+def _top(event_id: int, top: int | None, is_annotation: bool) -> int | None:
+    if top is not None or is_annotation:
+        return top
+    return event_id
+
+
+def _close(stack: list[_OpenOp], time: int) -> None:
+    while stack and stack[-1].end_ns <= time:
+        stack.pop()

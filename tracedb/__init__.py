@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from tracedb.database import Database, open_database as open
     from tracedb.errors import (
         DatabaseError,
+        ForeignFileError,
         IngestError,
         PairError,
         QueryError,
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Database",
     "DatabaseError",
+    "ForeignFileError",
     "IngestError",
     "PairError",
     "QueryError",

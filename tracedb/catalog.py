@@ -157,7 +157,10 @@ def compute(
     only: str | None = None,
 ) -> Iterator[str]:
     """Compute the stored relations of some traces anew, yielding each name first."""
-    chosen = f"trace_id IN ({', '.join(str(int(number)) for number in trace_ids)})"
+    numbers = ", ".join(str(int(number)) for number in trace_ids)
+    chosen = f"trace_id IN ({numbers})"
+    # Recursive relations cannot be filtered from outside; they read staging.computing.
+    connection.execute(f"SET VARIABLE computing = [{numbers}]")
     for relation in relations():
         name = relation.full_name
         if relation.is_computed_on_ingest and only in (None, name):
@@ -166,6 +169,7 @@ def compute(
             connection.execute(
                 f"INSERT INTO {name} SELECT * FROM ({relation.query}\n) WHERE {chosen}"
             )
+    connection.execute("RESET VARIABLE computing")
 
 
 def _create(connection: duckdb.DuckDBPyConnection, relation: Relation) -> None:

@@ -3,6 +3,7 @@
     TracedbError
     ├── DatabaseError   the database file: missing, foreign, made by another version
     ├── IngestError     a trace file: unreadable, not a trace, broken at a byte
+    │   ├── ForeignFileError  a whole JSON file that is no trace
     │   └── PairError   an execution graph that is not of the trace it came with
     └── QueryError      a query, a relation or a question that does not exist
 """
@@ -20,6 +21,10 @@ class DatabaseError(TracedbError, OSError):
 
 class IngestError(TracedbError, ValueError):
     """A file cannot be ingested; the database is as it was."""
+
+
+class ForeignFileError(IngestError):
+    """A file holds something else than a trace or an execution graph."""
 
 
 class PairError(IngestError):

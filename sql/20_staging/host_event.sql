@@ -22,6 +22,8 @@ CREATE VIEW staging.host_event (
     end_ns,
     -- Identifier that the profiler gave it: of the op, or of the call's correlation.
     external_id,
+    -- Identifier in the execution graph that was recorded along; 0 outside of it.
+    record_function_id,
     -- Arguments as JSON text.
     args
 ) AS
@@ -51,6 +53,7 @@ SELECT
         try_cast(args ->> '$."External id"' AS BIGINT),
         try_cast(args ->> '$."external id"' AS BIGINT)
     ),
+    try_cast(args ->> '$."Record function id"' AS BIGINT),
     args
 FROM raw.event
 WHERE

@@ -44,7 +44,12 @@ ranked AS (
         *,
         row_number() OVER (
             PARTITION BY trace_id
-            ORDER BY step_count DESC, op_count DESC, thread_id
+            ORDER BY
+                step_count DESC,
+                op_count = 0,
+                backward_count * 10 > op_count,
+                op_count DESC,
+                thread_id
         ) AS place
     FROM thread
     LEFT JOIN thread_name USING (trace_id, pid, tid)

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tracedb import catalog
 from tracedb.duck import scalar
-from tracedb.errors import PairError
+from tracedb.errors import ForeignFileError, PairError
 from tracedb.ingest import execution_graph, files, kineto, nesting, pairing, runs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
-    from pathlib import Path
 
     import duckdb
 
@@ -43,10 +43,12 @@ def ingest(
     Raises `IngestError` where a file is not a whole trace, `PairError` where `pair`
     is not met; the database is then as it was.
     """
+    paths = list(paths)
     found = files.expand(paths)
+    named = {Path(path) for path in paths}
     connection.execute("BEGIN")
     try:
-        new = _ingest(connection, found, run, progress)
+        new = _ingest(connection, found, named, run, progress)
         changed = _pair(connection, new, run, demanded=pair)
         _compute(connection, sorted({*new, *changed}), progress)
     except BaseException:
@@ -67,6 +69,7 @@ def rebuild(connection: duckdb.DuckDBPyConnection, progress: Progress) -> None:
 def _ingest(
     connection: duckdb.DuckDBPyConnection,
     paths: list[Path],
+    named: set[Path],
     run: str | None,
     progress: Progress,
 ) -> list[int]:
@@ -76,7 +79,14 @@ def _ingest(
         if _is_known(connection, files.digest(path)):
             progress(f"{place}: already in the database")
             continue
-        trace_id, file = _load(connection, path, run)
+        try:
+            trace_id, file = _load(connection, path, run)
+        except ForeignFileError:
+            # In a folder other JSON files may lie beside the traces.
+            if path in named:
+                raise
+            progress(f"{place}: passed over, not a trace")
+            continue
         unit = "events" if file.format == "kineto" else "nodes"
         progress(f"{place}: {len(file.items):,} {unit}")
         new.append(trace_id)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
-from tracedb.errors import IngestError
+from tracedb.errors import ForeignFileError, IngestError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -80,12 +80,6 @@ def read(path: Path) -> TraceFile:
     return TraceFile(str(path), digest(path), format_, header, items)
 
 
-def is_trace(path: Path) -> bool:
-    """Whether a JSON file found in a folder holds a trace or an execution graph."""
-    text = _text(path)
-    return any(key in text for key in (b'"traceEvents"', b'"nodes"', b'"ph"'))
-
-
 def _text(path: Path) -> bytes:
     try:
         stored = path.read_bytes()
@@ -116,7 +110,7 @@ def _format(path: Path, parts: dict[str, msgspec.Raw]) -> tuple[str, str]:
     if "nodes" in parts:
         return "et", "nodes"
     keys = ", ".join(sorted(parts)[:5]) or "none"
-    raise IngestError(
+    raise ForeignFileError(
         f"{path}: neither a profiler trace (no traceEvents) nor an execution graph "
         f"(no nodes); its keys are: {keys}"
     )

@@ -1,8 +1,9 @@
 """Match an execution graph (ET) with the profiler trace of the same run.
 
-In newer pairs the node's `rf_id` is the event's External id. In older ones neither is
-the other, but on each thread the nodes in order of `rf_id` are a window of the events
-in order of External id. Names of files are never trusted: the names of ops decide.
+A node's `rf_id` is the event's Record function id in new files, and its External id in
+some older ones. Where it is neither, the nodes of each thread in order of `rf_id` are a
+window of a thread's events in order of External id. Names of files are never trusted:
+the names of ops decide.
 """
 
 from __future__ import annotations
@@ -24,11 +25,13 @@ WHERE trace_id = ? AND is_op
 ORDER BY tid, rf_id
 """
 _EVENTS = """
-SELECT tid, event_id, external_id, name
+SELECT tid, event_id, {key}, name
 FROM staging.host_event
-WHERE trace_id = ? AND kind IN ('op', 'annotation') AND external_id IS NOT NULL
-ORDER BY tid, external_id
+WHERE trace_id = ? AND kind IN ('op', 'annotation') AND {key} > 0
+ORDER BY tid, {key}
 """
+_BY_RECORD_FUNCTION = _EVENTS.format(key="record_function_id")
+_BY_EXTERNAL = _EVENTS.format(key="external_id")
 _CANDIDATES = """
 SELECT DISTINCT kineto.trace_id, kineto.rank = graph.rank, kineto.run_id = graph.run_id
 FROM staging.trace AS graph
@@ -107,11 +110,12 @@ def _match(
     connection: duckdb.DuckDBPyConnection, et_trace_id: int, trace_id: int
 ) -> Pairing:
     nodes = _lanes(connection, _NODES, et_trace_id)
-    events = _lanes(connection, _EVENTS, trace_id)
-    matches = _by_identifier(nodes, events)
-    if matches:
-        reason = f"{len(matches)} ops by rf_id = External id"
-        return Pairing(et_trace_id, trace_id, reason, matches)
+    for query, key in ((_BY_RECORD_FUNCTION, "Record function id"), (_BY_EXTERNAL, "External id")):
+        events = _lanes(connection, query, trace_id)
+        matches = _by_identifier(nodes, events)
+        if matches:
+            reason = f"{len(matches)} ops by {key}"
+            return Pairing(et_trace_id, trace_id, reason, matches)
     return _by_order(et_trace_id, trace_id, nodes, events)
 
 
@@ -126,13 +130,15 @@ def _lanes(
 
 def _by_identifier(nodes: dict[str, Lane], events: dict[str, Lane]) -> list[Match]:
     known = {key: (event, name) for lane in events.values() for event, key, name in lane}
-    matches = []
-    for node_id, rf_id, name in (node for lane in nodes.values() for node in lane):
-        event, event_name = known.get(rf_id, (0, ""))
-        if event_name != name:
-            return []
-        matches.append((event, node_id, 0))
-    return matches
+    wanted = [node for lane in nodes.values() for node in lane]
+    found = [
+        (*known[rf_id], node_id, name) for node_id, rf_id, name in wanted if rf_id in known
+    ]
+    agreed = all(event_name == name for _, event_name, _, name in found)
+    # Some nodes have no event (## process_group:init ##); most have one in a real pair.
+    if not agreed or len(found) * 2 < len(wanted):
+        return []
+    return [(event, node_id, 0) for event, _, node_id, _ in found]
 
 
 def _by_order(

@@ -1,0 +1,12 @@
+-- The traces that are being computed now; all of them when a reader asks.
+-- One row per trace.
+-- Key: trace_id.
+CREATE VIEW staging.computing (
+    -- The trace.
+    trace_id
+) AS
+SELECT trace_id
+FROM raw.trace
+WHERE
+    getvariable('computing') IS NULL
+    OR list_contains(getvariable('computing')::BIGINT[], trace_id);

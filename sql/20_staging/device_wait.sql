@@ -1,0 +1,47 @@
+-- What the profiler recorded of waits for devices, where it was told to (cuda_sync).
+-- One row per recorded wait.
+-- Key: device_wait_id.
+CREATE TABLE staging.device_wait (
+    -- The wait's event.
+    device_wait_id,
+    -- The run it is of.
+    run_id,
+    -- The trace it is from.
+    trace_id,
+    -- `stream`, `event`, `device` (the host waits) or `stream_wait` (a stream waits).
+    target,
+    -- Device.
+    device,
+    -- Stream that waits, for `stream_wait`.
+    stream,
+    -- Stream that is waited for; NULL for a whole device.
+    awaited_stream,
+    -- Correlation of the call that recorded the awaited event.
+    event_record_correlation,
+    -- Correlation of the waiting call.
+    correlation
+) AS
+SELECT
+    event_id AS device_wait_id,
+    raw.trace.run_id,
+    trace_id,
+    CASE args ->> '$.cuda_sync_kind'
+        WHEN 'Stream Sync' THEN 'stream'
+        WHEN 'Event Sync' THEN 'event'
+        WHEN 'Context Sync' THEN 'device'
+        WHEN 'Stream Wait Event' THEN 'stream_wait'
+    END AS target,
+    try_cast(args ->> '$.device' AS BIGINT) AS device,
+    CASE WHEN target = 'stream_wait' THEN try_cast(args ->> '$.stream' AS BIGINT) END
+    AS stream,
+    CASE
+        WHEN target = 'stream' THEN try_cast(args ->> '$.stream' AS BIGINT)
+        WHEN target IN ('event', 'stream_wait')
+            THEN try_cast(args ->> '$.wait_on_stream' AS BIGINT)
+    END AS awaited_stream,
+    try_cast(args ->> '$.wait_on_cuda_event_record_corr_id' AS BIGINT)
+    AS event_record_correlation,
+    try_cast(args ->> '$.correlation' AS BIGINT) AS correlation
+FROM raw.event
+INNER JOIN raw.trace USING (trace_id)
+WHERE ph = 'X' AND cat = 'cuda_sync';

@@ -1,0 +1,70 @@
+-- Launches and waits of host threads without overlap: a call within another (a driver
+-- call below a runtime call) belongs to the outer one. A copy that blocks is split into
+-- the time that a launch usually takes and the wait behind it.
+-- One row per launch or wait that adds time to its thread.
+-- Key: launch_id.
+CREATE TABLE graph.host_call (
+    -- The call.
+    launch_id,
+    -- The run it is of.
+    run_id,
+    -- The trace it is from.
+    trace_id,
+    -- Host thread.
+    thread_id,
+    -- `launch` or `wait`.
+    kind,
+    -- What it launches or waits for.
+    target,
+    -- [ns] Begin, or end of the call that it began in.
+    start_ns,
+    -- [ns] Begin of the part that waits for a device; the end where no part does.
+    wait_start_ns,
+    -- [ns] End.
+    end_ns
+) AS
+WITH
+ordered AS (
+    SELECT
+        *,
+        max(end_ns) OVER (
+            PARTITION BY thread_id ORDER BY start_ns, end_ns DESC, launch_id
+            ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+        ) AS previous_end_ns
+    FROM staging.launch
+    WHERE kind IN ('launch', 'wait')
+),
+
+usual_launch AS (
+    SELECT trace_id, quantile_disc(end_ns - start_ns, 0.5) AS launch_ns
+    FROM staging.launch
+    WHERE
+        kind = 'launch'
+        AND launch_id NOT IN (SELECT launch_id FROM graph.host_wait WHERE target = 'copy')
+    GROUP BY trace_id
+)
+
+SELECT
+    ordered.launch_id,
+    ordered.run_id,
+    ordered.trace_id,
+    thread_id,
+    kind,
+    ordered.target,
+    greatest(ordered.start_ns, previous_end_ns) AS start_ns,
+    CASE
+        WHEN kind = 'wait' THEN greatest(ordered.start_ns, previous_end_ns)
+        WHEN copy.launch_id IS NOT NULL
+            THEN greatest(
+                least(ordered.start_ns + coalesce(launch_ns, 0), ordered.end_ns),
+                ordered.start_ns,
+                previous_end_ns
+            )
+        ELSE ordered.end_ns
+    END AS wait_start_ns,
+    ordered.end_ns
+FROM ordered
+LEFT JOIN usual_launch USING (trace_id)
+LEFT JOIN graph.host_wait AS copy
+    ON ordered.launch_id = copy.launch_id AND copy.target = 'copy'
+WHERE ordered.end_ns > coalesce(previous_end_ns, ordered.start_ns - 1);

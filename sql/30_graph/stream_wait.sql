@@ -1,0 +1,114 @@
+-- GPU work that waited for work of another stream: where the profiler recorded it, and
+-- where the work started later than its launch and its stream explain, right after work
+-- of another stream had ended.
+-- One row per piece of GPU work that waited.
+-- Key: kernel_id.
+CREATE TABLE graph.stream_wait (
+    -- The GPU work that waited.
+    kernel_id,
+    -- The run it is of.
+    run_id,
+    -- The trace it is from.
+    trace_id,
+    -- The GPU work that it waited for.
+    awaited_kernel_id,
+    -- [ns] End of the awaited work.
+    awaited_end_ns,
+    -- [ns] Begin of the waiting work.
+    start_ns,
+    -- [ns] Time by which it started later than launch and stream explain.
+    excess_ns,
+    -- Whether the profiler recorded the wait.
+    recorded
+) AS
+WITH
+-- Calls that make a stream wait for an event, per thread.
+wait_call AS (
+    SELECT thread_id, start_ns AS wait_call_ns
+    FROM staging.launch
+    WHERE name LIKE '%StreamWaitEvent%'
+),
+
+explained AS (
+    SELECT
+        work.*,
+        lag(launch_start_ns) OVER (
+            PARTITION BY work.trace_id, device, stream ORDER BY position
+        ) AS previous_launch_start_ns,
+        work.start_ns - greatest(
+            launch_start_ns + coalesce(launch.median_ns, 0),
+            previous_end_ns + coalesce(stream_gap.median_ns, 0)
+        ) AS excess_ns
+    FROM graph.stream_position AS work
+    LEFT JOIN graph.usual_delay AS launch
+        ON
+            work.trace_id = launch.trace_id
+            AND work.kind = launch.kind
+            AND launch.delay = 'launch'
+    LEFT JOIN graph.usual_delay AS stream_gap
+        ON
+            work.trace_id = stream_gap.trace_id
+            AND work.kind = stream_gap.kind
+            AND stream_gap.delay = 'stream'
+),
+
+-- A wait of this length is told by time alone; a shorter one only after a call for it.
+late AS (
+    SELECT explained.*
+    FROM explained
+    ASOF LEFT JOIN wait_call
+        ON
+            explained.launch_thread_id = wait_call.thread_id
+            AND explained.launch_start_ns >= wait_call.wait_call_ns
+    WHERE
+        launch_id IS NOT NULL
+        AND excess_ns > CASE
+            WHEN wait_call_ns > coalesce(previous_launch_start_ns, 0) THEN 1_000
+            ELSE 15_000
+        END
+),
+
+inferred AS (
+    SELECT
+        late.kernel_id,
+        late.run_id,
+        late.trace_id,
+        awaited.kernel_id AS awaited_kernel_id,
+        awaited.end_ns AS awaited_end_ns,
+        late.start_ns,
+        late.excess_ns,
+        false AS recorded
+    FROM (
+        SELECT late.*, other.device AS other_device, other.stream AS other_stream
+        FROM late
+        INNER JOIN staging.stream AS other
+            ON
+                late.trace_id = other.trace_id
+                AND (late.device <> other.device OR late.stream <> other.stream)
+    ) AS late
+    ASOF INNER JOIN graph.stream_position AS awaited
+        ON
+            late.trace_id = awaited.trace_id
+            AND late.other_device = awaited.device
+            AND late.other_stream = awaited.stream
+            -- Starts and ends of one device differ by their rounding only.
+            AND late.start_ns + 1_000 >= awaited.end_ns
+    WHERE
+        coalesce(awaited.launch_start_ns, awaited.start_ns) < late.launch_end_ns
+        -- It must explain what launch and stream do not.
+        AND awaited.end_ns > late.start_ns - late.excess_ns
+    QUALIFY row_number() OVER (
+        PARTITION BY late.kernel_id ORDER BY awaited.end_ns DESC, awaited.kernel_id
+    ) = 1
+)
+
+SELECT
+    kernel_id,
+    run_id,
+    trace_id,
+    awaited_kernel_id,
+    awaited_end_ns,
+    start_ns,
+    excess_ns,
+    recorded
+FROM inferred;

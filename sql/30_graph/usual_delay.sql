@@ -1,0 +1,50 @@
+-- How long GPU work usually starts after what it waited for: medians of a trace, over
+-- the instances whose cause is plain. They tell a delay that needs another cause.
+-- One row per trace, kind of delay and kind of GPU work.
+-- Key: trace_id, delay, kind.
+CREATE VIEW graph.usual_delay (
+    -- The run it is of.
+    run_id,
+    -- The trace it is from.
+    trace_id,
+    -- `launch`: launch begin to start on an idle stream; `stream`: end of the work
+    -- before to start, of work launched well before that end.
+    delay,
+    -- `kernel`, `memcpy` or `memset`.
+    kind,
+    -- Instances.
+    instance_count,
+    -- [ns] Median.
+    median_ns,
+    -- [ns] 95th percentile: what exceeds it has another cause.
+    cap_ns
+) AS
+WITH
+instance AS (
+    SELECT
+        run_id,
+        trace_id,
+        kind,
+        CASE
+            WHEN previous_end_ns IS NULL OR previous_end_ns <= launch_start_ns THEN 'launch'
+            WHEN launch_end_ns + 10_000 <= previous_end_ns THEN 'stream'
+        END AS delay,
+        CASE
+            WHEN delay = 'launch' THEN start_ns - launch_start_ns
+            ELSE start_ns - previous_end_ns
+        END AS delay_ns
+    FROM graph.stream_position
+    WHERE launch_id IS NOT NULL
+)
+
+SELECT
+    run_id,
+    trace_id,
+    delay,
+    kind,
+    count(*),
+    quantile_disc(delay_ns, 0.5),
+    quantile_disc(delay_ns, 0.95)
+FROM instance
+WHERE delay IS NOT NULL AND delay_ns >= 0
+GROUP BY run_id, trace_id, delay, kind;

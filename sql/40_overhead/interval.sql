@@ -1,0 +1,68 @@
+-- Where the time of a step goes on each host thread that has an op or a call in it: the
+-- pieces of the thread's timeline within the step, with idle time before its first and
+-- after its last activity. They tile the step exactly.
+-- One row per piece of a step and thread.
+-- Key: step_id, thread_id, start_ns.
+CREATE VIEW overhead.interval (
+    -- The run it is of.
+    run_id,
+    -- The trace it is from.
+    trace_id,
+    -- Step.
+    step_id,
+    -- Host thread.
+    thread_id,
+    -- T1..T5, wait_stream, wait_device, wait_event, wait_copy, wait_thread, wait_data, idle
+    -- or unexplained.
+    type,
+    -- [ns] Begin.
+    start_ns,
+    -- [ns] End.
+    end_ns,
+    -- Top-level op that the piece lies in.
+    op_id,
+    -- Launch or wait that the piece lies in.
+    launch_id,
+    -- Place of the piece on its thread, from 1.
+    position
+) AS
+WITH
+in_step AS (
+    SELECT
+        timeline.*,
+        step.step_id,
+        op_id IS NOT NULL OR launch_id IS NOT NULL AS is_active
+    FROM overhead.timeline
+    INNER JOIN staging.step
+        ON
+            timeline.trace_id = step.trace_id
+            AND timeline.start_ns >= step.start_ns
+            AND timeline.end_ns <= step.end_ns
+),
+
+bounded AS (
+    SELECT
+        *,
+        min(start_ns) FILTER (is_active) OVER lane AS first_active_ns,
+        max(end_ns) FILTER (is_active) OVER lane AS last_active_ns
+    FROM in_step
+    WINDOW lane AS (PARTITION BY step_id, thread_id)
+)
+
+SELECT
+    run_id,
+    trace_id,
+    step_id,
+    thread_id,
+    CASE
+        WHEN type = 'T1' AND (start_ns < first_active_ns OR start_ns >= last_active_ns)
+            THEN 'idle'
+        ELSE type
+    END,
+    start_ns,
+    end_ns,
+    op_id,
+    launch_id,
+    position
+FROM bounded
+WHERE first_active_ns IS NOT NULL;

@@ -1,0 +1,136 @@
+-- The whole time of every host thread, from the first event of its trace to the last,
+-- cut into pieces of one overhead type each (Lin et al. 2022, section 3): T2 from a
+-- top-level op's begin to its first launch, T4 a launch, T5 between launches or an op
+-- without any, T3 after the last launch, T1 between top-level ops.
+-- One row per piece; the pieces of a thread follow each other without gap or overlap.
+-- Key: thread_id, position.
+CREATE TABLE overhead.timeline (
+    -- The run it is of.
+    run_id,
+    -- The trace it is from.
+    trace_id,
+    -- Host thread.
+    thread_id,
+    -- Place of the piece on its thread, from 1.
+    position,
+    -- T1..T5, wait_stream, wait_device, wait_event, wait_copy, wait_thread or wait_data.
+    type,
+    -- [ns] Begin.
+    start_ns,
+    -- [ns] End.
+    end_ns,
+    -- Top-level op that the piece lies in.
+    op_id,
+    -- Launch or wait that the piece lies in.
+    launch_id
+) AS
+WITH
+span AS (
+    SELECT trace_id, min(start_ns) AS start_ns, max(end_ns) AS end_ns
+    FROM (
+        SELECT trace_id, start_ns, end_ns FROM staging.host_event
+        UNION ALL
+        SELECT trace_id, start_ns, start_ns FROM staging.kernel
+    )
+    GROUP BY trace_id
+),
+
+op AS (
+    SELECT
+        activity.thread_id,
+        activity.node_id AS op_id,
+        activity.start_ns,
+        activity.end_ns,
+        min(call.start_ns) AS first_launch_ns,
+        max(call.end_ns) AS last_launch_ns
+    FROM graph.activity
+    LEFT JOIN staging.launch AS call
+        ON activity.node_id = call.top_op_id AND call.kind = 'launch'
+    WHERE activity.is_op
+    GROUP BY ALL
+),
+
+-- DataLoader ranges do not nest in each other.
+loading AS (
+    SELECT thread_id, start_ns, end_ns
+    FROM staging.annotation
+    WHERE name LIKE 'enumerate(DataLoader)%'
+),
+
+cut AS (
+    SELECT thread_id, unnest([start_ns, wait_start_ns, end_ns]) AS cut_ns
+    FROM graph.host_call
+    UNION
+    SELECT thread_id, unnest([start_ns, end_ns]) FROM op
+    UNION
+    SELECT thread_id, unnest([start_ns, end_ns]) FROM loading
+    UNION
+    SELECT thread_id, unnest([start_ns, end_ns]) FROM graph.thread_wait
+    UNION
+    SELECT worker_thread_id, unnest([start_ns, end_ns]) FROM graph.thread_wait
+    UNION
+    SELECT thread.thread_id, unnest([step.start_ns, step.end_ns])
+    FROM staging.step
+    INNER JOIN staging.thread USING (trace_id)
+    UNION
+    SELECT thread_id, unnest([start_ns, end_ns])
+    FROM staging.thread
+    INNER JOIN span USING (trace_id)
+),
+
+piece AS (
+    SELECT
+        thread.run_id,
+        thread.trace_id,
+        thread_id,
+        cut_ns AS start_ns,
+        lead(cut_ns) OVER (PARTITION BY thread_id ORDER BY cut_ns) AS end_ns
+    FROM cut
+    INNER JOIN staging.thread USING (thread_id)
+),
+
+placed AS (
+    SELECT
+        piece.*,
+        CASE WHEN op.end_ns > piece.start_ns THEN op.op_id END AS op_id,
+        op.first_launch_ns,
+        op.last_launch_ns,
+        CASE WHEN call.end_ns > piece.start_ns THEN call.launch_id END AS launch_id,
+        call.kind AS call_kind,
+        call.target,
+        call.wait_start_ns,
+        thread_wait.end_ns > piece.start_ns AS waits_for_thread,
+        loading.end_ns > piece.start_ns AS is_loading
+    FROM piece
+    ASOF LEFT JOIN op
+        ON piece.thread_id = op.thread_id AND piece.start_ns >= op.start_ns
+    ASOF LEFT JOIN graph.host_call AS call
+        ON piece.thread_id = call.thread_id AND piece.start_ns >= call.start_ns
+    ASOF LEFT JOIN graph.thread_wait
+        ON piece.thread_id = thread_wait.thread_id AND piece.start_ns >= thread_wait.start_ns
+    ASOF LEFT JOIN loading
+        ON piece.thread_id = loading.thread_id AND piece.start_ns >= loading.start_ns
+    WHERE piece.end_ns IS NOT NULL
+)
+
+SELECT
+    run_id,
+    trace_id,
+    thread_id,
+    row_number() OVER (PARTITION BY thread_id ORDER BY start_ns) AS position,
+    CASE
+        WHEN launch_id IS NOT NULL AND start_ns < wait_start_ns THEN 'T4'
+        WHEN launch_id IS NOT NULL AND call_kind = 'wait' THEN 'wait_' || target
+        WHEN launch_id IS NOT NULL THEN 'wait_copy'
+        WHEN op_id IS NOT NULL AND start_ns < first_launch_ns THEN 'T2'
+        WHEN op_id IS NOT NULL AND start_ns >= last_launch_ns THEN 'T3'
+        WHEN op_id IS NOT NULL THEN 'T5'
+        WHEN waits_for_thread THEN 'wait_thread'
+        WHEN is_loading THEN 'wait_data'
+        ELSE 'T1'
+    END AS type,
+    start_ns,
+    end_ns,
+    op_id,
+    launch_id
+FROM placed;

@@ -1,0 +1,84 @@
+-- Predicted duration of every piece of GPU work, and the delays after what it waits for.
+-- Replay and statistics take measured durations, full takes those of the kernel models;
+-- work without a model, and collectives (which wait for other ranks), stay as measured.
+-- One row per rung and piece of GPU work.
+-- Key: rung, kernel_id.
+CREATE TABLE prediction.gpu_time (
+    -- `replay`, `statistics` or `full`.
+    rung,
+    -- The run it is of.
+    run_id,
+    -- The trace it is from.
+    trace_id,
+    -- The GPU work.
+    kernel_id,
+    -- [ns] Duration.
+    predicted_ns,
+    -- [ns] Delay after the begin of its launch.
+    launch_delay_ns,
+    -- [ns] Delay after the end of the work before it on its stream.
+    stream_delay_ns,
+    -- GPU work of another stream whose end it waits for.
+    awaited_kernel_id,
+    -- [ns] Delay after that.
+    wait_delay_ns,
+    -- [ns] Part of the measured start that no cause explains.
+    unexplained_ns
+) AS
+WITH
+measured AS (
+    SELECT
+        work.*,
+        stream_wait.awaited_kernel_id,
+        coalesce(launch.median_ns, 0) AS launch_delay_ns,
+        CASE
+            -- Work that overlaps the work before it (programmatic dependent launch).
+            WHEN work.start_ns < previous_end_ns THEN work.start_ns - previous_end_ns
+            ELSE coalesce(stream_gap.median_ns, 0)
+        END AS stream_delay_ns,
+        coalesce(waiting.median_ns, 0) AS wait_delay_ns,
+        greatest(
+            work.start_ns - greatest(
+                launch_start_ns + coalesce(launch.cap_ns, 0),
+                previous_end_ns + coalesce(stream_gap.cap_ns, 0),
+                awaited_end_ns + coalesce(waiting.cap_ns, 0)
+            ),
+            0
+        ) AS unexplained_ns
+    FROM graph.stream_position AS work
+    LEFT JOIN graph.stream_wait USING (kernel_id)
+    LEFT JOIN prediction.delay AS launch
+        ON
+            work.trace_id = launch.trace_id
+            AND work.kind = launch.kind
+            AND launch.cause = 'launch'
+    LEFT JOIN prediction.delay AS stream_gap
+        ON
+            work.trace_id = stream_gap.trace_id
+            AND work.kind = stream_gap.kind
+            AND stream_gap.cause = 'stream'
+    LEFT JOIN prediction.delay AS waiting
+        ON
+            work.trace_id = waiting.trace_id
+            AND work.kind = waiting.kind
+            AND waiting.cause = 'stream_wait'
+)
+
+SELECT
+    rung.rung,
+    measured.run_id,
+    measured.trace_id,
+    measured.kernel_id,
+    CASE
+        WHEN rung.rung = 'full' AND NOT work.is_collective
+            THEN measured.end_ns - measured.start_ns
+        ELSE measured.end_ns - measured.start_ns
+    END AS predicted_ns,
+    launch_delay_ns,
+    stream_delay_ns,
+    awaited_kernel_id,
+    wait_delay_ns,
+    CASE WHEN measured.launch_id IS NULL THEN 0 ELSE unexplained_ns END AS unexplained_ns
+FROM measured
+INNER JOIN staging.kernel AS work ON measured.kernel_id = work.kernel_id
+CROSS JOIN (VALUES ('replay'), ('statistics'), ('full')) AS rung (rung);

@@ -1,0 +1,166 @@
+-- Predicted duration of every piece of host time, and what its end waits for. Replay
+-- takes measured durations; statistics and full take the means of the run's overhead
+-- statistics within steps. A wait lasts until its cause is over: its own duration is
+-- that of a call which finds nothing to wait for.
+-- One row per rung and piece.
+-- Key: rung, thread_id, position.
+CREATE TABLE prediction.host_time (
+    -- `replay`, `statistics` or `full`.
+    rung,
+    -- The run it is of.
+    run_id,
+    -- The trace it is from.
+    trace_id,
+    -- Host thread.
+    thread_id,
+    -- Place of the piece on its thread.
+    position,
+    -- [ns] Duration, but for what it waits for.
+    predicted_ns,
+    -- GPU work whose end it waits for.
+    awaited_kernel_id,
+    -- Thread that it waits for.
+    awaited_thread_id,
+    -- Piece of that thread whose end it waits for.
+    awaited_position,
+    -- [ns] Delay after what it waits for.
+    delay_ns,
+    -- [ns] Part of the measured duration that no cause explains.
+    unexplained_ns
+) AS
+WITH
+piece AS (
+    SELECT
+        timeline.*,
+        timeline.end_ns - timeline.start_ns AS measured_ns,
+        coalesce(interval.type, timeline.type) AS type_in_step,
+        interval.step_id
+    FROM overhead.timeline
+    LEFT JOIN overhead.interval USING (thread_id, position)
+),
+
+-- A thread waits for another's piece: the worker's end, or the boundary that woke it.
+thread_cause AS (
+    SELECT
+        waiting.thread_id,
+        waiting.position,
+        working.thread_id AS awaited_thread_id,
+        working.position AS awaited_position
+    FROM graph.thread_wait AS wait
+    INNER JOIN overhead.timeline AS waiting
+        ON wait.thread_id = waiting.thread_id AND wait.end_ns = waiting.end_ns
+    INNER JOIN overhead.timeline AS working
+        ON wait.worker_thread_id = working.thread_id AND wait.end_ns = working.end_ns
+    UNION ALL
+    SELECT woken.thread_id, woken.position, waking.thread_id, waking.position
+    FROM graph.thread_wait AS wait
+    INNER JOIN overhead.timeline AS woken
+        ON wait.worker_thread_id = woken.thread_id AND wait.start_ns = woken.end_ns
+    INNER JOIN overhead.timeline AS waking
+        ON wait.thread_id = waking.thread_id AND wait.start_ns = waking.end_ns
+    WHERE wait.first_node_id IS NOT NULL
+),
+
+caused AS (
+    SELECT
+        piece.*,
+        host_wait.kernel_id AS awaited_kernel_id,
+        host_wait.end_ns - host_wait.kernel_end_ns AS return_ns,
+        host_wait.is_blocked,
+        thread_cause.awaited_thread_id,
+        thread_cause.awaited_position,
+        replace(piece.type, 'wait_', '') AS target
+    FROM piece
+    LEFT JOIN graph.host_wait
+        ON
+            piece.launch_id = host_wait.launch_id
+            AND piece.type IN ('wait_stream', 'wait_device', 'wait_event', 'wait_copy')
+    LEFT JOIN thread_cause USING (thread_id, position)
+),
+
+delayed AS (
+    SELECT
+        caused.*,
+        idle_call.median_ns AS call_ns,
+        idle_call.cap_ns AS call_cap_ns,
+        afterwards.median_ns AS return_median_ns,
+        afterwards.cap_ns AS return_cap_ns
+    FROM caused
+    LEFT JOIN prediction.delay AS idle_call
+        ON
+            caused.trace_id = idle_call.trace_id
+            AND caused.target = idle_call.kind
+            AND idle_call.cause = 'call'
+    LEFT JOIN prediction.delay AS afterwards
+        ON
+            caused.trace_id = afterwards.trace_id
+            AND caused.target = afterwards.kind
+            AND afterwards.cause = 'return'
+),
+
+-- What a piece lasts by itself, as measured.
+own AS (
+    SELECT
+        *,
+        CASE
+            WHEN awaited_thread_id IS NOT NULL THEN 0
+            WHEN type IN ('wait_stream', 'wait_device', 'wait_event', 'wait_copy')
+                THEN least(
+                    measured_ns,
+                    CASE
+                        WHEN is_blocked THEN coalesce(call_ns, 0)
+                        ELSE coalesce(call_cap_ns, measured_ns)
+                    END
+                )
+            ELSE measured_ns
+        END AS own_ns,
+        coalesce(CASE WHEN is_blocked THEN greatest(return_ns - return_cap_ns, 0) END, 0)
+        + CASE
+            WHEN awaited_thread_id IS NULL AND NOT coalesce(is_blocked, false)
+                THEN measured_ns - own_ns
+            ELSE 0
+        END AS unexplained_ns
+    FROM delayed
+),
+
+named AS (
+    SELECT
+        own.*,
+        CASE
+            WHEN type_in_step IN ('T2', 'T3', 'T5') THEN op.name
+            WHEN type_in_step = 'T4' THEN call.name
+            WHEN type_in_step IN ('idle', 'wait_data') THEN thread.role
+            ELSE ''
+        END AS name
+    FROM own
+    INNER JOIN staging.thread ON own.thread_id = thread.thread_id
+    LEFT JOIN staging.op ON own.op_id = op.op_id
+    LEFT JOIN staging.launch AS call ON own.launch_id = call.launch_id
+)
+
+SELECT
+    rung.rung,
+    named.run_id,
+    named.trace_id,
+    thread_id,
+    position,
+    CASE
+        WHEN rung.rung <> 'replay' AND step_id IS NOT NULL AND awaited_thread_id IS NULL
+            THEN coalesce(statistic.mean_ns, own_ns)
+        ELSE own_ns
+    END AS predicted_ns,
+    awaited_kernel_id,
+    awaited_thread_id,
+    awaited_position,
+    CASE
+        WHEN awaited_kernel_id IS NOT NULL THEN coalesce(return_median_ns, 0) ELSE 0
+    END AS delay_ns,
+    unexplained_ns
+FROM named
+CROSS JOIN (VALUES ('replay'), ('statistics'), ('full')) AS rung (rung)
+LEFT JOIN overhead.statistic
+    ON
+        named.run_id = statistic.run_id
+        AND statistic.scope = 'run'
+        AND named.type_in_step = statistic.type
+        AND named.name = statistic.name;

@@ -1,0 +1,38 @@
+-- When each piece of host time begins and ends in the simulation.
+-- One row per rung and piece of host time.
+-- Key: rung, thread_id, position.
+CREATE VIEW critical_path.host_piece_time (
+    -- `replay`, `statistics` or `full`.
+    rung,
+    -- The run it is of.
+    run_id,
+    -- The trace it is from.
+    trace_id,
+    -- Host thread.
+    thread_id,
+    -- Place of the piece on its thread.
+    position,
+    -- [ns] Begin, from the begin of the trace.
+    start_ns,
+    -- [ns] End, from the begin of the trace.
+    end_ns
+) AS
+SELECT
+    host.rung,
+    run_id,
+    host.trace_id,
+    thread_id,
+    position,
+    begun.begin_ns + offset_ns,
+    CASE WHEN waits THEN ended.begin_ns ELSE begun.begin_ns + offset_ns + predicted_ns END
+FROM critical_path.host_offset AS host
+INNER JOIN critical_path.segment_time AS begun
+    ON
+        host.rung = begun.rung
+        AND host.thread_id = begun.lane
+        AND host.segment = begun.segment
+LEFT JOIN critical_path.segment_time AS ended
+    ON
+        host.rung = ended.rung
+        AND host.thread_id = ended.lane
+        AND host.segment + 1 = ended.segment;

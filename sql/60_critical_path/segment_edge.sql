@@ -1,0 +1,114 @@
+-- Which segment can begin only after which: begin of the target >= begin of the source +
+-- weight. The begin of a host segment is the end of the wait before it; that of a GPU
+-- segment is the time from which its stream is free for it.
+-- One row per dependency between segments.
+-- Key: rung, trace_id, source_lane, source_segment, target_lane, target_segment, kind, weight_ns.
+CREATE VIEW critical_path.segment_edge (
+    -- `replay`, `statistics` or `full`.
+    rung,
+    -- The trace it is from.
+    trace_id,
+    -- Lane of the source: a thread, minus the first work of a stream, or 0, the origin.
+    source_lane,
+    -- Segment of that lane.
+    source_segment,
+    -- Lane of the target.
+    target_lane,
+    -- Segment of that lane.
+    target_segment,
+    -- `origin`, `host` (thread order), `stream` (stream order), `return` (the host waits
+    -- for GPU work), `stream_wait` or `thread` (the host waits for another thread).
+    kind,
+    -- [ns] Least time from begin to begin.
+    weight_ns
+) AS
+WITH
+waiting AS (
+    SELECT
+        host.rung,
+        host.trace_id,
+        host.thread_id,
+        host.segment,
+        host.offset_ns,
+        host.predicted_ns,
+        time.awaited_kernel_id,
+        time.awaited_thread_id,
+        time.awaited_position,
+        time.delay_ns
+    FROM critical_path.host_offset AS host
+    INNER JOIN prediction.host_time AS time USING (rung, thread_id, position)
+    WHERE host.waits
+),
+
+-- GPU work that something waits for, with the segment that waits and the delay.
+awaited_work AS (
+    SELECT
+        rung,
+        thread_id AS target_lane,
+        segment + 1 AS target_segment,
+        'return' AS kind,
+        awaited_kernel_id AS kernel_id,
+        delay_ns
+    FROM waiting
+    WHERE awaited_kernel_id IS NOT NULL
+    UNION ALL
+    SELECT rung, lane, segment, 'stream_wait', awaited_kernel_id, wait_delay_ns
+    FROM critical_path.gpu_offset
+    INNER JOIN prediction.gpu_time USING (rung, kernel_id)
+    WHERE awaited_kernel_id IS NOT NULL
+    UNION ALL
+    SELECT
+        following.rung,
+        following.lane,
+        following.segment,
+        'stream',
+        previous.kernel_id,
+        following.stream_delay_ns
+    FROM critical_path.gpu_offset AS following
+    INNER JOIN critical_path.gpu_offset AS previous
+        ON
+            following.rung = previous.rung
+            AND following.lane = previous.lane
+            AND following.segment = previous.segment + 1
+            AND previous.is_last
+    WHERE following.is_first
+),
+
+begun AS (
+    SELECT DISTINCT rung, trace_id, thread_id AS lane FROM critical_path.host_offset
+    UNION ALL
+    SELECT DISTINCT rung, trace_id, lane FROM critical_path.gpu_offset
+)
+
+SELECT rung, trace_id, 0, 0, lane, 0, 'origin', 0
+FROM begun
+UNION ALL
+SELECT
+    rung, trace_id, thread_id, segment, thread_id, segment + 1, 'host',
+    offset_ns + predicted_ns
+FROM waiting
+UNION ALL
+SELECT
+    waiting.rung, waiting.trace_id,
+    awaited.thread_id, awaited.segment + awaited.waits::INTEGER,
+    waiting.thread_id, waiting.segment + 1, 'thread',
+    CASE WHEN awaited.waits THEN 0 ELSE awaited.offset_ns + awaited.predicted_ns END
+    + delay_ns
+FROM waiting
+INNER JOIN critical_path.host_offset AS awaited
+    ON
+        waiting.rung = awaited.rung
+        AND waiting.awaited_thread_id = awaited.thread_id
+        AND waiting.awaited_position = awaited.position
+UNION ALL
+SELECT
+    rung, work.trace_id, work.lane, work.segment, target_lane, target_segment, kind,
+    after_stream_ns + delay_ns
+FROM awaited_work
+INNER JOIN critical_path.gpu_offset AS work USING (rung, kernel_id)
+UNION ALL
+SELECT
+    rung, work.trace_id, host_lane, host_segment, target_lane, target_segment, kind,
+    after_host_ns + delay_ns
+FROM awaited_work
+INNER JOIN critical_path.gpu_offset AS work USING (rung, kernel_id);

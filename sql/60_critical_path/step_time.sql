@@ -1,0 +1,96 @@
+-- The per-batch training time: each step as measured and as predicted by each rung.
+-- One row per scenario, rung and step.
+-- Key: scenario, rung, step_id.
+CREATE VIEW critical_path.step_time (
+    -- The scenario; `baseline` edits nothing.
+    scenario,
+    -- `replay`, `statistics` or `full`.
+    rung,
+    -- The run it is of.
+    run_id,
+    -- The trace it is from.
+    trace_id,
+    -- Step.
+    step_id,
+    -- Number of the step.
+    step,
+    -- [ns] Measured time of the step mark.
+    measured_ns,
+    -- [ns] Predicted time.
+    predicted_ns,
+    -- [1] Predicted over measured, less 1.
+    error_share,
+    -- [ns] Measured delay without a cause, on the step's thread and of GPU work launched in
+    -- the step; the prediction leaves it out.
+    unexplained_ns
+) AS
+WITH
+piece AS (
+    SELECT
+        step.step_id,
+        step.step,
+        step.end_ns - step.start_ns AS measured_ns,
+        timeline.trace_id,
+        timeline.thread_id,
+        timeline.position,
+        timeline.end_ns = step.end_ns AS is_last
+    FROM staging.step
+    INNER JOIN overhead.timeline
+        ON
+            step.thread_id = timeline.thread_id
+            AND (step.start_ns = timeline.start_ns OR step.end_ns = timeline.end_ns)
+),
+
+simulated AS (
+    SELECT
+        rung,
+        run_id,
+        piece.trace_id,
+        step_id,
+        step,
+        measured_ns,
+        max(piece_time.end_ns) FILTER (is_last) - min(piece_time.start_ns) AS predicted_ns
+    FROM piece
+    INNER JOIN critical_path.host_piece_time AS piece_time USING (thread_id, position)
+    GROUP BY ALL
+),
+
+host_unexplained AS (
+    SELECT step.step_id, rung, sum(unexplained_ns) AS unexplained_ns
+    FROM staging.step
+    INNER JOIN overhead.interval
+        ON step.step_id = interval.step_id AND step.thread_id = interval.thread_id
+    INNER JOIN prediction.host_time AS time
+        ON interval.thread_id = time.thread_id AND interval.position = time.position
+    GROUP BY ALL
+),
+
+gpu_unexplained AS (
+    SELECT step.step_id, rung, sum(unexplained_ns) AS unexplained_ns
+    FROM staging.step
+    INNER JOIN graph.stream_position AS work
+        ON
+            step.trace_id = work.trace_id
+            AND step.start_ns <= work.launch_start_ns
+            AND step.end_ns > work.launch_start_ns
+    INNER JOIN prediction.gpu_time AS time ON work.kernel_id = time.kernel_id
+    GROUP BY ALL
+)
+
+SELECT
+    'baseline',
+    simulated.rung,
+    run_id,
+    trace_id,
+    step_id,
+    step,
+    measured_ns,
+    predicted_ns,
+    predicted_ns / nullif(measured_ns, 0) - 1,
+    (
+        coalesce(host_unexplained.unexplained_ns, 0)
+        + coalesce(gpu_unexplained.unexplained_ns, 0)
+    )::BIGINT
+FROM simulated
+LEFT JOIN host_unexplained USING (rung, step_id)
+LEFT JOIN gpu_unexplained USING (rung, step_id);

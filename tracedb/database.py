@@ -20,9 +20,44 @@ if TYPE_CHECKING:
 
     import polars as pl
 
-# Files of this storage version can be opened by DuckDB 1.5 and later.
-_CONFIG = {"storage_compatibility_version": "v1.5.0"}
+# Files of this storage version can be opened by DuckDB 1.5 and later. Rows that are not
+# committed yet look few to the optimiser, which then loops where it should sort.
+_CONFIG = {
+    "storage_compatibility_version": "v1.5.0",
+    "asof_loop_join_threshold": "0",
+}
 _MEMORY = ":memory:"
+
+_INFO = """
+SELECT
+    raw.run.name AS run,
+    trace_id,
+    format,
+    rank,
+    event_count,
+    (SELECT count(*) FROM staging.op WHERE trace_id = trace.trace_id) AS op_count,
+    (SELECT count(*) FROM staging.launch WHERE trace_id = trace.trace_id) AS launch_count,
+    (SELECT count(*) FROM staging.kernel WHERE trace_id = trace.trace_id) AS kernel_count,
+    (SELECT count(*) FROM staging.step WHERE trace_id = trace.trace_id) AS step_count,
+    path,
+    paired_trace_id,
+    pairing
+FROM staging.trace AS trace
+INNER JOIN raw.run USING (run_id)
+ORDER BY run_id, rank, trace_id
+"""
+_ISSUES = """
+SELECT trace_id, path, kind, occurrences, first_bytes, detail
+FROM raw.ingest_issue
+INNER JOIN staging.trace USING (trace_id)
+ORDER BY trace_id, kind
+"""
+_COLUMNS = """
+SELECT column_name AS "column", data_type AS type, comment AS meaning
+FROM duckdb_columns()
+WHERE schema_name || '.' || table_name = '{}'
+ORDER BY column_index
+"""
 
 
 def open_database(path: str | Path = _MEMORY, *, read_only: bool = False) -> Database:
@@ -136,10 +171,31 @@ class Database:
         """Answer a question by its name: the rows of `question.<name>`."""
         return self.relation(f"question.{question.removeprefix('question.')}")
 
+    def info(self) -> pl.DataFrame:
+        """The runs and their files, and how much of what is in each."""
+        return self.sql(_INFO)
+
+    def issues(self) -> pl.DataFrame:
+        """What was repaired or left out while files were read."""
+        return self.sql(_ISSUES)
+
+    def schema(self, relation: str | None = None) -> pl.DataFrame:
+        """The relations there are, lowest layer first; or the columns of one."""
+        import polars as pl
+
+        if relation is not None:
+            return self.sql(_COLUMNS.format(find_relation(relation).full_name))
+        order = catalog.LAYERS.index
+        known = sorted(catalog.relations(), key=lambda r: (order(r.layer), r.name))
+        rows = [(r.full_name, r.kind.lower(), r.meaning) for r in known]
+        return pl.DataFrame(rows, schema=["relation", "kind", "meaning"], orient="row")
+
     def _prepare(self, *, read_only: bool) -> None:
         known = _stored_fingerprint(self._connection, self.path)
         if known == catalog.fingerprint():
             return
+        if read_only and known is None:
+            raise DatabaseError(f"{self.path}: empty; fill it with `tracedb ingest`")
         if read_only:
             raise DatabaseError(
                 f"{self.path}: made by another version of tracedb; "
@@ -175,8 +231,12 @@ def find_relation(name: str) -> catalog.Relation:
 def _suggestion(name: str, known: list[str]) -> str:
     from difflib import get_close_matches
 
-    near = get_close_matches(name, known, n=3, cutoff=0.5)
-    return f"; did you mean {' or '.join(near)}?" if near else ""
+    layer = name.partition(".")[0]
+    same_layer = [other for other in known if other.startswith(f"{layer}.")]
+    near = get_close_matches(name, same_layer or known, n=3, cutoff=0.5)
+    if not near:
+        return "; `tracedb schema` lists those there are"
+    return f"; did you mean {' or '.join(near)}?"
 
 
 def _of_step(relation: catalog.Relation, step: int) -> str:
@@ -220,4 +280,5 @@ def _frame(relation: duckdb.DuckDBPyRelation) -> pl.DataFrame:
 
 
 def _one_line(error: duckdb.Error) -> str:
-    return str(error).splitlines()[0]
+    """What went wrong and DuckDB's suggestion, without the excerpt of the query."""
+    return " ".join(str(error).split("\n\n")[0].split())

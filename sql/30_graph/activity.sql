@@ -1,6 +1,7 @@
--- What a host thread does, seen from above: top-level ops, and calls outside of ops.
+-- What a host thread does, seen from above: top-level ops, and launches and waits outside
+-- of ops.
 -- Where one begins before the one before it ended (rounding), it counts from there.
--- One row per top-level op or call outside of ops that adds time to its thread.
+-- One row per top-level op, or launch or wait outside of ops, that adds time to its thread.
 -- Key: node_id.
 CREATE TABLE graph.activity (
     -- The op or call.
@@ -28,7 +29,7 @@ outer_node AS (
     UNION ALL
     SELECT launch_id, run_id, trace_id, thread_id, false, start_ns, end_ns
     FROM staging.launch
-    WHERE top_op_id IS NULL
+    WHERE top_op_id IS NULL AND kind IN ('launch', 'wait')
 ),
 
 ordered AS (

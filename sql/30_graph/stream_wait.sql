@@ -68,6 +68,61 @@ late AS (
         END
 ),
 
+-- The first work launched on the waiting stream after the call waits for the last work
+-- launched on the awaited stream before the event was recorded.
+recorded_call AS (
+    SELECT
+        recorded.trace_id,
+        recorded.device,
+        recorded.stream,
+        recorded.awaited_stream,
+        waiting_call.start_ns AS wait_call_ns,
+        record_call.start_ns AS record_call_ns
+    FROM staging.device_wait AS recorded
+    INNER JOIN staging.launch AS waiting_call
+        ON
+            recorded.trace_id = waiting_call.trace_id
+            AND recorded.correlation = waiting_call.correlation
+    INNER JOIN staging.launch AS record_call
+        ON
+            recorded.trace_id = record_call.trace_id
+            AND recorded.event_record_correlation = record_call.correlation
+    WHERE recorded.target = 'stream_wait' AND recorded.stream <> recorded.awaited_stream
+),
+
+recorded_waiting AS (
+    SELECT recorded_call.*, work.kernel_id, work.run_id, work.start_ns, work.excess_ns
+    FROM recorded_call
+    ASOF INNER JOIN (SELECT * FROM explained WHERE launch_id IS NOT NULL) AS work
+        ON
+            recorded_call.trace_id = work.trace_id
+            AND recorded_call.device = work.device
+            AND recorded_call.stream = work.stream
+            AND recorded_call.wait_call_ns <= work.launch_start_ns
+),
+
+recorded_wait AS (
+    SELECT
+        waiting.kernel_id,
+        waiting.run_id,
+        waiting.trace_id,
+        awaited.kernel_id AS awaited_kernel_id,
+        awaited.end_ns AS awaited_end_ns,
+        waiting.start_ns,
+        waiting.excess_ns,
+        true AS recorded
+    FROM recorded_waiting AS waiting
+    ASOF INNER JOIN (
+        SELECT * FROM graph.stream_position WHERE launch_id IS NOT NULL
+    ) AS awaited
+        ON
+            waiting.trace_id = awaited.trace_id
+            AND waiting.device = awaited.device
+            AND waiting.awaited_stream = awaited.stream
+            AND waiting.record_call_ns >= awaited.launch_start_ns
+    WHERE awaited.end_ns <= waiting.start_ns + 1_000
+),
+
 inferred AS (
     SELECT
         late.kernel_id,
@@ -111,4 +166,7 @@ SELECT
     start_ns,
     excess_ns,
     recorded
-FROM inferred;
+FROM (FROM recorded_wait UNION ALL FROM inferred)
+QUALIFY row_number() OVER (
+    PARTITION BY kernel_id ORDER BY awaited_end_ns DESC, recorded DESC, awaited_kernel_id
+) = 1;

@@ -2,7 +2,7 @@
 -- the instances whose cause is plain. They tell a delay that needs another cause.
 -- One row per trace, kind of delay and kind of GPU work.
 -- Key: trace_id, delay, kind.
-CREATE VIEW graph.usual_delay (
+CREATE TABLE graph.usual_delay (
     -- The run it is of.
     run_id,
     -- The trace it is from.
@@ -42,9 +42,9 @@ SELECT
     trace_id,
     delay,
     kind,
-    count(*),
-    quantile_disc(delay_ns, 0.5),
-    quantile_disc(delay_ns, 0.95)
+    count(*) AS instance_count,
+    quantile_disc(delay_ns, 0.5) AS median_ns,
+    quantile_disc(delay_ns, 0.95) AS cap_ns
 FROM instance
 WHERE delay IS NOT NULL AND delay_ns >= 0
 GROUP BY run_id, trace_id, delay, kind;

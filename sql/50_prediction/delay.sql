@@ -2,7 +2,7 @@
 -- trace. What an instance has beyond the cap is no delay but unexplained.
 -- One row per trace, cause and kind of what is delayed.
 -- Key: trace_id, cause, kind.
-CREATE VIEW prediction.delay (
+CREATE TABLE prediction.delay (
     -- The run it is of.
     run_id,
     -- The trace it is from.
@@ -40,7 +40,7 @@ instance AS (
     WHERE NOT is_blocked
 )
 
-SELECT run_id, trace_id, delay, kind, instance_count, median_ns, cap_ns
+SELECT run_id, trace_id, delay AS cause, kind, instance_count, median_ns, cap_ns
 FROM graph.usual_delay
 UNION ALL
 SELECT

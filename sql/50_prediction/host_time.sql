@@ -34,9 +34,11 @@ piece AS (
         timeline.*,
         timeline.end_ns - timeline.start_ns AS measured_ns,
         coalesce(interval.type, timeline.type) AS type_in_step,
-        interval.step_id
+        interval.step_id,
+        timeline.thread_id = step.thread_id AS is_step_thread
     FROM overhead.timeline
     LEFT JOIN overhead.interval USING (thread_id, position)
+    LEFT JOIN staging.step ON interval.step_id = step.step_id
 ),
 
 -- A thread waits for another's piece: the worker's end, or the boundary that woke it.
@@ -145,7 +147,11 @@ SELECT
     thread_id,
     position,
     CASE
-        WHEN rung.rung <> 'replay' AND step_id IS NOT NULL AND awaited_thread_id IS NULL
+        WHEN
+            rung.rung <> 'replay'
+            AND awaited_thread_id IS NULL
+            AND (type_in_step <> 'idle' OR is_step_thread)
+            AND step_id IS NOT NULL
             THEN coalesce(statistic.mean_ns, own_ns)
         ELSE own_ns
     END AS predicted_ns,

@@ -1,0 +1,91 @@
+-- What had to begin or end before what: the dependencies between nodes.
+-- One row per pair of nodes and kind.
+-- Key: source_node_id, target_node_id, kind.
+CREATE VIEW graph.edge (
+    -- The run it is of.
+    run_id,
+    -- The trace it is from.
+    trace_id,
+    -- Node that comes first.
+    source_node_id,
+    -- Node that depends on it.
+    target_node_id,
+    -- `nesting` (op to what began in it), `thread` (order of a thread's activities),
+    -- `launch` (call to its GPU work), `stream` (order of a stream), `stream_wait` (GPU work
+    -- to work of another stream), `sync_stream`, `sync_device`, `sync_event`, `copy` (GPU
+    -- work to the call that waits for it), `fork` and `join` (between threads),
+    -- `forward_backward` (op to its backward op) or `data` (op to op by a tensor).
+    kind,
+    -- Whether the trace says so; else it is inferred from order and times.
+    recorded
+) AS
+SELECT run_id, trace_id, parent_op_id, op_id, 'nesting', true
+FROM staging.op
+WHERE parent_op_id IS NOT NULL
+UNION ALL
+SELECT run_id, trace_id, op_id, launch_id, 'nesting', true
+FROM staging.launch
+WHERE op_id IS NOT NULL
+UNION ALL
+SELECT
+    run_id, trace_id,
+    lag(node_id) OVER (PARTITION BY thread_id ORDER BY start_ns, end_ns) AS source_node_id,
+    node_id, 'thread', true
+FROM graph.activity
+QUALIFY source_node_id IS NOT NULL
+UNION ALL
+SELECT run_id, trace_id, launch_id, kernel_id, 'launch', true
+FROM staging.kernel
+WHERE launch_id IS NOT NULL
+UNION ALL
+SELECT run_id, trace_id, previous_kernel_id, kernel_id, 'stream', true
+FROM graph.stream_position
+WHERE previous_kernel_id IS NOT NULL
+UNION ALL
+SELECT run_id, trace_id, awaited_kernel_id, kernel_id, 'stream_wait', recorded
+FROM graph.stream_wait
+UNION ALL
+SELECT
+    run_id, trace_id, kernel_id, launch_id,
+    CASE WHEN target = 'copy' THEN target ELSE 'sync_' || target END, recorded
+FROM graph.host_wait
+UNION ALL
+SELECT run_id, trace_id, before_node_id, first_node_id, 'fork', false
+FROM graph.thread_wait
+WHERE first_node_id IS NOT NULL AND before_node_id IS NOT NULL
+UNION ALL
+SELECT run_id, trace_id, last_node_id, after_node_id, 'join', false
+FROM graph.thread_wait
+UNION ALL
+SELECT
+    forward_op.run_id, forward_op.trace_id, forward_op.op_id, backward_op.op_id,
+    'forward_backward', true
+FROM staging.arrow
+INNER JOIN staging.thread AS forward_thread
+    ON
+        arrow.trace_id = forward_thread.trace_id
+        AND arrow.source_pid = forward_thread.pid
+        AND arrow.source_tid = forward_thread.tid
+INNER JOIN staging.thread AS backward_thread
+    ON
+        arrow.trace_id = backward_thread.trace_id
+        AND arrow.target_pid = backward_thread.pid
+        AND arrow.target_tid = backward_thread.tid
+INNER JOIN staging.op AS forward_op
+    ON
+        forward_thread.thread_id = forward_op.thread_id
+        AND arrow.source_ns = forward_op.start_ns
+INNER JOIN staging.op AS backward_op
+    ON
+        backward_thread.thread_id = backward_op.thread_id
+        AND arrow.target_ns = backward_op.start_ns
+QUALIFY
+    row_number() OVER (
+        PARTITION BY arrow.arrow_id
+        ORDER BY
+            forward_op.end_ns DESC, forward_op.op_id,
+            backward_op.end_ns DESC, backward_op.op_id
+    ) = 1
+UNION ALL
+SELECT run_id, trace_id, source_op_id, target_op_id, 'data', true
+FROM graph.data_edge;

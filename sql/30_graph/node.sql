@@ -1,0 +1,45 @@
+-- What takes time: ops, calls, user ranges on the host, and work on the device.
+-- One row per event with a duration.
+-- Key: node_id.
+CREATE VIEW graph.node (
+    -- The event.
+    node_id,
+    -- The run it is of.
+    run_id,
+    -- The trace it is from.
+    trace_id,
+    -- `op`, `annotation`, `launch`, `wait`, `call` (any other), `kernel`, `memcpy`, `memset`
+    -- or `other` (other work on a device).
+    kind,
+    -- Name.
+    name,
+    -- [ns] Begin.
+    start_ns,
+    -- [ns] End.
+    end_ns,
+    -- Host thread; NULL on a device.
+    thread_id,
+    -- Device; NULL on the host.
+    device,
+    -- Stream of the device; NULL on the host.
+    stream
+) AS
+SELECT
+    op_id, run_id, trace_id, CASE WHEN is_annotation THEN 'annotation' ELSE 'op' END,
+    name, start_ns, end_ns, thread_id, NULL, NULL
+FROM staging.op
+UNION ALL
+SELECT
+    annotation_id, run_id, trace_id, 'annotation', name, start_ns, end_ns, thread_id,
+    NULL, NULL
+FROM staging.annotation
+WHERE annotation_id NOT IN (SELECT op_id FROM staging.op WHERE is_annotation)
+UNION ALL
+SELECT
+    launch_id, run_id, trace_id, CASE WHEN kind = 'other' THEN 'call' ELSE kind END,
+    name, start_ns, end_ns, thread_id, NULL, NULL
+FROM staging.launch
+UNION ALL
+SELECT
+    kernel_id, run_id, trace_id, kind, name, start_ns, end_ns, NULL, device, stream
+FROM staging.kernel;

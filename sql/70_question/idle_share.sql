@@ -1,0 +1,66 @@
+-- How much of each step is every device idle?
+-- One row per step and device that ran work in the trace.
+-- Key: step_id, device.
+CREATE VIEW question.idle_share (
+    -- The trace.
+    trace_id,
+    -- Step.
+    step_id,
+    -- Number of the step.
+    step,
+    -- Device.
+    device,
+    -- [ns] Time of the step in which it ran something.
+    busy_ns,
+    -- [1] Share of the step in which it ran nothing.
+    idle_share
+) AS
+WITH
+within_step AS (
+    SELECT
+        step.trace_id,
+        step_id,
+        step,
+        device,
+        step.end_ns - step.start_ns AS step_ns,
+        greatest(work.start_ns, step.start_ns) AS start_ns,
+        least(work.end_ns, step.end_ns) AS end_ns
+    FROM staging.step
+    INNER JOIN staging.kernel AS work
+        ON
+            step.trace_id = work.trace_id
+            AND step.start_ns < work.end_ns
+            AND step.end_ns > work.start_ns
+    WHERE kind <> 'other'
+),
+
+covered AS (
+    SELECT
+        *,
+        greatest(
+            start_ns,
+            max(end_ns) OVER (
+                PARTITION BY step_id, device ORDER BY start_ns, end_ns
+                ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+            )
+        ) AS new_from_ns
+    FROM within_step
+),
+
+busy AS (
+    SELECT step_id, device, sum(greatest(end_ns - new_from_ns, 0)) AS busy_ns
+    FROM covered
+    GROUP BY step_id, device
+)
+
+SELECT
+    step.trace_id,
+    step.step_id,
+    step,
+    device.device,
+    coalesce(busy.busy_ns, 0)::BIGINT,
+    1 - coalesce(busy.busy_ns, 0) / nullif(step.end_ns - step.start_ns, 0)
+FROM staging.step
+INNER JOIN staging.device ON step.trace_id = device.trace_id
+LEFT JOIN busy ON step.step_id = busy.step_id AND device.device = busy.device
+WHERE kernel_count > 0;

@@ -1,0 +1,50 @@
+-- What waits for what?
+-- One row per run, waiting call or work, and what it waited for.
+-- Key: run_id, kind, waiting_name, awaited_name.
+CREATE VIEW question.wait (
+    -- The run.
+    run_id,
+    -- Kind of the dependency, as in `graph.edge`.
+    kind,
+    -- Name of the call or the GPU work that waited.
+    waiting_name,
+    -- Name of the GPU work that it waited for.
+    awaited_name,
+    -- Waits.
+    wait_count,
+    -- [ns] Time waited: blocked in calls, or of GPU work later than launch and stream explain.
+    waited_ns
+) AS
+WITH
+wait AS (
+    SELECT
+        host_wait.run_id,
+        CASE WHEN host_wait.target = 'copy' THEN 'copy' ELSE 'sync_' || host_wait.target END
+        AS kind,
+        call.name AS waiting_name,
+        kernel_id AS awaited_kernel_id,
+        host_wait.end_ns - host_wait.start_ns AS waited_ns
+    FROM graph.host_wait
+    INNER JOIN staging.launch AS call USING (launch_id)
+    WHERE is_blocked
+    UNION ALL
+    SELECT
+        stream_wait.run_id,
+        'stream_wait',
+        work.name,
+        awaited_kernel_id,
+        greatest(excess_ns, 0)
+    FROM graph.stream_wait
+    INNER JOIN staging.kernel AS work USING (kernel_id)
+)
+
+SELECT
+    wait.run_id,
+    wait.kind,
+    waiting_name,
+    awaited.name,
+    count(*),
+    sum(waited_ns)::BIGINT
+FROM wait
+INNER JOIN staging.kernel AS awaited ON wait.awaited_kernel_id = awaited.kernel_id
+GROUP BY wait.run_id, wait.kind, waiting_name, awaited.name;

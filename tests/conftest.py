@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
-from support import CORPUS
+from support import CORPUS, corpus_files, truth
 
 import tracedb
 
@@ -20,6 +21,16 @@ def database() -> Iterator[tracedb.Database]:
     """An empty database in memory."""
     with tracedb.open() as opened:
         yield opened
+
+
+@pytest.fixture(scope="session", params=corpus_files("kineto"))
+def corpus_trace(
+    request: pytest.FixtureRequest,
+) -> Iterator[tuple[tracedb.Database, dict[str, Any]]]:
+    """A corpus trace in a database of its own, with its truth."""
+    with tracedb.open() as opened:
+        opened.ingest([CORPUS / request.param])
+        yield opened, truth()[request.param]
 
 
 @pytest.fixture(scope="session")

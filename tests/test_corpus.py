@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from support import CORPUS, corpus_files, rows, truth
+from support import rows
 
 import tracedb
 
 Opened = tuple[tracedb.Database, dict[str, Any]]
 
 
-@pytest.fixture(scope="module", params=corpus_files("kineto"))
-def trace(request: pytest.FixtureRequest) -> Iterator[Opened]:
-    """A corpus trace in a database of its own, with its truth."""
-    with tracedb.open() as opened:
-        opened.ingest([CORPUS / request.param])
-        yield opened, truth()[request.param]
+@pytest.fixture
+def trace(corpus_trace: Opened) -> Opened:
+    """A corpus trace with its truth."""
+    return corpus_trace
 
 
 def test_every_event_is_kept(trace: Opened) -> None:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import duckdb
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Container, Iterator, Sequence
     from importlib.resources.abc import Traversable
 
 _FILE = re.compile(
@@ -75,6 +75,16 @@ def relations() -> tuple[Relation, ...]:
 
 
 @cache
+def readers(name: str) -> frozenset[str]:
+    """Names of all relations that read a relation, directly or by way of others."""
+    found = {name}
+    for relation in relations():
+        if relation.reads & found:
+            found.add(relation.full_name)
+    return frozenset(found - {name})
+
+
+@cache
 def fingerprint() -> str:
     """A digest of all statements, to recognise a database of another version."""
     text = "\n".join(sorted(relation.statement for relation in relations()))
@@ -94,7 +104,11 @@ def _read(file: Traversable) -> Relation:
     parts = _FILE.match(text)
     if parts is None:
         raise ValueError(f"{file} is not one documented CREATE TABLE or CREATE VIEW")
-    query = parts["query"] or ""
+    query = (parts["query"] or "").rstrip().rstrip(";")
+    try:
+        reads = frozenset(_relations_read(query)) if query else frozenset()
+    except ValueError as error:
+        raise ValueError(f"{file}: {error}") from error
     return Relation(
         layer=parts["layer"],
         name=parts["name"],
@@ -102,7 +116,7 @@ def _read(file: Traversable) -> Relation:
         doc=_text(parts["doc"]),
         columns={c["name"]: _text(c["doc"]) for c in _COLUMN.finditer(parts["columns"])},
         query=query,
-        reads=frozenset(_relations_read(query)) if query else frozenset(),
+        reads=reads,
         statement=text,
     )
 
@@ -128,7 +142,7 @@ def _syntax_tree(query: str) -> Any:  # noqa: ANN401 (JSON is anything)
     rows = duckdb.execute("SELECT json_serialize_sql(?)", [query]).fetchall()
     tree = json.loads(rows[0][0])
     if tree.get("error"):
-        raise ValueError(f"{tree.get('error_message')}: {query[:200]}")
+        raise ValueError(tree["error_message"])
     return tree
 
 
@@ -154,16 +168,19 @@ def drop_computed(connection: duckdb.DuckDBPyConnection) -> None:
 def compute(
     connection: duckdb.DuckDBPyConnection,
     trace_ids: Sequence[int],
-    only: str | None = None,
+    only: Container[str] | None = None,
 ) -> Iterator[str]:
-    """Compute the stored relations of some traces anew, yielding each name first."""
+    """Compute the stored relations of some traces anew, yielding each name first.
+
+    `only` limits it to relations of these names; what reads them is then out of date.
+    """
     numbers = ", ".join(str(int(number)) for number in trace_ids)
     chosen = f"trace_id IN ({numbers})"
     # Recursive relations cannot be filtered from outside; they read staging.computing.
     connection.execute(f"SET VARIABLE computing = [{numbers}]")
     for relation in relations():
         name = relation.full_name
-        if relation.is_computed_on_ingest and only in (None, name):
+        if relation.is_computed_on_ingest and (only is None or name in only):
             yield name
             connection.execute(f"DELETE FROM {name} WHERE {chosen}")
             connection.execute(

@@ -45,7 +45,11 @@ op AS (
         max(call.end_ns) AS last_launch_ns
     FROM graph.activity
     LEFT JOIN staging.launch AS call
-        ON activity.node_id = call.top_op_id AND call.kind = 'launch'
+        ON
+            activity.node_id = call.top_op_id
+            AND call.kind = 'launch'
+            -- A launch that begins in the op's last nanosecond lies behind it.
+            AND call.start_ns < activity.end_ns
     WHERE activity.is_op
     GROUP BY ALL
 ),

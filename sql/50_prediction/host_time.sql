@@ -111,7 +111,8 @@ own AS (
                     measured_ns,
                     CASE
                         WHEN is_blocked THEN coalesce(call_ns, 0)
-                        ELSE coalesce(call_cap_ns, measured_ns)
+                        -- Without an instance to learn from: a call takes microseconds.
+                        ELSE coalesce(call_cap_ns, 10_000)
                     END
                 )
             ELSE measured_ns

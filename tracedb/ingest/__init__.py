@@ -136,7 +136,7 @@ def _pair(
     if not new:
         return []
     # Pairing looks for processes among the threads of the new traces.
-    for _ in catalog.compute(connection, new, only="staging.thread"):
+    for _ in catalog.compute(connection, new, only={"staging.thread"}):
         pass
     paired = []
     for et_trace_id, path in connection.execute(

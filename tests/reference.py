@@ -1,0 +1,250 @@
+"""The simulation and the partition once more, as plain loops over plain rows.
+
+They share no code with `sql/` and no idea beyond the definitions: a lane does one thing
+after another, and some things end or begin only after something on another lane.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import Any
+
+from support import rows
+
+import tracedb
+
+Span = tuple[int, int]
+Piece = tuple[int, int]
+
+
+@dataclass
+class Lane:
+    """What a thread or a stream does, in order, and how far it has come."""
+
+    work: list[Any]
+    time_ns: int = 0
+    done: int = 0
+
+
+@dataclass
+class Simulation:
+    """Begins and ends of host pieces and of GPU work, found one at a time."""
+
+    host: dict[int, Lane]
+    streams: dict[tuple[int, int], Lane]
+    piece_starts: dict[int, list[int]]
+    origin_ns: int
+    pieces: dict[Piece, Span] = field(default_factory=dict)
+    kernels: dict[int, Span] = field(default_factory=dict)
+
+    def run(self) -> None:
+        """Advance any lane that can, until all are done."""
+        lanes = [(lane, self.host_piece) for lane in self.host.values()]
+        lanes += [(lane, self.gpu_work) for lane in self.streams.values()]
+        progress = True
+        while progress:
+            progress = False
+            for lane, advance in lanes:
+                while lane.done < len(lane.work) and advance(lane, lane.work[lane.done]):
+                    lane.done += 1
+                    progress = True
+        assert all(lane.done == len(lane.work) for lane, _ in lanes), "a lane is stuck"
+
+    def host_piece(self, lane: Lane, piece: tuple[Any, ...]) -> bool:
+        """Let a thread live through a piece, unless what it waits for is not over yet."""
+        thread, position, duration, kernel, other_thread, other_position, delay = piece
+        end = lane.time_ns + duration
+        if kernel is not None:
+            if kernel not in self.kernels:
+                return False
+            end = max(end, self.kernels[kernel][1] + delay)
+        if other_thread is not None:
+            if (other_thread, other_position) not in self.pieces:
+                return False
+            end = max(end, self.pieces[other_thread, other_position][1] + delay)
+        self.pieces[thread, position] = (lane.time_ns, end)
+        lane.time_ns = end
+        return True
+
+    def gpu_work(self, lane: Lane, work: tuple[Any, ...]) -> bool:
+        """Run work on a stream, unless what it waits for is not over yet."""
+        kernel, duration, thread, launch_ns, start_ns, launch_delay, *rest = work
+        stream_delay, awaited, wait_delay = rest
+        ready = start_ns - self.origin_ns
+        if thread is not None:
+            piece = (thread, bisect_right(self.piece_starts[thread], launch_ns))
+            if piece not in self.pieces:
+                return False
+            ready = self.pieces[piece][0] + launch_delay
+        if awaited is not None:
+            if awaited not in self.kernels:
+                return False
+            ready = max(ready, self.kernels[awaited][1] + wait_delay)
+        start = max(ready, lane.time_ns + stream_delay) if lane.done else ready
+        self.kernels[kernel] = (start, start + duration)
+        lane.time_ns = start + duration
+        return True
+
+
+def simulate(database: tracedb.Database, trace_id: int, rung: str) -> Simulation:
+    """Simulate a trace from the relations that say how long everything takes."""
+    host, streams = defaultdict(list), defaultdict(list)
+    for piece in rows(
+        database,
+        f"""
+        SELECT thread_id, position, predicted_ns, awaited_kernel_id, awaited_thread_id,
+            awaited_position, delay_ns
+        FROM prediction.host_time WHERE trace_id = {trace_id} AND rung = '{rung}'
+        ORDER BY thread_id, position
+        """,
+    ):
+        host[piece[0]].append(piece)
+    for device, stream, *work in rows(
+        database,
+        f"""
+        SELECT device, stream, kernel_id, predicted_ns, launch_thread_id,
+            launch_start_ns, start_ns, launch_delay_ns, stream_delay_ns,
+            awaited_kernel_id, wait_delay_ns
+        FROM graph.stream_position INNER JOIN prediction.gpu_time
+            USING (trace_id, kernel_id)
+        WHERE trace_id = {trace_id} AND rung = '{rung}'
+        ORDER BY device, stream, start_ns, end_ns, kernel_id
+        """,
+    ):
+        streams[device, stream].append(tuple(work))
+    starts = defaultdict(list)
+    for thread, start in rows(
+        database,
+        f"""
+        SELECT thread_id, start_ns FROM overhead.timeline WHERE trace_id = {trace_id}
+        ORDER BY thread_id, start_ns
+        """,
+    ):
+        starts[thread].append(start)
+    simulation = Simulation(
+        host={thread: Lane(work) for thread, work in host.items()},
+        streams={stream: Lane(work) for stream, work in streams.items()},
+        piece_starts=starts,
+        origin_ns=min(times[0] for times in starts.values()),
+    )
+    simulation.run()
+    return simulation
+
+
+def partition(database: tracedb.Database, step_id: int, thread_id: int) -> dict[str, int]:
+    """Sum the overhead types of a step on a thread, nanosecond range by range.
+
+    Every boundary of an op, a call, a wait or the step cuts the time; each range between
+    two boundaries is judged on its own by what covers it.
+    """
+    ((start, end),) = rows(
+        database, f"SELECT start_ns, end_ns FROM staging.step WHERE step_id = {step_id}"
+    )
+    facts = _facts(database, thread_id)
+    covers = [*facts.ops, *facts.calls, *facts.loading, *facts.thread_waits]
+    bounds = {time for cover in covers for time in cover[:2] if start < time < end}
+    bounds |= {time for call in facts.calls for time in call[4:5] if start < time < end}
+    cuts = sorted(bounds | {start, end})
+    judged = [(a, b, facts.judge(a)) for a, b in zip(cuts, cuts[1:], strict=False)]
+    active = [(a, b) for a, b, (_, is_active) in judged if is_active]
+    totals: dict[str, int] = defaultdict(int)
+    for a, b, (type_, _) in judged:
+        outside = not active or a < active[0][0] or b > active[-1][1]
+        totals["idle" if type_ == "T1" and outside else type_] += b - a
+    return dict(totals)
+
+
+@dataclass
+class _Facts:
+    """What covers the time of one thread."""
+
+    ops: list[tuple[Any, ...]]
+    calls: list[tuple[Any, ...]]
+    loading: list[tuple[Any, ...]]
+    thread_waits: list[tuple[Any, ...]]
+
+    def judge(self, time: int) -> tuple[str, bool]:
+        """Name the overhead type at a time, and whether the thread is active then."""
+        call = _covering(self.calls, time)
+        if call:
+            _, _, kind, target, wait_start = call
+            if kind == "launch":
+                return ("T4" if time < wait_start else "wait_copy"), True
+            return f"wait_{target}", True
+        op = _covering(self.ops, time)
+        if op:
+            return _within_op(op, time), True
+        if _covering(self.thread_waits, time):
+            return "wait_thread", False
+        return ("wait_data" if _covering(self.loading, time) else "T1"), False
+
+
+def _within_op(op: tuple[Any, ...], time: int) -> str:
+    launches = [launch for launch in op[2] if launch[0] < op[1]]
+    if not launches:
+        return "T5"
+    if time < min(start for start, _ in launches):
+        return "T2"
+    return "T3" if time >= max(end for _, end in launches) else "T5"
+
+
+def _covering(spans: list[tuple[Any, ...]], time: int) -> tuple[Any, ...] | None:
+    """The latest-begun span that covers a time."""
+    found = [span for span in spans if span[0] <= time < span[1]]
+    return max(found, key=lambda span: (span[0], -span[1])) if found else None
+
+
+def _facts(database: tracedb.Database, thread_id: int) -> _Facts:
+    launches = defaultdict(list)
+    for op, start, end in rows(
+        database,
+        f"""
+        SELECT top_op_id, start_ns, end_ns FROM staging.launch
+        WHERE thread_id = {thread_id} AND kind = 'launch' AND top_op_id IS NOT NULL
+        """,
+    ):
+        launches[op].append((start, end))
+    ops = [
+        (start, end, launches[op])
+        for op, start, end in rows(
+            database,
+            f"""
+            SELECT op_id, start_ns, end_ns FROM staging.op
+            WHERE thread_id = {thread_id} AND is_top_level
+            """,
+        )
+    ]
+    calls = _outermost(
+        rows(
+            database,
+            f"""
+            SELECT launch.start_ns, launch.end_ns, launch.kind, launch.target,
+                wait_start_ns
+            FROM staging.launch LEFT JOIN graph.host_call USING (launch_id)
+            WHERE launch.thread_id = {thread_id} AND launch.kind IN ('launch', 'wait')
+            """,
+        )
+    )
+    loading = rows(
+        database,
+        f"""
+        SELECT start_ns, end_ns FROM staging.annotation
+        WHERE thread_id = {thread_id} AND name LIKE 'enumerate(DataLoader)%'
+        """,
+    )
+    waits = rows(
+        database,
+        f"SELECT start_ns, end_ns FROM graph.thread_wait WHERE thread_id = {thread_id}",
+    )
+    return _Facts(ops, calls, loading, waits)
+
+
+def _outermost(calls: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    """Calls that lie in no other call."""
+    found: list[tuple[Any, ...]] = []
+    for call in sorted(calls, key=lambda call: (call[0], -call[1])):
+        if not found or call[1] > found[-1][1]:
+            found.append(call)
+    return found

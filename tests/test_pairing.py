@@ -1,0 +1,174 @@
+"""Execution graphs find the trace of their run, or say why there is none."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support import CORPUS, SAMPLES, needs_corpus, rows
+
+import tracedb
+
+DLRM8 = CORPUS / "param" / "dlrm8"
+
+
+def test_all_et_ops_of_dlrm8_are_matched(dlrm8: tracedb.Database) -> None:
+    """1,672 nodes a rank: 1,633 ops and 39 annotations, 988 and 684 a thread."""
+    query = """
+        SELECT trace_id, count(*), count(staging.op.op_id), count(annotation_id)
+        FROM staging.op_et
+        LEFT JOIN staging.op USING (trace_id, op_id)
+        LEFT JOIN staging.annotation
+            ON op_et.trace_id = annotation.trace_id AND op_et.op_id = annotation_id
+        GROUP BY trace_id
+    """
+    assert [counts for _, *counts in rows(dlrm8, query)] == [[1672, 1633, 39]] * 4
+    by_thread = """
+        SELECT op_et.trace_id, graph.tid, node.thread_id, count(*) AS op_count
+        FROM staging.op_et
+        INNER JOIN staging.et_op AS graph USING (et_node_id)
+        INNER JOIN graph.node ON op_et.op_id = node.node_id
+        GROUP BY ALL ORDER BY op_et.trace_id, op_count DESC
+    """
+    assert [count for *_, count in rows(dlrm8, by_thread)] == [988, 684] * 4
+
+
+def test_names_and_dims_of_dlrm8_are_equal(dlrm8: tracedb.Database) -> None:
+    """Every tensor argument has the dims that Kineto recorded: 1,753 a rank."""
+    query = """
+        SELECT op_et.trace_id, op.name, et.name, op.input_dims, op_et.input_dims,
+            op_et.input_types
+        FROM staging.op_et
+        INNER JOIN staging.op ON op_et.op_id = op.op_id
+        INNER JOIN staging.et_op AS et ON op_et.et_node_id = et.et_node_id
+        WHERE op.input_dims IS NOT NULL
+    """
+    compared: dict[int, int] = {}
+    for trace_id, name, et_name, dims, et_dims, types in rows(dlrm8, query):
+        assert name == et_name
+        for kineto, graph, type_ in zip(*map(json.loads, (dims, et_dims, types)), strict=False):
+            if type_.startswith("Tensor("):
+                assert kineto == graph
+                compared[trace_id] = compared.get(trace_id, 0) + 1
+    # 1,753 with the annotations' arguments; the ops alone have these.
+    assert list(compared.values()) == [1753 - annotation_tensors(dlrm8)] * 4
+
+
+def annotation_tensors(database: tracedb.Database) -> int:
+    """Tensor arguments of one rank's annotations, which staging.op does not hold."""
+    query = """
+        SELECT count(*) FROM staging.tensor
+        INNER JOIN staging.annotation ON tensor.op_id = annotation_id
+        WHERE direction = 'in'
+            AND tensor.trace_id = (SELECT min(trace_id) FROM staging.tensor)
+    """
+    return int(rows(database, query)[0][0])
+
+
+def test_data_edges_join_giver_and_taker(dlrm8: tracedb.Database) -> None:
+    """A data edge leads from an op that gave a tensor to a later one that takes it."""
+    query = """
+        SELECT count(*), count(*) FILTER (giver.start_ns >= taker.start_ns)
+        FROM graph.edge
+        INNER JOIN staging.op AS giver ON source_node_id = giver.op_id
+        INNER JOIN staging.op AS taker ON target_node_id = taker.op_id
+        WHERE edge.kind = 'data'
+    """
+    ((edges, backwards),) = rows(dlrm8, query)
+    assert edges > 3000
+    assert backwards == 0
+    shared = """
+        SELECT count(*) FROM graph.data_edge
+        ANTI JOIN (
+            SELECT given.op_id AS source_op_id, taken.op_id AS target_op_id
+            FROM staging.tensor AS given
+            INNER JOIN staging.tensor AS taken USING (trace_id, occurrence, tensor)
+            WHERE given.direction = 'out' AND taken.direction = 'in'
+        ) USING (source_op_id, target_op_id)
+    """
+    assert rows(dlrm8, shared) == [(0,)]
+
+
+@needs_corpus
+def test_an_iteration_that_cannot_be_told_still_gives_shapes(
+    database: tracedb.Database,
+) -> None:
+    """One iteration's graph matches 39 of 40 alike: all of these get its shapes."""
+    database.ingest([CORPUS / "param" / "linear"])
+    ((paired, reason),) = rows(
+        database,
+        "SELECT paired_trace_id, pairing FROM staging.trace WHERE format = 'et'",
+    )
+    assert paired is not None
+    assert "39 alike" in reason
+    query = "SELECT count(*), count(DISTINCT occurrence) FROM staging.op_et"
+    assert rows(database, query) == [(928 * 39, 39)]
+
+
+@needs_corpus
+def test_identifiers_pair_an_older_file(database: tracedb.Database) -> None:
+    """In this pair rf_id is External id."""
+    database.ingest([CORPUS / "hta" / "execution_trace"])
+    query = "SELECT pairing FROM staging.trace WHERE format = 'et'"
+    assert rows(database, query) == [("36 ops by External id",)]
+
+
+def test_identifiers_pair_a_recent_file(database: tracedb.Database) -> None:
+    """A recording of today is paired by Record function id, rank by rank."""
+    database.ingest([SAMPLES / "ddp_gloo"])
+    query = """
+        SELECT graph.rank = trace.rank, graph.run_id = trace.run_id, graph.pairing
+        FROM staging.trace AS graph
+        INNER JOIN staging.trace AS trace ON graph.paired_trace_id = trace.trace_id
+    """
+    found = rows(database, query)
+    assert [row[:2] for row in found] == [(True, True)] * 2
+    assert all("by Record function id" in row[2] for row in found)
+
+
+@needs_corpus
+def test_a_wrong_pair_is_refused(database: tracedb.Database) -> None:
+    """A graph of another process is refused with the reason, and nothing is ingested."""
+    files = [
+        DLRM8 / "kineto" / "worker0.pt.trace.json.gz",
+        DLRM8 / "et" / "dlrm_eg_1.json.gz",
+    ]
+    with pytest.raises(tracedb.PairError, match="of its process 59812"):
+        database.ingest(files, pair=True)
+    assert rows(database, "SELECT count(*) FROM raw.event") == [(0,)]
+    database.ingest(files)
+    query = "SELECT paired_trace_id, pairing FROM staging.trace WHERE format = 'et'"
+    ((paired, reason),) = rows(database, query)
+    assert paired is None
+    assert "59812" in reason
+
+
+@needs_corpus
+def test_other_ops_of_the_same_process_are_no_pair(
+    tmp_path: Path, database: tracedb.Database
+) -> None:
+    """The process is right, but one op differs: names decide, and the reason says so."""
+    graph: dict[str, Any] = json.loads(
+        gzip.decompress((DLRM8 / "et" / "dlrm_eg_0.json.gz").read_bytes())
+    )
+    next(node for node in graph["nodes"] if node["name"] == "aten::cat")["name"] = "other"
+    changed = tmp_path / "changed.json"
+    changed.write_text(json.dumps(graph))
+    trace = DLRM8 / "kineto" / "worker0.pt.trace.json.gz"
+    with pytest.raises(tracedb.PairError, match="in this order"):
+        database.ingest([trace, changed], pair=True)
+
+
+@needs_corpus
+def test_files_find_each_other_in_any_order(database: tracedb.Database) -> None:
+    """A graph that comes before its trace is paired when the trace comes."""
+    database.ingest([DLRM8 / "et" / "dlrm_eg_2.json.gz"])
+    query = "SELECT paired_trace_id FROM staging.trace WHERE format = 'et'"
+    assert rows(database, query) == [(None,)]
+    database.ingest([DLRM8 / "kineto" / "worker2.pt.trace.json.gz"])
+    assert rows(database, query) == [(2,)]
+    assert rows(database, "SELECT count(*) FROM raw.run") == [(1,)]
+    assert rows(database, "SELECT count(*) FROM graph.data_edge")[0][0] > 0

@@ -1,0 +1,161 @@
+"""The overhead types tile every step, and each is what its definition says."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+from reference import partition
+from support import rows
+
+import tracedb
+from tracedb.synthetic import Delays, Truth, execute, random_program
+
+SEEDS = range(40)
+
+# The truth knows when a thread began to wait for another, a trace only when that worked;
+# and it knows each launch's own cost, where a blocking copy shows only the usual one.
+MERGED = {"wait_thread": "T1", "idle": "T1", "wait_copy": "T4"}
+
+
+@pytest.fixture
+def trace(corpus_trace: tuple[tracedb.Database, dict[str, Any]]) -> tracedb.Database:
+    """A corpus trace."""
+    return corpus_trace[0]
+
+
+def test_steps_are_tiled(trace: tracedb.Database) -> None:
+    """On each thread the intervals follow each other from the step's begin to its end."""
+    gaps = """
+        SELECT count(*) FROM (
+            SELECT
+                interval.start_ns - coalesce(
+                    lag(interval.end_ns) OVER lane, step.start_ns
+                ) AS before_ns,
+                coalesce(lead(interval.start_ns) OVER lane, step.end_ns)
+                - interval.end_ns AS after_ns
+            FROM overhead.interval
+            INNER JOIN staging.step ON interval.step_id = step.step_id
+            WINDOW lane AS (
+                PARTITION BY interval.step_id, interval.thread_id
+                ORDER BY interval.start_ns
+            )
+        ) WHERE before_ns <> 0 OR after_ns <> 0
+    """
+    assert rows(trace, gaps) == [(0,)]
+
+
+def test_active_threads_are_all_there(trace: tracedb.Database) -> None:
+    """Each host thread with an op, a launch or a wait in a step has its partition."""
+    missing = """
+        SELECT DISTINCT step_id, active.thread_id
+        FROM staging.step
+        INNER JOIN (
+            SELECT trace_id, thread_id, start_ns, end_ns FROM staging.op
+            WHERE NOT is_annotation AND end_ns > start_ns
+            UNION ALL
+            SELECT trace_id, thread_id, start_ns, end_ns FROM staging.launch
+            WHERE kind <> 'other' AND end_ns > start_ns
+        ) AS active
+            ON step.trace_id = active.trace_id
+            AND active.start_ns < step.end_ns AND active.end_ns > step.start_ns
+        EXCEPT
+        SELECT step_id, thread_id FROM overhead.interval
+    """
+    assert rows(trace, missing) == []
+
+
+def test_calls_are_accounted_for(trace: tracedb.Database) -> None:
+    """Launches are T4 and wait_copy, waits are theirs: as long as the calls themselves."""
+    query = """
+        WITH clipped AS (
+            SELECT
+                step.step_id, call.thread_id, call.kind, call.start_ns,
+                greatest(call.start_ns, step.start_ns) AS from_ns,
+                least(call.end_ns, step.end_ns) AS until_ns,
+                max(call.end_ns) OVER (
+                    PARTITION BY step.step_id, call.thread_id
+                    ORDER BY call.start_ns, call.end_ns DESC
+                    ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+                ) AS covered_ns
+            FROM staging.launch AS call
+            INNER JOIN staging.step
+                ON call.trace_id = step.trace_id
+                AND call.start_ns < step.end_ns AND call.end_ns > step.start_ns
+            WHERE call.kind IN ('launch', 'wait')
+        )
+        SELECT step_id, thread_id, kind,
+            sum(until_ns - greatest(from_ns, covered_ns))::BIGINT
+        FROM clipped
+        WHERE until_ns > greatest(from_ns, covered_ns)
+        GROUP BY ALL ORDER BY ALL
+    """
+    partitioned = """
+        SELECT step_id, thread_id,
+            CASE WHEN type IN ('T4', 'wait_copy') THEN 'launch' ELSE 'wait' END AS kind,
+            sum(end_ns - start_ns)::BIGINT
+        FROM overhead.interval
+        WHERE type IN ('T4', 'wait_copy', 'wait_stream', 'wait_device', 'wait_event')
+        GROUP BY ALL ORDER BY ALL
+    """
+    assert rows(trace, partitioned) == rows(trace, query)
+
+
+def threads_of_steps(database: tracedb.Database) -> list[tuple[int, int]]:
+    """Step and thread of each partition, the three with the fewest intervals."""
+    query = """
+        SELECT step_id, thread_id FROM overhead.interval
+        GROUP BY ALL ORDER BY count(*), step_id, thread_id LIMIT 3
+    """
+    return [(step, thread) for step, thread in rows(database, query)]
+
+
+def sums(database: tracedb.Database, step_id: int, thread_id: int) -> dict[str, int]:
+    """Time per overhead type of a step on a thread."""
+    query = f"""
+        SELECT type, sum(end_ns - start_ns)::BIGINT FROM overhead.interval
+        WHERE step_id = {step_id} AND thread_id = {thread_id} GROUP BY type
+    """
+    return dict(rows(database, query))
+
+
+def test_types_equal_a_plain_loop(trace: tracedb.Database) -> None:
+    """Each type's time is what a loop over all boundaries finds by the definitions."""
+    for step_id, thread_id in threads_of_steps(trace):
+        assert sums(trace, step_id, thread_id) == partition(trace, step_id, thread_id)
+
+
+def merged(totals: dict[str, int]) -> dict[str, int]:
+    """Totals in the types that a trace can tell as well as the truth."""
+    found: dict[str, int] = defaultdict(int)
+    for type_, time in totals.items():
+        found[MERGED.get(type_, type_)] += time
+    return {type_: time for type_, time in found.items() if time}
+
+
+def test_types_equal_the_truth_of_generated_traces(
+    tmp_path: Path, database: tracedb.Database
+) -> None:
+    """Generated traces tell the same as the program that they were made from."""
+    truths: dict[str, Truth] = {}
+    for seed in SEEDS:
+        program = random_program(seed, threads=1 + seed % 3, streams=1 + seed % 4)
+        trace = execute(program, Delays(jitter=0.1 * (seed % 2)), seed)[0]
+        trace.write(tmp_path / f"{seed}.json")
+        truths[f"{seed}.json"] = trace.truth
+    database.ingest([tmp_path])
+    query = """
+        SELECT DISTINCT parse_filename(path), step, interval.step_id, tid::BIGINT,
+            interval.thread_id
+        FROM overhead.interval
+        INNER JOIN staging.step ON interval.step_id = step.step_id
+        INNER JOIN staging.thread ON interval.thread_id = thread.thread_id
+        INNER JOIN staging.trace ON interval.trace_id = trace.trace_id
+    """
+    found = rows(database, query)
+    assert len({name for name, *_ in found}) == len(SEEDS)
+    for name, step, step_id, tid, thread_id in found:
+        expected = {str(k): v for k, v in truths[name].overheads[step, tid].items()}
+        assert merged(sums(database, step_id, thread_id)) == merged(expected)

@@ -1,0 +1,199 @@
+"""The simulation in SQL is exact, and replay explains the time of real steps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from reference import simulate
+from support import CORPUS, needs_corpus, rows
+
+import tracedb
+from tracedb import catalog
+from tracedb.synthetic import Delays, execute, random_program
+
+RUNGS = ("replay", "statistics", "full")
+SEEDS = range(200)
+
+
+@pytest.fixture(scope="module")
+def generated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tracedb.Database]:
+    """200 generated traces of 1 to 3 threads and 1 to 4 streams."""
+    folder = tmp_path_factory.mktemp("generated")
+    for seed in SEEDS:
+        program = random_program(
+            seed, threads=1 + seed % 3, streams=1 + seed % 4, steps=1 + seed % 2
+        )
+        delays = Delays(jitter=0.2 if seed % 2 else 0.0)
+        execute(program, delays, seed)[0].write(folder / f"{seed}.json")
+    with tracedb.open() as opened:
+        opened.ingest([folder])
+        yield opened
+
+
+def assert_equal_to_reference(database: tracedb.Database, trace_id: int, rung: str) -> None:
+    """Compare every begin and end of a simulated trace with the plain loop's."""
+    reference = simulate(database, trace_id, rung)
+    chosen = f"WHERE trace_id = {trace_id} AND rung = '{rung}'"
+    pieces = rows(
+        database,
+        "SELECT thread_id, position, start_ns, end_ns "
+        f"FROM critical_path.host_piece_time {chosen}",
+    )
+    assert {(t, p): (start, end) for t, p, start, end in pieces} == reference.pieces
+    work = rows(
+        database,
+        f"SELECT kernel_id, start_ns, end_ns FROM critical_path.gpu_work_time {chosen}",
+    )
+    assert {kernel: (start, end) for kernel, start, end in work} == reference.kernels
+
+
+@pytest.mark.parametrize("rung", RUNGS)
+def test_generated_graphs_equal_the_plain_loop(
+    generated: tracedb.Database, rung: str
+) -> None:
+    """SQL and a plain loop agree to the nanosecond on 200 generated graphs."""
+    traces = rows(generated, "SELECT trace_id FROM staging.trace")
+    assert len(traces) == len(SEEDS)
+    for (trace_id,) in traces:
+        assert_equal_to_reference(generated, trace_id, rung)
+
+
+@pytest.mark.parametrize("rung", RUNGS)
+def test_dlrm8_equals_the_plain_loop(dlrm8: tracedb.Database, rung: str) -> None:
+    """SQL and a plain loop agree to the nanosecond on four real ranks."""
+    traces = rows(dlrm8, "SELECT trace_id FROM staging.trace WHERE format = 'kineto'")
+    assert len(traces) == 4
+    for (trace_id,) in traces:
+        assert_equal_to_reference(dlrm8, trace_id, rung)
+
+
+def test_generated_steps_are_replayed(generated: tracedb.Database) -> None:
+    """Steps of known delays are replayed within 3 %, half of them within 0.3 %."""
+    errors = sorted(
+        abs(error)
+        for (error,) in rows(
+            generated,
+            "SELECT error_share FROM critical_path.step_time WHERE rung = 'replay'",
+        )
+    )
+    assert errors[len(errors) // 2] < 0.003
+    assert errors[-1] < 0.03
+
+
+def worst_error(database: tracedb.Database) -> float:
+    """The largest error of replay over all steps."""
+    query = """
+        SELECT max(abs(error_share)) FROM critical_path.step_time WHERE rung = 'replay'
+    """
+    return float(rows(database, query)[0][0])
+
+
+def test_dlrm8_is_replayed(dlrm8: tracedb.Database) -> None:
+    """Each rank's step is replayed within 2 %, waits recomputed from their causes."""
+    assert worst_error(dlrm8) < 0.02
+
+
+def recompute_readers(database: tracedb.Database, relation: str) -> None:
+    """Compute anew what reads a relation that was edited."""
+    traces = [trace for (trace,) in rows(database, "SELECT trace_id FROM staging.trace")]
+    list(catalog.compute(database.connection, traces, catalog.readers(relation)))
+
+
+@pytest.fixture
+def dlrm8_of_its_own() -> Iterator[tracedb.Database]:
+    """The four real ranks in a database that a test may edit."""
+    with tracedb.open() as opened:
+        opened.ingest([CORPUS / "param" / "dlrm8" / "kineto"])
+        yield opened
+
+
+@needs_corpus
+@pytest.mark.parametrize("relation", ["graph.stream_wait", "graph.host_wait"])
+def test_replay_fails_without_an_edge_kind(
+    dlrm8_of_its_own: tracedb.Database, relation: str
+) -> None:
+    """Replay is no identity: without one kind of wait it misses the step."""
+    whole = worst_error(dlrm8_of_its_own)
+    dlrm8_of_its_own.connection.execute(f"DELETE FROM {relation}")
+    recompute_readers(dlrm8_of_its_own, relation)
+    assert whole < 0.02
+    assert worst_error(dlrm8_of_its_own) > 0.1
+
+
+@needs_corpus
+def test_a_slower_backward_pass_delays_the_step(
+    dlrm8_of_its_own: tracedb.Database,
+) -> None:
+    """The main thread waits for the autograd thread: 50 ms more there are 50 ms more."""
+    database = dlrm8_of_its_own
+    query = """
+        SELECT step_id, predicted_ns FROM critical_path.step_time WHERE rung = 'replay'
+    """
+    before = dict(rows(database, query))
+    database.connection.execute("""
+        UPDATE prediction.host_time SET predicted_ns = predicted_ns + 50_000_000
+        WHERE (thread_id, position) IN (
+            SELECT interval.thread_id, min(position)
+            FROM overhead.interval
+            INNER JOIN staging.thread ON interval.thread_id = thread.thread_id
+            WHERE type = 'T5' AND role = 'autograd'
+            GROUP BY interval.thread_id
+        )
+    """)
+    recompute_readers(database, "prediction.host_time")
+    after = dict(rows(database, query))
+    assert len(before) == 4
+    for step_id, predicted in before.items():
+        assert 40_000_000 < after[step_id] - predicted <= 50_000_000
+
+
+def test_a_step_by_hand(tmp_path: Path, database: tracedb.Database) -> None:
+    """A launch, its kernel, and a wait for it: the step ends when the kernel does."""
+    file = tmp_path / "hand.json"
+    file.write_text(HAND_MADE)
+    database.ingest([file])
+    pieces = """
+        SELECT type, start_ns, end_ns FROM overhead.interval ORDER BY start_ns
+    """
+    assert rows(database, pieces) == [
+        ("idle", 0, 10_000),
+        ("T2", 10_000, 12_000),
+        ("T4", 12_000, 17_000),
+        ("T3", 17_000, 20_000),
+        ("T1", 20_000, 22_000),
+        ("wait_device", 22_000, 75_000),
+        ("idle", 75_000, 100_000),
+    ]
+    step = """
+        SELECT measured_ns, predicted_ns FROM critical_path.step_time
+        WHERE rung = 'replay'
+    """
+    assert rows(database, step) == [(100_000, 100_000)]
+    path = """
+        SELECT kind, start_ns, end_ns FROM critical_path.interval ORDER BY start_ns
+    """
+    assert rows(database, path) == [
+        ("host_gap", 0, 10_000),
+        ("host_op", 10_000, 12_000),
+        ("launch_delay", 12_000, 20_000),
+        ("kernel", 20_000, 70_000),
+        ("return", 70_000, 75_000),
+        ("host_gap", 75_000, 100_000),
+    ]
+
+
+HAND_MADE = """{"schemaVersion": 1, "traceEvents": [
+{"ph": "X", "cat": "user_annotation", "name": "ProfilerStep#1", "pid": 1, "tid": 1,
+ "ts": 0, "dur": 100},
+{"ph": "X", "cat": "cpu_op", "name": "aten::relu", "pid": 1, "tid": 1,
+ "ts": 10, "dur": 10, "args": {"External id": 1}},
+{"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 1, "tid": 1,
+ "ts": 12, "dur": 5, "args": {"External id": 1, "correlation": 7}},
+{"ph": "X", "cat": "kernel", "name": "relu", "pid": 0, "tid": 7,
+ "ts": 20, "dur": 50,
+ "args": {"External id": 1, "correlation": 7, "device": 0, "stream": 7}},
+{"ph": "X", "cat": "cuda_runtime", "name": "cudaDeviceSynchronize", "pid": 1, "tid": 1,
+ "ts": 22, "dur": 53, "args": {"correlation": 8}}
+]}"""

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import defaultdict
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 from support import rows
@@ -41,19 +43,23 @@ class Simulation:
 
     def run(self) -> None:
         """Advance any lane that can, until all are done."""
-        lanes = [(lane, self.host_piece) for lane in self.host.values()]
-        lanes += [(lane, self.gpu_work) for lane in self.streams.values()]
+        lanes: list[tuple[Lane, Callable[[Lane, Any], bool]]] = [
+            *((lane, self.host_piece) for lane in self.host.values()),
+            *((lane, self.gpu_work) for lane in self.streams.values()),
+        ]
         progress = True
         while progress:
             progress = False
             for lane, advance in lanes:
-                while lane.done < len(lane.work) and advance(lane, lane.work[lane.done]):
+                while lane.done < len(lane.work) and advance(
+                    lane, lane.work[lane.done]
+                ):
                     lane.done += 1
                     progress = True
         assert all(lane.done == len(lane.work) for lane, _ in lanes), "a lane is stuck"
 
     def host_piece(self, lane: Lane, piece: tuple[Any, ...]) -> bool:
-        """Let a thread live through a piece, unless what it waits for is not over yet."""
+        """Let a thread live through a piece, unless what it awaits is not over yet."""
         thread, position, duration, kernel, other_thread, other_position, delay = piece
         end = lane.time_ns + duration
         if kernel is not None:
@@ -133,10 +139,12 @@ def simulate(database: tracedb.Database, trace_id: int, rung: str) -> Simulation
     return simulation
 
 
-def partition(database: tracedb.Database, step_id: int, thread_id: int) -> dict[str, int]:
+def partition(
+    database: tracedb.Database, step_id: int, thread_id: int
+) -> dict[str, int]:
     """Sum the overhead types of a step on a thread, nanosecond range by range.
 
-    Every boundary of an op, a call, a wait or the step cuts the time; each range between
+    Every boundary of an op, a call, a wait or the step cuts the time; a range between
     two boundaries is judged on its own by what covers it.
     """
     ((start, end),) = rows(
@@ -147,7 +155,7 @@ def partition(database: tracedb.Database, step_id: int, thread_id: int) -> dict[
     bounds = {time for cover in covers for time in cover[:2] if start < time < end}
     bounds |= {time for call in facts.calls for time in call[4:5] if start < time < end}
     cuts = sorted(bounds | {start, end})
-    judged = [(a, b, facts.judge(a)) for a, b in zip(cuts, cuts[1:], strict=False)]
+    judged = [(a, b, facts.judge(a)) for a, b in pairwise(cuts)]
     active = [(a, b) for a, b, (_, is_active) in judged if is_active]
     totals: dict[str, int] = defaultdict(int)
     for a, b, (type_, _) in judged:

@@ -30,7 +30,9 @@ def truth() -> dict[str, Any]:
 def corpus_files(kind: str) -> list[Any]:
     """Corpus files of a kind as test parameters; one skipped one without a corpus."""
     found = [path for path, facts in truth().items() if facts["kind"] == kind]
-    absent = pytest.param("", marks=pytest.mark.skip(reason="../shared/corpus is absent"))
+    absent = pytest.param(
+        "", marks=pytest.mark.skip(reason="../shared/corpus is absent")
+    )
     return sorted(found) or [absent]
 
 

@@ -22,7 +22,9 @@ def trace(corpus_trace: Opened) -> Opened:
 def test_every_event_is_kept(trace: Opened) -> None:
     """Raw events are as many as in the file, in each category and each phase."""
     database, facts = trace
-    cats = rows(database, "SELECT coalesce(cat, ''), count(*) FROM raw.event GROUP BY ALL")
+    cats = rows(
+        database, "SELECT coalesce(cat, ''), count(*) FROM raw.event GROUP BY ALL"
+    )
     assert dict(cats) == facts["cats"]
     phases = rows(database, "SELECT ph, count(*) FROM raw.event GROUP BY ALL")
     assert dict(phases) == facts["ph"]
@@ -31,9 +33,13 @@ def test_every_event_is_kept(trace: Opened) -> None:
 def test_ops_calls_and_gpu_work_are_counted(trace: Opened) -> None:
     """Staging has the ops, the calls and the GPU work that the file has."""
     database, facts = trace
-    kinds = Counter(dict(rows(database, "SELECT kind, count(*) FROM staging.kernel GROUP BY ALL")))
+    kinds = Counter(
+        dict(rows(database, "SELECT kind, count(*) FROM staging.kernel GROUP BY ALL"))
+    )
     assert rows(database, "SELECT count(*) FROM staging.op") == [(facts["n_ops"],)]
-    assert rows(database, "SELECT count(*) FROM staging.launch") == [(facts["n_launches"],)]
+    assert rows(database, "SELECT count(*) FROM staging.launch") == [
+        (facts["n_launches"],)
+    ]
     expected = [facts["n_kernels"], facts["n_memcpy"], facts["n_memset"]]
     assert [kinds["kernel"], kinds["memcpy"], kinds["memset"]] == expected
 
@@ -45,9 +51,14 @@ def test_ops_calls_and_gpu_work_are_counted(trace: Opened) -> None:
 def test_gpu_work_is_linked(trace: Opened, kinds: str, fact: str) -> None:
     """GPU work finds its launch by correlation, and its op around the launch."""
     database, facts = trace
-    query = f"SELECT count(launch_id), count(op_id) FROM staging.kernel WHERE kind IN ({kinds})"
+    query = f"""
+        SELECT count(launch_id), count(op_id)
+        FROM staging.kernel WHERE kind IN ({kinds})
+    """
     expected = facts[fact]
-    assert rows(database, query) == [(expected["linked_to_launch"], expected["time_link"])]
+    assert rows(database, query) == [
+        (expected["linked_to_launch"], expected["time_link"])
+    ]
 
 
 def test_both_ways_of_linking_agree(trace: Opened) -> None:
@@ -88,7 +99,8 @@ def test_busy_time_of_devices(trace: Opened) -> None:
     """Busy time of each device, with and without copies."""
     database, facts = trace
     query = """
-        SELECT device, kernel_busy_ns, busy_ns FROM staging.device WHERE kernel_count > 0
+        SELECT device, kernel_busy_ns, busy_ns
+        FROM staging.device WHERE kernel_count > 0
     """
     found = {str(device): times for device, *times in rows(database, query)}
     assert found == {
@@ -108,7 +120,9 @@ def test_streams(trace: Opened) -> None:
 def test_steps(trace: Opened) -> None:
     """Step marks in order of time, with their begin and duration."""
     database, facts = trace
-    query = "SELECT name, start_ns, end_ns - start_ns FROM staging.step ORDER BY start_ns"
+    query = (
+        "SELECT name, start_ns, end_ns - start_ns FROM staging.step ORDER BY start_ns"
+    )
     expected = [(s["name"], s["ts_ns"], s["dur_ns"]) for s in facts["steps"]]
     assert rows(database, query) == expected
 
@@ -116,7 +130,9 @@ def test_steps(trace: Opened) -> None:
 def test_rank_and_world(trace: Opened) -> None:
     """The header's rank and world size."""
     database, facts = trace
-    query = "SELECT coalesce(rank, -1), coalesce(world_size, -1), backend FROM staging.trace"
+    query = """
+        SELECT coalesce(rank, -1), coalesce(world_size, -1), backend FROM staging.trace
+    """
     ((rank, world, backend),) = rows(database, query)
     assert (world, backend) == (facts["world_size"] or -1, facts["backend"])
     assert facts["rank"] is None or rank == facts["rank"]

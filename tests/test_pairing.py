@@ -49,7 +49,9 @@ def test_names_and_dims_of_dlrm8_are_equal(dlrm8: tracedb.Database) -> None:
     compared: dict[int, int] = {}
     for trace_id, name, et_name, dims, et_dims, types in rows(dlrm8, query):
         assert name == et_name
-        for kineto, graph, type_ in zip(*map(json.loads, (dims, et_dims, types)), strict=False):
+        for kineto, graph, type_ in zip(
+            *map(json.loads, (dims, et_dims, types)), strict=False
+        ):
             if type_.startswith("Tensor("):
                 assert kineto == graph
                 compared[trace_id] = compared.get(trace_id, 0) + 1
@@ -131,7 +133,7 @@ def test_identifiers_pair_a_recent_file(database: tracedb.Database) -> None:
 
 @needs_corpus
 def test_a_wrong_pair_is_refused(database: tracedb.Database) -> None:
-    """A graph of another process is refused with the reason, and nothing is ingested."""
+    """A graph of another process is refused with the reason; nothing is ingested."""
     files = [
         DLRM8 / "kineto" / "worker0.pt.trace.json.gz",
         DLRM8 / "et" / "dlrm_eg_1.json.gz",
@@ -150,11 +152,13 @@ def test_a_wrong_pair_is_refused(database: tracedb.Database) -> None:
 def test_other_ops_of_the_same_process_are_no_pair(
     tmp_path: Path, database: tracedb.Database
 ) -> None:
-    """The process is right, but one op differs: names decide, and the reason says so."""
+    """The process is right, but one op differs: names decide."""
     graph: dict[str, Any] = json.loads(
         gzip.decompress((DLRM8 / "et" / "dlrm_eg_0.json.gz").read_bytes())
     )
-    next(node for node in graph["nodes"] if node["name"] == "aten::cat")["name"] = "other"
+    next(node for node in graph["nodes"] if node["name"] == "aten::cat")["name"] = (
+        "other"
+    )
     changed = tmp_path / "changed.json"
     changed.write_text(json.dumps(graph))
     trace = DLRM8 / "kineto" / "worker0.pt.trace.json.gz"

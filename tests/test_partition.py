@@ -15,8 +15,8 @@ from tracedb.synthetic import Delays, Truth, execute, random_program
 
 SEEDS = range(40)
 
-# The truth knows when a thread began to wait for another, a trace only when that worked;
-# and it knows each launch's own cost, where a blocking copy shows only the usual one.
+# The truth knows when a thread began to wait for another, a trace only when that worked
+# for it; and it knows the launch's own cost of a blocking copy, a trace the usual one.
 MERGED = {"wait_thread": "T1", "idle": "T1", "wait_copy": "T4"}
 
 
@@ -27,7 +27,7 @@ def trace(corpus_trace: tuple[tracedb.Database, dict[str, Any]]) -> tracedb.Data
 
 
 def test_steps_are_tiled(trace: tracedb.Database) -> None:
-    """On each thread the intervals follow each other from the step's begin to its end."""
+    """On each thread intervals follow each other from the step's begin to its end."""
     gaps = """
         SELECT count(*) FROM (
             SELECT
@@ -68,7 +68,7 @@ def test_active_threads_are_all_there(trace: tracedb.Database) -> None:
 
 
 def test_calls_are_accounted_for(trace: tracedb.Database) -> None:
-    """Launches are T4 and wait_copy, waits are theirs: as long as the calls themselves."""
+    """Launches are T4 and wait_copy, waits are theirs, as long as the calls."""
     query = """
         WITH clipped AS (
             SELECT

@@ -32,7 +32,9 @@ def generated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tracedb.Data
         yield opened
 
 
-def assert_equal_to_reference(database: tracedb.Database, trace_id: int, rung: str) -> None:
+def assert_equal_to_reference(
+    database: tracedb.Database, trace_id: int, rung: str
+) -> None:
     """Compare every begin and end of a simulated trace with the plain loop's."""
     reference = simulate(database, trace_id, rung)
     chosen = f"WHERE trace_id = {trace_id} AND rung = '{rung}'"
@@ -97,7 +99,9 @@ def test_dlrm8_is_replayed(dlrm8: tracedb.Database) -> None:
 
 def recompute_readers(database: tracedb.Database, relation: str) -> None:
     """Compute anew what reads a relation that was edited."""
-    traces = [trace for (trace,) in rows(database, "SELECT trace_id FROM staging.trace")]
+    traces = [
+        trace for (trace,) in rows(database, "SELECT trace_id FROM staging.trace")
+    ]
     list(catalog.compute(database.connection, traces, catalog.readers(relation)))
 
 
@@ -126,7 +130,7 @@ def test_replay_fails_without_an_edge_kind(
 def test_a_slower_backward_pass_delays_the_step(
     dlrm8_of_its_own: tracedb.Database,
 ) -> None:
-    """The main thread waits for the autograd thread: 50 ms more there are 50 ms more."""
+    """The main thread waits for the autograd thread: 50 ms more there delay it so."""
     database = dlrm8_of_its_own
     query = """
         SELECT step_id, predicted_ns FROM critical_path.step_time WHERE rung = 'replay'

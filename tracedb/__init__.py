@@ -14,7 +14,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tracedb.database import Database, open_database as open
+    from tracedb.database import Database
+    from tracedb.database import open_database as open  # noqa: A004 (as `io.open`)
     from tracedb.errors import (
         DatabaseError,
         ForeignFileError,

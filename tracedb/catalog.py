@@ -61,6 +61,11 @@ class Relation:
         return self.doc.split(" Key: ")[0]
 
     @property
+    def is_ordered(self) -> bool:
+        """Whether its rows come in an order that answers the question best."""
+        return "\nORDER BY " in self.query
+
+    @property
     def is_computed_on_ingest(self) -> bool:
         """Whether the rows are stored when a trace is ingested."""
         return self.kind == "TABLE" and bool(self.query)
@@ -114,7 +119,9 @@ def _read(file: Traversable) -> Relation:
         name=parts["name"],
         kind=parts["kind"],
         doc=_text(parts["doc"]),
-        columns={c["name"]: _text(c["doc"]) for c in _COLUMN.finditer(parts["columns"])},
+        columns={
+            c["name"]: _text(c["doc"]) for c in _COLUMN.finditer(parts["columns"])
+        },
         query=query,
         reads=reads,
         statement=text,

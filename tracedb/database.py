@@ -36,8 +36,10 @@ SELECT
     rank,
     event_count,
     (SELECT count(*) FROM staging.op WHERE trace_id = trace.trace_id) AS op_count,
-    (SELECT count(*) FROM staging.launch WHERE trace_id = trace.trace_id) AS launch_count,
-    (SELECT count(*) FROM staging.kernel WHERE trace_id = trace.trace_id) AS kernel_count,
+    (SELECT count(*) FROM staging.launch WHERE trace_id = trace.trace_id)
+    AS launch_count,
+    (SELECT count(*) FROM staging.kernel WHERE trace_id = trace.trace_id)
+    AS kernel_count,
     (SELECT count(*) FROM staging.step WHERE trace_id = trace.trace_id) AS step_count,
     path,
     paired_trace_id,
@@ -60,6 +62,10 @@ ORDER BY column_index
 """
 
 
+def _tell_nobody(_line: str) -> None:
+    """Take a line of progress that nobody wants to read."""
+
+
 def open_database(path: str | Path = _MEMORY, *, read_only: bool = False) -> Database:
     """Open a database of traces; without `read_only` it is made if it is missing.
 
@@ -75,6 +81,7 @@ class Database:
     def __init__(self, path: str | Path = _MEMORY, *, read_only: bool = False) -> None:
         """Open the file; see `open_database`."""
         self.path = str(path)
+        self._is_made_here = self.path != _MEMORY and not Path(path).exists()
         self._connection = _connect(self.path, read_only=read_only)
         try:
             self._prepare(read_only=read_only)
@@ -96,8 +103,17 @@ class Database:
         self.close()
 
     def close(self) -> None:
-        """Close the file; the object is of no use afterwards."""
+        """Close the file, and remove one that was made here and holds no trace."""
+        is_empty = self._is_made_here and not self._holds_traces()
         self._connection.close()
+        if is_empty:
+            Path(self.path).unlink(missing_ok=True)
+
+    def _holds_traces(self) -> bool:
+        query = "SELECT count(*) FROM duckdb_tables() WHERE table_name = 'trace'"
+        if not scalar(self._connection, query):
+            return False
+        return bool(scalar(self._connection, "SELECT count(*) FROM raw.trace"))
 
     @property
     def connection(self) -> duckdb.DuckDBPyConnection:
@@ -110,7 +126,7 @@ class Database:
         *,
         run: str | None = None,
         pair: bool = False,
-        progress: Callable[[str], None] = lambda line: None,
+        progress: Callable[[str], None] = _tell_nobody,
     ) -> pl.DataFrame:
         """Ingest traces and execution graphs: all of the given, or none on an error.
 
@@ -140,11 +156,11 @@ class Database:
         return _frame(relation)
 
     def relation(self, name: str, step: int | None = None) -> pl.DataFrame:
-        """All rows of a relation, in the order of its key; of one step on demand."""
+        """All rows of a relation, in its own order or by key; of one step on demand."""
         declared = find_relation(name)
         chosen = "" if step is None else _of_step(declared, step)
-        order = ", ".join(declared.key)
-        return self.sql(f"FROM {declared.full_name} {chosen} ORDER BY {order}")
+        order = "" if declared.is_ordered else f"ORDER BY {', '.join(declared.key)}"
+        return self.sql(f"FROM {declared.full_name} {chosen} {order}")
 
     def overheads(self, step: int | None = None) -> pl.DataFrame:
         """Time per overhead type, per host thread and step: `question.overhead`."""
@@ -205,7 +221,7 @@ class Database:
         if known is None:
             catalog.create(self._connection)
         else:
-            rebuild(self._connection, lambda line: None)
+            rebuild(self._connection, _tell_nobody)
         self._sign()
         self._connection.execute("COMMIT")
 
@@ -251,13 +267,9 @@ def _connect(path: str, *, read_only: bool) -> duckdb.DuckDBPyConnection:
     if read_only and path != _MEMORY and not Path(path).is_file():
         raise DatabaseError(f"{path}: no such database; make it with `tracedb ingest`")
     try:
-        return duckdb.connect(path, read_only=read_only, config=_config(read_only))
+        return duckdb.connect(path, read_only=read_only, config={**_CONFIG})
     except duckdb.Error as error:
         raise DatabaseError(f"{path}: {_one_line(error)}") from error
-
-
-def _config(read_only: bool) -> dict[str, str]:  # noqa: FBT001 (it is DuckDB's word)
-    return {} if read_only else dict(_CONFIG)
 
 
 def _stored_fingerprint(connection: duckdb.DuckDBPyConnection, path: str) -> str | None:
@@ -274,9 +286,10 @@ def _stored_fingerprint(connection: duckdb.DuckDBPyConnection, path: str) -> str
 
 def _frame(relation: duckdb.DuckDBPyRelation) -> pl.DataFrame:
     try:
-        return relation.pl()
+        frame: pl.DataFrame = relation.pl()
     except duckdb.Error as error:
         raise QueryError(_one_line(error)) from error
+    return frame
 
 
 def _one_line(error: duckdb.Error) -> str:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
+
+import duckdb
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    import duckdb
     import pyarrow as pa
 
 
 def scalar(
-    connection: duckdb.DuckDBPyConnection, query: str, values: Sequence[Any] | dict[str, Any] = ()
+    connection: duckdb.DuckDBPyConnection,
+    query: str,
+    values: Sequence[Any] | dict[str, Any] = (),
 ) -> Any:  # noqa: ANN401 (a value of any SQL type)
     """The first column of the first row, or None; it leaves no result unfinished."""
     rows = connection.execute(query, values).fetchall()
@@ -29,4 +32,6 @@ def registered(
     try:
         yield
     finally:
-        connection.unregister(name)
+        # The rollback of an aborted transaction drops the name with all the rest.
+        with suppress(duckdb.TransactionException):
+            connection.unregister(name)

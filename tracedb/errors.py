@@ -1,11 +1,11 @@
 """What can go wrong by a user's hand; each message is one line that says what to do.
 
-    TracedbError
-    ├── DatabaseError   the database file: missing, foreign, made by another version
-    ├── IngestError     a trace file: unreadable, not a trace, broken at a byte
-    │   ├── ForeignFileError  a whole JSON file that is no trace
-    │   └── PairError   an execution graph that is not of the trace it came with
-    └── QueryError      a query, a relation or a question that does not exist
+TracedbError
+├── DatabaseError   the database file: missing, foreign, made by another version
+├── IngestError     a trace file: unreadable, not a trace, broken at a byte
+│   ├── ForeignFileError  a whole JSON file that is no trace
+│   └── PairError   an execution graph that is not of the trace it came with
+└── QueryError      a query, a relation or a question that does not exist
 """
 
 from __future__ import annotations

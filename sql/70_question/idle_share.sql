@@ -63,4 +63,5 @@ SELECT
 FROM staging.step
 INNER JOIN staging.device ON step.trace_id = device.trace_id
 LEFT JOIN busy ON step.step_id = busy.step_id AND device.device = busy.device
-WHERE kernel_count > 0;
+WHERE kernel_count > 0
+ORDER BY step.step_id, device.device;

@@ -34,4 +34,5 @@ SELECT
 FROM overhead.interval
 INNER JOIN staging.step ON interval.step_id = step.step_id
 INNER JOIN staging.thread ON interval.thread_id = thread.thread_id
-GROUP BY ALL;
+GROUP BY ALL
+ORDER BY interval.step_id, interval.thread_id, time_ns DESC, type;

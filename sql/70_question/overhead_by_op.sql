@@ -33,4 +33,5 @@ SELECT
     sum(interval.end_ns - interval.start_ns)::BIGINT
 FROM overhead.interval
 INNER JOIN staging.op ON interval.op_id = op.op_id
-GROUP BY interval.run_id, op.name;
+GROUP BY interval.run_id, op.name
+ORDER BY interval.run_id, sum(interval.end_ns - interval.start_ns) DESC, op.name;

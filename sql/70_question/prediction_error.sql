@@ -31,4 +31,5 @@ SELECT
     predicted_ns,
     error_share,
     unexplained_ns
-FROM critical_path.step_time;
+FROM critical_path.step_time
+ORDER BY scenario, list_position(['replay', 'statistics', 'full'], rung), step_id;

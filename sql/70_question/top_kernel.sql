@@ -24,4 +24,5 @@ SELECT
     time_ns / nullif(sum(sum(end_ns - start_ns)) OVER (PARTITION BY run_id), 0)
 FROM staging.kernel
 WHERE kind <> 'other'
-GROUP BY run_id, name;
+GROUP BY run_id, name
+ORDER BY run_id, time_ns DESC, name;

@@ -47,4 +47,5 @@ SELECT
     sum(waited_ns)::BIGINT
 FROM wait
 INNER JOIN staging.kernel AS awaited ON wait.awaited_kernel_id = awaited.kernel_id
-GROUP BY wait.run_id, wait.kind, waiting_name, awaited.name;
+GROUP BY wait.run_id, wait.kind, waiting_name, awaited.name
+ORDER BY wait.run_id, sum(waited_ns) DESC, wait.kind, waiting_name, awaited.name;

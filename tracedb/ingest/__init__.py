@@ -102,7 +102,9 @@ def _load(
     connection: duckdb.DuckDBPyConnection, path: Path, run: str | None
 ) -> tuple[int, files.TraceFile]:
     file = files.read(path)
-    trace_id = scalar(connection, "SELECT coalesce(max(trace_id), 0) + 1 FROM raw.trace")
+    trace_id = scalar(
+        connection, "SELECT coalesce(max(trace_id), 0) + 1 FROM raw.trace"
+    )
     run_id = runs.named(connection, run) if run else runs.create(connection, path.name)
     connection.execute(
         "INSERT INTO raw.trace VALUES (?, ?, ?, ?, ?, ?, ?, NULL, NULL)",
@@ -145,7 +147,9 @@ def _pair(
     ).fetchall():
         found = pairing.pair(connection, et_trace_id)
         if demanded and found.trace_id is None and et_trace_id in new:
-            raise PairError(f"{path}: not an execution graph of a given trace: {found.reason}")
+            raise PairError(
+                f"{path}: not an execution graph of a given trace: {found.reason}"
+            )
         pairing.store(connection, found)
         if found.trace_id is not None:
             paired.append(found.trace_id)

@@ -76,6 +76,8 @@ def read(path: Path) -> TraceFile:
     parts = _parts(path, text)
     format_, key = _format(path, parts)
     items = _decode(path, parts.pop(key), list[msgspec.Raw])
+    if text.startswith(b"[") and items and b'"ph"' not in bytes(items[0]):
+        raise ForeignFileError(f"{path}: a JSON list, but not of trace events")
     header = msgspec.json.encode(parts)
     return TraceFile(str(path), digest(path), format_, header, items)
 
@@ -88,11 +90,11 @@ def _text(path: Path) -> bytes:
         raise IngestError(f"{path}: cannot be read: {error}") from error
     except (EOFError, zlib.error) as error:
         raise IngestError(f"{path}: broken gzip stream: {error}") from error
-    return text.removeprefix(_BOM)
+    return text.removeprefix(_BOM).lstrip()
 
 
 def _parts(path: Path, text: bytes) -> dict[str, msgspec.Raw]:
-    if text.lstrip()[:1] == b"[":
+    if text.startswith(b"["):
         return {"traceEvents": msgspec.Raw(text)}
     return _decode(path, msgspec.Raw(text), dict[str, msgspec.Raw])
 

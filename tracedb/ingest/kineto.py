@@ -26,9 +26,10 @@ _BATCH = 100_000
 _INSERT = """
 INSERT INTO raw.event
 SELECT
-    event_id, $trace_id, ph ->> '$', cat ->> '$', name ->> '$', pid ->> '$', tid ->> '$',
-    round((ts ->> '$')::DECIMAL(38, 6) * 1000)::BIGINT,
-    round((dur ->> '$')::DECIMAL(38, 6) * 1000)::BIGINT,
+    event_id, $trace_id, ph ->> '$', cat ->> '$', name ->> '$',
+    pid ->> '$', tid ->> '$',
+    (trim(ts, '"')::DECIMAL(38, 6) * 1000)::BIGINT,
+    (trim(dur, '"')::DECIMAL(38, 6) * 1000)::BIGINT,
     id ->> '$', args, other
 FROM batch
 """

@@ -63,13 +63,8 @@ def nest(spans: list[Span]) -> Iterator[Row]:
         if stack:
             yield event_id, stack[-1].event_id, stack[0].event_id, top
         if is_op:
-            stack.append(_OpenOp(event_id, end, _top(event_id, top, is_annotation)))
-
-
-def _top(event_id: int, top: int | None, is_annotation: bool) -> int | None:
-    if top is not None or is_annotation:
-        return top
-    return event_id
+            is_top = top is None and not is_annotation
+            stack.append(_OpenOp(event_id, end, event_id if is_top else top))
 
 
 def _close(stack: list[_OpenOp], time: int) -> None:

@@ -73,7 +73,9 @@ def store(connection: duckdb.DuckDBPyConnection, pairing: Pairing) -> None:
     )
     if pairing.trace_id is None:
         return
-    columns = [pa.array(values, pa.int64()) for values in zip(*pairing.matches, strict=True)]
+    columns = [
+        pa.array(values, pa.int64()) for values in zip(*pairing.matches, strict=True)
+    ]
     matches = pa.table(columns, names=["event_id", "et_node_id", "occurrence"])
     with registered(connection, "matches", matches):
         connection.execute(
@@ -110,7 +112,10 @@ def _match(
     connection: duckdb.DuckDBPyConnection, et_trace_id: int, trace_id: int
 ) -> Pairing:
     nodes = _lanes(connection, _NODES, et_trace_id)
-    for query, key in ((_BY_RECORD_FUNCTION, "Record function id"), (_BY_EXTERNAL, "External id")):
+    for query, key in (
+        (_BY_RECORD_FUNCTION, "Record function id"),
+        (_BY_EXTERNAL, "External id"),
+    ):
         events = _lanes(connection, query, trace_id)
         matches = _by_identifier(nodes, events)
         if matches:
@@ -129,10 +134,14 @@ def _lanes(
 
 
 def _by_identifier(nodes: dict[str, Lane], events: dict[str, Lane]) -> list[Match]:
-    known = {key: (event, name) for lane in events.values() for event, key, name in lane}
+    known = {
+        key: (event, name) for lane in events.values() for event, key, name in lane
+    }
     wanted = [node for lane in nodes.values() for node in lane]
     found = [
-        (*known[rf_id], node_id, name) for node_id, rf_id, name in wanted if rf_id in known
+        (*known[rf_id], node_id, name)
+        for node_id, rf_id, name in wanted
+        if rf_id in known
     ]
     agreed = all(event_name == name for _, event_name, _, name in found)
     # Some nodes have no event (## process_group:init ##); most have one in a real pair.
@@ -151,7 +160,10 @@ def _by_order(
     for tid, lane in nodes.items():
         windows = _windows(alphabet.spell(lane), texts)
         if not windows:
-            reason = f"no thread of trace {trace_id} runs the {len(lane)} ops of thread {tid} in this order"
+            reason = (
+                f"no thread of trace {trace_id} runs the {len(lane)} ops of its "
+                f"thread {tid} in this order"
+            )
             return Pairing(et_trace_id, None, reason, [])
         counts.append(len(windows))
         for occurrence, (event_tid, start) in enumerate(windows):

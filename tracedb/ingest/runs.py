@@ -11,21 +11,29 @@ if TYPE_CHECKING:
 
 # Ranks of one job: same world, another rank, and recorded at the same time.
 _SIBLING = """
-WITH span AS (
+WITH described AS (
     SELECT
-        raw.trace.trace_id,
-        any_value(run_id) AS run_id,
-        any_value(header -> '$.distributedInfo.world_size') AS world_size,
-        any_value(header ->> '$.distributedInfo.backend') AS backend,
-        any_value(header -> '$.distributedInfo.rank') AS rank,
-        min(ts_ns) + any_value(coalesce((header ->> '$.baseTimeNanoseconds')::BIGINT, 0))
-        AS start_ns,
-        max(ts_ns + dur_ns)
-        + any_value(coalesce((header ->> '$.baseTimeNanoseconds')::BIGINT, 0)) AS end_ns
+        trace_id,
+        run_id,
+        header ->> '$.distributedInfo.world_size' AS world_size,
+        header ->> '$.distributedInfo.backend' AS backend,
+        header ->> '$.distributedInfo.rank' AS rank,
+        coalesce((header ->> '$.baseTimeNanoseconds')::BIGINT, 0) AS base_ns
     FROM raw.trace
-    INNER JOIN raw.event ON raw.trace.trace_id = raw.event.trace_id AND ph = 'X'
     WHERE (header ->> '$.distributedInfo.world_size')::BIGINT > 1
-    GROUP BY raw.trace.trace_id
+),
+
+extent AS (
+    SELECT trace_id, min(ts_ns) AS first_ns, max(ts_ns + dur_ns) AS last_ns
+    FROM raw.event
+    WHERE ph = 'X' AND trace_id IN (SELECT trace_id FROM described)
+    GROUP BY trace_id
+),
+
+span AS (
+    SELECT *, first_ns + base_ns AS start_ns, last_ns + base_ns AS end_ns
+    FROM described
+    INNER JOIN extent USING (trace_id)
 )
 
 SELECT other.run_id

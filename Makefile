@@ -1,0 +1,80 @@
+# What one does with tracedb, by name; `.ci/run` calls the same targets.
+# A fresh machine needs git, make and Python 3.11 or newer.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+# Recording and its tests need PyTorch. On Linux the CPU build by its full name, since the
+# plain name would bring gigabytes of CUDA; without it those tests are skipped.
+TORCH := torch==2.13.0$(if $(filter Linux,$(shell uname)),+cpu)
+TORCH_INDEX := https://download.pytorch.org/whl/cpu
+PYTEST := $(BIN)/python -Im pytest
+
+# Say what follows, show the command as one would type it, run it.
+define show
+@printf '\n\033[2m# %s\033[0m\n\033[1m$$ tracedb %s\033[0m\n' '$(1)' '$(strip $(2))'
+@$(BIN)/tracedb $(2)
+endef
+
+.DEFAULT_GOAL := help
+.PHONY: help install demo test check docs bench clean
+
+help: ## Show this list
+	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' Makefile | expand -t 16
+
+demo: $(VENV)/installed ## Ingest the sample traces and show where their time goes
+	@rm -f demo.duckdb
+	$(call show,Two recordings on CPUs and a generated one of two GPUs,\
+		ingest sample_traces --db demo.duckdb)
+	$(call show,What there is to ask,info demo.duckdb)
+	$(call show,How long each step takes: measured and replayed from its graph,\
+		predict demo.duckdb --rung replay)
+	$(call show,Where the time of host threads goes in step 2 of each GPU,\
+		overheads demo.duckdb --step 2)
+	$(call show,What bounds that step,critical-path demo.duckdb --step 2)
+	$(call show,A question by its name,ask demo.duckdb idle_share)
+	@printf '\nNext: `%s ask demo.duckdb` lists the questions, `... schema` the relations.\n' \
+		$(BIN)/tracedb
+
+test: install ## Run the tests
+	$(PYTEST)
+
+check: install ## Run linter, formatter and type checker
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+
+docs: install ## Write the pages that are generated
+	$(BIN)/tracedb schema --markdown > docs/schema.md
+
+bench: install ## Measure speed
+	@for script in benchmarks/*.py; do echo "$$script"; $(BIN)/python -I "$$script" || exit; done
+
+clean: ## Remove what was built, the environment too
+	rm -rf $(VENV) build dist *.egg-info demo.duckdb* .mypy_cache .pytest_cache .ruff_cache
+
+install: $(VENV)/developed ## Build the environment in .venv
+
+$(VENV)/pip:
+	@$(PYTHON) -c 'import sys; assert sys.version_info >= (3, 11)' 2>/dev/null \
+		|| { echo 'Python 3.11 or newer is needed: make PYTHON=/path/to/python3'; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(PIP) install -qq --upgrade 'pip>=25.1'
+	@touch $@
+
+$(VENV)/installed: pyproject.toml $(VENV)/pip
+	@echo 'Installing tracedb into $(VENV) (once) ...'
+	@$(PIP) install -qq --editable .
+	@touch $@
+
+$(VENV)/torch: $(VENV)/pip
+	@echo 'Installing PyTorch into $(VENV) (once) ...'
+	@$(PIP) install -qqq --retries 2 --extra-index-url $(TORCH_INDEX) '$(TORCH)' \
+		|| echo 'No $(TORCH) here: the tests of recording will be skipped.'
+	@touch $@
+
+$(VENV)/developed: pyproject.toml $(VENV)/torch
+	@echo 'Installing tracedb and what its tests need into $(VENV) (once) ...'
+	@$(PIP) install -qq --editable . --group dev
+	@touch $@ $(VENV)/installed

@@ -1,0 +1,32 @@
+"""`tracedb info`: what a database holds."""
+
+from __future__ import annotations
+
+import click
+
+import tracedb
+
+from . import options
+from . import output as out
+from .issues import tell_issues
+
+ISSUES_FOUND = 3
+
+
+@click.command(epilog=options.examples("tracedb info run.duckdb"))
+@options.database
+@out.option
+@click.pass_context
+def info(context: click.Context, database: str, output: out.Output) -> None:
+    """Show what a database holds.
+
+    Its runs and their files, how much of what is in each, and which execution graph
+    belongs to which trace. Exits with 3 if something was repaired or left out while
+    the files were read; stderr says what.
+    """
+    with tracedb.open(database, read_only=True) as db:
+        output.rows(db.info())
+        issues = db.issues()
+    tell_issues(issues)
+    if not issues.is_empty():
+        context.exit(ISSUES_FOUND)

@@ -1,0 +1,102 @@
+"""`tracedb ingest`: put trace files into a database."""
+
+from __future__ import annotations
+
+from collections import Counter
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import click
+
+import tracedb
+
+from . import output as out
+from .issues import tell_issues
+from .options import examples
+from .terminal import printable, tell
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import polars as pl
+    from rich.status import Status
+
+# How the library's lines begin that are about no file, and how those end that are about
+# files that are not new.
+_STAGE = "computing "
+_OUTCOMES = ("already in the database", "passed over, not a trace")
+_BRIEF = ("run_id", "trace_id", "format", "rank", "event_count", "path")
+
+
+@click.command(
+    epilog=examples(
+        "tracedb ingest traces/ --db run.duckdb",
+        "tracedb ingest rank0.json.gz rank0_et.json.gz --db run.duckdb --pair",
+    )
+)
+@click.argument("paths", nargs=-1, required=True, metavar="PATH...", type=click.Path())
+@click.option("--db", "database", required=True, metavar="DB", help="Made if missing.")
+@click.option("--run", metavar="NAME", help="The run that all of the files belong to.")
+@click.option("--pair", is_flag=True, help="Fail if an execution graph finds no trace.")
+@out.option
+def ingest(
+    paths: tuple[str, ...],
+    database: str,
+    run: str | None,
+    *,
+    pair: bool,
+    output: out.Output,
+) -> None:
+    """Put traces and execution graphs into a database.
+
+    All of the files, or none on an error. A folder stands for the .json and .json.gz
+    files below it; a file that is already in the database is passed over. Ranks that
+    were recorded together become one run, and execution graphs find their trace, unless
+    --run says it. Prints what is new.
+    """
+    with tracedb.open(database) as db:
+        with _progress() as progress:
+            new = db.ingest(paths, run=run, pair=pair, progress=progress)
+        output.rows(new, brief=_BRIEF)
+        others = (f"{progress.outcomes[outcome]} {outcome}" for outcome in _OUTCOMES)
+        tell(", ".join([f"{new.height} new", *others]))
+        _tell_pairing(db.relation("staging.trace"), set(new["trace_id"]))
+        tell_issues(db.issues(), set(new["trace_id"]))
+
+
+class _Progress:
+    """What is being done: on a terminal one line that changes, else a line a file."""
+
+    def __init__(self, status: Status) -> None:
+        self.outcomes: Counter[str] = Counter()
+        self._status = status
+
+    def __call__(self, line: str) -> None:
+        self.outcomes[line.rpartition(": ")[2]] += 1
+        if self._status.console.is_terminal:
+            self._status.update(printable(line))
+        elif not line.startswith(_STAGE):
+            tell(line)
+
+
+@contextmanager
+def _progress() -> Iterator[_Progress]:
+    from rich.console import Console
+
+    status = Console(stderr=True, highlight=False).status("reading")
+    if status.console.is_terminal:
+        status.start()
+    try:
+        yield _Progress(status)
+    finally:
+        status.stop()
+
+
+def _tell_pairing(traces: pl.DataFrame, new: set[int]) -> None:
+    paths = dict(zip(traces["trace_id"], traces["path"], strict=True))
+    for graph in traces.filter(traces["format"] == "et").iter_rows(named=True):
+        trace_id = graph["paired_trace_id"]
+        if not new & {graph["trace_id"], trace_id}:
+            continue
+        partner = paths.get(trace_id, "no trace")
+        tell(f"{graph['path']}: paired with {partner}: {graph['pairing']}")

@@ -1,0 +1,64 @@
+"""The command `tracedb`: finds the module of a subcommand when it is asked for."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+import click
+
+from . import errors
+from .options import examples
+
+# In the order in which a person needs them; each is in the module of its name.
+COMMANDS = (
+    "ingest",
+    "info",
+    "overheads",
+    "critical-path",
+    "predict",
+    "ask",
+    "sql",
+    "schema",
+    "upgrade",
+)
+
+
+class _Commands(click.Group):
+    """Commands imported on demand, with their errors told in one place."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        del ctx
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        del ctx
+        if cmd_name not in COMMANDS:
+            return None
+        name = cmd_name.replace("-", "_")
+        command: click.Command = getattr(import_module(f".{name}", __package__), name)
+        return command
+
+    def invoke(self, ctx: click.Context) -> Any:  # noqa: ANN401 (as click has it)
+        with errors.told():
+            return super().invoke(ctx)
+
+
+@click.command(
+    cls=_Commands,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog=examples(
+        "tracedb ingest traces/ --db run.duckdb",
+        "tracedb info run.duckdb",
+        "tracedb overheads run.duckdb --step 10",
+        'tracedb sql run.duckdb "FROM staging.kernel LIMIT 5" --format csv',
+    ),
+)
+@click.version_option(package_name="tracedb", message="%(prog)s %(version)s")
+def tracedb() -> None:
+    """Ask profiler traces of deep-learning training where the time goes.
+
+    Answers go to stdout, everything else to stderr. Exit codes: 0 done; 2 an error,
+    which stderr tells in one line; 3 (of info) files were repaired while they were
+    read.
+    """

@@ -1,0 +1,20 @@
+"""What several commands share, defined once: arguments, and examples in their help."""
+
+from __future__ import annotations
+
+import click
+
+database = click.argument("database", metavar="DB", type=click.Path())
+step = click.option(
+    "--step", type=int, metavar="N", help="Only the step ProfilerStep#N."
+)
+
+
+def examples(*lines: str) -> str:
+    r"""Return command lines as the end of a command's help.
+
+    >>> examples("tracedb info run.duckdb")
+    '\x08\nExample:\n  tracedb info run.duckdb'
+    """
+    # The character keeps click from filling the lines into a paragraph.
+    return "\n  ".join(["\b\nExample:", *lines])

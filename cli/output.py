@@ -1,0 +1,83 @@
+"""The one way in which commands write rows: `--format table|json|csv|parquet`.
+
+A table is for a person: it has units, and fits the terminal. The other formats are for
+programs: raw integers, names as the trace has them, every row.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import click
+
+from .errors import Failure
+from .terminal import printable, tell, write_text
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import polars as pl
+
+TABLE_ROWS = 100
+
+
+@dataclass(frozen=True)
+class Output:
+    """Where a command's rows go, in the format that was asked for."""
+
+    format: str
+
+    def rows(self, frame: pl.DataFrame, brief: Sequence[str] = ()) -> None:
+        """Write rows to stdout; `brief` names the columns that a table has."""
+        if self.format == "table":
+            names = [name for name in brief if name in frame.columns]
+            _write_table(frame.select(names) if names else frame)
+        else:
+            from .encode import encode
+
+            _write(encode(frame, self.format))
+
+    def text(self, text: str) -> None:
+        """Write text that goes with a table; other formats have no place for it."""
+        if self.format == "table":
+            write_text("\n".join(printable(line) for line in text.split("\n")))
+
+
+def _chosen(_context: click.Context, _parameter: click.Parameter, name: str) -> Output:
+    if name == "parquet" and sys.stdout.isatty():
+        raise Failure("parquet is not for terminals; send it to a file: `> x.parquet`")
+    return Output(name)
+
+
+option = click.option(
+    "--format",
+    "output",
+    type=click.Choice(["table", "json", "csv", "parquet"]),
+    default="table",
+    show_default=True,
+    callback=_chosen,
+    help="How the rows are written to stdout.",
+)
+
+
+def _write(data: bytes) -> None:
+    if sys.stdout.isatty():
+        lines = data.decode().split("\n")
+        data = "\n".join(printable(line) for line in lines).encode()
+    sys.stdout.buffer.write(data)
+    sys.stdout.buffer.flush()
+
+
+def _write_table(frame: pl.DataFrame) -> None:
+    from . import table
+
+    shown = frame.head(TABLE_ROWS)
+    hidden = table.write(shown)
+    if hidden:
+        tell(f"too narrow for columns {', '.join(hidden)}; --format csv has them")
+    if frame.height > shown.height:
+        tell(f"the first {shown.height} of {frame.height:,} rows; --format csv has all")
+    elif frame.is_empty():
+        tell("no rows")

@@ -1,0 +1,30 @@
+"""`tracedb overheads`: where the host's time went."""
+
+from __future__ import annotations
+
+import click
+
+import tracedb
+
+from . import options
+from . import output as out
+
+
+@click.command(
+    epilog=options.examples(
+        "tracedb overheads run.duckdb",
+        "tracedb overheads run.duckdb --step 10 --format csv",
+    )
+)
+@options.database
+@options.step
+@out.option
+def overheads(database: str, step: int | None, output: out.Output) -> None:
+    """Show where each step's host time went.
+
+    T1 is between ops, T2 before an op's first launch, T3 after its last, T4 in launch
+    calls, T5 between launches and in ops without any; then waits, idle time, and what
+    is unexplained. Together they are the step, to the nanosecond.
+    """
+    with tracedb.open(database, read_only=True) as db:
+        output.rows(db.overheads(step))

@@ -1,0 +1,43 @@
+"""`tracedb predict`: the time of each step, measured and predicted."""
+
+from __future__ import annotations
+
+import click
+
+import tracedb
+
+from . import options
+from . import output as out
+
+RUNGS = ("replay", "statistics", "full")
+_BRIEF = (
+    "rung",
+    "trace_id",
+    "step",
+    "measured_ns",
+    "predicted_ns",
+    "error_share",
+    "unexplained_ns",
+)
+
+
+@click.command(
+    epilog=options.examples(
+        "tracedb predict run.duckdb",
+        "tracedb predict run.duckdb --rung replay --format json",
+    )
+)
+@options.database
+@click.option(
+    "--rung", type=click.Choice(RUNGS), help="Only this rung; else all three."
+)
+@out.option
+def predict(database: str, rung: str | None, output: out.Output) -> None:
+    """Show each step's time, measured and predicted.
+
+    The rung replay takes host and kernel times as measured and computes every wait anew
+    from its cause; statistics takes host times from the trace's statistics; full also
+    predicts kernel times from shapes. What no cause explains stands beside.
+    """
+    with tracedb.open(database, read_only=True) as db:
+        output.rows(db.predict(rung), brief=_BRIEF)

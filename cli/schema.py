@@ -1,0 +1,37 @@
+"""`tracedb schema`: the relations that there are to query."""
+
+from __future__ import annotations
+
+import click
+
+import tracedb
+
+from . import options
+from . import output as out
+
+
+@click.command(
+    epilog=options.examples(
+        "tracedb schema",
+        "tracedb schema staging.kernel",
+        "tracedb schema --markdown > docs/schema.md",
+    )
+)
+@click.argument("relation", required=False, metavar="[RELATION]")
+@click.option("--markdown", is_flag=True, help="All of it, as the page docs/schema.md.")
+@out.option
+def schema(relation: str | None, *, markdown: bool, output: out.Output) -> None:
+    """List the relations, or show one: columns, meaning, SQL."""
+    from tracedb import catalog, database
+
+    with tracedb.open() as db:
+        if markdown:
+            click.echo(catalog.schema_page(db.connection), nl=False)
+        elif relation is None:
+            output.rows(db.schema())
+        else:
+            columns = db.schema(relation)
+            declared = database.find_relation(relation)
+            output.text(f"{relation}: {declared.doc}\n")
+            output.rows(columns)
+            output.text(f"\n{declared.query or '-- Filled while files are read.'}")

@@ -1,0 +1,187 @@
+"""Rows as a table for a person: units for times, bytes and shares, no line too long."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import partial
+from os.path import commonprefix
+from typing import TYPE_CHECKING
+
+from rich import box
+from rich.cells import cell_len
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from .terminal import printable, write_text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    import polars as pl
+
+# What the end of a name says its numbers count, and how a person reads them: the first
+# scale that the largest value reaches serves the whole column.
+_SCALES: dict[str, list[tuple[float, str]]] = {
+    "_ns": [(1e6, "{:,.3f} ms"), (1e3, "{:,.3f} us")],
+    "_bytes": [
+        (2**30, "{:,.2f} GiB"),
+        (2**20, "{:,.2f} MiB"),
+        (2**10, "{:,.2f} KiB"),
+        (1, "{:,.0f} B"),
+    ],
+    "error_share": [(0.01, "{:+.2f} %")],
+    "_share": [(0.01, "{:.2f} %")],
+    "_count": [(1, "{:,.0f}")],
+}
+_SAID_BY_THE_CELLS = ("_ns", "_bytes", "_count")
+_PROSE = ("meaning", "pairing")
+_NARROWEST_TEXT = 12
+_GAP = 2
+
+
+@dataclass(frozen=True)
+class _Column:
+    """A column ready to print."""
+
+    name: str
+    heading: str
+    cells: list[str]
+    is_number: bool
+
+    @property
+    def width(self) -> int:
+        """Cells of the terminal that it takes in full."""
+        return max(cell_len(cell) for cell in [self.heading, *self.cells])
+
+    @property
+    def least_width(self) -> int:
+        """Cells that it cannot do without: numbers are never cut."""
+        return self.width if self.is_number else min(self.width, _NARROWEST_TEXT)
+
+    @property
+    def texts(self) -> Iterator[Text]:
+        """Cells as rich lays them out."""
+        return map(Text if self.name in _PROSE else _one_line, self.cells)
+
+    @property
+    def is_constant(self) -> bool:
+        return len(self.cells) > 1 and len(set(self.cells)) == 1
+
+
+def write(frame: pl.DataFrame) -> list[str]:
+    """Print rows to stdout; return the names of the columns that did not fit.
+
+    On a terminal that is too narrow, columns that say the same in every row move to a
+    line above the table, names are cut, prose is wrapped, and columns at the right are
+    left out.
+    """
+    console = Console(highlight=False)
+    columns = list(_columns(frame))
+    full_width = _together(column.width for column in columns)
+    if not console.is_terminal:
+        console.width = full_width
+    elif full_width > console.width:
+        columns = _lift_constants(columns)
+    shown = _fitting(columns, console.width)
+    _print(console, _table(shown))
+    return [column.name for column in columns[len(shown) :]]
+
+
+def _print(console: Console, table: Table) -> None:
+    with console.capture() as printed:
+        console.print(table)
+    lines = printed.get().splitlines()
+    write_text("\n".join(lines if console.is_terminal else map(str.rstrip, lines)))
+
+
+def _columns(frame: pl.DataFrame) -> Iterator[_Column]:
+    headings = [_heading(name) for name in frame.columns]
+    for column, heading in zip(frame.iter_columns(), headings, strict=True):
+        yield _Column(
+            column.name,
+            printable(heading if headings.count(heading) == 1 else column.name),
+            _cells(column),
+            column.dtype.is_numeric(),
+        )
+
+
+def _heading(name: str) -> str:
+    for suffix in _SAID_BY_THE_CELLS:
+        name = name.removesuffix(suffix)
+    return name
+
+
+def _cells(column: pl.Series) -> list[str]:
+    form = _number_form(column) if column.dtype.is_numeric() else _text
+    return ["" if value is None else form(value) for value in column.to_list()]
+
+
+def _number_form(column: pl.Series) -> Callable[[float], str]:
+    for suffix, scales in _SCALES.items():
+        if column.name.endswith(suffix):
+            values = (abs(value) for value in column.drop_nulls().to_list())
+            return partial(_scaled, *_scale(max(values, default=0), scales))
+    return "{:.6g}".format if column.dtype.is_float() else str
+
+
+def _scale(largest: float, scales: list[tuple[float, str]]) -> tuple[float, str]:
+    return next((scale for scale in scales if largest >= scale[0]), scales[-1])
+
+
+def _scaled(unit: float, form: str, value: float) -> str:
+    return form.format(float(value) / unit)
+
+
+def _text(value: object) -> str:
+    return printable(str(value))
+
+
+def _lift_constants(columns: list[_Column]) -> list[_Column]:
+    """Say in a line what all rows share: whole values, and the folder of paths."""
+    constants = [c for c in columns if c.is_constant]
+    others = [_lift_folder(c) for c in columns if not c.is_constant]
+    shared = [f"{c.heading} {c.cells[0]}" for c in constants if c.cells[0]]
+    shared += [f"{c.heading} in {folder}" for c, folder in others if folder]
+    if shared:
+        write_text(", ".join(shared))
+    return [column for column, _ in others]
+
+
+def _lift_folder(column: _Column) -> tuple[_Column, str]:
+    is_path = column.name == "path" and len(set(column.cells)) > 1
+    shared = commonprefix(column.cells) if is_path else ""  # noqa: RUF071 (cut below)
+    folder = shared.rpartition("/")[0]
+    cells = [cell.removeprefix(f"{folder}/") for cell in column.cells]
+    return replace(column, cells=cells), folder
+
+
+def _fitting(columns: list[_Column], width: int) -> list[_Column]:
+    count = len(columns)
+    while count > 1 and width < _together(c.least_width for c in columns[:count]):
+        count -= 1
+    return columns[:count]
+
+
+def _together(widths: Iterable[int]) -> int:
+    return sum(width + _GAP for width in widths) - _GAP
+
+
+def _table(columns: list[_Column]) -> Table:
+    table = Table(
+        box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0)
+    )
+    for column in columns:
+        table.add_column(
+            _one_line(column.heading),
+            justify="right" if column.is_number else "left",
+            no_wrap=column.is_number,
+            min_width=column.least_width,
+        )
+    for row in zip(*(column.texts for column in columns), strict=True):
+        table.add_row(*row)
+    return table
+
+
+def _one_line(text: str) -> Text:
+    return Text(text, no_wrap=True, overflow="ellipsis")

@@ -1,0 +1,34 @@
+"""What a person is sent: text without control characters, to stdout or stderr."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+
+def printable(text: str) -> str:
+    r"""Write control characters as escapes: a name in a trace may hold anything.
+
+    >>> printable("\x1b[31mred\u202e")
+    '\\x1b[31mred\\u202e'
+    """
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else _escape(c) for c in text)
+
+
+def _escape(character: str) -> str:
+    return character.encode("unicode_escape").decode("ascii")
+
+
+def write_text(text: str) -> None:
+    """Write to stdout, with escapes for what its encoding does not have."""
+    data = f"{text}\n".encode(sys.stdout.encoding, "backslashreplace")
+    sys.stdout.buffer.write(data)
+    sys.stdout.buffer.flush()
+
+
+def tell(line: str) -> None:
+    """Write a line for the person to stderr."""
+    click.echo(printable(line), err=True)

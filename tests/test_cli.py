@@ -1,0 +1,620 @@
+"""The command line: data on stdout, all else on stderr, one line an error."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import json
+import os
+import pty
+import re
+import subprocess
+import sys
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import click.testing
+import duckdb
+import polars as pl
+import pytest
+from rich.console import Console
+from support import SAMPLES
+
+from tracedb import catalog
+from tracedb import open as open_database
+from tracedb.cli import table
+from tracedb.cli.main import COMMANDS, tracedb
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from click.testing import Result
+
+HOSTILE = "\x1b[2J\x1b]0;owned\x07\u202egnp.exe\x85\n=1+1"
+COLOUR = re.compile(r"\x1b\[[\d;]*m")
+DLRM = [SAMPLES / "dlrm_cpu" / f"dlrm.{kind}.json.gz" for kind in ("kineto", "et")]
+
+
+def run(*arguments: object, stdin: str = "") -> Result:
+    """Run `tracedb` in this process."""
+    runner = click.testing.CliRunner()
+    return runner.invoke(tracedb, [str(word) for word in arguments], input=stdin)
+
+
+def ask(*arguments: object) -> list[dict[str, Any]]:
+    """Run a command that must succeed, and return its rows."""
+    done = run(*arguments, "--format", "json")
+    assert done.exit_code == 0, done.stderr
+    return list(json.loads(done.stdout))
+
+
+def on_terminal(
+    *arguments: object, columns: int = 80, stream: str = "stdout"
+) -> tuple[int, str, str]:
+    """Run `tracedb` with a terminal; return exit code, its text, the other stream."""
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(  # noqa: S603 (our own program)
+        [sys.executable, "-Im", "tracedb", *map(str, arguments)],
+        stdout=theirs if stream == "stdout" else subprocess.PIPE,
+        stderr=theirs if stream == "stderr" else subprocess.PIPE,
+        text=True,
+        env={**os.environ, "COLUMNS": str(columns), "TERM": "xterm"},
+    )
+    os.close(theirs)
+    shown = b"".join(iter(lambda: _read(ours), b""))
+    os.close(ours)
+    other = "".join(text for text in process.communicate() if text)
+    text = COLOUR.sub("", shown.decode().replace("\r\n", "\n"))
+    return process.returncode, text, other
+
+
+def _read(terminal: int) -> bytes:
+    try:
+        return os.read(terminal, 65536)
+    except OSError:  # how Linux says that nobody holds the other end any more
+        return b""
+
+
+def tiny_trace(name: str = "gemm") -> dict[str, Any]:
+    """Return two steps, each with one op that launches a kernel and waits for it."""
+    events = [event for step in (1, 2) for event in _step(step, name)]
+    return {"schemaVersion": 1, "traceEvents": events}
+
+
+def _step(number: int, name: str) -> list[dict[str, Any]]:
+    at = number * 1000
+    host = {"ph": "X", "pid": 7, "tid": 7}
+    linked = {"External id": number, "correlation": number}
+    gpu = {"External id": number, "correlation": number, "device": 0, "stream": 7}
+    return [
+        {**host, "cat": "user_annotation", "name": f"ProfilerStep#{number}"}
+        | {"ts": at, "dur": 900, "args": {"External id": 100 + number}},
+        {**host, "cat": "cpu_op", "name": "aten::mm"}
+        | {"ts": at + 100, "dur": 300, "args": {"External id": number}},
+        {**host, "cat": "cuda_runtime", "name": "cudaLaunchKernel"}
+        | {"ts": at + 200, "dur": 50, "args": linked},
+        {**host, "cat": "cuda_runtime", "name": "cudaDeviceSynchronize"}
+        | {"ts": at + 500, "dur": 250, "args": {"correlation": 50 + number}},
+        {"ph": "X", "cat": "kernel", "name": name, "pid": 0, "tid": 7}
+        | {"ts": at + 260, "dur": 480.5, "args": gpu},
+    ]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Make a folder with a good trace, and with what users give instead of one."""
+    made = tmp_path_factory.mktemp("files")
+    (made / "tiny.json").write_text(json.dumps(tiny_trace()))
+    (made / "hostile.json").write_text(json.dumps(tiny_trace(HOSTILE)))
+    (made / "page.html").write_text("<html></html>")
+    (made / "settings.json").write_text('{"learning_rate": 0.1}')
+    (made / "cut.json.gz").write_bytes(gzip.compress(b'{"traceEvents": [' * 99)[:-9])
+    (made / "empty").mkdir()
+    duckdb.connect(made / "foreign.duckdb").execute("CREATE TABLE t (a INT)").close()
+    duckdb.connect(made / "blank.duckdb").close()
+    return made
+
+
+@pytest.fixture(scope="module")
+def tiny(folder: Path) -> Path:
+    """Make a database of the tiny trace."""
+    path = folder / "tiny.duckdb"
+    with open_database(path) as db:
+        db.ingest([folder / "tiny.json"])
+    return path
+
+
+@pytest.fixture(scope="module")
+def hostile(folder: Path) -> Path:
+    """Make a database whose kernel has a name that would take over a terminal."""
+    path = folder / "hostile.duckdb"
+    with open_database(path) as db:
+        db.ingest([folder / "hostile.json"])
+    return path
+
+
+@pytest.fixture(scope="module")
+def dlrm(folder: Path) -> Path:
+    """Make a database of the DLRM sample with its execution graph."""
+    path = folder / "dlrm.duckdb"
+    with open_database(path) as db:
+        db.ingest(DLRM, pair=True)
+    return path
+
+
+# ingest
+
+
+def test_ingest_prints_what_is_new(folder: Path, tmp_path: Path) -> None:
+    """The new trace is a row on stdout; progress and counts are on stderr."""
+    done = run(
+        "ingest",
+        folder / "tiny.json",
+        "--db",
+        tmp_path / "a.duckdb",
+        "--format",
+        "json",
+    )
+    assert [row["path"] for row in json.loads(done.stdout)] == [
+        str(folder / "tiny.json")
+    ]
+    assert "10 events" in done.stderr
+    assert "1 new, 0 already in the database, " in done.stderr
+
+
+def test_ingest_again_is_told(folder: Path, tiny: Path) -> None:
+    """A file that is there already is no new row; stderr counts it."""
+    done = run("ingest", folder / "tiny.json", "--db", tiny, "--format", "json")
+    assert (done.exit_code, json.loads(done.stdout)) == (0, [])
+    assert "0 new, 1 already in the database" in done.stderr
+
+
+def test_ingest_names_the_run(folder: Path, tmp_path: Path) -> None:
+    """--run gives the run its name."""
+    database = tmp_path / "a.duckdb"
+    ask("ingest", folder / "tiny.json", "--db", database, "--run", "monday")
+    assert {row["run"] for row in ask("info", database)} == {"monday"}
+
+
+def test_ingest_tells_the_pair(tmp_path: Path) -> None:
+    """Stderr says which trace an execution graph belongs to, and by what."""
+    done = run("ingest", *DLRM, "--db", tmp_path / "a.duckdb", "--pair")
+    assert done.exit_code == 0, done.stderr
+    assert f"{DLRM[1]}: paired with {DLRM[0]}: " in done.stderr
+
+
+def test_ingest_pairs_with_what_is_there(tmp_path: Path) -> None:
+    """An execution graph that waited for its trace is told when the trace comes."""
+    database = tmp_path / "a.duckdb"
+    first = run("ingest", DLRM[1], "--db", database)
+    assert f"{DLRM[1]}: paired with no trace: " in first.stderr
+    second = run("ingest", DLRM[0], "--db", database)
+    assert f"{DLRM[1]}: paired with {DLRM[0]}: " in second.stderr
+
+
+def test_ingest_of_a_folder_counts_what_it_passes_over(tmp_path: Path) -> None:
+    """JSON files in a folder that are no traces are told, not taken."""
+    done = run("ingest", DLRM[0].parent, "--db", tmp_path / "a.duckdb")
+    assert done.exit_code == 0, done.stderr
+    assert "2 new, 0 already in the database, 1 passed over, not a trace" in done.stderr
+
+
+def test_ingest_shows_progress_on_a_terminal(folder: Path, tmp_path: Path) -> None:
+    """A line on stderr that changes says what is being done; stdout stays clean."""
+    command = ["ingest", folder / "tiny.json", "--db", tmp_path / "a.duckdb"]
+    code, shown, errors = on_terminal(*command, "--format", "csv", stream="stderr")
+    assert code == 0
+    assert "computing " in shown
+    assert errors.startswith("trace_id,run_id,")
+
+
+# info
+
+
+def test_info_counts_what_is_in_each_trace(tiny: Path) -> None:
+    """Ops, launches, kernels and steps of a trace are counted."""
+    (row,) = ask("info", tiny)
+    assert row["event_count"] == 10
+    assert (row["op_count"], row["launch_count"]) == (2, 4)
+    assert (row["kernel_count"], row["step_count"]) == (2, 2)
+
+
+def test_info_shows_the_pair(dlrm: Path) -> None:
+    """The row of an execution graph names its trace."""
+    kinds = {row["format"]: row for row in ask("info", dlrm)}
+    assert kinds["et"]["paired_trace_id"] == kinds["kineto"]["trace_id"]
+
+
+def test_info_exits_with_3_on_issues(folder: Path, tmp_path: Path) -> None:
+    """What was repaired is a line on stderr, and no secret to a script."""
+    database = tmp_path / "a.duckdb"
+    with open_database(database) as db:
+        db.ingest([folder / "tiny.json"])
+        db.connection.execute(
+            "INSERT INTO raw.ingest_issue VALUES (1, 'cut', 2, NULL, 'ends early')"
+        )
+    done = run("info", database, "--format", "json")
+    assert (done.exit_code, len(json.loads(done.stdout))) == (3, 1)
+    assert done.stderr == f"{folder / 'tiny.json'}: cut (x2): ends early\n"
+
+
+# overheads, critical-path, predict, ask
+
+
+def test_overheads_tile_the_step(tiny: Path) -> None:
+    """The types of a thread sum to the step, for each step, and --step takes one."""
+    total: dict[int, int] = {}
+    for row in ask("overheads", tiny):
+        total[row["step_id"]] = total.get(row["step_id"], 0) + row["time_ns"]
+    assert list(total.values()) == [900_000, 900_000]
+    assert {row["step_id"] for row in ask("overheads", tiny, "--step", 2)} < set(total)
+
+
+def test_critical_path_sums_to_the_step(tiny: Path) -> None:
+    """The intervals of the path follow each other from the step's begin to its end."""
+    path = ask("critical-path", tiny, "--step", 1, "--intervals")
+    spans = sorted((row["start_ns"], row["end_ns"]) for row in path)
+    assert spans[0][0] == 1_000_000
+    assert spans[-1][1] == 1_900_000
+    assert all(end == start for (_, end), (start, _) in pairwise(spans))
+
+
+def test_critical_path_summary_is_shorter(tiny: Path) -> None:
+    """Without --intervals there is a row per step and kind."""
+    rows = ask("critical-path", tiny)
+    assert len({(row["step_id"], row["kind"]) for row in rows}) == len(rows)
+    assert {row["step_id"] for row in rows} > {
+        row["step_id"] for row in ask("critical-path", tiny, "--step", 2)
+    }
+
+
+@pytest.mark.parametrize("rung", ["replay", "statistics", "full"])
+def test_predict_shows_measured_beside_predicted(tiny: Path, rung: str) -> None:
+    """Each step has its measured time and the signed error of the prediction."""
+    rows = ask("predict", tiny, "--rung", rung)
+    assert {row["rung"] for row in rows} == {rung}
+    assert {row["measured_ns"] for row in rows} == {900_000}
+    for row in rows:
+        error = row["predicted_ns"] / row["measured_ns"] - 1
+        assert row["error_share"] == pytest.approx(error)
+
+
+def test_predict_without_a_rung_shows_all(tiny: Path) -> None:
+    """All three rungs stand side by side."""
+    rungs = {row["rung"] for row in ask("predict", tiny)}
+    assert rungs == {"replay", "statistics", "full"}
+
+
+def test_ask_lists_the_questions(tiny: Path) -> None:
+    """Without a question, each one is listed with what it means."""
+    asked = {row["question"]: row["meaning"] for row in ask("ask", tiny)}
+    known = [r.name for r in catalog.relations() if r.layer == "question"]
+    assert sorted(asked) == sorted(known)
+    assert all(asked.values())
+
+
+@pytest.mark.parametrize(
+    "question", [r.name for r in catalog.relations() if r.layer == "question"]
+)
+def test_ask_answers_every_question(tiny: Path, question: str) -> None:
+    """Each question has an answer with the columns of its relation."""
+    done = run("ask", tiny, question, "--format", "csv")
+    assert done.exit_code == 0, done.stderr
+    header = next(csv.reader(io.StringIO(done.stdout)))
+    assert header == [row["column"] for row in ask("schema", f"question.{question}")]
+
+
+# sql and the formats
+
+
+def test_json_has_raw_integers(tiny: Path) -> None:
+    """Times are integers of nanoseconds, sums included; a missing value is null."""
+    query = "SELECT sum(end_ns - start_ns) AS busy_ns, NULL AS x FROM staging.kernel"
+    assert ask("sql", tiny, query) == [{"busy_ns": 961_000, "x": None}]
+
+
+def test_csv_has_a_header(tiny: Path) -> None:
+    """CSV begins with the names of the columns; lists are JSON within a field."""
+    query = "SELECT kernel_id, [1, 2] AS dims, name FROM staging.kernel ORDER BY 1"
+    lines = run("sql", tiny, query, "--format", "csv").stdout.splitlines()
+    assert lines[0] == "kernel_id,dims,name"
+    assert lines[1].endswith(',"[1,2]",gemm')
+
+
+def test_parquet_reads_back(tiny: Path) -> None:
+    """Parquet on stdout is what polars reads, with the types of the query."""
+    query = (
+        "SELECT name, start_ns, sum(kernel_id) AS n FROM staging.kernel GROUP BY ALL"
+    )
+    frame = pl.read_parquet(run("sql", tiny, query, "--format", "parquet").stdout_bytes)
+    assert dict(frame.schema) == {
+        "name": pl.String,
+        "start_ns": pl.Int64,
+        "n": pl.Int64,
+    }
+    assert sorted(frame["start_ns"]) == [1_260_000, 2_260_000]
+
+
+def test_table_has_units(tiny: Path) -> None:
+    """For a person, times, bytes and shares have units; headings need none then."""
+    query = (
+        "SELECT 1234567 AS a_ns, 999 AS b_ns, 3 * 2**20 AS c_bytes, 0.125 AS d_share"
+    )
+    done = run("sql", tiny, query)
+    heading, _, row = done.stdout.splitlines()
+    assert heading.split() == ["a", "b", "c", "d_share"]
+    assert " ".join(row.split()) == "1.235 ms 0.999 us 3.00 MiB 12.50 %"
+
+
+def test_table_headings_stay_apart(tiny: Path) -> None:
+    """A heading that two columns would share is the name of each."""
+    done = run("sql", tiny, "SELECT 1 AS a_ns, 2 AS a_count, 3 AS b, 4 AS b_bytes")
+    assert done.stdout.split()[:4] == ["a_ns", "a_count", "b", "b_bytes"]
+
+
+def test_table_says_the_sign_of_an_error(tiny: Path) -> None:
+    """Too long and too short are told apart."""
+    query = "SELECT unnest([0.02, -0.013]) AS error_share"
+    done = run("sql", tiny, query).stdout
+    assert [line.strip() for line in done.splitlines()[2:]] == ["+2.00 %", "-1.30 %"]
+
+
+def test_long_tables_are_cut_and_say_so(tiny: Path) -> None:
+    """A table has 100 rows at most; stderr says how to have the others."""
+    done = run("sql", tiny, "FROM range(2345)")
+    assert len(done.stdout.splitlines()) == 102
+    assert done.stderr == "the first 100 of 2,345 rows; --format csv has all\n"
+
+
+def test_no_rows_is_an_answer(tiny: Path) -> None:
+    """Exit code 0, no data; a person is told."""
+    done = run("sql", tiny, "FROM staging.op WHERE false")
+    assert (done.exit_code, done.stderr) == (0, "no rows\n")
+    assert ask("sql", tiny, "FROM staging.op WHERE false") == []
+
+
+def test_query_from_stdin(tiny: Path) -> None:
+    """A query of `-` is read from stdin."""
+    done = run("sql", tiny, "-", "--format", "csv", stdin="SELECT 1 AS a")
+    assert done.stdout == "a\n1\n"
+
+
+def test_pipe_that_closes_early(tiny: Path) -> None:
+    """`tracedb ... | head` ends in silence."""
+    command = [sys.executable, "-Im", "tracedb", "sql", str(tiny), "FROM range(999999)"]
+    process = subprocess.Popen(  # noqa: S603 (our own program)
+        [*command, "--format", "csv"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    assert process.stdout is not None
+    process.stdout.close()
+    _, errors = process.communicate()
+    assert errors == b""
+
+
+# schema, upgrade
+
+
+def test_schema_lists_every_relation() -> None:
+    """Every relation has a line with what it means; no database is needed."""
+    listed = {row["relation"]: row["meaning"] for row in ask("schema")}
+    assert set(listed) == {r.full_name for r in catalog.relations()}
+    assert all(listed.values())
+
+
+def test_schema_shows_one_relation() -> None:
+    """Its columns with types and meanings; a person also gets its SQL."""
+    columns = ask("schema", "staging.step")
+    assert columns[0] | {"meaning": ""} == {
+        "column": "step_id",
+        "type": "BIGINT",
+        "meaning": "",
+    }
+    shown = run("schema", "staging.step").stdout
+    assert "One row per step." in shown
+    assert "FROM staging.annotation" in shown
+
+
+def test_schema_page_is_markdown() -> None:
+    """--markdown prints the page docs/schema.md."""
+    page = run("schema", "--markdown").stdout
+    assert page.startswith("# Schema\n")
+    assert "## `staging.kernel`" in page
+
+
+def test_upgrade_mends_a_database_of_another_version(
+    tiny: Path, tmp_path: Path
+) -> None:
+    """Reading names the remedy, the remedy works, and nothing is lost."""
+    database = tmp_path / "old.duckdb"
+    database.write_bytes(tiny.read_bytes())
+    with open_database(database) as db:
+        db.connection.execute("UPDATE raw.database SET value = 'old'")
+    refused = run("info", database)
+    assert refused.exit_code == 2
+    assert f"run `tracedb upgrade {database}`" in refused.stderr
+    assert run("upgrade", database).exit_code == 0
+    assert ask("info", database) == ask("info", tiny)
+
+
+# Errors
+
+
+MISTAKES = {
+    "no database": (
+        "info {}/absent.duckdb",
+        "absent.duckdb: no such database; make it",
+    ),
+    "no file": (
+        "ingest {}/absent.json --db {}/new.duckdb",
+        "absent.json: no such file",
+    ),
+    "empty folder": (
+        "ingest {}/empty --db {}/new.duckdb",
+        "empty: no .json or .json.gz",
+    ),
+    "no JSON": (
+        "ingest {}/page.html --db {}/new.duckdb",
+        "page.html: JSON is malformed",
+    ),
+    "no trace": (
+        "ingest {}/settings.json --db {}/new.duckdb",
+        "keys are: learning_rate",
+    ),
+    "cut gzip": (
+        "ingest {}/cut.json.gz --db {}/new.duckdb",
+        "cut.json.gz: broken gzip",
+    ),
+    "bad SQL": ("sql {}/tiny.duckdb SELEC", 'syntax error at or near "SELEC"'),
+    "near miss": (
+        "sql {}/tiny.duckdb FROM/**/staging.kernels",
+        'Did you mean "kernel"?',
+    ),
+    "write": ("sql {}/tiny.duckdb CREATE/**/TABLE/**/t(a/**/INT)", "read-only mode"),
+    "delete": ("sql {}/tiny.duckdb DELETE/**/FROM/**/raw.event", "read-only mode"),
+    "no question": ("ask {}/tiny.duckdb top_kernels", "mean question.top_kernel"),
+    "no relation": ("schema staging.kernels", "did you mean staging.kernel"),
+    "no such layer": ("schema xyzzy", "`tracedb schema` lists"),
+    "foreign": ("info {}/foreign.duckdb", "a DuckDB file, but none that tracedb made"),
+    "foreign, written": (
+        "ingest {}/tiny.json --db {}/foreign.duckdb",
+        "none that tracedb",
+    ),
+    "blank": (
+        "info {}/blank.duckdb",
+        "blank.duckdb: empty; fill it with `tracedb ingest`",
+    ),
+    "no DuckDB file": ("info {}/page.html", "not a valid DuckDB database file"),
+    "upgrade of nothing": (
+        "upgrade {}/absent.duckdb",
+        "absent.duckdb: no such database",
+    ),
+}
+
+
+@pytest.mark.usefixtures("tiny")
+@pytest.mark.parametrize(("line", "message"), MISTAKES.values(), ids=list(MISTAKES))
+def test_mistakes_are_one_line(folder: Path, line: str, message: str) -> None:
+    """A mistake exits with 2 and one line that names value and remedy; no data."""
+    done = run(*line.replace("{}", str(folder)).split())
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert message in done.stderr
+    assert re.fullmatch(r"(\[1/1\] .*\n)?tracedb: error: .*\n", done.stderr)
+
+
+def test_wrong_pair_is_refused(folder: Path, tmp_path: Path) -> None:
+    """--pair refuses an execution graph of another run, and keeps nothing of either."""
+    database = tmp_path / "a.duckdb"
+    done = run("ingest", folder / "tiny.json", DLRM[1], "--db", database, "--pair")
+    assert done.exit_code == 2
+    assert f"tracedb: error: {DLRM[1]}: not an execution graph of" in done.stderr
+    assert not database.exists()
+
+
+@pytest.mark.parametrize(
+    "words", [["infoo"], ["predict"], ["sql", "x", "y", "--colour"]]
+)
+def test_wrong_usage_exits_with_2(words: list[str]) -> None:
+    """A command, argument or option that does not exist is explained on stderr."""
+    done = run(*words)
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert "Usage: tracedb" in done.stderr
+
+
+def test_errors_escape_names(tmp_path: Path) -> None:
+    """A path with control characters reaches the terminal as escapes, in one line."""
+    done = run("ingest", tmp_path / "a\x1b[2J\nb.json", "--db", tmp_path / "x.duckdb")
+    assert r"a\x1b[2J\nb.json: no such file" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+# Terminals
+
+
+def test_table_escapes_names(hostile: Path) -> None:
+    """No control character of a name is printed in a table, to a file neither."""
+    shown = run("sql", hostile, "SELECT DISTINCT name FROM staging.kernel").stdout
+    assert r"\x1b[2J\x1b]0;owned\x07\u202egnp.exe\x85\n=1+1" in shown
+    assert all(line.isprintable() for line in shown.splitlines())
+
+
+@pytest.mark.parametrize("format_", ["csv", "json", "table"])
+def test_terminals_get_no_control_characters(hostile: Path, format_: str) -> None:
+    """Whatever the format, a terminal only sees characters that print."""
+    query = "SELECT name FROM staging.kernel"
+    code, shown, _ = on_terminal("sql", hostile, query, "--format", format_)
+    assert code == 0
+    assert "owned" in shown
+    assert all(line.isprintable() for line in shown.splitlines())
+
+
+@pytest.mark.parametrize("format_", ["csv", "json"])
+def test_files_get_names_as_they_are(hostile: Path, format_: str) -> None:
+    """What is no terminal gets the data unchanged."""
+    query = "SELECT DISTINCT name FROM staging.kernel"
+    shown = run("sql", hostile, query, "--format", format_).stdout_bytes.decode()
+    if format_ == "csv":
+        assert list(csv.reader(io.StringIO(shown, newline="")))[1] == [HOSTILE]
+    else:
+        assert json.loads(shown) == [{"name": HOSTILE}]
+
+
+def test_parquet_refuses_a_terminal(tiny: Path) -> None:
+    """Bytes are not for eyes; the message says where to send them."""
+    code, shown, errors = on_terminal("info", tiny, "--format", "parquet")
+    assert (code, shown) == (2, "")
+    assert "send it to a file: `> x.parquet`" in errors
+
+
+def test_wide_tables_fit_the_terminal(tiny: Path) -> None:
+    """No line is longer than the terminal, and no number is cut."""
+    query = "SELECT 'same' AS a, range AS b, repeat(b::TEXT, 99) AS c FROM range(2)"
+    _, shown, errors = on_terminal("sql", tiny, query, columns=60)
+    assert max(len(line) for line in shown.splitlines()) <= 60
+    assert shown.startswith("a same\n")
+    assert "…" in shown
+    assert errors == ""
+
+
+def test_paths_of_narrow_tables_keep_their_ends(tiny: Path) -> None:
+    """The folder that all paths share moves to the line above the table."""
+    paths = "unnest(['/some/where/a/b.json', '/some/where/c.json'])"
+    query = f"SELECT {paths} AS path, 1234567890 AS n"
+    _, shown, _ = on_terminal("sql", tiny, query, columns=24)
+    assert shown.splitlines()[0] == "n 1234567890, path in /some/where"
+    assert {"a/b.json", "c.json"} < set(shown.split())
+
+
+def test_columns_that_do_not_fit_are_named(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Numbers are left out as a whole column rather than cut."""
+    monkeypatch.setattr(
+        table, "Console", lambda **_: Console(force_terminal=True, width=30)
+    )
+    names = [f"column_{number}" for number in range(9)]
+    assert (
+        table.write(pl.DataFrame([range(9)], schema=names, orient="row")) == names[3:]
+    )
+    assert "column_2" in capsys.readouterr().out
+
+
+# Help
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_fits_a_terminal(name: str) -> None:
+    """Every command has help, whose lines are at most 80 characters long."""
+    done = run(name, "--help")
+    assert done.exit_code == 0
+    assert max(map(len, done.stdout.splitlines())) <= 80
+    assert "Example:" in done.stdout
+
+
+def test_python_m_tracedb() -> None:
+    """`python -m tracedb` is the same command."""
+    command = [sys.executable, "-Im", "tracedb", "--version"]
+    done = subprocess.run(  # noqa: S603 (our own program)
+        command, capture_output=True, text=True, check=True
+    )
+    assert re.fullmatch(r"\S.* \d+\.\d+\.\d+\n", done.stdout)

@@ -1,0 +1,235 @@
+"""Ingest keeps everything, lands whole or not at all, knows what belongs together."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+from support import CORPUS, SAMPLES, needs_corpus, rows
+
+import tracedb
+
+EVENT: dict[str, Any] = {
+    "ph": "X",
+    "cat": "cpu_op",
+    "name": "aten::relu",
+    "pid": 1,
+    "tid": 1,
+    "ts": 1,
+    "dur": 2,
+}
+
+
+def write(path: Path, *events: dict[str, Any], **header: Any) -> Path:  # noqa: ANN401 (JSON)
+    """Write a trace of some events."""
+    path.write_text(json.dumps({**header, "traceEvents": list(events)}))
+    return path
+
+
+def counts(database: tracedb.Database) -> list[int]:
+    """Rows of every stored relation."""
+    tables = rows(
+        database,
+        "SELECT schema_name || '.' || table_name FROM duckdb_tables() ORDER BY ALL",
+    )
+    return [rows(database, f"SELECT count(*) FROM {name}")[0][0] for (name,) in tables]
+
+
+def test_unknown_fields_are_kept(tmp_path: Path, database: tracedb.Database) -> None:
+    """Fields that tracedb has no column for, and all arguments, survive as JSON."""
+    args = {"External id": 4, "odd": {"deep": [1, 2.50, "x"]}}
+    event = EVENT | {"args": args, "cname": "good", "tts": 5}
+    database.ingest([write(tmp_path / "a.json", event, traceName="t", odd=[1])])
+    ((kept, other),) = rows(database, "SELECT args, other FROM raw.event")
+    assert json.loads(kept) == args
+    assert json.loads(other) == {"cname": "good", "tts": 5}
+    ((header,),) = rows(database, "SELECT header FROM raw.trace")
+    assert json.loads(header) == {"traceName": "t", "odd": [1]}
+
+
+@needs_corpus
+def test_a_real_file_can_be_written_again(database: tracedb.Database) -> None:
+    """Every event of a real trace is in the database, field by field."""
+    path = CORPUS / "param" / "dlrm8" / "kineto" / "worker1.pt.trace.json.gz"
+    database.ingest([path])
+    query = (
+        "SELECT ph, cat, name, pid, tid, ts_ns, dur_ns, id, args, other FROM raw.event"
+    )
+    events = json.loads(gzip.decompress(path.read_bytes()))["traceEvents"]
+    for row, event in zip(
+        rows(database, f"{query} ORDER BY event_id"), events, strict=True
+    ):
+        *texts, ts, dur, id_, args, other = row
+        found = dict(zip(("ph", "cat", "name", "pid", "tid"), texts, strict=True))
+        known = {name: event.pop(name, None) for name in found}
+        assert found == {n: None if v is None else str(v) for n, v in known.items()}
+        assert ts == event.pop("ts") * 1000
+        assert dur == (event["dur"] * 1000 if "dur" in event else None)
+        event.pop("dur", None)
+        assert id_ == (str(event["id"]) if "id" in event else None)
+        event.pop("id", None)
+        assert json.loads(args or "null") == event.pop("args", None)
+        assert json.loads(other or "{}") == event
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("1661203462598738.123", 1_661_203_462_598_738_123),
+        ("12.5", 12_500),
+        ("0.001", 1),
+        ("1e3", 1_000_000),
+        ('"7.25"', 7_250),
+        ("1661203462598738", 1_661_203_462_598_738_000),
+    ],
+)
+def test_times_come_from_the_decimal_text(
+    tmp_path: Path, database: tracedb.Database, text: str, expected: int
+) -> None:
+    """Times are exact to the nanosecond, where a double loses up to 125."""
+    file = tmp_path / "a.json"
+    file.write_text(f'[{{"ph": "X", "name": "x", "ts": {text}, "dur": 0.003}}]')
+    database.ingest([file])
+    assert rows(database, "SELECT ts_ns, dur_ns FROM raw.event") == [(expected, 3)]
+
+
+def test_the_same_file_twice_is_once(
+    tmp_path: Path, database: tracedb.Database
+) -> None:
+    """A file that is there already, also under another name, changes nothing."""
+    file = write(tmp_path / "a.json", EVENT)
+    first = database.ingest([file])
+    before = counts(database)
+    copy = tmp_path / "b.json"
+    copy.write_bytes(file.read_bytes())
+    again = database.ingest([file, copy])
+    assert (first.height, again.height) == (1, 0)
+    assert counts(database) == before
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b'{"traceEvents": [{"ph": "X", "ts": 1}', "truncated"),
+        (b'{"traceEvents": [{"ph": "X", "ts": inf}]}', "byte 35"),
+        (b'{"traceEvents": [{"ph": "X", "ts": "yesterday"}]}', "yesterday"),
+        (b'{"traceEvents": [1]}', "event 0"),
+        (b'{"traceEvents": 5}', "array"),
+        (b'[{"rank": 0}]', "not of trace events"),
+        (b'{"weights": [1]}', "its keys are: weights"),
+        (b"not json", "malformed"),
+        (b"", "truncated"),
+        (b"\x1f\x8b\x08\x00broken", "gzip"),
+        (b'{"traceEvents": [{"name": "\xff"}]}', "events 0 to 0"),
+    ],
+)
+def test_an_ingest_lands_whole_or_not_at_all(
+    tmp_path: Path, database: tracedb.Database, content: bytes, message: str
+) -> None:
+    """One bad file among good ones: one clear line, and the database is as it was."""
+    database.ingest([write(tmp_path / "before.json", EVENT)])
+    before = counts(database)
+    good = write(tmp_path / "good.json", EVENT | {"name": "other"})
+    bad = tmp_path / "bad.json"
+    bad.write_bytes(content)
+    with pytest.raises(tracedb.IngestError, match=message) as caught:
+        database.ingest([good, bad])
+    assert str(bad) in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert counts(database) == before
+
+
+def test_ranks_that_were_recorded_together_are_one_run(
+    tmp_path: Path, database: tracedb.Database
+) -> None:
+    """Same world, other rank, overlapping times: one run; a second job is another."""
+    for job, begin in (("first", 0), ("second", 10_000)):
+        for rank in (0, 1):
+            world = {"rank": rank, "world_size": 2, "backend": "nccl"}
+            event = EVENT | {"ts": begin + rank, "name": f"{job} {rank}"}
+            write(tmp_path / f"{job}{rank}.json", event, distributedInfo=world)
+    database.ingest([tmp_path])
+    query = """
+        SELECT list(parse_filename(path) ORDER BY path) FROM staging.trace
+        GROUP BY run_id
+    """
+    runs = sorted(names for (names,) in rows(database, query))
+    assert runs == [["first0.json", "first1.json"], ["second0.json", "second1.json"]]
+
+
+def test_a_run_can_be_named(tmp_path: Path, database: tracedb.Database) -> None:
+    """With a name given, files that nothing joins are one run."""
+    files = [write(tmp_path / f"{n}.json", EVENT | {"name": str(n)}) for n in range(3)]
+    database.ingest(files[:2], run="mine")
+    database.ingest(files[2:], run="mine")
+    assert rows(database, "SELECT name FROM raw.run") == [("mine",)]
+    assert rows(database, "SELECT DISTINCT run_id FROM staging.op") == [(1,)]
+
+
+@pytest.mark.parametrize(
+    ("name", "rank"),
+    [
+        ("worker3_step_12.pt.trace.json", 3),
+        ("1782843274.77-TP-0-DECODE.trace.json", 0),
+        ("rank-34.Jul_15.json", 34),
+        ("frank7.json", None),
+        ("trace.json", None),
+    ],
+)
+def test_rank_from_the_file_name(
+    tmp_path: Path, database: tracedb.Database, name: str, rank: int | None
+) -> None:
+    """Where the header does not tell the rank, the file's name may."""
+    database.ingest([write(tmp_path / name, EVENT)])
+    assert rows(database, "SELECT rank FROM staging.trace") == [(rank,)]
+
+
+def test_other_json_in_a_folder_is_passed_over(
+    tmp_path: Path, database: tracedb.Database
+) -> None:
+    """A folder may hold other JSON beside its traces; it is named when left out."""
+    write(tmp_path / "a.json", EVENT)
+    (tmp_path / "settings.json").write_text('{"batch": 4}')
+    lines: list[str] = []
+    assert database.ingest([tmp_path], progress=lines.append).height == 1
+    assert any("settings.json: passed over, not a trace" in line for line in lines)
+
+
+def test_a_failed_first_ingest_leaves_no_file(tmp_path: Path) -> None:
+    """A database that was made for an ingest that failed is gone again."""
+    path = tmp_path / "run.duckdb"
+    with pytest.raises(tracedb.IngestError), tracedb.open(path) as database:
+        database.ingest([tmp_path / "missing.json"])
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_can_be_opened_by_duckdb_1_5(tmp_path: Path) -> None:
+    """The file's storage version is one that DuckDB 1.5 reads."""
+    path = tmp_path / "run.duckdb"
+    with tracedb.open(path) as database:
+        database.ingest([SAMPLES / "dlrm_cpu"])
+    with duckdb.connect(path, read_only=True) as connection:
+        tags = connection.execute(
+            "SELECT tags FROM duckdb_databases() WHERE database_name = 'run'"
+        ).fetchall()
+    assert tags[0][0]["storage_version"].startswith("v1.5.0")
+
+
+def test_a_database_of_another_version_is_rebuilt(tmp_path: Path) -> None:
+    """Opened for writing, all above raw is made anew; read-only says what to do."""
+    path = tmp_path / "run.duckdb"
+    with tracedb.open(path) as database:
+        database.ingest([SAMPLES / "generated_gpu"])
+        before = counts(database)
+        database.connection.execute("DROP TABLE critical_path.interval CASCADE")
+        database.connection.execute(
+            "UPDATE raw.database SET value = 'old' WHERE property = 'fingerprint'"
+        )
+    with pytest.raises(tracedb.DatabaseError, match="tracedb upgrade"):
+        tracedb.open(path, read_only=True)
+    with tracedb.open(path) as database:
+        assert counts(database) == before

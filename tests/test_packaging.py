@@ -1,0 +1,68 @@
+"""The wheel holds every module of the tree, under one import name, and no other."""
+
+from __future__ import annotations
+
+import ast
+import tomllib
+from typing import TYPE_CHECKING
+
+import pytest
+from support import ROOT
+
+import tracedb
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SETTINGS = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]
+FOLDERS: dict[str, str] = SETTINGS["package-dir"]
+
+
+def folder(package: str) -> Path:
+    """Find the folder that pyproject.toml gives to a package."""
+    top = max((top for top in FOLDERS if f"{package}.".startswith(f"{top}.")), key=len)
+    below = package.removeprefix(top).strip(".").replace(".", "/")
+    return ROOT / FOLDERS[top] / below
+
+
+def test_every_folder_with_code_is_a_listed_package() -> None:
+    """A new subpackage is missing from the wheel until pyproject.toml names it."""
+    listed = {folder(package) for package in SETTINGS["packages"]}
+    found = {
+        module.parent
+        for top in FOLDERS.values()
+        for module in ROOT.glob(f"{top}/**/*.py")
+    }
+    assert listed == found
+
+
+def test_every_package_is_a_regular_one() -> None:
+    """The editable install finds folders with an `__init__.py` only."""
+    folders = [folder(package) for package in SETTINGS["packages"]]
+    assert [path for path in folders if not (path / "__init__.py").is_file()] == []
+
+
+def test_the_wheel_owns_one_import_name() -> None:
+    """`cli` and `sql` are ours only inside `tracedb`."""
+    assert {package.split(".")[0] for package in SETTINGS["packages"]} == {"tracedb"}
+
+
+@pytest.mark.parametrize("name", tracedb.__all__)
+def test_every_public_name_resolves(name: str) -> None:
+    """A listed name is there, and is the class or function that it is said to be."""
+    assert callable(getattr(tracedb, name))
+
+
+def test_no_other_name_resolves() -> None:
+    """A name that is not listed is no attribute, private homes included."""
+    with pytest.raises(AttributeError, match="no attribute 'open_database'"):
+        _ = tracedb.open_database
+
+
+def test_type_checkers_and_users_see_the_same_names() -> None:
+    """What `TYPE_CHECKING` imports is `__all__`."""
+    tree = ast.parse((ROOT / "tracedb" / "__init__.py").read_text())
+    block = next(node for node in tree.body if isinstance(node, ast.If))
+    imports = (node for node in block.body if isinstance(node, ast.ImportFrom))
+    seen = {alias.asname or alias.name for line in imports for alias in line.names}
+    assert seen == set(tracedb.__all__)

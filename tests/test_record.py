@@ -1,0 +1,353 @@
+"""Recording: what is written belongs together and says what ran."""
+
+import ast
+import gzip
+import json
+import re
+import socket
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="recording needs tracedb[record]")
+
+from tracedb.record import (  # noqa: E402  only where PyTorch is
+    DLRM,
+    DLRM_DDP,
+    DLRM_DEFAULT,
+    DLRM_MLPERF,
+    DLRM_SAMPLE,
+    DLRMConfig,
+    Recording,
+    loss_function,
+    random_batch,
+    random_model,
+    record,
+    record_ddp,
+    record_dlrm,
+    training_step,
+)
+
+ROOT = Path(__file__).parents[1]
+Json = dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def dlrm(tmp_path_factory: pytest.TempPathFactory) -> Recording:
+    """Three recorded steps of the small DLRM: numbers 2 to 4."""
+    return record_dlrm(
+        tmp_path_factory.mktemp("dlrm"), batch_size=32, warmup=2, steps=3, repeats=3
+    )
+
+
+@pytest.fixture(scope="module")
+def ranks(tmp_path_factory: pytest.TempPathFactory) -> list[Recording]:
+    """Two recorded steps of two ranks."""
+    return record_ddp(
+        tmp_path_factory.mktemp("ddp"), batch_size=32, warmup=1, steps=2, repeats=2
+    )
+
+
+def read(path: Path) -> Json:
+    """Read a recorded file."""
+    content: Json = json.loads(gzip.decompress(path.read_bytes()))
+    return content
+
+
+def spans(recording: Recording) -> list[Json]:
+    """All events that have a duration, but for the profiler's own."""
+    events = read(recording.kineto)["traceEvents"]
+    return [e for e in events if e["ph"] == "X" and "External id" in e["args"]]
+
+
+def marks(recording: Recording) -> list[Json]:
+    """Keep the events that mark steps."""
+    return [e for e in spans(recording) if e["name"].startswith("ProfilerStep#")]
+
+
+def names_by(argument: str, recording: Recording) -> dict[int, str]:
+    """Names of the events by one of their ids."""
+    return {e["args"][argument]: e["name"] for e in spans(recording)}
+
+
+def names_by_rf_id(recording: Recording) -> dict[int, str]:
+    """Names of the graph's nodes by rf_id, but for what starts before any op."""
+    nodes = {
+        attribute["value"]: node["name"]
+        for node in read(recording.et)["nodes"]
+        for attribute in node["attrs"]
+        if attribute["name"] == "rf_id" and attribute["value"]
+    }
+    return {i: n for i, n in nodes.items() if n != "## process_group:init ##"}
+
+
+def agree(nodes: dict[int, str], events: dict[int, str]) -> bool:
+    """Whether every node has an event of its id and its name."""
+    return nodes.items() <= events.items()
+
+
+def test_every_step_has_its_mark(dlrm: Recording) -> None:
+    """The marks are numbered on from the warm-up."""
+    names = [mark["name"] for mark in marks(dlrm)]
+    assert names == ["ProfilerStep#2", "ProfilerStep#3", "ProfilerStep#4"]
+
+
+def test_a_step_holds_a_whole_training_step(dlrm: Recording) -> None:
+    """Loading, zero_grad, forward, backward, update and .item() happen once a step."""
+    names = Counter(event["name"] for event in spans(dlrm))
+    for part in (
+        "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__",
+        "Optimizer.zero_grad#SGD.zero_grad",
+        "aten::bmm",
+        "BmmBackward0",
+        "Optimizer.step#SGD.step",
+        "aten::item",
+    ):
+        assert names[part] >= 3
+    assert names["aten::embedding_bag"] == 3 * len(DLRM_SAMPLE.table_rows)
+
+
+def test_ops_state_their_shapes(dlrm: Recording) -> None:
+    """A linear layer's event has the shapes of input and weight."""
+    shapes = [
+        e["args"]["Input Dims"] for e in spans(dlrm) if e["name"] == "aten::linear"
+    ]
+    assert shapes[0] == [[32, 16], [64, 16], [64]]
+    assert len(shapes) == 3 * 5
+
+
+def test_graph_is_the_first_recorded_step(dlrm: Recording) -> None:
+    """The nodes are the first step's events, all of them, matched by the ids."""
+    nodes = names_by_rf_id(dlrm)
+    assert agree(nodes, names_by("Record function id", dlrm))
+    first, second, _ = marks(dlrm)
+    step = [e for e in spans(dlrm) if first["ts"] <= e["ts"] < second["ts"]]
+    assert sorted(nodes) == sorted(e["args"]["Record function id"] for e in step)
+    measured = json.loads(dlrm.measured.read_text())
+    assert measured["execution_graph_step"] == first["name"]
+
+
+def test_external_ids_match_the_graph_in_a_process_of_one_thread() -> None:
+    """A process's first recording of a single thread has `rf_id` = `External id`."""
+    sample = Recording.named(ROOT / "sample_traces" / "dlrm_cpu", "dlrm")
+    assert agree(names_by_rf_id(sample), names_by("External id", sample))
+
+
+def test_measured_states_times_and_circumstances(dlrm: Recording) -> None:
+    """Plain step times are nanoseconds, as many as asked for."""
+    measured = json.loads(dlrm.measured.read_text())
+    assert len(measured["step_ns"]) == 3
+    assert min(measured["step_ns"]) <= measured["median_step_ns"]
+    assert 100_000 < measured["back_to_back_step_ns"] < 10_000_000_000
+    assert measured["torch"] == torch.__version__
+    assert (measured["device"], measured["rank"]) == ("cpu", None)
+    assert measured["threads"] == torch.get_num_threads()
+
+
+def test_files_do_not_tell_the_machine(dlrm: Recording) -> None:
+    """Host name, paths and trace id are blanked, and the gzip header has no time."""
+    kineto = read(dlrm.kineto)
+    assert kineto["host_name"] == "host"
+    assert kineto["trace_id"] == ""
+    assert kineto["traceName"] == "trace.json"
+    for file in (dlrm.kineto, dlrm.et):
+        assert file.read_bytes()[4:8] == bytes(4)
+
+
+def test_rank_without_torch_distributed_is_written_down(tmp_path: Path) -> None:
+    """A rank that the caller knows reaches the Kineto file and the measured times."""
+    done = record(
+        lambda: torch.ones(2).sum(),
+        tmp_path,
+        name="worker",
+        warmup=1,
+        steps=1,
+        repeats=1,
+        rank=3,
+    )
+    assert done == Recording.named(tmp_path, "worker")
+    assert read(done.kineto)["distributedInfo"] == {"rank": 3}
+    assert json.loads(done.measured.read_text())["rank"] == 3
+
+
+def test_failing_step_is_no_obstacle_to_the_next_recording(tmp_path: Path) -> None:
+    """An error leaves through `record`, and profiler and observer are free again."""
+    calls = iter(range(5))
+
+    def step() -> None:
+        next(calls)
+
+    with pytest.raises(StopIteration):
+        record(step, tmp_path, name="broken", warmup=1, steps=3, repeats=1)
+    done = record(
+        lambda: torch.rand(1), tmp_path, name="whole", warmup=1, steps=1, repeats=1
+    )
+    assert agree(names_by_rf_id(done), names_by("Record function id", done))
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")
+def test_gpu_recording_has_kernels_and_synchronisations(tmp_path: Path) -> None:
+    """On a GPU, kernels and CUDA synchronisation events are recorded as well."""
+    done = record_dlrm(tmp_path, device="cuda", steps=2)
+    events = read(done.kineto)["traceEvents"]
+    assert {"kernel", "cuda_runtime", "cuda_sync"} <= {e.get("cat") for e in events}
+    assert agree(names_by_rf_id(done), names_by("Record function id", done))
+
+
+def test_ranks_state_who_they_are(ranks: list[Recording]) -> None:
+    """Rank and world size are in every rank's Kineto file and measured times."""
+    for rank, recording in enumerate(ranks):
+        info = read(recording.kineto)["distributedInfo"]
+        measured = json.loads(recording.measured.read_text())
+        for stated in (info, measured):
+            assert (stated["rank"], stated["world_size"]) == (rank, 2)
+        assert info["backend"] == "gloo"
+
+
+def test_ranks_run_the_same_collectives(ranks: list[Recording]) -> None:
+    """Every rank all-reduces the same shapes, several of them in each step."""
+    reduced = [
+        Counter(
+            str(event["args"]["Input Dims"])
+            for event in spans(recording)
+            if event["name"] == "gloo:all_reduce"
+        )
+        for recording in ranks
+    ]
+    assert reduced[0] == reduced[1]
+    assert reduced[0].total() % len(marks(ranks[0])) == 0
+    assert reduced[0].total() >= 2 * len(marks(ranks[0]))
+
+
+def test_collectives_run_on_threads_of_their_own(ranks: list[Recording]) -> None:
+    """The thread that waits for a collective is not the one that runs it."""
+    for recording in ranks:
+        main = marks(recording)[0]["tid"]
+        others = {e["tid"] for e in spans(recording) if e["name"].startswith("gloo:")}
+        assert others
+        assert main not in others
+
+
+def test_graphs_of_ranks_match_by_record_function_id(ranks: list[Recording]) -> None:
+    """With several threads the `Record function id` is what matches the graph."""
+    for recording in ranks:
+        nodes = names_by_rf_id(recording)
+        assert len(nodes) > 100
+        assert agree(nodes, names_by("Record function id", recording))
+
+
+@pytest.mark.parametrize(
+    "config", [DLRM_SAMPLE, DLRM_DEFAULT.capped(50), DLRM_MLPERF.capped(50), DLRM_DDP]
+)
+def test_forward_gives_a_probability_per_sample(config: DLRMConfig) -> None:
+    """Whatever the sizes, a batch of 4 gives 4 probabilities."""
+    batch = random_batch(config, 4)
+    clicks = random_model(config)(batch.dense, batch.indices, batch.offsets)
+    assert clicks.shape == (4, 1)
+    assert ((clicks > 0) & (clicks < 1)).all()
+
+
+def test_tables_sum_the_rows_looked_up() -> None:
+    """Adding up the rows of each sample by hand gives the same."""
+    batch = random_batch(DLRM_SAMPLE, 4)
+    for table, index, offset in zip(
+        DLRM(DLRM_SAMPLE).tables, batch.indices, batch.offsets, strict=True
+    ):
+        (weight,) = table.parameters()
+        rows = weight[index].view(4, DLRM_SAMPLE.lookups, -1)
+        torch.testing.assert_close(table(index, offset), rows.sum(1))
+
+
+@pytest.mark.parametrize(
+    ("config", "loss"), [(DLRM_DEFAULT, "MSELoss"), (DLRM_MLPERF, "BCELoss")]
+)
+def test_loss_is_the_one_that_the_configuration_names(
+    config: DLRMConfig, loss: str
+) -> None:
+    """The default DLRM learns by squared error, MLPerf's by cross entropy."""
+    assert type(loss_function(config)).__name__ == loss
+
+
+def test_interaction_is_every_dot_product_of_two_features() -> None:
+    """A plain loop over the pairs gives the same."""
+    model = DLRM(DLRM_SAMPLE)
+    x, *tables = torch.rand(5, 2, DLRM_SAMPLE.embedding_dim)
+    features = [x, *tables]
+    dots = [
+        (features[row] * features[column]).sum(1)
+        for row in range(5)
+        for column in range(row)
+    ]
+    expected = torch.cat([x, torch.stack(dots, dim=1)], dim=1)
+    torch.testing.assert_close(model.interact(x, tables), expected)
+
+
+@pytest.mark.parametrize(
+    ("config", "width"),
+    [(DLRM_DEFAULT, 100), (DLRM_MLPERF, 479), (DLRM_DDP, 164), (DLRM_SAMPLE, 42)],
+)
+def test_interaction_width_follows_from_tables(config: DLRMConfig, width: int) -> None:
+    """The embedding dimension and one number per pair (479 is MLPerf's own figure)."""
+    assert config.interaction_width == width
+
+
+def test_bottom_mlp_has_to_end_in_the_embedding_dimension() -> None:
+    """Sizes that do not fit together are refused with both numbers."""
+    with pytest.raises(ValueError, match="ends in 8 but embedding_dim is 16"):
+        DLRMConfig((4, 8), (1,), (10,), embedding_dim=16, lookups=1)
+
+
+@pytest.mark.parametrize("config", [DLRM_SAMPLE, DLRM_DEFAULT.capped(50)])
+def test_training_on_one_batch_lowers_the_loss(config: DLRMConfig) -> None:
+    """Both losses fall when the same batch is learnt again and again."""
+    batch = random_batch(config, 64, torch.Generator().manual_seed(0))
+    step = training_step(
+        random_model(config), loss_function(config), iter([batch] * 20)
+    )
+    losses = [step() for _ in range(20)]
+    assert losses[-1] < losses[0]
+
+
+def test_without_torch_one_line_says_what_to_install() -> None:
+    """Where PyTorch is missing, the import error names the extra."""
+    code = "import sys; sys.modules['torch'] = None; import tracedb.record"
+    done = subprocess.run(  # noqa: S603  our own words
+        [sys.executable, "-c", code],
+        check=False,
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+    )
+    last = done.stderr.splitlines()[-1]
+    assert last == (
+        "ImportError: tracedb.record needs PyTorch: pip install 'tracedb[record]'"
+    )
+
+
+def test_package_stands_alone() -> None:
+    """Its files import the standard library, NumPy, PyTorch and each other only."""
+    allowed = sys.stdlib_module_names | {"numpy", "torch"}
+    for file in (ROOT / "tracedb" / "record").glob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.Import):
+                assert {alias.name.split(".")[0] for alias in node.names} <= allowed
+            elif isinstance(node, ast.ImportFrom):
+                top = (node.module or "").split(".")[0]
+                assert node.level == 1 or top in allowed
+
+
+@pytest.mark.parametrize("name", ["dlrm_cpu/dlrm", "ddp_gloo/rank0", "ddp_gloo/rank1"])
+def test_sample_traces_are_small_pairs(name: str) -> None:
+    """The samples are small, tell no machine, and graph and trace belong together."""
+    folder = ROOT / "sample_traces" / name
+    sample = Recording.named(folder.parent, folder.name)
+    assert agree(names_by_rf_id(sample), names_by("Record function id", sample))
+    for file in (sample.kineto, sample.et):
+        assert file.stat().st_size < 500_000
+        text = gzip.decompress(file.read_bytes()).decode()
+        assert not re.search(r'"/|/(home|root|work|tmp)/', text)
+        assert f'"{socket.gethostname()}"' not in text

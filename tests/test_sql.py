@@ -1,0 +1,184 @@
+"""Every file under `sql/` keeps the promises that its readers rely on."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from importlib.resources import files
+
+import pytest
+from support import ROOT, SAMPLES, rows
+
+import tracedb
+from tracedb import catalog
+from tracedb.catalog import LAYERS, Relation
+
+UNITS = {"_ns": "[ns]", "_bytes": "[B]", "_share": "[1]"}
+COMPUTED = [r for r in catalog.relations() if r.is_computed_on_ingest]
+QUESTIONS = [r for r in catalog.relations() if r.layer == "question"]
+LARGEST_RELATION = 180
+
+each_relation = pytest.mark.parametrize(
+    "relation", catalog.relations(), ids=lambda relation: relation.full_name
+)
+
+
+@pytest.fixture(scope="module")
+def samples() -> Iterator[tracedb.Database]:
+    """All sample traces in one database."""
+    with tracedb.open() as opened:
+        opened.ingest([SAMPLES])
+        yield opened
+
+
+@each_relation
+def test_every_column_is_documented(
+    relation: Relation, samples: tracedb.Database
+) -> None:
+    """The documented columns are the columns, in order."""
+    described = samples.connection.execute(f"DESCRIBE {relation.full_name}").fetchall()
+    assert list(relation.columns) == [name for name, *_ in described]
+    assert all(relation.columns.values())
+
+
+@each_relation
+def test_grain_and_key_are_stated(relation: Relation) -> None:
+    """A reader learns what a row is, and what tells rows apart, before the query."""
+    assert "One row per " in relation.doc
+    assert set(relation.key) <= set(relation.columns)
+
+
+@each_relation
+def test_key_is_unique(relation: Relation, samples: tracedb.Database) -> None:
+    """A relation has one row for each value of its key."""
+    key = ", ".join(relation.key)
+    name = relation.full_name
+    repeated = f"SELECT {key} FROM {name} GROUP BY ALL HAVING count(*) > 1 LIMIT 3"
+    assert rows(samples, repeated) == []
+
+
+@each_relation
+def test_key_is_unique_on_real_ranks(
+    relation: Relation, dlrm8: tracedb.Database
+) -> None:
+    """The same on four ranks of a GPU run."""
+    test_key_is_unique(relation, dlrm8)
+
+
+@each_relation
+def test_units_agree_with_names(relation: Relation) -> None:
+    """A unit stands in the name of a column and in its documentation, or in neither."""
+    for name, doc in relation.columns.items():
+        unit = next((unit for end, unit in UNITS.items() if name.endswith(end)), None)
+        stated = re.match(r"\[(ns|B|1)\]", doc)
+        assert (stated[0] if stated else None) == unit, name
+
+
+@each_relation
+def test_times_are_integers(relation: Relation, samples: tracedb.Database) -> None:
+    """Times and sizes are BIGINT, whatever was summed."""
+    described = samples.connection.execute(f"DESCRIBE {relation.full_name}").fetchall()
+    exact = [
+        (name, type_)
+        for name, type_, *_ in described
+        if name.endswith(("_ns", "_bytes"))
+    ]
+    assert [column for column in exact if column[1] != "BIGINT"] == []
+
+
+@each_relation
+def test_layers_read_downwards(relation: Relation) -> None:
+    """A relation reads its own layer and those before it; only staging reads raw."""
+    allowed = set(LAYERS[: LAYERS.index(relation.layer) + 1])
+    if relation.layer != "staging":
+        allowed -= {"raw"}
+    assert {name.split(".")[0] for name in relation.reads} <= allowed
+
+
+@each_relation
+def test_file_says_where_it_is(relation: Relation) -> None:
+    """`graph.edge` is `sql/30_graph/edge.sql`."""
+    assert list((ROOT / "sql").glob(f"*_{relation.layer}/{relation.name}.sql"))
+
+
+@each_relation
+def test_a_relation_can_be_read_at_a_sitting(relation: Relation) -> None:
+    """No file grows beyond a few screens."""
+    assert len(relation.statement.splitlines()) <= LARGEST_RELATION
+
+
+@pytest.mark.parametrize("relation", COMPUTED, ids=lambda relation: relation.full_name)
+def test_stored_relations_are_computed_by_trace(relation: Relation) -> None:
+    """What is stored on ingest can be computed for one trace alone."""
+    assert "trace_id" in relation.columns
+
+
+def test_folders_are_the_layers() -> None:
+    """The folders of `sql/`, in the order of their numbers, are the layers."""
+    folders = sorted(
+        e.name for e in files("tracedb.sql").iterdir() if e.name[:2].isdigit()
+    )
+    assert [name.split("_", 1)[1] for name in folders] == list(LAYERS)
+
+
+def test_nothing_is_unread() -> None:
+    """Every relation is read by another one, or is an answer that users read."""
+    read = {name for relation in catalog.relations() for name in relation.reads}
+    for_users = {"question", "critical_path", "prediction", "raw"}
+    loose = {
+        r.full_name for r in catalog.relations() if r.layer not in for_users
+    } - read
+    assert loose == {"graph.edge", "graph.node", "staging.trace"}
+
+
+def test_comments_reach_the_database(samples: tracedb.Database) -> None:
+    """Any DuckDB client shows the documentation."""
+    missing = """
+        SELECT schema_name, table_name, column_name FROM duckdb_columns()
+        WHERE NOT internal AND comment IS NULL
+    """
+    assert rows(samples, missing) == []
+
+
+def test_schema_page_is_current(samples: tracedb.Database) -> None:
+    """`docs/schema.md` is what the SQL says."""
+    page = catalog.schema_page(samples.connection)
+    assert (ROOT / "docs" / "schema.md").read_text() == page, "run `make docs`"
+
+
+@pytest.mark.parametrize("sample", ["dlrm_cpu", "ddp_gloo", "generated_gpu"])
+@pytest.mark.parametrize("question", QUESTIONS, ids=lambda relation: relation.name)
+def test_answers(
+    question: Relation, sample: str, request: pytest.FixtureRequest
+) -> None:
+    """Each question has the answer that is kept beside the sample trace."""
+    golden = SAMPLES / sample / "answers" / f"{question.name}.csv"
+    answer = _answer(sample, question)
+    if request.config.getoption("--update-answers"):
+        golden.parent.mkdir(exist_ok=True)
+        golden.write_text(answer)
+    assert answer == golden.read_text(), "review with --update-answers and git diff"
+
+
+def _answer(sample: str, question: Relation) -> str:
+    with tracedb.open() as database:
+        database.ingest([SAMPLES / sample])
+        return database.relation(question.full_name).write_csv(float_precision=9)
+
+
+def test_the_same_rows_twice() -> None:
+    """Two ingests of the same files give the same rows in every relation."""
+    contents = []
+    for _ in range(2):
+        with tracedb.open() as database:
+            database.ingest([SAMPLES / "generated_gpu"])
+            contents.append(
+                {
+                    relation.full_name: database.relation(
+                        relation.full_name
+                    ).write_json()
+                    for relation in catalog.relations()
+                    if relation.full_name != "raw.event"
+                }
+            )
+    assert contents[0] == contents[1]

@@ -1,0 +1,56 @@
+"""Record runs of PyTorch: a profiler trace, an execution graph and measured times.
+
+This package stands alone: it imports nothing but the standard library, NumPy and
+PyTorch, so that its folder can be copied to a machine without tracedb.
+
+    from tracedb.record import DLRM_SAMPLE, record_dlrm
+    record_dlrm("traces", DLRM_SAMPLE, name="dlrm")
+
+writes `dlrm.kineto.json.gz`, `dlrm.et.json.gz` and `dlrm.measured.json`. To record
+a training step of your own, pass it to `record` as a function without arguments.
+"""
+
+from importlib.util import find_spec
+
+if find_spec("torch") is None:
+    raise ImportError(
+        "tracedb.record needs PyTorch: pip install 'tracedb[record]'", name="torch"
+    )
+
+from .ddp import record_ddp
+from .dlrm import (
+    DLRM,
+    DLRM_DDP,
+    DLRM_DEFAULT,
+    DLRM_MLPERF,
+    DLRM_SAMPLE,
+    Batch,
+    DLRMConfig,
+    loss_function,
+    random_batch,
+    random_loader,
+    random_model,
+    record_dlrm,
+    training_step,
+)
+from .recording import Counts, Recording, record
+
+__all__ = [
+    "DLRM",
+    "DLRM_DDP",
+    "DLRM_DEFAULT",
+    "DLRM_MLPERF",
+    "DLRM_SAMPLE",
+    "Batch",
+    "Counts",
+    "DLRMConfig",
+    "Recording",
+    "loss_function",
+    "random_batch",
+    "random_loader",
+    "random_model",
+    "record",
+    "record_ddp",
+    "record_dlrm",
+    "training_step",
+]

@@ -1,0 +1,260 @@
+"""The deep learning recommendation model of Naumov et al. (2019), to be recorded.
+
+The layout is that of the open-source DLRM: a bottom MLP over the dense features, one
+summing EmbeddingBag per table, the dot products of all pairs of features (bmm, then
+the lower triangle), a top MLP that ends in a sigmoid.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Literal, NamedTuple, Self, Unpack, cast
+
+import torch
+from torch import Tensor, nn
+from torch.optim import SGD
+from torch.utils.data import DataLoader, Dataset, DistributedSampler
+
+from .recording import Counts, Recording, record
+
+
+@dataclass(frozen=True)
+class DLRMConfig:
+    """The sizes of one DLRM, written as its papers write them.
+
+    `bottom_mlp` begins with the number of dense features and ends with
+    `embedding_dim`; `top_mlp` leaves out its input, which follows from the rest.
+    """
+
+    bottom_mlp: tuple[int, ...]
+    top_mlp: tuple[int, ...]
+    table_rows: tuple[int, ...]
+    embedding_dim: int
+    lookups: int
+    loss: Literal["mse", "bce"] = "bce"
+    sparse_gradients: bool = True
+
+    def __post_init__(self) -> None:
+        """Refuse sizes that do not fit together."""
+        if self.bottom_mlp[-1] != self.embedding_dim:
+            message = (
+                f"The bottom MLP ends in {self.bottom_mlp[-1]} but embedding_dim is "
+                f"{self.embedding_dim}: the interaction needs them equal."
+            )
+            raise ValueError(message)
+
+    @property
+    def interaction_width(self) -> int:
+        """Width of the top MLP's input: the dense vector and one dot per pair."""
+        features = len(self.table_rows) + 1
+        return self.embedding_dim + features * (features - 1) // 2
+
+    def capped(self, max_rows: int) -> Self:
+        """Shorten the tables to `max_rows`, so that the model fits a machine."""
+        return replace(
+            self, table_rows=tuple(min(n, max_rows) for n in self.table_rows)
+        )
+
+
+# The three workloads of Lin et al. (2022), as their scripts give them.
+DLRM_DEFAULT = DLRMConfig(
+    bottom_mlp=(512, 512, 64),
+    top_mlp=(1024, 1024, 1024, 1),
+    table_rows=(1_000_000,) * 8,
+    embedding_dim=64,
+    lookups=100,
+    loss="mse",
+)
+# Rows of Criteo Terabyte at max-ind-range 40M (MLPerf). The tables take 91 GiB: the
+# paper's own runs on 16 GB GPUs must have had fewer rows, use `capped`.
+DLRM_MLPERF = DLRMConfig(
+    bottom_mlp=(13, 512, 256, 128),
+    top_mlp=(1024, 1024, 512, 256, 1),
+    table_rows=(
+        *(39_884_406, 39_043, 17_289, 7_420, 20_263, 3, 7_120, 1_543, 63),
+        *(38_532_951, 2_953_546, 403_346, 10, 2_208, 11_938, 155, 4, 976, 14),
+        *(39_979_771, 25_641_295, 39_664_984, 585_935, 12_972, 108, 36),
+    ),
+    embedding_dim=128,
+    lookups=1,
+)
+DLRM_DDP = DLRMConfig(
+    bottom_mlp=(128, 128, 128, 128),
+    top_mlp=(512, 512, 512, 256, 1),
+    table_rows=(80_000,) * 8,
+    embedding_dim=128,
+    lookups=10,
+)
+# A small one, for sample traces and tests.
+DLRM_SAMPLE = DLRMConfig(
+    bottom_mlp=(16, 64, 32),
+    top_mlp=(64, 32, 1),
+    table_rows=(1_000, 500, 200, 100),
+    embedding_dim=32,
+    lookups=4,
+)
+
+
+class Batch(NamedTuple):
+    """What one training step reads; `indices` and `offsets` have one entry a table."""
+
+    dense: Tensor
+    indices: list[Tensor]
+    offsets: list[Tensor]
+    labels: Tensor
+
+    def to(self, device: torch.device) -> "Batch":
+        """Copy the batch to a device; nothing is copied if it is there already."""
+        return Batch(
+            self.dense.to(device),
+            [index.to(device) for index in self.indices],
+            [offset.to(device) for offset in self.offsets],
+            self.labels.to(device),
+        )
+
+
+def random_batch(
+    config: DLRMConfig, size: int, generator: torch.Generator | None = None
+) -> Batch:
+    """Make one batch of random features and clicks."""
+    dense = torch.rand(size, config.bottom_mlp[0], generator=generator)
+    lookups = size * config.lookups
+    indices = [
+        torch.randint(rows, (lookups,), generator=generator)
+        for rows in config.table_rows
+    ]
+    offsets = [torch.arange(0, lookups, config.lookups) for _ in indices]
+    labels = torch.randint(2, (size, 1), generator=generator).float()
+    return Batch(dense, indices, offsets, labels)
+
+
+class _RandomBatches(Dataset[Batch]):
+    """A data set of random batches; the same index always gives the same batch."""
+
+    def __init__(self, config: DLRMConfig, batch_size: int, length: int) -> None:
+        """Remember what a batch looks like; none is made before it is asked for."""
+        self.config, self.batch_size, self.length = config, batch_size, length
+
+    def __len__(self) -> int:
+        """Count the batches."""
+        return self.length
+
+    def __getitem__(self, index: int) -> Batch:
+        """Make the batch of this index."""
+        generator = torch.Generator().manual_seed(index)
+        return random_batch(self.config, self.batch_size, generator)
+
+
+def random_loader(
+    config: DLRMConfig, batch_size: int, *, rank: int = 0, world_size: int = 1
+) -> DataLoader[Batch]:
+    """Make a DataLoader of one rank's random batches, more than a recording reads."""
+    batches = _RandomBatches(config, batch_size, length=100_000)
+    sampler: DistributedSampler[Batch] = DistributedSampler(
+        batches, world_size, rank, shuffle=False
+    )
+    return DataLoader(batches, batch_size=None, sampler=sampler)
+
+
+class DLRM(nn.Module):
+    """A DLRM: probabilities of a click from dense features and table lookups."""
+
+    pairs: Tensor
+
+    def __init__(self, config: DLRMConfig) -> None:
+        """Build the layers that `config` describes."""
+        super().__init__()
+        self.bottom = _mlp(config.bottom_mlp, nn.ReLU())
+        self.tables = nn.ModuleList(_table(rows, config) for rows in config.table_rows)
+        self.top = _mlp((config.interaction_width, *config.top_mlp), nn.Sigmoid())
+        features = len(config.table_rows) + 1
+        pairs = torch.tril_indices(features, features, offset=-1)
+        self.register_buffer("pairs", pairs, persistent=False)
+
+    def forward(
+        self, dense: Tensor, indices: list[Tensor], offsets: list[Tensor]
+    ) -> Tensor:
+        """Predict one probability per sample."""
+        x = self.bottom(dense)
+        looked_up = [
+            table(index, offset)
+            for table, index, offset in zip(self.tables, indices, offsets, strict=True)
+        ]
+        return cast("Tensor", self.top(self.interact(x, looked_up)))
+
+    def interact(self, x: Tensor, looked_up: list[Tensor]) -> Tensor:
+        """Put the dot products of all pairs of feature vectors beside `x`."""
+        batch, dim = x.shape
+        vectors = torch.cat([x, *looked_up], dim=1).view(batch, -1, dim)
+        products = torch.bmm(vectors, vectors.transpose(1, 2))
+        row, column = self.pairs
+        return torch.cat([x, products[:, row, column]], dim=1)
+
+
+def random_model(config: DLRMConfig, seed: int = 0) -> DLRM:
+    """Make a DLRM whose random weights follow from the seed."""
+    torch.manual_seed(seed)
+    return DLRM(config)
+
+
+def _mlp(widths: tuple[int, ...], last: nn.Module) -> nn.Sequential:
+    """Stack linear layers with ReLU between them and `last` at the end."""
+    layers: list[nn.Module] = []
+    for inputs, outputs in pairwise(widths):
+        layers += [nn.Linear(inputs, outputs), nn.ReLU()]
+    return nn.Sequential(*layers[:-1], last)
+
+
+def _table(rows: int, config: DLRMConfig) -> nn.EmbeddingBag:
+    """Make one embedding table, drawn as the open-source DLRM draws it."""
+    bound = rows**-0.5
+    weight = torch.empty(rows, config.embedding_dim).uniform_(-bound, bound)
+    return nn.EmbeddingBag.from_pretrained(
+        weight, freeze=False, mode="sum", sparse=config.sparse_gradients
+    )
+
+
+def loss_function(config: DLRMConfig) -> nn.Module:
+    """Give the loss that the configuration names."""
+    return nn.MSELoss() if config.loss == "mse" else nn.BCELoss()
+
+
+def training_step(
+    model: nn.Module,
+    loss: nn.Module,
+    batches: Iterator[Batch],
+    *,
+    device: str | torch.device = "cpu",
+    learning_rate: float = 0.1,
+) -> Callable[[], float]:
+    """Make the function of one training step: next batch in, value of the loss out."""
+    target = torch.device(device)
+    optimizer = SGD(model.parameters(), lr=learning_rate)
+
+    def step() -> float:
+        batch = next(batches).to(target)
+        optimizer.zero_grad()
+        clicks = model(batch.dense, batch.indices, batch.offsets)
+        error: Tensor = loss(clicks, batch.labels)
+        torch.autograd.backward(error)
+        optimizer.step()
+        return error.item()
+
+    return step
+
+
+def record_dlrm(
+    out_dir: str | Path,
+    config: DLRMConfig = DLRM_SAMPLE,
+    *,
+    name: str = "dlrm",
+    batch_size: int = 128,
+    device: str | torch.device = "cpu",
+    **counts: Unpack[Counts],
+) -> Recording:
+    """Record training steps of a DLRM on random batches, in this process."""
+    model = random_model(config).to(device)
+    batches = iter(random_loader(config, batch_size))
+    step = training_step(model, loss_function(config), batches, device=device)
+    return record(step, out_dir, name=name, device=device, **counts)

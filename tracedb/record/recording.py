@@ -1,0 +1,203 @@
+"""Record a step function: its plain time, its Kineto trace and its execution graph.
+
+Kineto's events and the nodes of the execution graph belong together where the event's
+`Record function id` is the node's `rf_id`. The event's `External id` is the same number
+only in the first recording of a process, and while one thread runs: Kineto counts on
+from recording to recording, and hands External ids out to threads in blocks of 512.
+"""
+
+import gzip
+import json
+import platform
+import re
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from time import perf_counter_ns
+from typing import TypeAlias, TypedDict
+
+import torch
+import torch.distributed as dist
+from torch._C._profiler import _ExperimentalConfig  # it has no public name
+from torch.profiler import ExecutionTraceObserver, ProfilerActivity, profile, schedule
+
+Step: TypeAlias = Callable[[], object]
+
+# What the profiler's own, uncompressed files are called.
+_KINETO, _ET = "kineto.json", "et.json"
+
+# What a Kineto file tells about the machine it was recorded on, and what we put there.
+_SCRUBBED = {"host_name": "host", "traceName": "trace.json", "trace_id": ""}
+
+
+class Counts(TypedDict, total=False):
+    """How often the step is called: keyword arguments of `record`, to hand on to it."""
+
+    warmup: int
+    steps: int
+    repeats: int
+
+
+@dataclass(frozen=True)
+class Recording:
+    """The three files of one recorded rank."""
+
+    kineto: Path
+    et: Path
+    measured: Path
+
+    @classmethod
+    def named(cls, out_dir: str | Path, name: str) -> "Recording":
+        """Say where the files of the recording of this name lie."""
+        files = ("kineto.json.gz", "et.json.gz", "measured.json")
+        return cls(*(Path(out_dir, f"{name}.{file}") for file in files))
+
+
+def record(  # noqa: PLR0913  callers name them, and most have a default
+    step: Step,
+    out_dir: str | Path,
+    *,
+    name: str,
+    warmup: int = 3,
+    steps: int = 4,
+    repeats: int = 20,
+    rank: int | None = None,
+    device: str | torch.device = "cpu",
+) -> Recording:
+    """Record `step`, a function that does one training step whenever it is called.
+
+    After `warmup` calls the step is timed `repeats` times without any profiler. After
+    `warmup` calls more Kineto records `steps` calls, the first of them also as an
+    execution graph. Making the graph slows that step down several times:
+    `measured.json` names it, so that averages over steps can leave it out.
+
+    `rank` is for ranks that do not use torch.distributed, which knows its own.
+    """
+    files = Recording.named(out_dir, name)
+    files.kineto.parent.mkdir(parents=True, exist_ok=True)
+    target = torch.device(device)
+    recorded = range(warmup, warmup + steps)
+    _repeat(step, warmup)
+    measured = _describe(target, rank) | _measure(step, repeats, target)
+    measured["execution_graph_step"] = f"ProfilerStep#{recorded.start}"
+    with tempfile.TemporaryDirectory() as folder:
+        raw = Path(folder)
+        _profile_steps(step, recorded, raw, target, rank)
+        _write_gzip(files.kineto, _scrub((raw / _KINETO).read_text(encoding="utf-8")))
+        _write_gzip(files.et, (raw / _ET).read_text(encoding="utf-8"))
+    files.measured.write_text(json.dumps(measured, indent=2) + "\n", encoding="utf-8")
+    return files
+
+
+def _profile_steps(
+    step: Step, recorded: range, raw: Path, device: torch.device, rank: int | None
+) -> None:
+    """Record the steps of these numbers, and the first of them as a graph too.
+
+    The observer starts with Kineto, so that the two begin to count at the same op.
+    """
+    observer = ExecutionTraceObserver().register_callback(str(raw / _ET))
+    profiler = _make_profiler(raw, recorded, observer, device)
+    _state_rank(profiler, rank)
+    with profiler:
+        for number in range(recorded.stop):
+            step()
+            profiler.step()
+            if number == recorded.start:
+                observer.stop()
+
+
+def _make_profiler(
+    raw: Path,
+    recorded: range,
+    observer: ExecutionTraceObserver,
+    device: torch.device,
+) -> profile:
+    """Set up Kineto for the steps of these numbers."""
+    activities = [ProfilerActivity.CPU]
+    if device.type == "cuda":
+        activities.append(ProfilerActivity.CUDA)
+    return profile(
+        activities=activities,
+        schedule=schedule(
+            wait=0, warmup=recorded.start, active=len(recorded), repeat=1
+        ),
+        on_trace_ready=lambda done: done.export_chrome_trace(str(raw / _KINETO)),
+        record_shapes=True,
+        experimental_config=_ExperimentalConfig(enable_cuda_sync_events=True),
+        execution_trace_observer=observer,
+    )
+
+
+def _state_rank(profiler: profile, rank: int | None) -> None:
+    """Write a rank that torch.distributed does not know into the Kineto file."""
+    if rank is not None and _distributed(rank)["world_size"] is None:
+        profiler.preset_metadata_json("distributedInfo", json.dumps({"rank": rank}))
+
+
+def _scrub(kineto: str) -> str:
+    """Take this machine's name, and what else tells machines apart, from the text.
+
+    The text itself is edited, so that every number stays as the profiler wrote it.
+    """
+    for key, value in _SCRUBBED.items():
+        kineto = re.sub(rf'("{key}": *)"[^"]*"', rf'\g<1>"{value}"', kineto)
+    return kineto
+
+
+def _write_gzip(path: Path, text: str) -> None:
+    """Compress text into a file; the same text always gives the same bytes."""
+    path.write_bytes(gzip.compress(text.encode(), mtime=0))
+
+
+def _describe(device: torch.device, rank: int | None) -> dict[str, object]:
+    """Say what was recorded on, as `measured.json` states it."""
+    gpu = torch.cuda.get_device_name(device) if device.type == "cuda" else None
+    return {
+        "torch": torch.__version__,
+        "device": str(device),
+        "device_name": gpu or platform.machine(),
+        "threads": torch.get_num_threads(),
+        **_distributed(rank),
+    }
+
+
+def _distributed(rank: int | None) -> dict[str, int | None]:
+    """Say which rank of how many this process is, as far as anyone knows."""
+    if dist.is_available() and dist.is_initialized():
+        return {"rank": dist.get_rank(), "world_size": dist.get_world_size()}
+    return {"rank": rank, "world_size": None}
+
+
+def _measure(step: Step, repeats: int, device: torch.device) -> dict[str, object]:
+    """Time the step on the wall clock: each call alone, and all back to back."""
+    single = [_time_ns(step, device) for _ in range(repeats)]
+    together = _time_ns(lambda: _repeat(step, repeats), device)
+    return {
+        "step_ns": single,
+        "median_step_ns": round(median(single)),
+        "back_to_back_step_ns": round(together / repeats),
+    }
+
+
+def _time_ns(step: Step, device: torch.device) -> int:
+    """Take the time of one call, GPU work included."""
+    _synchronize(device)
+    start = perf_counter_ns()
+    step()
+    _synchronize(device)
+    return perf_counter_ns() - start
+
+
+def _synchronize(device: torch.device) -> None:
+    """Wait until the device has done all it was given."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+
+
+def _repeat(step: Step, times: int) -> None:
+    """Call the step so many times."""
+    for _ in range(times):
+        step()

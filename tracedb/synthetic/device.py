@@ -1,0 +1,187 @@
+"""The device: streams in order, events between them, collectives over the ranks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
+
+from .moments import Cause, Moment
+from .program import Collective, ProgramError
+from .truth import Edge, Kernel
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from .moments import Agenda
+    from .truth import EdgeKind, HostEvent, Truth
+
+
+class Lags(NamedTuple):
+    """The delays of one kernel's start."""
+
+    launch_ns: int
+    queue_ns: int
+    stream_wait_ns: int
+
+
+@dataclass(slots=True, eq=False)
+class Work:
+    """A kernel of which start and end may not be known yet."""
+
+    kernel: Kernel
+    truth: Truth
+    start: Moment = field(default_factory=Moment)
+    end: Moment = field(default_factory=Moment)
+
+    @property
+    def rank(self) -> int:
+        """The rank that launched it."""
+        return self.truth.rank
+
+    def allow(self, kind: EdgeKind, delay_ns: int) -> Cause:
+        """Return the end of this kernel as a cause of something later."""
+        return Cause(kind, self.end, delay_ns, self.kernel.id, self.rank)
+
+
+@dataclass(slots=True)
+class Stream:
+    """The last kernel of a stream, and what the next one has to wait for.
+
+    Streams execute in order, so of each stream only the latest kernel counts.
+    """
+
+    last: Work | None = None
+    awaited: dict[int, Work] = field(default_factory=dict)
+
+    def marked(self) -> tuple[Work, ...]:
+        """Return what is over when all work so far on this stream is over."""
+        last = () if self.last is None else (self.last,)
+        return (*last, *self.awaited.values())
+
+
+class Mark(NamedTuple):
+    """What an event has marked, and the call that recorded it."""
+
+    works: tuple[Work, ...]
+    call: int
+
+
+@dataclass(slots=True, eq=False)
+class Rendezvous:
+    """Collectives: the n-th of a group on one rank meets the n-th on all others."""
+
+    world_size: int
+    agenda: Agenda
+    count: dict[tuple[int, str], int] = field(default_factory=dict)
+    open: dict[tuple[str, int], list[Work]] = field(default_factory=dict)
+
+    def join(self, work: Work, action: Collective) -> None:
+        """Add the kernel of a rank; the last one lets them end together."""
+        turn = self.count.get((work.rank, action.group), 0)
+        self.count[work.rank, action.group] = turn + 1
+        works = self.open.setdefault((action.group, turn), [])
+        works.append(work)
+        if len({work.kernel.name for work in works}) > 1:
+            raise ProgramError(
+                f"collective {turn} of group {action.group!r} is not {action.name!r} "
+                "on all ranks; launch collectives in one order"
+            )
+        if len(works) == self.world_size:
+            self._meet(self.open.pop((action.group, turn)))
+
+    def _meet(self, works: list[Work]) -> None:
+        moving_ns = max(work.kernel.action.kernel_ns for work in works)
+        causes = [
+            Cause("collective", work.start, moving_ns, work.kernel.id, work.rank)
+            for work in works
+        ]
+        self.agenda.meet(causes, 0, partial(self._end, works, causes))
+
+    def _end(self, works: list[Work], causes: list[Cause], ns: int) -> None:
+        for work in works:
+            work.kernel.end_ns = ns
+            others = [cause for cause in causes if cause.source != work.kernel.id]
+            work.truth.edges.extend(edges(others, work.kernel.id, ns))
+            self.agenda.fix(work.end, ns)
+
+
+@dataclass(slots=True, eq=False)
+class Device:
+    """The device of one rank."""
+
+    truth: Truth
+    agenda: Agenda
+    rendezvous: Rendezvous
+    streams: dict[int, Stream] = field(default_factory=dict)
+    marks: dict[str, Mark] = field(default_factory=dict)
+
+    def stream(self, number: int) -> Stream:
+        """Return a stream; it comes to be with its first use."""
+        return self.streams.setdefault(number, Stream())
+
+    def launch(self, kernel: Kernel, call: HostEvent, lags: Lags) -> Work:
+        """Queue a kernel behind all that it has to wait for."""
+        work = Work(kernel, self.truth)
+        causes = list(self._before(kernel.stream, call, lags))
+        self.streams[kernel.stream] = Stream(last=work)
+        self.truth.kernels.append(kernel)
+        self.agenda.meet(causes, 0, partial(self._start, work, causes))
+        if isinstance(kernel.action, Collective):
+            self.rendezvous.join(work, kernel.action)
+        return work
+
+    def _before(self, number: int, call: HostEvent, lags: Lags) -> Iterator[Cause]:
+        """Yield what must have happened before the next kernel of a stream starts."""
+        stream, begin = self.stream(number), Moment(call.start_ns)
+        yield Cause("launch", begin, lags.launch_ns, call.id, self.truth.rank)
+        if (last := stream.last) is not None:
+            yield last.allow("stream", lags.queue_ns)
+        for work in stream.awaited.values():
+            yield work.allow("stream_wait", lags.stream_wait_ns)
+
+    def _start(self, work: Work, causes: list[Cause], ns: int) -> None:
+        kernel = work.kernel
+        kernel.start_ns = ns
+        self.truth.edges.extend(edges(causes, kernel.id, ns))
+        self.agenda.fix(work.start, ns)
+        if kernel.kind != "collective":
+            kernel.end_ns = ns + kernel.action.kernel_ns
+            self.agenda.fix(work.end, kernel.end_ns)
+
+    def everything(self) -> tuple[Work, ...]:
+        """Return the last kernel of every stream."""
+        streams = self.streams.values()
+        return tuple(stream.last for stream in streams if stream.last is not None)
+
+    def record(self, event: str, number: int, call: HostEvent) -> None:
+        """Mark the work on a stream so far."""
+        self.marks[event] = Mark(self.stream(number).marked(), call.id)
+
+    def hold(self, number: int, event: str) -> None:
+        """Let later work on a stream wait for what an event has marked."""
+        awaited = self.stream(number).awaited
+        for work in self.marked(event):
+            source = work.kernel.stream
+            known = awaited.get(source)
+            if source != number and (known is None or known.kernel.id < work.kernel.id):
+                awaited[source] = work
+
+    def marked(self, event: str) -> tuple[Work, ...]:
+        """Return what an event has marked: nothing, if it was never recorded."""
+        return self.marks[event].works if event in self.marks else ()
+
+
+def edges(causes: Iterable[Cause], target: int, ns: int) -> Iterator[Edge]:
+    """Yield the edges of something that its causes let happen at `ns`."""
+    for cause in causes:
+        if cause.source is not None:
+            ready_ns = cause.ready_ns
+            yield Edge(
+                kind=cause.kind,
+                source=cause.source,
+                target=target,
+                source_rank=cause.source_rank,
+                ready_ns=ready_ns,
+                binding=ready_ns == ns,
+            )

@@ -1,0 +1,290 @@
+"""A program: what each host thread of each rank does, before anything is timed.
+
+Only host gaps and kernel durations are in a program. When things happen follows from
+the delays of the machine (`Delays`) and is worked out by `execute`.
+
+>>> main = Thread("main", (step(1, Op("aten::relu", (Gap(2000), Launch(7, 5000)))),))
+>>> Program((Rank((main,)),)).ranks[0].threads[0].body[0].name
+'ProfilerStep#1'
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from random import Random
+from typing import ClassVar, Literal
+
+Dims = tuple[tuple[int, ...], ...]
+KernelKind = Literal["kernel", "memcpy", "memset", "collective"]
+Direction = Literal["HtoD", "DtoH", "DtoD"]
+
+STEP_PREFIX = "ProfilerStep#"
+DATA_PREFIX = "enumerate(DataLoader)"
+
+
+class ProgramError(ValueError):
+    """A program that cannot be executed to its end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """Host time in which nothing is recorded: Python, or the inside of an op."""
+
+    ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Op:
+    """A CPU operator. Ops with one `sequence`, forward and backward, are linked."""
+
+    name: str
+    body: tuple[Action, ...] = ()
+    dims: Dims = ()
+    types: tuple[str, ...] = ()
+    sequence: int | None = None
+    backward: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Annotation:
+    """A range that the user (or the profiler) marked on a thread."""
+
+    name: str
+    body: tuple[Action, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """A call that puts a kernel on a stream."""
+
+    kind: ClassVar[KernelKind] = "kernel"
+    stream: int
+    kernel_ns: int
+    kernel: str = "void at::native::vectorized_elementwise_kernel<4, float>(int, float)"
+    call: str = "cudaLaunchKernel"
+    grid: tuple[int, int, int] = (264, 1, 1)
+    block: tuple[int, int, int] = (128, 1, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """A copy by `cudaMemcpyAsync`; a blocking one returns when the copy has ended."""
+
+    kind: ClassVar[KernelKind] = "memcpy"
+    call: ClassVar[str] = "cudaMemcpyAsync"
+    stream: int
+    kernel_ns: int
+    direction: Direction = "HtoD"
+    size_bytes: int = 4096
+    blocking: bool = False
+
+    @property
+    def kernel(self) -> str:
+        """The name of the GPU event; blocking copies are from or to pageable memory."""
+        host = "Pageable" if self.blocking else "Pinned"
+        places = {
+            "HtoD": f"{host} -> Device",
+            "DtoH": f"Device -> {host}",
+            "DtoD": "Device -> Device",
+        }
+        return f"Memcpy {self.direction} ({places[self.direction]})"
+
+
+@dataclass(frozen=True, slots=True)
+class Memset:
+    """A memset by `cudaMemsetAsync`."""
+
+    kind: ClassVar[KernelKind] = "memset"
+    call: ClassVar[str] = "cudaMemsetAsync"
+    kernel: ClassVar[str] = "Memset (Device)"
+    stream: int
+    kernel_ns: int
+    size_bytes: int = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Collective:
+    """A NCCL kernel, launched by every rank, the n-th of a group with the n-th.
+
+    Its data move from the start of the last rank's kernel on, for `kernel_ns`.
+    """
+
+    kind: ClassVar[KernelKind] = "collective"
+    call: ClassVar[str] = "cudaLaunchKernelExC"
+    grid: ClassVar[tuple[int, int, int]] = (24, 1, 1)
+    block: ClassVar[tuple[int, int, int]] = (544, 1, 1)
+    stream: int
+    kernel_ns: int
+    name: str = "allreduce"
+    elements: int = 1024
+    group: str = "0"
+    dtype: str = "Float"
+
+    @property
+    def kernel(self) -> str:
+        """The name of the NCCL kernel."""
+        stem = {
+            "allreduce": "AllReduce_Sum_f32_RING_LL",
+            "broadcast": "Broadcast_RING_LL",
+            "all_to_all": "SendRecv",
+        }[self.name]
+        return f"ncclDevKernel_{stem}(ncclDevKernelArgsStorage<4096ul>)"
+
+
+@dataclass(frozen=True, slots=True)
+class StreamSync:
+    """The host waits for all work on a stream."""
+
+    call: ClassVar[str] = "cudaStreamSynchronize"
+    stream: int
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceSync:
+    """The host waits for all work on the device."""
+
+    call: ClassVar[str] = "cudaDeviceSynchronize"
+
+
+@dataclass(frozen=True, slots=True)
+class EventRecord:
+    """Marks the work on a stream so far; an event may be recorded again."""
+
+    call: ClassVar[str] = "cudaEventRecord"
+    event: str
+    stream: int
+
+
+@dataclass(frozen=True, slots=True)
+class StreamWait:
+    """Later work on a stream waits for what the event has marked."""
+
+    call: ClassVar[str] = "cudaStreamWaitEvent"
+    stream: int
+    event: str
+
+
+@dataclass(frozen=True, slots=True)
+class EventSync:
+    """The host waits for what the event has marked."""
+
+    call: ClassVar[str] = "cudaEventSynchronize"
+    event: str
+
+
+@dataclass(frozen=True, slots=True)
+class OtherCall:
+    """A call that neither puts work on a device nor waits."""
+
+    call: str = "cudaGetDevice"
+    ns: int = 300
+
+
+@dataclass(frozen=True, slots=True)
+class Notify:
+    """Raises a flag for another thread of the rank; a flag is raised once."""
+
+    flag: str
+
+
+@dataclass(frozen=True, slots=True)
+class Await:
+    """Waits for a flag: a `fork` starts a thread's part, a `join` ends it."""
+
+    flag: str
+    kind: Literal["fork", "join"]
+
+
+KernelCall = Launch | Copy | Memset | Collective
+HostWait = StreamSync | DeviceSync | EventSync
+PlainCall = EventRecord | StreamWait | OtherCall
+Call = KernelCall | HostWait | PlainCall
+Scope = Op | Annotation
+Action = Gap | Scope | Call | Notify | Await
+
+
+@dataclass(frozen=True, slots=True)
+class Thread:
+    """What one host thread does, in order."""
+
+    name: str
+    body: tuple[Action, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Rank:
+    """One process with one device. The first thread is the main one."""
+
+    threads: tuple[Thread, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A job of one or more ranks."""
+
+    ranks: tuple[Rank, ...]
+
+
+def step(number: int, *body: Action) -> Annotation:
+    """One iteration: the mark that the profiler makes."""
+    return Annotation(f"{STEP_PREFIX}{number}", body)
+
+
+def seeded(*parts: object) -> Random:
+    """Return a generator of its own for every combination of parts."""
+    return Random("/".join(map(str, parts)))  # noqa: S311 - nothing is kept secret
+
+
+DelayName = Literal[
+    "launch_latency_ns",
+    "launch_call_ns",
+    "queue_gap_ns",
+    "sync_return_ns",
+    "copy_return_ns",
+    "stream_wait_ns",
+    "thread_switch_ns",
+    "sync_call_ns",
+    "event_call_ns",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Delays:
+    """What the machine adds to a program: constants, or with a share of jitter.
+
+    `jitter` is one share for all delays or a share per name; a delay with share j is
+    drawn evenly from [1 - j, 1 + j] times its value.
+    """
+
+    launch_latency_ns: int = 6_000
+    """From the start of a launch to the earliest start of its kernel."""
+    launch_call_ns: int = 4_500
+    """The launch itself."""
+    queue_gap_ns: int = 1_200
+    """From the end of a kernel to the start of the next one queued on its stream."""
+    sync_return_ns: int = 4_000
+    """From the end of a kernel to the end of the stream, device or event wait."""
+    copy_return_ns: int = 12_000
+    """From the end of a blocking copy to the end of its call."""
+    stream_wait_ns: int = 1_700
+    """From the end of a kernel to the start of one that waits for it by an event."""
+    thread_switch_ns: int = 15_000
+    """From a flag to the thread that waits for it."""
+    sync_call_ns: int = 1_800
+    """A wait that has nothing to wait for."""
+    event_call_ns: int = 700
+    """`cudaEventRecord` and `cudaStreamWaitEvent`."""
+    jitter: float | Mapping[DelayName, float] = 0.0
+
+    def share(self, name: DelayName) -> float:
+        """Return the share of jitter of one delay."""
+        if isinstance(self.jitter, Mapping):
+            return self.jitter.get(name, 0.0)
+        return self.jitter
+
+    def draw(self, name: DelayName, random: Random) -> int:
+        """Return one instance of a delay; always draws once from `random`."""
+        value: int = getattr(self, name)
+        share = self.share(name) * (2 * random.random() - 1)
+        return max(0, round(value * (1 + share)))

@@ -5,11 +5,10 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
-# Recording and its tests need PyTorch. On Linux the CPU build by its full name, since the
-# plain name would bring gigabytes of CUDA; without it those tests are skipped.
-TORCH := torch==2.13.0$(if $(filter Linux,$(shell uname)),+cpu)
-TORCH_INDEX := https://download.pytorch.org/whl/cpu
-PYTEST := $(BIN)/python -Im pytest
+# Recording and its tests need PyTorch; without it those tests are skipped.
+TORCH := torch==2.13.0
+# Two workers, each with whole files: files share what they ingest.
+PYTEST := $(BIN)/python -Im pytest -n 2 --dist loadfile
 
 # Say what follows, show the command as one would type it, run it.
 define show
@@ -70,7 +69,7 @@ $(VENV)/installed: pyproject.toml $(VENV)/pip
 
 $(VENV)/torch: $(VENV)/pip
 	@echo 'Installing PyTorch into $(VENV) (once) ...'
-	@$(PIP) install -qqq --retries 2 --extra-index-url $(TORCH_INDEX) '$(TORCH)' \
+	@$(PIP) install -qqq '$(TORCH)' \
 		|| echo 'No $(TORCH) here: the tests of recording will be skipped.'
 	@touch $@
 

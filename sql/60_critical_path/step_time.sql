@@ -93,4 +93,5 @@ SELECT
     )::BIGINT
 FROM simulated
 LEFT JOIN host_unexplained USING (rung, step_id)
-LEFT JOIN gpu_unexplained USING (rung, step_id);
+LEFT JOIN gpu_unexplained USING (rung, step_id)
+ORDER BY list_position(['replay', 'statistics', 'full'], simulated.rung), step_id;

@@ -219,6 +219,21 @@ def test_a_file_can_be_opened_by_duckdb_1_5(tmp_path: Path) -> None:
     assert tags[0][0]["storage_version"].startswith("v1.5.0")
 
 
+def test_a_large_database_is_rebuilt_whole(tmp_path: Path) -> None:
+    """More rows than a row group survive a rebuild (DuckDB loses uncommitted ones)."""
+    path = tmp_path / "run.duckdb"
+    count = 130_000
+    with tracedb.open(path) as database:
+        events = [EVENT | {"ts": 3 * n} for n in range(count)]
+        database.ingest([write(tmp_path / "a.json", *events)])
+        database.connection.execute(
+            "UPDATE raw.database SET value = 'old' WHERE property = 'fingerprint'"
+        )
+    with tracedb.open(path) as database:
+        query = "SELECT count(*), count(DISTINCT op_id) FROM staging.op"
+        assert rows(database, query) == [(count, count)]
+
+
 def test_a_database_of_another_version_is_rebuilt(tmp_path: Path) -> None:
     """Opened for writing, all above raw is made anew; read-only says what to do."""
     path = tmp_path / "run.duckdb"

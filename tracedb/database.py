@@ -217,13 +217,14 @@ class Database:
                 f"{self.path}: made by another version of tracedb; "
                 f"run `tracedb upgrade {self.path}`"
             )
-        self._connection.execute("BEGIN")
         if known is None:
+            self._connection.execute("BEGIN")
             catalog.create(self._connection)
+            self._sign()
+            self._connection.execute("COMMIT")
         else:
             rebuild(self._connection, _tell_nobody)
-        self._sign()
-        self._connection.execute("COMMIT")
+            self._sign()
 
     def _sign(self) -> None:
         self._connection.execute("DELETE FROM raw.database")

@@ -71,7 +71,7 @@ SELECT
     measured.kernel_id,
     CASE
         WHEN rung.rung = 'full' AND NOT work.is_collective
-            THEN measured.end_ns - measured.start_ns
+            THEN coalesce(model.predicted_ns, measured.end_ns - measured.start_ns)
         ELSE measured.end_ns - measured.start_ns
     END AS predicted_ns,
     launch_delay_ns,
@@ -81,4 +81,5 @@ SELECT
     CASE WHEN measured.launch_id IS NULL THEN 0 ELSE unexplained_ns END AS unexplained_ns
 FROM measured
 INNER JOIN staging.kernel AS work ON measured.kernel_id = work.kernel_id
+LEFT JOIN prediction.kernel_time AS model ON measured.kernel_id = model.kernel_id
 CROSS JOIN (VALUES ('replay'), ('statistics'), ('full')) AS rung (rung);

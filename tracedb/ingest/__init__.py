@@ -60,10 +60,16 @@ def ingest(
 
 def rebuild(connection: duckdb.DuckDBPyConnection, progress: Progress) -> None:
     """Make all layers above raw anew, as this version of tracedb declares them."""
+    connection.execute("BEGIN")
     catalog.drop_computed(connection)
     catalog.create_computed(connection)
+    # DuckDB 2.0 misreads a table that is made and filled in one transaction. Should the
+    # second one not come to its end, the next rebuild finds the old fingerprint.
+    connection.execute("COMMIT")
     rows = connection.execute("SELECT trace_id FROM raw.trace ORDER BY ALL").fetchall()
+    connection.execute("BEGIN")
     _compute(connection, [int(row[0]) for row in rows], progress)
+    connection.execute("COMMIT")
 
 
 def _ingest(

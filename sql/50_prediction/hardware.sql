@@ -1,0 +1,94 @@
+-- What GPUs can do at best, by their datasheets (dense rates, no sparsity); NVLink and
+-- PCIe count one direction. The last row stands for every GPU that no other one names: it
+-- is the V100's, since files that name no GPU are mostly of its time.
+-- One row per GPU model.
+-- Key: hardware.
+CREATE VIEW prediction.hardware (
+    -- Name of the model.
+    hardware,
+    -- The device's model is the row of lowest place whose pattern is found in its name.
+    place,
+    -- Regular expression to find in the name of a device, whatever its case.
+    name_pattern,
+    -- Whether it is the row for GPUs that are not listed.
+    is_fallback,
+    -- [FLOP/s] Of fp32 arithmetic, outside matrix units.
+    peak_fp32_flops_per_second,
+    -- [FLOP/s] Of fp32 products with TF32 inputs; as fp32 where there is no such unit.
+    peak_tf32_flops_per_second,
+    -- [FLOP/s] Of fp16 and bf16 matrix products.
+    peak_half_flops_per_second,
+    -- [1] What the best products reach of the matrix peaks, relative to NVIDIA's GPUs.
+    matrix_share,
+    -- [B/s] Of the GPU's memory.
+    dram_bytes_per_second,
+    -- [B] Level-2 cache.
+    l2_bytes,
+    -- [B/s] Of that cache.
+    l2_bytes_per_second,
+    -- Streaming multiprocessors, or compute units.
+    sm_count,
+    -- [1/s] Boost clock.
+    clocks_per_second,
+    -- [B/s] Between pinned host memory and the GPU.
+    pcie_bytes_per_second,
+    -- [B/s] Between pageable host memory and the GPU: what the host's own copying allows.
+    pageable_bytes_per_second,
+    -- [B/s] To all GPUs of the node together; PCIe where there is no link.
+    nvlink_bytes_per_second,
+    -- [ns] Duration of a kernel that has next to nothing to do.
+    floor_ns
+) AS
+-- Peaks, memory, links: NVIDIA's datasheets of P100, V100, T4, A10, A100, L4, L40S, H100,
+-- H200, HGX B200 and B300, RTX 2080 Ti (Turing whitepaper); AMD's of MI210, MI250X (half
+-- of it: a device is one of its two dies) and MI300X. Cache bandwidth: measured by Lin et
+-- al. for P100, V100 and A100 (HW_PARAMS), else 3 times the memory's, 2 times from H100 on
+-- (5.7 TB/s measured there by chipsandcheese.com). Pageable: 8.1 GB/s measured by Lin et
+-- al. on V100 and A100, over the 0.79 of `kernel_efficiency`.
+-- Matrix share: AMD gives 708 of MI300X's 1307 TFLOP/s as the most that can be reached, 0.54;
+-- NVIDIA's GPUs reach 0.80 in long bf16 products (median of aiconfigurator's data).
+-- Floor: median of the smallest elementwise kernels in public traces of ns resolution (V100
+-- 2.1, A100 2.2, H100 1.7, MI300X 2.3 us) and the shortest GEMMs of aiconfigurator's data
+-- (B200 1.8, L40S 1.7 us); the others are guessed from their neighbours.
+SELECT
+    hardware,
+    place,
+    name_pattern,
+    name_pattern = '' AS is_fallback,
+    fp32 * 1e12,
+    tf32 * 1e12,
+    half * 1e12,
+    CASE WHEN hardware = 'MI300X' THEN 0.68 ELSE 1 END::DOUBLE,
+    dram * 1e9,
+    (l2 * 1048576)::BIGINT,
+    l2_speed * 1e9,
+    sm_count,
+    clock * 1e9,
+    pcie * 1e9,
+    10e9::DOUBLE,
+    nvlink * 1e9,
+    floor_ns::BIGINT
+FROM (VALUES
+    ('P100', 1, 'P100', 10.6, 10.6, 21.2, 732, 4, 1591, 56, 1.48, 15.75, 80, 2500),
+    ('V100', 2, 'V100', 15.7, 15.7, 125, 900, 6, 2847, 80, 1.53, 15.75, 150, 2100),
+    ('T4', 3, '\bT4\b', 8.1, 8.1, 65, 320, 4, 960, 40, 1.59, 15.75, 15.75, 2100),
+    ('RTX 2080 Ti', 4, '2080 Ti', 13.4, 13.4, 53.8, 616, 5.5, 1848, 68, 1.545, 15.75, 50, 2000),
+    ('A100 PCIe', 5, 'A100.*80GB PCIe', 19.5, 156, 312, 1935, 40, 2271, 108, 1.41, 31.5, 300, 2100),
+    ('A100 80GB', 6, 'A100.*80G', 19.5, 156, 312, 2039, 40, 2271, 108, 1.41, 31.5, 300, 2100),
+    ('A100 40GB', 7, 'A100', 19.5, 156, 312, 1555, 40, 2271, 108, 1.41, 31.5, 300, 2100),
+    ('A10', 8, '\bA10G?\b', 31.2, 62.5, 125, 600, 6, 1800, 72, 1.695, 31.5, 31.5, 2000),
+    ('L40S', 9, 'L40S', 91.6, 183, 362, 864, 96, 2592, 142, 2.52, 31.5, 31.5, 1700),
+    ('L4', 10, '\bL4\b', 30.3, 60, 121, 300, 48, 900, 58, 2.04, 31.5, 31.5, 1700),
+    ('H100 PCIe', 11, 'H100 PCIe', 51.2, 378, 756, 2000, 50, 4000, 114, 1.755, 63, 300, 1600),
+    ('H100', 12, 'H100', 66.9, 494.7, 989.4, 3350, 50, 5700, 132, 1.98, 63, 450, 1600),
+    ('H200', 13, 'H200', 66.9, 494.7, 989.4, 4800, 50, 5700, 132, 1.98, 63, 450, 1600),
+    ('B200', 14, 'B200', 75, 1125, 2250, 8000, 126, 16000, 148, 1.965, 63, 900, 1600),
+    ('B300', 15, 'B300', 75, 1125, 2250, 8000, 126, 16000, 148, 1.965, 126, 900, 1600),
+    ('MI210', 16, 'MI210', 22.6, 45.3, 181, 1638, 8, 4915, 104, 1.7, 31.5, 150, 3000),
+    ('MI250', 17, 'MI250', 23.9, 47.9, 191.5, 1638, 8, 4915, 110, 1.7, 31.5, 200, 3000),
+    ('MI300X', 18, 'MI300', 163.4, 653.7, 1307.4, 5300, 32, 10600, 304, 2.1, 63, 448, 2500),
+    ('unknown', 99, '', 15.7, 15.7, 125, 900, 6, 2847, 80, 1.53, 15.75, 150, 2100)
+) AS datasheet (
+    hardware, place, name_pattern, fp32, tf32, half, dram, l2, l2_speed, sm_count,
+    clock, pcie, nvlink, floor_ns
+);

@@ -1,0 +1,69 @@
+-- How much of what the datasheet promises (`prediction.hardware`) a family of kernels
+-- reaches, and how far the measured time of a kernel may lie from the prediction.
+-- One row per family.
+-- Key: family.
+CREATE VIEW prediction.kernel_efficiency (
+    -- Family.
+    family,
+    -- [1] Arithmetic rate reached, of the peak.
+    compute_share,
+    -- [1] Bandwidth reached, of the peak.
+    memory_share,
+    -- Elements that a multiprocessor writes per clock where it addresses them one by one.
+    elements_per_clock,
+    -- Fixed part of the duration, in floors of the hardware.
+    floors,
+    -- Lower end of the band, as a factor of the prediction.
+    low_factor,
+    -- Upper end of the band, as a factor of the prediction.
+    high_factor
+) AS
+-- gemm: least absolute log error over aiconfigurator's 116,000 bf16 products on A100, H100,
+-- B200 and L40S together: 0.70, 0.77, floor 1.7 (in training traces, not repeated on warm
+-- caches, small products take 3). NeuSight's fp32 products: median 0.70 of the peak.
+-- convolution: that of gemm; NeuSight's, with Winograd: 0.64 T4 to 0.93 V100. attention:
+-- median of aiconfigurator's context attention, A100 and H100 0.33, B200 0.24.
+-- memory_share: 0.79 of data movement is Lin et al.'s (paper-facts 3.1); elementwise and rows
+-- 0.85, between T4 and P100 (0.79, 0.81) and A100 and V100 (0.93, 0.99) of NeuSight's data.
+-- embedding, index: 65-82 G elements/s on A100, 127-147 on H100 (Vidur): 0.5 per clock and
+-- multiprocessor. concat: Lin et al.'s 0.79 of V100's bandwidth is 0.73, H100 traces 0.85;
+-- copy, broadcast: between 1.3 (H100) and 0.7 (MI300X) of TraceLens' traces.
+-- collective: bus bandwidth of aiconfigurator's NCCL data at 512 MB on 8 GPUs, of NVLink's:
+-- 0.68-0.78; its floor is per doubling of the ranks: 5-7 us on A100, 3.4-5.2 us on H100.
+-- Bands: P10 and P90 of measured / predicted, per kernel, in the public traces of PARAM,
+-- HTA, TraceLens and Kineto, one vote a trace. A collective's holds the wait for other ranks.
+SELECT
+    family,
+    compute_share::DOUBLE,
+    memory_share::DOUBLE,
+    elements_per_clock::DOUBLE,
+    floors::DOUBLE,
+    low_factor::DOUBLE,
+    high_factor::DOUBLE
+FROM (VALUES
+    ('gemm', 0.70, 0.77, NULL, 2.5, 0.7, 2.0),
+    ('convolution', 0.70, 0.79, NULL, 2.0, 0.25, 8.0),
+    ('attention', 0.30, 0.79, NULL, 3.0, 0.8, 4.0),
+    ('embedding', 1.00, 0.79, 0.5, 1.5, 0.6, 2.0),
+    ('embedding_backward', 1.00, 0.79, 0.25, 2.0, 0.4, 3.0),
+    ('embedding_bag', 1.00, 0.60, NULL, 2.0, 0.6, 2.0),
+    ('embedding_bag_backward', 1.00, 0.60, NULL, 3.0, 0.4, 2.5),
+    ('elementwise', 1.00, 0.85, NULL, 1.0, 0.7, 2.0),
+    ('broadcast', 1.00, 0.79, 1.0, 1.0, 0.6, 2.0),
+    ('fused', 1.00, 0.85, NULL, 1.0, 0.7, 2.5),
+    ('reduction', 1.00, 0.60, NULL, 2.5, 0.7, 2.5),
+    ('softmax', 1.00, 0.85, NULL, 2.0, 0.6, 2.5),
+    ('normalisation', 1.00, 0.85, NULL, 1.5, 0.7, 2.5),
+    ('pooling', 1.00, 0.79, NULL, 1.0, 0.7, 2.5),
+    ('concat', 1.00, 0.79, 0.8, 1.5, 0.7, 2.5),
+    ('copy', 1.00, 0.79, 1.0, 1.0, 0.7, 2.0),
+    ('index', 1.00, 0.79, 0.5, 1.5, 0.6, 2.5),
+    ('fill', 1.00, 0.79, NULL, 1.0, 0.5, 2.0),
+    ('random', 1.00, 0.79, NULL, 1.0, 0.7, 2.5),
+    ('optimizer', 1.00, 0.79, NULL, 1.5, 0.3, 2.0),
+    ('memcpy', 1.00, 0.79, NULL, 0.6, 0.7, 2.0),
+    ('memset', 1.00, 0.79, NULL, 0.6, 0.7, 2.0),
+    ('collective', 1.00, 0.72, NULL, 3.0, 0.7, 70.0)
+) AS listed (
+    family, compute_share, memory_share, elements_per_clock, floors, low_factor, high_factor
+);

@@ -1,0 +1,125 @@
+-- Work of each kernel, copy and memset. Copies and memsets have their own bytes. An op's
+-- work is shared in equal parts by its kernels; of a product or a convolution by those that
+-- multiply (by their names), and not by their helpers: offsets, layouts, split sums.
+-- One row per piece of GPU work whose work is known.
+-- Key: kernel_id.
+CREATE VIEW prediction.kernel_work (
+    -- The kernel.
+    kernel_id,
+    -- The run it is of.
+    run_id,
+    -- The trace it is from.
+    trace_id,
+    -- Op that launched it; NULL for copies and memsets outside of ops.
+    op_id,
+    -- Device that it runs on.
+    device,
+    -- Family of the op; `memcpy` or `memset`.
+    family,
+    -- Units that do the arithmetic; names of kernels tell whether TF32 was allowed.
+    unit,
+    -- What the bytes go through: `dram`, `pcie`, `pageable` or `nvlink`.
+    link,
+    -- [FLOP] Arithmetic.
+    flops,
+    -- [B] Bytes read and written; through a link, bytes sent.
+    traffic_bytes,
+    -- Elements written.
+    written_elements,
+    -- Steps that wait for each other.
+    steps,
+    -- Whether sizes and types were recorded.
+    is_exact
+) AS
+WITH
+kernel AS (
+    SELECT
+        *,
+        kind = 'kernel' AS is_kernel,
+        kind = 'kernel' AND regexp_matches(
+            name,
+            'gemm|gemv|dot_kernel|scudnn|xmma|_engine|conv|fprop|dgrad|wgrad|fft'
+            || '|cutlass|Kernel2|Cijk|igemm|winograd_small|implicit|nvjet'
+        ) AND NOT name LIKE '%Offsets%' AS is_main
+    FROM staging.kernel
+),
+
+launched AS (
+    SELECT
+        op_id,
+        count(*) FILTER (is_kernel) AS kernel_count,
+        count(*) FILTER (is_main) AS main_count
+    FROM kernel
+    WHERE op_id IS NOT NULL
+    GROUP BY op_id
+),
+
+shared AS (
+    SELECT
+        kernel_id,
+        CASE
+            WHEN family NOT IN ('gemm', 'convolution') OR main_count = 0
+                THEN 1 / kernel_count
+            WHEN is_main THEN 1 / main_count
+            ELSE 0
+        END AS share,
+        work.*
+    FROM kernel
+    INNER JOIN launched USING (op_id)
+    INNER JOIN prediction.op_work AS work USING (op_id)
+    WHERE is_kernel AND (is_collective = (family = 'collective'))
+),
+
+moved AS (
+    SELECT
+        kernel.*,
+        CASE
+            WHEN kind = 'memset' THEN 'dram'
+            WHEN regexp_matches(name, '(?i)pageable') THEN 'pageable'
+            WHEN regexp_matches(name, '(?i)HtoD|DtoH|HostTo|ToHost') THEN 'pcie'
+            WHEN regexp_matches(name, '(?i)PtoP|PeerTo') THEN 'nvlink'
+            ELSE 'dram'
+        END AS link,
+        coalesce(moved_bytes, CASE WHEN kind = 'memcpy' THEN written_bytes ELSE 0 END) AS bytes
+    FROM kernel
+    LEFT JOIN prediction.op_work AS work ON kernel.op_id = work.op_id AND family = 'copy'
+    WHERE kind IN ('memcpy', 'memset')
+)
+
+SELECT
+    kernel_id,
+    run_id,
+    trace_id,
+    op_id,
+    device,
+    family,
+    CASE
+        WHEN unit <> 'half' AND is_main AND regexp_matches(name, 'tf32|s1688') THEN 'tf32'
+        WHEN unit = 'tf32' AND regexp_matches(name, 'sgemm|scudnn') THEN 'fp32'
+        ELSE unit
+    END,
+    CASE family WHEN 'collective' THEN 'nvlink' ELSE 'dram' END,
+    (flops * share)::BIGINT,
+    ((read_bytes + written_bytes) * share)::BIGINT,
+    (written_elements * share)::BIGINT,
+    steps,
+    is_exact
+FROM shared
+INNER JOIN (SELECT kernel_id, device, name, is_main FROM kernel) USING (kernel_id)
+UNION ALL
+SELECT
+    kernel_id,
+    run_id,
+    trace_id,
+    op_id,
+    device,
+    kind,
+    'fp32',
+    link,
+    0,
+    bytes * (CASE WHEN link = 'dram' AND kind = 'memcpy' THEN 2 ELSE 1 END),
+    0,
+    1.0,
+    moved_bytes IS NOT NULL
+FROM moved
+WHERE bytes IS NOT NULL;

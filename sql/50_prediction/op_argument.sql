@@ -1,0 +1,55 @@
+-- Arguments and results of the ops that launch GPU work, as recorded: in the execution
+-- graph where one is paired, else by the profiler. The two halves of an old convolution's
+-- backward pass take those of the op around them, which names all three tensors (input,
+-- gradient of the output, weight).
+-- One row per op that launches GPU work.
+-- Key: op_id.
+CREATE VIEW prediction.op_argument (
+    -- The op.
+    op_id,
+    -- The run it is of.
+    run_id,
+    -- The trace it is from.
+    trace_id,
+    -- Name.
+    name,
+    -- `execution_graph` or `profiler`.
+    source,
+    -- Dimensions of its arguments, as a JSON list of lists; NULL if not recorded.
+    input_dims,
+    -- Types of its arguments, as a JSON list.
+    input_types,
+    -- Dimensions of its results; NULL if not recorded.
+    output_dims,
+    -- Types of its results.
+    output_types,
+    -- Values of its scalar arguments, as a JSON list; NULL if not recorded.
+    concrete_inputs
+) AS
+WITH
+launching AS (
+    SELECT DISTINCT trace_id, op_id
+    FROM staging.kernel
+    WHERE op_id IS NOT NULL
+)
+
+SELECT
+    op.op_id,
+    op.run_id,
+    op.trace_id,
+    op.name,
+    CASE WHEN et.op_id IS NULL THEN 'profiler' ELSE 'execution_graph' END,
+    coalesce(around.input_dims, et.input_dims, op.input_dims)::VARCHAR,
+    coalesce(around.input_types, et.input_types, op.input_types, '[]')::VARCHAR,
+    et.output_dims::VARCHAR,
+    et.output_types::VARCHAR,
+    op.concrete_inputs
+FROM launching
+INNER JOIN staging.op AS op USING (trace_id, op_id)
+LEFT JOIN staging.op AS around
+    ON
+        op.parent_op_id = around.op_id
+        AND around.name LIKE '%_convolution_backward'
+        AND regexp_matches(op.name, '_convolution_backward_(input|weight)$')
+LEFT JOIN staging.op_et AS et ON op.op_id = et.op_id
+WHERE op.trace_id IN (SELECT trace_id FROM staging.computing);

@@ -1,0 +1,60 @@
+-- Work of fused attention: Q is [batch, queries, heads, d] and K [batch, keys, heads, d]
+-- (`_scaled_dot_product_*`: heads before queries and keys). FLOPs 4 keys per element of Q
+-- (two products), half of it under a causal mask, 2.5 times as many backward (five
+-- products). Reads the arguments, writes as much as Q (backward: Q, K and V).
+-- One row per attention op of known shape.
+-- Key: op_id.
+CREATE VIEW prediction.op_attention (
+    -- The op.
+    op_id,
+    -- The run it is of.
+    run_id,
+    -- The trace it is from.
+    trace_id,
+    -- [FLOP] Multiplications and additions.
+    flops,
+    -- [B] Bytes read.
+    read_bytes,
+    -- [B] Bytes written.
+    written_bytes
+) AS
+WITH
+operand AS (
+    SELECT
+        *,
+        regexp_matches(name, 'backward') AS is_backward,
+        CASE WHEN regexp_matches(name, 'backward') THEN tensors[2] ELSE tensors[1] END AS q,
+        CASE WHEN regexp_matches(name, 'backward') THEN tensors[3] ELSE tensors[2] END AS k,
+        CASE
+            WHEN regexp_matches(name, '_flash_attention_forward') THEN '$[8]'
+            WHEN regexp_matches(name, '_flash_attention_backward') THEN '$[11]'
+            WHEN regexp_matches(name, '_scaled_dot_product_flash_attention$') THEN '$[4]'
+            WHEN regexp_matches(name, '_efficient_attention_forward') THEN '$[9]'
+        END AS causal_place
+    FROM prediction.op_shape
+    INNER JOIN prediction.op_kind USING (name)
+    WHERE rule = 'attention' AND is_complete
+),
+
+measured AS (
+    SELECT
+        *,
+        k.dims[CASE WHEN regexp_matches(name, '_scaled_dot_product_') THEN 3 ELSE 2 END]
+        AS keys,
+        coalesce(concrete_inputs ->> causal_place IN ('True', '1'), false) AS is_causal
+    FROM operand
+    WHERE len(q.dims) = 4 AND len(k.dims) = 4
+)
+
+SELECT
+    op_id,
+    run_id,
+    trace_id,
+    (
+        4 * q.elements * keys
+        * (CASE WHEN is_causal THEN 0.5 ELSE 1 END)
+        * (CASE WHEN is_backward THEN 2.5 ELSE 1 END)
+    )::BIGINT,
+    input_bytes,
+    (q.size + (CASE WHEN is_backward THEN 2 * k.size ELSE 0 END))::BIGINT
+FROM measured;

@@ -1,0 +1,79 @@
+-- Which ops are of which family, and by which rule their work is counted. Names count
+-- without `aten::` and a final underscore; the first pattern that matches decides.
+-- One row per pattern.
+-- Key: pattern.
+CREATE VIEW prediction.op_family (
+    -- Rank of the pattern: the lowest that matches decides.
+    place,
+    -- Regular expression that the whole name must match.
+    pattern,
+    -- Family: ops that share their efficiency (`prediction.kernel_efficiency`).
+    family,
+    -- `product`, `convolution`, `attention`, `lookup`, `bag`: the relation of that name
+    -- counts (`prediction.op_product` and so on); else a rule of `prediction.op_movement`.
+    rule,
+    -- [FLOP] Arithmetic per element, where `op_movement` counts.
+    element_flops
+) AS
+-- FLOPs per element: Lin et al., paper-facts 3.3 (transcendental functions are counted as
+-- the instructions that they take), but for tanh's gradient, which is of its result.
+SELECT row_number() OVER () AS place, *
+FROM (VALUES
+    ('mm|addmm|bmm|baddbmm|addbmm|matmul|linear|mv|addmv', 'gemm', 'product', 0),
+    ('_addmm_activation|_int_mm|_scaled_mm', 'gemm', 'product', 0),
+    ('.*conv.*', 'convolution', 'convolution', 0),
+    ('_scaled_dot_product_.*', 'attention', 'attention', 0),
+    ('_(flash|efficient|cudnn)_attention_.*', 'attention', 'attention', 0),
+    ('index_select|embedding', 'embedding', 'lookup', 0),
+    ('_embedding_bag(_forward_only)?', 'embedding', 'lookup', 0),
+    ('embedding_dense_backward', 'embedding_backward', 'lookup', 0),
+    ('fbgemm::.*embedding_codegen_(lookup|forward).*', 'embedding_bag', 'bag', 0),
+    ('torch::autograd::CppNode<.*LookupFunction.*', 'embedding_bag_backward', 'bag', 0),
+    ('(_unsafe_)?index_put|_index_put_impl|index_(add|copy)', 'index', 'scatter', 1),
+    ('scatter.*|masked_scatter', 'index', 'scatter', 1),
+    ('index|_unsafe_index|gather|take|masked_select', 'index', 'gather', 0),
+    ('tril|triu|roll|flip', 'index', 'map', 0),
+    ('fbgemm::.*', 'index', 'move', 0),
+    ('cat|_cat|stack|hstack|vstack|split_with_sizes_copy|_chunk_cat', 'concat', 'list', 0),
+    ('copy|_to_copy|clone|contiguous', 'copy', 'copy', 0),
+    ('fill|zero|zeros|ones|full|arange|eye', 'fill', 'write', 0),
+    ('_foreach_zero|zeros_like|ones_like', 'fill', 'write', 0),
+    ('uniform|normal|log_normal|cauchy|exponential|bernoulli', 'random', 'write', 20),
+    ('random|randperm|multinomial', 'random', 'write', 20),
+    ('_fused_(adam|adamw|adagrad|sgd)', 'optimizer', 'step', 10),
+    ('_foreach_norm', 'optimizer', 'reduce', 2),
+    ('_foreach_.*|_amp_.*|_multi_tensor.*', 'optimizer', 'list', 1),
+    ('_log_softmax|_softmax|softmax|_masked_softmax', 'softmax', 'row', 174),
+    ('_(log_)?softmax_backward_data|_masked_softmax_backward', 'softmax', 'row', 2),
+    ('.*(batch|layer|group|instance|rms)_norm.*_backward.*', 'normalisation', 'row_twice', 10),
+    ('.*(batch|layer|group|instance|rms)_norm.*', 'normalisation', 'row', 5),
+    ('.*(max|avg)_pool[123]d(_with_indices)?_backward', 'pooling', 'map', 17),
+    ('.*(max|avg)_pool[123]d(_with_indices)?', 'pooling', 'pool', 8),
+    ('upsample_.*', 'pooling', 'pool', 4),
+    ('sum|mean|prod|norm|linalg_vector_norm|nansum|logsumexp', 'reduction', 'reduce', 1),
+    ('max|min|amax|amin|argmax|argmin|all|any|count_nonzero', 'reduction', 'reduce', 1),
+    ('std|var|var_mean|std_mean|cumsum|cumprod|dot', 'reduction', 'reduce', 2),
+    ('mse_loss|smooth_l1_loss|l1_loss|huber_loss|kl_div', 'reduction', 'reduce', 3),
+    ('nll_loss(2d)?_forward|cross_entropy_loss', 'reduction', 'reduce', 1),
+    ('binary_cross_entropy(_with_logits)?', 'reduction', 'reduce', 7),
+    ('nonzero|unique.*|_unique2|sort|topk|argsort|histc|bincount', 'reduction', 'reduce', 1),
+    ('nll_loss(2d)?_backward', 'fill', 'map', 1),
+    ('gelu', 'elementwise', 'map', 175),
+    ('gelu_backward', 'elementwise', 'map', 255),
+    ('pow|exp|exp2|expm1|log|log2|log10|log1p|erf', 'elementwise', 'map', 180),
+    ('a?(sin|cos|tan)h?|atan2|softplus|mish|elu', 'elementwise', 'map', 180),
+    ('(softplus|mish|elu)_backward', 'elementwise', 'map', 180),
+    ('sigmoid|silu|hardsigmoid|hardswish|logit', 'elementwise', 'map', 4),
+    ('add|addcdiv|addcmul|sub|rsub|mul|div|floor_divide|lerp', 'elementwise', 'map', 1),
+    ('fmod|remainder|reciprocal|sqrt|rsqrt|square|xlogy', 'elementwise', 'map', 1),
+    ('abs|neg|sgn|sign|ceil|floor|frac|round|trunc', 'elementwise', 'map', 1),
+    ('clamp|clamp_max|clamp_min|clip|maximum|minimum', 'elementwise', 'map', 1),
+    ('relu|relu6|leaky_relu|prelu|glu|hardtanh|threshold', 'elementwise', 'map', 1),
+    ('eq|ne|ge|gt|le|lt|isfinite|isinf|isnan|nan_to_num', 'elementwise', 'map', 1),
+    ('bitwise_.*|logical_.*|__.*__|where|masked_fill', 'elementwise', 'map', 1),
+    ('complex|real|imag|polar|copysign', 'elementwise', 'map', 1),
+    ('dropout|native_dropout|_fused_dropout|_masked_scale', 'elementwise', 'map', 2),
+    ('.*_backward|.*_backward_data', 'elementwise', 'map', 2),
+    ('constant_pad_nd|repeat|tile|repeat_interleave', 'copy', 'map', 0),
+    ('triton_.*', 'fused', 'touch', 4)
+) AS listed (pattern, family, rule, element_flops);

@@ -1,0 +1,69 @@
+-- Work of table lookups by index: `rows` rows of `width` elements of a table [.., ..] are
+-- read with their indices and written, row by row or (`_embedding_bag`) summed per bag.
+-- Backward: the gradient is read, and each row read, added to and written.
+-- One row per lookup of known shape.
+-- Key: op_id.
+CREATE VIEW prediction.op_lookup (
+    -- The op.
+    op_id,
+    -- The run it is of.
+    run_id,
+    -- The trace it is from.
+    trace_id,
+    -- Rows that are looked up.
+    rows,
+    -- Elements of a row.
+    width,
+    -- [FLOP] Additions into sums.
+    flops,
+    -- [B] Bytes read.
+    read_bytes,
+    -- [B] Bytes written.
+    written_bytes
+) AS
+WITH
+lookup AS (
+    SELECT
+        *,
+        family = 'embedding_backward' AS is_backward,
+        name LIKE '%embedding_bag%' AS is_summed,
+        CASE
+            WHEN name = 'aten::index_select'
+                THEN coalesce(try_cast(concrete_inputs ->> 1 AS BIGINT), 0)
+            ELSE 0
+        END AS dim,
+        tensors[1] AS first,
+        tensors[2] AS indices
+    FROM prediction.op_shape
+    INNER JOIN prediction.op_kind USING (name)
+    WHERE rule = 'lookup' AND is_complete AND len(tensors) >= 2
+),
+
+measured AS (
+    SELECT
+        *,
+        indices.elements AS rows,
+        CASE
+            WHEN is_backward THEN first.dims[-1]
+            ELSE first.elements // first.dims[CASE WHEN dim < 0 THEN dim ELSE dim + 1 END]
+        END AS width
+    FROM lookup
+)
+
+SELECT
+    op_id,
+    run_id,
+    trace_id,
+    rows,
+    width,
+    CASE WHEN is_backward OR is_summed THEN rows * width ELSE 0 END,
+    (
+        rows * width * element_bytes + input_bytes - first.size
+        + (CASE WHEN is_backward THEN first.size ELSE 0 END)
+    )::BIGINT,
+    CASE
+        WHEN is_summed AND NOT is_backward THEN tensors[3].elements * width * element_bytes
+        ELSE rows * width * element_bytes
+    END
+FROM measured
+WHERE width IS NOT NULL;

@@ -1,0 +1,94 @@
+-- Messages of collectives, as the profiler records them with the call or as the shapes of
+-- its tensors tell. The size is counted as NCCL's tests do: what a rank has in the end or
+-- in the beginning, whichever is more.
+-- One row per call of a collective whose message is known.
+-- Key: op_id.
+CREATE VIEW prediction.op_message (
+    -- The op that records the call.
+    op_id,
+    -- The run it is of.
+    run_id,
+    -- The trace it is from.
+    trace_id,
+    -- `all_reduce`, `all_gather`, `reduce_scatter`, `all_to_all`, `broadcast` or `other`.
+    collective,
+    -- [B] Message.
+    message_bytes,
+    -- Ranks that take part.
+    rank_count,
+    -- [B] What a rank sends: all_reduce 2 (n - 1) / n of the message, others (n - 1) / n,
+    -- broadcast all of it.
+    sent_bytes
+) AS
+WITH
+call AS (
+    SELECT
+        op.op_id,
+        op.run_id,
+        op.trace_id,
+        shape.input_bytes,
+        shape.result_bytes,
+        lower(coalesce(event.args ->> '$."Collective name"', around.name)) AS spoken,
+        (event.args ->> '$."Group size"')::BIGINT AS group_size,
+        greatest(
+            (event.args ->> '$."In msg nelems"')::BIGINT,
+            (event.args ->> '$."Out msg nelems"')::BIGINT
+        ) * element.element_bytes AS recorded_bytes
+    FROM staging.op AS op
+    INNER JOIN staging.host_event AS event
+        ON op.op_id = event.event_id AND op.trace_id = event.trace_id
+    LEFT JOIN staging.op AS around ON op.parent_op_id = around.op_id
+    LEFT JOIN prediction.op_shape AS shape ON op.op_id = shape.op_id AND shape.is_complete
+    LEFT JOIN (
+        VALUES
+        ('Float', 4), ('Half', 2), ('BFloat16', 2), ('Double', 8), ('Long', 8), ('Int', 4),
+        ('Byte', 1), ('Char', 1), ('Bool', 1), ('Short', 2), ('Float8_e4m3fn', 1)
+    ) AS element (dtype, element_bytes)
+        ON event.args ->> '$.dtype' = element.dtype
+    WHERE op.name = 'record_param_comms' AND event.name = 'record_param_comms'
+),
+
+named AS (
+    SELECT
+        *,
+        CASE
+            WHEN regexp_matches(spoken, 'all_?reduce') THEN 'all_reduce'
+            WHEN regexp_matches(spoken, 'all_?gather') THEN 'all_gather'
+            WHEN regexp_matches(spoken, 'reduce_?scatter') THEN 'reduce_scatter'
+            WHEN regexp_matches(spoken, 'all_?to_?all') THEN 'all_to_all'
+            WHEN regexp_matches(spoken, 'broadcast') THEN 'broadcast'
+            ELSE 'other'
+        END AS collective,
+        coalesce(group_size, world_size) AS ranks
+    FROM call
+    INNER JOIN staging.trace USING (trace_id)
+),
+
+sized AS (
+    SELECT
+        *,
+        coalesce(recorded_bytes, greatest(
+            result_bytes,
+            input_bytes * (CASE WHEN collective = 'all_gather' THEN ranks ELSE 1 END)
+        )) AS message_bytes
+    FROM named
+)
+
+SELECT
+    op_id,
+    sized.run_id,
+    trace_id,
+    collective,
+    message_bytes::BIGINT,
+    ranks,
+    (
+        message_bytes * (
+            CASE collective
+                WHEN 'broadcast' THEN 1
+                WHEN 'all_reduce' THEN 2 * (ranks - 1) / ranks
+                ELSE (ranks - 1) / ranks
+            END
+        )
+    )::BIGINT
+FROM sized
+WHERE message_bytes IS NOT NULL AND ranks IS NOT NULL;

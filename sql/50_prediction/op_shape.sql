@@ -1,0 +1,105 @@
+-- Shapes and types of the tensors of the ops that launch GPU work: from the execution
+-- graph where one is paired, else as the profiler recorded them.
+-- One row per op that launches GPU work and has at least one tensor of known shape.
+-- Key: op_id.
+CREATE TABLE prediction.op_shape (
+    -- The op.
+    op_id,
+    -- The run it is of.
+    run_id,
+    -- The trace it is from.
+    trace_id,
+    -- Name.
+    name,
+    -- `execution_graph` or `profiler`.
+    source,
+    -- Tensors among its arguments, in order; the tensors of a list one by one. `argument`
+    -- counts from 0, `dims` are the sizes, `elements` their product, `size` is in bytes.
+    tensors,
+    -- Tensors among its results, in the same form; empty where they are not recorded.
+    results,
+    -- [B] Element of the result: the largest of a floating type among its tensors.
+    element_bytes,
+    -- [B] All tensors among the arguments.
+    input_bytes,
+    -- [B] The first argument that has tensors.
+    first_bytes,
+    -- [B] All results; NULL where they are not recorded.
+    result_bytes,
+    -- Elements of what its arguments broadcast to; those of the largest where they do not.
+    broadcast_elements,
+    -- Values of its scalar arguments, as a JSON list; NULL where they are not recorded.
+    concrete_inputs,
+    -- Whether no list of tensors is without its shapes.
+    is_complete,
+    -- Whether the size of the elements was recorded; else it is the trace's usual one.
+    is_dtype_known
+) AS
+WITH
+described AS (
+    SELECT * FROM prediction.op_argument
+),
+
+parsed AS (
+    SELECT * FROM prediction.op_signature
+),
+
+usual AS (
+    SELECT trace_id, mode(element_bytes) AS element_bytes
+    FROM described
+    INNER JOIN parsed ON input_dims = dims AND input_types = types
+    WHERE element_bytes <= 4
+    GROUP BY trace_id
+),
+
+sized AS (
+    SELECT
+        op_id,
+        run_id,
+        trace_id,
+        name,
+        source,
+        concrete_inputs,
+        coalesce(argument.element_bytes, usual.element_bytes, 4)::BIGINT AS element_bytes,
+        list_transform(argument.tensors, lambda t: {
+            'argument': t.argument,
+            'dims': t.dims,
+            'elements': t.elements,
+            'size': t.elements * coalesce(
+                t.element, argument.element_bytes, usual.element_bytes, 4
+            )
+        }) AS tensors,
+        list_transform(coalesce(result.tensors, []), lambda t: {
+            'argument': t.argument,
+            'dims': t.dims,
+            'elements': t.elements,
+            'size': t.elements * coalesce(t.element, argument.element_bytes, 4)
+        }) AS results,
+        argument.broadcast_elements,
+        argument.is_complete,
+        argument.element_bytes IS NOT NULL AS is_dtype_known
+    FROM described
+    INNER JOIN parsed AS argument
+        ON input_dims = argument.dims AND input_types = argument.types
+    LEFT JOIN parsed AS result
+        ON output_dims = result.dims AND output_types = result.types
+    LEFT JOIN usual USING (trace_id)
+)
+
+SELECT
+    op_id,
+    run_id,
+    trace_id,
+    name,
+    source,
+    tensors,
+    results,
+    element_bytes,
+    list_sum([t.size for t in tensors])::BIGINT,
+    list_sum([t.size for t in tensors if t.argument = tensors[1].argument])::BIGINT,
+    list_sum([t.size for t in results])::BIGINT,
+    broadcast_elements,
+    concrete_inputs,
+    is_complete,
+    is_dtype_known
+FROM sized;

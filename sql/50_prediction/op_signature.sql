@@ -1,0 +1,140 @@
+-- What lists of arguments or results say: which are tensors, and of which sizes. Each text
+-- is read once, however many ops share it.
+-- One row per list of dimensions and types that has a tensor of known shape.
+-- Key: dims, types.
+CREATE VIEW prediction.op_signature (
+    -- Dimensions, as recorded.
+    dims,
+    -- Types, as recorded.
+    types,
+    -- Its tensors, in order; those of a list one by one. `argument` counts from 0, `dims`
+    -- are the sizes, `elements` their product, `element` the bytes of one (NULL: unknown).
+    tensors,
+    -- [B] The largest element of a floating type, else of any; NULL if none is recorded.
+    element_bytes,
+    -- Elements of what the tensors broadcast to; those of the largest if they do not.
+    broadcast_elements,
+    -- Whether no list of tensors is without its shapes.
+    is_complete
+) AS
+WITH
+signature AS (
+    SELECT row_number() OVER () AS signature_id, *
+    FROM (
+        SELECT input_dims AS dims, input_types AS types FROM prediction.op_argument
+        UNION
+        SELECT output_dims, output_types FROM prediction.op_argument
+    )
+    WHERE dims IS NOT NULL
+),
+
+argument AS (
+    SELECT
+        signature_id,
+        unnest(range(0, json_array_length(dims)::BIGINT)) AS argument,
+        unnest(from_json(dims, '["JSON"]')) AS shape,
+        unnest(from_json(types, '["VARCHAR"]')) AS type
+    FROM signature
+),
+
+item AS (
+    SELECT
+        signature_id,
+        argument,
+        unnest(
+            CASE
+                WHEN json_type(shape, '$[0]') = 'ARRAY' THEN from_json(shape, '["JSON"]')
+                ELSE [shape]
+            END
+        ) AS shape,
+        unnest(
+            CASE
+                WHEN json_type(shape, '$[0]') = 'ARRAY'
+                    THEN string_split(regexp_extract(type, '^GenericList\[(.*)\]$', 1), ',')
+                ELSE [type]
+            END
+        ) AS type,
+        unnest(
+            CASE
+                WHEN json_type(shape, '$[0]') = 'ARRAY'
+                    THEN range(0, json_array_length(shape)::BIGINT)
+                ELSE [0]
+            END
+        ) AS place,
+        json_type(shape, '$[0]') IS NOT DISTINCT FROM 'ARRAY' AS is_listed,
+        type = 'TensorList' AND json_array_length(shape) = 0 AS is_bare_list
+    FROM argument
+),
+
+tensor AS (
+    SELECT
+        signature_id,
+        argument,
+        item.place,
+        from_json(shape, '["BIGINT"]') AS dims,
+        coalesce(list_product(from_json(shape, '["BIGINT"]')), 1)::BIGINT AS elements,
+        dtype.element_bytes,
+        coalesce(dtype.is_floating, true) AS is_floating
+    FROM item
+    LEFT JOIN prediction.op_dtype AS dtype
+        ON coalesce(nullif(regexp_extract(type, '^Tensor\((.*)\)$', 1), ''), type) = dtype.dtype
+    WHERE
+        dtype.dtype IS NOT NULL
+        OR (coalesce(type, '') = '' AND json_array_length(shape) > 0)
+),
+
+broadcast AS (
+    SELECT
+        signature_id,
+        product(size)::BIGINT AS elements,
+        bool_and(is_compatible) AS is_compatible
+    FROM (
+        SELECT
+            signature_id,
+            from_end,
+            max(size) AS size,
+            count(DISTINCT size) FILTER (size > 1) <= 1 AS is_compatible
+        FROM (
+            SELECT
+                signature_id,
+                unnest(dims) AS size,
+                len(dims) - generate_subscripts(dims, 1) AS from_end
+            FROM tensor
+        )
+        GROUP BY signature_id, from_end
+    )
+    GROUP BY signature_id
+),
+
+bare AS (
+    SELECT signature_id, bool_or(is_bare_list) AND NOT bool_or(is_listed) AS has_bare_list
+    FROM item
+    GROUP BY signature_id
+),
+
+listed AS (
+    SELECT
+        signature_id,
+        list(
+            {'argument': argument, 'dims': dims, 'elements': elements, 'element': element_bytes}
+            ORDER BY argument, place
+        ) AS tensors,
+        coalesce(
+            max(element_bytes) FILTER (is_floating AND len(dims) > 0), max(element_bytes)
+        ) AS element_bytes,
+        max(elements) AS largest_elements
+    FROM tensor
+    GROUP BY signature_id
+)
+
+SELECT
+    dims,
+    types,
+    tensors,
+    element_bytes,
+    CASE WHEN is_compatible THEN elements ELSE largest_elements END,
+    NOT coalesce(has_bare_list, false)
+FROM signature
+INNER JOIN listed USING (signature_id)
+INNER JOIN bare USING (signature_id)
+LEFT JOIN broadcast USING (signature_id);

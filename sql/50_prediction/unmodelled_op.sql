@@ -1,0 +1,43 @@
+-- GPU work that no model predicts, by the op that launched it (without one, by the
+-- kernel's name): never silently 0.
+-- One row per trace and name.
+-- Key: trace_id, name.
+CREATE VIEW prediction.unmodelled_op (
+    -- The run it is of.
+    run_id,
+    -- The trace it is from.
+    trace_id,
+    -- Name of the op, or of the kernel where no op launched it.
+    name,
+    -- Pieces of GPU work.
+    kernel_count,
+    -- [ns] Time that they took.
+    measured_ns,
+    -- [1] Of the time of all GPU work in the trace.
+    gpu_time_share
+) AS
+WITH
+work AS (
+    SELECT
+        kernel.run_id,
+        kernel.trace_id,
+        coalesce(op.name, kernel.name) AS name,
+        kernel.end_ns - kernel.start_ns AS measured_ns,
+        sum(measured_ns) OVER (PARTITION BY kernel.trace_id) AS total_ns,
+        modelled.kernel_id IS NULL AS is_unmodelled
+    FROM staging.kernel AS kernel
+    LEFT JOIN staging.op AS op ON kernel.op_id = op.op_id
+    LEFT JOIN prediction.kernel_time AS modelled ON kernel.kernel_id = modelled.kernel_id
+    WHERE kernel.kind <> 'other'
+)
+
+SELECT
+    run_id,
+    trace_id,
+    name,
+    count(*),
+    sum(measured_ns)::BIGINT,
+    coalesce(sum(measured_ns) / nullif(any_value(total_ns), 0), 0)
+FROM work
+WHERE is_unmodelled
+GROUP BY run_id, trace_id, name;

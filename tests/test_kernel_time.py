@@ -1,0 +1,705 @@
+"""Predicted kernel times: work as counted by hand, laws of the roofline, coverage."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from support import CORPUS, needs_corpus, rows
+
+import tracedb
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+H100 = "NVIDIA H100 80GB HBM3"
+FLOAT, HALF, LONG = "float", "c10::Half", "long int"
+
+
+@dataclass(frozen=True)
+class Op:
+    """An op as a profiler records it, and the GPU work that it launches."""
+
+    name: str
+    dims: Sequence[Any]
+    types: Sequence[str]
+    concrete: Sequence[str] = ()
+    kernels: Sequence[str] = ("kernel",)
+    copied_bytes: int | None = None
+    more: tuple[tuple[str, Any], ...] = ()
+
+    def events(self, number: int, kernel_us: float) -> Iterator[dict[str, Any]]:
+        """Yield the op, its launches and its kernels, as the `number`th of a trace."""
+        start = 1000 * number
+        args = {
+            "External id": number,
+            "Input Dims": self.dims,
+            "Input type": self.types,
+        }
+        if self.concrete:
+            args["Concrete Inputs"] = self.concrete
+        yield event("cpu_op", self.name, start, 900, args | dict(self.more))
+        for place, kernel in enumerate(self.kernels):
+            link = {"correlation": 100 * number + place}
+            at = start + 10 + 20 * place
+            yield event("cuda_runtime", "cudaLaunchKernel", at, 5, link)
+            yield self._work(kernel, at + 10, kernel_us, link)
+
+    def _work(
+        self, kernel: str, at: float, duration: float, link: dict[str, int]
+    ) -> dict[str, Any]:
+        place: dict[str, Any] = {"device": 0, "stream": 7, **link}
+        if self.copied_bytes is not None:
+            place["bytes"] = self.copied_bytes
+        kind = {"Memcpy": "gpu_memcpy", "Memset": "gpu_memset"}
+        cat = kind.get(kernel.split(maxsplit=1)[0], "kernel")
+        return event(cat, kernel, at, duration, place) | {"pid": 0, "tid": 7}
+
+
+def event(
+    cat: str, name: str, at: float, duration: float, args: dict[str, Any]
+) -> dict[str, Any]:
+    """Return a complete event of Kineto's; times are in microseconds."""
+    place = {"pid": 1, "tid": 1}
+    times = {"ts": at, "dur": duration}
+    return {"ph": "X", "cat": cat, "name": name, "args": args, **place, **times}
+
+
+def write(
+    path: Path, ops: Sequence[Op], device: str = H100, kernel_us: float = 5
+) -> Path:
+    """Write a trace of some ops, one after the other."""
+    events = [one for n, op in enumerate(ops, 1) for one in op.events(n, kernel_us)]
+    page = {"deviceProperties": [{"id": 0, "name": device}], "traceEvents": events}
+    path.write_text(json.dumps(page))
+    return path
+
+
+def tensors(*dims: Sequence[int], dtype: str = FLOAT) -> dict[str, Any]:
+    """Dimensions and types of arguments that are tensors of one type."""
+    return {"dims": [list(d) for d in dims], "types": [dtype] * len(dims)}
+
+
+CONVOLVED: dict[str, Any] = {
+    "concrete": ["", "", "[1, 1]", "[2, 2]", "[1, 1]", "1", "", "", ""]
+}
+NOTHING: dict[str, Any] = tensors()
+
+# Op, family, FLOPs, bytes read, bytes written: each counted by hand.
+COUNTED = [
+    # 2 x 3 times 3 x 5: 10 results, each of 3 products and 3 sums.
+    (Op("aten::mm", **tensors((2, 3), (3, 5))), "gemm", 60, 4 * (6 + 15), 40),
+    (
+        Op("aten::addmm", **tensors((5,), (2, 3), (3, 5))),
+        "gemm",
+        60,
+        4 * (5 + 6 + 15),
+        40,
+    ),
+    (
+        Op("aten::bmm", **tensors((4, 2, 3), (4, 3, 5), dtype=HALF)),
+        "gemm",
+        4 * 60,
+        2 * (24 + 60),
+        2 * 40,
+    ),
+    (
+        Op("aten::baddbmm", **tensors((4, 2, 5), (4, 2, 3), (4, 3, 5))),
+        "gemm",
+        4 * 60,
+        4 * (40 + 24 + 60),
+        4 * 40,
+    ),
+    (
+        Op("aten::linear", **tensors((2, 7, 3), (5, 3), (5,))),
+        "gemm",
+        2 * 14 * 3 * 5,
+        4 * (42 + 15 + 5),
+        4 * 70,
+    ),
+    (Op("aten::mv", **tensors((2, 3), (3,))), "gemm", 12, 4 * 9, 4 * 2),
+    # 5 x 5 with a border of 1 in strides of 2 is 3 x 3; each of its 4 channels' pixels
+    # sums 2 channels of 3 x 3.
+    (
+        Op(
+            "aten::cudnn_convolution",
+            **tensors((1, 2, 5, 5), (4, 2, 3, 3)),
+            **CONVOLVED,
+        ),
+        "convolution",
+        2 * 36 * 18,
+        4 * (50 + 72),
+        4 * 36,
+    ),
+    # Both gradients: of the input from gradient and weight, of the weight from gradient
+    # and input.
+    (
+        Op(
+            "aten::convolution_backward",
+            **tensors((1, 4, 3, 3), (1, 2, 5, 5), (4, 2, 3, 3)),
+        ),
+        "convolution",
+        2 * 2 * 36 * 18,
+        4 * (36 + 72 + 36 + 50),
+        4 * (50 + 72),
+    ),
+    (
+        Op(
+            "aten::convolution_backward",
+            **tensors((1, 4, 3, 3), (1, 2, 5, 5), (4, 2, 3, 3)),
+            concrete=["", "", "", "[0]", "[False, True, True]"],
+        ),
+        "convolution",
+        2 * 36 * 18,
+        4 * (36 + 50),
+        4 * 72,
+    ),
+    # 2 x 6 queries of 3 heads of 4, each with 6 keys: two products of 4 x 6.
+    (
+        Op(
+            "aten::_flash_attention_forward",
+            **tensors(*[(2, 6, 3, 4)] * 3, dtype=HALF),
+        ),
+        "attention",
+        2 * 6 * 3 * (2 * 4 * 6) * 2,
+        2 * 3 * 144,
+        2 * 144,
+    ),
+    (
+        Op(
+            "aten::_flash_attention_forward",
+            **tensors(*[(2, 6, 3, 4)] * 3, dtype=HALF),
+            concrete=["", "", "", "", "", "6", "6", "0.", "True"],
+        ),
+        "attention",
+        2 * 6 * 3 * (2 * 4 * 6),
+        2 * 3 * 144,
+        2 * 144,
+    ),
+    (
+        Op(
+            "aten::_scaled_dot_product_efficient_attention",
+            **tensors((2, 3, 6, 4), (2, 3, 5, 4), (2, 3, 5, 4)),
+        ),
+        "attention",
+        2 * 6 * 3 * (2 * 4 * 5) * 2,
+        4 * (144 + 2 * 120),
+        4 * 144,
+    ),
+    (
+        Op(
+            "aten::_flash_attention_backward",
+            **tensors(*[(2, 6, 3, 4)] * 5, dtype=HALF),
+        ),
+        "attention",
+        5 * 2 * 6 * 3 * (2 * 4 * 6),
+        2 * 5 * 144,
+        2 * 3 * 144,
+    ),
+    (
+        Op("aten::index_select", [[100, 8], [], [5]], [FLOAT, "Scalar", LONG]),
+        "embedding",
+        0,
+        4 * 40 + 8 * 5,
+        4 * 40,
+    ),
+    # 6 rows of 8 summed into 2 bags.
+    (
+        Op("aten::_embedding_bag", [[100, 8], [6], [2]], [FLOAT, LONG, LONG]),
+        "embedding",
+        48,
+        4 * 48 + 8 * (6 + 2),
+        4 * 16,
+    ),
+    (
+        Op("aten::embedding_dense_backward", [[5, 8], [5]], [FLOAT, LONG]),
+        "embedding_backward",
+        40,
+        4 * (40 + 40) + 8 * 5,
+        4 * 40,
+    ),
+    (
+        Op(
+            "torch::autograd::CppNode<SplitLookupFunction_adagrad_Op>",
+            **tensors((16, 24)),
+        ),
+        "embedding_bag_backward",
+        384,
+        4 * (384 + 384),
+        4 * 384,
+    ),
+    (Op("aten::add", **tensors((2, 3), (2, 3))), "elementwise", 6, 48, 24),
+    (Op("aten::add_", **tensors((2, 3), (2, 1))), "broadcast", 6, 32, 24),
+    (Op("aten::mul", **tensors((2, 1), (1, 3))), "broadcast", 6, 20, 24),
+    (Op("aten::gelu", **tensors((2, 3), dtype=HALF)), "elementwise", 175 * 6, 12, 12),
+    (Op("aten::threshold_backward", **tensors((6,), (6,))), "elementwise", 12, 48, 24),
+    (Op("aten::sum", **tensors((4, 8))), "reduction", 32, 128, 0),
+    (Op("aten::mse_loss", **tensors((4, 8), (4, 8))), "reduction", 96, 256, 0),
+    # Two passes over the rows, then the result.
+    (Op("aten::_softmax", **tensors((2, 8))), "softmax", 174 * 16, 128, 64),
+    (
+        Op("aten::native_layer_norm", **tensors((2, 8), (8,), (8,))),
+        "normalisation",
+        5 * 16,
+        2 * 64 + 32 + 32,
+        64,
+    ),
+    (
+        Op("aten::native_layer_norm_backward", **tensors((2, 8), (2, 8))),
+        "normalisation",
+        10 * 16,
+        4 * 64,
+        64,
+    ),
+    (
+        Op("aten::cat", [[[2, 3], [4, 3]], []], ["TensorList", "Scalar"]),
+        "concat",
+        0,
+        72,
+        72,
+    ),
+    # A copy of the same type is a kernel where it is strided; of another, a cast.
+    (Op("aten::copy_", **tensors((2, 3), (2, 3))), "copy", 0, 24, 24),
+    (Op("aten::copy_", [[2, 3], [2, 3]], [HALF, FLOAT]), "elementwise", 0, 24, 12),
+    (
+        Op("aten::gather", [[10, 4], [], [5, 4]], [FLOAT, "Scalar", LONG]),
+        "index",
+        0,
+        4 * 20 + 8 * 20,
+        4 * 20,
+    ),
+    (
+        Op("aten::_index_put_impl_", [[10, 4], [], [3, 4]], [FLOAT, "", FLOAT]),
+        "index",
+        40,
+        4 * 2 * 12,
+        4 * 12,
+    ),
+    (Op("aten::tril", **tensors((4, 4))), "index", 0, 64, 64),
+    (Op("aten::fill_", [[2, 3], []], [FLOAT, "Scalar"]), "fill", 0, 0, 24),
+    (Op("aten::uniform_", **tensors((2, 3))), "random", 120, 0, 24),
+    (
+        Op(
+            "aten::_foreach_add_",
+            [[[2, 3], [4]], [[2, 3], [4]], []],
+            ["TensorList", "TensorList", "Scalar"],
+        ),
+        "optimizer",
+        20,
+        80,
+        40,
+    ),
+    # Parameters, gradients and two moments; the gradients are not written.
+    (
+        Op("aten::_fused_adam_", [[[8]], [[8]], [[8]], [[8]]], ["TensorList"] * 4),
+        "optimizer",
+        320,
+        128,
+        96,
+    ),
+    (
+        Op("aten::max_pool2d_with_indices", **tensors((1, 1, 4, 4))),
+        "pooling",
+        8 * 16,
+        64,
+        16,
+    ),
+    (Op("triton_poi_fused_add_0", **tensors((8,), (8,))), "fused", 64, 64, 0),
+    # Of a ring of 4 each rank sends a quarter 3 times to reduce and 3 times to gather.
+    (
+        Op(
+            "record_param_comms",
+            [],
+            [],
+            kernels=("ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevComm*)",),
+            more=(
+                ("Collective name", "allreduce"),
+                ("In msg nelems", 1000),
+                ("Out msg nelems", 1000),
+                ("Group size", 4),
+                ("dtype", "Float"),
+            ),
+        ),
+        "collective",
+        0,
+        6000,
+        0,
+    ),
+]
+
+
+@pytest.fixture(scope="module")
+def counted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tracedb.Database]:
+    """Ingest a trace of all counted ops; their `External id` is their place, from 1."""
+    path = tmp_path_factory.mktemp("counted") / "trace.json"
+    with tracedb.open() as database:
+        database.ingest([write(path, [op for op, *_ in COUNTED])])
+        yield database
+
+
+@pytest.fixture(scope="module")
+def work(counted: tracedb.Database) -> dict[int, tuple[Any, ...]]:
+    """Look up what `prediction.op_work` counts, by the place of the op."""
+    query = """
+        SELECT external_id, family, flops, read_bytes, written_bytes
+        FROM prediction.op_work
+        INNER JOIN staging.op USING (op_id)
+    """
+    return {place: tuple(counts) for place, *counts in rows(counted, query)}
+
+
+@pytest.mark.parametrize(
+    ("place", "expected"),
+    [(n, tuple(counts)) for n, (_, *counts) in enumerate(COUNTED, 1)],
+    ids=[f"{n}-{op.name}" for n, (op, *_) in enumerate(COUNTED, 1)],
+)
+def test_work_is_as_counted_by_hand(
+    work: dict[int, tuple[Any, ...]], place: int, expected: tuple[Any, ...]
+) -> None:
+    """Family, FLOPs and bytes of an op follow from its shapes and types."""
+    assert work[place] == expected
+
+
+COPIES = {
+    "Memcpy HtoD (Pinned -> Device)": ("memcpy", "pcie", 1000),
+    "Memcpy DtoH (Device -> Pageable)": ("memcpy", "pageable", 1000),
+    "Memcpy DtoD (Device -> Device)": ("memcpy", "dram", 2000),
+    "Memcpy PtoP (Device -> Device)": ("memcpy", "nvlink", 1000),
+    "Memset (Device)": ("memset", "dram", 1000),
+}
+
+
+def test_copies_count_their_own_bytes(
+    database: tracedb.Database, tmp_path: Path
+) -> None:
+    """A copy's bytes are those that it moved, through the link that its name tells."""
+    shapes = tensors((2, 3), (3, 5))
+    op = Op("aten::mm", **shapes, kernels=list(COPIES), copied_bytes=1000)
+    database.ingest([write(tmp_path / "trace.json", [op])])
+    query = """
+        SELECT family, link, traffic_bytes FROM prediction.kernel_work
+        ORDER BY kernel_id
+    """
+    assert rows(database, query) == list(COPIES.values())
+
+
+def test_helpers_get_none_of_a_products_work(
+    database: tracedb.Database, tmp_path: Path
+) -> None:
+    """The kernel that multiplies has all of the work, the sum of its parts none."""
+    kernels = ["volta_sgemm_64x32_nn", "void splitKreduce_kernel<float>"]
+    op = Op("aten::mm", **tensors((2, 3), (3, 5)), kernels=kernels)
+    database.ingest([write(tmp_path / "trace.json", [op])])
+    query = "SELECT flops, traffic_bytes FROM prediction.kernel_work ORDER BY kernel_id"
+    assert rows(database, query) == [(60, 124), (0, 0)]
+
+
+def test_kernels_of_an_op_share_its_work(
+    database: tracedb.Database, tmp_path: Path
+) -> None:
+    """Where no kernel is plainly the main one, each has an equal part."""
+    op = Op("aten::sum", **tensors((4, 8)), kernels=["first", "second"])
+    database.ingest([write(tmp_path / "trace.json", [op])])
+    query = "SELECT flops, traffic_bytes FROM prediction.kernel_work"
+    assert rows(database, query) == [(16, 64), (16, 64)]
+
+
+UNITS = [
+    ("aten::mm", "ampere_sgemm_128x64_nn", "fp32"),
+    ("aten::mm", "cutlass_80_tensorop_s1688gemm_128x128", "tf32"),
+    ("aten::cudnn_convolution", "sm80_xmma_fprop_implicit_gemm_tf32f32", "tf32"),
+    ("aten::cudnn_convolution", "volta_scudnn_128x64_relu", "fp32"),
+]
+
+
+def test_units_are_those_that_the_kernel_names(
+    database: tracedb.Database, tmp_path: Path
+) -> None:
+    """Whether fp32 operands are multiplied as TF32 is a setting that names tell."""
+    shapes = {
+        "aten::mm": tensors((4, 4), (4, 4)),
+        "aten::cudnn_convolution": tensors((1, 2, 5, 5), (4, 2, 3, 3)),
+    }
+    ops = [Op(name, **shapes[name], kernels=[kernel]) for name, kernel, _ in UNITS]
+    database.ingest([write(tmp_path / "trace.json", ops)])
+    query = "SELECT unit FROM prediction.kernel_work ORDER BY kernel_id"
+    assert rows(database, query) == [(unit,) for *_, unit in UNITS]
+
+
+def test_gradients_of_old_traces_are_read_from_the_op_around(
+    database: tracedb.Database, tmp_path: Path
+) -> None:
+    """A gradient of the weight alone does not record it; the op around does."""
+    around = Op("aten::cudnn_convolution_backward", **NOTHING, kernels=())
+    shapes = tensors((1, 4, 5, 5), (1, 4, 3, 3), (4, 2, 3, 3))
+    events = [
+        event("cpu_op", around.name, 0, 100, arguments(shapes)),
+        event(
+            "cpu_op",
+            "aten::cudnn_convolution_backward_weight",
+            10,
+            50,
+            arguments(tensors((), (1, 4, 3, 3), (1, 4, 5, 5))),
+        ),
+        event("cuda_runtime", "cudaLaunchKernel", 20, 5, {"correlation": 1}),
+        event("kernel", "wgrad", 30, 5, {"device": 0, "stream": 7, "correlation": 1}),
+    ]
+    path = tmp_path / "trace.json"
+    path.write_text(json.dumps({"traceEvents": events}))
+    database.ingest([path])
+    query = "SELECT flops, read_bytes, written_bytes FROM prediction.op_work"
+    assert rows(database, query) == [(2 * 36 * 18, 4 * (100 + 36), 4 * 72)]
+
+
+def arguments(shapes: dict[str, Any]) -> dict[str, Any]:
+    """Return the arguments of an event that tell shapes."""
+    return {"Input Dims": shapes["dims"], "Input type": shapes["types"]}
+
+
+def batched(batch: int) -> list[Op]:
+    """One op of each family at a size of batch."""
+    rows_of = tensors((batch, 512))
+    image = (batch, 64, 14, 14)
+    heads = (batch, 128, 8, 64)
+    return [
+        Op("aten::mm", **tensors((batch, 512), (512, 512))),
+        Op("aten::bmm", **tensors((batch, 64, 64), (batch, 64, 64), dtype=HALF)),
+        Op("aten::cudnn_convolution", **tensors(image, (64, 64, 3, 3))),
+        Op("aten::_flash_attention_forward", **tensors(*[heads] * 3, dtype=HALF)),
+        Op("aten::index_select", [[9999, 64], [], [batch]], [FLOAT, "Scalar", LONG]),
+        Op("aten::add", **tensors((batch, 512), (batch, 512))),
+        Op("aten::mul", **tensors((batch, 512), (512,))),
+        Op("aten::gelu", **rows_of),
+        Op("aten::sum", **rows_of),
+        Op("aten::_softmax", **rows_of),
+        Op("aten::native_layer_norm", **rows_of),
+        Op("aten::cudnn_batch_norm_backward", **tensors(image, image)),
+        Op("aten::max_pool2d_with_indices", **tensors(image)),
+        Op("aten::cat", [[[batch, 64]] * 4, []], ["TensorList", "Scalar"]),
+        Op("aten::copy_", **tensors((batch, 512), (batch, 512))),
+        Op("aten::gather", [[batch, 64], [], [batch, 64]], [FLOAT, "Scalar", LONG]),
+        Op("aten::fill_", **rows_of),
+        Op("aten::_fused_adam_", [[[batch, 64]]] * 4, ["TensorList"] * 4),
+        Op("aten::_flash_attention_backward", **tensors(*[heads] * 5, dtype=HALF)),
+        Op(
+            "aten::copy_",
+            **tensors((batch, 512), (batch, 512)),
+            kernels=["Memcpy HtoD (Pinned -> Device)"],
+            copied_bytes=4 * 512 * batch,
+        ),
+    ]
+
+
+def predicted(database: tracedb.Database) -> list[list[int]]:
+    """Predicted times of each trace, in the order of its ops."""
+    query = """
+        SELECT list(predicted_ns ORDER BY kernel_id) FROM prediction.kernel_time
+        INNER JOIN staging.trace USING (trace_id)
+        GROUP BY path ORDER BY path
+    """
+    return [times for (times,) in rows(database, query)]
+
+
+def test_a_doubled_batch_is_never_faster(
+    database: tracedb.Database, tmp_path: Path
+) -> None:
+    """In every family, from 1 to half a million, and much slower in the end."""
+    for power in range(20):
+        write(tmp_path / f"{power:02}.json", batched(2**power))
+    database.ingest([tmp_path])
+    sweep = list(zip(*predicted(database), strict=True))
+    assert len(sweep) == len(batched(1))
+    for times in sweep:
+        assert list(times) == sorted(times)
+        assert times[-1] > 20 * times[0]
+
+
+@pytest.mark.parametrize(
+    ("slower", "faster"),
+    [
+        ("Tesla P100-SXM2-16GB", H100),
+        ("Tesla V100-SXM2-32GB", "NVIDIA A100-SXM4-40GB"),
+        ("NVIDIA A100-SXM4-40GB", H100),
+        (H100, "NVIDIA H200"),
+        ("NVIDIA H200", "NVIDIA B200"),
+        ("AMD Instinct MI210", "AMD Instinct MI300X"),
+    ],
+)
+def test_newer_hardware_is_never_slower(
+    database: tracedb.Database, tmp_path: Path, slower: str, faster: str
+) -> None:
+    """Every family takes at most as long on the GPU that is better in all respects."""
+    write(tmp_path / "1.json", batched(4096), slower)
+    write(tmp_path / "2.json", batched(4096), faster)
+    database.ingest([tmp_path])
+    old, new = predicted(database)
+    assert all(b <= a for a, b in zip(old, new, strict=True))
+
+
+def test_measured_times_play_no_part(
+    database: tracedb.Database, tmp_path: Path
+) -> None:
+    """The same ops with kernels of other durations have the same predictions."""
+    for number, kernel_us in enumerate((1, 500)):
+        write(tmp_path / f"{number}.json", batched(64), kernel_us=kernel_us)
+    database.ingest([tmp_path])
+    first, second = predicted(database)
+    assert first == second
+
+
+DEVICES = {
+    "Tesla P100-PCIE-16GB": "P100",
+    "Tesla V100-SXM2-32GB": "V100",
+    "Tesla T4": "T4",
+    "NVIDIA GeForce RTX 2080 Ti": "RTX 2080 Ti",
+    "A100-PG509-200": "A100 40GB",
+    "NVIDIA A100-SXM4-80GB": "A100 80GB",
+    "NVIDIA A100 80GB PCIe": "A100 PCIe",
+    "NVIDIA A10G": "A10",
+    "NVIDIA L4": "L4",
+    "NVIDIA L40S": "L40S",
+    H100: "H100",
+    "NVIDIA H100 PCIe": "H100 PCIe",
+    "NVIDIA H200": "H200",
+    "NVIDIA B200": "B200",
+    "NVIDIA B300 SXM6 AC": "B300",
+    "AMD Instinct MI210": "MI210",
+    "AMD Instinct MI250X": "MI250",
+    "AMD Instinct MI300X VF": "MI300X",
+    "Unheard 9000": "unknown",
+    "": "unknown",
+}
+
+
+def test_devices_are_found_by_name(database: tracedb.Database, tmp_path: Path) -> None:
+    """A name finds its datasheet; what no row names is predicted, but out of range."""
+    for number, device in enumerate(DEVICES):
+        write(tmp_path / f"{number:02}.json", batched(64)[:1], device)
+    database.ingest([tmp_path])
+    query = """
+        SELECT hardware, is_known, in_range, high_ns / predicted_ns > 7
+        FROM prediction.kernel_time
+        INNER JOIN prediction.kernel_device USING (trace_id)
+        INNER JOIN staging.trace USING (trace_id)
+        ORDER BY path
+    """
+    known = [(name, name != "unknown") for name in DEVICES.values()]
+    assert rows(database, query) == [(name, is_, is_, not is_) for name, is_ in known]
+
+
+def test_assumed_sizes_are_out_of_range(
+    database: tracedb.Database, tmp_path: Path
+) -> None:
+    """Without stride, padding or any gradient a convolution's output is a guess."""
+    shapes = tensors((1, 2, 5, 5), (4, 2, 3, 3))
+    known = Op("aten::cudnn_convolution", **shapes, **CONVOLVED)
+    for number, op in enumerate((known, Op("aten::cudnn_convolution", **shapes))):
+        write(tmp_path / f"{number}.json", [op])
+    database.ingest([tmp_path])
+    query = "SELECT in_range FROM prediction.kernel_time ORDER BY trace_id"
+    assert rows(database, query) == [(True,), (False,)]
+
+
+UNMODELLED = [
+    Op("mylib::magic", **tensors((4, 4))),
+    Op("aten::mm", **NOTHING),
+    Op("aten::index", [[9, 9], []], [FLOAT, ""]),
+    Op("aten::cat", [[], []], ["TensorList", "Scalar"]),
+]
+
+
+def test_work_without_a_model_is_listed(
+    database: tracedb.Database, tmp_path: Path
+) -> None:
+    """Unknown ops and unknown shapes are told with their share, not predicted as 0."""
+    known = Op("aten::add", **tensors((2, 3), (2, 3)))
+    database.ingest([write(tmp_path / "trace.json", [known, *UNMODELLED])])
+    query = """
+        SELECT name, kernel_count, measured_ns, gpu_time_share
+        FROM prediction.unmodelled_op ORDER BY name
+    """
+    names = sorted(op.name for op in UNMODELLED)
+    assert rows(database, query) == [(name, 1, 5000, 0.2) for name in names]
+
+
+def assert_lawful(database: tracedb.Database) -> None:
+    """Hold all predictions of a database to what is true of any."""
+    laws = """
+        SELECT
+            count(*) = count(DISTINCT kernel_id),
+            bool_and(predicted_ns > 0),
+            bool_and(low_ns <= predicted_ns AND predicted_ns <= high_ns),
+            bool_and(low_ns > 0)
+        FROM prediction.kernel_time
+    """
+    assert rows(database, laws) == [(True, True, True, True)]
+    parts = """
+        SELECT count(*) - (SELECT count(*) FROM prediction.kernel_time)
+            - (SELECT coalesce(sum(kernel_count), 0) FROM prediction.unmodelled_op)
+        FROM staging.kernel WHERE kind <> 'other'
+    """
+    assert rows(database, parts) == [(0,)]
+
+
+def test_counted_ops_are_lawful(counted: tracedb.Database) -> None:
+    """On the ops above, modelled and unmodelled work add up and bands hold."""
+    assert_lawful(counted)
+    assert rows(counted, "FROM prediction.unmodelled_op") == []
+
+
+def test_dlrm_is_lawful_and_covered(dlrm8: tracedb.Database) -> None:
+    """On DLRM all work inside of ops has a model."""
+    assert_lawful(dlrm8)
+    query = """
+        SELECT sum(gpu_time_share) FROM prediction.unmodelled_op
+        INNER JOIN staging.op USING (trace_id, name)
+    """
+    assert rows(dlrm8, query) == [(None,)]
+
+
+def test_table_lookups_are_counted_from_the_execution_graph(
+    dlrm8: tracedb.Database,
+) -> None:
+    """768 rows of 16 into 384 bags: the width is that of the result over the bags."""
+    query = """
+        SELECT rows, width, read_bytes, written_bytes FROM prediction.op_bag
+        INNER JOIN staging.trace USING (trace_id)
+        INNER JOIN staging.op USING (op_id)
+        WHERE rank = 0 AND name LIKE 'fbgemm::split_embedding%'
+    """
+    read = 4 * 768 * 16 + 8 * (768 + 385)
+    assert rows(dlrm8, query) == [(768, 16.0, read, 4 * 128 * 48)]
+
+
+@needs_corpus
+@pytest.mark.parametrize(
+    ("path", "family", "bound"),
+    [
+        ("tracelens/h100/Qwen_Qwen1.5-0.5B-Chat__1016005.json.gz", "gemm", 0.05),
+        ("param/linear", "gemm", 0.10),
+        ("kineto/resnet50_w4_2021b.json.gz", "normalisation", 0.25),
+        ("kineto/resnet50_w4_2021b.json.gz", "convolution", 0.25),
+    ],
+)
+def test_error_on_public_traces(
+    database: tracedb.Database, path: str, family: str, bound: float
+) -> None:
+    """The geometric mean of the relative errors of a family's ops stays in bounds."""
+    database.ingest([CORPUS / path])
+    query = f"""
+        SELECT exp(avg(ln(greatest(abs(predicted_ns / measured_ns - 1), 1e-4))))
+        FROM (
+            SELECT
+                sum(predicted_ns) AS predicted_ns,
+                sum(end_ns - start_ns) AS measured_ns
+            FROM prediction.kernel_time
+            INNER JOIN staging.kernel USING (kernel_id, op_id)
+            WHERE family = '{family}'
+            GROUP BY op_id
+        )
+    """
+    [(error,)] = rows(database, query)
+    assert error < bound

@@ -114,17 +114,13 @@ def test_the_same_file_twice_is_once(
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b'{"traceEvents": [{"ph": "X", "ts": 1}', "truncated"),
-        (b'{"traceEvents": [{"ph": "X", "ts": inf}]}', "byte 35"),
-        (b'{"traceEvents": [{"ph": "X", "ts": "yesterday"}]}', "yesterday"),
-        (b'{"traceEvents": [1]}', "event 0"),
-        (b'{"traceEvents": 5}', "array"),
+        (b'{"traceEvents": [1]}', "holds no event that can be read"),
+        (b'{"traceEvents": 5}', "its keys are: traceEvents"),
         (b'[{"rank": 0}]', "not of trace events"),
         (b'{"weights": [1]}', "its keys are: weights"),
         (b"not json", "malformed"),
         (b"", "truncated"),
-        (b"\x1f\x8b\x08\x00broken", "gzip"),
-        (b'{"traceEvents": [{"name": "\xff"}]}', "events 0 to 0"),
+        (b"\x1f\x8b\x08\x00broken", "the gzip stream"),
     ],
 )
 def test_an_ingest_lands_whole_or_not_at_all(

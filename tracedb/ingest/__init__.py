@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from tracedb import catalog
 from tracedb.duck import scalar
 from tracedb.errors import ForeignFileError, PairError
-from tracedb.ingest import execution_graph, files, kineto, nesting, pairing, runs
+from tracedb.ingest import files, nesting, pairing, runs
+from tracedb.ingest.load import Loaded, load
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -18,12 +19,6 @@ if TYPE_CHECKING:
     Progress = Callable[[str], None]
 
 __all__ = ["ingest", "rebuild"]
-
-_LOADERS = {"kineto": kineto.load, "et": execution_graph.load}
-_NUMBERING = {
-    "kineto": "SELECT coalesce(max(event_id), 0) + 1 FROM raw.event",
-    "et": "SELECT coalesce(max(et_node_id), 0) + 1 FROM raw.et_node",
-}
 
 
 def ingest(
@@ -82,11 +77,12 @@ def _ingest(
     new = []
     for number, path in enumerate(paths, 1):
         place = f"[{number}/{len(paths)}] {path}"
-        if _is_known(connection, files.digest(path)):
+        sha256 = files.digest(path)
+        if _is_known(connection, sha256):
             progress(f"{place}: already in the database")
             continue
         try:
-            trace_id, file = _load(connection, path, run)
+            trace_id, file = _load(connection, path, sha256, run, progress)
         except ForeignFileError:
             # In a folder other JSON files may lie beside the traces.
             if path in named:
@@ -94,7 +90,7 @@ def _ingest(
             progress(f"{place}: passed over, not a trace")
             continue
         unit = "events" if file.format == "kineto" else "nodes"
-        progress(f"{place}: {len(file.items):,} {unit}")
+        progress(f"{place}: {file.count:,} {unit}")
         new.append(trace_id)
     return new
 
@@ -105,27 +101,21 @@ def _is_known(connection: duckdb.DuckDBPyConnection, sha256: str) -> bool:
 
 
 def _load(
-    connection: duckdb.DuckDBPyConnection, path: Path, run: str | None
-) -> tuple[int, files.TraceFile]:
-    file = files.read(path)
+    connection: duckdb.DuckDBPyConnection,
+    path: Path,
+    sha256: str,
+    run: str | None,
+    progress: Progress,
+) -> tuple[int, Loaded]:
     trace_id = scalar(
         connection, "SELECT coalesce(max(trace_id), 0) + 1 FROM raw.trace"
     )
+    file = load(connection, path, trace_id, progress)
     run_id = runs.named(connection, run) if run else runs.create(connection, path.name)
     connection.execute(
         "INSERT INTO raw.trace VALUES (?, ?, ?, ?, ?, ?, ?, NULL, NULL)",
-        [
-            trace_id,
-            run_id,
-            file.path,
-            file.format,
-            file.sha256,
-            file.header.decode(),
-            len(file.items),
-        ],
+        [trace_id, run_id, str(path), file.format, sha256, file.header, file.count],
     )
-    first = scalar(connection, _NUMBERING[file.format])
-    _LOADERS[file.format](connection, file, trace_id, first)
     if file.format == "kineto":
         nesting.load(connection, trace_id)
         if not run:

@@ -7,6 +7,7 @@ has not ended yet; a call also inside one that ends in the very nanosecond it be
 
 from __future__ import annotations
 
+from array import array
 from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
@@ -14,7 +15,7 @@ import pyarrow as pa
 from tracedb.duck import registered
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     import duckdb
 
@@ -28,6 +29,9 @@ ORDER BY
 
 _COLUMNS = ("event_id", "parent_event_id", "outermost_event_id", "top_event_id")
 
+_BATCH = 50_000
+_NONE = -1
+
 Span = tuple[str, str, int, bool, bool, int, int]
 Row = tuple[int, int, int, int | None]
 
@@ -40,18 +44,26 @@ class _OpenOp(NamedTuple):
 
 def load(connection: duckdb.DuckDBPyConnection, trace_id: int) -> None:
     """Fill `raw.nesting` for a trace."""
-    spans = connection.execute(_SPANS, {"trace_id": trace_id}).fetchall()
-    columns = list(zip(*nest(spans), strict=True)) or [()] * len(_COLUMNS)
-    arrays = [pa.array(values, pa.int64()) for values in columns]
-    with registered(connection, "nesting", pa.table(arrays, names=list(_COLUMNS))):
+    result = connection.execute(_SPANS, {"trace_id": trace_id})
+    columns = tuple(array("q") for _ in _COLUMNS)
+    for row in nest(_rows(result)):
+        for column, value in zip(columns, row, strict=True):
+            column.append(_NONE if value is None else value)
+    table = pa.table([pa.array(column) for column in columns], names=list(_COLUMNS))
+    with registered(connection, "nesting", table):
         connection.execute(
             "INSERT INTO raw.nesting SELECT event_id, $trace_id, parent_event_id, "
-            "outermost_event_id, top_event_id FROM nesting",
-            {"trace_id": trace_id},
+            "outermost_event_id, nullif(top_event_id, $none) FROM nesting",
+            {"trace_id": trace_id, "none": _NONE},
         )
 
 
-def nest(spans: list[Span]) -> Iterator[Row]:
+def _rows(result: duckdb.DuckDBPyConnection) -> Iterator[Span]:
+    while rows := result.fetchmany(_BATCH):
+        yield from rows
+
+
+def nest(spans: Iterable[Span]) -> Iterator[Row]:
     """Yield event, parent, outermost and top op of each span that has a parent."""
     thread: tuple[str, str] | None = None
     stack: list[_OpenOp] = []

@@ -1,0 +1,178 @@
+"""Broken files are mended or cut, and say so; or they are refused in one line."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+from support import CORPUS, needs_corpus, rows, truth
+
+import tracedb
+
+BASE = CORPUS / "tracelens" / "decode_graph" / "deepseek_r1_B300.json.gz"
+DERIVED = CORPUS / "derived"
+WHOLE = ["bom", "inf_bandwidth", "trailing_comma", "backslash_path"]
+CUT = ["truncated.json", "truncated_gzip.json.gz"]
+
+Issue = tuple[str, int]
+
+
+def issues(database: tracedb.Database) -> list[Issue]:
+    """What was mended or left out, and how often."""
+    query = "SELECT kind, occurrences FROM raw.ingest_issue ORDER BY kind"
+    return [(kind, count) for kind, count in rows(database, query)]
+
+
+def names(database: tracedb.Database) -> list[str | None]:
+    """The names of all events, in order."""
+    return [
+        n for (n,) in rows(database, "SELECT name FROM raw.event ORDER BY event_id")
+    ]
+
+
+def ingested(tmp_path: Path, content: bytes) -> tuple[list[str | None], list[Issue]]:
+    """Names and issues of a file's content."""
+    file = tmp_path / "a.json"
+    file.write_bytes(content)
+    with tracedb.open() as database:
+        database.ingest([file])
+        return names(database), issues(database)
+
+
+@needs_corpus
+@pytest.mark.parametrize("name", WHOLE)
+def test_a_mended_file_has_all_events(name: str) -> None:
+    """The same events as the file that it was derived from, but for one name."""
+    with tracedb.open() as base, tracedb.open() as derived:
+        base.ingest([BASE])
+        derived.ingest([DERIVED / f"{name}.json.gz"])
+        assert len(names(derived)) == 3387
+        differing = sum(
+            a != b for a, b in zip(names(base), names(derived), strict=True)
+        )
+        assert differing == (name == "backslash_path")
+        query = (
+            "SELECT kind, count(*), count(launch_id) FROM staging.kernel GROUP BY ALL"
+        )
+        assert sorted(rows(base, query)) == sorted(rows(derived, query))
+        assert bool(issues(derived)) == (name != "bom")
+
+
+@needs_corpus
+@pytest.mark.parametrize("name", CUT)
+def test_a_cut_file_has_its_whole_events(name: str) -> None:
+    """Every event before the cut is there, and the issue names the byte."""
+    with tracedb.open() as base, tracedb.open() as cut:
+        base.ingest([BASE])
+        cut.ingest([DERIVED / name])
+        kept = names(cut)
+        assert 1000 < len(kept) < 3387
+        assert kept == names(base)[: len(kept)]
+        ((kind, count),) = issues(cut)
+        assert kind.startswith("cut off: ")
+        assert count == 1
+        assert rows(cut, "SELECT first_bytes > 0 FROM raw.ingest_issue") == [(True,)]
+
+
+@needs_corpus
+def test_the_corpus_has_no_other_broken_file() -> None:
+    """These tests cover each file that the manifest calls malformed."""
+    known = {f"derived/{name}.json.gz" for name in WHOLE} | {
+        f"derived/{n}" for n in CUT
+    }
+    assert known == {p for p, facts in truth().items() if facts["kind"] == "malformed"}
+
+
+@pytest.mark.parametrize(
+    ("content", "expected", "issue"),
+    [
+        (rb'[{"ph": "X", "name": "C:\new\x"}]', [r"C:\new\x"], "backslashes"),
+        (b'[{"ph": "X", "name": "a\tb"}]', ["a\tb"], "control characters"),
+        (b'[{"ph": "X", "name": "a\xffb"}]', ["a\ufffdb"], "not UTF-8"),
+        (b'[{"ph": "X", "name": "\\ud800"}]', ["\ufffd"], "halves of characters"),
+        (b'[{"ph": "X", "name": "a", "args": {"b": -inf}}]', ["a"], "not finite"),
+        (b'[{"ph": "X", "name": "a "b" c"}]', ['a "b" c'], "unescaped quotes"),
+        (b'{"traceEvents": [{"ph": "X", "name": "a"},]}', ["a"], "trailing commas"),
+        (b'{"traceEvents": [{"ph": "X", "name": "a"}', ["a"], "cut off"),
+        (b'{"traceEvents": [{"ph": "X", "name": "a"}], "b": ', ["a"], "left out"),
+        (b'[{"ph": "X", "name": "a"}, {"ph" "b"}]', ["a"], "left out"),
+        (b'[{"ph": "X", "name": "a", "ts": "soon"}]', ["a"], "without time"),
+    ],
+)
+def test_each_kind_of_damage_is_mended_and_counted(
+    tmp_path: Path, content: bytes, expected: list[str], issue: str
+) -> None:
+    """What can be read is read; what was done about the rest is an issue."""
+    found, told = ingested(tmp_path, content)
+    assert found == expected
+    assert [issue in kind for kind, _ in told] == [True]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b'\xef\xbb\xbf{"traceEvents": [{"ph": "X", "name": "a"}]}',
+        b'[{"ph": "X", "name": "a"}',
+        b'[{"ph": "X", "name": "a"},\n',
+        b'  \n [{"ph": "X", "name": "a"}]\n',
+        b'{"nodes": 1, "traceEvents": [{"ph": "X", "name": "a"}]}',
+        b'{"x": "\\"traceEvents\\": [", "traceEvents": [{"ph": "X", "name": "a"}]}',
+        b'{"x": {"traceEvents": [{}]}, "traceEvents": [{"ph": "X", "name": "a"}]}',
+        b'{"traceEvents": [{"ph": "X", "name": "a", "id": 99999999999999999999999}]}',
+    ],
+)
+def test_odd_but_whole_files_need_no_mending(tmp_path: Path, content: bytes) -> None:
+    """A mark before the text, a list without its end, decoys: no issue."""
+    assert ingested(tmp_path, content) == (["a"], [])
+
+
+def test_gzip_in_several_members(tmp_path: Path) -> None:
+    """Members follow each other, as when files were concatenated."""
+    text = b'[{"ph": "X", "name": "a"}, {"ph": "X", "name": "b"}]'
+    content = gzip.compress(text[:20]) + gzip.compress(text[20:])
+    assert ingested(tmp_path, content) == (["a", "b"], [])
+
+
+def test_a_decompression_bomb_is_refused(
+    tmp_path: Path, database: tracedb.Database
+) -> None:
+    """A file that grows five hundred fold is not read to its end."""
+    bomb = tmp_path / "bomb.json.gz"
+    with gzip.open(bomb, "wb") as file:
+        file.write(b'[{"ph": "X", "name": "')
+        for _ in range(300):
+            file.write(b"a" * (1 << 20))
+    with pytest.raises(tracedb.IngestError, match="decompresses to more than"):
+        database.ingest([bomb])
+
+
+def test_absurd_nesting_does_no_harm(tmp_path: Path) -> None:
+    """Arguments nested a hundred thousand deep leave the other events whole."""
+    deep = b'{"ph": "X", "name": "deep", "args": ' + b"[" * 100_000 + b"]" * 100_000
+    content = b'[{"ph": "X", "name": "a"},' + deep + b'},{"ph": "X", "name": "b"}]'
+    found, told = ingested(tmp_path, content)
+    assert found in (["a", "b"], ["a", "deep", "b"])
+    assert bool(told) == (len(found) == 2)
+
+
+def test_hostile_names_stay_names(tmp_path: Path) -> None:
+    """Quotes, markup, control characters and SQL are text like any other."""
+    hostile = ["'; DROP TABLE raw.event; --", '"<script>', "\x1b[31m\x07", "%s {} $1"]
+    events = [
+        {
+            "ph": "X",
+            "cat": "cpu_op",
+            "name": name,
+            "pid": name,
+            "tid": name,
+            "ts": 1,
+            "dur": 1,
+            "args": {name: name},
+        }
+        for name in hostile
+    ]
+    found, told = ingested(tmp_path, json.dumps(events).encode())
+    assert found == hostile
+    assert told == []

@@ -1,0 +1,102 @@
+"""Read a file as a stream of text, whatever it is compressed with."""
+
+from __future__ import annotations
+
+import zlib
+from dataclasses import dataclass, field
+from typing import IO, TYPE_CHECKING
+
+import pyarrow as pa
+
+from tracedb.errors import IngestError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_GZIP = b"\x1f\x8b"
+_ZSTANDARD = b"\x28\xb5\x2f\xfd"
+_BLOCK = 1 << 20
+_WITH_HEADER = 31
+# Real traces compress 15 to 20 fold, repeated ones 200 fold; a bomb does 1,000 fold.
+_LARGEST_RATIO = 500
+_HARMLESS = 1 << 28
+
+
+@dataclass
+class Text:
+    """The decompressed text of a file, block by block, and what was wrong with it."""
+
+    path: str
+    file: IO[bytes]
+    read_bytes: int = 0
+    text_bytes: int = 0
+    damage: str = ""
+    _head: bytes = field(default=b"", repr=False)
+
+    def blocks(self) -> Iterator[bytes]:
+        """Yield the text; a broken stream ends early and leaves `damage`."""
+        self._head = self._read()
+        if self._head.startswith(_GZIP):
+            source = self._gzip()
+        elif self._head.startswith(_ZSTANDARD):
+            source = self._zstandard()
+        else:
+            source = self._plain()
+        for block in source:
+            self.text_bytes += len(block)
+            self._refuse_bomb()
+            yield block
+
+    def _read(self) -> bytes:
+        block = self.file.read(_BLOCK)
+        self.read_bytes += len(block)
+        return block
+
+    def _plain(self) -> Iterator[bytes]:
+        block = self._head
+        while block:
+            yield block
+            block = self._read()
+
+    def _gzip(self) -> Iterator[bytes]:
+        """Yield the text of all members of a gzip file."""
+        member = zlib.decompressobj(_WITH_HEADER)
+        block = self._head
+        while block:
+            try:
+                text = member.decompress(block, 8 * _BLOCK)
+            except zlib.error as error:
+                self.damage = f"the gzip stream is broken: {error}"
+                return
+            if text:
+                yield text
+            block = member.unconsumed_tail
+            if member.eof:
+                block = member.unused_data.lstrip(b"\0") or self._read()
+                member = zlib.decompressobj(_WITH_HEADER) if block else member
+            elif not block:
+                block = self._read()
+        if not member.eof:
+            self.damage = "the gzip stream ends early"
+
+    def _zstandard(self) -> Iterator[bytes]:
+        self.file.seek(0)
+        with pa.CompressedInputStream(pa.PythonFile(self.file), "zstd") as stream:
+            while True:
+                try:
+                    block = stream.read(_BLOCK)
+                except OSError as error:
+                    self.damage = f"the zstd stream is broken: {error}"
+                    return
+                if not block:
+                    return
+                self.read_bytes = self.file.tell()
+                yield block
+
+    def _refuse_bomb(self) -> None:
+        too_much = max(_HARMLESS, _LARGEST_RATIO * self.read_bytes)
+        if self.text_bytes > too_much:
+            raise IngestError(
+                f"{self.path}: decompresses to more than {_LARGEST_RATIO} times its "
+                f"size; if it is a trace, decompress it and ingest that"
+            )

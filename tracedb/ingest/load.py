@@ -1,0 +1,127 @@
+"""Load one file: read, cut and parse in one thread, store in the other."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from time import monotonic
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from tracedb.duck import scalar
+from tracedb.errors import IngestError
+from tracedb.ingest import execution_graph, kineto
+from tracedb.ingest.ahead import ahead
+from tracedb.ingest.decompress import Text
+from tracedb.ingest.events import Cutter
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    import duckdb
+    import pyarrow as pa
+
+_NUMBERING = {
+    "kineto": "SELECT coalesce(max(event_id), 0) + 1 FROM raw.event",
+    "et": "SELECT coalesce(max(et_node_id), 0) + 1 FROM raw.et_node",
+}
+_STORE = {"kineto": kineto.store, "et": execution_graph.store}
+_SECONDS_BETWEEN_REPORTS = 1.0
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """What a file was found to be."""
+
+    format: str
+    header: str
+    count: int
+
+
+def load(
+    connection: duckdb.DuckDBPyConnection,
+    path: Path,
+    trace_id: int,
+    progress: Callable[[str], None],
+) -> Loaded:
+    """Store all events or nodes of a file, and what had to be mended or left out.
+
+    Raises `IngestError` where the file cannot be read, or holds nothing to read.
+    """
+    try:
+        size = path.stat().st_size
+        with path.open("rb") as file:
+            return _load(
+                connection, Text(str(path), file), trace_id, _Meter(size, progress)
+            )
+    except OSError as error:
+        raise IngestError(f"{path}: cannot be read: {error.strerror}") from error
+
+
+def _load(
+    connection: duckdb.DuckDBPyConnection, text: Text, trace_id: int, meter: _Meter
+) -> Loaded:
+    cutter = Cutter(text)
+    number = None
+    with connection.cursor() as cursor, ahead(_tables(cursor, cutter, text)) as tables:
+        for table in tables:
+            if number is None:
+                number = scalar(connection, _NUMBERING[cutter.format])
+            _STORE[cutter.format](connection, table, trace_id, number)
+            number += table.num_rows
+            meter.tell(text)
+    if not cutter.count and cutter.issues.counts:
+        kinds = "; ".join(cutter.issues.counts)
+        raise IngestError(f"{text.path}: holds no event that can be read ({kinds})")
+    _store_issues(connection, trace_id, cutter)
+    header = msgspec.json.encode(cutter.header).decode(errors="replace")
+    return Loaded(cutter.format, header, cutter.count)
+
+
+def _tables(
+    cursor: duckdb.DuckDBPyConnection, cutter: Cutter, text: Text
+) -> Iterator[pa.Table]:
+    for chunk in cutter.chunks():
+        if cutter.format == "kineto":
+            yield kineto.parse(cursor, chunk, cutter.issues, text.path)
+        else:
+            yield execution_graph.parse(chunk, text.path)
+
+
+def _store_issues(
+    connection: duckdb.DuckDBPyConnection, trace_id: int, cutter: Cutter
+) -> None:
+    for kind, count in sorted(cutter.issues.counts.items()):
+        connection.execute(
+            "INSERT INTO raw.ingest_issue VALUES (?, ?, ?, ?, ?)",
+            [
+                trace_id,
+                kind,
+                count,
+                cutter.issues.first_bytes[kind],
+                f"{kind} ({count:,} times)" if count > 1 else kind,
+            ],
+        )
+
+
+class _Meter:
+    """Tells how far a long file is, at which rate, and how long it will still take."""
+
+    def __init__(self, size: int, progress: Callable[[str], None]) -> None:
+        self._size = size
+        self._progress = progress
+        self._begun = self._told = monotonic()
+
+    def tell(self, text: Text) -> None:
+        now = monotonic()
+        if now - self._told < _SECONDS_BETWEEN_REPORTS or not text.read_bytes:
+            return
+        self._told = now
+        seconds = now - self._begun
+        share = min(1.0, text.read_bytes / max(self._size, 1))
+        rate = text.text_bytes / seconds / 1e6
+        left = seconds * (1 - share) / share
+        self._progress(
+            f"reading {text.path}: {share:.0%}, {rate:.0f} MB/s, {left:.0f} s left"
+        )

@@ -1,0 +1,117 @@
+"""Mend what exporters write wrong: text that is nearly JSON.
+
+Each mend is a pattern over text that is no JSON as it stands; strings are kept apart,
+so that what is inside of them is mended by the rules for strings alone.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_STRING = rb'"(?:[^"\\]|\\.)*"'
+# A number that JSON has no word for, where a value stands.
+_BARE = re.compile(
+    rb"(?P<string>" + _STRING + rb")"
+    rb"|(?<=[:,\[\s])(?P<bare>[+-]?(?:inf(?:inity)?|nan(?:\([^)\s]*\))?))(?=[\s,}\]])",
+    re.IGNORECASE | re.DOTALL,
+)
+_TRAILING = re.compile(
+    rb"(?P<string>" + _STRING + rb")|,(?P<close>\s*[}\]])", re.DOTALL
+)
+_ESCAPE = re.compile(rb"\\(?P<after>u[0-9a-fA-F]{4}|[\"\\/bfnrt]|)")
+_KEPT = (b'"', b"\\")
+LONE_SURROGATE = re.compile(
+    rb"(?<!\\)\\u[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F][0-9a-fA-F]{2})"
+    rb"|(?<!\\u[dD][89abAB][0-9a-fA-F]{2})(?<!\\)\\u[dD][c-fC-F][0-9a-fA-F]{2}"
+)
+_CONTROL = re.compile(rb"[\x00-\x1f]")
+_NAME = re.compile(
+    rb'(?P<open>"name"\s*:\s*")(?P<name>.*?)'
+    rb'(?P<close>"\s*(?:,\s*"(?:ph|cat|pid|tid|ts|dur|id|bp|s|args)"\s*:|\}))',
+    re.DOTALL,
+)
+_ANY_STRING = re.compile(_STRING, re.DOTALL)
+
+
+def mend(text: bytes) -> tuple[bytes, Counter[str]]:
+    """Mend all that has a rule, and count what was mended, by kind."""
+    done: Counter[str] = Counter()
+    for rule in (_utf8, _strings, _bare_numbers, _trailing_commas):
+        text = rule(text, done)
+    return text, done
+
+
+def requote(text: bytes) -> bytes:
+    """Escape the quotes inside of a name, which ends where another field begins."""
+    return _NAME.sub(
+        lambda f: f["open"] + f["name"].replace(b'"', b'\\"') + f["close"], text
+    )
+
+
+def _utf8(text: bytes, done: Counter[str]) -> bytes:
+    try:
+        text.decode()
+    except UnicodeDecodeError:
+        mended = text.decode(errors="replace")
+        done["bytes that are not UTF-8"] += mended.count("\ufffd")
+        return mended.encode()
+    return text
+
+
+def _strings(text: bytes, done: Counter[str]) -> bytes:
+    return _ANY_STRING.sub(lambda found: _string(found[0], done), text)
+
+
+def _string(text: bytes, done: Counter[str]) -> bytes:
+    if any(not found["after"] for found in _ESCAPE.finditer(text)):
+        # One backslash that escapes nothing: a path of Windows, and none of them does.
+        done["unescaped backslashes"] += 1
+        text = _ESCAPE.sub(_literal, text)
+    if LONE_SURROGATE.search(text):
+        done["halves of characters"] += len(LONE_SURROGATE.findall(text))
+        text = LONE_SURROGATE.sub(rb"\\ufffd", text)
+    if _CONTROL.search(text):
+        done["raw control characters"] += len(_CONTROL.findall(text))
+        text = _CONTROL.sub(lambda found: b"\\u%04x" % found[0][0], text)
+    return text
+
+
+def _literal(found: re.Match[bytes]) -> bytes:
+    return found[0] if found["after"] in _KEPT else b"\\" + found[0]
+
+
+def _bare_numbers(text: bytes, done: Counter[str]) -> bytes:
+    return _outside(text, _BARE, done, "numbers that are not finite", _quoted)
+
+
+def _quoted(found: re.Match[bytes]) -> bytes:
+    return b'"' + found["bare"] + b'"'
+
+
+def _trailing_commas(text: bytes, done: Counter[str]) -> bytes:
+    return _outside(
+        text, _TRAILING, done, "trailing commas", lambda f: bytes(f["close"])
+    )
+
+
+def _outside(
+    text: bytes,
+    pattern: re.Pattern[bytes],
+    done: Counter[str],
+    kind: str,
+    replacement: Callable[[re.Match[bytes]], bytes],
+) -> bytes:
+    """Replace matches outside of strings, and count them."""
+
+    def replace(found: re.Match[bytes]) -> bytes:
+        if found["string"] is not None:
+            return bytes(found[0])
+        done[kind] += 1
+        return replacement(found)
+
+    return pattern.sub(replace, text)

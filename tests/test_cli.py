@@ -451,7 +451,7 @@ MISTAKES = {
     ),
     "empty folder": (
         "ingest {}/empty --db {}/new.duckdb",
-        "empty: no .json or .json.gz",
+        "empty: no trace below",
     ),
     "no JSON": (
         "ingest {}/page.html --db {}/new.duckdb",
@@ -463,7 +463,7 @@ MISTAKES = {
     ),
     "cut gzip": (
         "ingest {}/cut.json.gz --db {}/new.duckdb",
-        "cut.json.gz: broken gzip",
+        "cut.json.gz: holds no event that can be read (cut off",
     ),
     "bad SQL": ("sql {}/tiny.duckdb SELEC", 'syntax error at or near "SELEC"'),
     "near miss": (

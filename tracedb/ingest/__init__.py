@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from tracedb import catalog
@@ -16,18 +17,21 @@ if TYPE_CHECKING:
 
     import duckdb
 
+    from tracedb.ingest.files import Source
+
     Progress = Callable[[str], None]
 
 __all__ = ["ingest", "rebuild"]
 
 
-def ingest(
+def ingest(  # noqa: PLR0913 (the options of one command)
     connection: duckdb.DuckDBPyConnection,
     paths: Iterable[str | Path],
     *,
     run: str | None,
     pair: bool,
     progress: Progress,
+    until: str | None = None,
 ) -> list[int]:
     """Ingest files in one transaction and return the numbers of the new traces.
 
@@ -37,19 +41,21 @@ def ingest(
 
     Raises `IngestError` where a file is not a whole trace, `PairError` where `pair`
     is not met; the database is then as it was.
+
+    `until` names the last layer to compute, for those who measure what layers cost; the
+    database is then incomplete above it.
     """
-    paths = list(paths)
-    found = files.expand(paths)
-    named = {Path(path) for path in paths}
-    connection.execute("BEGIN")
-    try:
-        new = _ingest(connection, found, named, run, progress)
-        changed = _pair(connection, new, run, demanded=pair)
-        _compute(connection, sorted({*new, *changed}), progress)
-    except BaseException:
-        connection.execute("ROLLBACK")
-        raise
-    connection.execute("COMMIT")
+    with TemporaryDirectory(prefix="tracedb-") as scratch:
+        sources = files.expand(paths, Path(scratch))
+        connection.execute("BEGIN")
+        try:
+            new = _ingest(connection, sources, run, progress)
+            changed = _pair(connection, new, run, demanded=pair)
+            _compute(connection, sorted({*new, *changed}), progress, until)
+        except BaseException:
+            connection.execute("ROLLBACK")
+            raise
+        connection.execute("COMMIT")
     return new
 
 
@@ -69,23 +75,22 @@ def rebuild(connection: duckdb.DuckDBPyConnection, progress: Progress) -> None:
 
 def _ingest(
     connection: duckdb.DuckDBPyConnection,
-    paths: list[Path],
-    named: set[Path],
+    sources: list[Source],
     run: str | None,
     progress: Progress,
 ) -> list[int]:
     new = []
-    for number, path in enumerate(paths, 1):
-        place = f"[{number}/{len(paths)}] {path}"
-        sha256 = files.digest(path)
+    for number, source in enumerate(sources, 1):
+        place = f"[{number}/{len(sources)}] {source.name}"
+        sha256 = files.digest(source)
         if _is_known(connection, sha256):
             progress(f"{place}: already in the database")
             continue
         try:
-            trace_id, file = _load(connection, path, sha256, run, progress)
+            trace_id, file = _load(connection, source, sha256, run, progress)
         except ForeignFileError:
-            # In a folder other JSON files may lie beside the traces.
-            if path in named:
+            # Beside traces, a folder may hold other JSON files.
+            if source.is_named:
                 raise
             progress(f"{place}: passed over, not a trace")
             continue
@@ -102,7 +107,7 @@ def _is_known(connection: duckdb.DuckDBPyConnection, sha256: str) -> bool:
 
 def _load(
     connection: duckdb.DuckDBPyConnection,
-    path: Path,
+    source: Source,
     sha256: str,
     run: str | None,
     progress: Progress,
@@ -110,11 +115,20 @@ def _load(
     trace_id = scalar(
         connection, "SELECT coalesce(max(trace_id), 0) + 1 FROM raw.trace"
     )
-    file = load(connection, path, trace_id, progress)
-    run_id = runs.named(connection, run) if run else runs.create(connection, path.name)
+    name = Path(source.name).name
+    file = load(connection, source, trace_id, progress)
+    run_id = runs.named(connection, run) if run else runs.create(connection, name)
     connection.execute(
         "INSERT INTO raw.trace VALUES (?, ?, ?, ?, ?, ?, ?, NULL, NULL)",
-        [trace_id, run_id, str(path), file.format, sha256, file.header, file.count],
+        [
+            trace_id,
+            run_id,
+            source.name,
+            file.format,
+            sha256,
+            file.header,
+            file.count,
+        ],
     )
     if file.format == "kineto":
         nesting.load(connection, trace_id)
@@ -162,9 +176,14 @@ def _follow(
 
 
 def _compute(
-    connection: duckdb.DuckDBPyConnection, trace_ids: list[int], progress: Progress
+    connection: duckdb.DuckDBPyConnection,
+    trace_ids: list[int],
+    progress: Progress,
+    until: str | None = None,
 ) -> None:
     if not trace_ids:
         return
-    for name in catalog.compute(connection, trace_ids):
+    layers = catalog.LAYERS[: catalog.LAYERS.index(until or catalog.LAYERS[-1]) + 1]
+    chosen = {r.full_name for r in catalog.relations() if r.layer in layers}
+    for name in catalog.compute(connection, trace_ids, chosen):
         progress(f"computing {name}")

@@ -61,10 +61,10 @@ class Issues:
     """What was mended or left out, by kind: how often, and where first."""
 
     counts: Counter[str] = field(default_factory=Counter)
-    first_bytes: dict[str, int] = field(default_factory=dict)
+    first_bytes: dict[str, int | None] = field(default_factory=dict)
 
-    def add(self, kind: str, place: int, count: int = 1) -> None:
-        """Count an issue."""
+    def add(self, kind: str, place: int | None, count: int = 1) -> None:
+        """Count an issue, with its byte in the text if it has one."""
         self.counts[kind] += count
         self.first_bytes.setdefault(kind, place)
 

@@ -1,47 +1,160 @@
-"""Find the files that paths name, and tell whether two are the same."""
+"""Find what to ingest: files, folders, patterns, archives of ranks, standard input."""
 
 from __future__ import annotations
 
+import glob
 import hashlib
+import shutil
+import sys
+import tarfile
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 from tracedb.errors import IngestError
+from tracedb.ingest.foreign import HEAD_BYTES, reader_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-_ENDINGS = (".json", ".json.gz")
+_ENDINGS = (
+    ".json",
+    ".json.gz",
+    ".json.zst",
+    ".et",
+    ".et.gz",
+    ".sqlite",
+    ".db",
+    ".tar",
+    ".tar.gz",
+    ".tgz",
+)
+_ARCHIVES = (".tar", ".tar.gz", ".tgz", ".tar.xz", ".tar.bz2")
+_LARGEST_RATIO = 500
+_HARMLESS = 1 << 28
 
 
-def expand(paths: Iterable[str | Path]) -> list[Path]:
-    """List the files that paths name; a folder stands for the JSON files below it.
+@dataclass(frozen=True)
+class Source:
+    """Something to ingest: its name for people, and where its bytes lie."""
 
-    Raises `IngestError` where a path does not exist or a folder holds no JSON file.
+    name: str
+    path: Path
+    is_named: bool
+    """Whether the user named it; what a folder or an archive holds may be no trace."""
+
+
+def expand(paths: Iterable[str | Path], scratch: Path) -> list[Source]:
+    """List what paths name, in order.
+
+    A folder stands for the traces below it, a pattern for what it matches, a tar
+    archive for its members (unpacked to `scratch`), `-` for standard input.
+
+    Raises `IngestError` where a path does not exist or holds nothing to ingest.
     """
-    return [file for path in paths for file in _files_of(Path(path))]
+    return [source for path in paths for source in _expand(str(path), scratch)]
 
 
-def _files_of(path: Path) -> Iterator[Path]:
-    if path.is_file():
-        yield path
-    elif path.is_dir():
-        yield from _files_below(path)
+def _expand(name: str, scratch: Path) -> Iterator[Source]:
+    path = Path(name)
+    if name == "-":
+        yield _standard_input(scratch)
+    elif path.is_dir() and reader_of(path, b"") is None:
+        yield from _below(path, scratch)
+    elif path.exists():
+        yield from _file(path, name, scratch, is_named=True)
+    elif matches := sorted(glob.glob(name, recursive=True)):  # noqa: PTH207 (any path)
+        for match in matches:
+            yield from _expand(match, scratch)
     else:
-        raise IngestError(f"{path}: no such file or folder")
+        raise IngestError(f"{name}: no such file or folder")
 
 
-def _files_below(folder: Path) -> list[Path]:
-    found = sorted(p for p in folder.rglob("*") if p.name.endswith(_ENDINGS))
+def _file(path: Path, name: str, scratch: Path, *, is_named: bool) -> Iterator[Source]:
+    if not path.is_dir() and not path.is_file():
+        raise IngestError(f"{name}: no regular file; send a stream by `-`")
+    if name.endswith(_ARCHIVES) and path.is_file():
+        yield from _members(path, name, scratch)
+    else:
+        yield Source(name, path, is_named)
+
+
+def _below(folder: Path, scratch: Path) -> list[Source]:
+    found = [
+        source
+        for path in sorted(folder.rglob("*"))
+        if path.name.endswith(_ENDINGS) and path.is_file()
+        for source in _file(path, str(path), scratch, is_named=False)
+    ]
     if not found:
-        raise IngestError(f"{folder}: no .json or .json.gz file below this folder")
+        kinds = ", ".join(_ENDINGS)
+        raise IngestError(f"{folder}: no trace below this folder ({kinds})")
     return found
 
 
-def digest(path: Path) -> str:
-    """The SHA-256 of the file as it lies on disk."""
+def _standard_input(scratch: Path) -> Source:
+    path = scratch / "standard-input"
+    with path.open("wb") as file:
+        shutil.copyfileobj(sys.stdin.buffer, file)
+    return Source("<standard input>", path, is_named=True)
+
+
+def _members(path: Path, name: str, scratch: Path) -> Iterator[Source]:
+    """Unpack an archive's files one after another, each to a name of our own."""
+    folder = scratch / str(len(list(scratch.iterdir())))
+    folder.mkdir()
+    budget = max(_HARMLESS, _LARGEST_RATIO * path.stat().st_size)
     try:
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
+        with tarfile.open(path) as archive:
+            for number, member in enumerate(archive):
+                content = archive.extractfile(member) if member.isfile() else None
+                if content is None or not member.name.endswith(_ENDINGS):
+                    continue
+                place = folder / f"{number}-{Path(member.name).name}"
+                budget = _unpack(content, place, budget, name)
+                yield Source(f"{name}/{member.name}", place, is_named=False)
+    except (tarfile.TarError, EOFError) as error:
+        raise IngestError(f"{name}: broken archive: {error}") from error
+
+
+def _unpack(content: IO[bytes], place: Path, budget: int, name: str) -> int:
+    with place.open("wb") as file:
+        while block := content.read(1 << 20):
+            budget -= len(block)
+            if budget < 0:
+                raise IngestError(
+                    f"{name}: unpacks to more than {_LARGEST_RATIO} times its size"
+                )
+            file.write(block)
+    return budget
+
+
+def head(source: Source) -> bytes:
+    """The first bytes of a file; none of a folder."""
+    if source.path.is_dir():
+        return b""
+    try:
+        with source.path.open("rb") as file:
+            return file.read(HEAD_BYTES)
     except OSError as error:
-        raise IngestError(f"{path}: cannot be read: {error.strerror}") from error
+        raise unreadable(source, error) from error
+
+
+def digest(source: Source) -> str:
+    """The SHA-256 of a file as it lies on disk, or of all files of a folder."""
+    files = [source.path]
+    if source.path.is_dir():
+        files = sorted(path for path in source.path.rglob("*") if path.is_file())
+    whole = hashlib.sha256()
+    try:
+        for path in files:
+            with path.open("rb") as file:
+                whole.update(hashlib.file_digest(file, "sha256").digest())
+    except OSError as error:
+        raise unreadable(source, error) from error
+    return whole.hexdigest()
+
+
+def unreadable(source: Source, error: OSError) -> IngestError:
+    """The error for a file that the system does not let us read."""
+    return IngestError(f"{source.name}: cannot be read: {error.strerror}")

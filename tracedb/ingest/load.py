@@ -7,20 +7,23 @@ from time import monotonic
 from typing import TYPE_CHECKING
 
 import msgspec
+import pyarrow as pa
 
 from tracedb.duck import scalar
 from tracedb.errors import IngestError
-from tracedb.ingest import execution_graph, kineto
+from tracedb.ingest import execution_graph, files, kineto
 from tracedb.ingest.ahead import ahead
 from tracedb.ingest.decompress import Text
-from tracedb.ingest.events import Cutter
+from tracedb.ingest.events import Cutter, Issues
+from tracedb.ingest.foreign import chakra, reader_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
 
     import duckdb
-    import pyarrow as pa
+
+    from tracedb.ingest.files import Source
+    from tracedb.ingest.foreign import ForeignReader
 
 _NUMBERING = {
     "kineto": "SELECT coalesce(max(event_id), 0) + 1 FROM raw.event",
@@ -41,7 +44,7 @@ class Loaded:
 
 def load(
     connection: duckdb.DuckDBPyConnection,
-    path: Path,
+    source: Source,
     trace_id: int,
     progress: Callable[[str], None],
 ) -> Loaded:
@@ -49,14 +52,48 @@ def load(
 
     Raises `IngestError` where the file cannot be read, or holds nothing to read.
     """
+    head = files.head(source)
+    reader = reader_of(source.path, head)
+    if reader is not None:
+        return _load_foreign(connection, source, reader, trace_id)
+    if chakra.recognises(source.path, head):
+        return _load_chakra(connection, source, trace_id)
     try:
-        size = path.stat().st_size
-        with path.open("rb") as file:
-            return _load(
-                connection, Text(str(path), file), trace_id, _Meter(size, progress)
-            )
+        size = source.path.stat().st_size
+        with source.path.open("rb") as file:
+            text = Text(source.name, file)
+            return _load(connection, text, trace_id, _Meter(size, progress))
     except OSError as error:
-        raise IngestError(f"{path}: cannot be read: {error.strerror}") from error
+        raise files.unreadable(source, error) from error
+
+
+def _load_foreign(
+    connection: duckdb.DuckDBPyConnection,
+    source: Source,
+    reader: ForeignReader,
+    trace_id: int,
+) -> Loaded:
+    """Store a trace of another profiler, as events of the same meaning."""
+    trace = reader.read(source.path)
+    first = number = scalar(connection, _NUMBERING["kineto"])
+    for table in trace.batches:
+        kineto.store(connection, table, trace_id, number)
+        number += table.num_rows
+    issues = Issues()
+    for kind, count in trace.issues.items():
+        issues.add(kind, None, count)
+    _store_issues(connection, trace_id, issues)
+    return Loaded("kineto", _json(trace.header), number - first)
+
+
+def _load_chakra(
+    connection: duckdb.DuckDBPyConnection, source: Source, trace_id: int
+) -> Loaded:
+    header, nodes = chakra.read_nodes(source.path)
+    table = pa.table({"node": pa.array(nodes, pa.string())})
+    number = scalar(connection, _NUMBERING["et"])
+    execution_graph.store(connection, table, trace_id, number)
+    return Loaded("et", _json(header), table.num_rows)
 
 
 def _load(
@@ -74,9 +111,12 @@ def _load(
     if not cutter.count and cutter.issues.counts:
         kinds = "; ".join(cutter.issues.counts)
         raise IngestError(f"{text.path}: holds no event that can be read ({kinds})")
-    _store_issues(connection, trace_id, cutter)
-    header = msgspec.json.encode(cutter.header).decode(errors="replace")
-    return Loaded(cutter.format, header, cutter.count)
+    _store_issues(connection, trace_id, cutter.issues)
+    return Loaded(cutter.format, _json(cutter.header), cutter.count)
+
+
+def _json(header: object) -> str:
+    return msgspec.json.encode(header).decode(errors="replace")
 
 
 def _tables(
@@ -90,16 +130,16 @@ def _tables(
 
 
 def _store_issues(
-    connection: duckdb.DuckDBPyConnection, trace_id: int, cutter: Cutter
+    connection: duckdb.DuckDBPyConnection, trace_id: int, issues: Issues
 ) -> None:
-    for kind, count in sorted(cutter.issues.counts.items()):
+    for kind, count in sorted(issues.counts.items()):
         connection.execute(
             "INSERT INTO raw.ingest_issue VALUES (?, ?, ?, ?, ?)",
             [
                 trace_id,
                 kind,
                 count,
-                cutter.issues.first_bytes[kind],
+                issues.first_bytes[kind],
                 f"{kind} ({count:,} times)" if count > 1 else kind,
             ],
         )

@@ -1,0 +1,354 @@
+"""Read execution traces of MLCommons Chakra (`.et`) as PyTorch's execution graphs.
+
+A file holds messages of Protocol Buffers, each behind its length: one GlobalMetadata,
+then a Node each. The few rules of their encoding are below, so that no package is
+needed. The nodes become those of a PyTorch execution graph, schema 1.1.0.
+"""
+
+from __future__ import annotations
+
+import ast
+import gzip
+import struct
+import zlib
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
+
+from tracedb.errors import IngestError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+__all__ = ["read_nodes", "recognises"]
+
+_ENDINGS = (".et", ".et.gz")
+_GZIP = b"\x1f\x8b"
+
+# How a value is laid out: the lowest three bits of what stands before it.
+_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
+_SIZES = {_FIXED64: 8, _FIXED32: 4}
+_MAX_VARINT_BYTES = 10
+
+# Field numbers of the messages, from Chakra's schema (et_def.proto).
+_ATTRIBUTE_NAME, _ATTRIBUTE_DOC = 1, 2
+_NODE_FIELDS = {
+    1: "id",
+    6: "start_time_micros",
+    7: "duration_micros",
+    11: "storage",
+}
+_IO_FIELDS = {1: "values", 2: "shapes", 3: "types"}
+_NODE_TYPES = (
+    "INVALID_NODE",
+    "METADATA_NODE",
+    "MEM_LOAD_NODE",
+    "MEM_STORE_NODE",
+    "COMP_NODE",
+    "COMM_SEND_NODE",
+    "COMM_RECV_NODE",
+    "COMM_COLL_NODE",
+    "STORAGE_NODE",
+    "BATCH_NODE",
+    "CHECKPOINT_NODE",
+)
+
+
+class _BrokenError(ValueError):
+    """Bytes that are no message."""
+
+
+class _Kind(NamedTuple):
+    """A type of values: its name, its layout, and what its bits mean."""
+
+    name: str
+    layout: int
+    value: Callable[[Any], Any]
+
+
+def _signed(bits: int) -> Callable[[int], int]:
+    top = 1 << (bits - 1)
+    return lambda value: ((value & (2 * top - 1)) ^ top) - top
+
+
+def _zigzag(value: int) -> int:
+    return (value >> 1) ^ -(value & 1)
+
+
+def _unpacked(form: str) -> Callable[[bytes], Any]:
+    return lambda data: struct.unpack(form, data)[0]
+
+
+def _text(data: bytes) -> str:
+    return data.decode(errors="backslashreplace")
+
+
+# From field 3 on, each type has a field for one value and a field for a list.
+_KINDS = (
+    _Kind("double", _FIXED64, _unpacked("<d")),
+    _Kind("float", _FIXED32, _unpacked("<f")),
+    _Kind("int32", _VARINT, _signed(32)),
+    _Kind("int64", _VARINT, _signed(64)),
+    _Kind("uint32", _VARINT, int),
+    _Kind("uint64", _VARINT, int),
+    _Kind("sint32", _VARINT, _zigzag),
+    _Kind("sint64", _VARINT, _zigzag),
+    _Kind("fixed32", _FIXED32, _unpacked("<I")),
+    _Kind("fixed64", _FIXED64, _unpacked("<Q")),
+    _Kind("sfixed32", _FIXED32, _unpacked("<i")),
+    _Kind("sfixed64", _FIXED64, _unpacked("<q")),
+    _Kind("bool", _VARINT, bool),
+    _Kind("string", _BYTES, _text),
+    _Kind("bytes", _BYTES, bytes.hex),
+)
+_FIRST_VALUE = 3
+
+Field = tuple[int, int, Any]
+Attribute = dict[str, Any]
+
+
+def recognises(path: Path, head: bytes) -> bool:
+    """Whether it is a Chakra trace: by its name, as the encoding has no mark."""
+    if not path.name.endswith(_ENDINGS):
+        return False
+    if head.startswith(_GZIP):
+        return True
+    try:
+        length, start = _varint(head, 0)
+    except _BrokenError:
+        return False
+    return length == 0 or head[start : start + 1] in (b"\x0a", b"\x12")
+
+
+def read_nodes(path: Path) -> tuple[dict[str, Any], list[bytes]]:
+    """Header and nodes, the nodes as JSON text in the form of PyTorch's.
+
+    Raises `IngestError` with the byte at which the file is broken.
+    """
+    data = _content(path)
+    messages = _messages(path, data)
+    header = _decoded(path, next(messages, (0, b"")), _header)
+    nodes = [_decoded(path, message, _node) for message in messages]
+    if not nodes:
+        raise IngestError(f"{path}: no node in this Chakra trace; convert it again")
+    return header, [msgspec.json.encode(node) for node in nodes]
+
+
+def _content(path: Path) -> bytes:
+    try:
+        data = path.read_bytes()
+        return gzip.decompress(data) if data.startswith(_GZIP) else data
+    except (OSError, EOFError, zlib.error) as error:
+        raise IngestError(f"{path}: cannot be read: {error}") from error
+
+
+def _messages(path: Path, data: bytes) -> Iterator[tuple[int, bytes]]:
+    """Place and bytes of each message."""
+    place = 0
+    while place < len(data):
+        try:
+            length, start = _varint(data, place)
+            yield start, _slice(data, start, length)
+        except _BrokenError as error:
+            raise _error(path, place, error) from error
+        place = start + length
+
+
+def _decoded(
+    path: Path, message: tuple[int, bytes], decode: Callable[[bytes], dict[str, Any]]
+) -> dict[str, Any]:
+    place, data = message
+    try:
+        return decode(data)
+    except (_BrokenError, struct.error, TypeError, AttributeError) as error:
+        raise _error(path, place, error) from error
+
+
+def _error(path: Path, place: int, error: Exception) -> IngestError:
+    return IngestError(
+        f"{path}: byte {place}: {error}; the file is cut or no Chakra trace "
+        "of schema 0.0.4 or later, convert it again"
+    )
+
+
+def _header(data: bytes) -> dict[str, Any]:
+    """The metadata: attributes, and a version where the file is new enough."""
+    header: dict[str, Any] = {}
+    for number, _, value in _fields(data):
+        # Version is field 1; before it came, the attributes were.
+        if number == 1 and not value.startswith(b"\x0a"):
+            header["version"] = _text(value)
+        else:
+            attribute = _attribute(value)
+            header[attribute["name"]] = attribute["value"]
+    source = {"tool": "Chakra", "schemaVersion": header.get("version")}
+    return {**header, "source": source}
+
+
+def _node(data: bytes) -> dict[str, Any]:
+    node: dict[str, Any] = {"id": 0, "name": ""}
+    node |= {"inputs": _io(b""), "outputs": _io(b"")}
+    attributes: list[Attribute] = []
+    parents: list[int] = []
+    data_deps: list[int] = []
+    for number, layout, value in _fields(data):
+        match number:
+            case 2:
+                node["name"] = _text(value)
+            case 3:
+                node["type"] = _node_type(value)
+            case 4:
+                parents.extend(_numbers(layout, value))
+            case 5:
+                data_deps.extend(_numbers(layout, value))
+            case 8:
+                node["inputs"] = _io(value)
+            case 9:
+                node["outputs"] = _io(value)
+            case 10:
+                attributes.append(_attribute(value))
+            case _:
+                node[_NODE_FIELDS.get(number, f"field {number}")] = _plain(value)
+    return {**node, **_dependencies(parents, data_deps), "attrs": attributes}
+
+
+def _dependencies(parents: list[int], data_deps: list[int]) -> dict[str, Any]:
+    """PyTorch knows one parent; Chakra a list, whose first one it is."""
+    found: dict[str, Any] = {}
+    if parents:
+        found["ctrl_deps"] = parents[0]
+    if parents[1:]:
+        found["further_ctrl_deps"] = parents[1:]
+    if data_deps:
+        found["data_deps"] = data_deps
+    return found
+
+
+def _node_type(value: int) -> str | int:
+    return _NODE_TYPES[value] if value < len(_NODE_TYPES) else value
+
+
+def _io(data: bytes) -> dict[str, Any]:
+    """Values, shapes and types, which the converter writes as Python prints lists."""
+    io: dict[str, Any] = {"values": [], "shapes": [], "types": []}
+    for number, _, value in _fields(data):
+        if number in _IO_FIELDS:
+            io[_IO_FIELDS[number]] = _literal(_text(value))
+    return io
+
+
+_NO_LITERAL = (
+    ValueError,
+    SyntaxError,
+    TypeError,
+    OverflowError,
+    MemoryError,
+    RecursionError,
+)
+
+
+def _literal(text: str) -> object:
+    if not text:
+        return []
+    try:
+        value = ast.literal_eval(text)
+        msgspec.json.encode(value)
+    except _NO_LITERAL:
+        return text
+    return value
+
+
+def _attribute(data: bytes) -> Attribute:
+    attribute: Attribute = {"name": "", "type": "", "value": None}
+    for number, layout, value in _fields(data):
+        if number == _ATTRIBUTE_NAME:
+            attribute["name"] = _text(value)
+        elif number == _ATTRIBUTE_DOC:
+            attribute["doc_string"] = _text(value)
+        else:
+            attribute |= _attribute_value(number, layout, value)
+    return attribute
+
+
+def _attribute_value(number: int, layout: int, value: Any) -> Attribute:  # noqa: ANN401
+    place, is_list = divmod(number - _FIRST_VALUE, 2)
+    if place >= len(_KINDS):
+        return {"type": f"field {number}", "value": _plain(value)}
+    kind = _KINDS[place]
+    if is_list:
+        return {"type": f"{kind.name}_list", "value": list(_listed(kind, value))}
+    if layout != kind.layout:
+        raise _BrokenError(f"an attribute's {kind.name} is laid out as no {kind.name}")
+    return {"type": kind.name, "value": kind.value(value)}
+
+
+def _listed(kind: _Kind, data: bytes) -> Iterator[Any]:
+    for _, layout, value in _fields(data):
+        if layout == kind.layout:
+            yield kind.value(value)
+        elif kind.layout == _VARINT:
+            yield from (kind.value(number) for number in _numbers(layout, value))
+        else:
+            size = _SIZES[kind.layout]
+            for start in range(0, len(value), size):
+                yield kind.value(_slice(value, start, size))
+
+
+def _numbers(layout: int, value: Any) -> Iterator[int]:  # noqa: ANN401 (of any layout)
+    """Whole numbers: one, or several packed into bytes."""
+    if layout == _VARINT:
+        yield value
+        return
+    place = 0
+    while place < len(value):
+        number, place = _varint(value, place)
+        yield number
+
+
+def _plain(value: Any) -> object:  # noqa: ANN401 (of any layout)
+    return value.hex() if isinstance(value, bytes) else value
+
+
+def _fields(data: bytes) -> Iterator[Field]:
+    """Number, layout and value of each field of a message."""
+    place = 0
+    while place < len(data):
+        key, place = _varint(data, place)
+        number, layout = key >> 3, key & 7
+        if layout == _VARINT:
+            value: Any
+            value, place = _varint(data, place)
+        else:
+            length, place = _length(data, place, layout)
+            value = _slice(data, place, length)
+            place += length
+        yield number, layout, value
+
+
+def _length(data: bytes, place: int, layout: int) -> tuple[int, int]:
+    if layout == _BYTES:
+        return _varint(data, place)
+    if layout not in _SIZES:
+        raise _BrokenError(f"a field of the unknown layout {layout}")
+    return _SIZES[layout], place
+
+
+def _slice(data: bytes, start: int, length: int) -> bytes:
+    part = data[start : start + length]
+    if len(part) < length:
+        raise _BrokenError(f"a message of {length} bytes ends after {len(part)}")
+    return part
+
+
+def _varint(data: bytes, place: int) -> tuple[int, int]:
+    """A number of seven bits a byte, lowest first, and the place after it."""
+    number = 0
+    for count in range(_MAX_VARINT_BYTES):
+        if place + count >= len(data):
+            raise _BrokenError("the file ends within a number")
+        byte = data[place + count]
+        number |= (byte & 0x7F) << (7 * count)
+        if byte < 0x80:  # noqa: PLR2004 (the bit that says that more follow)
+            return number & 0xFFFFFFFFFFFFFFFF, place + count + 1
+    raise _BrokenError("a number of more than ten bytes")

@@ -1,0 +1,160 @@
+"""What readers of foreign formats share: events, their times, and batches of them."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
+import pyarrow as pa
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+Row = dict[str, Any]
+
+_BATCH = 50_000
+# Sums of two times stay within 64 bits.
+_MAX_INTEGER = 2**61
+# Correlations count within a process; those of further processes get numbers above.
+_PROCESS_BITS = 40
+
+_TYPES = {
+    "ph": pa.string(),
+    "cat": pa.string(),
+    "name": pa.string(),
+    "pid": pa.string(),
+    "tid": pa.string(),
+    "ts_ns": pa.int64(),
+    "dur_ns": pa.int64(),
+    "id": pa.string(),
+    "args": pa.string(),
+}
+
+
+class Event(NamedTuple):
+    """An event as Kineto would have written it; fields as in `raw.event`."""
+
+    ph: str
+    cat: str | None
+    name: str | None
+    pid: object
+    tid: object
+    ts_ns: int | None
+    dur_ns: int | None
+    args: Row
+
+
+@dataclass(frozen=True)
+class ForeignTrace:
+    """A trace of another tool: its header, and its events as they are read.
+
+    `issues` counts what was found amiss, by kind; it is complete when all batches
+    have been read.
+    """
+
+    header: dict[str, Any]
+    batches: Iterator[pa.Table]
+    issues: Counter[str] = field(default_factory=Counter)
+
+
+def batched(events: Iterable[Event]) -> Iterator[pa.Table]:
+    """Events as tables with the columns of `raw.event`, a part at a time."""
+    events = iter(events)
+    while part := list(islice(events, _BATCH)):
+        yield _table(part)
+
+
+def _table(events: list[Event]) -> pa.Table:
+    ph, cat, name, pid, tid, ts_ns, dur_ns, args = zip(*events, strict=True)
+    absent = [None] * len(events)
+    columns = {
+        "ph": ph,
+        "cat": cat,
+        "name": name,
+        "pid": [_text(value) for value in pid],
+        "tid": [_text(value) for value in tid],
+        "ts_ns": ts_ns,
+        "dur_ns": dur_ns,
+        "id": absent,
+        "args": [_json(value) for value in args],
+    }
+    arrays = {key: pa.array(columns[key], type_) for key, type_ in _TYPES.items()}
+    return pa.table({**arrays, "other": pa.array(absent, pa.string())})
+
+
+def _json(args: Row) -> str:
+    try:
+        return msgspec.json.encode(args).decode()
+    except OverflowError:
+        # A whole number beyond 64 bits.
+        return json.dumps(args, default=str)
+
+
+def _text(value: object) -> str | None:
+    return None if value is None else str(value)
+
+
+def integer(value: object) -> int | None:
+    """A whole number that any sum of the queries can bear, or None."""
+    if isinstance(value, str) and value.removeprefix("-").isdecimal():
+        value = int(value) if len(value) < len(str(_MAX_INTEGER)) else None
+    if isinstance(value, int) and abs(value) < _MAX_INTEGER:
+        return int(value)
+    return None
+
+
+def take_span(row: Row, issues: Counter[str]) -> tuple[int | None, int | None]:
+    """Take begin and duration out of a row, counting what is amiss.
+
+    What cannot be read stays in the row, and so among the arguments of the event; an
+    event without a duration, or with a negative one, is kept but is no interval.
+    """
+    start, end = integer(row.get("start")), integer(row.get("end"))
+    if start is not None:
+        del row["start"]
+    else:
+        issues["kept without a time: no readable begin"] += 1
+    if start is None or end is None:
+        if start is not None:
+            issues["kept without a duration: no readable end"] += 1
+        return start, None
+    del row["end"]
+    if end < start:
+        issues["kept with a negative duration: ends before it begins"] += 1
+    return start, end - start
+
+
+def present(row: Row) -> Row:
+    """The columns that hold a value."""
+    return {key: value for key, value in row.items() if value is not None}
+
+
+def renamed(row: Row, names: dict[str, str]) -> Row:
+    """Take columns out of a row, under the names that Kineto has for them."""
+    taken = {new: row.pop(old, None) for old, new in names.items()}
+    return present(taken)
+
+
+def metadata(kind: str, pid: object, tid: object, args: Row) -> Event:
+    """What a trace says of a process or a thread: `thread_name`, `process_name`."""
+    return Event("M", None, kind, pid, tid, None, None, args)
+
+
+class Correlations:
+    """Numbers for links between calls and GPU work, unique over all processes."""
+
+    def __init__(self) -> None:
+        """Start without processes."""
+        self._processes: dict[object, int] = {}
+
+    def number(self, process: object, correlation: object) -> int | None:
+        """The number of a process's correlation; that of the first one as it is."""
+        known = integer(correlation)
+        if not known or process is None:
+            return known or None
+        place = self._processes.setdefault(process, len(self._processes))
+        return known + (place << _PROCESS_BITS)

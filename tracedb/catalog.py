@@ -210,9 +210,12 @@ def _creation(relation: Relation) -> str:
 
 def _comment(connection: duckdb.DuckDBPyConnection, relation: Relation) -> None:
     target = relation.full_name
-    connection.execute(f"COMMENT ON {relation.kind} {target} IS {_quote(relation.doc)}")
-    for column, doc in relation.columns.items():
-        connection.execute(f"COMMENT ON COLUMN {target}.{column} IS {_quote(doc)}")
+    comments = [f"COMMENT ON {relation.kind} {target} IS {_quote(relation.doc)}"]
+    comments += [
+        f"COMMENT ON COLUMN {target}.{column} IS {_quote(doc)}"
+        for column, doc in relation.columns.items()
+    ]
+    connection.execute(";".join(comments))
 
 
 def _quote(text: str) -> str:

@@ -38,23 +38,23 @@ def _nanoseconds(field: str) -> str:
     return f"try_cast({exact} AS BIGINT)"
 
 
-_PLAIN = f"""
+_PLAIN = """
 SELECT
-    ph, cat, name, pid, tid, {_nanoseconds("ts")} AS ts_ns,
-    {_nanoseconds("dur")} AS dur_ns, id, args::VARCHAR AS args,
+    ph, cat, name, pid, tid,
+    floor(ts)::BIGINT * 1000 + round((ts - floor(ts)) * 1000)::BIGINT AS ts_ns,
+    floor(dur)::BIGINT * 1000 + round((dur - floor(dur)) * 1000)::BIGINT AS dur_ns,
+    id, args::VARCHAR AS args,
     CASE
         WHEN bp IS NOT NULL AND s IS NOT NULL THEN json_object('bp', bp, 's', s)
         WHEN bp IS NOT NULL THEN json_object('bp', bp)
         WHEN s IS NOT NULL THEN json_object('s', s)
-    END::VARCHAR AS other,
-    (ts IS NOT NULL AND ts_ns IS NULL) OR (dur IS NOT NULL AND dur_ns IS NULL)
-    AS has_no_time
+    END::VARCHAR AS other
 FROM read_json(
-    $path, format = 'array', maximum_object_size = $size, columns = {{
+    $path, format = 'array', maximum_object_size = $size, columns = {
         ph: 'VARCHAR', cat: 'VARCHAR', name: 'VARCHAR', pid: 'VARCHAR', tid: 'VARCHAR',
-        ts: 'VARCHAR', dur: 'VARCHAR', id: 'VARCHAR', bp: 'VARCHAR', s: 'VARCHAR',
+        ts: 'DOUBLE', dur: 'DOUBLE', id: 'VARCHAR', bp: 'VARCHAR', s: 'VARCHAR',
         args: 'JSON'
-    }}
+    }
 )
 """
 
@@ -76,11 +76,11 @@ def parse(
 
     Raises `IngestError` where a chunk is JSON and yet cannot be stored.
     """
-    table = None
     if chunk.is_plain and not _FINE_TIME.search(chunk.text):
         table = _plainly(cursor, chunk)
-    if table is None:
-        table = _exactly(cursor, chunk)
+        if table is not None:
+            return table
+    table = _exactly(cursor, chunk)
     if table is None:
         mended, done = mend(chunk.text)
         for kind, times in done.items():
@@ -113,6 +113,7 @@ def store(
 
 
 def _without_bad_times(table: pa.Table, chunk: Chunk, issues: Issues) -> pa.Table:
+    """Exact rows, with the times that are no numbers counted."""
     bad = sum(table["has_no_time"].to_pylist())
     if bad:
         issues.add("kept without time: times that are no numbers", chunk.place, bad)

@@ -484,7 +484,7 @@ MISTAKES = {
         "info {}/blank.duckdb",
         "blank.duckdb: empty; fill it with `tracedb ingest`",
     ),
-    "no DuckDB file": ("info {}/page.html", "not a valid DuckDB database file"),
+    "no DuckDB file": ("info {}/page.html", "page.html: no DuckDB database"),
     "upgrade of nothing": (
         "upgrade {}/absent.duckdb",
         "absent.duckdb: no such database",

@@ -100,12 +100,12 @@ def test_times_come_from_the_decimal_text(
 def test_the_same_file_twice_is_once(
     tmp_path: Path, database: tracedb.Database
 ) -> None:
-    """A file that is there already, also under another name, changes nothing."""
+    """A file that is there already, also compressed, changes nothing."""
     file = write(tmp_path / "a.json", EVENT)
     first = database.ingest([file])
     before = counts(database)
-    copy = tmp_path / "b.json"
-    copy.write_bytes(file.read_bytes())
+    copy = tmp_path / "b.json.gz"
+    copy.write_bytes(gzip.compress(file.read_bytes()))
     again = database.ingest([file, copy])
     assert (first.height, again.height) == (1, 0)
     assert counts(database) == before
@@ -244,3 +244,12 @@ def test_a_database_of_another_version_is_rebuilt(tmp_path: Path) -> None:
         tracedb.open(path, read_only=True)
     with tracedb.open(path) as database:
         assert counts(database) == before
+
+
+def test_a_file_of_something_else_is_no_database(tmp_path: Path) -> None:
+    """A trace given as the database is left as it is."""
+    file = write(tmp_path / "a.json", EVENT)
+    before = file.read_bytes()
+    with pytest.raises(tracedb.DatabaseError, match="no DuckDB database"):
+        tracedb.open(file)
+    assert file.read_bytes() == before

@@ -176,3 +176,40 @@ def test_files_find_each_other_in_any_order(database: tracedb.Database) -> None:
     assert rows(database, query) == [(2,)]
     assert rows(database, "SELECT count(*) FROM raw.run") == [(1,)]
     assert rows(database, "SELECT count(*) FROM graph.data_edge")[0][0] > 0
+
+
+@needs_corpus
+def test_a_trace_has_one_execution_graph(
+    tmp_path: Path, database: tracedb.Database
+) -> None:
+    """A second graph of the same run is told that the trace is taken."""
+    graph = DLRM8 / "et" / "dlrm_eg_0.json.gz"
+    second = json.loads(gzip.decompress(graph.read_bytes())) | {"time": "later"}
+    copy = tmp_path / "copy.json"
+    copy.write_text(json.dumps(second))
+    database.ingest([DLRM8 / "kineto" / "worker0.pt.trace.json.gz", graph, copy])
+    query = "SELECT pairing FROM staging.trace WHERE format = 'et' ORDER BY trace_id"
+    first, other = rows(database, query)
+    assert "1672 ops" in first[0]
+    assert other == ("trace 1 already has execution graph 2",)
+    assert rows(database, "SELECT count(*) FROM staging.op_et") == [(1672,)]
+
+
+def test_a_graph_without_ops_is_no_pair(
+    tmp_path: Path, database: tracedb.Database
+) -> None:
+    """An execution graph of the right process that holds nothing is told so."""
+    event = {
+        "ph": "X",
+        "cat": "cpu_op",
+        "name": "a",
+        "pid": 5,
+        "tid": 5,
+        "ts": 1,
+        "dur": 1,
+    }
+    (tmp_path / "a.json").write_text(json.dumps([event]))
+    (tmp_path / "b.json").write_text('{"schema": "1.0.1", "pid": 5, "nodes": []}')
+    database.ingest([tmp_path])
+    query = "SELECT pairing FROM staging.trace WHERE format = 'et'"
+    assert rows(database, query) == [("the execution graph has no ops",)]

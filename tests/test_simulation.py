@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from reference import simulate
@@ -201,3 +203,86 @@ HAND_MADE = """{"schemaVersion": 1, "traceEvents": [
 {"ph": "X", "cat": "cuda_runtime", "name": "cudaDeviceSynchronize", "pid": 1, "tid": 1,
  "ts": 22, "dur": 53, "args": {"correlation": 8}}
 ]}"""
+
+
+def event(cat: str, name: str, tid: int, ts: float, dur: float, **args: Any) -> Any:  # noqa: ANN401 (JSON)
+    """An event of process 1."""
+    fields = {"ph": "X", "cat": cat, "name": name, "pid": 1, "tid": tid}
+    return fields | {"ts": ts, "dur": dur, "args": args}
+
+
+def write(path: Path, *events: Any) -> Path:  # noqa: ANN401 (events as JSON)
+    """Write a trace of some events."""
+    path.write_text(json.dumps({"traceEvents": events}))
+    return path
+
+
+def test_work_that_starts_at_once_does_not_wait_for_each_other(
+    tmp_path: Path, database: tracedb.Database
+) -> None:
+    """Two short kernels, both late, on two streams: neither waits for the other."""
+    events = [event("user_annotation", "ProfilerStep#1", 1, 0, 20_000)]
+    for number in range(31):
+        begin, late = (5000, 300) if number == 30 else (100 + 100 * number, 6)
+        for stream in (7, 8):
+            link = {"correlation": 10 * number + stream}
+            call = event("cuda_runtime", "cudaLaunchKernel", stream, begin, 5, **link)
+            lane = link | {"device": 0, "stream": stream}
+            events += [call, event("kernel", "k", stream, begin + late, 0.4, **lane)]
+    database.ingest([write(tmp_path / "a.json", *events)])
+    assert rows(database, "SELECT count(*) FROM graph.stream_wait") == [(0,)]
+
+
+def test_a_wait_for_work_launched_before_the_trace(
+    tmp_path: Path, database: tracedb.Database
+) -> None:
+    """Work without a launch in the trace can be what a call waits for."""
+    events = [event("user_annotation", "ProfilerStep#1", 1, 0, 20_000)]
+    for number in range(100):
+        lane = {"device": 0, "stream": 7, "correlation": number}
+        events.append(event("kernel", "old", 7, 100 * number + 50, 95, **lane))
+    events.append(event("cuda_runtime", "cudaDeviceSynchronize", 1, 100, 9_950))
+    database.ingest([write(tmp_path / "a.json", *events)])
+    query = "SELECT kernel_end_ns, is_blocked FROM graph.host_wait"
+    assert rows(database, query) == [(10_045_000, True)]
+
+
+def test_overlapping_steps_of_two_threads_are_each_predicted(
+    tmp_path: Path, database: tracedb.Database
+) -> None:
+    """Host time in two steps at once is not counted twice."""
+    events = []
+    for thread, begin in ((1, 0), (2, 100)):
+        name = f"ProfilerStep#{thread}"
+        events.append(event("user_annotation", name, thread, begin, 1000))
+        events += [
+            event("cpu_op", "aten::relu", thread, begin + 50 + 100 * n, 40)
+            for n in range(9)
+        ]
+    database.ingest([write(tmp_path / "a.json", *events)])
+    query = """
+        SELECT measured_ns, predicted_ns FROM critical_path.step_time
+        WHERE rung = 'replay'
+    """
+    assert rows(database, query) == [(1_000_000, 1_000_000)] * 2
+    query = """
+        SELECT count(*), count(DISTINCT (rung, thread_id, position))
+        FROM prediction.host_time
+    """
+    ((found, keys),) = rows(database, query)
+    assert found == keys
+
+
+@needs_corpus
+def test_the_order_of_ingest_does_not_matter() -> None:
+    """Ranks that come one by one are predicted as when they come together."""
+    query = """
+        SELECT rank, rung, predicted_ns FROM critical_path.step_time
+        INNER JOIN staging.trace USING (trace_id) ORDER BY ALL
+    """
+    ranks = sorted((CORPUS / "param" / "dlrm8" / "kineto").iterdir())
+    with tracedb.open() as together, tracedb.open() as one_by_one:
+        together.ingest(ranks)
+        for rank in reversed(ranks):
+            one_by_one.ingest([rank])
+        assert rows(one_by_one, query) == rows(together, query)

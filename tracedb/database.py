@@ -110,10 +110,16 @@ class Database:
             Path(self.path).unlink(missing_ok=True)
 
     def _holds_traces(self) -> bool:
-        query = "SELECT count(*) FROM duckdb_tables() WHERE table_name = 'trace'"
-        if not scalar(self._connection, query):
-            return False
-        return bool(scalar(self._connection, "SELECT count(*) FROM raw.trace"))
+        """Whether there is anything in it that a user may want to keep."""
+        declared = {relation.full_name for relation in catalog.relations()}
+        tables = self._connection.execute(
+            "SELECT schema_name || '.' || table_name FROM duckdb_tables()"
+        ).fetchall()
+        if any(name not in declared for (name,) in tables):
+            return True
+        return ("raw.trace",) in tables and bool(
+            scalar(self._connection, "SELECT count(*) FROM raw.trace")
+        )
 
     @property
     def connection(self) -> duckdb.DuckDBPyConnection:
@@ -264,9 +270,20 @@ def _of_step(relation: catalog.Relation, step: int) -> str:
     )
 
 
+def _is_database(path: str) -> bool:
+    """Whether a file is DuckDB's by its mark, or empty; others it would not touch."""
+    with Path(path).open("rb") as file:
+        head = file.read(12)
+    return not head or head[8:12] == b"DUCK"
+
+
 def _connect(path: str, *, read_only: bool) -> duckdb.DuckDBPyConnection:
     if read_only and path != _MEMORY and not Path(path).is_file():
         raise DatabaseError(f"{path}: no such database; make it with `tracedb ingest`")
+    if path != _MEMORY and Path(path).is_file() and not _is_database(path):
+        raise DatabaseError(f"{path}: no DuckDB database; name another file for it")
+    if not path:
+        raise DatabaseError("the database has no name; give a path")
     try:
         return duckdb.connect(path, read_only=read_only, config={**_CONFIG})
     except duckdb.Error as error:

@@ -10,7 +10,7 @@ CREATE TABLE raw.trace (
     path VARCHAR NOT NULL,
     -- `kineto` or `et` (PyTorch execution trace).
     format VARCHAR NOT NULL,
-    -- SHA-256 of the file's bytes; the same file is ingested once.
+    -- SHA-256 of the file's text, however compressed; the same one is ingested once.
     sha256 VARCHAR NOT NULL,
     -- Everything in the file beside its events or nodes, as JSON.
     header JSON NOT NULL,

@@ -1,26 +1,28 @@
 -- Moments at which a host thread went on because something elsewhere was over: the end of
 -- a call that blocked, the end of a wait for another thread, the waking of a worker.
 -- One row per such moment.
--- Key: thread_id, resume_ns, cause.
+-- Key: trace_id, moment.
 CREATE TABLE graph.host_cause (
     -- The run it is of.
     run_id,
     -- The trace it is from.
     trace_id,
+    -- Number of the moment in its trace, by thread and time.
+    moment,
     -- Thread that went on.
     thread_id,
     -- `return` (of a call that blocked for GPU work), `join` or `fork` (of a thread).
     cause,
     -- [ns] Moment at which it went on.
     resume_ns,
-    -- [ns] The next such moment of the thread; what comes until then follows from this one.
-    next_resume_ns,
     -- The call that blocked.
     launch_id,
     -- The GPU work that was over.
     cause_kernel_id,
     -- The thread that was done, or that woke it.
-    cause_thread_id
+    cause_thread_id,
+    -- The last moment of that thread until then: what it went on from.
+    cause_moment
 ) AS
 WITH
 moment AS (
@@ -38,17 +40,38 @@ moment AS (
     SELECT run_id, trace_id, worker_thread_id, 'fork', start_ns, NULL, NULL, thread_id
     FROM graph.thread_wait
     WHERE first_node_id IS NOT NULL
+),
+
+numbered AS (
+    SELECT
+        *,
+        row_number() OVER (
+            PARTITION BY trace_id
+            ORDER BY thread_id, resume_ns, cause, launch_id, cause_thread_id
+        ) AS moment
+    FROM moment
+),
+
+-- Of moments at one time the last.
+latest AS (
+    SELECT thread_id, resume_ns, max(moment) AS moment
+    FROM numbered
+    GROUP BY thread_id, resume_ns
 )
 
 SELECT
-    run_id,
-    trace_id,
-    thread_id,
+    numbered.run_id,
+    numbered.trace_id,
+    numbered.moment,
+    numbered.thread_id,
     cause,
-    resume_ns,
-    lead(resume_ns) OVER (PARTITION BY thread_id ORDER BY resume_ns, cause)
-    AS next_resume_ns,
+    numbered.resume_ns,
     launch_id,
     cause_kernel_id,
-    cause_thread_id
-FROM moment;
+    cause_thread_id,
+    latest.moment AS cause_moment
+FROM numbered
+ASOF LEFT JOIN latest
+    ON
+        numbered.cause_thread_id = latest.thread_id
+        AND numbered.resume_ns >= latest.resume_ns;

@@ -67,8 +67,18 @@ last_launched AS (
     SELECT per_stream.*, work.kernel_id, work.end_ns AS kernel_end_ns
     FROM per_stream
     ASOF INNER JOIN (
-        SELECT *, coalesce(launch_start_ns, start_ns) AS launched_ns
+        -- Work without a launch in the trace was launched before it, in its order.
+        SELECT
+            *,
+            coalesce(launch_start_ns, position - 1_000_000_000_000_000_000)
+            AS launched_ns
         FROM graph.stream_position
+        -- Of a graph's work on a stream the last counts.
+        QUALIFY
+            launch_id IS NULL
+            OR row_number() OVER (
+                PARTITION BY launch_id, device, stream ORDER BY position DESC
+            ) = 1
     ) AS work
         ON
             per_stream.trace_id = work.trace_id
@@ -91,7 +101,9 @@ last_ended AS (
     WHERE
         target = 'event'
         AND NOT recorded
-        AND coalesce(work.launch_start_ns, work.start_ns) < per_stream.start_ns
+        AND (
+            work.launch_start_ns IS NULL OR work.launch_start_ns < per_stream.start_ns
+        )
 ),
 
 synchronised AS (

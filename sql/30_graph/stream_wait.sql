@@ -120,7 +120,9 @@ recorded_wait AS (
             AND waiting.device = awaited.device
             AND waiting.awaited_stream = awaited.stream
             AND waiting.record_call_ns >= awaited.launch_start_ns
-    WHERE awaited.end_ns <= waiting.start_ns + 1_000
+    WHERE
+        awaited.end_ns <= waiting.start_ns + 1_000
+        AND awaited.start_ns < waiting.start_ns
 ),
 
 inferred AS (
@@ -149,7 +151,10 @@ inferred AS (
             -- Starts and ends of one device differ by their rounding only.
             AND late.start_ns + 1_000 >= awaited.end_ns
     WHERE
-        coalesce(awaited.launch_start_ns, awaited.start_ns) < late.launch_end_ns
+        -- Work without a launch in the trace was launched before it.
+        (awaited.launch_start_ns IS NULL OR awaited.launch_start_ns < late.launch_end_ns)
+        -- Waits follow the order of beginnings, so that none can wait for itself.
+        AND awaited.start_ns < late.start_ns
         -- It must explain what launch and stream do not.
         AND awaited.end_ns > late.start_ns - late.excess_ns
     QUALIFY row_number() OVER (

@@ -14,9 +14,10 @@ CREATE TABLE graph.usual_delay (
     kind,
     -- Instances.
     instance_count,
-    -- [ns] Median.
+    -- [ns] Median; of fewer than 3 instances at most 20 us, since one tells nothing.
     median_ns,
-    -- [ns] 95th percentile: what exceeds it has another cause.
+    -- [ns] 95th percentile: what exceeds it has another cause. Of fewer than 20 instances
+    -- that is the largest: there at most twice the median and 10 us.
     cap_ns
 ) AS
 WITH
@@ -43,8 +44,15 @@ SELECT
     delay,
     kind,
     count(*) AS instance_count,
-    quantile_disc(delay_ns, 0.5) AS median_ns,
-    quantile_disc(delay_ns, 0.95) AS cap_ns
+    CASE
+        WHEN count(*) < 3 THEN least(quantile_disc(delay_ns, 0.5), 20_000)
+        ELSE quantile_disc(delay_ns, 0.5)
+    END AS median_ns,
+    CASE
+        WHEN count(*) < 20
+            THEN least(quantile_disc(delay_ns, 0.95), 2 * median_ns + 10_000)
+        ELSE quantile_disc(delay_ns, 0.95)
+    END AS cap_ns
 FROM instance
 WHERE delay IS NOT NULL AND delay_ns >= 0
 GROUP BY run_id, trace_id, delay, kind;

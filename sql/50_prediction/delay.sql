@@ -15,9 +15,9 @@ CREATE TABLE prediction.delay (
     kind,
     -- Instances.
     instance_count,
-    -- [ns] Median.
+    -- [ns] Median; of fewer than 3 instances at most 20 us, since one tells nothing.
     median_ns,
-    -- [ns] 95th percentile.
+    -- [ns] 95th percentile; of fewer than 20 instances at most twice the median and 10 us.
     cap_ns
 ) AS
 WITH
@@ -49,7 +49,14 @@ SELECT
     cause,
     kind,
     count(*),
-    quantile_disc(delay_ns, 0.5),
-    quantile_disc(delay_ns, 0.95)
+    CASE
+        WHEN count(*) < 3 THEN least(quantile_disc(delay_ns, 0.5), 20_000)
+        ELSE quantile_disc(delay_ns, 0.5)
+    END AS median_ns,
+    CASE
+        WHEN count(*) < 20
+            THEN least(quantile_disc(delay_ns, 0.95), 2 * median_ns + 10_000)
+        ELSE quantile_disc(delay_ns, 0.95)
+    END
 FROM instance
 GROUP BY run_id, trace_id, cause, kind;

@@ -39,6 +39,11 @@ piece AS (
     FROM overhead.timeline
     LEFT JOIN overhead.interval USING (thread_id, position)
     LEFT JOIN staging.step ON interval.step_id = step.step_id
+    -- Steps of several threads may overlap: a piece counts in its own thread's.
+    QUALIFY row_number() OVER (
+        PARTITION BY timeline.thread_id, timeline.position
+        ORDER BY is_step_thread DESC NULLS LAST, step.start_ns DESC, step.step_id
+    ) = 1
 ),
 
 -- A thread waits for another's piece: the worker's end, or the boundary that woke it.

@@ -33,12 +33,25 @@ piece AS (
         timeline.trace_id,
         timeline.thread_id,
         timeline.position,
-        timeline.end_ns = step.end_ns AS is_last
+        true AS is_last
     FROM staging.step
     INNER JOIN overhead.timeline
         ON
-            step.thread_id = timeline.thread_id
-            AND (step.start_ns = timeline.start_ns OR step.end_ns = timeline.end_ns)
+            step.thread_id = timeline.thread_id AND step.end_ns = timeline.end_ns
+    WHERE step.end_ns > step.start_ns
+    UNION ALL
+    SELECT
+        step.step_id,
+        step.step,
+        step.end_ns - step.start_ns,
+        timeline.trace_id,
+        timeline.thread_id,
+        timeline.position,
+        false
+    FROM staging.step
+    INNER JOIN overhead.timeline
+        ON step.thread_id = timeline.thread_id AND step.start_ns = timeline.start_ns
+    WHERE step.end_ns > step.start_ns
 ),
 
 simulated AS (
@@ -49,7 +62,8 @@ simulated AS (
         step_id,
         step,
         measured_ns,
-        max(piece_time.end_ns) FILTER (is_last) - min(piece_time.start_ns) AS predicted_ns
+        max(piece_time.end_ns) FILTER (is_last)
+        - min(piece_time.start_ns) FILTER (NOT is_last) AS predicted_ns
     FROM piece
     INNER JOIN critical_path.host_piece_time AS piece_time USING (thread_id, position)
     GROUP BY ALL

@@ -51,7 +51,8 @@ def ingest(  # noqa: PLR0913 (the options of one command)
         try:
             new = _ingest(connection, sources, run, progress)
             changed = _pair(connection, new, run, demanded=pair)
-            _compute(connection, sorted({*new, *changed}), progress, until)
+            concerned = _runs_of(connection, [*new, *changed])
+            _compute(connection, concerned, progress, until)
         except BaseException:
             connection.execute("ROLLBACK")
             raise
@@ -166,6 +167,17 @@ def _pair(
             if not run:
                 _follow(connection, et_trace_id, found.trace_id)
     return paired
+
+
+def _runs_of(connection: duckdb.DuckDBPyConnection, trace_ids: list[int]) -> list[int]:
+    """All traces of the runs that some traces are of: overheads are the run's."""
+    numbers = ", ".join(map(str, trace_ids)) or "NULL"
+    query = f"""
+        SELECT trace_id FROM raw.trace
+        WHERE run_id IN (SELECT run_id FROM raw.trace WHERE trace_id IN ({numbers}))
+        ORDER BY trace_id
+    """
+    return [int(row[0]) for row in connection.execute(query).fetchall()]
 
 
 def _follow(

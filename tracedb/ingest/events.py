@@ -289,7 +289,10 @@ class Cutter:
             return IngestError(f"{path}: {self._text.damage}, before any event")
         parts = _parts(text)
         if parts is None:
-            return IngestError(f"{path}: {_why_no_json(text)}; not a trace")
+            why = _why_no_json(text)
+            is_json = "trailing characters" in why or "no object" in why
+            kind = ForeignFileError if is_json else IngestError
+            return kind(f"{path}: {why}; not a trace")
         keys = ", ".join(sorted(parts)[:5]) or "none"
         return ForeignFileError(
             f"{path}: neither a profiler trace (no traceEvents) nor an execution graph "

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from tracedb.errors import IngestError
+from tracedb.ingest.decompress import Text
 from tracedb.ingest.foreign import HEAD_BYTES, reader_of
 
 if TYPE_CHECKING:
@@ -141,15 +142,17 @@ def head(source: Source) -> bytes:
 
 
 def digest(source: Source) -> str:
-    """The SHA-256 of a file as it lies on disk, or of all files of a folder."""
-    files = [source.path]
-    if source.path.is_dir():
-        files = sorted(path for path in source.path.rglob("*") if path.is_file())
+    """The SHA-256 of a file's text, however it is compressed; of a folder's files."""
     whole = hashlib.sha256()
     try:
-        for path in files:
-            with path.open("rb") as file:
-                whole.update(hashlib.file_digest(file, "sha256").digest())
+        if source.path.is_dir():
+            for path in sorted(p for p in source.path.rglob("*") if p.is_file()):
+                with path.open("rb") as file:
+                    whole.update(hashlib.file_digest(file, "sha256").digest())
+        else:
+            with source.path.open("rb") as file:
+                for block in Text(source.name, file).blocks():
+                    whole.update(block)
     except OSError as error:
         raise unreadable(source, error) from error
     return whole.hexdigest()

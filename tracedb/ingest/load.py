@@ -29,6 +29,25 @@ _NUMBERING = {
     "kineto": "SELECT coalesce(max(event_id), 0) + 1 FROM raw.event",
     "et": "SELECT coalesce(max(et_node_id), 0) + 1 FROM raw.et_node",
 }
+_UNSTAGED = """
+SELECT
+    CASE
+        WHEN ph IN ('B', 'E') THEN 'begin and end events, which have no duration'
+        WHEN dur_ns IS NULL THEN 'events without a duration'
+        WHEN dur_ns < 0 THEN 'events with a negative duration'
+        ELSE 'events without a process or a thread'
+    END AS kind,
+    count(*)
+FROM raw.event
+WHERE
+    trace_id = ?
+    AND (
+        ph IN ('B', 'E')
+        OR (ph = 'X' AND (coalesce(dur_ns, -1) < 0 OR pid IS NULL OR tid IS NULL))
+    )
+GROUP BY kind
+ORDER BY kind
+"""
 _STORE = {"kineto": kineto.store, "et": execution_graph.store}
 _SECONDS_BETWEEN_REPORTS = 1.0
 
@@ -111,6 +130,8 @@ def _load(
     if not cutter.count and cutter.issues.counts:
         kinds = "; ".join(cutter.issues.counts)
         raise IngestError(f"{text.path}: holds no event that can be read ({kinds})")
+    if cutter.format == "kineto":
+        _count_unstaged(connection, trace_id, cutter.issues)
     _store_issues(connection, trace_id, cutter.issues)
     return Loaded(cutter.format, _json(cutter.header), cutter.count)
 
@@ -127,6 +148,14 @@ def _tables(
             yield kineto.parse(cursor, chunk, cutter.issues, text.path)
         else:
             yield execution_graph.parse(chunk, text.path)
+
+
+def _count_unstaged(
+    connection: duckdb.DuckDBPyConnection, trace_id: int, issues: Issues
+) -> None:
+    """Count the events that are kept but are no part of any layer above raw."""
+    for kind, count in connection.execute(_UNSTAGED, [trace_id]).fetchall():
+        issues.add(f"kept in raw.event only: {kind}", None, count)
 
 
 def _store_issues(

@@ -41,6 +41,9 @@ INNER JOIN staging.trace AS kineto ON staging.thread.trace_id = kineto.trace_id
 WHERE graph.trace_id = ?
 ORDER BY ALL
 """
+_PARTNERS = """
+SELECT paired_trace_id, trace_id FROM raw.trace WHERE paired_trace_id IS NOT NULL
+"""
 
 Lane = list[tuple[int, int, str]]
 Match = tuple[int, int, int]
@@ -61,8 +64,14 @@ def pair(connection: duckdb.DuckDBPyConnection, et_trace_id: int) -> Pairing:
     candidates = connection.execute(_CANDIDATES, [et_trace_id]).fetchall()
     if not candidates:
         return Pairing(et_trace_id, None, _no_process(connection, et_trace_id), [])
-    found = [_match(connection, et_trace_id, trace_id) for trace_id, *_ in candidates]
-    return _choose(et_trace_id, found, candidates)
+    taken = dict(connection.execute(_PARTNERS).fetchall())
+    free = [candidate for candidate in candidates if candidate[0] not in taken]
+    if not free:
+        trace_id = candidates[0][0]
+        reason = f"trace {trace_id} already has execution graph {taken[trace_id]}"
+        return Pairing(et_trace_id, None, reason, [])
+    found = [_match(connection, et_trace_id, trace_id) for trace_id, *_ in free]
+    return _choose(et_trace_id, found, free)
 
 
 def store(connection: duckdb.DuckDBPyConnection, pairing: Pairing) -> None:
@@ -112,6 +121,8 @@ def _match(
     connection: duckdb.DuckDBPyConnection, et_trace_id: int, trace_id: int
 ) -> Pairing:
     nodes = _lanes(connection, _NODES, et_trace_id)
+    if not nodes:
+        return Pairing(et_trace_id, None, "the execution graph has no ops", [])
     for query, key in (
         (_BY_RECORD_FUNCTION, "Record function id"),
         (_BY_EXTERNAL, "External id"),

@@ -18,9 +18,9 @@ WITH described AS (
         header ->> '$.distributedInfo.world_size' AS world_size,
         header ->> '$.distributedInfo.backend' AS backend,
         header ->> '$.distributedInfo.rank' AS rank,
-        coalesce((header ->> '$.baseTimeNanoseconds')::BIGINT, 0) AS base_ns
+        coalesce(try_cast(header ->> '$.baseTimeNanoseconds' AS BIGINT), 0) AS base_ns
     FROM raw.trace
-    WHERE (header ->> '$.distributedInfo.world_size')::BIGINT > 1
+    WHERE try_cast(header ->> '$.distributedInfo.world_size' AS BIGINT) > 1
 ),
 
 extent AS (

@@ -48,7 +48,8 @@ docs: install ## Write the pages that are generated
 	$(BIN)/tracedb schema --markdown > docs/schema.md
 
 bench: install ## Measure speed
-	@for script in benchmarks/*.py; do echo "$$script"; $(BIN)/python -I "$$script" || exit; done
+	$(BIN)/python -I benchmarks/pipeline.py
+	$(BIN)/python benchmarks/ingest.py --quick
 
 clean: ## Remove what was built, the environment too
 	rm -rf $(VENV) build dist *.egg-info demo.duckdb* .mypy_cache .pytest_cache .ruff_cache

@@ -10,6 +10,7 @@ import json
 import statistics
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -53,8 +54,8 @@ def main() -> None:
             execute(training_job(1, ranks=1, steps=steps), Delays(), 1)[0].write(file)
             text = file.read_bytes()
             events = len(json.loads(text)["traceEvents"])
-            floor, _ = measure(lambda text=text: json.loads(text))
-            cpu, wall = measure(lambda file=file: ingest(file))
+            floor, _ = measure(partial(json.loads, text))
+            cpu, wall = measure(partial(ingest, file))
         megabytes = len(text) / 1e6
         print(
             f"{events:8,} {megabytes:4.1f} {floor:11.3f} {cpu:14.2f} "

@@ -43,7 +43,10 @@ attribute AS (
     SELECT
         et_node_id,
         map_from_entries(list_transform(
-            from_json(node -> '$.attrs', '[{"name": "VARCHAR", "value": "VARCHAR"}]'),
+            list_filter(
+                from_json(node -> '$.attrs', '[{"name": "VARCHAR", "value": "VARCHAR"}]'),
+                lambda a: a.name IS NOT NULL
+            ),
             lambda a: {'k': a.name, 'v': a.value} -- noqa: PRS
         )) AS attrs
     FROM raw.et_node

@@ -59,6 +59,7 @@ FROM raw.event
 WHERE
     ph = 'X'
     AND dur_ns >= 0
+    AND ts_ns IS NOT NULL
     AND cat IN (
         'cpu_op', 'Operator',
         'user_annotation',

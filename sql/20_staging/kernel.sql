@@ -66,6 +66,7 @@ gpu AS (
     WHERE
         ph = 'X'
         AND dur_ns >= 0
+        AND ts_ns IS NOT NULL
         AND cat IN (
             'kernel', 'gpu_memcpy', 'gpu_memset', 'Kernel', 'Memcpy', 'Memset',
             'mtia_ccp_events'

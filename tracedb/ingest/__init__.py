@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
+import duckdb
+
 from tracedb import catalog
 from tracedb.duck import scalar
-from tracedb.errors import ForeignFileError, PairError
+from tracedb.errors import DatabaseError, ForeignFileError, PairError
 from tracedb.ingest import files, nesting, pairing, runs
 from tracedb.ingest.load import Loaded, load
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
-
-    import duckdb
 
     from tracedb.ingest.files import Source
 
@@ -53,11 +54,21 @@ def ingest(  # noqa: PLR0913 (the options of one command)
             changed = _pair(connection, new, run, demanded=pair)
             concerned = _runs_of(connection, [*new, *changed])
             _compute(connection, concerned, progress, until)
+            connection.execute("COMMIT")
+        except duckdb.IOException as error:
+            _roll_back(connection)
+            line = str(error).splitlines()[0]
+            raise DatabaseError(f"the database cannot be written: {line}") from error
         except BaseException:
-            connection.execute("ROLLBACK")
+            _roll_back(connection)
             raise
-        connection.execute("COMMIT")
     return new
+
+
+def _roll_back(connection: duckdb.DuckDBPyConnection) -> None:
+    # A commit that failed has rolled back already.
+    with suppress(duckdb.TransactionException):
+        connection.execute("ROLLBACK")
 
 
 def rebuild(connection: duckdb.DuckDBPyConnection, progress: Progress) -> None:

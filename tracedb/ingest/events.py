@@ -37,7 +37,7 @@ _TAIL = 1 << 16
 _CLOSING = re.compile(rb'\](?=\s*(?:,\s*"[^"]*"\s*:|\}?\s*\Z))')
 _END_OF_LIST = re.compile(rb"\]\s*\Z")
 _END_OF_OBJECT = re.compile(rb"\]\s*\}\s*\Z")
-_BEGINNING = re.compile(rb'\{\s*"(?:ph|cat|name|pid|tid|ts|id)"\s*:')
+_BEGINNING = re.compile(rb'\{\s*"(?:ph|cat|name|pid|tid|ts|dur|id|bp|s|args)"\s*:')
 
 
 class Event(msgspec.Struct, forbid_unknown_fields=True, gc=False):
@@ -303,14 +303,14 @@ class Cutter:
 def _parts(text: bytes) -> dict[str, Raw] | None:
     try:
         return msgspec.json.decode(text, type=dict[str, Raw])
-    except (msgspec.DecodeError, RecursionError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
 
 
 def _why_no_json(text: bytes) -> str:
     try:
         msgspec.json.decode(text)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         return str(error)
     return "a JSON value that is no object"
 
@@ -334,13 +334,13 @@ def _judge(text: bytes) -> _Judged:
         return _Judged("plain", len(text), listed, len(_plain.decode(listed)))
     except msgspec.ValidationError:
         pass
-    except RecursionError:
+    except (UnicodeDecodeError, RecursionError):
         return _Judged("broken", len(text))
     except msgspec.DecodeError as error:
         return _judge_error(text, listed, str(error))
     try:
         return _Judged("fields", len(text), listed, len(_any.decode(listed)))
-    except (msgspec.ValidationError, RecursionError):
+    except (msgspec.ValidationError, UnicodeDecodeError, RecursionError):
         return _Judged("broken", len(text))
     except msgspec.DecodeError as error:
         return _judge_error(text, listed, str(error))

@@ -64,11 +64,17 @@ def _expand(name: str, scratch: Path) -> Iterator[Source]:
         yield from _below(path, scratch)
     elif path.exists():
         yield from _file(path, name, scratch, is_named=True)
-    elif matches := sorted(glob.glob(name, recursive=True)):  # noqa: PTH207 (any path)
+    elif matches := _matches(name):
         for match in matches:
             yield from _expand(match, scratch)
     else:
         raise IngestError(f"{name}: no such file or folder")
+
+
+def _matches(pattern: str) -> list[str]:
+    """What a pattern matches; a link to nowhere matches itself and is nothing."""
+    found = sorted(glob.glob(pattern, recursive=True))  # noqa: PTH207 (any path)
+    return [match for match in found if match != pattern]
 
 
 def _file(path: Path, name: str, scratch: Path, *, is_named: bool) -> Iterator[Source]:

@@ -34,7 +34,7 @@ _FINE_TIME = re.compile(rb'"(?:ts|dur)"\s*:\s*"?[0-9]{13,}\.[0-9]*[1-9]')
 
 
 def _nanoseconds(field: str) -> str:
-    exact = f"try_cast(trim({field}, '\"') AS DECIMAL(38, 6)) * 1000"
+    exact = f"try_cast(trim({field}, '\"') AS DECIMAL(22, 6))::DECIMAL(38, 6) * 1000"
     return f"try_cast({exact} AS BIGINT)"
 
 

@@ -34,6 +34,7 @@ SELECT
     CASE
         WHEN ph IN ('B', 'E') THEN 'begin and end events, which have no duration'
         WHEN dur_ns IS NULL THEN 'events without a duration'
+        WHEN ts_ns IS NULL THEN 'events without a time'
         WHEN dur_ns < 0 THEN 'events with a negative duration'
         ELSE 'events without a process or a thread'
     END AS kind,
@@ -43,7 +44,13 @@ WHERE
     trace_id = ?
     AND (
         ph IN ('B', 'E')
-        OR (ph = 'X' AND (coalesce(dur_ns, -1) < 0 OR pid IS NULL OR tid IS NULL))
+        OR (
+            ph = 'X'
+            AND (
+                coalesce(dur_ns, -1) < 0
+                OR ts_ns IS NULL OR pid IS NULL OR tid IS NULL
+            )
+        )
     )
 GROUP BY kind
 ORDER BY kind

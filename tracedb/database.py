@@ -9,7 +9,7 @@ import duckdb
 
 import tracedb
 from tracedb import catalog
-from tracedb.duck import scalar
+from tracedb.duck import scalar, transaction
 from tracedb.errors import DatabaseError, QueryError
 from tracedb.ingest import ingest, rebuild
 
@@ -108,6 +108,7 @@ class Database:
         self._connection.close()
         if is_empty:
             Path(self.path).unlink(missing_ok=True)
+            Path(f"{self.path}.wal").unlink(missing_ok=True)
 
     def _holds_traces(self) -> bool:
         """Whether there is anything in it that a user may want to keep."""
@@ -224,10 +225,9 @@ class Database:
                 f"run `tracedb upgrade {self.path}`"
             )
         if known is None:
-            self._connection.execute("BEGIN")
-            catalog.create(self._connection)
-            self._sign()
-            self._connection.execute("COMMIT")
+            with transaction(self._connection):
+                catalog.create(self._connection)
+                self._sign()
         else:
             rebuild(self._connection, _tell_nobody)
             self._sign()

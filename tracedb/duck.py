@@ -1,4 +1,4 @@
-"""Two small things that DuckDB's Python API leaves to its users."""
+"""Small things that DuckDB's Python API leaves to its users."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 import duckdb
+
+from tracedb.errors import DatabaseError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -21,6 +23,31 @@ def scalar(
     """The first column of the first row, or None; it leaves no result unfinished."""
     rows = connection.execute(query, values).fetchall()
     return rows[0][0] if rows else None
+
+
+@contextmanager
+def transaction(connection: duckdb.DuckDBPyConnection) -> Iterator[None]:
+    """All of the block, or on an error none of it.
+
+    Raises `DatabaseError` where the system cannot write what was done.
+    """
+    connection.execute("BEGIN")
+    try:
+        yield
+        connection.execute("COMMIT")
+    except (duckdb.IOException, duckdb.TransactionException) as error:
+        _roll_back(connection)
+        line = str(error).splitlines()[0]
+        raise DatabaseError(f"the database cannot be written: {line}") from error
+    except BaseException:
+        _roll_back(connection)
+        raise
+
+
+def _roll_back(connection: duckdb.DuckDBPyConnection) -> None:
+    # A commit that failed has rolled back already.
+    with suppress(duckdb.Error):
+        connection.execute("ROLLBACK")
 
 
 @contextmanager

@@ -12,7 +12,12 @@ from __future__ import annotations
 
 
 class TracedbError(Exception):
-    """Base of all errors that a user can cause and mend."""
+    """Base of all errors that a user can cause and mend; the message is one line."""
+
+    def __init__(self, message: str) -> None:
+        """Take a message, in which names may have characters that no terminal shows."""
+        shown = (c if c.isprintable() else ascii(c)[1:-1] for c in message)
+        super().__init__("".join(shown))
 
 
 class DatabaseError(TracedbError, OSError):

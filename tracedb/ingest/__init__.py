@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
-import duckdb
-
 from tracedb import catalog
-from tracedb.duck import scalar
-from tracedb.errors import DatabaseError, ForeignFileError, PairError
+from tracedb.duck import scalar, transaction
+from tracedb.errors import ForeignFileError, PairError
 from tracedb.ingest import files, nesting, pairing, runs
 from tracedb.ingest.load import Loaded, load
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+
+    import duckdb
 
     from tracedb.ingest.files import Source
 
@@ -48,41 +47,24 @@ def ingest(  # noqa: PLR0913 (the options of one command)
     """
     with TemporaryDirectory(prefix="tracedb-") as scratch:
         sources = files.expand(paths, Path(scratch))
-        connection.execute("BEGIN")
-        try:
+        with transaction(connection):
             new = _ingest(connection, sources, run, progress)
             changed = _pair(connection, new, run, demanded=pair)
             concerned = _runs_of(connection, [*new, *changed])
             _compute(connection, concerned, progress, until)
-            connection.execute("COMMIT")
-        except duckdb.IOException as error:
-            _roll_back(connection)
-            line = str(error).splitlines()[0]
-            raise DatabaseError(f"the database cannot be written: {line}") from error
-        except BaseException:
-            _roll_back(connection)
-            raise
     return new
-
-
-def _roll_back(connection: duckdb.DuckDBPyConnection) -> None:
-    # A commit that failed has rolled back already.
-    with suppress(duckdb.TransactionException):
-        connection.execute("ROLLBACK")
 
 
 def rebuild(connection: duckdb.DuckDBPyConnection, progress: Progress) -> None:
     """Make all layers above raw anew, as this version of tracedb declares them."""
-    connection.execute("BEGIN")
-    catalog.drop_computed(connection)
-    catalog.create_computed(connection)
     # DuckDB 2.0 misreads a table that is made and filled in one transaction. Should the
     # second one not come to its end, the next rebuild finds the old fingerprint.
-    connection.execute("COMMIT")
+    with transaction(connection):
+        catalog.drop_computed(connection)
+        catalog.create_computed(connection)
     rows = connection.execute("SELECT trace_id FROM raw.trace ORDER BY ALL").fetchall()
-    connection.execute("BEGIN")
-    _compute(connection, [int(row[0]) for row in rows], progress)
-    connection.execute("COMMIT")
+    with transaction(connection):
+        _compute(connection, [int(row[0]) for row in rows], progress)
 
 
 def _ingest(

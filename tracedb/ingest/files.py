@@ -53,7 +53,14 @@ def expand(paths: Iterable[str | Path], scratch: Path) -> list[Source]:
 
     Raises `IngestError` where a path does not exist or holds nothing to ingest.
     """
-    return [source for path in paths for source in _expand(str(path), scratch)]
+    return [source for path in paths for source in _readable(str(path), scratch)]
+
+
+def _readable(name: str, scratch: Path) -> list[Source]:
+    try:
+        return list(_expand(name, scratch))
+    except OSError as error:
+        raise IngestError(f"{name}: cannot be read: {error.strerror}") from error
 
 
 def _expand(name: str, scratch: Path) -> Iterator[Source]:

@@ -1,0 +1,593 @@
+"""Kills, full disks, two writers, odd paths: whole traces or a clear line, never harm.
+
+Run as a program, this file is the nursery of the kill test: one process that has
+imported everything, and that forks a child for each ingest to be killed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from time import monotonic, sleep
+
+import pytest
+from support import SAMPLES, rows
+
+import tracedb
+from tracedb import catalog
+
+KILLS = 50
+FOLDERS = 3
+NEW_DATABASE_EACH = 2
+SAMPLE = SAMPLES / "generated_gpu" / "rank0.kineto.json.gz"
+
+Counts = dict[str, dict[str, int]]
+
+
+def write_trace(path: Path, number: int) -> Path:
+    """Write a small trace of a step with ops, launches and kernels."""
+
+    def slice_(cat: str, name: str, ts: int, **args: object) -> dict[str, object]:
+        lane = {"pid": 0, "tid": 7} if cat == "kernel" else {"pid": 1, "tid": 1}
+        fields = {"ph": "X", "cat": cat, "name": name, "ts": ts, "dur": 8}
+        return {**fields, **lane, "args": args}
+
+    events = [slice_("user_annotation", "ProfilerStep#1", 0) | {"dur": 1_000}]
+    for op in range(30 + number):
+        begin, link = 10 + 20 * op, {"correlation": op, "External id": op}
+        events += [
+            slice_("cpu_op", "aten::mm", begin, **{"External id": op}),
+            slice_("cuda_runtime", "cudaLaunchKernel", begin + 1, **link) | {"dur": 2},
+            slice_("kernel", "gemm", begin + 5, **link, stream=7, device=0),
+        ]
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(json.dumps({"traceEvents": events, "number": number}))
+    return path
+
+
+# ---- Kills
+
+
+def nurse() -> None:
+    """Fork a child for each line that asks for an ingest, and tell how it ended."""
+    declared = json.loads(sys.stdin.readline())
+    relations = tuple(
+        catalog.Relation(**{**fields, "reads": frozenset(fields["reads"])})
+        for fields in declared
+    )
+    # To ask DuckDB for them would start threads, which a fork does not take along.
+    catalog.relations = lambda: relations  # type: ignore[assignment]
+    while line := sys.stdin.readline():
+        database, folder = json.loads(line)
+        child = os.fork()
+        if not child:
+            _ingest_and_exit(database, folder)
+        sys.stdout.write(f"{child}\n")
+        sys.stdout.flush()
+        # The number is the child's until it is waited for: not before it was killed.
+        sys.stdin.readline()
+        _, status = os.waitpid(child, 0)
+        sys.stdout.write(f"{os.waitstatus_to_exitcode(status)}\n")
+        sys.stdout.flush()
+
+
+def _ingest_and_exit(database: str, folder: str) -> None:
+    code = 1
+    try:
+        with tracedb.open(database) as opened:
+            opened.ingest([folder])
+        code = 0
+    finally:
+        os._exit(code)
+
+
+class Nursery:
+    """Children that ingest, each of them killed after a while."""
+
+    def __init__(self) -> None:
+        """Start the process that forks them."""
+        self._process = subprocess.Popen(  # noqa: S603 (our own program)
+            [sys.executable, __file__],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        declared = [asdict(relation) for relation in catalog.relations()]
+        self._tell(json.dumps(declared, default=list))
+
+    def _tell(self, line: str) -> None:
+        assert self._process.stdin
+        self._process.stdin.write(f"{line}\n")
+        self._process.stdin.flush()
+
+    def _hear(self) -> int:
+        assert self._process.stdout
+        return int(self._process.stdout.readline())
+
+    def ingest(self, database: Path, folder: Path, seconds: float | None) -> int:
+        """Begin an ingest, kill it after some seconds, and return its exit code."""
+        self._tell(json.dumps([str(database), str(folder)]))
+        child = self._hear()
+        if seconds is not None:
+            sleep(seconds)
+            os.kill(child, signal.SIGKILL)
+        self._tell("wait")
+        return self._hear()
+
+    def close(self) -> None:
+        """End it."""
+        self._process.communicate()
+
+
+def counts(database: tracedb.Database) -> Counts:
+    """Rows of each relation per trace; those of no known trace are under `?`."""
+    tables = rows(
+        database,
+        """
+        SELECT schema_name || '.' || table_name FROM duckdb_columns()
+        INNER JOIN duckdb_tables() USING (schema_name, table_name)
+        WHERE column_name = 'trace_id' ORDER BY ALL
+        """,
+    )
+    found: Counts = {}
+    query = " UNION ALL ".join(
+        f"SELECT '{name}', coalesce(parse_filename(path), '?'), count(*) "
+        f"FROM {name} AS t LEFT JOIN raw.trace AS known USING (trace_id) GROUP BY ALL"
+        if name != "raw.trace"
+        else f"SELECT '{name}', parse_filename(path), event_count FROM {name}"
+        for (name,) in tables
+    )
+    for name, path, count in rows(database, query):
+        found.setdefault(path, {})[name] = count
+    return found
+
+
+def is_consistent(found: Counts, expected: Counts) -> bool:
+    """Whether all traces that are there are as an undisturbed ingest leaves them."""
+    return all(found[path] == expected.get(path) for path in found)
+
+
+def _killed_after(kill: int, seconds: float) -> float:
+    """Every other one anywhere, the others about the commit and the checkpoint."""
+    rng = random.Random(kill)  # noqa: S311 (repeatable, no secret)
+    first, last = (0.0, 1.0) if kill % 2 else (0.75, 1.1)
+    return seconds * rng.uniform(first, last)
+
+
+def test_a_killed_ingest_leaves_whole_traces(tmp_path: Path) -> None:
+    """Killed at any moment, the database opens and holds whole traces only."""
+    folders = [tmp_path / str(number) for number in range(FOLDERS)]
+    for number in range(2 * FOLDERS):
+        write_trace(folders[number // 2] / f"{number}.json", number)
+    with tracedb.open() as undisturbed:
+        undisturbed.ingest(folders)
+        expected = counts(undisturbed)
+    nursery = Nursery()
+    begun = monotonic()
+    assert nursery.ingest(tmp_path / "first.duckdb", folders[0], None) == 0
+    seconds = monotonic() - begun
+    path, killed, checked = tmp_path / "run.duckdb", 0, 0
+    for kill in range(KILLS):
+        if kill % NEW_DATABASE_EACH == 0:
+            _remove(path)
+        folder = folders[kill % FOLDERS]
+        after = _killed_after(kill, seconds)
+        killed += nursery.ingest(path, folder, after) == -signal.SIGKILL
+        checked += _check(path, expected, read_only=kill % 2 == 0)
+    for folder in folders:
+        assert nursery.ingest(path, folder, None) == 0
+    nursery.close()
+    assert killed > KILLS // 2
+    assert checked > KILLS // 4
+    with tracedb.open(path, read_only=True) as database:
+        assert counts(database) == expected
+
+
+def _remove(path: Path) -> None:
+    for file in path.parent.glob(f"{path.name}*"):
+        file.unlink()
+
+
+def _check(path: Path, expected: Counts, *, read_only: bool) -> bool:
+    """Open what a killed ingest left; False where there is nothing to open yet."""
+    try:
+        with tracedb.open(path, read_only=read_only) as database:
+            found = counts(database)
+    except tracedb.DatabaseError as error:
+        message = str(error)
+    else:
+        assert is_consistent(found, expected), found
+        return True
+    # A new database is empty until its relations are committed.
+    assert read_only
+    assert "empty" in message or "no such database" in message
+    return False
+
+
+# ---- Two processes, one database
+
+HOLDER = """
+import sys, tracedb
+path, read_only = sys.argv[1], sys.argv[2] == "reader"
+with tracedb.open(path, read_only=read_only) as database:
+    print(database.sql("SELECT count(*) FROM raw.trace").item(), flush=True)
+    sys.stdin.readline()
+    print(database.sql("SELECT count(*) FROM raw.trace").item(), flush=True)
+"""
+
+
+@contextmanager
+def held(path: Path, kind: str) -> Iterator[subprocess.Popen[str]]:
+    """Another process that has the database open, as a `reader` or as a `writer`."""
+    process = subprocess.Popen(  # noqa: S603 (our own program)
+        [sys.executable, "-c", HOLDER, str(path), kind],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert process.stdout
+        process.stdout.readline()
+        yield process
+    finally:
+        if process.poll() is None:
+            process.communicate("\n")
+
+
+def start(*arguments: str | Path) -> subprocess.Popen[str]:
+    """Start the command line."""
+    return subprocess.Popen(  # noqa: S603 (our own program)
+        [sys.executable, "-m", "tracedb", *map(str, arguments)],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "COLUMNS": "500"},
+    )
+
+
+def is_clear(text: str, *named: Path) -> bool:
+    """Whether it is one line that names these paths."""
+    line = text.strip()
+    return line.isprintable() and all(str(path) in line for path in named)
+
+
+@pytest.fixture
+def filled(tmp_path: Path) -> Path:
+    """A database file with one trace."""
+    path = tmp_path / "run.duckdb"
+    with tracedb.open(path) as database:
+        database.ingest([write_trace(tmp_path / "old.json", 1)])
+    return path
+
+
+def test_two_writers_lose_nothing(tmp_path: Path) -> None:
+    """Of two ingests at once each lands whole, or says in one line that it cannot."""
+    path = tmp_path / "run.duckdb"
+    files = [write_trace(tmp_path / f"{n}.json", n) for n in range(2)]
+    both = [start("ingest", file, "--db", path) for file in files]
+    ends = [(process.communicate()[1], process.returncode) for process in both]
+    assert 0 in {code for _, code in ends}
+    for file, (told, code) in zip(files, ends, strict=True):
+        assert code in {0, 2}
+        if code == 2:
+            assert is_clear(told, path)
+            with tracedb.open(path) as database:
+                database.ingest([file])
+    with tracedb.open(path, read_only=True) as database:
+        assert sorted(counts(database)) == ["0.json", "1.json"]
+
+
+@pytest.mark.parametrize("holder", ["writer", "reader"])
+def test_a_second_writer_is_told_who_has_the_database(
+    tmp_path: Path, filled: Path, holder: str
+) -> None:
+    """One line that names the database; whoever has it open keeps what it sees."""
+    file = write_trace(tmp_path / "new.json", 2)
+    with held(filled, holder) as process:
+        second = start("ingest", file, "--db", filled)
+        told = second.communicate()[1]
+        assert second.returncode == 2
+        assert is_clear(told, filled)
+        assert str(process.pid) in told
+        assert process.communicate("\n")[0].strip() == "1"
+    with tracedb.open(filled) as database:
+        assert database.ingest([file]).height == 1
+
+
+def test_readers_of_other_processes_read_beside_each_other(filled: Path) -> None:
+    """Any number of processes may read at once."""
+    with held(filled, "reader"), tracedb.open(filled, read_only=True) as database:
+        assert rows(database, "SELECT count(*) FROM raw.trace") == [(1,)]
+
+
+def test_a_reader_is_told_that_another_process_writes(filled: Path) -> None:
+    """DuckDB locks the file for one writer: a reader that comes later is told so."""
+    with held(filled, "writer") as process:
+        with pytest.raises(tracedb.DatabaseError) as caught:
+            tracedb.open(filled, read_only=True)
+        assert is_clear(str(caught.value), filled)
+        assert str(process.pid) in str(caught.value)
+
+
+def test_a_reader_and_a_writer_in_one_process(filled: Path) -> None:
+    """A file that is open for reading cannot be opened for writing: one clear line."""
+    with tracedb.open(filled, read_only=True) as reader:
+        with pytest.raises(tracedb.DatabaseError) as caught:
+            tracedb.open(filled)
+        assert is_clear(str(caught.value), filled)
+        assert rows(reader, "SELECT count(*) FROM raw.trace") == [(1,)]
+
+
+# ---- Full disks
+
+
+@contextmanager
+def small_disk(size: str) -> Iterator[Path]:
+    """A folder on a file system of that size; skips where none can be mounted."""
+    folder = Path(tempfile.mkdtemp())
+    mount = shutil.which("mount") or "mount"
+    command = [mount, "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(folder)]
+    try:
+        if subprocess.run(command, capture_output=True, check=False).returncode:  # noqa: S603 (our own program)
+            pytest.skip("no small file system can be mounted here")
+        try:
+            yield folder
+        finally:
+            subprocess.run(["umount", "-l", str(folder)], check=True)  # noqa: S603, S607
+    finally:
+        folder.rmdir()
+
+
+@pytest.mark.parametrize("size", ["200k", "700k", "1200k"])
+def test_a_full_disk_under_a_new_database(size: str) -> None:
+    """One clear line, and nothing of the database is left."""
+    with small_disk(size) as folder:
+        path = folder / "run.duckdb"
+        with (
+            pytest.raises(tracedb.TracedbError) as caught,
+            tracedb.open(path) as database,
+        ):
+            database.ingest([SAMPLE])
+        assert is_clear(str(caught.value), path)
+        assert list(folder.iterdir()) == []
+
+
+@pytest.mark.xfail(strict=True, reason="the message is yet to name the database")
+def test_a_full_disk_leaves_the_database_as_it_was(tmp_path: Path) -> None:
+    """One clear line; the traces of before can be read, and added to given space."""
+    file = write_trace(tmp_path / "small.json", 1)
+    with small_disk("8m") as folder:
+        path = folder / "run.duckdb"
+        with tracedb.open(path) as database:
+            database.ingest([file])
+            before = counts(database)
+        ballast = folder / "ballast"
+        _fill(ballast, free=300_000)
+        with (
+            pytest.raises(tracedb.TracedbError) as caught,
+            tracedb.open(path) as database,
+        ):
+            database.ingest([SAMPLE])
+        assert is_clear(str(caught.value), path)
+        with tracedb.open(path, read_only=True) as database:
+            assert counts(database) == before
+        ballast.unlink()
+        with tracedb.open(path) as database:
+            assert database.ingest([SAMPLE]).height == 1
+
+
+def _fill(path: Path, free: int) -> None:
+    space = shutil.disk_usage(path.parent).free
+    path.write_bytes(bytes(space - free))
+
+
+LIMITED = """
+import resource, sys, tracedb
+path, file, limit = sys.argv[1:]
+resource.setrlimit(resource.RLIMIT_FSIZE, (int(limit), int(limit)))
+try:
+    with tracedb.open(path) as database:
+        database.ingest([file])
+except tracedb.TracedbError as error:
+    print(error)
+    sys.exit(2)
+"""
+
+
+def test_a_limit_on_file_size_is_a_clear_error(filled: Path) -> None:
+    """A file that must not grow is like a full disk: one line, nothing changed."""
+    with tracedb.open(filled, read_only=True) as database:
+        before = counts(database)
+    done = subprocess.run(  # noqa: S603 (our own program)
+        [sys.executable, "-c", LIMITED, str(filled), str(SAMPLE), "100000"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2, done.stderr
+    assert is_clear(done.stdout, filled)
+    with tracedb.open(filled) as database:
+        assert counts(database) == before
+
+
+# ---- Odd paths
+
+
+@contextmanager
+def within(seconds: int) -> Iterator[None]:
+    """Interrupt what hangs."""
+
+    def interrupt(_number: int, _frame: object) -> None:
+        raise TimeoutError(f"still running after {seconds} s")
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    signal.alarm(seconds)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
+@contextmanager
+def unprivileged() -> Iterator[Path]:
+    """A folder that all may enter, and no privileges even if root runs the tests."""
+    folder = Path(tempfile.mkdtemp())
+    folder.chmod(0o777)
+    is_root = os.geteuid() == 0
+    if is_root:
+        os.seteuid(65534)
+    try:
+        yield folder
+    finally:
+        if is_root:
+            os.seteuid(0)
+        folder.chmod(0o777)
+        shutil.rmtree(folder)
+
+
+def _closed_file(folder: Path) -> Path:
+    path = write_trace(folder / "a.json", 1)
+    path.chmod(0)
+    return path
+
+
+def _closed_folder(folder: Path) -> Path:
+    path = write_trace(folder / "closed" / "a.json", 1).parent
+    path.chmod(0)
+    return path
+
+
+def _in_closed_folder(folder: Path) -> Path:
+    return _closed_folder(folder) / "a.json"
+
+
+def _beside_closed_file(folder: Path) -> Path:
+    write_trace(folder / "mixed" / "b.json", 1)
+    return _closed_file(folder / "mixed")
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        _closed_file,
+        pytest.param(
+            _closed_folder,
+            marks=pytest.mark.xfail(
+                strict=True, reason="a folder that may not be listed is called empty"
+            ),
+        ),
+        _in_closed_folder,
+        _beside_closed_file,
+    ],
+)
+def test_what_may_not_be_read(
+    database: tracedb.Database, make: Callable[[Path], Path]
+) -> None:
+    """A file or folder without permission is named in one line."""
+    with unprivileged() as folder:
+        path = make(folder)
+        with pytest.raises(tracedb.IngestError) as caught:
+            database.ingest([path])
+        assert is_clear(str(caught.value), path)
+        assert "ermission" in str(caught.value)
+
+
+def _fifo(folder: Path) -> Path:
+    path = folder / "pipe.json"
+    os.mkfifo(path)
+    return path
+
+
+def _dangling(folder: Path) -> Path:
+    path = folder / "link.json"
+    path.symlink_to(folder / "nowhere.json")
+    return path
+
+
+def _loop(folder: Path) -> Path:
+    path = folder / "loop.json"
+    path.symlink_to(path)
+    return path
+
+
+def _null(_folder: Path) -> Path:
+    return Path("/dev/null")
+
+
+def _endless(_folder: Path) -> Path:
+    return Path("/dev/zero")
+
+
+def _long(folder: Path) -> Path:
+    return folder / ("a" * 300 + ".json")
+
+
+ODD = [_fifo, _dangling, _loop, _null, _endless, _long]
+
+
+@pytest.mark.parametrize("make", ODD)
+def test_odd_paths_are_refused_without_waiting(
+    tmp_path: Path, database: tracedb.Database, make: Callable[[Path], Path]
+) -> None:
+    """A pipe that nobody writes to, a device, a link to nowhere: one line at once."""
+    path = make(tmp_path)
+    with pytest.raises(tracedb.IngestError) as caught, within(10):
+        database.ingest([path])
+    assert is_clear(str(caught.value), path)
+
+
+@pytest.mark.parametrize("make", [_fifo, _dangling, _loop])
+def test_odd_paths_in_a_folder_do_not_hold_up(
+    tmp_path: Path, database: tracedb.Database, make: Callable[[Path], Path]
+) -> None:
+    """Beside a trace they are passed over; nothing waits."""
+    path = make(tmp_path)
+    write_trace(tmp_path / "a.json", 1)
+    with within(10):
+        assert database.ingest([tmp_path]).height == 1
+    assert path.is_symlink() or path.is_fifo()
+
+
+def test_a_folder_named_like_a_trace_is_a_folder(
+    tmp_path: Path, database: tracedb.Database
+) -> None:
+    """Below a folder, one that ends in .json is looked into, not read."""
+    write_trace(tmp_path / "traces.json" / "a.json", 1)
+    assert database.ingest([tmp_path]).height == 1
+
+
+@pytest.mark.parametrize("name", ["a\nb.json", "a\x1b[31m.json", "a'; --\".json"])
+def test_hostile_file_names_are_told_in_one_line(
+    tmp_path: Path, database: tracedb.Database, name: str
+) -> None:
+    """A line feed or an escape in a file's name does not break the message."""
+    path = tmp_path / name
+    path.write_text("no trace")
+    with pytest.raises(tracedb.IngestError) as caught:
+        database.ingest([path])
+    assert str(caught.value).isprintable()
+    path.write_text('[{"ph": "X", "name": "a", "ts": 1}]')
+    assert database.ingest([path]).height == 1
+
+
+def test_a_database_path_that_cannot_be_made(tmp_path: Path) -> None:
+    """A database in a folder that is missing, or that is a folder: one clear line."""
+    for path in (tmp_path / "missing" / "run.duckdb", tmp_path):
+        with pytest.raises(tracedb.DatabaseError) as caught:
+            tracedb.open(path)
+        assert is_clear(str(caught.value), path)
+
+
+if __name__ == "__main__":
+    nurse()

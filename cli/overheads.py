@@ -23,8 +23,8 @@ def overheads(database: str, step: int | None, output: out.Output) -> None:
     """Show where each step's host time went.
 
     T1 is between ops, T2 before an op's first launch, T3 after its last, T4 in launch
-    calls, T5 between launches and in ops without any; then waits, idle time, and what
-    is unexplained. Together they are the step, to the nanosecond.
+    calls, T5 between launches and in ops without any; then waits and idle time.
+    Together they are the step, to the nanosecond.
     """
     with tracedb.open(database, read_only=True) as db:
         output.rows(db.overheads(step))

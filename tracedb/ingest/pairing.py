@@ -2,8 +2,8 @@
 
 A node's `rf_id` is the event's Record function id in new files, and its External id in
 some older ones. Where it is neither, the nodes of each thread in order of `rf_id` are a
-window of a thread's events in order of External id. Names of files are never trusted:
-the names of ops decide.
+window of a thread's events in order of External id. The process and the names of ops
+decide; the rank, which may be from a file's name, only between traces that both match.
 """
 
 from __future__ import annotations

@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from importlib.resources import files
+from typing import Any
 
+import duckdb
 import pytest
 from support import ROOT, SAMPLES, rows
 
@@ -47,6 +49,22 @@ def test_every_column_is_documented(
     described = samples.connection.execute(f"DESCRIBE {relation.full_name}").fetchall()
     assert list(relation.columns) == [name for name, *_ in described]
     assert all(relation.columns.values())
+
+
+@each_relation
+def test_what_a_relation_reads_is_what_duckdb_finds(relation: Relation) -> None:
+    """The catalog looks for names in the text; DuckDB's parser is the judge."""
+    if not relation.query:
+        assert not relation.reads
+        return
+    tree = rows_of("SELECT json_serialize_sql(?)", [relation.query])[0][0]
+    tables = re.findall(r'"schema_name":"(\w+)",[^{}]*?"table_name":"(\w+)"', tree)
+    assert relation.reads == {f"{schema}.{name}" for schema, name in tables}
+
+
+def rows_of(query: str, values: list[str]) -> list[tuple[Any, ...]]:
+    """Rows of a query outside of any database."""
+    return duckdb.execute(query, values).fetchall()
 
 
 @each_relation

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any
+from tempfile import NamedTemporaryFile
+from typing import IO, TYPE_CHECKING, Any
 
 import duckdb
 
 from tracedb.errors import DatabaseError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     import pyarrow as pa
 
@@ -31,17 +33,28 @@ def transaction(connection: duckdb.DuckDBPyConnection) -> Iterator[None]:
 
     Raises `DatabaseError` where the system cannot write what was done.
     """
+    path = _path(connection)
     connection.execute("BEGIN")
     try:
         yield
         connection.execute("COMMIT")
-    except (duckdb.IOException, duckdb.TransactionException) as error:
+    except (duckdb.IOException, duckdb.TransactionException, OSError) as error:
         _roll_back(connection)
-        line = str(error).splitlines()[0]
-        raise DatabaseError(f"the database cannot be written: {line}") from error
+        line = getattr(error, "strerror", None) or str(error).splitlines()[0]
+        name = path or "the database in memory"
+        raise DatabaseError(f"{name}: cannot be written: {line}") from error
     except BaseException:
         _roll_back(connection)
         raise
+
+
+def _path(connection: duckdb.DuckDBPyConnection) -> str | None:
+    """The database's file, if it has one."""
+    query = (
+        "SELECT path FROM duckdb_databases() WHERE database_name = current_database()"
+    )
+    path: str | None = scalar(connection, query)
+    return path
 
 
 def _roll_back(connection: duckdb.DuckDBPyConnection) -> None:
@@ -62,3 +75,77 @@ def registered(
         # The rollback of an aborted transaction drops the name with all the rest.
         with suppress(duckdb.TransactionException):
             connection.unregister(name)
+
+
+@contextmanager
+def text_file() -> Iterator[Callable[[bytes], str]]:
+    """A file for one text after another; in memory where the system can.
+
+    Yields what puts a text there, and returns the path for DuckDB to read it from.
+    """
+    with _unnamed() as (file, path):
+
+        def put(text: bytes) -> str:
+            file.seek(0)
+            file.write(text)
+            file.truncate()
+            file.flush()
+            return path
+
+        yield put
+
+
+@contextmanager
+def _unnamed() -> Iterator[tuple[IO[bytes], str]]:
+    if hasattr(os, "memfd_create"):
+        number = os.memfd_create("text")
+        with os.fdopen(number, "wb") as file:
+            yield file, f"/proc/self/fd/{number}"
+        return
+    with NamedTemporaryFile(suffix=".json") as named:
+        yield named, named.name
+
+
+def can_read(cursor: duckdb.DuckDBPyConnection, query: str, text: bytes) -> bool:
+    """Whether a query over the `$path` of a text, of a `$size`, can be run."""
+    try:
+        with text_file() as put:
+            values = {"path": put(text), "size": len(text) + 1}
+            cursor.execute(query, values).fetchall()
+    except duckdb.Error:
+        return False
+    return True
+
+
+_UNITS = {"bytes": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
+
+
+@contextmanager
+def bounded_memory(
+    connection: duckdb.DuckDBPyConnection, most_bytes: int
+) -> Iterator[None]:
+    """Let DuckDB keep little in memory of what is in a file anyway.
+
+    By default it keeps as much as fits. A database without a file is left alone.
+    """
+    limit = scalar(connection, "SELECT current_setting('memory_limit')")
+    number, unit = limit.split()
+    if _path(connection) is None or float(number) * _UNITS[unit] <= most_bytes:
+        yield
+        return
+    connection.execute(f"SET memory_limit = '{most_bytes}B'")
+    try:
+        yield
+    finally:
+        connection.execute(f"SET memory_limit = '{limit}'")
+
+
+@contextmanager
+def one_thread(connection: duckdb.DuckDBPyConnection) -> Iterator[None]:
+    """Let DuckDB use one thread: more only cost where there is nothing to share."""
+    threads = scalar(connection, "SELECT current_setting('threads')")
+    connection.execute("SET threads = 1")
+    try:
+        yield
+    finally:
+        connection.execute(f"SET threads = {threads}")

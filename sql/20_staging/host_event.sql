@@ -24,9 +24,41 @@ CREATE VIEW staging.host_event (
     external_id,
     -- Identifier in the execution graph that was recorded along; 0 outside of it.
     record_function_id,
+    -- Identifier that a call shares with the GPU work that it launches.
+    correlation,
+    -- Sequence number that a forward op shares with its backward op.
+    sequence_number,
+    -- Dimensions of an op's arguments, as a JSON list of lists.
+    input_dims,
+    -- Types of an op's arguments, as a JSON list.
+    input_types,
+    -- Values of an op's scalar arguments, as a JSON list.
+    concrete_inputs,
     -- Arguments as JSON text.
     args
 ) AS
+WITH
+-- All that is wanted of the arguments at once: each extraction reads them anew.
+event AS (
+    SELECT
+        *,
+        args ->> [
+            '$."External id"', '$."external id"', '$."Record function id"',
+            '$.correlation', '$."Sequence number"',
+            '$."Input Dims"', '$."Input dims"', '$."Input type"', '$."Concrete Inputs"'
+        ] AS argument
+    FROM raw.event
+    WHERE
+        ph = 'X'
+        AND dur_ns >= 0
+        AND ts_ns IS NOT NULL
+        AND cat IN (
+            'cpu_op', 'Operator',
+            'user_annotation',
+            'cuda_runtime', 'cuda_driver', 'Runtime', 'mtia_runtime'
+        )
+)
+
 SELECT
     event_id,
     trace_id,
@@ -49,19 +81,12 @@ SELECT
     name,
     ts_ns,
     ts_ns + dur_ns,
-    coalesce(
-        try_cast(args ->> '$."External id"' AS BIGINT),
-        try_cast(args ->> '$."external id"' AS BIGINT)
-    ),
-    try_cast(args ->> '$."Record function id"' AS BIGINT),
+    coalesce(try_cast(argument[1] AS BIGINT), try_cast(argument[2] AS BIGINT)),
+    try_cast(argument[3] AS BIGINT),
+    try_cast(argument[4] AS BIGINT),
+    try_cast(argument[5] AS BIGINT),
+    coalesce(argument[6], argument[7])::JSON,
+    argument[8]::JSON,
+    argument[9]::JSON,
     args
-FROM raw.event
-WHERE
-    ph = 'X'
-    AND dur_ns >= 0
-    AND ts_ns IS NOT NULL
-    AND cat IN (
-        'cpu_op', 'Operator',
-        'user_annotation',
-        'cuda_runtime', 'cuda_driver', 'Runtime', 'mtia_runtime'
-    );
+FROM event;

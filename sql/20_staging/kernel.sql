@@ -38,6 +38,25 @@ CREATE TABLE staging.kernel (
     is_collective
 ) AS
 WITH
+event AS (
+    SELECT
+        *,
+        -- All at once: each extraction reads the arguments anew.
+        args ->> [
+            '$.device', '$.stream', '$.correlation', '$."External id"', '$."external id"',
+            '$.bytes'
+        ] AS argument
+    FROM raw.event
+    WHERE
+        ph = 'X'
+        AND dur_ns >= 0
+        AND ts_ns IS NOT NULL
+        AND cat IN (
+            'kernel', 'gpu_memcpy', 'gpu_memset', 'Kernel', 'Memcpy', 'Memset',
+            'mtia_ccp_events'
+        )
+),
+
 gpu AS (
     SELECT
         event_id,
@@ -49,28 +68,19 @@ gpu AS (
             WHEN cat IN ('gpu_memset', 'Memset') THEN 'memset'
             ELSE 'other'
         END AS kind,
-        coalesce(try_cast(args ->> '$.device' AS BIGINT), try_cast(pid AS BIGINT)) AS device,
+        coalesce(try_cast(argument[1] AS BIGINT), try_cast(pid AS BIGINT)) AS device,
         coalesce(
-            try_cast(args ->> '$.stream' AS BIGINT),
+            try_cast(argument[2] AS BIGINT),
             try_cast(regexp_extract(tid, '([0-9]+)$', 1) AS BIGINT)
         ) AS stream,
         ts_ns AS start_ns,
         ts_ns + dur_ns AS end_ns,
-        try_cast(args ->> '$.correlation' AS BIGINT) AS correlation,
+        try_cast(argument[3] AS BIGINT) AS correlation,
         coalesce(
-            try_cast(args ->> '$."External id"' AS BIGINT),
-            try_cast(args ->> '$."external id"' AS BIGINT)
+            try_cast(argument[4] AS BIGINT), try_cast(argument[5] AS BIGINT)
         ) AS external_id,
-        try_cast(args ->> '$.bytes' AS BIGINT) AS moved_bytes
-    FROM raw.event
-    WHERE
-        ph = 'X'
-        AND dur_ns >= 0
-        AND ts_ns IS NOT NULL
-        AND cat IN (
-            'kernel', 'gpu_memcpy', 'gpu_memset', 'Kernel', 'Memcpy', 'Memset',
-            'mtia_ccp_events'
-        )
+        try_cast(argument[6] AS BIGINT) AS moved_bytes
+    FROM event
 ),
 
 first_launch AS (

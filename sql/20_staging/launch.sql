@@ -33,9 +33,6 @@ CREATE TABLE staging.launch (
 ) AS
 WITH
 call AS (
-    SELECT
-        *,
-        try_cast(args ->> '$.correlation' AS BIGINT) AS correlation
     FROM staging.host_event
     WHERE kind = 'call'
 ),

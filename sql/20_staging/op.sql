@@ -48,10 +48,10 @@ SELECT
     is_annotation,
     NOT is_annotation AND top_event_id IS NULL AS is_top_level,
     external_id,
-    try_cast(args ->> '$."Sequence number"' AS BIGINT) AS sequence_number,
-    coalesce(args -> '$."Input Dims"', args -> '$."Input dims"') AS input_dims,
-    args -> '$."Input type"' AS input_types,
-    args -> '$."Concrete Inputs"' AS concrete_inputs
+    sequence_number,
+    input_dims,
+    input_types,
+    concrete_inputs
 FROM staging.host_event AS event
 INNER JOIN staging.thread USING (trace_id, pid, tid)
 LEFT JOIN raw.nesting USING (trace_id, event_id)

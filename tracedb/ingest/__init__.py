@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from tracedb import catalog
-from tracedb.duck import scalar, transaction
+from tracedb.duck import bounded_memory, scalar, transaction
 from tracedb.errors import ForeignFileError, PairError
 from tracedb.ingest import files, nesting, pairing, runs
-from tracedb.ingest.load import Loaded, load
+from tracedb.ingest.load import Loaded, UnforeseenError, load
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
     Progress = Callable[[str], None]
 
 __all__ = ["ingest", "rebuild"]
+
+# Enough for files of any size: what is larger is sorted and joined on disk.
+_MEMORY = 400 << 20
 
 
 def ingest(  # noqa: PLR0913 (the options of one command)
@@ -46,13 +50,13 @@ def ingest(  # noqa: PLR0913 (the options of one command)
     database is then incomplete above it.
     """
     with TemporaryDirectory(prefix="tracedb-") as scratch:
-        sources = files.expand(paths, Path(scratch))
-        with transaction(connection):
-            new = _ingest(connection, sources, run, progress)
-            changed = _pair(connection, new, run, demanded=pair)
-            concerned = _runs_of(connection, [*new, *changed])
-            _compute(connection, concerned, progress, until)
-    return new
+        job = _Job(files.expand(paths, Path(scratch)), run, pair, progress, until)
+        try:
+            return _ingest(connection, job)
+        except UnforeseenError:
+            # An error ends the transaction; where it would be met is known only then.
+            progress("reading again, event by event, what DuckDB could not read")
+            return _ingest(connection, replace(job, is_careful=True))
 
 
 def rebuild(connection: duckdb.DuckDBPyConnection, progress: Progress) -> None:
@@ -64,32 +68,55 @@ def rebuild(connection: duckdb.DuckDBPyConnection, progress: Progress) -> None:
         catalog.create_computed(connection)
     rows = connection.execute("SELECT trace_id FROM raw.trace ORDER BY ALL").fetchall()
     with transaction(connection):
-        _compute(connection, [int(row[0]) for row in rows], progress)
+        trace_ids = [int(row[0]) for row in rows]
+        _nest(connection, trace_ids)
+        _compute(connection, trace_ids, {*catalog.LAYERS}, progress)
 
 
-def _ingest(
-    connection: duckdb.DuckDBPyConnection,
-    sources: list[Source],
-    run: str | None,
-    progress: Progress,
-) -> list[int]:
+@dataclass(frozen=True)
+class _Job:
+    """What to ingest, and how."""
+
+    sources: list[Source]
+    run: str | None
+    is_pair_demanded: bool
+    progress: Progress
+    until: str | None
+    is_careful: bool = False
+
+
+def _ingest(connection: duckdb.DuckDBPyConnection, job: _Job) -> list[int]:
+    layers = catalog.LAYERS[: catalog.LAYERS.index(job.until or catalog.LAYERS[-1]) + 1]
+    with transaction(connection):
+        with bounded_memory(connection, _MEMORY):
+            new = _load_all(connection, job)
+            changed = _pair(connection, new, job.run, demanded=job.is_pair_demanded)
+            concerned = _runs_of(connection, [*new, *changed])
+            if "staging" in layers:
+                _nest(connection, new)
+                _compute(connection, concerned, {"staging"}, job.progress)
+        _compute(connection, concerned, {*layers} - {"staging"}, job.progress)
+    return new
+
+
+def _load_all(connection: duckdb.DuckDBPyConnection, job: _Job) -> list[int]:
     new = []
-    for number, source in enumerate(sources, 1):
-        place = f"[{number}/{len(sources)}] {source.name}"
+    for number, source in enumerate(job.sources, 1):
+        place = f"[{number}/{len(job.sources)}] {source.name}"
         sha256 = files.digest(source)
         if _is_known(connection, sha256):
-            progress(f"{place}: already in the database")
+            job.progress(f"{place}: already in the database")
             continue
         try:
-            trace_id, file = _load(connection, source, sha256, run, progress)
+            trace_id, file = _load(connection, job, source, sha256)
         except ForeignFileError:
             # Beside traces, a folder may hold other JSON files.
             if source.is_named:
                 raise
-            progress(f"{place}: passed over, not a trace")
+            job.progress(f"{place}: passed over, not a trace")
             continue
         unit = "events" if file.format == "kineto" else "nodes"
-        progress(f"{place}: {file.count:,} {unit}")
+        job.progress(f"{place}: {file.count:,} {unit}")
         new.append(trace_id)
     return new
 
@@ -100,18 +127,14 @@ def _is_known(connection: duckdb.DuckDBPyConnection, sha256: str) -> bool:
 
 
 def _load(
-    connection: duckdb.DuckDBPyConnection,
-    source: Source,
-    sha256: str,
-    run: str | None,
-    progress: Progress,
+    connection: duckdb.DuckDBPyConnection, job: _Job, source: Source, sha256: str
 ) -> tuple[int, Loaded]:
     trace_id = scalar(
         connection, "SELECT coalesce(max(trace_id), 0) + 1 FROM raw.trace"
     )
     name = Path(source.name).name
-    file = load(connection, source, trace_id, progress)
-    run_id = runs.named(connection, run) if run else runs.create(connection, name)
+    file = load(connection, source, trace_id, job.progress, is_careful=job.is_careful)
+    run_id = (runs.named if job.run else runs.create)(connection, job.run or name)
     connection.execute(
         "INSERT INTO raw.trace VALUES (?, ?, ?, ?, ?, ?, ?, NULL, NULL)",
         [
@@ -124,10 +147,8 @@ def _load(
             file.count,
         ],
     )
-    if file.format == "kineto":
-        nesting.load(connection, trace_id)
-        if not run:
-            runs.join_siblings(connection, trace_id)
+    if file.format == "kineto" and not job.run:
+        runs.join_siblings(connection, trace_id)
     return trace_id, file
 
 
@@ -162,6 +183,13 @@ def _pair(
     return paired
 
 
+def _nest(connection: duckdb.DuckDBPyConnection, trace_ids: list[int]) -> None:
+    """Fill `raw.nesting` anew, which ops and launches have their parents from."""
+    for trace_id in trace_ids:
+        connection.execute("DELETE FROM raw.nesting WHERE trace_id = ?", [trace_id])
+        nesting.load(connection, trace_id)
+
+
 def _runs_of(connection: duckdb.DuckDBPyConnection, trace_ids: list[int]) -> list[int]:
     """All traces of the runs that some traces are of: overheads are the run's."""
     numbers = ", ".join(map(str, trace_ids)) or "NULL"
@@ -183,12 +211,11 @@ def _follow(
 def _compute(
     connection: duckdb.DuckDBPyConnection,
     trace_ids: list[int],
+    layers: set[str],
     progress: Progress,
-    until: str | None = None,
 ) -> None:
     if not trace_ids:
         return
-    layers = catalog.LAYERS[: catalog.LAYERS.index(until or catalog.LAYERS[-1]) + 1]
     chosen = {r.full_name for r in catalog.relations() if r.layer in layers}
     for name in catalog.compute(connection, trace_ids, chosen):
         progress(f"computing {name}")

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 _GZIP = b"\x1f\x8b"
 _ZSTANDARD = b"\x28\xb5\x2f\xfd"
 _BLOCK = 1 << 20
+_SMALL_BLOCK = 1 << 16
 _WITH_HEADER = 31
 # Real traces compress 15 to 20 fold, repeated ones 200 fold; a bomb does 1,000 fold.
 _LARGEST_RATIO = 500
@@ -34,7 +35,10 @@ class Text:
     _head: bytes = field(default=b"", repr=False)
 
     def blocks(self) -> Iterator[bytes]:
-        """Yield the text; a broken stream ends early and leaves `damage`."""
+        """Yield the text; a broken stream ends early and leaves `damage`.
+
+        Raises `IngestError` where the file cannot be read, or never seems to end.
+        """
         self._head = self._read()
         if self._head.startswith(_GZIP):
             source = self._gzip()
@@ -48,7 +52,10 @@ class Text:
             yield block
 
     def _read(self) -> bytes:
-        block = self.file.read(_BLOCK)
+        try:
+            block = self.file.read(_BLOCK)
+        except OSError as error:
+            raise unreadable(self.path, error) from error
         self.read_bytes += len(block)
         return block
 
@@ -63,10 +70,12 @@ class Text:
         member = zlib.decompressobj(_WITH_HEADER)
         block = self._head
         while block:
+            before = member.copy()
             try:
                 text = member.decompress(block, 8 * _BLOCK)
             except zlib.error as error:
                 self.damage = f"the gzip stream is broken: {error}"
+                yield from _up_to_error(before, block)
                 return
             if text:
                 yield text
@@ -84,7 +93,8 @@ class Text:
         with pa.CompressedInputStream(pa.PythonFile(self.file), "zstd") as stream:
             while True:
                 try:
-                    block = stream.read(_BLOCK)
+                    # What was read of a block in which an error lies is lost.
+                    block = stream.read(_SMALL_BLOCK)
                 except OSError as error:
                     self.damage = f"the zstd stream is broken: {error}"
                     return
@@ -100,3 +110,19 @@ class Text:
                 f"{self.path}: decompresses to more than {_LARGEST_RATIO} times its "
                 f"size; if it is a trace, decompress it and ingest that"
             )
+
+
+def _up_to_error(member: zlib._Decompress, block: bytes) -> Iterator[bytes]:
+    """What a broken block still gives, byte by byte."""
+    for place in range(len(block)):
+        try:
+            text = member.decompress(block[place : place + 1])
+        except zlib.error:
+            return
+        if text:
+            yield text
+
+
+def unreadable(name: str, error: OSError) -> IngestError:
+    """The error for a file that the system does not let us read."""
+    return IngestError(f"{name}: cannot be read: {error.strerror}")

@@ -4,37 +4,55 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import msgspec
 import pyarrow as pa
 
-from tracedb.duck import registered
-from tracedb.errors import IngestError
+from tracedb.duck import can_read, registered
 
 if TYPE_CHECKING:
     import duckdb
 
     from tracedb.ingest.events import Chunk
 
-
-def parse(chunk: Chunk, path: str) -> pa.Table:
-    """The nodes of a chunk as text, without their numbers."""
-    nodes = msgspec.json.decode(chunk.text, type=list[msgspec.Raw])
-    try:
-        return pa.table(
-            {"node": pa.array([bytes(node) for node in nodes], pa.string())}
-        )
-    except pa.ArrowInvalid as error:
-        raise IngestError(f"{path}: a node is not UTF-8: {error}") from error
+_ROWS = "FROM read_json_objects($path, format = 'array', maximum_object_size = $size)"
+_INSERT = f"""
+INSERT INTO raw.et_node
+SELECT $first + row_number() OVER () - 1, $trace_id, json {_ROWS}
+"""
 
 
 def store(
     connection: duckdb.DuckDBPyConnection,
-    table: pa.Table,
+    chunk: Chunk,
+    path: str,
     trace_id: int,
-    first_node_id: int,
+    first: int,
+) -> int:
+    """Insert a chunk's nodes, numbered from `first` on, and return how many.
+
+    The chunk's text is at the path.
+
+    Raises `duckdb.Error` where DuckDB cannot read them.
+    """
+    values = {
+        "path": path,
+        "size": len(chunk.text) + 1,
+        "trace_id": trace_id,
+        "first": first,
+    }
+    rows = connection.execute(_INSERT, values).fetchall()
+    return int(rows[0][0])
+
+
+def can_store(cursor: duckdb.DuckDBPyConnection, text: bytes) -> bool:
+    """Whether DuckDB can read the text of nodes."""
+    return can_read(cursor, f"SELECT max(json) {_ROWS}", text)
+
+
+def store_rows(
+    connection: duckdb.DuckDBPyConnection, table: pa.Table, trace_id: int, first: int
 ) -> None:
-    """Insert nodes, numbered in their order from `first_node_id` on."""
-    numbers = pa.array(range(first_node_id, first_node_id + table.num_rows))
+    """Insert nodes that another reader has made, numbered from `first` on."""
+    numbers = pa.array(range(first, first + table.num_rows))
     with registered(connection, "batch", table.append_column("et_node_id", numbers)):
         connection.execute(
             "INSERT INTO raw.et_node SELECT et_node_id, $trace_id, node FROM batch",

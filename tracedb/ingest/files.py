@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import glob
 import hashlib
+import os
 import shutil
 import sys
 import tarfile
@@ -12,7 +13,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from tracedb.errors import IngestError
-from tracedb.ingest.decompress import Text
+from tracedb.ingest.decompress import Text, unreadable
 from tracedb.ingest.foreign import HEAD_BYTES, reader_of
 
 if TYPE_CHECKING:
@@ -96,7 +97,7 @@ def _file(path: Path, name: str, scratch: Path, *, is_named: bool) -> Iterator[S
 def _below(folder: Path, scratch: Path) -> list[Source]:
     found = [
         source
-        for path in sorted(folder.rglob("*"))
+        for path in sorted(_walk(folder))
         if path.name.endswith(_ENDINGS) and path.is_file()
         for source in _file(path, str(path), scratch, is_named=False)
     ]
@@ -104,6 +105,16 @@ def _below(folder: Path, scratch: Path) -> list[Source]:
         kinds = ", ".join(_ENDINGS)
         raise IngestError(f"{folder}: no trace below this folder ({kinds})")
     return found
+
+
+def _walk(folder: Path) -> Iterator[Path]:
+    """All that is below a folder; one that may not be listed is no empty one."""
+    for place, _, names in os.walk(folder, onerror=_refuse):
+        yield from (Path(place) / name for name in names)
+
+
+def _refuse(error: OSError) -> None:
+    raise unreadable(str(error.filename), error) from error
 
 
 def _standard_input(scratch: Path) -> Source:
@@ -151,7 +162,7 @@ def head(source: Source) -> bytes:
         with source.path.open("rb") as file:
             return file.read(HEAD_BYTES)
     except OSError as error:
-        raise unreadable(source, error) from error
+        raise unreadable(source.name, error) from error
 
 
 def digest(source: Source) -> str:
@@ -167,10 +178,5 @@ def digest(source: Source) -> str:
                 for block in Text(source.name, file).blocks():
                     whole.update(block)
     except OSError as error:
-        raise unreadable(source, error) from error
+        raise unreadable(source.name, error) from error
     return whole.hexdigest()
-
-
-def unreadable(source: Source, error: OSError) -> IngestError:
-    """The error for a file that the system does not let us read."""
-    return IngestError(f"{source.name}: cannot be read: {error.strerror}")

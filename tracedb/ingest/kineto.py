@@ -1,105 +1,98 @@
 """Turn chunks of a Kineto trace (Chrome JSON) into rows of `raw.event`.
 
-DuckDB's own reader takes chunks of plain events. It goes by way of doubles, which lose
-up to 125 ns of an absolute time in microseconds, knows no fields but those it is told,
-and refuses what is not UTF-8: chunks in which that matters take the exact way, field by
-field as text. Both ways give the same rows.
+DuckDB's own reader takes chunks of plain events as they are. It goes by way of doubles,
+which lose up to 125 ns of an absolute time in microseconds, knows no fields but those
+it is told, and refuses a field that is there twice: events in which that matters are
+written anew for it (`normalised`), with times in nanoseconds. Both give the same rows.
 """
 
 from __future__ import annotations
 
-import os
-import re
-from contextlib import contextmanager
-from dataclasses import replace
-from tempfile import NamedTemporaryFile
+from decimal import ROUND_HALF_UP, Decimal, InvalidOperation
 from typing import TYPE_CHECKING
 
-import duckdb
 import msgspec
 import pyarrow as pa
+from msgspec import Raw
 
-from tracedb.duck import registered
-from tracedb.errors import IngestError
-from tracedb.ingest.repair import mend
+from tracedb.duck import can_read, registered
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    import duckdb
 
-    from tracedb.ingest.events import Chunk, Issues
+    from tracedb.ingest.events import Chunk
+    from tracedb.ingest.issues import Issues
 
-_FIELDS = ("ph", "cat", "name", "pid", "tid", "ts", "dur", "id", "args")
-# A time that a double cannot hold to the nanosecond.
-_FINE_TIME = re.compile(rb'"(?:ts|dur)"\s*:\s*"?[0-9]{13,}\.[0-9]*[1-9]')
+_FIELDS = ("ph", "cat", "name", "pid", "tid", "id", "args")
+# Sums of two times are within 64 bits.
+_LARGEST_NS = 1 << 62
 
+_ROWS = """
+FROM read_json(
+    $path, format = 'array', maximum_object_size = $size, columns = {{
+        ph: 'VARCHAR', cat: 'VARCHAR', name: 'VARCHAR', pid: 'VARCHAR', tid: 'VARCHAR',
+        id: 'VARCHAR', args: 'JSON', {columns}
+    }}
+)
+"""
+_PLAIN_ROWS = _ROWS.format(
+    columns="ts: 'DOUBLE', dur: 'DOUBLE', bp: 'VARCHAR', s: 'VARCHAR'"
+)
+_NORMALISED_ROWS = _ROWS.format(columns="ts: 'BIGINT', dur: 'BIGINT', other: 'JSON'")
 
-def _nanoseconds(field: str) -> str:
-    exact = f"try_cast(trim({field}, '\"') AS DECIMAL(22, 6))::DECIMAL(38, 6) * 1000"
-    return f"try_cast({exact} AS BIGINT)"
-
-
-_PLAIN = """
+_INSERT = """
+INSERT INTO raw.event
 SELECT
-    ph, cat, name, pid, tid,
-    floor(ts)::BIGINT * 1000 + round((ts - floor(ts)) * 1000)::BIGINT AS ts_ns,
-    floor(dur)::BIGINT * 1000 + round((dur - floor(dur)) * 1000)::BIGINT AS dur_ns,
-    id, args::VARCHAR AS args,
+    $first + row_number() OVER () - 1, $trace_id, ph, cat, name, pid, tid,
+"""
+_PLAIN = f"""{_INSERT}
+    floor(ts)::BIGINT * 1000 + round((ts - floor(ts)) * 1000)::BIGINT,
+    floor(dur)::BIGINT * 1000 + round((dur - floor(dur)) * 1000)::BIGINT,
+    id, args,
     CASE
         WHEN bp IS NOT NULL AND s IS NOT NULL THEN json_object('bp', bp, 's', s)
         WHEN bp IS NOT NULL THEN json_object('bp', bp)
         WHEN s IS NOT NULL THEN json_object('s', s)
-    END::VARCHAR AS other
-FROM read_json(
-    $path, format = 'array', maximum_object_size = $size, columns = {
-        ph: 'VARCHAR', cat: 'VARCHAR', name: 'VARCHAR', pid: 'VARCHAR', tid: 'VARCHAR',
-        ts: 'DOUBLE', dur: 'DOUBLE', id: 'VARCHAR', bp: 'VARCHAR', s: 'VARCHAR',
-        args: 'JSON'
-    }
-)
+    END
+{_PLAIN_ROWS}
 """
-
-_EXACT = f"""
-SELECT
-    ph ->> '$' AS ph, cat ->> '$' AS cat, name ->> '$' AS name, pid ->> '$' AS pid,
-    tid ->> '$' AS tid, {_nanoseconds("ts")} AS ts_ns, {_nanoseconds("dur")} AS dur_ns,
-    id ->> '$' AS id, args::JSON::VARCHAR AS args, other,
-    (ts IS NOT NULL AND ts_ns IS NULL) OR (dur IS NOT NULL AND dur_ns IS NULL)
-    AS has_no_time
-FROM batch
-"""
-
-
-def parse(
-    cursor: duckdb.DuckDBPyConnection, chunk: Chunk, issues: Issues, path: str
-) -> pa.Table:
-    """The rows of a chunk, without their numbers; bad times are NULL and counted.
-
-    Raises `IngestError` where a chunk is JSON and yet cannot be stored.
-    """
-    if chunk.is_plain and not _FINE_TIME.search(chunk.text):
-        table = _plainly(cursor, chunk)
-        if table is not None:
-            return table
-    table = _exactly(cursor, chunk)
-    if table is None:
-        mended, done = mend(chunk.text)
-        for kind, times in done.items():
-            issues.add(f"mended: {kind}", chunk.place, times)
-        table = _exactly(cursor, replace(chunk, text=mended))
-    if table is None:
-        last = chunk.first + chunk.count - 1
-        raise IngestError(f"{path}: events {chunk.first} to {last} cannot be stored")
-    return _without_bad_times(table, chunk, issues)
+_NORMALISED = f"{_INSERT} ts, dur, id, args, other {_NORMALISED_ROWS}"
 
 
 def store(
     connection: duckdb.DuckDBPyConnection,
-    table: pa.Table,
+    chunk: Chunk,
+    path: str,
     trace_id: int,
-    first_event_id: int,
+    first: int,
+) -> int:
+    """Insert a chunk's events, numbered from `first` on, and return how many.
+
+    The chunk's text is at the path.
+
+    Raises `duckdb.Error` where DuckDB cannot read them.
+    """
+    query = _PLAIN if chunk.is_plain else _NORMALISED
+    values = {
+        "path": path,
+        "size": len(chunk.text) + 1,
+        "trace_id": trace_id,
+        "first": first,
+    }
+    rows = connection.execute(query, values).fetchall()
+    return int(rows[0][0])
+
+
+def can_store(cursor: duckdb.DuckDBPyConnection, text: bytes) -> bool:
+    """Whether DuckDB can read the text of normalised events."""
+    return can_read(cursor, f"SELECT max(COLUMNS(*)) {_NORMALISED_ROWS}", text)
+
+
+def store_rows(
+    connection: duckdb.DuckDBPyConnection, table: pa.Table, trace_id: int, first: int
 ) -> None:
-    """Insert rows, numbered in their order from `first_event_id` on."""
-    numbers = pa.array(range(first_event_id, first_event_id + table.num_rows))
+    """Insert rows that another reader has made, numbered from `first` on."""
+    numbers = pa.array(range(first, first + table.num_rows))
     with registered(connection, "batch", table.append_column("event_id", numbers)):
         connection.execute(
             """
@@ -112,60 +105,32 @@ def store(
         )
 
 
-def _without_bad_times(table: pa.Table, chunk: Chunk, issues: Issues) -> pa.Table:
-    """Exact rows, with the times that are no numbers counted."""
-    bad = sum(table["has_no_time"].to_pylist())
-    if bad:
-        issues.add("kept without time: times that are no numbers", chunk.place, bad)
-    return table.drop_columns(["has_no_time"])
+def normalised(events: list[dict[str, Raw]], place: int, issues: Issues) -> list[bytes]:
+    """Events with each field once, times in nanoseconds, and the rest in `other`.
+
+    Times that are no numbers, or too large to be one, are left out and counted.
+    """
+    return [_normalised(event, place, issues) for event in events]
 
 
-def _plainly(cursor: duckdb.DuckDBPyConnection, chunk: Chunk) -> pa.Table | None:
-    with _as_file(chunk.text) as path:
-        try:
-            query = cursor.sql(
-                _PLAIN, params={"path": path, "size": len(chunk.text) + 1}
-            )
-            table = query.to_arrow_table()
-        except duckdb.Error:
-            return None
-    return table if table.num_rows == chunk.count else None
+def _normalised(event: dict[str, Raw], place: int, issues: Issues) -> bytes:
+    row = {name: event.pop(name) for name in _FIELDS if name in event}
+    times = {name: event.pop(name) for name in ("ts", "dur") if name in event}
+    for name, text in times.items():
+        nanoseconds = _nanoseconds(bytes(text))
+        if nanoseconds is not None:
+            row[name] = Raw(b"%d" % nanoseconds)
+        elif text != b"null":
+            issues.add("kept without time: times that are no numbers", place)
+    if event:
+        row["other"] = Raw(msgspec.json.encode(event))
+    return msgspec.json.encode(row)
 
 
-def _exactly(cursor: duckdb.DuckDBPyConnection, chunk: Chunk) -> pa.Table | None:
+def _nanoseconds(microseconds: bytes) -> int | None:
     try:
-        batch = _batch(
-            msgspec.json.decode(chunk.text, type=list[dict[str, msgspec.Raw]])
-        )
-        with registered(cursor, "batch", batch):
-            return cursor.sql(_EXACT).to_arrow_table()
-    except (duckdb.Error, pa.ArrowInvalid):
+        exact = Decimal(microseconds.decode().strip('" ')) * 1000
+        is_time = abs(exact) < _LARGEST_NS
+    except (InvalidOperation, ValueError):
         return None
-
-
-def _batch(events: list[dict[str, msgspec.Raw]]) -> pa.Table:
-    columns: dict[str, list[bytes | None]] = {name: [] for name in (*_FIELDS, "other")}
-    for event in events:
-        for name in _FIELDS:
-            field = event.pop(name, None)
-            columns[name].append(None if field is None else bytes(field))
-        columns["other"].append(msgspec.json.encode(event) if event else None)
-    return pa.table(
-        {name: pa.array(texts, pa.string()) for name, texts in columns.items()}
-    )
-
-
-@contextmanager
-def _as_file(text: bytes) -> Iterator[str]:
-    """A path under which DuckDB can read a text; in memory where the system can."""
-    if hasattr(os, "memfd_create"):
-        number = os.memfd_create("chunk")
-        with os.fdopen(number, "wb") as file:
-            file.write(text)
-            file.flush()
-            yield f"/proc/self/fd/{number}"
-        return
-    with NamedTemporaryFile(suffix=".json") as file:
-        file.write(text)
-        file.flush()
-        yield file.name
+    return int(exact.to_integral_value(ROUND_HALF_UP)) if is_time else None

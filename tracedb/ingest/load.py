@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING
 
+import duckdb
 import msgspec
 import pyarrow as pa
 
-from tracedb.duck import scalar
+from tracedb.duck import one_thread, scalar, text_file
 from tracedb.errors import IngestError
 from tracedb.ingest import execution_graph, files, kineto
 from tracedb.ingest.ahead import ahead
-from tracedb.ingest.decompress import Text
-from tracedb.ingest.events import Cutter, Issues
+from tracedb.ingest.decompress import Text, unreadable
+from tracedb.ingest.events import Cutter
 from tracedb.ingest.foreign import chakra, reader_of
+from tracedb.ingest.issues import Issues
+from tracedb.ingest.json_text import entries, joined
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    import duckdb
-
+    from tracedb.ingest.events import Chunk
     from tracedb.ingest.files import Source
     from tracedb.ingest.foreign import ForeignReader
 
@@ -55,7 +58,7 @@ WHERE
 GROUP BY kind
 ORDER BY kind
 """
-_STORE = {"kineto": kineto.store, "et": execution_graph.store}
+_LOADERS = {"kineto": kineto, "et": execution_graph}
 _SECONDS_BETWEEN_REPORTS = 1.0
 
 
@@ -68,15 +71,25 @@ class Loaded:
     count: int
 
 
+class UnforeseenError(Exception):
+    """DuckDB did not read events that were thought to be plain."""
+
+
 def load(
     connection: duckdb.DuckDBPyConnection,
     source: Source,
     trace_id: int,
     progress: Callable[[str], None],
+    *,
+    is_careful: bool,
 ) -> Loaded:
     """Store all events or nodes of a file, and what had to be mended or left out.
 
-    Raises `IngestError` where the file cannot be read, or holds nothing to read.
+    To be careful is to see first whether DuckDB can read what is stored, and to leave
+    out what it cannot.
+
+    Raises `IngestError` where the file cannot be read, or holds nothing to read, and
+    `UnforeseenError` where it has to be loaded anew, with care.
     """
     head = files.head(source)
     reader = reader_of(source.path, head)
@@ -86,11 +99,12 @@ def load(
         return _load_chakra(connection, source, trace_id)
     try:
         size = source.path.stat().st_size
-        with source.path.open("rb") as file:
-            text = Text(source.name, file)
-            return _load(connection, text, trace_id, _Meter(size, progress))
+        file = source.path.open("rb")
     except OSError as error:
-        raise files.unreadable(source, error) from error
+        raise unreadable(source.name, error) from error
+    with file:
+        text, meter = Text(source.name, file), _Meter(size, progress)
+        return _load(connection, text, trace_id, meter, is_careful=is_careful)
 
 
 def _load_foreign(
@@ -103,7 +117,7 @@ def _load_foreign(
     trace = reader.read(source.path)
     first = number = scalar(connection, _NUMBERING["kineto"])
     for table in trace.batches:
-        kineto.store(connection, table, trace_id, number)
+        kineto.store_rows(connection, table, trace_id, number)
         number += table.num_rows
     issues = Issues()
     for kind, count in trace.issues.items():
@@ -118,43 +132,92 @@ def _load_chakra(
     header, nodes = chakra.read_nodes(source.path)
     table = pa.table({"node": pa.array(nodes, pa.string())})
     number = scalar(connection, _NUMBERING["et"])
-    execution_graph.store(connection, table, trace_id, number)
+    execution_graph.store_rows(connection, table, trace_id, number)
     return Loaded("et", _json(header), table.num_rows)
 
 
 def _load(
-    connection: duckdb.DuckDBPyConnection, text: Text, trace_id: int, meter: _Meter
+    connection: duckdb.DuckDBPyConnection,
+    text: Text,
+    trace_id: int,
+    meter: _Meter,
+    *,
+    is_careful: bool,
 ) -> Loaded:
     cutter = Cutter(text)
-    number = None
-    with connection.cursor() as cursor, ahead(_tables(cursor, cutter, text)) as tables:
-        for table in tables:
-            if number is None:
-                number = scalar(connection, _NUMBERING[cutter.format])
-            _STORE[cutter.format](connection, table, trace_id, number)
-            number += table.num_rows
-            meter.tell(text)
-    if not cutter.count and cutter.issues.counts:
+    begin = number = None
+    with connection.cursor() as cursor:
+        prepared = _prepared(cutter, cursor if is_careful else None)
+        with ahead(prepared) as chunks, text_file() as put, one_thread(connection):
+            for chunk in chunks:
+                if begin is None or number is None:
+                    begin = number = scalar(connection, _NUMBERING[cutter.format])
+                store = partial(_LOADERS[cutter.format].store, connection)
+                _try(store, chunk, put(chunk.text), trace_id, number)
+                number += chunk.count
+                meter.tell(text)
+    if begin == number and cutter.issues.counts:
         kinds = "; ".join(cutter.issues.counts)
         raise IngestError(f"{text.path}: holds no event that can be read ({kinds})")
     if cutter.format == "kineto":
         _count_unstaged(connection, trace_id, cutter.issues)
     _store_issues(connection, trace_id, cutter.issues)
-    return Loaded(cutter.format, _json(cutter.header), cutter.count)
+    return Loaded(cutter.format, _json(cutter.header), (number or 0) - (begin or 0))
 
 
 def _json(header: object) -> str:
-    return msgspec.json.encode(header).decode(errors="replace")
+    return msgspec.json.encode(header).decode()
 
 
-def _tables(
-    cursor: duckdb.DuckDBPyConnection, cutter: Cutter, text: Text
-) -> Iterator[pa.Table]:
+def _try(
+    store: Callable[[Chunk, str, int, int], int],
+    chunk: Chunk,
+    path: str,
+    trace_id: int,
+    first: int,
+) -> None:
+    """Store a chunk; raises `UnforeseenError` where not all of it can be read."""
+    try:
+        count = store(chunk, path, trace_id, first)
+    except duckdb.OperationalError:
+        raise  # no fault of the text's
+    except duckdb.Error as error:
+        raise UnforeseenError(str(error)) from error
+    if count != chunk.count:
+        raise UnforeseenError(f"{count} of {chunk.count} events were read")
+
+
+def _prepared(
+    cutter: Cutter, cursor: duckdb.DuckDBPyConnection | None
+) -> Iterator[Chunk]:
+    """Chunks as they can be stored; a cursor is for trying so."""
     for chunk in cutter.chunks():
-        if cutter.format == "kineto":
-            yield kineto.parse(cursor, chunk, cutter.issues, text.path)
+        is_kineto = cutter.format == "kineto"
+        if cursor is None and (chunk.is_plain or not is_kineto):
+            yield chunk
+            continue
+        if is_kineto:
+            events = msgspec.json.decode(chunk.text, type=list[dict[str, msgspec.Raw]])
+            texts = kineto.normalised(events, chunk.place, cutter.issues)
         else:
-            yield execution_graph.parse(chunk, text.path)
+            texts = entries(chunk.text) or []
+        if cursor is not None:
+            texts = _storable(cursor, cutter, texts, chunk.place)
+        yield replace(chunk, text=joined(texts), count=len(texts), is_plain=False)
+
+
+def _storable(
+    cursor: duckdb.DuckDBPyConnection, cutter: Cutter, texts: list[bytes], place: int
+) -> list[bytes]:
+    """The events that DuckDB can read, found by halving; the others are counted."""
+    if _LOADERS[cutter.format].can_store(cursor, joined(texts)):
+        return texts
+    if len(texts) == 1:
+        cutter.issues.add("left out: events that cannot be stored", place)
+        return []
+    middle = len(texts) // 2
+    halves = (texts[:middle], texts[middle:])
+    return [t for half in halves for t in _storable(cursor, cutter, half, place)]
 
 
 def _count_unstaged(

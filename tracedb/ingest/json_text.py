@@ -1,0 +1,79 @@
+"""Ask a text that may be JSON what it is, without ever failing."""
+
+from __future__ import annotations
+
+import re
+
+import msgspec
+from msgspec import Raw
+
+NOT_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+
+_TRAILING = re.compile(r"trailing characters \(byte (\d+)\)")
+_object = msgspec.json.Decoder(dict[str, Raw])
+_list = msgspec.json.Decoder(list[Raw])
+_any = msgspec.json.Decoder(Raw)
+
+
+def parts(text: bytes) -> dict[str, Raw] | None:
+    """The fields of an object, each as its text; None where the text is none."""
+    try:
+        return _object.decode(text)
+    except NOT_JSON:
+        return None
+
+
+def entries(text: bytes) -> list[bytes] | None:
+    """The entries of a list, each as its text; None where the text is none."""
+    try:
+        return [bytes(entry) for entry in _list.decode(text)]
+    except NOT_JSON:
+        return None
+
+
+def joined(texts: list[bytes]) -> bytes:
+    """The text of a list, given that of its entries."""
+    return b"[" + b",".join(texts) + b"]"
+
+
+def why_no_object(text: bytes) -> str:
+    """Why a text is no JSON object."""
+    try:
+        msgspec.json.decode(text)
+    except NOT_JSON as error:
+        return str(error)
+    return "a JSON value that is no object"
+
+
+def value_end(text: bytes, start: int) -> int | None:
+    """Where the JSON value ends that begins at a place; None if there is none."""
+    try:
+        _any.decode(memoryview(text)[start:])
+    except RecursionError:
+        return None
+    except msgspec.DecodeError as error:
+        behind = place_behind(str(error))
+        return None if behind is None else _end(text, start, start + behind)
+    return _end(text, start, len(text))
+
+
+def place_behind(error: str) -> int | None:
+    """Where text goes on behind a whole value, if that is what a reader says."""
+    found = _TRAILING.search(error)
+    # The reader has taken the first byte behind the value when it says so.
+    return int(found[1]) - 1 if found else None
+
+
+def _end(text: bytes, start: int, stop: int) -> int:
+    return start + len(text[start:stop].rstrip())
+
+
+def is_utf8(text: bytes) -> bool:
+    """Whether a text is UTF-8 from end to end, which readers of JSON do not check."""
+    if text.isascii():
+        return True
+    try:
+        text.decode()
+    except UnicodeDecodeError:
+        return False
+    return True

@@ -1,0 +1,244 @@
+"""Read what can be read of a text that should be a list of events, and is none.
+
+Events that decode where one is due are taken as they are. Where none does, reading goes
+on at the next place at which an event decodes; what lies between is mended, whole or
+piece by piece, and what cannot be mended is counted.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from tracedb.ingest.json_text import entries, is_utf8, joined, parts, value_end
+from tracedb.ingest.repair import mend, requote
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tracedb.ingest.issues import Issues
+
+# What tells an event from any other object: by the format of the file.
+_FIELDS = {"kineto": {"ph"}, "et": {"id", "name"}}
+_MARKS = {"kineto": re.compile(rb'"ph"\s*:'), "et": re.compile(rb'"id"\s*:')}
+_BEGINNING = re.compile(
+    rb'\{\s*"(?:ph|cat|name|pid|tid|ts|dur|id|bp|s|args|ctrl_deps|inputs|attrs)"\s*:'
+)
+_ENTRY = re.compile(rb"[^\s,]")
+_BLANK = b" \t\r\n,"
+_BETWEEN = re.compile(rb"\}\s*,?\s*(?=\{)")
+_BRACKET = re.compile(rb"\](?=\s*(?:[,}]|\Z))")
+# So many pieces are tried as one event that has objects inside.
+_MOST_PIECES = 8
+_MOST_BRACKETS = 1_000
+
+
+def find_event(text: bytes, start: int, form: str) -> int | None:
+    """The first place, from one on, at which an event can be read."""
+    place = text.find(b"{", start)
+    while place >= 0:
+        end = value_end(text, place)
+        if end is not None and _is_event(text[place:end], form):
+            return place
+        place = text.find(b"{", place + 1)
+    return None
+
+
+def ends_list(text: bytes, *, is_bare: bool) -> bool:
+    """Whether text from a bracket on closes the list of events, and the file.
+
+    A bare list has nothing behind it; else what is behind are fields of the header.
+    """
+    if is_bare:
+        return not text[1:].strip()
+    behind = parts(b'{"":[' + text)
+    return behind is not None and not behind.keys() & {"traceEvents", "nodes"}
+
+
+def _is_event(text: bytes, form: str) -> bool:
+    found = parts(text)
+    return found is not None and found.keys() >= _FIELDS[form]
+
+
+class Salvage:
+    """What can be read of a text, from its begin up to `end`."""
+
+    def __init__(  # noqa: PLR0913 (what there is to know about a text)
+        self,
+        text: bytes,
+        form: str,
+        place: int,
+        issues: Issues,
+        *,
+        is_bare: bool,
+        is_last: bool,
+    ) -> None:
+        """Read a text that begins at a place of the file, and ends it if it `is_last`.
+
+        What was mended or left out is added to the issues.
+        """
+        self.events: list[bytes] = []
+        self.end = 0
+        self.is_closed = False
+        """Whether there is a bracket at `end` that may close the list."""
+        self._text = text
+        self._form = form
+        self._place = place
+        self._issues = issues
+        self._is_bare = is_bare
+        self._is_last = is_last
+        self._is_utf8 = is_utf8(text)
+        self._read()
+
+    def _read(self) -> None:
+        """Take one event after another; look for the next where one is missing."""
+        text, is_due = self._text, True
+        while (start := self._begin(is_due=is_due)) < len(text):
+            end = value_end(text, start) if text[start] == ord("{") else None
+            is_due = end is None
+            if end is not None:
+                self._keep(start, end)
+            elif text[start] == ord("]"):
+                self.end, self.is_closed = start, True
+                return
+            else:
+                following = find_event(text, start + 1, self._form)
+                if following is None:
+                    self._read_rest(start)
+                    return
+                self._tell_unread(self._mend(start, following), following)
+                self.end = following
+
+    def _begin(self, *, is_due: bool) -> int:
+        """Where the next entry begins; commas that are missing or too many count."""
+        found = _ENTRY.search(self._text, self.end)
+        start = found.start() if found else len(self._text)
+        commas = self._text.count(b",", self.end, start)
+        if found is None:
+            return start
+        if self._text[start] == ord("]"):
+            self._add("mended: trailing commas", self.end, commas)
+        elif is_due:
+            self._add("mended: extra commas", self.end, commas)
+        else:
+            self._add("mended: extra commas", self.end, max(0, commas - 1))
+            self._add("mended: missing commas", self.end, int(not commas))
+        return start
+
+    def _add(self, kind: str, place: int, count: int) -> None:
+        if count:
+            self._issues.add(kind, self._place + place, count)
+
+    def _keep(self, start: int, end: int) -> None:
+        """Take an event that can be read, but for bytes that are no characters."""
+        event = self._text[start:end]
+        if not self._is_utf8 and not is_utf8(event):
+            event, done = mend(event)
+            self._issues.add_mended(done, self._place + start)
+        self.events.append(event)
+        self.end = end
+
+    def _read_rest(self, start: int) -> None:
+        """Read text in which no event begins: more may follow, or the list ends."""
+        if not self._is_last:
+            self.end = start
+            return
+        closing = self._closing(start)
+        if closing is not None:
+            self._tell_unread(self._mend(start, closing), closing)
+            self.end, self.is_closed = closing, True
+            return
+        unread = self._mend(start, len(self._text))
+        self.end = len(self._text) if unread is None else unread
+        if unread is not None:
+            # The last of them is cut off, which is for the caller to tell.
+            self._tell_unread(unread, len(self._text), spared=1)
+
+    def _closing(self, start: int) -> int | None:
+        """The bracket that closes the list behind events that cannot be read."""
+        found = [f.start() for f in _BRACKET.finditer(self._text, start)]
+        for place in found[-_MOST_BRACKETS:]:
+            if ends_list(self._text[place:], is_bare=self._is_bare):
+                return place
+        return None
+
+    def _tell_unread(self, start: int | None, stop: int, spared: int = 0) -> None:
+        """Count the events of a text that could not be read, if there is any."""
+        if start is None or not self._text[start:stop].strip(_BLANK):
+            return
+        count = len(_MARKS[self._form].findall(self._text, start, stop))
+        if count > spared:
+            kind = "left out: events that cannot be read"
+            self._add(kind, start, count - spared)
+        elif not spared:
+            self._add("left out: text that is no event", start, 1)
+
+    def _mend(self, start: int, stop: int) -> int | None:
+        """Take what can be mended of a text; return where its unread end begins."""
+        bounds = [start, *self._bounds(start, stop), stop]
+        number, unread = 0, None
+        while number < len(bounds) - 1:
+            size = self._taken(bounds, number)
+            if size:
+                self._tell_unread(unread, bounds[number])
+                unread = None
+            elif unread is None:
+                unread = bounds[number]
+            number += size or 1
+        return unread
+
+    def _taken(self, bounds: list[int], number: int) -> int:
+        """Take pieces from a number on that are one event; return how many."""
+        for size in self._sizes(bounds, number):
+            is_whole = size == len(bounds) - 1
+            if self._take(bounds[number], bounds[number + size], is_whole=is_whole):
+                return size
+        return 0
+
+    def _sizes(self, bounds: list[int], number: int) -> Iterator[int]:
+        """How many pieces to try as one: all at first, then few, up to an event."""
+        count = len(bounds) - 1
+        if number == 0:
+            yield count
+        for size in range(1, min(_MOST_PIECES, count - number) + 1):
+            if size > 1 and _BEGINNING.match(self._text, bounds[number + size - 1]):
+                return
+            if size != count:
+                yield size
+
+    def _bounds(self, start: int, stop: int) -> Iterator[int]:
+        """Where objects follow each other."""
+        for found in _BETWEEN.finditer(self._text, start, stop):
+            if found.end() < stop:
+                yield found.end()
+
+    def _take(self, start: int, stop: int, *, is_whole: bool) -> bool:
+        """Take a text's events if it can be mended; parts of one must be events."""
+        piece = self._text[start:stop].strip(_BLANK)
+        for text, done in _ways(piece):
+            found = entries(joined([text]))
+            if found is None or (not is_whole and not self._are_events(found)):
+                continue
+            events = [entry for entry in found if entry.startswith(b"{")]
+            no_objects = len(found) - len(events)
+            self._add("left out: entries that are no objects", start, no_objects)
+            self._issues.add_mended(done, self._place + start)
+            self.events += events
+            return True
+        return False
+
+    def _are_events(self, found: list[bytes]) -> bool:
+        return all(_is_event(entry, self._form) for entry in found)
+
+
+def _ways(text: bytes) -> Iterator[tuple[bytes, Counter[str]]]:
+    """A text as it stands, mended, and with the quotes in its names escaped."""
+    if is_utf8(text):
+        yield text, Counter()
+    mended, done = mend(text)
+    yield mended, done
+    quoted = requote(text)
+    if quoted != text:
+        mended, done = mend(quoted)
+        yield mended, done + Counter({"unescaped quotes": 1})

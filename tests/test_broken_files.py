@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import random
 from pathlib import Path
 
 import pytest
@@ -111,6 +112,126 @@ def test_each_kind_of_damage_is_mended_and_counted(
     found, told = ingested(tmp_path, content)
     assert found == expected
     assert [issue in kind for kind, _ in told] == [True]
+
+
+A, B, C = (b'{"ph": "X", "name": "%s", "ts": 1}' % name for name in (b"a", b"b", b"c"))
+BAD = b'{"ph": "X", "name" "b", "args": {"x": [{"y": 1}, {"name": 2}]}}'
+
+
+@pytest.mark.parametrize(
+    ("content", "expected", "told"),
+    [
+        (b"[%b,,%b]" % (A, C), "ac", [("mended: extra commas", 1)]),
+        (b"[%b %b]" % (A, C), "ac", [("mended: missing commas", 1)]),
+        (
+            b"[%b, null, 7, %b]" % (A, C),
+            "ac",
+            [("left out: entries that are no objects", 2)],
+        ),
+        (
+            b"[%b, %b, %b]" % (A, BAD, C),
+            "ac",
+            [("left out: events that cannot be read", 1)],
+        ),
+        (
+            b"[%b, %b, %b]" % (A, B[:-1], C),
+            "ac",
+            [("left out: events that cannot be read", 1)],
+        ),
+        (
+            b"[%b, %b, %b]" % (A, B.replace(b'b"', b"b"), C),
+            "ac",
+            [("left out: events that cannot be read", 1)],
+        ),
+        (b"[%b, oh no %b]" % (A, C), "ac", [("left out: text that is no event", 1)]),
+        (b"[%b],%b,%b]" % (A, B, C), "abc", [("left out: text that is no event", 1)]),
+        (
+            b'{"traceEvents": [%b], "traceEvents": [%b]}' % (A, B),
+            "ab",
+            [("left out: text that is no event", 1)],
+        ),
+        (
+            b'{"a": oh, "traceEvents": [%b]}' % A,
+            "a",
+            [("left out: what stands before the list", 1)],
+        ),
+        (
+            b'{"a": "\xff", "traceEvents": [%b]}' % A,
+            "a",
+            [("mended: what stands beside the list", 1)],
+        ),
+        (
+            b'{"traceEvents": [%b, %b], "a": 1}' % (A, BAD),
+            "a",
+            [("left out: events that cannot be read", 1)],
+        ),
+        (
+            b'{"traceEvents": [%b, %b, {"ph": "X", "na' % (A, BAD),
+            "a",
+            [
+                ("cut off: the file ends inside its list of events", 1),
+                ("left out: events that cannot be read", 1),
+            ],
+        ),
+    ],
+)
+def test_what_is_broken_takes_nothing_along(
+    tmp_path: Path, content: bytes, expected: str, told: list[Issue]
+) -> None:
+    """Reading goes on at the next event, whatever lies before it."""
+    assert ingested(tmp_path, content) == (list(expected), told)
+
+
+def test_a_field_twice_is_no_reason_to_refuse(tmp_path: Path) -> None:
+    """DuckDB refuses such an object; the last field counts, as everywhere."""
+    twice = b'{"ph": "X", "name": "b", "name": "c"}'
+    assert ingested(tmp_path, b"[%b, %b]" % (A, twice)) == (["a", "c"], [])
+
+
+def test_times_beyond_64_bits_are_no_times(tmp_path: Path) -> None:
+    """Sums of times never overflow; what cannot be one is counted."""
+    event = b'{"ph": "X", "name": "%b", "cat": "cpu_op", "pid": 1, "tid": 1, %b}'
+    late = event % (b"a", b'"ts": 9e15, "dur": 9e15')
+    early = event % (b"b", b'"ts": 4e15, "dur": 1')
+    with tracedb.open() as database:
+        (tmp_path / "a.json").write_bytes(b"[%b, %b]" % (late, early))
+        database.ingest([tmp_path])
+        query = "SELECT name, ts_ns, dur_ns FROM raw.event ORDER BY name"
+        assert rows(database, query) == [("a", None, None), ("b", 4 * 10**18, 1000)]
+        query = "SELECT name, start_ns, end_ns FROM staging.op"
+        assert rows(database, query) == [("b", 4 * 10**18, 4 * 10**18 + 1000)]
+        assert dict(issues(database)) == {
+            "kept without time: times that are no numbers": 2
+        }
+
+
+def test_a_graph_with_broken_nodes_keeps_the_others(tmp_path: Path) -> None:
+    """Attributes have names too, but are no nodes."""
+    node = b'{"id": %d, "name": "%b", "attrs": [{"name": "x", "value": 1}]}'
+    nodes = [node % (1, b"a"), node % (2, b"\xff"), node[:20], node % (3, b"c")]
+    (tmp_path / "a.json").write_bytes(
+        b'{"schema": "1", "nodes": [%b]}' % b",".join(nodes)
+    )
+    with tracedb.open() as database:
+        database.ingest([tmp_path])
+        query = "SELECT node ->> '$.name' FROM raw.et_node ORDER BY et_node_id"
+        assert rows(database, query) == [("a",), ("\ufffd",), ("c",)]
+        assert issues(database) == [
+            ("left out: events that cannot be read", 1),
+            ("mended: bytes that are not UTF-8", 1),
+        ]
+
+
+def test_a_broken_gzip_stream_is_read_up_to_the_break(tmp_path: Path) -> None:
+    """Also where all of it is one block of the reader's."""
+    chance = random.Random(0)  # noqa: S311 (repeatable, no secret)
+    events = [{"ph": "X", "name": chance.randbytes(8).hex()} for _ in range(2_000)]
+    packed = bytearray(gzip.compress(json.dumps(events).encode()))
+    packed[len(packed) // 2] ^= 255
+    found, told = ingested(tmp_path, bytes(packed))
+    assert 500 < len(found) < 1_500
+    assert found[:500] == [event["name"] for event in events[:500]]
+    assert any(kind.startswith("cut off: the gzip stream") for kind, _ in told)
 
 
 @pytest.mark.parametrize(

@@ -130,22 +130,32 @@ def bounded_memory(
     """
     limit = scalar(connection, "SELECT current_setting('memory_limit')")
     number, unit = limit.split()
-    if _path(connection) is None or float(number) * _UNITS[unit] <= most_bytes:
+    is_bounded = float(number) * _UNITS[unit] <= most_bytes
+    if is_bounded or _path(connection) is None:
         yield
         return
-    connection.execute(f"SET memory_limit = '{most_bytes}B'")
-    try:
+    with _set(connection, "memory_limit", f"{most_bytes}B"):
         yield
-    finally:
-        connection.execute(f"SET memory_limit = '{limit}'")
 
 
 @contextmanager
 def one_thread(connection: duckdb.DuckDBPyConnection) -> Iterator[None]:
     """Let DuckDB use one thread: more only cost where there is nothing to share."""
-    threads = scalar(connection, "SELECT current_setting('threads')")
-    connection.execute("SET threads = 1")
-    try:
+    with _set(connection, "threads", "1"):
         yield
-    finally:
-        connection.execute(f"SET threads = {threads}")
+
+
+@contextmanager
+def _set(
+    connection: duckdb.DuckDBPyConnection, setting: str, value: str
+) -> Iterator[None]:
+    """Another value of a setting for as long as the block."""
+    query = "SELECT current_setting(?)::VARCHAR"
+    # In an aborted transaction nothing can be set; a cursor is not in it.
+    with connection.cursor() as cursor:
+        usual = scalar(cursor, query, [setting])
+        cursor.execute(f"SET {setting} = '{value}'")
+        try:
+            yield
+        finally:
+            cursor.execute(f"SET {setting} = '{usual}'")

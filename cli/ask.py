@@ -8,6 +8,7 @@ import tracedb
 
 from . import options
 from . import output as out
+from .missing_steps import tell_missing_steps
 
 
 @click.command(
@@ -22,4 +23,7 @@ from . import output as out
 def ask(database: str, question: str | None, output: out.Output) -> None:
     """Answer a question, or list the questions."""
     with tracedb.open(database, read_only=True) as db:
-        output.rows(db.ask(question) if question else db.questions())
+        rows = db.ask(question) if question else db.questions()
+        output.rows(rows)
+        if rows.is_empty():
+            tell_missing_steps(db)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import click
 
 import tracedb
 
 from . import options
 from . import output as out
+from .missing_steps import tell_missing_steps
 
 
 @click.command(
@@ -26,7 +29,8 @@ def critical_path(
 ) -> None:
     """Show what bounds each step: its critical path by kind."""
     with tracedb.open(database, read_only=True) as db:
-        if intervals:
-            output.rows(db.critical_path(step))
-        else:
-            output.rows(db.relation("question.critical_path", step))
+        summary = partial(db.relation, "question.critical_path")
+        rows = (db.critical_path if intervals else summary)(step)
+        output.rows(rows)
+        if rows.is_empty():
+            tell_missing_steps(db)

@@ -12,6 +12,7 @@ import tracedb
 
 from . import output as out
 from .issues import tell_issues
+from .missing_steps import tell_missing_steps
 from .options import examples
 from .terminal import printable, tell
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 # How the library's lines begin that are about no file, and how those end that are about
 # files that are not new.
 _STAGE = "computing "
+_AGAIN = "reading again"
 _OUTCOMES = ("already in the database", "passed over, not a trace")
 _BRIEF = ("run_id", "trace_id", "format", "rank", "event_count", "path")
 
@@ -32,17 +34,24 @@ _BRIEF = ("run_id", "trace_id", "format", "rank", "event_count", "path")
     epilog=examples(
         "tracedb ingest traces/ --db run.duckdb",
         "tracedb ingest rank0.json.gz rank0_et.json.gz --db run.duckdb --pair",
+        r"tracedb ingest serve.json.gz --db run.duckdb --step-mark 'step\[DECODE.*'",
     )
 )
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...", type=click.Path())
 @click.option("--db", "database", required=True, metavar="DB", help="Made if missing.")
 @click.option("--run", metavar="NAME", help="The run that all of the files belong to.")
 @click.option("--pair", is_flag=True, help="Fail if an execution graph finds no trace.")
+@click.option(
+    "--step-mark",
+    metavar="REGEX",
+    help="User ranges that mark the steps, where the profiler did not.",
+)
 @out.option
-def ingest(
+def ingest(  # noqa: PLR0913 (the options of the command)
     paths: tuple[str, ...],
     database: str,
     run: str | None,
+    step_mark: str | None,
     *,
     pair: bool,
     output: out.Output,
@@ -52,15 +61,20 @@ def ingest(
     All of the files, or none on an error. A folder stands for the .json and .json.gz
     files below it; a file that is already in the database is passed over. Ranks that
     were recorded together become one run, and execution graphs find their trace, unless
-    --run says it. Prints what is new.
+    --run says it. Steps are the profiler's ProfilerStep#N, or the user ranges that
+    --step-mark names: of these files, also of those that are there already. Prints what
+    is new.
     """
     with tracedb.open(database) as db:
         with _progress() as progress:
-            new = db.ingest(paths, run=run, pair=pair, progress=progress)
+            new = db.ingest(
+                paths, run=run, pair=pair, step_mark=step_mark, progress=progress
+            )
         output.rows(new, brief=_BRIEF)
         others = (f"{progress.outcomes[outcome]} {outcome}" for outcome in _OUTCOMES)
         tell(", ".join([f"{new.height} new", *others]))
         _tell_pairing(db.relation("staging.trace"), set(new["trace_id"]))
+        tell_missing_steps(db, set(new["trace_id"]))
         tell_issues(db.issues(), set(new["trace_id"]))
 
 
@@ -72,6 +86,8 @@ class _Progress:
         self._status = status
 
     def __call__(self, line: str) -> None:
+        if line.startswith(_AGAIN):
+            self.outcomes.clear()
         self.outcomes[line.rpartition(": ")[2]] += 1
         if self._status.console.is_terminal:
             self._status.update(printable(line))

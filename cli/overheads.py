@@ -8,6 +8,7 @@ import tracedb
 
 from . import options
 from . import output as out
+from .missing_steps import tell_missing_steps
 
 
 @click.command(
@@ -27,4 +28,7 @@ def overheads(database: str, step: int | None, output: out.Output) -> None:
     Together they are the step, to the nanosecond.
     """
     with tracedb.open(database, read_only=True) as db:
-        output.rows(db.overheads(step))
+        rows = db.overheads(step)
+        output.rows(rows)
+        if rows.is_empty():
+            tell_missing_steps(db)

@@ -8,6 +8,7 @@ import tracedb
 
 from . import options
 from . import output as out
+from .missing_steps import tell_missing_steps
 
 RUNGS = ("replay", "statistics", "full")
 _BRIEF = (
@@ -40,4 +41,7 @@ def predict(database: str, rung: str | None, output: out.Output) -> None:
     predicts kernel times from shapes. What no cause explains stands beside.
     """
     with tracedb.open(database, read_only=True) as db:
-        output.rows(db.predict(rung), brief=_BRIEF)
+        rows = db.predict(rung)
+        output.rows(rows, brief=_BRIEF)
+        if rows.is_empty():
+            tell_missing_steps(db)

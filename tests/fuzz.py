@@ -644,6 +644,10 @@ def _of_events(
     tried: Mutant, found: list[Key], issues: dict[str, int]
 ) -> Iterator[str]:
     """Laws of what is kept: nothing readable is lost unless it is counted."""
+    whole = _whole(tried.text)
+    if whole is not None:
+        yield from _of_whole(tried, whole, found, issues)
+        return
     form = tried.base.format
     text = tried.text.decode(errors="replace")
     # An inserted event may lie inside of another one's arguments: it is no loss.
@@ -661,7 +665,6 @@ def _of_events(
         yield "events are in another order"
     if tried.hurt is not None:
         yield from _of_others(tried, found, issues)
-    yield from _of_whole(tried, found, issues)
 
 
 def _of_others(
@@ -679,15 +682,34 @@ def _of_others(
         yield f"one event hurt, {missing.total()} others lost or moved; {issues}"
 
 
-def _of_whole(tried: Mutant, found: list[Key], issues: dict[str, int]) -> Iterator[str]:
-    """A file that is strictly JSON has each of its entries, in order."""
+def _whole(text: bytes) -> list[Any] | None:
+    """The entries of a text that is strictly JSON, with one list of them."""
+    keys: list[str] = []
+
+    def noted(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        keys[:] = [key for key, _ in pairs]
+        return dict(pairs)
+
     try:
-        whole = json.loads(tried.text, parse_constant=_refuse, parse_float=Decimal)
+        whole = json.loads(
+            text,
+            parse_constant=_refuse,
+            parse_float=Decimal,
+            object_pairs_hook=noted,
+        )
     except (ValueError, RecursionError):
-        return
-    entries = whole
+        return None
     if isinstance(whole, dict):
-        entries = whole.get("traceEvents") or whole.get("nodes") or []
+        # The keys noted last are those of the outermost object.
+        lists = [key for key in keys if key in {"traceEvents", "nodes"}]
+        return (whole[lists[0]] or None) if len(lists) == 1 else None
+    return whole if isinstance(whole, list) else None
+
+
+def _of_whole(
+    tried: Mutant, entries: list[Any], found: list[Key], issues: dict[str, int]
+) -> Iterator[str]:
+    """A file that is strictly JSON has each of its entries, in order."""
     kinds = [kind for kind in issues if kind.startswith(("cut", "left out"))]
     objects = [entry for entry in entries if isinstance(entry, dict)]
     if len(objects) != len(found) or (kinds and len(objects) == len(entries)):

@@ -246,6 +246,21 @@ def test_a_database_of_another_version_is_rebuilt(tmp_path: Path) -> None:
         assert counts(database) == before
 
 
+def test_what_an_older_version_lacked_is_added(tmp_path: Path) -> None:
+    """Columns and tables of the raw layer that came later, without loss."""
+    path = tmp_path / "run.duckdb"
+    with tracedb.open(path) as database:
+        database.ingest([SAMPLES / "generated_gpu"])
+        before = counts(database)
+        database.connection.execute("ALTER TABLE raw.trace DROP COLUMN step_mark")
+        database.connection.execute("DROP TABLE raw.pairing")
+        database.connection.execute("UPDATE raw.database SET value = 'old'")
+    with tracedb.open(path) as database:
+        assert counts(database) == before
+        assert rows(database, "SELECT DISTINCT step_mark FROM raw.trace") == [(None,)]
+        assert rows(database, "SELECT count(*) FROM raw.pairing") == [(0,)]
+
+
 def test_a_file_of_something_else_is_no_database(tmp_path: Path) -> None:
     """A trace given as the database is left as it is."""
     file = write(tmp_path / "a.json", EVENT)

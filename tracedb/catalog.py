@@ -16,11 +16,11 @@ from graphlib import TopologicalSorter
 from importlib.resources import files
 from typing import TYPE_CHECKING
 
+import duckdb
+
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator, Sequence
     from importlib.resources.abc import Traversable
-
-    import duckdb
 
 LAYERS = (
     "raw",
@@ -156,6 +156,34 @@ def create_computed(connection: duckdb.DuckDBPyConnection) -> None:
     for relation in relations():
         if relation.layer != "raw":
             _create(connection, relation)
+
+
+def complete_raw(connection: duckdb.DuckDBPyConnection) -> None:
+    """Add what the raw layer of an older version lacks: relations, empty columns."""
+    there = _columns(connection)
+    with duckdb.connect() as fresh:
+        create(fresh)
+        declared = _columns(fresh)
+    for relation in (r for r in relations() if r.layer == "raw"):
+        name = relation.full_name
+        if name not in there:
+            _create(connection, relation)
+            continue
+        for column, type_ in declared[name].items():
+            if column not in there[name]:
+                connection.execute(f"ALTER TABLE {name} ADD COLUMN {column} {type_}")
+        _comment(connection, relation)
+
+
+def _columns(connection: duckdb.DuckDBPyConnection) -> dict[str, dict[str, str]]:
+    """The columns of each table, with their types."""
+    found: dict[str, dict[str, str]] = {}
+    for name, column, type_ in connection.execute(
+        "SELECT schema_name || '.' || table_name, column_name, data_type "
+        "FROM duckdb_columns() WHERE database_name = current_database()"
+    ).fetchall():
+        found.setdefault(name, {})[column] = type_
+    return found
 
 
 def drop_computed(connection: duckdb.DuckDBPyConnection) -> None:

@@ -133,6 +133,7 @@ class Database:
         *,
         run: str | None = None,
         pair: bool = False,
+        step_mark: str | None = None,
         progress: Callable[[str], None] = _tell_nobody,
     ) -> pl.DataFrame:
         """Ingest traces and execution graphs: all of the given, or none on an error.
@@ -140,10 +141,19 @@ class Database:
         A folder stands for the JSON files below it; a file that is already in the
         database is passed over. `run` names what was recorded together (by default
         ranks and execution graphs find each other); `pair` demands that each
-        execution graph finds its trace. Returns the new rows of `staging.trace`.
+        execution graph finds its trace; `step_mark` is a regular expression of the user
+        ranges that mark steps, in place of the profiler's, also of files that are there
+        already. Returns the new rows of `staging.trace`.
         """
         paths = [paths] if isinstance(paths, (str, Path)) else paths
-        new = ingest(self._connection, paths, run=run, pair=pair, progress=progress)
+        new = ingest(
+            self._connection,
+            paths,
+            run=run,
+            pair=pair,
+            step_mark=step_mark,
+            progress=progress,
+        )
         numbers = ", ".join(map(str, new)) or "NULL"
         return self.sql(
             f"FROM staging.trace WHERE trace_id IN ({numbers}) ORDER BY trace_id"

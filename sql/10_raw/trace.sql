@@ -19,5 +19,7 @@ CREATE TABLE raw.trace (
     -- Trace whose ops the execution graph describes, when the two were matched.
     paired_trace_id BIGINT,
     -- What the match of the execution graph rests on, or why there is none.
-    pairing VARCHAR
+    pairing VARCHAR,
+    -- Regular expression that the user gave for the marks of its steps.
+    step_mark VARCHAR
 );

@@ -1,4 +1,5 @@
--- Iterations: the profiler's step marks on their host thread.
+-- Iterations: the profiler's step marks, or those that the user named, on their host
+-- thread. Without either a trace has no steps; staging.step_mark tells what could be one.
 -- One row per step.
 -- Key: step_id.
 CREATE TABLE staging.step (
@@ -12,7 +13,7 @@ CREATE TABLE staging.step (
     thread_id,
     -- Name of the mark.
     name,
-    -- Number of the step, from its name.
+    -- Number of the step, from its name; else its place among the trace's steps, from 0.
     step,
     -- [ns] Begin of the mark.
     start_ns,
@@ -24,10 +25,16 @@ CREATE TABLE staging.step (
 WITH
 mark AS (
     SELECT
-        *,
-        try_cast(regexp_extract(name, '#([0-9]+)', 1) AS BIGINT) AS step
-    FROM staging.annotation
-    WHERE name LIKE 'ProfilerStep#%'
+        annotation.*,
+        coalesce(
+            try_cast(regexp_extract(name, '#([0-9]+)', 1) AS BIGINT),
+            row_number() OVER (
+                PARTITION BY annotation.trace_id ORDER BY start_ns, annotation_id
+            ) - 1
+        ) AS step
+    FROM staging.annotation AS annotation
+    INNER JOIN raw.trace USING (trace_id)
+    WHERE regexp_full_match(name, coalesce(step_mark, 'ProfilerStep#.*'))
 ),
 
 launched AS (

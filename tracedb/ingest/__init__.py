@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from tracedb import catalog
 from tracedb.duck import bounded_memory, scalar, transaction
 from tracedb.errors import ForeignFileError, PairError
-from tracedb.ingest import files, nesting, pairing, runs
+from tracedb.ingest import files, nesting, pairing, runs, steps
 from tracedb.ingest.load import Loaded, UnforeseenError, load
 
 if TYPE_CHECKING:
@@ -35,22 +35,26 @@ def ingest(  # noqa: PLR0913 (the options of one command)
     run: str | None,
     pair: bool,
     progress: Progress,
+    step_mark: str | None = None,
     until: str | None = None,
 ) -> list[int]:
     """Ingest files in one transaction and return the numbers of the new traces.
 
     `run` names the run that all files belong to; else ranks that were recorded
     together and execution graphs find theirs. `pair` demands that each execution
-    graph finds its trace. `progress` is told what happens, a line at a time.
+    graph finds its trace. `step_mark` is a regular expression of the user ranges that
+    mark the steps of these files, in place of the profiler's. `progress` is told what
+    happens, a line at a time.
 
-    Raises `IngestError` where a file is not a whole trace, `PairError` where `pair`
-    is not met; the database is then as it was.
+    Raises `IngestError` where a file is not a whole trace or `step_mark` matches no
+    range, `PairError` where `pair` is not met; the database is then as it was.
 
     `until` names the last layer to compute, for those who measure what layers cost; the
     database is then incomplete above it.
     """
     with TemporaryDirectory(prefix="tracedb-") as scratch:
-        job = _Job(files.expand(paths, Path(scratch)), run, pair, progress, until)
+        sources = files.expand(paths, Path(scratch))
+        job = _Job(sources, run, pair, progress, step_mark, until)
         try:
             return _ingest(connection, job)
         except UnforeseenError:
@@ -65,6 +69,7 @@ def rebuild(connection: duckdb.DuckDBPyConnection, progress: Progress) -> None:
     # second one not come to its end, the next rebuild finds the old fingerprint.
     with transaction(connection):
         catalog.drop_computed(connection)
+        catalog.complete_raw(connection)
         catalog.create_computed(connection)
     rows = connection.execute("SELECT trace_id FROM raw.trace ORDER BY ALL").fetchall()
     with transaction(connection):
@@ -81,6 +86,7 @@ class _Job:
     run: str | None
     is_pair_demanded: bool
     progress: Progress
+    step_mark: str | None
     until: str | None
     is_careful: bool = False
 
@@ -89,23 +95,32 @@ def _ingest(connection: duckdb.DuckDBPyConnection, job: _Job) -> list[int]:
     layers = catalog.LAYERS[: catalog.LAYERS.index(job.until or catalog.LAYERS[-1]) + 1]
     with transaction(connection):
         with bounded_memory(connection, _MEMORY):
-            new = _load_all(connection, job)
+            new, known = _load_all(connection, job)
             changed = _pair(connection, new, job.run, demanded=job.is_pair_demanded)
-            concerned = _runs_of(connection, [*new, *changed])
+            marked = steps.mark(connection, [*new, *known], job.step_mark)
+            if marked:
+                job.progress(f"steps marked by '{job.step_mark}': {len(marked)} traces")
+            concerned = _runs_of(connection, [*new, *changed, *marked])
             if "staging" in layers:
                 _nest(connection, new)
                 _compute(connection, concerned, {"staging"}, job.progress)
+                steps.verify(connection, marked, job.step_mark)
         _compute(connection, concerned, {*layers} - {"staging"}, job.progress)
     return new
 
 
-def _load_all(connection: duckdb.DuckDBPyConnection, job: _Job) -> list[int]:
-    new = []
+def _load_all(
+    connection: duckdb.DuckDBPyConnection, job: _Job
+) -> tuple[list[int], list[int]]:
+    """Load what is new; return the traces that are, and those that were there."""
+    new, known = [], []
     for number, source in enumerate(job.sources, 1):
         place = f"[{number}/{len(job.sources)}] {source.name}"
         sha256 = files.digest(source)
-        if _is_known(connection, sha256):
+        trace_id = _known(connection, sha256)
+        if trace_id is not None:
             job.progress(f"{place}: already in the database")
+            known.append(trace_id)
             continue
         try:
             trace_id, file = _load(connection, job, source, sha256)
@@ -118,12 +133,13 @@ def _load_all(connection: duckdb.DuckDBPyConnection, job: _Job) -> list[int]:
         unit = "events" if file.format == "kineto" else "nodes"
         job.progress(f"{place}: {file.count:,} {unit}")
         new.append(trace_id)
-    return new
+    return new, [trace_id for trace_id in known if trace_id not in new]
 
 
-def _is_known(connection: duckdb.DuckDBPyConnection, sha256: str) -> bool:
-    query = "SELECT 1 FROM raw.trace WHERE sha256 = ?"
-    return scalar(connection, query, [sha256]) is not None
+def _known(connection: duckdb.DuckDBPyConnection, sha256: str) -> int | None:
+    query = "SELECT trace_id FROM raw.trace WHERE sha256 = ?"
+    trace_id: int | None = scalar(connection, query, [sha256])
+    return trace_id
 
 
 def _load(
@@ -136,7 +152,7 @@ def _load(
     file = load(connection, source, trace_id, job.progress, is_careful=job.is_careful)
     run_id = (runs.named if job.run else runs.create)(connection, job.run or name)
     connection.execute(
-        "INSERT INTO raw.trace VALUES (?, ?, ?, ?, ?, ?, ?, NULL, NULL)",
+        "INSERT INTO raw.trace VALUES (?, ?, ?, ?, ?, ?, ?, NULL, NULL, NULL)",
         [
             trace_id,
             run_id,

@@ -216,10 +216,10 @@ class Cutter:
             found = _judge(self._rest, end)
             if found.verdict == "closed":
                 found = _judge(self._rest, found.end, is_closed=True)
-            if found.text:
-                yield from self._judged(found, is_last=is_last)
+            if found.text and (found.is_closed or not is_last):
+                yield from self._judged(found)
                 return
-            if found.verdict == "broken":
+            if found.verdict != "cut":
                 break
         yield from self._salvaged(is_last=is_last)
 
@@ -230,10 +230,10 @@ class Cutter:
             for found in reversed(list(within)):
                 yield found.start() + 1
 
-    def _judged(self, found: _Judged, *, is_last: bool) -> Iterator[Chunk]:
+    def _judged(self, found: _Judged) -> Iterator[Chunk]:
         is_plain = found.verdict == "plain"
         yield from self._chunk(found.text, found.count, is_plain=is_plain)
-        self._go_on(found.end, is_closed=found.is_closed, is_last=is_last)
+        self._go_on(found.end, is_closed=found.is_closed, is_last=False)
 
     def _salvaged(self, *, is_last: bool) -> Iterator[Chunk]:
         found = Salvage(

@@ -95,7 +95,7 @@ class Salvage:
         """Take one event after another; look for the next where one is missing."""
         text, is_due = self._text, True
         while (start := self._begin(is_due=is_due)) < len(text):
-            end = value_end(text, start) if text[start] == ord("{") else None
+            end = self._event_end(start)
             is_due = end is None
             if end is not None:
                 self._keep(start, end)
@@ -109,6 +109,19 @@ class Salvage:
                     return
                 self._tell_unread(self._mend(start, following), following)
                 self.end = following
+
+    def _event_end(self, start: int) -> int | None:
+        """Where the entry ends that begins at a place; None if none can be read.
+
+        A last one with events inside has swallowed them, and the list's end: it is not
+        as it was written.
+        """
+        text = self._text
+        end = value_end(text, start) if text[start] == ord("{") else None
+        if end is None or not self._is_last or text[end:].strip():
+            return end
+        swallowed = find_event(text, start + 1, self._form)
+        return end if swallowed is None else None
 
     def _begin(self, *, is_due: bool) -> int:
         """Where the next entry begins; commas that are missing or too many count."""

@@ -1,0 +1,133 @@
+"""Steps that the profiler did not mark: the user names what does."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from support import CORPUS, needs_corpus, rows
+
+import tracedb
+from tracedb.cli.main import tracedb as main
+
+DECODE = CORPUS / "tracelens" / "inference" / "sglang_decode"
+STEPS = "SELECT name, step, end_ns - start_ns FROM staging.step ORDER BY start_ns"
+
+
+def event(name: str, start: int, duration: int, cat: str) -> dict[str, Any]:
+    """An event of the one thread, times in microseconds."""
+    place = {"ph": "X", "pid": 1, "tid": 1, "ts": start, "dur": duration}
+    return place | {"name": name, "cat": cat}
+
+
+@pytest.fixture
+def serving(tmp_path: Path) -> Path:
+    """A trace of three decoding steps between two other ranges."""
+    events = [event("load[a+b]", 0, 50, "user_annotation")]
+    for number, batch in enumerate((32, 8, 16)):
+        start = 100 * number + 100
+        events.append(event(f"step[DECODE bs={batch}]", start, 80, "user_annotation"))
+        events.append(event("aten::mm", start + 10, 20, "cpu_op"))
+    path = tmp_path / "serving.json"
+    path.write_text(json.dumps(events))
+    return path
+
+
+def test_without_marks_there_are_no_steps(
+    serving: Path, database: tracedb.Database
+) -> None:
+    """What could be a mark is listed, as the expression that finds it."""
+    database.ingest([serving])
+    assert rows(database, STEPS) == []
+    marks = database.relation("staging.step_mark")
+    assert marks.select("mark", "occurrences", "total_ns").rows() == [
+        (r"step\[DECODE bs=[0-9]+\]", 3, 240_000),
+        (r"load\[a\+b\]", 1, 50_000),
+    ]
+
+
+def test_a_listed_mark_finds_its_ranges(
+    serving: Path, database: tracedb.Database
+) -> None:
+    """Each mark can be given back as it is listed, and every layer has its steps."""
+    database.ingest([serving])
+    for mark, occurrences in rows(
+        database, "SELECT mark, occurrences FROM staging.step_mark"
+    ):
+        assert database.ingest([serving], step_mark=mark).is_empty()
+        assert len(rows(database, STEPS)) == occurrences
+        assert database.predict("replay").height == occurrences
+
+
+def test_steps_are_numbered_in_order(serving: Path, database: tracedb.Database) -> None:
+    """A name without a number of its own says nothing about the order."""
+    database.ingest([serving], step_mark=r"step\[.*")
+    assert rows(database, STEPS) == [
+        (f"step[DECODE bs={batch}]", number, 80_000)
+        for number, batch in enumerate((32, 8, 16))
+    ]
+
+
+@pytest.mark.parametrize(
+    ("mark", "message"),
+    [
+        (
+            "iter.*",
+            r"no user range has such a name; .* 'step\\\[DECODE bs=\[0-9\]\+\\\]'",
+        ),
+        ("step[", "no regular expression"),
+        ("DECODE", "no user range has such a name"),
+    ],
+)
+def test_a_mark_that_finds_nothing_is_refused(
+    serving: Path, database: tracedb.Database, mark: str, message: str
+) -> None:
+    """The whole name must match; on an error nothing is ingested."""
+    with pytest.raises(tracedb.IngestError, match=message):
+        database.ingest([serving], step_mark=mark)
+    assert rows(database, "SELECT count(*) FROM raw.trace") == [(0,)]
+
+
+def test_marks_of_the_profiler_can_be_overruled(
+    tmp_path: Path, database: tracedb.Database
+) -> None:
+    """With an expression, ProfilerStep is a range like any other."""
+    path = tmp_path / "both.json"
+    events = [
+        event("ProfilerStep#7", 0, 100, "user_annotation"),
+        event("microbatch#3", 10, 20, "user_annotation"),
+    ]
+    path.write_text(json.dumps(events))
+    database.ingest([path])
+    assert rows(database, STEPS) == [("ProfilerStep#7", 7, 100_000)]
+    database.ingest([path], step_mark="microbatch.*")
+    assert rows(database, STEPS) == [("microbatch#3", 3, 20_000)]
+
+
+def test_the_person_is_told(serving: Path, tmp_path: Path) -> None:
+    """Where an answer is empty for want of steps, a line says how to get them."""
+    database = str(tmp_path / "run.duckdb")
+    done = CliRunner().invoke(main, ["ingest", str(serving), "--db", database])
+    assert "no steps: for --step-mark there is 'step" in done.stderr
+    for command in ("predict", "critical-path", "overheads"):
+        told = CliRunner().invoke(main, [command, database]).stderr
+        assert "no steps: for --step-mark there is 'step" in told
+    words = ["ingest", str(serving), "--db", database, "--step-mark", r"step\[.*"]
+    assert CliRunner().invoke(main, words).exit_code == 0
+    shown = CliRunner().invoke(main, ["predict", database, "--format", "csv"])
+    assert shown.stdout.count("replay") == 3
+    assert "no steps" not in shown.stderr
+
+
+@needs_corpus
+def test_a_server_has_steps(database: tracedb.Database) -> None:
+    """A real trace of SGLang, whose decoding step replays a graph."""
+    path = DECODE / "sglang_Qwen3-8B_decode.json.gz"
+    database.ingest([path], step_mark=r"step\[DECODE.*")
+    ((name, step, duration),) = rows(database, STEPS)
+    assert (name, step) == ("step[DECODE bs=32]", 0)
+    measured = database.predict("replay")["measured_ns"].to_list()
+    assert measured == [duration]

@@ -324,7 +324,7 @@ def test_events_that_reach_no_layer_are_counted(tmp_path: Path) -> None:
         assert names(database) == ["a", "b", "c", "d"]
         told = issues(database, "kept in raw.*")
     assert [(kind.partition(": ")[2], count) for kind, count in told] == [
-        ("begin and end events, which have no duration", 1),
+        ("begins without an end", 1),
         ("events with a negative duration", 1),
         ("events without a duration", 1),
         ("events without a process or a thread", 1),

@@ -42,6 +42,6 @@ SELECT
     try_cast(args ->> '$.wait_on_cuda_event_record_corr_id' AS BIGINT)
     AS event_record_correlation,
     try_cast(args ->> '$.correlation' AS BIGINT) AS correlation
-FROM raw.event
+FROM staging.slice
 INNER JOIN raw.trace USING (trace_id)
-WHERE ph = 'X' AND cat = 'cuda_sync';
+WHERE cat = 'cuda_sync';

@@ -47,12 +47,9 @@ event AS (
             '$.correlation', '$."Sequence number"',
             '$."Input Dims"', '$."Input dims"', '$."Input type"', '$."Concrete Inputs"'
         ] AS argument
-    FROM raw.event
+    FROM staging.slice
     WHERE
-        ph = 'X'
-        AND dur_ns >= 0
-        AND ts_ns IS NOT NULL
-        AND cat IN (
+        cat IN (
             'cpu_op', 'Operator',
             'user_annotation',
             'cuda_runtime', 'cuda_driver', 'Runtime', 'mtia_runtime'
@@ -79,8 +76,8 @@ SELECT
         )
     ),
     name,
-    ts_ns,
-    ts_ns + dur_ns,
+    start_ns,
+    end_ns,
     coalesce(try_cast(argument[1] AS BIGINT), try_cast(argument[2] AS BIGINT)),
     try_cast(argument[3] AS BIGINT),
     try_cast(argument[4] AS BIGINT),

@@ -46,12 +46,9 @@ event AS (
             '$.device', '$.stream', '$.correlation', '$."External id"', '$."external id"',
             '$.bytes'
         ] AS argument
-    FROM raw.event
+    FROM staging.slice
     WHERE
-        ph = 'X'
-        AND dur_ns >= 0
-        AND ts_ns IS NOT NULL
-        AND cat IN (
+        cat IN (
             'kernel', 'gpu_memcpy', 'gpu_memset', 'Kernel', 'Memcpy', 'Memset',
             'mtia_ccp_events'
         )
@@ -73,8 +70,8 @@ gpu AS (
             try_cast(argument[2] AS BIGINT),
             try_cast(regexp_extract(tid, '([0-9]+)$', 1) AS BIGINT)
         ) AS stream,
-        ts_ns AS start_ns,
-        ts_ns + dur_ns AS end_ns,
+        start_ns,
+        end_ns,
         try_cast(argument[3] AS BIGINT) AS correlation,
         coalesce(
             try_cast(argument[4] AS BIGINT), try_cast(argument[5] AS BIGINT)

@@ -49,8 +49,8 @@ named AS (
 
 launching AS (
     SELECT DISTINCT trace_id, try_cast(args ->> '$.correlation' AS BIGINT) AS correlation
-    FROM raw.event
-    WHERE ph = 'X' AND cat IN ('kernel', 'Kernel', 'gpu_memcpy', 'Memcpy', 'gpu_memset', 'Memset')
+    FROM staging.slice
+    WHERE cat IN ('kernel', 'Kernel', 'gpu_memcpy', 'Memcpy', 'gpu_memset', 'Memset')
 )
 
 SELECT

@@ -29,10 +29,10 @@ call AS (
         shape.input_bytes,
         shape.result_bytes,
         lower(coalesce(event.args ->> '$."Collective name"', around.name)) AS spoken,
-        (event.args ->> '$."Group size"')::BIGINT AS group_size,
+        try_cast(event.args ->> '$."Group size"' AS BIGINT) AS group_size,
         greatest(
-            (event.args ->> '$."In msg nelems"')::BIGINT,
-            (event.args ->> '$."Out msg nelems"')::BIGINT
+            try_cast(event.args ->> '$."In msg nelems"' AS BIGINT),
+            try_cast(event.args ->> '$."Out msg nelems"' AS BIGINT)
         ) * element.element_bytes AS recorded_bytes
     FROM staging.op AS op
     INNER JOIN staging.host_event AS event

@@ -33,29 +33,46 @@ _NUMBERING = {
     "et": "SELECT coalesce(max(et_node_id), 0) + 1 FROM raw.et_node",
 }
 _UNSTAGED = """
-SELECT
-    CASE
-        WHEN ph IN ('B', 'E') THEN 'begin and end events, which have no duration'
-        WHEN dur_ns IS NULL THEN 'events without a duration'
-        WHEN ts_ns IS NULL THEN 'events without a time'
-        WHEN dur_ns < 0 THEN 'events with a negative duration'
-        ELSE 'events without a process or a thread'
-    END AS kind,
-    count(*)
-FROM raw.event
-WHERE
-    trace_id = ?
-    AND (
-        ph IN ('B', 'E')
-        OR (
-            ph = 'X'
-            AND (
-                coalesce(dur_ns, -1) < 0
-                OR ts_ns IS NULL OR pid IS NULL OR tid IS NULL
-            )
+WITH
+unusable AS (
+    SELECT
+        CASE
+            WHEN dur_ns IS NULL THEN 'events without a duration'
+            WHEN ts_ns IS NULL THEN 'events without a time'
+            WHEN dur_ns < 0 THEN 'events with a negative duration'
+            ELSE 'events without a process or a thread'
+        END AS kind,
+        count(*) AS occurrences
+    FROM raw.event
+    WHERE
+        trace_id = $trace_id
+        AND ph = 'X'
+        AND (
+            coalesce(dur_ns, -1) < 0 OR ts_ns IS NULL OR pid IS NULL OR tid IS NULL
         )
-    )
-GROUP BY kind
+    GROUP BY kind
+),
+
+bound AS (
+    SELECT event_id, ph
+    FROM raw.event
+    WHERE trace_id = $trace_id AND ph IN ('B', 'E')
+),
+
+closed AS (
+    SELECT count(*) AS occurrences
+    FROM staging.slice
+    WHERE trace_id = $trace_id AND event_id IN (SELECT event_id FROM bound)
+)
+
+FROM unusable
+UNION ALL
+SELECT
+    CASE ph WHEN 'B' THEN 'begins without an end' ELSE 'ends without a begin' END,
+    count(*) - any_value(closed.occurrences) AS occurrences
+FROM bound, closed
+GROUP BY ph
+HAVING count(*) > any_value(closed.occurrences)
 ORDER BY kind
 """
 _LOADERS = {"kineto": kineto, "et": execution_graph}
@@ -224,7 +241,7 @@ def _count_unstaged(
     connection: duckdb.DuckDBPyConnection, trace_id: int, issues: Issues
 ) -> None:
     """Count the events that are kept but are no part of any layer above raw."""
-    for kind, count in connection.execute(_UNSTAGED, [trace_id]).fetchall():
+    for kind, count in connection.execute(_UNSTAGED, {"trace_id": trace_id}).fetchall():
         issues.add(f"kept in raw.event only: {kind}", None, count)
 
 

@@ -1,0 +1,52 @@
+-- Events that have a begin and an end: complete ones (`X`), and begins (`B`) with the end
+-- (`E`) that closes them on their thread. What lacks either is in raw.event alone.
+-- One row per event with a duration.
+-- Key: event_id.
+CREATE VIEW staging.slice (
+    -- The event; the begin of two.
+    event_id,
+    -- The trace it is from.
+    trace_id,
+    -- Category.
+    cat,
+    -- Name.
+    name,
+    -- Process, or the device for GPU work.
+    pid,
+    -- Thread, or the stream for GPU work.
+    tid,
+    -- [ns] Begin, from the time base of the trace.
+    start_ns,
+    -- [ns] End, from the time base of the trace.
+    end_ns,
+    -- Arguments as JSON text; of two events the begin's.
+    args
+) AS
+WITH
+-- How many are open on the thread: with the begin itself, and before the end.
+bound AS (
+    SELECT
+        *,
+        sum(CASE ph WHEN 'B' THEN 1 ELSE -1 END) OVER (
+            PARTITION BY trace_id, pid, tid ORDER BY ts_ns, event_id
+        ) + CASE ph WHEN 'E' THEN 1 ELSE 0 END AS level
+    FROM raw.event
+    WHERE ph IN ('B', 'E') AND ts_ns IS NOT NULL
+),
+
+paired AS (
+    SELECT
+        *,
+        lead(ts_ns) OVER on_level AS end_ns,
+        lead(ph) OVER on_level AS next_ph
+    FROM bound
+    WINDOW on_level AS (PARTITION BY trace_id, pid, tid, level ORDER BY ts_ns, event_id)
+)
+
+SELECT event_id, trace_id, cat, name, pid, tid, ts_ns, ts_ns + dur_ns, args
+FROM raw.event
+WHERE ph = 'X' AND dur_ns >= 0 AND ts_ns IS NOT NULL
+UNION ALL
+SELECT event_id, trace_id, cat, name, pid, tid, ts_ns, end_ns, args
+FROM paired
+WHERE ph = 'B' AND next_ph = 'E';

@@ -1,0 +1,104 @@
+"""Begins and ends that are events of their own make slices."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support import rows
+
+import tracedb
+
+
+def bound(ph: str, name: str, time: int, **fields: object) -> dict[str, Any]:
+    """The begin or the end of an op."""
+    place = {"ph": ph, "cat": "cpu_op", "pid": 1, "tid": 1, "ts": time}
+    return place | {"name": name} | fields
+
+
+def test_begins_and_ends_are_ops(tmp_path: Path, database: tracedb.Database) -> None:
+    """Each end closes what began last on its thread; strays are told."""
+    events = [
+        bound("E", "stray", 0),
+        bound("B", "outer", 1, args={"External id": 7}),
+        bound("B", "inner", 2),
+        bound("B", "other thread", 3, tid=2),
+        bound("E", "inner", 4),
+        bound("B", "inner again", 4),
+        bound("X", "complete", 4, dur=1),
+        bound("E", "", 6),
+        bound("E", "outer", 9),
+        bound("E", "stray", 10),
+        bound("B", "other thread, too", 11, tid=2),
+        bound("E", "other thread, too", 12, tid=2),
+        bound("B", "after", 13),
+        bound("E", "after", 14),
+    ]
+    (tmp_path / "a.json").write_text(json.dumps(events))
+    database.ingest([tmp_path])
+    query = "SELECT name, start_ns, end_ns FROM staging.op ORDER BY op_id"
+    assert rows(database, query) == [
+        ("outer", 1_000, 9_000),
+        ("inner", 2_000, 4_000),
+        ("inner again", 4_000, 6_000),
+        ("complete", 4_000, 5_000),
+        ("other thread, too", 11_000, 12_000),
+        ("after", 13_000, 14_000),
+    ]
+    query = """
+        SELECT op.name, parent.name FROM staging.op
+        INNER JOIN staging.op AS parent ON op.parent_op_id = parent.op_id
+        ORDER BY op.op_id
+    """
+    assert rows(database, query) == [
+        ("inner", "outer"),
+        ("inner again", "outer"),
+        ("complete", "inner again"),
+    ]
+    query = "SELECT kind, occurrences FROM raw.ingest_issue ORDER BY kind"
+    assert rows(database, query) == [
+        ("kept in raw.event only: begins without an end", 1),
+        ("kept in raw.event only: ends without a begin", 2),
+    ]
+
+
+def closed(events: list[dict[str, Any]]) -> list[tuple[str, int, int]]:
+    """Name, begin and end of what is closed, by a stack for each thread."""
+    stacks: dict[int, list[dict[str, Any]]] = defaultdict(list)
+    found = []
+    for event in sorted(events, key=lambda event: event["ts"]):
+        stack = stacks[event["tid"]]
+        if event["ph"] == "B":
+            stack.append(event)
+        elif stack:
+            begin = stack.pop()
+            found.append((begin["name"], begin["ts"] * 1000, event["ts"] * 1000))
+    return sorted(found)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_any_order_of_begins_and_ends(
+    seed: int, tmp_path: Path, database: tracedb.Database
+) -> None:
+    """Random ones, with strays and ties, on several threads, not in order of time."""
+    chance = random.Random(seed)  # noqa: S311 (repeatable, no secret)
+    events = [
+        bound(chance.choice("BE"), f"op {number}", number // 3, tid=chance.randrange(3))
+        for number in range(400)
+    ]
+    # Another order in the file, but for events at the same time.
+    events.sort(key=lambda event: (event["ts"] * 7) % 134)
+    (tmp_path / "a.json").write_text(json.dumps(events))
+    database.ingest([tmp_path])
+    expected = closed(events)
+    assert 100 < len(expected) < 200
+    found = rows(database, "SELECT name, start_ns, end_ns FROM staging.op ORDER BY ALL")
+    assert found == expected
+    strays = 400 - 2 * len(expected)
+    assert rows(database, "SELECT sum(occurrences)::BIGINT FROM raw.ingest_issue") == [
+        (strays,)
+    ]

@@ -34,6 +34,8 @@ CREATE VIEW staging.host_event (
     input_types,
     -- Values of an op's scalar arguments, as a JSON list.
     concrete_inputs,
+    -- Name of the kernel that a call launches, where the profiler says it (AMD).
+    launched_name,
     -- Arguments as JSON text.
     args
 ) AS
@@ -45,7 +47,8 @@ event AS (
         args ->> [
             '$."External id"', '$."external id"', '$."Record function id"',
             '$.correlation', '$."Sequence number"',
-            '$."Input Dims"', '$."Input dims"', '$."Input type"', '$."Concrete Inputs"'
+            '$."Input Dims"', '$."Input dims"', '$."Input type"', '$."Concrete Inputs"',
+            '$.kernel'
         ] AS argument
     FROM staging.slice
     WHERE
@@ -85,5 +88,6 @@ SELECT
     coalesce(argument[6], argument[7])::JSON,
     argument[8]::JSON,
     argument[9]::JSON,
+    argument[10],
     args
 FROM event;

@@ -29,7 +29,9 @@ CREATE TABLE staging.launch (
     -- Number that it shares with the GPU work it launched.
     correlation,
     -- External id as recorded: the op's, or in files of 2022-24 the correlation.
-    external_id
+    external_id,
+    -- Name of the kernel that it launches, where the profiler says it (AMD).
+    launched_name
 ) AS
 WITH
 call AS (
@@ -69,7 +71,8 @@ SELECT
     top_event_id AS top_op_id,
     outermost_event_id AS outermost_op_id,
     call.correlation,
-    external_id
+    external_id,
+    launched_name
 FROM call
 INNER JOIN staging.thread USING (trace_id, pid, tid)
 LEFT JOIN named ON call.name = named.name

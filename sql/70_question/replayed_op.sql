@@ -1,0 +1,29 @@
+-- Whose work is it that launches of graphs do? GPU time by the op that was captured.
+-- One row per name of an op and trace that replays, with the longest time first.
+-- Key: trace_id, op_name.
+CREATE VIEW question.replayed_op (
+    -- The run it is of.
+    run_id,
+    -- The trace that replays.
+    trace_id,
+    -- Name of the op in the capture; NULL where no capture was found, or no op was.
+    op_name,
+    -- How many pieces of GPU work.
+    kernel_count,
+    -- [ns] Their time.
+    gpu_time_ns,
+    -- [1] Share of the time of all replayed GPU work of the trace.
+    gpu_time_share
+) AS
+SELECT
+    replayed.run_id,
+    replayed.trace_id,
+    op.name AS op_name,
+    count(*) AS kernel_count,
+    sum(kernel.end_ns - kernel.start_ns)::BIGINT AS gpu_time_ns,
+    gpu_time_ns / sum(gpu_time_ns) OVER (PARTITION BY replayed.trace_id) AS gpu_time_share
+FROM graph.replayed_kernel AS replayed
+INNER JOIN staging.kernel AS kernel ON replayed.kernel_id = kernel.kernel_id
+LEFT JOIN staging.op AS op ON replayed.captured_op_id = op.op_id
+GROUP BY replayed.run_id, replayed.trace_id, op_name
+ORDER BY replayed.trace_id, gpu_time_ns DESC, op_name;

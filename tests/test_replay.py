@@ -1,0 +1,172 @@
+"""GPU work of graphs is attributed to the ops that were captured."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support import CORPUS, needs_corpus, rows
+
+import tracedb
+
+INFERENCE = CORPUS / "tracelens" / "inference"
+REPLAYED = """
+SELECT
+    kernel.name, replaying.name, matched_by, candidates, captured.name
+FROM graph.replayed_kernel AS replayed
+INNER JOIN staging.kernel AS kernel USING (kernel_id)
+LEFT JOIN staging.op AS replaying ON replayed.op_id = replaying.op_id
+LEFT JOIN staging.op AS captured ON captured_op_id = captured.op_id
+ORDER BY replayed.launch_id, place
+"""
+
+Event = dict[str, Any]
+
+
+def event(name: str, cat: str, start: int, duration: int, **args: object) -> Event:
+    """An event of the host thread, times in microseconds."""
+    place = {"ph": "X", "pid": 1, "tid": 1, "ts": start, "dur": duration}
+    return place | {"name": name, "cat": cat, "args": args}
+
+
+def capture(
+    start: int, kernels: Sequence[str], *, has_names: bool = True, op: str = "op"
+) -> list[Event]:
+    """A captured graph: an op around each launch, called after its place."""
+    events = [event("cudaStreamBeginCapture_v10000", "cuda_runtime", start, 1)]
+    for place, kernel in enumerate(kernels):
+        time = start + 10 * place + 10
+        events.append(event(f"{op} {place}", "cpu_op", time, 8))
+        told = {"kernel": kernel} if has_names else {}
+        args = {"correlation": 10_000 + time} | told
+        events.append(event("cudaLaunchKernel", "cuda_runtime", time + 1, 2, **args))
+    end = start + 10 * len(kernels) + 10
+    return [*events, event("cudaStreamEndCapture", "cuda_runtime", end, 1)]
+
+
+def replay(start: int, kernels: Sequence[str]) -> list[Event]:
+    """The launch of a graph within an op, and its kernels on two streams."""
+    launch = event("cudaGraphLaunch", "cuda_runtime", start + 1, 5, correlation=start)
+    events = [event("replay", "cpu_op", start, 10), launch]
+    for place, kernel in enumerate(kernels):
+        stream = 7 + place % 2
+        args = {"correlation": start, "device": 0, "stream": stream}
+        work = event(kernel, "kernel", start + 20 + 5 * place, 4, **args)
+        events.append(work | {"pid": 0, "tid": stream})
+    return events
+
+
+def ingested(tmp_path: Path, *files: list[Event]) -> list[tuple[Any, ...]]:
+    """The replayed kernels of some files, in order."""
+    paths = []
+    for number, events in enumerate(files):
+        paths.append(tmp_path / f"{number}.json")
+        paths[-1].write_text(json.dumps(events))
+    with tracedb.open() as database:
+        database.ingest(paths)
+        return rows(database, REPLAYED)
+
+
+def test_names_lead_to_the_op(tmp_path: Path) -> None:
+    """Kernels that overtake each other on two streams are told by their names."""
+    found = ingested(
+        tmp_path,
+        capture(0, ["gemm", "relu", "gemm"]),
+        replay(500, ["gemm", "gemm", "relu"]),
+    )
+    assert found == [
+        ("gemm", "replay", "name", 1, "op 0"),
+        ("gemm", "replay", "name", 1, "op 2"),
+        ("relu", "replay", "name", 1, "op 1"),
+    ]
+
+
+def test_without_names_the_number_leads_there(tmp_path: Path) -> None:
+    """NVIDIA's launches do not say what they launch."""
+    found = ingested(
+        tmp_path,
+        capture(0, ["a", "b"], has_names=False),
+        capture(0, ["a", "b", "c"], has_names=False, op="longer"),
+        replay(500, ["a", "b"]),
+    )
+    assert found == [
+        ("a", "replay", "number", 1, "op 0"),
+        ("b", "replay", "number", 1, "op 1"),
+    ]
+
+
+def test_captures_that_look_alike_are_replayed_in_order(tmp_path: Path) -> None:
+    """As the layers of a model, time and again; that they look alike is told."""
+    layers = [capture(100 * n, ["a", "b"], op=f"layer {n}") for n in range(3)]
+    replays = [replay(1_000 + 100 * n, ["a", "b"]) for n in range(6)]
+    found = ingested(tmp_path, sum(layers, []), sum(replays, []))  # noqa: RUF017 (few)
+    assert [row[4] for row in found] == [
+        f"layer {n % 3} {place}" for n in range(6) for place in range(2)
+    ]
+    assert {row[3] for row in found} == {3}
+
+
+def test_the_nearest_capture_counts(tmp_path: Path) -> None:
+    """That of the trace itself before one of another file."""
+    own = capture(0, ["a", "b"], op="own")
+    other = capture(0, ["a", "b"], op="other")
+    found = ingested(tmp_path, other, [*own, *replay(500, ["a", "b"])])
+    assert [row[3:] for row in found] == [(1, "own 0"), (1, "own 1")]
+
+
+def test_a_kernel_that_was_not_recorded_moves_no_other(tmp_path: Path) -> None:
+    """What occurs as often in both is the same; the others are not attributed."""
+    kernels = [f"k{n}" for n in range(30)] + ["same", "same"]
+    found = ingested(tmp_path, capture(0, kernels), replay(5_000, kernels[:-1]))
+    assert [row[4] for row in found] == [*(f"op {n}" for n in range(30)), None]
+
+
+def test_no_capture_is_no_guess(tmp_path: Path) -> None:
+    """Another graph, and launches that did run, are no capture of this one."""
+    ran = capture(0, ["a", "b"])
+    ran += [
+        event("a", "kernel", 300 + n, 1, correlation=10_010 + 10 * n, stream=7)
+        for n in range(2)
+    ]
+    found = ingested(tmp_path, ran, capture(0, ["x", "y"]), replay(500, ["a", "b"]))
+    assert found == [
+        ("a", "replay", None, None, None),
+        ("b", "replay", None, None, None),
+    ]
+
+
+@needs_corpus
+@pytest.mark.parametrize(
+    ("pattern", "kernels"),
+    [
+        ("sglang_decode/*", 544),
+        ("vllm_piecewise/*", 361),
+        ("xdit_flux1_capture.*", 993),
+    ],
+)
+def test_real_servers_replay_what_they_captured(
+    database: tracedb.Database, pattern: str, kernels: int
+) -> None:
+    """Every kernel finds its launch, of its name, and those of a graph are in order."""
+    database.ingest([INFERENCE / pattern])
+    found = rows(
+        database,
+        """
+        SELECT
+            replayed.launch_id, captured_launch_id, kernel.name = launch.launched_name
+        FROM graph.replayed_kernel AS replayed
+        INNER JOIN staging.kernel AS kernel USING (kernel_id)
+        LEFT JOIN staging.launch AS launch ON captured_launch_id = launch.launch_id
+        ORDER BY kernel.start_ns
+        """,
+    )
+    assert len(found) == kernels
+    assert all(is_same for _, _, is_same in found)
+    # These graphs have one stream: what was captured later runs later.
+    assert found == sorted(found)
+    times = database.ask("replayed_op")
+    assert times["op_name"].null_count() == 0
+    assert times["gpu_time_share"].sum() == pytest.approx(1)

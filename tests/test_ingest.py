@@ -157,6 +157,30 @@ def test_ranks_that_were_recorded_together_are_one_run(
     assert runs == [["first0.json", "first1.json"], ["second0.json", "second1.json"]]
 
 
+def test_a_rank_joins_the_runs_of_the_others(
+    tmp_path: Path, database: tracedb.Database
+) -> None:
+    """Ranks that do not overlap are one run when a third one overlaps both."""
+    times = {0: (0, 10), 1: (20, 10), 2: (5, 20)}
+    for rank, (begin, duration) in times.items():
+        world = {"rank": rank, "world_size": 3, "backend": "nccl"}
+        event = EVENT | {"ts": begin, "dur": duration}
+        write(tmp_path / f"{rank}.json", event, distributedInfo=world)
+    query = (
+        "SELECT count(*), list(rank ORDER BY rank) FROM staging.trace GROUP BY run_id"
+    )
+    database.ingest([tmp_path / "0.json", tmp_path / "1.json"])
+    assert sorted(rows(database, query)) == [(1, [0]), (1, [1])]
+    database.ingest([tmp_path / "2.json"])
+    assert rows(database, query) == [(3, [0, 1, 2])]
+    assert rows(database, "SELECT count(*) FROM raw.run") == [(1,)]
+    assert rows(database, "SELECT count(DISTINCT run_id) FROM staging.op") == [(1,)]
+    again = {"rank": 0, "world_size": 3, "backend": "nccl"}
+    event = EVENT | {"ts": 5, "dur": 5, "name": "another job"}
+    database.ingest([write(tmp_path / "again.json", event, distributedInfo=again)])
+    assert sorted(rows(database, query)) == [(1, [0]), (3, [0, 1, 2])]
+
+
 def test_a_run_can_be_named(tmp_path: Path, database: tracedb.Database) -> None:
     """With a name given, files that nothing joins are one run."""
     files = [write(tmp_path / f"{n}.json", EVENT | {"name": str(n)}) for n in range(3)]

@@ -149,6 +149,21 @@ def test_a_wrong_pair_is_refused(database: tracedb.Database) -> None:
 
 
 @needs_corpus
+def test_a_demanded_pair_is_there(database: tracedb.Database) -> None:
+    """A graph that is in the database already is asked for, too; none is a mistake."""
+    trace, graph = (
+        DLRM8 / "kineto" / "worker0.pt.trace.json.gz",
+        DLRM8 / "et" / "dlrm_eg_0.json.gz",
+    )
+    with pytest.raises(tracedb.PairError, match="none of the files is an execution"):
+        database.ingest([trace], pair=True)
+    database.ingest([graph])
+    with pytest.raises(tracedb.PairError, match=r"dlrm_eg_0.* not an execution graph"):
+        database.ingest([graph], pair=True)
+    assert database.ingest([trace, graph], pair=True).height == 1
+
+
+@needs_corpus
 def test_other_ops_of_the_same_process_are_no_pair(
     tmp_path: Path, database: tracedb.Database
 ) -> None:

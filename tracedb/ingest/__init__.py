@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from tracedb import catalog
 from tracedb.duck import bounded_memory, scalar, transaction
-from tracedb.errors import ForeignFileError, PairError
+from tracedb.errors import ForeignFileError
 from tracedb.ingest import files, nesting, pairing, runs, steps
 from tracedb.ingest.load import Loaded, UnforeseenError, load
 
@@ -41,10 +41,10 @@ def ingest(  # noqa: PLR0913 (the options of one command)
     """Ingest files in one transaction and return the numbers of the new traces.
 
     `run` names the run that all files belong to; else ranks that were recorded
-    together and execution graphs find theirs. `pair` demands that each execution
-    graph finds its trace. `step_mark` is a regular expression of the user ranges that
-    mark the steps of these files, in place of the profiler's. `progress` is told what
-    happens, a line at a time.
+    together and execution graphs find theirs. `pair` demands that there is an execution
+    graph among the files, and that each finds its trace. `step_mark` is a regular
+    expression of the user ranges that mark the steps of these files, in place of the
+    profiler's. `progress` is told what happens, a line at a time.
 
     Raises `IngestError` where a file is not a whole trace or `step_mark` matches no
     range, `PairError` where `pair` is not met; the database is then as it was.
@@ -96,7 +96,9 @@ def _ingest(connection: duckdb.DuckDBPyConnection, job: _Job) -> list[int]:
     with transaction(connection):
         with bounded_memory(connection, _MEMORY):
             new, known = _load_all(connection, job)
-            changed = _pair(connection, new, job.run, demanded=job.is_pair_demanded)
+            changed = _pair(connection, new, job.run)
+            if job.is_pair_demanded:
+                pairing.verify(connection, [*new, *known])
             marked = steps.mark(connection, [*new, *known], job.step_mark)
             if marked:
                 job.progress(f"steps marked by '{job.step_mark}': {len(marked)} traces")
@@ -169,11 +171,7 @@ def _load(
 
 
 def _pair(
-    connection: duckdb.DuckDBPyConnection,
-    new: list[int],
-    run: str | None,
-    *,
-    demanded: bool,
+    connection: duckdb.DuckDBPyConnection, new: list[int], run: str | None
 ) -> list[int]:
     """Pair execution graphs that have no trace yet; return the traces concerned."""
     if not new:
@@ -182,15 +180,11 @@ def _pair(
     for _ in catalog.compute(connection, new, only={"staging.thread"}):
         pass
     paired = []
-    for et_trace_id, path in connection.execute(
-        "SELECT trace_id, path FROM raw.trace "
+    for (et_trace_id,) in connection.execute(
+        "SELECT trace_id FROM raw.trace "
         "WHERE format = 'et' AND paired_trace_id IS NULL ORDER BY trace_id"
     ).fetchall():
         found = pairing.pair(connection, et_trace_id)
-        if demanded and found.trace_id is None and et_trace_id in new:
-            raise PairError(
-                f"{path}: not an execution graph of a given trace: {found.reason}"
-            )
         pairing.store(connection, found)
         if found.trace_id is not None:
             paired.append(found.trace_id)

@@ -14,8 +14,11 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from tracedb.duck import registered, scalar
+from tracedb.errors import PairError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import duckdb
 
 _NODES = """
@@ -92,6 +95,27 @@ def store(connection: duckdb.DuckDBPyConnection, pairing: Pairing) -> None:
             "SELECT event_id, $trace_id, et_node_id, occurrence FROM matches",
             {"trace_id": pairing.trace_id},
         )
+
+
+def verify(connection: duckdb.DuckDBPyConnection, trace_ids: Sequence[int]) -> None:
+    """Raise `PairError` unless each execution graph among these has its trace.
+
+    There must be one: to demand a pair without it is a mistake.
+    """
+    graphs = connection.execute(
+        """
+        SELECT path, paired_trace_id, pairing FROM raw.trace
+        WHERE format = 'et' AND trace_id IN (SELECT unnest($traces)) ORDER BY trace_id
+        """,
+        {"traces": list(trace_ids)},
+    ).fetchall()
+    if not graphs:
+        raise PairError("none of the files is an execution graph, so there is no pair")
+    for path, trace_id, reason in graphs:
+        if trace_id is None:
+            raise PairError(
+                f"{path}: not an execution graph of a given trace: {reason}"
+            )
 
 
 def _no_process(connection: duckdb.DuckDBPyConnection, et_trace_id: int) -> str:

@@ -36,7 +36,7 @@ span AS (
     INNER JOIN extent USING (trace_id)
 )
 
-SELECT other.run_id
+SELECT DISTINCT other.run_id
 FROM span
 INNER JOIN span AS other USING (world_size, backend)
 WHERE
@@ -44,12 +44,17 @@ WHERE
     AND other.trace_id <> $trace_id
     AND other.start_ns < span.end_ns
     AND span.start_ns < other.end_ns
-    AND NOT EXISTS (
-        FROM span AS taken WHERE taken.run_id = other.run_id AND taken.rank = span.rank
-        AND taken.trace_id <> $trace_id
-    )
 ORDER BY ALL
-LIMIT 1
+"""
+_RANKS_IN_BOTH = """
+SELECT count(*)
+FROM raw.trace AS one
+INNER JOIN raw.trace AS other
+    ON
+        one.format = other.format
+        AND one.header ->> '$.distributedInfo.rank'
+        = other.header ->> '$.distributedInfo.rank'
+WHERE one.run_id = $one AND other.run_id = $other
 """
 
 
@@ -78,7 +83,19 @@ def move(connection: duckdb.DuckDBPyConnection, trace_id: int, run_id: int) -> N
 
 
 def join_siblings(connection: duckdb.DuckDBPyConnection, trace_id: int) -> None:
-    """Put a rank's trace into the run of the other ranks, if they are there."""
-    run_id = scalar(connection, _SIBLING, {"trace_id": trace_id})
-    if run_id is not None:
-        move(connection, trace_id, run_id)
+    """Make one run of a rank's trace and those of the other ranks, if they are there.
+
+    Ranks that did not overlap in time may be known as several runs until one arrives
+    that overlaps them all. A run has a rank once.
+    """
+    query = "SELECT run_id FROM raw.trace WHERE trace_id = ?"
+    for (other,) in connection.execute(_SIBLING, {"trace_id": trace_id}).fetchall():
+        own = scalar(connection, query, [trace_id])
+        if not scalar(connection, _RANKS_IN_BOTH, {"one": own, "other": other}):
+            _merge(connection, max(own, other), min(own, other))
+
+
+def _merge(connection: duckdb.DuckDBPyConnection, run_id: int, into: int) -> None:
+    query = "SELECT trace_id FROM raw.trace WHERE run_id = ?"
+    for (trace_id,) in connection.execute(query, [run_id]).fetchall():
+        move(connection, trace_id, into)

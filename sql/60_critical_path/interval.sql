@@ -88,13 +88,37 @@ on_device AS (
     FROM passed
 ),
 
-on_host AS (
+piece AS (
+    SELECT
+        *,
+        row_number() OVER (PARTITION BY thread_id ORDER BY start_ns, end_ns) AS position
+    FROM overhead.timeline
+),
+
+-- A hop over a thread: the pieces from the one that it begins in to that it ends in.
+stretch AS (
     SELECT
         hop.run_id,
         hop.trace_id,
         hop.step_id,
-        greatest(timeline.start_ns, from_ns) AS start_ns,
-        least(timeline.end_ns, until_ns) AS end_ns,
+        hop.thread_id,
+        from_ns,
+        until_ns,
+        unnest(range(coalesce(first.position, 1), last.position + 1)) AS position
+    FROM hop
+    ASOF LEFT JOIN piece AS first
+        ON hop.thread_id = first.thread_id AND from_ns >= first.start_ns
+    ASOF INNER JOIN piece AS last
+        ON hop.thread_id = last.thread_id AND until_ns > last.start_ns
+),
+
+on_host AS (
+    SELECT
+        stretch.run_id,
+        stretch.trace_id,
+        stretch.step_id,
+        greatest(piece.start_ns, from_ns) AS start_ns,
+        least(piece.end_ns, until_ns) AS end_ns,
         CASE
             WHEN type IN ('T2', 'T3', 'T5') THEN 'host_op'
             WHEN type = 'T4' THEN 'launch'
@@ -103,13 +127,9 @@ on_host AS (
             ELSE 'wait'
         END AS kind,
         coalesce(launch_id, op_id) AS node_id,
-        hop.thread_id
-    FROM hop
-    INNER JOIN overhead.timeline
-        ON
-            hop.thread_id = timeline.thread_id
-            AND timeline.end_ns > from_ns
-            AND timeline.start_ns < until_ns
+        thread_id
+    FROM stretch
+    INNER JOIN piece USING (thread_id, position)
 )
 
 SELECT run_id, trace_id, step_id, start_ns, end_ns, kind, node_id, thread_id

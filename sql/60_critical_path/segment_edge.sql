@@ -3,7 +3,7 @@
 -- segment is the time from which its stream is free for it.
 -- One row per dependency between segments.
 -- Key: rung, trace_id, source_lane, source_segment, target_lane, target_segment, kind, weight_ns.
-CREATE VIEW critical_path.segment_edge (
+CREATE TABLE critical_path.segment_edge (
     -- `replay`, `statistics` or `full`.
     rung,
     -- The trace it is from.
@@ -20,7 +20,9 @@ CREATE VIEW critical_path.segment_edge (
     -- for GPU work), `stream_wait` or `thread` (the host waits for another thread).
     kind,
     -- [ns] Least time from begin to begin.
-    weight_ns
+    weight_ns,
+    -- How many dependencies the target has.
+    target_edges
 ) AS
 WITH
 waiting AS (
@@ -78,37 +80,52 @@ begun AS (
     SELECT DISTINCT rung, trace_id, thread_id AS lane FROM critical_path.host_offset
     UNION ALL
     SELECT DISTINCT rung, trace_id, lane FROM critical_path.gpu_offset
+),
+
+edge AS (
+    SELECT
+        rung,
+        trace_id,
+        0::BIGINT AS source_lane,
+        0::BIGINT AS source_segment,
+        lane AS target_lane,
+        0::BIGINT AS target_segment,
+        'origin' AS kind,
+        0::BIGINT AS weight_ns
+    FROM begun
+    UNION ALL
+    SELECT
+        rung, trace_id, thread_id, segment, thread_id, segment + 1, 'host',
+        offset_ns + predicted_ns
+    FROM waiting
+    UNION ALL
+    SELECT
+        waiting.rung, waiting.trace_id,
+        awaited.thread_id, awaited.segment + awaited.waits::INTEGER,
+        waiting.thread_id, waiting.segment + 1, 'thread',
+        CASE WHEN awaited.waits THEN 0 ELSE awaited.offset_ns + awaited.predicted_ns END
+        + delay_ns
+    FROM waiting
+    INNER JOIN critical_path.host_offset AS awaited
+        ON
+            waiting.rung = awaited.rung
+            AND waiting.awaited_thread_id = awaited.thread_id
+            AND waiting.awaited_position = awaited.position
+    UNION ALL
+    SELECT
+        rung, work.trace_id, work.lane, work.segment, target_lane, target_segment, kind,
+        after_stream_ns + delay_ns
+    FROM awaited_work
+    INNER JOIN critical_path.gpu_offset AS work USING (rung, kernel_id)
+    UNION ALL
+    SELECT
+        rung, work.trace_id, host_lane, host_segment, target_lane, target_segment, kind,
+        after_host_ns + delay_ns
+    FROM awaited_work
+    INNER JOIN critical_path.gpu_offset AS work USING (rung, kernel_id)
 )
 
-SELECT rung, trace_id, 0, 0, lane, 0, 'origin', 0
-FROM begun
-UNION ALL
 SELECT
-    rung, trace_id, thread_id, segment, thread_id, segment + 1, 'host',
-    offset_ns + predicted_ns
-FROM waiting
-UNION ALL
-SELECT
-    waiting.rung, waiting.trace_id,
-    awaited.thread_id, awaited.segment + awaited.waits::INTEGER,
-    waiting.thread_id, waiting.segment + 1, 'thread',
-    CASE WHEN awaited.waits THEN 0 ELSE awaited.offset_ns + awaited.predicted_ns END
-    + delay_ns
-FROM waiting
-INNER JOIN critical_path.host_offset AS awaited
-    ON
-        waiting.rung = awaited.rung
-        AND waiting.awaited_thread_id = awaited.thread_id
-        AND waiting.awaited_position = awaited.position
-UNION ALL
-SELECT
-    rung, work.trace_id, work.lane, work.segment, target_lane, target_segment, kind,
-    after_stream_ns + delay_ns
-FROM awaited_work
-INNER JOIN critical_path.gpu_offset AS work USING (rung, kernel_id)
-UNION ALL
-SELECT
-    rung, work.trace_id, host_lane, host_segment, target_lane, target_segment, kind,
-    after_host_ns + delay_ns
-FROM awaited_work
-INNER JOIN critical_path.gpu_offset AS work USING (rung, kernel_id);
+    *,
+    count(*) OVER (PARTITION BY rung, trace_id, target_lane, target_segment) AS target_edges
+FROM edge;

@@ -222,6 +222,30 @@ def test_a_graph_with_broken_nodes_keeps_the_others(tmp_path: Path) -> None:
         ]
 
 
+@pytest.mark.parametrize("order", ["bad first", "bad last"])
+def test_what_can_be_mended_is_mended_beside_what_cannot(
+    tmp_path: Path, order: str
+) -> None:
+    """Nodes with paths of Windows in an attribute, and one that is no JSON."""
+    attrs = [{"name": f"x{n}", "value": n} for n in range(20)]
+    nodes = [
+        json.dumps({"id": n, "name": str(n), "attrs": [*attrs, {"name": "C:/new"}]})
+        for n in range(5)
+    ]
+    nodes = [node.replace("C:/new", "C:\\new\\x") for node in nodes]
+    bad = nodes[0].replace("[", "", 1)
+    nodes = [bad, *nodes] if order == "bad first" else [*nodes, bad]
+    (tmp_path / "a.json").write_bytes(b'{"nodes": [%b]}' % ", ".join(nodes).encode())
+    with tracedb.open() as database:
+        database.ingest([tmp_path])
+        query = "SELECT node ->> '$.name' FROM raw.et_node ORDER BY et_node_id"
+        assert rows(database, query) == [(str(n),) for n in range(5)]
+        assert issues(database) == [
+            ("left out: events that cannot be read", 1),
+            ("mended: unescaped backslashes", 5),
+        ]
+
+
 def test_a_broken_gzip_stream_is_read_up_to_the_break(tmp_path: Path) -> None:
     """Also where all of it is one block of the reader's."""
     chance = random.Random(0)  # noqa: S311 (repeatable, no secret)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from tracedb.ingest.json_text import entries, is_utf8, joined, parts, value_end
@@ -22,15 +23,19 @@ if TYPE_CHECKING:
 # What tells an event from any other object: by the format of the file.
 _FIELDS = {"kineto": {"ph"}, "et": {"id", "name"}}
 _MARKS = {"kineto": re.compile(rb'"ph"\s*:'), "et": re.compile(rb'"id"\s*:')}
-_BEGINNING = re.compile(
-    rb'\{\s*"(?:ph|cat|name|pid|tid|ts|dur|id|bp|s|args|ctrl_deps|inputs|attrs)"\s*:'
-)
+# How events begin, as they are usually written, but not the objects inside of them.
+_BEGINNINGS = {
+    "kineto": re.compile(
+        rb'[\[\],}]\s*(?=\{\s*"(?:ph|cat|name|pid|tid|ts|dur|id|bp|s|args)"\s*:)'
+    ),
+    "et": re.compile(
+        rb'[\[\],}]\s*(?=\{\s*"(?:id|ctrl_deps|attrs|rf_id|parent|inputs)"\s*:)'
+    ),
+}
+_STRING_OR_BRACE = re.compile(rb'"(?:[^"\\]|\\.)*"|[{}]', re.DOTALL)
 _ENTRY = re.compile(rb"[^\s,]")
 _BLANK = b" \t\r\n,"
-_BETWEEN = re.compile(rb"\}\s*,?\s*(?=\{)")
 _BRACKET = re.compile(rb"\](?=\s*(?:[,}]|\Z))")
-# So many pieces are tried as one event that has objects inside.
-_MOST_PIECES = 8
 _MOST_BRACKETS = 1_000
 
 
@@ -189,42 +194,35 @@ class Salvage:
 
     def _mend(self, start: int, stop: int) -> int | None:
         """Take what can be mended of a text; return where its unread end begins."""
-        bounds = [start, *self._bounds(start, stop), stop]
-        number, unread = 0, None
-        while number < len(bounds) - 1:
-            size = self._taken(bounds, number)
-            if size:
-                self._tell_unread(unread, bounds[number])
-                unread = None
+        if self._take(start, stop, is_whole=True):
+            return None
+        found = _BEGINNINGS[self._form].finditer(self._text, start, stop)
+        bounds = [start, *(begin.end() for begin in found), stop]
+        unread = None
+        for begin, end in pairwise(bounds):
+            taken = self._take_one(begin, end)
+            if taken is not None:
+                self._tell_unread(unread, begin)
+                unread = taken if self._text[taken:end].strip(_BLANK) else None
             elif unread is None:
-                unread = bounds[number]
-            number += size or 1
+                unread = begin
         return unread
 
-    def _taken(self, bounds: list[int], number: int) -> int:
-        """Take pieces from a number on that are one event; return how many."""
-        for size in self._sizes(bounds, number):
-            is_whole = size == len(bounds) - 1
-            if self._take(bounds[number], bounds[number + size], is_whole=is_whole):
-                return size
-        return 0
+    def _take_one(self, start: int, stop: int) -> int | None:
+        """Take the event at the begin of a text if it can be mended; return its end."""
+        for end in (stop, self._object_end(start, stop)):
+            if self._take(start, end, is_whole=False):
+                return end
+        return None
 
-    def _sizes(self, bounds: list[int], number: int) -> Iterator[int]:
-        """How many pieces to try as one: all at first, then few, up to an event."""
-        count = len(bounds) - 1
-        if number == 0:
-            yield count
-        for size in range(1, min(_MOST_PIECES, count - number) + 1):
-            if size > 1 and _BEGINNING.match(self._text, bounds[number + size - 1]):
-                return
-            if size != count:
-                yield size
-
-    def _bounds(self, start: int, stop: int) -> Iterator[int]:
-        """Where objects follow each other."""
-        for found in _BETWEEN.finditer(self._text, start, stop):
-            if found.end() < stop:
-                yield found.end()
+    def _object_end(self, start: int, stop: int) -> int:
+        """Where as many braces are closed as were opened, outside of strings."""
+        depth = 0
+        for found in _STRING_OR_BRACE.finditer(self._text, start, stop):
+            depth += (found[0] == b"{") - (found[0] == b"}")
+            if depth <= 0 and found[0] == b"}":
+                return found.end()
+        return stop
 
     def _take(self, start: int, stop: int, *, is_whole: bool) -> bool:
         """Take a text's events if it can be mended; parts of one must be events."""
@@ -242,7 +240,7 @@ class Salvage:
         return False
 
     def _are_events(self, found: list[bytes]) -> bool:
-        return all(_is_event(entry, self._form) for entry in found)
+        return bool(found) and all(_is_event(entry, self._form) for entry in found)
 
 
 def _ways(text: bytes) -> Iterator[tuple[bytes, Counter[str]]]:

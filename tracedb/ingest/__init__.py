@@ -11,6 +11,7 @@ from tracedb import catalog
 from tracedb.duck import bounded_memory, scalar, transaction
 from tracedb.errors import ForeignFileError
 from tracedb.ingest import files, nesting, pairing, runs, steps
+from tracedb.ingest.ahead import ahead
 from tracedb.ingest.load import Loaded, UnforeseenError, load
 
 if TYPE_CHECKING:
@@ -116,26 +117,39 @@ def _load_all(
 ) -> tuple[list[int], list[int]]:
     """Load what is new; return the traces that are, and those that were there."""
     new, known = [], []
-    for number, source in enumerate(job.sources, 1):
-        place = f"[{number}/{len(job.sources)}] {source.name}"
-        sha256 = files.digest(source)
-        trace_id = _known(connection, sha256)
-        if trace_id is not None:
-            job.progress(f"{place}: already in the database")
-            known.append(trace_id)
-            continue
-        try:
-            trace_id, file = _load(connection, job, source, sha256)
-        except ForeignFileError:
-            # Beside traces, a folder may hold other JSON files.
-            if source.is_named:
-                raise
-            job.progress(f"{place}: passed over, not a trace")
-            continue
-        unit = "events" if file.format == "kineto" else "nodes"
-        job.progress(f"{place}: {file.count:,} {unit}")
-        new.append(trace_id)
+    digested = ((source, files.digest(source)) for source in job.sources)
+    with ahead(digested) as sources:
+        for number, (source, sha256) in enumerate(sources, 1):
+            place = f"[{number}/{len(job.sources)}] {source.name}"
+            trace_id = _known(connection, sha256)
+            if trace_id is not None:
+                job.progress(f"{place}: already in the database")
+                known.append(trace_id)
+                continue
+            trace_id = _load_new(connection, job, source, sha256, place)
+            if trace_id is not None:
+                new.append(trace_id)
     return new, [trace_id for trace_id in known if trace_id not in new]
+
+
+def _load_new(
+    connection: duckdb.DuckDBPyConnection,
+    job: _Job,
+    source: Source,
+    sha256: str,
+    place: str,
+) -> int | None:
+    """Load a file; None if a folder held it that may hold other files beside traces."""
+    try:
+        trace_id, file = _load(connection, job, source, sha256)
+    except ForeignFileError:
+        if source.is_named:
+            raise
+        job.progress(f"{place}: passed over, not a trace")
+        return None
+    unit = "events" if file.format == "kineto" else "nodes"
+    job.progress(f"{place}: {file.count:,} {unit}")
+    return trace_id
 
 
 def _known(connection: duckdb.DuckDBPyConnection, sha256: str) -> int | None:

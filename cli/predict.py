@@ -10,7 +10,6 @@ from . import options
 from . import output as out
 from .missing_steps import tell_missing_steps
 
-RUNGS = ("replay", "statistics", "full")
 _BRIEF = (
     "rung",
     "trace_id",
@@ -30,7 +29,7 @@ _BRIEF = (
 )
 @options.database
 @click.option(
-    "--rung", type=click.Choice(RUNGS), help="Only this rung; else all three."
+    "--rung", type=click.Choice(tracedb.RUNGS), help="Only this rung; else all three."
 )
 @out.option
 def predict(database: str, rung: str | None, output: out.Output) -> None:

@@ -21,7 +21,7 @@ import pytest
 from rich.console import Console
 from support import SAMPLES
 
-from tracedb import catalog
+from tracedb import QueryError, catalog
 from tracedb import open as open_database
 from tracedb.cli import table
 from tracedb.cli.main import COMMANDS, tracedb
@@ -278,6 +278,16 @@ def test_predict_shows_measured_beside_predicted(tiny: Path, rung: str) -> None:
     for row in rows:
         error = row["predicted_ns"] / row["measured_ns"] - 1
         assert row["error_share"] == pytest.approx(error)
+
+
+def test_predict_knows_its_rungs(tiny: Path) -> None:
+    """A rung that is none is a mistake, in Python, too."""
+    assert run("predict", tiny, "--rung", "guess").exit_code == 2
+    with (
+        open_database(tiny, read_only=True) as db,
+        pytest.raises(QueryError, match="no rung guess; there are replay, statistics"),
+    ):
+        db.predict("guess")
 
 
 def test_predict_without_a_rung_shows_all(tiny: Path) -> None:

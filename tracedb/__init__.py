@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
+    "RUNGS",
     "Database",
     "DatabaseError",
     "ForeignFileError",
@@ -36,6 +37,9 @@ __all__ = [
     "open",
 ]
 __version__ = "0.1.0"
+
+RUNGS = ("replay", "statistics", "full")
+"""What a prediction takes as measured: all but the waits, kernel times, or nothing."""
 
 _HOMES = {
     "Database": ("tracedb.database", "Database"),

@@ -188,7 +188,12 @@ class Database:
         return self.relation("critical_path.interval", step)
 
     def predict(self, rung: str | None = None) -> pl.DataFrame:
-        """Measured and predicted time of each step: `critical_path.step_time`."""
+        """Measured and predicted time of each step: `critical_path.step_time`.
+
+        Raises `QueryError` for a rung other than replay, statistics and full.
+        """
+        if rung is not None and rung not in tracedb.RUNGS:
+            raise QueryError(f"no rung {rung}; there are {', '.join(tracedb.RUNGS)}")
         frame = self.relation("critical_path.step_time")
         return frame if rung is None else frame.filter(frame["rung"] == rung)
 

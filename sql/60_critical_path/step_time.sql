@@ -20,8 +20,8 @@ CREATE VIEW critical_path.step_time (
     predicted_ns,
     -- [1] Predicted over measured, less 1.
     error_share,
-    -- [ns] Measured delay without a cause, on the step's thread and of GPU work launched in
-    -- the step; the prediction leaves it out.
+    -- [ns] Measured delay without a cause while the step lasted, on its thread and of GPU
+    -- work, whenever that was launched; the prediction leaves it out.
     unexplained_ns
 ) AS
 WITH
@@ -80,14 +80,24 @@ host_unexplained AS (
 ),
 
 gpu_unexplained AS (
-    SELECT step.step_id, rung, sum(unexplained_ns) AS unexplained_ns
+    SELECT
+        step.step_id,
+        rung,
+        sum(
+            least(work.start_ns, step.end_ns)
+            - greatest(work.start_ns - unexplained_ns, step.start_ns)
+        ) AS unexplained_ns
     FROM staging.step
     INNER JOIN graph.stream_position AS work
         ON
             step.trace_id = work.trace_id
-            AND step.start_ns <= work.launch_start_ns
+            AND step.start_ns < work.start_ns
             AND step.end_ns > work.launch_start_ns
-    INNER JOIN prediction.gpu_time AS time ON work.kernel_id = time.kernel_id
+    INNER JOIN prediction.gpu_time AS time
+        ON
+            work.kernel_id = time.kernel_id
+            AND step.end_ns > work.start_ns - unexplained_ns
+    WHERE unexplained_ns > 0
     GROUP BY ALL
 )
 

@@ -188,6 +188,36 @@ def test_a_field_twice_is_no_reason_to_refuse(tmp_path: Path) -> None:
     assert ingested(tmp_path, b"[%b, %b]" % (A, twice)) == (["a", "c"], [])
 
 
+@pytest.mark.parametrize(
+    ("content", "expected", "key"),
+    [
+        (b'{"nodes": [], "traceEvents": [%b, %b]}' % (A, B), "ab", "nodes"),
+        (b'{"traceEvents": [%b], "nodes": [{"id": 1}]}' % A, "a", "nodes"),
+        (b'{"nodes": 4, "traceEvents": [%b]}' % A, "a", "nodes"),
+    ],
+)
+def test_lists_of_the_other_format_are_kept(
+    tmp_path: Path, content: bytes, expected: str, key: str
+) -> None:
+    """What is not the list of events is a part of the header like any other."""
+    (tmp_path / "a.json").write_bytes(content)
+    with tracedb.open() as database:
+        database.ingest([tmp_path])
+        assert names(database) == list(expected)
+        assert issues(database) == []
+        assert rows(database, f"SELECT header.{key} IS NULL FROM raw.trace") == [
+            (False,)
+        ]
+
+
+@pytest.mark.parametrize("time", [b"1e999999", b'"1e999999"', b'"-1e999999"'])
+def test_times_beyond_all_bounds_are_no_times(tmp_path: Path, time: bytes) -> None:
+    """An exponent that no number type holds is counted like any other such time."""
+    found, told = ingested(tmp_path, b'[{"ph": "X", "name": "a", "ts": %b}]' % time)
+    assert found == ["a"]
+    assert told == [("kept without time: times that are no numbers", 1)]
+
+
 def test_times_beyond_64_bits_are_no_times(tmp_path: Path) -> None:
     """Sums of times never overflow; what cannot be one is counted."""
     event = b'{"ph": "X", "name": "%b", "cat": "cpu_op", "pid": 1, "tid": 1, %b}'

@@ -119,7 +119,7 @@ def test_the_same_file_twice_is_once(
         (b'[{"rank": 0}]', "not of trace events"),
         (b'{"weights": [1]}', "its keys are: weights"),
         (b"not json", "malformed"),
-        (b"", "truncated"),
+        (b"", "is empty"),
         (b"\x1f\x8b\x08\x00broken", "the gzip stream"),
     ],
 )

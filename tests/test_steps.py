@@ -91,6 +91,17 @@ def test_a_mark_that_finds_nothing_is_refused(
     assert rows(database, "SELECT count(*) FROM raw.trace") == [(0,)]
 
 
+def test_every_file_is_to_have_the_mark(
+    serving: Path, tmp_path: Path, database: tracedb.Database
+) -> None:
+    """No file loses the steps that it has for the sake of another one's."""
+    other = tmp_path / "other.json"
+    other.write_text(json.dumps([event("ProfilerStep#7", 0, 9, "user_annotation")]))
+    with pytest.raises(tracedb.IngestError, match=r"other.json: step mark 'step\\\["):
+        database.ingest([serving, other], step_mark=r"step\[.*")
+    assert database.ingest([serving], step_mark=r"step\[.*").height == 1
+
+
 def test_marks_of_the_profiler_can_be_overruled(
     tmp_path: Path, database: tracedb.Database
 ) -> None:

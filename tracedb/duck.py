@@ -38,9 +38,9 @@ def transaction(connection: duckdb.DuckDBPyConnection) -> Iterator[None]:
     try:
         yield
         connection.execute("COMMIT")
-    except (duckdb.IOException, duckdb.TransactionException, OSError) as error:
+    except (duckdb.IOException, duckdb.TransactionException) as error:
         _roll_back(connection)
-        line = getattr(error, "strerror", None) or str(error).splitlines()[0]
+        line = (str(error).splitlines() or [type(error).__name__])[0]
         name = path or "the database in memory"
         raise DatabaseError(f"{name}: cannot be written: {line}") from error
     except BaseException:
@@ -81,15 +81,21 @@ def registered(
 def text_file() -> Iterator[Callable[[bytes], str]]:
     """A file for one text after another; in memory where the system can.
 
-    Yields what puts a text there, and returns the path for DuckDB to read it from.
+    Yields what puts a text there, and returns the path for DuckDB to read it from; it
+    raises `duckdb.IOException` where there is no room, as DuckDB does for its files.
     """
     with _unnamed() as (file, path):
 
         def put(text: bytes) -> str:
-            file.seek(0)
-            file.write(text)
-            file.truncate()
-            file.flush()
+            try:
+                file.seek(0)
+                file.write(text)
+                file.truncate()
+                file.flush()
+            except OSError as error:
+                raise duckdb.IOException(
+                    f"no room for {len(text):,} bytes: {error.strerror}"
+                ) from error
             return path
 
         yield put

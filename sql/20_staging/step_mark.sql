@@ -26,7 +26,7 @@ SELECT
     count(*),
     min(start_ns),
     max(end_ns),
-    sum(end_ns - start_ns)::BIGINT AS total_ns
+    least(sum(end_ns - start_ns), 9_223_372_036_854_775_807)::BIGINT AS total_ns
 FROM staging.annotation
 GROUP BY run_id, trace_id, mark
 ORDER BY trace_id, total_ns DESC, mark;

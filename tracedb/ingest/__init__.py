@@ -54,7 +54,11 @@ def ingest(  # noqa: PLR0913 (the options of one command)
     database is then incomplete above it.
     """
     with TemporaryDirectory(prefix="tracedb-") as scratch:
+        if step_mark is not None:
+            step_mark = files.legible(step_mark)
+            steps.refuse_no_expression(connection, step_mark)
         sources = files.expand(paths, Path(scratch))
+        run = None if run is None else files.legible(run)
         job = _Job(sources, run, pair, progress, step_mark, until)
         try:
             return _ingest(connection, job)

@@ -20,7 +20,7 @@ from tracedb.ingest import json_text
 from tracedb.ingest.issues import Issues
 from tracedb.ingest.json_text import NOT_JSON, parts, place_behind
 from tracedb.ingest.repair import mend
-from tracedb.ingest.salvage import Salvage, ends_list, find_event
+from tracedb.ingest.salvage import LISTS, Salvage, ends_list, find_event, is_event_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,8 +31,10 @@ CHUNK_BYTES = 4 << 20
 _LARGEST_EVENT = 256 << 20
 _LARGEST_HEADER = 64 << 20
 _MOST_FALSE_ENDS = 100
-_ARRAYS = {"traceEvents": "kineto", "nodes": "et"}
+_MOST_MENDED_OPENINGS = 20
+_ARRAYS = {key: form for form, key in LISTS.items()}
 _OPENING = re.compile(rb'"(?P<key>traceEvents|nodes)"\s*:\s*\[')
+_EMPTY = re.compile(rb"\s*\]\s*,")
 _BETWEEN = re.compile(rb"\}\s*,\s*(?=\{)")
 _SEPARATOR = re.compile(rb"\s*,?\s*")
 _BYTE = re.compile(r"\(byte (\d+)\)")
@@ -95,6 +97,8 @@ class Cutter:
         self._rest = b""
         self._place = 0
         self._before = b""
+        self._judged_openings = 0
+        self._mended_openings = 0
         self._false_ends = 0
         self._is_over = False
 
@@ -147,29 +151,47 @@ class Cutter:
 
     def _open_last(self) -> None:
         """Find the list in what was read, or refuse: there is no more to read."""
-        if not self._find_array() and not self._find_behind_broken():
-            raise self._foreign()
+        if self._find_array() or self._find_behind_broken():
+            return
+        # A list without an event is one, if there is no other.
+        for found in _OPENING.finditer(self._rest):
+            if self._is_header(self._rest[: found.end()], found["key"].decode()):
+                self._enter(found)
+                return
+        raise self._foreign()
 
     def _open_bare(self) -> None:
         """Go into a list that is the whole file, if one of events."""
         self.format = "kineto"
         self._take(1)
         self._fill(_HEAD)
+        if b'"ph"' not in self._rest:
+            self._fill(_LARGEST_HEADER)
         if b'"ph"' not in self._rest and self._rest.lstrip()[:1] not in (b"", b"]"):
             raise ForeignFileError(
                 f"{self._text.path}: a JSON list, but not of trace events"
             )
 
     def _find_array(self) -> bool:
-        for found in _OPENING.finditer(self._rest):
-            if self._is_header(self._rest[: found.end()], found["key"].decode()):
+        # What stands before a list is the same when more is read behind it.
+        for found in _OPENING.finditer(self._rest, self._judged_openings):
+            self._judged_openings = found.end()
+            is_empty = _EMPTY.match(self._rest, found.end())
+            if not is_empty and self._is_header(
+                self._rest[: found.end()], found["key"].decode()
+            ):
                 self._enter(found)
                 return True
         return False
 
     def _is_header(self, text: bytes, key: str) -> bool:
         """Whether the list that opens here is the file's own, not one in a value."""
-        found = parts(text + b"]}") or parts(mend(text + b"]}")[0])
+        closed = text + b"]}"
+        found = parts(closed)
+        is_left = self._mended_openings < _MOST_MENDED_OPENINGS
+        if found is None and is_left and not json_text.is_open(closed):
+            self._mended_openings += 1
+            found = parts(mend(closed)[0])
         return found is not None and bytes(found.get(key, Raw())) == b"[]"
 
     def _enter(self, opening: re.Match[bytes]) -> None:
@@ -182,7 +204,7 @@ class Cutter:
         for found in _OPENING.finditer(self._rest):
             form = _ARRAYS[found["key"].decode()]
             first = self._rest.find(b"{", found.end())
-            if first >= 0 and find_event(self._rest, first, form) == first:
+            if first >= 0 and is_event_at(self._rest, first, form):
                 kind = "left out: what stands before the list"
                 self.issues.add(kind, self._place)
                 self._enter(found)
@@ -194,6 +216,8 @@ class Cutter:
         path, text = self._text.path, self._rest
         if self._text.damage:
             return IngestError(f"{path}: {self._text.damage}, before any event")
+        if not text.strip():
+            return IngestError(f"{path}: is empty")
         found = parts(text)
         if found is None:
             why = json_text.why_no_object(text)
@@ -282,7 +306,9 @@ class Cutter:
     def _close(self) -> None:
         """Read what stands behind a bracket, unless it does not end the list."""
         goes_on = self._fill(_LARGEST_HEADER)
-        is_end = not goes_on and ends_list(self._rest, is_bare=not self._before)
+        is_end = not goes_on and ends_list(
+            self._rest, self.format, is_bare=not self._before
+        )
         following = None if is_end else find_event(self._rest, 1, self.format)
         if following is not None:
             self._pass_over(following)
@@ -333,7 +359,8 @@ class Cutter:
         if found is None:
             self._tell_behind()
             found = parts(mend(self._before + b"]}")[0]) or {}
-        self.header = {key: part for key, part in found.items() if key not in _ARRAYS}
+        own = LISTS[self.format]
+        self.header = {key: part for key, part in found.items() if key != own}
 
     def _tell_behind(self) -> None:
         self.issues.add("left out: what stands behind the list", self._place)

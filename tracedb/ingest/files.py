@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import glob
 import hashlib
+import lzma
 import os
 import shutil
 import sys
 import tarfile
+import zlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
@@ -91,7 +93,12 @@ def _file(path: Path, name: str, scratch: Path, *, is_named: bool) -> Iterator[S
     if name.endswith(_ARCHIVES) and path.is_file():
         yield from _members(path, name, scratch)
     else:
-        yield Source(name, path, is_named)
+        yield Source(legible(name), path, is_named)
+
+
+def legible(name: str) -> str:
+    """A name without the bytes that are no characters, which files may have."""
+    return name.encode(errors="surrogateescape").decode(errors="replace")
 
 
 def _below(folder: Path, scratch: Path) -> list[Source]:
@@ -119,6 +126,8 @@ def _refuse(error: OSError) -> None:
 
 def _standard_input(scratch: Path) -> Source:
     path = scratch / "standard-input"
+    if path.exists():
+        raise IngestError("-: standard input can be read once")
     with path.open("wb") as file:
         shutil.copyfileobj(sys.stdin.buffer, file)
     return Source("<standard input>", path, is_named=True)
@@ -129,17 +138,24 @@ def _members(path: Path, name: str, scratch: Path) -> Iterator[Source]:
     folder = scratch / str(len(list(scratch.iterdir())))
     folder.mkdir()
     budget = max(_HARMLESS, _LARGEST_RATIO * path.stat().st_size)
+    found = 0
     try:
         with tarfile.open(path) as archive:
             for number, member in enumerate(archive):
                 content = archive.extractfile(member) if member.isfile() else None
-                if content is None or not member.name.endswith(_ENDINGS):
+                is_trace = member.name.endswith(_ENDINGS)
+                if content is None or not is_trace or member.name.endswith(_ARCHIVES):
                     continue
-                place = folder / f"{number}-{Path(member.name).name}"
+                found += 1
+                place = folder / f"{number}{Path(member.name).suffix}"
                 budget = _unpack(content, place, budget, name)
-                yield Source(f"{name}/{member.name}", place, is_named=False)
-    except (tarfile.TarError, EOFError) as error:
-        raise IngestError(f"{name}: broken archive: {error}") from error
+                name_of = legible(f"{name}/{member.name}")
+                yield Source(name_of, place, is_named=False)
+    except (tarfile.TarError, EOFError, zlib.error, lzma.LZMAError) as error:
+        why = str(error).splitlines()[0].rstrip(":")
+        raise IngestError(f"{name}: broken archive: {why}") from error
+    if not found:
+        raise IngestError(f"{name}: no trace in this archive ({', '.join(_ENDINGS)})")
 
 
 def _unpack(content: IO[bytes], place: Path, budget: int, name: str) -> int:

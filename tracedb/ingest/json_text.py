@@ -45,6 +45,17 @@ def why_no_object(text: bytes) -> str:
     return "a JSON value that is no object"
 
 
+def is_open(text: bytes) -> bool:
+    """Whether a text ends inside a value that is JSON so far, or nested too deeply."""
+    try:
+        _any.decode(text)
+    except RecursionError:
+        return True
+    except msgspec.DecodeError as error:
+        return "truncated" in str(error)
+    return False
+
+
 def value_end(text: bytes, start: int) -> int | None:
     """Where the JSON value ends that begins at a place; None if there is none."""
     try:

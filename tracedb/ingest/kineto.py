@@ -8,7 +8,7 @@ written anew for it (`normalised`), with times in nanoseconds. Both give the sam
 
 from __future__ import annotations
 
-from decimal import ROUND_HALF_UP, Decimal, InvalidOperation
+from decimal import ROUND_HALF_UP, Decimal
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -120,7 +120,7 @@ def _normalised(event: dict[str, Raw], place: int, issues: Issues) -> bytes:
         nanoseconds = _nanoseconds(bytes(text))
         if nanoseconds is not None:
             row[name] = Raw(b"%d" % nanoseconds)
-        elif text != b"null":
+        elif bytes(text) != b"null":
             issues.add("kept without time: times that are no numbers", place)
     if event:
         row["other"] = Raw(msgspec.json.encode(event))
@@ -131,6 +131,6 @@ def _nanoseconds(microseconds: bytes) -> int | None:
     try:
         exact = Decimal(microseconds.decode().strip('" ')) * 1000
         is_time = abs(exact) < _LARGEST_NS
-    except (InvalidOperation, ValueError):
+    except (ArithmeticError, ValueError):
         return None
     return int(exact.to_integral_value(ROUND_HALF_UP)) if is_time else None

@@ -37,7 +37,8 @@ WITH
 unusable AS (
     SELECT
         CASE
-            WHEN dur_ns IS NULL THEN 'events without a duration'
+            WHEN ph IS NULL THEN 'events without a phase'
+            WHEN ph = 'X' AND dur_ns IS NULL THEN 'events without a duration'
             WHEN ts_ns IS NULL THEN 'events without a time'
             WHEN dur_ns < 0 THEN 'events with a negative duration'
             ELSE 'events without a process or a thread'
@@ -46,9 +47,16 @@ unusable AS (
     FROM raw.event
     WHERE
         trace_id = $trace_id
-        AND ph = 'X'
         AND (
-            coalesce(dur_ns, -1) < 0 OR ts_ns IS NULL OR pid IS NULL OR tid IS NULL
+            ph IS NULL
+            OR (ph = 'B' AND ts_ns IS NOT NULL AND (pid IS NULL OR tid IS NULL))
+            OR (
+                ph = 'X'
+                AND (
+                    coalesce(dur_ns, -1) < 0
+                    OR ts_ns IS NULL OR pid IS NULL OR tid IS NULL
+                )
+            )
         )
     GROUP BY kind
 ),

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
     from tracedb.ingest.issues import Issues
 
+# Where the events of a format are.
+LISTS = {"kineto": "traceEvents", "et": "nodes"}
 # What tells an event from any other object: by the format of the file.
 _FIELDS = {"kineto": {"ph"}, "et": {"id", "name"}}
 _MARKS = {"kineto": re.compile(rb'"ph"\s*:'), "et": re.compile(rb'"id"\s*:')}
@@ -37,20 +39,26 @@ _ENTRY = re.compile(rb"[^\s,]")
 _BLANK = b" \t\r\n,"
 _BRACKET = re.compile(rb"\](?=\s*(?:[,}]|\Z))")
 _MOST_BRACKETS = 1_000
+_LONGEST_REQUOTED = 1 << 16
 
 
 def find_event(text: bytes, start: int, form: str) -> int | None:
     """The first place, from one on, at which an event can be read."""
     place = text.find(b"{", start)
     while place >= 0:
-        end = value_end(text, place)
-        if end is not None and _is_event(text[place:end], form):
+        if is_event_at(text, place, form):
             return place
         place = text.find(b"{", place + 1)
     return None
 
 
-def ends_list(text: bytes, *, is_bare: bool) -> bool:
+def is_event_at(text: bytes, place: int, form: str) -> bool:
+    """Whether an event can be read at a place."""
+    end = value_end(text, place)
+    return end is not None and _is_event(text[place:end], form)
+
+
+def ends_list(text: bytes, form: str, *, is_bare: bool) -> bool:
     """Whether text from a bracket on closes the list of events, and the file.
 
     A bare list has nothing behind it; else what is behind are fields of the header.
@@ -58,7 +66,7 @@ def ends_list(text: bytes, *, is_bare: bool) -> bool:
     if is_bare:
         return not text[1:].strip()
     behind = parts(b'{"":[' + text)
-    return behind is not None and not behind.keys() & {"traceEvents", "nodes"}
+    return behind is not None and LISTS[form] not in behind
 
 
 def _is_event(text: bytes, form: str) -> bool:
@@ -177,7 +185,7 @@ class Salvage:
         """The bracket that closes the list behind events that cannot be read."""
         found = [f.start() for f in _BRACKET.finditer(self._text, start)]
         for place in found[-_MOST_BRACKETS:]:
-            if ends_list(self._text[place:], is_bare=self._is_bare):
+            if ends_list(self._text[place:], self._form, is_bare=self._is_bare):
                 return place
         return None
 
@@ -249,7 +257,7 @@ def _ways(text: bytes) -> Iterator[tuple[bytes, Counter[str]]]:
         yield text, Counter()
     mended, done = mend(text)
     yield mended, done
-    quoted = requote(text)
+    quoted = requote(text) if len(text) < _LONGEST_REQUOTED else text
     if quoted != text:
         mended, done = mend(quoted)
         yield mended, done + Counter({"unescaped quotes": 1})

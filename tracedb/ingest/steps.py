@@ -15,8 +15,12 @@ from tracedb.errors import IngestError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-_COUNT = """
-SELECT count(*) FROM staging.step WHERE trace_id IN (SELECT unnest($traces))
+_WITHOUT = """
+SELECT path FROM staging.trace
+WHERE
+    trace_id IN (SELECT unnest($traces))
+    AND trace_id NOT IN (SELECT trace_id FROM staging.step)
+ORDER BY trace_id
 """
 _MARKS = """
 SELECT mark FROM staging.step_mark WHERE trace_id IN (SELECT unnest($traces))
@@ -27,13 +31,9 @@ GROUP BY mark ORDER BY sum(total_ns) DESC, mark LIMIT 3
 def mark(
     connection: duckdb.DuckDBPyConnection, trace_ids: Sequence[int], mark: str | None
 ) -> list[int]:
-    """Note what marks the steps of these traces; return those that are concerned.
-
-    Raises `IngestError` where the mark is no regular expression.
-    """
+    """Note what marks the steps of these traces; return those that are concerned."""
     if mark is None:
         return []
-    _refuse_no_expression(connection, mark)
     rows = connection.execute(
         """
         UPDATE raw.trace SET step_mark = $mark
@@ -45,7 +45,8 @@ def mark(
     return [int(row[0]) for row in rows]
 
 
-def _refuse_no_expression(connection: duckdb.DuckDBPyConnection, mark: str) -> None:
+def refuse_no_expression(connection: duckdb.DuckDBPyConnection, mark: str) -> None:
+    """Raise `IngestError` where a mark is no regular expression."""
     try:
         # An error would end the transaction; a cursor is not in it.
         with connection.cursor() as cursor:
@@ -58,13 +59,13 @@ def _refuse_no_expression(connection: duckdb.DuckDBPyConnection, mark: str) -> N
 def verify(
     connection: duckdb.DuckDBPyConnection, trace_ids: Sequence[int], mark: str | None
 ) -> None:
-    """Raise `IngestError` where traces are to have steps, but none is marked."""
+    """Raise `IngestError` where a trace is to have steps, but none is marked."""
     traces = {"traces": list(trace_ids)}
-    count = (
-        "SELECT count(*) FROM staging.step WHERE trace_id IN (SELECT unnest($traces))"
-    )
-    if mark is None or scalar(connection, count, traces):
+    path = None if mark is None else scalar(connection, _WITHOUT, traces)
+    if path is None:
         return
     found = [f"'{row[0]}'" for row in connection.execute(_MARKS, traces).fetchall()]
     there = f"; ranges that are there: {', '.join(found)}" if found else ""
-    raise IngestError(f"step mark '{mark}': no user range has such a name{there}")
+    raise IngestError(
+        f"{path}: step mark '{mark}': no user range has such a name{there}"
+    )

@@ -12,7 +12,7 @@ import tarfile
 import zlib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, cast
 
 from tracedb.errors import IngestError
 from tracedb.ingest.decompress import Text, unreadable
@@ -96,6 +96,11 @@ def _file(path: Path, name: str, scratch: Path, *, is_named: bool) -> Iterator[S
         yield Source(legible(name), path, is_named)
 
 
+def _ending(name: str) -> str:
+    """What the name of a trace ends with; empty if it is none's."""
+    return max((e for e in _ENDINGS if name.endswith(e)), key=len, default="")
+
+
 def legible(name: str) -> str:
     """A name without the bytes that are no characters, which files may have."""
     return name.encode(errors="surrogateescape").decode(errors="replace")
@@ -143,19 +148,33 @@ def _members(path: Path, name: str, scratch: Path) -> Iterator[Source]:
         with tarfile.open(path) as archive:
             for number, member in enumerate(archive):
                 content = archive.extractfile(member) if member.isfile() else None
-                is_trace = member.name.endswith(_ENDINGS)
-                if content is None or not is_trace or member.name.endswith(_ARCHIVES):
+                ending = _ending(member.name)
+                if content is None or not ending or ending in _ARCHIVES:
                     continue
                 found += 1
-                place = folder / f"{number}{Path(member.name).suffix}"
+                place = folder / f"{number}{ending}"
                 budget = _unpack(content, place, budget, name)
                 name_of = legible(f"{name}/{member.name}")
                 yield Source(name_of, place, is_named=False)
+            _verify_end(archive)
     except (tarfile.TarError, EOFError, zlib.error, lzma.LZMAError) as error:
         why = str(error).splitlines()[0].rstrip(":")
         raise IngestError(f"{name}: broken archive: {why}") from error
     if not found:
         raise IngestError(f"{name}: no trace in this archive ({', '.join(_ENDINGS)})")
+
+
+def _verify_end(archive: tarfile.TarFile) -> None:
+    """Raise `tarfile.TarError` where members end otherwise than an archive does.
+
+    A header that is broken ends the list of members like the archive's end.
+    """
+    stream = cast("IO[bytes]", archive.fileobj)
+    stream.seek(archive.offset)
+    if stream.read(tarfile.BLOCKSIZE).strip(b"\0"):
+        raise tarfile.TarError(f"no member at byte {archive.offset:,}")
+    while stream.read(1 << 20):
+        pass  # the checksum is at the end
 
 
 def _unpack(content: IO[bytes], place: Path, budget: int, name: str) -> int:

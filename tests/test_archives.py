@@ -1,0 +1,88 @@
+"""Tar archives of ranks, standard input and odd names."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import tarfile
+from pathlib import Path
+
+import pytest
+from support import rows
+
+import tracedb
+
+
+def content(name: str) -> bytes:
+    """A trace of one event of that name."""
+    return json.dumps([{"ph": "X", "name": name}]).encode()
+
+
+def archive(path: Path, mode: str, *names: str) -> Path:
+    """An archive of files, each with an event of its name."""
+    with tarfile.open(path, mode) as tar:  # type: ignore[call-overload]
+        for name in names:
+            text = content(name)
+            member = tarfile.TarInfo(name)
+            member.size = len(text)
+            tar.addfile(member, io.BytesIO(text))
+    return path
+
+
+def names(database: tracedb.Database) -> list[str]:
+    """The names of all events, in order."""
+    return [
+        n for (n,) in rows(database, "SELECT name FROM raw.event ORDER BY event_id")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("ending", "mode"),
+    [(".tar", "w"), (".tar.gz", "w:gz"), (".tar.xz", "w:xz"), (".tar.bz2", "w:bz2")],
+)
+def test_members_are_traces(
+    tmp_path: Path, database: tracedb.Database, ending: str, mode: str
+) -> None:
+    """Those that are named like one, however long; an archive in it is none."""
+    inside = ("ranks/rank0.json", f"{'a' * 250}.json", "inner.tar", "notes.txt")
+    database.ingest([archive(tmp_path / f"a{ending}", mode, *inside)])
+    assert names(database) == list(inside[:2])
+    assert rows(database, "SELECT rank FROM staging.trace ORDER BY trace_id")[0] == (0,)
+
+
+def test_an_archive_without_a_trace_is_refused(
+    tmp_path: Path, database: tracedb.Database
+) -> None:
+    """As a folder without one is."""
+    path = archive(tmp_path / "a.tar", "w", "notes.txt")
+    with pytest.raises(tracedb.IngestError, match=r"a\.tar: no trace in this archive"):
+        database.ingest([path])
+
+
+@pytest.mark.parametrize(("ending", "mode"), [(".tar.gz", "w:gz"), (".tar.xz", "w:xz")])
+def test_a_broken_archive_is_one_line(
+    tmp_path: Path, database: tracedb.Database, ending: str, mode: str
+) -> None:
+    """Whatever the decompressor calls it."""
+    path = archive(
+        tmp_path / f"a{ending}", mode, *(os.urandom(90).hex() for _ in "abc")
+    )
+    packed = bytearray(path.read_bytes())
+    middle = len(packed) // 2
+    packed[middle : middle + 40] = bytes(byte ^ 0x5A for byte in packed[middle:][:40])
+    path.write_bytes(packed)
+    with pytest.raises(tracedb.IngestError, match="broken archive") as caught:
+        database.ingest([path])
+    assert str(caught.value).isprintable()
+    assert names(database) == []
+
+
+def test_names_that_are_no_text(tmp_path: Path, database: tracedb.Database) -> None:
+    """A file system takes any bytes; what is no character is shown as such."""
+    path = tmp_path / os.fsdecode(b"a\xff.json")
+    path.write_bytes(content("x"))
+    database.ingest([path], run=os.fsdecode(b"\xffrun"))
+    ((found,),) = rows(database, "SELECT path FROM raw.trace")
+    assert found.endswith("a\ufffd.json")
+    assert rows(database, "SELECT name FROM raw.run") == [("\ufffdrun",)]

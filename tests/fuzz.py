@@ -324,8 +324,11 @@ def key_of(event: Event, form: str) -> Key | None:
         return _legible(name), None
     if not isinstance(time, (int, Decimal)):
         return None
-    nanoseconds = Decimal(time) * 1000
-    is_odd = abs(nanoseconds) > 1 << 62 or nanoseconds % 1
+    try:
+        nanoseconds = Decimal(time) * 1000
+        is_odd = abs(nanoseconds) > 1 << 62 or nanoseconds % 1
+    except ArithmeticError:
+        return None
     return None if is_odd else (_legible(name), int(nanoseconds))
 
 

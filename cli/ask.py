@@ -8,7 +8,7 @@ import tracedb
 
 from . import options
 from . import output as out
-from .missing_steps import tell_missing_steps
+from .missing_steps import write_rows
 
 
 @click.command(
@@ -24,6 +24,4 @@ def ask(database: str, question: str | None, output: out.Output) -> None:
     """Answer a question, or list the questions."""
     with tracedb.open(database, read_only=True) as db:
         rows = db.ask(question) if question else db.questions()
-        output.rows(rows)
-        if rows.is_empty():
-            tell_missing_steps(db)
+        write_rows(db, output, rows)

@@ -10,7 +10,7 @@ import tracedb
 
 from . import options
 from . import output as out
-from .missing_steps import tell_missing_steps
+from .missing_steps import write_rows
 
 
 @click.command(
@@ -31,6 +31,4 @@ def critical_path(
     with tracedb.open(database, read_only=True) as db:
         summary = partial(db.relation, "question.critical_path")
         rows = (db.critical_path if intervals else summary)(step)
-        output.rows(rows)
-        if rows.is_empty():
-            tell_missing_steps(db)
+        write_rows(db, output, rows)

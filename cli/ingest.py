@@ -58,8 +58,9 @@ def ingest(  # noqa: PLR0913 (the options of the command)
 ) -> None:
     """Put traces and execution graphs into a database.
 
-    All of the files, or none on an error. A folder stands for the .json and .json.gz
-    files below it; a file that is already in the database is passed over. Ranks that
+    All of the files, or none on an error. A folder stands for the traces below it (by
+    their endings: .json, .et, .sqlite, .db, with .gz or .zst, and archives, .tar.gz and
+    such); a file that is already in the database is passed over. Ranks that
     were recorded together become one run, and execution graphs find their trace, unless
     --run says it. Steps are the profiler's ProfilerStep#N, or the user ranges that
     --step-mark names: of these files, also of those that are there already. Prints what

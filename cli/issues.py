@@ -16,5 +16,4 @@ def tell_issues(issues: pl.DataFrame, trace_ids: Collection[int] | None = None) 
     """Write a line for each issue; of some traces, if they are named."""
     for issue in issues.iter_rows(named=True):
         if trace_ids is None or issue["trace_id"] in trace_ids:
-            what = f"{issue['kind']} (x{issue['occurrences']})"
-            tell(f"{issue['path']}: {what}: {issue['detail']}")
+            tell(f"{issue['path']}: {issue['detail']}")

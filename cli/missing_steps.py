@@ -1,4 +1,7 @@
-"""Tell the person which traces have no steps, and what could mark them."""
+"""Tell the person which traces have no steps, and what could mark them.
+
+Most answers are of steps: one without rows is explained by this.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,13 @@ from typing import TYPE_CHECKING
 from .terminal import tell
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import polars as pl
+
     import tracedb
+
+    from .output import Output
 
 _MOST_MARKS = 3
 _QUERY = """
@@ -20,6 +29,15 @@ FROM staging.trace
 WHERE format = 'kineto' AND trace_id NOT IN (SELECT trace_id FROM staging.step)
 ORDER BY trace_id
 """
+
+
+def write_rows(
+    db: tracedb.Database, output: Output, rows: pl.DataFrame, brief: Sequence[str] = ()
+) -> None:
+    """Write the rows of an answer; if it has none, tell which traces have no steps."""
+    output.rows(rows, brief)
+    if rows.is_empty():
+        tell_missing_steps(db)
 
 
 def tell_missing_steps(db: tracedb.Database, among: set[int] | None = None) -> None:

@@ -8,7 +8,7 @@ import tracedb
 
 from . import options
 from . import output as out
-from .missing_steps import tell_missing_steps
+from .missing_steps import write_rows
 
 
 @click.command(
@@ -29,6 +29,4 @@ def overheads(database: str, step: int | None, output: out.Output) -> None:
     """
     with tracedb.open(database, read_only=True) as db:
         rows = db.overheads(step)
-        output.rows(rows)
-        if rows.is_empty():
-            tell_missing_steps(db)
+        write_rows(db, output, rows)

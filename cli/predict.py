@@ -8,7 +8,7 @@ import tracedb
 
 from . import options
 from . import output as out
-from .missing_steps import tell_missing_steps
+from .missing_steps import write_rows
 
 _BRIEF = (
     "rung",
@@ -41,6 +41,4 @@ def predict(database: str, rung: str | None, output: out.Output) -> None:
     """
     with tracedb.open(database, read_only=True) as db:
         rows = db.predict(rung)
-        output.rows(rows, brief=_BRIEF)
-        if rows.is_empty():
-            tell_missing_steps(db)
+        write_rows(db, output, rows, _BRIEF)

@@ -26,7 +26,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import monotonic
-from typing import Any
+from typing import Any, NamedTuple
 from unittest.mock import patch
 
 import tracedb
@@ -192,6 +192,7 @@ class Report:
 
 # Said once, whatever stands there. Lists that close early break the law of one event.
 BEHIND = "left out: what stands behind the list"
+REPEATED = "left out: fields that are there again"
 OUTCOMES = (
     "ingested whole",
     "mended",
@@ -657,7 +658,9 @@ def _of_events(
     seen = [e for _, e in scan(text, form) if e.get("name") != "new"]
     expected = [key for event in seen if (key := key_of(event, form))]
     missing = Counter(expected) - Counter(found)
-    left_out = sum(n for kind, n in issues.items() if kind.startswith("left out"))
+    left_out = sum(
+        n for k, n in issues.items() if k.startswith("left out") and k != REPEATED
+    )
     lost = max(missing.total(), len(seen) - len(found))
     told = f"{lost} of {len(seen)} events ({next(iter(missing), '')}); {issues}"
     if lost and not issues:
@@ -685,42 +688,63 @@ def _of_others(
         yield f"one event hurt, {missing.total()} others lost or moved; {issues}"
 
 
-def _whole(text: bytes) -> list[Any] | None:
-    """The entries of a text that is strictly JSON, with one list of them."""
-    keys: list[str] = []
+class _Fields(dict[str, Any]):
+    """A JSON object that knows how many of its fields are there again."""
 
-    def noted(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        keys[:] = [key for key, _ in pairs]
-        return dict(pairs)
+    def __init__(self, pairs: list[tuple[str, Any]]) -> None:
+        super().__init__(pairs)
+        self.keys_in_order = [key for key, _ in pairs]
 
+    @property
+    def repeated(self) -> int:
+        return len(self.keys_in_order) - len(self)
+
+
+class _Whole(NamedTuple):
+    """What a text is that is strictly JSON, with one list of events."""
+
+    entries: list[Any]
+    header: _Fields
+
+    def repeated(self, form: str) -> int:
+        """How many fields of events and header are there again; a node is a text."""
+        events = [e for e in self.entries if isinstance(e, _Fields) and form != "et"]
+        return sum(fields.repeated for fields in [*events, self.header])
+
+
+def _whole(text: bytes) -> _Whole | None:
     try:
         whole = json.loads(
             text,
             parse_constant=_refuse,
             parse_float=Decimal,
-            object_pairs_hook=noted,
+            object_pairs_hook=_Fields,
         )
     except (ValueError, RecursionError):
         return None
-    if isinstance(whole, dict):
-        # The keys noted last are those of the outermost object.
+    if isinstance(whole, _Fields):
+        keys = whole.keys_in_order
         lists = [key for key in keys if key in {"traceEvents", "nodes"}]
-        return (whole[lists[0]] or None) if len(lists) == 1 else None
-    return whole if isinstance(whole, list) else None
+        entries = whole[lists[0]] if len(lists) == 1 else None
+        return _Whole(entries, whole) if entries else None
+    return _Whole(whole, _Fields([])) if isinstance(whole, list) else None
 
 
 def _of_whole(
-    tried: Mutant, entries: list[Any], found: list[Key], issues: dict[str, int]
+    tried: Mutant, whole: _Whole, found: list[Key], issues: dict[str, int]
 ) -> Iterator[str]:
     """A file that is strictly JSON has each of its entries, in order."""
-    kinds = [kind for kind in issues if kind.startswith(("cut", "left out"))]
+    entries, form = whole.entries, tried.base.format
+    kinds = [k for k in issues if k.startswith(("cut", "left out")) and k != REPEATED]
     objects = [entry for entry in entries if isinstance(entry, dict)]
     if len(objects) != len(found) or (kinds and len(objects) == len(entries)):
         if "gzip" not in " ".join(kinds):
             yield f"{len(found)} of {len(objects)} entries of whole JSON; {issues}"
         return
+    if whole.repeated(form) != issues.get(REPEATED, 0):
+        yield f"{whole.repeated(form)} fields are there again; {issues}"
     for event, kept in zip(objects, found, strict=True):
-        key = key_of(event, tried.base.format)
+        key = key_of(event, form)
         if key and "name" in event and key != kept:
             yield f"{key} became {kept}, and maybe others; {issues}"
             return

@@ -232,11 +232,11 @@ def test_info_exits_with_3_on_issues(folder: Path, tmp_path: Path) -> None:
     with open_database(database) as db:
         db.ingest([folder / "tiny.json"])
         db.connection.execute(
-            "INSERT INTO raw.ingest_issue VALUES (1, 'cut', 2, NULL, 'ends early')"
+            "INSERT INTO raw.ingest_issue VALUES (1, 'cut', 2, NULL, 'cut (2 times)')"
         )
     done = run("info", database, "--format", "json")
     assert (done.exit_code, len(json.loads(done.stdout))) == (3, 1)
-    assert done.stderr == f"{folder / 'tiny.json'}: cut (x2): ends early\n"
+    assert done.stderr == f"{folder / 'tiny.json'}: cut (2 times)\n"
 
 
 # overheads, critical-path, predict, ask
@@ -384,6 +384,12 @@ def test_no_rows_is_an_answer(tiny: Path) -> None:
     assert ask("sql", tiny, "FROM staging.op WHERE false") == []
 
 
+def test_long_queries_write_rows_alone(tiny: Path) -> None:
+    """DuckDB draws no bar on stdout."""
+    query = "SELECT current_setting('enable_progress_bar')::VARCHAR AS bar"
+    assert ask("sql", tiny, query) == [{"bar": "false"}]
+
+
 def test_query_from_stdin(tiny: Path) -> None:
     """A query of `-` is read from stdin."""
     done = run("sql", tiny, "-", "--format", "csv", stdin="SELECT 1 AS a")
@@ -470,6 +476,10 @@ MISTAKES = {
     "no trace": (
         "ingest {}/settings.json --db {}/new.duckdb",
         "keys are: learning_rate",
+    ),
+    "no run": (
+        "ingest {}/tiny.json --db {}/new.duckdb --run=",
+        "the name of the run is empty",
     ),
     "cut gzip": (
         "ingest {}/cut.json.gz --db {}/new.duckdb",

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
 import json
+import lzma
 from pathlib import Path
 from typing import Any
 
@@ -115,11 +117,18 @@ def test_the_same_file_twice_is_once(
     ("content", "message"),
     [
         (b'{"traceEvents": [1]}', "holds no event that can be read"),
-        (b'{"traceEvents": 5}', "its keys are: traceEvents"),
+        (b'{"traceEvents": 5}', "its traceEvents are no list"),
+        (b'{"nodes": null}', "its nodes are no list"),
         (b'[{"rank": 0}]', "not of trace events"),
         (b'{"weights": [1]}', "its keys are: weights"),
         (b"not json", "malformed"),
         (b"", "is empty"),
+        (b"  " * (1 << 20), "is empty"),
+        (lzma.compress(b"[]"), "is compressed by xz"),
+        (bz2.compress(b"[]"), "is compressed by bzip2"),
+        (b"PK\x03\x04", "is a zip archive"),
+        ("[]".encode("utf-16"), "is UTF-16 text"),
+        (b'{"ph": "X"}\n{"ph": "X"}\n', "JSON objects line by line"),
         (b"\x1f\x8b\x08\x00broken", "the gzip stream"),
     ],
 )
@@ -216,7 +225,53 @@ def test_other_json_in_a_folder_is_passed_over(
     (tmp_path / "settings.json").write_text('{"batch": 4}')
     lines: list[str] = []
     assert database.ingest([tmp_path], progress=lines.append).height == 1
-    assert any("settings.json: passed over, not a trace" in line for line in lines)
+    assert any("settings.json: neither" in line for line in lines)
+    assert any(line.endswith(": passed over, not a trace") for line in lines)
+
+
+def test_an_empty_file_does_not_hold_up_a_folder(
+    tmp_path: Path, database: tracedb.Database
+) -> None:
+    """As a rank leaves it that was killed before it wrote."""
+    write(tmp_path / "a.json", EVENT)
+    (tmp_path / "b.json").touch()
+    lines: list[str] = []
+    assert database.ingest([tmp_path], progress=lines.append).height == 1
+    assert any("is empty: passed over, not a trace" in line for line in lines)
+
+
+def test_white_space_may_stand_before_a_list(
+    tmp_path: Path, database: tracedb.Database
+) -> None:
+    """However much of it."""
+    file = tmp_path / "a.json"
+    file.write_text(" " * (3 << 20) + json.dumps([EVENT]))
+    assert database.ingest([file])["event_count"].to_list() == [1]
+
+
+def test_the_run_of_a_known_file_stays(
+    tmp_path: Path, database: tracedb.Database
+) -> None:
+    """A file that is there already keeps its run, and that is told."""
+    file = write(tmp_path / "a.json", EVENT)
+    database.ingest([file], run="mine")
+    lines: list[str] = []
+    database.ingest([file], run="yours", progress=lines.append)
+    assert any("stays in the run 'mine': already in" in line for line in lines)
+    assert rows(database, "SELECT name FROM raw.run") == [("mine",)]
+
+
+def test_fields_mean_the_same_however_they_are_read(
+    tmp_path: Path, database: tracedb.Database
+) -> None:
+    """What DuckDB reads as it stands, and what is written anew for it, are alike."""
+    plain = EVENT | {"bp": 1.5, "s": True, "args": {"a": [1e5, "\u00e9"], "b": None}}
+    write(tmp_path / "a.json", plain)
+    write(tmp_path / "b.json", plain | {"ts": "1.0"})
+    database.ingest([tmp_path])
+    one, other = rows(database, "SELECT args, other FROM raw.event ORDER BY trace_id")
+    assert one == other
+    assert json.loads(one[1]) == {"bp": 1.5, "s": True}
 
 
 def test_a_failed_first_ingest_leaves_no_file(tmp_path: Path) -> None:

@@ -66,39 +66,73 @@ def test_begins_and_ends_are_ops(tmp_path: Path, database: tracedb.Database) -> 
     ]
 
 
-def closed(events: list[dict[str, Any]]) -> list[tuple[str, int, int]]:
-    """Name, begin and end of what is closed, by a stack for each thread."""
-    stacks: dict[int, list[dict[str, Any]]] = defaultdict(list)
+def closed(
+    events: list[dict[str, Any]],
+) -> list[tuple[dict[str, Any], dict[str, Any]]]:
+    """Begins with their ends, by a stack for each thread, or for each name on it."""
+    unnamed = {e["tid"] for e in events if e["ph"] == "E" and not e["name"]}
+    stacks: dict[tuple[int, str], list[dict[str, Any]]] = defaultdict(list)
     found = []
     for event in sorted(events, key=lambda event: event["ts"]):
-        stack = stacks[event["tid"]]
+        tid = event["tid"]
+        stack = stacks[tid, "" if tid in unnamed else event["name"]]
         if event["ph"] == "B":
             stack.append(event)
         elif stack:
-            begin = stack.pop()
-            found.append((begin["name"], begin["ts"] * 1000, event["ts"] * 1000))
-    return sorted(found)
+            found.append((stack.pop(), event))
+    return found
 
 
 @pytest.mark.parametrize("seed", range(5))
 def test_any_order_of_begins_and_ends(
     seed: int, tmp_path: Path, database: tracedb.Database
 ) -> None:
-    """Random ones, with strays and ties, on several threads, not in order of time."""
+    """Random ones, with strays and ties, on several threads, not in order of time.
+
+    All ends on thread 0 have a name, some on thread 1, none on thread 2.
+    """
     chance = random.Random(seed)  # noqa: S311 (repeatable, no secret)
-    events = [
-        bound(chance.choice("BE"), f"op {number}", number // 3, tid=chance.randrange(3))
-        for number in range(400)
-    ]
+    events = []
+    for number in range(400):
+        tid, ph = chance.randrange(3), chance.choice("BE")
+        is_named = ph == "B" or tid == 0 or (tid == 1 and chance.random() < 0.8)
+        name = f"op {chance.randrange(4)}" if is_named else ""
+        events.append(bound(ph, name, number // 3, tid=tid))
     # Another order in the file, but for events at the same time.
     events.sort(key=lambda event: (event["ts"] * 7) % 134)
     (tmp_path / "a.json").write_text(json.dumps(events))
     database.ingest([tmp_path])
     expected = closed(events)
     assert 100 < len(expected) < 200
-    found = rows(database, "SELECT name, start_ns, end_ns FROM staging.op ORDER BY ALL")
-    assert found == expected
-    strays = 400 - 2 * len(expected)
-    assert rows(database, "SELECT sum(occurrences)::BIGINT FROM raw.ingest_issue") == [
-        (strays,)
+    found = rows(
+        database, "SELECT name, start_ns, end_ns FROM staging.slice ORDER BY ALL"
+    )
+    assert found == sorted(
+        (begin["name"], begin["ts"] * 1000, end["ts"] * 1000) for begin, end in expected
+    )
+    crossed = sum(end["name"] not in ("", begin["name"]) for begin, end in expected)
+    assert crossed > 10
+    issues = dict(rows(database, "SELECT kind, occurrences FROM raw.ingest_issue"))
+    assert issues.pop("paired: ends with a begin of another name") == crossed
+    assert sum(issues.values()) == 400 - 2 * len(expected)
+
+
+def test_ends_find_the_begin_of_their_name(
+    tmp_path: Path, database: tracedb.Database
+) -> None:
+    """Slices that cross keep their ends; one whose end is lost takes none."""
+    events = [
+        bound("B", "first", 0),
+        bound("B", "second", 1),
+        bound("B", "lost", 2),
+        bound("E", "first", 3),
+        bound("E", "second", 4),
+    ]
+    (tmp_path / "a.json").write_text(json.dumps(events))
+    database.ingest([tmp_path])
+    assert rows(
+        database, "SELECT name, start_ns, end_ns FROM staging.slice ORDER BY ALL"
+    ) == [("first", 0, 3_000), ("second", 1_000, 4_000)]
+    assert rows(database, "SELECT kind, occurrences FROM raw.ingest_issue") == [
+        ("kept in raw.event only: begins without an end", 1)
     ]

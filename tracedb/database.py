@@ -138,12 +138,12 @@ class Database:
     ) -> pl.DataFrame:
         """Ingest traces and execution graphs: all of the given, or none on an error.
 
-        A folder stands for the JSON files below it; a file that is already in the
-        database is passed over. `run` names what was recorded together (by default
-        ranks and execution graphs find each other); `pair` demands that each
-        execution graph finds its trace; `step_mark` is a regular expression of the user
-        ranges that mark steps, in place of the profiler's, also of files that are there
-        already. Returns the new rows of `staging.trace`.
+        A folder stands for the traces below it, however compressed; a file that is
+        already in the database is passed over. `run` names what was recorded together
+        (by default ranks and execution graphs find each other); `pair` demands that
+        each execution graph finds its trace; `step_mark` is a regular expression of the
+        user ranges that mark steps, in place of the profiler's, also of files that are
+        there already. Returns the new rows of `staging.trace`.
         """
         paths = [paths] if isinstance(paths, (str, Path)) else paths
         new = ingest(
@@ -300,9 +300,12 @@ def _connect(path: str, *, read_only: bool) -> duckdb.DuckDBPyConnection:
     if not path:
         raise DatabaseError("the database has no name; give a path")
     try:
-        return duckdb.connect(path, read_only=read_only, config={**_CONFIG})
+        connection = duckdb.connect(path, read_only=read_only, config={**_CONFIG})
     except duckdb.Error as error:
         raise DatabaseError(f"{path}: {_one_line(error)}") from error
+    # It would be drawn on stdout, which is for data, after two seconds of any query.
+    connection.execute("SET enable_progress_bar = false")
+    return connection
 
 
 def _stored_fingerprint(connection: duckdb.DuckDBPyConnection, path: str) -> str | None:

@@ -118,6 +118,8 @@ def can_read(cursor: duckdb.DuckDBPyConnection, query: str, text: bytes) -> bool
         with text_file() as put:
             values = {"path": put(text), "size": len(text) + 1}
             cursor.execute(query, values).fetchall()
+    except duckdb.OperationalError:
+        raise  # no fault of the text's
     except duckdb.Error:
         return False
     return True

@@ -1,4 +1,5 @@
--- Events of profiler files, as the profiler wrote them; no field is dropped.
+-- Events of profiler files, as the profiler wrote them; no field is dropped. Numbers in
+-- `args` and `other` keep their values, not their spelling (1E5 reads 100000.0).
 -- One row per event.
 -- Key: event_id.
 CREATE TABLE raw.event (

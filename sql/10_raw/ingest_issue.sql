@@ -8,7 +8,7 @@ CREATE TABLE raw.ingest_issue (
     kind VARCHAR NOT NULL,
     -- How often it occurred.
     occurrences BIGINT NOT NULL,
-    -- [B] Offset of the first occurrence in the decompressed text, if known.
+    -- [B] Place of the first one in the decompressed text, or of the chunk it is in.
     first_bytes BIGINT,
     -- One line for the reader.
     detail VARCHAR NOT NULL

@@ -1,10 +1,14 @@
 -- Events that have a begin and an end: complete ones (`X`), and begins (`B`) with the end
--- (`E`) that closes them on their thread. What lacks either is in raw.event alone.
+-- (`E`) that closes them on their thread: the last begin of its name that is open, or
+-- where ends without a name are on the thread, the last that is open. What lacks either
+-- is in raw.event alone.
 -- One row per event with a duration.
 -- Key: event_id.
 CREATE VIEW staging.slice (
     -- The event; the begin of two.
     event_id,
+    -- The event that ends it: itself, or the end of two.
+    end_event_id,
     -- The trace it is from.
     trace_id,
     -- Category.
@@ -23,30 +27,44 @@ CREATE VIEW staging.slice (
     args
 ) AS
 WITH
--- How many are open on the thread: with the begin itself, and before the end.
 bound AS (
     SELECT
         *,
-        sum(CASE ph WHEN 'B' THEN 1 ELSE -1 END) OVER (
-            PARTITION BY trace_id, pid, tid ORDER BY ts_ns, event_id
-        ) + CASE ph WHEN 'E' THEN 1 ELSE 0 END AS level
+        CASE
+            WHEN bool_and(ph = 'B' OR coalesce(name, '') <> '') OVER on_thread THEN name
+        END AS nest
     FROM raw.event
     WHERE ph IN ('B', 'E') AND ts_ns IS NOT NULL
+    WINDOW on_thread AS (PARTITION BY trace_id, pid, tid)
+),
+
+-- How many are open in the nest: with the begin itself, and before the end.
+levelled AS (
+    SELECT
+        *,
+        sum(CASE ph WHEN 'B' THEN 1 ELSE -1 END) OVER (
+            PARTITION BY trace_id, pid, tid, nest ORDER BY ts_ns, event_id
+        ) + CASE ph WHEN 'E' THEN 1 ELSE 0 END AS level
+    FROM bound
 ),
 
 paired AS (
     SELECT
         *,
         lead(ts_ns) OVER on_level AS end_ns,
-        lead(ph) OVER on_level AS next_ph
-    FROM bound
-    WINDOW on_level AS (PARTITION BY trace_id, pid, tid, level ORDER BY ts_ns, event_id)
+        lead(ph) OVER on_level AS next_ph,
+        lead(event_id) OVER on_level AS end_event_id
+    FROM levelled
+    WINDOW on_level AS (
+        PARTITION BY trace_id, pid, tid, nest, level ORDER BY ts_ns, event_id
+    )
 )
 
-SELECT event_id, trace_id, cat, name, pid, tid, ts_ns, ts_ns + dur_ns, args
+SELECT
+    event_id, event_id, trace_id, cat, name, pid, tid, ts_ns, ts_ns + dur_ns, args
 FROM raw.event
 WHERE ph = 'X' AND dur_ns >= 0 AND ts_ns IS NOT NULL
 UNION ALL
-SELECT event_id, trace_id, cat, name, pid, tid, ts_ns, end_ns, args
+SELECT event_id, end_event_id, trace_id, cat, name, pid, tid, ts_ns, end_ns, args
 FROM paired
 WHERE ph = 'B' AND next_ph = 'E';

@@ -57,8 +57,8 @@ def ingest(  # noqa: PLR0913 (the options of one command)
         if step_mark is not None:
             step_mark = files.legible(step_mark)
             steps.refuse_no_expression(connection, step_mark)
+        run = runs.legible(run)
         sources = files.expand(paths, Path(scratch))
-        run = None if run is None else files.legible(run)
         job = _Job(sources, run, pair, progress, step_mark, until)
         try:
             return _ingest(connection, job)
@@ -127,7 +127,8 @@ def _load_all(
             place = f"[{number}/{len(job.sources)}] {source.name}"
             trace_id = _known(connection, sha256)
             if trace_id is not None:
-                job.progress(f"{place}: already in the database")
+                kept = runs.kept_from(connection, trace_id, job.run)
+                job.progress(f"{place}: {kept}already in the database")
                 known.append(trace_id)
                 continue
             trace_id = _load_new(connection, job, source, sha256, place)
@@ -146,10 +147,11 @@ def _load_new(
     """Load a file; None if a folder held it that may hold other files beside traces."""
     try:
         trace_id, file = _load(connection, job, source, sha256)
-    except ForeignFileError:
+    except ForeignFileError as error:
         if source.is_named:
             raise
-        job.progress(f"{place}: passed over, not a trace")
+        why = str(error).removeprefix(f"{source.name}: ")
+        job.progress(f"{place}: {why}: passed over, not a trace")
         return None
     unit = "events" if file.format == "kineto" else "nodes"
     job.progress(f"{place}: {file.count:,} {unit}")

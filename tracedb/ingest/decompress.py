@@ -104,12 +104,21 @@ class Text:
                 yield block
 
     def _refuse_bomb(self) -> None:
-        too_much = max(_HARMLESS, _LARGEST_RATIO * self.read_bytes)
-        if self.text_bytes > too_much:
-            raise IngestError(
-                f"{self.path}: decompresses to more than {_LARGEST_RATIO} times its "
-                f"size; if it is a trace, decompress it and ingest that"
-            )
+        if self.text_bytes > most_text(self.read_bytes):
+            raise bomb(self.path)
+
+
+def most_text(stored_bytes: int) -> int:
+    """How much text a file of a size may hold."""
+    return max(_HARMLESS, _LARGEST_RATIO * stored_bytes)
+
+
+def bomb(name: str) -> IngestError:
+    """The error for a file that holds more text than that."""
+    return IngestError(
+        f"{name}: decompresses to more than {_LARGEST_RATIO} times its size; if it is "
+        "a trace, decompress it and ingest that"
+    )
 
 
 def _up_to_error(member: zlib._Decompress, block: bytes) -> Iterator[bytes]:

@@ -39,6 +39,13 @@ _BETWEEN = re.compile(rb"\}\s*,\s*(?=\{)")
 _SEPARATOR = re.compile(rb"\s*,?\s*")
 _BYTE = re.compile(r"\(byte (\d+)\)")
 _BOM = b"\xef\xbb\xbf"
+_LOOKS = {
+    b"\xfd7zXZ\0": "is compressed by xz; decompress it first",
+    b"BZh": "is compressed by bzip2; decompress it first",
+    b"PK\x03\x04": "is a zip archive; unpack it first",
+    b"\xff\xfe": "is UTF-16 text; convert it to UTF-8 first",
+    b"\xfe\xff": "is UTF-16 text; convert it to UTF-8 first",
+}
 _HEAD = 1 << 20
 _TAIL = 1 << 16
 _CUTS = 6
@@ -70,7 +77,6 @@ class Chunk:
 
     text: bytes
     count: int
-    first: int
     place: int
     """The byte of the text at which it begins."""
     is_plain: bool
@@ -90,7 +96,6 @@ class Cutter:
         self.format = ""
         self.header: dict[str, Raw] = {}
         self.issues = Issues()
-        self.count = 0
         self._text = text
         self._blocks = text.blocks()
         self._usual_bytes = self._chunk_bytes = chunk_bytes
@@ -132,13 +137,21 @@ class Cutter:
         found = _SEPARATOR.match(self._rest)
         self._take(found.end() if found else 0)
 
+    def _take_blank(self) -> None:
+        """Go on at the first text."""
+        while True:
+            self._take(len(self._rest) - len(self._rest.lstrip()))
+            if self._rest or not self._fill(1):
+                return
+
     # ---- The begin of the list
 
     def _open(self) -> None:
         """Find the list of events: read up to it, and keep what stands before."""
         self._fill(1)
-        start = len(_BOM) if self._rest.startswith(_BOM) else 0
-        self._take(len(self._rest) - len(self._rest[start:].lstrip()))
+        if self._rest.startswith(_BOM):
+            self._take(len(_BOM))
+        self._take_blank()
         if self._rest.startswith(b"["):
             self._open_bare()
             return
@@ -216,19 +229,31 @@ class Cutter:
         path, text = self._text.path, self._rest
         if self._text.damage:
             return IngestError(f"{path}: {self._text.damage}, before any event")
-        if not text.strip():
-            return IngestError(f"{path}: is empty")
+        if not text:
+            return ForeignFileError(f"{path}: is empty")
         found = parts(text)
         if found is None:
-            why = json_text.why_no_object(text)
-            is_json = "trailing characters" in why or "no object" in why
-            kind = ForeignFileError if is_json else IngestError
-            return kind(f"{path}: {why}; not a trace")
+            return self._unreadable()
+        for key in LISTS.values() & found.keys():
+            return ForeignFileError(f"{path}: its {key} are no list")
         keys = ", ".join(key[:40] for key in sorted(found)[:5]) or "none"
         return ForeignFileError(
             f"{path}: neither a profiler trace (no traceEvents) nor an execution graph "
             f"(no nodes); its keys are: {keys}"
         )
+
+    def _unreadable(self) -> IngestError:
+        """What a text is that is no JSON object."""
+        path, text = self._text.path, self._rest
+        for magic, what in _LOOKS.items():
+            if text.startswith(magic):
+                return ForeignFileError(f"{path}: {what}")
+        why = json_text.why_no_object(text)
+        is_json = "trailing characters" in why or "no object" in why
+        if is_json and parts(text.splitlines()[0]) is not None:
+            why = "JSON objects line by line (NDJSON), not one"
+        kind = ForeignFileError if is_json else IngestError
+        return kind(f"{path}: {why}; not a trace")
 
     # ---- The events
 
@@ -286,8 +311,7 @@ class Cutter:
 
     def _chunk(self, text: bytes, count: int, *, is_plain: bool) -> Iterator[Chunk]:
         if count:
-            yield Chunk(text, count, self.count, self._place, is_plain)
-            self.count += count
+            yield Chunk(text, count, self._place, is_plain)
 
     def _go_on(self, end: int, *, is_closed: bool, is_last: bool) -> None:
         """Take what was read off the rest."""
@@ -352,15 +376,22 @@ class Cutter:
         text = self._before + behind
         found = parts(text)
         if found is None or not json_text.is_utf8(text):
-            mended, _done = mend(text)
-            found = parts(mended)
+            text, _done = mend(text)
+            found = parts(text)
             if found is not None:
                 self.issues.add("mended: what stands beside the list", self._place)
         if found is None:
             self._tell_behind()
-            found = parts(mend(self._before + b"]}")[0]) or {}
+            text, _done = mend(self._before + b"]}")
+            found = parts(text) or {}
+        self._tell_repeated(text, found)
         own = LISTS[self.format]
         self.header = {key: part for key, part in found.items() if key != own}
+
+    def _tell_repeated(self, text: bytes, fields: dict[str, Raw]) -> None:
+        repeated = json_text.field_count(text) - len(fields)
+        if repeated > 0:
+            self.issues.add(json_text.REPEATED, 0, repeated)
 
     def _tell_behind(self) -> None:
         self.issues.add("left out: what stands behind the list", self._place)

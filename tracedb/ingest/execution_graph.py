@@ -20,27 +20,9 @@ SELECT $first + row_number() OVER () - 1, $trace_id, json {_ROWS}
 """
 
 
-def store(
-    connection: duckdb.DuckDBPyConnection,
-    chunk: Chunk,
-    path: str,
-    trace_id: int,
-    first: int,
-) -> int:
-    """Insert a chunk's nodes, numbered from `first` on, and return how many.
-
-    The chunk's text is at the path.
-
-    Raises `duckdb.Error` where DuckDB cannot read them.
-    """
-    values = {
-        "path": path,
-        "size": len(chunk.text) + 1,
-        "trace_id": trace_id,
-        "first": first,
-    }
-    rows = connection.execute(_INSERT, values).fetchall()
-    return int(rows[0][0])
+def insertion(_chunk: Chunk) -> str:
+    """The query that inserts a chunk's nodes; its parameters are those of events."""
+    return _INSERT
 
 
 def can_store(cursor: duckdb.DuckDBPyConnection, text: bytes) -> bool:

@@ -15,12 +15,13 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, cast
 
 from tracedb.errors import IngestError
-from tracedb.ingest.decompress import Text, unreadable
+from tracedb.ingest.decompress import Text, bomb, most_text, unreadable
 from tracedb.ingest.foreign import HEAD_BYTES, reader_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+_ARCHIVES = (".tar", ".tar.gz", ".tgz", ".tar.xz", ".tar.bz2")
 _ENDINGS = (
     ".json",
     ".json.gz",
@@ -29,13 +30,8 @@ _ENDINGS = (
     ".et.gz",
     ".sqlite",
     ".db",
-    ".tar",
-    ".tar.gz",
-    ".tgz",
+    *_ARCHIVES,
 )
-_ARCHIVES = (".tar", ".tar.gz", ".tgz", ".tar.xz", ".tar.bz2")
-_LARGEST_RATIO = 500
-_HARMLESS = 1 << 28
 
 
 @dataclass(frozen=True)
@@ -63,7 +59,7 @@ def _readable(name: str, scratch: Path) -> list[Source]:
     try:
         return list(_expand(name, scratch))
     except OSError as error:
-        raise IngestError(f"{name}: cannot be read: {error.strerror}") from error
+        raise unreadable(name, error) from error
 
 
 def _expand(name: str, scratch: Path) -> Iterator[Source]:
@@ -142,7 +138,7 @@ def _members(path: Path, name: str, scratch: Path) -> Iterator[Source]:
     """Unpack an archive's files one after another, each to a name of our own."""
     folder = scratch / str(len(list(scratch.iterdir())))
     folder.mkdir()
-    budget = max(_HARMLESS, _LARGEST_RATIO * path.stat().st_size)
+    budget = most_text(path.stat().st_size)
     found = 0
     try:
         with tarfile.open(path) as archive:
@@ -182,9 +178,7 @@ def _unpack(content: IO[bytes], place: Path, budget: int, name: str) -> int:
         while block := content.read(1 << 20):
             budget -= len(block)
             if budget < 0:
-                raise IngestError(
-                    f"{name}: unpacks to more than {_LARGEST_RATIO} times its size"
-                )
+                raise bomb(name)
             file.write(block)
     return budget
 

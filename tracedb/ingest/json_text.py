@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 import msgspec
 from msgspec import Raw
 
+REPEATED = "left out: fields that are there again"
 NOT_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 _TRAILING = re.compile(r"trailing characters \(byte (\d+)\)")
@@ -21,6 +23,18 @@ def parts(text: bytes) -> dict[str, Raw] | None:
         return _object.decode(text)
     except NOT_JSON:
         return None
+
+
+def field_count(text: bytes) -> int:
+    """How many fields an object has, those that are there twice counted twice."""
+    counts = [0]
+    try:
+        json.loads(
+            text, object_pairs_hook=lambda f: counts.append(len(f)), parse_int=str
+        )
+    except (ValueError, RecursionError):
+        return 0
+    return counts[-1]  # an object ends behind those inside of it
 
 
 def entries(text: bytes) -> list[bytes] | None:

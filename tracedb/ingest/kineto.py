@@ -8,6 +8,7 @@ written anew for it (`normalised`), with times in nanoseconds. Both give the sam
 
 from __future__ import annotations
 
+import re
 from decimal import ROUND_HALF_UP, Decimal
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,7 @@ import pyarrow as pa
 from msgspec import Raw
 
 from tracedb.duck import can_read, registered
+from tracedb.ingest.json_text import REPEATED, entries, field_count
 
 if TYPE_CHECKING:
     import duckdb
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
 _FIELDS = ("ph", "cat", "name", "pid", "tid", "id", "args")
 # Sums of two times are within 64 bits.
 _LARGEST_NS = 1 << 62
+_NUMBER = re.compile(rb"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
+_events = msgspec.json.Decoder(list[dict[str, Raw]])
 
 _ROWS = """
 FROM read_json(
@@ -35,9 +39,7 @@ FROM read_json(
     }}
 )
 """
-_PLAIN_ROWS = _ROWS.format(
-    columns="ts: 'DOUBLE', dur: 'DOUBLE', bp: 'VARCHAR', s: 'VARCHAR'"
-)
+_PLAIN_ROWS = _ROWS.format(columns="ts: 'DOUBLE', dur: 'DOUBLE', bp: 'JSON', s: 'JSON'")
 _NORMALISED_ROWS = _ROWS.format(columns="ts: 'BIGINT', dur: 'BIGINT', other: 'JSON'")
 
 _INSERT = """
@@ -59,28 +61,13 @@ _PLAIN = f"""{_INSERT}
 _NORMALISED = f"{_INSERT} ts, dur, id, args, other {_NORMALISED_ROWS}"
 
 
-def store(
-    connection: duckdb.DuckDBPyConnection,
-    chunk: Chunk,
-    path: str,
-    trace_id: int,
-    first: int,
-) -> int:
-    """Insert a chunk's events, numbered from `first` on, and return how many.
+def insertion(chunk: Chunk) -> str:
+    """The query that inserts a chunk's events.
 
-    The chunk's text is at the path.
-
-    Raises `duckdb.Error` where DuckDB cannot read them.
+    Its parameters are the `$path` of the chunk's text, a `$size` that it is below, the
+    `$trace_id`, and the number of the `$first` event.
     """
-    query = _PLAIN if chunk.is_plain else _NORMALISED
-    values = {
-        "path": path,
-        "size": len(chunk.text) + 1,
-        "trace_id": trace_id,
-        "first": first,
-    }
-    rows = connection.execute(query, values).fetchall()
-    return int(rows[0][0])
+    return _PLAIN if chunk.is_plain else _NORMALISED
 
 
 def can_store(cursor: duckdb.DuckDBPyConnection, text: bytes) -> bool:
@@ -105,19 +92,31 @@ def store_rows(
         )
 
 
-def normalised(events: list[dict[str, Raw]], place: int, issues: Issues) -> list[bytes]:
+def normalised(chunk: Chunk, issues: Issues) -> list[bytes]:
     """Events with each field once, times in nanoseconds, and the rest in `other`.
 
-    Times that are no numbers, or too large to be one, are left out and counted.
+    Times that are no numbers, or too large to be one, are left out and counted; of a
+    field that is there twice the last one counts, and the others are counted.
     """
-    return [_normalised(event, place, issues) for event in events]
+    events = _events.decode(chunk.text)
+    # A field that is passed over takes the quotes around its name along.
+    if msgspec.json.encode(events).count(b'"') != chunk.text.count(b'"'):
+        _count_repeated(chunk, events, issues)
+    return [_normalised(event, chunk.place, issues) for event in events]
+
+
+def _count_repeated(chunk: Chunk, events: list[dict[str, Raw]], issues: Issues) -> None:
+    for text, event in zip(entries(chunk.text) or [], events, strict=True):
+        repeated = field_count(text) - len(event)
+        if repeated > 0:
+            issues.add(REPEATED, chunk.place, repeated)
 
 
 def _normalised(event: dict[str, Raw], place: int, issues: Issues) -> bytes:
     row = {name: event.pop(name) for name in _FIELDS if name in event}
     times = {name: event.pop(name) for name in ("ts", "dur") if name in event}
     for name, text in times.items():
-        nanoseconds = _nanoseconds(bytes(text))
+        nanoseconds = _nanoseconds(bytes(text).strip(b'" '))
         if nanoseconds is not None:
             row[name] = Raw(b"%d" % nanoseconds)
         elif bytes(text) != b"null":
@@ -128,9 +127,11 @@ def _normalised(event: dict[str, Raw], place: int, issues: Issues) -> bytes:
 
 
 def _nanoseconds(microseconds: bytes) -> int | None:
+    if not _NUMBER.fullmatch(microseconds):
+        return None
     try:
-        exact = Decimal(microseconds.decode().strip('" ')) * 1000
+        exact = Decimal(microseconds.decode()) * 1000
         is_time = abs(exact) < _LARGEST_NS
-    except (ArithmeticError, ValueError):
+    except ArithmeticError:
         return None
     return int(exact.to_integral_value(ROUND_HALF_UP)) if is_time else None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING
 
@@ -32,7 +31,7 @@ _NUMBERING = {
     "kineto": "SELECT coalesce(max(event_id), 0) + 1 FROM raw.event",
     "et": "SELECT coalesce(max(et_node_id), 0) + 1 FROM raw.et_node",
 }
-_UNSTAGED = """
+_UNSOUND = """
 WITH
 unusable AS (
     SELECT
@@ -62,26 +61,38 @@ unusable AS (
 ),
 
 bound AS (
-    SELECT event_id, ph
+    SELECT event_id, ph, name
     FROM raw.event
     WHERE trace_id = $trace_id AND ph IN ('B', 'E')
 ),
 
 closed AS (
-    SELECT count(*) AS occurrences
+    SELECT slice.name, bound.name AS end_name
     FROM staging.slice
-    WHERE trace_id = $trace_id AND event_id IN (SELECT event_id FROM bound)
+    INNER JOIN bound ON slice.end_event_id = bound.event_id
+    WHERE slice.trace_id = $trace_id
+),
+
+unpaired AS (
+    SELECT ph, count(*) - (SELECT count(*) FROM closed) AS occurrences
+    FROM bound
+    GROUP BY ph
 )
 
-FROM unusable
+SELECT 'kept in raw.event only: ' || kind, occurrences FROM unusable
 UNION ALL
 SELECT
-    CASE ph WHEN 'B' THEN 'begins without an end' ELSE 'ends without a begin' END,
-    count(*) - any_value(closed.occurrences) AS occurrences
-FROM bound, closed
-GROUP BY ph
-HAVING count(*) > any_value(closed.occurrences)
-ORDER BY kind
+    'kept in raw.event only: '
+    || CASE ph WHEN 'B' THEN 'begins without an end' ELSE 'ends without a begin' END,
+    occurrences
+FROM unpaired
+WHERE occurrences > 0
+UNION ALL
+SELECT 'paired: ends with a begin of another name', count(*)
+FROM closed
+WHERE end_name <> '' AND end_name <> name
+HAVING count(*) > 0
+ORDER BY ALL
 """
 _LOADERS = {"kineto": kineto, "et": execution_graph}
 _SECONDS_BETWEEN_REPORTS = 1.0
@@ -177,15 +188,21 @@ def _load(
             for chunk in chunks:
                 if begin is None or number is None:
                     begin = number = scalar(connection, _NUMBERING[cutter.format])
-                store = partial(_LOADERS[cutter.format].store, connection)
-                _try(store, chunk, put(chunk.text), trace_id, number)
+                values = {
+                    "path": put(chunk.text),
+                    "size": len(chunk.text) + 1,
+                    "trace_id": trace_id,
+                    "first": number,
+                }
+                query = _LOADERS[cutter.format].insertion(chunk)
+                _insert(connection, query, values, chunk.count)
                 number += chunk.count
                 meter.tell(text)
     if begin == number and cutter.issues.counts:
         kinds = "; ".join(cutter.issues.counts)
         raise IngestError(f"{text.path}: holds no event that can be read ({kinds})")
     if cutter.format == "kineto":
-        _count_unstaged(connection, trace_id, cutter.issues)
+        _count_unsound(connection, trace_id, cutter.issues)
     _store_issues(connection, trace_id, cutter.issues)
     return Loaded(cutter.format, _json(cutter.header), (number or 0) - (begin or 0))
 
@@ -194,22 +211,21 @@ def _json(header: object) -> str:
     return msgspec.json.encode(header).decode()
 
 
-def _try(
-    store: Callable[[Chunk, str, int, int], int],
-    chunk: Chunk,
-    path: str,
-    trace_id: int,
-    first: int,
+def _insert(
+    connection: duckdb.DuckDBPyConnection,
+    query: str,
+    values: dict[str, object],
+    count: int,
 ) -> None:
-    """Store a chunk; raises `UnforeseenError` where not all of it can be read."""
+    """Store so many events; raises `UnforeseenError` where not all can be read."""
     try:
-        count = store(chunk, path, trace_id, first)
+        stored = scalar(connection, query, values)
     except duckdb.OperationalError:
         raise  # no fault of the text's
     except duckdb.Error as error:
         raise UnforeseenError(str(error)) from error
-    if count != chunk.count:
-        raise UnforeseenError(f"{count} of {chunk.count} events were read")
+    if stored != count:
+        raise UnforeseenError(f"{stored} of {count} events were read")
 
 
 def _prepared(
@@ -222,8 +238,7 @@ def _prepared(
             yield chunk
             continue
         if is_kineto:
-            events = msgspec.json.decode(chunk.text, type=list[dict[str, msgspec.Raw]])
-            texts = kineto.normalised(events, chunk.place, cutter.issues)
+            texts = kineto.normalised(chunk, cutter.issues)
         else:
             texts = entries(chunk.text) or []
         if cursor is not None:
@@ -245,12 +260,12 @@ def _storable(
     return [t for half in halves for t in _storable(cursor, cutter, half, place)]
 
 
-def _count_unstaged(
+def _count_unsound(
     connection: duckdb.DuckDBPyConnection, trace_id: int, issues: Issues
 ) -> None:
-    """Count the events that are kept but are no part of any layer above raw."""
-    for kind, count in connection.execute(_UNSTAGED, {"trace_id": trace_id}).fetchall():
-        issues.add(f"kept in raw.event only: {kind}", None, count)
+    """Count the events that no layer above raw has, or that were paired by order."""
+    for kind, count in connection.execute(_UNSOUND, {"trace_id": trace_id}).fetchall():
+        issues.add(kind, None, count)
 
 
 def _store_issues(
@@ -264,9 +279,15 @@ def _store_issues(
                 kind,
                 count,
                 issues.first_bytes[kind],
-                f"{kind} ({count:,} times)" if count > 1 else kind,
+                _detail(kind, count, issues.first_bytes[kind]),
             ],
         )
+
+
+def _detail(kind: str, count: int, first_byte: int | None) -> str:
+    times = "once" if count == 1 else f"{count:,} times"
+    place = "" if first_byte is None else f", first at byte {first_byte:,}"
+    return f"{kind} ({times}{place})"
 
 
 class _Meter:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tracedb.duck import scalar
+from tracedb.errors import IngestError
+from tracedb.ingest import files
 
 if TYPE_CHECKING:
     import duckdb
@@ -56,6 +58,23 @@ INNER JOIN raw.trace AS other
         = other.header ->> '$.distributedInfo.rank'
 WHERE one.run_id = $one AND other.run_id = $other
 """
+
+
+def legible(name: str | None) -> str | None:
+    """The name of a run as it is stored; raises `IngestError` where it is empty."""
+    if name is not None and not name.strip():
+        raise IngestError("the name of the run is empty")
+    return None if name is None else files.legible(name)
+
+
+def kept_from(
+    connection: duckdb.DuckDBPyConnection, trace_id: int, name: str | None
+) -> str:
+    """What to say of a trace that is known, and of another run than the user says."""
+    query = "SELECT run_id FROM raw.trace WHERE trace_id = ?"
+    query = f"SELECT name FROM raw.run WHERE run_id = ({query})"
+    own = scalar(connection, query, [trace_id])
+    return "" if name in (None, own) else f"stays in the run '{own}': "
 
 
 def named(connection: duckdb.DuckDBPyConnection, name: str) -> int:

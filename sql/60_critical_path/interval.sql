@@ -49,18 +49,14 @@ passed AS (
         least(greatest(work.start_ns, from_ns), until_ns) AS work_start_ns,
         CASE
             WHEN coalesce(next_reason, gpu_cause.cause) = 'launch'
-                THEN greatest(work.start_ns - gpu_cause.cause_ns - delay.cap_ns, 0)
+                THEN greatest(work.start_ns - launch_limit_ns, 0)
             ELSE 0
         END AS unexplained_ns,
         coalesce(next_reason, gpu_cause.cause) = 'launch' AS is_launched
     FROM hop
     INNER JOIN staging.kernel AS work USING (kernel_id)
     LEFT JOIN graph.gpu_cause USING (kernel_id)
-    LEFT JOIN prediction.delay
-        ON
-            work.trace_id = delay.trace_id
-            AND work.kind = delay.kind
-            AND delay.cause = 'launch'
+    LEFT JOIN graph.usual_start USING (kernel_id)
 ),
 
 on_device AS (

@@ -27,5 +27,6 @@ SELECT
     time_ns / any_value(nullif(step.end_ns - step.start_ns, 0))
 FROM critical_path.interval
 INNER JOIN staging.step ON interval.step_id = step.step_id
+WHERE scope = 'step'
 GROUP BY ALL
 ORDER BY interval.step_id, time_ns DESC, kind;

@@ -1,7 +1,8 @@
 -- Which collectives of different ranks are the same one: by the number that is recorded
 -- with them, or by their order in the process group. Recordings may begin at different
 -- collectives, so the orders are shifted against each other until kinds and sizes agree,
--- and of those shifts the one is taken for which the ends lie nearest.
+-- and ends differ by the same time, that of the clocks; of several such shifts the one is
+-- taken for which that is least.
 -- One row per collective kernel whose run has its process group on several ranks.
 -- Key: kernel_id.
 CREATE TABLE graph.collective_match (
@@ -64,7 +65,8 @@ candidate AS (
         process_group,
         shift,
         count(*) FILTER (agrees) AS agreeing,
-        abs(quantile_cont(late_ns, 0.5)) AS late_ns
+        abs(quantile_cont(late_ns, 0.5)) AS late_ns,
+        quantile_cont(late_ns, 0.9) - quantile_cont(late_ns, 0.1) AS spread_ns
     FROM pair
     GROUP BY trace_id, process_group, shift
     HAVING avg(agrees::INTEGER) >= 0.9
@@ -78,7 +80,8 @@ shift AS (
     )
     WHERE 2 * agreeing >= most
     QUALIFY row_number() OVER (
-        PARTITION BY trace_id, process_group ORDER BY late_ns, agreeing DESC, shift
+        PARTITION BY trace_id, process_group
+        ORDER BY greatest(spread_ns, 20_000), late_ns, agreeing DESC, shift
     ) = 1
 )
 

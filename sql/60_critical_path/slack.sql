@@ -1,0 +1,83 @@
+-- How much longer each node could take, anywhere in it, before a step ends later; in a
+-- trace without steps, before the trace does. It is 0 on the critical path of a step. A
+-- delay passes on as the measured causes say, and where something else was the cause, it
+-- may first take up the time until then.
+-- One row per op, call and piece of GPU work.
+-- Key: node_id.
+CREATE TABLE critical_path.slack (
+    -- The node.
+    node_id,
+    -- The run it is of.
+    run_id,
+    -- The trace it is from.
+    trace_id,
+    -- [ns] Slack; NULL where no step depends on it.
+    slack_ns
+) AS
+WITH RECURSIVE
+-- What goes on at a time or later within the stretch of the thread, whichever is least.
+out AS (
+    SELECT
+        host_out.trace_id,
+        thread_id,
+        at_ns,
+        min(
+            host_out.slack_ns + CASE WHEN kind = 'end' THEN 0 ELSE target.slack_ns END
+        ) OVER (
+            PARTITION BY thread_id, moment ORDER BY at_ns DESC
+            RANGE BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
+        ) AS slack_ns
+    FROM critical_path.host_out
+    LEFT JOIN critical_path.stream_stretch AS work
+        ON target_kernel_id = work.kernel_id AND kind = 'launch'
+    LEFT JOIN critical_path.stretch_slack AS target
+        ON
+            host_out.trace_id = target.trace_id
+            AND coalesce(target_thread_id, work.lane) = target.lane
+            AND coalesce(target_moment, target_kernel_id) = target.stretch
+    QUALIFY row_number() OVER (PARTITION BY thread_id, at_ns ORDER BY kind) = 1
+),
+
+-- Calls that blocked, and all ops around them, go on from a moment inside of them.
+inside AS (
+    SELECT launch_id AS node_id, op_id, slack_ns
+    FROM graph.host_cause AS cause
+    INNER JOIN (SELECT launch_id, op_id FROM staging.launch) AS call USING (launch_id)
+    INNER JOIN critical_path.stretch_slack AS after
+        ON
+            cause.trace_id = after.trace_id
+            AND cause.thread_id = after.lane
+            AND cause.moment = after.stretch
+    WHERE cause.trace_id IN (SELECT trace_id FROM staging.computing)
+    UNION ALL
+    SELECT inside.op_id, op.parent_op_id, min(slack_ns)
+    FROM inside
+    INNER JOIN (SELECT op_id, parent_op_id FROM staging.op) AS op USING (op_id)
+    GROUP BY ALL
+),
+
+least_inside AS (
+    SELECT node_id, min(slack_ns) AS slack_ns FROM inside GROUP BY node_id
+),
+
+host AS (
+    SELECT op_id AS node_id, run_id, trace_id, thread_id, start_ns FROM staging.op
+    UNION ALL
+    SELECT launch_id, run_id, trace_id, thread_id, start_ns FROM staging.launch
+)
+
+SELECT
+    host.node_id, host.run_id, host.trace_id, least(out.slack_ns, least_inside.slack_ns)
+FROM host
+ASOF LEFT JOIN out ON host.thread_id = out.thread_id AND host.start_ns <= out.at_ns
+LEFT JOIN least_inside ON host.node_id = least_inside.node_id
+UNION ALL
+SELECT
+    work.kernel_id, work.run_id, work.trace_id, stretch.slack_ns + last.slack_ns
+FROM graph.stream_position AS work
+LEFT JOIN critical_path.stream_stretch AS stretch USING (kernel_id)
+LEFT JOIN critical_path.stretch_slack AS last
+    ON
+        stretch.trace_id = last.trace_id
+        AND stretch.lane = last.lane
+        AND stretch.last_kernel_id = last.stretch;

@@ -1,0 +1,127 @@
+-- What a delay passes on: from a stretch of a host thread or of a stream to the stretches
+-- that it would delay, and how long it may be before it does. A stretch of a thread
+-- begins at a moment at which the thread went on, one of a stream ends with work that
+-- something waits for.
+-- One row per stretch and stretch that depends on it; `origin` for each, once.
+-- Key: trace_id, lane, stretch, target_lane, target_stretch, kind.
+CREATE TABLE critical_path.slack_edge (
+    -- The trace it is from.
+    trace_id,
+    -- Lane: a thread, or minus the first work of a stream.
+    lane,
+    -- Stretch of the lane: a moment of the thread, 0 before the first, or GPU work.
+    stretch,
+    -- Lane that depends on it; 0 for the end of a step.
+    target_lane,
+    -- Stretch of that lane; 0 for the end of a step.
+    target_stretch,
+    -- `origin` (nothing may depend on it), `end` (of a step), `launch`, `thread`, `wait`,
+    -- `stream` (order), `return` (to a blocked call) or `stream_wait`.
+    kind,
+    -- [ns] How long the delay may be; of `origin` more than any.
+    slack_ns,
+    -- How many edges the stretch has.
+    edge_count
+) AS
+WITH
+last_work AS (
+    SELECT trace_id, lane, kernel_id, next_last_kernel_id, next_slack_ns
+    FROM critical_path.stream_stretch
+    WHERE kernel_id = last_kernel_id
+),
+
+-- Moments at which blocked calls returned, and calls that found nothing to wait for.
+returned AS (
+    SELECT
+        awaited.trace_id,
+        awaited.kernel_id,
+        call.thread_id,
+        cause.moment,
+        call.end_ns,
+        CASE
+            WHEN cause.cause_kernel_id = awaited.kernel_id THEN 0
+            ELSE greatest(awaited.end_ns - kernel_end_ns, 0)
+        END AS slack_ns
+    FROM graph.host_awaited AS awaited
+    INNER JOIN staging.launch AS call ON awaited.launch_id = call.launch_id
+    INNER JOIN graph.host_cause AS cause
+        ON awaited.trace_id = cause.trace_id AND awaited.launch_id = cause.launch_id
+),
+
+waiting AS (
+    SELECT
+        wait.trace_id,
+        awaited_kernel_id,
+        stretch.lane,
+        last_kernel_id,
+        stretch.slack_ns + CASE
+            WHEN cause_kernel_id = awaited_kernel_id THEN 0
+            ELSE greatest(wait.start_ns - awaited_end_ns, 0)
+        END AS slack_ns
+    FROM graph.stream_wait AS wait
+    INNER JOIN critical_path.stream_stretch AS stretch USING (kernel_id)
+    INNER JOIN graph.gpu_cause USING (kernel_id)
+),
+
+edge AS (
+    SELECT
+        host_out.trace_id,
+        thread_id AS lane,
+        moment AS stretch,
+        CASE
+            WHEN kind = 'end' THEN 0 ELSE coalesce(target_thread_id, last_work.lane)
+        END AS target_lane,
+        coalesce(target_moment, target_kernel_id, 0) AS target_stretch,
+        kind,
+        slack_ns
+    FROM critical_path.host_out
+    LEFT JOIN last_work
+        ON
+            host_out.trace_id = last_work.trace_id
+            AND target_kernel_id = last_work.kernel_id
+    UNION ALL
+    SELECT
+        trace_id, lane, kernel_id, lane, next_last_kernel_id, 'stream', next_slack_ns
+    FROM last_work
+    WHERE next_last_kernel_id IS NOT NULL
+    UNION ALL
+    SELECT
+        returned.trace_id, last_work.lane, last_work.kernel_id, thread_id, moment,
+        'return', slack_ns
+    FROM returned
+    INNER JOIN last_work ON returned.kernel_id = last_work.kernel_id
+    UNION ALL
+    SELECT
+        waiting.trace_id, last_work.lane, last_work.kernel_id, waiting.lane,
+        last_kernel_id, 'stream_wait', slack_ns
+    FROM waiting
+    INNER JOIN last_work ON awaited_kernel_id = last_work.kernel_id
+    UNION ALL
+    SELECT path.trace_id, last_work.lane, path.kernel_id, 0, 0, 'end', 0
+    FROM critical_path.path
+    INNER JOIN last_work ON path.kernel_id = last_work.kernel_id
+    WHERE scope = 'trace' AND path.trace_id NOT IN (SELECT trace_id FROM staging.step)
+),
+
+least_edge AS (
+    SELECT
+        trace_id, lane, stretch, target_lane, target_stretch, kind,
+        min(slack_ns) AS slack_ns
+    FROM edge
+    GROUP BY ALL
+),
+
+stretch AS (
+    SELECT trace_id, lane, stretch FROM least_edge
+    UNION
+    SELECT trace_id, target_lane, target_stretch FROM least_edge WHERE target_lane <> 0
+)
+
+SELECT
+    trace_id, lane, stretch, target_lane, target_stretch, kind, slack_ns,
+    count(*) OVER (PARTITION BY trace_id, lane, stretch)
+FROM (
+    FROM least_edge
+    UNION ALL
+    SELECT trace_id, lane, stretch, 0, 0, 'origin', 1_000_000_000_000_000_000 FROM stretch
+);

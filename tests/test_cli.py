@@ -299,20 +299,23 @@ def test_predict_without_a_rung_shows_all(tiny: Path) -> None:
 def test_ask_lists_the_questions(tiny: Path) -> None:
     """Without a question, each one is listed with what it means."""
     asked = {row["question"]: row["meaning"] for row in ask("ask", tiny)}
-    known = [r.name for r in catalog.relations() if r.layer == "question"]
-    assert sorted(asked) == sorted(known)
+    known = [r.signature for r in catalog.relations() if r.layer == "question"]
+    assert sorted(f"question.{name}" for name in asked) == sorted(known)
     assert all(asked.values())
 
 
 @pytest.mark.parametrize(
-    "question", [r.name for r in catalog.relations() if r.layer == "question"]
+    "question",
+    [r for r in catalog.relations() if r.layer == "question"],
+    ids=lambda question: question.name,
 )
-def test_ask_answers_every_question(tiny: Path, question: str) -> None:
+def test_ask_answers_every_question(tiny: Path, question: catalog.Relation) -> None:
     """Each question has an answer with the columns of its relation."""
-    done = run("ask", tiny, question, "--format", "csv")
+    values = (1 for _ in question.parameters)
+    done = run("ask", tiny, question.name, *values, "--format", "csv")
     assert done.exit_code == 0, done.stderr
     header = next(csv.reader(io.StringIO(done.stdout)))
-    assert header == [row["column"] for row in ask("schema", f"question.{question}")]
+    assert header == [row["column"] for row in ask("schema", question.full_name)]
 
 
 # sql and the formats
@@ -493,6 +496,11 @@ MISTAKES = {
     "write": ("sql {}/tiny.duckdb CREATE/**/TABLE/**/t(a/**/INT)", "read-only mode"),
     "delete": ("sql {}/tiny.duckdb DELETE/**/FROM/**/raw.event", "read-only mode"),
     "no question": ("ask {}/tiny.duckdb top_kernels", "mean question.top_kernel"),
+    "no value": (
+        "ask {}/tiny.duckdb delays",
+        "takes 1 values, not 0: question.delays(",
+    ),
+    "a value": ("ask {}/tiny.duckdb wait 7", "question.wait takes 0 values, not 1"),
     "no relation": ("schema staging.kernels", "did you mean staging.kernel"),
     "no such layer": ("schema xyzzy", "`tracedb schema` lists"),
     "foreign": ("info {}/foreign.duckdb", "a DuckDB file, but none that tracedb made"),

@@ -9,6 +9,7 @@ import duckdb
 
 import tracedb
 from tracedb import catalog
+from tracedb.depends import find_node, rows_query
 from tracedb.duck import scalar, transaction
 from tracedb.errors import DatabaseError, QueryError
 from tracedb.ingest import ingest, rebuild
@@ -192,6 +193,24 @@ class Database:
             raise QueryError(f"no rung {rung}; there are {', '.join(tracedb.RUNGS)}")
         frame = self.relation("critical_path.step_time")
         return frame if rung is None else frame.filter(frame["rung"] == rung)
+
+    def depends(
+        self,
+        node: int | str,
+        *,
+        direction: str | None = None,
+        waits: bool = False,
+        step: int | None = None,
+    ) -> pl.DataFrame:
+        """What a node depends on (`up`), and what depends on it (`down`), by distance.
+
+        The node is named by its number in `graph.node`, or by its exact name if one
+        node alone bears it, in that step if one is given. With `waits` the rows are
+        what it waits for, and what it delays, each with the time. Raises `QueryError`
+        where there is no such node, or several are.
+        """
+        number = find_node(self._connection, node, step)
+        return self.sql(rows_query(number, direction, waits=waits))
 
     def questions(self) -> pl.DataFrame:
         """The questions that `ask` answers, each with what it means."""

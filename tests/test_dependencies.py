@@ -1,4 +1,4 @@
-"""What the questions about dependencies answer, once more as plain loops over the rows."""
+"""What the questions about dependencies answer, once more as plain loops."""
 
 from __future__ import annotations
 
@@ -17,15 +17,14 @@ from support import SAMPLES, rows
 import tracedb
 from tracedb.synthetic import Delays, execute, random_program
 
-SEEDS = range(10)
-OF_TRACE = 9
+SEEDS = range(6)
 WAITING = {"sync_stream", "sync_device", "sync_event", "copy"}
 Row = tuple[Any, ...]
 
 
 @pytest.fixture(scope="module")
 def traces(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tracedb.Database]:
-    """The sample traces and ten generated ones of 1 to 3 threads and 1 to 4 streams."""
+    """The sample traces and six generated ones of 1 to 3 threads and 1 to 4 streams."""
     folder = tmp_path_factory.mktemp("generated")
     for seed in SEEDS:
         program = random_program(
@@ -116,15 +115,14 @@ def sample(trace: Trace, seed: int) -> list[int]:
     by_kind = defaultdict(list)
     for node, row in sorted(trace.nodes.items()):
         by_kind[row[1]].append(node)
-    chosen = [chance.choice(nodes) for nodes in by_kind.values()]
-    return chosen + chance.sample(sorted(trace.nodes), OF_TRACE - len(by_kind))
+    return [chance.choice(nodes) for nodes in by_kind.values()]
 
 
 # Ancestors and descendants: shortest paths in a graph of begins and ends
 
 
 def moments(trace: Trace, node: int) -> nx.DiGraph:
-    """The begins and ends of a step's nodes, each edge with the number of hops it is."""
+    """The begins and ends of a step's nodes, each edge with its number of hops."""
     start, end = trace.step(node)
     inside = {n for n in trace.nodes if start <= trace.begin(n) < end}
     graph = nx.DiGraph()
@@ -174,7 +172,7 @@ def descendants(trace: Trace, node: int) -> dict[int, int]:
     reached = nearest(graph, starts, node)
     # An op that is over only after the node does not depend on it if it began before.
     begun = nearest(graph, starts, node, moment=0)
-    ends = waited = {}
+    waited: dict[int, int] = {}
     for source, target, kind in trace.edges:
         if kind in WAITING and (source in reached or source == node):
             distance = reached.get(source, 0) + 1
@@ -220,8 +218,8 @@ def test_distances_equal_shortest_paths(
 
 
 def test_edges_of_ways_are_there(traces: tracedb.Database) -> None:
-    """Each row names an edge to a node that is one nearer."""
-    for trace_id in trace_ids(traces)[:6]:
+    """Each row names an edge that is there, to a node that is nearer."""
+    for trace_id in trace_ids(traces)[-4:]:
         for node in sample(read(traces, trace_id), trace_id):
             wrong = f"""
                 SELECT * FROM question.ancestor({node}) AS far
@@ -231,7 +229,7 @@ def test_edges_of_ways_are_there(traces: tracedb.Database) -> None:
                     ON edge.source_node_id = far.node_id
                     AND edge.target_node_id = far.next_node_id
                     AND edge.kind = far.kind
-                    AND far.distance = coalesce(near.distance, 0) + 1
+                    AND far.distance > coalesce(near.distance, 0)
             """
             assert rows(traces, wrong) == []
 
@@ -307,15 +305,17 @@ def test_waits_equal_a_loop(traces: tracedb.Database) -> None:
     for trace_id in trace_ids(traces):
         trace = read(traces, trace_id)
         waiting = f"""
-            SELECT op_id FROM staging.launch INNER JOIN graph.host_wait USING (launch_id)
-            WHERE launch.trace_id = {trace_id} AND op_id IS NOT NULL
-            UNION ALL SELECT kernel_id FROM graph.stream_wait WHERE trace_id = {trace_id}
-            UNION ALL SELECT after_node_id FROM graph.thread_wait
-            WHERE trace_id = {trace_id}
-            ORDER BY ALL LIMIT 5
+            SELECT node_id FROM (
+                SELECT op_id AS node_id, launch.trace_id FROM staging.launch
+                INNER JOIN graph.host_wait USING (launch_id)
+                UNION ALL SELECT kernel_id, trace_id FROM graph.stream_wait
+                UNION ALL SELECT after_node_id, trace_id FROM graph.thread_wait
+            )
+            WHERE trace_id = {trace_id} AND node_id IS NOT NULL
+            ORDER BY ALL LIMIT 3
         """
         nodes = {node for (node,) in rows(traces, waiting)}
-        steps = {step for step, *_ in trace.steps[:2]}
+        steps = {step for step, *_ in trace.steps[:1]}
         for node in {*nodes, *steps, *sample(trace, trace_id)}:
             query = f"""
                 SELECT waiting_node_id, kind, awaited_node_id, waited_ns
@@ -354,7 +354,8 @@ def causes(database: tracedb.Database, trace_id: int) -> Causes:
         f"""
         SELECT kernel_id, cause, cause_kernel_id, cause_ns, launch_thread_id,
             launch_start_ns, start_ns, end_ns
-        FROM graph.gpu_cause INNER JOIN graph.stream_position USING (trace_id, kernel_id)
+        FROM graph.gpu_cause
+        INNER JOIN graph.stream_position USING (trace_id, kernel_id)
         WHERE trace_id = {trace_id}
         """,
     )
@@ -407,7 +408,7 @@ def test_delays_equal_a_loop(traces: tracedb.Database) -> None:
     for trace_id in trace_ids(traces):
         trace, known = read(traces, trace_id), causes(traces, trace_id)
         awaited = sorted({r[4] for r in known.host.values()} - {None})[:4]
-        first = [work for work in sorted(known.gpu)[::37]][:6]
+        first = sorted(known.gpu)[::37][:6]
         for kernel in [*awaited, *first]:
             query = f"SELECT node_id, kind, hop FROM question.delays({kernel})"
             answer = {(n, kind): hop for n, kind, hop in rows(traces, query)}
@@ -421,7 +422,7 @@ def test_delays_equal_a_loop(traces: tracedb.Database) -> None:
 
 def chains(trace: Trace, known: Causes, start: int, end: int) -> list[list[Row]]:
     """Nodes of the chain to each lane's last activity in a step, latest end first."""
-    lasts = []
+    lasts: list[Row] = []
     for thread, activities in trace.activities.items():
         inside = [(at, over, n) for n, at, over in activities if start <= at < end]
         if inside:
@@ -490,15 +491,12 @@ def _before(known: Causes, moment: int | None, work: int | None) -> Row:
 def work_ns(trace: Trace, node: int, start: int, end: int) -> int:
     """Time between, less the waits of the node's thread."""
     thread = trace.nodes[node][4]
-    return (
-        end
-        - start
-        - sum(
-            max(min(end, over) - max(start, begin), 0)
-            for _, of_thread, begin, over in trace.outer_calls.values()
-            if of_thread == thread
-        )
+    waited: int = sum(
+        max(min(end, over) - max(start, begin), 0)
+        for _, of_thread, begin, over in trace.outer_calls.values()
+        if of_thread == thread
     )
+    return end - start - waited
 
 
 def test_chains_equal_a_loop(traces: tracedb.Database) -> None:

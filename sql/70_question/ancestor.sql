@@ -16,7 +16,7 @@ SELECT
     kind,
     -- Whether the trace says so; else that edge is inferred.
     recorded,
-    -- Node at the other end of that edge, one nearer.
+    -- Node at the other end of that edge: itself, or one that is nearer.
     next_node_id,
     -- Whether the node had to be over; else it had to have begun only.
     is_over

@@ -17,7 +17,7 @@ SELECT
     kind,
     -- Whether the trace says so; else that edge is inferred.
     recorded,
-    -- Node at the other end of that edge, one nearer.
+    -- Node at the other end of that edge: itself, or one that is nearer.
     previous_node_id
 FROM (
     WITH RECURSIVE

@@ -267,7 +267,16 @@ def _base(name: str, text: str) -> Base:
 
 # ---- The second opinion: events that can be read, whatever lies between them
 
-_decoder = json.JSONDecoder(strict=False, parse_float=Decimal)
+
+def _exact(number: str) -> Decimal | float:
+    """A number as it is written; one beyond what can be is no time."""
+    try:
+        return Decimal(number)
+    except ArithmeticError:
+        return float("inf")
+
+
+_decoder = json.JSONDecoder(strict=False, parse_float=_exact)
 
 
 def scan(text: str, form: str) -> Iterator[tuple[Span, Event]]:
@@ -717,7 +726,7 @@ def _whole(text: bytes) -> _Whole | None:
         whole = json.loads(
             text,
             parse_constant=_refuse,
-            parse_float=Decimal,
+            parse_float=_exact,
             object_pairs_hook=_Fields,
         )
     except (ValueError, RecursionError):

@@ -395,3 +395,15 @@ def test_stray_json_in_a_folder_is_passed_over(tmp_path: Path, content: str) -> 
     with tracedb.open() as database:
         database.ingest([tmp_path])
         assert names(database) == ["a"]
+
+
+def test_an_attribute_twice_is_no_reason_to_refuse(tmp_path: Path) -> None:
+    """Of an execution graph's node; the first counts."""
+    attrs = [{"name": "tid", "value": 7}, {"name": "tid", "value": 8}, {"value": 1}]
+    node = {"id": 2, "name": "aten::add", "ctrl_deps": 1, "attrs": attrs}
+    (tmp_path / "a.json").write_text(json.dumps({"schema": "1.1.1", "nodes": [node]}))
+    with tracedb.open() as database:
+        database.ingest([tmp_path])
+        assert rows(database, "SELECT name, tid FROM staging.et_op") == [
+            ("aten::add", 7)
+        ]

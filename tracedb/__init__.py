@@ -40,6 +40,9 @@ __version__ = "0.1.0"
 RUNGS = ("replay", "statistics", "full")
 """What a prediction takes as measured: all but the waits, kernel times, or nothing."""
 
+SCOPES = ("step", "trace", "run")
+"""What a critical path is of: a step, a whole trace, or a step over all ranks."""
+
 _HOMES = {
     "Database": ("tracedb.database", "Database"),
     "open": ("tracedb.database", "open_database"),

@@ -180,9 +180,21 @@ class Database:
         """Time per overhead type, per host thread and step: `question.overhead`."""
         return self.relation("question.overhead", step)
 
-    def critical_path(self, step: int | None = None) -> pl.DataFrame:
-        """The path that bounds each step, in order: `critical_path.interval`."""
-        return self.relation("critical_path.interval", step)
+    def critical_path(
+        self, step: int | None = None, *, scope: str = "step", summary: bool = False
+    ) -> pl.DataFrame:
+        """What bounds each step, in order: `critical_path.interval`.
+
+        `scope` is `step`, `trace` (its whole time) or `run` (each step over all ranks);
+        with `summary` it is the time by kind, `question.critical_path`.
+
+        Raises `QueryError` for another scope.
+        """
+        if scope not in tracedb.SCOPES:
+            raise QueryError(f"no scope {scope}; there are {', '.join(tracedb.SCOPES)}")
+        name = "question.critical_path" if summary else "critical_path.interval"
+        frame = self.relation(name, step)
+        return frame.filter(frame["scope"] == scope)
 
     def predict(self, rung: str | None = None) -> pl.DataFrame:
         """Measured and predicted time of each step: `critical_path.step_time`.

@@ -39,17 +39,22 @@ CREATE VIEW staging.et_op (
     is_op
 ) AS
 WITH
+listed AS (
+    SELECT
+        et_node_id,
+        from_json(node -> '$.attrs', '[{"name": "VARCHAR", "value": "VARCHAR"}]') AS attrs
+    FROM raw.et_node
+),
+
+-- Of an attribute that is there twice the first counts.
 attribute AS (
     SELECT
         et_node_id,
-        map_from_entries(list_transform(
-            list_filter(
-                from_json(node -> '$.attrs', '[{"name": "VARCHAR", "value": "VARCHAR"}]'),
-                lambda a: a.name IS NOT NULL
-            ),
-            lambda a: {'k': a.name, 'v': a.value} -- noqa: PRS
-        )) AS attrs
-    FROM raw.et_node
+        list_filter(attrs, lambda a: a.name = 'tid')[1].value AS tid, -- noqa: PRS
+        list_filter(attrs, lambda a: a.name = 'rf_id')[1].value AS rf_id,
+        list_filter(attrs, lambda a: a.name = 'seq_id')[1].value AS seq_id,
+        list_filter(attrs, lambda a: a.name = 'op_schema')[1].value AS op_schema
+    FROM listed
 )
 
 SELECT
@@ -59,10 +64,10 @@ SELECT
     try_cast(node ->> '$.id' AS BIGINT),
     try_cast(coalesce(node ->> '$.ctrl_deps', node ->> '$.parent') AS BIGINT),
     node ->> '$.name' AS name,
-    try_cast(coalesce(node ->> '$.tid', attrs['tid']) AS BIGINT),
-    try_cast(coalesce(node ->> '$.rf_id', attrs['rf_id']) AS BIGINT),
-    try_cast(coalesce(node ->> '$.seq_id', attrs['seq_id']) AS BIGINT),
-    coalesce(node ->> '$.op_schema', attrs['op_schema']),
+    try_cast(coalesce(node ->> '$.tid', attribute.tid) AS BIGINT),
+    try_cast(coalesce(node ->> '$.rf_id', attribute.rf_id) AS BIGINT),
+    try_cast(coalesce(node ->> '$.seq_id', attribute.seq_id) AS BIGINT),
+    coalesce(node ->> '$.op_schema', attribute.op_schema),
     coalesce(node -> '$.inputs.values', node -> '$.inputs'),
     coalesce(node -> '$.inputs.shapes', node -> '$.input_shapes'),
     coalesce(node -> '$.inputs.types', node -> '$.input_types'),

@@ -12,9 +12,10 @@ CREATE VIEW graph.edge (
     target_node_id,
     -- `nesting` (op to what began in it), `thread` (order of a thread's activities),
     -- `launch` (call to its GPU work), `stream` (order of a stream), `stream_wait` (GPU work
-    -- to work of another stream), `sync_stream`, `sync_device`, `sync_event`, `copy` (GPU
-    -- work to the call that waits for it), `fork` and `join` (between threads),
-    -- `forward_backward` (op to its backward op) or `data` (op to op by a tensor).
+    -- to work of another stream), `occupancy` (likewise, for lack of room), `sync_stream`,
+    -- `sync_device`, `sync_event`, `copy` (GPU work to the call that waits for it), `fork`
+    -- and `join` (between threads), `forward_backward` (op to its backward op) or `data`
+    -- (op to op by a tensor).
     kind,
     -- Whether the trace says so; else it is inferred from order and times.
     recorded
@@ -42,7 +43,9 @@ SELECT run_id, trace_id, previous_kernel_id, kernel_id, 'stream', true
 FROM graph.stream_position
 WHERE previous_kernel_id IS NOT NULL
 UNION ALL
-SELECT run_id, trace_id, awaited_kernel_id, kernel_id, 'stream_wait', recorded
+SELECT
+    run_id, trace_id, awaited_kernel_id, kernel_id,
+    CASE reason WHEN 'event' THEN 'stream_wait' ELSE reason END, recorded
 FROM graph.stream_wait
 UNION ALL
 SELECT

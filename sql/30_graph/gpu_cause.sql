@@ -22,15 +22,14 @@ SELECT
     work.trace_id,
     CASE
         WHEN
-            awaited_end_ns >= coalesce(greatest(
-                launch_start_ns + coalesce(launch.median_ns, 0), previous_end_ns
-            ), awaited_end_ns)
+            awaited_end_ns
+            >= coalesce(greatest(after_launch_ns, previous_end_ns), awaited_end_ns)
             THEN 'stream_wait'
         WHEN
-            previous_end_ns + coalesce(stream_gap.median_ns, 0)
+            after_stream_ns
             >= coalesce(
-                launch_start_ns + coalesce(launch.median_ns, 0),
-                work.start_ns - coalesce(stream_gap.cap_ns, 0)
+                after_launch_ns,
+                work.start_ns - (stream_limit_ns - previous_end_ns)
             )
             THEN 'stream'
         WHEN launch_id IS NOT NULL THEN 'launch'
@@ -47,13 +46,4 @@ SELECT
     END AS cause_ns
 FROM graph.stream_position AS work
 LEFT JOIN graph.stream_wait USING (kernel_id)
-LEFT JOIN graph.usual_delay AS launch
-    ON
-        work.trace_id = launch.trace_id
-        AND work.kind = launch.kind
-        AND launch.delay = 'launch'
-LEFT JOIN graph.usual_delay AS stream_gap
-    ON
-        work.trace_id = stream_gap.trace_id
-        AND work.kind = stream_gap.kind
-        AND stream_gap.delay = 'stream';
+INNER JOIN graph.usual_start USING (kernel_id);

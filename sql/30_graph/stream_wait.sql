@@ -1,6 +1,7 @@
 -- GPU work that waited for work of another stream: where the profiler recorded it, and
 -- where the work started later than its launch and its stream explain, right after work
--- of another stream had ended.
+-- of another stream had ended that was launched before it (an event), or when a kernel
+-- that ran beside it was about to end (it had left no room on the device).
 -- One row per piece of GPU work that waited.
 -- Key: kernel_id.
 CREATE TABLE graph.stream_wait (
@@ -18,6 +19,8 @@ CREATE TABLE graph.stream_wait (
     start_ns,
     -- [ns] Time by which it started later than launch and stream explain.
     excess_ns,
+    -- `event`, or `occupancy` of the device by the awaited work.
+    reason,
     -- Whether the profiler recorded the wait.
     recorded
 ) AS
@@ -29,27 +32,16 @@ wait_call AS (
     WHERE name LIKE '%StreamWaitEvent%'
 ),
 
+-- By how much work began later than its launch and its stream explain.
 explained AS (
     SELECT
         work.*,
         lag(launch_start_ns) OVER (
             PARTITION BY work.trace_id, device, stream ORDER BY position
         ) AS previous_launch_start_ns,
-        work.start_ns - greatest(
-            launch_start_ns + coalesce(launch.median_ns, 0),
-            previous_end_ns + coalesce(stream_gap.median_ns, 0)
-        ) AS excess_ns
+        work.start_ns - greatest(after_launch_ns, after_stream_ns) AS excess_ns
     FROM graph.stream_position AS work
-    LEFT JOIN graph.usual_delay AS launch
-        ON
-            work.trace_id = launch.trace_id
-            AND work.kind = launch.kind
-            AND launch.delay = 'launch'
-    LEFT JOIN graph.usual_delay AS stream_gap
-        ON
-            work.trace_id = stream_gap.trace_id
-            AND work.kind = stream_gap.kind
-            AND stream_gap.delay = 'stream'
+    INNER JOIN graph.usual_start USING (kernel_id)
 ),
 
 -- A wait of this length is told by time alone; a shorter one only after a call for it.
@@ -68,61 +60,85 @@ late AS (
         END
 ),
 
--- The first work launched on the waiting stream after the call waits for the last work
--- launched on the awaited stream before the event was recorded.
-recorded_call AS (
-    SELECT
-        recorded.trace_id,
-        recorded.device,
-        recorded.stream,
-        recorded.awaited_stream,
-        waiting_call.start_ns AS wait_call_ns,
-        record_call.start_ns AS record_call_ns
-    FROM staging.device_wait AS recorded
-    INNER JOIN staging.launch AS waiting_call
+beside AS (
+    SELECT late.*, other.device AS other_device, other.stream AS other_stream
+    FROM late
+    INNER JOIN staging.stream AS other
         ON
-            recorded.trace_id = waiting_call.trace_id
-            AND recorded.correlation = waiting_call.correlation
-    INNER JOIN staging.launch AS record_call
-        ON
-            recorded.trace_id = record_call.trace_id
-            AND recorded.event_record_correlation = record_call.correlation
-    WHERE recorded.target = 'stream_wait' AND recorded.stream <> recorded.awaited_stream
+            late.trace_id = other.trace_id
+            AND (late.device <> other.device OR late.stream <> other.stream)
 ),
 
-recorded_waiting AS (
-    SELECT recorded_call.*, work.kernel_id, work.run_id, work.start_ns, work.excess_ns
-    FROM recorded_call
-    ASOF INNER JOIN (SELECT * FROM explained WHERE launch_id IS NOT NULL) AS work
-        ON
-            recorded_call.trace_id = work.trace_id
-            AND recorded_call.device = work.device
-            AND recorded_call.stream = work.stream
-            AND recorded_call.wait_call_ns <= work.launch_start_ns
+-- Work without a launch in the trace was launched before it, in its order; of a graph's
+-- work on a stream the last counts.
+launched AS (
+    SELECT
+        *,
+        coalesce(launch_start_ns, position - 1_000_000_000_000_000_000) AS launched_ns
+    FROM graph.stream_position
+    QUALIFY
+        launch_id IS NULL
+        OR row_number() OVER (
+            PARTITION BY launch_id, device, stream ORDER BY position DESC
+        ) = 1
 ),
 
-recorded_wait AS (
+-- A stream keeps its order: the last work on it that was launched before and over before
+-- is the earlier of the last launched and the last over.
+event_wait AS (
     SELECT
-        waiting.kernel_id,
-        waiting.run_id,
-        waiting.trace_id,
-        awaited.kernel_id AS awaited_kernel_id,
-        awaited.end_ns AS awaited_end_ns,
-        waiting.start_ns,
-        waiting.excess_ns,
-        true AS recorded
-    FROM recorded_waiting AS waiting
-    ASOF INNER JOIN (
-        SELECT * FROM graph.stream_position WHERE launch_id IS NOT NULL
-    ) AS awaited
+        beside.*,
+        'event' AS reason,
+        least(over.position, launched.position) AS awaited_position
+    FROM beside
+    ASOF INNER JOIN graph.stream_position AS over
         ON
-            waiting.trace_id = awaited.trace_id
-            AND waiting.device = awaited.device
-            AND waiting.awaited_stream = awaited.stream
-            AND waiting.record_call_ns >= awaited.launch_start_ns
+            beside.trace_id = over.trace_id
+            AND beside.other_device = over.device
+            AND beside.other_stream = over.stream
+            -- Starts and ends of one device differ by their rounding only.
+            AND beside.start_ns + 1_000 >= over.end_ns
+    ASOF INNER JOIN launched
+        ON
+            beside.trace_id = launched.trace_id
+            AND beside.other_device = launched.device
+            AND beside.other_stream = launched.stream
+            AND beside.launch_end_ns > launched.launched_ns
+),
+
+-- The last blocks of a kernel leave room before it ends.
+occupancy_wait AS (
+    SELECT beside.*, 'occupancy' AS reason, running.position AS awaited_position
+    FROM beside
+    ASOF INNER JOIN graph.stream_position AS running
+        ON
+            beside.trace_id = running.trace_id
+            AND beside.other_device = running.device
+            AND beside.other_stream = running.stream
+            AND beside.start_ns > running.start_ns
     WHERE
-        awaited.end_ns <= waiting.start_ns + 1_000
-        AND awaited.start_ns < waiting.start_ns
+        beside.kind = 'kernel'
+        AND running.kind = 'kernel'
+        AND beside.device = beside.other_device
+        AND beside.excess_ns > 15_000
+        AND running.end_ns - beside.start_ns
+        BETWEEN 0 AND greatest(2_000, 0.05 * (running.end_ns - running.start_ns))
+),
+
+recorded AS (
+    SELECT
+        kernel_id,
+        explained.run_id,
+        explained.trace_id,
+        awaited_kernel_id,
+        awaited.end_ns AS awaited_end_ns,
+        explained.start_ns,
+        excess_ns,
+        'event' AS reason,
+        true AS recorded
+    FROM graph.recorded_stream_wait
+    INNER JOIN explained USING (kernel_id)
+    INNER JOIN graph.stream_position AS awaited ON awaited_kernel_id = awaited.kernel_id
 ),
 
 inferred AS (
@@ -134,44 +150,25 @@ inferred AS (
         awaited.end_ns AS awaited_end_ns,
         late.start_ns,
         late.excess_ns,
+        late.reason,
         false AS recorded
-    FROM (
-        SELECT late.*, other.device AS other_device, other.stream AS other_stream
-        FROM late
-        INNER JOIN staging.stream AS other
-            ON
-                late.trace_id = other.trace_id
-                AND (late.device <> other.device OR late.stream <> other.stream)
-    ) AS late
-    ASOF INNER JOIN graph.stream_position AS awaited
+    FROM (FROM event_wait UNION ALL FROM occupancy_wait) AS late
+    INNER JOIN graph.stream_position AS awaited
         ON
             late.trace_id = awaited.trace_id
             AND late.other_device = awaited.device
             AND late.other_stream = awaited.stream
-            -- Starts and ends of one device differ by their rounding only.
-            AND late.start_ns + 1_000 >= awaited.end_ns
+            AND late.awaited_position = awaited.position
     WHERE
-        -- Work without a launch in the trace was launched before it.
-        (awaited.launch_start_ns IS NULL OR awaited.launch_start_ns < late.launch_end_ns)
         -- Waits follow the order of beginnings, so that none can wait for itself.
-        AND awaited.start_ns < late.start_ns
+        awaited.start_ns < late.start_ns
         -- It must explain what launch and stream do not.
         AND awaited.end_ns > late.start_ns - late.excess_ns
-    QUALIFY row_number() OVER (
-        PARTITION BY late.kernel_id ORDER BY awaited.end_ns DESC, awaited.kernel_id
-    ) = 1
 )
 
-SELECT
-    kernel_id,
-    run_id,
-    trace_id,
-    awaited_kernel_id,
-    awaited_end_ns,
-    start_ns,
-    excess_ns,
-    recorded
-FROM (FROM recorded_wait UNION ALL FROM inferred)
+SELECT *
+FROM (FROM recorded UNION ALL FROM inferred)
 QUALIFY row_number() OVER (
-    PARTITION BY kernel_id ORDER BY awaited_end_ns DESC, recorded DESC, awaited_kernel_id
+    PARTITION BY kernel_id
+    ORDER BY reason = 'occupancy', awaited_end_ns DESC, recorded DESC, awaited_kernel_id
 ) = 1;

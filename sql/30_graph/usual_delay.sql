@@ -7,8 +7,8 @@ CREATE TABLE graph.usual_delay (
     run_id,
     -- The trace it is from.
     trace_id,
-    -- `launch`: launch begin to start on an idle stream; `stream`: end of the work
-    -- before to start, of work launched well before that end.
+    -- `launch`: launch begin to start on an idle stream, less what the launch held it
+    -- back; `stream`: end of the work before to start, of work launched well before that.
     delay,
     -- `kernel`, `memcpy` or `memset`.
     kind,
@@ -23,18 +23,19 @@ CREATE TABLE graph.usual_delay (
 WITH
 instance AS (
     SELECT
-        run_id,
-        trace_id,
+        stream_position.run_id,
+        stream_position.trace_id,
         kind,
         CASE
             WHEN previous_end_ns IS NULL OR previous_end_ns <= launch_start_ns THEN 'launch'
             WHEN launch_end_ns + 10_000 <= previous_end_ns THEN 'stream'
         END AS delay,
         CASE
-            WHEN delay = 'launch' THEN start_ns - launch_start_ns
+            WHEN delay = 'launch' THEN start_ns - launch_start_ns - coalesce(held_ns, 0)
             ELSE start_ns - previous_end_ns
         END AS delay_ns
     FROM graph.stream_position
+    LEFT JOIN graph.held_launch USING (launch_id)
     WHERE launch_id IS NOT NULL
 )
 

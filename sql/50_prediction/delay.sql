@@ -7,9 +7,10 @@ CREATE TABLE prediction.delay (
     run_id,
     -- The trace it is from.
     trace_id,
-    -- `launch`, `stream`, `stream_wait` (start of GPU work after these), `return` (end of
-    -- a blocking call after the work it waited for) or `call` (a blocking call that found
-    -- nothing to wait for).
+    -- `launch`, `stream`, `stream_wait`, `occupancy` (start of GPU work after these; the
+    -- last one before the end of what left no room), `return` (end of a blocking call
+    -- after the work it waited for) or `call` (a blocking call that found nothing to wait
+    -- for).
     cause,
     -- Kind of GPU work, or what a blocking call waits for.
     kind,
@@ -25,9 +26,12 @@ instance AS (
     SELECT
         stream_wait.run_id,
         stream_wait.trace_id,
-        'stream_wait' AS cause,
+        CASE reason WHEN 'event' THEN 'stream_wait' ELSE reason END AS cause,
         kind,
-        greatest(stream_wait.start_ns - awaited_end_ns, 0) AS delay_ns
+        CASE reason
+            WHEN 'event' THEN greatest(stream_wait.start_ns - awaited_end_ns, 0)
+            ELSE stream_wait.start_ns - awaited_end_ns
+        END AS delay_ns
     FROM graph.stream_wait
     INNER JOIN graph.stream_position USING (kernel_id)
     UNION ALL

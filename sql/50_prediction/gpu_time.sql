@@ -14,7 +14,7 @@ CREATE TABLE prediction.gpu_time (
     kernel_id,
     -- [ns] Duration.
     predicted_ns,
-    -- [ns] Delay after the begin of its launch.
+    -- [ns] Delay after the begin of its launch; in replay with what the launch held it back.
     launch_delay_ns,
     -- [ns] Delay after the end of the work before it on its stream.
     stream_delay_ns,
@@ -30,38 +30,31 @@ measured AS (
     SELECT
         work.*,
         stream_wait.awaited_kernel_id,
-        coalesce(launch.median_ns, 0) AS launch_delay_ns,
+        held_ns,
+        after_launch_ns - launch_start_ns - held_ns AS launch_delay_ns,
         CASE
             -- Work that overlaps the work before it (programmatic dependent launch).
             WHEN work.start_ns < previous_end_ns THEN work.start_ns - previous_end_ns
-            ELSE coalesce(stream_gap.median_ns, 0)
+            ELSE coalesce(after_stream_ns - previous_end_ns, 0)
         END AS stream_delay_ns,
         coalesce(waiting.median_ns, 0) AS wait_delay_ns,
         greatest(
             work.start_ns - greatest(
-                launch_start_ns + coalesce(launch.cap_ns, 0),
-                previous_end_ns + coalesce(stream_gap.cap_ns, 0),
+                launch_limit_ns,
+                stream_limit_ns,
                 awaited_end_ns + coalesce(waiting.cap_ns, 0)
             ),
             0
         ) AS unexplained_ns
     FROM graph.stream_position AS work
+    INNER JOIN graph.usual_start USING (kernel_id)
     LEFT JOIN graph.stream_wait USING (kernel_id)
-    LEFT JOIN prediction.delay AS launch
-        ON
-            work.trace_id = launch.trace_id
-            AND work.kind = launch.kind
-            AND launch.cause = 'launch'
-    LEFT JOIN prediction.delay AS stream_gap
-        ON
-            work.trace_id = stream_gap.trace_id
-            AND work.kind = stream_gap.kind
-            AND stream_gap.cause = 'stream'
     LEFT JOIN prediction.delay AS waiting
         ON
             work.trace_id = waiting.trace_id
             AND work.kind = waiting.kind
-            AND waiting.cause = 'stream_wait'
+            AND waiting.cause
+            = CASE stream_wait.reason WHEN 'event' THEN 'stream_wait' ELSE 'occupancy' END
 )
 
 SELECT
@@ -74,7 +67,7 @@ SELECT
             THEN coalesce(model.predicted_ns, measured.end_ns - measured.start_ns)
         ELSE measured.end_ns - measured.start_ns
     END AS predicted_ns,
-    launch_delay_ns,
+    coalesce(launch_delay_ns + CASE rung.rung WHEN 'replay' THEN held_ns ELSE 0 END, 0),
     stream_delay_ns,
     awaited_kernel_id,
     wait_delay_ns,

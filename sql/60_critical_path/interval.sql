@@ -1,21 +1,27 @@
--- The critical path of each step as intervals that tile the step's time: what the step
+-- Critical paths as intervals that tile their time: what the step, the trace or the run
 -- was waiting for at each moment.
--- One row per interval of a step's path.
--- Key: step_id, start_ns.
+-- One row per interval of a path.
+-- Key: scope, path_id, start_ns.
 CREATE TABLE critical_path.interval (
+    -- `step`, `trace` or `run`.
+    scope,
+    -- The path, as in `critical_path.path`.
+    path_id,
     -- The run it is of.
     run_id,
-    -- The trace it is from.
+    -- The trace that the interval lies in.
     trace_id,
-    -- Step.
+    -- The step at whose end the path ends; NULL for a trace.
     step_id,
-    -- [ns] Begin.
+    -- [ns] Begin; of a run's path by the run's clock, else by the trace's.
     start_ns,
     -- [ns] End.
     end_ns,
     -- On the host: `host_op`, `launch`, `host_gap`, `data_loading`, `wait`. On a device:
-    -- `kernel`, `communication`, `memcpy`, `memset`. Between them: `launch_delay`,
-    -- `stream_gap`, `stream_wait`, `return`, `unexplained`, `before_trace`.
+    -- `kernel`, `memcpy`, `memset`, and of a collective `rank_wait` (until the last rank of
+    -- the run arrived), `absent_rank_wait` (for ranks that are not in the run) and
+    -- `communication` (the rest). Between them: `launch_delay`, `stream_gap`,
+    -- `stream_wait`, `return`, `unexplained`, `before_trace`.
     kind,
     -- Op, call or GPU work that it belongs to.
     node_id,
@@ -23,23 +29,27 @@ CREATE TABLE critical_path.interval (
     thread_id
 ) AS
 WITH
+-- Times by the clock of the hop's trace.
 hop AS (
     SELECT
         hop.*,
-        step.run_id,
-        step.start_ns AS step_start_ns,
+        path.run_id,
+        path.step_id,
         greatest(
             coalesce(
-                lead(until_ns) OVER (PARTITION BY step_id ORDER BY hop), step.start_ns
+                lead(until_ns + hop.shift_ns) OVER on_path - hop.shift_ns,
+                path.start_ns - hop.shift_ns
             ),
-            step.start_ns
+            path.start_ns - hop.shift_ns
         ) AS from_ns,
-        lead(reason) OVER (PARTITION BY step_id ORDER BY hop) AS next_reason
+        lead(reason) OVER on_path AS next_reason
     FROM critical_path.hop
-    INNER JOIN staging.step USING (trace_id, step_id)
+    INNER JOIN critical_path.path USING (scope, path_id)
+    WINDOW on_path AS (PARTITION BY scope, path_id ORDER BY hop)
 ),
 
--- A hop over GPU work: the delay behind it, the work, the delay after its launch.
+-- A hop over GPU work: the delay behind it, the work, the delay after its launch. Of a
+-- collective the times at which the last rank of the run, and of all, arrived.
 passed AS (
     SELECT
         hop.*,
@@ -47,44 +57,51 @@ passed AS (
         is_collective,
         least(greatest(work.end_ns, from_ns), until_ns) AS work_end_ns,
         least(greatest(work.start_ns, from_ns), until_ns) AS work_start_ns,
+        last_arrival_ns IS NOT NULL AS is_matched,
+        least(greatest(coalesce(last_arrival_ns, work_end_ns), work_start_ns), work_end_ns)
+        AS arrived_ns,
+        least(arrived_ns + coalesce(absent_waiting_ns, 0), work_end_ns) AS all_arrived_ns,
         CASE
             WHEN coalesce(next_reason, gpu_cause.cause) = 'launch'
-                THEN greatest(work.start_ns - gpu_cause.cause_ns - delay.cap_ns, 0)
+                THEN greatest(work.start_ns - launch_limit_ns, 0)
             ELSE 0
         END AS unexplained_ns,
+        greatest(work_start_ns - unexplained_ns, from_ns) AS explained_ns,
         coalesce(next_reason, gpu_cause.cause) = 'launch' AS is_launched
     FROM hop
     INNER JOIN staging.kernel AS work USING (kernel_id)
     LEFT JOIN graph.gpu_cause USING (kernel_id)
-    LEFT JOIN prediction.delay
-        ON
-            work.trace_id = delay.trace_id
-            AND work.kind = delay.kind
-            AND delay.cause = 'launch'
+    LEFT JOIN graph.usual_start USING (kernel_id)
+    LEFT JOIN graph.collective AS collective USING (kernel_id)
 ),
 
 on_device AS (
     SELECT
-        run_id, trace_id, step_id, work_end_ns AS start_ns, until_ns AS end_ns,
-        CASE reason WHEN 'stream' THEN 'stream_gap' ELSE reason END AS kind,
-        kernel_id AS node_id
-    FROM passed
-    UNION ALL
-    SELECT
-        run_id, trace_id, step_id, work_start_ns, work_end_ns,
-        CASE WHEN is_collective THEN 'communication' ELSE work_kind END, kernel_id
-    FROM passed
-    UNION ALL
-    SELECT
-        run_id, trace_id, step_id,
-        greatest(work_start_ns - unexplained_ns, from_ns), work_start_ns,
-        'unexplained', kernel_id
-    FROM passed
-    UNION ALL
-    SELECT
-        run_id, trace_id, step_id,
-        from_ns, greatest(work_start_ns - unexplained_ns, from_ns),
-        CASE WHEN is_launched THEN 'launch_delay' ELSE 'before_trace' END, kernel_id
+        scope, path_id, run_id, trace_id, step_id, shift_ns, kernel_id,
+        unnest([
+            {
+                'kind': CASE WHEN is_launched THEN 'launch_delay' ELSE 'before_trace' END,
+                'start_ns': from_ns, 'end_ns': explained_ns
+            },
+            {'kind': 'unexplained', 'start_ns': explained_ns, 'end_ns': work_start_ns},
+            {
+                'kind': CASE
+                    WHEN is_matched THEN 'rank_wait'
+                    WHEN is_collective THEN 'communication'
+                    ELSE work_kind
+                END,
+                'start_ns': work_start_ns, 'end_ns': arrived_ns
+            },
+            {
+                'kind': 'absent_rank_wait',
+                'start_ns': arrived_ns, 'end_ns': all_arrived_ns
+            },
+            {'kind': 'communication', 'start_ns': all_arrived_ns, 'end_ns': work_end_ns},
+            {
+                'kind': CASE reason WHEN 'stream' THEN 'stream_gap' ELSE reason END,
+                'start_ns': work_end_ns, 'end_ns': until_ns
+            }
+        ]) AS part
     FROM passed
 ),
 
@@ -98,13 +115,8 @@ piece AS (
 -- A hop over a thread: the pieces from the one that it begins in to that it ends in.
 stretch AS (
     SELECT
-        hop.run_id,
-        hop.trace_id,
-        hop.step_id,
-        hop.thread_id,
-        from_ns,
-        until_ns,
-        unnest(range(coalesce(first.position, 1), last.position + 1)) AS position
+        hop.*,
+        unnest(range(coalesce(first.position, 1), last.position + 1)) AS place
     FROM hop
     ASOF LEFT JOIN piece AS first
         ON hop.thread_id = first.thread_id AND from_ns >= first.start_ns
@@ -112,26 +124,38 @@ stretch AS (
         ON hop.thread_id = last.thread_id AND until_ns > last.start_ns
 ),
 
-on_host AS (
+found AS (
     SELECT
-        stretch.run_id,
-        stretch.trace_id,
-        stretch.step_id,
-        greatest(piece.start_ns, from_ns) AS start_ns,
-        least(piece.end_ns, until_ns) AS end_ns,
+        scope, path_id, run_id, trace_id, step_id, shift_ns,
+        part.start_ns, part.end_ns, part.kind AS kind,
+        kernel_id AS node_id, NULL::BIGINT AS thread_id
+    FROM on_device
+    UNION ALL
+    SELECT
+        scope, path_id, stretch.run_id, stretch.trace_id, step_id, shift_ns,
+        greatest(piece.start_ns, from_ns),
+        least(piece.end_ns, until_ns),
         CASE
             WHEN type IN ('T2', 'T3', 'T5') THEN 'host_op'
             WHEN type = 'T4' THEN 'launch'
             WHEN type = 'T1' THEN 'host_gap'
             WHEN type = 'wait_data' THEN 'data_loading'
             ELSE 'wait'
-        END AS kind,
-        coalesce(launch_id, op_id) AS node_id,
-        thread_id
+        END,
+        coalesce(launch_id, op_id),
+        stretch.thread_id
     FROM stretch
-    INNER JOIN piece USING (thread_id, position)
+    INNER JOIN piece ON stretch.thread_id = piece.thread_id AND place = piece.position
+    UNION ALL
+    SELECT
+        scope, path_id, hop.run_id, hop.trace_id, step_id, shift_ns, from_ns,
+        least(piece.start_ns, until_ns), 'before_trace', NULL, hop.thread_id
+    FROM hop
+    INNER JOIN piece ON hop.thread_id = piece.thread_id AND piece.position = 1
 )
 
-SELECT run_id, trace_id, step_id, start_ns, end_ns, kind, node_id, thread_id
-FROM (FROM on_device UNION ALL BY NAME FROM on_host)
+SELECT
+    scope, path_id, run_id, trace_id, step_id,
+    start_ns + shift_ns, end_ns + shift_ns, kind, node_id, thread_id
+FROM found
 WHERE end_ns > start_ns;

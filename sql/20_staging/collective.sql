@@ -1,0 +1,103 @@
+-- Communication between ranks: what each kernel of NCCL or RCCL carries out, as the
+-- profiler records it with the kernel, or as names and shapes tell.
+-- One row per kernel of communication.
+-- Key: kernel_id.
+CREATE TABLE staging.collective (
+    -- The kernel.
+    kernel_id,
+    -- The run it is of.
+    run_id,
+    -- The trace it is from.
+    trace_id,
+    -- `all_reduce`, `all_gather`, `reduce_scatter`, `all_to_all`, `broadcast`, `reduce`,
+    -- `send`, `recv` or `other`.
+    kind,
+    -- Name of the process group; empty where it is not recorded.
+    process_group,
+    -- Ranks of the group; of all where that is not recorded.
+    group_size,
+    -- Elements that go in, if known.
+    element_count,
+    -- Number of the collective in its group, the same on all ranks, if recorded.
+    sequence,
+    -- Place among the collectives of its group in the trace, from 1.
+    place
+) AS
+WITH
+event AS (
+    SELECT
+        kernel.*,
+        args ->> [
+            '$."Collective name"', '$."Process Group Name"', '$."Group size"',
+            '$."In msg nelems"', '$.Seq'
+        ] AS argument
+    FROM staging.kernel AS kernel
+    INNER JOIN staging.slice ON kernel.kernel_id = staging.slice.event_id
+    WHERE is_collective
+),
+
+-- Ranges that say what is called, and with what.
+range AS (
+    SELECT
+        thread_id,
+        annotation.start_ns,
+        annotation.end_ns,
+        regexp_extract(annotation.name, '^(nccl|rccl):(.*)', 2) AS called,
+        args ->> '$."Input Dims"' AS input_dims
+    FROM staging.annotation AS annotation
+    INNER JOIN staging.slice ON annotation_id = event_id
+    WHERE regexp_matches(annotation.name, '^(nccl|rccl):')
+),
+
+told AS (
+    SELECT
+        event.*,
+        launch.start_ns AS launch_start_ns,
+        CASE WHEN launch.start_ns < range.end_ns THEN called END AS called,
+        coalesce(
+            nullif(try_cast(op.input_dims -> 0 AS BIGINT []), []),
+            CASE
+                WHEN launch.start_ns < range.end_ns
+                    THEN nullif(try_cast(range.input_dims -> 0 AS BIGINT []), [])
+            END
+        ) AS dims
+    FROM event
+    LEFT JOIN staging.launch AS launch ON event.launch_id = launch.launch_id
+    LEFT JOIN staging.op AS op ON event.op_id = op.op_id
+    ASOF LEFT JOIN range
+        ON launch.thread_id = range.thread_id AND launch.start_ns >= range.start_ns
+),
+
+-- An all_to_all consists of sends and receives; so what is called counts first.
+named AS (
+    SELECT
+        *,
+        replace(lower(coalesce(argument[1], nullif(called, ''), name)), '_', '') AS spoken
+    FROM told
+)
+
+SELECT
+    kernel_id,
+    named.run_id,
+    named.trace_id,
+    CASE
+        WHEN spoken LIKE '%allreduce%' THEN 'all_reduce'
+        WHEN spoken LIKE '%allgather%' THEN 'all_gather'
+        WHEN spoken LIKE '%reducescatter%' THEN 'reduce_scatter'
+        WHEN spoken LIKE '%alltoall%' OR spoken LIKE '%sendrecv%' THEN 'all_to_all'
+        WHEN spoken LIKE '%broadcast%' THEN 'broadcast'
+        WHEN spoken LIKE '%reduce%' THEN 'reduce'
+        WHEN spoken LIKE '%send%' THEN 'send'
+        WHEN spoken LIKE '%recv%' THEN 'recv'
+        ELSE 'other'
+    END,
+    coalesce(argument[2], '') AS process_group,
+    coalesce(try_cast(argument[3] AS BIGINT), world_size),
+    coalesce(try_cast(argument[4] AS BIGINT), list_product(dims)::BIGINT),
+    try_cast(argument[5] AS BIGINT),
+    row_number() OVER (
+        PARTITION BY named.trace_id, process_group
+        ORDER BY coalesce(launch_start_ns, named.start_ns), named.start_ns, kernel_id
+    )
+FROM named
+INNER JOIN staging.trace USING (trace_id);

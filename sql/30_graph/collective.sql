@@ -1,0 +1,112 @@
+-- A collective's time on each rank: waiting for the last rank to arrive, and moving data.
+-- Ranks that are not in the run may be last: what the collective takes beyond the
+-- shortest of its kind that is as large is waiting for them.
+-- One row per collective kernel that is matched with those of other ranks.
+-- Key: kernel_id.
+CREATE TABLE graph.collective (
+    -- The kernel.
+    kernel_id,
+    -- The run it is of.
+    run_id,
+    -- The trace it is from.
+    trace_id,
+    -- Name of the process group.
+    process_group,
+    -- Number of the collective in its group, the same for all ranks.
+    number,
+    -- Kind of collective.
+    kind,
+    -- Elements that go in, if known.
+    element_count,
+    -- Ranks of the group, and of them those in the run.
+    group_size,
+    -- Ranks of the run that take part.
+    present_count,
+    -- The kernel of the rank that arrived last; of the group's last in the run.
+    last_kernel_id,
+    -- [ns] When that began, by the clock of this trace.
+    last_arrival_ns,
+    -- [ns] Time in which it waited for that.
+    waiting_ns,
+    -- [ns] Time in which it waited for ranks that are not in the run, at least.
+    absent_waiting_ns,
+    -- [ns] The rest: data are moved.
+    moving_ns
+) AS
+WITH
+member AS (
+    SELECT
+        match.*,
+        collective.kind,
+        element_count,
+        group_size,
+        start_ns,
+        end_ns,
+        shift_ns,
+        start_ns + shift_ns AS arrival_ns,
+        end_ns + shift_ns AS over_ns
+    FROM graph.collective_match AS match
+    INNER JOIN staging.collective AS collective USING (kernel_id)
+    INNER JOIN staging.kernel USING (kernel_id)
+    INNER JOIN graph.clock ON match.trace_id = graph.clock.trace_id
+),
+
+whole AS (
+    SELECT
+        run_id,
+        process_group,
+        number,
+        kind,
+        max(element_count) AS elements,
+        count(*) AS present_count,
+        arg_max(kernel_id, (arrival_ns, kernel_id)) AS last_kernel_id,
+        max(arrival_ns) AS last_arrival_ns,
+        max(over_ns) - max(arrival_ns) AS together_ns
+    FROM member
+    GROUP BY run_id, process_group, number, kind
+),
+
+-- One that is larger takes no less; of unknown size each is on its own.
+compared AS (
+    SELECT
+        *,
+        CASE
+            WHEN elements IS NULL THEN together_ns
+            ELSE min(together_ns) OVER (
+                PARTITION BY run_id, process_group, kind, elements IS NULL
+                ORDER BY elements DESC
+            )
+        END AS shortest_ns
+    FROM whole
+),
+
+split AS (
+    SELECT
+        member.*,
+        present_count,
+        last_kernel_id,
+        least(greatest(last_arrival_ns - shift_ns, start_ns), end_ns) AS arrived_ns,
+        CASE
+            WHEN present_count < group_size THEN greatest(together_ns - shortest_ns, 0)
+            ELSE 0
+        END AS absent_ns
+    FROM member
+    INNER JOIN compared USING (run_id, process_group, number, kind)
+)
+
+SELECT
+    kernel_id,
+    run_id,
+    trace_id,
+    process_group,
+    number,
+    kind,
+    element_count,
+    group_size,
+    present_count,
+    last_kernel_id,
+    arrived_ns,
+    arrived_ns - start_ns,
+    least(absent_ns, end_ns - arrived_ns),
+    greatest(end_ns - arrived_ns - absent_ns, 0)
+FROM split;

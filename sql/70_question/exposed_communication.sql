@@ -1,0 +1,70 @@
+-- How much communication is not hidden behind computation?
+-- One row per device of a trace that communicates.
+-- Key: trace_id, device.
+CREATE VIEW question.exposed_communication (
+    -- The run.
+    run_id,
+    -- The trace.
+    trace_id,
+    -- Device.
+    device,
+    -- [ns] Time in which a collective was running.
+    communication_ns,
+    -- [ns] Time of that in which nothing else was.
+    exposed_ns,
+    -- [1] Their ratio.
+    exposed_share,
+    -- [ns] Time of critical paths of the trace's steps that is communication or waiting
+    -- for ranks.
+    on_path_ns
+) AS
+WITH
+change AS (
+    SELECT
+        run_id,
+        trace_id,
+        device,
+        unnest([start_ns, end_ns]) AS at_ns,
+        unnest([1, -1]) * is_collective::INTEGER AS communicating,
+        unnest([1, -1]) * (NOT is_collective)::INTEGER AS computing
+    FROM staging.kernel
+    WHERE kind <> 'other'
+),
+
+stretch AS (
+    SELECT
+        run_id,
+        trace_id,
+        device,
+        lead(at_ns) OVER in_order - at_ns AS time_ns,
+        sum(communicating) OVER in_order > 0 AS is_communicating,
+        sum(computing) OVER in_order > 0 AS is_computing
+    FROM change
+    WINDOW in_order AS (
+        PARTITION BY trace_id, device ORDER BY at_ns
+        ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
+    )
+),
+
+on_path AS (
+    SELECT trace_id, sum(end_ns - start_ns)::BIGINT AS on_path_ns
+    FROM critical_path.interval
+    WHERE
+        scope = 'step' AND kind IN ('communication', 'rank_wait', 'absent_rank_wait')
+    GROUP BY trace_id
+)
+
+SELECT
+    run_id,
+    trace_id,
+    device,
+    sum(time_ns)::BIGINT AS communication_ns,
+    coalesce(sum(time_ns) FILTER (NOT is_computing), 0)::BIGINT AS exposed_ns,
+    exposed_ns / communication_ns AS exposed_share,
+    any_value(coalesce(on_path_ns, 0))
+FROM stretch
+LEFT JOIN on_path USING (trace_id)
+WHERE is_communicating
+GROUP BY run_id, trace_id, device
+HAVING sum(time_ns) > 0
+ORDER BY run_id, trace_id, device;

@@ -1,0 +1,49 @@
+-- Which ranks do the others wait for?
+-- One row per rank of a run whose collectives are matched.
+-- Key: trace_id.
+CREATE VIEW question.straggler (
+    -- The run.
+    run_id,
+    -- The trace.
+    trace_id,
+    -- Rank.
+    rank,
+    -- Collectives that it takes part in.
+    collective_count,
+    -- Collectives that it arrived at last.
+    last_count,
+    -- [ns] Longest time for which a rank waited for it, summed over those.
+    delayed_ns,
+    -- [ns] Time in which it waited for other ranks of the run.
+    waiting_ns,
+    -- [ns] Time in which it waited for ranks that are not in the run, at least.
+    absent_waiting_ns,
+    -- [ns] Time in which data were moved.
+    moving_ns,
+    -- [ns] By how much its clock is ahead of the run's.
+    clock_offset_ns
+) AS
+WITH
+delay AS (
+    SELECT
+        *,
+        max(waiting_ns) OVER (PARTITION BY run_id, last_kernel_id) AS longest_ns
+    FROM graph.collective
+)
+
+SELECT
+    delay.run_id,
+    delay.trace_id,
+    rank,
+    count(*),
+    count(*) FILTER (kernel_id = last_kernel_id),
+    coalesce(sum(longest_ns) FILTER (kernel_id = last_kernel_id), 0)::BIGINT,
+    sum(waiting_ns)::BIGINT,
+    sum(absent_waiting_ns)::BIGINT,
+    sum(moving_ns)::BIGINT,
+    any_value(offset_ns)
+FROM delay
+INNER JOIN staging.trace USING (trace_id)
+INNER JOIN graph.clock ON delay.trace_id = graph.clock.trace_id
+GROUP BY delay.run_id, delay.trace_id, rank
+ORDER BY delay.run_id, rank;

@@ -1,0 +1,380 @@
+"""Collectives of several ranks are matched, and their clocks and waits found."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support import CORPUS, needs_corpus, rows
+
+import tracedb
+from tracedb.synthetic import Delays, GeneratedTrace, Kernel, execute, training_job
+
+RANKS = 4
+Document = dict[str, Any]
+Hop = tuple[int | None, int | None, int, str]
+
+
+@cache
+def job() -> list[GeneratedTrace]:
+    """Four ranks that do not arrive together."""
+    return execute(training_job(3, ranks=RANKS, steps=3), Delays(jitter=0.3), 3)
+
+
+def collectives(trace: GeneratedTrace) -> list[Kernel]:
+    """The collectives of a rank, in the order of their launches."""
+    found = [k for k in trace.truth.kernels if k.name.startswith("nccl")]
+    return sorted(found, key=lambda kernel: kernel.launch)
+
+
+def expected() -> dict[tuple[int, int], tuple[int, int, int, int]]:
+    """By rank and correlation: number, last rank, waiting, moving."""
+    found = {}
+    for number, together in enumerate(zip(*map(collectives, job()), strict=True), 1):
+        last = max(range(RANKS), key=lambda rank: together[rank].start_ns)
+        arrival = together[last].start_ns
+        for rank, kernel in enumerate(together):
+            waiting, moving = arrival - kernel.start_ns, kernel.end_ns - arrival
+            found[rank, kernel.correlation] = (number, last, waiting, moving)
+    return found
+
+
+MATCHED = """
+    SELECT own.rank, kernel.correlation, number, other.rank, waiting_ns, moving_ns,
+        absent_waiting_ns
+    FROM graph.collective
+    INNER JOIN staging.kernel AS kernel USING (kernel_id)
+    INNER JOIN staging.trace AS own ON kernel.trace_id = own.trace_id
+    INNER JOIN staging.kernel AS last ON last_kernel_id = last.kernel_id
+    INNER JOIN staging.trace AS other ON last.trace_id = other.trace_id
+"""
+
+
+def matched(
+    database: tracedb.Database,
+) -> dict[tuple[int, int], tuple[int, int, int, int]]:
+    """What the database says of each collective; no rank is absent."""
+    found = rows(database, MATCHED)
+    assert {row[6] for row in found} == {0}
+    return {(row[0], row[1]): tuple(row[2:6]) for row in found}
+
+
+def ingest(
+    folder: Path,
+    database: tracedb.Database,
+    change: Callable[[int, Document], None] = lambda _rank, _document: None,
+) -> None:
+    """Put the job's ranks into a database, each after a change to its file."""
+    for rank, trace in enumerate(job()):
+        document = json.loads(trace.json_text())
+        change(rank, document)
+        (folder / f"rank{rank}.json").write_text(json.dumps(document))
+    database.ingest([folder], run="job")
+
+
+def test_each_rank_waits_for_the_last(
+    tmp_path: Path, database: tracedb.Database
+) -> None:
+    """Numbers, last ranks and waits are those of the truth."""
+    ingest(tmp_path, database)
+    assert len(expected()) >= 10 * RANKS
+    assert len({last for _, last, _, _ in expected().values()}) > 1
+    assert matched(database) == expected()
+
+
+def test_clocks_that_differ_are_aligned(
+    tmp_path: Path, database: tracedb.Database
+) -> None:
+    """A host whose clock is ahead changes neither waits nor last ranks."""
+
+    def ahead(rank: int, document: Document) -> None:
+        document["baseTimeNanoseconds"] += 7_000_000 * rank
+
+    ingest(tmp_path, database, ahead)
+    query = "SELECT offset_ns, uncertainty_ns FROM graph.clock ORDER BY trace_id"
+    assert rows(database, query) == [(7_000_000 * rank, 0) for rank in range(RANKS)]
+    assert matched(database) == expected()
+
+
+@pytest.mark.parametrize("is_numbered", [False, True])
+def test_recordings_may_begin_later(
+    tmp_path: Path, database: tracedb.Database, *, is_numbered: bool
+) -> None:
+    """A rank whose recording lacks the first collectives is matched by the others."""
+    first = {kernel.correlation: n for n, kernel in enumerate(collectives(job()[2]))}
+    numbers = [
+        {k.correlation: number for number, k in enumerate(collectives(trace), 100)}
+        for trace in job()
+    ]
+
+    def late(rank: int, document: Document) -> None:
+        kept = []
+        for event in document["traceEvents"]:
+            number = event.get("args", {}).get("correlation")
+            if is_numbered and event.get("cat") == "kernel" and number in numbers[rank]:
+                event["args"]["Seq"] = numbers[rank][number]
+            if rank != 2 or first.get(number, 3) >= 3:
+                kept.append(event)
+        document["traceEvents"] = kept
+
+    ingest(tmp_path, database, late)
+    skipped = 100 - 1 if is_numbered else 0
+    wanted = {
+        key: (number + skipped, last, waiting, moving)
+        for key, (number, last, waiting, moving) in expected().items()
+        if number > 3
+    }
+    found = matched_of_present(database)
+    assert {key: found[key] for key in wanted} == wanted
+    assert sum(rank == 2 for rank, _ in found) == len(first) - 3
+
+
+def matched_of_present(
+    database: tracedb.Database,
+) -> dict[tuple[int, int], tuple[int, int, int, int]]:
+    """What the database says of each collective."""
+    return {(r[0], r[1]): tuple(r[2:6]) for r in rows(database, MATCHED)}
+
+
+def test_one_rank_alone_has_nobody_to_wait_for(
+    tmp_path: Path, database: tracedb.Database
+) -> None:
+    """Without other ranks nothing is matched, and nothing is claimed."""
+    job()[0].write(tmp_path / "rank0.json")
+    database.ingest([tmp_path])
+    assert rows(database, "SELECT count(*) FROM graph.collective") == [(0,)]
+    assert rows(database, "SELECT count(*) > 5 FROM staging.collective") == [(True,)]
+
+
+@pytest.fixture(scope="module")
+def dlrm8() -> Iterator[tracedb.Database]:
+    """Four of eight ranks."""
+    with tracedb.open() as database:
+        database.ingest([CORPUS / "param" / "dlrm8" / "kineto"])
+        yield database
+
+
+@needs_corpus
+def test_real_ranks_match_in_full(dlrm8: tracedb.Database) -> None:
+    """Every collective is on all four ranks, and ends within microseconds there."""
+    query = """
+        SELECT number, any_value(collective.kind), count(DISTINCT trace_id),
+            max(present_count), max(end_ns) - min(end_ns),
+            bool_or(waiting_ns = 0)
+        FROM graph.collective AS collective
+        INNER JOIN staging.kernel USING (trace_id, kernel_id)
+        GROUP BY number ORDER BY number
+    """
+    found = rows(dlrm8, query)
+    kinds = ["all_to_all"] * 4 + ["all_reduce", "all_to_all"] + ["all_reduce"] * 2
+    assert [row[:4] for row in found] == [
+        (n, kind, 4, 4) for n, kind in enumerate(kinds, 1)
+    ]
+    assert max(row[4] for row in found) <= 10_000
+    assert all(row[5] for row in found)
+
+
+@needs_corpus
+def test_waiting_for_absent_ranks_is_told_by_size(dlrm8: tracedb.Database) -> None:
+    """An exchange of 24 elements for 500 us had waited: one of 6144 took 10."""
+    query = """
+        SELECT element_count, min(absent_waiting_ns), max(moving_ns)
+        FROM graph.collective WHERE kind = 'all_to_all' AND element_count = 24
+        GROUP BY element_count
+    """
+    ((_, absent, moving),) = rows(dlrm8, query)
+    assert absent > 400_000
+    assert moving < 20_000
+
+
+@needs_corpus
+def test_the_path_of_the_run_goes_to_the_last_rank(dlrm8: tracedb.Database) -> None:
+    """Where it leaves a rank, it goes on at the collective's last arrival."""
+    query = """
+        WITH hop AS (
+            SELECT *, lag(kernel_id) OVER (ORDER BY hop) AS left_kernel_id
+            FROM critical_path.hop WHERE scope = 'run'
+        )
+        SELECT hop.kernel_id = last_kernel_id, waiting_ns > 0
+        FROM hop INNER JOIN graph.collective AS collective
+            ON left_kernel_id = collective.kernel_id
+        WHERE reason = 'arrival'
+    """
+    found = rows(dlrm8, query)
+    assert found
+    assert set(found) == {(True, True)}
+    query = """
+        SELECT count(DISTINCT trace_id) FROM critical_path.interval WHERE scope = 'run'
+    """
+    assert rows(dlrm8, query)[0][0] >= 2
+
+
+# What a path is made of, once more as a plain loop
+
+
+def walked(database: tracedb.Database, path: tuple[Any, ...]) -> list[Hop]:
+    """The hops of a path, found one after another from its end."""
+    scope, _, trace_id, begin, end, thread, kernel, shift = path
+    causes = {
+        (t, m): tuple(rest)
+        for t, m, *rest in rows(
+            database,
+            """
+            SELECT trace_id, moment, cause, cause_thread_id, cause_moment,
+                cause_kernel_id, resume_ns FROM graph.host_cause
+            """,
+        )
+    }
+    moments: dict[int, list[tuple[int, int]]] = {}
+    for t, thread_id, moment, resume in rows(
+        database, "SELECT trace_id, thread_id, moment, resume_ns FROM graph.host_cause"
+    ):
+        moments.setdefault(thread_id, []).append((resume, moment))
+        assert (t, moment) in causes
+
+    def before(thread_id: int, time: int) -> int | None:
+        """The last moment of a thread up to a time."""
+        earlier = [pair for pair in moments.get(thread_id, []) if pair[0] <= time]
+        return max(earlier)[1] if earlier else None
+
+    work = {
+        row[0]: row[1:]
+        for row in rows(
+            database,
+            """
+            SELECT work.kernel_id, work.start_ns, cause, cause_kernel_id, cause_ns,
+                launch_thread_id, launch_start_ns
+            FROM graph.stream_position AS work
+            INNER JOIN graph.gpu_cause USING (kernel_id)
+            """,
+        )
+    }
+    arrivals = {
+        row[0]: row[1:]
+        for row in rows(
+            database,
+            """
+            SELECT collective.kernel_id, last_kernel_id, last.trace_id, last.start_ns,
+                shift_ns
+            FROM graph.collective AS collective
+            INNER JOIN staging.kernel AS last ON last_kernel_id = last.kernel_id
+            INNER JOIN graph.clock AS clock ON last.trace_id = clock.trace_id
+            WHERE waiting_ns > 0 AND last_kernel_id <> collective.kernel_id
+            """,
+        )
+    }
+    until, reason = end - shift, "end"
+    moment = None if thread is None else before(thread, until)
+    hops: list[Hop] = []
+    while until + shift > begin or not hops:
+        hops.append((thread, kernel, until, reason))
+        if kernel is None:
+            if moment is None:
+                break
+            reason, thread, moment, kernel, resume = causes[trace_id, moment]
+            until = min(until, resume)
+        elif scope == "run" and kernel in arrivals and reason != "arrival":
+            kernel, trace_id, arrived, other = arrivals[kernel]
+            until, shift, reason = min(until + shift - other, arrived), other, "arrival"
+        else:
+            start, reason, cause_kernel, cause_ns, launcher, launched = work[kernel]
+            if reason == "none":
+                break
+            is_launch = reason == "launch"
+            until = min(until, cause_ns, start) if is_launch else min(until, start)
+            kernel, thread = cause_kernel, launcher if is_launch else None
+            moment = before(launcher, launched) if is_launch else None
+    return hops
+
+
+def assert_walked(database: tracedb.Database) -> None:
+    """Every path of the database is the one that a plain loop finds."""
+    paths = rows(
+        database,
+        """
+        SELECT scope, path_id, trace_id, start_ns, end_ns, thread_id, kernel_id,
+            shift_ns
+        FROM critical_path.path
+        """,
+    )
+    assert paths
+    for path in paths:
+        query = f"""
+            SELECT thread_id, kernel_id, until_ns, reason FROM critical_path.hop
+            WHERE scope = '{path[0]}' AND path_id = {path[1]} ORDER BY hop
+        """
+        assert rows(database, query) == walked(database, path)
+
+
+def test_paths_of_generated_ranks_are_walked(
+    tmp_path: Path, database: tracedb.Database
+) -> None:
+    """Each step, each trace, and the run, which changes ranks."""
+    ingest(tmp_path, database)
+    assert_walked(database)
+    query = "SELECT count(*) FROM critical_path.hop WHERE reason = 'arrival'"
+    assert rows(database, query)[0][0] > 0
+
+
+@needs_corpus
+def test_paths_of_real_ranks_are_walked(dlrm8: tracedb.Database) -> None:
+    """Likewise."""
+    assert_walked(dlrm8)
+
+
+UNTILED = """
+    WITH piece AS (
+        SELECT *, start_ns - lag(end_ns) OVER on_path AS gap_ns
+        FROM critical_path.interval
+        WINDOW on_path AS (PARTITION BY scope, path_id ORDER BY start_ns)
+    ),
+
+    tiled AS (
+        SELECT scope, path_id, min(start_ns) AS start_ns, max(end_ns) AS end_ns,
+            count(*) FILTER (gap_ns <> 0) AS gaps, sum(end_ns - start_ns) AS total_ns
+        FROM piece GROUP BY ALL
+    )
+
+    SELECT path.scope, path.path_id, gaps
+    FROM critical_path.path
+    LEFT JOIN tiled USING (scope, path_id)
+    WHERE
+        path.end_ns > path.start_ns
+        AND (
+            gaps IS NULL OR gaps > 0
+            OR tiled.start_ns <> path.start_ns OR tiled.end_ns <> path.end_ns
+            OR total_ns <> path.end_ns - path.start_ns
+        )
+"""
+
+
+def test_paths_of_generated_ranks_tile_their_time(
+    tmp_path: Path, database: tracedb.Database
+) -> None:
+    """Also where clocks differ."""
+
+    def ahead(rank: int, document: Document) -> None:
+        document["baseTimeNanoseconds"] += 7_000_000 * rank
+
+    ingest(tmp_path, database, ahead)
+    query = (
+        "SELECT scope, count(*) FROM critical_path.path GROUP BY scope ORDER BY scope"
+    )
+    assert rows(database, query) == [("run", 3), ("step", 3 * RANKS), ("trace", RANKS)]
+    assert rows(database, UNTILED) == []
+
+
+@needs_corpus
+def test_paths_of_real_traces_tile_their_time() -> None:
+    """Of every step, trace and run of the corpus, to the nanosecond."""
+    folders = ("param/dlrm8/kineto", "hta", "kineto", "tracelens", "torchbench")
+    with tracedb.open() as database:
+        for folder in folders:
+            database.ingest([CORPUS / folder])
+        assert rows(database, UNTILED) == []
+        query = "SELECT count(*) FROM critical_path.path WHERE end_ns > start_ns"
+        assert rows(database, query)[0][0] > 80

@@ -1,0 +1,194 @@
+"""What GPU work waited for, as it is inferred from calls, order and times."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support import CORPUS, needs_corpus, rows
+
+import tracedb
+
+STEP = 100_000
+USUAL = 30
+
+
+class Recording:
+    """Events of one host thread and one device, with what links them."""
+
+    def __init__(self) -> None:
+        """Begin with a step, and with work enough to tell what is usual."""
+        self.events: list[dict[str, Any]] = []
+        self.add("user_annotation", "ProfilerStep#1", 1, 0, STEP)
+        for number in range(USUAL):
+            for stream in (7, 8):
+                launched = 100 * number + 10 * stream
+                self.work(stream, launched, begin=launched + 6, duration=2)
+
+    def add(
+        self, cat: str, name: str, tid: int, begin: float, duration: float, **args: int
+    ) -> None:
+        """An event with a duration, in microseconds."""
+        fields = {"ph": "X", "cat": cat, "name": name, "pid": 1, "tid": tid}
+        times = {"ts": begin, "dur": duration}
+        self.events.append(fields | times | {"args": args})
+
+    def work(
+        self,
+        stream: int,
+        launched: float,
+        begin: float,
+        duration: float,
+        **how: Any,  # noqa: ANN401 (of its kind)
+    ) -> None:
+        """A call of a kind, which lasts so long, and the GPU work that it launches."""
+        call, cat = how.get("call", "cudaLaunchKernel"), how.get("cat", "kernel")
+        number = len(self.events)
+        lasting = how.get("lasting", 4)
+        self.add("cuda_runtime", call, 1, launched, lasting, correlation=number)
+        link = {"correlation": number, "device": 0, "stream": stream}
+        name = f"{cat} at {begin}"
+        self.add(cat, name, stream, begin, duration, **link)
+
+    def ingest(self, folder: Path, database: tracedb.Database) -> None:
+        """Put the recording into a database."""
+        file = folder / "a.json"
+        file.write_text(json.dumps({"traceEvents": self.events}))
+        database.ingest([file])
+
+
+@pytest.fixture
+def recording() -> Recording:
+    """A step in which nothing is unusual yet."""
+    return Recording()
+
+
+WAITS = """
+    SELECT work.name, awaited.name, reason, recorded FROM graph.stream_wait
+    INNER JOIN staging.kernel AS work USING (kernel_id)
+    INNER JOIN staging.kernel AS awaited ON awaited_kernel_id = awaited.kernel_id
+"""
+UNEXPLAINED = """
+    SELECT DISTINCT unexplained_ns FROM critical_path.step_time WHERE rung = 'replay'
+"""
+
+
+def test_usual_work_waits_for_nothing(
+    recording: Recording, tmp_path: Path, database: tracedb.Database
+) -> None:
+    """The tests below change one thing each."""
+    recording.ingest(tmp_path, database)
+    assert rows(database, WAITS) == []
+    assert rows(database, UNEXPLAINED) == [(0,)]
+
+
+def test_work_launched_later_hides_no_wait(
+    recording: Recording, tmp_path: Path, database: tracedb.Database
+) -> None:
+    """The awaited stream goes on: what it ran last was launched too late to matter."""
+    recording.work(7, 5_000, begin=5_006, duration=3_000)
+    recording.work(8, 5_100, begin=8_030, duration=10)
+    recording.work(7, 5_200, begin=8_008, duration=5)
+    recording.ingest(tmp_path, database)
+    assert rows(database, WAITS) == [
+        ("kernel at 8030", "kernel at 5006", "event", False)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("begin", "awaited"),
+    [
+        (7_990, "kernel at 5006"),  # its last blocks are running
+        (8_006.5, "kernel at 5006"),  # an event: it was over
+        (6_500, None),  # in the middle of it
+    ],
+)
+def test_a_full_device_leaves_no_room(
+    recording: Recording,
+    tmp_path: Path,
+    database: tracedb.Database,
+    begin: float,
+    awaited: str | None,
+) -> None:
+    """Work that begins when a kernel beside it is about to end had waited for that."""
+    recording.work(7, 5_000, begin=5_006, duration=3_000)
+    recording.work(8, 5_100, begin=begin, duration=10)
+    recording.ingest(tmp_path, database)
+    reason = "occupancy" if begin < 8_006 else "event"
+    expected = [(f"kernel at {begin}", awaited, reason, False)] if awaited else []
+    assert rows(database, WAITS) == expected
+    ((unexplained,),) = rows(database, UNEXPLAINED)
+    assert (unexplained > 1_000_000) == (awaited is None)
+    edge = "SELECT count(*) FROM graph.edge WHERE kind = 'occupancy'"
+    assert rows(database, edge) == [(int(reason == "occupancy" and bool(awaited)),)]
+
+
+def test_a_launch_that_takes_long_holds_its_work(
+    recording: Recording, tmp_path: Path, database: tracedb.Database
+) -> None:
+    """A module is loaded: the kernel begins when the call is over."""
+    recording.work(7, 5_000, begin=9_002, duration=10, lasting=4_000)
+    recording.ingest(tmp_path, database)
+    query = "SELECT held_ns FROM graph.held_launch"
+    assert rows(database, query) == [(3_996_000,)]
+    assert rows(database, UNEXPLAINED) == [(0,)]
+    query = """
+        SELECT max(time.end_ns) - max(work.end_ns)
+        FROM critical_path.gpu_work_time AS time
+        INNER JOIN graph.stream_position AS work USING (kernel_id)
+        WHERE rung = 'replay'
+    """
+    ((late,),) = rows(database, query)
+    assert abs(late) < 10_000
+
+
+def test_a_launch_that_takes_long_behind_its_work_holds_nothing(
+    recording: Recording, tmp_path: Path, database: tracedb.Database
+) -> None:
+    """The kernel had begun when the call was held up."""
+    recording.work(7, 5_000, begin=5_006, duration=10, lasting=4_000)
+    recording.ingest(tmp_path, database)
+    assert rows(database, "SELECT count(*) FROM graph.held_launch") == [(0,)]
+
+
+def test_memory_is_staged_before_a_copy(
+    recording: Recording, tmp_path: Path, database: tracedb.Database
+) -> None:
+    """A call that prepares a copy and then feeds it holds it back by the first part."""
+    call = {"call": "cudaMemcpyAsync", "cat": "gpu_memcpy"}
+    for number in range(20):
+        launched = 10_000 + 100 * number
+        recording.work(7, launched, launched + 6, duration=20, lasting=22, **call)
+    recording.work(7, 20_000, begin=49_994, duration=4_000, lasting=33_990, **call)
+    recording.ingest(tmp_path, database)
+    ((held,),) = rows(database, "SELECT held_ns FROM graph.held_launch")
+    assert held == 29_988_000
+    assert rows(database, UNEXPLAINED) == [(0,)]
+
+
+@needs_corpus
+@pytest.mark.parametrize(
+    ("name", "most_share", "most_error"),
+    [
+        ("hta/trace_diff_control.json.gz", 0.02, 0.02),
+        ("hta/amd_trace/mi250_minitoy_train_ROCm6_2_kineto.json.gz", 0.01, 0.01),
+        ("kineto/resnet50_w4_2021b.json.gz", 0.01, 0.01),
+        ("hta/nccl_data.json.gz", 0.01, 0.01),
+    ],
+)
+def test_real_delays_have_causes(
+    name: str, most_share: float, most_error: float, database: tracedb.Database
+) -> None:
+    """What is left of the delays without a cause is small, and so is replay's error."""
+    database.ingest([CORPUS / name])
+    ((share, error),) = rows(
+        database,
+        """
+        SELECT max(unexplained_ns / measured_ns), max(abs(error_share))
+        FROM critical_path.step_time WHERE rung = 'replay' AND measured_ns > 0
+        """,
+    )
+    assert share < most_share
+    assert error < most_error

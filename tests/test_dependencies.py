@@ -282,12 +282,13 @@ def waits(database: tracedb.Database, trace: Trace, node: int) -> set[Row]:
         if call in calls:
             kind = "copy" if target == "copy" else f"sync_{target}"
             found.add((call, kind, work, over - begin if blocked else 0))
-    for work, awaited, excess in rows(
+    for work, awaited, excess, reason in rows(
         database,
-        "SELECT kernel_id, awaited_kernel_id, excess_ns FROM graph.stream_wait",
+        "SELECT kernel_id, awaited_kernel_id, excess_ns, reason FROM graph.stream_wait",
     ):
         if work == node or (work in trace.work and trace.work[work][1] in calls):
-            found.add((work, "stream_wait", awaited, max(excess or 0, 0)))
+            kind = "stream_wait" if reason == "event" else reason
+            found.add((work, kind, awaited, max(excess or 0, 0)))
     for waiter, begin, over, last, after in rows(
         database,
         "SELECT thread_id, start_ns, end_ns, last_node_id, after_node_id "

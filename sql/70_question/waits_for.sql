@@ -97,7 +97,8 @@ FROM (
         INNER JOIN call ON host_wait.launch_id = call.launch_id
         UNION ALL
         SELECT
-            work.kernel_id, work.name, 'stream_wait',
+            work.kernel_id, work.name,
+            CASE reason WHEN 'event' THEN 'stream_wait' ELSE reason END,
             stream_wait.start_ns - greatest(excess_ns, 0), greatest(excess_ns, 0),
             awaited_kernel_id, recorded
         FROM graph.stream_wait

@@ -15,13 +15,20 @@ from .missing_steps import write_rows
     epilog=options.examples(
         "tracedb ask run.duckdb",
         "tracedb ask run.duckdb top_kernel --format csv",
+        "tracedb ask run.duckdb waits_for 4711",
     )
 )
 @options.database
 @click.argument("question", required=False, metavar="[QUESTION]")
+@click.argument("values", required=False, metavar="[VALUE]...", nargs=-1, type=int)
 @out.option
-def ask(database: str, question: str | None, output: out.Output) -> None:
-    """Answer a question, or list the questions."""
+def ask(
+    database: str, question: str | None, values: tuple[int, ...], output: out.Output
+) -> None:
+    """Answer a question, or list the questions.
+
+    Some take values, as the number of a node (graph.node) or of a step (staging.step).
+    """
     with tracedb.open(database, read_only=True) as db:
-        rows = db.ask(question) if question else db.questions()
+        rows = db.ask(question, *values) if question else db.questions()
         write_rows(db, output, rows)

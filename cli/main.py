@@ -17,6 +17,7 @@ COMMANDS = (
     "overheads",
     "critical-path",
     "predict",
+    "depends",
     "ask",
     "sql",
     "schema",

@@ -32,6 +32,8 @@ def schema(relation: str | None, *, markdown: bool, output: out.Output) -> None:
         else:
             columns = db.schema(relation)
             declared = database.find_relation(relation)
-            output.text(f"{relation}: {declared.doc}\n")
+            output.text(f"{declared.signature}: {declared.doc}\n")
+            for name, meaning in declared.parameters.items():
+                output.text(f"{name}: {meaning}\n")
             output.rows(columns)
             output.text(f"\n{declared.query or '-- Filled while files are read.'}")

@@ -10,5 +10,6 @@
 | 60_critical_path | critical_path | simulated times, and the path that bounds a step |
 | 70_question | question | one view a question: what the command line asks |
 
-`CREATE VIEW` is computed when read; `CREATE TABLE ... AS` when a trace is ingested.
+`CREATE VIEW` is computed when read; `CREATE TABLE ... AS` when a trace is ingested;
+`CREATE MACRO ... AS TABLE` when it is read with the values that it takes.
 """

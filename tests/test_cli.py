@@ -296,23 +296,68 @@ def test_predict_without_a_rung_shows_all(tiny: Path) -> None:
     assert rungs == {"replay", "statistics", "full"}
 
 
+def test_depends_shows_both_directions(tiny: Path) -> None:
+    """A kernel comes after its launch, which began in its op; the host waits for it."""
+    (kernel,) = ask("sql", tiny, "SELECT min(kernel_id) AS id FROM staging.kernel")
+    rows = ask("depends", tiny, "--node", kernel["id"])
+    assert [(r["direction"], r["distance"], r["kind"], r["name"]) for r in rows] == [
+        ("itself", 0, None, "gemm"),
+        ("up", 1, "launch", "cudaLaunchKernel"),
+        ("down", 1, "sync_device", "cudaDeviceSynchronize"),
+        ("up", 2, "nesting", "aten::mm"),
+    ]
+    assert [r["offset_ns"] for r in rows] == [0, -60_000, 240_000, -160_000]
+    assert {r["lane"] for r in rows} == {"device 0 stream 7", "main thread 7"}
+    for way in ("up", "down"):
+        chosen = ask("depends", tiny, "--node", kernel["id"], f"--{way}")
+        assert chosen == [r for r in rows if r["direction"] in {"itself", way}]
+
+
+def test_depends_shows_waits(tiny: Path) -> None:
+    """The call waits for the kernel, which delays the call as long as it blocks."""
+    node = ("--node", "cudaDeviceSynchronize", "--step", 2)
+    itself, awaited = ask("depends", tiny, *node, "--waits")
+    assert (itself["name"], awaited["name"]) == ("cudaDeviceSynchronize", "gemm")
+    assert (awaited["direction"], awaited["waited_ns"]) == ("up", 250_000)
+    assert awaited["recorded"] is False
+    number = ("--node", awaited["node_id"])
+    _, delayed = ask("depends", tiny, *number, "--waits", "--down")
+    assert (delayed["node_id"], delayed["kind"]) == (itself["node_id"], "return")
+    assert delayed["waited_ns"] == 250_000
+
+
+def test_depends_finds_a_name_in_its_step(tiny: Path) -> None:
+    """A name that is there once a step is found by name and step, also GPU work's."""
+    for name in ("aten::mm", "gemm"):
+        rows = ask("depends", tiny, "--node", name, "--step", 2)
+        assert rows[0]["name"] == name
+    with (
+        open_database(tiny, read_only=True) as db,
+        pytest.raises(QueryError, match="no direction left; there are up and down"),
+    ):
+        db.depends("gemm", step=1, direction="left")
+
+
 def test_ask_lists_the_questions(tiny: Path) -> None:
     """Without a question, each one is listed with what it means."""
     asked = {row["question"]: row["meaning"] for row in ask("ask", tiny)}
-    known = [r.name for r in catalog.relations() if r.layer == "question"]
-    assert sorted(asked) == sorted(known)
+    known = [r.signature for r in catalog.relations() if r.layer == "question"]
+    assert sorted(f"question.{name}" for name in asked) == sorted(known)
     assert all(asked.values())
 
 
 @pytest.mark.parametrize(
-    "question", [r.name for r in catalog.relations() if r.layer == "question"]
+    "question",
+    [r for r in catalog.relations() if r.layer == "question"],
+    ids=lambda question: question.name,
 )
-def test_ask_answers_every_question(tiny: Path, question: str) -> None:
+def test_ask_answers_every_question(tiny: Path, question: catalog.Relation) -> None:
     """Each question has an answer with the columns of its relation."""
-    done = run("ask", tiny, question, "--format", "csv")
+    values = (1 for _ in question.parameters)
+    done = run("ask", tiny, question.name, *values, "--format", "csv")
     assert done.exit_code == 0, done.stderr
     header = next(csv.reader(io.StringIO(done.stdout)))
-    assert header == [row["column"] for row in ask("schema", f"question.{question}")]
+    assert header == [row["column"] for row in ask("schema", question.full_name)]
 
 
 # sql and the formats
@@ -493,6 +538,20 @@ MISTAKES = {
     "write": ("sql {}/tiny.duckdb CREATE/**/TABLE/**/t(a/**/INT)", "read-only mode"),
     "delete": ("sql {}/tiny.duckdb DELETE/**/FROM/**/raw.event", "read-only mode"),
     "no question": ("ask {}/tiny.duckdb top_kernels", "mean question.top_kernel"),
+    "no node": ("depends {}/tiny.duckdb --node 99", "no node 99; graph.node lists"),
+    "no node in step": (
+        "depends {}/tiny.duckdb --node gemm --step 3",
+        "no node gemm in step 3",
+    ),
+    "many nodes": (
+        "depends {}/tiny.duckdb --node gemm",
+        "choose one by its number: 5 (trace 1 step 1, at 0.260 ms, 480.500 us long); ",
+    ),
+    "no value": (
+        "ask {}/tiny.duckdb delays",
+        "takes 1 values, not 0: question.delays(",
+    ),
+    "a value": ("ask {}/tiny.duckdb wait 7", "question.wait takes 0 values, not 1"),
     "no relation": ("schema staging.kernels", "did you mean staging.kernel"),
     "no such layer": ("schema xyzzy", "`tracedb schema` lists"),
     "foreign": ("info {}/foreign.duckdb", "a DuckDB file, but none that tracedb made"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from importlib.resources import files
+from itertools import product
 from typing import Any
 
 import duckdb
@@ -25,7 +26,8 @@ UNITS = {
     "flops": "[FLOP]",
 }
 COMPUTED = [r for r in catalog.relations() if r.is_computed_on_ingest]
-QUESTIONS = [r for r in catalog.relations() if r.layer == "question"]
+QUESTIONS = [r for r in catalog.relations() if r.layer == "question" and not r.is_macro]
+MACROS = [r for r in catalog.relations() if r.is_macro]
 LARGEST_RELATION = 180
 
 each_relation = pytest.mark.parametrize(
@@ -41,14 +43,45 @@ def samples() -> Iterator[tracedb.Database]:
         yield opened
 
 
+def sources(relation: Relation, database: tracedb.Database) -> list[str]:
+    """What to query a relation by: its name, of a macro with values of each kind."""
+    nodes = """
+        SELECT min(node_id) FROM graph.node GROUP BY kind
+        UNION SELECT min(cause_kernel_id) FROM graph.host_cause
+        UNION SELECT min(after_node_id) FROM graph.thread_wait
+    """
+    values = {
+        "node": [node for (node,) in rows(database, nodes)],
+        "step": [s for (s,) in rows(database, "SELECT step_id FROM staging.step")],
+        "k": [1, 9],
+    }
+    chosen = product(*(values[name] for name in relation.parameters))
+    return [relation.full_name + relation.call(*arguments) for arguments in chosen]
+
+
 @each_relation
 def test_every_column_is_documented(
     relation: Relation, samples: tracedb.Database
 ) -> None:
     """The documented columns are the columns, in order."""
-    described = samples.connection.execute(f"DESCRIBE {relation.full_name}").fetchall()
-    assert list(relation.columns) == [name for name, *_ in described]
+    described = catalog.described(samples.connection, relation)
+    assert list(relation.columns) == [name for name, _ in described]
     assert all(relation.columns.values())
+
+
+@pytest.mark.parametrize("relation", MACROS, ids=lambda relation: relation.full_name)
+def test_every_parameter_is_documented(
+    relation: Relation, samples: tracedb.Database
+) -> None:
+    """The documented parameters are the parameters, in order."""
+    layer, name = relation.full_name.split(".")
+    declared = f"""
+        SELECT parameters FROM duckdb_functions()
+        WHERE schema_name = '{layer}' AND function_name = '{name}'
+    """
+    assert rows(samples, declared) == [(list(relation.parameters),)]
+    assert relation.parameters
+    assert all(relation.parameters.values())
 
 
 @each_relation
@@ -59,6 +92,8 @@ def test_what_a_relation_reads_is_what_duckdb_finds(relation: Relation) -> None:
         return
     tree = rows_of("SELECT json_serialize_sql(?)", [relation.query])[0][0]
     tables = re.findall(r'"schema_name":"(\w+)",[^{}]*?"table_name":"(\w+)"', tree)
+    macros = re.findall(r'"function_name":"(\w+)","schema":"(\w+)"', tree)
+    tables += [(schema, name) for name, schema in macros]
     assert relation.reads == {f"{schema}.{name}" for schema, name in tables}
 
 
@@ -78,9 +113,9 @@ def test_grain_and_key_are_stated(relation: Relation) -> None:
 def test_key_is_unique(relation: Relation, samples: tracedb.Database) -> None:
     """A relation has one row for each value of its key."""
     key = ", ".join(relation.key)
-    name = relation.full_name
-    repeated = f"SELECT {key} FROM {name} GROUP BY ALL HAVING count(*) > 1 LIMIT 3"
-    assert rows(samples, repeated) == []
+    for source in sources(relation, samples):
+        repeated = f"SELECT {key} FROM {source} GROUP BY ALL HAVING count(*) > 1"
+        assert rows(samples, f"{repeated} LIMIT 3") == [], source
 
 
 @each_relation
@@ -103,10 +138,9 @@ def test_units_agree_with_names(relation: Relation) -> None:
 @each_relation
 def test_times_are_integers(relation: Relation, samples: tracedb.Database) -> None:
     """Times and sizes are BIGINT, whatever was summed."""
-    described = samples.connection.execute(f"DESCRIBE {relation.full_name}").fetchall()
     exact = [
         (name, type_)
-        for name, type_, *_ in described
+        for name, type_ in catalog.described(samples.connection, relation)
         if name.endswith(("_ns", "_bytes"))
     ]
     assert [column for column in exact if column[1] != "BIGINT"] == []
@@ -154,7 +188,7 @@ def test_nothing_is_unread() -> None:
     loose = {
         r.full_name for r in catalog.relations() if r.layer not in for_users
     } - read
-    assert loose == {"graph.edge", "graph.node", "staging.step_mark"}
+    assert loose == {"staging.step_mark"}
 
 
 def test_comments_reach_the_database(samples: tracedb.Database) -> None:
@@ -164,6 +198,22 @@ def test_comments_reach_the_database(samples: tracedb.Database) -> None:
         WHERE NOT internal AND comment IS NULL
     """
     assert rows(samples, missing) == []
+
+
+@pytest.mark.parametrize("relation", MACROS, ids=lambda relation: relation.full_name)
+def test_comments_of_macros_reach_the_database(
+    relation: Relation, samples: tracedb.Database
+) -> None:
+    """The comment on a macro tells its parameters and columns, too."""
+    layer, name = relation.full_name.split(".")
+    query = f"""
+        SELECT comment FROM duckdb_functions()
+        WHERE schema_name = '{layer}' AND function_name = '{name}'
+    """
+    ((comment,),) = rows(samples, query)
+    documented = {**relation.parameters, **relation.columns}.items()
+    assert comment.startswith(relation.doc)
+    assert all(f"{name}: {doc}" in comment for name, doc in documented)
 
 
 def test_schema_page_is_current(samples: tracedb.Database) -> None:
@@ -204,7 +254,7 @@ def test_the_same_rows_twice() -> None:
                         relation.full_name
                     ).write_json()
                     for relation in catalog.relations()
-                    if relation.full_name != "raw.event"
+                    if relation.full_name != "raw.event" and not relation.is_macro
                 }
             )
     assert contents[0] == contents[1]

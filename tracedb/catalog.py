@@ -3,7 +3,9 @@
 A file holds one documented statement: a comment (what it means, its grain, its key),
 then `CREATE TABLE | VIEW layer.name (` with a comment above each column. A `TABLE`
 without a query is filled by a loader; a `TABLE` with one is computed per trace, when
-the trace is ingested, and must have a column `trace_id`; a `VIEW` when it is read.
+the trace is ingested, and must have a column `trace_id`; a `VIEW` when it is read. A
+`MACRO` is a view with parameters: `CREATE MACRO layer.name(` with a comment above each,
+then `AS TABLE`, `SELECT` with a comment above each column, and `FROM` the query.
 """
 
 from __future__ import annotations
@@ -38,6 +40,13 @@ _FILE = re.compile(
     r"(?P<columns>.*?)\n\)(?: AS\n(?P<query>.*))?;\s*\Z",
     re.DOTALL,
 )
+_MACRO_FILE = re.compile(
+    r"(?P<doc>(?:--.*\n)+)"
+    r"CREATE (?P<kind>MACRO) (?P<layer>\w+)\.(?P<name>\w+)\(\n"
+    r"(?P<parameters>.*?)\n\) AS TABLE\n"
+    r"(?P<query>SELECT\n(?P<columns>.*?)\nFROM .*);\s*\Z",
+    re.DOTALL,
+)
 _COMMENT = re.compile(r"--.*")
 _RELATION = re.compile(rf"\b(?:{'|'.join(LAYERS)})\.\w+")
 _COLUMN = re.compile(r"(?P<doc>(?: +--.*\n)+) +(?P<name>\w+)")
@@ -45,7 +54,7 @@ _COLUMN = re.compile(r"(?P<doc>(?: +--.*\n)+) +(?P<name>\w+)")
 
 @dataclass(frozen=True)
 class Relation:
-    """A table or view of the database, as its file declares it."""
+    """A table, view or table macro of the database, as its file declares it."""
 
     layer: str
     name: str
@@ -55,11 +64,17 @@ class Relation:
     query: str
     reads: frozenset[str]
     statement: str
+    parameters: dict[str, str]
 
     @property
     def full_name(self) -> str:
         """The name to query it by."""
         return f"{self.layer}.{self.name}"
+
+    @property
+    def signature(self) -> str:
+        """The name with the parameters that it takes."""
+        return self.full_name + self.call(*self.parameters)
 
     @property
     def key(self) -> list[str]:
@@ -70,6 +85,20 @@ class Relation:
     def meaning(self) -> str:
         """The documentation without its key."""
         return self.doc.split(" Key: ")[0]
+
+    @property
+    def is_macro(self) -> bool:
+        """Whether it is queried with arguments."""
+        return self.kind == "MACRO"
+
+    def call(self, *arguments: object) -> str:
+        """What follows the name in a query: its arguments, or nothing.
+
+        Raises `ValueError` for more or fewer than its parameters.
+        """
+        if len(arguments) != len(self.parameters):
+            raise ValueError(f"{self.full_name} takes {len(self.parameters)} arguments")
+        return f"({', '.join(map(str, arguments))})" if self.is_macro else ""
 
     @property
     def is_ordered(self) -> bool:
@@ -117,22 +146,26 @@ def _read_all() -> Iterator[Relation]:
 
 def _read(file: Traversable) -> Relation:
     text = file.read_text(encoding="utf-8")
-    parts = _FILE.match(text)
+    parts = _FILE.match(text) or _MACRO_FILE.match(text)
     if parts is None:
-        raise ValueError(f"{file} is not one documented CREATE TABLE or CREATE VIEW")
+        raise ValueError(f"{file} is not one documented CREATE TABLE, VIEW or MACRO")
     query = (parts["query"] or "").rstrip().rstrip(";")
     return Relation(
         layer=parts["layer"],
         name=parts["name"],
         kind=parts["kind"],
         doc=_text(parts["doc"]),
-        columns={
-            c["name"]: _text(c["doc"]) for c in _COLUMN.finditer(parts["columns"])
-        },
+        columns=_documented(parts["columns"]),
         query=query,
         reads=_relations_read(query),
         statement=text,
+        parameters=_documented(parts.groupdict().get("parameters") or ""),
     )
+
+
+def _documented(names: str) -> dict[str, str]:
+    """Names, each with the comment above it."""
+    return {name["name"]: _text(name["doc"]) for name in _COLUMN.finditer(names)}
 
 
 def _text(comment: str) -> str:
@@ -230,12 +263,25 @@ def _creation(relation: Relation) -> str:
 
 def _comment(connection: duckdb.DuckDBPyConnection, relation: Relation) -> None:
     target = relation.full_name
+    if relation.is_macro:
+        text = _quote(_macro_comment(relation))
+        connection.execute(f"COMMENT ON MACRO TABLE {target} IS {text}")
+        return
     comments = [f"COMMENT ON {relation.kind} {target} IS {_quote(relation.doc)}"]
     comments += [
         f"COMMENT ON COLUMN {target}.{column} IS {_quote(doc)}"
         for column, doc in relation.columns.items()
     ]
     connection.execute(";".join(comments))
+
+
+def _macro_comment(relation: Relation) -> str:
+    """All that is documented of a macro: its columns take no comments."""
+    lines = [relation.doc, "", "Parameters:"]
+    lines += [f"{name}: {doc}" for name, doc in relation.parameters.items()]
+    lines += ["", "Columns:"]
+    lines += [f"{name}: {doc}" for name, doc in relation.columns.items()]
+    return "\n".join(lines)
 
 
 def _quote(text: str) -> str:
@@ -261,8 +307,18 @@ def _page_section(
     connection: duckdb.DuckDBPyConnection, relation: Relation
 ) -> list[str]:
     table = ["| column | type | meaning |", "| --- | --- | --- |"]
-    for name, type_, *_ in connection.execute(
-        f"DESCRIBE {relation.full_name}"
-    ).fetchall():
+    for name, type_ in described(connection, relation):
         table.append(f"| `{name}` | {type_} | {relation.columns.get(name, '')} |")
-    return [f"## `{relation.full_name}`", "", relation.doc, "", *table, ""]
+    if relation.is_macro:
+        table += ["", "| parameter | meaning |", "| --- | --- |"]
+        table += [f"| `{name}` | {doc} |" for name, doc in relation.parameters.items()]
+    return [f"## `{relation.signature}`", "", relation.doc, "", *table, ""]
+
+
+def described(
+    connection: duckdb.DuckDBPyConnection, relation: Relation
+) -> list[tuple[str, str]]:
+    """The columns that a relation has, each with its type."""
+    nothing = relation.call(*("NULL" for _ in relation.parameters))
+    found = connection.execute(f"DESCRIBE FROM {relation.full_name}{nothing}")
+    return [(name, type_) for name, type_, *_ in found.fetchall()]

@@ -9,6 +9,7 @@ import duckdb
 
 import tracedb
 from tracedb import catalog
+from tracedb.depends import find_node, rows_query
 from tracedb.duck import scalar, transaction
 from tracedb.errors import DatabaseError, QueryError
 from tracedb.ingest import ingest, rebuild
@@ -53,12 +54,6 @@ SELECT trace_id, path, kind, occurrences, first_bytes, detail
 FROM raw.ingest_issue
 INNER JOIN staging.trace USING (trace_id)
 ORDER BY trace_id, kind
-"""
-_COLUMNS = """
-SELECT column_name AS "column", data_type AS type, comment AS meaning
-FROM duckdb_columns()
-WHERE schema_name || '.' || table_name = '{}'
-ORDER BY column_index
 """
 
 
@@ -175,6 +170,8 @@ class Database:
     def relation(self, name: str, step: int | None = None) -> pl.DataFrame:
         """All rows of a relation, in its own order or by key; of one step on demand."""
         declared = find_relation(name)
+        if declared.is_macro:
+            raise QueryError(f"{name} is asked with values: {declared.signature}")
         chosen = "" if step is None else _of_step(declared, step)
         order = "" if declared.is_ordered else f"ORDER BY {', '.join(declared.key)}"
         return self.sql(f"FROM {declared.full_name} {chosen} {order}")
@@ -209,17 +206,47 @@ class Database:
         frame = self.relation("critical_path.step_time")
         return frame if rung is None else frame.filter(frame["rung"] == rung)
 
+    def depends(
+        self,
+        node: int | str,
+        *,
+        direction: str | None = None,
+        waits: bool = False,
+        step: int | None = None,
+    ) -> pl.DataFrame:
+        """What a node depends on (`up`), and what depends on it (`down`), by distance.
+
+        The node is named by its number in `graph.node`, or by its exact name if one
+        node alone bears it, in that step if one is given. With `waits` the rows are
+        what it waits for, and what it delays, each with the time. Raises `QueryError`
+        where there is no such node, or several are.
+        """
+        number = find_node(self._connection, node, step)
+        return self.sql(rows_query(number, direction, waits=waits))
+
     def questions(self) -> pl.DataFrame:
         """The questions that `ask` answers, each with what it means."""
         import polars as pl
 
         asked = [r for r in catalog.relations() if r.layer == "question"]
-        rows = sorted((relation.name, relation.meaning) for relation in asked)
+        rows = sorted((r.signature.removeprefix("question."), r.meaning) for r in asked)
         return pl.DataFrame(rows, schema=["question", "meaning"], orient="row")
 
-    def ask(self, question: str) -> pl.DataFrame:
-        """Answer a question by its name: the rows of `question.<name>`."""
-        return self.relation(f"question.{question.removeprefix('question.')}")
+    def ask(self, question: str, *values: int) -> pl.DataFrame:
+        """Answer a question by its name: the rows of `question.<name>`.
+
+        Some take values, as the number of a node. Raises `QueryError` where there are
+        more or fewer of them than the question takes.
+        """
+        declared = find_relation(f"question.{question.removeprefix('question.')}")
+        if len(values) != len(declared.parameters):
+            raise QueryError(
+                f"{declared.full_name} takes {len(declared.parameters)} values, not "
+                f"{len(values)}: {declared.signature}"
+            )
+        if not declared.is_macro:
+            return self.relation(declared.full_name)
+        return self.sql(f"FROM {declared.full_name}{declared.call(*map(int, values))}")
 
     def info(self) -> pl.DataFrame:
         """The runs and their files, and how much of what is in each."""
@@ -234,7 +261,13 @@ class Database:
         import polars as pl
 
         if relation is not None:
-            return self.sql(_COLUMNS.format(find_relation(relation).full_name))
+            declared = find_relation(relation)
+            columns = catalog.described(self._connection, declared)
+            return pl.DataFrame(
+                [(name, kind, declared.columns.get(name)) for name, kind in columns],
+                schema=["column", "type", "meaning"],
+                orient="row",
+            )
         order = catalog.LAYERS.index
         known = sorted(catalog.relations(), key=lambda r: (order(r.layer), r.name))
         rows = [(r.full_name, r.kind.lower(), r.meaning) for r in known]

@@ -1,0 +1,64 @@
+"""`tracedb depends`: what a node depends on, and what depends on it."""
+
+from __future__ import annotations
+
+import click
+
+import tracedb
+
+from . import options
+from . import output as out
+
+_BRIEF = (
+    "direction",
+    "distance",
+    "kind",
+    "recorded",
+    "waited_ns",
+    "offset_ns",
+    "duration_ns",
+    "lane",
+    "name",
+    "node_id",
+)
+
+
+@click.command(
+    epilog=options.examples(
+        "tracedb depends run.duckdb --node 4711",
+        "tracedb depends run.duckdb --node aten::item --step 10 --up",
+        "tracedb depends run.duckdb --node 4711 --down --waits --format csv",
+    )
+)
+@options.database
+@click.option(
+    "--node",
+    required=True,
+    metavar="N|NAME",
+    help="The node: its number in graph.node, or its exact name.",
+)
+@click.option("--up", "direction", flag_value="up", help="Only what it depends on.")
+@click.option("--down", "direction", flag_value="down", help="Only what depends on it.")
+@click.option("--waits", is_flag=True, help="What it waits for, and what it delays.")
+@options.step
+@out.option
+def depends(  # noqa: PLR0913 (the options of the command)
+    database: str,
+    node: str,
+    direction: str | None,
+    step: int | None,
+    *,
+    waits: bool,
+    output: out.Output,
+) -> None:
+    """Show what a node depends on (up), and what depends on it (down).
+
+    Within its step, nearest first: the distance is the number of edges between, the
+    kind that of the edge by which a node is reached first, the offset from the begin of
+    the node that was asked about. --waits shows what was waited for by the node and
+    what lies in it, and, of GPU work, what it delayed.
+    """
+    with tracedb.open(database, read_only=True) as db:
+        asked = int(node) if node.isdecimal() else node
+        rows = db.depends(asked, direction=direction, waits=waits, step=step)
+        output.rows(rows, _BRIEF)

@@ -1,0 +1,94 @@
+-- The dependencies among the nodes of one step, each with the moments that it ties: what
+-- had to begin, or to be over, before what could begin, or be over. These are the edges of
+-- `graph.edge`, the order of what follows each other within one op, and that an op is over
+-- only when all that began in it is. A node is of the step in which it begins, GPU work of
+-- that in which its launch begins. Around a node that lies in no step its whole trace counts
+-- as one.
+-- One row per pair of nodes and kind.
+-- Key: source_node_id, target_node_id, kind.
+CREATE MACRO graph.step_edge(
+    -- A node of the step.
+    node
+) AS TABLE
+SELECT
+    -- Node that comes first.
+    source_node_id,
+    -- Node that depends on it.
+    target_node_id,
+    -- As in `graph.edge`; `thread` also between what follows each other in an op; `within`
+    -- from what began in an op to the op.
+    kind,
+    -- Whether the trace says so; else it is inferred from order and times.
+    recorded,
+    -- `begin` if the first node had only to have begun, else `end`: it had to be over.
+    source_moment,
+    -- `begin` if the other node could only then begin, else `end`: be over.
+    target_moment
+FROM (
+    WITH
+    scope AS MATERIALIZED (FROM graph.step_around(node)),
+
+    began AS (
+        SELECT op_id AS node_id, trace_id, start_ns FROM staging.op
+        UNION ALL
+        SELECT launch_id, trace_id, start_ns FROM staging.launch
+        UNION ALL
+        SELECT
+            work.kernel_id,
+            work.trace_id,
+            coalesce(launch.start_ns, work.start_ns)
+        FROM staging.kernel AS work
+        LEFT JOIN staging.launch AS launch ON work.launch_id = launch.launch_id
+    ),
+
+    member AS MATERIALIZED (
+        SELECT began.node_id
+        FROM began
+        INNER JOIN scope
+            ON
+                began.trace_id = scope.trace_id
+                AND began.start_ns >= coalesce(scope.start_ns, began.start_ns)
+                AND began.start_ns < coalesce(scope.end_ns, began.start_ns + 1)
+    ),
+
+    -- Ops and calls in an op, in their order; calls in other calls are the outer one's.
+    inner_node AS (
+        SELECT op_id AS node_id, parent_op_id AS around_id, start_ns, end_ns
+        FROM staging.op
+        WHERE NOT is_top_level AND NOT is_annotation
+        UNION ALL
+        SELECT launch_id, staging.launch.op_id, staging.launch.start_ns, staging.launch.end_ns
+        FROM staging.launch
+        INNER JOIN graph.host_call USING (launch_id)
+        WHERE top_op_id IS NOT NULL
+    ),
+
+    edge AS (
+        SELECT source_node_id, target_node_id, kind, recorded
+        FROM graph.edge
+        WHERE trace_id = (SELECT trace_id FROM scope)
+        UNION ALL
+        SELECT target_node_id, source_node_id, 'within', recorded
+        FROM graph.edge
+        WHERE kind = 'nesting' AND trace_id = (SELECT trace_id FROM scope)
+        UNION ALL
+        SELECT lag(node_id) OVER in_op AS source_node_id, node_id, 'thread', true
+        FROM inner_node
+        SEMI JOIN member USING (node_id)
+        WINDOW in_op AS (PARTITION BY around_id ORDER BY start_ns, end_ns, node_id)
+        QUALIFY lag(node_id) OVER in_op IS NOT NULL
+    )
+
+    SELECT
+        *,
+        CASE WHEN kind IN ('nesting', 'launch') THEN 'begin' ELSE 'end' END
+        AS source_moment,
+        CASE
+            WHEN kind IN ('sync_stream', 'sync_device', 'sync_event', 'copy', 'within')
+                THEN 'end'
+            ELSE 'begin'
+        END AS target_moment
+    FROM edge
+    SEMI JOIN member AS source ON edge.source_node_id = source.node_id
+    SEMI JOIN member AS target ON edge.target_node_id = target.node_id
+);

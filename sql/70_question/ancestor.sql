@@ -1,0 +1,82 @@
+-- What had to begin, or to be over, before a node could begin (or, of a call that waits,
+-- could end)? All that leads to it along `graph.step_edge`, within its step. A user range
+-- is asked about by the first activity in it. Needs DuckDB 2.0.
+-- One row per node that it depends on.
+-- Key: node_id.
+CREATE MACRO question.ancestor(
+    -- The node that depends on them.
+    node
+) AS TABLE
+SELECT
+    -- Node that it depends on.
+    node_id,
+    -- Least number of edges between them.
+    distance,
+    -- Kind of the edge by which the node is reached first, as in `graph.step_edge`.
+    kind,
+    -- Whether the trace says so; else that edge is inferred.
+    recorded,
+    -- Node at the other end of that edge: itself, or one that is nearer.
+    next_node_id,
+    -- Whether the node had to be over; else it had to have begun only.
+    is_over
+FROM (
+    WITH RECURSIVE
+    edge AS MATERIALIZED (FROM graph.step_edge(node)),
+
+    seed AS (
+        SELECT coalesce(activity.node_id, asked.node_id) AS node_id
+        FROM (SELECT node::BIGINT AS node_id) AS asked
+        LEFT JOIN staging.annotation AS user_range
+            ON asked.node_id = user_range.annotation_id
+        LEFT JOIN graph.activity
+            ON
+                user_range.thread_id = activity.thread_id
+                AND user_range.start_ns <= activity.start_ns
+                AND user_range.end_ns > activity.start_ns
+        ORDER BY activity.start_ns
+        LIMIT 1
+    ),
+
+    -- The way to a node is that of fewest edges; `moment` is which of its moments counts.
+    walk (node_id, moment, way) USING KEY (node_id, moment, min(way)) AS (
+        SELECT
+            node_id,
+            'end',
+            {
+                'distance': 0::BIGINT,
+                'kind': '',
+                'next_node_id': 0::BIGINT,
+                'recorded': true
+            }
+        FROM seed
+        UNION
+        SELECT
+            edge.source_node_id,
+            edge.source_moment,
+            {
+                'distance': walk.way.distance + 1,
+                'kind': edge.kind,
+                'next_node_id': walk.node_id,
+                'recorded': edge.recorded
+            }
+        FROM walk
+        INNER JOIN edge ON walk.node_id = edge.target_node_id
+        WHERE
+            (walk.moment = 'end' OR edge.target_moment = 'begin')
+            -- What began in the node itself is no cause of it.
+            AND (walk.way.distance > 0 OR edge.kind <> 'within')
+    )
+
+    SELECT
+        node_id,
+        min(way).distance AS distance,
+        min(way).kind AS kind,
+        min(way).recorded AS recorded,
+        min(way).next_node_id AS next_node_id,
+        bool_or(moment = 'end') AS is_over
+    FROM walk
+    WHERE node_id NOT IN (SELECT node_id FROM seed)
+    GROUP BY node_id
+)
+ORDER BY distance, node_id;

@@ -1,0 +1,132 @@
+-- What does GPU work delay? Calls that were blocked until it was over, GPU work that
+-- started after it because of it (`graph.gpu_cause`), and what these delay in turn: also
+-- GPU work that was launched late, since its thread went on only then (`graph.host_cause`).
+-- Within the step of its launch, or its trace if that lies in none.
+-- One row per call, GPU work or activity that is delayed.
+-- Key: node_id, kind.
+CREATE MACRO question.delays(
+    -- The GPU work that delays them.
+    node
+) AS TABLE
+SELECT
+    -- What is delayed: GPU work, the call that was blocked (`return`), or the first
+    -- activity of a thread after it waited for another (`join`) or was woken (`fork`).
+    node_id,
+    -- Its name.
+    name,
+    -- Why: `stream`, `stream_wait`, `launch`, `return`, `join` or `fork`.
+    kind,
+    -- Causes between them, itself counted: 1 is delayed by the work itself.
+    hop,
+    -- The node through which it is delayed, one hop nearer.
+    previous_node_id,
+    -- [ns] Time at which that let it go on: end of GPU work or of a wait, begin of a launch.
+    cause_ns,
+    -- [ns] Begin of it.
+    start_ns,
+    -- [ns] End of it.
+    end_ns,
+    -- [ns] How long it had to wait: blocked in the call, or from the begin of the launch
+    -- until the cause, or the thread idle; NULL for `launch` and `fork`.
+    waited_ns
+FROM (
+    WITH RECURSIVE
+    scope AS MATERIALIZED (FROM graph.step_around(node)),
+
+    latest AS (
+        SELECT trace_id, thread_id, resume_ns, max(moment) AS moment
+        FROM graph.host_cause
+        GROUP BY trace_id, thread_id, resume_ns
+    ),
+
+    gpu AS (
+        SELECT
+            work.kernel_id,
+            gpu_cause.cause,
+            -- Moments count below 0, GPU work above.
+            CASE WHEN cause = 'launch' THEN -latest.moment ELSE cause_kernel_id END
+            AS source,
+            gpu_cause.cause_ns,
+            CASE
+                WHEN cause <> 'launch'
+                    THEN greatest(gpu_cause.cause_ns - work.launch_start_ns, 0)
+            END AS waited_ns
+        FROM graph.stream_position AS work
+        INNER JOIN graph.gpu_cause ON work.kernel_id = gpu_cause.kernel_id
+        INNER JOIN scope
+            ON
+                work.trace_id = scope.trace_id
+                AND coalesce(work.launch_start_ns >= scope.start_ns, true)
+                AND coalesce(work.launch_start_ns < scope.end_ns, true)
+        ASOF LEFT JOIN latest
+            ON
+                work.launch_thread_id = latest.thread_id
+                AND work.launch_start_ns >= latest.resume_ns
+    ),
+
+    host AS (
+        SELECT
+            coalesce(host_cause.launch_id, woken.first_node_id, gone_on.after_node_id)
+            AS node_id,
+            moment,
+            cause,
+            coalesce(cause_kernel_id, -cause_moment) AS source,
+            coalesce(kernel_end_ns, resume_ns) AS cause_ns,
+            coalesce(
+                host_wait.end_ns - host_wait.start_ns, gone_on.end_ns - gone_on.start_ns
+            ) AS waited_ns
+        FROM graph.host_cause
+        INNER JOIN scope
+            ON
+                host_cause.trace_id = scope.trace_id
+                AND coalesce(resume_ns >= scope.start_ns, true)
+                AND coalesce(resume_ns < scope.end_ns, true)
+        LEFT JOIN graph.host_wait ON host_cause.launch_id = host_wait.launch_id
+        LEFT JOIN graph.thread_wait AS gone_on
+            ON
+                cause = 'join'
+                AND host_cause.thread_id = gone_on.thread_id
+                AND cause_thread_id = gone_on.worker_thread_id
+                AND resume_ns = gone_on.end_ns
+        LEFT JOIN graph.thread_wait AS woken
+            ON
+                cause = 'fork'
+                AND host_cause.thread_id = woken.worker_thread_id
+                AND cause_thread_id = woken.thread_id
+                AND resume_ns = woken.start_ns
+    ),
+
+    link AS MATERIALIZED (
+        SELECT kernel_id AS target, source, kernel_id AS node_id, cause, cause_ns, waited_ns
+        FROM gpu
+        UNION ALL
+        SELECT -moment, source, node_id, cause, cause_ns, waited_ns
+        FROM host
+    ),
+
+    -- Of each thing there is one cause, so that each is reached once.
+    walk AS (
+        SELECT link.*, 1::BIGINT AS hop, source AS previous_node_id
+        FROM link
+        WHERE source = node
+        UNION ALL
+        SELECT link.*, hop + 1, walk.node_id
+        FROM walk
+        INNER JOIN link ON walk.target = link.source
+    )
+
+    SELECT
+        walk.node_id,
+        any_value(graph.node.name) AS name,
+        walk.cause AS kind,
+        min(hop) AS hop,
+        arg_min(previous_node_id, (hop, previous_node_id)) AS previous_node_id,
+        min(walk.cause_ns) AS cause_ns,
+        any_value(graph.node.start_ns) AS start_ns,
+        any_value(graph.node.end_ns) AS end_ns,
+        max(waited_ns) AS waited_ns
+    FROM walk
+    INNER JOIN graph.node ON walk.node_id = graph.node.node_id
+    GROUP BY walk.node_id, walk.cause
+)
+ORDER BY hop, cause_ns, node_id;

@@ -1,0 +1,75 @@
+-- What can begin (or, of a call that waits, end) only after a node has begun or is over?
+-- All that it leads to along `graph.step_edge`, within its step; a node is a descendant of
+-- those that are its ancestors. To a user range belongs what begins in it on its thread.
+-- Needs DuckDB 2.0.
+-- One row per node that depends on it.
+-- Key: node_id.
+CREATE MACRO question.descendant(
+    -- The node that they depend on.
+    node
+) AS TABLE
+SELECT
+    -- Node that depends on it.
+    node_id,
+    -- Least number of edges between them.
+    distance,
+    -- Kind of the edge by which the node is reached first, as in `graph.step_edge`.
+    kind,
+    -- Whether the trace says so; else that edge is inferred.
+    recorded,
+    -- Node at the other end of that edge: itself, or one that is nearer.
+    previous_node_id
+FROM (
+    WITH RECURSIVE
+    edge AS MATERIALIZED (
+        FROM graph.step_edge(node)
+        UNION ALL
+        SELECT user_range.annotation_id, activity.node_id, 'nesting', true, 'begin', 'begin'
+        FROM staging.annotation AS user_range
+        INNER JOIN graph.activity
+            ON
+                user_range.thread_id = activity.thread_id
+                AND user_range.start_ns <= activity.start_ns
+                AND user_range.end_ns > activity.start_ns
+        WHERE annotation_id = node
+    ),
+
+    -- The way to a node is that of fewest edges; `moment` is the first of its moments that
+    -- comes after: if that is its end, what it led to at its begin does not.
+    walk (node_id, moment, way) USING KEY (node_id, moment, min(way)) AS (
+        SELECT
+            node::BIGINT,
+            'begin',
+            {
+                'distance': 0::BIGINT,
+                'kind': '',
+                'previous_node_id': 0::BIGINT,
+                'recorded': true
+            }
+        UNION
+        SELECT
+            edge.target_node_id,
+            edge.target_moment,
+            {
+                'distance': walk.way.distance + 1,
+                'kind': edge.kind,
+                'previous_node_id': walk.node_id,
+                'recorded': edge.recorded
+            }
+        FROM walk
+        INNER JOIN edge ON walk.node_id = edge.source_node_id
+        WHERE walk.moment = 'begin' OR edge.source_moment = 'end'
+    )
+
+    SELECT
+        node_id,
+        min(way).distance AS distance,
+        min(way).kind AS kind,
+        min(way).recorded AS recorded,
+        min(way).previous_node_id AS previous_node_id
+    FROM walk
+    -- An op in which the node lies is over only after it, but began before.
+    WHERE way.kind <> 'within' AND node_id <> node
+    GROUP BY node_id
+)
+ORDER BY distance, node_id;

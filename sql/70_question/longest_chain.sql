@@ -1,0 +1,99 @@
+-- Which chains of causes end last in a step? Each lane that is active in the step (a thread,
+-- or a stream with work launched in it) ends one chain: from its last activity back along
+-- what was waited for, as `critical_path.hop` goes back from the step's end, to the begin of
+-- the step. The k chains that end latest, each from its begin to its end.
+-- One row per chain and node on it; an op that the chain leaves and comes back to is on it
+-- again.
+-- Key: rank, position.
+CREATE MACRO question.longest_chain(
+    -- The step: its `step_id`.
+    step,
+    -- How many chains.
+    k
+) AS TABLE
+SELECT
+    -- Place of the chain among the step's, from 1: the one that ends last.
+    rank,
+    -- [ns] Time of the chain in which something runs: ops, calls and GPU work, without
+    -- waits, delays and gaps.
+    chain_ns,
+    -- [ns] End of the chain.
+    chain_end_ns,
+    -- Place of the node on its chain, from 1 at the begin.
+    position,
+    -- Top-level op, call outside of ops, or GPU work.
+    node_id,
+    -- Its name.
+    name,
+    -- How the chain goes on from it: `thread` to the next on its thread; `launch`, `stream`,
+    -- `stream_wait`, `return`, `fork` or `join`, as in `critical_path.hop`; `end`.
+    leads_by,
+    -- [ns] Begin of the part of it that is on the chain.
+    start_ns,
+    -- [ns] End of that part.
+    end_ns,
+    -- [ns] Time of that part, without waits.
+    work_ns
+FROM (
+    WITH
+    hop AS MATERIALIZED (FROM critical_path.chain_hop(step, k)),
+
+    passed AS (
+        SELECT
+            hop.*,
+            coalesce(activity.node_id, work.kernel_id) AS node_id,
+            greatest(coalesce(activity.start_ns, work.start_ns), from_ns) AS start_ns,
+            least(coalesce(activity.end_ns, work.end_ns), until_ns) AS end_ns
+        FROM hop
+        LEFT JOIN graph.activity
+            ON
+                hop.thread_id = activity.thread_id
+                AND hop.from_ns < activity.end_ns
+                AND hop.until_ns > activity.start_ns
+        LEFT JOIN staging.kernel AS work ON hop.kernel_id = work.kernel_id
+        WHERE activity.node_id IS NOT NULL OR work.kernel_id IS NOT NULL
+    ),
+
+    waiting AS (
+        SELECT
+            rank,
+            hop,
+            passed.node_id,
+            sum(
+                least(call.end_ns, passed.end_ns)
+                - greatest(wait_start_ns, passed.start_ns)
+            ) AS waited_ns
+        FROM passed
+        INNER JOIN graph.host_call AS call
+            ON
+                passed.thread_id = call.thread_id
+                AND passed.start_ns < call.end_ns
+                AND passed.end_ns > wait_start_ns
+        WHERE wait_start_ns < call.end_ns
+        GROUP BY ALL
+    ),
+
+    placed AS (
+        SELECT
+            passed.*,
+            row_number() OVER chain AS position,
+            CASE
+                WHEN lead(hop) OVER chain = hop THEN 'thread'
+                ELSE reason
+            END AS leads_by,
+            (passed.end_ns - passed.start_ns - coalesce(waited_ns, 0))::BIGINT AS work_ns
+        FROM passed
+        LEFT JOIN waiting USING (rank, hop, node_id)
+        WINDOW chain AS (
+            PARTITION BY rank ORDER BY hop DESC, passed.start_ns, passed.end_ns, node_id
+        )
+    )
+
+    SELECT
+        placed.*,
+        graph.node.name,
+        (sum(work_ns) OVER (PARTITION BY rank))::BIGINT AS chain_ns
+    FROM placed
+    INNER JOIN graph.node USING (node_id)
+)
+ORDER BY rank, position;

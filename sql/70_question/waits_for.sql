@@ -1,0 +1,124 @@
+-- What does a node wait for? Of an op the waits of the calls in it, also in ops below it, of
+-- the GPU work that these launched, and of its thread before it goes on after other
+-- threads. Of a call or GPU work its own wait. Of a user range those of all that begins in
+-- it on its thread.
+-- One row per wait: of a call or of a thread one at most, of GPU work the last to end of
+-- what it waited for.
+-- Key: waiting_node_id, kind.
+CREATE MACRO question.waits_for(
+    -- The op, call, GPU work or user range that waits.
+    node
+) AS TABLE
+SELECT
+    -- Call or GPU work that waited; of `join` the first activity of a thread after its wait.
+    waiting_node_id,
+    -- Its name.
+    waiting_name,
+    -- Kind of the dependency, as in `graph.edge`.
+    kind,
+    -- [ns] Begin of the wait: of the call, of the idle time of the thread; of GPU work the
+    -- time at which it could have started otherwise.
+    start_ns,
+    -- [ns] Time waited: blocked in the call, idle, or later than launch and stream explain.
+    -- 0 where what it waited for was over before.
+    waited_ns,
+    -- The GPU work that it waited for; of `join` the last activity of the other thread.
+    awaited_node_id,
+    -- Its name.
+    awaited_name,
+    -- Innermost op that launched the awaited work, if the trace has it.
+    awaited_op_id,
+    -- Its name.
+    awaited_op_name,
+    -- Whether the trace says what it waited for; else that is inferred.
+    recorded
+FROM (
+    WITH RECURSIVE
+    user_range AS (
+        SELECT thread_id, start_ns, end_ns
+        FROM staging.annotation
+        WHERE annotation_id = node
+    ),
+
+    op_below AS (
+        SELECT op_id FROM staging.op WHERE op_id = node
+        UNION
+        SELECT staging.op.op_id
+        FROM op_below
+        INNER JOIN staging.op ON op_below.op_id = staging.op.parent_op_id
+    ),
+
+    call AS MATERIALIZED (
+        SELECT launch_id, name
+        FROM staging.launch
+        WHERE launch_id = node OR op_id IN (FROM op_below)
+        UNION
+        SELECT launch_id, name
+        FROM staging.launch
+        INNER JOIN user_range
+            ON
+                staging.launch.thread_id = user_range.thread_id
+                AND staging.launch.start_ns >= user_range.start_ns
+                AND staging.launch.start_ns < user_range.end_ns
+    ),
+
+    work AS (
+        SELECT kernel_id, name
+        FROM staging.kernel
+        WHERE kernel_id = node OR launch_id IN (SELECT launch_id FROM call)
+    ),
+
+    joined AS (
+        SELECT thread_wait.*
+        FROM graph.thread_wait AS thread_wait
+        LEFT JOIN user_range
+            ON
+                thread_wait.thread_id = user_range.thread_id
+                AND thread_wait.end_ns >= user_range.start_ns
+                AND thread_wait.end_ns < user_range.end_ns
+        WHERE
+            user_range.thread_id IS NOT NULL
+            OR after_node_id = node
+            OR after_node_id IN (FROM op_below)
+    ),
+
+    found AS (
+        SELECT
+            call.launch_id AS waiting_node_id,
+            call.name AS waiting_name,
+            CASE WHEN host_wait.target = 'copy' THEN 'copy' ELSE 'sync_' || host_wait.target END
+            AS kind,
+            host_wait.start_ns,
+            CASE WHEN is_blocked THEN host_wait.end_ns - host_wait.start_ns ELSE 0 END
+            AS waited_ns,
+            host_wait.kernel_id AS awaited_node_id,
+            recorded
+        FROM graph.host_wait
+        INNER JOIN call ON host_wait.launch_id = call.launch_id
+        UNION ALL
+        SELECT
+            work.kernel_id, work.name,
+            CASE reason WHEN 'event' THEN 'stream_wait' ELSE reason END,
+            stream_wait.start_ns - greatest(excess_ns, 0), greatest(excess_ns, 0),
+            awaited_kernel_id, recorded
+        FROM graph.stream_wait
+        INNER JOIN work ON stream_wait.kernel_id = work.kernel_id
+        UNION ALL
+        SELECT
+            after_node_id, after_node.name, 'join',
+            joined.start_ns, joined.end_ns - joined.start_ns, last_node_id, false
+        FROM joined
+        INNER JOIN graph.node AS after_node ON joined.after_node_id = after_node.node_id
+    )
+
+    SELECT
+        found.*,
+        awaited.name AS awaited_name,
+        awaiting.op_id AS awaited_op_id,
+        awaiting.name AS awaited_op_name
+    FROM found
+    INNER JOIN graph.node AS awaited ON found.awaited_node_id = awaited.node_id
+    LEFT JOIN staging.kernel ON found.awaited_node_id = staging.kernel.kernel_id
+    LEFT JOIN staging.op AS awaiting ON staging.kernel.op_id = awaiting.op_id
+)
+ORDER BY start_ns, waiting_node_id;

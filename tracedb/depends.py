@@ -1,0 +1,135 @@
+"""What a node depends on, and what depends on it: rows for a reader.
+
+The graph is walked in SQL (`question.ancestor`, `descendant`, `waits_for`, `delays`);
+here a node is found by its number or its name, and names, times and lanes are put
+beside the numbers.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tracedb.errors import QueryError
+
+if TYPE_CHECKING:
+    import duckdb
+
+_MOST_NAMED = 5
+_DIRECTIONS = ("up", "down")
+_ITSELF = "SELECT 'itself', 0, NULL, NULL, {node}, NULL, NULL"
+_REACHED = {
+    "up": """
+        SELECT 'up', distance, kind, recorded, node_id, next_node_id, NULL
+        FROM question.ancestor({node})
+    """,
+    "down": """
+        SELECT 'down', distance, kind, recorded, node_id, previous_node_id, NULL
+        FROM question.descendant({node})
+    """,
+}
+_WAITS = {
+    "up": """
+        SELECT 'up', 1, kind, recorded, awaited_node_id, waiting_node_id, waited_ns
+        FROM question.waits_for({node})
+    """,
+    "down": """
+        SELECT 'down', hop, kind, NULL, node_id, previous_node_id, waited_ns
+        FROM question.delays({node})
+    """,
+}
+_ROWS = """
+WITH found (direction, distance, kind, recorded, node_id, via_node_id, waited_ns) AS (
+    {parts}
+)
+SELECT
+    direction,
+    distance::BIGINT AS distance,
+    found.kind,
+    recorded,
+    {waited}
+    node.start_ns - itself.start_ns AS offset_ns,
+    node.end_ns - node.start_ns AS duration_ns,
+    CASE
+        WHEN node.thread_id IS NULL
+            THEN format('device {{}} stream {{}}', node.device, node.stream)
+        ELSE format('{{}} thread {{}}', role, tid)
+    END AS lane,
+    node.name,
+    node_id,
+    via_node_id,
+    node.start_ns
+FROM found
+INNER JOIN graph.node AS node USING (node_id)
+CROSS JOIN (SELECT start_ns FROM graph.node WHERE node_id = {node}) AS itself
+LEFT JOIN staging.thread AS thread ON node.thread_id = thread.thread_id
+ORDER BY distance, direction DESC, node.start_ns, node_id, via_node_id
+"""
+_CANDIDATES = """
+SELECT
+    node.node_id,
+    node.trace_id,
+    arg_max(mark.step, (mark.start_ns, mark.step_id)) AS step,
+    any_value(node.start_ns) - coalesce(
+        max(mark.start_ns),
+        (
+            SELECT min(start_ns) FROM graph.node AS first
+            WHERE first.trace_id = node.trace_id
+        )
+    ) AS offset_ns,
+    any_value(node.end_ns - node.start_ns) AS duration_ns
+FROM graph.node AS node
+LEFT JOIN staging.kernel AS work ON node.node_id = work.kernel_id
+LEFT JOIN staging.launch AS launch ON work.launch_id = launch.launch_id
+LEFT JOIN staging.step AS mark
+    ON
+        node.trace_id = mark.trace_id
+        AND coalesce(launch.start_ns, node.start_ns) >= mark.start_ns
+        AND coalesce(launch.start_ns, node.start_ns) < mark.end_ns
+WHERE {condition}
+GROUP BY node.node_id, node.trace_id
+HAVING $step IS NULL OR step = $step
+ORDER BY any_value(node.start_ns), node.node_id
+"""
+
+
+def find_node(
+    connection: duckdb.DuckDBPyConnection, node: int | str, step: int | None
+) -> int:
+    """The number of the node of that number or exact name, in a step if one is given.
+
+    Raises `QueryError` where there is none, and, with the first few of them, where
+    several nodes bear the name.
+    """
+    condition = "node.node_id = $node" if isinstance(node, int) else "node.name = $node"
+    found = connection.execute(
+        _CANDIDATES.format(condition=condition), {"node": node, "step": step}
+    ).fetchall()
+    if len(found) == 1:
+        return int(found[0][0])
+    where = "" if step is None else f" in step {step}"
+    if not found:
+        raise QueryError(f"no node {node}{where}; graph.node lists those there are")
+    listed = "; ".join(_told(*row) for row in found[:_MOST_NAMED])
+    more = "; ..." if len(found) > _MOST_NAMED else ""
+    raise QueryError(
+        f"{len(found)} nodes are named {node}{where}, choose one by its number: "
+        f"{listed}{more}"
+    )
+
+
+def _told(node: int, trace: int, step: int | None, offset: int, duration: int) -> str:
+    place = "" if step is None else f" step {step}"
+    return (
+        f"{node} (trace {trace}{place}, at {offset / 1e6:.3f} ms, "
+        f"{duration / 1e3:.3f} us long)"
+    )
+
+
+def rows_query(node: int, direction: str | None, *, waits: bool) -> str:
+    """The query for the rows about a node: one way or both, of all or of waits."""
+    if direction is not None and direction not in _DIRECTIONS:
+        raise QueryError(f"no direction {direction}; there are up and down")
+    ways = _WAITS if waits else _REACHED
+    chosen = [ways[way] for way in _DIRECTIONS if direction in (None, way)]
+    parts = " UNION ALL ".join([_ITSELF, *chosen]).format(node=node)
+    return _ROWS.format(parts=parts, node=node, waited="waited_ns," if waits else "")

@@ -125,6 +125,19 @@ def test_a_full_device_leaves_no_room(
     assert rows(database, edge) == [(int(reason == "occupancy" and bool(awaited)),)]
 
 
+def test_an_event_that_was_over_long_before_gives_way(
+    recording: Recording, tmp_path: Path, database: tracedb.Database
+) -> None:
+    """Of two streams beside, the one that left no room at that moment explains more."""
+    recording.work(7, 5_000, begin=5_006, duration=3_000)
+    recording.work(9, 5_010, begin=5_016, duration=1_000)
+    recording.work(8, 5_100, begin=7_990, duration=10)
+    recording.ingest(tmp_path, database)
+    assert rows(database, WAITS) == [
+        ("kernel at 7990", "kernel at 5006", "occupancy", False)
+    ]
+
+
 def test_a_launch_that_takes_long_holds_its_work(
     recording: Recording, tmp_path: Path, database: tracedb.Database
 ) -> None:

@@ -170,5 +170,11 @@ SELECT *
 FROM (FROM recorded UNION ALL FROM inferred)
 QUALIFY row_number() OVER (
     PARTITION BY kernel_id
-    ORDER BY reason = 'occupancy', awaited_end_ns DESC, recorded DESC, awaited_kernel_id
+    ORDER BY
+        -- An event that was over long before explains less than a device that was full.
+        NOT recorded AND start_ns - awaited_end_ns > 15_000,
+        reason = 'occupancy',
+        awaited_end_ns DESC,
+        recorded DESC,
+        awaited_kernel_id
 ) = 1;

@@ -228,8 +228,7 @@ def _facts(database: tracedb.Database, thread_id: int) -> _Facts:
         rows(
             database,
             f"""
-            SELECT launch.start_ns, launch.end_ns, launch.kind, launch.target,
-                wait_start_ns
+            SELECT launch.start_ns, launch.end_ns, launch.kind, awaits, wait_start_ns
             FROM staging.launch LEFT JOIN graph.host_call USING (launch_id)
             WHERE launch.thread_id = {thread_id} AND launch.kind IN ('launch', 'wait')
             """,

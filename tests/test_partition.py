@@ -17,7 +17,7 @@ SEEDS = range(40)
 
 # The truth knows when a thread began to wait for another, a trace only when that worked
 # for it; and it knows the launch's own cost of a blocking copy, a trace the usual one.
-MERGED = {"wait_thread": "T1", "idle": "T1", "wait_copy": "T4"}
+MERGED = {"wait_thread": "T1", "idle": "T1", "wait_copy": "T4", "wait_queue": "T4"}
 
 
 @pytest.fixture
@@ -68,7 +68,7 @@ def test_active_threads_are_all_there(trace: tracedb.Database) -> None:
 
 
 def test_calls_are_accounted_for(trace: tracedb.Database) -> None:
-    """Launches are T4 and wait_copy, waits are theirs, as long as the calls."""
+    """Launches are T4 and what they wait for; waits are as long as their calls."""
     query = """
         WITH clipped AS (
             SELECT
@@ -94,10 +94,12 @@ def test_calls_are_accounted_for(trace: tracedb.Database) -> None:
     """
     partitioned = """
         SELECT step_id, thread_id,
-            CASE WHEN type IN ('T4', 'wait_copy') THEN 'launch' ELSE 'wait' END AS kind,
+            CASE
+                WHEN type IN ('T4', 'wait_copy', 'wait_queue') THEN 'launch' ELSE 'wait'
+            END AS kind,
             sum(end_ns - start_ns)::BIGINT
         FROM overhead.interval
-        WHERE type IN ('T4', 'wait_copy', 'wait_stream', 'wait_device', 'wait_event')
+        WHERE type = 'T4' OR (type LIKE 'wait_%' AND launch_id IS NOT NULL)
         GROUP BY ALL ORDER BY ALL
     """
     assert rows(trace, partitioned) == rows(trace, query)

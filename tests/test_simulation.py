@@ -178,7 +178,8 @@ def test_a_step_by_hand(tmp_path: Path, database: tracedb.Database) -> None:
     """
     assert rows(database, step) == [(100_000, 100_000)]
     path = """
-        SELECT kind, start_ns, end_ns FROM critical_path.interval ORDER BY start_ns
+        SELECT kind, start_ns, end_ns FROM critical_path.interval
+        WHERE scope = 'step' ORDER BY start_ns
     """
     assert rows(database, path) == [
         ("host_gap", 0, 10_000),

@@ -205,3 +205,32 @@ def test_real_delays_have_causes(
     )
     assert share < most_share
     assert error < most_error
+
+
+def test_a_launch_into_a_full_queue_waits_for_work_to_end(
+    tmp_path: Path, database: tracedb.Database
+) -> None:
+    """Above a thousand pieces of work a launch returns when one of them has ended."""
+    recording = Recording()
+    begin = 10_000.0
+    for number in range(1_020):
+        recording.work(7, 5_000 + 4 * number, begin=begin, duration=20, lasting=3)
+        begin += 21
+    # 1,019 pieces wait behind the first, which ends at 10,020.
+    recording.work(7, 9_100, begin=begin, duration=20, lasting=926)
+    recording.work(8, 10_100, begin=10_106, duration=20)
+    recording.ingest(tmp_path, database)
+    query = """
+        SELECT work.name, host_wait.end_ns - kernel_end_ns FROM graph.host_wait
+        INNER JOIN staging.kernel AS work USING (kernel_id)
+        WHERE host_wait.target = 'queue' AND is_blocked
+    """
+    assert rows(database, query) == [("kernel at 10000.0", 6_000)]
+    query = "SELECT type FROM overhead.timeline WHERE end_ns = 10_026_000"
+    assert rows(database, query) == [("wait_queue",)]
+    path = """
+        SELECT kind FROM critical_path.interval
+        WHERE scope = 'step' AND start_ns BETWEEN 9_990_000 AND 10_025_000
+        ORDER BY start_ns
+    """
+    assert ("return",) in rows(database, path)

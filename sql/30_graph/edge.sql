@@ -13,9 +13,9 @@ CREATE VIEW graph.edge (
     -- `nesting` (op to what began in it), `thread` (order of a thread's activities),
     -- `launch` (call to its GPU work), `stream` (order of a stream), `stream_wait` (GPU work
     -- to work of another stream), `occupancy` (likewise, for lack of room), `sync_stream`,
-    -- `sync_device`, `sync_event`, `copy` (GPU work to the call that waits for it), `fork`
-    -- and `join` (between threads), `forward_backward` (op to its backward op) or `data`
-    -- (op to op by a tensor).
+    -- `sync_device`, `sync_event`, `copy`, `queue` (GPU work to the call that waits for
+    -- it), `fork` and `join` (between threads), `forward_backward` (op to its backward op)
+    -- or `data` (op to op by a tensor).
     kind,
     -- Whether the trace says so; else it is inferred from order and times.
     recorded
@@ -50,7 +50,7 @@ FROM graph.stream_wait
 UNION ALL
 SELECT
     run_id, trace_id, kernel_id, launch_id,
-    CASE WHEN target = 'copy' THEN target ELSE 'sync_' || target END, recorded
+    CASE WHEN target IN ('copy', 'queue') THEN target ELSE 'sync_' || target END, recorded
 FROM graph.host_wait
 UNION ALL
 SELECT run_id, trace_id, before_node_id, first_node_id, 'fork', false

@@ -11,7 +11,7 @@ CREATE TABLE graph.host_awaited (
     run_id,
     -- The trace it is from.
     trace_id,
-    -- `stream`, `device`, `event` or `copy`.
+    -- `stream`, `device`, `event`, `copy` or `queue`.
     target,
     -- The GPU work.
     kernel_id,
@@ -137,4 +137,13 @@ SELECT DISTINCT
     start_ns,
     end_ns,
     recorded
-FROM (FROM synchronised UNION ALL BY NAME FROM copied);
+FROM (
+    FROM synchronised
+    UNION ALL BY NAME
+    FROM copied
+    UNION ALL BY NAME
+    -- A copy that returns when it is done waits for that.
+    SELECT *, 'queue' AS target, false AS recorded
+    FROM graph.full_queue
+    WHERE launch_id NOT IN (SELECT launch_id FROM copied)
+);

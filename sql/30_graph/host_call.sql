@@ -1,6 +1,7 @@
 -- Launches and waits of host threads without overlap: a call within another (a driver
 -- call below a runtime call) belongs to the outer one. A copy that blocks is split into
--- the time that a launch usually takes and the wait behind it.
+-- the time that a launch usually takes and the wait behind it; so is a launch into a full
+-- queue.
 -- One row per launch or wait that adds time to its thread.
 -- Key: launch_id.
 CREATE TABLE graph.host_call (
@@ -16,6 +17,8 @@ CREATE TABLE graph.host_call (
     kind,
     -- What it launches or waits for.
     target,
+    -- What it waits for: `stream`, `device`, `event`, `copy` or `queue`; NULL if nothing.
+    awaits,
     -- [ns] Begin, or end of the call that it began in.
     start_ns,
     -- [ns] Begin of the part that waits for a device; the end where no part does.
@@ -40,7 +43,7 @@ usual_launch AS (
     FROM staging.launch
     WHERE
         kind = 'launch'
-        AND launch_id NOT IN (SELECT launch_id FROM graph.host_wait WHERE target = 'copy')
+        AND launch_id NOT IN (SELECT launch_id FROM graph.host_wait)
     GROUP BY trace_id
 )
 
@@ -51,10 +54,11 @@ SELECT
     thread_id,
     kind,
     ordered.target,
+    CASE WHEN kind = 'wait' THEN ordered.target ELSE blocked.target END,
     greatest(ordered.start_ns, previous_end_ns) AS start_ns,
     CASE
         WHEN kind = 'wait' THEN greatest(ordered.start_ns, previous_end_ns)
-        WHEN copy.launch_id IS NOT NULL
+        WHEN blocked.launch_id IS NOT NULL
             THEN greatest(
                 least(ordered.start_ns + coalesce(launch_ns, 0), ordered.end_ns),
                 ordered.start_ns,
@@ -65,6 +69,6 @@ SELECT
     ordered.end_ns
 FROM ordered
 LEFT JOIN usual_launch USING (trace_id)
-LEFT JOIN graph.host_wait AS copy
-    ON ordered.launch_id = copy.launch_id AND copy.target = 'copy'
+LEFT JOIN graph.host_wait AS blocked
+    ON ordered.launch_id = blocked.launch_id AND kind = 'launch'
 WHERE ordered.end_ns > coalesce(previous_end_ns, ordered.start_ns - 1);

@@ -1,5 +1,5 @@
--- What the host waited for in calls that block it: synchronisation, and copies that
--- return only when they are done. Of all the work that a call is for
+-- What the host waited for in calls that block it: synchronisation, copies that return
+-- only when they are done, and launches into a full queue. Of all the work that a call is for
 -- (`graph.host_awaited`) that which ended last.
 -- One row per blocking call whose cause was found.
 -- Key: launch_id.
@@ -10,7 +10,7 @@ CREATE TABLE graph.host_wait (
     run_id,
     -- The trace it is from.
     trace_id,
-    -- `stream`, `device`, `event` or `copy`.
+    -- `stream`, `device`, `event`, `copy` or `queue`.
     target,
     -- The GPU work it waited for.
     kernel_id,

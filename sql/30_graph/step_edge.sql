@@ -84,7 +84,7 @@ FROM (
         CASE WHEN kind IN ('nesting', 'launch') THEN 'begin' ELSE 'end' END
         AS source_moment,
         CASE
-            WHEN kind IN ('sync_stream', 'sync_device', 'sync_event', 'copy', 'within')
+            WHEN kind IN ('sync_stream', 'sync_device', 'sync_event', 'copy', 'queue', 'within')
                 THEN 'end'
             ELSE 'begin'
         END AS target_moment

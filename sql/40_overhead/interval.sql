@@ -12,9 +12,9 @@ CREATE VIEW overhead.interval (
     step_id,
     -- Host thread.
     thread_id,
-    -- T1..T5, wait_stream, wait_device, wait_event, wait_copy, wait_thread, wait_data or
-    -- idle. Waits are as long as their calls: what no cause explains of them is in
-    -- critical_path.step_time.
+    -- T1..T5, wait_stream, wait_device, wait_event, wait_copy, wait_queue, wait_thread,
+    -- wait_data or idle. Waits are as long as their calls: what no cause explains of them
+    -- is in critical_path.step_time.
     type,
     -- [ns] Begin.
     start_ns,

@@ -13,7 +13,8 @@ CREATE TABLE overhead.timeline (
     thread_id,
     -- Place of the piece on its thread, from 1.
     position,
-    -- T1..T5, wait_stream, wait_device, wait_event, wait_copy, wait_thread or wait_data.
+    -- T1..T5, wait_stream, wait_device, wait_event, wait_copy, wait_queue, wait_thread or
+    -- wait_data.
     type,
     -- [ns] Begin.
     start_ns,
@@ -100,8 +101,7 @@ placed AS (
         op.first_launch_ns,
         op.last_launch_ns,
         CASE WHEN call.end_ns > piece.start_ns THEN call.launch_id END AS launch_id,
-        call.kind AS call_kind,
-        call.target,
+        call.awaits,
         call.wait_start_ns,
         thread_wait.end_ns > piece.start_ns AS waits_for_thread,
         loading.end_ns > piece.start_ns AS is_loading
@@ -124,8 +124,7 @@ SELECT
     row_number() OVER (PARTITION BY thread_id ORDER BY start_ns) AS position,
     CASE
         WHEN launch_id IS NOT NULL AND start_ns < wait_start_ns THEN 'T4'
-        WHEN launch_id IS NOT NULL AND call_kind = 'wait' THEN 'wait_' || target
-        WHEN launch_id IS NOT NULL THEN 'wait_copy'
+        WHEN launch_id IS NOT NULL THEN 'wait_' || awaits
         WHEN op_id IS NOT NULL AND start_ns < first_launch_ns THEN 'T2'
         WHEN op_id IS NOT NULL AND start_ns >= last_launch_ns THEN 'T3'
         WHEN op_id IS NOT NULL THEN 'T5'

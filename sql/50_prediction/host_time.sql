@@ -81,7 +81,7 @@ caused AS (
     LEFT JOIN graph.host_wait
         ON
             piece.launch_id = host_wait.launch_id
-            AND piece.type IN ('wait_stream', 'wait_device', 'wait_event', 'wait_copy')
+            AND piece.type LIKE 'wait_%'
     LEFT JOIN thread_cause USING (thread_id, position)
 ),
 
@@ -111,7 +111,7 @@ own AS (
         *,
         CASE
             WHEN awaited_thread_id IS NOT NULL THEN 0
-            WHEN type IN ('wait_stream', 'wait_device', 'wait_event', 'wait_copy')
+            WHEN type LIKE 'wait_%' AND launch_id IS NOT NULL
                 THEN least(
                     measured_ns,
                     CASE

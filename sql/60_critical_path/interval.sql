@@ -42,10 +42,15 @@ hop AS (
             ),
             path.start_ns - hop.shift_ns
         ) AS from_ns,
-        lead(reason) OVER on_path AS next_reason
+        lead(reason) OVER on_path AS next_reason,
+        lag(hop.kernel_id) OVER on_path AS waiting_id
     FROM critical_path.hop
     INNER JOIN critical_path.path USING (scope, path_id)
     WINDOW on_path AS (PARTITION BY scope, path_id ORDER BY hop)
+),
+
+late AS (
+    SELECT kernel_id, unexplained_ns FROM prediction.gpu_time WHERE rung = 'replay'
 ),
 
 -- A hop over GPU work: the delay behind it, the work, the delay after its launch. Of a
@@ -61,18 +66,19 @@ passed AS (
         least(greatest(coalesce(last_arrival_ns, work_end_ns), work_start_ns), work_end_ns)
         AS arrived_ns,
         least(arrived_ns + coalesce(absent_waiting_ns, 0), work_end_ns) AS all_arrived_ns,
-        CASE
-            WHEN coalesce(next_reason, gpu_cause.cause) = 'launch'
-                THEN greatest(work.start_ns - launch_limit_ns, 0)
-            ELSE 0
-        END AS unexplained_ns,
-        greatest(work_start_ns - unexplained_ns, from_ns) AS explained_ns,
-        coalesce(next_reason, gpu_cause.cause) = 'launch' AS is_launched
+        coalesce(next_reason, gpu_cause.cause) = 'launch' AS is_launched,
+        greatest(
+            work_start_ns - CASE WHEN is_launched THEN late.unexplained_ns ELSE 0 END,
+            from_ns
+        ) AS explained_ns,
+        greatest(until_ns - coalesce(waiting.unexplained_ns, 0), work_end_ns)
+        AS next_explained_ns
     FROM hop
     INNER JOIN staging.kernel AS work USING (kernel_id)
     LEFT JOIN graph.gpu_cause USING (kernel_id)
-    LEFT JOIN graph.usual_start USING (kernel_id)
     LEFT JOIN graph.collective AS collective USING (kernel_id)
+    LEFT JOIN late ON hop.kernel_id = late.kernel_id
+    LEFT JOIN late AS waiting ON waiting_id = waiting.kernel_id
 ),
 
 on_device AS (
@@ -99,8 +105,9 @@ on_device AS (
             {'kind': 'communication', 'start_ns': all_arrived_ns, 'end_ns': work_end_ns},
             {
                 'kind': CASE reason WHEN 'stream' THEN 'stream_gap' ELSE reason END,
-                'start_ns': work_end_ns, 'end_ns': until_ns
-            }
+                'start_ns': work_end_ns, 'end_ns': next_explained_ns
+            },
+            {'kind': 'unexplained', 'start_ns': next_explained_ns, 'end_ns': until_ns}
         ]) AS part
     FROM passed
 ),

@@ -19,8 +19,10 @@ WITH
 wait AS (
     SELECT
         host_wait.run_id,
-        CASE WHEN host_wait.target = 'copy' THEN 'copy' ELSE 'sync_' || host_wait.target END
-        AS kind,
+        CASE
+            WHEN host_wait.target IN ('copy', 'queue') THEN host_wait.target
+            ELSE 'sync_' || host_wait.target
+        END AS kind,
         call.name AS waiting_name,
         kernel_id AS awaited_kernel_id,
         host_wait.end_ns - host_wait.start_ns AS waited_ns

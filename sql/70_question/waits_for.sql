@@ -86,7 +86,10 @@ FROM (
         SELECT
             call.launch_id AS waiting_node_id,
             call.name AS waiting_name,
-            CASE WHEN host_wait.target = 'copy' THEN 'copy' ELSE 'sync_' || host_wait.target END
+            CASE
+                WHEN host_wait.target IN ('copy', 'queue') THEN host_wait.target
+                ELSE 'sync_' || host_wait.target
+            END
             AS kind,
             host_wait.start_ns,
             CASE WHEN is_blocked THEN host_wait.end_ns - host_wait.start_ns ELSE 0 END

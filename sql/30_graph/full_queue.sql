@@ -1,0 +1,63 @@
+-- Launches into a queue that is full: a CUDA stream holds about a thousand pieces of work,
+-- and a call that launches more returns when one of them has ended.
+-- One row per launch that found more than a thousand pieces of work ahead of its own, of
+-- which one ended meanwhile.
+-- Key: launch_id.
+CREATE VIEW graph.full_queue (
+    -- The launch.
+    launch_id,
+    -- The run it is of.
+    run_id,
+    -- The trace it is from.
+    trace_id,
+    -- [ns] Begin of the call.
+    start_ns,
+    -- [ns] End of the call.
+    end_ns,
+    -- The last GPU work of the stream that ended before the call did.
+    kernel_id,
+    -- [ns] End of that work.
+    kernel_end_ns
+) AS
+WITH
+-- What had not ended on the stream when the call began.
+full_queue AS (
+    SELECT
+        call.launch_id,
+        call.run_id,
+        call.trace_id,
+        call.start_ns,
+        call.end_ns,
+        work.device,
+        work.stream,
+        past.position AS past_position
+    FROM staging.launch AS call
+    INNER JOIN graph.stream_position AS work USING (launch_id)
+    ASOF INNER JOIN graph.stream_position AS past
+        ON
+            work.trace_id = past.trace_id
+            AND work.device = past.device
+            AND work.stream = past.stream
+            AND call.start_ns >= past.end_ns
+    WHERE work.position - past.position > 1_000
+    QUALIFY row_number() OVER (PARTITION BY call.launch_id ORDER BY work.position) = 1
+)
+
+SELECT
+    launch_id,
+    full_queue.run_id,
+    full_queue.trace_id,
+    full_queue.start_ns,
+    full_queue.end_ns,
+    kernel_id,
+    ended.end_ns
+FROM full_queue
+ASOF INNER JOIN (
+    SELECT trace_id, device, stream, position, kernel_id, end_ns FROM graph.stream_position
+) AS ended
+    ON
+        full_queue.trace_id = ended.trace_id
+        AND full_queue.device = ended.device
+        AND full_queue.stream = ended.stream
+        AND full_queue.end_ns >= ended.end_ns
+WHERE ended.position > past_position;

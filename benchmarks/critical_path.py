@@ -400,10 +400,11 @@ python benchmarks/critical_path.py {words}
   stream and for the device, half waits of a stream for an event.
 """
 ABOUT = (
-    "The machine has {machine}. Each relation of tracedb is the median of {runs} in "
-    "processes of their own, all else was done once. The machine was shared, so compare "
-    "CPU seconds (user and system). Peaks are of the process while it did that work, "
-    "what it had before included. A process may use {memory:g} GB of memory, and "
+    "The machine has {machine}. Each relation of tracedb is the median of {runs}, all "
+    "else was done once, in processes of their own. A tool without a row was not asked "
+    "(HTA takes minutes), or failed as told below the table. The machine was shared: "
+    "compare CPU seconds (user and system). Peaks are of the process while it did that "
+    "work, what it had before included. A process may use {memory:g} GB of memory, and "
     "{timeout:g} s."
 )
 HEAD = ["work", "CPU s", "wall s", "peak MB", "÷ tracedb"]

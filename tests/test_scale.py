@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import gzip
-import importlib.util
 import json
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from decimal import Decimal
 from itertools import pairwise
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
+from scale import scale
 from support import ROOT
 
 from tracedb.synthetic import (
@@ -31,20 +30,6 @@ SCRIPT = ROOT / "benchmarks" / "scale.py"
 Event = dict[str, Any]
 RECORD = "wait_on_cuda_event_record_corr_id"
 OLD = Form(time_unit="us_integer", sync_events=True, external_id="correlation")
-
-
-def module() -> ModuleType:
-    """Return the script as a module; it is no part of the package."""
-    spec = importlib.util.spec_from_file_location("scale", SCRIPT)
-    assert spec is not None
-    assert spec.loader is not None
-    loaded = importlib.util.module_from_spec(spec)
-    sys.modules["scale"] = loaded  # msgspec looks for its types there
-    spec.loader.exec_module(loaded)
-    return loaded
-
-
-scale: Callable[[Path, Path, int], tuple[int, int]] = module().scale
 
 
 def job() -> GeneratedTrace:

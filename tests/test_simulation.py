@@ -287,3 +287,36 @@ def test_the_order_of_ingest_does_not_matter() -> None:
         for rank in reversed(ranks):
             one_by_one.ingest([rank])
         assert rows(one_by_one, query) == rows(together, query)
+
+
+def test_a_circle_never_begins(tmp_path: Path, database: tracedb.Database) -> None:
+    """What waits in a circle never begins, nor what waits for that; all else does."""
+    database.ingest([write(tmp_path / "trace.json", event("cpu_op", "a", 1, 0, 5))])
+    edges = {
+        ((0, 0), (1, 0)): 0,
+        ((0, 0), (2, 0)): 0,
+        ((1, 0), (1, 1)): 10,
+        ((1, 1), (1, 2)): 10,
+        ((2, 0), (1, 2)): 25,
+        ((2, 0), (2, 1)): 5,
+        ((2, 2), (2, 1)): 5,
+        ((2, 1), (2, 2)): 5,
+        ((2, 2), (2, 3)): 5,
+    }
+    targets = [target for _, target in edges]
+    connection = database.connection
+    connection.execute("DELETE FROM critical_path.segment_edge")
+    connection.executemany(
+        "INSERT INTO critical_path.segment_edge "
+        "VALUES ('replay', 1, ?, ?, ?, ?, 'host', ?, ?)",
+        [
+            [*source, *target, weight, targets.count(target)]
+            for (source, target), weight in edges.items()
+        ],
+    )
+    for _ in catalog.compute(connection, [1], only={"critical_path.segment_time"}):
+        pass
+    found = rows(
+        database, "SELECT lane, segment, begin_ns FROM critical_path.segment_time"
+    )
+    assert sorted(found) == [(0, 0, 0), (1, 0, 0), (1, 1, 10), (1, 2, 25), (2, 0, 0)]

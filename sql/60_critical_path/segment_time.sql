@@ -15,34 +15,33 @@ CREATE TABLE critical_path.segment_time (
     begin_ns
 ) AS
 WITH RECURSIVE
--- Segments by what is known of them. One of which all edges are known begins, and is
--- known to those that it leads to; the others are carried along. So each is left once.
-known (rung, trace_id, lane, segment, begin_ns, edges, all_edges) AS (
+-- Segments by what is known of them: the latest of their edges that are known, and how
+-- many are. Rows of one key become one, by these aggregates; a round sees the segments
+-- that the one before told something of. One of which all edges are known begins, and
+-- tells those that it leads to. Segments that wait in a circle never begin.
+known (rung, trace_id, lane, segment, begin_ns, edges, all_edges) USING KEY (
+    rung, trace_id, lane, segment, max(begin_ns), sum(edges), max(all_edges)
+) AS (
     SELECT DISTINCT rung, trace_id, 0::BIGINT, 0::BIGINT, 0::BIGINT, 0::BIGINT, 0::BIGINT
     FROM critical_path.segment_edge
     WHERE trace_id IN (SELECT trace_id FROM staging.computing)
-    UNION ALL
+    UNION
     SELECT
-        source.rung,
-        source.trace_id,
-        coalesce(edge.target_lane, source.lane),
-        coalesce(edge.target_segment, source.segment),
-        max(source.begin_ns + coalesce(edge.weight_ns, 0)),
-        sum(CASE WHEN edge.kind IS NULL THEN source.edges ELSE 1 END)::BIGINT,
-        any_value(coalesce(edge.target_edges, source.all_edges))
-    FROM (
-        -- Where none begins any more, the rest waits in a circle.
-        SELECT *, bool_or(edges = all_edges) OVER () AS goes_on
-        FROM known
-    ) AS source
-    LEFT JOIN critical_path.segment_edge AS edge
+        edge.rung,
+        edge.trace_id,
+        edge.target_lane,
+        edge.target_segment,
+        max(source.begin_ns + edge.weight_ns),
+        count(*),
+        any_value(edge.target_edges)
+    FROM known AS source
+    INNER JOIN critical_path.segment_edge AS edge
         ON
-            source.edges = source.all_edges
-            AND source.rung = edge.rung
+            source.rung = edge.rung
             AND source.trace_id = edge.trace_id
             AND source.lane = edge.source_lane
             AND source.segment = edge.source_segment
-    WHERE goes_on AND (edge.kind IS NOT NULL OR source.edges < source.all_edges)
+    WHERE source.edges = source.all_edges
     GROUP BY ALL
 )
 

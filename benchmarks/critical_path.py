@@ -1,0 +1,649 @@
+"""Measure what graph and critical path of a trace take, beside HTA and networkx.
+
+    python benchmarks/critical_path.py --quick
+    python benchmarks/critical_path.py --peers --write docs/benchmarks.md
+
+Every figure comes from a process of its own, of which nothing but the work itself
+counts: not the imports, nor the load of the trace, which has a row of its own. Traces
+are generated with as many waits as asked for (`waiting_job.py`), or a real one repeated
+(`scale.py`), and kept in a cache. Fails where the longest path of networkx is not the
+simulated end, to the nanosecond. Needs Linux. Prints Markdown, which is a section of
+the page that `--write` names.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import shutil
+import sys
+import tempfile
+import textwrap
+from collections import defaultdict
+from importlib import import_module
+from itertools import pairwise
+from math import log
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from measure import (
+    CONTROL,
+    CORPUS,
+    GB,
+    MB,
+    Bounds,
+    Clock,
+    Outcome,
+    cache,
+    goal,
+    goal_table,
+    machine,
+    measure,
+    medians,
+    peers_python,
+    ratio,
+    report,
+    scaled,
+    table,
+    tell,
+    words,
+    write_section,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+LAYERS = ("graph", "overhead", "prediction", "critical_path")
+MILLION = 1_000_000
+STORING = "storing"
+SHARE = 20
+"""By how many times less CPU time than HTA everything is to be there."""
+
+
+# What is measured. Each of these functions runs in a process of its own, and says what
+# each piece of its work took.
+
+
+class Task(NamedTuple):
+    """A trace, and a folder for what one process leaves to the next."""
+
+    trace: Path
+    folder: Path
+    memory_bytes: int
+
+    @classmethod
+    def parse(cls, text: str) -> Task:
+        """Read a task as `dump` writes it."""
+        trace, folder, memory_bytes = json.loads(text)
+        return cls(Path(trace), Path(folder), memory_bytes)
+
+    def dump(self) -> str:
+        """Write it for `parse`."""
+        return json.dumps([str(self.trace), str(self.folder), self.memory_bytes])
+
+    @property
+    def staged(self) -> Path:
+        """The database up to staging."""
+        return self.folder / "staged.duckdb"
+
+    @property
+    def computed(self) -> Path:
+        """The database with all layers."""
+        return self.folder / "computed.duckdb"
+
+    @property
+    def edges(self) -> Path:
+        """What networkx makes its graph of."""
+        return self.folder / "edges.npy"
+
+
+def ingest(task: Task) -> Iterator[Outcome]:
+    """Ingest up to staging: what HTA calls to load."""
+    import tracedb
+    from tracedb.ingest import ingest
+
+    clock = Clock()
+    with clock, tracedb.open(task.staged) as database:
+        ingest(
+            database.connection,
+            [task.trace],
+            run=None,
+            pair=False,
+            progress=lambda _line: None,
+            until="staging",
+        )
+    yield Outcome.of(clock, part="load")
+
+
+def compute(task: Task) -> Iterator[Outcome]:
+    """Compute the layers above staging, relation by relation, and store them."""
+    import tracedb
+    from tracedb import catalog
+
+    shutil.copy(task.staged, task.computed)
+    names = {r.full_name for r in catalog.relations() if r.layer in LAYERS}
+    with tracedb.open(task.computed) as database:
+        connection = database.connection
+        connection.execute("BEGIN")
+        computing = catalog.compute(connection, [1], names)
+        name = next(computing, None)
+        while name is not None:
+            clock = Clock()
+            with clock:
+                following = next(computing, None)
+            yield Outcome.of(clock, part=name)
+            name = following
+        clock = Clock()
+        with clock:
+            connection.execute("COMMIT")
+            database.close()
+    yield Outcome.of(clock, part=STORING)
+
+
+def export(task: Task) -> Iterator[Outcome]:
+    """Leave the graph to networkx, and say what there is."""
+    import node_graph
+    import numpy as np
+
+    import tracedb
+
+    with tracedb.open(task.computed, read_only=True) as database:
+        connection = database.connection
+        edges = node_graph.edges(connection)
+        np.save(task.edges, edges.to_numpy())
+        yield Outcome(result=node_graph.simulated_end_ns(connection), part="end")
+        yield Outcome(result=edges["target"].n_unique() + 1, part="nodes")
+        yield Outcome(result=len(edges), part="edges")
+        for part, relation in COUNTED.items():
+            [(count,)] = connection.execute(
+                f"SELECT count(*) FROM {relation}"
+            ).fetchall()
+            yield Outcome(result=count, part=part)
+
+
+COUNTED = {
+    "host waits": "graph.host_wait",
+    "stream waits": "graph.stream_wait",
+    "segments": "critical_path.segment_time WHERE rung = 'replay'",
+    "hops": "critical_path.hop",
+}
+
+
+def hta(task: Task) -> Iterator[Outcome]:
+    """Let HTA load, and find the critical path of the whole trace."""
+    analysis_of = import_module("hta.trace_analysis").TraceAnalysis
+    loading, searching = Clock(), Clock()
+    with loading:
+        analysis = analysis_of(trace_files={0: str(task.trace)}, trace_dir="/")
+    yield Outcome.of(loading, part="load")
+    with searching:
+        graph, is_found = analysis.critical_path_analysis(0, "", None)
+    if not is_found:
+        raise ValueError("found no critical path")
+    yield Outcome.of(searching, len(graph.critical_path_nodes), "path")
+
+
+def networkx(task: Task) -> Iterator[Outcome]:
+    """Let networkx find the longest path."""
+    import node_graph
+
+    building, searching = Clock(), Clock()
+    length_ns = node_graph.longest_path_ns(task.edges, building, searching)
+    both = Clock()
+    both.cpu_s = building.cpu_s + searching.cpu_s
+    both.wall_s = building.wall_s + searching.wall_s
+    yield Outcome.of(both, length_ns, "path")
+
+
+class Tool(NamedTuple):
+    """Something that works on a trace, or prepares it for others."""
+
+    work: Callable[[Task], Iterator[Outcome]]
+    is_peer: bool = False
+    """Whether it is in the environment of its own."""
+    is_once: bool = False
+    """Whether one run has to do: it takes minutes, or is no figure of ours."""
+
+
+TOOLS = {
+    "ingest": Tool(ingest, is_once=True),
+    "compute": Tool(compute),
+    "export": Tool(export, is_once=True),
+    "networkx": Tool(networkx, is_peer=True, is_once=True),
+    "hta": Tool(hta, is_peer=True, is_once=True),
+}
+"""In this order; each finds what those before it left."""
+
+
+# The traces.
+
+
+class Trace(NamedTuple):
+    """A trace, and what is known of it before."""
+
+    title: str
+    path: Path
+    events: int
+    waits: int | None = None
+    is_for_hta: bool = True
+    """Whether HTA, which takes minutes, is asked too."""
+
+
+def traces(*, quick: bool, wanted: list[str]) -> Iterator[Trace]:
+    """Yield the traces, which are made when it is their turn."""
+    for events, waits, is_for_hta in QUICK if quick else SIZES:
+        title = f"waiting job, {events:,} events, {waits:,} waits"
+        if _is_wanted(title, wanted):
+            yield _generated(title, events, waits)._replace(is_for_hta=is_for_hta)
+    source = CORPUS / CONTROL
+    title = f"trace_diff_control, {MILLION:,} events"
+    if not quick and source.exists() and _is_wanted(title, wanted):
+        yield Trace(title, *scaled(source, MILLION))
+
+
+QUICK = ((20_000, 1_000, True), (60_000, 1_000, True), (60_000, 5_000, True))
+SIZES = (
+    (MILLION, 1_000, True),
+    (MILLION, 100_000, True),
+    (MILLION, 10, False),
+    (500_000, 1_000, False),
+    (250_000, 1_000, False),
+)
+"""Events, waits, and whether HTA is asked."""
+
+
+def _is_wanted(title: str, wanted: list[str]) -> bool:
+    return not wanted or any(word in title for word in wanted)
+
+
+def _generated(title: str, events: int, waits: int) -> Trace:
+    """Generate a job's trace, unless the same was done before."""
+    import waiting_job
+
+    from tracedb.synthetic import Delays, Form, execute
+
+    digest = hashlib.sha256(Path(waiting_job.__file__).read_bytes()).hexdigest()
+    path = cache() / f"waiting_job-{events}-{waits}-{digest[:12]}.json"
+    job = waiting_job.waiting_job(events, waits)
+    if not path.exists():
+        tell(f"making {path.name}")
+        [trace] = execute(job, Delays(jitter=0.1), seed=1)
+        trace.write(path, Form(sync_events=True))
+    count = path.read_bytes().count(b'"ph": ')
+    return Trace(title, path, count, waiting_job.count_waits(job))
+
+
+# All measurements.
+
+
+class Results(NamedTuple):
+    """What came out for one trace: medians by tool and part, and failures by tool."""
+
+    trace: Trace
+    parts: dict[tuple[str, str], Outcome]
+    failures: dict[str, str]
+
+    def layer(self, layer: str) -> Outcome | None:
+        """All relations of a layer together; of the memory the highest."""
+        return _together(
+            [
+                outcome
+                for (tool, part), outcome in self.parts.items()
+                if tool == "compute" and part.split(".")[0] == layer
+            ]
+        )
+
+    @property
+    def measured_path(self) -> Outcome | None:
+        """What graph and measured path need, which is what HTA is asked for."""
+        needed = path_relations()
+        return _together(
+            [
+                outcome
+                for (tool, part), outcome in self.parts.items()
+                if tool == "compute" and (part in needed or part == STORING)
+            ]
+        )
+
+    @property
+    def all_layers(self) -> Outcome | None:
+        """Everything that tracedb does above staging."""
+        return _together(
+            [o for (tool, _), o in self.parts.items() if tool == "compute"]
+        )
+
+    def result(self, tool: str, part: str) -> int | None:
+        """What a tool found, if it did."""
+        outcome = self.parts.get((tool, part))
+        return None if outcome is None else outcome.result
+
+
+def path_relations() -> frozenset[str]:
+    """Return the names of the graph's edges, the measured path, and what both read."""
+    from tracedb import catalog
+
+    reads = {relation.full_name: relation.reads for relation in catalog.relations()}
+    needed: frozenset[str] = frozenset()
+    left = frozenset({"graph.edge", "critical_path.interval"})
+    while left:
+        needed |= left
+        left = frozenset().union(*(reads[name] for name in left)) - needed
+    return needed
+
+
+def _together(outcomes: list[Outcome]) -> Outcome | None:
+    if not outcomes:
+        return None
+    return Outcome(
+        sum(outcome.cpu_s for outcome in outcomes),
+        sum(outcome.wall_s for outcome in outcomes),
+        max(outcome.peak_bytes for outcome in outcomes),
+    )
+
+
+class Plan(NamedTuple):
+    """What to measure, how often, within which bounds."""
+
+    pythons: dict[str, Path]
+    runs: int
+    bounds: Bounds
+
+    def tools_for(self, trace: Trace) -> list[str]:
+        """Leave out HTA where it is not asked."""
+        return [tool for tool in self.pythons if trace.is_for_hta or tool != "hta"]
+
+
+def measure_all(plan: Plan, trace: Trace) -> Results:
+    """Let all tools work on a trace, one after another."""
+    results = Results(trace, {}, {})
+    with tempfile.TemporaryDirectory() as folder:
+        task = Task(trace.path, Path(folder), plan.bounds.memory_bytes)
+        for tool in plan.tools_for(trace):
+            _measure(plan, tool, task, results)
+    _compare(results)
+    return results
+
+
+def _measure(plan: Plan, tool: str, task: Task, results: Results) -> None:
+    runs: dict[str, list[Outcome]] = defaultdict(list)
+    for _ in range(1 if TOOLS[tool].is_once else plan.runs):
+        told = ("--work", tool, task.dump())
+        outcomes = measure(plan.pythons[tool], __file__, told, plan.bounds)
+        tell(f"{results.trace.title}, {tool}: {_told(outcomes)}")
+        if outcomes[0].failure:
+            results.failures[tool] = outcomes[0].failure
+            return
+        for outcome in outcomes:
+            runs[outcome.part].append(outcome)
+    for part, same in runs.items():
+        results.parts[tool, part] = medians(same)
+
+
+def _told(outcomes: list[Outcome]) -> str:
+    failure = outcomes[0].failure
+    return failure or f"{sum(outcome.cpu_s for outcome in outcomes):.2f} s of CPU"
+
+
+def _compare(results: Results) -> None:
+    """Hold the simulation to networkx."""
+    simulated, found = (
+        results.result("export", "end"),
+        results.result("networkx", "path"),
+    )
+    if found is not None and simulated != found:
+        raise ValueError(
+            f"{results.trace.title}: the simulation ends at {simulated} ns, "
+            f"networkx's longest path at {found} ns"
+        )
+
+
+# The page.
+
+PAGE = """\
+## Critical path
+
+What graph and critical path take. Written by
+
+```
+python benchmarks/critical_path.py {words}
+```
+
+{about}
+
+- tracedb, all of these: the layers above staging, each relation by `catalog.compute` as
+  an ingest does, and `storing`, which commits and closes the file. That is the measured
+  path of every step, and a simulation of the whole trace for each rung of prediction.
+- tracedb, graph and measured path: those of these relations that the edges of the graph
+  and the path of every step as measured read, and `storing`: what HTA is asked for.
+- HTA, critical path: `critical_path_analysis(0, "", None)`, the whole trace; PyPI's
+  `traceinsight`.
+- networkx, longest path: `dag_longest_path_length` on a node for the end of every piece
+  of host time and GPU work, made from what the simulation reads (one rung), and the
+  making of that `DiGraph`, but not the export. Its length is the simulated end to the
+  nanosecond, or the program fails.
+- load: what comes before either, and does not count: tracedb's ingest up to staging,
+  HTA's `TraceAnalysis(trace_files={{0: path}}, trace_dir="/")`.
+- waiting job: generated by `benchmarks/waiting_job.py`, one host thread, four streams,
+  50 steps, every wait recorded (`cuda_sync`), a quarter each waits of the host for a
+  stream and for the device, half waits of a stream for an event.
+"""
+ABOUT = (
+    "The machine has {machine}. Each relation of tracedb is the median of {runs}, all "
+    "else was done once, in processes of their own. A tool without a row was not asked "
+    "(HTA takes minutes), or failed as told below the table. The machine was shared: "
+    "compare CPU seconds (user and system). Peaks are of the process while it did that "
+    "work, what it had before included. A process may use {memory:g} GB of memory, and "
+    "{timeout:g} s."
+)
+HEAD = ["work", "CPU s", "wall s", "peak MB", "÷ tracedb"]
+
+
+def introduction(plan: Plan, peers: Path | None) -> str:
+    """What was measured, on what."""
+    about = ABOUT.format(
+        machine=machine(peers),
+        runs="one run" if plan.runs == 1 else f"{plan.runs} runs",
+        memory=plan.bounds.memory_bytes / GB,
+        timeout=plan.bounds.timeout_s,
+    )
+    return PAGE.format(words=words(), about=textwrap.fill(about, 88))
+
+
+def section(results: Results) -> str:
+    """The results of one trace."""
+    failures = (f"- {tool}: {why}" for tool, why in results.failures.items())
+    lines = [
+        f"### {results.trace.title}\n",
+        f"{_facts(results)}\n",
+        *table(HEAD, _rows(results)),
+        "",
+        *_wrapped(_costly(results)),
+        *failures,
+    ]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _wrapped(text: str) -> list[str]:
+    return [*textwrap.wrap(text, 88), ""] if text else []
+
+
+def _facts(results: Results) -> str:
+    waits = results.trace.waits
+    made = "" if waits is None else f"; made with {waits:,} waits"
+    found = {part: results.result("export", part) for part in COUNTED}
+    counted = ", ".join(f"{count:,} {part}" for part, count in found.items() if count)
+    text = f"{results.trace.events:,} events{made}. Found: {counted}."
+    end_ns = results.result("networkx", "path")
+    if end_ns is not None:
+        nodes, edges = (
+            results.result("export", part) or 0 for part in ("nodes", "edges")
+        )
+        text += (
+            f" networkx's longest path, over {nodes:,} nodes and {edges:,} edges, and "
+            f"the simulation both end at {end_ns:,} ns."
+        )
+    return textwrap.fill(text, 88)
+
+
+def _rows(results: Results) -> Iterator[list[str]]:
+    ours = results.all_layers
+    named = [(f"tracedb, {name}", results.layer(name)) for name in (*LAYERS, STORING)]
+    named += [
+        ("**tracedb, all of these**", ours),
+        ("**tracedb, graph and measured path**", results.measured_path),
+    ]
+    named += [
+        (title, results.parts.get(key))
+        for title, key in {
+            "HTA, critical path": ("hta", "path"),
+            "networkx, longest path": ("networkx", "path"),
+            "load: tracedb, up to staging": ("ingest", "load"),
+            "load: HTA": ("hta", "load"),
+        }.items()
+    ]
+    for title, outcome in named:
+        if outcome and ours:
+            yield [
+                title,
+                f"{outcome.cpu_s:.2f}",
+                f"{outcome.wall_s:.2f}",
+                f"{outcome.peak_bytes / MB:,.0f}",
+                ratio(outcome.cpu_s, ours.cpu_s),
+            ]
+
+
+def _costly(results: Results) -> str:
+    """The relations that take most."""
+    computed = [o for (tool, _), o in results.parts.items() if tool == "compute"]
+    first = sorted(computed, key=lambda outcome: -outcome.cpu_s)[:6]
+    told = (f"`{outcome.part}` {outcome.cpu_s:.2f} s" for outcome in first)
+    return f"Most CPU time: {', '.join(told)}." if first else ""
+
+
+def growth(found: list[Results]) -> str:
+    """How the CPU time goes with events and waits."""
+    rows = []
+    for results in found:
+        path, ours = results.parts.get(("hta", "path")), results.all_layers
+        if results.trace.waits is None or ours is None:
+            continue
+        layers = [results.layer(layer) for layer in LAYERS]
+        rows.append(
+            [
+                f"{results.trace.events:,}",
+                f"{results.trace.waits:,}",
+                *(f"{layer.cpu_s:.2f}" if layer else "" for layer in layers),
+                f"{ours.cpu_s:.2f}",
+                f"{path.cpu_s:.2f}" if path else "",
+            ]
+        )
+    head = ["events", "waits", *LAYERS, "all", "HTA, critical path"]
+    title = "### Growth\n\nCPU seconds of the generated traces.\n"
+    return "\n".join([title, *table(head, rows, left=0), ""]) if rows else ""
+
+
+def goals(found: list[Results]) -> str:
+    """What was aimed at, and what came out."""
+    rows = [row for results in found for row in _against_hta(results)]
+    return goal_table([*rows, *_events_growth(found), *_waits_growth(found)])
+
+
+def _against_hta(results: Results) -> Iterator[list[str]]:
+    peer = results.parts.get(("hta", "path"))
+    ours = {
+        "graph and measured path": results.measured_path,
+        "all layers": results.all_layers,
+    }
+    for name, outcome in ours.items():
+        if outcome and peer and results.trace.events >= MILLION:
+            text = f"{name}: CPU s at most 1/{SHARE} of HTA's"
+            yield [results.trace.title, *goal(text, outcome.cpu_s, peer.cpu_s / SHARE)]
+
+
+def _events_growth(found: list[Results]) -> Iterator[list[str]]:
+    """Compare traces of like waits: the smallest with the largest."""
+    by_waits = defaultdict(list)
+    for results in found:
+        by_waits[results.trace.waits].append(results)
+    for waits, alike in by_waits.items():
+        alike.sort(key=lambda results: results.trace.events)
+        small, large = alike[0], alike[-1]
+        times = small.all_layers, large.all_layers
+        if waits and large.trace.events > small.trace.events and times[0] and times[1]:
+            text = f"{waits:,} waits: CPU s over those of {small.trace.events:,} events"
+            bound = n_log_n(small.trace.events, large.trace.events)
+            row = goal(text, times[1].cpu_s / times[0].cpu_s, bound)
+            yield [large.trace.title, *row]
+
+
+def _waits_growth(found: list[Results]) -> Iterator[list[str]]:
+    """Compare the largest traces: all that more waits cost is in the last layer."""
+    most = max((results.trace.events for results in found), default=0)
+    alike = [
+        results
+        for results in found
+        if results.trace.waits and results.trace.events > 0.9 * most
+    ]
+    alike.sort(key=lambda results: results.trace.waits or 0)
+    for few, many in pairwise(alike):
+        before, after = few.layer("critical_path"), many.layer("critical_path")
+        if before and after and few.trace.waits and many.trace.waits:
+            text = f"layer critical_path: CPU s over those of {few.trace.waits:,} waits"
+            bound = n_log_n(few.trace.waits, many.trace.waits)
+            yield [many.trace.title, *goal(text, after.cpu_s / before.cpu_s, bound)]
+
+
+def n_log_n(small: int, large: int) -> float:
+    """By how much work grows that takes n log n.
+
+    >>> n_log_n(1_000, 1_000_000)
+    2000.0
+    """
+    return round(large * log(large) / (small * log(small)), 9)
+
+
+def arguments() -> argparse.Namespace:
+    """What is asked for."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    say = parser.add_argument
+    say("--quick", action="store_true", help="small traces, one run each")
+    say("--peers", action="store_true", help="install HTA and networkx, if missing")
+    say("--write", type=Path, help="write the section into this page too")
+    say("--runs", type=int, default=3, help="how often tracedb computes the layers")
+    say("--traces", nargs="+", default=[], help="words of the titles of those wanted")
+    say("--memory", type=float, default=12, help="GB that a process may use")
+    say("--timeout", type=float, default=900, help="seconds that a process may take")
+    say("--work", nargs=2, help=argparse.SUPPRESS)
+    return parser.parse_args()
+
+
+def main() -> None:
+    """Measure, and print the section; or be a process that works."""
+    given = arguments()
+    if given.work:
+        task = Task.parse(given.work[1])
+        report(lambda: TOOLS[given.work[0]].work(task), task.memory_bytes)
+        return
+    peers, own = peers_python(install=given.peers), Path(sys.executable)
+    pythons = {
+        tool: peers if TOOLS[tool].is_peer and peers else own
+        for tool in TOOLS
+        if peers or not TOOLS[tool].is_peer
+    }
+    bounds = Bounds(int(given.memory * GB), given.timeout)
+    runs = 1 if given.quick else given.runs
+    plan = Plan(pythons, runs, bounds)
+    found: list[Results] = []
+    text = introduction(plan, peers)
+    for trace in traces(quick=given.quick, wanted=given.traces):
+        found.append(measure_all(plan, trace))
+        parts = [introduction(plan, peers), *map(section, found)]
+        text = "\n".join(filter(None, [*parts, growth(found), goals(found)]))
+        if given.write:
+            write_section(given.write, text)
+    print(text)
+
+
+if __name__ == "__main__":
+    main()

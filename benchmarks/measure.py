@@ -1,0 +1,352 @@
+"""What the programs that measure share: clocks, processes, traces, peers, the page.
+
+Every figure comes from a process of its own, which says what it took (`report`) while
+this one watches its memory (`measure`). Files that take long to make lie in a cache.
+Needs Linux.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+import os
+import platform
+import re
+import resource
+import shlex
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from importlib import metadata
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+CORPUS = Path(__file__).resolve().parent.parent.parent / "shared" / "corpus"
+SCALE = Path(__file__).with_name("scale.py")
+CACHE = Path(os.environ.get("XDG_CACHE_HOME", "~/.cache")).expanduser()
+MB, GB = 10**6, 10**9
+CONTROL = "hta/trace_diff_control.json.gz"
+
+
+# One measurement: a process that works, and this one, which watches its memory.
+
+
+class Clock:
+    """Takes the time of a `with` block, that of processes it waited for included."""
+
+    cpu_s = wall_s = 0.0
+
+    def __enter__(self) -> None:
+        """Start."""
+        self.cpu_s -= _cpu_seconds()
+        self.wall_s -= time.perf_counter()
+
+    def __exit__(self, *_error: object) -> None:
+        """Stop."""
+        self.cpu_s += _cpu_seconds()
+        self.wall_s += time.perf_counter()
+
+
+def _cpu_seconds() -> float:
+    usages = map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return sum(usage.ru_utime + usage.ru_stime for usage in usages)
+
+
+class NotThereError(Exception):
+    """What is to be measured does not exist in this version."""
+
+
+class Outcome(NamedTuple):
+    """What one piece of work took; with a failure, nothing else is known."""
+
+    cpu_s: float = 0.0
+    wall_s: float = 0.0
+    peak_bytes: int = 0
+    result: int = 0
+    """What came out, so that it can be compared: events, nanoseconds."""
+    part: str = ""
+    """Which piece, where a process does several."""
+    failure: str = ""
+
+    @classmethod
+    def of(cls, clock: Clock, result: int = 0, part: str = "") -> Outcome:
+        """What was done since the process began, or since the last piece of it."""
+        peak_bytes = _peak_bytes()
+        # From here on the kernel looks for the highest memory anew.
+        Path("/proc/self/clear_refs").write_text("5")
+        return cls(clock.cpu_s, clock.wall_s, peak_bytes, result, part)
+
+
+class Bounds(NamedTuple):
+    """What a process may use."""
+
+    memory_bytes: int
+    timeout_s: float
+
+
+def report(work: Callable[[], Iterable[Outcome]], memory_bytes: int) -> None:
+    """Be the process that works: print the outcomes, or why there are none."""
+    try:
+        outcomes = list(work())
+    except Exception as error:  # noqa: BLE001 (a peer may raise anything)
+        outcomes = [Outcome(failure=_reason(error, memory_bytes))]
+    print(json.dumps(outcomes))
+
+
+def _peak_bytes() -> int:
+    found = re.search(
+        r"^VmHWM:\s+(\d+) kB", _text(Path("/proc/self/status")), re.MULTILINE
+    )
+    return int(found[1]) * 1024 if found else 0
+
+
+def _reason(error: Exception, memory_bytes: int) -> str:
+    """What went wrong, in a line without the paths of this machine."""
+    if isinstance(error, NotThereError):
+        return str(error)
+    kind = type(error).__name__
+    if isinstance(error, MemoryError) or kind == "OutOfMemoryException":
+        return _out_of_memory(memory_bytes)
+    line = re.sub(r"/\S+", "...", (str(error).splitlines() or [""])[0])
+    return f"{kind}: {line[:100]}"
+
+
+def _out_of_memory(memory_bytes: int) -> str:
+    return f"out of memory at {memory_bytes / GB:g} GB"
+
+
+def measure(
+    python: Path, program: str, words: Sequence[str], bounds: Bounds
+) -> list[Outcome]:
+    """Let a process work on its own, which is ended when it takes too much."""
+    # Neither the environment nor the user's packages have a part in it.
+    command = [str(python), "-sE", program, *words]
+    with tempfile.TemporaryFile() as out:
+        process = subprocess.Popen(  # noqa: S603 (our own program)
+            command, stdout=out, stderr=subprocess.DEVNULL
+        )
+        try:
+            peak_bytes = _watch(process, bounds)
+        except TimeoutError:
+            return [Outcome(failure=f"not done in {bounds.timeout_s:g} s")]
+        except MemoryError:
+            return [Outcome(failure=_out_of_memory(bounds.memory_bytes))]
+        finally:
+            process.kill()
+            process.wait()
+        out.seek(0)
+        lines = out.read().decode().splitlines()
+    if process.returncode:
+        return [Outcome(failure=f"ended with code {process.returncode}")]
+    outcomes = [Outcome(*outcome) for outcome in json.loads(lines[-1])]
+    return list(_with_children(outcomes, peak_bytes))
+
+
+def _with_children(outcomes: list[Outcome], peak_bytes: int) -> Iterator[Outcome]:
+    """Let the piece with the highest memory have that of its children too."""
+    highest = max(outcome.peak_bytes for outcome in outcomes)
+    for outcome in outcomes:
+        if outcome.peak_bytes == highest:
+            yield outcome._replace(peak_bytes=max(highest, peak_bytes))
+        else:
+            yield outcome
+
+
+def _watch(process: subprocess.Popen[bytes], bounds: Bounds) -> int:
+    """Wait for a process; return the most memory it had together with its children."""
+    peak_bytes, started = 0, time.monotonic()
+    while process.poll() is None:
+        peak_bytes = max(peak_bytes, sum(map(_resident_bytes, _family(process.pid))))
+        if peak_bytes > bounds.memory_bytes:
+            raise MemoryError
+        if time.monotonic() - started > bounds.timeout_s:
+            raise TimeoutError
+        time.sleep(0.1)
+    return peak_bytes
+
+
+def _family(pid: int) -> Iterator[int]:
+    yield pid
+    for children in Path(f"/proc/{pid}/task").glob("*/children"):
+        for child in _text(children).split():
+            yield from _family(int(child))
+
+
+def _resident_bytes(pid: int) -> int:
+    pages = _text(Path(f"/proc/{pid}/statm")).split()
+    return int(pages[1]) * resource.getpagesize() if pages else 0
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text()
+    except OSError:  # the process has ended
+        return ""
+
+
+def medians(runs: Sequence[Outcome]) -> Outcome:
+    """The median of each figure of several runs of one piece of work."""
+    cpu_s, wall_s, peak_bytes, results = zip(*(run[:4] for run in runs), strict=True)
+    return runs[0]._replace(
+        cpu_s=statistics.median(cpu_s),
+        wall_s=statistics.median(wall_s),
+        peak_bytes=round(statistics.median(peak_bytes)),
+        result=round(statistics.median(results)),
+    )
+
+
+def tell(line: str) -> None:
+    """Say what goes on, beside the page."""
+    print(line, file=sys.stderr, flush=True)
+
+
+# The traces.
+
+
+def cache() -> Path:
+    """Return the folder of what takes long to make."""
+    folder = CACHE / "tracedb-benchmarks"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+class Scaled(NamedTuple):
+    """A trace that was repeated until it had so many events."""
+
+    path: Path
+    events: int
+
+
+def scaled(source: Path, events: int) -> Scaled:
+    """Scale a trace, unless the same was done before."""
+    digest = hashlib.sha256(source.read_bytes() + SCALE.read_bytes()).hexdigest()
+    path = cache() / f"{source.name.partition('.')[0]}-{events}-{digest[:12]}.json"
+    said = path.with_suffix(".txt")
+    if not said.exists():
+        tell(f"making {path.name}")
+        said.write_text(
+            quietly(
+                sys.executable,
+                str(SCALE),
+                str(source),
+                str(path),
+                "--events",
+                str(events),
+            )
+        )
+    return Scaled(path, int(said.read_text().split()[0].replace(",", "")))
+
+
+def text_of(path: Path) -> bytes:
+    """Return the text of a trace file."""
+    stored = path.read_bytes()
+    return gzip.decompress(stored) if path.suffix == ".gz" else stored
+
+
+# The environment of the peers, which are no dependencies of tracedb's.
+
+# HTA was made for pandas 2; with pandas 3 some traces end in a TypeError.
+PEERS = ("traceinsight", "pandas<3", "networkx", "orjson")
+
+
+def peers_python(*, install: bool) -> Path | None:
+    """The interpreter that has the peers; installed on demand, else None."""
+    folder = cache() / "peers"
+    done = folder / "installed"
+    if not done.exists() and install:
+        tell(f"installing {', '.join(PEERS)}")
+        quietly(sys.executable, "-m", "venv", str(folder))
+        pip = ("-m", "pip", "--disable-pip-version-check", "install", "--quiet")
+        quietly(str(folder / "bin" / "python"), *pip, *PEERS)
+        done.touch()
+    return folder / "bin" / "python" if done.exists() else None
+
+
+def quietly(*command: str) -> str:
+    """Run a command that has to succeed, and return what it says."""
+    done = subprocess.run(  # noqa: S603 (our own program)
+        command, check=True, text=True, capture_output=True
+    )
+    return done.stdout
+
+
+# The page.
+
+HEADING = "# Benchmarks"
+
+
+def machine(peers: Path | None) -> str:
+    """What was measured on: the processor, memory and versions."""
+    processor = re.search(r"model name\s*: (.+)", _text(Path("/proc/cpuinfo")))
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    facts = [
+        f"{os.cpu_count()} cores ({processor[1] if processor else platform.machine()})",
+        f"{memory / 2**30:.0f} GiB of memory",
+        f"Python {platform.python_version()}",
+        *(f"{name} {metadata.version(name)}" for name in ("tracedb", "duckdb")),
+    ]
+    names = [re.split("[<>=]", peer)[0] for peer in PEERS]
+    if peers is not None:
+        code = (
+            "from importlib.metadata import version as v;"
+            f"print(*(f'{{n}} {{v(n)}}' for n in {names}), sep=',')"
+        )
+        facts += quietly(str(peers), "-c", code).strip().split(",")
+    return ", ".join(facts)
+
+
+def words() -> str:
+    """The words of the command line, without folders of this machine."""
+    shown = (Path(w).name if Path(w).is_absolute() else w for w in sys.argv[1:])
+    return shlex.join(shown)
+
+
+def table(head: list[str], rows: Iterable[list[str]], *, left: int = 1) -> list[str]:
+    """A Markdown table; so many columns begin at the left, the others end right."""
+    rule = ["---"] * left + ["---:"] * (len(head) - left)
+    return [f"| {' | '.join(cells)} |" for cells in (head, rule, *rows)]
+
+
+def ratio(dividend: float, divisor: float) -> str:
+    """How many times as much, with two digits that say something."""
+    value = dividend / divisor
+    return f"{value:.1f}" if value >= 1 else f"{value:.2f}"
+
+
+def goal(text: str, measured: float, bound: float) -> list[str]:
+    """What was aimed at, and whether it came out: a row of a table."""
+    met = "yes" if measured <= bound else "no"
+    return [text, f"{bound:,.2f}", f"{measured:,.2f}", met]
+
+
+def goal_table(rows: list[list[str]]) -> str:
+    """The goals of some traces; nothing where there are none."""
+    head = ["trace", "goal", "bound", "measured", "met"]
+    return "\n".join(["### Goals\n", *table(head, rows, left=2), ""]) if rows else ""
+
+
+def replace_section(page: str, section: str) -> str:
+    r"""Put a section, which begins with its `## Title`, in the place of the old one.
+
+    >>> replace_section("# A\n\n## B\n\nold\n\n## C\n", "## B\n\nnew\n")
+    '# A\n\n## B\n\nnew\n\n## C\n'
+    """
+    title = section.partition("\n")[0]
+    parts = re.split(r"^(?=## )", page or HEADING, flags=re.MULTILINE)
+    head, *sections = parts
+    titles = [old.partition("\n")[0] for old in sections]
+    place = titles.index(title) if title in titles else len(sections)
+    sections[place : place + 1] = [section]
+    return "\n\n".join(part.strip() for part in (head, *sections)) + "\n"
+
+
+def write_section(path: Path, section: str) -> None:
+    """Write a section into the page, and leave those of other programs alone."""
+    page = path.read_text() if path.exists() else ""
+    path.write_text(replace_section(page, section))

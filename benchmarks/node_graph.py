@@ -1,0 +1,127 @@
+"""What the simulation reads, as a graph that networkx finds the longest path of.
+
+A node is the end of a piece of host time or of GPU work, node 0 the origin of the
+trace. Its begin needs no node: it is the end of what comes before, plus a delay. So the
+length of the longest path is the end of what ends last in the simulation, to the
+nanosecond.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import duckdb
+    import polars as pl
+    from measure import Clock
+
+RUNG = "replay"
+
+_EDGES = f"""
+WITH
+numbered AS (
+    SELECT *, row_number() OVER (ORDER BY thread_id, position) AS node
+    FROM prediction.host_time
+    WHERE rung = '{RUNG}'
+),
+
+-- A piece begins where the one before it on its thread ends.
+piece AS (
+    SELECT
+        *,
+        coalesce(lag(node) OVER (PARTITION BY thread_id ORDER BY position), 0)
+        AS begin_node
+    FROM numbered
+),
+
+origin AS (SELECT min(start_ns) AS origin_ns FROM overhead.timeline),
+
+-- GPU work, with the piece of host time that its launch begins in.
+work AS (
+    SELECT
+        place.*,
+        time.* EXCLUDE (run_id, trace_id, kernel_id),
+        timeline.position AS piece_position,
+        (SELECT count(*) FROM piece)
+        + row_number() OVER (ORDER BY device, stream, place.position) AS node
+    FROM graph.stream_position AS place
+    INNER JOIN prediction.gpu_time AS time
+        ON place.kernel_id = time.kernel_id AND rung = '{RUNG}'
+    ASOF LEFT JOIN overhead.timeline
+        ON
+            place.launch_thread_id = timeline.thread_id
+            AND place.launch_start_ns >= timeline.start_ns
+),
+
+edge (source, target, weight_ns) AS (
+    SELECT begin_node, node, predicted_ns FROM piece
+    UNION ALL
+    SELECT work.node, piece.node, piece.delay_ns
+    FROM piece INNER JOIN work ON piece.awaited_kernel_id = work.kernel_id
+    UNION ALL
+    SELECT awaited.node, piece.node, piece.delay_ns
+    FROM piece
+    INNER JOIN piece AS awaited
+        ON
+            piece.awaited_thread_id = awaited.thread_id
+            AND piece.awaited_position = awaited.position
+    UNION ALL
+    SELECT begin_node, work.node, launch_delay_ns + work.predicted_ns
+    FROM work
+    INNER JOIN piece
+        ON
+            work.launch_thread_id = piece.thread_id
+            AND work.piece_position = piece.position
+    UNION ALL
+    SELECT 0, node, start_ns - origin_ns + predicted_ns
+    FROM work CROSS JOIN origin
+    WHERE piece_position IS NULL
+    UNION ALL
+    SELECT previous.node, work.node, work.stream_delay_ns + work.predicted_ns
+    FROM work
+    INNER JOIN work AS previous ON work.previous_kernel_id = previous.kernel_id
+    UNION ALL
+    SELECT awaited.node, work.node, work.wait_delay_ns + work.predicted_ns
+    FROM work INNER JOIN work AS awaited ON work.awaited_kernel_id = awaited.kernel_id
+)
+
+SELECT source, target, max(weight_ns) AS weight_ns
+FROM edge
+GROUP BY source, target
+ORDER BY target, source
+"""
+
+_SIMULATED_END = f"""
+SELECT max(end_ns)
+FROM (
+    SELECT end_ns FROM critical_path.host_piece_time WHERE rung = '{RUNG}'
+    UNION ALL
+    SELECT end_ns FROM critical_path.gpu_work_time WHERE rung = '{RUNG}'
+)
+"""
+
+
+def edges(connection: duckdb.DuckDBPyConnection) -> pl.DataFrame:
+    """Return source, target and weight of each edge of the one trace there is."""
+    found: pl.DataFrame = connection.sql(_EDGES).pl()
+    return found
+
+
+def simulated_end_ns(connection: duckdb.DuckDBPyConnection) -> int:
+    """Return when the last piece or work ends in tracedb's simulation."""
+    [(end_ns,)] = connection.execute(_SIMULATED_END).fetchall()
+    return int(end_ns)
+
+
+def longest_path_ns(path: Path, building: Clock, searching: Clock) -> int:
+    """Let networkx find the longest path of edges that lie in a file of numpy's."""
+    networkx, numpy = import_module("networkx"), import_module("numpy")
+    rows = numpy.load(path).tolist()
+    with building:
+        graph = networkx.DiGraph()
+        graph.add_weighted_edges_from(rows)
+    with searching:
+        return int(networkx.dag_longest_path_length(graph))

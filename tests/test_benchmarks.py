@@ -1,0 +1,134 @@
+"""What the benchmarks measure is what they say: waits, longest path, sections."""
+
+from __future__ import annotations
+
+import doctest
+import json
+from collections import Counter
+from itertools import pairwise
+from pathlib import Path
+from types import ModuleType
+
+import critical_path
+import measure
+import node_graph
+import pytest
+import waiting_job as waiting
+from measure import replace_section
+from waiting_job import STEPS, STREAMS, count_waits, waiting_job
+
+import tracedb
+from tracedb.synthetic import Delays, Form, GeneratedTrace, execute
+
+EVENTS = 4_000
+WAITS = 120
+
+
+def job(waits: int = WAITS) -> GeneratedTrace:
+    """Return the trace of a small job."""
+    return execute(waiting_job(EVENTS, waits), Delays(jitter=0.1), 1)[0]
+
+
+def written(trace: GeneratedTrace, folder: Path) -> Path:
+    """Write a trace as the benchmark does."""
+    return trace.write(folder / "job.json", Form(sync_events=True))
+
+
+@pytest.mark.parametrize("waits", [0, 1, 10, 119, 120, 400])
+def test_waits_of_a_program(waits: int) -> None:
+    """A job has as many waits as one asks for."""
+    assert count_waits(waiting_job(EVENTS, waits)) == waits
+
+
+def test_calls_of_a_trace(tmp_path: Path) -> None:
+    """Its file has them too: half of streams, a quarter each of host and device."""
+    file = json.loads(written(job(), tmp_path).read_text())
+    names = Counter(event["name"] for event in file["traceEvents"])
+    assert names["cudaStreamWaitEvent"] == WAITS // 2
+    assert (
+        names["cudaStreamSynchronize"] == names["cudaDeviceSynchronize"] == WAITS // 4
+    )
+    assert names["cudaLaunchKernel"] == EVENTS // 5 - WAITS
+    assert len(file["traceEvents"]) == pytest.approx(EVENTS, rel=0.1)
+
+
+def test_same_bytes() -> None:
+    """The same job has the same bytes."""
+    assert job().json_text() == job().json_text()
+
+
+def test_steps_and_streams() -> None:
+    """It has its steps, and uses its streams."""
+    truth = job().truth
+    assert len(truth.steps) == STEPS
+    assert {kernel.stream for kernel in truth.kernels} == {*STREAMS}
+
+
+def test_too_many_waits() -> None:
+    """More waits than the events can hold are refused."""
+    with pytest.raises(ValueError, match=r"3,000 waits need more than 4,000 events"):
+        waiting_job(EVENTS, 3_000)
+
+
+def longest_path_ns(edges: list[tuple[int, int, int]]) -> int:
+    """Return the longest path from node 0, found by going over all edges until done."""
+    ends = {0: 0}
+    while True:
+        before = dict(ends)
+        for source, target, weight in edges:
+            if source in ends:
+                ends[target] = max(ends.get(target, 0), ends[source] + weight)
+        if ends == before:
+            return max(ends.values())
+
+
+def test_longest_path(tmp_path: Path) -> None:
+    """The longest path is the simulated end; every piece and work is a node."""
+    with tracedb.open() as database:
+        database.ingest([written(job(), tmp_path)])
+        edges = node_graph.edges(database.connection).rows()
+        end_ns = node_graph.simulated_end_ns(database.connection)
+        counts = database.sql(
+            "SELECT (SELECT count(*) FROM overhead.timeline) AS pieces, "
+            "(SELECT count(*) FROM staging.kernel) AS kernels"
+        )
+    assert longest_path_ns(edges) == end_ns > 0
+    assert {target for _, target, _ in edges} == {*range(1, sum(counts.row(0)) + 1)}
+
+
+def test_no_edge_twice(tmp_path: Path) -> None:
+    """Edges are ordered and no pair has two: networkx would take the last."""
+    with tracedb.open() as database:
+        database.ingest([written(job(), tmp_path)])
+        edges = node_graph.edges(database.connection).rows()
+    pairs = [(target, source) for source, target, _ in edges]
+    assert all(before < after for before, after in pairwise(pairs))
+
+
+PAGE = "# Benchmarks\n\n## Loading\n\n### A trace\n\n1 s\n\n## Path\n\n2 s\n"
+
+
+@pytest.mark.parametrize(
+    ("page", "section", "expected"),
+    [
+        (PAGE, "## Path\n\n3 s\n", PAGE.replace("2 s", "3 s")),
+        (
+            PAGE,
+            "## Loading\n\n4 s\n",
+            "# Benchmarks\n\n## Loading\n\n4 s\n\n## Path\n\n2 s\n",
+        ),
+        (PAGE, "## Memory\n\n5 B\n", f"{PAGE}\n## Memory\n\n5 B\n"),
+        ("", "## Path\n\n2 s\n", "# Benchmarks\n\n## Path\n\n2 s\n"),
+    ],
+)
+def test_sections(page: str, section: str, expected: str) -> None:
+    """A program replaces its own section, or adds it, and leaves the others alone."""
+    assert replace_section(page, section) == expected
+
+
+@pytest.mark.parametrize("module", [critical_path, measure, waiting])
+def test_examples(module: ModuleType) -> None:
+    """What the docstrings show is so."""
+    failed, tried = doctest.testmod(module)
+    assert tried
+    assert not failed

@@ -177,10 +177,8 @@ class _Facts:
         """Name the overhead type at a time, and whether the thread is active then."""
         call = _covering(self.calls, time)
         if call:
-            _, _, kind, target, wait_start = call
-            if kind == "launch":
-                return ("T4" if time < wait_start else "wait_copy"), True
-            return f"wait_{target}", True
+            _, _, _, awaits, wait_start = call
+            return ("T4" if time < wait_start else f"wait_{awaits}"), True
         op = _covering(self.ops, time)
         if op:
             return _within_op(op, time), True

@@ -13,32 +13,29 @@ CREATE TABLE critical_path.stretch_slack (
     slack_ns
 ) AS
 WITH RECURSIVE
--- As in segment_time: a stretch of which all edges are known is passed on, the others
--- are carried along.
-known (trace_id, lane, stretch, slack_ns, edges, edge_count) AS (
+-- As in segment_time: rows of one stretch become one, the least slack over the edges that
+-- are known; when all of them are, it is passed on.
+known (trace_id, lane, stretch, slack_ns, edges, edge_count) USING KEY (
+    trace_id, lane, stretch, min(slack_ns), sum(edges), max(edge_count)
+) AS (
     SELECT DISTINCT trace_id, 0::BIGINT, 0::BIGINT, 0::BIGINT, 0::BIGINT, 0::BIGINT
     FROM critical_path.slack_edge
     WHERE trace_id IN (SELECT trace_id FROM staging.computing)
-    UNION ALL
+    UNION
     SELECT
-        target.trace_id,
-        coalesce(edge.lane, target.lane),
-        coalesce(edge.stretch, target.stretch),
-        min(target.slack_ns + coalesce(edge.slack_ns, 0)),
-        sum(CASE WHEN edge.kind IS NULL THEN target.edges ELSE 1 END)::BIGINT,
-        any_value(coalesce(edge.edge_count, target.edge_count))
-    FROM (
-        -- Where none is passed on any more, the rest waits in a circle.
-        SELECT *, bool_or(edges = edge_count) OVER () AS goes_on
-        FROM known
-    ) AS target
-    LEFT JOIN critical_path.slack_edge AS edge
+        edge.trace_id,
+        edge.lane,
+        edge.stretch,
+        min(target.slack_ns + edge.slack_ns),
+        count(*),
+        any_value(edge.edge_count)
+    FROM known AS target
+    INNER JOIN critical_path.slack_edge AS edge
         ON
-            target.edges = target.edge_count
-            AND target.trace_id = edge.trace_id
+            target.trace_id = edge.trace_id
             AND target.lane = edge.target_lane
             AND target.stretch = edge.target_stretch
-    WHERE goes_on AND (edge.kind IS NOT NULL OR target.edges < target.edge_count)
+    WHERE target.edges = target.edge_count
     GROUP BY ALL
 )
 

@@ -25,7 +25,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ingest import CORPUS, peers_python, tell, words
+from measure import CORPUS, peers_python, tell, words
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

@@ -146,4 +146,9 @@ FROM (
     SELECT *, 'queue' AS target, false AS recorded
     FROM graph.full_queue
     WHERE launch_id NOT IN (SELECT launch_id FROM copied)
-);
+)
+QUALIFY
+    target = 'device'
+    OR row_number() OVER (
+        PARTITION BY launch_id ORDER BY kernel_end_ns DESC, kernel_id
+    ) = 1;

@@ -1,0 +1,274 @@
+"""Slack: how much longer a node could take before a step ends later."""
+
+from __future__ import annotations
+
+import sys
+from collections import defaultdict
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support import CORPUS, needs_corpus, rows
+from test_waits import Recording
+
+import tracedb
+from tracedb.synthetic import Delays, execute, random_program, training_job
+
+NONE = 1 << 62
+
+
+class Oracle:
+    """Every dependency between nodes and times, followed to the ends of steps."""
+
+    def __init__(self, database: tracedb.Database, trace_id: int) -> None:
+        """Read the causes of a trace."""
+        chosen = f"WHERE trace_id = {trace_id}"
+        self.work: dict[int, dict[str, Any]] = {}
+        query = f"""
+            FROM graph.stream_position
+            INNER JOIN graph.gpu_cause USING (run_id, trace_id, kernel_id)
+            INNER JOIN graph.usual_start USING (run_id, trace_id, kernel_id) {chosen}
+        """
+        for row in database.sql(query).iter_rows(named=True):
+            self.work[row["kernel_id"]] = row
+        self.after = {
+            row["previous_kernel_id"]: kernel for kernel, row in self.work.items()
+        }
+        self.launches = defaultdict(list)
+        for kernel, row in self.work.items():
+            self.launches[row["launch_thread_id"]].append(
+                (row["launch_start_ns"], kernel)
+            )
+        self.moments = defaultdict(list)
+        self.woken = defaultdict(list)
+        self.of_call = {}
+        for moment, thread, resume, call, kernel, waker in rows(
+            database,
+            f"""
+            SELECT moment, thread_id, resume_ns, launch_id, cause_kernel_id,
+                cause_thread_id FROM graph.host_cause {chosen} ORDER BY moment
+            """,
+        ):
+            self.moments[thread].append((resume, moment, call))
+            if waker is not None:
+                self.woken[waker].append((resume, thread, resume, moment))
+            if call is not None:
+                self.of_call[call] = (thread, resume, moment, kernel)
+        self.awaiting = defaultdict(list)
+        for kernel, end, call_end, call in rows(
+            database,
+            "SELECT kernel_id, kernel_end_ns, end_ns, launch_id "
+            f"FROM graph.host_awaited {chosen}",
+        ):
+            self.awaiting[kernel].append((call, call_end - end))
+        self.waiters = defaultdict(list)
+        for kernel, waiter, late in rows(
+            database,
+            "SELECT awaited_kernel_id, kernel_id, start_ns - awaited_end_ns "
+            f"FROM graph.stream_wait {chosen}",
+        ):
+            self.waiters[kernel].append((waiter, late))
+        self.wait_starts = self._wait_starts(database, chosen)
+        self.ends = defaultdict(list)
+        for thread, end in rows(
+            database,
+            f"SELECT thread_id, end_ns FROM critical_path.path {chosen} "
+            "AND scope = 'step'",
+        ):
+            self.ends[thread].append(end)
+        self.of_kernel = cache(self._of_kernel)
+        self.of_stretch = cache(self._of_stretch)
+
+    @staticmethod
+    def _wait_starts(
+        database: tracedb.Database, chosen: str
+    ) -> dict[tuple[int, int], int]:
+        """When each wait of a thread had begun, by the thread and the wait's end."""
+        query = f"""
+            SELECT thread_id, end_ns, wait_start_ns FROM graph.host_call {chosen}
+            UNION ALL
+            SELECT thread_id, end_ns, start_ns FROM graph.thread_wait {chosen}
+            UNION ALL
+            SELECT worker_thread_id, thread_wait.start_ns, previous_end_ns
+            FROM graph.thread_wait
+            INNER JOIN graph.activity ON first_node_id = node_id
+            {chosen.replace("trace_id", "thread_wait.trace_id")}
+        """
+        return {(t, end): start for t, end, start in rows(database, query)}
+
+    def _of_kernel(self, kernel: int) -> int:
+        found = [NONE]
+        following = self.after.get(kernel)
+        if following is not None:
+            found.append(
+                self._gap(following, "after_stream_ns", "stream")
+                + self.of_kernel(following)
+            )
+        for call, late in self.awaiting[kernel]:
+            if call in self.of_call:
+                thread, _, moment, cause = self.of_call[call]
+                gap = 0 if cause == kernel else max(late, 0)
+                found.append(gap + self.of_stretch(thread, moment))
+        for waiter, late in self.waiters[kernel]:
+            is_cause = self.work[waiter]["cause_kernel_id"] == kernel
+            gap = 0 if is_cause else max(late, 0)
+            found.append(gap + self.of_kernel(waiter))
+        return min(found)
+
+    def _gap(self, kernel: int, usual: str, cause: str) -> int:
+        row = self.work[kernel]
+        if row["cause"] == cause or row[usual] is None:
+            return 0
+        return max(int(row["start_ns"] - row[usual]), 0)
+
+    def _of_stretch(self, thread: int, moment: int) -> int:
+        (resume,) = [r for r, m, _ in self.moments[thread] if m == moment] or [-1]
+        return self.of_time(thread, resume, moment)
+
+    def of_time(self, thread: int, time: int, moment: int | None = None) -> int:
+        """The slack of a thread at a time, up to its next moment and behind it."""
+        later = [m for m in self.moments[thread] if m[0] > time]
+        if moment is not None:
+            later = [m for m in self.moments[thread] if m[1] > moment]
+        until = min((m[0] for m in later), default=NONE)
+        found = [NONE]
+        for launched, kernel in self.launches[thread]:
+            if launched is not None and time <= launched < until:
+                gap = self._gap(kernel, "after_launch_ns", "launch")
+                found.append(gap + self.of_kernel(kernel))
+        for at, other, _, woken in self.woken[thread]:
+            if time <= at < until:
+                found.append(self.of_stretch(other, woken))
+        found += [0 for end in self.ends[thread] if time <= end < until]
+        if later:
+            resume, following, _ = min(later, key=lambda m: m[1])
+            begun = self.wait_starts.get((thread, resume), resume)
+            found.append(max(resume - begun, 0) + self.of_stretch(thread, following))
+        return min(found)
+
+
+def assert_equal_to_oracle(database: tracedb.Database, trace_id: int) -> int:
+    """Compare the slack of all GPU work and of launches outside of waits."""
+    oracle = Oracle(database, trace_id)
+    found = dict(
+        rows(
+            database,
+            "SELECT node_id, slack_ns FROM critical_path.slack "
+            f"WHERE trace_id = {trace_id}",
+        )
+    )
+    compared = 0
+    for kernel in oracle.work:
+        expected = oracle.of_kernel(kernel)
+        assert found[kernel] == (None if expected >= NONE else expected), kernel
+        compared += 1
+    for call, thread, start in rows(
+        database,
+        "SELECT launch_id, thread_id, start_ns FROM staging.launch "
+        f"WHERE trace_id = {trace_id}",
+    ):
+        expected = oracle.of_time(thread, start)
+        if call in oracle.of_call:
+            expected = min(expected, oracle.of_stretch(thread, oracle.of_call[call][2]))
+        assert found[call] == (None if expected >= NONE else expected), call
+        compared += 1
+    return compared
+
+
+@pytest.fixture(autouse=True)
+def _deep() -> Iterator[None]:
+    """The oracle goes from node to node by calls."""
+    usual = sys.getrecursionlimit()
+    sys.setrecursionlimit(100_000)
+    yield
+    sys.setrecursionlimit(usual)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_generated_traces_equal_the_oracle(
+    seed: int, tmp_path: Path, database: tracedb.Database
+) -> None:
+    """Several threads and streams, with and without noise."""
+    program = random_program(
+        seed, threads=1 + seed % 3, streams=1 + seed % 4, steps=1 + seed % 2
+    )
+    delays = Delays(jitter=0.2 if seed % 2 else 0.0)
+    execute(program, delays, seed)[0].write(tmp_path / "a.json")
+    database.ingest([tmp_path])
+    assert assert_equal_to_oracle(database, 1) > 20
+
+
+def test_a_training_job_equals_the_oracle(
+    tmp_path: Path, database: tracedb.Database
+) -> None:
+    """With an autograd thread, copies that block, and streams that wait."""
+    execute(training_job(1), Delays(jitter=0.15), 1)[0].write(tmp_path / "a.json")
+    database.ingest([tmp_path])
+    assert assert_equal_to_oracle(database, 1) > 100
+
+
+@needs_corpus
+def test_a_real_rank_equals_the_oracle(database: tracedb.Database) -> None:
+    """Of DLRM training on eight GPUs."""
+    database.ingest([CORPUS / "param/dlrm8/kineto/worker1.pt.trace.json.gz"])
+    assert assert_equal_to_oracle(database, 1) > 300
+
+
+def test_what_is_done_early_has_the_time_until_it_is_waited_for(
+    tmp_path: Path, database: tracedb.Database
+) -> None:
+    """Of two kernels that a device wait is for, the shorter one has the difference."""
+    recording = Recording()
+    recording.work(7, 5_000, begin=5_006, duration=3_000)
+    recording.work(8, 5_100, begin=5_106, duration=1_000)
+    recording.add("cuda_runtime", "cudaDeviceSynchronize", 1, 5_200, 2_810)
+    recording.work(7, 9_000, begin=9_006, duration=10)
+    recording.ingest(tmp_path, database)
+    query = """
+        SELECT name, slack_ns FROM critical_path.slack
+        INNER JOIN staging.kernel ON node_id = kernel_id
+        WHERE start_ns >= 5_000_000 ORDER BY start_ns
+    """
+    assert rows(database, query) == [
+        ("kernel at 5006", 0),
+        ("kernel at 5106", 1_904_000),  # it ended at 6,106, the call returned at 8,010
+        ("kernel at 9006", None),
+    ]
+    query = """
+        SELECT name, slack_ns FROM critical_path.slack
+        INNER JOIN staging.launch ON node_id = launch_id
+        WHERE start_ns >= 5_000_000 ORDER BY start_ns
+    """
+    assert rows(database, query) == [
+        ("cudaLaunchKernel", 0),
+        ("cudaLaunchKernel", 1_904_000),
+        ("cudaDeviceSynchronize", 0),
+        ("cudaLaunchKernel", 0),
+    ]
+
+
+@needs_corpus
+def test_slack_is_none_below_zero_and_zero_on_the_path() -> None:
+    """Of every step of the corpus, and of the whole of traces without any."""
+    folders = ("param/dlrm8/kineto", "hta", "kineto", "tracelens", "torchbench")
+    with tracedb.open() as database:
+        for folder in folders:
+            database.ingest([CORPUS / folder])
+        query = "SELECT count(*) FROM critical_path.slack WHERE slack_ns < 0"
+        assert rows(database, query) == [(0,)]
+        query = """
+            SELECT count(*), count(*) FILTER (slack_ns IS DISTINCT FROM 0)
+            FROM critical_path.interval
+            INNER JOIN critical_path.slack USING (node_id)
+            WHERE
+                scope = 'step'
+                OR (
+                    scope = 'trace'
+                    AND path_id NOT IN (SELECT trace_id FROM staging.step)
+                )
+        """
+        ((count, wrong),) = rows(database, query)
+        assert count > 100_000
+        assert wrong == 0

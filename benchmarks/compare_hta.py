@@ -215,7 +215,7 @@ OURS = """
 CREATE OR REPLACE TEMP TABLE ours AS
 SELECT start_ns, end_ns, kind, node_id, thread_id
 FROM critical_path.interval
-WHERE step_id = (SELECT step_id FROM this_step)
+WHERE scope = 'step' AND step_id = (SELECT step_id FROM this_step)
 """
 
 
@@ -279,7 +279,7 @@ COUNTS = {
     "inferred": """
         SELECT count(DISTINCT hop)
         FROM critical_path.hop
-        INNER JOIN this_step USING (step_id)
+        INNER JOIN this_step ON scope = 'step' AND path_id = step_id
         INNER JOIN graph.host_wait USING (kernel_id)
         WHERE reason = 'return' AND NOT recorded AND until_ns = host_wait.end_ns
     """,

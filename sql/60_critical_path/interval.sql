@@ -50,7 +50,7 @@ hop AS (
 ),
 
 late AS (
-    SELECT kernel_id, unexplained_ns FROM prediction.gpu_time WHERE rung = 'replay'
+    SELECT kernel_id, unexplained_ns FROM prediction.gpu_delay
 ),
 
 -- A hop over GPU work: the delay behind it, the work, the delay after its launch. Of a

@@ -368,13 +368,40 @@ def test_paths_of_generated_ranks_tile_their_time(
     assert rows(database, UNTILED) == []
 
 
-@needs_corpus
-def test_paths_of_real_traces_tile_their_time() -> None:
-    """Of every step, trace and run of the corpus, to the nanosecond."""
+@pytest.fixture(scope="module")
+def corpus() -> Iterator[tracedb.Database]:
+    """All traces of the corpus that are whole."""
     folders = ("param/dlrm8/kineto", "hta", "kineto", "tracelens", "torchbench")
     with tracedb.open() as database:
         for folder in folders:
             database.ingest([CORPUS / folder])
-        assert rows(database, UNTILED) == []
-        query = "SELECT count(*) FROM critical_path.path WHERE end_ns > start_ns"
-        assert rows(database, query)[0][0] > 80
+        yield database
+
+
+@needs_corpus
+def test_paths_of_real_traces_tile_their_time(corpus: tracedb.Database) -> None:
+    """Of every step, trace and run of the corpus, to the nanosecond."""
+    assert rows(corpus, UNTILED) == []
+    query = "SELECT count(*) FROM critical_path.path WHERE end_ns > start_ns"
+    assert rows(corpus, query)[0][0] > 80
+
+
+@needs_corpus
+def test_slack_is_zero_on_the_path_of_real_traces(corpus: tracedb.Database) -> None:
+    """Of every step, and of the whole of traces without any; and never below."""
+    query = "SELECT count(*) FROM critical_path.slack WHERE slack_ns < 0"
+    assert rows(corpus, query) == [(0,)]
+    query = """
+        SELECT count(*), count(*) FILTER (slack_ns IS DISTINCT FROM 0)
+        FROM critical_path.interval
+        INNER JOIN critical_path.slack USING (node_id)
+        WHERE
+            scope = 'step'
+            OR (
+                scope = 'trace'
+                AND path_id NOT IN (SELECT trace_id FROM staging.step)
+            )
+    """
+    ((count, wrong),) = rows(corpus, query)
+    assert count > 100_000
+    assert wrong == 0

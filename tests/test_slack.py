@@ -247,28 +247,3 @@ def test_what_is_done_early_has_the_time_until_it_is_waited_for(
         ("cudaDeviceSynchronize", 0),
         ("cudaLaunchKernel", 0),
     ]
-
-
-@needs_corpus
-def test_slack_is_none_below_zero_and_zero_on_the_path() -> None:
-    """Of every step of the corpus, and of the whole of traces without any."""
-    folders = ("param/dlrm8/kineto", "hta", "kineto", "tracelens", "torchbench")
-    with tracedb.open() as database:
-        for folder in folders:
-            database.ingest([CORPUS / folder])
-        query = "SELECT count(*) FROM critical_path.slack WHERE slack_ns < 0"
-        assert rows(database, query) == [(0,)]
-        query = """
-            SELECT count(*), count(*) FILTER (slack_ns IS DISTINCT FROM 0)
-            FROM critical_path.interval
-            INNER JOIN critical_path.slack USING (node_id)
-            WHERE
-                scope = 'step'
-                OR (
-                    scope = 'trace'
-                    AND path_id NOT IN (SELECT trace_id FROM staging.step)
-                )
-        """
-        ((count, wrong),) = rows(database, query)
-        assert count > 100_000
-        assert wrong == 0

@@ -62,25 +62,29 @@ loading AS (
     WHERE name LIKE 'enumerate(DataLoader)%'
 ),
 
-cut AS (
+every_cut AS (
     SELECT thread_id, unnest([start_ns, wait_start_ns, end_ns]) AS cut_ns
     FROM graph.host_call
-    UNION
+    UNION ALL
     SELECT thread_id, unnest([start_ns, end_ns]) FROM op
-    UNION
+    UNION ALL
     SELECT thread_id, unnest([start_ns, end_ns]) FROM loading
-    UNION
+    UNION ALL
     SELECT thread_id, unnest([start_ns, end_ns]) FROM graph.thread_wait
-    UNION
+    UNION ALL
     SELECT worker_thread_id, unnest([start_ns, end_ns]) FROM graph.thread_wait
-    UNION
+    UNION ALL
     SELECT thread.thread_id, unnest([step.start_ns, step.end_ns])
     FROM staging.step
     INNER JOIN staging.thread USING (trace_id)
-    UNION
+    UNION ALL
     SELECT thread_id, unnest([start_ns, end_ns])
     FROM staging.thread
     INNER JOIN span USING (trace_id)
+),
+
+cut AS (
+    SELECT DISTINCT thread_id, cut_ns FROM every_cut
 ),
 
 piece AS (

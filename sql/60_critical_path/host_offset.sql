@@ -23,15 +23,25 @@ CREATE TABLE critical_path.host_offset (
     waits
 ) AS
 WITH
-counted AS (
+-- Waits and time before a piece on its thread.
+summed AS (
     SELECT
         *,
         awaited_kernel_id IS NOT NULL OR awaited_thread_id IS NOT NULL AS waits,
-        coalesce(sum(waits::INTEGER) OVER (
-            PARTITION BY rung, thread_id ORDER BY position
-            ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
-        ), 0)::BIGINT AS segment
+        coalesce(sum(waits::INTEGER) OVER before, 0)::BIGINT AS segment,
+        coalesce(sum(predicted_ns) OVER before, 0)::BIGINT AS before_ns
     FROM prediction.host_time
+    WINDOW before AS (
+        PARTITION BY rung, thread_id ORDER BY position
+        ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+    )
+),
+
+-- Time does not run backwards: the least of a segment is that at its begin.
+begun AS (
+    SELECT rung, thread_id, segment, min(before_ns) AS begin_ns
+    FROM summed
+    GROUP BY rung, thread_id, segment
 )
 
 SELECT
@@ -41,10 +51,8 @@ SELECT
     thread_id,
     position,
     segment,
-    coalesce(sum(predicted_ns) OVER (
-        PARTITION BY rung, thread_id, segment ORDER BY position
-        ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
-    ), 0)::BIGINT AS offset_ns,
+    before_ns - begin_ns AS offset_ns,
     predicted_ns,
     waits
-FROM counted;
+FROM summed
+INNER JOIN begun USING (rung, thread_id, segment);

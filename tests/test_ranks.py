@@ -140,6 +140,85 @@ def matched_of_present(
     return {(r[0], r[1]): tuple(r[2:6]) for r in rows(database, MATCHED)}
 
 
+def collective(begin: float, end: float, **args: object) -> Document:
+    """A kernel of a group of two ranks that are not told apart by their sizes."""
+    name = "ncclDevKernel_AllReduce_Sum_f32_RING_LL"
+    told = {"Collective name": "allreduce", "In msg nelems": 64, "Group size": 2}
+    lane = {"device": 0, "stream": 7, "Process Group Name": "0"}
+    fields = {"ph": "X", "cat": "kernel", "name": name, "pid": 0, "tid": 7}
+    return fields | {"ts": begin, "dur": end - begin, "args": lane | told | args}
+
+
+def ingest_ranks(
+    folder: Path, database: tracedb.Database, *ranks: list[Document]
+) -> None:
+    """Put hand-made ranks of one job into a database."""
+    for rank, events in enumerate(ranks):
+        document = {"traceEvents": events}
+        (folder / f"rank{rank}.json").write_text(json.dumps(document))
+    database.ingest([folder], run="job")
+
+
+def test_ends_that_disagree_are_no_match(
+    tmp_path: Path, database: tracedb.Database
+) -> None:
+    """Two ranks run two collectives in different order; no walk goes in circles."""
+    regular = [collective(begin, begin + 10) for begin in (0, 100, 200, 300)]
+    one = [collective(1_000, 2_000, **{"Process Group Name": "a"})]
+    one += [collective(2_000, 2_500, **{"Process Group Name": "b"})]
+    other = [collective(1_000, 1_500, **{"Process Group Name": "b"})]
+    other += [collective(1_500, 2_000, **{"Process Group Name": "a"})]
+    ingest_ranks(tmp_path, database, regular + one, regular + other)
+    assert rows(database, UNTILED) == []
+    query = "SELECT count(*) FROM critical_path.hop WHERE scope = 'trace'"
+    assert rows(database, query)[0][0] < 30
+
+
+def test_a_number_that_is_there_again_is_none(
+    tmp_path: Path, database: tracedb.Database
+) -> None:
+    """Coalesced collectives share their number; their order tells them apart."""
+    ranks = [
+        [
+            collective(100 * n + rank, 100 * n + 10 + n % 3, Seq=n // 3)
+            for n in range(12)
+        ]
+        for rank in range(2)
+    ]
+    ingest_ranks(tmp_path, database, *ranks)
+    query = "SELECT count(*), count(DISTINCT kernel_id) FROM graph.collective"
+    assert rows(database, query) == [(24, 24)]
+
+
+def test_groups_of_one_name_and_other_ranks_are_others(
+    tmp_path: Path, database: tracedb.Database
+) -> None:
+    """Ranks 0 and 1, and 2 and 3, are each a group of the name 0."""
+    ranks = []
+    for rank in range(4):
+        group = {"Process Group Ranks": "[0, 1]" if rank < 2 else "[2, 3]"}
+        late = 5 * (rank % 2) + 31 * (rank // 2)
+        ranks.append(
+            [collective(100 * n + late, 100 * n + 60, **group) for n in range(8)]
+        )
+    ingest_ranks(tmp_path, database, *ranks)
+    query = "SELECT DISTINCT present_count, group_size FROM graph.collective"
+    assert rows(database, query) == [(2, 2)]
+    query = "SELECT DISTINCT waiting_ns FROM graph.collective ORDER BY ALL"
+    assert rows(database, query) == [(0,), (5_000,)]
+
+
+def test_what_fits_in_several_ways_is_called_ambiguous(
+    tmp_path: Path, database: tracedb.Database
+) -> None:
+    """Collectives that are all alike, and regular: clocks could differ by a period."""
+    one = [collective(100 * n, 100 * n + 50) for n in range(40)]
+    other = [collective(100 * n + 3, 100 * n + 50) for n in range(40)]
+    ingest_ranks(tmp_path, database, one, other)
+    query = "SELECT is_ambiguous, offset_ns FROM graph.clock ORDER BY trace_id"
+    assert rows(database, query) == [(False, 0), (True, 0)]
+
+
 def test_one_rank_alone_has_nobody_to_wait_for(
     tmp_path: Path, database: tracedb.Database
 ) -> None:

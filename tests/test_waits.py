@@ -93,7 +93,7 @@ def test_work_launched_later_hides_no_wait(
     recording.work(7, 5_200, begin=8_008, duration=5)
     recording.ingest(tmp_path, database)
     assert rows(database, WAITS) == [
-        ("kernel at 8030", "kernel at 5006", "event", False)
+        ("kernel at 8030", "kernel at 5006", "stream_wait", False)
     ]
 
 
@@ -116,7 +116,7 @@ def test_a_full_device_leaves_no_room(
     recording.work(7, 5_000, begin=5_006, duration=3_000)
     recording.work(8, 5_100, begin=begin, duration=10)
     recording.ingest(tmp_path, database)
-    reason = "occupancy" if begin < 8_006 else "event"
+    reason = "occupancy" if begin < 8_006 else "stream_wait"
     expected = [(f"kernel at {begin}", awaited, reason, False)] if awaited else []
     assert rows(database, WAITS) == expected
     ((unexplained,),) = rows(database, UNEXPLAINED)
@@ -234,3 +234,38 @@ def test_a_launch_into_a_full_queue_waits_for_work_to_end(
         ORDER BY start_ns
     """
     assert ("return",) in rows(database, path)
+
+
+def test_the_first_work_of_a_stream_may_wait_for_an_event(
+    tmp_path: Path, database: tracedb.Database
+) -> None:
+    """Without a call for it, it lies behind work from before the trace."""
+    for has_wait in (False, True):
+        recording = Recording()
+        recording.work(7, 5_000, begin=5_006, duration=3_000)
+        if has_wait:
+            recording.add("cuda_runtime", "cudaStreamWaitEvent", 1, 5_050, 2)
+        recording.work(20, 5_100, begin=8_008, duration=10)
+        folder = tmp_path / str(has_wait)
+        folder.mkdir()
+        recording.ingest(folder, database)
+    awaited = ("kernel at 8008", "kernel at 5006", "stream_wait", False)
+    assert rows(database, WAITS) == [awaited]
+    query = "SELECT trace_id, cause FROM graph.gpu_cause WHERE cause IN ('none')"
+    assert rows(database, query) == [(1, "none")]
+
+
+def test_the_parts_of_a_graph_fill_no_queue(
+    tmp_path: Path, database: tracedb.Database
+) -> None:
+    """They are launched as one: a launch behind it does not wait for them."""
+    recording = Recording()
+    recording.add("cuda_runtime", "cudaGraphLaunch", 1, 5_000, 8, correlation=99_999)
+    link = {"correlation": 99_999, "device": 0, "stream": 7}
+    for number in range(1_500):
+        recording.add("kernel", "part", 7, 5_010 + 3 * number, 2, **link)
+    for number in range(5):
+        recording.work(7, 5_020 + 10 * number, 9_600 + 10 * number, duration=5)
+    recording.ingest(tmp_path, database)
+    query = "SELECT count(*) FROM graph.host_wait WHERE target = 'queue'"
+    assert rows(database, query) == [(0,)]

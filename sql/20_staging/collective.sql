@@ -12,7 +12,7 @@ CREATE TABLE staging.collective (
     -- `all_reduce`, `all_gather`, `reduce_scatter`, `all_to_all`, `broadcast`, `reduce`,
     -- `send`, `recv` or `other`.
     kind,
-    -- Name of the process group; empty where it is not recorded.
+    -- Name of the process group, and its ranks; as far as they are recorded.
     process_group,
     -- Ranks of the group; of all where that is not recorded.
     group_size,
@@ -29,7 +29,7 @@ event AS (
         kernel.*,
         args ->> [
             '$."Collective name"', '$."Process Group Name"', '$."Group size"',
-            '$."In msg nelems"', '$.Seq'
+            '$."In msg nelems"', '$.Seq', '$."Process Group Ranks"'
         ] AS argument
     FROM staging.kernel AS kernel
     INNER JOIN staging.slice ON kernel.kernel_id = staging.slice.event_id
@@ -91,7 +91,7 @@ SELECT
         WHEN spoken LIKE '%recv%' THEN 'recv'
         ELSE 'other'
     END,
-    coalesce(argument[2], '') AS process_group,
+    concat_ws(' ', argument[2], argument[6]) AS process_group,
     coalesce(try_cast(argument[3] AS BIGINT), world_size),
     coalesce(try_cast(argument[4] AS BIGINT), list_product(dims)::BIGINT),
     try_cast(argument[5] AS BIGINT),

@@ -15,6 +15,9 @@ CREATE TABLE graph.clock (
     offset_ns,
     -- [ns] 95th percentile of how far single ones are from that.
     uncertainty_ns,
+    -- Whether the order of collectives could be another: the offset may then be off by a
+    -- multiple of their period.
+    is_ambiguous,
     -- [ns] What to add to times of this trace for times since 1970 by the run's clock: its
     -- time base, less the offset where that is more than its uncertainty and 10 us.
     shift_ns
@@ -25,6 +28,7 @@ late AS (
         match.run_id,
         match.trace_id,
         reference.trace_id AS reference_id,
+        is_ambiguous,
         (own.end_ns + own_trace.base_ns) - (reference.end_ns + base.base_ns) AS late_ns
     FROM graph.collective_match AS match
     INNER JOIN staging.kernel AS own ON match.kernel_id = own.kernel_id
@@ -41,9 +45,10 @@ median AS (
         trace_id,
         reference_id,
         count(*) AS collective_count,
-        quantile_disc(late_ns, 0.5) AS offset_ns
+        quantile_disc(late_ns, 0.5) AS offset_ns,
+        bool_and(is_ambiguous) AS is_ambiguous
     FROM late
-    GROUP BY ALL
+    GROUP BY run_id, trace_id, reference_id
 ),
 
 pair AS (
@@ -51,26 +56,37 @@ pair AS (
         median.*,
         quantile_disc(abs(late_ns - offset_ns), 0.95) AS uncertainty_ns
     FROM median
-    INNER JOIN late USING (run_id, trace_id, reference_id)
+    INNER JOIN (SELECT * EXCLUDE (is_ambiguous) FROM late) AS late
+        USING (run_id, trace_id, reference_id)
     GROUP BY ALL
 ),
 
 -- Groups have their own references: from the run's first trace to those it shares a
--- group with, and on.
-reached AS (
+-- group with, and on, each by the fewest groups.
+reached (
+    trace_id, run_id, level, collective_count, offset_ns, uncertainty_ns, is_ambiguous
+) USING KEY (
+    trace_id,
+    any_value(run_id),
+    min(level),
+    arg_min(collective_count, level),
+    arg_min(offset_ns, level),
+    arg_min(uncertainty_ns, level),
+    arg_min(is_ambiguous, level)
+) AS (
     SELECT
-        run_id, min(trace_id) AS trace_id, 0::BIGINT AS level,
-        0::BIGINT AS collective_count, 0::BIGINT AS offset_ns, 0::BIGINT AS uncertainty_ns
+        min(trace_id), run_id, 0::BIGINT, 0::BIGINT, 0::BIGINT, 0::BIGINT, false
     FROM median
     GROUP BY run_id
     UNION
     SELECT
+        CASE WHEN is_forward THEN pair.trace_id ELSE pair.reference_id END AS trace_id,
         pair.run_id,
-        CASE WHEN is_forward THEN pair.trace_id ELSE pair.reference_id END,
         level + 1,
         pair.collective_count,
         reached.offset_ns + CASE WHEN is_forward THEN 1 ELSE -1 END * pair.offset_ns,
-        reached.uncertainty_ns + pair.uncertainty_ns
+        reached.uncertainty_ns + pair.uncertainty_ns,
+        reached.is_ambiguous OR pair.is_ambiguous
     FROM reached
     CROSS JOIN (VALUES (true), (false)) AS direction (is_forward)
     INNER JOIN pair
@@ -78,26 +94,22 @@ reached AS (
             pair.trace_id <> pair.reference_id
             AND reached.trace_id
             = CASE WHEN is_forward THEN pair.reference_id ELSE pair.trace_id END
-    WHERE level < 3
-),
-
-nearest AS (
-    SELECT *
-    FROM reached
     QUALIFY row_number() OVER (
-        PARTITION BY trace_id ORDER BY level, uncertainty_ns, offset_ns
+        PARTITION BY CASE WHEN is_forward THEN pair.trace_id ELSE pair.reference_id END
+        ORDER BY level, pair.uncertainty_ns, pair.trace_id, pair.reference_id
     ) = 1
 )
 
 SELECT
     trace_id,
-    nearest.run_id,
-    min(trace_id) OVER (PARTITION BY nearest.run_id),
+    reached.run_id,
+    min(trace_id) OVER (PARTITION BY reached.run_id),
     collective_count,
     offset_ns,
     uncertainty_ns,
+    is_ambiguous,
     base_ns - CASE
         WHEN abs(offset_ns) > uncertainty_ns + 10_000 THEN offset_ns ELSE 0
     END
-FROM nearest
+FROM reached
 INNER JOIN staging.trace USING (trace_id);

@@ -18,9 +18,9 @@ CREATE TABLE graph.collective (
     kind,
     -- Elements that go in, if known.
     element_count,
-    -- Ranks of the group, and of them those in the run.
+    -- Ranks of the group.
     group_size,
-    -- Ranks of the run that take part.
+    -- Of them those that are in the run.
     present_count,
     -- The kernel of the rank that arrived last; of the group's last in the run.
     last_kernel_id,
@@ -43,12 +43,14 @@ member AS (
         start_ns,
         end_ns,
         shift_ns,
+        rank,
         start_ns + shift_ns AS arrival_ns,
         end_ns + shift_ns AS over_ns
     FROM graph.collective_match AS match
     INNER JOIN staging.collective AS collective USING (kernel_id)
     INNER JOIN staging.kernel USING (kernel_id)
     INNER JOIN graph.clock ON match.trace_id = graph.clock.trace_id
+    INNER JOIN staging.trace ON match.trace_id = staging.trace.trace_id
 ),
 
 whole AS (
@@ -59,11 +61,13 @@ whole AS (
         kind,
         max(element_count) AS elements,
         count(*) AS present_count,
-        arg_max(kernel_id, (arrival_ns, kernel_id)) AS last_kernel_id,
+        arg_max(kernel_id, (arrival_ns, coalesce(rank, -1), kernel_id)) AS last_kernel_id,
         max(arrival_ns) AS last_arrival_ns,
         max(over_ns) - max(arrival_ns) AS together_ns
     FROM member
     GROUP BY run_id, process_group, number, kind
+    -- Two groups of one name, or a rank that is there twice, tell nothing.
+    HAVING count(*) BETWEEN 2 AND coalesce(max(group_size), count(*))
 ),
 
 -- One that is larger takes no less; of unknown size each is on its own.

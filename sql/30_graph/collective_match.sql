@@ -1,9 +1,10 @@
 -- Which collectives of different ranks are the same one: by the number that is recorded
 -- with them, or by their order in the process group. Recordings may begin at different
 -- collectives, so the orders are shifted against each other until kinds and sizes agree,
--- and ends differ by the same time, that of the clocks; of several such shifts the one is
--- taken for which that is least.
--- One row per collective kernel whose run has its process group on several ranks.
+-- steps are the same, and ends differ by the same time, that of the clocks; of several
+-- such shifts the one is taken for which that is least. Where ends differ by more than
+-- collectives last, nothing is matched.
+-- One row per collective kernel that is matched with the group's reference, or is of it.
 -- Key: kernel_id.
 CREATE TABLE graph.collective_match (
     -- The kernel.
@@ -17,7 +18,9 @@ CREATE TABLE graph.collective_match (
     -- Number of the collective in its group, the same for all ranks.
     number,
     -- The kernel of the group's reference, its first trace, that is the same collective.
-    reference_kernel_id
+    reference_kernel_id,
+    -- Whether another shift fits as well: collectives look alike, and times between them.
+    is_ambiguous
 ) AS
 WITH
 -- A send has one rank on the other side, which its order in a group does not tell.
@@ -25,14 +28,21 @@ kernel AS (
     SELECT
         collective.*,
         work.end_ns + base_ns AS end_ns,
-        coalesce(sequence, place) AS own_number,
-        sequence IS NOT NULL AS is_numbered,
+        work.end_ns - work.start_ns AS duration_ns,
+        CASE WHEN work.start_ns < step.end_ns THEN step END AS step,
+        count(sequence) OVER in_trace = count(*) OVER in_trace
+        AND count(DISTINCT sequence) OVER in_trace = count(*) OVER in_trace AS is_numbered,
+        CASE WHEN is_numbered THEN sequence ELSE place END AS own_number,
         min(collective.trace_id) OVER in_group AS reference_id
     FROM staging.collective AS collective
     INNER JOIN staging.kernel AS work USING (kernel_id)
     INNER JOIN staging.trace ON collective.trace_id = staging.trace.trace_id
+    ASOF LEFT JOIN staging.step AS step
+        ON collective.trace_id = step.trace_id AND work.start_ns >= step.start_ns
     WHERE collective.kind NOT IN ('send', 'recv')
-    WINDOW in_group AS (PARTITION BY collective.run_id, process_group)
+    WINDOW
+        in_group AS (PARTITION BY collective.run_id, process_group),
+        in_trace AS (PARTITION BY collective.trace_id, process_group)
 ),
 
 -- Enough collectives to tell a shift by.
@@ -46,7 +56,10 @@ pair AS (
             AND other.element_count IS NOT DISTINCT FROM reference.element_count,
             false
         ) AS agrees,
-        other.end_ns - reference.end_ns AS late_ns
+        coalesce(other.step = reference.step, false) AS is_in_step,
+        other.is_numbered,
+        other.end_ns - reference.end_ns AS late_ns,
+        least(other.duration_ns, reference.duration_ns) AS together_ns
     FROM kernel AS other
     INNER JOIN kernel AS reference
         ON
@@ -56,7 +69,7 @@ pair AS (
             AND other.own_number - reference.own_number
             BETWEEN CASE WHEN other.is_numbered THEN 0 ELSE -64 END
             AND CASE WHEN other.is_numbered THEN 0 ELSE 64 END
-    WHERE other.place <= 256
+    WHERE other.place <= 256 OR other.is_numbered
 ),
 
 candidate AS (
@@ -64,25 +77,41 @@ candidate AS (
         trace_id,
         process_group,
         shift,
+        bool_and(is_numbered) AS is_numbered,
         count(*) FILTER (agrees) AS agreeing,
+        avg(is_in_step::INTEGER) >= 0.9 AS is_in_step,
         abs(quantile_cont(late_ns, 0.5)) AS late_ns,
-        quantile_cont(late_ns, 0.9) - quantile_cont(late_ns, 0.1) AS spread_ns
+        greatest(quantile_cont(late_ns, 0.9) - quantile_cont(late_ns, 0.1), 20_000)
+        AS spread_ns,
+        quantile_cont(together_ns, 0.9) AS together_ns
     FROM pair
     GROUP BY trace_id, process_group, shift
     HAVING avg(agrees::INTEGER) >= 0.9
 ),
 
+fitting AS (
+    SELECT *, max(agreeing) OVER (PARTITION BY trace_id, process_group) AS most
+    FROM candidate
+    WHERE is_numbered OR spread_ns <= greatest(100_000, together_ns)
+),
+
 shift AS (
-    SELECT trace_id, process_group, shift
-    FROM (
-        SELECT *, max(agreeing) OVER (PARTITION BY trace_id, process_group) AS most
-        FROM candidate
-    )
+    SELECT
+        trace_id,
+        process_group,
+        shift,
+        coalesce(
+            lead(is_in_step) OVER in_order = is_in_step
+            AND lead(spread_ns) OVER in_order <= 2 * spread_ns,
+            false
+        ) AS is_ambiguous
+    FROM fitting
     WHERE 2 * agreeing >= most
-    QUALIFY row_number() OVER (
+    WINDOW in_order AS (
         PARTITION BY trace_id, process_group
-        ORDER BY greatest(spread_ns, 20_000), late_ns, agreeing DESC, shift
-    ) = 1
+        ORDER BY is_in_step DESC, spread_ns, late_ns, agreeing DESC, shift
+    )
+    QUALIFY row_number() OVER in_order = 1
 )
 
 SELECT
@@ -91,7 +120,8 @@ SELECT
     other.trace_id,
     other.process_group,
     other.own_number - shift,
-    reference.kernel_id
+    reference.kernel_id,
+    is_ambiguous AND other.trace_id <> other.reference_id
 FROM kernel AS other
 INNER JOIN shift USING (trace_id, process_group)
 LEFT JOIN kernel AS reference

@@ -44,8 +44,7 @@ FROM graph.stream_position
 WHERE previous_kernel_id IS NOT NULL
 UNION ALL
 SELECT
-    run_id, trace_id, awaited_kernel_id, kernel_id,
-    CASE reason WHEN 'event' THEN 'stream_wait' ELSE reason END, recorded
+    run_id, trace_id, awaited_kernel_id, kernel_id, reason, recorded
 FROM graph.stream_wait
 UNION ALL
 SELECT

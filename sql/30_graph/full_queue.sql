@@ -1,7 +1,7 @@
 -- Launches into a queue that is full: a CUDA stream holds about a thousand pieces of work,
 -- and a call that launches more returns when one of them has ended.
--- One row per launch that found more than a thousand pieces of work ahead of its own, of
--- which one ended meanwhile.
+-- One row per launch that found more than a thousand launches of its stream ahead of its
+-- own that were not over, of which one was meanwhile.
 -- Key: launch_id.
 CREATE VIEW graph.full_queue (
     -- The launch.
@@ -20,6 +20,23 @@ CREATE VIEW graph.full_queue (
     kernel_end_ns
 ) AS
 WITH
+-- The parts of a graph are launched as one.
+begun AS (
+    SELECT
+        *,
+        coalesce(launch_id <> lag(launch_id) OVER on_stream, true)::INTEGER AS is_next
+    FROM graph.stream_position
+    WINDOW on_stream AS (PARTITION BY trace_id, device, stream ORDER BY position)
+),
+
+numbered AS (
+    SELECT
+        *,
+        sum(is_next) OVER (PARTITION BY trace_id, device, stream ORDER BY position)
+        AS number
+    FROM begun
+),
+
 -- What had not ended on the stream when the call began.
 full_queue AS (
     SELECT
@@ -30,16 +47,16 @@ full_queue AS (
         call.end_ns,
         work.device,
         work.stream,
-        past.position AS past_position
+        past.number AS past_number
     FROM staging.launch AS call
-    INNER JOIN graph.stream_position AS work USING (launch_id)
-    ASOF INNER JOIN graph.stream_position AS past
+    INNER JOIN numbered AS work USING (launch_id)
+    ASOF INNER JOIN numbered AS past
         ON
             work.trace_id = past.trace_id
             AND work.device = past.device
             AND work.stream = past.stream
             AND call.start_ns >= past.end_ns
-    WHERE work.position - past.position > 1_000
+    WHERE work.number - past.number > 1_000
     QUALIFY row_number() OVER (PARTITION BY call.launch_id ORDER BY work.position) = 1
 )
 
@@ -53,11 +70,11 @@ SELECT
     ended.end_ns
 FROM full_queue
 ASOF INNER JOIN (
-    SELECT trace_id, device, stream, position, kernel_id, end_ns FROM graph.stream_position
+    SELECT trace_id, device, stream, number, kernel_id, end_ns FROM numbered
 ) AS ended
     ON
         full_queue.trace_id = ended.trace_id
         AND full_queue.device = ended.device
         AND full_queue.stream = ended.stream
         AND full_queue.end_ns >= ended.end_ns
-WHERE ended.position > past_position;
+WHERE ended.number > past_number;

@@ -9,7 +9,8 @@ CREATE TABLE graph.gpu_cause (
     run_id,
     -- The trace it is from.
     trace_id,
-    -- `launch`, `stream`, `stream_wait`, or `none` for work launched before the trace.
+    -- `launch`, `stream`, `stream_wait`, `occupancy`, or `none` for the first work of a
+    -- stream without a launch in the trace.
     cause,
     -- The GPU work that it started after, unless the cause is its launch.
     cause_kernel_id,
@@ -24,23 +25,20 @@ SELECT
         WHEN
             awaited_end_ns
             >= coalesce(greatest(after_launch_ns, previous_end_ns), awaited_end_ns)
-            THEN 'stream_wait'
-        WHEN
-            after_stream_ns
-            >= coalesce(
-                after_launch_ns,
-                work.start_ns - (stream_limit_ns - previous_end_ns)
-            )
-            THEN 'stream'
+            THEN reason
+        -- Without a launch the work before it is all that it can have waited for.
+        WHEN after_stream_ns >= coalesce(after_launch_ns, after_stream_ns) THEN 'stream'
         WHEN launch_id IS NOT NULL THEN 'launch'
         ELSE 'none'
     END AS cause,
     CASE cause
         WHEN 'stream_wait' THEN awaited_kernel_id
+        WHEN 'occupancy' THEN awaited_kernel_id
         WHEN 'stream' THEN previous_kernel_id
     END AS cause_kernel_id,
     CASE cause
         WHEN 'stream_wait' THEN awaited_end_ns
+        WHEN 'occupancy' THEN awaited_end_ns
         WHEN 'stream' THEN previous_end_ns
         WHEN 'launch' THEN launch_start_ns
     END AS cause_ns

@@ -1,7 +1,8 @@
 -- The order of GPU work on its stream, and what it could have started after. The first
 -- work of a stream may have been queued behind work from before the trace, which is not
 -- recorded: it is taken for such if it began more than a millisecond after a launch that
--- had returned by then, and no wait for a stream or device had ended before that launch.
+-- had returned by then, no wait for a stream or device had ended before that launch, and
+-- no stream had been made to wait for an event, which it may be waiting for.
 -- One row per piece of GPU work.
 -- Key: kernel_id.
 CREATE TABLE graph.stream_position (
@@ -41,7 +42,9 @@ WITH
 idle AS (
     SELECT trace_id, min(end_ns) AS idle_ns
     FROM staging.launch
-    WHERE kind = 'wait' AND target IN ('device', 'stream')
+    WHERE
+        (kind = 'wait' AND target IN ('device', 'stream'))
+        OR name LIKE '%StreamWaitEvent%'
     GROUP BY trace_id
 ),
 

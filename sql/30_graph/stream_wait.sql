@@ -17,9 +17,10 @@ CREATE TABLE graph.stream_wait (
     awaited_end_ns,
     -- [ns] Begin of the waiting work.
     start_ns,
-    -- [ns] Time by which it started later than launch and stream explain.
+    -- [ns] Time by which it started later than launch and stream explain; below 0 where a
+    -- recorded wait was over before.
     excess_ns,
-    -- `event`, or `occupancy` of the device by the awaited work.
+    -- `stream_wait` (for an event), or `occupancy` of the device by the awaited work.
     reason,
     -- Whether the profiler recorded the wait.
     recorded
@@ -88,7 +89,7 @@ launched AS (
 event_wait AS (
     SELECT
         beside.*,
-        'event' AS reason,
+        'stream_wait' AS reason,
         least(over.position, launched.position) AS awaited_position
     FROM beside
     ASOF INNER JOIN graph.stream_position AS over
@@ -134,7 +135,7 @@ recorded AS (
         awaited.end_ns AS awaited_end_ns,
         explained.start_ns,
         excess_ns,
-        'event' AS reason,
+        'stream_wait' AS reason,
         true AS recorded
     FROM graph.recorded_stream_wait
     INNER JOIN explained USING (kernel_id)

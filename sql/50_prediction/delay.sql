@@ -26,10 +26,10 @@ instance AS (
     SELECT
         stream_wait.run_id,
         stream_wait.trace_id,
-        CASE reason WHEN 'event' THEN 'stream_wait' ELSE reason END AS cause,
+        reason AS cause,
         kind,
         CASE reason
-            WHEN 'event' THEN greatest(stream_wait.start_ns - awaited_end_ns, 0)
+            WHEN 'stream_wait' THEN greatest(stream_wait.start_ns - awaited_end_ns, 0)
             ELSE stream_wait.start_ns - awaited_end_ns
         END AS delay_ns
     FROM graph.stream_wait

@@ -53,5 +53,4 @@ LEFT JOIN prediction.delay AS waiting
     ON
         work.trace_id = waiting.trace_id
         AND work.kind = waiting.kind
-        AND waiting.cause
-        = CASE stream_wait.reason WHEN 'event' THEN 'stream_wait' ELSE 'occupancy' END;
+        AND waiting.cause = stream_wait.reason;

@@ -11,8 +11,8 @@ CREATE TABLE critical_path.cause (
     node,
     -- Whether it is for paths of runs alone.
     is_run,
-    -- Whether there is one for them.
-    has_arrival,
+    -- [ns] When the other rank arrived, by the run's clock; NULL without such a one.
+    arrival_ns,
     -- What it goes on to, likewise; NULL at the begin of a thread.
     cause_node,
     -- The trace of that.
@@ -23,8 +23,8 @@ CREATE TABLE critical_path.cause (
     kernel_id,
     -- [ns] When it goes on there, by the clock of that trace.
     until_ns,
-    -- `return`, `join`, `fork`, `launch`, `stream`, `stream_wait`, or `arrival` (of
-    -- another rank).
+    -- `return`, `join`, `fork`, `launch`, `stream`, `stream_wait`, `occupancy`,
+    -- or `arrival` (of another rank).
     reason,
     -- [ns] What to add to times of that trace for times by the run's clock.
     shift_ns
@@ -54,7 +54,7 @@ SELECT
     work.trace_id,
     work.kernel_id AS node,
     false AS is_run,
-    last_kernel_id IS NOT NULL AS has_arrival,
+    arrival.arrival_ns + arrival.shift_ns AS arrival_ns,
     CASE cause WHEN 'launch' THEN -latest.moment ELSE cause_kernel_id END,
     work.trace_id,
     CASE cause WHEN 'launch' THEN work.launch_thread_id END,
@@ -73,15 +73,15 @@ ASOF LEFT JOIN latest
 WHERE cause <> 'none'
 UNION ALL
 SELECT
-    trace_id, kernel_id, true, true, last_kernel_id, last_trace_id, NULL, last_kernel_id,
-    arrival_ns, 'arrival', shift_ns
+    trace_id, kernel_id, true, arrival_ns + shift_ns, last_kernel_id, last_trace_id,
+    NULL, last_kernel_id, arrival_ns, 'arrival', shift_ns
 FROM arrival
 UNION ALL
 SELECT
     cause.trace_id,
     -moment,
     false,
-    false,
+    NULL,
     coalesce(cause_kernel_id, -cause_moment),
     cause.trace_id,
     cause_thread_id,

@@ -20,7 +20,7 @@ CREATE TABLE critical_path.hop (
     -- [ns] End of the hop, by the clock of its trace.
     until_ns,
     -- What the hop before waited for: `return`, `join`, `fork`, `launch`, `stream`,
-    -- `stream_wait`, `arrival` (of another rank); `end` at the path's end.
+    -- `stream_wait`, `occupancy`, `arrival` (of another rank); `end` at the path's end.
     reason,
     -- [ns] What to add to times of the trace for times by the path's clock.
     shift_ns
@@ -33,7 +33,7 @@ latest AS (
 ),
 
 -- The node that a walk stands on, and whether it may go on to another rank: not twice in
--- a row.
+-- a row, and only to an earlier time, so that no walk goes round in a circle.
 walk AS (
     SELECT
         scope,
@@ -77,7 +77,10 @@ walk AS (
     )
     WHERE
         next_until_ns + cause_shift_ns > walk.path_start_ns
-        AND cause.is_run = (walk.is_run AND cause.has_arrival)
+        AND cause.is_run = (
+            walk.is_run
+            AND coalesce(cause.arrival_ns < walk.until_ns + walk.shift_ns, false)
+        )
 )
 
 SELECT

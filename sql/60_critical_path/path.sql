@@ -56,7 +56,7 @@ together AS (
         marked.*,
         shift_ns,
         min(start_ns + shift_ns) OVER in_run AS first_ns,
-        count(*) OVER in_run AS rank_count,
+        count(DISTINCT marked.trace_id) OVER in_run AS rank_count,
         row_number() OVER (
             PARTITION BY marked.run_id, step
             ORDER BY end_ns + shift_ns DESC, step_id

@@ -13,10 +13,7 @@ CREATE VIEW question.exposed_communication (
     -- [ns] Time of that in which nothing else was.
     exposed_ns,
     -- [1] Their ratio.
-    exposed_share,
-    -- [ns] Time of critical paths of the trace's steps that is communication or waiting
-    -- for ranks.
-    on_path_ns
+    exposed_share
 ) AS
 WITH
 change AS (
@@ -44,14 +41,6 @@ stretch AS (
         PARTITION BY trace_id, device ORDER BY at_ns
         ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
     )
-),
-
-on_path AS (
-    SELECT trace_id, sum(end_ns - start_ns)::BIGINT AS on_path_ns
-    FROM critical_path.interval
-    WHERE
-        scope = 'step' AND kind IN ('communication', 'rank_wait', 'absent_rank_wait')
-    GROUP BY trace_id
 )
 
 SELECT
@@ -60,10 +49,8 @@ SELECT
     device,
     sum(time_ns)::BIGINT AS communication_ns,
     coalesce(sum(time_ns) FILTER (NOT is_computing), 0)::BIGINT AS exposed_ns,
-    exposed_ns / communication_ns AS exposed_share,
-    any_value(coalesce(on_path_ns, 0))
+    exposed_ns / communication_ns AS exposed_share
 FROM stretch
-LEFT JOIN on_path USING (trace_id)
 WHERE is_communicating
 GROUP BY run_id, trace_id, device
 HAVING sum(time_ns) > 0

@@ -21,7 +21,11 @@ CREATE VIEW question.straggler (
     -- [ns] Time in which data were moved.
     moving_ns,
     -- [ns] By how much its clock is ahead of the run's.
-    clock_offset_ns
+    clock_offset_ns,
+    -- [ns] How far off that may be; waits below it say nothing.
+    clock_uncertainty_ns,
+    -- Whether the order of collectives could be another (`graph.clock`).
+    is_ambiguous
 ) AS
 WITH
 delay AS (
@@ -41,9 +45,11 @@ SELECT
     sum(waiting_ns)::BIGINT,
     sum(absent_waiting_ns)::BIGINT,
     sum(moving_ns)::BIGINT,
-    any_value(offset_ns)
+    any_value(offset_ns),
+    any_value(uncertainty_ns),
+    any_value(is_ambiguous)
 FROM delay
 INNER JOIN staging.trace USING (trace_id)
 INNER JOIN graph.clock ON delay.trace_id = graph.clock.trace_id
 GROUP BY delay.run_id, delay.trace_id, rank
-ORDER BY delay.run_id, rank;
+ORDER BY delay.run_id, rank, delay.trace_id;

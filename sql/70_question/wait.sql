@@ -32,7 +32,7 @@ wait AS (
     UNION ALL
     SELECT
         stream_wait.run_id,
-        'stream_wait',
+        reason,
         work.name,
         awaited_kernel_id,
         greatest(excess_ns, 0)

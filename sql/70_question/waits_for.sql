@@ -101,7 +101,7 @@ FROM (
         UNION ALL
         SELECT
             work.kernel_id, work.name,
-            CASE reason WHEN 'event' THEN 'stream_wait' ELSE reason END,
+            reason,
             stream_wait.start_ns - greatest(excess_ns, 0), greatest(excess_ns, 0),
             awaited_kernel_id, recorded
         FROM graph.stream_wait

@@ -10,8 +10,8 @@ from . import options
 from . import output as out
 from .missing_steps import write_rows
 
-_SUMMARY = ("trace_id", "step", "kind", "interval_count", "time_ns", "time_share")
-_INTERVALS = ("trace_id", "step_id", "start_ns", "end_ns", "kind", "node_id")
+_SUMMARY = ("trace_id", "rank", "step", "kind", "time_ns", "time_share")
+_INTERVALS = ("path_id", "step", "offset_ns", "time_ns", "kind", "lane", "name")
 
 
 @click.command(

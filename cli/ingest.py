@@ -85,6 +85,7 @@ class _Progress:
     def __init__(self, status: Status) -> None:
         self.outcomes: Counter[str] = Counter()
         self._status = status
+        self._is_computing = False
 
     def __call__(self, line: str) -> None:
         if line.startswith(_AGAIN):
@@ -94,6 +95,9 @@ class _Progress:
             self._status.update(printable(line))
         elif not line.startswith(_STAGE):
             tell(line)
+        elif not self._is_computing:
+            self._is_computing = True
+            tell("computing the graph, its paths and predictions")
 
 
 @contextmanager

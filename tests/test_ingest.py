@@ -240,6 +240,13 @@ def test_an_empty_file_does_not_hold_up_a_folder(
     assert any("is empty: passed over, not a trace" in line for line in lines)
 
 
+def test_a_folder_may_hold_the_database(tmp_path: Path) -> None:
+    """The database that is written is none of its traces."""
+    write(tmp_path / "a.json", EVENT)
+    with tracedb.open(tmp_path / "run.db") as database:
+        assert database.ingest([tmp_path]).height == 1
+
+
 def test_white_space_may_stand_before_a_list(
     tmp_path: Path, database: tracedb.Database
 ) -> None:

@@ -183,7 +183,7 @@ class Database:
     def critical_path(
         self, step: int | None = None, *, scope: str = "step", summary: bool = False
     ) -> pl.DataFrame:
-        """What bounds each step, in order: `critical_path.interval`.
+        """What bounds each step, moment by moment: `question.path_interval`.
 
         `scope` is `step`, `trace` (its whole time) or `run` (each step over all ranks);
         with `summary` it is the time by kind, `question.critical_path`.
@@ -192,7 +192,7 @@ class Database:
         """
         if scope not in tracedb.SCOPES:
             raise QueryError(f"no scope {scope}; there are {', '.join(tracedb.SCOPES)}")
-        name = "question.critical_path" if summary else "critical_path.interval"
+        name = "question.critical_path" if summary else "question.path_interval"
         frame = self.relation(name, step)
         return frame.filter(frame["scope"] == scope)
 
@@ -241,7 +241,7 @@ class Database:
         declared = find_relation(f"question.{question.removeprefix('question.')}")
         if len(values) != len(declared.parameters):
             raise QueryError(
-                f"{declared.full_name} takes {len(declared.parameters)} values, not "
+                f"{declared.full_name} takes {len(declared.parameters)} value(s), not "
                 f"{len(values)}: {declared.signature}"
             )
         if not declared.is_macro:

@@ -33,7 +33,7 @@ def transaction(connection: duckdb.DuckDBPyConnection) -> Iterator[None]:
 
     Raises `DatabaseError` where the system cannot write what was done.
     """
-    path = _path(connection)
+    path = file_of(connection)
     connection.execute("BEGIN")
     try:
         yield
@@ -48,7 +48,7 @@ def transaction(connection: duckdb.DuckDBPyConnection) -> Iterator[None]:
         raise
 
 
-def _path(connection: duckdb.DuckDBPyConnection) -> str | None:
+def file_of(connection: duckdb.DuckDBPyConnection) -> str | None:
     """The database's file, if it has one."""
     query = (
         "SELECT path FROM duckdb_databases() WHERE database_name = current_database()"
@@ -139,7 +139,7 @@ def bounded_memory(
     limit = scalar(connection, "SELECT current_setting('memory_limit')")
     number, unit = limit.split()
     is_bounded = float(number) * _UNITS[unit] <= most_bytes
-    if is_bounded or _path(connection) is None:
+    if is_bounded or file_of(connection) is None:
         yield
         return
     with _set(connection, "memory_limit", f"{most_bytes}B"):

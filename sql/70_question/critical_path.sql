@@ -1,14 +1,16 @@
 -- What bounds each step, each trace, and each step of a run?
--- One row per critical path and kind of time on it.
--- Key: scope, path_id, kind.
+-- One row per critical path, trace that it passes, and kind of time there.
+-- Key: scope, path_id, trace_id, kind.
 CREATE VIEW question.critical_path (
     -- `step`, `trace` or `run`.
     scope,
     -- The path, as in `critical_path.path`.
     path_id,
-    -- The trace that it ends in.
+    -- The trace that the time lies in.
     trace_id,
-    -- The step at whose end it ends; NULL for a trace.
+    -- Its rank.
+    rank,
+    -- The step at whose end the path ends; NULL for a trace.
     step_id,
     -- Number of the step.
     step,
@@ -24,7 +26,8 @@ CREATE VIEW question.critical_path (
 SELECT
     path.scope,
     path.path_id,
-    path.trace_id,
+    interval.trace_id,
+    rank,
     path.step_id,
     step,
     kind,
@@ -34,5 +37,6 @@ SELECT
 FROM critical_path.interval
 INNER JOIN critical_path.path
     ON interval.scope = path.scope AND interval.path_id = path.path_id
+INNER JOIN staging.trace ON interval.trace_id = staging.trace.trace_id
 GROUP BY ALL
-ORDER BY path.scope, path.path_id, time_ns DESC, kind;
+ORDER BY path.scope, path.path_id, time_ns DESC, interval.trace_id, kind;

@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from tracedb import catalog
-from tracedb.duck import bounded_memory, scalar, transaction
+from tracedb.duck import bounded_memory, file_of, scalar, transaction
 from tracedb.errors import ForeignFileError
 from tracedb.ingest import files, nesting, pairing, runs, steps
 from tracedb.ingest.ahead import ahead
@@ -58,7 +58,7 @@ def ingest(  # noqa: PLR0913 (the options of one command)
             step_mark = files.legible(step_mark)
             steps.refuse_no_expression(connection, step_mark)
         run = runs.legible(run)
-        sources = files.expand(paths, Path(scratch))
+        sources = files.expand(paths, Path(scratch), without=file_of(connection))
         job = _Job(sources, run, pair, progress, step_mark, until)
         try:
             return _ingest(connection, job)

@@ -44,15 +44,20 @@ class Source:
     """Whether the user named it; what a folder or an archive holds may be no trace."""
 
 
-def expand(paths: Iterable[str | Path], scratch: Path) -> list[Source]:
+def expand(
+    paths: Iterable[str | Path], scratch: Path, without: str | None = None
+) -> list[Source]:
     """List what paths name, in order.
 
     A folder stands for the traces below it, a pattern for what it matches, a tar
-    archive for its members (unpacked to `scratch`), `-` for standard input.
+    archive for its members (unpacked to `scratch`), `-` for standard input. A folder
+    may hold the database that is written: that is `without`.
 
     Raises `IngestError` where a path does not exist or holds nothing to ingest.
     """
-    return [source for path in paths for source in _readable(str(path), scratch)]
+    found = [source for path in paths for source in _readable(str(path), scratch)]
+    own = None if without is None else Path(without).resolve()
+    return [s for s in found if s.is_named or s.path.resolve() != own]
 
 
 def _readable(name: str, scratch: Path) -> list[Source]:

@@ -1,0 +1,53 @@
+-- What does each critical path wait for, moment by moment?
+-- One row per interval of a path.
+-- Key: scope, path_id, offset_ns.
+CREATE VIEW question.path_interval (
+    -- `step`, `trace` or `run`.
+    scope,
+    -- The path, as in `critical_path.path`.
+    path_id,
+    -- The step at whose end the path ends; NULL for a trace.
+    step_id,
+    -- Number of the step.
+    step,
+    -- [ns] Begin, from the path's begin.
+    offset_ns,
+    -- [ns] Duration.
+    time_ns,
+    -- Kind of time, as in `critical_path.interval`.
+    kind,
+    -- Name of the op, call or GPU work that it belongs to.
+    name,
+    -- Rank, and the role of the host thread or the number of the stream.
+    lane,
+    -- The trace that it lies in.
+    trace_id,
+    -- The op, call or GPU work.
+    node_id
+) AS
+SELECT
+    interval.scope,
+    interval.path_id,
+    path.step_id,
+    step,
+    interval.start_ns - path.start_ns,
+    interval.end_ns - interval.start_ns,
+    interval.kind,
+    coalesce(op.name, call.name, work.name),
+    concat_ws(
+        ' ',
+        'rank ' || rank,
+        role || ' thread',
+        CASE WHEN work.kernel_id IS NOT NULL THEN 'stream ' || work.stream END
+    ),
+    interval.trace_id,
+    node_id
+FROM critical_path.interval
+INNER JOIN critical_path.path
+    ON interval.scope = path.scope AND interval.path_id = path.path_id
+INNER JOIN staging.trace ON interval.trace_id = staging.trace.trace_id
+LEFT JOIN staging.thread AS thread ON interval.thread_id = thread.thread_id
+LEFT JOIN staging.op AS op ON node_id = op.op_id
+LEFT JOIN staging.launch AS call ON node_id = call.launch_id
+LEFT JOIN staging.kernel AS work ON node_id = work.kernel_id
+ORDER BY interval.scope, interval.path_id, interval.start_ns;

@@ -255,6 +255,15 @@ def test_real_ranks_match_in_full(dlrm8: tracedb.Database) -> None:
     ]
     assert max(row[4] for row in found) <= 10_000
     assert all(row[5] for row in found)
+    query = """
+        SELECT count(*) FROM graph.edge AS edge
+        INNER JOIN staging.kernel AS last ON source_node_id = last.kernel_id
+        INNER JOIN staging.kernel AS work ON target_node_id = work.kernel_id
+        WHERE
+            edge.kind = 'collective'
+            AND last.trace_id <> work.trace_id AND last.start_ns < work.end_ns
+    """
+    assert rows(dlrm8, query) == [(8 * 3,)]
 
 
 @needs_corpus

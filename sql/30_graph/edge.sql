@@ -4,7 +4,7 @@
 CREATE VIEW graph.edge (
     -- The run it is of.
     run_id,
-    -- The trace it is from.
+    -- The trace it is from; of the node that depends.
     trace_id,
     -- Node that comes first.
     source_node_id,
@@ -14,8 +14,9 @@ CREATE VIEW graph.edge (
     -- `launch` (call to its GPU work), `stream` (order of a stream), `stream_wait` (GPU work
     -- to work of another stream), `occupancy` (likewise, for lack of room), `sync_stream`,
     -- `sync_device`, `sync_event`, `copy`, `queue` (GPU work to the call that waits for
-    -- it), `fork` and `join` (between threads), `forward_backward` (op to its backward op)
-    -- or `data` (op to op by a tensor).
+    -- it), `fork` and `join` (between threads), `forward_backward` (op to its backward op),
+    -- `data` (op to op by a tensor) or `collective` (the last rank's part of a collective
+    -- to those of the other ranks, which end only after that began).
     kind,
     -- Whether the trace says so; else it is inferred from order and times.
     recorded
@@ -90,4 +91,8 @@ QUALIFY
     ) = 1
 UNION ALL
 SELECT run_id, trace_id, source_op_id, target_op_id, 'data', true
-FROM graph.data_edge;
+FROM graph.data_edge
+UNION ALL
+SELECT run_id, trace_id, last_kernel_id, kernel_id, 'collective', false
+FROM graph.collective
+WHERE kernel_id <> last_kernel_id;

@@ -549,9 +549,9 @@ MISTAKES = {
     ),
     "no value": (
         "ask {}/tiny.duckdb delays",
-        "takes 1 values, not 0: question.delays(",
+        "takes 1 value(s), not 0: question.delays(",
     ),
-    "a value": ("ask {}/tiny.duckdb wait 7", "question.wait takes 0 values, not 1"),
+    "a value": ("ask {}/tiny.duckdb wait 7", "question.wait takes 0 value(s), not 1"),
     "no relation": ("schema staging.kernels", "did you mean staging.kernel"),
     "no such layer": ("schema xyzzy", "`tracedb schema` lists"),
     "foreign": ("info {}/foreign.duckdb", "a DuckDB file, but none that tracedb made"),

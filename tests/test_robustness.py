@@ -173,7 +173,10 @@ def test_a_killed_ingest_leaves_whole_traces(tmp_path: Path) -> None:
             _remove(path)
         folder = folders[kill % FOLDERS]
         after = _killed_after(kill, seconds)
-        killed += nursery.ingest(path, folder, after) == -signal.SIGKILL
+        is_killed = nursery.ingest(path, folder, after) == -signal.SIGKILL
+        # The machine may have been busy when the first ingest was timed.
+        seconds *= 1 if is_killed else 0.9
+        killed += is_killed
         checked += _check(path, expected, read_only=kill % 2 == 0)
     for folder in folders:
         assert nursery.ingest(path, folder, None) == 0

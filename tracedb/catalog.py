@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cache
 from graphlib import TopologicalSorter
@@ -19,6 +20,8 @@ from importlib.resources import files
 from typing import TYPE_CHECKING
 
 import duckdb
+
+from tracedb.duck import one_thread
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator, Sequence
@@ -33,6 +36,10 @@ LAYERS = (
     "critical_path",
     "question",
 )
+
+# With more threads DuckDB 2.0 ends one in eleven of these in an internal error of its
+# joins ("global dictionary column changed identity"), and the database with it.
+_ONE_THREAD = frozenset({"critical_path.interval"})
 
 _FILE = re.compile(
     r"(?P<doc>(?:--.*\n)+)"
@@ -243,9 +250,11 @@ def compute(
         if relation.is_computed_on_ingest and (only is None or name in only):
             yield name
             connection.execute(f"DELETE FROM {name} WHERE {chosen}")
-            connection.execute(
-                f"INSERT INTO {name} SELECT * FROM ({relation.query}\n) WHERE {chosen}"
-            )
+            with one_thread(connection) if name in _ONE_THREAD else nullcontext():
+                connection.execute(
+                    f"INSERT INTO {name} "
+                    f"SELECT * FROM ({relation.query}\n) WHERE {chosen}"
+                )
     connection.execute("RESET VARIABLE computing")
 
 

@@ -17,8 +17,7 @@ CREATE TABLE graph.stream_wait (
     awaited_end_ns,
     -- [ns] Begin of the waiting work.
     start_ns,
-    -- [ns] Time by which it started later than launch and stream explain; below 0 where a
-    -- recorded wait was over before.
+    -- [ns] Time by which launch and stream do not explain its start; below 0 if they do.
     excess_ns,
     -- `stream_wait` (for an event), or `occupancy` of the device by the awaited work.
     reason,

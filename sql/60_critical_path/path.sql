@@ -4,7 +4,7 @@
 -- (`critical_path.interval`).
 -- One row per path.
 -- Key: scope, path_id.
-CREATE VIEW critical_path.path (
+CREATE TABLE critical_path.path (
     -- `step`, `trace` or `run`.
     scope,
     -- The step at whose end it ends; the trace.

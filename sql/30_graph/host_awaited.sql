@@ -64,20 +64,7 @@ per_stream AS (
 last_launched AS (
     SELECT per_stream.*, work.kernel_id, work.end_ns AS kernel_end_ns
     FROM per_stream
-    ASOF INNER JOIN (
-        -- Work without a launch in the trace was launched before it, in its order.
-        SELECT
-            *,
-            coalesce(launch_start_ns, position - 1_000_000_000_000_000_000)
-            AS launched_ns
-        FROM graph.stream_position
-        -- Of a graph's work on a stream the last counts.
-        QUALIFY
-            launch_id IS NULL
-            OR row_number() OVER (
-                PARTITION BY launch_id, device, stream ORDER BY position DESC
-            ) = 1
-    ) AS work
+    ASOF INNER JOIN graph.launched_work AS work
         ON
             per_stream.trace_id = work.trace_id
             AND per_stream.on_device = work.device

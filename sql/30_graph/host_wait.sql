@@ -1,6 +1,6 @@
 -- What the host waited for in calls that block it: synchronisation, copies that return
--- only when they are done, and launches into a full queue. Of all the work that a call is for
--- (`graph.host_awaited`) that which ended last.
+-- only when they are done, and launches into a full queue. Of all the work that a call is
+-- for (`graph.host_awaited`) that which ended last.
 -- One row per blocking call whose cause was found.
 -- Key: launch_id.
 CREATE TABLE graph.host_wait (

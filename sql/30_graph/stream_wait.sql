@@ -69,20 +69,6 @@ beside AS (
             AND (late.device <> other.device OR late.stream <> other.stream)
 ),
 
--- Work without a launch in the trace was launched before it, in its order; of a graph's
--- work on a stream the last counts.
-launched AS (
-    SELECT
-        *,
-        coalesce(launch_start_ns, position - 1_000_000_000_000_000_000) AS launched_ns
-    FROM graph.stream_position
-    QUALIFY
-        launch_id IS NULL
-        OR row_number() OVER (
-            PARTITION BY launch_id, device, stream ORDER BY position DESC
-        ) = 1
-),
-
 -- A stream keeps its order: the last work on it that was launched before and over before
 -- is the earlier of the last launched and the last over.
 event_wait AS (
@@ -98,7 +84,7 @@ event_wait AS (
             AND beside.other_stream = over.stream
             -- Starts and ends of one device differ by their rounding only.
             AND beside.start_ns + 1_000 >= over.end_ns
-    ASOF INNER JOIN launched
+    ASOF INNER JOIN graph.launched_work AS launched
         ON
             beside.trace_id = launched.trace_id
             AND beside.other_device = launched.device

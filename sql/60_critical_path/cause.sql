@@ -30,12 +30,6 @@ CREATE TABLE critical_path.cause (
     shift_ns
 ) AS
 WITH
-latest AS (
-    SELECT trace_id, thread_id, resume_ns, max(moment) AS moment
-    FROM graph.host_cause
-    GROUP BY trace_id, thread_id, resume_ns
-),
-
 arrival AS (
     SELECT
         collective.trace_id,
@@ -66,7 +60,7 @@ FROM graph.stream_position AS work
 INNER JOIN graph.gpu_cause USING (kernel_id)
 LEFT JOIN arrival ON work.kernel_id = arrival.kernel_id
 LEFT JOIN graph.clock AS clock ON work.trace_id = clock.trace_id
-ASOF LEFT JOIN latest
+ASOF LEFT JOIN graph.last_moment AS latest
     ON
         work.launch_thread_id = latest.thread_id
         AND work.launch_start_ns >= latest.resume_ns

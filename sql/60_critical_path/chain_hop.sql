@@ -61,46 +61,13 @@ FROM (
             row_number() OVER (PARTITION BY device, stream ORDER BY position DESC) = 1
     ),
 
-    latest AS (
-        SELECT thread_id, resume_ns, max(moment) AS moment
-        FROM graph.host_cause
-        WHERE trace_id = (SELECT trace_id FROM mark)
-        GROUP BY thread_id, resume_ns
-    ),
-
-    host AS MATERIALIZED (
-        SELECT moment, cause, resume_ns, cause_thread_id, cause_moment, cause_kernel_id
-        FROM graph.host_cause
-        WHERE trace_id = (SELECT trace_id FROM mark)
-    ),
-
-    gpu AS MATERIALIZED (
-        SELECT
-            work.kernel_id,
-            gpu_cause.cause,
-            gpu_cause.cause_kernel_id,
-            CASE WHEN cause = 'launch' THEN work.launch_thread_id END AS cause_thread_id,
-            CASE WHEN cause = 'launch' THEN latest.moment END AS cause_moment,
-            CASE
-                WHEN cause = 'launch' THEN least(gpu_cause.cause_ns, work.start_ns)
-                ELSE work.start_ns
-            END AS from_ns
-        FROM graph.stream_position AS work
-        INNER JOIN graph.gpu_cause ON work.kernel_id = gpu_cause.kernel_id
-        ASOF LEFT JOIN latest
-            ON
-                work.launch_thread_id = latest.thread_id
-                AND work.launch_start_ns >= latest.resume_ns
-        WHERE work.trace_id = (SELECT trace_id FROM mark)
-    ),
-
     walk AS (
         SELECT
             rank,
             lane.end_ns AS chain_end_ns,
             1::BIGINT AS hop,
+            coalesce(kernel_id, -latest.moment) AS node,
             lane.thread_id,
-            latest.moment,
             kernel_id,
             lane.end_ns AS until_ns,
             'end' AS reason
@@ -109,28 +76,28 @@ FROM (
             FROM lane_end
             QUALIFY rank <= k
         ) AS lane
-        ASOF LEFT JOIN latest
+        ASOF LEFT JOIN graph.last_moment AS latest
             ON lane.thread_id = latest.thread_id AND lane.end_ns >= latest.resume_ns
         UNION ALL
         SELECT
             rank,
             chain_end_ns,
             hop + 1,
-            coalesce(host.cause_thread_id, gpu.cause_thread_id),
-            coalesce(host.cause_moment, gpu.cause_moment),
-            coalesce(host.cause_kernel_id, gpu.cause_kernel_id),
-            least(until_ns, host.resume_ns, gpu.from_ns) AS next_until_ns,
-            coalesce(host.cause, gpu.cause)
+            cause.cause_node,
+            cause.thread_id,
+            cause.kernel_id,
+            least(walk.until_ns, cause.until_ns) AS next_until_ns,
+            cause.reason
         FROM walk
-        LEFT JOIN host ON walk.kernel_id IS NULL AND walk.moment = host.moment
-        LEFT JOIN gpu ON walk.kernel_id = gpu.kernel_id
-        WHERE
-            coalesce(host.cause, gpu.cause, 'none') <> 'none'
-            AND next_until_ns > (SELECT start_ns FROM mark)
+        INNER JOIN critical_path.cause
+            ON
+                cause.trace_id = (SELECT trace_id FROM mark)
+                AND walk.node = cause.node
+        WHERE NOT is_run AND next_until_ns > (SELECT start_ns FROM mark)
     )
 
     SELECT
-        * EXCLUDE (moment),
+        * EXCLUDE (node),
         coalesce(
             lead(until_ns) OVER (PARTITION BY rank ORDER BY hop),
             (SELECT start_ns FROM mark)

@@ -26,12 +26,6 @@ CREATE TABLE critical_path.hop (
     shift_ns
 ) AS
 WITH RECURSIVE
-latest AS (
-    SELECT trace_id, thread_id, resume_ns, max(moment) AS moment
-    FROM graph.host_cause
-    GROUP BY trace_id, thread_id, resume_ns
-),
-
 -- The node that a walk stands on, and whether it may go on to another rank: not twice in
 -- a row, and only to an earlier time, so that no walk goes round in a circle.
 walk AS (
@@ -49,7 +43,7 @@ walk AS (
         shift_ns,
         scope = 'run' AS is_run
     FROM critical_path.path
-    ASOF LEFT JOIN latest
+    ASOF LEFT JOIN graph.last_moment AS latest
         ON
             path.thread_id = latest.thread_id
             AND path.end_ns - shift_ns >= latest.resume_ns

@@ -23,12 +23,6 @@ CREATE TABLE critical_path.host_out (
     slack_ns
 ) AS
 WITH
-latest AS (
-    SELECT trace_id, thread_id, resume_ns, max(moment) AS moment
-    FROM graph.host_cause
-    GROUP BY trace_id, thread_id, resume_ns
-),
-
 -- A thread that went on had waited for some time; a delay before fits into that.
 resumed AS (
     SELECT
@@ -105,5 +99,6 @@ SELECT
     target_moment,
     min(slack_ns)
 FROM out
-ASOF LEFT JOIN latest ON out.thread_id = latest.thread_id AND at_ns >= latest.resume_ns
+ASOF LEFT JOIN graph.last_moment AS latest
+    ON out.thread_id = latest.thread_id AND at_ns >= latest.resume_ns
 GROUP BY ALL;

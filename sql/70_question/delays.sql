@@ -33,19 +33,11 @@ FROM (
     WITH RECURSIVE
     scope AS MATERIALIZED (FROM graph.step_around(node)),
 
-    latest AS (
-        SELECT trace_id, thread_id, resume_ns, max(moment) AS moment
-        FROM graph.host_cause
-        GROUP BY trace_id, thread_id, resume_ns
-    ),
-
     gpu AS (
         SELECT
             work.kernel_id,
             gpu_cause.cause,
-            -- Moments count below 0, GPU work above.
-            CASE WHEN cause = 'launch' THEN -latest.moment ELSE cause_kernel_id END
-            AS source,
+            before.cause_node AS source,
             gpu_cause.cause_ns,
             CASE
                 WHEN cause <> 'launch'
@@ -58,10 +50,11 @@ FROM (
                 work.trace_id = scope.trace_id
                 AND coalesce(work.launch_start_ns >= scope.start_ns, true)
                 AND coalesce(work.launch_start_ns < scope.end_ns, true)
-        ASOF LEFT JOIN latest
+        INNER JOIN critical_path.cause AS before
             ON
-                work.launch_thread_id = latest.thread_id
-                AND work.launch_start_ns >= latest.resume_ns
+                work.trace_id = before.trace_id
+                AND work.kernel_id = before.node
+                AND NOT is_run
     ),
 
     host AS (

@@ -11,7 +11,10 @@ from . import output as out
 from .missing_steps import write_rows
 
 _SUMMARY = ("trace_id", "rank", "step", "kind", "time_ns", "time_share")
-_INTERVALS = ("path_id", "step", "offset_ns", "time_ns", "kind", "lane", "name")
+_INTERVALS = (
+    *("path_id", "step", "offset_ns", "time_ns", "kind", "lane"),
+    *("op", "module", "name"),
+)
 
 
 @click.command(

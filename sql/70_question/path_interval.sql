@@ -18,6 +18,10 @@ CREATE VIEW question.path_interval (
     kind,
     -- Name of the op, call or GPU work that it belongs to.
     name,
+    -- Op that this is of, the one around the call or the launch.
+    op,
+    -- Module that it is for, with those it lies in; where the Python stack was recorded.
+    module,
     -- Rank, and the role of the host thread or the number of the stream.
     lane,
     -- The trace that it lies in.
@@ -33,21 +37,20 @@ SELECT
     interval.start_ns - path.start_ns,
     interval.end_ns - interval.start_ns,
     interval.kind,
-    coalesce(op.name, call.name, work.name),
+    interval.name,
+    op_name,
+    module,
     concat_ws(
         ' ',
         'rank ' || rank,
         role || ' thread',
-        CASE WHEN work.kernel_id IS NOT NULL THEN 'stream ' || work.stream END
+        CASE WHEN interval.thread_id IS NULL THEN 'stream ' || stream END
     ),
     interval.trace_id,
-    node_id
-FROM critical_path.interval
+    interval.node_id
+FROM critical_path.interval_op AS interval
 INNER JOIN critical_path.path
     ON interval.scope = path.scope AND interval.path_id = path.path_id
 INNER JOIN staging.trace ON interval.trace_id = staging.trace.trace_id
 LEFT JOIN staging.thread AS thread ON interval.thread_id = thread.thread_id
-LEFT JOIN staging.op AS op ON node_id = op.op_id
-LEFT JOIN staging.launch AS call ON node_id = call.launch_id
-LEFT JOIN staging.kernel AS work ON node_id = work.kernel_id
 ORDER BY interval.scope, interval.path_id, interval.start_ns;

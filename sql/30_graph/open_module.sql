@@ -1,0 +1,31 @@
+-- Which module call is the innermost that is open on a thread, from each begin and each end
+-- of a call on.
+-- One row per thread and time at which that changes.
+-- Key: thread_id, at_ns.
+CREATE VIEW graph.open_module (
+    -- The trace it is from.
+    trace_id,
+    -- Host thread.
+    thread_id,
+    -- [ns] From when on.
+    at_ns,
+    -- The call; NULL where none is open.
+    module_call_id
+) AS
+WITH
+bound AS (
+    SELECT trace_id, thread_id, start_ns AS at_ns, module_call_id, depth, true AS is_begin
+    FROM staging.module_call
+    UNION ALL
+    SELECT trace_id, thread_id, end_ns, parent_module_call_id, depth - 1, false
+    FROM staging.module_call
+)
+
+-- Of several at one time: the innermost that begins, else what lay around all that end.
+SELECT trace_id, thread_id, at_ns, module_call_id
+FROM bound
+QUALIFY
+    row_number() OVER (
+        PARTITION BY thread_id, at_ns
+        ORDER BY is_begin DESC, CASE WHEN is_begin THEN -depth ELSE depth END
+    ) = 1;

@@ -1,0 +1,56 @@
+-- What does each module cost, forward and backward?
+-- One row per trace, module and pass. Needs a trace with the Python stack.
+-- Key: trace_id, module, is_backward.
+CREATE VIEW question.module (
+    -- The trace.
+    trace_id,
+    -- Its rank.
+    rank,
+    -- The module, with those it lies in.
+    module,
+    -- Whether of the backward pass.
+    is_backward,
+    -- Its calls whose own ops these are, not those of modules within.
+    call_count,
+    -- Its ops.
+    op_count,
+    -- [ns] GPU work that its ops launched.
+    gpu_time_ns,
+    -- [ns] Its part of the critical paths of the steps, or where there are none, of the
+    -- trace.
+    path_time_ns
+) AS
+WITH
+launched AS (
+    SELECT op_id, sum(end_ns - start_ns) AS gpu_time_ns
+    FROM staging.kernel
+    WHERE op_id IS NOT NULL
+    GROUP BY op_id
+),
+
+-- A trace with steps is asked by these.
+on_path AS (
+    SELECT op_id, sum(end_ns - start_ns) AS path_time_ns
+    FROM critical_path.interval_op
+    WHERE
+        scope = 'step'
+        OR (scope = 'trace' AND trace_id NOT IN (SELECT trace_id FROM staging.step))
+    GROUP BY op_id
+)
+
+SELECT
+    op_module.trace_id,
+    rank,
+    module_call.path AS module,
+    is_backward,
+    count(DISTINCT module_call_id),
+    count(*),
+    coalesce(sum(gpu_time_ns), 0)::BIGINT AS gpu_time_ns,
+    coalesce(sum(path_time_ns), 0)::BIGINT AS path_time_ns
+FROM graph.op_module
+INNER JOIN staging.module_call USING (module_call_id)
+INNER JOIN staging.trace ON op_module.trace_id = staging.trace.trace_id
+LEFT JOIN launched ON op_module.op_id = launched.op_id
+LEFT JOIN on_path ON op_module.op_id = on_path.op_id
+GROUP BY ALL
+ORDER BY op_module.trace_id, path_time_ns DESC, gpu_time_ns DESC, module, is_backward;

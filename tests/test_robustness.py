@@ -132,7 +132,7 @@ def counts(database: tracedb.Database) -> Counts:
     )
     found: Counts = {}
     query = " UNION ALL ".join(
-        f"SELECT '{name}', coalesce(parse_filename(path), '?'), count(*) "
+        f"SELECT '{name}', coalesce(parse_filename(known.path), '?'), count(*) "
         f"FROM {name} AS t LEFT JOIN raw.trace AS known USING (trace_id) GROUP BY ALL"
         if name != "raw.trace"
         else f"SELECT '{name}', parse_filename(path), event_count FROM {name}"

@@ -37,8 +37,11 @@ __all__ = [
 ]
 __version__ = "0.1.0"
 
-RUNGS = ("replay", "statistics", "full")
-"""What a prediction takes as measured: all but the waits, kernel times, or nothing."""
+RUNGS = (
+    *("replay", "statistics", "full"),
+    *("other_steps", "other_ranks", "shared", "published", "published_as_profiled"),
+)
+"""What a prediction takes as measured, and learns the rest from: `prediction.rung`."""
 
 SCOPES = ("step", "trace", "run")
 """What a critical path is of: a step, a whole trace, or a step over all ranks."""

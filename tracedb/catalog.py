@@ -193,6 +193,22 @@ def create_computed(connection: duckdb.DuckDBPyConnection) -> None:
             _create(connection, relation)
 
 
+def create_over(
+    connection: duckdb.DuckDBPyConnection, stored: str, own: Container[str]
+) -> None:
+    """Create all relations in a second database; tables are those of the first.
+
+    But those with names in `own` are the second one's, empty.
+    """
+    for relation in relations():
+        name = relation.full_name
+        if relation.kind == "TABLE" and name not in own:
+            connection.execute(f"CREATE SCHEMA IF NOT EXISTS {relation.layer}")
+            connection.execute(f'CREATE VIEW {name} AS FROM "{stored}".{name}')
+        else:
+            _create(connection, relation)
+
+
 def complete_raw(connection: duckdb.DuckDBPyConnection) -> None:
     """Add what the raw layer of an older version lacks: relations, empty columns."""
     there = _columns(connection)

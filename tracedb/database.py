@@ -13,9 +13,10 @@ from tracedb.depends import find_node, rows_query
 from tracedb.duck import scalar, transaction
 from tracedb.errors import DatabaseError, QueryError
 from tracedb.ingest import ingest, rebuild
+from tracedb.simulation import simulated
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
     from types import TracebackType
     from typing import Self
 
@@ -199,12 +200,30 @@ class Database:
     def predict(self, rung: str | None = None) -> pl.DataFrame:
         """Measured and predicted time of each step: `critical_path.step_time`.
 
-        Raises `QueryError` for a rung other than replay, statistics and full.
+        Without a rung, of those that are stored; others are simulated now. Raises
+        `QueryError` for a rung that is not in `tracedb.RUNGS`.
         """
         if rung is not None and rung not in tracedb.RUNGS:
             raise QueryError(f"no rung {rung}; there are {', '.join(tracedb.RUNGS)}")
-        frame = self.relation("critical_path.step_time")
-        return frame if rung is None else frame.filter(frame["rung"] == rung)
+        stored = self.relation("critical_path.step_time")
+        if rung is None:
+            return stored
+        known = self.sql("SELECT rung FROM prediction.rung")["rung"]
+        if rung in known:
+            return stored.filter(stored["rung"] == rung)
+        return self._simulated("critical_path.step_time", (rung,))
+
+    def evaluate(self) -> pl.DataFrame:
+        """How well each rung predicts the steps: `question.prediction_score`.
+
+        Takes the time of a simulation for those that are not stored.
+        """
+        return self._simulated("question.prediction_score", tracedb.RUNGS)
+
+    def _simulated(self, name: str, rungs: Sequence[str]) -> pl.DataFrame:
+        """All rows of an ordered relation as it is for some rungs."""
+        with simulated(self._connection, rungs) as connection:
+            return _frame(connection.sql(f"FROM {name}"))
 
     def depends(
         self,

@@ -1,9 +1,7 @@
--- Overheads to predict with: how long pieces of each overhead type last (Lin et al. 2022,
--- section 3), by op name for T2, T3 and T5, by call name for T4, by the role of the
--- thread for idle time and data loading, and pooled for T1. Outliers are those beyond
--- 1.5 times the interquartile range. The shared ones pool all runs of the database.
--- One row per scope, type and name.
--- Key: scope, run_id, trace_id, type, name.
+-- How long pieces of each overhead type last (Lin et al. 2022, section 3), grouped as the
+-- paper does and finer. Outliers are those beyond 1.5 times the interquartile range.
+-- One row per scope, grouping, and what is grouped by.
+-- Key: scope, run_id, trace_id, grouping, type, name, role, shapes, module.
 CREATE VIEW overhead.statistic (
     -- `trace`, `run` (all its ranks) or `shared` (all runs).
     scope,
@@ -11,18 +9,31 @@ CREATE VIEW overhead.statistic (
     run_id,
     -- The trace; NULL in scopes `run` and `shared`.
     trace_id,
+    -- What is grouped by: `type`, `name`, `role`, `shapes` (name and shapes) or `module`
+    -- (name and module), always within a type. What a grouping does not use is NULL.
+    grouping,
     -- Overhead type.
     type,
-    -- Name of the op or the call, or role of the thread; empty for T1.
+    -- Name of the op (T2, T3, T5) or of the call (T4); of T1 the op or the call after it.
     name,
-    -- Pieces of that type.
+    -- Role of the host thread.
+    role,
+    -- Dimensions of the op's arguments; of a call the op's name and them.
+    shapes,
+    -- The module that the op is for, with those it lies in.
+    module,
+    -- Pieces.
     sample_count,
     -- [ns] Mean.
     mean_ns,
     -- [ns] Population standard deviation.
     deviation_ns,
+    -- [ns] 10th percentile.
+    p10_ns,
     -- [ns] Median.
     median_ns,
+    -- [ns] 90th percentile.
+    p90_ns,
     -- [ns] Mean without outliers.
     trimmed_mean_ns,
     -- Outliers.
@@ -30,60 +41,63 @@ CREATE VIEW overhead.statistic (
 ) AS
 WITH
 sample AS (
-    SELECT
-        interval.run_id,
-        interval.trace_id,
-        type,
-        CASE
-            WHEN type IN ('T2', 'T3', 'T5') THEN op.name
-            WHEN type = 'T4' THEN call.name
-            WHEN type IN ('idle', 'wait_data') THEN thread.role
-            ELSE ''
-        END AS name,
-        interval.end_ns - interval.start_ns AS sample_ns
-    FROM overhead.interval
-    INNER JOIN staging.thread ON interval.thread_id = thread.thread_id
-    LEFT JOIN staging.op ON interval.op_id = op.op_id
-    LEFT JOIN staging.launch AS call ON interval.launch_id = call.launch_id
-    WHERE type IN ('T1', 'T2', 'T3', 'T4', 'T5', 'idle', 'wait_data')
+    SELECT sample.*, module_call.path AS module
+    FROM overhead.sample AS sample
+    INNER JOIN overhead.timeline AS piece
+        ON sample.thread_id = piece.thread_id AND sample.position = piece.position
+    LEFT JOIN graph.op_module AS op_module ON piece.op_id = op_module.op_id
+    LEFT JOIN staging.module_call AS module_call USING (module_call_id)
 ),
 
-scoped AS (
-    SELECT 'trace' AS scope, * FROM sample
-    UNION ALL BY NAME
-    SELECT 'run' AS scope, * EXCLUDE (trace_id) FROM sample
-    UNION ALL BY NAME
-    SELECT 'shared' AS scope, * EXCLUDE (run_id, trace_id) FROM sample
+grouped AS (
+    SELECT
+        scope,
+        CASE WHEN scope <> 'shared' THEN run_id END AS run_id,
+        CASE WHEN scope = 'trace' THEN trace_id END AS trace_id,
+        grouping,
+        type,
+        CASE WHEN grouping IN ('name', 'shapes', 'module') THEN name END AS name,
+        CASE WHEN grouping = 'role' THEN role END AS role,
+        CASE WHEN grouping = 'shapes' THEN shapes END AS shapes,
+        CASE WHEN grouping = 'module' THEN module END AS module,
+        sample_ns
+    FROM sample
+    CROSS JOIN (VALUES ('trace'), ('run'), ('shared')) AS pooled (scope)
+    CROSS JOIN (
+        VALUES ('type'), ('name'), ('role'), ('shapes'), ('module')
+    ) AS alike (grouping)
+    WHERE grouping <> 'module' OR module IS NOT NULL
 ),
 
 fenced AS (
     SELECT
         *,
-        quantile_cont(sample_ns, 0.25) OVER lane AS first_quartile_ns,
-        quantile_cont(sample_ns, 0.75) OVER lane AS third_quartile_ns
-    FROM scoped
-    WINDOW lane AS (PARTITION BY scope, run_id, trace_id, type, name)
-),
-
-judged AS (
-    SELECT
-        *,
-        abs(sample_ns - (first_quartile_ns + third_quartile_ns) / 2)
-        > 2 * (third_quartile_ns - first_quartile_ns) AS is_outlier
-    FROM fenced
+        quantile_cont(sample_ns, [0.25, 0.75]) OVER (
+            PARTITION BY
+                scope, run_id, trace_id, grouping, type, name, role, shapes, module
+        ) AS quartiles,
+        abs(sample_ns - (quartiles[1] + quartiles[2]) / 2)
+        > 2 * (quartiles[2] - quartiles[1]) AS is_outlier
+    FROM grouped
 )
 
 SELECT
     scope,
     run_id,
     trace_id,
+    grouping,
     type,
     name,
+    role,
+    shapes,
+    module,
     count(*),
     round(avg(sample_ns))::BIGINT,
     round(stddev_pop(sample_ns))::BIGINT,
+    quantile_disc(sample_ns, 0.1),
     quantile_disc(sample_ns, 0.5),
+    quantile_disc(sample_ns, 0.9),
     round(avg(sample_ns) FILTER (NOT is_outlier))::BIGINT,
     count(*) FILTER (is_outlier)
-FROM judged
-GROUP BY scope, run_id, trace_id, type, name;
+FROM fenced
+GROUP BY scope, run_id, trace_id, grouping, type, name, role, shapes, module;

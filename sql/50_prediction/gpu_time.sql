@@ -1,10 +1,10 @@
 -- Predicted duration of every piece of GPU work, and the delays after what it waits for.
--- Replay and statistics take measured durations, full takes those of the kernel models;
+-- Durations are as measured or, in full, those of the kernel models;
 -- work without a model, and collectives (which wait for other ranks), stay as measured.
 -- One row per rung and piece of GPU work.
 -- Key: rung, kernel_id.
 CREATE TABLE prediction.gpu_time (
-    -- `replay`, `statistics` or `full`.
+    -- The rung, as in `prediction.rung`.
     rung,
     -- The run it is of.
     run_id,
@@ -31,7 +31,7 @@ SELECT
     delay.trace_id,
     delay.kernel_id,
     CASE
-        WHEN rung.rung = 'full' AND NOT work.is_collective
+        WHEN models_kernels AND NOT work.is_collective
             THEN coalesce(model.predicted_ns, work.end_ns - work.start_ns)
         ELSE work.end_ns - work.start_ns
     END AS predicted_ns,
@@ -43,4 +43,4 @@ SELECT
 FROM prediction.gpu_delay AS delay
 INNER JOIN staging.kernel AS work ON delay.kernel_id = work.kernel_id
 LEFT JOIN prediction.kernel_time AS model ON delay.kernel_id = model.kernel_id
-CROSS JOIN (VALUES ('replay'), ('statistics'), ('full')) AS rung (rung);
+INNER JOIN prediction.rung AS rung ON is_simulated;

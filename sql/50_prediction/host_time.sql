@@ -1,11 +1,11 @@
 -- Predicted duration of every piece of host time, and what its end waits for. Replay
--- takes measured durations; statistics and full take the means of the run's overhead
--- statistics within steps. A wait lasts until its cause is over: its own duration is
--- that of a call which finds nothing to wait for.
+-- takes measured durations, other rungs within steps what is expected from pieces that
+-- are alike. A wait lasts until its cause is over: its own duration is that of a call
+-- which finds nothing to wait for.
 -- One row per rung and piece.
 -- Key: rung, thread_id, position.
 CREATE TABLE prediction.host_time (
-    -- `replay`, `statistics` or `full`.
+    -- The rung, as in `prediction.rung`.
     rung,
     -- The run it is of.
     run_id,
@@ -26,26 +26,12 @@ CREATE TABLE prediction.host_time (
     -- [ns] Delay after what it waits for.
     delay_ns,
     -- [ns] Part of the measured duration that no cause explains.
-    unexplained_ns
+    unexplained_ns,
+    -- What the pieces that it is expected from are alike in, as in
+    -- `prediction.host_expectation`; NULL as measured.
+    alike
 ) AS
 WITH
-piece AS (
-    SELECT
-        timeline.*,
-        timeline.end_ns - timeline.start_ns AS measured_ns,
-        coalesce(interval.type, timeline.type) AS type_in_step,
-        interval.step_id,
-        timeline.thread_id = step.thread_id AS is_step_thread
-    FROM overhead.timeline
-    LEFT JOIN overhead.interval USING (thread_id, position)
-    LEFT JOIN staging.step ON interval.step_id = step.step_id
-    -- Steps of several threads may overlap: a piece counts in its own thread's.
-    QUALIFY row_number() OVER (
-        PARTITION BY timeline.thread_id, timeline.position
-        ORDER BY is_step_thread DESC NULLS LAST, step.start_ns DESC, step.step_id
-    ) = 1
-),
-
 -- A thread waits for another's piece: the worker's end, or the boundary that woke it.
 thread_cause AS (
     SELECT
@@ -71,13 +57,14 @@ thread_cause AS (
 caused AS (
     SELECT
         piece.*,
+        piece.end_ns - piece.start_ns AS measured_ns,
         host_wait.kernel_id AS awaited_kernel_id,
         host_wait.end_ns - host_wait.kernel_end_ns AS return_ns,
         host_wait.is_blocked,
         thread_cause.awaited_thread_id,
         thread_cause.awaited_position,
         replace(piece.type, 'wait_', '') AS target
-    FROM piece
+    FROM overhead.timeline AS piece
     LEFT JOIN graph.host_wait
         ON
             piece.launch_id = host_wait.launch_id
@@ -129,50 +116,28 @@ own AS (
             ELSE 0
         END AS unexplained_ns
     FROM delayed
-),
-
-named AS (
-    SELECT
-        own.*,
-        CASE
-            WHEN type_in_step IN ('T2', 'T3', 'T5') THEN op.name
-            WHEN type_in_step = 'T4' THEN call.name
-            WHEN type_in_step IN ('idle', 'wait_data') THEN thread.role
-            ELSE ''
-        END AS name
-    FROM own
-    INNER JOIN staging.thread ON own.thread_id = thread.thread_id
-    LEFT JOIN staging.op ON own.op_id = op.op_id
-    LEFT JOIN staging.launch AS call ON own.launch_id = call.launch_id
 )
 
 SELECT
     rung.rung,
-    named.run_id,
-    named.trace_id,
-    thread_id,
-    position,
-    CASE
-        WHEN
-            rung.rung <> 'replay'
-            AND awaited_thread_id IS NULL
-            AND (type_in_step <> 'idle' OR is_step_thread)
-            AND step_id IS NOT NULL
-            THEN coalesce(statistic.mean_ns, own_ns)
-        ELSE own_ns
-    END AS predicted_ns,
+    own.run_id,
+    own.trace_id,
+    own.thread_id,
+    own.position,
+    CASE WHEN alike IS NULL THEN own_ns ELSE expected_ns END AS predicted_ns,
     awaited_kernel_id,
     awaited_thread_id,
     awaited_position,
     CASE
         WHEN awaited_kernel_id IS NOT NULL THEN coalesce(return_median_ns, 0) ELSE 0
     END AS delay_ns,
-    unexplained_ns
-FROM named
-CROSS JOIN (VALUES ('replay'), ('statistics'), ('full')) AS rung (rung)
-LEFT JOIN overhead.statistic
+    unexplained_ns,
+    alike
+FROM own
+INNER JOIN prediction.rung AS rung ON is_simulated
+LEFT JOIN prediction.host_expectation AS expected
     ON
-        named.run_id = statistic.run_id
-        AND statistic.scope = 'run'
-        AND named.type_in_step = statistic.type
-        AND named.name = statistic.name;
+        own.thread_id = expected.thread_id
+        AND own.position = expected.position
+        AND rung.host_from = expected.host_from
+        AND own.awaited_thread_id IS NULL;

@@ -6,7 +6,7 @@
 -- One row per rung and piece of GPU work.
 -- Key: rung, kernel_id.
 CREATE TABLE critical_path.gpu_offset (
-    -- `replay`, `statistics` or `full`.
+    -- The rung, as in `prediction.rung`.
     rung,
     -- The run it is of.
     run_id,

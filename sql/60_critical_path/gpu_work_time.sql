@@ -2,7 +2,7 @@
 -- One row per rung and piece of GPU work.
 -- Key: rung, kernel_id.
 CREATE VIEW critical_path.gpu_work_time (
-    -- `replay`, `statistics` or `full`.
+    -- The rung, as in `prediction.rung`.
     rung,
     -- The run it is of.
     run_id,

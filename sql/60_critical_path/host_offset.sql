@@ -3,7 +3,7 @@
 -- One row per rung and piece of host time.
 -- Key: rung, thread_id, position.
 CREATE TABLE critical_path.host_offset (
-    -- `replay`, `statistics` or `full`.
+    -- The rung, as in `prediction.rung`.
     rung,
     -- The run it is of.
     run_id,

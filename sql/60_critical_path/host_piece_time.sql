@@ -2,7 +2,7 @@
 -- One row per rung and piece of host time.
 -- Key: rung, thread_id, position.
 CREATE VIEW critical_path.host_piece_time (
-    -- `replay`, `statistics` or `full`.
+    -- The rung, as in `prediction.rung`.
     rung,
     -- The run it is of.
     run_id,

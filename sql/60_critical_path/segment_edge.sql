@@ -4,7 +4,7 @@
 -- One row per dependency between segments.
 -- Key: rung, trace_id, source_lane, source_segment, target_lane, target_segment, kind, weight_ns.
 CREATE TABLE critical_path.segment_edge (
-    -- `replay`, `statistics` or `full`.
+    -- The rung, as in `prediction.rung`.
     rung,
     -- The trace it is from.
     trace_id,

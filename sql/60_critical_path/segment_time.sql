@@ -3,7 +3,7 @@
 -- One row per rung and segment.
 -- Key: rung, trace_id, lane, segment.
 CREATE TABLE critical_path.segment_time (
-    -- `replay`, `statistics` or `full`.
+    -- The rung, as in `prediction.rung`.
     rung,
     -- The trace it is from.
     trace_id,

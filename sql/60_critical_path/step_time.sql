@@ -4,7 +4,7 @@
 CREATE VIEW critical_path.step_time (
     -- The scenario; `baseline` edits nothing.
     scenario,
-    -- `replay`, `statistics` or `full`.
+    -- The rung, as in `prediction.rung`.
     rung,
     -- The run it is of.
     run_id,
@@ -20,6 +20,9 @@ CREATE VIEW critical_path.step_time (
     predicted_ns,
     -- [1] Predicted over measured, less 1.
     error_share,
+    -- [1] Part of the step's host time, waits aside, that the prediction takes as measured:
+    -- all of it in replay, in others that of pieces to which nothing is alike.
+    as_measured_share,
     -- [ns] Measured delay without a cause while the step lasted, on its thread and of GPU
     -- work, whenever that was launched; the prediction leaves it out.
     unexplained_ns
@@ -67,6 +70,23 @@ simulated AS (
     FROM piece
     INNER JOIN critical_path.host_piece_time AS piece_time USING (thread_id, position)
     GROUP BY ALL
+    UNION ALL
+    SELECT
+        rung, step.run_id, step.trace_id, step_id, step, step.end_ns - step.start_ns,
+        predicted_ns
+    FROM critical_path.published_time
+    INNER JOIN staging.step USING (step_id)
+),
+
+as_measured AS (
+    SELECT
+        step_id,
+        rung,
+        sum(CASE WHEN alike IS NULL THEN sample_ns ELSE 0 END) / sum(sample_ns) AS share
+    FROM overhead.sample
+    INNER JOIN prediction.host_time USING (thread_id, position)
+    GROUP BY ALL
+    HAVING sum(sample_ns) > 0
 ),
 
 host_unexplained AS (
@@ -106,16 +126,22 @@ SELECT
     simulated.rung,
     run_id,
     trace_id,
-    step_id,
+    simulated.step_id,
     step,
     measured_ns,
     predicted_ns,
     predicted_ns / nullif(measured_ns, 0) - 1,
+    as_measured.share,
     (
         coalesce(host_unexplained.unexplained_ns, 0)
         + coalesce(gpu_unexplained.unexplained_ns, 0)
     )::BIGINT
 FROM simulated
-LEFT JOIN host_unexplained USING (rung, step_id)
-LEFT JOIN gpu_unexplained USING (rung, step_id)
-ORDER BY list_position(['replay', 'statistics', 'full'], simulated.rung), step_id;
+INNER JOIN prediction.rung AS known ON simulated.rung = known.rung
+LEFT JOIN as_measured
+    ON simulated.rung = as_measured.rung AND simulated.step_id = as_measured.step_id
+LEFT JOIN host_unexplained
+    ON simulated.rung = host_unexplained.rung AND simulated.step_id = host_unexplained.step_id
+LEFT JOIN gpu_unexplained
+    ON simulated.rung = gpu_unexplained.rung AND simulated.step_id = gpu_unexplained.step_id
+ORDER BY known.position, simulated.step_id;

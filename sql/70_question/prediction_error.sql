@@ -4,7 +4,7 @@
 CREATE VIEW question.prediction_error (
     -- The scenario.
     scenario,
-    -- `replay`, `statistics` or `full`.
+    -- The rung, as in `prediction.rung`.
     rung,
     -- The trace.
     trace_id,
@@ -18,6 +18,12 @@ CREATE VIEW question.prediction_error (
     predicted_ns,
     -- [1] Predicted over measured, less 1.
     error_share,
+    -- [1] Part of its host time that is taken as measured.
+    as_measured_share,
+    -- [ns] Median of the trace's other steps: what one predicts who knows these alone.
+    naive_ns,
+    -- [1] That over measured, less 1.
+    naive_error_share,
     -- [ns] Measured delay without a cause, which the prediction leaves out.
     unexplained_ns
 ) AS
@@ -30,6 +36,21 @@ SELECT
     measured_ns,
     predicted_ns,
     error_share,
+    as_measured_share,
+    naive_ns,
+    naive_ns / nullif(measured_ns, 0) - 1,
     unexplained_ns
 FROM critical_path.step_time
-ORDER BY scenario, list_position(['replay', 'statistics', 'full'], rung), step_id;
+LEFT JOIN (
+    SELECT
+        step.step_id, round(median(other.end_ns - other.start_ns))::BIGINT AS naive_ns
+    FROM staging.step AS step
+    INNER JOIN staging.step AS other
+        ON
+            step.trace_id = other.trace_id
+            AND step.thread_id = other.thread_id
+            AND step.step_id <> other.step_id
+    GROUP BY step.step_id
+) USING (step_id)
+INNER JOIN prediction.rung USING (rung)
+ORDER BY scenario, position, step_id;

@@ -1,0 +1,38 @@
+-- What a prediction takes as measured, and where it has the rest from. Those that are
+-- stored are computed at ingest, the others on demand (`tracedb predict --evaluate`).
+-- One row per rung that is computed now, or for a reader that is there.
+-- Key: rung.
+CREATE VIEW prediction.rung (
+    -- Its name.
+    rung,
+    -- Its place among the rungs, from 1.
+    position,
+    -- Where host time in steps is from: NULL as measured; else expected from pieces that
+    -- are alike in the `run`, in the `other_steps` of the trace, in the `other_ranks` of
+    -- the run or in the `other_runs` of the database.
+    host_from,
+    -- Whether kernel times are from models; else as measured.
+    models_kernels,
+    -- Whether the graph is simulated; else it is an algorithm of its own
+    -- (`critical_path.published_time`).
+    is_simulated,
+    -- Whether it is stored.
+    is_stored
+) AS
+SELECT *
+FROM (
+    VALUES
+    ('replay', 1, NULL, false, true, true),
+    ('statistics', 2, 'run', false, true, true),
+    ('other_steps', 3, 'other_steps', false, true, false),
+    ('other_ranks', 4, 'other_ranks', false, true, false),
+    ('shared', 5, 'other_runs', false, true, false),
+    ('full', 6, 'run', true, true, true),
+    ('published', 7, 'run', false, false, false),
+    ('published_as_profiled', 8, 'run', false, false, false)
+) AS known (rung, position, host_from, models_kernels, is_simulated, is_stored)
+WHERE
+    CASE
+        WHEN getvariable('rungs') IS NULL THEN is_stored
+        ELSE list_contains(getvariable('rungs')::VARCHAR[], rung)
+    END;

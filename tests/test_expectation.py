@@ -1,0 +1,205 @@
+"""Host time that is expected from pieces that are alike equals that of a plain loop."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import pytest
+from support import SAMPLES, rows
+
+import tracedb
+from tracedb.simulation import simulated
+from tracedb.synthetic import Delays, execute, random_program
+
+ALIKE = ("place", "shapes", "name", "type")
+FIELDS = {
+    "place": ("type", "name", "role", "shapes", "place", "place_count"),
+    "shapes": ("type", "name", "role", "shapes"),
+    "name": ("type", "name"),
+    "type": ("type",),
+}
+RUNGS = {
+    "statistics": "run",
+    "other_steps": "other_steps",
+    "other_ranks": "other_ranks",
+    "shared": "other_runs",
+}
+ENOUGH = 2
+
+Sample = dict[str, Any]
+Expected = dict[tuple[int, int], tuple[str, float]]
+
+
+@pytest.fixture(scope="module")
+def database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tracedb.Database]:
+    """Two ranks of a made-up job, and two generated traces, of three steps each."""
+    folder = tmp_path_factory.mktemp("generated")
+    for seed in (3, 4):
+        program = random_program(seed, threads=2, streams=2, steps=3)
+        generated = execute(program, Delays(jitter=0.3), seed)
+        generated[0].write(folder / f"{seed}.json")
+    with tracedb.open() as opened:
+        opened.ingest([SAMPLES / "generated_gpu", folder])
+        yield opened
+
+
+def pool(sample: Sample, host_from: str) -> tuple[Any, Any]:
+    """Who learns together, and what of that the sample may not learn from."""
+    if host_from == "other_steps":
+        return sample["trace_id"], sample["step_id"]
+    if host_from == "other_ranks":
+        return sample["run_id"], sample["trace_id"]
+    if host_from == "other_runs":
+        return sample["gpu"], sample["run_id"]
+    return sample["run_id"], None
+
+
+def key(sample: Sample, alike: str) -> tuple[Any, ...]:
+    """What a sample is alike in."""
+    return (alike, *(sample[field] for field in FIELDS[alike]))
+
+
+def expectations(samples: list[Sample], host_from: str) -> Expected:
+    """What each piece is alike in, and how long it is expected to be."""
+    pools = defaultdict(list)
+    for sample in samples:
+        pools[pool(sample, host_from)[0]].append(sample)
+    found: Expected = {}
+    for together in pools.values():
+        for excluded in {pool(sample, host_from)[1] for sample in together}:
+            found |= expected_of(together, host_from, excluded)
+    return found
+
+
+def expected_of(together: list[Sample], host_from: str, excluded: object) -> Expected:
+    """The same of the pieces that may not learn from one step, trace or run."""
+    units: dict[Any, list[Sample]] = defaultdict(list)
+    for sample in together:
+        units[pool(sample, host_from)[1]].append(sample)
+    own = units[excluded]
+    others = without(units, excluded)
+    alike = {unit: Counter(all_keys(without(units, unit))) for unit in units}
+    chosen = {id(s): finest(s, alike[excluded]) for s in own}
+    times = defaultdict(list)
+    for other in others:
+        for level in ALIKE:
+            times[key(other, level)].append(other["sample_ns"])
+    wanted = {key(s, chosen[id(s)]) for s in own if chosen[id(s)]}
+    typical = {group: median(times[group]) for group in wanted}
+    sums: dict[Any, list[float]] = defaultdict(lambda: [0.0, 0.0])
+    for other in others:
+        level = finest(other, alike[pool(other, host_from)[1]])
+        if level and key(other, level) in typical:
+            step = sums[other["type"], other["role"], other["step_id"]]
+            step[0] += other["sample_ns"]
+            step[1] += typical[key(other, level)]
+    factors = defaultdict(list)
+    for (type_, role, _), (time, usual) in sums.items():
+        if usual > 0:
+            factors[type_, role].append(time / usual)
+    return {
+        (s["thread_id"], s["position"]): (
+            chosen[id(s)],
+            typical[key(s, chosen[id(s)])]
+            * median(factors.get((s["type"], s["role"]), [1.0])),
+        )
+        for s in own
+        if chosen[id(s)]
+    }
+
+
+def without(units: dict[Any, list[Sample]], excluded: object) -> list[Sample]:
+    """All samples but those of a unit; of all where none is excluded."""
+    kept = (u for name, u in units.items() if name is None or name != excluded)
+    return [sample for unit in kept for sample in unit]
+
+
+def all_keys(samples: list[Sample]) -> Iterator[tuple[Any, ...]]:
+    """What each sample is alike in, in every way."""
+    return (key(sample, alike) for sample in samples for alike in ALIKE)
+
+
+def finest(sample: Sample, others: Counter[tuple[Any, ...]]) -> str:
+    """The most that enough others are alike in."""
+    for alike in ALIKE:
+        if others[key(sample, alike)] >= ENOUGH:
+            return alike
+    return ""
+
+
+@pytest.mark.parametrize(("rung", "host_from"), RUNGS.items())
+def test_expectations_equal_the_plain_loop(
+    rung: str, host_from: str, database: tracedb.Database
+) -> None:
+    """Medians of what is alike elsewhere, times the usual factor of a step."""
+    samples = list(
+        database.sql("""
+            FROM overhead.sample
+            LEFT JOIN (
+                SELECT trace_id, any_value(name ORDER BY device) AS gpu
+                FROM staging.device GROUP BY trace_id
+            ) USING (trace_id)
+        """).iter_rows(named=True)
+    )
+    if host_from == "other_runs":
+        samples = [
+            s
+            for s in samples
+            if s["type"].startswith("T")
+            and (s["type"] != "T1" or s["sample_ns"] < 200_000)
+        ]
+    reference = expectations(samples, host_from)
+    with simulated(database.connection, [rung]) as connection:
+        found = connection.execute(
+            "SELECT thread_id, position, alike, expected_ns "
+            "FROM prediction.host_expectation"
+        ).fetchall()
+    assert len(found) == len(reference) > 1_000
+    for thread, position, alike, expected in found:
+        assert reference[thread, position][0] == alike
+        assert abs(reference[thread, position][1] - expected) <= 1
+
+
+def test_a_rung_beside_changes_nothing(database: tracedb.Database) -> None:
+    """What is simulated on demand is not in the database afterwards."""
+    before = rows(database, "FROM critical_path.step_time ORDER BY ALL")
+    frame = database.predict("other_steps")
+    assert set(frame["rung"]) == {"other_steps"}
+    assert len(frame) == len(rows(database, "FROM staging.step"))
+    assert rows(database, "FROM critical_path.step_time ORDER BY ALL") == before
+
+
+def test_simulated_rungs_equal_stored_ones(database: tracedb.Database) -> None:
+    """The same rung is the same, stored or simulated."""
+    query = "SELECT step_id, predicted_ns FROM critical_path.step_time WHERE rung = $r"
+    stored = database.connection.execute(query, {"r": "statistics"}).fetchall()
+    with simulated(database.connection, ["statistics"]) as connection:
+        again = connection.execute(query, {"r": "statistics"}).fetchall()
+    assert sorted(again) == sorted(stored)
+    assert stored
+
+
+def test_a_read_only_file_can_be_evaluated(tmp_path: Path) -> None:
+    """Scores need no right to write."""
+    file = tmp_path / "run.duckdb"
+    with tracedb.open(file) as opened:
+        opened.ingest([SAMPLES / "generated_gpu"])
+    with tracedb.open(file, read_only=True) as opened:
+        scores = opened.evaluate()
+    rungs = set(scores.filter(scores["grouping"] == "all")["rung"])
+    assert rungs >= {"naive", "replay", "other_steps", "other_ranks", "published"}
+
+
+def test_nothing_is_learnt_from_nobody(database: tracedb.Database) -> None:
+    """Where there is no other rank, host time is as measured, and that is told."""
+    with simulated(database.connection, ["other_ranks"]) as connection:
+        found = connection.execute("""
+            SELECT count(*) OVER (PARTITION BY run_id, step) AS ranks, as_measured_share
+            FROM critical_path.step_time
+        """).fetchall()
+    assert {share for ranks, share in found if ranks == 1} == {1.0}
+    assert all(share < 0.2 for ranks, share in found if ranks > 1)

@@ -35,9 +35,14 @@ class Simulation:
     """Begins and ends of host pieces and of GPU work, found one at a time."""
 
     host: dict[int, Lane]
-    streams: dict[tuple[int, int], Lane]
+    streams: dict[tuple[int, int, int], Lane]
     piece_starts: dict[int, list[int]]
-    origin_ns: int
+    origins: dict[int, tuple[int, int]]
+    """Begin of each trace, by its own clock and by the run's."""
+    parts: dict[int, set[int]]
+    """Parts of each collective, which is named by its last one."""
+    begun: dict[int, int] = field(default_factory=dict)
+    """When parts of collectives began, by the run's clock."""
     pieces: dict[Piece, Span] = field(default_factory=dict)
     kernels: dict[int, Span] = field(default_factory=dict)
 
@@ -77,8 +82,9 @@ class Simulation:
     def gpu_work(self, lane: Lane, work: tuple[Any, ...]) -> bool:
         """Run work on a stream, unless what it waits for is not over yet."""
         kernel, duration, thread, launch_ns, start_ns, launch_delay, *rest = work
-        stream_delay, awaited, wait_delay = rest
-        ready = start_ns - self.origin_ns
+        stream_delay, awaited, wait_delay, trace, meeting = rest
+        origin_ns, run_origin_ns = self.origins[trace]
+        ready = start_ns - origin_ns
         if thread is not None:
             piece = (thread, bisect_right(self.piece_starts[thread], launch_ns))
             if piece not in self.pieces:
@@ -89,20 +95,29 @@ class Simulation:
                 return False
             ready = max(ready, self.kernels[awaited][1] + wait_delay)
         start = max(ready, lane.time_ns + stream_delay) if lane.done else ready
-        self.kernels[kernel] = (start, start + duration)
-        lane.time_ns = start + duration
+        complete = start
+        if meeting is not None:
+            self.begun[kernel] = start + run_origin_ns
+            if not self.parts[meeting] <= self.begun.keys():
+                return False
+            complete = max(self.begun[part] for part in self.parts[meeting])
+            complete -= run_origin_ns
+        self.kernels[kernel] = (start, complete + duration)
+        lane.time_ns = complete + duration
         return True
 
 
-def simulate(database: tracedb.Database, trace_id: int, rung: str) -> Simulation:
-    """Simulate a trace from the relations that say how long everything takes."""
-    host, streams = defaultdict(list), defaultdict(list)
+def simulate(database: tracedb.Database, run_id: int, rung: str) -> Simulation:
+    """Simulate a run from the relations that say how long everything takes."""
+    host, streams, parts = defaultdict(list), defaultdict(list), defaultdict(set)
+    query = f"SELECT trace_id FROM staging.trace WHERE run_id = {run_id}"
+    of_run = f"trace_id IN ({query})"
     for piece in rows(
         database,
         f"""
         SELECT thread_id, position, predicted_ns, awaited_kernel_id, awaited_thread_id,
             awaited_position, delay_ns
-        FROM prediction.host_time WHERE trace_id = {trace_id} AND rung = '{rung}'
+        FROM prediction.host_time WHERE {of_run} AND rung = '{rung}'
         ORDER BY thread_id, position
         """,
     ):
@@ -112,28 +127,41 @@ def simulate(database: tracedb.Database, trace_id: int, rung: str) -> Simulation
         f"""
         SELECT device, stream, kernel_id, predicted_ns, launch_thread_id,
             launch_start_ns, start_ns, launch_delay_ns, stream_delay_ns,
-            awaited_kernel_id, wait_delay_ns
-        FROM graph.stream_position INNER JOIN prediction.gpu_time
-            USING (trace_id, kernel_id)
-        WHERE trace_id = {trace_id} AND rung = '{rung}'
+            awaited_kernel_id, wait_delay_ns, trace_id, last_kernel_id
+        FROM graph.stream_position
+        INNER JOIN prediction.gpu_time USING (trace_id, kernel_id)
+        LEFT JOIN (SELECT kernel_id, last_kernel_id FROM graph.collective)
+            USING (kernel_id)
+        WHERE {of_run} AND rung = '{rung}'
         ORDER BY device, stream, start_ns, end_ns, kernel_id
         """,
     ):
-        streams[device, stream].append(tuple(work))
+        streams[work[-2], device, stream].append(tuple(work))
+        if work[-1] is not None:
+            parts[work[-1]].add(work[0])
     starts = defaultdict(list)
     for thread, start in rows(
         database,
         f"""
-        SELECT thread_id, start_ns FROM overhead.timeline WHERE trace_id = {trace_id}
+        SELECT thread_id, start_ns FROM overhead.timeline WHERE {of_run}
         ORDER BY thread_id, start_ns
         """,
     ):
         starts[thread].append(start)
+    origins = rows(
+        database,
+        f"""
+        SELECT trace_id, min(start_ns), min(start_ns) + coalesce(any_value(shift_ns), 0)
+        FROM overhead.timeline LEFT JOIN graph.clock USING (trace_id)
+        WHERE {of_run} GROUP BY trace_id
+        """,
+    )
     simulation = Simulation(
         host={thread: Lane(work) for thread, work in host.items()},
         streams={stream: Lane(work) for stream, work in streams.items()},
         piece_starts=starts,
-        origin_ns=min(times[0] for times in starts.values()),
+        origins={trace: (own, run) for trace, own, run in origins},
+        parts=parts,
     )
     simulation.run()
     return simulation

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from reference import simulate
-from support import CORPUS, needs_corpus, rows
+from support import CORPUS, SAMPLES, needs_corpus, rows
 
 import tracedb
 from tracedb import catalog
@@ -35,11 +35,11 @@ def generated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tracedb.Data
 
 
 def assert_equal_to_reference(
-    database: tracedb.Database, trace_id: int, rung: str
+    database: tracedb.Database, run_id: int, rung: str
 ) -> None:
-    """Compare every begin and end of a simulated trace with the plain loop's."""
-    reference = simulate(database, trace_id, rung)
-    chosen = f"WHERE trace_id = {trace_id} AND rung = '{rung}'"
+    """Compare every begin and end of a simulated run with the plain loop's."""
+    reference = simulate(database, run_id, rung)
+    chosen = f"WHERE run_id = {run_id} AND rung = '{rung}'"
     pieces = rows(
         database,
         "SELECT thread_id, position, start_ns, end_ns "
@@ -58,19 +58,26 @@ def test_generated_graphs_equal_the_plain_loop(
     generated: tracedb.Database, rung: str
 ) -> None:
     """SQL and a plain loop agree to the nanosecond on 200 generated graphs."""
-    traces = rows(generated, "SELECT trace_id FROM staging.trace")
-    assert len(traces) == len(SEEDS)
-    for (trace_id,) in traces:
-        assert_equal_to_reference(generated, trace_id, rung)
+    runs = rows(generated, "SELECT DISTINCT run_id FROM staging.trace ORDER BY ALL")
+    assert len(runs) == len(SEEDS)
+    for (run_id,) in runs:
+        assert_equal_to_reference(generated, run_id, rung)
+
+
+@pytest.mark.parametrize("rung", RUNGS)
+def test_ranks_of_a_job_equal_the_plain_loop(rung: str) -> None:
+    """Likewise where ranks wait for each other in collectives."""
+    with tracedb.open() as database:
+        database.ingest([SAMPLES / "generated_gpu"])
+        assert_equal_to_reference(database, 1, rung)
+        assert rows(database, "SELECT count(*) > 10 FROM graph.collective") == [(True,)]
 
 
 @pytest.mark.parametrize("rung", RUNGS)
 def test_dlrm8_equals_the_plain_loop(dlrm8: tracedb.Database, rung: str) -> None:
     """SQL and a plain loop agree to the nanosecond on four real ranks."""
-    traces = rows(dlrm8, "SELECT trace_id FROM staging.trace WHERE format = 'kineto'")
-    assert len(traces) == 4
-    for (trace_id,) in traces:
-        assert_equal_to_reference(dlrm8, trace_id, rung)
+    ((run_id,),) = rows(dlrm8, "SELECT DISTINCT run_id FROM staging.trace")
+    assert_equal_to_reference(dlrm8, run_id, rung)
 
 
 def test_generated_steps_are_replayed(generated: tracedb.Database) -> None:
@@ -308,7 +315,7 @@ def test_a_circle_never_begins(tmp_path: Path, database: tracedb.Database) -> No
     connection.execute("DELETE FROM critical_path.segment_edge")
     connection.executemany(
         "INSERT INTO critical_path.segment_edge "
-        "VALUES ('replay', 1, ?, ?, ?, ?, 'host', ?, ?)",
+        "VALUES ('replay', 1, 1, ?, ?, ?, ?, 'host', ?, ?)",
         [
             [*source, *target, weight, targets.count(target)]
             for (source, target), weight in edges.items()

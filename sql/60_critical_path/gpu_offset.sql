@@ -1,5 +1,6 @@
 -- GPU work of each rung cut into segments: runs of work of one stream that one host
--- segment launched and that waits for no other stream. Within a segment the end of work
+-- segment launched and that waits for no other stream; a collective of several ranks in the
+-- run is a segment of its own. Within a segment the end of work
 -- is max(P + after_stream_ns, H + after_host_ns), where P is the time from which the
 -- segment's stream is free and H the begin of the host segment: the closed form of
 -- end = max(end of the work before + delay, launch + delay) + duration.
@@ -36,10 +37,6 @@ CREATE TABLE critical_path.gpu_offset (
     predicted_ns
 ) AS
 WITH
-origin AS (
-    SELECT trace_id, min(start_ns) AS origin_ns FROM overhead.timeline GROUP BY trace_id
-),
-
 -- The piece of host time in which the launch begins.
 launched AS (
     SELECT
@@ -57,7 +54,7 @@ launched AS (
         ON
             work.launch_thread_id = timeline.thread_id
             AND work.launch_start_ns >= timeline.start_ns
-    LEFT JOIN origin ON work.trace_id = origin.trace_id
+    LEFT JOIN critical_path.origin AS origin ON work.trace_id = origin.trace_id
 ),
 
 -- Work without a launch in the trace is given: it starts when it was measured to start.
@@ -66,11 +63,13 @@ placed AS (
         gpu.*,
         launched.position,
         lane,
+        collective.kernel_id IS NOT NULL AS meets,
         coalesce(host.thread_id, 0) AS host_lane,
         coalesce(host.segment, 0) AS host_segment,
         coalesce(host.offset_ns + gpu.launch_delay_ns, given_start_ns) AS ready_ns
     FROM prediction.gpu_time AS gpu
     INNER JOIN launched USING (trace_id, kernel_id)
+    LEFT JOIN graph.collective AS collective ON gpu.kernel_id = collective.kernel_id
     LEFT JOIN critical_path.host_offset AS host
         ON
             launched.launch_thread_id = host.thread_id
@@ -83,6 +82,8 @@ broken AS (
         *,
         coalesce(
             awaited_kernel_id IS NOT NULL
+            OR meets
+            OR lag(meets) OVER stream
             OR host_lane <> lag(host_lane) OVER stream
             OR host_segment <> lag(host_segment) OVER stream,
             true

@@ -15,24 +15,45 @@ CREATE VIEW critical_path.gpu_work_time (
     -- [ns] End, from the begin of the trace.
     end_ns
 ) AS
+WITH
+begun AS (
+    SELECT
+        gpu.*,
+        greatest(stream.begin_ns + after_stream_ns, host.begin_ns + after_host_ns)
+        - predicted_ns AS start_ns
+    FROM critical_path.gpu_offset AS gpu
+    INNER JOIN critical_path.segment_time AS stream
+        ON
+            gpu.rung = stream.rung
+            AND gpu.trace_id = stream.trace_id
+            AND gpu.lane = stream.lane
+            AND gpu.segment = stream.segment
+    INNER JOIN critical_path.segment_time AS host
+        ON
+            gpu.rung = host.rung
+            AND gpu.trace_id = host.trace_id
+            AND gpu.host_lane = host.lane
+            AND gpu.host_segment = host.segment
+),
+
+-- A collective goes on when all ranks have begun.
+complete AS (
+    SELECT
+        begun.rung,
+        begun.kernel_id,
+        max(start_ns + run_origin_ns) OVER (PARTITION BY begun.rung, last_kernel_id)
+        - run_origin_ns AS complete_ns
+    FROM begun
+    INNER JOIN graph.collective AS collective ON begun.kernel_id = collective.kernel_id
+    INNER JOIN critical_path.origin AS origin ON begun.trace_id = origin.trace_id
+)
+
 SELECT
-    gpu.rung,
+    begun.rung,
     run_id,
-    gpu.trace_id,
-    kernel_id,
-    greatest(stream.begin_ns + after_stream_ns, host.begin_ns + after_host_ns)
-    - predicted_ns,
-    greatest(stream.begin_ns + after_stream_ns, host.begin_ns + after_host_ns)
-FROM critical_path.gpu_offset AS gpu
-INNER JOIN critical_path.segment_time AS stream
-    ON
-        gpu.rung = stream.rung
-        AND gpu.trace_id = stream.trace_id
-        AND gpu.lane = stream.lane
-        AND gpu.segment = stream.segment
-INNER JOIN critical_path.segment_time AS host
-    ON
-        gpu.rung = host.rung
-        AND gpu.trace_id = host.trace_id
-        AND gpu.host_lane = host.lane
-        AND gpu.host_segment = host.segment;
+    trace_id,
+    begun.kernel_id,
+    start_ns,
+    coalesce(complete_ns, start_ns) + predicted_ns
+FROM begun
+LEFT JOIN complete ON begun.rung = complete.rung AND begun.kernel_id = complete.kernel_id;

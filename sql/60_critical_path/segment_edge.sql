@@ -2,12 +2,14 @@
 -- weight. The begin of a host segment is the end of the wait before it; that of a GPU
 -- segment is the time from which its stream is free for it.
 -- One row per dependency between segments.
--- Key: rung, trace_id, source_lane, source_segment, target_lane, target_segment, kind, weight_ns.
+-- Key: rung, trace_id, source_trace_id, source_lane, source_segment, target_lane, target_segment, kind, weight_ns.
 CREATE TABLE critical_path.segment_edge (
     -- The rung, as in `prediction.rung`.
     rung,
-    -- The trace it is from.
+    -- The trace of the target.
     trace_id,
+    -- The trace of the source; of another rank where a collective is awaited.
+    source_trace_id,
     -- Lane of the source: a thread, minus the first work of a stream, or 0, the origin.
     source_lane,
     -- Segment of that lane.
@@ -86,6 +88,7 @@ edge AS (
     SELECT
         rung,
         trace_id,
+        trace_id AS source_trace_id,
         0::BIGINT AS source_lane,
         0::BIGINT AS source_segment,
         lane AS target_lane,
@@ -95,12 +98,12 @@ edge AS (
     FROM begun
     UNION ALL
     SELECT
-        rung, trace_id, thread_id, segment, thread_id, segment + 1, 'host',
+        rung, trace_id, trace_id, thread_id, segment, thread_id, segment + 1, 'host',
         offset_ns + predicted_ns
     FROM waiting
     UNION ALL
     SELECT
-        waiting.rung, waiting.trace_id,
+        waiting.rung, waiting.trace_id, waiting.trace_id,
         awaited.thread_id, awaited.segment + awaited.waits::INTEGER,
         waiting.thread_id, waiting.segment + 1, 'thread',
         CASE WHEN awaited.waits THEN 0 ELSE awaited.offset_ns + awaited.predicted_ns END
@@ -113,16 +116,10 @@ edge AS (
             AND waiting.awaited_position = awaited.position
     UNION ALL
     SELECT
-        rung, work.trace_id, work.lane, work.segment, target_lane, target_segment, kind,
-        after_stream_ns + delay_ns
+        rung, work.trace_id, source_trace_id, source_lane, source_segment, target_lane,
+        target_segment, kind, weight_ns + delay_ns
     FROM awaited_work
-    INNER JOIN critical_path.gpu_offset AS work USING (rung, kernel_id)
-    UNION ALL
-    SELECT
-        rung, work.trace_id, host_lane, host_segment, target_lane, target_segment, kind,
-        after_host_ns + delay_ns
-    FROM awaited_work
-    INNER JOIN critical_path.gpu_offset AS work USING (rung, kernel_id)
+    INNER JOIN critical_path.work_end AS work USING (rung, kernel_id)
 )
 
 SELECT

@@ -38,7 +38,7 @@ known (rung, trace_id, lane, segment, begin_ns, edges, all_edges) USING KEY (
     INNER JOIN critical_path.segment_edge AS edge
         ON
             source.rung = edge.rung
-            AND source.trace_id = edge.trace_id
+            AND source.trace_id = edge.source_trace_id
             AND source.lane = edge.source_lane
             AND source.segment = edge.source_segment
     WHERE source.edges = source.all_edges

@@ -1,0 +1,270 @@
+"""Say how well steps of real traces are predicted: the page `docs/prediction.md`.
+
+    python benchmarks/prediction.py --write docs/prediction.md
+
+Ingests all traces of the corpus with steps into one database, and scores all rungs.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from explained import traces
+from measure import CORPUS, table, tell
+
+import tracedb
+from tracedb.simulation import simulated
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import duckdb
+    import polars as pl
+
+RANKS = "param/dlrm8/kineto"
+ENOUGH_STEPS = 3
+SPREAD = 0.05
+"""Steps that differ by more than this must be predicted better than by their median."""
+
+SCORES = """
+SELECT
+    rung, step_count, gmae_share, mape_share, p90_share, worst_share, bias_share,
+    as_measured_share
+FROM question.prediction_score
+WHERE grouping = 'all'
+ORDER BY list_position(['naive', $rungs], rung)
+"""
+STEPS = """
+SELECT
+    path,
+    count(DISTINCT step_id) AS steps,
+    max(measured_ns) / min(measured_ns) - 1 AS spread,
+    exp(avg(ln(greatest(abs(naive_error_share), 0.0001)))) AS naive_gmae,
+    avg(abs(naive_error_share)) AS naive_mape,
+    exp(avg(ln(greatest(abs(error_share), 0.0001)))) AS gmae,
+    avg(abs(error_share)) AS mape
+FROM question.prediction_error AS error
+INNER JOIN staging.trace USING (trace_id)
+WHERE rung = 'other_steps'
+GROUP BY path
+HAVING steps >= $enough
+ORDER BY path
+"""
+OF_RANKS = """
+SELECT
+    rank,
+    measured_ns,
+    (
+        SELECT avg(other.measured_ns)
+        FROM question.prediction_error AS other
+        WHERE other.rung = error.rung AND other.trace_id <> error.trace_id
+            AND other.trace_id IN $traces
+    ) / measured_ns - 1 AS naive,
+    predicted_ns,
+    error_share,
+    (
+        SELECT sum(absent_waiting_ns) FROM graph.collective
+        WHERE collective.trace_id = error.trace_id
+    ) / measured_ns AS given
+FROM question.prediction_error AS error
+INNER JOIN staging.trace USING (trace_id)
+WHERE rung = 'other_ranks' AND trace_id IN $traces
+ORDER BY rank
+"""
+BY_TRACE = """
+SELECT path, rung, step_count, gmae_share
+FROM question.prediction_score
+INNER JOIN staging.trace USING (trace_id)
+WHERE grouping = 'trace'
+"""
+
+ABOUT = """# How well steps are predicted
+
+Written by `python benchmarks/prediction.py` over a corpus of real traces, each recorded
+on another machine, all in one database.
+
+An error is predicted over measured, less 1; GMAE is the geometric mean of the errors
+without their signs, each at least 0.01 %, MAPE their mean. The rungs, as in
+`prediction.rung`:
+
+- `replay` takes host and kernel times as measured, and computes every wait from its
+  cause; ranks of a run wait for each other in collectives, which then take the time
+  that moving the data took; what they wait for ranks that were not recorded is as
+  measured;
+- `statistics` takes host times from pieces that are alike in the run, the step itself
+  included; `full` also kernel times from shapes;
+- `other_steps`, `other_ranks` and `shared` learn host times only from the other steps
+  of the trace, the other ranks of the run, and the other runs with such a GPU; kernel
+  times, and in `shared` data loading and gaps of 200 us and more, are as measured;
+- `published` is the algorithm of Lin et al. 2022 with its constants, and
+  `published_as_profiled` without what they take off for the profiler: the traces' steps
+  are profiled ones;
+- `naive` is the median of the trace's other steps.
+
+Of rungs that learn elsewhere, steps count where less than half of the host time had to
+be taken as measured; of `other_steps` and `naive` those of traces with three steps and
+more.
+"""
+STEPS_ABOUT = """
+## Steps from the other steps
+
+Traces of three steps and more. Where the steps differ by more than 5 %, the prediction
+has to beat the median of the others:
+"""
+RANKS_ABOUT = """
+## A rank from three others
+
+DLRM training on eight V100s, four ranks of which were recorded: each rank's host times
+are learnt on the other three, and all four are simulated together. Naive is the mean of
+the other ranks' steps. Given is what collectives wait for the four ranks that are not
+there, as part of the step.
+"""
+PUBLISHED_ABOUT = """
+## Trace by trace
+
+GMAE, %. The published algorithm has one host thread, so forward and backward ops of two
+threads follow each other; two streams, so that work of others does not overlap; and no
+call that waits, so host time is never spent on waiting, and work that outlives its step
+counts in full.
+"""
+
+
+def percent(share: float | None) -> str:
+    """A share for a person."""
+    return "" if share is None else f"{100 * share:.2f}"
+
+
+def ingested(database: tracedb.Database) -> None:
+    """Put all traces with steps into a database."""
+    for path in traces():
+        name = path.relative_to(CORPUS)
+        with tracedb.open() as alone:
+            alone.ingest([path])
+            has_steps = alone.sql("SELECT count(*) FROM staging.step").item()
+        if has_steps:
+            tell(str(name))
+            database.ingest([path])
+
+
+def rows(
+    connection: duckdb.DuckDBPyConnection, query: str, **values: object
+) -> list[dict[str, Any]]:
+    """The rows of a query by column."""
+    frame: pl.DataFrame = connection.sql(query, params=values or None).pl()
+    return frame.to_dicts()
+
+
+def short(path: str) -> str:
+    """A trace by its place in the corpus."""
+    name = str(Path(path).relative_to(CORPUS))
+    return name.removesuffix(".gz").removesuffix(".json").removesuffix(".pt.trace")
+
+
+def scores(connection: duckdb.DuckDBPyConnection) -> Iterator[str]:
+    """All steps by rung."""
+    head = ["rung", "steps", "GMAE, %", "MAPE, %", "P90, %", "worst, %", "bias, %"]
+    query = SCORES.replace("$rungs", ", ".join(f"'{rung}'" for rung in tracedb.RUNGS))
+    shares = ("gmae", "mape", "p90", "worst", "bias", "as_measured")
+    cells = (
+        [f"`{row['rung']}`", str(row["step_count"])]
+        + [percent(row[f"{share}_share"]) for share in shares]
+        for row in rows(connection, query)
+    )
+    yield from table([*head, "host time as measured, %"], cells)
+
+
+def from_steps(connection: duckdb.DuckDBPyConnection) -> Iterator[str]:
+    """Each trace of several steps: naive beside learnt."""
+    yield STEPS_ABOUT
+    head = ["trace", "steps", "differ by, %", "naive GMAE, %", "naive MAPE, %"]
+    yield from table(
+        [*head, "`other_steps` GMAE, %", "`other_steps` MAPE, %", "beats naive MAPE"],
+        (
+            [
+                short(row["path"]),
+                str(row["steps"]),
+                percent(row["spread"]),
+                percent(row["naive_gmae"]),
+                percent(row["naive_mape"]),
+                percent(row["gmae"]),
+                percent(row["mape"]),
+                _verdict(row),
+            ]
+            for row in rows(connection, STEPS, enough=ENOUGH_STEPS)
+        ),
+    )
+
+
+def _verdict(row: dict[str, Any]) -> str:
+    if row["spread"] <= SPREAD:
+        return "need not"
+    return "yes" if row["mape"] < row["naive_mape"] else "no"
+
+
+def from_ranks(connection: duckdb.DuckDBPyConnection) -> Iterator[str]:
+    """Each rank of one job from the others."""
+    yield RANKS_ABOUT
+    query = "SELECT trace_id FROM staging.trace WHERE contains(path, ?)"
+    numbers = [row[0] for row in connection.execute(query, [RANKS]).fetchall()]
+    head = ["rank", "measured, ms", "given, %", "naive, %", "predicted, ms", "error, %"]
+    text = OF_RANKS.replace("$traces", f"({', '.join(map(str, numbers))})")
+    yield from table(
+        head,
+        (
+            [
+                str(row["rank"]),
+                f"{row['measured_ns'] / 1e6:.3f}",
+                percent(row["given"]),
+                f"{100 * row['naive']:+.2f}",
+                f"{row['predicted_ns'] / 1e6:.3f}",
+                f"{100 * row['error_share']:+.2f}",
+            ]
+            for row in rows(connection, text)
+        ),
+    )
+
+
+def by_trace(connection: duckdb.DuckDBPyConnection) -> Iterator[str]:
+    """Each trace by rung."""
+    yield PUBLISHED_ABOUT
+    found: dict[str, dict[str, float]] = {}
+    counts: dict[str, int] = {}
+    for row in rows(connection, BY_TRACE):
+        found.setdefault(short(row["path"]), {})[row["rung"]] = row["gmae_share"]
+        counts[short(row["path"])] = row["step_count"]
+    rungs = ("naive", *tracedb.RUNGS)
+    yield from table(
+        ["trace", "steps", *(f"`{rung}`" for rung in rungs)],
+        (
+            [name, str(counts[name]), *(percent(scored.get(rung)) for rung in rungs)]
+            for name, scored in sorted(found.items())
+        ),
+    )
+
+
+def page() -> str:
+    """The whole page."""
+    with tracedb.open() as database:
+        ingested(database)
+        with simulated(database.connection, tracedb.RUNGS) as connection:
+            parts = (scores, from_steps, from_ranks, by_trace)
+            lines = [line for part in parts for line in part(connection)]
+    return "\n".join([ABOUT, *lines]) + "\n"
+
+
+def main() -> None:
+    """Write the page where it is wanted, or to the terminal."""
+    parser = argparse.ArgumentParser(description="Say how well steps are predicted.")
+    parser.add_argument("--write", type=Path, help="the page to write")
+    written = parser.parse_args().write
+    text = page()
+    if written:
+        written.write_text(text)
+    else:
+        print(text, end="")
+
+
+if __name__ == "__main__":
+    main()

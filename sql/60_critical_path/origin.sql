@@ -1,0 +1,18 @@
+-- When the simulation of each trace begins: with the first event of a host thread.
+-- One row per trace with host threads.
+-- Key: trace_id.
+CREATE VIEW critical_path.origin (
+    -- The trace.
+    trace_id,
+    -- [ns] That time by the clock of the trace.
+    origin_ns,
+    -- [ns] That time by the clock of the run, where ranks are compared (`graph.clock`).
+    run_origin_ns
+) AS
+SELECT
+    timeline.trace_id,
+    min(start_ns),
+    min(start_ns) + any_value(shift_ns)
+FROM overhead.timeline AS timeline
+LEFT JOIN graph.clock AS clock ON timeline.trace_id = clock.trace_id
+GROUP BY timeline.trace_id;

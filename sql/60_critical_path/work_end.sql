@@ -1,0 +1,64 @@
+-- After which segments GPU work ends: end >= begin of the segment + weight, and it ends at
+-- the latest of these. Work ends after the segment of its stream and that of the host
+-- thread that launched it; a collective so after those of all its ranks, since it goes on
+-- when the last rank has begun.
+-- One row per rung, GPU work, and segment of a rank.
+-- Key: rung, kernel_id, source_trace_id, source_lane, source_segment, weight_ns.
+CREATE VIEW critical_path.work_end (
+    -- The rung, as in `prediction.rung`.
+    rung,
+    -- The GPU work.
+    kernel_id,
+    -- The trace it is from.
+    trace_id,
+    -- The trace of the segment.
+    source_trace_id,
+    -- Lane of the segment.
+    source_lane,
+    -- Segment of that lane.
+    source_segment,
+    -- [ns] From the begin of the segment, by the begin of its trace, to the end of the
+    -- work, by the begin of the work's.
+    weight_ns
+) AS
+WITH
+-- A collective takes its time from the begin of each of its parts on.
+part AS (
+    SELECT
+        own.rung,
+        own.kernel_id,
+        own.trace_id,
+        part.trace_id AS part_trace_id,
+        part.lane,
+        part.segment,
+        part.host_lane,
+        part.host_segment,
+        part.after_stream_ns,
+        part.after_host_ns,
+        own.predicted_ns - part.predicted_ns + part_origin.run_origin_ns
+        - own_origin.run_origin_ns AS later_ns
+    FROM critical_path.gpu_offset AS own
+    INNER JOIN graph.collective AS own_collective ON own.kernel_id = own_collective.kernel_id
+    INNER JOIN graph.collective AS part_collective
+        ON own_collective.last_kernel_id = part_collective.last_kernel_id
+    INNER JOIN critical_path.gpu_offset AS part
+        ON part_collective.kernel_id = part.kernel_id AND own.rung = part.rung
+    INNER JOIN critical_path.origin AS own_origin ON own.trace_id = own_origin.trace_id
+    INNER JOIN critical_path.origin AS part_origin ON part.trace_id = part_origin.trace_id
+)
+
+SELECT rung, kernel_id, trace_id, trace_id, lane, segment, after_stream_ns
+FROM critical_path.gpu_offset
+ANTI JOIN graph.collective USING (kernel_id)
+UNION ALL
+SELECT rung, kernel_id, trace_id, trace_id, host_lane, host_segment, after_host_ns
+FROM critical_path.gpu_offset
+ANTI JOIN graph.collective USING (kernel_id)
+UNION ALL
+SELECT
+    rung, kernel_id, trace_id, part_trace_id, lane, segment, after_stream_ns + later_ns
+FROM part
+UNION ALL
+SELECT
+    rung, kernel_id, trace_id, part_trace_id, host_lane, host_segment, after_host_ns + later_ns
+FROM part;

@@ -28,68 +28,95 @@ CREATE TABLE prediction.host_expectation (
     expected_ns
 ) AS
 WITH
-keyed AS MATERIALIZED (
+piece AS MATERIALIZED (
     FROM prediction.alike_sample
 ),
 
+-- Each piece under all that it can be alike in, from coarse to fine.
+keyed AS NOT MATERIALIZED (
+    SELECT
+        host_from, pool_id, excluded_id, sample_ns, fineness,
+        CASE fineness
+            WHEN 1 THEN type_key WHEN 2 THEN name_key WHEN 3 THEN shapes_key
+            ELSE place_key
+        END AS key
+    FROM piece
+    CROSS JOIN (VALUES (1), (2), (3), (4)) AS level (fineness)
+),
+
 part AS (
-    SELECT host_from, pool_id, excluded_id, fineness, key, count(*) AS sample_count
+    SELECT host_from, pool_id, excluded_id, fineness, key, count(*) AS own_count
     FROM keyed
     GROUP BY ALL
 ),
 
--- How many others are alike.
-counted AS (
+-- Where enough others are alike.
+enough AS (
     SELECT
-        * EXCLUDE (sample_count),
-        sum(sample_count) OVER (PARTITION BY host_from, pool_id, fineness, key)
-        - CASE WHEN excluded_id IS NULL THEN 0 ELSE sample_count END AS sample_count
+        *,
+        sum(own_count) OVER (PARTITION BY host_from, pool_id, fineness, key)
+        - CASE WHEN excluded_id IS NULL THEN 0 ELSE own_count END AS sample_count
     FROM part
+    QUALIFY sample_count >= 2
 ),
 
--- Of each piece the finest of which there are enough counts; those of the finer are fewer.
-judged AS (
-    SELECT
-        keyed.*,
-        counted.sample_count,
-        counted.sample_count >= 2 AND coalesce(finer.sample_count, 0) < 2 AS is_finest
-    FROM keyed
-    INNER JOIN counted
-        ON
-            keyed.host_from = counted.host_from
-            AND keyed.pool_id = counted.pool_id
-            AND keyed.fineness = counted.fineness
-            AND keyed.key = counted.key
-            AND keyed.excluded_id IS NOT DISTINCT FROM counted.excluded_id
-    LEFT JOIN counted AS finer
-        ON
-            keyed.host_from = finer.host_from
-            AND keyed.pool_id = finer.pool_id
-            AND keyed.fineness + 1 = finer.fineness
-            AND keyed.finer_key = finer.key
-            AND keyed.excluded_id IS NOT DISTINCT FROM finer.excluded_id
-),
-
+-- For each piece the finest of these.
 chosen AS (
-    FROM judged
-    WHERE is_finest
+    SELECT
+        piece.*,
+        coalesce(by_place.fineness, by_shapes.fineness, by_name.fineness, by_type.fineness)
+        AS fineness,
+        coalesce(by_place.key, by_shapes.key, by_name.key, by_type.key) AS key,
+        coalesce(
+            by_place.sample_count, by_shapes.sample_count, by_name.sample_count,
+            by_type.sample_count
+        ) AS sample_count
+    FROM piece
+    LEFT JOIN enough AS by_place
+        ON
+            piece.host_from = by_place.host_from
+            AND piece.pool_id = by_place.pool_id
+            AND piece.excluded_id IS NOT DISTINCT FROM by_place.excluded_id
+            AND by_place.fineness = 4
+            AND piece.place_key = by_place.key
+    LEFT JOIN enough AS by_shapes
+        ON
+            piece.host_from = by_shapes.host_from
+            AND piece.pool_id = by_shapes.pool_id
+            AND piece.excluded_id IS NOT DISTINCT FROM by_shapes.excluded_id
+            AND by_shapes.fineness = 3
+            AND piece.shapes_key = by_shapes.key
+    LEFT JOIN enough AS by_name
+        ON
+            piece.host_from = by_name.host_from
+            AND piece.pool_id = by_name.pool_id
+            AND piece.excluded_id IS NOT DISTINCT FROM by_name.excluded_id
+            AND by_name.fineness = 2
+            AND piece.name_key = by_name.key
+    INNER JOIN enough AS by_type
+        ON
+            piece.host_from = by_type.host_from
+            AND piece.pool_id = by_type.pool_id
+            AND piece.excluded_id IS NOT DISTINCT FROM by_type.excluded_id
+            AND by_type.fineness = 1
+            AND piece.type_key = by_type.key
 ),
 
 -- The median of what the pieces that are alike learn from.
 typical AS (
     SELECT
         wanted.host_from, wanted.pool_id, wanted.excluded_id, wanted.fineness, wanted.key,
-        median(judged.sample_ns) AS median_ns
+        median(keyed.sample_ns) AS median_ns
     FROM (
         SELECT DISTINCT host_from, pool_id, excluded_id, fineness, key FROM chosen
     ) AS wanted
-    INNER JOIN judged
+    INNER JOIN keyed
         ON
-            wanted.host_from = judged.host_from
-            AND wanted.pool_id = judged.pool_id
-            AND wanted.fineness = judged.fineness
-            AND wanted.key = judged.key
-            AND coalesce(wanted.excluded_id <> judged.excluded_id, true)
+            wanted.host_from = keyed.host_from
+            AND wanted.pool_id = keyed.pool_id
+            AND wanted.fineness = keyed.fineness
+            AND wanted.key = keyed.key
+            AND coalesce(wanted.excluded_id <> keyed.excluded_id, true)
     GROUP BY ALL
 ),
 

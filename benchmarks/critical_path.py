@@ -258,6 +258,15 @@ def _is_wanted(title: str, wanted: list[str]) -> bool:
 
 
 def _generated(title: str, events: int, waits: int) -> Trace:
+    import waiting_job
+
+    path = generated(events, waits)
+    count = path.read_bytes().count(b'"ph": ')
+    job = waiting_job.waiting_job(events, waits)
+    return Trace(title, path, count, waiting_job.count_waits(job))
+
+
+def generated(events: int, waits: int) -> Path:
     """Generate a job's trace, unless the same was done before."""
     import waiting_job
 
@@ -265,13 +274,12 @@ def _generated(title: str, events: int, waits: int) -> Trace:
 
     digest = hashlib.sha256(Path(waiting_job.__file__).read_bytes()).hexdigest()
     path = cache() / f"waiting_job-{events}-{waits}-{digest[:12]}.json"
-    job = waiting_job.waiting_job(events, waits)
     if not path.exists():
         tell(f"making {path.name}")
+        job = waiting_job.waiting_job(events, waits)
         [trace] = execute(job, Delays(jitter=0.1), seed=1)
         trace.write(path, Form(sync_events=True))
-    count = path.read_bytes().count(b'"ph": ')
-    return Trace(title, path, count, waiting_job.count_waits(job))
+    return path
 
 
 # All measurements.

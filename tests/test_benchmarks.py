@@ -12,6 +12,7 @@ from types import ModuleType
 import critical_path
 import measure
 import node_graph
+import predict
 import pytest
 import waiting_job as waiting
 from measure import replace_section
@@ -105,6 +106,23 @@ def test_no_edge_twice(tmp_path: Path) -> None:
     assert all(before < after for before, after in pairwise(pairs))
 
 
+@pytest.mark.parametrize("scenarios", [1, 3])
+def test_all_ways_to_simulate_come_to_one_end(scenarios: int, tmp_path: Path) -> None:
+    """Also with scenarios, of which each is longer than the one before."""
+    task = predict.Task(written(job(), tmp_path), scenarios, tmp_path, 10**9)
+    [(_, _, _, nodes, *_)] = predict.ingest(task)
+    ends = {
+        tool: outcome.result
+        for tool, work in predict.TOOLS.items()
+        if tool != "ingest"
+        for outcome in work(task)
+    }
+    assert len(set(ends.values())) == 1
+    assert len(ends) == 4
+    assert nodes == pytest.approx(EVENTS, rel=0.2)
+    assert min(ends.values()) > scenarios * 10**6
+
+
 PAGE = "# Benchmarks\n\n## Loading\n\n### A trace\n\n1 s\n\n## Path\n\n2 s\n"
 
 
@@ -126,7 +144,7 @@ def test_sections(page: str, section: str, expected: str) -> None:
     assert replace_section(page, section) == expected
 
 
-@pytest.mark.parametrize("module", [critical_path, measure, waiting])
+@pytest.mark.parametrize("module", [critical_path, measure, predict, waiting])
 def test_examples(module: ModuleType) -> None:
     """What the docstrings show is so."""
     failed, tried = doctest.testmod(module)

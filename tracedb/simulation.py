@@ -26,23 +26,31 @@ def simulated(
 
     What depends on the rungs is computed there, in memory; all else is the database's.
     """
-    stored = scalar(connection, "SELECT current_database()")
-    beside = f"simulation_{next(_numbers)}"
+    with beside(connection, rungs) as (cursor, _):
+        rows = cursor.execute("SELECT trace_id FROM raw.trace ORDER BY ALL").fetchall()
+        trace_ids = [int(row[0]) for row in rows]
+        for _ in catalog.compute(cursor, trace_ids, catalog.readers(_RUNGS)):
+            pass
+        yield cursor
+
+
+@contextmanager
+def beside(
+    connection: duckdb.DuckDBPyConnection, rungs: Sequence[str]
+) -> Iterator[tuple[duckdb.DuckDBPyConnection, str]]:
+    """A connection to a second database, in memory, and the name of the first.
+
+    There, relations that depend on the rungs are tables of its own, empty as yet.
+    """
+    stored = str(scalar(connection, "SELECT current_database()"))
+    name = f"simulation_{next(_numbers)}"
     with connection.cursor() as cursor:
-        cursor.execute(f"ATTACH ':memory:' AS {beside} (READ_WRITE)")
+        cursor.execute(f"ATTACH ':memory:' AS {name} (READ_WRITE)")
         try:
-            cursor.execute(f"USE {beside}")
+            cursor.execute(f"USE {name}")
             cursor.execute("SET VARIABLE rungs = $rungs", {"rungs": [*rungs]})
-            _compute(cursor, str(stored))
-            yield cursor
+            catalog.create_over(cursor, stored, catalog.readers(_RUNGS))
+            yield cursor, stored
         finally:
-            cursor.execute(f"USE {stored}")
-            cursor.execute(f"DETACH {beside}")
-
-
-def _compute(cursor: duckdb.DuckDBPyConnection, stored: str) -> None:
-    changed = catalog.readers(_RUNGS)
-    catalog.create_over(cursor, stored, changed)
-    rows = cursor.execute("SELECT trace_id FROM raw.trace ORDER BY ALL").fetchall()
-    for _ in catalog.compute(cursor, [int(row[0]) for row in rows], changed):
-        pass
+            cursor.execute(f'USE "{stored}"')
+            cursor.execute(f"DETACH {name}")

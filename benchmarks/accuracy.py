@@ -1,6 +1,6 @@
 """Say how well steps of real traces are predicted: the page `docs/prediction.md`.
 
-    python benchmarks/prediction.py --write docs/prediction.md
+    python benchmarks/accuracy.py --write docs/prediction.md
 
 Ingests all traces of the corpus with steps into one database, and scores all rungs.
 """
@@ -82,7 +82,7 @@ WHERE grouping = 'trace'
 
 ABOUT = """# How well steps are predicted
 
-Written by `python benchmarks/prediction.py` over a corpus of real traces, each recorded
+Written by `python benchmarks/accuracy.py` over a corpus of real traces, each recorded
 on another machine, all in one database.
 
 An error is predicted over measured, less 1; GMAE is the geometric mean of the errors

@@ -1,0 +1,645 @@
+"""Measure the simulation of a job beside other ways to evaluate the same graph.
+
+    python benchmarks/predict.py --write docs/benchmarks.md
+
+Generated jobs of one host thread and four streams (`waiting_job.py`), of up to a
+million nodes and 100,000 waits. All ways read what the simulation reads, and have to
+come to the same end, to the nanosecond.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+import textwrap
+from collections import defaultdict
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from critical_path import generated
+from measure import (
+    GB,
+    Bounds,
+    Clock,
+    Outcome,
+    goal,
+    goal_table,
+    machine,
+    measure,
+    medians,
+    ratio,
+    report,
+    table,
+    tell,
+    words,
+    write_section,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Numbers = NDArray[np.int64]
+
+SIZES = (
+    (10_000, 10),
+    (10_000, 1_000),
+    (100_000, 10),
+    (100_000, 1_000),
+    (100_000, 10_000),
+    (1_000_000, 10),
+    (1_000_000, 1_000),
+    (1_000_000, 100_000),
+)
+QUICK = ((10_000, 10), (10_000, 1_000))
+MANY = 100
+"""Scenarios that are evaluated at once, of jobs of `MANY_EVENTS`."""
+MANY_EVENTS = 10_000
+RELATIONS = (
+    "critical_path.host_offset",
+    "critical_path.gpu_offset",
+    "critical_path.segment_edge",
+    "critical_path.segment_time",
+)
+
+# Each scenario lasts a thousandth longer than the one before, on the host.
+SCENARIOS = """
+CREATE OR REPLACE TABLE prediction.host_time AS
+SELECT
+    time.* REPLACE (
+        'scenario ' || number AS rung,
+        predicted_ns + predicted_ns * number // 1_000 AS predicted_ns
+    )
+FROM {stored}.prediction.host_time AS time
+CROSS JOIN range($count) AS scenario (number)
+WHERE rung = 'replay';
+CREATE OR REPLACE TABLE prediction.gpu_time AS
+SELECT time.* REPLACE ('scenario ' || number AS rung)
+FROM {stored}.prediction.gpu_time AS time
+CROSS JOIN range($count) AS scenario (number)
+WHERE rung = 'replay';
+"""
+ENDS = """
+SELECT sum(end_ns)::BIGINT
+FROM (
+    SELECT rung, max(end_ns) AS end_ns
+    FROM (
+        SELECT rung, end_ns FROM critical_path.host_piece_time
+        UNION ALL
+        SELECT rung, end_ns FROM critical_path.gpu_work_time
+    )
+    GROUP BY rung
+)
+"""
+PIECES = """
+SELECT
+    row_number() OVER (ORDER BY position) - 1 AS piece,
+    predicted_ns,
+    coalesce(work.number, -1) AS awaited,
+    delay_ns
+FROM prediction.host_time AS time
+LEFT JOIN numbered AS work ON awaited_kernel_id = work.kernel_id
+WHERE rung = 'replay'
+ORDER BY position
+"""
+WORK = """
+CREATE TEMP TABLE numbered AS
+SELECT
+    place.kernel_id,
+    row_number() OVER (ORDER BY launch_start_ns) - 1 AS number,
+    dense_rank() OVER (ORDER BY device, stream) - 1 AS stream,
+    timeline.position - 1 AS piece
+FROM graph.stream_position AS place
+ASOF INNER JOIN overhead.timeline
+    ON
+        place.launch_thread_id = timeline.thread_id
+        AND place.launch_start_ns >= timeline.start_ns
+"""
+LAUNCHED = """
+SELECT
+    work.number, piece, work.stream, predicted_ns, launch_delay_ns, stream_delay_ns,
+    coalesce(awaited.number, -1) AS awaited, wait_delay_ns
+FROM prediction.gpu_time AS time
+INNER JOIN numbered AS work USING (kernel_id)
+LEFT JOIN (SELECT kernel_id, number FROM numbered) AS awaited
+    ON awaited_kernel_id = awaited.kernel_id
+WHERE rung = 'replay'
+ORDER BY work.number
+"""
+
+# One row a piece of host time: the host's time, and how far each stream has come. What
+# is awaited is always the last work of a stream then, so its end is that of the stream.
+NAIVE_INPUT = """
+CREATE TEMP TABLE node AS
+SELECT
+    piece.piece,
+    scenario,
+    piece.predicted_ns + piece.predicted_ns * scenario // 1_000 AS predicted_ns,
+    host_awaited.stream + 1 AS awaited,
+    piece.delay_ns,
+    work.stream + 1 AS stream,
+    work.predicted_ns AS work_ns,
+    work.launch_delay_ns,
+    work.stream_delay_ns,
+    work_awaited.stream + 1 AS work_awaited,
+    work.wait_delay_ns
+FROM pieces AS piece
+CROSS JOIN range($count) AS known (scenario)
+LEFT JOIN launched AS work ON piece.piece = work.piece
+LEFT JOIN launched AS host_awaited ON piece.awaited = host_awaited.number
+LEFT JOIN launched AS work_awaited ON work.awaited = work_awaited.number
+"""
+NAIVE = """
+WITH RECURSIVE walk AS (
+    SELECT
+        number AS scenario,
+        0::BIGINT AS piece,
+        0::BIGINT AS host_ns,
+        [NULL, NULL, NULL, NULL]::BIGINT[] AS stream_ns
+    FROM range($count) AS scenario (number)
+    UNION ALL
+    SELECT
+        scenario,
+        piece + 1,
+        greatest(host_ns + predicted_ns, stream_ns[awaited] + delay_ns),
+        CASE
+            WHEN stream IS NULL THEN stream_ns
+            ELSE list_transform(
+                stream_ns,
+                lambda ns, number: CASE
+                    WHEN number = stream
+                        THEN work_ns + greatest(
+                            host_ns + launch_delay_ns,
+                            ns + stream_delay_ns,
+                            stream_ns[work_awaited] + wait_delay_ns
+                        )
+                    ELSE ns
+                END
+            )
+        END
+    FROM walk
+    INNER JOIN node USING (scenario, piece)
+)
+
+SELECT sum(end_ns)::BIGINT
+FROM (
+    SELECT max(greatest(host_ns, list_max(stream_ns))) AS end_ns
+    FROM walk
+    GROUP BY scenario
+)
+"""
+
+
+# What is measured, each in a process of its own.
+
+
+class Task(NamedTuple):
+    """A trace, how often it is evaluated, and what one process leaves to the next."""
+
+    trace: Path
+    scenarios: int
+    folder: Path
+    memory_bytes: int
+
+    @classmethod
+    def parse(cls, text: str) -> Task:
+        """Read a task as `dump` writes it."""
+        trace, scenarios, folder, memory_bytes = json.loads(text)
+        return cls(Path(trace), scenarios, Path(folder), memory_bytes)
+
+    def dump(self) -> str:
+        """Write it for `parse`."""
+        return json.dumps(
+            [str(self.trace), self.scenarios, str(self.folder), self.memory_bytes]
+        )
+
+    @property
+    def database(self) -> Path:
+        """The job up to what the simulation reads."""
+        return self.folder / "job.duckdb"
+
+    @property
+    def arrays(self) -> Path:
+        """The same as arrays."""
+        return self.folder / "job.npz"
+
+
+def ingest(task: Task) -> Iterator[Outcome]:
+    """Make what all others read."""
+    import numpy as np
+
+    import tracedb
+    from tracedb.ingest import ingest
+
+    clock = Clock()
+    with clock, tracedb.open(task.database) as database:
+        connection = database.connection
+        ingest(
+            connection,
+            [task.trace],
+            run=None,
+            pair=False,
+            progress=lambda _line: None,
+            until="prediction",
+        )
+        connection.execute(WORK)
+        launched = connection.sql(LAUNCHED).fetchnumpy()
+        pieces = connection.sql(PIECES).fetchnumpy()
+    found = {f"piece_{name}": values for name, values in pieces.items()}
+    found |= {f"work_{name}": values for name, values in launched.items()}
+    np.savez(
+        task.arrays, **{name: values.astype("i8") for name, values in found.items()}
+    )
+    yield Outcome.of(clock, len(pieces["piece"]) + len(launched["number"]))
+
+
+def query(task: Task) -> Iterator[Outcome]:
+    """The simulation: its relations, and the ends of all nodes."""
+    import tracedb
+    from tracedb import catalog
+    from tracedb.duck import scalar
+    from tracedb.simulation import beside
+
+    with (
+        tracedb.open(task.database) as database,
+        beside(database.connection, ["replay"]) as (connection, stored),
+    ):
+        for statement in SCENARIOS.format(stored=stored).split(";")[:2]:
+            connection.execute(statement, {"count": task.scenarios})
+        clock = Clock()
+        with clock:
+            for _ in catalog.compute(connection, [1], RELATIONS):
+                pass
+            end = scalar(connection, ENDS)
+    yield Outcome.of(clock, end)
+
+
+def naive(task: Task) -> Iterator[Outcome]:
+    """A recursive query that goes from row to row."""
+    import duckdb
+    import pyarrow as pa
+
+    from tracedb.duck import scalar
+
+    arrays = _arrays(task)
+    connection = duckdb.connect()
+    connection.execute("SET enable_progress_bar = false")
+    for name, prefix in (("pieces", "piece_"), ("launched", "work_")):
+        columns = {
+            column.removeprefix(prefix): values
+            for column, values in arrays.items()
+            if column.startswith(prefix)
+        }
+        connection.register(name, pa.table(columns))
+    connection.execute(NAIVE_INPUT, {"count": task.scenarios})
+    clock = Clock()
+    with clock:
+        end = scalar(connection, NAIVE, {"count": task.scenarios})
+    yield Outcome.of(clock, end)
+
+
+def loop(task: Task) -> Iterator[Outcome]:
+    """A loop over all nodes, in plain Python."""
+    arrays = _arrays(task)
+    awaited = arrays["piece_awaited"].tolist()
+    delays = arrays["piece_delay_ns"].tolist()
+    usual = arrays["piece_predicted_ns"]
+    scenarios = [(usual + usual * n // 1_000).tolist() for n in range(task.scenarios)]
+    work: list[list[tuple[int, ...]]] = [[] for _ in usual]
+    names = ("stream", "predicted_ns", "launch_delay_ns", "stream_delay_ns")
+    columns = [
+        arrays[f"work_{n}"].tolist() for n in (*names, "awaited", "wait_delay_ns")
+    ]
+    for piece, *launched in zip(arrays["work_piece"].tolist(), *columns, strict=True):
+        work[piece].append(tuple(launched))
+    clock = Clock()
+    with clock:
+        end = sum(walk(times, awaited, delays, work) for times in scenarios)
+    yield Outcome.of(clock, end)
+
+
+def walk(
+    times: list[int],
+    awaited: list[int],
+    delays: list[int],
+    work: list[list[tuple[int, ...]]],
+) -> int:
+    """When the job ends, node by node.
+
+    >>> launch = [(0, 50, 5, 1, -1, 0)]
+    >>> walk([10, 20, 3], [-1, -1, 0], [0, 0, 2], [[], launch, []])
+    67
+    """
+    host, free = 0, [-(10**9)] * 64
+    ends: list[int] = []
+    for time, awaits, delay, launched in zip(times, awaited, delays, work, strict=True):
+        for stream, lasting, late, gap, after, wait in launched:
+            start = max(host + late, free[stream] + gap)
+            if after >= 0:
+                start = max(start, ends[after] + wait)
+            free[stream] = start + lasting
+            ends.append(start + lasting)
+        host += time
+        if awaits >= 0:
+            host = max(host, ends[awaits] + delay)
+    return max(host, *ends)
+
+
+def vectorised(task: Task) -> Iterator[Outcome]:
+    """The simulation's relations as arrays, and a loop over segments."""
+    arrays = _arrays(task)
+    usual = arrays["piece_predicted_ns"]
+    scenarios = [usual + usual * n // 1_000 for n in range(task.scenarios)]
+    clock = Clock()
+    with clock:
+        end = sum(segmented(arrays, times) for times in scenarios)
+    yield Outcome.of(clock, end)
+
+
+def segmented(arrays: dict[str, Numbers], times: Numbers) -> int:
+    """When the job ends: closed forms within segments, a loop over these.
+
+    Offsets and segments are those of `critical_path.host_offset` and `gpu_offset`.
+    """
+    import numpy as np
+
+    awaited = arrays["piece_awaited"]
+    before = np.cumsum(times) - times
+    waits = np.flatnonzero(awaited >= 0)
+    segment = np.searchsorted(waits, np.arange(len(times)), side="left")
+    firsts = np.concatenate(([0], waits + 1))
+    firsts = firsts[firsts < len(times)]
+    offset = before - before[firsts][np.minimum(segment, len(firsts) - 1)]
+
+    order = np.lexsort((arrays["work_number"], arrays["work_stream"]))
+    work = {name[5:]: v[order] for name, v in arrays.items() if name[:5] == "work_"}
+    host_segment = segment[work["piece"]]
+    ready = offset[work["piece"]] + work["launch_delay_ns"]
+    is_first = work["awaited"] >= 0
+    is_first[0] = True
+    is_first[1:] |= np.diff(host_segment) != 0
+    is_first[1:] |= np.diff(work["stream"]) != 0
+    number = np.cumsum(is_first) - 1
+    first = np.flatnonzero(is_first)
+    total = np.cumsum(
+        work["predicted_ns"] + np.where(is_first, 0, work["stream_delay_ns"])
+    )
+    after_stream = total - (total - work["predicted_ns"])[first][number]
+    free = ready - (after_stream - work["predicted_ns"])
+    apart = 2 * (int(np.abs(free).max()) + 1)
+    after_host = after_stream + np.maximum.accumulate(free + number * apart)
+    after_host -= number * apart
+    return _joined(
+        _Segments(
+            first=first,
+            last=np.append(first[1:], len(order)) - 1,
+            work=work,
+            number=number,
+            host_segment=host_segment,
+            after_stream=after_stream,
+            after_host=after_host,
+            place=np.argsort(order),
+            waits=[
+                (
+                    int(awaited[at]),
+                    int(arrays["piece_delay_ns"][at]),
+                    int(offset[at] + times[at]),
+                )
+                for at in waits
+            ],
+            rest=int(offset[-1] + times[-1]) if awaited[-1] < 0 else 0,
+        )
+    )
+
+
+class _Segments(NamedTuple):
+    """A job cut into segments, whose work lies stream by stream."""
+
+    first: Numbers
+    last: Numbers
+    work: dict[str, Numbers]
+    number: Numbers
+    host_segment: Numbers
+    after_stream: Numbers
+    after_host: Numbers
+    place: Numbers
+    waits: list[tuple[int, int, int]]
+    """What each wait of the host awaits, the delay then, and the time until it ends."""
+    rest: int
+
+
+def _joined(job: _Segments) -> int:
+    """Let the segments begin one after another, in the order of their launches."""
+    import numpy as np
+
+    launched = np.argsort(job.work["number"][job.first], kind="stable")
+    first = job.first[launched]
+    rows = zip(
+        launched.tolist(),
+        job.host_segment[first].tolist(),
+        job.work["stream"][first].tolist(),
+        job.work["stream_delay_ns"][first].tolist(),
+        job.work["awaited"][first].tolist(),
+        job.work["wait_delay_ns"][first].tolist(),
+        job.last[launched].tolist(),
+        strict=True,
+    )
+    place, number = job.place.tolist(), job.number.tolist()
+    host_segment = job.host_segment.tolist()
+    after_stream, after_host = job.after_stream.tolist(), job.after_host.tolist()
+    begins = [0] * len(job.first)
+    hosts, free = [0], [-(10**9)] * 64
+    end = 0
+
+    def end_of(at: int) -> int:
+        return int(
+            max(
+                begins[number[at]] + after_stream[at],
+                hosts[host_segment[at]] + after_host[at],
+            )
+        )
+
+    def advance(until: int) -> None:
+        while len(hosts) <= until:
+            awaits, delay, lasting = job.waits[len(hosts) - 1]
+            hosts.append(max(hosts[-1] + lasting, end_of(place[awaits]) + delay))
+
+    for segment, host, stream, gap, awaits, wait, last in rows:
+        advance(host)
+        begin = free[stream] + gap
+        if awaits >= 0:
+            begin = max(begin, end_of(place[awaits]) + wait)
+        begins[segment] = begin
+        free[stream] = end_of(last)
+        end = max(end, free[stream])
+    advance(len(job.waits))
+    return max(end, hosts[-1] + job.rest)
+
+
+def _arrays(task: Task) -> dict[str, Numbers]:
+    import numpy as np
+
+    with np.load(task.arrays) as found:
+        return dict(found)
+
+
+TOOLS: dict[str, Callable[[Task], Iterator[Outcome]]] = {
+    "ingest": ingest,
+    "query": query,
+    "naive": naive,
+    "loop": loop,
+    "vectorised": vectorised,
+}
+NAMES = {
+    "query": "**tracedb, the query**",
+    "naive": "recursive query, one row a step",
+    "loop": "Python, a loop over nodes",
+    "vectorised": "NumPy, and a loop over segments",
+}
+
+
+# All measurements, and the page.
+
+
+class Job(NamedTuple):
+    """What came out for a job, by tool."""
+
+    title: str
+    nodes: int
+    found: dict[str, Outcome]
+
+    def ratio(self, tool: str, other: str) -> float:
+        """How many times as much CPU time one takes as another."""
+        return self.found[tool].cpu_s / self.found[other].cpu_s
+
+
+def measured(events: int, waits: int, count: int, given: argparse.Namespace) -> Job:
+    """Let all tools work on a job, and hold their ends against each other."""
+    trace = generated(events, waits)
+    title = f"{events:,} events, {waits:,} waits"
+    title += f", {count} scenarios" if count > 1 else ""
+    bounds = Bounds(int(given.memory * GB), given.timeout)
+    runs: dict[str, list[Outcome]] = defaultdict(list)
+    with tempfile.TemporaryDirectory() as folder:
+        task = Task(trace, count, Path(folder), bounds.memory_bytes)
+        for tool in TOOLS:
+            is_long = tool == "ingest" or (tool == "naive" and events * count > 10**5)
+            for _ in range(1 if is_long or given.quick else given.runs):
+                told = ("--work", tool, task.dump())
+                [outcome] = measure(Path(sys.executable), __file__, told, bounds)
+                if outcome.failure:
+                    raise RuntimeError(f"{title}, {tool}: {outcome.failure}")
+                tell(f"{title}, {tool}: {outcome.cpu_s:.3f} s of CPU")
+                runs[tool].append(outcome)
+    found = {tool: medians(same) for tool, same in runs.items()}
+    nodes = found.pop("ingest").result
+    ends = {tool: outcome.result for tool, outcome in found.items()}
+    if len(set(ends.values())) != 1:
+        raise ValueError(f"{title}: ends differ: {ends}")
+    return Job(title, nodes, found)
+
+
+PAGE = """\
+## Simulation
+
+What it takes to simulate a job, in several ways. Written by
+
+```
+python benchmarks/predict.py {words}
+```
+
+{about}
+
+- the query: `critical_path.host_offset`, `gpu_offset`, `segment_edge` and
+  `segment_time` are computed in memory, and the ends of all nodes read.
+- recursive query, one row a step: the time of the host and of each stream goes from row
+  to row of one recursive query.
+- a loop over nodes: plain Python over lists.
+- NumPy: the query's segments and offsets as arrays, and a loop in Python over segments.
+
+All come to the same end, to the nanosecond, or the program fails. A node is a piece of
+host time, or GPU work. Scenarios are evaluated at once by the queries, one after
+another by the others.
+"""
+ABOUT = (
+    "The machine has {machine}. Each figure is the median of {runs} runs (of the "
+    "longest one run), each in a process of its own; what is read lies in memory "
+    "before. The machine was shared: compare CPU seconds (user and system)."
+)
+
+
+def section(jobs: list[Job], given: argparse.Namespace) -> str:
+    """All jobs, and what was aimed at."""
+    runs = 1 if given.quick else given.runs
+    about = textwrap.fill(ABOUT.format(machine=machine(None), runs=runs), 88)
+    head = ["job", "way", "CPU s", "wall s", "peak MB", "÷ the query"]
+    cells = (
+        [
+            job.title if tool == "query" else "",
+            NAMES[tool],
+            f"{outcome.cpu_s:.3f}",
+            f"{outcome.wall_s:.3f}",
+            f"{outcome.peak_bytes / 10**6:,.0f}",
+            ratio(outcome.cpu_s, job.found["query"].cpu_s),
+        ]
+        for job in jobs
+        for tool, outcome in job.found.items()
+    )
+    rows = [row for job in jobs for row in goals(job)]
+    parts = [
+        PAGE.format(words=words(), about=about),
+        "\n".join([*table(head, cells, left=2), ""]),
+        goal_table(rows).replace("### Goals", "### Goals of the simulation"),
+    ]
+    return "\n".join(parts)
+
+
+def goals(job: Job) -> Iterator[list[str]]:
+    """What was aimed at for a job."""
+    loop_share = job.ratio("query", "loop")
+    text = "the query: CPU s over those of the loop"
+    yield [job.title, *goal(text, loop_share, 4)]
+    text = "NumPy: CPU s over those of the loop"
+    yield [job.title, *goal(text, job.ratio("vectorised", "loop"), 1 / 5)]
+    if job.nodes > 10**5 * 5:
+        text = "the query: CPU s over those of the recursive query"
+        yield [job.title, *goal(text, job.ratio("query", "naive"), 1 / 60)]
+
+
+def arguments() -> argparse.Namespace:
+    """What is asked for."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    say = parser.add_argument
+    say("--quick", action="store_true", help="small jobs, one run each")
+    say("--write", type=Path, help="write the section into this page too")
+    say("--runs", type=int, default=3, help="how often each tool works")
+    say("--memory", type=float, default=12, help="GB that a process may use")
+    say("--timeout", type=float, default=900, help="seconds that a process may take")
+    say("--work", nargs=2, help=argparse.SUPPRESS)
+    return parser.parse_args()
+
+
+def main() -> None:
+    """Measure, and print the section; or be a process that works."""
+    given = arguments()
+    if given.work:
+        task = Task.parse(given.work[1])
+        report(lambda: TOOLS[given.work[0]](task), task.memory_bytes)
+        return
+    sizes = [(*size, 1) for size in (QUICK if given.quick else SIZES)]
+    sizes.append((MANY_EVENTS, 1_000, 3 if given.quick else MANY))
+    jobs: list[Job] = []
+    for events, waits, count in sizes:
+        jobs.append(measured(events, waits, count, given))
+        text = section(jobs, given)
+        if given.write:
+            write_section(given.write, text)
+    print(text)
+
+
+if __name__ == "__main__":
+    main()

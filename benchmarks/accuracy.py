@@ -52,6 +52,19 @@ GROUP BY path
 HAVING steps >= $enough
 ORDER BY path
 """
+BANDS = """
+SELECT
+    rung, count(*) AS steps, avg(is_inside::INTEGER) AS inside,
+    median(high_ns / low_ns) - 1 AS width
+FROM question.prediction_band
+WHERE
+    rung <> 'other_steps'
+    OR trace_id IN (
+        SELECT trace_id FROM staging.step GROUP BY trace_id HAVING count(*) >= $enough
+    )
+GROUP BY rung
+ORDER BY list_position([$rungs], rung)
+"""
 OF_RANKS = """
 SELECT
     rank,
@@ -120,6 +133,12 @@ DLRM training on eight V100s, four ranks of which were recorded: each rank's hos
 are learnt on the other three, and all four are simulated together. Naive is the mean of
 the other ranks' steps. Given is what collectives wait for the four ranks that are not
 there, as part of the step.
+"""
+BANDS_ABOUT = """
+## Bands
+
+How often the measured time lies in the band of `question.prediction_band`, which is
+made to hold four of five, and how wide it is, highest over lowest less 1, in the median.
 """
 PUBLISHED_ABOUT = """
 ## Trace by trace
@@ -226,6 +245,24 @@ def from_ranks(connection: duckdb.DuckDBPyConnection) -> Iterator[str]:
     )
 
 
+def bands(connection: duckdb.DuckDBPyConnection) -> Iterator[str]:
+    """How often bands hold, and how wide they are."""
+    yield BANDS_ABOUT
+    query = BANDS.replace("$rungs", ", ".join(f"'{rung}'" for rung in tracedb.RUNGS))
+    yield from table(
+        ["rung", "steps", "inside, %", "width, %"],
+        (
+            [
+                f"`{row['rung']}`",
+                str(row["steps"]),
+                percent(row["inside"]),
+                percent(row["width"]),
+            ]
+            for row in rows(connection, query, enough=ENOUGH_STEPS)
+        ),
+    )
+
+
 def by_trace(connection: duckdb.DuckDBPyConnection) -> Iterator[str]:
     """Each trace by rung."""
     yield PUBLISHED_ABOUT
@@ -249,7 +286,7 @@ def page() -> str:
     with tracedb.open() as database:
         ingested(database)
         with simulated(database.connection, tracedb.RUNGS) as connection:
-            parts = (scores, from_steps, from_ranks, by_trace)
+            parts = (scores, from_steps, from_ranks, bands, by_trace)
             lines = [line for part in parts for line in part(connection)]
     return "\n".join([ABOUT, *lines]) + "\n"
 

@@ -19,12 +19,17 @@ _SCORES = (
     *("gmae_share", "mape_share", "p90_share", "worst_share", "bias_share"),
     "as_measured_share",
 )
+_BANDS = (
+    *("rung", "trace_id", "step", "measured_ns", "low_ns", "predicted_ns", "high_ns"),
+    *("is_inside", "other_count"),
+)
 
 
 @click.command(
     epilog=options.examples(
         "tracedb predict run.duckdb",
         "tracedb predict run.duckdb --rung other_steps --format json",
+        "tracedb predict run.duckdb --rung other_steps --bands",
         "tracedb predict run.duckdb --evaluate",
     )
 )
@@ -40,9 +45,19 @@ _SCORES = (
     is_flag=True,
     help="How well each rung predicts, in all, by GPU, run and trace.",
 )
+@click.option(
+    "--bands",
+    is_flag=True,
+    help="Between which times each step is expected, four times of five.",
+)
 @out.option
 def predict(
-    database: str, rung: str | None, *, evaluate: bool, output: out.Output
+    database: str,
+    rung: str | None,
+    *,
+    evaluate: bool,
+    bands: bool,
+    output: out.Output,
 ) -> None:
     """Show each step's time, measured and predicted.
 
@@ -53,8 +68,12 @@ def predict(
     with such a GPU alone; published is the algorithm of Lin et al. 2022. What is taken
     as measured, and what no cause explains, stands beside.
     """
-    if evaluate and rung:
-        raise click.UsageError("--evaluate is of all rungs: leave out --rung")
+    if evaluate and (rung or bands):
+        raise click.UsageError("--evaluate is of all rungs, and stands alone")
     with tracedb.open(database, read_only=True) as db:
-        rows = db.evaluate() if evaluate else db.predict(rung)
-        write_rows(db, output, rows, _SCORES if evaluate else _STEPS)
+        if evaluate:
+            write_rows(db, output, db.evaluate(), _SCORES)
+        elif bands:
+            write_rows(db, output, db.bands(rung), _BANDS)
+        else:
+            write_rows(db, output, db.predict(rung), _STEPS)

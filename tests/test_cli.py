@@ -290,6 +290,24 @@ def test_predict_knows_its_rungs(tiny: Path) -> None:
         db.predict("guess")
 
 
+def test_predict_learns_elsewhere_on_demand(tiny: Path) -> None:
+    """A rung that is not stored is simulated; scores are of all rungs."""
+    rows = ask("predict", tiny, "--rung", "other_steps")
+    assert {row["rung"] for row in rows} == {"other_steps"}
+    assert {row["measured_ns"] for row in rows} == {900_000}
+    scores = ask("predict", tiny, "--evaluate")
+    assert {"replay", "statistics", "published"} <= {row["rung"] for row in scores}
+    for row in ask("predict", tiny, "--bands"):
+        assert row["low_ns"] <= row["predicted_ns"] <= row["high_ns"]
+
+
+def test_predict_evaluates_all_rungs_or_none(tiny: Path) -> None:
+    """To score one rung alone makes no sense."""
+    done = run("predict", tiny, "--evaluate", "--rung", "full")
+    assert done.exit_code == 2
+    assert "--evaluate is of all rungs" in done.stderr
+
+
 def test_predict_without_a_rung_shows_all(tiny: Path) -> None:
     """All three rungs stand side by side."""
     rungs = {row["rung"] for row in ask("predict", tiny)}

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator
+from math import exp, log, sqrt
 from pathlib import Path
-from statistics import median
+from statistics import median, stdev
 from typing import Any
 
 import pytest
@@ -192,6 +193,43 @@ def test_a_read_only_file_can_be_evaluated(tmp_path: Path) -> None:
         scores = opened.evaluate()
     rungs = set(scores.filter(scores["grouping"] == "all")["rung"])
     assert rungs >= {"naive", "replay", "other_steps", "other_ranks", "published"}
+
+
+@pytest.mark.parametrize("rung", ["statistics", *list(RUNGS)[1:]])
+def test_bands_are_as_wide_as_others_errors_differ(
+    rung: str, database: tracedb.Database
+) -> None:
+    """Of the trace's other steps, the other ranks' or the other runs'."""
+    with simulated(database.connection, [rung]) as connection:
+        steps = connection.execute("""
+            SELECT step_id, trace_id, run_id, measured_ns, predicted_ns
+            FROM critical_path.step_time WHERE as_measured_share < 0.5
+        """).fetchall()
+        found = connection.execute("""
+            SELECT step_id, other_count, low_ns, high_ns, is_inside
+            FROM question.prediction_band
+        """).fetchall()
+    of_step = {step[0]: step for step in steps}
+    assert found
+    for step_id, count, low, high, is_inside in found:
+        _, trace, run, measured, predicted = of_step[step_id]
+        others = [
+            log(other[3] / other[4])
+            for other in steps
+            if (
+                {
+                    "other_ranks": other[2] == run and other[1] != trace,
+                    "shared": other[2] != run,
+                }.get(rung, other[1] == trace and other[0] != step_id)
+            )
+        ]
+        free = len(others) - 1
+        student = 1.2816 + 0.8467 / free + 0.5711 / free**2
+        reach = student * stdev(others) * sqrt(1 + 1 / len(others))
+        assert count == len(others)
+        assert low == pytest.approx(predicted * exp(-reach), abs=1)
+        assert high == pytest.approx(predicted * exp(reach), abs=1)
+        assert is_inside == (low <= measured <= high)
 
 
 def test_nothing_is_learnt_from_nobody(database: tracedb.Database) -> None:

@@ -203,15 +203,7 @@ class Database:
         Without a rung, of those that are stored; others are simulated now. Raises
         `QueryError` for a rung that is not in `tracedb.RUNGS`.
         """
-        if rung is not None and rung not in tracedb.RUNGS:
-            raise QueryError(f"no rung {rung}; there are {', '.join(tracedb.RUNGS)}")
-        stored = self.relation("critical_path.step_time")
-        if rung is None:
-            return stored
-        known = self.sql("SELECT rung FROM prediction.rung")["rung"]
-        if rung in known:
-            return stored.filter(stored["rung"] == rung)
-        return self._simulated("critical_path.step_time", (rung,))
+        return self._of_rung("critical_path.step_time", rung)
 
     def evaluate(self) -> pl.DataFrame:
         """How well each rung predicts the steps: `question.prediction_score`.
@@ -219,6 +211,22 @@ class Database:
         Takes the time of a simulation for those that are not stored.
         """
         return self._simulated("question.prediction_score", tracedb.RUNGS)
+
+    def bands(self, rung: str | None = None) -> pl.DataFrame:
+        """Between which times each step is expected: `question.prediction_band`.
+
+        Of the stored rungs, or of one, as `predict`.
+        """
+        return self._of_rung("question.prediction_band", rung)
+
+    def _of_rung(self, name: str, rung: str | None) -> pl.DataFrame:
+        if rung is not None and rung not in tracedb.RUNGS:
+            raise QueryError(f"no rung {rung}; there are {', '.join(tracedb.RUNGS)}")
+        known = self.sql("SELECT rung FROM prediction.rung")["rung"]
+        if rung is not None and rung not in known:
+            return self._simulated(name, (rung,))
+        stored = self.relation(name)
+        return stored if rung is None else stored.filter(stored["rung"] == rung)
 
     def _simulated(self, name: str, rungs: Sequence[str]) -> pl.DataFrame:
         """All rows of an ordered relation as it is for some rungs."""

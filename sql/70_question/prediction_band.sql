@@ -1,0 +1,86 @@
+-- Between which times is each step to be expected, four times of five?
+-- How much a rung's predictions of steps elsewhere were off by, one unlike the other, tells
+-- how much this one may be (jackknife): the deviation of the logarithms of measured over
+-- predicted, and Student's t for 80 %, after Cornish and Fisher. Elsewhere is where the
+-- rung learns: the other ranks of the run, the other runs; for all other rungs the trace's
+-- other steps.
+-- One row per rung and step for which there are two others at least.
+-- Key: rung, step_id.
+CREATE VIEW question.prediction_band (
+    -- The rung, as in `prediction.rung`.
+    rung,
+    -- The trace.
+    trace_id,
+    -- Step.
+    step_id,
+    -- Number of the step.
+    step,
+    -- [ns] Measured time.
+    measured_ns,
+    -- [ns] Predicted time.
+    predicted_ns,
+    -- Steps elsewhere.
+    other_count,
+    -- [ns] 10th percentile of the time to be expected.
+    low_ns,
+    -- [ns] 90th percentile.
+    high_ns,
+    -- Whether the measured time lies in between.
+    is_inside
+) AS
+WITH
+error AS (
+    SELECT
+        step_time.*,
+        ln(measured_ns / predicted_ns) AS residual,
+        CASE host_from
+            WHEN 'other_ranks' THEN run_id WHEN 'other_runs' THEN 0 ELSE trace_id
+        END AS pool_id,
+        CASE host_from
+            WHEN 'other_ranks' THEN trace_id WHEN 'other_runs' THEN run_id ELSE step_id
+        END AS excluded_id
+    FROM critical_path.step_time
+    INNER JOIN prediction.rung USING (rung)
+    WHERE
+        predicted_ns > 0
+        AND measured_ns > 0
+        -- What is as measured tells nothing, but in replay.
+        AND (host_from IS NULL OR NOT is_simulated OR as_measured_share < 0.5)
+),
+
+judged AS (
+    SELECT
+        own.rung,
+        own.trace_id,
+        own.step_id,
+        own.step,
+        own.measured_ns,
+        own.predicted_ns,
+        count(*) AS other_count,
+        count(*) - 1 AS freedom,
+        (1.2816 + 0.8467 / freedom + 0.5711 / freedom ** 2)
+        * stddev_samp(other.residual) * sqrt(1 + 1 / count(*)) AS reach
+    FROM error AS own
+    INNER JOIN error AS other
+        ON
+            own.rung = other.rung
+            AND own.pool_id = other.pool_id
+            AND own.excluded_id <> other.excluded_id
+    GROUP BY ALL
+    HAVING count(*) >= 2
+)
+
+SELECT
+    rung,
+    trace_id,
+    step_id,
+    step,
+    measured_ns,
+    predicted_ns,
+    other_count,
+    round(predicted_ns * exp(-reach))::BIGINT AS low_ns,
+    round(predicted_ns * exp(reach))::BIGINT AS high_ns,
+    measured_ns BETWEEN low_ns AND high_ns
+FROM judged
+INNER JOIN prediction.rung USING (rung)
+ORDER BY position, step_id;

@@ -138,7 +138,7 @@ BANDS_ABOUT = """
 ## Bands
 
 How often the measured time lies in the band of `question.prediction_band`, which is
-made to hold four of five, and how wide it is, highest over lowest less 1, in the median.
+made to hold four of five, and how wide it is in the median: highest over lowest, less 1.
 """
 PUBLISHED_ABOUT = """
 ## Trace by trace

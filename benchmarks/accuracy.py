@@ -138,7 +138,8 @@ BANDS_ABOUT = """
 ## Bands
 
 How often the measured time lies in the band of `question.prediction_band`, which is
-made to hold four of five, and how wide it is in the median: highest over lowest, less 1.
+made to hold four of five, and how wide it is, highest over lowest less 1, in the
+median.
 """
 PUBLISHED_ABOUT = """
 ## Trace by trace

@@ -56,6 +56,8 @@ SIZES = (
     (1_000_000, 100_000),
 )
 QUICK = ((10_000, 10), (10_000, 1_000))
+HISTORY = 8
+"""Ends of a stream that the naive query remembers."""
 MANY = 100
 """Scenarios that are evaluated at once, of jobs of `MANY_EVENTS`."""
 MANY_EVENTS = 10_000
@@ -131,8 +133,8 @@ WHERE rung = 'replay'
 ORDER BY work.number
 """
 
-# One row a piece of host time: the host's time, and how far each stream has come. What
-# is awaited is always the last work of a stream then, so its end is that of the stream.
+# One row a piece of host time: the host's time, and the last ends of each stream, the
+# latest first. What is awaited is one of these, found by how many came after it.
 NAIVE_INPUT = """
 CREATE TEMP TABLE node AS
 SELECT
@@ -140,12 +142,14 @@ SELECT
     scenario,
     piece.predicted_ns + piece.predicted_ns * scenario // 1_000 AS predicted_ns,
     host_awaited.stream + 1 AS awaited,
+    piece.later + 1 AS awaited_place,
     piece.delay_ns,
     work.stream + 1 AS stream,
     work.predicted_ns AS work_ns,
     work.launch_delay_ns,
     work.stream_delay_ns,
     work_awaited.stream + 1 AS work_awaited,
+    work.later + 1 AS work_awaited_place,
     work.wait_delay_ns
 FROM pieces AS piece
 CROSS JOIN range($count) AS known (scenario)
@@ -159,24 +163,27 @@ WITH RECURSIVE walk AS (
         number AS scenario,
         0::BIGINT AS piece,
         0::BIGINT AS host_ns,
-        [NULL, NULL, NULL, NULL]::BIGINT[] AS stream_ns
+        [[], [], [], []]::BIGINT[][] AS ends_ns
     FROM range($count) AS scenario (number)
     UNION ALL
     SELECT
         scenario,
         piece + 1,
-        greatest(host_ns + predicted_ns, stream_ns[awaited] + delay_ns),
+        greatest(host_ns + predicted_ns, ends_ns[awaited][awaited_place] + delay_ns),
         CASE
-            WHEN stream IS NULL THEN stream_ns
+            WHEN stream IS NULL THEN ends_ns
             ELSE list_transform(
-                stream_ns,
+                ends_ns,
                 lambda ns, number: CASE
                     WHEN number = stream
-                        THEN work_ns + greatest(
-                            host_ns + launch_delay_ns,
-                            ns + stream_delay_ns,
-                            stream_ns[work_awaited] + wait_delay_ns
-                        )
+                        THEN [
+                            work_ns + greatest(
+                                host_ns + launch_delay_ns,
+                                ns[1] + stream_delay_ns,
+                                ends_ns[work_awaited][work_awaited_place]
+                                + wait_delay_ns
+                            )
+                        ] || ns[1:7]
                     ELSE ns
                 END
             )
@@ -187,7 +194,7 @@ WITH RECURSIVE walk AS (
 
 SELECT sum(end_ns)::BIGINT
 FROM (
-    SELECT max(greatest(host_ns, list_max(stream_ns))) AS end_ns
+    SELECT max(greatest(host_ns, list_max(flatten(ends_ns)))) AS end_ns
     FROM walk
     GROUP BY scenario
 )
@@ -285,7 +292,7 @@ def naive(task: Task) -> Iterator[Outcome]:
 
     from tracedb.duck import scalar
 
-    arrays = _arrays(task)
+    arrays = _arrays(task) | later(_arrays(task))
     connection = duckdb.connect()
     connection.execute("SET enable_progress_bar = false")
     for name, prefix in (("pieces", "piece_"), ("launched", "work_")):
@@ -300,6 +307,32 @@ def naive(task: Task) -> Iterator[Outcome]:
     with clock:
         end = scalar(connection, NAIVE, {"count": task.scenarios})
     yield Outcome.of(clock, end)
+
+
+def later(arrays: dict[str, Numbers]) -> dict[str, Numbers]:
+    """How much work of its stream was launched after what a piece, or work, awaits."""
+    import numpy as np
+
+    streams, pieces = arrays["work_stream"], arrays["work_piece"]
+    launched = [
+        np.flatnonzero(streams == stream) for stream in range(streams.max() + 1)
+    ]
+
+    def count(awaited: Numbers, before: Numbers) -> Numbers:
+        found = np.zeros(len(awaited), dtype="i8")
+        for at in np.flatnonzero(awaited >= 0):
+            same = launched[streams[awaited[at]]]
+            ends = np.searchsorted(same, [awaited[at], before[at]], side="left")
+            found[at] = ends[1] - ends[0] - 1
+        if found.max(initial=0) >= HISTORY:
+            raise ValueError("what is awaited lies too far back for the naive query")
+        return found
+
+    of_pieces = np.searchsorted(pieces, np.arange(len(arrays["piece_piece"])))
+    return {
+        "piece_later": count(arrays["piece_awaited"], of_pieces),
+        "work_later": count(arrays["work_awaited"], np.arange(len(streams))),
+    }
 
 
 def loop(task: Task) -> Iterator[Outcome]:

@@ -186,7 +186,7 @@ def test_simulated_rungs_equal_stored_ones(database: tracedb.Database) -> None:
 
 def test_a_read_only_file_can_be_evaluated(tmp_path: Path) -> None:
     """Scores need no right to write."""
-    file = tmp_path / "run.duckdb"
+    file = tmp_path / 'my "first" run.duckdb'
     with tracedb.open(file) as opened:
         opened.ingest([SAMPLES / "generated_gpu"])
     with tracedb.open(file, read_only=True) as opened:

@@ -198,13 +198,13 @@ def create_over(
 ) -> None:
     """Create all relations in a second database; tables are those of the first.
 
-    But those with names in `own` are the second one's, empty.
+    The first has its name in quotes. Those with names in `own` are the second's, empty.
     """
     for relation in relations():
         name = relation.full_name
         if relation.kind == "TABLE" and name not in own:
             connection.execute(f"CREATE SCHEMA IF NOT EXISTS {relation.layer}")
-            connection.execute(f'CREATE VIEW {name} AS FROM "{stored}".{name}')
+            connection.execute(f"CREATE VIEW {name} AS FROM {stored}.{name}")
         else:
             _create(connection, relation)
 

@@ -42,7 +42,7 @@ def beside(
 
     There, relations that depend on the rungs are tables of its own, empty as yet.
     """
-    stored = str(scalar(connection, "SELECT current_database()"))
+    stored = _quoted(str(scalar(connection, "SELECT current_database()")))
     name = f"simulation_{next(_numbers)}"
     with connection.cursor() as cursor:
         cursor.execute(f"ATTACH ':memory:' AS {name} (READ_WRITE)")
@@ -52,5 +52,11 @@ def beside(
             catalog.create_over(cursor, stored, catalog.readers(_RUNGS))
             yield cursor, stored
         finally:
-            cursor.execute(f'USE "{stored}"')
+            cursor.execute(f"USE {stored}")
             cursor.execute(f"DETACH {name}")
+
+
+def _quoted(name: str) -> str:
+    """A name as SQL has it: a file's may have any character."""
+    escaped = name.replace('"', '""')
+    return f'"{escaped}"'

@@ -1,6 +1,6 @@
--- Pieces of host time to learn from, with digests of what they can be alike in. Across runs only overheads are
--- learnt: not data loading nor idle time, nor gaps of 200 us and more, which are the
--- program's (Lin et al. 2022 leave these out too).
+-- Pieces of host time to learn from, with digests of what they can be alike in. Across
+-- runs only overheads are learnt: not data loading nor idle time, nor gaps of 200 us and
+-- more, which are the program's (Lin et al. 2022 leave these out too).
 -- One row per place to learn from that a rung needs, and piece.
 -- Key: host_from, thread_id, position.
 CREATE VIEW prediction.alike_sample (

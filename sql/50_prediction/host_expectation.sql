@@ -1,10 +1,10 @@
 -- How long a piece of host time in a step is expected to be, from pieces like it
--- elsewhere: their median, and the jitter. Alike is the most that two others at least
--- share: type, name, thread role, shapes and place in the step; without the place; type
--- and name (as in Lin et al. 2022, section 3); or the type alone. The jitter is what pieces
--- of one type and role have beyond their medians: the mean of a step, of that the median
--- over steps. So a step that was held up once does not prolong all others, as a mean does
--- (and sums of medians are too short).
+-- elsewhere: their median, times the usual factor. Alike is the most that two others at
+-- least share: type, name, thread role, shapes and place in the step; without the place;
+-- type and name (as in Lin et al. 2022, section 3); or the type alone. The factor is the
+-- time of a step's pieces of one type and role over the sum of their medians, of that the
+-- median over steps. So a step that was held up once does not prolong all others, as it
+-- does a mean; and sums of medians alone are too short.
 -- One row per place to learn from that a rung needs, and piece.
 -- Key: host_from, thread_id, position.
 CREATE TABLE prediction.host_expectation (
@@ -24,7 +24,7 @@ CREATE TABLE prediction.host_expectation (
     sample_count,
     -- [ns] Their median.
     median_ns,
-    -- [ns] Median and jitter.
+    -- [ns] The median, times the factor.
     expected_ns
 ) AS
 WITH
@@ -120,7 +120,7 @@ typical AS (
     GROUP BY ALL
 ),
 
-jitter AS (
+usual AS (
     SELECT host_from, pool_id, excluded_id, type, role, median(factor) AS factor
     FROM (
         SELECT
@@ -158,10 +158,10 @@ INNER JOIN typical
         AND chosen.fineness = typical.fineness
         AND chosen.key = typical.key
         AND chosen.excluded_id IS NOT DISTINCT FROM typical.excluded_id
-LEFT JOIN jitter
+LEFT JOIN usual
     ON
-        chosen.host_from = jitter.host_from
-        AND chosen.pool_id = jitter.pool_id
-        AND chosen.type = jitter.type
-        AND chosen.role = jitter.role
-        AND chosen.excluded_id IS NOT DISTINCT FROM jitter.excluded_id;
+        chosen.host_from = usual.host_from
+        AND chosen.pool_id = usual.pool_id
+        AND chosen.type = usual.type
+        AND chosen.role = usual.role
+        AND chosen.excluded_id IS NOT DISTINCT FROM usual.excluded_id;

@@ -387,130 +387,142 @@ def vectorised(task: Task) -> Iterator[Outcome]:
     arrays = _arrays(task)
     usual = arrays["piece_predicted_ns"]
     scenarios = [usual + usual * n // 1_000 for n in range(task.scenarios)]
+    job = structure(arrays)
     clock = Clock()
     with clock:
-        end = sum(segmented(arrays, times) for times in scenarios)
+        end = sum(segmented(job, times) for times in scenarios)
     yield Outcome.of(clock, end)
 
 
-def segmented(arrays: dict[str, Numbers], times: Numbers) -> int:
-    """When the job ends: closed forms within segments, a loop over these.
+class Structure(NamedTuple):
+    """A job cut into segments, whatever its times; its work lies stream by stream."""
 
-    Offsets and segments are those of `critical_path.host_offset` and `gpu_offset`.
-    """
+    waits: Numbers
+    """Pieces of host time that wait."""
+    begins: Numbers
+    """The piece that each host segment begins with."""
+    launching: Numbers
+    """The piece that each piece of work is launched in."""
+    launching_begins: Numbers
+    """The piece that this one's segment begins with."""
+    number: Numbers
+    """The segment of each piece of work."""
+    first: Numbers
+    """The first work of each segment."""
+    times: Numbers
+    """What each piece of work takes."""
+    steps: Numbers
+    """That, and the delay behind the work before it in its segment."""
+    delays: Numbers
+    """The delay of each piece of work behind its launch."""
+    needed: Numbers
+    """Work whose end something waits for: the last of segments, what is awaited."""
+    needed_in: list[tuple[int, int]]
+    """Segments of the stream and of the host that these are in."""
+    awaited: list[tuple[int, int]]
+    """What each wait of the host awaits, of these, and the delay then."""
+    segments: list[tuple[int, ...]]
+    """Segments as launched: number, host's, stream, delay, awaited, delay, last."""
+
+
+def structure(arrays: dict[str, Numbers]) -> Structure:
+    """Find the segments of `critical_path.host_offset` and `gpu_offset`."""
     import numpy as np
 
-    awaited = arrays["piece_awaited"]
-    before = np.cumsum(times) - times
-    waits = np.flatnonzero(awaited >= 0)
-    segment = np.searchsorted(waits, np.arange(len(times)), side="left")
-    firsts = np.concatenate(([0], waits + 1))
-    firsts = firsts[firsts < len(times)]
-    offset = before - before[firsts][np.minimum(segment, len(firsts) - 1)]
-
+    waits = np.flatnonzero(arrays["piece_awaited"] >= 0)
+    begins = np.append(0, waits + 1)
     order = np.lexsort((arrays["work_number"], arrays["work_stream"]))
+    place = np.argsort(order)
     work = {name[5:]: v[order] for name, v in arrays.items() if name[:5] == "work_"}
-    host_segment = segment[work["piece"]]
-    ready = offset[work["piece"]] + work["launch_delay_ns"]
+    host = np.searchsorted(waits, work["piece"], side="left")
     is_first = work["awaited"] >= 0
     is_first[0] = True
-    is_first[1:] |= np.diff(host_segment) != 0
-    is_first[1:] |= np.diff(work["stream"]) != 0
-    number = np.cumsum(is_first) - 1
-    first = np.flatnonzero(is_first)
-    total = np.cumsum(
-        work["predicted_ns"] + np.where(is_first, 0, work["stream_delay_ns"])
+    is_first[1:] |= (np.diff(host) != 0) | (np.diff(work["stream"]) != 0)
+    number, first = np.cumsum(is_first) - 1, np.flatnonzero(is_first)
+    last = np.append(first[1:], len(order)) - 1
+    awaited = place[arrays["piece_awaited"][waits]]
+    by_work = np.where(work["awaited"] >= 0, place[work["awaited"]], -1)
+    needed = np.unique(np.concatenate((last, awaited, by_work[by_work >= 0])))
+    at = np.full(len(order) + 1, -1)
+    at[needed] = np.arange(len(needed))
+    launched = np.argsort(work["number"][first], kind="stable")
+    head = first[launched]
+    columns = (
+        *(launched, host[head], work["stream"][head], work["stream_delay_ns"][head]),
+        *(at[by_work[head]], work["wait_delay_ns"][head], at[last[launched]]),
     )
-    after_stream = total - (total - work["predicted_ns"])[first][number]
-    free = ready - (after_stream - work["predicted_ns"])
-    apart = 2 * (int(np.abs(free).max()) + 1)
-    after_host = after_stream + np.maximum.accumulate(free + number * apart)
-    after_host -= number * apart
-    return _joined(
-        _Segments(
-            first=first,
-            last=np.append(first[1:], len(order)) - 1,
-            work=work,
-            number=number,
-            host_segment=host_segment,
-            after_stream=after_stream,
-            after_host=after_host,
-            place=np.argsort(order),
-            waits=[
-                (
-                    int(awaited[at]),
-                    int(arrays["piece_delay_ns"][at]),
-                    int(offset[at] + times[at]),
-                )
-                for at in waits
-            ],
-            rest=int(offset[-1] + times[-1]) if awaited[-1] < 0 else 0,
-        )
+    delays = arrays["piece_delay_ns"][waits]
+    return Structure(
+        waits=waits,
+        begins=begins,
+        launching=work["piece"],
+        launching_begins=begins[host],
+        number=number,
+        first=first,
+        times=work["predicted_ns"],
+        steps=work["predicted_ns"] + np.where(is_first, 0, work["stream_delay_ns"]),
+        delays=work["launch_delay_ns"],
+        needed=needed,
+        needed_in=[*zip(number[needed].tolist(), host[needed].tolist(), strict=True)],
+        awaited=[*zip(at[awaited].tolist(), delays.tolist(), strict=True)],
+        segments=[*zip(*(column.tolist() for column in columns), strict=True)],
     )
 
 
-class _Segments(NamedTuple):
-    """A job cut into segments, whose work lies stream by stream."""
-
-    first: Numbers
-    last: Numbers
-    work: dict[str, Numbers]
-    number: Numbers
-    host_segment: Numbers
-    after_stream: Numbers
-    after_host: Numbers
-    place: Numbers
-    waits: list[tuple[int, int, int]]
-    """What each wait of the host awaits, the delay then, and the time until it ends."""
-    rest: int
-
-
-def _joined(job: _Segments) -> int:
-    """Let the segments begin one after another, in the order of their launches."""
+def segmented(job: Structure, times: Numbers) -> int:
+    """When the job ends: closed forms within segments, then a loop over these."""
     import numpy as np
 
-    launched = np.argsort(job.work["number"][job.first], kind="stable")
-    first = job.first[launched]
-    rows = zip(
-        launched.tolist(),
-        job.host_segment[first].tolist(),
-        job.work["stream"][first].tolist(),
-        job.work["stream_delay_ns"][first].tolist(),
-        job.work["awaited"][first].tolist(),
-        job.work["wait_delay_ns"][first].tolist(),
-        job.last[launched].tolist(),
-        strict=True,
+    before = np.append(0, np.cumsum(times))
+    lasting = before[job.waits + 1] - before[job.begins[:-1]]
+    rest = before[-1] - before[job.begins[-1]]
+    ready = before[job.launching] - before[job.launching_begins] + job.delays
+    total = np.cumsum(job.steps)
+    after_stream = total - (total - job.times)[job.first][job.number]
+    free = ready - (after_stream - job.times)
+    apart = job.number * (2 * (int(np.abs(free).max()) + 1))
+    after_host = after_stream + np.maximum.accumulate(free + apart) - apart
+    return _joined(
+        job,
+        after_stream[job.needed].tolist(),
+        after_host[job.needed].tolist(),
+        lasting.tolist(),
+        int(rest),
     )
-    place, number = job.place.tolist(), job.number.tolist()
-    host_segment = job.host_segment.tolist()
-    after_stream, after_host = job.after_stream.tolist(), job.after_host.tolist()
+
+
+def _joined(
+    job: Structure,
+    after_stream: list[int],
+    after_host: list[int],
+    lasting: list[int],
+    rest: int,
+) -> int:
+    """Let the segments begin one after another, in the order of their launches."""
     begins = [0] * len(job.first)
     hosts, free = [0], [-(10**9)] * 64
     end = 0
 
     def end_of(at: int) -> int:
-        return int(
-            max(
-                begins[number[at]] + after_stream[at],
-                hosts[host_segment[at]] + after_host[at],
-            )
-        )
+        segment, host = job.needed_in[at]
+        return max(begins[segment] + after_stream[at], hosts[host] + after_host[at])
 
     def advance(until: int) -> None:
         while len(hosts) <= until:
-            awaits, delay, lasting = job.waits[len(hosts) - 1]
-            hosts.append(max(hosts[-1] + lasting, end_of(place[awaits]) + delay))
+            awaits, delay = job.awaited[len(hosts) - 1]
+            resumed = hosts[-1] + lasting[len(hosts) - 1]
+            hosts.append(max(resumed, end_of(awaits) + delay))
 
-    for segment, host, stream, gap, awaits, wait, last in rows:
+    for segment, host, stream, gap, awaits, wait, last in job.segments:
         advance(host)
         begin = free[stream] + gap
         if awaits >= 0:
-            begin = max(begin, end_of(place[awaits]) + wait)
+            begin = max(begin, end_of(awaits) + wait)
         begins[segment] = begin
         free[stream] = end_of(last)
         end = max(end, free[stream])
-    advance(len(job.waits))
-    return max(end, hosts[-1] + job.rest)
+    advance(len(job.awaited))
+    return max(end, hosts[-1] + rest)
 
 
 def _arrays(task: Task) -> dict[str, Numbers]:
@@ -592,7 +604,8 @@ python benchmarks/predict.py {words}
 - recursive query, one row a step: the time of the host and of each stream goes from row
   to row of one recursive query.
 - a loop over nodes: plain Python over lists.
-- NumPy: the query's segments and offsets as arrays, and a loop in Python over segments.
+- NumPy: the query's offsets as arrays, and a loop in Python over segments, which were
+  found before, as the lists of the loop were.
 
 All come to the same end, to the nanosecond, or the program fails. A node is a piece of
 host time, or GPU work. Scenarios are evaluated at once by the queries, one after

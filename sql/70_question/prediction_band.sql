@@ -1,9 +1,8 @@
 -- Between which times is each step to be expected, four times of five?
--- How much a rung's predictions of steps elsewhere were off by, one unlike the other, tells
--- how much this one may be (jackknife): the deviation of the logarithms of measured over
--- predicted, and Student's t for 80 %, after Cornish and Fisher. Elsewhere is where the
--- rung learns: the other ranks of the run, the other runs; for all other rungs the trace's
--- other steps.
+-- How much a rung's predictions of steps elsewhere were off by tells how much this one may
+-- be (jackknife): the root mean square of the logarithms of measured over predicted, and
+-- Student's t for 80 %, after Cornish and Fisher. Elsewhere is where the rung learns: the
+-- other ranks of the run, the other runs; for all other rungs the trace's other steps.
 -- One row per rung and step for which there are two others at least.
 -- Key: rung, step_id.
 CREATE VIEW question.prediction_band (
@@ -57,9 +56,8 @@ judged AS (
         own.measured_ns,
         own.predicted_ns,
         count(*) AS other_count,
-        count(*) - 1 AS freedom,
-        (1.2816 + 0.8467 / freedom + 0.5711 / freedom ** 2)
-        * stddev_samp(other.residual) * sqrt(1 + 1 / count(*)) AS reach
+        (1.2816 + 0.8467 / count(*) + 0.5711 / count(*) ** 2)
+        * sqrt(avg(other.residual ** 2)) * sqrt(1 + 1 / count(*)) AS reach
     FROM error AS own
     INNER JOIN error AS other
         ON

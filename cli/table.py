@@ -34,7 +34,7 @@ _SCALES: dict[str, list[tuple[float, str]]] = {
     "_share": [(0.01, "{:.2f} %")],
     "_count": [(1, "{:,.0f}")],
 }
-_SAID_BY_THE_CELLS = ("_ns", "_bytes", "_count")
+_SAID_BY_THE_CELLS = ("_ns", "_bytes")
 _PROSE = ("meaning", "pairing")
 _NARROWEST_TEXT = 12
 _GAP = 2
@@ -109,7 +109,7 @@ def _columns(frame: pl.DataFrame) -> Iterator[_Column]:
 def _heading(name: str) -> str:
     for suffix in _SAID_BY_THE_CELLS:
         name = name.removesuffix(suffix)
-    return name
+    return f"{name.removesuffix('_count')}s" if name.endswith("_count") else name
 
 
 def _cells(column: pl.Series) -> list[str]:

@@ -422,8 +422,14 @@ def test_table_has_units(tiny: Path) -> None:
 
 def test_table_headings_stay_apart(tiny: Path) -> None:
     """A heading that two columns would share is the name of each."""
-    done = run("sql", tiny, "SELECT 1 AS a_ns, 2 AS a_count, 3 AS b, 4 AS b_bytes")
-    assert done.stdout.split()[:4] == ["a_ns", "a_count", "b", "b_bytes"]
+    done = run("sql", tiny, "SELECT 1 AS a_ns, 2 AS a_bytes, 3 AS bs, 4 AS b_count")
+    assert done.stdout.split()[:4] == ["a_ns", "a_bytes", "bs", "b_count"]
+
+
+def test_table_counts_are_plural(tiny: Path) -> None:
+    """A count of steps is not taken for the number of one."""
+    done = run("sql", tiny, "SELECT 1 AS step, 2 AS step_count")
+    assert done.stdout.split()[:2] == ["step", "steps"]
 
 
 def test_table_says_the_sign_of_an_error(tiny: Path) -> None:

@@ -151,8 +151,8 @@ not, as `critical_path.step_time` does. `before the trace` is time on the path i
 work ran, or a thread, of which the recording has only the end. `replay` is the worst
 error of a step's time when all waits are computed anew. Slack on the path is 0.
 
-More remains in one trace, which has no steps: the decode of a server (sglang_decode). Its
-stream's first work starts 463 ms after its launch, most likely behind decoding from
+More remains in one trace, which has no steps: the decode of a server (sglang_decode).
+Its stream's first work starts 463 ms after its launch, most likely behind decoding from
 before the recording; but a call that lets a stream wait for an event precedes it, and
 which event is not recorded, so no cause is claimed.
 """

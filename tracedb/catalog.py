@@ -251,8 +251,8 @@ def compute(
     """Compute the stored relations of some traces anew, yielding each name first.
 
     `only` limits it to relations of these names; what reads them is then out of date.
-    It is done with one thread: with two, DuckDB 2.0 takes a third more CPU time and
-    hardly less time, and now and then ends in an internal error of its joins.
+    It is done with one thread: with two, DuckDB 2.0 takes up to half as much CPU time
+    again and hardly less time, and now and then ends in an internal error of its joins.
     """
     numbers = ", ".join(str(int(number)) for number in trace_ids)
     chosen = f"trace_id IN ({numbers})"

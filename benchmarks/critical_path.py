@@ -38,6 +38,7 @@ from measure import (
     cache,
     goal,
     goal_table,
+    ingest_until,
     machine,
     measure,
     medians,
@@ -101,18 +102,10 @@ class Task(NamedTuple):
 def ingest(task: Task) -> Iterator[Outcome]:
     """Ingest up to staging: what HTA calls to load."""
     import tracedb
-    from tracedb.ingest import ingest
 
     clock = Clock()
     with clock, tracedb.open(task.staged) as database:
-        ingest(
-            database.connection,
-            [task.trace],
-            run=None,
-            pair=False,
-            progress=lambda _line: None,
-            until="staging",
-        )
+        ingest_until("staging", database.connection, task.trace)
     yield Outcome.of(clock, part="load")
 
 

@@ -27,6 +27,8 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
+    import duckdb
+
 CORPUS = Path(__file__).resolve().parent.parent.parent / "shared" / "corpus"
 SCALE = Path(__file__).with_name("scale.py")
 CACHE = Path(os.environ.get("XDG_CACHE_HOME", "~/.cache")).expanduser()
@@ -97,6 +99,22 @@ def report(work: Callable[[], Iterable[Outcome]], memory_bytes: int) -> None:
     except Exception as error:  # noqa: BLE001 (a peer may raise anything)
         outcomes = [Outcome(failure=_reason(error, memory_bytes))]
     print(json.dumps(outcomes))
+
+
+def ingest_until(
+    layer: str, connection: duckdb.DuckDBPyConnection, trace: Path
+) -> None:
+    """Ingest a trace, and compute the layers up to this one."""
+    from tracedb.ingest import ingest
+
+    ingest(
+        connection,
+        [trace],
+        run=None,
+        pair=False,
+        progress=lambda _line: None,
+        until=layer,
+    )
 
 
 def _peak_bytes() -> int:

@@ -26,6 +26,7 @@ from measure import (
     Outcome,
     goal,
     goal_table,
+    ingest_until,
     machine,
     measure,
     medians,
@@ -240,19 +241,11 @@ def ingest(task: Task) -> Iterator[Outcome]:
     import numpy as np
 
     import tracedb
-    from tracedb.ingest import ingest
 
     clock = Clock()
     with clock, tracedb.open(task.database) as database:
         connection = database.connection
-        ingest(
-            connection,
-            [task.trace],
-            run=None,
-            pair=False,
-            progress=lambda _line: None,
-            until="prediction",
-        )
+        ingest_until("prediction", connection, task.trace)
         connection.execute(WORK)
         launched = connection.sql(LAUNCHED).fetchnumpy()
         pieces = connection.sql(PIECES).fetchnumpy()

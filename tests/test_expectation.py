@@ -165,6 +165,15 @@ def test_expectations_equal_the_plain_loop(
         assert abs(reference[thread, position][1] - expected) <= 1
 
 
+def test_rungs_are_those_of_the_database(database: tracedb.Database) -> None:
+    """Python and SQL name the same, and the stored ones come first."""
+    stored = rows(database, "SELECT rung FROM prediction.rung ORDER BY position")
+    assert [rung for (rung,) in stored] == list(tracedb.RUNGS[: len(stored)])
+    with simulated(database.connection, tracedb.RUNGS) as connection:
+        known = connection.execute("SELECT rung FROM prediction.rung").fetchall()
+    assert {rung for (rung,) in known} == {*tracedb.RUNGS}
+
+
 def test_a_rung_beside_changes_nothing(database: tracedb.Database) -> None:
     """What is simulated on demand is not in the database afterwards."""
     before = rows(database, "FROM critical_path.step_time ORDER BY ALL")

@@ -43,13 +43,9 @@ wanted AS (
 ),
 
 trace AS (
-    SELECT
-        trace.trace_id,
-        min(trace.trace_id) OVER (PARTITION BY any_value(device.name ORDER BY device))
-        AS first_trace_id
-    FROM staging.trace AS trace
-    LEFT JOIN staging.device AS device ON trace.trace_id = device.trace_id
-    GROUP BY trace.trace_id
+    SELECT trace_id, min(trace_id) OVER (PARTITION BY gpu) AS first_trace_id
+    FROM staging.trace
+    LEFT JOIN staging.trace_gpu USING (trace_id)
 )
 
 SELECT

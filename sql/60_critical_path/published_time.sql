@@ -114,7 +114,6 @@ work AS (
         host.rung,
         host.step_id,
         is_collective,
-        kernel.start_ns AS measured_ns,
         kernel_id,
         host.end_ns AS launched_ns,
         kernel.end_ns - kernel.start_ns + kernel_ns + 1_000 AS work_ns,

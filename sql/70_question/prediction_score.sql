@@ -31,12 +31,6 @@ CREATE VIEW question.prediction_score (
     as_measured_share
 ) AS
 WITH
-gpu AS (
-    SELECT trace_id, any_value(name ORDER BY device) AS gpu
-    FROM staging.device
-    GROUP BY trace_id
-),
-
 error AS (
     SELECT
         *,
@@ -79,7 +73,7 @@ SELECT
     round(avg(as_measured_share), 6)
 FROM step
 INNER JOIN staging.trace AS trace ON step.trace_id = trace.trace_id
-LEFT JOIN gpu ON step.trace_id = gpu.trace_id
+LEFT JOIN staging.trace_gpu ON step.trace_id = trace_gpu.trace_id
 GROUP BY GROUPING SETS (
     (rung, position),
     (rung, position, gpu),

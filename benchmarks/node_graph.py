@@ -25,6 +25,7 @@ WITH
 numbered AS (
     SELECT *, row_number() OVER (ORDER BY thread_id, position) AS node
     FROM prediction.host_time
+    INNER JOIN prediction.variant USING (variant_id)
     WHERE rung = '{RUNG}'
 ),
 
@@ -43,13 +44,15 @@ origin AS (SELECT min(start_ns) AS origin_ns FROM overhead.timeline),
 work AS (
     SELECT
         place.*,
-        time.* EXCLUDE (run_id, trace_id, kernel_id),
+        time.* EXCLUDE (run_id, trace_id, kernel_id, variant_id),
         timeline.position AS piece_position,
         (SELECT count(*) FROM piece)
         + row_number() OVER (ORDER BY device, stream, place.position) AS node
     FROM graph.stream_position AS place
     INNER JOIN prediction.gpu_time AS time
-        ON place.kernel_id = time.kernel_id AND rung = '{RUNG}'
+        ON place.kernel_id = time.kernel_id
+    INNER JOIN prediction.variant
+        ON time.variant_id = variant.variant_id AND rung = '{RUNG}'
     ASOF LEFT JOIN overhead.timeline
         ON
             place.launch_thread_id = timeline.thread_id

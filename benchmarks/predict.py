@@ -44,6 +44,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from tracedb import Edit
+
     Numbers = NDArray[np.int64]
 
 SIZES = (
@@ -62,6 +64,7 @@ HISTORY = 8
 MANY = 100
 """Scenarios that are evaluated at once, of jobs of `MANY_EVENTS`."""
 MANY_EVENTS = 10_000
+DURATIONS = ("prediction.host_time", "prediction.gpu_time")
 RELATIONS = (
     "critical_path.host_offset",
     "critical_path.gpu_offset",
@@ -69,42 +72,30 @@ RELATIONS = (
     "critical_path.segment_time",
 )
 
-# Each scenario lasts a thousandth longer than the one before, on the host.
-SCENARIOS = """
-CREATE OR REPLACE TABLE prediction.host_time AS
-SELECT
-    time.* REPLACE (
-        'scenario ' || number AS rung,
-        predicted_ns + predicted_ns * number // 1_000 AS predicted_ns
-    )
-FROM {stored}.prediction.host_time AS time
-CROSS JOIN range($count) AS scenario (number)
-WHERE rung = 'replay';
-CREATE OR REPLACE TABLE prediction.gpu_time AS
-SELECT time.* REPLACE ('scenario ' || number AS rung)
-FROM {stored}.prediction.gpu_time AS time
-CROSS JOIN range($count) AS scenario (number)
-WHERE rung = 'replay';
-"""
+SLOWER = 0.001
+"""Each scenario's host takes this much longer than that of the one before."""
 ENDS = """
 SELECT sum(end_ns)::BIGINT
 FROM (
-    SELECT rung, max(end_ns) AS end_ns
+    SELECT scenario, max(end_ns) AS end_ns
     FROM (
-        SELECT rung, end_ns FROM critical_path.host_piece_time
+        SELECT scenario, end_ns FROM critical_path.host_piece_time
         UNION ALL
-        SELECT rung, end_ns FROM critical_path.gpu_work_time
+        SELECT scenario, end_ns FROM critical_path.gpu_work_time
     )
-    GROUP BY rung
+    GROUP BY scenario
 )
 """
 PIECES = """
 SELECT
     row_number() OVER (ORDER BY position) - 1 AS piece,
     predicted_ns,
+    (type LIKE 'T_')::BIGINT AS is_overhead,
     coalesce(work.number, -1) AS awaited,
     delay_ns
 FROM prediction.host_time AS time
+INNER JOIN prediction.variant USING (variant_id)
+INNER JOIN overhead.timeline USING (thread_id, position)
 LEFT JOIN numbered AS work ON awaited_kernel_id = work.kernel_id
 WHERE rung = 'replay'
 ORDER BY position
@@ -127,6 +118,7 @@ SELECT
     work.number, piece, work.stream, predicted_ns, launch_delay_ns, stream_delay_ns,
     coalesce(awaited.number, -1) AS awaited, wait_delay_ns
 FROM prediction.gpu_time AS time
+INNER JOIN prediction.variant USING (variant_id)
 INNER JOIN numbered AS work USING (kernel_id)
 LEFT JOIN (SELECT kernel_id, number FROM numbered) AS awaited
     ON awaited_kernel_id = awaited.kernel_id
@@ -141,7 +133,9 @@ CREATE TEMP TABLE node AS
 SELECT
     piece.piece,
     scenario,
-    piece.predicted_ns + piece.predicted_ns * scenario // 1_000 AS predicted_ns,
+    round(
+        piece.predicted_ns * (1 + $slower * is_overhead * scenario)
+    )::BIGINT AS predicted_ns,
     host_awaited.stream + 1 AS awaited,
     piece.later + 1 AS awaited_place,
     piece.delay_ns,
@@ -266,16 +260,26 @@ def query(task: Task) -> Iterator[Outcome]:
 
     with (
         tracedb.open(task.database) as database,
-        beside(database.connection, ["replay"]) as (connection, stored),
+        beside(database.connection, ["replay"], edits(task)) as (connection, _),
     ):
-        for statement in SCENARIOS.format(stored=stored).split(";")[:2]:
-            connection.execute(statement, {"count": task.scenarios})
+        for _ in catalog.compute(connection, [1], DURATIONS):
+            pass
         clock = Clock()
         with clock:
             for _ in catalog.compute(connection, [1], RELATIONS):
                 pass
             end = scalar(connection, ENDS)
     yield Outcome.of(clock, end)
+
+
+def edits(task: Task) -> list[Edit]:
+    """The scenarios after the first, which is the baseline."""
+    from tracedb import Edit
+
+    return [
+        Edit(scenario=f"{number}", target="host", factor=1 + SLOWER * number)
+        for number in range(1, task.scenarios)
+    ]
 
 
 def naive(task: Task) -> Iterator[Outcome]:
@@ -295,7 +299,8 @@ def naive(task: Task) -> Iterator[Outcome]:
             if column.startswith(prefix)
         }
         connection.register(name, pa.table(columns))
-    connection.execute(NAIVE_INPUT, {"count": task.scenarios})
+    given = {"count": task.scenarios, "slower": SLOWER}
+    connection.execute(NAIVE_INPUT, given)
     clock = Clock()
     with clock:
         end = scalar(connection, NAIVE, {"count": task.scenarios})
@@ -328,14 +333,24 @@ def later(arrays: dict[str, Numbers]) -> dict[str, Numbers]:
     }
 
 
+def host_times(arrays: dict[str, Numbers], count: int) -> list[Numbers]:
+    """How long each piece of host time lasts in each scenario."""
+    import numpy as np
+
+    usual, is_overhead = arrays["piece_predicted_ns"], arrays["piece_is_overhead"]
+    return [
+        np.floor(usual * (1 + SLOWER * is_overhead * number) + 0.5).astype("i8")
+        for number in range(count)
+    ]
+
+
 def loop(task: Task) -> Iterator[Outcome]:
     """A loop over all nodes, in plain Python."""
     arrays = _arrays(task)
     awaited = arrays["piece_awaited"].tolist()
     delays = arrays["piece_delay_ns"].tolist()
-    usual = arrays["piece_predicted_ns"]
-    scenarios = [(usual + usual * n // 1_000).tolist() for n in range(task.scenarios)]
-    work: list[list[tuple[int, ...]]] = [[] for _ in usual]
+    scenarios = [times.tolist() for times in host_times(arrays, task.scenarios)]
+    work: list[list[tuple[int, ...]]] = [[] for _ in awaited]
     names = ("stream", "predicted_ns", "launch_delay_ns", "stream_delay_ns")
     columns = [
         arrays[f"work_{n}"].tolist() for n in (*names, "awaited", "wait_delay_ns")
@@ -378,8 +393,7 @@ def walk(
 def vectorised(task: Task) -> Iterator[Outcome]:
     """The simulation's relations as arrays, and a loop over segments."""
     arrays = _arrays(task)
-    usual = arrays["piece_predicted_ns"]
-    scenarios = [usual + usual * n // 1_000 for n in range(task.scenarios)]
+    scenarios = host_times(arrays, task.scenarios)
     job = structure(arrays)
     clock = Clock()
     with clock:

@@ -9,6 +9,7 @@ import tracedb
 from . import options
 from . import output as out
 from .missing_steps import write_rows
+from .terminal import tell
 
 _STEPS = (
     *("rung", "trace_id", "step", "measured_ns", "predicted_ns", "error_share"),
@@ -23,6 +24,10 @@ _BANDS = (
     *("rung", "trace_id", "step", "measured_ns", "low_ns", "predicted_ns", "high_ns"),
     *("is_inside", "other_count"),
 )
+_EFFECTS = (
+    *("scenario", "rung", "trace_id", "step"),
+    *("baseline_ns", "predicted_ns", "change_share"),
+)
 
 
 @click.command(
@@ -31,6 +36,8 @@ _BANDS = (
         "tracedb predict run.duckdb --rung other_steps --format json",
         "tracedb predict run.duckdb --rung other_steps --bands",
         "tracedb predict run.duckdb --evaluate",
+        "tracedb predict run.duckdb --scenario faster.json",
+        "tracedb predict run.duckdb --without-profiler",
     )
 )
 @options.database
@@ -50,13 +57,26 @@ _BANDS = (
     is_flag=True,
     help="Between which times each step is expected, four times of five.",
 )
+@click.option(
+    "--scenario",
+    "scenarios",
+    metavar="FILE",
+    help="What the scenarios in this JSON file do to each step.",
+)
+@click.option(
+    "--without-profiler",
+    is_flag=True,
+    help="Each step without the estimated cost of the events recorded in it.",
+)
 @out.option
-def predict(
+def predict(  # noqa: PLR0913 (one parameter an option)
     database: str,
     rung: str | None,
     *,
     evaluate: bool,
     bands: bool,
+    scenarios: str | None,
+    without_profiler: bool,
     output: out.Output,
 ) -> None:
     """Show each step's time, measured and predicted.
@@ -67,13 +87,42 @@ def predict(
     learn host times from other steps of the trace, other ranks of the run, other runs
     with such a GPU alone; published is the algorithm of Lin et al. 2022. What is taken
     as measured, and what no cause explains, stands beside.
+
+    A scenario is a list of edits: {"fast GEMM": [{"target": "gpu", "name": ".*gemm.*",
+    "factor": 0.5}]}. The target is host, gpu, profiler or wait; type and name choose
+    among these, factor and add_ns change their time. Its rung is replay, if none is
+    given.
     """
-    if evaluate and (rung or bands):
+    if evaluate and (rung or bands or scenarios or without_profiler):
         raise click.UsageError("--evaluate is of all rungs, and stands alone")
+    if (scenarios or without_profiler) and bands:
+        raise click.UsageError("--bands are of the baseline; leave scenarios out")
+    if scenarios and without_profiler:
+        raise click.UsageError(
+            '--without-profiler is a scenario; put {"target": "profiler", "factor": 0} '
+            "into the file"
+        )
     with tracedb.open(database, read_only=True) as db:
-        if evaluate:
+        if scenarios or without_profiler:
+            _write_effects(db, output, scenarios, rung)
+        elif evaluate:
             write_rows(db, output, db.evaluate(), _SCORES)
         elif bands:
             write_rows(db, output, db.bands(rung), _BANDS)
         else:
             write_rows(db, output, db.predict(rung), _STEPS)
+
+
+def _write_effects(
+    db: tracedb.Database, output: out.Output, path: str | None, rung: str | None
+) -> None:
+    """Write what the scenarios of a file do, or the profiler did; tell those of none."""
+    from tracedb.scenario import UNPROFILED, read_scenarios
+
+    edits = [UNPROFILED] if path is None else read_scenarios(path)
+    rows = db.scenarios(edits, rung or "replay")
+    write_rows(db, output, rows, _EFFECTS)
+    changed = rows.filter(rows["change_share"] != 0)["scenario"]
+    for name in dict.fromkeys(edit.scenario for edit in edits):
+        if len(rows) and name not in changed:
+            tell(f"scenario {name}: changes no step")

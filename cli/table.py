@@ -31,6 +31,7 @@ _SCALES: dict[str, list[tuple[float, str]]] = {
         (1, "{:,.0f} B"),
     ],
     "error_share": [(0.01, "{:+.2f} %")],
+    "change_share": [(0.01, "{:+.2f} %")],
     "_share": [(0.01, "{:.2f} %")],
     "_count": [(1, "{:,.0f}")],
 }

@@ -107,7 +107,9 @@ class Simulation:
         return True
 
 
-def simulate(database: tracedb.Database, run_id: int, rung: str) -> Simulation:
+def simulate(
+    database: tracedb.Database, run_id: int, rung: str, scenario: str = "baseline"
+) -> Simulation:
     """Simulate a run from the relations that say how long everything takes."""
     host, streams, parts = defaultdict(list), defaultdict(list), defaultdict(set)
     query = f"SELECT trace_id FROM staging.trace WHERE run_id = {run_id}"
@@ -117,7 +119,8 @@ def simulate(database: tracedb.Database, run_id: int, rung: str) -> Simulation:
         f"""
         SELECT thread_id, position, predicted_ns, awaited_kernel_id, awaited_thread_id,
             awaited_position, delay_ns
-        FROM prediction.host_time WHERE {of_run} AND rung = '{rung}'
+        FROM prediction.host_time INNER JOIN prediction.variant USING (variant_id)
+        WHERE {of_run} AND scenario = '{scenario}' AND rung = '{rung}'
         ORDER BY thread_id, position
         """,
     ):
@@ -130,9 +133,10 @@ def simulate(database: tracedb.Database, run_id: int, rung: str) -> Simulation:
             awaited_kernel_id, wait_delay_ns, trace_id, last_kernel_id
         FROM graph.stream_position
         INNER JOIN prediction.gpu_time USING (trace_id, kernel_id)
+        INNER JOIN prediction.variant USING (variant_id)
         LEFT JOIN (SELECT kernel_id, last_kernel_id FROM graph.collective)
             USING (kernel_id)
-        WHERE {of_run} AND rung = '{rung}'
+        WHERE {of_run} AND scenario = '{scenario}' AND rung = '{rung}'
         ORDER BY device, stream, start_ns, end_ns, kernel_id
         """,
     ):

@@ -167,11 +167,13 @@ def test_expectations_equal_the_plain_loop(
 
 def test_rungs_are_those_of_the_database(database: tracedb.Database) -> None:
     """Python and SQL name the same, and the stored ones come first."""
-    stored = rows(database, "SELECT rung FROM prediction.rung ORDER BY position")
+    known = "SELECT rung FROM prediction.variant ORDER BY variant_id"
+    stored = rows(database, known)
     assert [rung for (rung,) in stored] == list(tracedb.RUNGS[: len(stored)])
     with simulated(database.connection, tracedb.RUNGS) as connection:
-        known = connection.execute("SELECT rung FROM prediction.rung").fetchall()
-    assert {rung for (rung,) in known} == {*tracedb.RUNGS}
+        beside = connection.execute(known).fetchall()
+    assert {rung for (rung,) in beside} == {*tracedb.RUNGS}
+    assert set(rows(database, "SELECT rung FROM prediction.rung")) == set(beside)
 
 
 def test_a_rung_beside_changes_nothing(database: tracedb.Database) -> None:

@@ -274,7 +274,7 @@ def test_overlapping_steps_of_two_threads_are_each_predicted(
     """
     assert rows(database, query) == [(1_000_000, 1_000_000)] * 2
     query = """
-        SELECT count(*), count(DISTINCT (rung, thread_id, position))
+        SELECT count(*), count(DISTINCT (variant_id, thread_id, position))
         FROM prediction.host_time
     """
     ((found, keys),) = rows(database, query)
@@ -315,7 +315,7 @@ def test_a_circle_never_begins(tmp_path: Path, database: tracedb.Database) -> No
     connection.execute("DELETE FROM critical_path.segment_edge")
     connection.executemany(
         "INSERT INTO critical_path.segment_edge "
-        "VALUES ('replay', 1, 1, ?, ?, ?, ?, 'host', ?, ?)",
+        "VALUES (1, 1, 1, ?, ?, ?, ?, 'host', ?, ?)",
         [
             [*source, *target, weight, targets.count(target)]
             for (source, target), weight in edges.items()

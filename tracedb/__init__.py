@@ -22,16 +22,20 @@ if TYPE_CHECKING:
         IngestError,
         PairError,
         QueryError,
+        ScenarioError,
         TracedbError,
     )
+    from tracedb.scenario import Edit
 
 __all__ = [
     "Database",
     "DatabaseError",
+    "Edit",
     "ForeignFileError",
     "IngestError",
     "PairError",
     "QueryError",
+    "ScenarioError",
     "TracedbError",
     "open",
 ]
@@ -48,6 +52,7 @@ SCOPES = ("step", "trace", "run")
 
 _HOMES = {
     "Database": ("tracedb.database", "Database"),
+    "Edit": ("tracedb.scenario", "Edit"),
     "open": ("tracedb.database", "open_database"),
 }
 

@@ -13,6 +13,7 @@ from tracedb.depends import find_node, rows_query
 from tracedb.duck import scalar, transaction
 from tracedb.errors import DatabaseError, QueryError
 from tracedb.ingest import ingest, rebuild
+from tracedb.scenario import check, read_scenarios
 from tracedb.simulation import simulated
 
 if TYPE_CHECKING:
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from typing import Self
 
     import polars as pl
+
+    from tracedb.scenario import Edit
 
 # Files of this storage version can be opened by DuckDB 1.5 and later. Rows that are not
 # committed yet look few to the optimiser, which then loops where it should sort.
@@ -219,18 +222,39 @@ class Database:
         """
         return self._of_rung("question.prediction_band", rung)
 
+    def scenarios(
+        self, edits: str | Path | Sequence[Edit], rung: str = "replay"
+    ) -> pl.DataFrame:
+        """What scenarios do to each step: `question.scenario_effect`.
+
+        They are in a file (`tracedb.scenario`), or edits; the rung says what else is
+        predicted with. Raises `ScenarioError` for what cannot be carried out,
+        `QueryError` for a rung that is not in `tracedb.RUNGS`.
+        """
+        if isinstance(edits, (str, Path)):
+            edits = read_scenarios(edits)
+        check(list(edits))
+        self._check_rung(rung)
+        return self._simulated("question.scenario_effect", (rung,), edits)
+
     def _of_rung(self, name: str, rung: str | None) -> pl.DataFrame:
-        if rung is not None and rung not in tracedb.RUNGS:
-            raise QueryError(f"no rung {rung}; there are {', '.join(tracedb.RUNGS)}")
-        known = self.sql("SELECT rung FROM prediction.rung")["rung"]
+        if rung is not None:
+            self._check_rung(rung)
+        known = self.sql("SELECT rung FROM prediction.variant")["rung"]
         if rung is not None and rung not in known:
             return self._simulated(name, (rung,))
         stored = self.relation(name)
         return stored if rung is None else stored.filter(stored["rung"] == rung)
 
-    def _simulated(self, name: str, rungs: Sequence[str]) -> pl.DataFrame:
-        """All rows of an ordered relation as it is for some rungs."""
-        with simulated(self._connection, rungs) as connection:
+    def _check_rung(self, rung: str) -> None:
+        if rung not in tracedb.RUNGS:
+            raise QueryError(f"no rung {rung}; there are {', '.join(tracedb.RUNGS)}")
+
+    def _simulated(
+        self, name: str, rungs: Sequence[str], edits: Sequence[Edit] = ()
+    ) -> pl.DataFrame:
+        """All rows of an ordered relation as it is for some rungs and scenarios."""
+        with simulated(self._connection, rungs, edits) as connection:
             return _frame(connection.sql(f"FROM {name}"))
 
     def depends(

@@ -5,7 +5,8 @@ TracedbError
 ├── IngestError     a trace file: unreadable, not a trace, broken at a byte
 │   ├── ForeignFileError  a whole JSON file that is no trace
 │   └── PairError   an execution graph that is not of the trace it came with
-└── QueryError      a query, a relation or a question that does not exist
+├── QueryError      a query, a relation or a question that does not exist
+└── ScenarioError   a scenario that cannot be carried out as it is written
 """
 
 from __future__ import annotations
@@ -38,3 +39,7 @@ class PairError(IngestError):
 
 class QueryError(TracedbError, ValueError):
     """A query cannot be answered as it was asked."""
+
+
+class ScenarioError(TracedbError, ValueError):
+    """A scenario cannot be carried out as it is written."""

@@ -1,10 +1,15 @@
-"""Simulate what is not stored: other rungs, beside a database, which stays as it is."""
+"""Simulate what is not stored: other rungs, and scenarios, beside a database.
+
+The database stays as it is: what depends on the variants is computed in memory.
+"""
 
 from __future__ import annotations
 
 from contextlib import contextmanager
 from itertools import count
 from typing import TYPE_CHECKING
+
+from msgspec import structs
 
 from tracedb import catalog
 from tracedb.duck import scalar
@@ -14,33 +19,40 @@ if TYPE_CHECKING:
 
     import duckdb
 
-_RUNGS = "prediction.rung"
+    from tracedb.scenario import Edit
+
+_VARIANTS = "prediction.variant"
 _numbers = count(1)
 
 
 @contextmanager
 def simulated(
-    connection: duckdb.DuckDBPyConnection, rungs: Sequence[str]
+    connection: duckdb.DuckDBPyConnection,
+    rungs: Sequence[str],
+    edits: Sequence[Edit] = (),
 ) -> Iterator[duckdb.DuckDBPyConnection]:
     """A connection on which all relations tell of these rungs, while the block lasts.
 
-    What depends on the rungs is computed there, in memory; all else is the database's.
+    They are simulated for the baseline and for each scenario of the edits. What depends
+    on them is computed there, in memory; all else is the database's.
     """
-    with beside(connection, rungs) as (cursor, _):
+    with beside(connection, rungs, edits) as (cursor, _):
         rows = cursor.execute("SELECT trace_id FROM raw.trace ORDER BY ALL").fetchall()
         trace_ids = [int(row[0]) for row in rows]
-        for _ in catalog.compute(cursor, trace_ids, catalog.readers(_RUNGS)):
+        for _ in catalog.compute(cursor, trace_ids, catalog.readers(_VARIANTS)):
             pass
         yield cursor
 
 
 @contextmanager
 def beside(
-    connection: duckdb.DuckDBPyConnection, rungs: Sequence[str]
+    connection: duckdb.DuckDBPyConnection,
+    rungs: Sequence[str],
+    edits: Sequence[Edit] = (),
 ) -> Iterator[tuple[duckdb.DuckDBPyConnection, str]]:
     """A connection to a second database, in memory, and the name of the first.
 
-    There, relations that depend on the rungs are tables of its own, empty as yet.
+    There, relations that depend on the variants are tables of its own, empty as yet.
     """
     stored = _quoted(str(scalar(connection, "SELECT current_database()")))
     name = f"simulation_{next(_numbers)}"
@@ -49,11 +61,18 @@ def beside(
         try:
             cursor.execute(f"USE {name}")
             cursor.execute("SET VARIABLE rungs = $rungs", {"rungs": [*rungs]})
-            catalog.create_over(cursor, stored, catalog.readers(_RUNGS))
+            _set_edits(cursor, edits)
+            catalog.create_over(cursor, stored, catalog.readers(_VARIANTS))
             yield cursor, stored
         finally:
             cursor.execute(f"USE {stored}")
             cursor.execute(f"DETACH {name}")
+
+
+def _set_edits(cursor: duckdb.DuckDBPyConnection, edits: Sequence[Edit]) -> None:
+    if edits:
+        rows = [structs.asdict(edit) for edit in edits]
+        cursor.execute("SET VARIABLE edits = $edits", {"edits": rows})
 
 
 def _quoted(name: str) -> str:

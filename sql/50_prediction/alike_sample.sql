@@ -38,7 +38,7 @@ CREATE VIEW prediction.alike_sample (
 WITH
 wanted AS (
     SELECT DISTINCT host_from
-    FROM prediction.rung
+    FROM prediction.variant
     WHERE is_simulated AND host_from IS NOT NULL
 ),
 

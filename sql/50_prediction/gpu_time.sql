@@ -1,11 +1,12 @@
 -- Predicted duration of every piece of GPU work, and the delays after what it waits for.
 -- Durations are as measured or, in full, those of the kernel models;
--- work without a model, and collectives stay as measured.
--- One row per rung and piece of GPU work.
--- Key: rung, kernel_id.
+-- work without a model, and collectives stay as measured. Then come the edits of the
+-- scenario.
+-- One row per variant and piece of GPU work.
+-- Key: variant_id, kernel_id.
 CREATE TABLE prediction.gpu_time (
-    -- The rung, as in `prediction.rung`.
-    rung,
+    -- Rung and scenario, as in `prediction.variant`.
+    variant_id,
     -- The run it is of.
     run_id,
     -- The trace it is from.
@@ -25,23 +26,40 @@ CREATE TABLE prediction.gpu_time (
     -- [ns] Part of the measured start that no cause explains.
     unexplained_ns
 ) AS
+WITH
+timed AS (
+    SELECT
+        variant_id,
+        rung,
+        delay.*,
+        CASE
+            WHEN models_kernels AND NOT work.is_collective
+                THEN coalesce(model.predicted_ns, work.end_ns - work.start_ns)
+            ELSE coalesce(absent_waiting_ns + moving_ns, work.end_ns - work.start_ns)
+        END AS predicted_ns
+    FROM prediction.gpu_delay AS delay
+    INNER JOIN staging.kernel AS work ON delay.kernel_id = work.kernel_id
+    LEFT JOIN graph.collective AS collective ON delay.kernel_id = collective.kernel_id
+    LEFT JOIN prediction.kernel_time AS model ON delay.kernel_id = model.kernel_id
+    INNER JOIN prediction.variant ON is_simulated
+)
+
 SELECT
-    rung.rung,
-    delay.run_id,
-    delay.trace_id,
-    delay.kernel_id,
+    timed.variant_id,
+    run_id,
+    trace_id,
+    timed.kernel_id,
     CASE
-        WHEN models_kernels AND NOT work.is_collective
-            THEN coalesce(model.predicted_ns, work.end_ns - work.start_ns)
-        ELSE coalesce(absent_waiting_ns + moving_ns, work.end_ns - work.start_ns)
-    END AS predicted_ns,
-    launch_delay_ns + CASE rung.rung WHEN 'replay' THEN held_ns ELSE 0 END,
+        WHEN edit.factor IS NULL THEN predicted_ns
+        ELSE greatest(round(predicted_ns * edit.factor)::BIGINT + edit.add_ns, 0)
+    END,
+    launch_delay_ns + CASE rung WHEN 'replay' THEN held_ns ELSE 0 END,
     stream_delay_ns,
-    awaited_kernel_id,
+    CASE WHEN no_stream_wait.kind IS NULL THEN awaited_kernel_id END,
     wait_delay_ns,
     unexplained_ns
-FROM prediction.gpu_delay AS delay
-INNER JOIN staging.kernel AS work ON delay.kernel_id = work.kernel_id
-LEFT JOIN graph.collective AS collective ON delay.kernel_id = collective.kernel_id
-LEFT JOIN prediction.kernel_time AS model ON delay.kernel_id = model.kernel_id
-INNER JOIN prediction.rung AS rung ON is_simulated;
+FROM timed
+LEFT JOIN prediction.gpu_edit AS edit
+    ON timed.variant_id = edit.variant_id AND timed.kernel_id = edit.kernel_id
+LEFT JOIN prediction.removed_wait AS no_stream_wait
+    ON timed.variant_id = no_stream_wait.variant_id AND no_stream_wait.kind = 'stream';

@@ -1,12 +1,12 @@
 -- Predicted duration of every piece of host time, and what its end waits for. Replay
 -- takes measured durations, other rungs within steps what is expected from pieces that
 -- are alike. A wait lasts until its cause is over: its own duration is that of a call
--- which finds nothing to wait for.
--- One row per rung and piece.
--- Key: rung, thread_id, position.
+-- which finds nothing to wait for. Then come the edits of the scenario.
+-- One row per variant and piece.
+-- Key: variant_id, thread_id, position.
 CREATE TABLE prediction.host_time (
-    -- The rung, as in `prediction.rung`.
-    rung,
+    -- Rung and scenario, as in `prediction.variant`.
+    variant_id,
     -- The run it is of.
     run_id,
     -- The trace it is from.
@@ -119,25 +119,41 @@ own AS (
 )
 
 SELECT
-    rung.rung,
+    variant.variant_id,
     own.run_id,
     own.trace_id,
     own.thread_id,
     own.position,
-    CASE WHEN alike IS NULL THEN own_ns ELSE expected_ns END AS predicted_ns,
-    awaited_kernel_id,
-    awaited_thread_id,
-    awaited_position,
     CASE
-        WHEN awaited_kernel_id IS NOT NULL THEN coalesce(return_median_ns, 0) ELSE 0
+        WHEN edit.factor IS NULL THEN coalesce(expected_ns, own_ns)
+        ELSE greatest(
+            round(coalesce(expected_ns, own_ns) * edit.factor)::BIGINT + edit.add_ns, 0
+        )
+    END AS predicted_ns,
+    CASE WHEN no_host_wait.kind IS NULL THEN awaited_kernel_id END,
+    CASE WHEN no_thread_wait.kind IS NULL THEN awaited_thread_id END,
+    CASE WHEN no_thread_wait.kind IS NULL THEN awaited_position END,
+    CASE
+        WHEN awaited_kernel_id IS NOT NULL AND no_host_wait.kind IS NULL
+            THEN coalesce(return_median_ns, 0)
+        ELSE 0
     END AS delay_ns,
     unexplained_ns,
     alike
 FROM own
-INNER JOIN prediction.rung AS rung ON is_simulated
+INNER JOIN prediction.variant AS variant ON is_simulated
 LEFT JOIN prediction.host_expectation AS expected
     ON
         own.thread_id = expected.thread_id
         AND own.position = expected.position
-        AND rung.host_from = expected.host_from
-        AND own.awaited_thread_id IS NULL;
+        AND variant.host_from = expected.host_from
+        AND own.awaited_thread_id IS NULL
+LEFT JOIN prediction.host_edit AS edit
+    ON
+        own.thread_id = edit.thread_id
+        AND own.position = edit.position
+        AND variant.variant_id = edit.variant_id
+LEFT JOIN prediction.removed_wait AS no_host_wait
+    ON variant.variant_id = no_host_wait.variant_id AND no_host_wait.kind = 'host'
+LEFT JOIN prediction.removed_wait AS no_thread_wait
+    ON variant.variant_id = no_thread_wait.variant_id AND no_thread_wait.kind = 'thread';

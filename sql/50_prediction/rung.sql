@@ -1,6 +1,6 @@
 -- What a prediction takes as measured, and where it has the rest from. Those that are
 -- stored are computed at ingest, the others on demand (`tracedb predict --evaluate`).
--- One row per rung that is computed now, or for a reader that is there.
+-- One row per rung.
 -- Key: rung.
 CREATE VIEW prediction.rung (
     -- Its name.
@@ -30,9 +30,4 @@ FROM (
     ('full', 6, 'run', true, true, true),
     ('published', 7, 'run', false, false, false),
     ('published_as_profiled', 8, 'run', false, false, false)
-) AS known (rung, position, host_from, models_kernels, is_simulated, is_stored)
-WHERE
-    CASE
-        WHEN getvariable('rungs') IS NULL THEN is_stored
-        ELSE list_contains(getvariable('rungs')::VARCHAR[], rung)
-    END;
+) AS known (rung, position, host_from, models_kernels, is_simulated, is_stored);

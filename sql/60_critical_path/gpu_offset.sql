@@ -1,14 +1,14 @@
--- GPU work of each rung cut into segments: runs of work of one stream that one host
+-- GPU work of each variant cut into segments: runs of work of one stream that one host
 -- segment launched and that waits for no other stream; a collective of several ranks in the
 -- run is a segment of its own. Within a segment the end of work
 -- is max(P + after_stream_ns, H + after_host_ns), where P is the time from which the
 -- segment's stream is free and H the begin of the host segment: the closed form of
 -- end = max(end of the work before + delay, launch + delay) + duration.
--- One row per rung and piece of GPU work.
--- Key: rung, kernel_id.
+-- One row per variant and piece of GPU work.
+-- Key: variant_id, kernel_id.
 CREATE TABLE critical_path.gpu_offset (
-    -- The rung, as in `prediction.rung`.
-    rung,
+    -- Rung and scenario, as in `prediction.variant`.
+    variant_id,
     -- The run it is of.
     run_id,
     -- The trace it is from.
@@ -74,7 +74,7 @@ placed AS (
         ON
             launched.launch_thread_id = host.thread_id
             AND launched.piece_position = host.position
-            AND gpu.rung = host.rung
+            AND gpu.variant_id = host.variant_id
 ),
 
 broken AS (
@@ -89,13 +89,13 @@ broken AS (
             true
         ) AS is_first
     FROM placed
-    WINDOW stream AS (PARTITION BY rung, lane ORDER BY position)
+    WINDOW stream AS (PARTITION BY variant_id, lane ORDER BY position)
 ),
 
 numbered AS (
     SELECT
         *,
-        sum(is_first::INTEGER) OVER (PARTITION BY rung, lane ORDER BY position) - 1
+        sum(is_first::INTEGER) OVER (PARTITION BY variant_id, lane ORDER BY position) - 1
         AS segment
     FROM broken
 ),
@@ -105,12 +105,12 @@ summed AS (
         *,
         sum(
             predicted_ns + CASE WHEN is_first THEN 0 ELSE stream_delay_ns END
-        ) OVER (PARTITION BY rung, lane, segment ORDER BY position) AS after_stream_ns
+        ) OVER (PARTITION BY variant_id, lane, segment ORDER BY position) AS after_stream_ns
     FROM numbered
 )
 
 SELECT
-    rung,
+    variant_id,
     run_id,
     trace_id,
     kernel_id,
@@ -128,4 +128,4 @@ SELECT
     )::BIGINT AS after_host_ns,
     predicted_ns
 FROM summed
-WINDOW in_segment AS (PARTITION BY rung, lane, segment ORDER BY position);
+WINDOW in_segment AS (PARTITION BY variant_id, lane, segment ORDER BY position);

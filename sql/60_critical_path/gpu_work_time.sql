@@ -1,7 +1,9 @@
 -- When each piece of GPU work begins and ends in the simulation.
--- One row per rung and piece of GPU work.
--- Key: rung, kernel_id.
+-- One row per scenario, rung and piece of GPU work.
+-- Key: scenario, rung, kernel_id.
 CREATE VIEW critical_path.gpu_work_time (
+    -- The scenario; `baseline` edits nothing.
+    scenario,
     -- The rung, as in `prediction.rung`.
     rung,
     -- The run it is of.
@@ -24,13 +26,13 @@ begun AS (
     FROM critical_path.gpu_offset AS gpu
     INNER JOIN critical_path.segment_time AS stream
         ON
-            gpu.rung = stream.rung
+            gpu.variant_id = stream.variant_id
             AND gpu.trace_id = stream.trace_id
             AND gpu.lane = stream.lane
             AND gpu.segment = stream.segment
     INNER JOIN critical_path.segment_time AS host
         ON
-            gpu.rung = host.rung
+            gpu.variant_id = host.variant_id
             AND gpu.trace_id = host.trace_id
             AND gpu.host_lane = host.lane
             AND gpu.host_segment = host.segment
@@ -39,9 +41,9 @@ begun AS (
 -- A collective goes on when all ranks have begun.
 complete AS (
     SELECT
-        begun.rung,
+        begun.variant_id,
         begun.kernel_id,
-        max(start_ns + run_origin_ns) OVER (PARTITION BY begun.rung, last_kernel_id)
+        max(start_ns + run_origin_ns) OVER (PARTITION BY begun.variant_id, last_kernel_id)
         - run_origin_ns AS complete_ns
     FROM begun
     INNER JOIN graph.collective AS collective ON begun.kernel_id = collective.kernel_id
@@ -49,11 +51,14 @@ complete AS (
 )
 
 SELECT
-    begun.rung,
+    scenario,
+    rung,
     run_id,
     trace_id,
     begun.kernel_id,
     start_ns,
     coalesce(complete_ns, start_ns) + predicted_ns
 FROM begun
-LEFT JOIN complete ON begun.rung = complete.rung AND begun.kernel_id = complete.kernel_id;
+INNER JOIN prediction.variant AS variant ON begun.variant_id = variant.variant_id
+LEFT JOIN complete
+    ON begun.variant_id = complete.variant_id AND begun.kernel_id = complete.kernel_id;

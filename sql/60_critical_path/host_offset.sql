@@ -1,10 +1,10 @@
--- Host time of each rung cut into segments at the pieces that wait: within a segment
+-- Host time of each variant cut into segments at the pieces that wait: within a segment
 -- a piece begins at a fixed offset from the segment's begin.
--- One row per rung and piece of host time.
--- Key: rung, thread_id, position.
+-- One row per variant and piece of host time.
+-- Key: variant_id, thread_id, position.
 CREATE TABLE critical_path.host_offset (
-    -- The rung, as in `prediction.rung`.
-    rung,
+    -- Rung and scenario, as in `prediction.variant`.
+    variant_id,
     -- The run it is of.
     run_id,
     -- The trace it is from.
@@ -32,20 +32,20 @@ summed AS (
         coalesce(sum(predicted_ns) OVER before, 0)::BIGINT AS before_ns
     FROM prediction.host_time
     WINDOW before AS (
-        PARTITION BY rung, thread_id ORDER BY position
+        PARTITION BY variant_id, thread_id ORDER BY position
         ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
     )
 ),
 
 -- Time does not run backwards: the least of a segment is that at its begin.
 begun AS (
-    SELECT rung, thread_id, segment, min(before_ns) AS begin_ns
+    SELECT variant_id, thread_id, segment, min(before_ns) AS begin_ns
     FROM summed
-    GROUP BY rung, thread_id, segment
+    GROUP BY variant_id, thread_id, segment
 )
 
 SELECT
-    rung,
+    variant_id,
     run_id,
     trace_id,
     thread_id,
@@ -55,4 +55,4 @@ SELECT
     predicted_ns,
     waits
 FROM summed
-INNER JOIN begun USING (rung, thread_id, segment);
+INNER JOIN begun USING (variant_id, thread_id, segment);

@@ -1,7 +1,9 @@
 -- When each piece of host time begins and ends in the simulation.
--- One row per rung and piece of host time.
--- Key: rung, thread_id, position.
+-- One row per scenario, rung and piece of host time.
+-- Key: scenario, rung, thread_id, position.
 CREATE VIEW critical_path.host_piece_time (
+    -- The scenario; `baseline` edits nothing.
+    scenario,
     -- The rung, as in `prediction.rung`.
     rung,
     -- The run it is of.
@@ -18,7 +20,8 @@ CREATE VIEW critical_path.host_piece_time (
     end_ns
 ) AS
 SELECT
-    host.rung,
+    scenario,
+    rung,
     run_id,
     host.trace_id,
     thread_id,
@@ -26,13 +29,14 @@ SELECT
     begun.begin_ns + offset_ns,
     CASE WHEN waits THEN ended.begin_ns ELSE begun.begin_ns + offset_ns + predicted_ns END
 FROM critical_path.host_offset AS host
+INNER JOIN prediction.variant AS variant ON host.variant_id = variant.variant_id
 INNER JOIN critical_path.segment_time AS begun
     ON
-        host.rung = begun.rung
+        host.variant_id = begun.variant_id
         AND host.thread_id = begun.lane
         AND host.segment = begun.segment
 LEFT JOIN critical_path.segment_time AS ended
     ON
-        host.rung = ended.rung
+        host.variant_id = ended.variant_id
         AND host.thread_id = ended.lane
         AND host.segment + 1 = ended.segment;

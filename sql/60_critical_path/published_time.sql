@@ -27,7 +27,7 @@ constant AS (
         ('published', 2_000, 4_000, 5_000),
         ('published_as_profiled', 0, NULL, 0)
     ) AS known (rung, event_ns, launch_ns, kernel_ns)
-    SEMI JOIN prediction.rung USING (rung)
+    SEMI JOIN prediction.variant USING (rung)
 ),
 
 -- Ops that were recorded within a piece.

@@ -2,10 +2,10 @@
 -- weight. The begin of a host segment is the end of the wait before it; that of a GPU
 -- segment is the time from which its stream is free for it.
 -- One row per dependency between segments.
--- Key: rung, trace_id, source_trace_id, source_lane, source_segment, target_lane, target_segment, kind, weight_ns.
+-- Key: variant_id, trace_id, source_trace_id, source_lane, source_segment, target_lane, target_segment, kind, weight_ns.
 CREATE TABLE critical_path.segment_edge (
-    -- The rung, as in `prediction.rung`.
-    rung,
+    -- Rung and scenario, as in `prediction.variant`.
+    variant_id,
     -- The trace of the target.
     trace_id,
     -- The trace of the source; of another rank where a collective is awaited.
@@ -29,7 +29,7 @@ CREATE TABLE critical_path.segment_edge (
 WITH
 waiting AS (
     SELECT
-        host.rung,
+        host.variant_id,
         host.trace_id,
         host.thread_id,
         host.segment,
@@ -40,14 +40,14 @@ waiting AS (
         time.awaited_position,
         time.delay_ns
     FROM critical_path.host_offset AS host
-    INNER JOIN prediction.host_time AS time USING (rung, thread_id, position)
+    INNER JOIN prediction.host_time AS time USING (variant_id, thread_id, position)
     WHERE host.waits
 ),
 
 -- GPU work that something waits for, with the segment that waits and the delay.
 awaited_work AS (
     SELECT
-        rung,
+        variant_id,
         thread_id AS target_lane,
         segment + 1 AS target_segment,
         'return' AS kind,
@@ -56,13 +56,13 @@ awaited_work AS (
     FROM waiting
     WHERE awaited_kernel_id IS NOT NULL
     UNION ALL
-    SELECT rung, lane, segment, 'stream_wait', awaited_kernel_id, wait_delay_ns
+    SELECT variant_id, lane, segment, 'stream_wait', awaited_kernel_id, wait_delay_ns
     FROM critical_path.gpu_offset
-    INNER JOIN prediction.gpu_time USING (rung, kernel_id)
+    INNER JOIN prediction.gpu_time USING (variant_id, kernel_id)
     WHERE awaited_kernel_id IS NOT NULL
     UNION ALL
     SELECT
-        following.rung,
+        following.variant_id,
         following.lane,
         following.segment,
         'stream',
@@ -71,7 +71,7 @@ awaited_work AS (
     FROM critical_path.gpu_offset AS following
     INNER JOIN critical_path.gpu_offset AS previous
         ON
-            following.rung = previous.rung
+            following.variant_id = previous.variant_id
             AND following.lane = previous.lane
             AND following.segment = previous.segment + 1
             AND previous.is_last
@@ -79,14 +79,14 @@ awaited_work AS (
 ),
 
 begun AS (
-    SELECT DISTINCT rung, trace_id, thread_id AS lane FROM critical_path.host_offset
+    SELECT DISTINCT variant_id, trace_id, thread_id AS lane FROM critical_path.host_offset
     UNION ALL
-    SELECT DISTINCT rung, trace_id, lane FROM critical_path.gpu_offset
+    SELECT DISTINCT variant_id, trace_id, lane FROM critical_path.gpu_offset
 ),
 
 edge AS (
     SELECT
-        rung,
+        variant_id,
         trace_id,
         trace_id AS source_trace_id,
         0::BIGINT AS source_lane,
@@ -98,12 +98,12 @@ edge AS (
     FROM begun
     UNION ALL
     SELECT
-        rung, trace_id, trace_id, thread_id, segment, thread_id, segment + 1, 'host',
+        variant_id, trace_id, trace_id, thread_id, segment, thread_id, segment + 1, 'host',
         offset_ns + predicted_ns
     FROM waiting
     UNION ALL
     SELECT
-        waiting.rung, waiting.trace_id, waiting.trace_id,
+        waiting.variant_id, waiting.trace_id, waiting.trace_id,
         awaited.thread_id, awaited.segment + awaited.waits::INTEGER,
         waiting.thread_id, waiting.segment + 1, 'thread',
         CASE WHEN awaited.waits THEN 0 ELSE awaited.offset_ns + awaited.predicted_ns END
@@ -111,18 +111,20 @@ edge AS (
     FROM waiting
     INNER JOIN critical_path.host_offset AS awaited
         ON
-            waiting.rung = awaited.rung
+            waiting.variant_id = awaited.variant_id
             AND waiting.awaited_thread_id = awaited.thread_id
             AND waiting.awaited_position = awaited.position
     UNION ALL
     SELECT
-        rung, work.trace_id, source_trace_id, source_lane, source_segment, target_lane,
+        variant_id, work.trace_id, source_trace_id, source_lane, source_segment, target_lane,
         target_segment, kind, weight_ns + delay_ns
     FROM awaited_work
-    INNER JOIN critical_path.work_end AS work USING (rung, kernel_id)
+    INNER JOIN critical_path.work_end AS work USING (variant_id, kernel_id)
 )
 
 SELECT
     *,
-    count(*) OVER (PARTITION BY rung, trace_id, target_lane, target_segment) AS target_edges
+    count(*) OVER (
+        PARTITION BY variant_id, trace_id, target_lane, target_segment
+    ) AS target_edges
 FROM edge;

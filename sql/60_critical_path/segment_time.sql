@@ -1,10 +1,10 @@
 -- When each segment begins: the longest path to it from the origin of the trace. This is
--- the one recursion of the simulation; it goes over waits only, for all rungs at once.
--- One row per rung and segment.
--- Key: rung, trace_id, lane, segment.
+-- the one recursion of the simulation; it goes over waits only, for all variants at once.
+-- One row per variant and segment.
+-- Key: variant_id, trace_id, lane, segment.
 CREATE TABLE critical_path.segment_time (
-    -- The rung, as in `prediction.rung`.
-    rung,
+    -- Rung and scenario, as in `prediction.variant`.
+    variant_id,
     -- The trace it is from.
     trace_id,
     -- Lane: a thread, minus the first work of a stream, or 0, the origin.
@@ -19,15 +19,15 @@ WITH RECURSIVE
 -- many are. Rows of one key become one, by these aggregates; a round sees the segments
 -- that the one before told something of. One of which all edges are known begins, and
 -- tells those that it leads to. Segments that wait in a circle never begin.
-known (rung, trace_id, lane, segment, begin_ns, edges, all_edges) USING KEY (
-    rung, trace_id, lane, segment, max(begin_ns), sum(edges), max(all_edges)
+known (variant_id, trace_id, lane, segment, begin_ns, edges, all_edges) USING KEY (
+    variant_id, trace_id, lane, segment, max(begin_ns), sum(edges), max(all_edges)
 ) AS (
-    SELECT DISTINCT rung, trace_id, 0::BIGINT, 0::BIGINT, 0::BIGINT, 0::BIGINT, 0::BIGINT
+    SELECT DISTINCT variant_id, trace_id, 0::BIGINT, 0::BIGINT, 0::BIGINT, 0::BIGINT, 0::BIGINT
     FROM critical_path.segment_edge
     WHERE trace_id IN (SELECT trace_id FROM staging.computing)
     UNION
     SELECT
-        edge.rung,
+        edge.variant_id,
         edge.trace_id,
         edge.target_lane,
         edge.target_segment,
@@ -37,7 +37,7 @@ known (rung, trace_id, lane, segment, begin_ns, edges, all_edges) USING KEY (
     FROM known AS source
     INNER JOIN critical_path.segment_edge AS edge
         ON
-            source.rung = edge.rung
+            source.variant_id = edge.variant_id
             AND source.trace_id = edge.source_trace_id
             AND source.lane = edge.source_lane
             AND source.segment = edge.source_segment
@@ -45,6 +45,6 @@ known (rung, trace_id, lane, segment, begin_ns, edges, all_edges) USING KEY (
     GROUP BY ALL
 )
 
-SELECT rung, trace_id, lane, segment, begin_ns
+SELECT variant_id, trace_id, lane, segment, begin_ns
 FROM known
 WHERE edges = all_edges;

@@ -18,7 +18,7 @@ CREATE VIEW critical_path.step_time (
     measured_ns,
     -- [ns] Predicted time.
     predicted_ns,
-    -- [1] Predicted over measured, less 1.
+    -- [1] Predicted over measured, less 1; NULL where a scenario edits something.
     error_share,
     -- [1] Part of the step's host time, waits aside, that the prediction takes as measured:
     -- all of it in replay, in others that of pieces to which nothing is alike.
@@ -59,6 +59,7 @@ piece AS (
 
 simulated AS (
     SELECT
+        scenario,
         rung,
         run_id,
         piece.trace_id,
@@ -72,8 +73,8 @@ simulated AS (
     GROUP BY ALL
     UNION ALL
     SELECT
-        rung, step.run_id, step.trace_id, step_id, step, step.end_ns - step.start_ns,
-        predicted_ns
+        'baseline', rung, step.run_id, step.trace_id, step_id, step,
+        step.end_ns - step.start_ns, predicted_ns
     FROM critical_path.published_time
     INNER JOIN staging.step USING (step_id)
 ),
@@ -81,7 +82,7 @@ simulated AS (
 as_measured AS (
     SELECT
         step_id,
-        rung,
+        variant_id,
         sum(CASE WHEN alike IS NULL THEN sample_ns ELSE 0 END) / sum(sample_ns) AS share
     FROM overhead.sample
     INNER JOIN prediction.host_time USING (thread_id, position)
@@ -90,7 +91,7 @@ as_measured AS (
 ),
 
 host_unexplained AS (
-    SELECT step.step_id, rung, sum(unexplained_ns) AS unexplained_ns
+    SELECT step.step_id, variant_id, sum(unexplained_ns) AS unexplained_ns
     FROM staging.step
     INNER JOIN overhead.interval
         ON step.step_id = interval.step_id AND step.thread_id = interval.thread_id
@@ -102,7 +103,7 @@ host_unexplained AS (
 gpu_unexplained AS (
     SELECT
         step.step_id,
-        rung,
+        variant_id,
         sum(
             least(work.start_ns, step.end_ns)
             - greatest(work.start_ns - unexplained_ns, step.start_ns)
@@ -122,26 +123,34 @@ gpu_unexplained AS (
 )
 
 SELECT
-    'baseline',
-    simulated.rung,
+    scenario,
+    rung,
     run_id,
     trace_id,
     simulated.step_id,
     step,
     measured_ns,
     predicted_ns,
-    predicted_ns / nullif(measured_ns, 0) - 1,
+    CASE scenario
+        WHEN 'baseline' THEN predicted_ns / nullif(measured_ns, 0) - 1
+    END,
     as_measured.share,
     (
         coalesce(host_unexplained.unexplained_ns, 0)
         + coalesce(gpu_unexplained.unexplained_ns, 0)
     )::BIGINT
 FROM simulated
-INNER JOIN prediction.rung AS known ON simulated.rung = known.rung
+INNER JOIN prediction.variant USING (scenario, rung)
 LEFT JOIN as_measured
-    ON simulated.rung = as_measured.rung AND simulated.step_id = as_measured.step_id
+    ON
+        variant.variant_id = as_measured.variant_id
+        AND simulated.step_id = as_measured.step_id
 LEFT JOIN host_unexplained
-    ON simulated.rung = host_unexplained.rung AND simulated.step_id = host_unexplained.step_id
+    ON
+        variant.variant_id = host_unexplained.variant_id
+        AND simulated.step_id = host_unexplained.step_id
 LEFT JOIN gpu_unexplained
-    ON simulated.rung = gpu_unexplained.rung AND simulated.step_id = gpu_unexplained.step_id
-ORDER BY known.position, simulated.step_id;
+    ON
+        variant.variant_id = gpu_unexplained.variant_id
+        AND simulated.step_id = gpu_unexplained.step_id
+ORDER BY variant.variant_id, simulated.step_id;

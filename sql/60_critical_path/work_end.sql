@@ -2,11 +2,11 @@
 -- the latest of these. Work ends after the segment of its stream and that of the host
 -- thread that launched it; a collective so after those of all its ranks, since it goes on
 -- when the last rank has begun.
--- One row per rung, GPU work, and segment of a rank.
--- Key: rung, kernel_id, source_trace_id, source_lane, source_segment, weight_ns.
+-- One row per variant, GPU work, and segment of a rank.
+-- Key: variant_id, kernel_id, source_trace_id, source_lane, source_segment, weight_ns.
 CREATE VIEW critical_path.work_end (
-    -- The rung, as in `prediction.rung`.
-    rung,
+    -- Rung and scenario, as in `prediction.variant`.
+    variant_id,
     -- The GPU work.
     kernel_id,
     -- The trace it is from.
@@ -25,7 +25,7 @@ WITH
 -- A collective takes its time from the begin of each of its parts on.
 part AS (
     SELECT
-        own.rung,
+        own.variant_id,
         own.kernel_id,
         own.trace_id,
         part.trace_id AS part_trace_id,
@@ -42,23 +42,24 @@ part AS (
     INNER JOIN graph.collective AS part_collective
         ON own_collective.last_kernel_id = part_collective.last_kernel_id
     INNER JOIN critical_path.gpu_offset AS part
-        ON part_collective.kernel_id = part.kernel_id AND own.rung = part.rung
+        ON part_collective.kernel_id = part.kernel_id AND own.variant_id = part.variant_id
     INNER JOIN critical_path.origin AS own_origin ON own.trace_id = own_origin.trace_id
     INNER JOIN critical_path.origin AS part_origin ON part.trace_id = part_origin.trace_id
 )
 
-SELECT rung, kernel_id, trace_id, trace_id, lane, segment, after_stream_ns
+SELECT variant_id, kernel_id, trace_id, trace_id, lane, segment, after_stream_ns
 FROM critical_path.gpu_offset
 ANTI JOIN graph.collective USING (kernel_id)
 UNION ALL
-SELECT rung, kernel_id, trace_id, trace_id, host_lane, host_segment, after_host_ns
+SELECT variant_id, kernel_id, trace_id, trace_id, host_lane, host_segment, after_host_ns
 FROM critical_path.gpu_offset
 ANTI JOIN graph.collective USING (kernel_id)
 UNION ALL
 SELECT
-    rung, kernel_id, trace_id, part_trace_id, lane, segment, after_stream_ns + later_ns
+    variant_id, kernel_id, trace_id, part_trace_id, lane, segment, after_stream_ns + later_ns
 FROM part
 UNION ALL
 SELECT
-    rung, kernel_id, trace_id, part_trace_id, host_lane, host_segment, after_host_ns + later_ns
+    variant_id, kernel_id, trace_id, part_trace_id, host_lane, host_segment,
+    after_host_ns + later_ns
 FROM part;

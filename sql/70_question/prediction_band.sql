@@ -41,7 +41,8 @@ error AS (
     FROM critical_path.step_time
     INNER JOIN prediction.rung USING (rung)
     WHERE
-        predicted_ns > 0
+        scenario = 'baseline'
+        AND predicted_ns > 0
         AND measured_ns > 0
         -- What is as measured tells nothing, but in replay.
         AND (host_from IS NULL OR NOT is_simulated OR as_measured_share < 0.5)

@@ -1,9 +1,7 @@
 -- How well is each step's time predicted?
--- One row per rung and step.
--- Key: scenario, rung, step_id.
+-- One row per rung and step, of the baseline: what a scenario says was not measured.
+-- Key: rung, step_id.
 CREATE VIEW question.prediction_error (
-    -- The scenario.
-    scenario,
     -- The rung, as in `prediction.rung`.
     rung,
     -- The trace.
@@ -28,7 +26,6 @@ CREATE VIEW question.prediction_error (
     unexplained_ns
 ) AS
 SELECT
-    scenario,
     rung,
     trace_id,
     step_id,
@@ -53,4 +50,5 @@ LEFT JOIN (
     GROUP BY step.step_id
 ) USING (step_id)
 INNER JOIN prediction.rung USING (rung)
-ORDER BY scenario, position, step_id;
+WHERE scenario = 'baseline'
+ORDER BY position, step_id;

@@ -1,0 +1,52 @@
+-- The edits of scenarios: what is changed in what the baseline predicts with. Those that
+-- are computed now are in the variable `edits`; a database at rest has none.
+-- One row per edit.
+-- Key: scenario, position.
+CREATE VIEW prediction.scenario_edit (
+    -- The scenario.
+    scenario,
+    -- Place of the scenario among all, from 1.
+    scenario_position,
+    -- Place of the edit in its scenario, from 1.
+    position,
+    -- What it changes: `host` (time of pieces on host threads), `gpu` (time of GPU work),
+    -- `profiler` (what recording events costs the host) or `wait` (removes waits).
+    target,
+    -- Which of these: of `host` the overhead type, of `gpu` the kind of work, of `wait` the
+    -- kind as in `prediction.removed_wait`; NULL: all.
+    type,
+    -- Regular expression that the whole name of the op, the call or the GPU work matches;
+    -- NULL: all.
+    name,
+    -- What the time is multiplied by.
+    factor,
+    -- [ns] What is then added to it.
+    add_ns
+) AS
+SELECT
+    edit.scenario,
+    dense_rank() OVER (ORDER BY first_place),
+    row_number() OVER (PARTITION BY edit.scenario ORDER BY place),
+    edit.target,
+    edit.type,
+    edit.name,
+    coalesce(edit.factor, 1),
+    coalesce(edit.add_ns, 0)
+FROM (
+    SELECT
+        edit,
+        place,
+        min(place) OVER (PARTITION BY edit.scenario) AS first_place
+    FROM (
+        SELECT
+            unnest(edits) AS edit,
+            generate_subscripts(edits, 1) AS place
+        FROM (
+            SELECT
+                coalesce(getvariable('edits'), [])::STRUCT(
+                    scenario VARCHAR, target VARCHAR, type VARCHAR, name VARCHAR,
+                    factor DOUBLE, add_ns BIGINT
+                )[] AS edits
+        )
+    )
+);

@@ -1,0 +1,267 @@
+"""Scenarios: edits of what a prediction is made with, and what they do to steps."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from reference import simulate
+from support import SAMPLES, rows
+
+import tracedb
+from tracedb import Edit
+from tracedb.cli.main import tracedb as command
+from tracedb.scenario import UNPROFILED, read_scenarios
+from tracedb.simulation import simulated
+
+MS, US = 1_000_000, 1_000
+
+
+def event(name: str, start: float, duration: float, **more: Any) -> dict[str, Any]:  # noqa: ANN401 (as JSON has it)
+    """Return a complete event of Kineto's; times are in microseconds."""
+    place = {"ph": "X", "cat": "cpu_op", "pid": 1, "tid": 1}
+    return place | {"name": name, "ts": start, "dur": duration} | more
+
+
+@pytest.fixture(scope="module")
+def hand_made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tracedb.Database]:
+    """A step of 1 ms: an op of 100 us around two others, a kernel of 500 us awaited."""
+    call = {"cat": "cuda_runtime"}
+    kernel = {"cat": "kernel", "pid": 0, "tid": 7}
+    link = {"device": 0, "stream": 7, "correlation": 1}
+    events = [
+        event("ProfilerStep#1", 0, 1000, cat="user_annotation"),
+        event("aten::linear", 100, 100),
+        event("aten::t", 110, 10),
+        event("aten::addmm", 130, 60),
+        event("cudaLaunchKernel", 150, 10, args={"correlation": 1}, **call),
+        event("sgemm", 165, 500, args=link, **kernel),
+        event("cudaDeviceSynchronize", 300, 370, args={"correlation": 2}, **call),
+        event("aten::relu", 800, 50),
+    ]
+    path = tmp_path_factory.mktemp("hand_made") / "trace.json"
+    path.write_text(json.dumps({"traceEvents": events}))
+    with tracedb.open() as database:
+        database.ingest([path])
+        yield database
+
+
+def predicted(database: tracedb.Database, *edits: Edit) -> int:
+    """The one step's predicted time in the one scenario, by replay."""
+    (row,) = database.scenarios(edits).iter_rows(named=True)
+    assert row["baseline_ns"] == MS
+    return int(row["predicted_ns"])
+
+
+@pytest.mark.parametrize(
+    ("edit", "expected_us"),
+    [
+        # 30 us of relu's 50 are off at the end, where the host is alone.
+        ({"target": "host", "name": "aten::relu", "factor": 0.4}, 970),
+        # From linear's begin to its launch: 50 us become 150, and the kernel waits.
+        ({"target": "host", "type": "T2", "factor": 3}, 1100),
+        # The host waits for the kernel.
+        ({"target": "gpu", "name": "sgemm", "factor": 1.2}, 1100),
+        ({"target": "gpu", "type": "kernel", "add_ns": -100 * US}, 900),
+        ({"target": "gpu", "type": "memcpy", "factor": 9}, 1000),
+        # Found by the op that launched it, too.
+        ({"target": "gpu", "name": "aten::addmm", "add_ns": 7 * US}, 1007),
+        # Without the wait the call takes no time of its own.
+        ({"target": "wait", "type": "host"}, 630),
+        ({"target": "wait", "type": "stream"}, 1000),
+    ],
+)
+def test_an_edit_changes_what_it_names(
+    hand_made: tracedb.Database, edit: dict[str, Any], expected_us: int
+) -> None:
+    """A step lasts as long as by hand after an edit."""
+    found = predicted(hand_made, Edit(scenario="edited", **edit))
+    assert found == expected_us * US
+
+
+def test_edits_of_one_scenario_add_up(hand_made: tracedb.Database) -> None:
+    """Factors are multiplied, then what is added counts once each."""
+    edits = [
+        Edit(scenario="both", target="gpu", factor=2),
+        Edit(scenario="both", target="gpu", factor=0.5, add_ns=10 * US),
+        Edit(scenario="both", target="gpu", name="sgemm", add_ns=20 * US),
+    ]
+    assert predicted(hand_made, *edits) == 1030 * US
+
+
+def test_time_does_not_become_negative(hand_made: tracedb.Database) -> None:
+    """More cannot be taken off a kernel than it lasts: the host alone takes 630 us."""
+    edit = Edit(scenario="gone", target="gpu", add_ns=-9 * MS)
+    assert predicted(hand_made, edit) == 630 * US
+
+
+def test_the_profiler_costs_a_share_of_each_event(hand_made: tracedb.Database) -> None:
+    """Seven events are too few to estimate from: each costs the 2 us of the paper."""
+    ((count, cost_ns),) = rows(
+        hand_made, "SELECT op_count, event_ns FROM overhead.profiler_cost"
+    )
+    assert (count, cost_ns) == (0, 2 * US)
+    # Of linear, t and addmm before the launch, and of relu behind the wait; that of
+    # the launch is off while the kernel runs.
+    assert predicted(hand_made, UNPROFILED) == 1000 * US - 4 * 2 * US
+
+
+def test_the_cost_of_an_event_is_estimated(tmp_path: Path) -> None:
+    """It is the median of what ops that make no call last beyond the one op in them."""
+    events = [event("ProfilerStep#1", 0, 9000, cat="user_annotation")]
+    for number in range(31):
+        begin = 100 + 100 * number
+        events.append(event("aten::reshape", begin, 10.6 + number * 0.02))
+        events.append(event("aten::view", begin + 0.2, 10))
+    path = tmp_path / "trace.json"
+    path.write_text(json.dumps({"traceEvents": events}))
+    with tracedb.open() as database:
+        database.ingest([path])
+        query = "SELECT op_count, median_ns, event_ns FROM overhead.profiler_cost"
+        assert rows(database, query) == [(31, 900, 900)]
+
+
+def test_events_are_counted_once() -> None:
+    """Each op and call begins in one piece of host time."""
+    with tracedb.open() as database:
+        database.ingest([SAMPLES / "dlrm_cpu"])
+        counted = rows(
+            database,
+            """
+            SELECT thread_id, sum(event_count)::BIGINT FROM overhead.recorded_event
+            GROUP BY ALL
+            """,
+        )
+        events = Counter(
+            thread
+            for relation in ("staging.op", "staging.launch")
+            for (thread,) in rows(database, f"SELECT thread_id FROM {relation}")
+        )
+    assert dict(counted) == events
+
+
+def test_scenarios_equal_the_plain_loop() -> None:
+    """Edited graphs of two ranks are simulated like a loop does, side by side."""
+    edits = [
+        Edit(scenario="fast", target="gpu", factor=0.3),
+        Edit(scenario="slow host", target="host", factor=2.5, add_ns=100),
+        Edit(scenario="no waits", target="wait"),
+        Edit(scenario="no threads", target="wait", type="thread"),
+        UNPROFILED,
+    ]
+    with tracedb.open() as database:
+        database.ingest([SAMPLES / "generated_gpu"])
+        with simulated(database.connection, ["replay", "full"], edits) as connection:
+            beside = _Beside(connection)
+            for scenario in ("baseline", *(edit.scenario for edit in edits)):
+                for rung in ("replay", "full"):
+                    reference = simulate(beside, 1, rung, scenario)  # type: ignore[arg-type]
+                    chosen = f"WHERE scenario = '{scenario}' AND rung = '{rung}'"
+                    found = connection.execute(
+                        "SELECT thread_id, position, start_ns, end_ns "
+                        f"FROM critical_path.host_piece_time {chosen}"
+                    ).fetchall()
+                    times = {(t, p): (start, end) for t, p, start, end in found}
+                    assert times == reference.pieces
+
+
+class _Beside:
+    """What the plain loop needs of a database, on the connection beside it."""
+
+    def __init__(self, connection: Any) -> None:  # noqa: ANN401 (DuckDB's, untyped)
+        self.sql = lambda query: connection.sql(query).pl()
+
+
+BAD = {
+    "no JSON": ("{", "no file of scenarios"),
+    "no object": ("[]", "Expected `object`, got `array`"),
+    "no edits": ('{"a": []}', "no edits; a scenario changes something"),
+    "no target": ('{"a": [{"factor": 2}]}', "missing required field `target`"),
+    "wrong target": ('{"a": [{"target": "cpu"}]}', "Invalid enum value 'cpu'"),
+    "wrong field": (
+        '{"a": [{"target": "gpu", "faktor": 2}]}',
+        "unknown field `faktor`",
+    ),
+    "wrong type": (
+        '{"a": [{"target": "host", "type": "T6", "factor": 2}]}',
+        "scenario a: no type T6 of host; it may be T1, T2",
+    ),
+    "negative": ('{"a": [{"target": "gpu", "factor": -1}]}', ">= 0"),
+    "no change": ('{"a": [{"target": "gpu"}]}', "an edit changes nothing"),
+    "no wait": (
+        '{"a": [{"target": "wait", "factor": 2}]}',
+        "waits are removed; leave factor and add_ns out",
+    ),
+    "named profiler": (
+        '{"a": [{"target": "profiler", "name": "x", "factor": 0}]}',
+        "profiler has no names",
+    ),
+    "typed profiler": (
+        '{"a": [{"target": "profiler", "type": "T1", "factor": 0}]}',
+        "no type T1 of profiler; leave it out",
+    ),
+    "expression": (
+        '{"a": [{"target": "gpu", "name": "(", "factor": 1}]}',
+        "name ( is no regular expression",
+    ),
+    "baseline": (
+        '{"baseline": [{"target": "gpu", "factor": 1}]}',
+        "the name of what nothing is edited in",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_a_bad_file_is_one_line(tmp_path: Path, case: str) -> None:
+    """The line has the file, and what is wrong in it."""
+    text, line = BAD[case]
+    path = tmp_path / "bad.json"
+    path.write_text(text)
+    with pytest.raises(tracedb.ScenarioError) as raised:
+        read_scenarios(path)
+    assert str(raised.value).startswith(f"{path}: ")
+    assert line in str(raised.value)
+
+
+def test_a_missing_file_is_one_line(tmp_path: Path) -> None:
+    """What is wrong is that there is none."""
+    with pytest.raises(tracedb.ScenarioError, match=r"none\.json: No such file"):
+        read_scenarios(tmp_path / "none.json")
+
+
+def test_the_command_says_which_scenarios_change_nothing(tmp_path: Path) -> None:
+    """Rows are of all scenarios, in the file's order; one without effect is told."""
+    database, file = tmp_path / "run.duckdb", tmp_path / "what_if.json"
+    with tracedb.open(database) as opened:
+        opened.ingest([SAMPLES / "generated_gpu"])
+    gone = {"target": "gpu", "name": "no such kernel", "factor": 0}
+    half = {"target": "gpu", "factor": 0.5}
+    file.write_text(json.dumps({"nothing": [gone], "half": [half]}))
+    options = ["--scenario", str(file), "--format", "json"]
+    done = CliRunner().invoke(command, ["predict", str(database), *options])
+    assert done.exit_code == 0
+    assert "scenario nothing: changes no step" in done.stderr
+    assert "scenario half" not in done.stderr
+    shown = json.loads(done.stdout)
+    assert [row["scenario"] for row in shown] == ["nothing"] * 6 + ["half"] * 6
+    assert {row["rung"] for row in shown} == {"replay"}
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("--evaluate", "--without-profiler"),
+        ("--bands", "--without-profiler"),
+        ("--scenario", "x.json", "--without-profiler"),
+    ],
+)
+def test_what_does_not_go_together_is_refused(options: tuple[str, ...]) -> None:
+    """Exit code 2, before anything is opened."""
+    done = CliRunner().invoke(command, ["predict", "none.duckdb", *options])
+    assert done.exit_code == 2
+    assert "none.duckdb" not in done.stderr

@@ -116,7 +116,7 @@ def predict(  # noqa: PLR0913 (one parameter an option)
 def _write_effects(
     db: tracedb.Database, output: out.Output, path: str | None, rung: str | None
 ) -> None:
-    """Write what the scenarios of a file do, or the profiler did; tell those of none."""
+    """Write what the scenarios of a file do, or the profiler did; tell idle ones."""
     from tracedb.scenario import UNPROFILED, read_scenarios
 
     edits = [UNPROFILED] if path is None else read_scenarios(path)

@@ -15,6 +15,7 @@ from explained import traces
 from measure import CORPUS, table, tell
 
 import tracedb
+from tracedb import Edit
 from tracedb.simulation import simulated
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 RANKS = "param/dlrm8/kineto"
+RUNGS = tuple(rung for rung in tracedb.RUNGS if rung != "library")
 ENOUGH_STEPS = 3
 SPREAD = 0.05
 """Steps that differ by more than this must be predicted better than by their median."""
@@ -86,6 +88,50 @@ INNER JOIN staging.trace USING (trace_id)
 WHERE rung = 'other_ranks' AND trace_id IN $traces
 ORDER BY rank
 """
+# What the prediction is without one of its parts, and without all: name, rung, scenario.
+PARTS = (
+    ("all of ours (`statistics`)", "statistics", "baseline"),
+    ("no thread waits for GPU work", "statistics", "no host"),
+    ("no thread waits for another", "statistics", "no thread"),
+    ("no stream waits for another", "statistics", "no stream"),
+    ("nothing waits", "statistics", "no waits"),
+    ("alike in type and name alone (`by_name`)", "by_name", "baseline"),
+    ("both of these", "by_name", "no waits"),
+    ("`published_as_profiled`", "published_as_profiled", "baseline"),
+    ("`published`", "published", "baseline"),
+)
+WITHOUT = [
+    *(
+        Edit(scenario=f"no {kind}", target="wait", type=kind)
+        for kind in ("host", "thread", "stream")
+    ),
+    Edit(scenario="no waits", target="wait"),
+]
+PART = """
+WITH
+compared AS (
+    SELECT step_id
+    FROM critical_path.step_time
+    WHERE
+        scenario = 'baseline' AND measured_ns > 0
+        AND (rung = 'statistics' AND as_measured_share < 0.5 OR rung = 'published')
+    GROUP BY step_id
+    HAVING count(*) = 2
+)
+
+SELECT
+    count(*) AS steps,
+    exp(avg(ln(greatest(abs(error), 0.0001)))) AS gmae,
+    avg(abs(error)) AS mape,
+    quantile_cont(abs(error), 0.9) AS p90,
+    avg(error) AS bias
+FROM (
+    SELECT predicted_ns / measured_ns - 1 AS error
+    FROM critical_path.step_time
+    SEMI JOIN compared USING (step_id)
+    WHERE rung = $rung AND scenario = $scenario
+)
+"""
 BY_TRACE = """
 SELECT path, rung, step_count, gmae_share
 FROM question.prediction_score
@@ -111,6 +157,7 @@ without their signs, each at least 0.01 %, MAPE their mean. The rungs, as in
 - `other_steps`, `other_ranks` and `shared` learn host times only from the other steps
   of the trace, the other ranks of the run, and the other runs with such a GPU; kernel
   times, and in `shared` data loading and gaps of 200 us and more, are as measured;
+- `by_name` is as `statistics`, but alike is what has the same type and name;
 - `published` is the algorithm of Lin et al. 2022 with its constants, and
   `published_as_profiled` without what they take off for the profiler: the traces' steps
   are profiled ones;
@@ -140,6 +187,13 @@ BANDS_ABOUT = """
 How often the measured time lies in the band of `question.prediction_band`, which is
 made to hold four of five, and how wide it is, highest over lowest less 1, in the
 median.
+"""
+PARTS_ABOUT = """
+## What each part buys
+
+The same steps, predicted without one part of the graph at a time, and as the published
+algorithm does. Waits are what makes the host, or a stream, go on later than its own
+work would have it.
 """
 PUBLISHED_ABOUT = """
 ## Trace by trace
@@ -185,7 +239,7 @@ def short(path: str) -> str:
 def scores(connection: duckdb.DuckDBPyConnection) -> Iterator[str]:
     """All steps by rung."""
     head = ["rung", "steps", "GMAE, %", "MAPE, %", "P90, %", "worst, %", "bias, %"]
-    query = SCORES.replace("$rungs", ", ".join(f"'{rung}'" for rung in tracedb.RUNGS))
+    query = SCORES.replace("$rungs", ", ".join(f"'{rung}'" for rung in RUNGS))
     shares = ("gmae", "mape", "p90", "worst", "bias", "as_measured")
     cells = (
         [f"`{row['rung']}`", str(row["step_count"])]
@@ -249,7 +303,7 @@ def from_ranks(connection: duckdb.DuckDBPyConnection) -> Iterator[str]:
 def bands(connection: duckdb.DuckDBPyConnection) -> Iterator[str]:
     """How often bands hold, and how wide they are."""
     yield BANDS_ABOUT
-    query = BANDS.replace("$rungs", ", ".join(f"'{rung}'" for rung in tracedb.RUNGS))
+    query = BANDS.replace("$rungs", ", ".join(f"'{rung}'" for rung in RUNGS))
     yield from table(
         ["rung", "steps", "inside, %", "width, %"],
         (
@@ -264,6 +318,23 @@ def bands(connection: duckdb.DuckDBPyConnection) -> Iterator[str]:
     )
 
 
+def parts(connection: duckdb.DuckDBPyConnection) -> Iterator[str]:
+    """How well it predicts without each part."""
+    yield PARTS_ABOUT
+    yield from table(
+        ["prediction", "steps", "GMAE, %", "MAPE, %", "P90, %", "bias, %"],
+        (
+            [
+                name,
+                str(row["steps"]),
+                *(percent(row[share]) for share in ("gmae", "mape", "p90", "bias")),
+            ]
+            for name, rung, scenario in PARTS
+            for row in rows(connection, PART, rung=rung, scenario=scenario)
+        ),
+    )
+
+
 def by_trace(connection: duckdb.DuckDBPyConnection) -> Iterator[str]:
     """Each trace by rung."""
     yield PUBLISHED_ABOUT
@@ -272,7 +343,7 @@ def by_trace(connection: duckdb.DuckDBPyConnection) -> Iterator[str]:
     for row in rows(connection, BY_TRACE):
         found.setdefault(short(row["path"]), {})[row["rung"]] = row["gmae_share"]
         counts[short(row["path"])] = row["step_count"]
-    rungs = ("naive", *tracedb.RUNGS)
+    rungs = ("naive", *RUNGS)
     yield from table(
         ["trace", "steps", *(f"`{rung}`" for rung in rungs)],
         (
@@ -286,9 +357,9 @@ def page() -> str:
     """The whole page."""
     with tracedb.open() as database:
         ingested(database)
-        with simulated(database.connection, tracedb.RUNGS) as connection:
-            parts = (scores, from_steps, from_ranks, bands, by_trace)
-            lines = [line for part in parts for line in part(connection)]
+        with simulated(database.connection, RUNGS, WITHOUT) as connection:
+                sections = (scores, from_steps, from_ranks, bands, parts, by_trace)
+            lines = [line for section in sections for line in section(connection)]
     return "\n".join([ABOUT, *lines]) + "\n"
 
 

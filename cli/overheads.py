@@ -1,4 +1,4 @@
-"""`tracedb overheads`: where the host's time went."""
+"""`tracedb overheads`: where the host's time went, and what others can learn of it."""
 
 from __future__ import annotations
 
@@ -9,18 +9,39 @@ import tracedb
 from . import options
 from . import output as out
 from .missing_steps import write_rows
+from .terminal import tell
 
 
-@click.command(
+class _ShowByDefault(click.Group):
+    """Subcommands, of which the one that shows is meant where none is named."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        named = next((arg for arg in args if not arg.startswith("-")), None)
+        if named is not None and named not in self.commands:
+            args = ["show", *args]
+        return super().parse_args(ctx, args)
+
+
+@click.group(
+    cls=_ShowByDefault,
     epilog=options.examples(
         "tracedb overheads run.duckdb",
         "tracedb overheads run.duckdb --step 10 --format csv",
-    )
+        "tracedb overheads learn a.duckdb b.duckdb -o library.parquet",
+    ),
 )
+def overheads() -> None:
+    """Show where each step's host time went (show), or learn from it (learn).
+
+    Without one of these words it shows.
+    """
+
+
+@overheads.command(epilog=options.examples("tracedb overheads show run.duckdb"))
 @options.database
 @options.step
 @out.option
-def overheads(database: str, step: int | None, output: out.Output) -> None:
+def show(database: str, step: int | None, output: out.Output) -> None:
     """Show where each step's host time went.
 
     T1 is between ops, T2 before an op's first launch, T3 after its last, T4 in launch
@@ -30,3 +51,27 @@ def overheads(database: str, step: int | None, output: out.Output) -> None:
     with tracedb.open(database, read_only=True) as db:
         rows = db.overheads(step)
         write_rows(db, output, rows)
+
+
+@overheads.command(
+    epilog=options.examples(
+        "tracedb overheads learn a.duckdb b.duckdb -o library.parquet",
+        "tracedb overheads learn library.parquet c.duckdb -o library.parquet",
+        "tracedb predict new.duckdb --rung library --library library.parquet",
+    )
+)
+@click.argument("sources", metavar="DB...", nargs=-1, required=True)
+@click.option(
+    "-o", "--output-file", "path", metavar="FILE", required=True, help="To write."
+)
+@out.option
+def learn(sources: tuple[str, ...], path: str, output: out.Output) -> None:
+    """Write the overheads of databases into a library, for runs never traced.
+
+    A library, too, can be learnt from. What a trace says of T1 to T5 goes in, piece by
+    piece; one that is in several databases counts once.
+    """
+    from tracedb.overhead_library import learn as write_library
+
+    output.rows(write_library(sources, path))
+    tell(f"{path}: written")

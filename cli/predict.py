@@ -48,6 +48,11 @@ _EFFECTS = (
     help="Only this rung; else replay, statistics and full.",
 )
 @click.option(
+    "--library",
+    metavar="FILE",
+    help="For the rung library: host times are learnt from this file alone.",
+)
+@click.option(
     "--evaluate",
     is_flag=True,
     help="How well each rung predicts, in all, by GPU, run and trace.",
@@ -73,6 +78,7 @@ def predict(  # noqa: PLR0913 (one parameter an option)
     database: str,
     rung: str | None,
     *,
+    library: str | None,
     evaluate: bool,
     bands: bool,
     scenarios: str | None,
@@ -85,8 +91,9 @@ def predict(  # noqa: PLR0913 (one parameter an option)
     from its cause; statistics takes host times from the run's statistics; full also
     predicts kernel times from shapes. The rungs other_steps, other_ranks and shared
     learn host times from other steps of the trace, other ranks of the run, other runs
-    with such a GPU alone; published is the algorithm of Lin et al. 2022. What is taken
-    as measured, and what no cause explains, stands beside.
+    with such a GPU alone, and library from a file (tracedb overheads learn); published
+    is the algorithm of Lin et al. 2022. What is taken as measured, and what no cause
+    explains, stands beside.
 
     A scenario is a list of edits: {"fast GEMM": [{"target": "gpu", "name": ".*gemm.*",
     "factor": 0.5}]}. The target is host, gpu, profiler or wait; type and name choose
@@ -106,11 +113,11 @@ def predict(  # noqa: PLR0913 (one parameter an option)
         if scenarios or without_profiler:
             _write_effects(db, output, scenarios, rung)
         elif evaluate:
-            write_rows(db, output, db.evaluate(), _SCORES)
+            write_rows(db, output, db.evaluate(library=library), _SCORES)
         elif bands:
-            write_rows(db, output, db.bands(rung), _BANDS)
+            write_rows(db, output, db.bands(rung, library=library), _BANDS)
         else:
-            write_rows(db, output, db.predict(rung), _STEPS)
+            write_rows(db, output, db.predict(rung, library=library), _STEPS)
 
 
 def _write_effects(

@@ -28,6 +28,7 @@ RUNGS = {
     "other_steps": "other_steps",
     "other_ranks": "other_ranks",
     "shared": "other_runs",
+    "by_name": "run_by_name",
 }
 ENOUGH = 2
 
@@ -153,6 +154,8 @@ def test_expectations_equal_the_plain_loop(
             if s["type"].startswith("T")
             and (s["type"] != "T1" or s["sample_ns"] < 200_000)
         ]
+    if host_from == "run_by_name":
+        samples = [s | {"shapes": number} for number, s in enumerate(samples)]
     reference = expectations(samples, host_from)
     with simulated(database.connection, [rung]) as connection:
         found = connection.execute(

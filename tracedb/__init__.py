@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         DatabaseError,
         ForeignFileError,
         IngestError,
+        LibraryError,
         PairError,
         QueryError,
         ScenarioError,
@@ -33,6 +34,7 @@ __all__ = [
     "Edit",
     "ForeignFileError",
     "IngestError",
+    "LibraryError",
     "PairError",
     "QueryError",
     "ScenarioError",
@@ -44,6 +46,7 @@ __version__ = "0.1.0"
 RUNGS = (
     *("replay", "statistics", "full"),
     *("other_steps", "other_ranks", "shared", "published", "published_as_profiled"),
+    *("by_name", "library"),
 )
 """What a prediction takes as measured, and learns the rest from: `prediction.rung`."""
 

@@ -186,6 +186,12 @@ def create(connection: duckdb.DuckDBPyConnection) -> None:
         _create(connection, relation)
 
 
+def create_only(connection: duckdb.DuckDBPyConnection, name: str) -> None:
+    """Create one relation that reads no other, empty."""
+    (relation,) = (known for known in relations() if known.full_name == name)
+    _create(connection, relation)
+
+
 def create_computed(connection: duckdb.DuckDBPyConnection) -> None:
     """Create the relations of every layer above raw, empty."""
     for relation in relations():

@@ -200,27 +200,35 @@ class Database:
         frame = self.relation(name, step)
         return frame.filter(frame["scope"] == scope)
 
-    def predict(self, rung: str | None = None) -> pl.DataFrame:
+    def predict(
+        self, rung: str | None = None, *, library: str | Path | None = None
+    ) -> pl.DataFrame:
         """Measured and predicted time of each step: `critical_path.step_time`.
 
-        Without a rung, of those that are stored; others are simulated now. Raises
-        `QueryError` for a rung that is not in `tracedb.RUNGS`.
+        Without a rung, of those that are stored; others are simulated now. The rung
+        `library` learns host times from a file that `tracedb overheads learn` wrote.
+        Raises `QueryError` for a rung that is not in `tracedb.RUNGS`, `LibraryError`
+        for a file that is no library.
         """
-        return self._of_rung("critical_path.step_time", rung)
+        return self._of_rung("critical_path.step_time", rung, library)
 
-    def evaluate(self) -> pl.DataFrame:
+    def evaluate(self, *, library: str | Path | None = None) -> pl.DataFrame:
         """How well each rung predicts the steps: `question.prediction_score`.
 
-        Takes the time of a simulation for those that are not stored.
+        Takes the time of a simulation for those that are not stored. The rung
+        `library` is among them where one is given.
         """
-        return self._simulated("question.prediction_score", tracedb.RUNGS)
+        rungs = [r for r in tracedb.RUNGS if library is not None or r != "library"]
+        return self._simulated("question.prediction_score", rungs, library=library)
 
-    def bands(self, rung: str | None = None) -> pl.DataFrame:
+    def bands(
+        self, rung: str | None = None, *, library: str | Path | None = None
+    ) -> pl.DataFrame:
         """Between which times each step is expected: `question.prediction_band`.
 
         Of the stored rungs, or of one, as `predict`.
         """
-        return self._of_rung("question.prediction_band", rung)
+        return self._of_rung("question.prediction_band", rung, library)
 
     def scenarios(
         self, edits: str | Path | Sequence[Edit], rung: str = "replay"
@@ -235,14 +243,23 @@ class Database:
             edits = read_scenarios(edits)
         check(list(edits))
         self._check_rung(rung)
+        if rung == "library":
+            raise QueryError("scenarios have no library; choose another rung")
         return self._simulated("question.scenario_effect", (rung,), edits)
 
-    def _of_rung(self, name: str, rung: str | None) -> pl.DataFrame:
+    def _of_rung(
+        self, name: str, rung: str | None, library: str | Path | None
+    ) -> pl.DataFrame:
+        if (rung == "library") != (library is not None):
+            raise QueryError(
+                "the rung library and a file to learn from go together; "
+                "`tracedb overheads learn` writes one"
+            )
         if rung is not None:
             self._check_rung(rung)
         known = self.sql("SELECT rung FROM prediction.variant")["rung"]
         if rung is not None and rung not in known:
-            return self._simulated(name, (rung,))
+            return self._simulated(name, (rung,), library=library)
         stored = self.relation(name)
         return stored if rung is None else stored.filter(stored["rung"] == rung)
 
@@ -251,10 +268,14 @@ class Database:
             raise QueryError(f"no rung {rung}; there are {', '.join(tracedb.RUNGS)}")
 
     def _simulated(
-        self, name: str, rungs: Sequence[str], edits: Sequence[Edit] = ()
+        self,
+        name: str,
+        rungs: Sequence[str],
+        edits: Sequence[Edit] = (),
+        library: str | Path | None = None,
     ) -> pl.DataFrame:
         """All rows of an ordered relation as it is for some rungs and scenarios."""
-        with simulated(self._connection, rungs, edits) as connection:
+        with simulated(self._connection, rungs, edits, library) as connection:
             return _frame(connection.sql(f"FROM {name}"))
 
     def depends(

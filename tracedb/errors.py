@@ -5,6 +5,7 @@ TracedbError
 ├── IngestError     a trace file: unreadable, not a trace, broken at a byte
 │   ├── ForeignFileError  a whole JSON file that is no trace
 │   └── PairError   an execution graph that is not of the trace it came with
+├── LibraryError    a library of overheads: missing, foreign, of another version
 ├── QueryError      a query, a relation or a question that does not exist
 └── ScenarioError   a scenario that cannot be carried out as it is written
 """
@@ -35,6 +36,10 @@ class ForeignFileError(IngestError):
 
 class PairError(IngestError):
     """An execution graph and a trace are not of one run."""
+
+
+class LibraryError(TracedbError, ValueError):
+    """A library of overheads cannot be read or written."""
 
 
 class QueryError(TracedbError, ValueError):

@@ -11,17 +11,20 @@ from typing import TYPE_CHECKING
 
 from msgspec import structs
 
-from tracedb import catalog
+from tracedb import catalog, overhead_library
 from tracedb.duck import scalar
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+
+    from pathlib import Path
 
     import duckdb
 
     from tracedb.scenario import Edit
 
 _VARIANTS = "prediction.variant"
+_LIBRARY = "raw.library_sample"
 _numbers = count(1)
 
 
@@ -30,13 +33,17 @@ def simulated(
     connection: duckdb.DuckDBPyConnection,
     rungs: Sequence[str],
     edits: Sequence[Edit] = (),
+    library: str | Path | None = None,
 ) -> Iterator[duckdb.DuckDBPyConnection]:
     """A connection on which all relations tell of these rungs, while the block lasts.
 
-    They are simulated for the baseline and for each scenario of the edits. What depends
-    on them is computed there, in memory; all else is the database's.
+    They are simulated for the baseline and for each scenario of the edits; the rung
+    `library` learns from that file. What depends on them is computed there, in memory;
+    all else is the database's.
     """
     with beside(connection, rungs, edits) as (cursor, _):
+        if library is not None:
+            overhead_library.load(cursor, library)
         rows = cursor.execute("SELECT trace_id FROM raw.trace ORDER BY ALL").fetchall()
         trace_ids = [int(row[0]) for row in rows]
         for _ in catalog.compute(cursor, trace_ids, catalog.readers(_VARIANTS)):
@@ -62,7 +69,8 @@ def beside(
             cursor.execute(f"USE {name}")
             cursor.execute("SET VARIABLE rungs = $rungs", {"rungs": [*rungs]})
             _set_edits(cursor, edits)
-            catalog.create_over(cursor, stored, catalog.readers(_VARIANTS))
+            own = catalog.readers(_VARIANTS) | {_LIBRARY}
+            catalog.create_over(cursor, stored, own)
             yield cursor, stored
         finally:
             cursor.execute(f"USE {stored}")

@@ -10,6 +10,8 @@ CREATE VIEW staging.trace (
     path,
     -- `kineto` or `et`.
     format,
+    -- SHA-256 of the file's text, however compressed.
+    sha256,
     -- Rank in the distributed job: from the header, else from the file name.
     rank,
     -- Number of ranks of the distributed job, where the header tells.
@@ -43,6 +45,7 @@ SELECT
     run_id,
     path,
     format,
+    sha256,
     coalesce(
         try_cast(header ->> '$.distributedInfo.rank' AS BIGINT),
         try_cast(nullif(regexp_extract(

@@ -1,8 +1,9 @@
 -- Pieces of host time to learn from, with digests of what they can be alike in. Across
 -- runs only overheads are learnt: not data loading nor idle time, nor gaps of 200 us and
 -- more, which are the program's (Lin et al. 2022 leave these out too).
--- One row per place to learn from that a rung needs, and piece.
--- Key: host_from, thread_id, position.
+-- One row per place to learn from that a rung needs, and piece; those of a library have no
+-- trace here, and steps and threads below 0.
+-- Key: host_from, pool_id, step_id, thread_id, position.
 CREATE VIEW prediction.alike_sample (
     -- Where is learnt from, as in `prediction.rung`.
     host_from,
@@ -30,9 +31,9 @@ CREATE VIEW prediction.alike_sample (
     type_key,
     -- Digest of type and name.
     name_key,
-    -- Digest of type, name, role and shapes.
+    -- Digest of type, name, role and shapes; NULL where these do not count.
     shapes_key,
-    -- Digest of these and the place in the step.
+    -- Digest of these and the place in the step; NULL likewise.
     place_key
 ) AS
 WITH
@@ -43,9 +44,31 @@ wanted AS (
 ),
 
 trace AS (
-    SELECT trace_id, min(trace_id) OVER (PARTITION BY gpu) AS first_trace_id
+    SELECT trace_id, run_id, gpu, min(trace_id) OVER (PARTITION BY gpu) AS first_trace_id
     FROM staging.trace
     LEFT JOIN staging.trace_gpu USING (trace_id)
+),
+
+-- Of a library, runs with such a GPU; all of them where there are none.
+shared AS (
+    SELECT target.run_id AS target_run_id, library.*
+    FROM (
+        SELECT
+            run_id,
+            any_value(gpu) AS own_gpu,
+            EXISTS (
+                SELECT 1
+                FROM staging.library_sample AS library
+                WHERE library.gpu IS NOT DISTINCT FROM any_value(trace.gpu)
+            ) AS has_gpu
+        FROM trace
+        SEMI JOIN staging.computing USING (trace_id)
+        GROUP BY run_id
+    ) AS target
+    INNER JOIN staging.library_sample AS library
+        ON
+            library.run_id <> target.run_id
+            AND (NOT has_gpu OR gpu IS NOT DISTINCT FROM own_gpu)
 )
 
 SELECT
@@ -53,14 +76,15 @@ SELECT
     CASE host_from
         WHEN 'other_steps' THEN sample.trace_id
         WHEN 'other_runs' THEN first_trace_id
-        ELSE run_id
+        ELSE sample.run_id
     END,
     CASE host_from
         WHEN 'other_steps' THEN step_id
         WHEN 'other_ranks' THEN sample.trace_id
-        WHEN 'other_runs' THEN run_id
+        WHEN 'other_runs' THEN sample.run_id
+        WHEN 'library' THEN sample.run_id
     END,
-    run_id,
+    sample.run_id,
     sample.trace_id,
     step_id,
     thread_id,
@@ -70,13 +94,39 @@ SELECT
     sample_ns,
     hash(type),
     hash(type, name),
-    hash(type, name, role, shapes),
-    hash(type, name, role, shapes, place, place_count)
+    CASE WHEN host_from <> 'run_by_name' THEN hash(type, name, role, shapes) END,
+    CASE
+        WHEN host_from <> 'run_by_name'
+            THEN hash(type, name, role, shapes, place, place_count)
+    END
 FROM overhead.sample AS sample
 INNER JOIN trace ON sample.trace_id = trace.trace_id
 CROSS JOIN wanted
 WHERE
     CASE host_from
         WHEN 'other_runs' THEN type LIKE 'T_' AND (type <> 'T1' OR sample_ns < 200_000)
+        WHEN 'library'
+            THEN
+                type LIKE 'T_' AND (type <> 'T1' OR sample_ns < 200_000)
+                AND sample.trace_id IN (SELECT trace_id FROM staging.computing)
         ELSE sample.trace_id IN (SELECT trace_id FROM staging.computing)
-    END;
+    END
+UNION ALL
+SELECT
+    'library',
+    target_run_id,
+    run_id,
+    run_id,
+    NULL,
+    step_id,
+    -thread,
+    position,
+    type,
+    role,
+    sample_ns,
+    hash(type),
+    hash(type, name),
+    hash(type, name, role, shapes),
+    hash(type, name, role, shapes, place, place_count)
+FROM shared
+SEMI JOIN wanted ON host_from = 'library';

@@ -8,8 +8,9 @@ CREATE VIEW prediction.rung (
     -- Its place among the rungs, from 1.
     position,
     -- Where host time in steps is from: NULL as measured; else expected from pieces that
-    -- are alike in the `run`, in the `other_steps` of the trace, in the `other_ranks` of
-    -- the run or in the `other_runs` of the database.
+    -- are alike in the `run` (`run_by_name`: in type and name alone), in the `other_steps`
+    -- of the trace, in the `other_ranks` of the run, in the `other_runs` of the database,
+    -- or in a `library` of other databases.
     host_from,
     -- Whether kernel times are from models; else as measured.
     models_kernels,
@@ -29,5 +30,7 @@ FROM (
     ('shared', 5, 'other_runs', false, true, false),
     ('full', 6, 'run', true, true, true),
     ('published', 7, 'run', false, false, false),
-    ('published_as_profiled', 8, 'run', false, false, false)
+    ('published_as_profiled', 8, 'run', false, false, false),
+    ('by_name', 9, 'run_by_name', false, true, false),
+    ('library', 10, 'library', false, true, false)
 ) AS known (rung, position, host_from, models_kernels, is_simulated, is_stored);

@@ -33,10 +33,16 @@ error AS (
         step_time.*,
         ln(measured_ns / predicted_ns) AS residual,
         CASE host_from
-            WHEN 'other_ranks' THEN run_id WHEN 'other_runs' THEN 0 ELSE trace_id
+            WHEN 'other_ranks' THEN run_id
+            WHEN 'other_runs' THEN 0
+            WHEN 'library' THEN 0
+            ELSE trace_id
         END AS pool_id,
         CASE host_from
-            WHEN 'other_ranks' THEN trace_id WHEN 'other_runs' THEN run_id ELSE step_id
+            WHEN 'other_ranks' THEN trace_id
+            WHEN 'other_runs' THEN run_id
+            WHEN 'library' THEN run_id
+            ELSE step_id
         END AS excluded_id
     FROM critical_path.step_time
     INNER JOIN prediction.rung USING (rung)

@@ -1,0 +1,61 @@
+-- What other databases may learn from this one's overheads (`tracedb overheads learn`):
+-- pieces of T1 to T5, without those gaps of 200 us and more between ops that are the
+-- program's (Lin et al. 2022 leave them out of shared overheads, too).
+-- One row per piece of host time in a step.
+-- Key: trace_sha256, thread, position.
+CREATE VIEW overhead.portable_sample (
+    -- SHA-256 of the text of the trace that it is from.
+    trace_sha256,
+    -- The same of the first trace of its run.
+    run_sha256,
+    -- Name of the GPU; NULL where the trace names none.
+    gpu,
+    -- Number of the thread, among those of its trace, from 1.
+    thread,
+    -- Place of the piece on its thread.
+    position,
+    -- Number of the step, among those of its trace, from 1.
+    step,
+    -- Overhead type, T1..T5.
+    type,
+    -- What else the piece may be alike in, as in `overhead.sample`.
+    name,
+    -- Role of the host thread.
+    role,
+    -- What the op or the call is for.
+    shapes,
+    -- How many of its type and name were before it in the step on its thread.
+    place,
+    -- How many of its type and name there are in the step on its thread.
+    place_count,
+    -- [ns] Duration.
+    sample_ns
+) AS
+WITH
+trace AS (
+    SELECT
+        trace_id,
+        sha256,
+        first_value(sha256) OVER (PARTITION BY run_id ORDER BY sha256) AS run_sha256
+    FROM staging.trace
+    SEMI JOIN staging.step USING (trace_id)
+)
+
+SELECT
+    trace.sha256,
+    run_sha256,
+    gpu,
+    dense_rank() OVER (PARTITION BY sample.trace_id ORDER BY thread_id),
+    position,
+    dense_rank() OVER (PARTITION BY sample.trace_id ORDER BY step_id),
+    type,
+    name,
+    role,
+    shapes,
+    place,
+    place_count,
+    sample_ns
+FROM overhead.sample AS sample
+INNER JOIN trace ON sample.trace_id = trace.trace_id
+LEFT JOIN staging.trace_gpu AS gpu ON sample.trace_id = gpu.trace_id
+WHERE type LIKE 'T_' AND (type <> 'T1' OR sample_ns < 200_000);

@@ -1,0 +1,184 @@
+"""A library of overheads: what is learnt in some databases predicts in another."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import duckdb
+import pytest
+from click.testing import CliRunner
+from support import SAMPLES
+
+import tracedb
+from tracedb import overhead_library
+from tracedb.cli.main import tracedb as command
+from tracedb.simulation import simulated
+from tracedb.synthetic import Delays, execute, random_program
+
+EXPECTED = """
+SELECT
+    dense_rank() OVER (ORDER BY thread_id) AS thread, position, alike, sample_count,
+    median_ns, expected_ns
+FROM prediction.host_expectation
+WHERE trace_id IN (SELECT trace_id FROM staging.trace WHERE path LIKE '%5.json')
+ORDER BY ALL
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Three generated traces of three steps each, on one GPU model."""
+    made = tmp_path_factory.mktemp("traces")
+    for seed in (3, 4, 5):
+        program = random_program(seed, threads=2, streams=2, steps=3)
+        generated = execute(program, Delays(jitter=0.3), seed)
+        generated[0].write(made / f"{seed}.json")
+    return made
+
+
+@pytest.fixture(scope="module")
+def database(folder: Path) -> Path:
+    """The first two of them."""
+    path = folder / "first.duckdb"
+    with tracedb.open(path) as opened:
+        opened.ingest([folder / "3.json", folder / "4.json"])
+    return path
+
+
+@pytest.fixture(scope="module")
+def library(database: Path, folder: Path) -> Path:
+    """What is learnt from these."""
+    path = folder / "library.parquet"
+    overhead_library.learn([database], path)
+    return path
+
+
+def expected(
+    paths: list[Path], rung: str, library: Path | None = None
+) -> list[tuple[object, ...]]:
+    """What the pieces of the third trace are expected to last."""
+    with tracedb.open() as opened:
+        opened.ingest(paths)
+        with simulated(opened.connection, [rung], library=library) as connection:
+            found: list[tuple[object, ...]] = connection.execute(EXPECTED).fetchall()
+    return found
+
+
+def test_a_library_tells_what_the_traces_themselves_would(
+    folder: Path, library: Path
+) -> None:
+    """Learning from a file equals learning from its runs in one database."""
+    together = expected([folder / f"{seed}.json" for seed in (3, 4, 5)], "shared")
+    alone = expected([folder / "5.json"], "library", library)
+    assert len(alone) > 100
+    assert alone == together
+
+
+def test_a_trace_does_not_learn_from_itself(folder: Path, library: Path) -> None:
+    """What the library has of a trace that is in the database does not count."""
+    with tracedb.open() as opened:
+        opened.ingest([folder / "3.json", folder / "4.json"])
+        with simulated(opened.connection, ["shared"]) as connection:
+            query = "FROM prediction.host_expectation SELECT * EXCLUDE (host_from)"
+            shared = connection.execute(f"{query} ORDER BY ALL").fetchall()
+        with simulated(opened.connection, ["library"], library=library) as connection:
+            learnt = connection.execute(f"{query} ORDER BY ALL").fetchall()
+    assert learnt == shared
+
+
+def test_libraries_add_up(database: Path, library: Path, tmp_path: Path) -> None:
+    """A library can be learnt from, and a trace counts once."""
+    other = tmp_path / "other.duckdb"
+    with tracedb.open(other) as opened:
+        opened.ingest([SAMPLES / "generated_gpu"])
+    path = tmp_path / "more.parquet"
+    frame = overhead_library.learn([library, database, other, library], path)
+    assert frame["trace_count"].sum() == 4
+    assert frame["run_count"].sum() == 3
+    samples = frame["sample_count"].sum()
+    assert duckdb.read_parquet(str(path)).shape[0] == samples
+    assert overhead_library.learn([path], path).equals(frame)
+
+
+def test_a_gpu_that_is_not_there_learns_from_all(folder: Path, library: Path) -> None:
+    """Overheads are the host's: those of other GPUs are better than none."""
+    del folder
+    with tracedb.open() as opened:
+        opened.ingest([SAMPLES / "generated_gpu"])
+        assert set(opened.predict("library", library=library)["rung"]) == {"library"}
+        with simulated(opened.connection, ["library"], library=library) as connection:
+            query = "SELECT count(*) FROM prediction.host_expectation"
+            (count,) = connection.execute(query).fetchone() or (0,)
+    assert count > 100
+
+
+def test_only_overheads_go_into_a_library(library: Path) -> None:
+    """No waits, no idle time, no gap of 200 us and more."""
+    query = """
+        SELECT DISTINCT type, max(sample_ns) FILTER (type = 'T1') < 200_000
+        FROM read_parquet(?) GROUP BY type
+    """
+    found = dict(duckdb.execute(query, [str(library)]).fetchall())
+    assert found == {"T1": True, "T2": None, "T3": None, "T4": None, "T5": None}
+
+
+def test_a_library_is_written_whole_or_not_at_all(
+    library: Path, database: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If it cannot be moved to its place, the one that was there stays."""
+    before = library.read_bytes()
+
+    def fail(*_: Path) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "replace", fail)
+    with pytest.raises(tracedb.LibraryError, match=r"cannot be written: .*No space"):
+        overhead_library.learn([database], library)
+    assert library.read_bytes() == before
+    assert not list(library.parent.glob(f".*{os.getpid()}"))
+
+
+def test_nothing_to_learn_is_an_error(tmp_path: Path) -> None:
+    """A database without steps has no overheads, and no file is written."""
+    empty = tmp_path / "empty.duckdb"
+    file = tmp_path / "trace.json"
+    event = '{"ph": "X", "cat": "cpu_op", "name": "a", "ts": 1, "dur": 1}'
+    file.write_text(f'{{"traceEvents": [{event[:-1]}, "pid": 1, "tid": 1}}]}}')
+    with tracedb.open(empty) as opened:
+        opened.ingest([file])
+    with pytest.raises(tracedb.LibraryError, match=r"no steps .* nothing to learn"):
+        overhead_library.learn([empty], tmp_path / "library.parquet")
+    assert not (tmp_path / "library.parquet").exists()
+
+
+def test_what_is_no_library_is_refused(tmp_path: Path) -> None:
+    """Another Parquet file, another version, no file: one line each."""
+    foreign, old = tmp_path / "foreign.parquet", tmp_path / "old.parquet"
+    duckdb.execute(f"COPY (SELECT 1 AS x) TO '{foreign}' (FORMAT parquet)")
+    duckdb.execute(
+        f"COPY (SELECT 1 AS x) TO '{old}' "
+        "(FORMAT parquet, KV_METADATA {'tracedb.overhead_library': '0'})"
+    )
+    with pytest.raises(tracedb.LibraryError, match="no library of overheads; `tra"):
+        overhead_library.check(foreign)
+    with pytest.raises(tracedb.LibraryError, match="a library of format 0, not 1"):
+        overhead_library.check(old)
+    with pytest.raises(tracedb.LibraryError, match="no such file"):
+        overhead_library.check(tmp_path / "none.parquet")
+
+
+def test_commands_learn_and_predict(database: Path, tmp_path: Path) -> None:
+    """What one command writes the other one reads; both need each other."""
+    path = tmp_path / "library.parquet"
+    run = CliRunner().invoke
+    done = run(command, ["overheads", "learn", str(database), "-o", str(path)])
+    assert done.exit_code == 0, done.stderr
+    assert "written" in done.stderr
+    predict = ["predict", str(database), "--rung", "library"]
+    done = run(command, [*predict, "--library", str(path), "--format", "json"])
+    assert done.exit_code == 0, done.stderr
+    assert [row["rung"] for row in json.loads(done.stdout)] == ["library"] * 6
+    assert run(command, predict).exit_code == 2
+    assert run(command, ["overheads", str(database)]).exit_code == 0

@@ -1,0 +1,132 @@
+"""Overheads that were learnt in some databases, in a file for predictions in others.
+
+The file is Parquet: the rows of `overhead.portable_sample` of all databases, and under
+the key `tracedb.overhead_library` the version of this format.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import duckdb
+
+import tracedb
+from tracedb import catalog
+from tracedb.duck import scalar
+from tracedb.errors import LibraryError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    import polars as pl
+
+FORMAT = "1"
+_KEY = "tracedb.overhead_library"
+_TABLE = "raw.library_sample"
+_SUMMARY = f"""
+SELECT
+    gpu,
+    count(DISTINCT run_sha256) AS run_count,
+    count(DISTINCT trace_sha256) AS trace_count,
+    count(DISTINCT (trace_sha256, step)) AS step_count,
+    count(*) AS sample_count
+FROM {_TABLE}
+GROUP BY gpu
+ORDER BY gpu
+"""
+
+
+def learn(sources: Iterable[str | Path], path: str | Path) -> pl.DataFrame:
+    """Write the overheads of databases and older libraries into one library.
+
+    A trace that is in several counts once. Returns how much of which GPU there is.
+    Raises `LibraryError` where there is nothing to learn or the file cannot be written;
+    then the file is as it was.
+    """
+    with duckdb.connect() as connection:
+        catalog.create_only(connection, _TABLE)
+        for source in sources:
+            _add(connection, Path(source))
+        if not scalar(connection, f"SELECT count(*) FROM {_TABLE}"):
+            raise LibraryError("no steps in these databases: nothing to learn")
+        _write(connection, Path(path))
+        frame: pl.DataFrame = connection.sql(_SUMMARY).pl()
+    return frame
+
+
+def load(connection: duckdb.DuckDBPyConnection, path: str | Path) -> None:
+    """Put a library into the empty `raw.library_sample` of a database.
+
+    Raises `LibraryError` for a file that is none.
+    """
+    check(path)
+    connection.execute(f"INSERT INTO {_TABLE} FROM read_parquet(?)", [str(path)])
+
+
+def check(path: str | Path) -> None:
+    """Raise `LibraryError` for a file that is no library of this format."""
+    if not Path(path).is_file():
+        raise LibraryError(f"{path}: no such file")
+    query = "SELECT value FROM parquet_kv_metadata(?) WHERE key = ?"
+    with duckdb.connect() as connection:
+        try:
+            found = scalar(connection, query, [str(path), _KEY.encode()])
+        except duckdb.Error as error:
+            line = str(error).partition("\n")[0]
+            raise LibraryError(f"{path}: no library of overheads: {line}") from error
+    if found is None:
+        raise LibraryError(
+            f"{path}: no library of overheads; `tracedb overheads learn` writes one"
+        )
+    if found != FORMAT.encode():
+        raise LibraryError(
+            f"{path}: a library of format {found.decode()}, not {FORMAT}; "
+            "learn it anew with this version of tracedb"
+        )
+
+
+def _add(connection: duckdb.DuckDBPyConnection, source: Path) -> None:
+    """Add what a database or a library has of traces that are not there yet."""
+    if _is_parquet(source):
+        check(source)
+        query = "FROM read_parquet(?)"
+        samples = connection.sql(query, params=[str(source)]).to_arrow_table()
+    else:
+        with tracedb.open(source, read_only=True) as database:
+            query = "FROM overhead.portable_sample"
+            samples = database.connection.sql(query).to_arrow_table()
+    connection.register("sample", samples)
+    connection.execute(
+        f"INSERT INTO {_TABLE} FROM sample "
+        f"WHERE trace_sha256 NOT IN (SELECT trace_sha256 FROM {_TABLE})"
+    )
+    connection.unregister("sample")
+
+
+def _is_parquet(path: Path) -> bool:
+    with suppress(OSError), path.open("rb") as file:
+        return file.read(4) == b"PAR1"
+    return False
+
+
+def _write(connection: duckdb.DuckDBPyConnection, path: Path) -> None:
+    """Write the library beside its place, then move it there."""
+    if not path.parent.is_dir():
+        raise LibraryError(f"{path}: cannot be written: no folder {path.parent}")
+    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    escaped = str(beside).replace("'", "''")
+    try:
+        connection.execute(
+            f"COPY (FROM {_TABLE} ORDER BY ALL) TO '{escaped}' (FORMAT parquet, "
+            f"COMPRESSION zstd, KV_METADATA {{'{_KEY}': '{FORMAT}', "
+            f"'tracedb.version': '{tracedb.__version__}'}})"
+        )
+        beside.replace(path)
+    except (OSError, duckdb.IOException) as error:
+        line = str(error).partition("\n")[0].replace(str(beside), str(path))
+        raise LibraryError(f"{path}: cannot be written: {line}") from error
+    finally:
+        beside.unlink(missing_ok=True)

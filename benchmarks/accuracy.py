@@ -88,7 +88,7 @@ INNER JOIN staging.trace USING (trace_id)
 WHERE rung = 'other_ranks' AND trace_id IN $traces
 ORDER BY rank
 """
-# What the prediction is without one of its parts, and without all: name, rung, scenario.
+# What is predicted without one of its parts, and without all: name, rung, scenario.
 PARTS = (
     ("all of ours (`statistics`)", "statistics", "baseline"),
     ("no thread waits for GPU work", "statistics", "no host"),
@@ -358,7 +358,7 @@ def page() -> str:
     with tracedb.open() as database:
         ingested(database)
         with simulated(database.connection, RUNGS, WITHOUT) as connection:
-                sections = (scores, from_steps, from_ranks, bands, parts, by_trace)
+            sections = (scores, from_steps, from_ranks, bands, parts, by_trace)
             lines = [line for section in sections for line in section(connection)]
     return "\n".join([ABOUT, *lines]) + "\n"
 

@@ -16,7 +16,6 @@ from tracedb.duck import scalar
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-
     from pathlib import Path
 
     import duckdb

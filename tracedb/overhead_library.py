@@ -1,6 +1,6 @@
 """Overheads that were learnt in some databases, in a file for predictions in others.
 
-The file is Parquet: the rows of `overhead.portable_sample` of all databases, and under
+The file is Parquet: the rows of `question.portable_sample` of all databases, and under
 the key `tracedb.overhead_library` the version of this format.
 """
 
@@ -96,7 +96,7 @@ def _add(connection: duckdb.DuckDBPyConnection, source: Path) -> None:
         samples = connection.sql(query, params=[str(source)]).to_arrow_table()
     else:
         with tracedb.open(source, read_only=True) as database:
-            query = "FROM overhead.portable_sample"
+            query = "FROM question.portable_sample"
             samples = database.connection.sql(query).to_arrow_table()
     connection.register("sample", samples)
     connection.execute(

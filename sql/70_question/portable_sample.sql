@@ -1,9 +1,9 @@
--- What other databases may learn from this one's overheads (`tracedb overheads learn`):
--- pieces of T1 to T5, without those gaps of 200 us and more between ops that are the
+-- What can other databases learn from this one's overheads (`tracedb overheads learn`)?
+-- Pieces of T1 to T5, without those gaps of 200 us and more between ops that are the
 -- program's (Lin et al. 2022 leave them out of shared overheads, too).
 -- One row per piece of host time in a step.
 -- Key: trace_sha256, thread, position.
-CREATE VIEW overhead.portable_sample (
+CREATE VIEW question.portable_sample (
     -- SHA-256 of the text of the trace that it is from.
     trace_sha256,
     -- The same of the first trace of its run.

@@ -92,8 +92,8 @@ ORDER BY rank
 PARTS = (
     ("all of ours (`statistics`)", "statistics", "baseline"),
     ("no thread waits for GPU work", "statistics", "no host"),
-    ("no thread waits for another", "statistics", "no thread"),
-    ("no stream waits for another", "statistics", "no stream"),
+    ("no thread waits for another thread", "statistics", "no thread"),
+    ("no stream waits for another stream", "statistics", "no stream"),
     ("nothing waits", "statistics", "no waits"),
     ("alike in type and name alone (`by_name`)", "by_name", "baseline"),
     ("both of these", "by_name", "no waits"),

@@ -5,15 +5,39 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import duckdb
 import pytest
 from support import CORPUS, corpus_files, truth
 
 import tracedb
+from tracedb import catalog
+from tracedb.duck import scalar
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Let a developer rewrite the kept answers, to be read in the diff."""
     parser.addoption("--update-answers", action="store_true")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def copied_relations(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Relations are made once and then copied: making them takes a second."""
+    path = tmp_path_factory.mktemp("relations") / "empty.duckdb"
+    with duckdb.connect(str(path)) as connection:
+        catalog.create(connection)
+
+    def copy(connection: duckdb.DuckDBPyConnection) -> None:
+        own = scalar(connection, "SELECT current_database()")
+        # What is attached in a transaction cannot be detached there.
+        connection.execute("COMMIT")
+        connection.execute(f"ATTACH '{path}' AS relations_once_made (READ_ONLY)")
+        connection.execute(f'COPY FROM DATABASE relations_once_made TO "{own}"')
+        connection.execute("DETACH relations_once_made")
+        connection.execute("BEGIN")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(catalog, "create", copy)
+        yield
 
 
 @pytest.fixture

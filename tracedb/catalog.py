@@ -205,6 +205,7 @@ def create_over(
     """Create all relations in a second database; tables are those of the first.
 
     The first has its name in quotes. Those with names in `own` are the second's, empty.
+    None has its documentation: no other client reads there.
     """
     for relation in relations():
         name = relation.full_name
@@ -212,7 +213,8 @@ def create_over(
             connection.execute(f"CREATE SCHEMA IF NOT EXISTS {relation.layer}")
             connection.execute(f"CREATE VIEW {name} AS FROM {stored}.{name}")
         else:
-            _create(connection, relation)
+            connection.execute(f"CREATE SCHEMA IF NOT EXISTS {relation.layer}")
+            connection.execute(_creation(relation))
 
 
 def complete_raw(connection: duckdb.DuckDBPyConnection) -> None:

@@ -11,7 +11,7 @@ from support import CORPUS, corpus_files, truth
 
 import tracedb
 from tracedb import catalog
-from tracedb.duck import scalar
+from tracedb.duck import quoted, scalar
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -27,11 +27,11 @@ def copied_relations(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]
         catalog.create(connection)
 
     def copy(connection: duckdb.DuckDBPyConnection) -> None:
-        own = scalar(connection, "SELECT current_database()")
+        own = quoted(scalar(connection, "SELECT current_database()"))
         # What is attached in a transaction cannot be detached there.
         connection.execute("COMMIT")
         connection.execute(f"ATTACH '{path}' AS relations_once_made (READ_ONLY)")
-        connection.execute(f'COPY FROM DATABASE relations_once_made TO "{own}"')
+        connection.execute(f"COPY FROM DATABASE relations_once_made TO {own}")
         connection.execute("DETACH relations_once_made")
         connection.execute("BEGIN")
 

@@ -27,6 +27,12 @@ def scalar(
     return rows[0][0] if rows else None
 
 
+def quoted(name: str) -> str:
+    """A name as SQL has it: a file's may have any character."""
+    escaped = name.replace('"', '""')
+    return f'"{escaped}"'
+
+
 @contextmanager
 def transaction(connection: duckdb.DuckDBPyConnection) -> Iterator[None]:
     """All of the block, or on an error none of it.

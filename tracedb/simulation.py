@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from msgspec import structs
 
 from tracedb import catalog, overhead_library
-from tracedb.duck import scalar
+from tracedb.duck import quoted, scalar
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -60,7 +60,7 @@ def beside(
 
     There, relations that depend on the variants are tables of its own, empty as yet.
     """
-    stored = _quoted(str(scalar(connection, "SELECT current_database()")))
+    stored = quoted(str(scalar(connection, "SELECT current_database()")))
     name = f"simulation_{next(_numbers)}"
     with connection.cursor() as cursor:
         cursor.execute(f"ATTACH ':memory:' AS {name} (READ_WRITE)")
@@ -80,9 +80,3 @@ def _set_edits(cursor: duckdb.DuckDBPyConnection, edits: Sequence[Edit]) -> None
     if edits:
         rows = [structs.asdict(edit) for edit in edits]
         cursor.execute("SET VARIABLE edits = $edits", {"edits": rows})
-
-
-def _quoted(name: str) -> str:
-    """A name as SQL has it: a file's may have any character."""
-    escaped = name.replace('"', '""')
-    return f'"{escaped}"'

@@ -25,7 +25,7 @@ from support import SAMPLES, rows
 import tracedb
 from tracedb import catalog
 
-KILLS = 50
+KILLS = 24
 FOLDERS = 3
 NEW_DATABASE_EACH = 2
 SAMPLE = SAMPLES / "generated_gpu" / "rank0.kineto.json.gz"

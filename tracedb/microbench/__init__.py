@@ -14,7 +14,7 @@ from .backend import BACKENDS, DEVICES, Backend, Place, open_backend
 from .case import COLUMNS, SHAPES, Case, of_families
 from .errors import DeviceMissingError, MicrobenchError, UnsupportedError
 from .indices import expected_distinct
-from .plans import COUNTS, about, plan
+from .plans import COUNTS, about, plan, thin
 from .program import Summary, measure
 from .run import Plan
 from .timing import Effort
@@ -40,4 +40,5 @@ __all__ = [
     "of_families",
     "open_backend",
     "plan",
+    "thin",
 ]

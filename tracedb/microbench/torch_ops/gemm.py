@@ -67,11 +67,11 @@ def _fbgemm(s: Shape, make: Maker) -> _Work:
     if "fbgemm" not in torch.backends.quantized.supported_engines:
         raise UnsupportedError("gemm: this PyTorch has no FBGEMM for int8")
     torch.backends.quantized.engine = "fbgemm"
-    scales = torch.full((s["n"],), 0.05)
+    scales, zeros = torch.full((s["n"],), 0.05), torch.zeros(s["n"], dtype=torch.long)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # torch 2.13 calls quantised tensors deprecated
         weight = torch.quantize_per_channel(
-            torch.randn(s["n"], s["k"]), scales, torch.zeros(s["n"]), 0, torch.qint8
+            torch.randn(s["n"], s["k"]), scales, zeros, 0, torch.qint8
         )
         inputs = torch.quantize_per_tensor(
             torch.randn(s["m"], s["k"]), 0.05, 64, torch.quint8

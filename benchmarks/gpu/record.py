@@ -4,9 +4,9 @@
 
 Each recording is a Kineto trace with synchronisation events, an execution graph, and
 `NAME.measured.json` with the time of steps that nobody profiled, taken first. Traces
-have as many steps as fit into a MB. `pairs.json` names the two sides of each pair. Needs
-PyTorch alone; tracedb need not be installed. Ends after its minutes; called again with
-the same folder it records what is missing.
+have as many steps as fit into a MB. `pairs.json` names the two sides of each pair.
+Needs PyTorch alone; tracedb need not be installed. Ends after its minutes; called again
+with the same folder it records what is missing.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import argparse
 import gc
 import json
 import sys
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING
@@ -51,13 +51,13 @@ class Side:
     @property
     def name(self) -> str:
         """Name it by all that is not as usual."""
-        usual = Training()
-        unusual = [
-            item.name if value is True else str(value)
-            for item in fields(Training)
-            if (value := getattr(self.training, item.name)) != getattr(usual, item.name)
+        how, usual = self.training, Training()
+        words = [
+            value if isinstance(value, str) else word
+            for word in ("optimizer", "implementation", "dtype", "graph")
+            if (value := getattr(how, word)) != getattr(usual, word)
         ]
-        return "_".join([f"{self.workload}_b{self.batch_size}", *unusual])
+        return "_".join([f"{self.workload}_b{self.batch_size}", *words])
 
 
 MIXED, FUSED = Training(dtype="bfloat16"), Training(implementation="fused")
@@ -180,9 +180,7 @@ def make(side: Side, asked: argparse.Namespace) -> None:
         )
         if max(file.stat().st_size for file in (done.kineto, done.et)) <= MOST_BYTES:
             return
-    tell(
-        f"{side.name}: larger than {MOST_BYTES:,} bytes even with {FEWEST_STEPS} steps"
-    )
+    tell(f"{side.name}: over {MOST_BYTES:,} bytes, even with {FEWEST_STEPS} steps")
 
 
 def tell(line: str) -> None:

@@ -47,8 +47,8 @@ _PLANS: Mapping[str, Sequence[_Part]] = {
     "quick": (
         _quick(sweeps.quick_gemm, 300),
         _quick(sweeps.quick_int8, 60),
-        _quick(sweeps.quick_bags, 240),
-        _quick(sweeps.quick_embedding, 100),
+        _quick(sweeps.quick_bags, 400),
+        _quick(sweeps.quick_embedding, 160),
         _quick(sweeps.quick_elementwise, 60),
         _quick(sweeps.quick_rows, 120),
         _quick(sweeps.quick_movement, 120),

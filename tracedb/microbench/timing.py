@@ -47,21 +47,26 @@ class Timer(Protocol):
 class HostTimer:
     """Times work that is over when the call returns.
 
-    A sample during which the system gave one of its cores to another program is taken
-    anew, unless that is what nearly all of them are like.
+    Work of one thread is best timed by the thread's own clock (`time.thread_time_ns`),
+    which stands while the system gives the core to another program. For the same end a
+    sample in which it did so is taken anew, unless nearly all of them are like that.
     """
+
+    def __init__(self, clock: Callable[[], int] = perf_counter_ns) -> None:
+        """Take the clock, of nanoseconds."""
+        self._clock = clock
 
     def samples(self, work: Callable[[], object], effort: Effort) -> list[float]:
         """Time samples of `effort.sample_ns` at least, each of so many calls."""
-        single = min(_call_ns(work, 1) for _ in range(effort.warmup))
+        single = min(self._call_ns(work, 1) for _ in range(effort.warmup))
         calls = max(1, ceil(effort.sample_ns / max(single, 1)))
-        _call_ns(work, calls)
+        self._call_ns(work, calls)
         whole: list[float] = []
         disturbed: list[float] = []
         spent = 0.0
         while not effort.is_enough(whole, spent):
             before = _interruptions()
-            sample = _call_ns(work, calls)
+            sample = self._call_ns(work, calls)
             is_whole = _interruptions() == before
             (whole if is_whole else disturbed).append(sample / calls)
             spent += sample
@@ -69,18 +74,17 @@ class HostTimer:
                 break
         return whole if len(whole) >= effort.warmup else whole + disturbed
 
+    def _call_ns(self, work: Callable[[], object], calls: int) -> int:
+        """Take the time of so many calls, one after another."""
+        start = self._clock()
+        for _ in range(calls):
+            work()
+        return self._clock() - start
+
 
 def _interruptions() -> int:
     """Count how often the system has taken a core from this program."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_nivcsw
-
-
-def _call_ns(work: Callable[[], object], calls: int) -> int:
-    """Take the time of so many calls, one after another."""
-    start = perf_counter_ns()
-    for _ in range(calls):
-        work()
-    return perf_counter_ns() - start
 
 
 class Gpu(Protocol):
@@ -153,7 +157,9 @@ class EventTimer:
         """Warm up; say how long the host takes to hand over a call."""
         times = []
         for _ in range(warmup):
-            times.append(_call_ns(work, 1))
+            start = perf_counter_ns()
+            work()
+            times.append(perf_counter_ns() - start)
             self.gpu.synchronize()
         return min(times)
 

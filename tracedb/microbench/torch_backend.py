@@ -3,6 +3,7 @@
 import platform
 from collections.abc import Callable
 from statistics import median
+from time import perf_counter_ns, thread_time_ns
 
 import torch
 from torch._C._autograd import DeviceType  # it has no public name
@@ -25,7 +26,8 @@ def open_backend(name: str, device: str, threads: int | None) -> "TorchBackend":
     del name
     if device == "cpu":
         torch.set_num_threads(threads or torch.get_num_threads())
-        return TorchBackend(device, HostTimer(), host.memory_bytes())
+        clock = thread_time_ns if torch.get_num_threads() == 1 else perf_counter_ns
+        return TorchBackend(device, HostTimer(clock), host.memory_bytes())
     if not torch.cuda.is_available():
         raise DeviceMissingError(
             f"no CUDA GPU that PyTorch {torch.__version__} can use; measure with cpu"
@@ -54,6 +56,7 @@ class TorchBackend:
             "capability": torch.backends.cpu.get_cpu_capability(),
             "system": platform.platform(),
             "cache": "warm",
+            "clock": "wall" if threads > 1 else "the thread's own",
         }
         return Place(host.processor(), software, "op", facts)
 

@@ -15,6 +15,7 @@ from itertools import product
 from math import exp, log
 from pathlib import Path
 from statistics import fmean
+from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
@@ -31,16 +32,15 @@ BATCHES = (1, 16, 128, 512, 2048)
 TYPES = ("float32", "int8")
 ROUNDS = 3
 
-PAGE = """# FBGEMM's int8 products against fp32 ones on a CPU
-
+TITLE = "# FBGEMM's int8 products against fp32 ones on a CPU"
+HOW = """\
 Written by `benchmarks/int8.py`. {device} ({cores} cores), {software}. PyTorch's linear
 layer in fp32 against the quantised one by FBGEMM: weights packed beforehand, the result
 quantised again, bias included. A time is the median of {rounds} rounds of at least ten
 samples each, the caches warm. The machine is shared: measured again, the products
 differed by {gmae:.1%} in the geometric mean, {mape:.1%} in the mean.
-
-{rows}
-
+"""
+RESULT = """\
 In the geometric mean int8 takes {overall:.2f} times less: {large:.2f} times from a
 batch of {many} on, {single:.2f} times with one example.
 """
@@ -83,22 +83,24 @@ def page(done: Summary, rows: Sequence[dict[str, Any]]) -> str:
         for size, gain in gains.items()
     ]
     head = ["batch", "outputs", "inputs", "fp32, us (GFLOP/s)", "int8", "times less"]
-    many = max(size[0] for size in sizes) // 4
-    return PAGE.format(
+    few, many = (f(size[0] for size in sizes) for f in (min, max))
+    many //= 4
+    how = HOW.format(
         device=done.place.device,
         software=done.place.software,
         cores=os.cpu_count(),
         rounds=ROUNDS,
         gmae=noise["gmae_share"],
         mape=noise["mape_share"],
-        rows="\n".join(table(head, lines, left=0)),
+    )
+    result = RESULT.format(
         overall=_geometric(gains.values()),
         many=many,
         large=_geometric(gain for size, gain in gains.items() if size[0] >= many),
-        single=_geometric(
-            gain for size, gain in gains.items() if size[0] == min(s[0] for s in sizes)
-        ),
+        single=_geometric(gain for size, gain in gains.items() if size[0] == few),
     )
+    rows_of_page = "\n".join(table(head, lines, left=0))
+    return "\n\n".join([TITLE, fill(how, 88), rows_of_page, fill(result, 88)]) + "\n"
 
 
 def _time(row: dict[str, Any], size: tuple[int, int, int]) -> str:

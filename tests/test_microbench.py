@@ -9,8 +9,10 @@ import subprocess
 import sys
 from collections import Counter
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from itertools import count
 from pathlib import Path
+from types import ModuleType, SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -33,6 +35,7 @@ from tracedb.microbench import (
     Place,
     Plan,
     UnsupportedError,
+    array_backend,
     expected_distinct,
     measure,
     open_backend,
@@ -50,9 +53,17 @@ from tracedb.microbench.timing import EventTimer, HostTimer, Overhead
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+COPIES = ("h2d", "d2h", "h2d_pageable", "d2h_pageable", "d2d")
 PACKAGE = ROOT / "tracedb" / "microbench"
 BRIEF = Effort(repeats=3, most=3, least_ns=0, sample_ns=0, warmup=1)
-Run = dict[str, Any]
+
+
+def _has_gpu() -> bool:
+    if find_spec("torch") is None:
+        return False
+    import torch
+
+    return torch.cuda.is_available()
 
 
 def sizes(**columns: int) -> dict[str, int]:
@@ -361,6 +372,75 @@ def test_gpu_times_are_between_events_behind_a_flush() -> None:
     assert gpu.flushes - before >= 20
 
 
+class FakeCuda:
+    """What CuPy's `cuda` has, on a clock that each event moves by 7 ms."""
+
+    class runtime:  # noqa: N801 (as CuPy has it)
+        """Facts of a GPU."""
+
+        CUDARuntimeError = RuntimeError
+        runtimeGetVersion = staticmethod(lambda: 12080)  # noqa: N815
+
+        @staticmethod
+        def getDeviceProperties(_number: int) -> dict[str, Any]:  # noqa: N802
+            """Describe a GPU."""
+            return {"name": b"Fake", "l2CacheSize": 4096, "multiProcessorCount": 3}
+
+    class Device:
+        """The one GPU."""
+
+        mem_info = (10**9, 10**9)
+
+        def synchronize(self) -> None:
+            """Have nothing to wait for."""
+
+    def __init__(self) -> None:
+        """Start the clock."""
+        self.clock = count(0, 7)
+
+    def Event(self) -> Any:  # noqa: ANN401, N802
+        """Make an event that notes the time when it is recorded."""
+        event = SimpleNamespace()
+        event.record = lambda: setattr(event, "at_ms", next(self.clock))
+        return event
+
+    def get_elapsed_time(self, start: Any, end: Any) -> float:  # noqa: ANN401
+        """Return milliseconds, as CuPy does."""
+        return float(end.at_ms - start.at_ms)
+
+
+def test_cupy_is_driven_as_numpy_is(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """On a GPU the same builders run between CuPy's events."""
+    monkeypatch.setattr(array_backend, "LEAST_FLUSH_BYTES", 1024)
+    cupy = ModuleType("cupy")
+    vars(cupy).update(vars(np) | {"cuda": FakeCuda(), "__spec__": np.__spec__})
+    monkeypatch.setitem(sys.modules, "cupy", cupy)
+    gpu = open_backend("cupy", "cuda")
+    place = gpu.place()
+    assert (place.device, place.measured) == ("Fake", "kernel")
+    assert place.software.endswith(", cuda 12.8")
+    done = measure(tmp_path / "out.parquet", Plan("one", [gemm(4)]), gpu, effort=BRIEF)
+    (row,) = pq.read_table(done.path).to_pylist()
+    assert row["time_ns"] == 7_000_000
+
+
+@pytest.mark.skipif(not _has_gpu(), reason="needs a CUDA GPU")
+def test_a_gpu_times_kernels(tmp_path: Path) -> None:
+    """A large product takes as long as a GPU needs; copies have directions."""
+    large = Case("gemm", "mm", "bfloat16", sizes(batch=1, m=4096, n=4096, k=4096))
+    cases = [large, *(Case("memcpy", op, "int8", sizes(bytes=2**24)) for op in COPIES)]
+    done = measure(
+        tmp_path / "out.parquet", Plan("gpu", cases), open_backend("torch", "cuda")
+    )
+    rows = pq.read_table(done.path).to_pylist()
+    assert [row["op"] for row in rows] == ["mm", *COPIES]
+    assert {row["measured"] for row in rows} == {"kernel"}
+    assert 2 * 4096**3 / rows[0]["time_ns"] < 3_000_000
+    assert rows[0]["time_ns"] < 100e6
+
+
 def test_no_kernel_is_quicker_than_the_smallest() -> None:
     """What is left without the overhead is bounded, and unknown overhead is none."""
     assert Overhead(5_000, 1_500).without(3_000) == 1_500
@@ -633,11 +713,6 @@ def test_mistakes_are_one_line(tmp_path: Path, words: list[str], message: str) -
     assert told.count("\n") == 1
     assert message in told
     assert not file.exists()
-
-
-def _has_gpu() -> bool:
-    torch = pytest.importorskip("torch")
-    return bool(torch.cuda.is_available())
 
 
 @pytest.fixture(scope="module")

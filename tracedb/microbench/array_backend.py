@@ -11,7 +11,7 @@ from .array_ops import BUILDERS
 from .backend import Place
 from .case import Case
 from .errors import DeviceMissingError, UnsupportedError
-from .timing import EventTimer, HostTimer, Timer
+from .timing import LEAST_FLUSH_BYTES, EventTimer, HostTimer, Timer
 
 _ROOM = 0.6
 
@@ -99,7 +99,7 @@ class _Gpu:
         """Make what is written over the cache: several times its size."""
         self._cupy = cupy
         properties = cupy.cuda.runtime.getDeviceProperties(0)
-        count = max(4 * properties["l2CacheSize"], 256 * 2**20)
+        count = max(4 * properties["l2CacheSize"], LEAST_FLUSH_BYTES)
         self._over = cupy.empty(count, dtype="int8")
 
     def mark(self) -> Any:  # noqa: ANN401

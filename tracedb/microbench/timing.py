@@ -13,6 +13,9 @@ from statistics import median
 from time import perf_counter_ns
 from typing import Any, Protocol
 
+LEAST_FLUSH_BYTES = 256 * 2**20
+"""What a flush writes, or four times the cache where that is more."""
+
 
 @dataclass(frozen=True)
 class Effort:

@@ -12,8 +12,8 @@ from torch.profiler import ProfilerActivity, profile
 from . import host
 from .backend import Place
 from .case import Case
-from .errors import DeviceMissingError, UnsupportedError
-from .timing import Effort, EventTimer, HostTimer, Overhead, Timer
+from .errors import DeviceMissingError, MicrobenchError, UnsupportedError
+from .timing import LEAST_FLUSH_BYTES, Effort, EventTimer, HostTimer, Overhead, Timer
 from .torch_ops import BUILDERS
 
 _ROOM = 0.6
@@ -50,7 +50,7 @@ class TorchBackend:
         if isinstance(self.timer, EventTimer):
             return _gpu_place(self.timer)
         threads = torch.get_num_threads()
-        software = f"torch {torch.__version__}, {threads} threads"
+        software = f"torch {torch.__version__}, {threads} thread{'s'[threads == 1 :]}"
         facts: dict[str, object] = {
             "threads": threads,
             "capability": torch.backends.cpu.get_cpu_capability(),
@@ -78,8 +78,19 @@ class TorchBackend:
     def release(self) -> None:
         """Give memory back to the GPU; raises if the GPU answers no more."""
         if self.device.type == "cuda":
-            torch.cuda.synchronize()
-            torch.cuda.empty_cache()
+            _leave_memory()
+
+
+def _leave_memory() -> None:
+    try:
+        torch.cuda.synchronize()
+        torch.cuda.empty_cache()
+    except RuntimeError as error:
+        line = str(error).partition("\n")[0]
+        raise MicrobenchError(
+            f"the GPU answers no more ({line}); the same command again goes on with "
+            "the next case"
+        ) from error
 
 
 def _gpu_place(timer: EventTimer) -> Place:
@@ -101,7 +112,7 @@ class _Gpu:
     def __init__(self) -> None:
         """Make what is written over the cache: several times its size."""
         cache_bytes = getattr(torch.cuda.get_device_properties(0), "L2_cache_size", 0)
-        count = max(4 * cache_bytes, 256 * 2**20)
+        count = max(4 * cache_bytes, LEAST_FLUSH_BYTES)
         self._over = torch.empty(count, dtype=torch.int8, device="cuda")
 
     def mark(self) -> torch.cuda.Event:

@@ -37,6 +37,7 @@ from tracedb.microbench import (
     UnsupportedError,
     array_backend,
     expected_distinct,
+    host,
     measure,
     open_backend,
     plan,
@@ -331,7 +332,35 @@ def test_even_lookups_follow_the_formula() -> None:
     )
 
 
+def test_bags_of_all_tables_have_their_rows(cpu: Backend) -> None:
+    """Each table's lookups stay within it, and meet as many rows as the case says."""
+    shape = sizes(
+        tables=3, table_rows=500, width=1, bags=200, pooling=4, distinct_rows=3 * 300
+    )
+    work: Any = cpu.build(Case("embedding_bag_backward", "sum", "float32", shape))
+    (gradient,) = work()
+    rows = gradient.coalesce().indices().flatten().numpy()
+    for table in range(3):
+        of_table = rows[(rows >= 500 * table) & (rows < 500 * (table + 1))]
+        assert len(of_table) == pytest.approx(300, rel=0.1)
+    assert rows.max() < 3 * 500
+
+
 # Timing
+
+
+def test_clocks_are_read_where_the_driver_is(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """From nvidia-smi; where it is missing, or fails, nothing is known."""
+    program = tmp_path / "nvidia-smi"
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert host.gpu_clock_mhz() is None
+    program.write_text("#!/bin/sh\necho '1980 MHz'\n")
+    program.chmod(0o755)
+    assert host.gpu_clock_mhz() == 1980
+    program.write_text("#!/bin/sh\nexit 9\n")
+    assert host.gpu_facts() == {}
 
 
 @dataclass

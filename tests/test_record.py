@@ -355,6 +355,15 @@ def test_networks_score_classes(
         assert sum(weight.numel() for weight in network.parameters()) == weights
 
 
+def test_a_block_adds_its_shortcut() -> None:
+    """With all weights of its body 0, a block of ResNet is its shortcut alone."""
+    block: Any = resnet(width=8)[2]
+    for weight in block.body.parameters():
+        weight.data.zero_()
+    x = torch.rand(2, 8, 5, 5)
+    torch.testing.assert_close(block(x), torch.relu(block.shortcut(x)))
+
+
 def test_inception_is_about_as_large_as_its_model() -> None:
     """Inception-v3 has 23.8 million weights without the auxiliary classifier."""
     count = sum(weight.numel() for weight in inception().parameters())

@@ -138,7 +138,7 @@ def run(asked: argparse.Namespace) -> bool:
         tell(f"{place} of {len(left)}: {side.name}")
         try:
             make(side, asked)
-        except torch.OutOfMemoryError:
+        except torch.cuda.OutOfMemoryError:
             tell(f"{side.name}: left out: not enough memory")
         gc.collect()
         torch.cuda.empty_cache()

@@ -66,7 +66,7 @@ class TorchBackend:
 
     def failure(self, error: Exception) -> str | None:
         """Say why a case cannot be measured: memory, or no such op."""
-        if isinstance(error, torch.OutOfMemoryError | MemoryError):
+        if isinstance(error, torch.cuda.OutOfMemoryError | MemoryError):
             return "out of memory"
         line = str(error).partition("\n")[0]
         if "can't allocate memory" in line or "out of memory" in line:

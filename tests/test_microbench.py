@@ -313,6 +313,22 @@ def test_what_cannot_run_is_unsupported(cpu: Backend, case: Case, message: str) 
         cpu.build(case)
 
 
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (RuntimeError("no kernel\nmore"), "unsupported: no kernel"),
+        (RuntimeError("DefaultCPUAllocator: can't allocate memory"), "out of memory"),
+        (TypeError("a number is no tensor"), "unsupported: a number is no tensor"),
+        (KeyError("a mistake of ours"), None),
+    ],
+)
+def test_errors_of_pytorch_are_told_apart(
+    cpu: Backend, error: Exception, reason: str | None
+) -> None:
+    """What it cannot do is left out, in one line; anything else ends the run."""
+    assert cpu.failure(error) == reason
+
+
 # Rows to look up
 
 

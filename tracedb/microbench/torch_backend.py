@@ -71,7 +71,7 @@ class TorchBackend:
         line = str(error).partition("\n")[0]
         if "can't allocate memory" in line or "out of memory" in line:
             return "out of memory"
-        if isinstance(error, UnsupportedError | RuntimeError | NotImplementedError):
+        if isinstance(error, UnsupportedError | RuntimeError | TypeError):
             return f"unsupported: {line}"
         return None
 

@@ -41,6 +41,7 @@ from tracedb.microbench import (
     measure,
     open_backend,
     plan,
+    sweeps,
 )
 from tracedb.microbench.array_ops import BUILDERS as ARRAY_BUILDERS
 from tracedb.microbench.case import ARITY, pixels_out
@@ -540,6 +541,18 @@ def test_gemm_plan_has_every_dtype_and_size() -> None:
     flops = sorted(2 * np.prod(list(case.shape.values())) for case in cases)
     assert flops[0] < 1e6
     assert flops[-1] > 1e11
+
+
+def test_the_papers_small_sweep_of_bags_is_in_ours() -> None:
+    """The 3,240 sizes whose tables fit into its GPUs' memory."""
+    shapes = [case.shape for case in sweeps.embedding_bag()]
+    small = [
+        s
+        for s in shapes
+        if s["bags"] <= 512 and s["tables"] >= 32 and s["pooling"] >= 8
+        if 4 * s["tables"] * s["table_rows"] * s["width"] <= MEMORY_BYTES
+    ]
+    assert len(small) == 3_240
 
 
 def test_plans_are_always_the_same() -> None:

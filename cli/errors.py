@@ -35,10 +35,18 @@ def told() -> Iterator[None]:
     except TracedbError as error:
         raise Failure(str(error)) from error
     except Exception as error:
+        if isinstance(error, _standing_alone()):
+            raise Failure(str(error)) from error
         if not isinstance(error, _engine_errors()):
             raise
         line = str(error).partition("\n")[0]
         raise Failure(f"{type(error).__name__}: {line}") from error
+
+
+def _standing_alone() -> tuple[type[Exception], ...]:
+    """Return the base of the errors of a package that imports nothing of tracedb."""
+    module = sys.modules.get("tracedb.microbench.errors")
+    return (module.MicrobenchError,) if module else ()
 
 
 def _engine_errors() -> tuple[type[Exception], ...]:

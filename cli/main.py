@@ -21,6 +21,7 @@ COMMANDS = (
     "ask",
     "sql",
     "schema",
+    "microbench",
     "upgrade",
 )
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from types import ModuleType
 
 import critical_path
+import int8
 import measure
 import node_graph
 import predict
@@ -121,6 +122,16 @@ def test_all_ways_to_simulate_come_to_one_end(scenarios: int, tmp_path: Path) ->
     assert len(ends) == 4
     assert nodes == pytest.approx(EVENTS, rel=0.2)
     assert min(ends.values()) > scenarios * 10**6
+
+
+def test_int8_page() -> None:
+    """Each layer and batch has a row with both times, and how they compare."""
+    pytest.importorskip("torch", reason="measuring needs tracedb[record]")
+    page = int8.page(*int8.measured(int8.plan([(8, 16)], [1, 4]), threads=1))
+    assert page.startswith("# FBGEMM's int8 products")
+    assert "| 1 | 8 | 16 | " in page
+    assert "| 4 | 8 | 16 | " in page
+    assert "In the geometric mean int8 takes" in page
 
 
 PAGE = "# Benchmarks\n\n## Loading\n\n### A trace\n\n1 s\n\n## Path\n\n2 s\n"

@@ -8,12 +8,14 @@ import socket
 import subprocess
 import sys
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 torch = pytest.importorskip("torch", reason="recording needs tracedb[record]")
+torch.set_num_threads(1)  # other tests run beside these
 
 from tracedb.record import (  # noqa: E402  only where PyTorch is
     DLRM,
@@ -21,14 +23,22 @@ from tracedb.record import (  # noqa: E402  only where PyTorch is
     DLRM_DEFAULT,
     DLRM_MLPERF,
     DLRM_SAMPLE,
+    RMC1,
+    RMC2,
+    RMC3,
+    WORKLOADS,
     DLRMConfig,
+    Images,
     Recording,
+    Training,
+    inception,
     loss_function,
     random_batch,
     random_model,
     record,
     record_ddp,
     record_dlrm,
+    resnet,
     training_step,
 )
 
@@ -241,7 +251,11 @@ def test_graphs_of_ranks_match_by_record_function_id(ranks: list[Recording]) -> 
 
 
 @pytest.mark.parametrize(
-    "config", [DLRM_SAMPLE, DLRM_DEFAULT.capped(50), DLRM_MLPERF.capped(50), DLRM_DDP]
+    "config",
+    [
+        *(DLRM_SAMPLE, DLRM_DEFAULT.capped(50), DLRM_MLPERF.capped(50), DLRM_DDP),
+        *(RMC1.capped(50), RMC2.capped(50), RMC3.capped(50)),
+    ],
 )
 def test_forward_gives_a_probability_per_sample(config: DLRMConfig) -> None:
     """Whatever the sizes, a batch of 4 gives 4 probabilities."""
@@ -260,6 +274,18 @@ def test_tables_sum_the_rows_looked_up() -> None:
         (weight,) = table.parameters()
         rows = weight[index].view(4, DLRM_SAMPLE.lookups, -1)
         torch.testing.assert_close(table(index, offset), rows.sum(1))
+
+
+def test_batched_tables_give_what_single_ones_give() -> None:
+    """One table that holds all of them answers the same, in one op."""
+    batch = random_batch(DLRM_SAMPLE, 4)
+    single = random_model(DLRM_SAMPLE)
+    batched = random_model(replace(DLRM_SAMPLE, batched_tables=True))
+    weights = single.state_dict()
+    rows = [weights.pop(f"tables.{number}.weight") for number in range(4)]
+    batched.load_state_dict(weights | {"tables.0.weight": torch.cat(rows)})
+    torch.testing.assert_close(batched(*batch.inputs), single(*batch.inputs))
+    assert len(batched.tables) == 1
 
 
 @pytest.mark.parametrize(
@@ -310,6 +336,76 @@ def test_training_on_one_batch_lowers_the_loss(config: DLRMConfig) -> None:
     )
     losses = [step() for _ in range(20)]
     assert losses[-1] < losses[0]
+
+
+@pytest.mark.parametrize(
+    ("network", "weights", "side"),
+    [(resnet(), 25_557_032, 32), (inception(scale=8), None, 75)],
+    ids=["resnet", "inception"],
+)
+def test_networks_score_classes(
+    network: Any,  # noqa: ANN401 (PyTorch may be missing)
+    weights: int | None,
+    side: int,
+) -> None:
+    """A score per class, whatever the side; ResNet-50 has its 25.6 million weights."""
+    batch = Images.random(2, side)
+    assert network(*batch.inputs).shape == (2, 1000)
+    if weights:
+        assert sum(weight.numel() for weight in network.parameters()) == weights
+
+
+def test_a_block_adds_its_shortcut() -> None:
+    """With all weights of its body 0, a block of ResNet is its shortcut alone."""
+    block: Any = resnet(width=8)[2]
+    for weight in block.body.parameters():
+        weight.data.zero_()
+    x = torch.rand(2, 8, 5, 5)
+    torch.testing.assert_close(block(x), torch.relu(block.shortcut(x)))
+
+
+def test_inception_is_about_as_large_as_its_model() -> None:
+    """Inception-v3 has 23.8 million weights without the auxiliary classifier."""
+    count = sum(weight.numel() for weight in inception().parameters())
+    assert count == pytest.approx(23.8e6, rel=0.25)
+
+
+@pytest.mark.parametrize("name", WORKLOADS)
+def test_workloads_learn(name: str) -> None:
+    """Each model to record has a small form, whose steps run on a CPU."""
+    step = WORKLOADS[name].step(4, small=True)
+    losses = [step() for _ in range(3)]
+    assert all(0 < loss < 100 for loss in losses)
+
+
+@pytest.mark.parametrize(
+    "training",
+    [
+        Training("adam", "foreach", learning_rate=1e-3),
+        Training("adam", "fused", learning_rate=1e-3),
+        Training("sgd", "fused"),
+        Training(dtype="bfloat16"),
+    ],
+)
+def test_ways_to_train_learn_alike(training: Training) -> None:
+    """Optimizers and dtypes that recordings may differ in lower the loss."""
+    step = WORKLOADS["transformer"].step(4, training=training, small=True)
+    losses = [step() for _ in range(24)]
+    assert sum(losses[-4:]) < sum(losses[:4])
+
+
+def test_facts_are_written_beside_the_times(tmp_path: Path) -> None:
+    """What the caller knows of a recording is in its measured times."""
+    done = record(
+        lambda: torch.ones(2).sum(),
+        tmp_path,
+        name="known",
+        warmup=1,
+        steps=1,
+        repeats=1,
+        facts={"batch_size": 7},
+    )
+    assert json.loads(done.measured.read_text())["batch_size"] == 7
 
 
 def test_without_torch_one_line_says_what_to_install() -> None:

@@ -24,6 +24,9 @@ from .dlrm import (
     DLRM_DEFAULT,
     DLRM_MLPERF,
     DLRM_SAMPLE,
+    RMC1,
+    RMC2,
+    RMC3,
     Batch,
     DLRMConfig,
     loss_function,
@@ -31,9 +34,12 @@ from .dlrm import (
     random_loader,
     random_model,
     record_dlrm,
-    training_step,
 )
 from .recording import Counts, Recording, record
+from .training import Training, training_step
+from .transformer import Sentences, Transformer, TransformerConfig
+from .vision import Images, inception, resnet
+from .workloads import WORKLOADS, Workload
 
 __all__ = [
     "DLRM",
@@ -41,10 +47,21 @@ __all__ = [
     "DLRM_DEFAULT",
     "DLRM_MLPERF",
     "DLRM_SAMPLE",
+    "RMC1",
+    "RMC2",
+    "RMC3",
+    "WORKLOADS",
     "Batch",
     "Counts",
     "DLRMConfig",
+    "Images",
     "Recording",
+    "Sentences",
+    "Training",
+    "Transformer",
+    "TransformerConfig",
+    "Workload",
+    "inception",
     "loss_function",
     "random_batch",
     "random_loader",
@@ -52,5 +69,6 @@ __all__ = [
     "record",
     "record_ddp",
     "record_dlrm",
+    "resnet",
     "training_step",
 ]

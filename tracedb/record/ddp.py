@@ -20,9 +20,9 @@ from .dlrm import (
     loss_function,
     random_loader,
     random_model,
-    training_step,
 )
 from .recording import Counts, Recording, record
+from .training import training_step
 
 
 @dataclass(frozen=True)

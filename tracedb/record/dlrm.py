@@ -5,18 +5,17 @@ summing EmbeddingBag per table, the dot products of all pairs of features (bmm, 
 the lower triangle), a top MLP that ends in a sigmoid.
 """
 
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Literal, NamedTuple, Self, Unpack, cast
 
 import torch
 from torch import Tensor, nn
-from torch.optim import SGD
 from torch.utils.data import DataLoader, Dataset, DistributedSampler
 
 from .recording import Counts, Recording, record
+from .training import training_step
 
 
 @dataclass(frozen=True)
@@ -34,6 +33,8 @@ class DLRMConfig:
     lookups: int
     loss: Literal["mse", "bce"] = "bce"
     sparse_gradients: bool = True
+    batched_tables: bool = False
+    """Whether all tables are one, so that one op looks up in all of them."""
 
     def __post_init__(self) -> None:
         """Refuse sizes that do not fit together."""
@@ -86,6 +87,28 @@ DLRM_DDP = DLRMConfig(
     embedding_dim=128,
     lookups=10,
 )
+# The open presets of Gupta et al. (2020), as DeepRecSys has them.
+RMC1 = DLRMConfig(
+    bottom_mlp=(128, 64, 32),
+    top_mlp=(256, 64, 1),
+    table_rows=(4_000_000,) * 8,
+    embedding_dim=32,
+    lookups=80,
+)
+RMC2 = DLRMConfig(
+    bottom_mlp=(256, 128, 64),
+    top_mlp=(128, 64, 1),
+    table_rows=(500_000,) * 32,
+    embedding_dim=64,
+    lookups=120,
+)
+RMC3 = DLRMConfig(
+    bottom_mlp=(2560, 1024, 256, 32),
+    top_mlp=(512, 256, 1),
+    table_rows=(2_000_000,) * 10,
+    embedding_dim=32,
+    lookups=20,
+)
 # A small one, for sample traces and tests.
 DLRM_SAMPLE = DLRMConfig(
     bottom_mlp=(16, 64, 32),
@@ -103,6 +126,21 @@ class Batch(NamedTuple):
     indices: list[Tensor]
     offsets: list[Tensor]
     labels: Tensor
+
+    @property
+    def inputs(self) -> tuple[Tensor, list[Tensor], list[Tensor]]:
+        """What the model reads."""
+        return self.dense, self.indices, self.offsets
+
+    @property
+    def target(self) -> Tensor:
+        """What it should predict."""
+        return self.labels
+
+    @property
+    def tensors(self) -> tuple[Tensor, ...]:
+        """All that a batch consists of."""
+        return self.dense, *self.indices, *self.offsets, self.labels
 
     def to(self, device: torch.device) -> "Batch":
         """Copy the batch to a device; nothing is copied if it is there already."""
@@ -161,12 +199,18 @@ class DLRM(nn.Module):
     """A DLRM: probabilities of a click from dense features and table lookups."""
 
     pairs: Tensor
+    first: Tensor
 
     def __init__(self, config: DLRMConfig) -> None:
         """Build the layers that `config` describes."""
         super().__init__()
         self.bottom = _mlp(config.bottom_mlp, nn.ReLU())
-        self.tables = nn.ModuleList(_table(rows, config) for rows in config.table_rows)
+        rows = config.table_rows
+        together = (sum(rows),) if config.batched_tables else rows
+        self.tables = nn.ModuleList(_table(count, config) for count in together)
+        # Where each table begins in the one that holds all.
+        first = torch.tensor([0, *accumulate(rows)][:-1])
+        self.register_buffer("first", first, persistent=False)
         self.top = _mlp((config.interaction_width, *config.top_mlp), nn.Sigmoid())
         features = len(config.table_rows) + 1
         pairs = torch.tril_indices(features, features, offset=-1)
@@ -177,11 +221,28 @@ class DLRM(nn.Module):
     ) -> Tensor:
         """Predict one probability per sample."""
         x = self.bottom(dense)
-        looked_up = [
+        is_batched = len(self.tables) < len(indices)
+        look_up = self._look_up_at_once if is_batched else self._look_up
+        return cast("Tensor", self.top(self.interact(x, look_up(indices, offsets))))
+
+    def _look_up(self, indices: list[Tensor], offsets: list[Tensor]) -> list[Tensor]:
+        """Look up table by table."""
+        return [
             table(index, offset)
             for table, index, offset in zip(self.tables, indices, offsets, strict=True)
         ]
-        return cast("Tensor", self.top(self.interact(x, looked_up)))
+
+    def _look_up_at_once(
+        self, indices: list[Tensor], offsets: list[Tensor]
+    ) -> list[Tensor]:
+        """Look up in the table that holds all; each has as many lookups."""
+        (table,) = self.tables
+        rows = torch.stack(indices) + self.first[:, None]
+        begins = torch.stack(offsets) + len(indices[0]) * torch.arange(
+            len(offsets), device=rows.device
+        ).unsqueeze(1)
+        found: Tensor = table(rows.flatten(), begins.flatten())
+        return list(found.view(len(indices), len(offsets[0]), -1))
 
     def interact(self, x: Tensor, looked_up: list[Tensor]) -> Tensor:
         """Put the dot products of all pairs of feature vectors beside `x`."""
@@ -218,30 +279,6 @@ def _table(rows: int, config: DLRMConfig) -> nn.EmbeddingBag:
 def loss_function(config: DLRMConfig) -> nn.Module:
     """Give the loss that the configuration names."""
     return nn.MSELoss() if config.loss == "mse" else nn.BCELoss()
-
-
-def training_step(
-    model: nn.Module,
-    loss: nn.Module,
-    batches: Iterator[Batch],
-    *,
-    device: str | torch.device = "cpu",
-    learning_rate: float = 0.1,
-) -> Callable[[], float]:
-    """Make the function of one training step: next batch in, value of the loss out."""
-    target = torch.device(device)
-    optimizer = SGD(model.parameters(), lr=learning_rate)
-
-    def step() -> float:
-        batch = next(batches).to(target)
-        optimizer.zero_grad()
-        clicks = model(batch.dense, batch.indices, batch.offsets)
-        error: Tensor = loss(clicks, batch.labels)
-        torch.autograd.backward(error)
-        optimizer.step()
-        return error.item()
-
-    return step
 
 
 def record_dlrm(

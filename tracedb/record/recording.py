@@ -11,7 +11,7 @@ import json
 import platform
 import re
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -65,6 +65,7 @@ def record(  # noqa: PLR0913  callers name them, and most have a default
     repeats: int = 20,
     rank: int | None = None,
     device: str | torch.device = "cpu",
+    facts: Mapping[str, object] | None = None,
 ) -> Recording:
     """Record `step`, a function that does one training step whenever it is called.
 
@@ -73,14 +74,16 @@ def record(  # noqa: PLR0913  callers name them, and most have a default
     execution graph. Making the graph slows that step down several times:
     `measured.json` names it, so that averages over steps can leave it out.
 
-    `rank` is for ranks that do not use torch.distributed, which knows its own.
+    `rank` is for ranks that do not use torch.distributed, which knows its own; `facts`
+    are written into `measured.json`, too.
     """
     files = Recording.named(out_dir, name)
     files.kineto.parent.mkdir(parents=True, exist_ok=True)
     target = torch.device(device)
     recorded = range(warmup, warmup + steps)
     _repeat(step, warmup)
-    measured = _describe(target, rank) | _measure(step, repeats, target)
+    measured = dict(facts or {}) | _describe(target, rank)
+    measured |= _measure(step, repeats, target)
     measured["execution_graph_step"] = f"ProfilerStep#{recorded.start}"
     with tempfile.TemporaryDirectory() as folder:
         raw = Path(folder)

@@ -1,0 +1,66 @@
+"""The shapes that the GPU work of a database has, as a plan to measure."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import tracedb
+from tracedb.microbench import (
+    COLUMNS,
+    SHAPES,
+    Case,
+    MicrobenchError,
+    Plan,
+    expected_distinct,
+)
+
+from .terminal import tell
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+RELATION = "prediction.kernel_shape"
+# Copies have no type: their shapes are bytes.
+_COLUMNS = ", ".join(
+    [
+        *("family", "op", "coalesce(dtype, 'int8') AS dtype"),
+        *(f'"{name}"' for name in COLUMNS),
+    ]
+)
+
+
+def plan_of(path: str) -> Plan:
+    """Make a plan of all shapes in a database, each once.
+
+    Those that one device cannot run, or that lack a size, are told and left out. Raises
+    QueryError where the database has no shapes' relation, MicrobenchError for no shape.
+    """
+    with tracedb.open(path, read_only=True) as db:
+        rows = db.sql(f"SELECT {_COLUMNS} FROM {RELATION} GROUP BY ALL ORDER BY ALL")
+    shapes = list(rows.iter_rows(named=True))
+    found = list(_cases(shapes))
+    if len(found) < len(shapes):
+        tell(f"{path}: {len(shapes) - len(found)} shapes are incomplete, or collective")
+    if not found:
+        raise MicrobenchError(f"{path}: no GPU work whose shape is known")
+    return Plan(f"shapes of {Path(path).name}", found)
+
+
+def _cases(shapes: list[dict[str, Any]]) -> Iterator[Case]:
+    """Yield the shapes that are whole."""
+    for row in shapes:
+        shape = {name: row[name] for name in SHAPES.get(row["family"], ())}
+        if shape.get("distinct_rows", 0) is None:
+            shape["distinct_rows"] = _even(shape)
+        if shape and None not in shape.values():
+            yield Case(row["family"], row["op"], row["dtype"], shape)
+
+
+def _even(shape: dict[str, Any]) -> int | None:
+    """Say how many rows are met where which ones is not known: evenly drawn ones."""
+    sizes = [shape[name] for name in ("tables", "table_rows", "bags", "pooling")]
+    if None in sizes:
+        return None
+    tables, table_rows, bags, pooling = sizes
+    return int(tables * expected_distinct(table_rows, bags * pooling))

@@ -1,0 +1,881 @@
+"""Microbenchmarks: every op can be measured, plans hold, runs go on, files hold."""
+
+from __future__ import annotations
+
+import ast
+import json
+import shutil
+import subprocess
+import sys
+from collections import Counter
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from itertools import count
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from click.testing import CliRunner
+from support import ROOT
+
+import tracedb as library
+from tracedb.cli import measured_shapes
+from tracedb.cli.main import tracedb
+from tracedb.microbench import (
+    COLUMNS,
+    COUNTS,
+    SHAPES,
+    Backend,
+    Case,
+    Effort,
+    MicrobenchError,
+    Place,
+    Plan,
+    UnsupportedError,
+    array_backend,
+    expected_distinct,
+    host,
+    measure,
+    open_backend,
+    plan,
+    sweeps,
+)
+from tracedb.microbench.array_ops import BUILDERS as ARRAY_BUILDERS
+from tracedb.microbench.case import ARITY, pixels_out
+from tracedb.microbench.indices import draw
+from tracedb.microbench.plans import MEMORY_BYTES, QUICK_BYTES, thin
+from tracedb.microbench.results import noise
+from tracedb.microbench.run import visits
+from tracedb.microbench.sweeps import octaves
+from tracedb.microbench.timing import EventTimer, HostTimer, Overhead
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+COPIES = ("h2d", "d2h", "h2d_pageable", "d2h_pageable", "d2d")
+PACKAGE = ROOT / "tracedb" / "microbench"
+BRIEF = Effort(repeats=3, most=3, least_ns=0, sample_ns=0, warmup=1)
+
+
+def _has_gpu() -> bool:
+    if find_spec("torch") is None:
+        return False
+    import torch
+
+    return torch.cuda.is_available()
+
+
+def sizes(**columns: int) -> dict[str, int]:
+    """Return a shape."""
+    return columns
+
+
+# One tiny case for every op of every family.
+TINY: dict[str, tuple[dict[str, int], tuple[str, ...]]] = {
+    "gemm": (
+        sizes(batch=1, m=4, n=6, k=8),
+        ("mm", "addmm", "linear", "bmm", "baddbmm"),
+    ),
+    "convolution": (
+        dict(
+            **sizes(images=2, channels_in=4, channels_out=8, height=9, width=7),
+            **sizes(kernel_height=3, kernel_width=3, stride=2, padding=1),
+            **sizes(dilation=1, groups=2),
+        ),
+        ("forward", "backward_input", "backward_weight"),
+    ),
+    "attention": (
+        sizes(images=2, heads=4, kv_heads=2, queries=8, keys=8, head_dim=16, causal=1),
+        ("forward", "backward"),
+    ),
+    "embedding": (sizes(rows=8, width=4, table_rows=10), ("embedding", "index_select")),
+    "embedding_backward": (
+        sizes(rows=8, width=4, table_rows=10),
+        ("embedding", "index_select"),
+    ),
+    "embedding_bag": (
+        sizes(tables=2, table_rows=9, width=4, bags=5, pooling=3, distinct_rows=12),
+        ("sum", "mean"),
+    ),
+    "embedding_bag_backward": (
+        sizes(tables=2, table_rows=9, width=4, bags=5, pooling=3, distinct_rows=12),
+        ("sum", "mean"),
+    ),
+    "reduction": (
+        sizes(rows=4, width=8),
+        (
+            *("sum", "mean", "amax", "linalg_vector_norm", "mse_loss"),
+            "binary_cross_entropy_with_logits",
+        ),
+    ),
+    "softmax": (
+        sizes(rows=4, width=8),
+        ("softmax", "log_softmax", "softmax_backward", "log_softmax_backward"),
+    ),
+    "normalisation": (
+        sizes(rows=4, width=24),
+        tuple(
+            f"{norm}{end}"
+            for norm in ("layer_norm", "rms_norm", "batch_norm")
+            for end in ("", "_backward")
+        ),
+    ),
+    "concat": (sizes(tensors=3, rows=4, width=8), ("cat", "split")),
+    "copy": (sizes(batch=2, rows=4, width=8), ("copy", "transpose", "contiguous")),
+    "index": (sizes(rows=4, width=8), ("tril", "gather", "index", "scatter")),
+    "memcpy": (sizes(bytes=64), ("d2d",)),
+    "memset": (sizes(bytes=64), ("memset",)),
+    "optimizer": (
+        sizes(tensors=3, elements=30),
+        tuple(
+            f"{how}{op}" for how in ("", "fused_") for op in ("sgd", "adam", "adagrad")
+        ),
+    ),
+}
+
+
+def tiny_cases() -> Iterator[Case]:
+    """Yield them, and each element-wise op with the tensors that it has."""
+    for family, (shape, ops) in TINY.items():
+        dtype = "int8" if family in ("memcpy", "memset") else "float32"
+        for op in ops:
+            yield Case(family, op, dtype, shape)
+    for op, (inputs, outputs) in ARITY.items():
+        tensors = sizes(elements=16, inputs=inputs, outputs=outputs)
+        yield Case("elementwise", op, "float32", tensors)
+    yield Case("elementwise", "add", "float32", sizes(elements=16, inputs=1, outputs=1))
+    yield Case("gemm", "linear", "int8", sizes(batch=1, m=4, n=8, k=16))
+
+
+def gemm(m: int, dtype: str = "float32") -> Case:
+    """Return a small product."""
+    return Case("gemm", "mm", dtype, sizes(batch=1, m=m, n=8, k=8))
+
+
+@pytest.fixture(scope="module")
+def cpu() -> Backend:
+    """PyTorch on a CPU, with one thread."""
+    pytest.importorskip("torch", reason="measuring needs tracedb[record]")
+    return open_backend("torch", "cpu", 1)
+
+
+def run(*words: str) -> tuple[int, str]:
+    """Run the command in this process; return its exit code and what it told."""
+    done = CliRunner().invoke(tracedb, ["microbench", *words])
+    return done.exit_code, done.stderr
+
+
+# Cases
+
+
+def test_a_case_is_read_from_its_key() -> None:
+    """Whatever the order of its sizes."""
+    case = gemm(4)
+    turned = Case(case.family, case.op, case.dtype, dict([*case.shape.items()][::-1]))
+    assert Case.of_key(case.key) == case
+    assert turned.key == case.key
+
+
+@pytest.mark.parametrize(
+    ("family", "dtype", "shape", "message"),
+    [
+        ("collective", "float32", {}, "collective: no family that one device runs"),
+        ("gemm", "float128", {}, "float128: no dtype"),
+        ("memset", "int8", {"rows": 1}, "memset: a shape has bytes, not rows"),
+    ],
+)
+def test_what_is_no_case_is_refused(
+    family: str, dtype: str, shape: dict[str, int], message: str
+) -> None:
+    """A wrong family, dtype or size is named, with those that there are."""
+    with pytest.raises(MicrobenchError, match=message):
+        Case(family, "op", dtype, shape)
+
+
+@pytest.mark.parametrize(
+    ("case", "elements"),
+    [
+        (
+            Case("gemm", "bmm", "float32", sizes(batch=2, m=3, n=5, k=7)),
+            2 * (21 + 35 + 15),
+        ),
+        (Case("memcpy", "d2d", "int8", sizes(bytes=10)), 20),
+        (Case("copy", "copy", "float16", sizes(batch=2, rows=3, width=5)), 60),
+    ],
+)
+def test_memory_counts_inputs_and_results(case: Case, elements: int) -> None:
+    """As counted by hand."""
+    width = {"float32": 4, "int8": 1, "float16": 2}[case.dtype]
+    assert case.memory_bytes == elements * width
+
+
+# Builders
+
+
+@pytest.mark.parametrize(
+    "case", list(tiny_cases()), ids=lambda case: f"{case.family} {case.op}"
+)
+def test_every_op_runs(cpu: Backend, case: Case) -> None:
+    """Each builder of PyTorch makes work that can be called again and again."""
+    if case.op in ("bmm", "baddbmm"):
+        case = Case(case.family, case.op, case.dtype, {**case.shape, "batch": 3})
+    assert all(sample > 0 for sample in cpu.timer.samples(cpu.build(case), BRIEF))
+
+
+def test_every_family_is_tried() -> None:
+    """The test above leaves no family out."""
+    assert {case.family for case in tiny_cases()} == set(SHAPES)
+
+
+@pytest.mark.parametrize("family", ARRAY_BUILDERS)
+def test_arrays_run_what_they_have(family: str) -> None:
+    """NumPy runs the builders that are CuPy's on a GPU."""
+    arrays = open_backend("numpy", "cpu")
+    ran = 0
+    for case in tiny_cases():
+        if case.family != family:
+            continue
+        try:
+            arrays.build(case)()
+        except UnsupportedError:
+            continue
+        ran += 1
+    assert ran
+
+
+def test_work_is_what_the_case_says(cpu: Backend) -> None:
+    """Results have the shapes that follow from the case's."""
+    results: dict[str, Any] = {
+        case.family: cpu.build(case)()
+        for case in tiny_cases()
+        if case.op in ("mm", "forward", "sum", "cat", "transpose", "embedding")
+    }
+    convolved = TINY["convolution"][0]
+    assert results["gemm"].shape == (4, 6)
+    assert results["convolution"].shape == (2, 8, 5, 4)
+    assert results["convolution"][0, 0].numel() == pixels_out(convolved)
+    assert results["attention"].shape == (2, 4, 8, 16)
+    assert results["embedding_bag"].shape == (10, 4)
+    assert results["concat"].shape == (4, 8)
+    assert results["copy"].shape == (2, 4, 8)
+    assert results["copy"].is_contiguous()
+    assert results["embedding"].shape == (8, 4)
+    assert results["embedding_backward"][0].shape == (10, 4)
+
+
+def test_int8_products_are_right(cpu: Backend) -> None:
+    """FBGEMM does no work, and says nothing, on zero points that are no integers."""
+    shape = sizes(batch=1, m=64, n=32, k=64)
+    work: Any = cpu.build(Case("gemm", "linear", "int8", shape))
+    inputs, packed, scale, zero = work.args
+    weight, bias = packed.unpack()
+    exact = inputs.dequantize() @ weight.dequantize().T + bias
+    low, high = (scale * (bound - zero) for bound in (0, 255))
+    missed = work().dequantize() - exact.clamp(low, high)
+    assert missed.abs().max() <= 0.51 * scale
+
+
+def test_lookups_change_from_call_to_call(cpu: Backend) -> None:
+    """Else a table would be warmer than in training."""
+    shape = sizes(rows=8, width=4, table_rows=1000)
+    work: Any = cpu.build(Case("embedding", "embedding", "float32", shape))
+    assert not (work() == work()).all()
+
+
+@pytest.mark.parametrize(
+    ("case", "message"),
+    [
+        (gemm(4, "float8"), "no plain float8"),
+        (Case("gemm", "bmm", "int8", gemm(4).shape), "no bmm of int8 on cpu"),
+        (Case("gemm", "mm", "float32", {**gemm(4).shape, "batch": 2}), "bmm has"),
+        (Case("memcpy", "h2d", "int8", sizes(bytes=8)), "h2d needs a GPU"),
+        (
+            Case("softmax", "hardmax", "float32", sizes(rows=2, width=2)),
+            "no op hardmax",
+        ),
+        (
+            Case(
+                "elementwise", "relu", "float32", sizes(elements=2, inputs=2, outputs=1)
+            ),
+            "relu reads 1",
+        ),
+        (
+            Case("optimizer", "lion", "float32", sizes(tensors=1, elements=2)),
+            "no op lion",
+        ),
+    ],
+)
+def test_what_cannot_run_is_unsupported(cpu: Backend, case: Case, message: str) -> None:
+    """An op, dtype or direction that is not there is named."""
+    with pytest.raises(UnsupportedError, match=message):
+        cpu.build(case)
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (RuntimeError("no kernel\nmore"), "unsupported: no kernel"),
+        (RuntimeError("DefaultCPUAllocator: can't allocate memory"), "out of memory"),
+        (TypeError("a number is no tensor"), "unsupported: a number is no tensor"),
+        (KeyError("a mistake of ours"), None),
+    ],
+)
+def test_errors_of_pytorch_are_told_apart(
+    cpu: Backend, error: Exception, reason: str | None
+) -> None:
+    """What it cannot do is left out, in one line; anything else ends the run."""
+    assert cpu.failure(error) == reason
+
+
+# Rows to look up
+
+
+@pytest.mark.parametrize("exponent", [0.0, 0.6, 1.05])
+@pytest.mark.parametrize("table_rows", [50, 5_000, 3_000_000])
+def test_rows_are_as_skewed_as_asked(table_rows: int, exponent: float) -> None:
+    """As many different rows are drawn as the law expects, all of them of the table."""
+    lookups = 20_000
+    wanted = expected_distinct(table_rows, lookups, exponent)
+    drawn = draw(table_rows, lookups, wanted, np.random.default_rng(1))
+    assert len(drawn) == lookups
+    assert len(np.unique(drawn)) == pytest.approx(wanted, rel=0.05)
+    assert drawn.min() >= 0
+    assert drawn.max() < table_rows
+
+
+def test_even_lookups_follow_the_formula() -> None:
+    """E (1 - (1 - 1/E)^n) different rows of E in n lookups."""
+    rows, lookups = 10_000, 7_000
+    assert expected_distinct(rows, lookups) == round(
+        rows * (1 - (1 - 1 / rows) ** lookups)
+    )
+
+
+def test_bags_of_all_tables_have_their_rows(cpu: Backend) -> None:
+    """Each table's lookups stay within it, and meet as many rows as the case says."""
+    shape = sizes(
+        tables=3, table_rows=500, width=1, bags=200, pooling=4, distinct_rows=3 * 300
+    )
+    work: Any = cpu.build(Case("embedding_bag_backward", "sum", "float32", shape))
+    (gradient,) = work()
+    rows = gradient.coalesce().indices().flatten().numpy()
+    for table in range(3):
+        of_table = rows[(rows >= 500 * table) & (rows < 500 * (table + 1))]
+        assert len(of_table) == pytest.approx(300, rel=0.1)
+    assert rows.max() < 3 * 500
+
+
+# Timing
+
+
+def test_clocks_are_read_where_the_driver_is(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """From nvidia-smi; where it is missing, or fails, nothing is known."""
+    program = tmp_path / "nvidia-smi"
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert host.gpu_clock_mhz() is None
+    program.write_text("#!/bin/sh\necho '1980 MHz'\n")
+    program.chmod(0o755)
+    assert host.gpu_clock_mhz() == 1980
+    program.write_text("#!/bin/sh\nexit 9\n")
+    assert host.gpu_facts() == {}
+
+
+@dataclass
+class FakeGpu:
+    """A GPU whose time passes as work says; a flush lasts 50 us."""
+
+    now_ns: float = 0.0
+    flushes: int = 0
+
+    def mark(self) -> float:
+        """Give the time."""
+        return self.now_ns
+
+    def between_ns(self, start: float, end: float) -> float:
+        """Subtract."""
+        return end - start
+
+    def synchronize(self) -> None:
+        """Have nothing to wait for."""
+
+    def flush(self) -> None:
+        """Let time pass."""
+        self.flushes += 1
+        self.now_ns += 50_000
+
+    def work(self) -> None:
+        """Run a kernel of 9 us."""
+        self.now_ns += 9_000
+
+
+def test_gpu_times_are_between_events_behind_a_flush() -> None:
+    """Neither flushes nor the events' own cost count; a flush precedes each call."""
+    gpu = FakeGpu()
+    timer = EventTimer(gpu, Overhead(pair_ns=5_000, kernel_ns=1_500))
+    before = gpu.flushes
+    samples = timer.samples(gpu.work, Effort(repeats=10, most=20, least_ns=1e9))
+    assert samples == [9_000 - 3_500] * 20
+    assert gpu.flushes - before >= 20
+
+
+class FakeCuda:
+    """What CuPy's `cuda` has, on a clock that each event moves by 7 ms."""
+
+    class runtime:  # noqa: N801 (as CuPy has it)
+        """Facts of a GPU."""
+
+        CUDARuntimeError = RuntimeError
+        runtimeGetVersion = staticmethod(lambda: 12080)  # noqa: N815
+
+        @staticmethod
+        def getDeviceProperties(_number: int) -> dict[str, Any]:  # noqa: N802
+            """Describe a GPU."""
+            return {"name": b"Fake", "l2CacheSize": 4096, "multiProcessorCount": 3}
+
+    class Device:
+        """The one GPU."""
+
+        mem_info = (10**9, 10**9)
+
+        def synchronize(self) -> None:
+            """Have nothing to wait for."""
+
+    def __init__(self) -> None:
+        """Start the clock."""
+        self.clock = count(0, 7)
+
+    def Event(self) -> Any:  # noqa: ANN401, N802
+        """Make an event that notes the time when it is recorded."""
+        event = SimpleNamespace()
+        event.record = lambda: setattr(event, "at_ms", next(self.clock))
+        return event
+
+    def get_elapsed_time(self, start: Any, end: Any) -> float:  # noqa: ANN401
+        """Return milliseconds, as CuPy does."""
+        return float(end.at_ms - start.at_ms)
+
+
+def test_cupy_is_driven_as_numpy_is(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """On a GPU the same builders run between CuPy's events."""
+    monkeypatch.setattr(array_backend, "LEAST_FLUSH_BYTES", 1024)
+    cupy = ModuleType("cupy")
+    vars(cupy).update(vars(np) | {"cuda": FakeCuda(), "__spec__": np.__spec__})
+    monkeypatch.setitem(sys.modules, "cupy", cupy)
+    gpu = open_backend("cupy", "cuda")
+    place = gpu.place()
+    assert (place.device, place.measured) == ("Fake", "kernel")
+    assert place.software.endswith(", cuda 12.8")
+    done = measure(tmp_path / "out.parquet", Plan("one", [gemm(4)]), gpu, effort=BRIEF)
+    (row,) = pq.read_table(done.path).to_pylist()
+    assert row["time_ns"] == 7_000_000
+
+
+@pytest.mark.skipif(not _has_gpu(), reason="needs a CUDA GPU")
+def test_a_gpu_times_kernels(tmp_path: Path) -> None:
+    """A large product takes as long as a GPU needs; copies have directions."""
+    large = Case("gemm", "mm", "bfloat16", sizes(batch=1, m=4096, n=4096, k=4096))
+    cases = [large, *(Case("memcpy", op, "int8", sizes(bytes=2**24)) for op in COPIES)]
+    done = measure(
+        tmp_path / "out.parquet", Plan("gpu", cases), open_backend("torch", "cuda")
+    )
+    rows = pq.read_table(done.path).to_pylist()
+    assert [row["op"] for row in rows] == ["mm", *COPIES]
+    assert {row["measured"] for row in rows} == {"kernel"}
+    assert 2 * 4096**3 / rows[0]["time_ns"] < 3_000_000
+    assert rows[0]["time_ns"] < 100e6
+
+
+def test_no_kernel_is_quicker_than_the_smallest() -> None:
+    """What is left without the overhead is bounded, and unknown overhead is none."""
+    assert Overhead(5_000, 1_500).without(3_000) == 1_500
+    assert Overhead(5_000).without(3_000) == 3_000
+
+
+def test_long_work_is_measured_less_often() -> None:
+    """Work that takes its whole time at once still gets a few samples."""
+    gpu = FakeGpu()
+
+    def work() -> None:
+        gpu.now_ns += 1e9
+
+    effort = Effort(repeats=4, most=30)
+    assert len(EventTimer(gpu).samples(work, effort)) == 4
+
+
+def test_quick_work_is_called_often_in_a_sample() -> None:
+    """On the host a sample lasts long enough for its clock."""
+    calls = count()
+    HostTimer().samples(lambda: next(calls), Effort(repeats=3, most=3, least_ns=0))
+    assert next(calls) > 1_000
+
+
+# Plans
+
+
+@pytest.mark.parametrize("name", list(COUNTS))
+def test_plans_have_their_cases(name: str) -> None:
+    """As many as stated, each once, all within the paper's memory."""
+    cases = plan(name).cases
+    assert len(cases) == COUNTS[name]
+    assert len(cases) == {"quick": 1340, "gemm": 1500, "embedding_bag": 500}.get(
+        name, 300
+    )
+    assert len({case.key for case in cases}) == len(cases)
+    most = QUICK_BYTES if name == "quick" else MEMORY_BYTES
+    assert max(case.memory_bytes for case in cases) <= most
+
+
+def test_gemm_plan_has_every_dtype_and_size() -> None:
+    """Four dtypes and four ops have equal parts, from small to large."""
+    cases = plan("gemm").cases
+    kinds = Counter((case.op, case.dtype) for case in cases)
+    assert {dtype for _, dtype in kinds} == {"float32", "tf32", "bfloat16", "float16"}
+    assert max(kinds.values()) - min(kinds.values()) <= 1
+    flops = sorted(2 * np.prod(list(case.shape.values())) for case in cases)
+    assert flops[0] < 1e6
+    assert flops[-1] > 1e11
+
+
+def test_the_papers_small_sweep_of_bags_is_in_ours() -> None:
+    """The 3,240 sizes whose tables fit into its GPUs' memory."""
+    shapes = [case.shape for case in sweeps.embedding_bag()]
+    small = [
+        s
+        for s in shapes
+        if s["bags"] <= 512 and s["tables"] >= 32 and s["pooling"] >= 8
+        if 4 * s["tables"] * s["table_rows"] * s["width"] <= MEMORY_BYTES
+    ]
+    assert len(small) == 3_240
+
+
+def test_plans_are_always_the_same() -> None:
+    """The seed is fixed, of the choice as of the order."""
+    first, second = plan("transpose"), plan("transpose")
+    assert first == second
+    assert list(visits(first)) == list(visits(second))
+
+
+def test_whole_sweeps_have_no_thinning() -> None:
+    """All sizes are there but for what is too large for the memory."""
+    whole = plan("transpose_whole").cases
+    assert len(whole) > 5_000
+    assert max(case.memory_bytes for case in whole) <= MEMORY_BYTES
+    assert {case.key for case in plan("transpose").cases} <= {
+        case.key for case in whole
+    }
+
+
+def test_thinning_is_even_over_sizes() -> None:
+    """One of each group by size."""
+    cases = [gemm(m) for m in range(1, 1001)]
+    chosen = sorted(case.shape["m"] for case in thin(cases, 100))
+    assert [(m - 1) // 10 for m in chosen] == list(range(100))
+
+
+def test_octaves() -> None:
+    """From the first number to the last, both included."""
+    assert octaves(1, 8, 2) == (1, 2, 3, 4, 6, 8)
+
+
+# Runs
+
+
+def test_a_file_has_the_columns_of_the_contract(cpu: Backend, tmp_path: Path) -> None:
+    """Names, types and metadata are those that training reads."""
+    cases = [gemm(4), Case("memset", "memset", "int8", sizes(bytes=64))]
+    file = tmp_path / "out.parquet"
+    done = measure(file, Plan("two", cases, rounds=2, again_share=1), cpu, effort=BRIEF)
+    table = pq.read_table(file)
+    words = [*("device", "software", "source", "measured"), "family", "op", "dtype"]
+    times = ["time_ns", "low_ns", "high_ns"]
+    assert table.column_names[: 7 + len(COLUMNS)] == [*words, *COLUMNS]
+    assert {str(table.schema.field(name).type) for name in words} == {"string"}
+    assert {str(table.schema.field(name).type) for name in COLUMNS} == {"int64"}
+    assert {str(table.schema.field(name).type) for name in times} == {"double"}
+    product, fill = table.to_pylist()
+    assert (product["m"], product["bytes"], fill["bytes"]) == (4, None, 64)
+    assert product["low_ns"] <= product["time_ns"] <= product["high_ns"]
+    assert product["repeats"] == 2 * 3
+    assert product["again_ns"] > 0
+    assert (product["source"], product["measured"]) == ("two", "op")
+    assert table.schema.metadata[b"tracedb.measurements"] == b"1"
+    provenance = json.loads(table.schema.metadata[b"tracedb.provenance"])
+    assert provenance["place"]["threads"] == 1
+    assert provenance["noise"]["all"]["case_count"] == 2
+    assert provenance["drift"][0]["median_ns"] > 0
+    assert (done.rows, done.is_whole) == (2, True)
+    assert not list(tmp_path.glob("*.new"))
+
+
+@dataclass
+class Counting:
+    """A backend that counts what it builds, and fails where it is told to."""
+
+    built: list[int] = field(default_factory=list)
+    fails: Callable[[int], Exception | None] = lambda _m: None
+    timer: Any = field(default_factory=HostTimer)
+    memory_bytes: int = 10**9
+
+    def place(self) -> Place:
+        """Be one device."""
+        return Place("device", "software", "op", {})
+
+    def build(self, case: Case) -> Callable[[], object]:
+        """Count a case of `gemm` by its m."""
+        m = case.shape.get("m", 0)
+        if error := self.fails(m):
+            raise error
+        self.built.append(m)
+        return lambda: None
+
+    def failure(self, error: Exception) -> str | None:
+        """Know what is unsupported, and memory."""
+        known = isinstance(error, UnsupportedError | MemoryError)
+        return f"{type(error).__name__}: {error}" if known else None
+
+    def release(self) -> None:
+        """Have nothing to give back."""
+
+
+MANY = Plan("many", [gemm(m) for m in range(1, 21)], rounds=2, again_share=0.25)
+
+
+def measured(backend: Counting) -> list[int]:
+    """List what was built, but for the references."""
+    return [m for m in backend.built if m not in (0, 256)]
+
+
+def test_a_killed_run_goes_on_without_repeating(tmp_path: Path) -> None:
+    """What the journal has is not measured again, a torn last line is."""
+    file, journal = tmp_path / "out.parquet", tmp_path / "out.parquet.journal"
+    calls = count()
+
+    def interrupt(m: int) -> Exception | None:
+        return RuntimeError("killed") if m != 256 and next(calls) == 15 else None
+
+    killed = Counting(fails=interrupt)
+    with pytest.raises(RuntimeError, match="killed"):
+        measure(file, MANY, killed, effort=BRIEF)
+    assert not file.exists()
+    with journal.open("a") as torn:
+        torn.write('{"case": "[\\"gemm')
+    rest = Counting()
+    done = measure(file, MANY, rest, effort=BRIEF)
+    assert (done.rows, done.is_whole) == (20, True)
+    once = Counter(measured(killed)) + Counter(measured(rest))
+    assert once.total() == 20 * 2 + 5 * 2
+    assert all(line.endswith("}") for line in journal.read_text().splitlines())
+    again = Counting()
+    measure(file, MANY, again, effort=BRIEF)
+    assert measured(again) == []
+
+
+def test_a_run_ends_after_its_minutes(tmp_path: Path) -> None:
+    """It writes what it has, says what is left, and goes on later."""
+    told: list[str] = []
+    file = tmp_path / "out.parquet"
+    short = measure(file, MANY, Counting(), minutes=0, effort=BRIEF, tell=told.append)
+    assert not short.is_whole
+    assert told[-1] == "time is over: 50 measurements are left"
+    assert "goes on" in short.lines()[-1]
+    assert measure(file, MANY, Counting(), effort=BRIEF).rows == 20
+
+
+def test_what_fails_is_counted_and_left_out(tmp_path: Path) -> None:
+    """Too little memory or no such op is no end of the run, and not tried twice."""
+
+    def fail(m: int) -> Exception | None:
+        return {3: MemoryError("full"), 4: UnsupportedError("none")}.get(m)
+
+    backend = Counting(fails=fail)
+    done = measure(tmp_path / "out.parquet", MANY, backend, effort=BRIEF)
+    assert done.rows == 18
+    assert done.failures == {"gemm MemoryError": 1, "gemm UnsupportedError": 1}
+    assert "left out: 1 of gemm MemoryError" in done.lines()
+
+
+def test_a_case_larger_than_the_memory_is_not_tried(tmp_path: Path) -> None:
+    """The system would end the process rather than refuse."""
+    backend = Counting(memory_bytes=gemm(10).memory_bytes)
+    done = measure(tmp_path / "out.parquet", MANY, backend, effort=BRIEF)
+    assert done.rows == 10
+    assert max(backend.built) == 10
+
+
+def test_a_journal_of_another_run_is_refused(tmp_path: Path) -> None:
+    """It says in what they differ; a file that is no journal is refused, too."""
+    file = tmp_path / "out.parquet"
+    measure(file, MANY, Counting(), effort=BRIEF)
+    with pytest.raises(MicrobenchError, match="run with another source; remove it"):
+        measure(file, Plan("other", MANY.cases, rounds=2), Counting(), effort=BRIEF)
+    file.with_name("out.parquet.journal").write_text("hello\n")
+    with pytest.raises(MicrobenchError, match="not a journal of measurements"):
+        measure(file, MANY, Counting(), effort=BRIEF)
+
+
+def test_noise_is_the_difference_of_two_measurements() -> None:
+    """Geometric mean, mean and P90 of the shares, of cases measured twice alone."""
+    pairs = [(100.0, 101.0), (100.0, 90.0), (100.0, None)]
+    score = noise({"time_ns": time, "again_ns": again} for time, again in pairs)
+    assert score["case_count"] == 2
+    assert score["gmae_share"] == pytest.approx((0.01 * 0.1) ** 0.5)
+    assert score["mape_share"] == pytest.approx(0.055)
+    assert score["p90_share"] == pytest.approx(0.1)
+
+
+# The command, and the package alone
+
+
+@pytest.mark.usefixtures("cpu")
+def test_the_command_measures(tmp_path: Path) -> None:
+    """A family of the quick plan, as far as it goes in no time."""
+    file = tmp_path / "out.parquet"
+    words = ("--family", "memset", "--threads", "1", "--minutes", "0.01")
+    code, told = run("-o", str(file), *words)
+    assert code == 0
+    assert f"{file}: " in told
+    assert {row["family"] for row in pq.read_table(file).to_pylist()} <= {"memset"}
+
+
+def test_the_list_has_every_plan() -> None:
+    """With its number of cases, and what it is of."""
+    done = CliRunner().invoke(tracedb, ["microbench", "--list"])
+    lines = {line.split()[0]: line for line in done.stdout.splitlines()}
+    assert list(lines) == list(COUNTS)
+    assert "1500 cases  Products" in lines["gemm"]
+
+
+@pytest.mark.usefixtures("cpu")
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--plan", "slow"], "slow: no plan; there are quick, gemm"),
+        (["--family", "gem"], "gem: no family; there are gemm"),
+        (["--device", "cuda"], "no CUDA GPU that PyTorch"),
+        (["--backend", "cupy"], "cupy does not run on cpu; there are torch, numpy"),
+        (["--from", "/nowhere.duckdb"], "/nowhere.duckdb: no such database"),
+    ],
+)
+def test_mistakes_are_one_line(tmp_path: Path, words: list[str], message: str) -> None:
+    """Exit code 2, and a line that says what to do; no file is left."""
+    if "cuda" in words and _has_gpu():
+        pytest.skip("here is a GPU")
+    file = tmp_path / "out.parquet"
+    code, told = run(
+        "-o", str(file), *(word.replace("{}", str(tmp_path)) for word in words)
+    )
+    assert code == 2
+    assert told.startswith("tracedb: error: ")
+    assert told.count("\n") == 1
+    assert message in told
+    assert not file.exists()
+
+
+@pytest.fixture(scope="module")
+def database(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A database with a table of shapes: two alike, one incomplete, two of others."""
+    path = tmp_path_factory.mktemp("shapes") / "run.duckdb"
+    columns = ", ".join(f'"{name}" BIGINT' for name in COLUMNS)
+    with library.open(path) as db:
+        db.ingest([ROOT / "sample_traces" / "generated_gpu" / "rank0.kineto.json.gz"])
+        db.connection.execute(
+            f"CREATE TABLE raw.shape (family TEXT, op TEXT, dtype TEXT, {columns})"
+        )
+        for columns, values in (
+            *[("dtype, batch, m, n, k", "'gemm', 'mm', 'float32', 1, 2, 3, 4")] * 2,
+            ("dtype, batch, m, n", "'gemm', 'mm', 'float32', 1, 2, 3"),
+            ("bytes", "'memcpy', 'h2d', 64"),
+            ("bytes", "'collective', 'all_reduce', 64"),
+            (
+                "dtype, tables, table_rows, width, bags, pooling",
+                "'embedding_bag', 'sum', 'float32', 2, 100, 4, 50, 2",
+            ),
+        ):
+            db.connection.execute(
+                f"INSERT INTO raw.shape (family, op, {columns}) VALUES ({values})"
+            )
+    return path
+
+
+def test_shapes_of_a_database_are_a_plan(
+    database: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each shape once; what is not known is told; rows are evenly drawn if unknown."""
+    monkeypatch.setattr(measured_shapes, "RELATION", "raw.shape")
+    bag, product, copy = measured_shapes.plan_of(str(database)).cases
+    assert (product.shape["k"], copy.dtype) == (4, "int8")
+    assert bag.shape["distinct_rows"] == 2 * expected_distinct(100, 100)
+    assert "2 shapes are incomplete, or collective" in capsys.readouterr().err
+
+
+def test_a_database_without_shapes_is_one_line(
+    database: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A relation that is missing, and one without a row, are both told."""
+    file = str(tmp_path / "out.parquet")
+    monkeypatch.setattr(measured_shapes, "RELATION", "prediction.absent")
+    code, told = run("-o", file, "--from", str(database))
+    assert (code, told.count("\n")) == (2, 1)
+    assert "absent" in told
+    monkeypatch.setattr(measured_shapes, "RELATION", "(FROM raw.shape LIMIT 0)")
+    code, told = run("-o", file, "--from", str(database))
+    assert (code, told.count("\n")) == (2, 1)
+    assert "no GPU work whose shape is known" in told
+
+
+def test_without_torch_one_line_says_what_to_install() -> None:
+    """Where a backend is missing, the line names the extra."""
+    code = (
+        "import sys, importlib.util as u; found = u.find_spec;"
+        "u.find_spec = lambda name: None if name == 'torch' else found(name);"
+        "from tracedb.cli.main import tracedb;"
+        "tracedb(['microbench', '-o', '/tmp/x.parquet', '--backend', 'torch'])"
+    )
+    done = subprocess.run(  # noqa: S603 (our own words)
+        [sys.executable, "-Ic", code], check=False, capture_output=True, text=True
+    )
+    assert done.returncode == 2
+    assert done.stderr == (
+        "tracedb: error: torch is not installed: pip install 'tracedb[record]'\n"
+    )
+
+
+def test_package_stands_alone() -> None:
+    """It imports the standard library, arrays, tensors, Parquet and itself only."""
+    allowed = sys.stdlib_module_names | {"numpy", "torch", "cupy", "pyarrow"}
+    for file in PACKAGE.rglob("*.py"):
+        depth = len(file.relative_to(PACKAGE).parts)
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.Import):
+                assert {alias.name.split(".")[0] for alias in node.names} <= allowed
+            elif isinstance(node, ast.ImportFrom) and node.level == 0:
+                assert (node.module or "").split(".")[0] in allowed
+            elif isinstance(node, ast.ImportFrom):
+                assert node.level <= depth
+
+
+def test_a_copied_folder_measures(tmp_path: Path) -> None:
+    """`python -m microbench` runs where tracedb is not, and says so if it cannot."""
+    shutil.copytree(PACKAGE, tmp_path / "microbench")
+    command = [sys.executable, "-m", "microbench", "-o", "out.parquet"]
+    words = ["--backend", "numpy", "--family", "memset", "--minutes", "0.01"]
+    done = subprocess.run(  # noqa: S603 (our own words)
+        [*command, *words], check=True, capture_output=True, text=True, cwd=tmp_path
+    )
+    assert "out.parquet: " in done.stderr
+    assert (tmp_path / "out.parquet").exists()
+    wrong = subprocess.run(  # noqa: S603 (our own words)
+        [*command, "--plan", "x"],
+        check=False,
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+    )
+    assert (wrong.returncode, wrong.stderr.count("\n")) == (2, 1)

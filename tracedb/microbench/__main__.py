@@ -1,0 +1,49 @@
+"""`python -m microbench`: measure where tracedb is not installed."""
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from . import COUNTS, DEVICES, MicrobenchError, Plan, measure, of_families, plan
+from .backend import BACKENDS, open_backend
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Measure a plan; exit code 2 with one line on stderr for what a user can mend."""
+    asked = _options().parse_args(words)
+    try:
+        _measure(asked)
+    except MicrobenchError as error:
+        _tell(f"microbench: error: {error}")
+        return 2
+    return 0
+
+
+def _options() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="microbench", description=__doc__)
+    parser.add_argument("-o", dest="output", required=True, metavar="FILE.parquet")
+    parser.add_argument("--plan", default="quick", help=", ".join(COUNTS))
+    parser.add_argument("--device", choices=DEVICES, default="cpu")
+    backends = sorted({name for names in BACKENDS.values() for name in names})
+    parser.add_argument("--backend", choices=["auto", *backends], default="auto")
+    parser.add_argument("--family", action="append", default=[])
+    parser.add_argument("--threads", type=int, help="of a CPU")
+    parser.add_argument("--minutes", type=float, help="end after them; go on later")
+    return parser
+
+
+def _measure(asked: argparse.Namespace) -> None:
+    whole = plan(asked.plan)
+    wanted = Plan(whole.name, of_families(whole.cases, asked.family), whole.rounds)
+    backend = open_backend(asked.backend, asked.device, asked.threads)
+    done = measure(asked.output, wanted, backend, minutes=asked.minutes, tell=_tell)
+    for line in done.lines():
+        _tell(line)
+
+
+def _tell(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

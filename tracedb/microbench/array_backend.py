@@ -1,0 +1,121 @@
+"""CuPy on a GPU, and NumPy on a CPU: one set of builders for both, in `array_ops`."""
+
+import os
+import platform
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+from . import host
+from .array_ops import BUILDERS
+from .backend import Place
+from .case import Case
+from .errors import DeviceMissingError, UnsupportedError
+from .timing import LEAST_FLUSH_BYTES, EventTimer, HostTimer, Timer
+
+_ROOM = 0.6
+
+
+def open_backend(name: str, device: str, threads: int | None) -> "ArrayBackend":
+    """Open NumPy or CuPy; DeviceMissingError without a GPU for the latter.
+
+    NumPy's threads are those of its BLAS, which its environment sets.
+    """
+    del threads
+    arrays = import_module(name)
+    if device == "cpu":
+        return ArrayBackend(arrays, HostTimer(), host.memory_bytes(), _numpy_place)
+    try:
+        total = arrays.cuda.Device().mem_info[1]
+    except arrays.cuda.runtime.CUDARuntimeError as error:
+        raise DeviceMissingError(f"no CUDA GPU that CuPy can use: {error}") from error
+    return ArrayBackend(arrays, EventTimer(_Gpu(arrays)), total, _cupy_place)
+
+
+class ArrayBackend:
+    """Builds cases of arrays."""
+
+    def __init__(
+        self,
+        arrays: Any,  # noqa: ANN401 (a module: numpy or cupy)
+        timer: Timer,
+        memory_bytes: int,
+        place: Callable[[Any], Place],
+    ) -> None:
+        """Take the module of the arrays, and what times and describes its device."""
+        self.arrays, self.timer, self._place = arrays, timer, place
+        self.memory_bytes = int(memory_bytes * _ROOM)
+
+    def place(self) -> Place:
+        """Say which device and which package measure."""
+        return self._place(self.arrays)
+
+    def build(self, case: Case) -> Callable[[], object]:
+        """Make the arrays of a case, and the work to time."""
+        if case.family not in BUILDERS:
+            raise UnsupportedError(f"{case.family}: {self.arrays.__name__} has none")
+        return BUILDERS[case.family](case, self.arrays)
+
+    def failure(self, error: Exception) -> str | None:
+        """Say why a case cannot be measured: memory, or no such op."""
+        if isinstance(error, MemoryError):  # CuPy's own is one, too
+            return "out of memory"
+        if isinstance(error, UnsupportedError | TypeError | ValueError):
+            return f"unsupported: {str(error).partition(chr(10))[0]}"
+        return None
+
+    def release(self) -> None:
+        """Give memory back to the GPU; raises if the GPU answers no more."""
+        if hasattr(self.arrays, "cuda"):
+            self.arrays.cuda.Device().synchronize()
+            self.arrays.get_default_memory_pool().free_all_blocks()
+
+
+def _numpy_place(numpy: Any) -> Place:  # noqa: ANN401
+    threads = os.environ.get("OMP_NUM_THREADS", str(os.cpu_count()))
+    facts = {"threads": threads, "system": platform.platform(), "cache": "warm"}
+    return Place(
+        host.processor(), f"numpy {numpy.__version__}, {threads} threads", "op", facts
+    )
+
+
+def _cupy_place(cupy: Any) -> Place:  # noqa: ANN401
+    properties = cupy.cuda.runtime.getDeviceProperties(0)
+    version = cupy.cuda.runtime.runtimeGetVersion()
+    cuda = f"{version // 1000}.{version % 1000 // 10}"
+    facts = host.gpu_facts() | {
+        "multiprocessors": properties["multiProcessorCount"],
+        "cache": "flushed",
+        "event_pair_ns": "in the times",
+    }
+    name = properties["name"].decode()
+    return Place(name, f"cupy {cupy.__version__}, cuda {cuda}", "kernel", facts)
+
+
+class _Gpu:
+    """The GPU as CuPy drives it."""
+
+    def __init__(self, cupy: Any) -> None:  # noqa: ANN401
+        """Make what is written over the cache: several times its size."""
+        self._cupy = cupy
+        properties = cupy.cuda.runtime.getDeviceProperties(0)
+        count = max(4 * properties["l2CacheSize"], LEAST_FLUSH_BYTES)
+        self._over = cupy.empty(count, dtype="int8")
+
+    def mark(self) -> Any:  # noqa: ANN401
+        """Record an event."""
+        event = self._cupy.cuda.Event()
+        event.record()
+        return event
+
+    def between_ns(self, start: Any, end: Any) -> float:  # noqa: ANN401
+        """Give the time between two events."""
+        return float(self._cupy.cuda.get_elapsed_time(start, end)) * 1e6
+
+    def synchronize(self) -> None:
+        """Wait for the GPU."""
+        self._cupy.cuda.Device().synchronize()
+
+    def flush(self) -> None:
+        """Write over the cache."""
+        self._over.fill(0)

@@ -1,0 +1,63 @@
+"""The journal of a run: a line a measurement, so that a run that ended can go on.
+
+The first line says what measured on which device; a run of anything else is refused.
+"""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from .errors import MicrobenchError
+
+Line = dict[str, Any]
+
+
+class Journal:
+    """Lines of JSON in a file, read once and appended to."""
+
+    def __init__(self, path: Path, run: Line) -> None:
+        """Open the journal of a run; MicrobenchError if it is another's."""
+        self.path = path
+        self.lines = list(_read(path))
+        if not self.lines:
+            path.unlink(missing_ok=True)
+            self.append(run)
+        elif self.lines[0] != run:
+            differing = {*run.items()} ^ {*self.lines[0].items()}
+            names = sorted({name for name, _ in differing})
+            raise MicrobenchError(
+                f"{path}: of a run with another {', '.join(names)}; remove it, or "
+                "write to another file"
+            )
+
+    def append(self, line: Line) -> None:
+        """Add a line, and have it on the disk: what ended a run may end the machine."""
+        self.lines.append(line)
+        with self.path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(line) + "\n")
+            file.flush()
+
+
+def _read(path: Path) -> Iterator[Line]:
+    """Yield the lines of a journal; one that was cut off is taken off the file."""
+    if not path.exists():
+        return
+    whole = 0
+    with path.open("rb+") as file:
+        for text in file:
+            if not text.endswith(b"\n"):
+                break
+            yield _decoded(path, text)
+            whole += len(text)
+        file.truncate(whole)
+
+
+def _decoded(path: Path, text: bytes) -> Line:
+    try:
+        line = json.loads(text)
+    except ValueError:
+        line = None
+    if not isinstance(line, dict):
+        raise MicrobenchError(f"{path}: not a journal of measurements; move it away")
+    return line

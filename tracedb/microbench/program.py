@@ -1,0 +1,108 @@
+"""From a plan to a file: what the command, the module and the GPU scripts all call."""
+
+import shlex
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+from . import results
+from .backend import Backend, Place
+from .errors import MicrobenchError
+from .journal import Journal
+from .run import Plan, Run, Tell
+from .timing import Effort
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What a run has come to."""
+
+    path: Path
+    place: Place
+    rows: int
+    is_whole: bool
+    """Whether all of the plan has been measured, or failed."""
+    failures: dict[str, int]
+    noise: dict[str, dict[str, float]]
+
+    def lines(self) -> list[str]:
+        """Tell a person."""
+        told = [f"{self.path}: {self.rows:,} cases on {self.place.device}"]
+        if score := self.noise.get("all"):
+            told.append(
+                f"measured again, {score['case_count']:,} of them differ by "
+                f"{score['gmae_share']:.1%} in the geometric mean, "
+                f"{score['mape_share']:.1%} in the mean"
+            )
+        told += [f"left out: {count} of {why}" for why, count in self.failures.items()]
+        if not self.is_whole:
+            told.append("not all is measured: the same command again goes on")
+        return told
+
+
+def measure(  # noqa: PLR0913 (callers name them, and most have a default)
+    output: str | Path,
+    plan: Plan,
+    backend: Backend,
+    *,
+    minutes: float | None = None,
+    effort: Effort | None = None,
+    tell: Tell = lambda _line: None,
+) -> Summary:
+    """Measure a plan into a Parquet file, going on where an earlier run ended.
+
+    The journal lies beside it (`FILE.journal`). After `minutes` the run ends with what
+    it has. Raises MicrobenchError where the file cannot be, or the journal is
+    another run's.
+    """
+    path = Path(output)
+    place = backend.place()
+    journal = _journal(path, plan, place)
+    until_s = None if minutes is None else monotonic() + 60 * minutes
+    run = Run(backend, plan, journal, effort=effort, tell=tell)
+    is_whole = run.measure(until_s)
+    measured = results.rows(journal.lines, plan, place)
+    provenance = _provenance(plan, place, journal, measured)
+    results.write(path, measured, provenance)
+    return Summary(
+        path,
+        place,
+        len(measured),
+        is_whole,
+        dict(results.failures(journal.lines)),
+        results.noise_by_family(measured),
+    )
+
+
+def _journal(path: Path, plan: Plan, place: Place) -> Journal:
+    run = {
+        "device": place.device,
+        "software": place.software,
+        "source": plan.name,
+        "rounds": plan.rounds,
+    }
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return Journal(path.with_name(f"{path.name}.journal"), run)
+    except OSError as error:
+        raise MicrobenchError(f"{path}: {error.strerror}; choose another") from error
+
+
+def _provenance(
+    plan: Plan, place: Place, journal: Journal, measured: Sequence[dict[str, Any]]
+) -> dict[str, object]:
+    """Say how the file came to be."""
+    words = [Path(word).name or word for word in sys.argv]
+    return {
+        "plan": plan.name,
+        "cases": len(plan.cases),
+        "rounds": plan.rounds,
+        "command": shlex.join(words),
+        "place": dict(place.facts),
+        "drift": list(results.drift(journal.lines)),
+        "noise": results.noise_by_family(measured),
+        "failures": dict(results.failures(journal.lines)),
+    }

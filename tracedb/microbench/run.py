@@ -1,0 +1,168 @@
+"""Run a plan: every case in each round, in an order of chance, with references between.
+
+What disturbs a machine lasts for seconds, so a case is visited once a round rather than
+for longer: rounds see it in different company. A share of the cases is measured by as
+many visits again, which tells the noise. Reference cases, between the others, tell
+whether the machine became slower or faster as a whole.
+"""
+
+import random
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from statistics import median
+from time import monotonic
+
+from . import host
+from .backend import Backend
+from .case import Case
+from .errors import UnsupportedError
+from .journal import Journal, Line
+from .timing import Effort
+
+Tell = Callable[[str], None]
+
+_BETWEEN_REFERENCES_S = 30.0
+_BETWEEN_LINES_S = 10.0
+_SEED = 6
+
+# Small enough for any device, of work that every backend has.
+REFERENCES = (
+    Case("gemm", "mm", "float32", {"batch": 1, "m": 256, "n": 256, "k": 256}),
+    Case(
+        "elementwise",
+        "add",
+        "float32",
+        {"elements": 2**20, "inputs": 2, "outputs": 1},
+    ),
+)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Cases to measure under one name, and how often each is visited."""
+
+    name: str
+    cases: Sequence[Case]
+    rounds: int = 1
+    again_share: float = 0.1
+    """Of the cases, so many are measured a second time, as thoroughly."""
+
+
+@dataclass(frozen=True)
+class Visit:
+    """One measurement of a case; those beyond the rounds tell the noise."""
+
+    case: Case
+    number: int
+
+
+def visits(plan: Plan) -> Iterator[Visit]:
+    """Yield all measurements of a plan in their order, which is always the same."""
+    chance = random.Random(_SEED)  # noqa: S311 (no secret)
+    count = round(len(plan.cases) * plan.again_share)
+    again = chance.sample(list(plan.cases), count)
+    for number in range(plan.rounds):
+        of_round = [Visit(case, number) for case in plan.cases]
+        of_round += [Visit(case, plan.rounds + number) for case in again]
+        chance.shuffle(of_round)
+        yield from of_round
+
+
+class Run:
+    """One plan on one backend, with its journal."""
+
+    def __init__(
+        self,
+        backend: Backend,
+        plan: Plan,
+        journal: Journal,
+        *,
+        effort: Effort | None = None,
+        tell: Tell = lambda _line: None,
+    ) -> None:
+        """Take what measures, what is measured, and where it is written."""
+        self._backend, self._plan, self._journal = backend, plan, journal
+        self._effort, self._tell = effort or Effort(), tell
+        self._clock_mhz: int | None = None
+        self._referred_s = self._told_s = -_BETWEEN_REFERENCES_S
+
+    def measure(self, until_s: float | None = None) -> bool:
+        """Measure what the journal lacks; say whether all of it is there.
+
+        Ends cleanly when `time.monotonic` passes `until_s`.
+        """
+        wanted = list(visits(self._plan))
+        done = {(line.get("case"), line.get("visit")) for line in self._journal.lines}
+        failed = {line["case"] for line in self._journal.lines if "failure" in line}
+        left = [visit for visit in wanted if (visit.case.key, visit.number) not in done]
+        began_s = monotonic()
+        for place, visit in enumerate(left):
+            now_s = monotonic()
+            if until_s is not None and now_s > until_s:
+                self._tell(f"time is over: {len(left) - place} measurements are left")
+                return False
+            self._refer(now_s)
+            self._progress(now_s, began_s, place, left)
+            if visit.case.key not in failed and not self._visit(visit):
+                failed.add(visit.case.key)
+        self._refer(monotonic(), now=True)
+        return True
+
+    def _visit(self, visit: Visit) -> bool:
+        """Measure once; say whether it could be done."""
+        line: Line = {"case": visit.case.key}
+        try:
+            samples = self._samples(visit.case)
+        except Exception as error:
+            reason = self._backend.failure(error)
+            if reason is None:
+                raise
+            self._journal.append(line | {"failure": reason})
+            self._backend.release()
+            return False
+        self._journal.append(
+            line | {"visit": visit.number, "samples_ns": samples} | self._moment()
+        )
+        return True
+
+    def _samples(self, case: Case) -> list[float]:
+        """Build a case and take its samples, whole tenths of nanoseconds."""
+        if case.memory_bytes > self._backend.memory_bytes:
+            raise MemoryError
+        work = self._backend.build(case)
+        taken = self._backend.timer.samples(work, self._effort)
+        return [round(sample, 1) for sample in taken]
+
+    def _moment(self) -> Line:
+        now = datetime.now(UTC).isoformat(timespec="seconds")
+        return {"clock_mhz": self._clock_mhz, "measured_at": now}
+
+    def _refer(self, now_s: float, *, now: bool = False) -> None:
+        """Measure the references, if it is time."""
+        if not now and now_s - self._referred_s < _BETWEEN_REFERENCES_S:
+            return
+        self._referred_s = now_s
+        for case in REFERENCES:
+            try:
+                samples = self._samples(case)
+            except (UnsupportedError, MemoryError):
+                continue
+            line = {"reference": case.key, "median_ns": median(samples)}
+            self._clock_mhz = host.gpu_clock_mhz()
+            self._journal.append(line | self._moment())
+
+    def _progress(
+        self, now_s: float, began_s: float, place: int, left: Sequence[Visit]
+    ) -> None:
+        """Say how far it is, from time to time."""
+        if now_s - self._told_s < _BETWEEN_LINES_S:
+            return
+        self._told_s = now_s
+        case = left[place].case
+        rest_s = (now_s - began_s) / place * (len(left) - place) if place else 0
+        self._tell(
+            f"{place:,} of {len(left):,} measurements"
+            f"{f', about {rest_s / 60:.1f} min left' if place else ''}: "
+            f"{case.family} {case.op} {case.dtype}"
+        )

@@ -1,0 +1,114 @@
+"""Lookups in tables: single rows, and bags of rows that are summed or averaged.
+
+Every call looks up other rows (of a few sets that take turns), as every batch does.
+Several tables of one width lie in one tensor, so that one kernel serves all of them.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import cycle
+
+import numpy as np
+import torch
+import torch.nn.functional as F  # noqa: N812 (as PyTorch's own pages have it)
+from torch import Tensor
+
+from ..case import Case, Shape
+from ..errors import UnsupportedError
+from ..indices import draw
+from .tensors import Maker, op_of
+
+_SETS = 4
+_MOST_LOOKUPS = 2**24
+"""In all sets together: more are no longer in any cache at the next call."""
+_LOOKUPS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
+    "embedding": F.embedding,
+    "index_select": lambda rows, table: torch.index_select(table, 0, rows),
+}
+_MODES = ("sum", "mean")
+
+
+def lookup(case: Case, device: torch.device) -> Callable[[], object]:
+    """Look up single rows, drawn evenly from the table."""
+    make = Maker.of(case, device)
+    look = op_of(case, _LOOKUPS)
+    table = make.random(case.shape["table_rows"], case.shape["width"])
+    return _in_turn([partial(look, rows, table) for rows in _single_rows(case, make)])
+
+
+def lookup_backward(case: Case, device: torch.device) -> Callable[[], object]:
+    """Compute the dense gradient of a table from that of the rows looked up."""
+    make = Maker.of(case, device)
+    look = op_of(case, _LOOKUPS)
+    table = make.learnt(case.shape["table_rows"], case.shape["width"])
+    results = [look(rows, table) for rows in _single_rows(case, make)]
+    return _gradients(results, table)
+
+
+def bags(case: Case, device: torch.device) -> Callable[[], object]:
+    """Look up bags of rows in several tables at once."""
+    make = Maker.of(case, device)
+    table = _tables(case, make.random)
+    sets = _bag_rows(case, make)
+    return _in_turn([partial(_pool, case, rows, table) for rows in sets])
+
+
+def bags_backward(case: Case, device: torch.device) -> Callable[[], object]:
+    """Compute the sparse gradient of the tables, as recommenders are trained with."""
+    make = Maker.of(case, device)
+    table = _tables(case, make.learnt)
+    results = [_pool(case, rows, table, sparse=True) for rows in _bag_rows(case, make)]
+    return _gradients(results, table)
+
+
+def _single_rows(case: Case, make: Maker) -> list[Tensor]:
+    s = case.shape
+    return [make.indices(s["table_rows"], s["rows"]) for _ in range(_SETS)]
+
+
+def _tables(case: Case, make: Callable[..., Tensor]) -> Tensor:
+    if case.op not in _MODES:
+        raise UnsupportedError(f"{case.family}: no op {case.op}; there are sum, mean")
+    return make(case.shape["tables"] * case.shape["table_rows"], case.shape["width"])
+
+
+def _bag_rows(case: Case, make: Maker) -> list[Tensor]:
+    """Draw the rows of every bag, table by table, a row of the result per bag."""
+    s, random = case.shape, np.random.default_rng(0)
+    lookups = s["bags"] * s["pooling"]
+    sets = max(1, min(_SETS, _MOST_LOOKUPS // (lookups * s["tables"])))
+    return [_one_set(s, make.device, random) for _ in range(sets)]
+
+
+def _one_set(s: Shape, device: torch.device, random: np.random.Generator) -> Tensor:
+    """Draw for one table; the others' rows are shifted, which is quicker."""
+    tables, table_rows = s["tables"], s["table_rows"]
+    lookups, distinct = s["bags"] * s["pooling"], s["distinct_rows"] // tables
+    rows = torch.from_numpy(draw(table_rows, lookups, distinct, random)).to(device)
+    shift = torch.from_numpy(random.integers(0, table_rows, (tables, 1))).to(device)
+    first = table_rows * torch.arange(tables, device=device).unsqueeze(1)
+    return ((rows + shift) % table_rows + first).view(-1, s["pooling"])
+
+
+def _pool(case: Case, rows: Tensor, table: Tensor, *, sparse: bool = False) -> Tensor:
+    return F.embedding_bag(rows, table, mode=case.op, sparse=sparse)
+
+
+def _gradients(results: Sequence[Tensor], table: Tensor) -> Callable[[], object]:
+    flow = torch.rand_like(results[0])
+    return _in_turn(
+        [
+            partial(torch.autograd.grad, result, table, flow, retain_graph=True)
+            for result in results
+        ]
+    )
+
+
+def _in_turn(works: Sequence[Callable[[], object]]) -> Callable[[], object]:
+    """Make one piece of work of several, of which each call does the next."""
+    turn = cycle(works)
+
+    def work() -> object:
+        return next(turn)()
+
+    return work

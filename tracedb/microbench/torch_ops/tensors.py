@@ -1,0 +1,78 @@
+"""Tensors to measure with: random values of the case's dtype on its device."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TypeVar
+
+import torch
+from torch import Tensor
+
+from ..case import Case
+from ..errors import UnsupportedError
+
+DTYPES = {
+    "float64": torch.float64,
+    "float32": torch.float32,
+    "tf32": torch.float32,
+    "bfloat16": torch.bfloat16,
+    "float16": torch.float16,
+    "int8": torch.int8,
+}
+
+_DRAWN = 2**20
+_Op = TypeVar("_Op")
+
+
+@dataclass(frozen=True)
+class Maker:
+    """Makes the tensors of one case."""
+
+    device: torch.device
+    dtype: torch.dtype
+
+    @classmethod
+    def of(cls, case: Case, device: torch.device) -> "Maker":
+        """Make one for a case, whose precision of products holds from here on."""
+        if case.dtype not in DTYPES:
+            raise UnsupportedError(f"{case.family}: PyTorch has no plain {case.dtype}")
+        torch.backends.cuda.matmul.allow_tf32 = case.dtype == "tf32"
+        torch.backends.cudnn.allow_tf32 = case.dtype == "tf32"
+        return cls(device, DTYPES[case.dtype])
+
+    def random(self, *shape: int) -> Tensor:
+        """Make a tensor of random values: zeros would be quicker than real data."""
+        if self.dtype is torch.int8:
+            return torch.randint(-99, 99, shape, dtype=self.dtype, device=self.device)
+        made = torch.empty(shape, dtype=self.dtype, device=self.device)
+        for part in torch.split(made.view(-1), _DRAWN):
+            part.copy_(self._drawn[: len(part)])
+        return made
+
+    @cached_property
+    def _drawn(self) -> Tensor:
+        """Draw so many values once: drawing takes longer than most of what is timed."""
+        return torch.empty(_DRAWN, dtype=self.dtype, device=self.device).normal_()
+
+    def learnt(self, *shape: int) -> Tensor:
+        """Make a random tensor that wants a gradient."""
+        return self.random(*shape).requires_grad_()
+
+    def indices(self, below: int, *shape: int) -> Tensor:
+        """Make random indices."""
+        return torch.randint(below, shape, device=self.device)
+
+
+def op_of(case: Case, ops: Mapping[str, _Op]) -> _Op:
+    """Find the op of a case in the table of its family."""
+    if case.op not in ops:
+        raise UnsupportedError(
+            f"{case.family}: no op {case.op}; there are {', '.join(ops)}"
+        )
+    return ops[case.op]
+
+
+def gradient(result: Tensor, *inputs: Tensor) -> Callable[[], object]:
+    """Make the work of a backward pass: the gradients of the inputs, at each call."""
+    flow = torch.rand_like(result)
+    return lambda: torch.autograd.grad(result, inputs, flow, retain_graph=True)

@@ -1,0 +1,112 @@
+"""One training step of any model, in the variants that recordings may differ in."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol, Self
+
+import torch
+from torch import Tensor, nn, optim
+
+_OPTIMIZERS: dict[str, Callable[..., optim.Optimizer]] = {
+    "sgd": optim.SGD,
+    "adam": optim.Adam,
+}
+_DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
+_BEFORE_CAPTURE = 3
+
+
+@dataclass(frozen=True)
+class Training:
+    """How a model is trained."""
+
+    optimizer: Literal["sgd", "adam"] = "sgd"
+    implementation: Literal["default", "foreach", "fused"] = "default"
+    """Of the optimizer: PyTorch's choice, many kernels for lists, or fused ones."""
+    dtype: Literal["float32", "bfloat16"] = "float32"
+    """Of the products; less than float32 is PyTorch's automatic mixed precision."""
+    graph: bool = False
+    """Whether the GPU is handed the step as one CUDA graph."""
+    learning_rate: float = 0.1
+
+    def make_optimizer(self, model: nn.Module) -> optim.Optimizer:
+        """Make the optimizer of a model."""
+        how: dict[str, Any] = {}
+        if self.implementation != "default":
+            how[self.implementation] = True
+        if self.graph and self.optimizer == "adam":
+            how["capturable"] = True
+        make = _OPTIMIZERS[self.optimizer]
+        return make(model.parameters(), lr=self.learning_rate, **how)
+
+
+class Examples(Protocol):
+    """A batch: what a model reads, and what it should answer."""
+
+    @property
+    def inputs(self) -> tuple[Any, ...]:
+        """Arguments of the model."""
+
+    @property
+    def target(self) -> Tensor:
+        """Second argument of the loss."""
+
+    @property
+    def tensors(self) -> tuple[Tensor, ...]:
+        """All that it consists of."""
+
+    def to(self, device: torch.device) -> Self:
+        """Copy the batch to a device."""
+
+
+def training_step(
+    model: nn.Module,
+    loss: nn.Module,
+    batches: Iterator[Examples],
+    *,
+    device: str | torch.device = "cpu",
+    training: Training | None = None,
+) -> Callable[[], float]:
+    """Make the function of one training step: next batch in, value of the loss out."""
+    target, how = torch.device(device), training or Training()
+    optimizer = how.make_optimizer(model)
+
+    def learn(batch: Examples) -> Tensor:
+        optimizer.zero_grad()
+        dtype, is_mixed = _DTYPES[how.dtype], how.dtype != "float32"
+        # What autocast keeps of the weights would be kept in the graph, too.
+        with torch.autocast(target.type, dtype, is_mixed, cache_enabled=not how.graph):
+            answer = model(*batch.inputs)
+        error: Tensor = loss(answer.float() if is_mixed else answer, batch.target)
+        torch.autograd.backward(error)
+        optimizer.step()
+        return error
+
+    if how.graph:
+        return _replay(learn, batches, target)
+    return lambda: learn(next(batches).to(target)).item()
+
+
+def _replay(
+    learn: Callable[[Examples], Tensor],
+    batches: Iterator[Examples],
+    device: torch.device,
+) -> Callable[[], float]:
+    """Capture the step as a CUDA graph; each call copies a batch in and replays it."""
+    kept = next(batches).to(device)
+    aside = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+    aside.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(aside):
+        for _ in range(_BEFORE_CAPTURE):
+            learn(kept)
+    torch.cuda.current_stream().wait_stream(aside)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        error = learn(kept)
+
+    def step() -> float:
+        for old, new in zip(kept.tensors, next(batches).tensors, strict=True):
+            old.copy_(new)
+        graph.replay()
+        return error.item()
+
+    return step

@@ -1,0 +1,136 @@
+"""The models that are recorded by name: what one trains, at which batch sizes.
+
+Each is there in its full size, for a GPU, and small, so that every path is tried on a
+CPU. Batches are made before the first step, since making them is not what is measured;
+a step copies the next one to the device.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from itertools import cycle
+from typing import Any
+
+import torch
+from torch import nn
+
+from .dlrm import (
+    DLRM,
+    DLRM_DDP,
+    DLRM_DEFAULT,
+    DLRM_MLPERF,
+    RMC1,
+    RMC2,
+    RMC3,
+    DLRMConfig,
+    loss_function,
+    random_batch,
+)
+from .training import Examples, Training, training_step
+from .transformer import Sentences, Transformer, TransformerConfig
+from .vision import Images, inception, resnet
+
+_BATCHES = 4
+_RECOMMENDER_SIZES = (512, 1024, 2048, 4096)
+_MLPERF_ROWS = 2_000_000
+"""Where MLPerf's tables are cut, so that they fit beside their gradients."""
+
+_SMALL = TransformerConfig(2, 32, 2, 64, words=50, length=8)
+
+
+@dataclass(frozen=True)
+class Parts:
+    """A model, its loss, and how a batch of some size is made."""
+
+    model: nn.Module
+    loss: nn.Module
+    batch: Callable[[int], Examples]
+
+
+@dataclass(frozen=True)
+class Workload:
+    """A model to record, and the batch sizes at which it is."""
+
+    about: str
+    batch_sizes: tuple[int, ...]
+    make: Callable[[bool], Parts]
+    """Make it; small if told so."""
+
+    def step(
+        self,
+        batch_size: int,
+        *,
+        device: str | torch.device = "cpu",
+        training: Training | None = None,
+        small: bool = False,
+    ) -> Callable[[], float]:
+        """Make the function of one training step, its model on the device."""
+        torch.manual_seed(0)
+        with torch.device(device):
+            parts = self.make(small)
+        batches = cycle([parts.batch(batch_size) for _ in range(_BATCHES)])
+        return training_step(
+            parts.model, parts.loss, batches, device=device, training=training
+        )
+
+
+def _dlrm(config: DLRMConfig, **changes: Any) -> Callable[[bool], Parts]:  # noqa: ANN401
+    def make(small: bool) -> Parts:  # noqa: FBT001 (as Workload calls it)
+        chosen = replace(config, **changes)
+        if small:
+            chosen = replace(chosen.capped(100), lookups=min(chosen.lookups, 4))
+        return Parts(
+            DLRM(chosen), loss_function(chosen), lambda size: random_batch(chosen, size)
+        )
+
+    return make
+
+
+def _recommender(about: str, config: DLRMConfig, **changes: Any) -> Workload:  # noqa: ANN401
+    return Workload(about, _RECOMMENDER_SIZES, _dlrm(config, **changes))
+
+
+def _resnet(small: bool) -> Parts:  # noqa: FBT001
+    model = resnet((1, 1, 1, 1), 8, 10) if small else resnet()
+    return _classifier(model, 32 if small else 224, 10 if small else 1000)
+
+
+def _inception(small: bool) -> Parts:  # noqa: FBT001
+    model = inception((1, 1, 1), 16, 10) if small else inception()
+    return _classifier(model, 75 if small else 299, 10 if small else 1000)
+
+
+def _classifier(model: nn.Module, side: int, classes: int) -> Parts:
+    loss = nn.CrossEntropyLoss()
+    return Parts(model, loss, lambda size: Images.random(size, side, classes))
+
+
+def _transformer(small: bool) -> Parts:  # noqa: FBT001
+    config = _SMALL if small else TransformerConfig()
+    loss = nn.CrossEntropyLoss()
+    return Parts(Transformer(config), loss, lambda size: Sentences.random(size, config))
+
+
+WORKLOADS: Mapping[str, Workload] = {
+    "dlrm_default": _recommender("DLRM_default of Lin et al.", DLRM_DEFAULT),
+    "dlrm_mlperf": _recommender(
+        f"DLRM_MLPerf, tables cut to {_MLPERF_ROWS:,} rows",
+        DLRM_MLPERF.capped(_MLPERF_ROWS),
+    ),
+    "dlrm_ddp": _recommender(
+        "DLRM_DDP on one GPU, with dense gradients",
+        DLRM_DDP,
+        sparse_gradients=False,
+    ),
+    "dlrm_ddp_batched": _recommender(
+        "the same with all tables in one",
+        DLRM_DDP,
+        batched_tables=True,
+        sparse_gradients=False,
+    ),
+    "rmc1": _recommender("RMC1 of Gupta et al.", RMC1),
+    "rmc2": _recommender("RMC2", RMC2),
+    "rmc3": _recommender("RMC3", RMC3),
+    "resnet50": Workload("ResNet-50", (16, 32, 64, 128), _resnet),
+    "inception": Workload("like Inception-v3", (16, 32, 64, 128), _inception),
+    "transformer": Workload("Transformer base, 64 words", (64, 128, 256), _transformer),
+}

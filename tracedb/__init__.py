@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from tracedb.errors import (
         DatabaseError,
         ForeignFileError,
+        HardwareError,
         IngestError,
         PairError,
         QueryError,
@@ -29,6 +30,7 @@ __all__ = [
     "Database",
     "DatabaseError",
     "ForeignFileError",
+    "HardwareError",
     "IngestError",
     "PairError",
     "QueryError",

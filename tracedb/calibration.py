@@ -86,7 +86,7 @@ def fit(predicted: Times, measured: Times, least: float) -> Constants:
 
 
 def _loss(predicted: Times, measured: Times, ratio: float) -> tuple[float, float]:
-    """What the best scale leaves of the log errors, given offset / scale; that scale."""
+    """The loss with the best scale, given offset / scale; and that scale."""
     logs = np.append(np.log(measured / (predicted + ratio)), np.zeros(_BELIEVED))
     scale = float(np.median(logs))
     usual = float(np.median(predicted))
@@ -126,7 +126,10 @@ def calibrate(
         connection.executemany(f"INSERT INTO {_TABLE} VALUES ({marks})", rows)
         recompute(connection, _TABLE)
     query = "WHERE trace_id IS NOT DISTINCT FROM $trace ORDER BY hardware, basis"
-    return connection.sql(f"FROM {_TABLE} {query}", params={"trace": trace}).pl()
+    stored: pl.DataFrame = connection.sql(
+        f"FROM {_TABLE} {query}", params={"trace": trace}
+    ).pl()
+    return stored
 
 
 def _refuse(

@@ -34,8 +34,6 @@ def apply(connection: duckdb.DuckDBPyConnection, models: Models) -> None:
     What other models predicted before, and the calibration of that, is dropped. All of
     it, or on an error none. Raises `QueryError` where no shape of GPU work is known.
     """
-    import polars as pl
-
     shapes: pl.DataFrame = connection.sql("FROM prediction.kernel_shape").pl()
     if shapes.is_empty():
         raise QueryError("no shapes of GPU work are known here; record_shapes=True")
@@ -49,7 +47,7 @@ def apply(connection: duckdb.DuckDBPyConnection, models: Models) -> None:
 
 
 def recompute(connection: duckdb.DuckDBPyConnection, changed: str) -> None:
-    """Compute the stored relations that read a table of the raw layer, for all traces."""
+    """Compute the stored relations that read a table of raw, for all traces."""
     rows = connection.execute("SELECT trace_id FROM raw.trace ORDER BY ALL").fetchall()
     trace_ids = [int(row[0]) for row in rows]
     for _ in catalog.compute(connection, trace_ids, catalog.readers(changed)):

@@ -1,5 +1,5 @@
--- Constants that predicted kernel times are calibrated with, by `tracedb kernels calibrate`:
--- a time is predicted to be `scale` times what it was, plus `offset_ns`.
+-- Constants that predicted kernel times are calibrated with, by `tracedb kernels
+-- calibrate`: a time is predicted to be `scale` times what it was, plus `offset_ns`.
 -- One row per hardware, trace (or none) and basis that was calibrated.
 -- Key: hardware, trace_id, basis.
 CREATE TABLE raw.calibration (

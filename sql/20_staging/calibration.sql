@@ -1,5 +1,5 @@
--- Constants that predicted kernel times are calibrated with: times `scale`, plus `offset_ns`.
--- Only those that made the error of other kernels less.
+-- Constants that predicted kernel times are calibrated with: `scale` times what it was,
+-- plus `offset_ns`. Only those that made the error of other kernels less.
 -- One row per hardware, trace (or none) and basis that was calibrated.
 -- Key: hardware, trace_id, basis.
 CREATE VIEW staging.calibration (

@@ -53,7 +53,8 @@ bound AS (
             CASE link
                 WHEN 'pcie' THEN traffic_bytes / pcie_bytes_per_second
                 WHEN 'pageable'
-                    THEN traffic_bytes / least(pageable_bytes_per_second, pcie_bytes_per_second)
+                    THEN traffic_bytes
+                    / least(pageable_bytes_per_second, pcie_bytes_per_second)
                 WHEN 'nvlink' THEN traffic_bytes / nvlink_bytes_per_second
                 ELSE
                     least(traffic_bytes, l2_bytes) / l2_bytes_per_second

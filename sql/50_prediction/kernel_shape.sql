@@ -1,9 +1,9 @@
--- GPU work in the terms of the kernel models: on which hardware, of which family, op, type
--- and sizes (as in `prediction.op_piece`). A model tells the time of a whole piece of an op,
--- the kernels that help included; its kernels share it in proportion to their rooflines, of
--- which a helper has little more than the floor. Where an op computes both gradients of a
--- convolution, names of kernels tell which is whose, else their order (the input's first);
--- a helper belongs to the kernel that it comes before.
+-- GPU work as the kernel models know it: hardware, family, op, type and sizes (see
+-- `prediction.op_piece`). A model tells the time of a whole piece of an op, helping kernels
+-- included; its kernels share it in proportion to their rooflines, of which a helper has
+-- little more than the floor. Where an op computes both gradients of a convolution, names
+-- tell which kernel is whose, else the order (the input's first); a helper belongs to the
+-- kernel that it comes before.
 -- One row per piece of GPU work of known shape.
 -- Key: kernel_id.
 CREATE VIEW prediction.kernel_shape (
@@ -122,15 +122,15 @@ gradient AS (
     SELECT
         helper.kernel_id,
         CASE
-            WHEN main.named = 1 THEN 'backward_input'
-            WHEN main.named IS NULL AND 2 * main.place <= main.main_count
+            WHEN coalesce(main.named = 1, 2 * main.place <= main.main_count)
                 THEN 'backward_input'
             ELSE 'backward_weight'
         END AS op
     FROM ranked AS helper
     LEFT JOIN ranked AS main
         ON
-            helper.op_id = main.op_id AND main.is_main
+            helper.op_id = main.op_id
+            AND main.is_main
             AND main.place = least(helper.place, helper.main_count)
 ),
 
@@ -165,9 +165,7 @@ FROM launched
 INNER JOIN whole USING (op_id, op)
 UNION ALL BY NAME
 SELECT
-    kernel_id, run_id, trace_id, op_id,
-    1 AS piece_share,
-    hardware,
+    kernel_id, run_id, trace_id, op_id, 1 AS piece_share, hardware,
     kind AS family,
     CASE
         WHEN kind = 'memset' THEN 'memset'

@@ -1,9 +1,9 @@
 -- Predicted time of GPU work: that of a kernel model where one has been applied to the
 -- database (`tracedb kernels apply`), else by the roofline. Where the user has calibrated
 -- them on a trace (`tracedb kernels calibrate`), it is times `scale`, plus `offset_ns`;
--- else nothing here is learnt from the trace's own times. Of the constants fitted on a trace
--- alone and those fitted on all traces of the hardware, the former count. Never calibrated
--- are collectives, whose kernels wait for other ranks, and copies: links are the host's.
+-- else nothing here is learnt from the trace's own times. Constants fitted on a trace alone
+-- count before those fitted on all traces of the hardware. Never calibrated are
+-- collectives, whose kernels wait for other ranks, and copies: links are the host's.
 -- One row per piece of GPU work that has a model.
 -- Key: kernel_id.
 CREATE VIEW prediction.kernel_time (

@@ -48,8 +48,8 @@ WITH
 operand AS (
     SELECT
         *,
-        CASE name WHEN 'aten::convolution_backward' THEN tensors[2] ELSE tensors[1] END AS x,
-        CASE WHEN name LIKE '%backward%' THEN tensors[3] ELSE tensors[2] END AS w,
+        tensors[CASE name WHEN 'aten::convolution_backward' THEN 2 ELSE 1 END] AS x,
+        tensors[CASE WHEN name LIKE '%backward%' THEN 3 ELSE 2 END] AS w,
         CASE
             WHEN name = 'aten::convolution_backward' THEN tensors[1]
             WHEN name LIKE '%backward%' THEN tensors[2]
@@ -64,7 +64,7 @@ operand AS (
         CASE
             WHEN is_transposed THEN [2, 4, 5]
             WHEN regexp_matches(name, 'cudnn_convolution$') THEN [2, 3, 4]
-            WHEN regexp_matches(name, 'miopen_(depthwise_)?convolution$') THEN [3, 4, 5]
+            WHEN regexp_matches(name, 'miopen_.*convolution$') THEN [3, 4, 5]
             WHEN regexp_matches(name, 'convolution_backward$|_depthwise2d$') THEN [5, 4, 6]
             WHEN NOT writes_x AND NOT writes_w THEN [4, 3, 5]
         END AS places,

@@ -66,10 +66,11 @@ elementwise AS (
     SELECT
         * REPLACE (
             CASE WHEN family = 'broadcast' THEN family ELSE 'elementwise' END AS family,
-            CASE family
-                WHEN 'fill' THEN 'fill'
-                WHEN 'fused' THEN 'fused'
-                ELSE CASE rule WHEN 'copy' THEN 'cast' ELSE op END
+            CASE
+                WHEN family IN ('fill', 'fused') THEN family
+                WHEN rule = 'copy' THEN 'cast'
+                WHEN op = 'dropout' THEN 'native_dropout'
+                ELSE op
             END AS op
         ),
         CASE rule
@@ -106,8 +107,9 @@ rowwise AS (
                 THEN first_elements // tensors[3].elements
             WHEN op = 'layer_norm' AND len(tensors) > 1 THEN tensors[2].elements
             WHEN op = 'group_norm'
-                THEN first_elements // try_cast(
-                    (concrete_inputs ->> 3)::BIGINT * (concrete_inputs ->> 6)::BIGINT AS BIGINT
+                THEN first_elements // (
+                    try_cast(concrete_inputs ->> 3 AS BIGINT)
+                    * try_cast(concrete_inputs ->> 6 AS BIGINT)
                 )
             WHEN family = 'normalisation' THEN dims[-1]
             WHEN op LIKE '%loss%' AND op NOT LIKE 'nll%' THEN first_elements
@@ -116,8 +118,8 @@ rowwise AS (
                 THEN first_elements // greatest(results[1].elements, 1)
             WHEN family = 'reduction' AND concrete_inputs IS NOT NULL
                 THEN coalesce(along_elements, first_elements)
-            WHEN rule = 'gather' AND op LIKE '%index' AND len(tensors) > 1
-                THEN coalesce(results[1].elements // greatest(tensors[2].elements, 1), dims[-1])
+            WHEN rule = 'gather' AND op LIKE '%index' AND len(results) > 0
+                THEN results[1].elements // greatest(tensors[2].elements, 1)
             WHEN rule = 'scatter' THEN tensors[-1].dims[-1]
             WHEN family IN ('copy', 'index') THEN coalesce(dims[-1], 1)
         END AS width,
@@ -141,15 +143,16 @@ listed AS (
                 ELSE 'cat'
             END AS op
         ),
-        list_count([1 for t in tensors if t.argument = tensors[1].argument]) AS tensor_count,
+        len([t for t in tensors if t.argument = tensors[1].argument]) AS tensor_count,
         coalesce(
             CASE WHEN dim_list[1] < 0 THEN len(dims) + dim_list[1] ELSE dim_list[1] END,
             list_position(
-                [list_unique([t.dims[n] for t in tensors]) > 1 for n in range(1, len(dims) + 1)],
+                [list_unique([t.dims[n] for t in tensors]) > 1 for n in range(1, 9)],
                 true
             ) - 1,
             1
         ) AS dim,
+        coalesce(list_product(dims[:dim]), 1)::BIGINT AS row_count,
         (first_bytes // element_bytes)::BIGINT AS elements
     FROM shape
     WHERE family IN ('concat', 'optimizer')
@@ -172,6 +175,6 @@ SELECT
     op_id, run_id, trace_id, family, op,
     CASE family WHEN 'optimizer' THEN elements END,
     NULL, NULL, tensor_count, NULL,
-    CASE family WHEN 'concat' THEN list_product(dims[:dim])::BIGINT END,
-    CASE family WHEN 'concat' THEN elements // list_product(dims[:dim])::BIGINT END
+    CASE family WHEN 'concat' THEN row_count END,
+    CASE family WHEN 'concat' THEN elements // row_count END
 FROM listed;

@@ -10,7 +10,7 @@ CREATE VIEW prediction.op_lookup (
     run_id,
     -- The trace it is from.
     trace_id,
-    -- What it is to the kernel models: `embedding` or `index_select`; of bags `sum` or `mean`.
+    -- What it is to the kernel models: `embedding`, `index_select`; of bags `sum`, `mean`.
     op,
     -- Rows that are looked up.
     rows,

@@ -1,6 +1,6 @@
 -- Messages of collectives, as the profiler records them with the call, as the shapes of its
--- tensors tell, or the range around it that says what is called. The size is counted as NCCL's tests do: what a rank has in the end or
--- in the beginning, whichever is more.
+-- tensors tell, or the range around it that says what is called. The size is counted as
+-- NCCL's tests do: what a rank has in the end or in the beginning, whichever is more.
 -- One row per call of a collective whose message is known.
 -- Key: op_id.
 CREATE VIEW prediction.op_message (

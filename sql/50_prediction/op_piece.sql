@@ -133,7 +133,7 @@ piece AS (
     UNION ALL BY NAME
     SELECT
         op_id, run_id, trace_id,
-        CASE WHEN is_backward THEN 'embedding_bag_backward' ELSE 'embedding_bag' END AS family,
+        'embedding_bag' || CASE WHEN is_backward THEN '_backward' ELSE '' END AS family,
         'sum' AS op,
         width,
         tables,

@@ -54,9 +54,9 @@ measured AS (
             ELSE 1
         END AS n,
         CASE
-            WHEN len(b.dims) > 2 AND name <> 'aten::linear'
-                THEN list_product((CASE WHEN len(a.dims) > 2 THEN a.dims ELSE b.dims END)[:-3])
-            ELSE 1
+            WHEN len(b.dims) <= 2 OR name = 'aten::linear' THEN 1
+            WHEN len(a.dims) > 2 THEN list_product(a.dims[:-3])
+            ELSE list_product(b.dims[:-3])
         END::BIGINT AS batch
     FROM operand
 )

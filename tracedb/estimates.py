@@ -13,8 +13,19 @@ if TYPE_CHECKING:
     import polars as pl
 
 _TABLE = "raw.kernel_estimate"
-_OF_KERNEL = ("kernel_id", "run_id", "trace_id", "op_id", "piece_share")
-"""Columns of `prediction.kernel_shape` that are the kernel's, not its shape's."""
+_TIMES = ("predicted_ns", "low_ns", "high_ns")
+_OF_KERNEL = ("kernel_id", "trace_id", "piece_share")
+"""Columns of `prediction.kernel_shape` that are the kernel's, not the shape's."""
+
+# Each shape once, with its kernels: a million of them have a few thousand shapes.
+_SHAPES = f"""
+SELECT
+    * EXCLUDE (run_id, op_id, {", ".join(_OF_KERNEL)}),
+    {", ".join(f"list({name}) AS {name}" for name in _OF_KERNEL)}
+FROM prediction.kernel_shape AS shape
+GROUP BY ALL
+ORDER BY min(shape.kernel_id)
+"""
 
 
 class Models(Protocol):
@@ -34,9 +45,9 @@ def apply(connection: duckdb.DuckDBPyConnection, models: Models) -> None:
     What other models predicted before, and the calibration of that, is dropped. All of
     it, or on an error none. Raises `QueryError` where no shape of GPU work is known.
     """
-    shapes: pl.DataFrame = connection.sql("FROM prediction.kernel_shape").pl()
+    shapes: pl.DataFrame = connection.sql(_SHAPES).pl()
     if shapes.is_empty():
-        raise QueryError("no shapes of GPU work are known here; record_shapes=True")
+        raise QueryError("no shapes of GPU work are known: record with record_shapes")
     estimates = _estimates(shapes, models)
     with transaction(connection):
         connection.execute(f"DELETE FROM {_TABLE}")
@@ -55,23 +66,19 @@ def recompute(connection: duckdb.DuckDBPyConnection, changed: str) -> None:
 
 
 def _estimates(shapes: pl.DataFrame, models: Models) -> pl.DataFrame:
-    """Rows of `raw.kernel_estimate`: each shape is predicted once."""
+    """Rows of `raw.kernel_estimate` for shapes that each list their kernels."""
     import polars as pl
 
-    sizes = [name for name in shapes.columns if name not in _OF_KERNEL]
-    distinct = shapes.select(sizes).unique(maintain_order=True)
-    predicted = distinct.hstack(models.predict(distinct))
-    times = ("predicted_ns", "low_ns", "high_ns")
+    part = pl.col("piece_share")
     return (
-        shapes.join(predicted, on=sizes, how="inner", nulls_equal=True)
+        shapes.select(_OF_KERNEL)
+        .hstack(models.predict(shapes.drop(_OF_KERNEL)))
         .filter(pl.col("predicted_ns").is_not_null())
+        .explode(_OF_KERNEL)
         .select(
             pl.col("kernel_id").alias("event_id"),
             "trace_id",
-            *(
-                (pl.col(t) * pl.col("piece_share")).round().clip(1).cast(pl.Int64)
-                for t in times
-            ),
+            *((pl.col(t) * part).round().clip(1).cast(pl.Int64) for t in _TIMES),
             "model",
             "in_range",
         )

@@ -17,6 +17,7 @@ COMMANDS = (
     "overheads",
     "critical-path",
     "predict",
+    "kernels",
     "depends",
     "ask",
     "sql",

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from tracedb.errors import (
         DatabaseError,
         ForeignFileError,
+        HardwareError,
         IngestError,
         LibraryError,
         PairError,
@@ -33,6 +34,7 @@ __all__ = [
     "DatabaseError",
     "Edit",
     "ForeignFileError",
+    "HardwareError",
     "IngestError",
     "LibraryError",
     "PairError",

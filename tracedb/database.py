@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import duckdb
 
 import tracedb
-from tracedb import catalog
+from tracedb import calibration, catalog, estimates, hardware
 from tracedb.depends import find_node, rows_query
 from tracedb.duck import scalar, transaction
 from tracedb.errors import DatabaseError, QueryError
@@ -277,6 +278,36 @@ class Database:
         """All rows of an ordered relation as it is for some rungs and scenarios."""
         with simulated(self._connection, rungs, edits, library) as connection:
             return _frame(connection.sql(f"FROM {name}"))
+
+    def apply_models(self, models: str | Path | estimates.Models) -> pl.DataFrame:
+        """Predict kernel times with trained models: a file, a folder or an object.
+
+        They are stored in place of what was predicted before, and used in place of the
+        roofline; what reads them is computed anew. Returns
+        `question.kernel_coverage`. Raises `KernelModelError` for a broken file,
+        `QueryError` where no shape of GPU work is known.
+        """
+        if isinstance(models, (str, Path)):
+            models = import_module("tracedb.kernels").load(models)
+        estimates.apply(self._connection, cast("estimates.Models", models))
+        return self.relation("question.kernel_coverage")
+
+    def calibrate(self, kernels: int = 20, trace: int | None = None) -> pl.DataFrame:
+        """Fit predicted kernel times to those of a trace, or of all: scale and offset.
+
+        Two constants for each hardware, from so many kernels; from then on
+        `prediction.kernel_time` is calibrated, for the trace or all of the hardware.
+        Returns the constants, with the errors before and after of the kernels that were
+        not fitted on. Raises `QueryError` where there are too few kernels.
+        """
+        return calibration.calibrate(self._connection, kernels, trace)
+
+    def add_hardware(self, path: str | Path) -> list[str]:
+        """Add the devices of a JSON or CSV file to `prediction.hardware`.
+
+        Returns their names. Raises `HardwareError` for a row that is none.
+        """
+        return hardware.add(self._connection, path)
 
     def depends(
         self,

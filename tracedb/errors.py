@@ -5,6 +5,7 @@ TracedbError
 ├── IngestError     a trace file: unreadable, not a trace, broken at a byte
 │   ├── ForeignFileError  a whole JSON file that is no trace
 │   └── PairError   an execution graph that is not of the trace it came with
+├── HardwareError   a file of hardware rows: a figure missing, wrong, in another unit
 ├── LibraryError    a library of overheads: missing, foreign, of another version
 ├── QueryError      a query, a relation or a question that does not exist
 └── ScenarioError   a scenario that cannot be carried out as it is written
@@ -36,6 +37,10 @@ class ForeignFileError(IngestError):
 
 class PairError(IngestError):
     """An execution graph and a trace are not of one run."""
+
+
+class HardwareError(TracedbError, ValueError):
+    """A row does not describe a device; none of its file is stored."""
 
 
 class LibraryError(TracedbError, ValueError):

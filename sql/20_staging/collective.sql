@@ -18,6 +18,8 @@ CREATE TABLE staging.collective (
     group_size,
     -- Elements that go in, if known.
     element_count,
+    -- Their type, where the range that says what is called records it.
+    element_type,
     -- Number of the collective in its group, the same on all ranks, if recorded.
     sequence,
     -- Place among the collectives of its group in the trace, from 1.
@@ -43,7 +45,8 @@ range AS (
         annotation.start_ns,
         annotation.end_ns,
         regexp_extract(annotation.name, '^(nccl|rccl):(.*)', 2) AS called,
-        args ->> '$."Input Dims"' AS input_dims
+        args ->> '$."Input Dims"' AS input_dims,
+        args ->> '$."Input type"[0]' AS input_type
     FROM staging.annotation AS annotation
     INNER JOIN staging.slice ON annotation_id = event_id
     WHERE regexp_matches(annotation.name, '^(nccl|rccl):')
@@ -54,6 +57,7 @@ told AS (
         event.*,
         launch.start_ns AS launch_start_ns,
         CASE WHEN launch.start_ns < range.end_ns THEN called END AS called,
+        CASE WHEN launch.start_ns < range.end_ns THEN input_type END AS element_type,
         coalesce(
             nullif(try_cast(op.input_dims -> 0 AS BIGINT []), []),
             CASE
@@ -94,6 +98,7 @@ SELECT
     concat_ws(' ', argument[2], argument[6]) AS process_group,
     coalesce(try_cast(argument[3] AS BIGINT), world_size),
     coalesce(try_cast(argument[4] AS BIGINT), list_product(dims)::BIGINT),
+    element_type,
     try_cast(argument[5] AS BIGINT),
     row_number() OVER (
         PARTITION BY named.trace_id, process_group

@@ -1,7 +1,9 @@
--- What GPUs can do at best, by their datasheets (dense rates, no sparsity); NVLink and
--- PCIe count one direction. The last row stands for every GPU that no other one names: it
--- is the V100's, since files that name no GPU are mostly of its time.
--- One row per GPU model.
+-- What devices can do at best, by their datasheets (dense rates, no sparsity), and what was
+-- reached; NVLink and PCIe count one direction. The last row stands for every GPU that no
+-- other one names: it is the V100's, since files that name no GPU are mostly of its time.
+-- Rows that the user added (`tracedb kernels hardware --add`) come before all others, and
+-- replace those of the same name.
+-- One row per model of a device.
 -- Key: hardware.
 CREATE VIEW prediction.hardware (
     -- Name of the model.
@@ -12,6 +14,12 @@ CREATE VIEW prediction.hardware (
     name_pattern,
     -- Whether it is the row for GPUs that are not listed.
     is_fallback,
+    -- `gpu` or `cpu`.
+    kind,
+    -- Whether it stands for many models, and its figures for none of them.
+    is_generic,
+    -- Where the figures are from: `datasheet`, `generic` or `user`.
+    source,
     -- [FLOP/s] Of fp32 arithmetic, outside matrix units.
     peak_fp32_flops_per_second,
     -- [FLOP/s] Of fp32 products with TF32 inputs; as fp32 where there is no such unit.
@@ -37,7 +45,13 @@ CREATE VIEW prediction.hardware (
     -- [B/s] To all GPUs of the node together; PCIe where there is no link.
     nvlink_bytes_per_second,
     -- [ns] Duration of a kernel that has next to nothing to do.
-    floor_ns
+    floor_ns,
+    -- [FLOP/s] The best that was measured of fp32 products; NULL where nobody has.
+    reached_fp32_flops_per_second,
+    -- [FLOP/s] The best that was measured of bf16 products; NULL where nobody has.
+    reached_half_flops_per_second,
+    -- [B/s] The best that was measured of additions in memory; NULL where nobody has.
+    reached_dram_bytes_per_second
 ) AS
 -- Peaks, memory, links: NVIDIA's datasheets of P100, V100, T4, A10, A100, L4, L40S, H100,
 -- H200, HGX B200 and B300, RTX 2080 Ti (Turing whitepaper); AMD's of MI210, MI250X (half
@@ -50,45 +64,86 @@ CREATE VIEW prediction.hardware (
 -- Floor: median of the smallest elementwise kernels in public traces of ns resolution (V100
 -- 2.1, A100 2.2, H100 1.7, MI300X 2.3 us) and the shortest GEMMs of aiconfigurator's data
 -- (B200 1.8, L40S 1.7 us); the others are guessed from their neighbours.
+-- Reached: 99th percentile over large shapes; bf16 products of aiconfigurator's data, fp32
+-- products and additions of NeuSight's.
+-- CPU: no product, but about a server of 16 cores with AVX-512; streaming multiprocessors
+-- are its cores, level 2 its last level, PCIe and NVLink its memory.
+WITH
+listed AS (
+    SELECT
+        hardware,
+        place,
+        name_pattern,
+        name_pattern = '' AS is_fallback,
+        CASE WHEN hardware = 'CPU' THEN 'cpu' ELSE 'gpu' END AS kind,
+        place >= 98 AS is_generic,
+        CASE WHEN is_generic THEN 'generic' ELSE 'datasheet' END AS source,
+        fp32 * 1e12 AS fp32,
+        tf32 * 1e12 AS tf32,
+        half * 1e12 AS half,
+        CASE WHEN hardware = 'MI300X' THEN 0.68 ELSE 1 END::DOUBLE AS matrix_share,
+        dram * 1e9 AS dram,
+        (l2 * 1048576)::BIGINT AS l2,
+        l2_speed * 1e9 AS l2_speed,
+        sm_count,
+        clock * 1e9 AS clock,
+        pcie * 1e9 AS pcie,
+        10e9::DOUBLE AS pageable,
+        nvlink * 1e9 AS nvlink,
+        floor_ns::BIGINT AS floor_ns
+    FROM (VALUES
+        ('P100', 1, 'P100', 10.6, 10.6, 21.2, 732, 4, 1591, 56, 1.48, 15.75, 80, 2500),
+        ('V100', 2, 'V100', 15.7, 15.7, 125, 900, 6, 2847, 80, 1.53, 15.75, 150, 2100),
+        ('T4', 3, '\bT4\b', 8.1, 8.1, 65, 320, 4, 960, 40, 1.59, 15.75, 15.75, 2100),
+        ('RTX 2080 Ti', 4, '2080 Ti', 13.4, 13.4, 53.8, 616, 5.5, 1848, 68, 1.545, 15.75, 50, 2000),
+        ('A100 PCIe', 5, 'A100.*80GB PCIe', 19.5, 156, 312, 1935, 40, 2271, 108, 1.41, 31.5, 300, 2100),
+        ('A100 80GB', 6, 'A100.*80G', 19.5, 156, 312, 2039, 40, 2271, 108, 1.41, 31.5, 300, 2100),
+        ('A100 40GB', 7, 'A100', 19.5, 156, 312, 1555, 40, 2271, 108, 1.41, 31.5, 300, 2100),
+        ('A10', 8, '\bA10G?\b', 31.2, 62.5, 125, 600, 6, 1800, 72, 1.695, 31.5, 31.5, 2000),
+        ('L40S', 9, 'L40S', 91.6, 183, 362, 864, 96, 2592, 142, 2.52, 31.5, 31.5, 1700),
+        ('L4', 10, '\bL4\b', 30.3, 60, 121, 300, 48, 900, 58, 2.04, 31.5, 31.5, 1700),
+        ('H100 PCIe', 11, 'H100 PCIe', 51.2, 378, 756, 2000, 50, 4000, 114, 1.755, 63, 300, 1600),
+        ('H100', 12, 'H100', 66.9, 494.7, 989.4, 3350, 50, 5700, 132, 1.98, 63, 450, 1600),
+        ('H200', 13, 'H200', 66.9, 494.7, 989.4, 4800, 50, 5700, 132, 1.98, 63, 450, 1600),
+        ('B200', 14, 'B200', 75, 1125, 2250, 8000, 126, 16000, 148, 1.965, 63, 900, 1600),
+        ('B300', 15, 'B300', 75, 1125, 2250, 8000, 126, 16000, 148, 1.965, 126, 900, 1600),
+        ('MI210', 16, 'MI210', 22.6, 45.3, 181, 1638, 8, 4915, 104, 1.7, 31.5, 150, 3000),
+        ('MI250', 17, 'MI250', 23.9, 47.9, 191.5, 1638, 8, 4915, 110, 1.7, 31.5, 200, 3000),
+        ('MI300X', 18, 'MI300', 163.4, 653.7, 1307.4, 5300, 32, 10600, 304, 2.1, 63, 448, 2500),
+        ('CPU', 98, 'CPU|Xeon|EPYC|Ryzen', 1.5, 1.5, 3, 150, 32, 400, 16, 3, 150, 150, 1000),
+        ('unknown', 99, '', 15.7, 15.7, 125, 900, 6, 2847, 80, 1.53, 15.75, 150, 2100)
+    ) AS datasheet (
+        hardware, place, name_pattern, fp32, tf32, half, dram, l2, l2_speed, sm_count,
+        clock, pcie, nvlink, floor_ns
+    )
+),
+
+reached AS (
+    SELECT hardware, fp32 * 1e12 AS fp32, half * 1e12 AS half, dram * 1e9 AS dram
+    FROM (VALUES
+        ('P100', 7.95, NULL, 551),
+        ('V100', 13.0, NULL, 818),
+        ('T4', 3.74, NULL, 243),
+        ('A100 40GB', 16.6, 267, 1325),
+        ('L40S', NULL, 273, NULL),
+        ('H100', NULL, 887, NULL),
+        ('B200', NULL, 1834, NULL)
+    ) AS measured (hardware, fp32, half, dram)
+)
+
+SELECT listed.*, reached.fp32, reached.half, reached.dram
+FROM listed
+LEFT JOIN reached USING (hardware)
+WHERE hardware NOT IN (SELECT hardware FROM staging.hardware)
+UNION ALL
 SELECT
     hardware,
-    place,
+    place - 1_000_000,
     name_pattern,
-    name_pattern = '' AS is_fallback,
-    fp32 * 1e12,
-    tf32 * 1e12,
-    half * 1e12,
-    CASE WHEN hardware = 'MI300X' THEN 0.68 ELSE 1 END::DOUBLE,
-    dram * 1e9,
-    (l2 * 1048576)::BIGINT,
-    l2_speed * 1e9,
-    sm_count,
-    clock * 1e9,
-    pcie * 1e9,
-    10e9::DOUBLE,
-    nvlink * 1e9,
-    floor_ns::BIGINT
-FROM (VALUES
-    ('P100', 1, 'P100', 10.6, 10.6, 21.2, 732, 4, 1591, 56, 1.48, 15.75, 80, 2500),
-    ('V100', 2, 'V100', 15.7, 15.7, 125, 900, 6, 2847, 80, 1.53, 15.75, 150, 2100),
-    ('T4', 3, '\bT4\b', 8.1, 8.1, 65, 320, 4, 960, 40, 1.59, 15.75, 15.75, 2100),
-    ('RTX 2080 Ti', 4, '2080 Ti', 13.4, 13.4, 53.8, 616, 5.5, 1848, 68, 1.545, 15.75, 50, 2000),
-    ('A100 PCIe', 5, 'A100.*80GB PCIe', 19.5, 156, 312, 1935, 40, 2271, 108, 1.41, 31.5, 300, 2100),
-    ('A100 80GB', 6, 'A100.*80G', 19.5, 156, 312, 2039, 40, 2271, 108, 1.41, 31.5, 300, 2100),
-    ('A100 40GB', 7, 'A100', 19.5, 156, 312, 1555, 40, 2271, 108, 1.41, 31.5, 300, 2100),
-    ('A10', 8, '\bA10G?\b', 31.2, 62.5, 125, 600, 6, 1800, 72, 1.695, 31.5, 31.5, 2000),
-    ('L40S', 9, 'L40S', 91.6, 183, 362, 864, 96, 2592, 142, 2.52, 31.5, 31.5, 1700),
-    ('L4', 10, '\bL4\b', 30.3, 60, 121, 300, 48, 900, 58, 2.04, 31.5, 31.5, 1700),
-    ('H100 PCIe', 11, 'H100 PCIe', 51.2, 378, 756, 2000, 50, 4000, 114, 1.755, 63, 300, 1600),
-    ('H100', 12, 'H100', 66.9, 494.7, 989.4, 3350, 50, 5700, 132, 1.98, 63, 450, 1600),
-    ('H200', 13, 'H200', 66.9, 494.7, 989.4, 4800, 50, 5700, 132, 1.98, 63, 450, 1600),
-    ('B200', 14, 'B200', 75, 1125, 2250, 8000, 126, 16000, 148, 1.965, 63, 900, 1600),
-    ('B300', 15, 'B300', 75, 1125, 2250, 8000, 126, 16000, 148, 1.965, 126, 900, 1600),
-    ('MI210', 16, 'MI210', 22.6, 45.3, 181, 1638, 8, 4915, 104, 1.7, 31.5, 150, 3000),
-    ('MI250', 17, 'MI250', 23.9, 47.9, 191.5, 1638, 8, 4915, 110, 1.7, 31.5, 200, 3000),
-    ('MI300X', 18, 'MI300', 163.4, 653.7, 1307.4, 5300, 32, 10600, 304, 2.1, 63, 448, 2500),
-    ('unknown', 99, '', 15.7, 15.7, 125, 900, 6, 2847, 80, 1.53, 15.75, 150, 2100)
-) AS datasheet (
-    hardware, place, name_pattern, fp32, tf32, half, dram, l2, l2_speed, sm_count,
-    clock, pcie, nvlink, floor_ns
-);
+    false,
+    kind,
+    false,
+    'user',
+    * EXCLUDE (hardware, place, name_pattern, kind)
+FROM staging.hardware
+ORDER BY place;

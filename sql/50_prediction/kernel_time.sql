@@ -1,9 +1,9 @@
--- Predicted time of GPU work by a calibrated roofline: a fixed floor, and the longest of
--- arithmetic, traffic and addressing at the rates that the family reaches on the hardware.
--- What fits into the cache moves at the cache's speed, the rest at the memory's.
--- Nothing here is learnt from the trace's own times. On hardware that is not listed the
--- band is 4 times as wide to either side. A collective's time is that of its message: the
--- wait for the last rank, which its kernel spends running, is no part of it.
+-- Predicted time of GPU work: that of a kernel model where one has been applied to the
+-- database (`tracedb kernels apply`), else by the roofline. Where the user has calibrated
+-- them on a trace (`tracedb kernels calibrate`), it is times `scale`, plus `offset_ns`;
+-- else nothing here is learnt from the trace's own times. Constants fitted on a trace alone
+-- count before those fitted on all traces of the hardware. Never calibrated are
+-- collectives, whose kernels wait for other ranks, and copies: links are the host's.
 -- One row per piece of GPU work that has a model.
 -- Key: kernel_id.
 CREATE VIEW prediction.kernel_time (
@@ -15,62 +15,75 @@ CREATE VIEW prediction.kernel_time (
     trace_id,
     -- Op that launched it.
     op_id,
+    -- Row of `prediction.hardware`.
+    hardware,
     -- Family, see `prediction.kernel_efficiency`.
     family,
     -- [ns] Predicted duration.
     predicted_ns,
+    -- [ns] The same before calibration.
+    uncalibrated_ns,
     -- [ns] Lower end of its band.
     low_ns,
     -- [ns] Upper end of its band.
     high_ns,
-    -- What predicted it: `roofline`.
+    -- What predicted it: `roofline`, or the name of the model.
     model,
-    -- Whether shape, type and hardware are known rather than assumed.
-    in_range
+    -- Of which kind that is: `model` or `roofline`.
+    basis,
+    -- Whether the shape is of those that the model was trained on; of the roofline, whether
+    -- shape, type and hardware are known rather than assumed.
+    in_range,
+    -- Whether constants fitted on a trace are applied.
+    is_calibrated
 ) AS
 WITH
-bound AS (
+chosen AS (
     SELECT
-        *,
-        CASE WHEN is_known THEN 1 ELSE 4 END AS doubt,
-        floor_ns * floors * steps AS fixed_ns,
-        1e9 * flops / compute_share / (
-            CASE unit
-                WHEN 'half' THEN matrix_share * peak_half_flops_per_second
-                WHEN 'tf32' THEN matrix_share * peak_tf32_flops_per_second
-                ELSE peak_fp32_flops_per_second
-            END
-        ) AS compute_ns,
-        1e9 / memory_share * (
-            CASE link
-                WHEN 'pcie' THEN traffic_bytes / pcie_bytes_per_second
-                WHEN 'pageable'
-                    THEN traffic_bytes / least(pageable_bytes_per_second, pcie_bytes_per_second)
-                WHEN 'nvlink' THEN traffic_bytes / nvlink_bytes_per_second
-                ELSE
-                    least(traffic_bytes, l2_bytes) / l2_bytes_per_second
-                    + greatest(traffic_bytes - l2_bytes, 0) / dram_bytes_per_second
-            END
-        ) AS traffic_ns,
-        coalesce(
-            1e9 * written_elements / (elements_per_clock * sm_count * clocks_per_second), 0
-        ) AS element_ns,
-        fixed_ns + greatest(compute_ns, traffic_ns, element_ns) AS roofline_ns
-    FROM prediction.kernel_work
-    INNER JOIN prediction.kernel_device USING (run_id, trace_id, device)
-    INNER JOIN prediction.hardware USING (hardware)
-    INNER JOIN prediction.kernel_efficiency USING (family)
+        roofline.kernel_id,
+        roofline.run_id,
+        roofline.trace_id,
+        op_id,
+        hardware,
+        family,
+        coalesce(estimate.predicted_ns, roofline_ns) AS predicted_ns,
+        coalesce(estimate.low_ns, roofline.low_ns) AS low_ns,
+        coalesce(estimate.high_ns, roofline.high_ns) AS high_ns,
+        coalesce(estimate.model, 'roofline') AS model,
+        CASE WHEN estimate.kernel_id IS NULL THEN 'roofline' ELSE 'model' END AS basis,
+        coalesce(estimate.in_range, roofline.in_range) AS in_range
+    FROM prediction.kernel_roofline AS roofline
+    LEFT JOIN staging.kernel_estimate AS estimate USING (kernel_id)
+),
+
+fitted AS (
+    SELECT DISTINCT ON (trace.trace_id, hardware, basis)
+        trace.trace_id, hardware, basis, scale, offset_ns
+    FROM staging.trace AS trace
+    INNER JOIN staging.calibration AS calibration
+        ON trace.trace_id = coalesce(calibration.trace_id, trace.trace_id)
+    ORDER BY calibration.trace_id NULLS LAST
 )
 
 SELECT
     kernel_id,
     run_id,
-    trace_id,
+    chosen.trace_id,
     op_id,
+    chosen.hardware,
     family,
-    round(roofline_ns)::BIGINT,
-    floor(roofline_ns * low_factor / doubt)::BIGINT,
-    ceil(roofline_ns * high_factor * doubt)::BIGINT,
-    'roofline',
-    is_exact AND is_known
-FROM bound;
+    round(greatest(coalesce(scale, 1) * predicted_ns + coalesce(offset_ns, 0), 1))::BIGINT,
+    predicted_ns,
+    round(greatest(coalesce(scale, 1) * low_ns + coalesce(offset_ns, 0), 1))::BIGINT,
+    round(greatest(coalesce(scale, 1) * high_ns + coalesce(offset_ns, 0), 1))::BIGINT,
+    model,
+    chosen.basis,
+    in_range,
+    scale IS NOT NULL
+FROM chosen
+LEFT JOIN fitted
+    ON
+        chosen.trace_id = fitted.trace_id
+        AND chosen.hardware = fitted.hardware
+        AND chosen.basis = fitted.basis
+        AND family NOT IN ('collective', 'memcpy');

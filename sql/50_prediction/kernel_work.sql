@@ -18,6 +18,8 @@ CREATE VIEW prediction.kernel_work (
     family,
     -- Units that do the arithmetic; names of kernels tell whether TF32 was allowed.
     unit,
+    -- Whether it does the arithmetic of a product or a convolution, by its name.
+    is_main,
     -- What the bytes go through: `dram`, `pcie`, `pageable` or `nvlink`.
     link,
     -- [FLOP] Arithmetic.
@@ -98,6 +100,7 @@ SELECT
         WHEN unit = 'tf32' AND regexp_matches(name, 'sgemm|scudnn') THEN 'fp32'
         ELSE unit
     END,
+    is_main,
     CASE family WHEN 'collective' THEN 'nvlink' ELSE 'dram' END,
     (flops * share)::BIGINT,
     ((read_bytes + written_bytes) * share)::BIGINT,
@@ -115,6 +118,7 @@ SELECT
     device,
     kind,
     'fp32',
+    false,
     link,
     0,
     bytes * (CASE WHEN link = 'dram' AND kind = 'memcpy' THEN 2 ELSE 1 END),

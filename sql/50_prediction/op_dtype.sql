@@ -8,28 +8,30 @@ CREATE VIEW prediction.op_dtype (
     -- [B] Size of an element.
     element_bytes,
     -- Whether it holds fractions.
-    is_floating
+    is_floating,
+    -- Name that the kernel models know it by: `float32`, `bfloat16`, `int64` and so on.
+    model_dtype
 ) AS
-SELECT dtype, element_bytes::BIGINT, is_floating
+SELECT dtype, element_bytes::BIGINT, is_floating, model_dtype
 FROM (VALUES
-    ('double', 8, true),
-    ('float', 4, true),
-    ('c10::Half', 2, true),
-    ('c10::BFloat16', 2, true),
-    ('c10::Float8_e4m3fn', 1, true),
-    ('c10::Float8_e5m2', 1, true),
-    ('c10::Float8_e4m3fnuz', 1, true),
-    ('c10::Float8_e5m2fnuz', 1, true),
-    ('c10::complex<float>', 8, true),
-    ('c10::complex<double>', 16, true),
-    ('long int', 8, false),
-    ('long', 8, false),
-    ('int', 4, false),
-    ('short int', 2, false),
-    ('short', 2, false),
-    ('signed char', 1, false),
-    ('unsigned char', 1, false),
-    ('bool', 1, false),
-    ('c10::qint8', 1, false),
-    ('c10::quint8', 1, false)
-) AS listed (dtype, element_bytes, is_floating);
+    ('double', 8, true, 'float64'),
+    ('float', 4, true, 'float32'),
+    ('c10::Half', 2, true, 'float16'),
+    ('c10::BFloat16', 2, true, 'bfloat16'),
+    ('c10::Float8_e4m3fn', 1, true, 'float8'),
+    ('c10::Float8_e5m2', 1, true, 'float8'),
+    ('c10::Float8_e4m3fnuz', 1, true, 'float8'),
+    ('c10::Float8_e5m2fnuz', 1, true, 'float8'),
+    ('c10::complex<float>', 8, true, 'complex64'),
+    ('c10::complex<double>', 16, true, 'complex128'),
+    ('long int', 8, false, 'int64'),
+    ('long', 8, false, 'int64'),
+    ('int', 4, false, 'int32'),
+    ('short int', 2, false, 'int16'),
+    ('short', 2, false, 'int16'),
+    ('signed char', 1, false, 'int8'),
+    ('unsigned char', 1, false, 'uint8'),
+    ('bool', 1, false, 'bool'),
+    ('c10::qint8', 1, false, 'int8'),
+    ('c10::quint8', 1, false, 'uint8')
+) AS listed (dtype, element_bytes, is_floating, model_dtype);

@@ -10,10 +10,16 @@ CREATE VIEW prediction.op_lookup (
     run_id,
     -- The trace it is from.
     trace_id,
+    -- What it is to the kernel models: `embedding`, `index_select`; of bags `sum`, `mean`.
+    op,
     -- Rows that are looked up.
     rows,
     -- Elements of a row.
     width,
+    -- Rows of the table; NULL where they are not recorded.
+    table_rows,
+    -- Bags that rows are summed in; NULL where they are not.
+    bags,
     -- [FLOP] Additions into sums.
     flops,
     -- [B] Bytes read.
@@ -25,13 +31,18 @@ WITH
 lookup AS (
     SELECT
         *,
-        family = 'embedding_backward' AS is_backward,
+        family LIKE '%backward' AS is_backward,
         name LIKE '%embedding_bag%' AS is_summed,
         CASE
             WHEN name = 'aten::index_select'
                 THEN coalesce(try_cast(concrete_inputs ->> 1 AS BIGINT), 0)
             ELSE 0
         END AS dim,
+        CASE name
+            WHEN 'aten::embedding_dense_backward' THEN '$[2]'
+            WHEN 'aten::_embedding_bag_dense_backward' THEN '$[5]'
+        END AS table_place,
+        CASE WHEN is_backward THEN '$[7]' ELSE '$[4]' END AS mode_place,
         tensors[1] AS first,
         tensors[2] AS indices
     FROM prediction.op_shape
@@ -46,7 +57,15 @@ measured AS (
         CASE
             WHEN is_backward THEN first.dims[-1]
             ELSE first.elements // first.dims[CASE WHEN dim < 0 THEN dim ELSE dim + 1 END]
-        END AS width
+        END AS width,
+        CASE
+            WHEN is_backward THEN try_cast(concrete_inputs ->> table_place AS BIGINT)
+            ELSE first.dims[CASE WHEN dim < 0 THEN dim ELSE dim + 1 END]
+        END AS table_rows,
+        CASE
+            WHEN is_summed AND is_backward THEN first.elements // first.dims[-1]
+            WHEN is_summed THEN tensors[3].elements
+        END AS bags
     FROM lookup
 )
 
@@ -54,15 +73,23 @@ SELECT
     op_id,
     run_id,
     trace_id,
+    CASE
+        WHEN is_summed
+            THEN CASE WHEN concrete_inputs ->> mode_place = '1' THEN 'mean' ELSE 'sum' END
+        WHEN name = 'aten::index_select' THEN 'index_select'
+        ELSE 'embedding'
+    END,
     rows,
     width,
+    table_rows,
+    bags,
     CASE WHEN is_backward OR is_summed THEN rows * width ELSE 0 END,
     (
         rows * width * element_bytes + input_bytes - first.size
         + (CASE WHEN is_backward THEN first.size ELSE 0 END)
     )::BIGINT,
     CASE
-        WHEN is_summed AND NOT is_backward THEN tensors[3].elements * width * element_bytes
+        WHEN is_summed AND NOT is_backward THEN bags * width * element_bytes
         ELSE rows * width * element_bytes
     END
 FROM measured

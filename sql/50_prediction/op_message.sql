@@ -1,6 +1,6 @@
--- Messages of collectives, as the profiler records them with the call or as the shapes of
--- its tensors tell. The size is counted as NCCL's tests do: what a rank has in the end or
--- in the beginning, whichever is more.
+-- Messages of collectives, as the profiler records them with the call, as the shapes of its
+-- tensors tell, or the range around it that says what is called. The size is counted as
+-- NCCL's tests do: what a rank has in the end or in the beginning, whichever is more.
 -- One row per call of a collective whose message is known.
 -- Key: op_id.
 CREATE VIEW prediction.op_message (
@@ -21,6 +21,17 @@ CREATE VIEW prediction.op_message (
     sent_bytes
 ) AS
 WITH
+ranged AS (
+    SELECT
+        op_id,
+        max(collective.kind) AS kind,
+        max(element_count * element_bytes) AS ranged_bytes
+    FROM staging.collective AS collective
+    INNER JOIN staging.kernel USING (kernel_id)
+    INNER JOIN prediction.op_dtype ON element_type = dtype
+    GROUP BY op_id
+),
+
 call AS (
     SELECT
         op.op_id,
@@ -28,16 +39,20 @@ call AS (
         op.trace_id,
         shape.input_bytes,
         shape.result_bytes,
-        lower(coalesce(event.args ->> '$."Collective name"', around.name)) AS spoken,
+        lower(
+            coalesce(event.args ->> '$."Collective name"', ranged.kind, around.name)
+        ) AS spoken,
         try_cast(event.args ->> '$."Group size"' AS BIGINT) AS group_size,
         greatest(
             try_cast(event.args ->> '$."In msg nelems"' AS BIGINT),
             try_cast(event.args ->> '$."Out msg nelems"' AS BIGINT)
-        ) * element.element_bytes AS recorded_bytes
+        ) * element.element_bytes AS recorded_bytes,
+        ranged.ranged_bytes
     FROM staging.op AS op
     INNER JOIN staging.host_event AS event
         ON op.op_id = event.event_id AND op.trace_id = event.trace_id
     LEFT JOIN staging.op AS around ON op.parent_op_id = around.op_id
+    LEFT JOIN ranged ON op.op_id = ranged.op_id
     LEFT JOIN prediction.op_shape AS shape ON op.op_id = shape.op_id AND shape.is_complete
     LEFT JOIN (
         VALUES
@@ -69,7 +84,8 @@ sized AS (
         *,
         coalesce(recorded_bytes, greatest(
             result_bytes,
-            input_bytes * (CASE WHEN collective = 'all_gather' THEN ranks ELSE 1 END)
+            coalesce(input_bytes, ranged_bytes)
+            * (CASE WHEN collective = 'all_gather' THEN ranks ELSE 1 END)
         )) AS message_bytes
     FROM named
 )

@@ -1,4 +1,5 @@
--- Work of matrix products: A is [.., m, k], B is [.., k, n] (of `linear` [n, k]).
+-- Work of matrix products: A is [.., m, k], B is [.., k, n] (of `linear` [n, k]). Where B
+-- is one matrix, all rows of A are rows of one product; else each has its own.
 -- FLOPs 2 m n k per matrix of the batch; reads A, B and what is added, writes the result.
 -- One row per matrix product of known shape.
 -- Key: op_id.
@@ -9,8 +10,12 @@ CREATE VIEW prediction.op_product (
     run_id,
     -- The trace it is from.
     trace_id,
-    -- Matrices, with the rows of each, of A: batch times m.
-    rows,
+    -- What it is to the kernel models: `mm`, `addmm`, `bmm`, `baddbmm` or `linear`.
+    op,
+    -- Products.
+    batch,
+    -- Rows of A, in each.
+    m,
     -- Columns of B.
     n,
     -- Length of the sums.
@@ -26,7 +31,7 @@ WITH
 operand AS (
     SELECT
         *,
-        name LIKE 'aten::add%' OR name LIKE 'aten::_add%' OR name = 'aten::baddbmm' AS is_added,
+        regexp_matches(name, '^aten::(_?add|baddbmm)') AS is_added,
         CASE WHEN is_added THEN tensors[2] ELSE tensors[1] END AS a,
         CASE WHEN is_added THEN tensors[3] ELSE tensors[2] END AS b,
         CASE
@@ -47,7 +52,12 @@ measured AS (
             WHEN name = 'aten::linear' THEN b.dims[1]
             WHEN len(b.dims) >= 2 THEN b.dims[-1]
             ELSE 1
-        END AS n
+        END AS n,
+        CASE
+            WHEN len(b.dims) <= 2 OR name = 'aten::linear' THEN 1
+            WHEN len(a.dims) > 2 THEN list_product(a.dims[:-3])
+            ELSE list_product(b.dims[:-3])
+        END::BIGINT AS batch
     FROM operand
 )
 
@@ -55,7 +65,14 @@ SELECT
     op_id,
     run_id,
     trace_id,
-    a.elements // k AS rows,
+    CASE
+        WHEN name = 'aten::linear' THEN 'linear'
+        WHEN batch > 1 THEN CASE WHEN is_added THEN 'baddbmm' ELSE 'bmm' END
+        WHEN is_added THEN 'addmm'
+        ELSE 'mm'
+    END,
+    batch,
+    a.elements // k // (CASE WHEN len(a.dims) > 2 THEN batch ELSE 1 END),
     n,
     k,
     2 * a.elements * n AS flops,

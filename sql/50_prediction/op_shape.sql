@@ -20,6 +20,8 @@ CREATE TABLE prediction.op_shape (
     results,
     -- [B] Element of the result: the largest of a floating type among its tensors.
     element_bytes,
+    -- Type of that element, as the kernel models name it; else the trace's usual one.
+    model_dtype,
     -- [B] All tensors among the arguments.
     input_bytes,
     -- [B] The first argument that has tensors.
@@ -45,7 +47,9 @@ parsed AS (
 ),
 
 usual AS (
-    SELECT trace_id, mode(element_bytes) AS element_bytes
+    SELECT
+        trace_id,
+        mode({'size': element_bytes, 'name': model_dtype}) AS element
     FROM described
     INNER JOIN parsed ON input_dims = dims AND input_types = types
     WHERE element_bytes <= 4
@@ -60,13 +64,14 @@ sized AS (
         name,
         source,
         concrete_inputs,
-        coalesce(argument.element_bytes, usual.element_bytes, 4)::BIGINT AS element_bytes,
+        coalesce(argument.element_bytes, usual.element.size, 4)::BIGINT AS element_bytes,
+        coalesce(argument.model_dtype, usual.element.name, 'float32') AS model_dtype,
         list_transform(argument.tensors, lambda t: {
             'argument': t.argument,
             'dims': t.dims,
             'elements': t.elements,
             'size': t.elements * coalesce(
-                t.element, argument.element_bytes, usual.element_bytes, 4
+                t.element, argument.element_bytes, usual.element.size, 4
             )
         }) AS tensors,
         list_transform(coalesce(result.tensors, []), lambda t: {
@@ -95,6 +100,7 @@ SELECT
     tensors,
     results,
     element_bytes,
+    model_dtype,
     list_sum([t.size for t in tensors])::BIGINT,
     list_sum([t.size for t in tensors if t.argument = tensors[1].argument])::BIGINT,
     list_sum([t.size for t in results])::BIGINT,

@@ -12,6 +12,8 @@ CREATE VIEW prediction.op_signature (
     tensors,
     -- [B] The largest element of a floating type, else of any; NULL if none is recorded.
     element_bytes,
+    -- Type of that element, as the kernel models name it.
+    model_dtype,
     -- Elements of what the tensors broadcast to; those of the largest if they do not.
     broadcast_elements,
     -- Whether no list of tensors is without its shapes.
@@ -74,6 +76,7 @@ tensor AS (
         from_json(shape, '["BIGINT"]') AS dims,
         coalesce(list_product(from_json(shape, '["BIGINT"]')), 1)::BIGINT AS elements,
         dtype.element_bytes,
+        {'size': dtype.element_bytes, 'name': dtype.model_dtype} AS sized,
         coalesce(dtype.is_floating, true) AS is_floating
     FROM item
     LEFT JOIN prediction.op_dtype AS dtype
@@ -120,8 +123,9 @@ listed AS (
             ORDER BY argument, place
         ) AS tensors,
         coalesce(
-            max(element_bytes) FILTER (is_floating AND len(dims) > 0), max(element_bytes)
-        ) AS element_bytes,
+            max(sized) FILTER (is_floating AND len(dims) > 0 AND element_bytes IS NOT NULL),
+            max(sized) FILTER (element_bytes IS NOT NULL)
+        ) AS largest,
         max(elements) AS largest_elements
     FROM tensor
     GROUP BY signature_id
@@ -131,7 +135,8 @@ SELECT
     dims,
     types,
     tensors,
-    element_bytes,
+    largest.size,
+    largest.name,
     CASE WHEN is_compatible THEN elements ELSE largest_elements END,
     NOT coalesce(has_bare_list, false)
 FROM signature

@@ -1,0 +1,48 @@
+"""`tracedb kernels hardware`: the devices that times can be predicted for."""
+
+from __future__ import annotations
+
+import click
+
+import tracedb
+
+from . import options
+from . import output as out
+from .terminal import tell
+
+_FIGURES = (
+    *("hardware", "source", "name_pattern", "peak_fp32_flops_per_second"),
+    *("peak_half_flops_per_second", "reached_half_flops_per_second"),
+    *("dram_bytes_per_second", "reached_dram_bytes_per_second", "sm_count"),
+)
+
+
+@click.command(
+    epilog=options.examples(
+        "tracedb kernels hardware",
+        "tracedb kernels hardware run.duckdb --add mine.json",
+        "tracedb kernels hardware --format csv > mine.csv",
+    )
+)
+@click.argument("database", metavar="[DB]", required=False, type=click.Path())
+@click.option(
+    "--add", metavar="FILE", type=click.Path(), help="Add the devices of a JSON or CSV."
+)
+@out.option
+def hardware(database: str | None, add: str | None, output: out.Output) -> None:
+    """List the devices, or add some to DB: peaks, bandwidths, and what was reached.
+
+    A device is found by a regular expression in its name (`name_pattern`); those that
+    were added come before the others. Keys of FILE are the columns of raw.hardware
+    (`tracedb schema raw.hardware`), in units of 1, never of a thousand or a million.
+    """
+    if add and database is None:
+        raise click.UsageError("--add needs a database to add to")
+    if add is None:
+        with tracedb.open(database or ":memory:", read_only=bool(database)) as db:
+            output.rows(db.relation("prediction.hardware"), _FIGURES)
+        return
+    with tracedb.open(str(database)) as db:
+        names = ", ".join(db.add_hardware(add))
+        tell(f"added {names}; models that were applied have to be applied again")
+        output.rows(db.relation("prediction.hardware"), _FIGURES)

@@ -1,0 +1,20 @@
+-- What kernel models predict for GPU work, by `tracedb kernels apply`; each kernel has its
+-- part of the time of the piece of an op that it carries out.
+-- One row per kernel, copy or memset that a model has predicted.
+-- Key: event_id.
+CREATE TABLE raw.kernel_estimate (
+    -- The kernel.
+    event_id BIGINT NOT NULL,
+    -- The file it is from.
+    trace_id BIGINT NOT NULL,
+    -- [ns] Predicted duration.
+    predicted_ns BIGINT NOT NULL,
+    -- [ns] Lower end of its band.
+    low_ns BIGINT NOT NULL,
+    -- [ns] Upper end of its band.
+    high_ns BIGINT NOT NULL,
+    -- Name of the model.
+    model VARCHAR NOT NULL,
+    -- Whether the shape is of those that it was trained on.
+    in_range BOOLEAN NOT NULL
+);

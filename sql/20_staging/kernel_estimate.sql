@@ -1,0 +1,21 @@
+-- What kernel models predict for GPU work.
+-- One row per piece of GPU work that a model has predicted.
+-- Key: kernel_id.
+CREATE VIEW staging.kernel_estimate (
+    -- The kernel.
+    kernel_id,
+    -- The trace it is from.
+    trace_id,
+    -- [ns] Predicted duration.
+    predicted_ns,
+    -- [ns] Lower end of its band.
+    low_ns,
+    -- [ns] Upper end of its band.
+    high_ns,
+    -- Name of the model.
+    model,
+    -- Whether the shape is of those that it was trained on.
+    in_range
+) AS
+SELECT event_id AS kernel_id, trace_id, predicted_ns, low_ns, high_ns, model, in_range
+FROM raw.kernel_estimate;

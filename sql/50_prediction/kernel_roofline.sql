@@ -1,0 +1,93 @@
+-- Time of GPU work by a calibrated roofline: a fixed floor, and the longest of arithmetic,
+-- traffic and addressing at the rates that the family reaches on the hardware. What fits
+-- into the cache moves at the cache's speed, the rest at the memory's.
+-- Nothing here is learnt from the trace's own times. On hardware that is not listed the
+-- band is 4 times as wide to either side. A collective's time is that of its message: the
+-- wait for the last rank, which its kernel spends running, is no part of it.
+-- One row per piece of GPU work whose work is known.
+-- Key: kernel_id.
+CREATE VIEW prediction.kernel_roofline (
+    -- The kernel.
+    kernel_id,
+    -- The run it is of.
+    run_id,
+    -- The trace it is from.
+    trace_id,
+    -- Op that launched it.
+    op_id,
+    -- Row of `prediction.hardware`.
+    hardware,
+    -- Family, see `prediction.kernel_efficiency`.
+    family,
+    -- Units that do the arithmetic, as far as the hardware has them.
+    unit,
+    -- Whether it does the arithmetic of a product or a convolution, by its name.
+    is_main,
+    -- What its bytes go through, as in `prediction.kernel_work`.
+    link,
+    -- [B] Bytes read and written; through a link, bytes sent.
+    traffic_bytes,
+    -- [ns] Time by the roofline.
+    roofline_ns,
+    -- [ns] Lower end of its band.
+    low_ns,
+    -- [ns] Upper end of its band.
+    high_ns,
+    -- Whether shape, type and hardware are known rather than assumed.
+    in_range
+) AS
+WITH
+bound AS (
+    SELECT
+        *,
+        CASE WHEN is_known THEN 1 ELSE 4 END AS doubt,
+        floor_ns * floors * steps AS fixed_ns,
+        1e9 * flops / compute_share / (
+            CASE unit
+                WHEN 'half' THEN matrix_share * peak_half_flops_per_second
+                WHEN 'tf32' THEN matrix_share * peak_tf32_flops_per_second
+                ELSE peak_fp32_flops_per_second
+            END
+        ) AS compute_ns,
+        1e9 / memory_share * (
+            CASE link
+                WHEN 'pcie' THEN traffic_bytes / pcie_bytes_per_second
+                WHEN 'pageable'
+                    THEN traffic_bytes
+                    / least(pageable_bytes_per_second, pcie_bytes_per_second)
+                WHEN 'nvlink' THEN traffic_bytes / nvlink_bytes_per_second
+                ELSE
+                    least(traffic_bytes, l2_bytes) / l2_bytes_per_second
+                    + greatest(traffic_bytes - l2_bytes, 0) / dram_bytes_per_second
+            END
+        ) AS traffic_ns,
+        coalesce(
+            1e9 * written_elements / (elements_per_clock * sm_count * clocks_per_second), 0
+        ) AS element_ns,
+        fixed_ns + greatest(compute_ns, traffic_ns, element_ns) AS roofline_ns
+    FROM prediction.kernel_work
+    INNER JOIN prediction.kernel_device USING (run_id, trace_id, device)
+    INNER JOIN prediction.hardware USING (hardware)
+    INNER JOIN prediction.kernel_efficiency USING (family)
+)
+
+SELECT
+    kernel_id,
+    run_id,
+    trace_id,
+    op_id,
+    hardware,
+    family,
+    CASE
+        WHEN unit = 'tf32' AND peak_tf32_flops_per_second = peak_fp32_flops_per_second
+            THEN 'fp32'
+        ELSE unit
+    END,
+    is_main,
+    link,
+    traffic_bytes,
+    round(roofline_ns)::BIGINT,
+    floor(roofline_ns * low_factor / doubt)::BIGINT,
+    ceil(roofline_ns * high_factor * doubt)::BIGINT,
+    is_exact AND is_known
+FROM bound;

@@ -1,0 +1,49 @@
+-- How much of the time of GPU work do the kernel models predict?
+-- One row per trace and family.
+-- Key: trace_id, family.
+CREATE VIEW question.kernel_coverage (
+    -- The run.
+    run_id,
+    -- The trace.
+    trace_id,
+    -- Family of GPU work; `unknown` where the op, its shape or its launch is not known.
+    family,
+    -- Pieces of GPU work.
+    kernel_count,
+    -- [ns] Time that they took.
+    time_ns,
+    -- [1] Of the time of all GPU work in the trace.
+    time_share,
+    -- [1] Of the family's time, that of which a trained model tells the time.
+    model_share,
+    -- [1] That of which the roofline does.
+    roofline_share,
+    -- [1] That which is not predicted.
+    uncovered_share
+) AS
+WITH
+work AS (
+    SELECT
+        kernel.run_id,
+        kernel.trace_id,
+        coalesce(family, 'unknown') AS family,
+        coalesce(basis, 'none') AS basis,
+        end_ns - start_ns AS measured_ns
+    FROM staging.kernel AS kernel
+    LEFT JOIN prediction.kernel_time USING (kernel_id)
+    WHERE kind <> 'other'
+)
+
+SELECT
+    run_id,
+    trace_id,
+    family,
+    count(*),
+    sum(measured_ns)::BIGINT AS time_ns,
+    coalesce(time_ns / nullif(sum(time_ns) OVER (PARTITION BY trace_id), 0), 0),
+    coalesce(sum(measured_ns) FILTER (basis = 'model') / nullif(time_ns, 0), 0),
+    coalesce(sum(measured_ns) FILTER (basis = 'roofline') / nullif(time_ns, 0), 0),
+    coalesce(sum(measured_ns) FILTER (basis = 'none') / nullif(time_ns, 0), 0)
+FROM work
+GROUP BY run_id, trace_id, family
+ORDER BY run_id, trace_id, time_ns DESC, family;

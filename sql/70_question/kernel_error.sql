@@ -1,0 +1,73 @@
+-- How far from the measured times are the predicted ones?
+-- Kernels of an op are one piece of work, a copy or memset is one of its own. Without
+-- collectives, whose kernels wait for other ranks, and work that took no time.
+-- One row per trace, family and model.
+-- Key: trace_id, family, model.
+CREATE VIEW question.kernel_error (
+    -- The run.
+    run_id,
+    -- The trace.
+    trace_id,
+    -- Family of GPU work.
+    family,
+    -- What predicts it: `roofline`, or the name of the model.
+    model,
+    -- Whether it was calibrated on a trace.
+    is_calibrated,
+    -- Pieces of work.
+    piece_count,
+    -- [ns] Time that they took.
+    measured_ns,
+    -- [1] Of the time of all GPU work that is predicted, but for collectives.
+    time_share,
+    -- [1] Geometric mean of the errors, each at least 0.01 %, without their signs.
+    gmae_share,
+    -- [1] Mean of the errors without their signs.
+    mape_share,
+    -- [1] 90th percentile of the errors without their signs.
+    p90_share,
+    -- [1] Predicted time of all of them over the measured, less 1.
+    bias_share,
+    -- [1] Part of them that was measured within the band.
+    inside_share
+) AS
+WITH
+piece AS (
+    SELECT
+        kernel.run_id,
+        kernel.trace_id,
+        family,
+        model,
+        bool_or(is_calibrated) AS is_calibrated,
+        sum(end_ns - start_ns) AS piece_ns,
+        sum(predicted_ns) AS predicted_ns,
+        sum(predicted_ns) / piece_ns - 1 AS error,
+        sum(low_ns) <= piece_ns AND piece_ns <= sum(high_ns) AS is_inside
+    FROM staging.kernel AS kernel
+    INNER JOIN prediction.kernel_time USING (kernel_id)
+    WHERE family <> 'collective'
+    GROUP BY
+        kernel.run_id, kernel.trace_id, family, model,
+        CASE kind WHEN 'kernel' THEN kernel.op_id END,
+        CASE kind WHEN 'kernel' THEN NULL ELSE kernel_id END
+    HAVING piece_ns > 0
+)
+
+SELECT
+    run_id,
+    trace_id,
+    family,
+    model,
+    bool_or(is_calibrated),
+    count(*),
+    sum(piece_ns)::BIGINT AS measured_ns,
+    measured_ns / sum(measured_ns) OVER (PARTITION BY trace_id),
+    -- Sums of floating point depend on the order.
+    round(exp(avg(ln(greatest(abs(error), 0.0001)))), 6),
+    round(avg(abs(error)), 6),
+    round(quantile_cont(abs(error), 0.9), 6),
+    sum(predicted_ns) / measured_ns - 1,
+    avg(is_inside::BIGINT)
+FROM piece
+GROUP BY run_id, trace_id, family, model
+ORDER BY run_id, trace_id, measured_ns DESC, family, model;

@@ -1,0 +1,203 @@
+"""Devices that the user adds to `prediction.hardware`: read from a file, checked."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import duckdb
+
+from tracedb.duck import scalar, transaction
+from tracedb.errors import HardwareError
+from tracedb.estimates import recompute
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+_TABLE = "raw.hardware"
+_KINDS = ("gpu", "cpu")
+
+
+@dataclass(frozen=True)
+class _Figure:
+    """A figure of a device: where plausible values of its unit lie."""
+
+    unit: str
+    least: float
+    most: float
+    is_needed: bool = False
+    is_whole: bool = False
+
+    def read(self, value: object) -> float:
+        """The value as a number; raises `ValueError` that says what it has to be."""
+        try:
+            number = float(str(value))
+        except ValueError:
+            raise ValueError(f"{value!r} is no number") from None
+        if not self.least <= number <= self.most:
+            raise ValueError(
+                f"{value} is out of {self.least:g} to {self.most:g}; "
+                f"the unit is {self.unit}"
+            )
+        if self.is_whole and number != int(number):
+            raise ValueError(f"{value} is no whole number")
+        return int(number) if self.is_whole else number
+
+
+def _flops(*, is_needed: bool = False) -> _Figure:
+    return _Figure("FLOP/s", 1e9, 1e18, is_needed)
+
+
+def _bandwidth(*, is_needed: bool = False) -> _Figure:
+    return _Figure("B/s", 1e8, 1e15, is_needed)
+
+
+_FIGURES = {
+    "peak_fp32_flops_per_second": _flops(is_needed=True),
+    "peak_tf32_flops_per_second": _flops(),
+    "peak_half_flops_per_second": _flops(),
+    "matrix_share": _Figure("1", 0.01, 2),
+    "dram_bytes_per_second": _bandwidth(is_needed=True),
+    "l2_bytes": _Figure("B", 1 << 10, 1 << 40, is_needed=True, is_whole=True),
+    "l2_bytes_per_second": _bandwidth(),
+    "sm_count": _Figure("1", 1, 1e6, is_needed=True, is_whole=True),
+    "clocks_per_second": _Figure("1/s", 1e8, 1e11, is_needed=True),
+    "pcie_bytes_per_second": _bandwidth(),
+    "pageable_bytes_per_second": _bandwidth(),
+    "nvlink_bytes_per_second": _bandwidth(),
+    "floor_ns": _Figure("ns", 1, 1e9, is_whole=True),
+    "reached_fp32_flops_per_second": _flops(),
+    "reached_half_flops_per_second": _flops(),
+    "reached_dram_bytes_per_second": _bandwidth(),
+}
+COLUMNS = ("hardware", "name_pattern", "kind", *_FIGURES)
+"""What a row may have; a name and the needed figures it must."""
+
+
+def add(connection: duckdb.DuckDBPyConnection, path: str | Path) -> list[str]:
+    """Add the devices of a file, and compute anew what follows; return their names.
+
+    The file is JSON (an object, or a list of objects) or CSV with a header; keys are
+    `COLUMNS`. Without `name_pattern` a device is found by its name. All of the file is
+    stored or, on an error, nothing. Raises `HardwareError`.
+    """
+    rows = [
+        _checked(connection, row, f"{path}, row {number}")
+        for number, row in enumerate(_read(Path(path)), 1)
+    ]
+    known = connection.execute(f"SELECT hardware FROM {_TABLE}").fetchall()
+    _refuse_doubles(path, [name for (name,) in known], rows)
+    first = scalar(connection, f"SELECT coalesce(max(place), 0) + 1 FROM {_TABLE}")
+    with transaction(connection):
+        for place, row in enumerate(rows, first):
+            _insert(connection, row | {"place": place})
+        recompute(connection, _TABLE)
+    return [str(row["hardware"]) for row in rows]
+
+
+def _insert(connection: duckdb.DuckDBPyConnection, row: dict[str, Any]) -> None:
+    marks = ", ".join("?" * len(row))
+    connection.execute(
+        f"INSERT INTO {_TABLE} ({', '.join(row)}) VALUES ({marks})", [*row.values()]
+    )
+
+
+def _read(path: Path) -> Iterator[dict[str, Any]]:
+    """The rows of a file; empty cells of a CSV are not given."""
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "it is no text"
+        raise HardwareError(f"{path}: cannot be read: {reason}") from error
+    if path.suffix.lower() == ".csv":
+        rows: list[Any] = [
+            {key: cell for key, cell in row.items() if cell}
+            for row in csv.DictReader(text.splitlines())
+        ]
+    else:
+        rows = _decoded(path, text)
+    if not rows:
+        raise HardwareError(f"{path}: no rows; a device has {', '.join(_needed())}")
+    yield from rows
+
+
+def _decoded(path: Path, text: str) -> list[Any]:
+    try:
+        found = json.loads(text)
+    except ValueError as error:
+        raise HardwareError(f"{path}: no JSON: {error}; or name it .csv") from error
+    rows = found if isinstance(found, list) else [found]
+    if not all(isinstance(row, dict) for row in rows):
+        raise HardwareError(f"{path}: no object, nor a list of objects")
+    return rows
+
+
+def _needed() -> list[str]:
+    return ["hardware", *(name for name, f in _FIGURES.items() if f.is_needed)]
+
+
+def _checked(
+    connection: duckdb.DuckDBPyConnection, row: dict[str, Any], place: str
+) -> dict[str, Any]:
+    """A row as it is stored, without what was not given."""
+    given = {key: value for key, value in row.items() if value is not None}
+    for key in given:
+        if key not in COLUMNS:
+            raise HardwareError(f"{place}: no column {key}{_nearest(key)}")
+    for key in _needed():
+        if key not in given:
+            raise HardwareError(f"{place}: {key} is missing")
+    name = str(given["hardware"]).strip()
+    checked: dict[str, Any] = {
+        "hardware": name,
+        "name_pattern": str(given.get("name_pattern", re.escape(name))),
+        "kind": str(given.get("kind", "gpu")),
+    }
+    _refuse_wrong_words(connection, checked, place)
+    for key, figure in _FIGURES.items():
+        if key in given:
+            try:
+                checked[key] = figure.read(given[key])
+            except ValueError as error:
+                raise HardwareError(f"{place}: {key} {error}") from error
+    return checked
+
+
+def _nearest(key: object) -> str:
+    near = get_close_matches(str(key), COLUMNS, n=1)
+    return f"; did you mean {near[0]}?" if near else f"; there are {', '.join(COLUMNS)}"
+
+
+def _refuse_wrong_words(
+    connection: duckdb.DuckDBPyConnection, row: dict[str, Any], place: str
+) -> None:
+    if row["hardware"] in {"", "unknown"}:
+        raise HardwareError(f"{place}: hardware {row['hardware']!r} is no name")
+    if row["kind"] not in _KINDS:
+        raise HardwareError(f"{place}: kind {row['kind']!r} is neither gpu nor cpu")
+    pattern = row["name_pattern"]
+    try:
+        is_empty = scalar(connection, "SELECT regexp_matches('', ?)", [pattern])
+    except duckdb.Error as error:
+        line = str(error).splitlines()[0]
+        raise HardwareError(f"{place}: name_pattern {pattern!r}: {line}") from error
+    if is_empty:
+        raise HardwareError(f"{place}: name_pattern {pattern!r} matches any name")
+
+
+def _refuse_doubles(
+    path: str | Path, known: Sequence[str], rows: Sequence[dict[str, Any]]
+) -> None:
+    seen = set(known)
+    for number, row in enumerate(rows, 1):
+        if row["hardware"] in seen:
+            raise HardwareError(
+                f"{path}, row {number}: {row['hardware']} was added before; "
+                "give it another name"
+            )
+        seen.add(row["hardware"])

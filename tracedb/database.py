@@ -243,7 +243,7 @@ class Database:
         `QueryError` where no shape of GPU work is known.
         """
         if isinstance(models, (str, Path)):
-            models = import_module("tracedb.kernels").load(models)
+            models = import_module("tracedb.kernels").load(models, self._connection)
         estimates.apply(self._connection, cast("estimates.Models", models))
         return self.relation("question.kernel_coverage")
 

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     import polars as pl
 
 # Files of this storage version can be opened by DuckDB 1.5 and later. Rows that are not
-# committed yet look few to the optimiser, which then loops where it should sort. Tensors
-# without elements are no error: what is divided by their sizes is unknown.
+# committed yet look few to the optimiser, which then loops where it should sort.
+# Tensors without elements are no error: what is divided by their sizes is unknown.
 _CONFIG = {
     "error_on_division_by_zero": "false",
     "storage_compatibility_version": "v1.5.0",

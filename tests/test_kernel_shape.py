@@ -686,6 +686,27 @@ def test_errors_are_of_ops(run: tracedb.Database) -> None:
     assert error["inside_share"] == 0
 
 
+EMPTY = [
+    Op("aten::mm", **matrices((0, 3), (3, 0))),
+    Op("aten::cudnn_convolution", **matrices((1, 0, 5, 5), (0, 0, 0, 3))),
+    Op("aten::cudnn_batch_norm", **matrices((2, 0, 4))),
+    Op("aten::_softmax", [[2, 0], []], [HALF, "Scalar"], ["", "7"]),
+    Op("aten::native_layer_norm", **matrices((2, 0), (0,), (0,))),
+    Op("aten::index_select", [[0, 8], [], [0]], [FLOAT, "Scalar", LONG]),
+    Op("aten::cat", [[[0, 3], [0]], []], LISTED, ["", "5"]),
+    Op("aten::_index_put_impl_", [[0], [0], [0]], [FLOAT, LONG, FLOAT]),
+]
+
+
+def test_tensors_without_elements_are_no_error(
+    database: tracedb.Database, tmp_path: Path
+) -> None:
+    """Sizes of 0 are ingested and listed like any others; no share is above 1."""
+    database.ingest([write(tmp_path / "trace.json", EMPTY)])
+    query = "SELECT max(piece_share) <= 1 FROM prediction.kernel_shape"
+    assert rows(database, query) == [(True,)]
+
+
 def test_nothing_to_predict_is_told(database: tracedb.Database) -> None:
     """Without any shape of GPU work there is nothing to ask models for."""
     with pytest.raises(tracedb.QueryError, match="no shapes of GPU work"):

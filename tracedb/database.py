@@ -28,7 +28,9 @@ if TYPE_CHECKING:
 
 # Files of this storage version can be opened by DuckDB 1.5 and later. Rows that are not
 # committed yet look few to the optimiser, which then loops where it should sort.
+# Tensors without elements are no error: what is divided by their sizes is unknown.
 _CONFIG = {
+    "error_on_division_by_zero": "false",
     "storage_compatibility_version": "v1.5.0",
     "asof_loop_join_threshold": "0",
 }
@@ -288,7 +290,7 @@ class Database:
         `QueryError` where no shape of GPU work is known.
         """
         if isinstance(models, (str, Path)):
-            models = import_module("tracedb.kernels").load(models)
+            models = import_module("tracedb.kernels").load(models, self._connection)
         estimates.apply(self._connection, cast("estimates.Models", models))
         return self.relation("question.kernel_coverage")
 

@@ -5,6 +5,8 @@ TracedbError
 ├── IngestError     a trace file: unreadable, not a trace, broken at a byte
 │   ├── ForeignFileError  a whole JSON file that is no trace
 │   └── PairError   an execution graph that is not of the trace it came with
+├── KernelModelError   a kernel model: unreadable, made by another version
+├── MeasurementError   measured kernel times: unreadable, of an unknown format
 └── QueryError      a query, a relation or a question that does not exist
 """
 
@@ -34,6 +36,14 @@ class ForeignFileError(IngestError):
 
 class PairError(IngestError):
     """An execution graph and a trace are not of one run."""
+
+
+class KernelModelError(TracedbError, ValueError):
+    """A file or folder holds no kernel model that this version can use."""
+
+
+class MeasurementError(TracedbError, ValueError):
+    """A file or folder holds no measured kernel times that can be read."""
 
 
 class QueryError(TracedbError, ValueError):

@@ -18,6 +18,7 @@ COMMANDS = (
     "critical-path",
     "predict",
     "depends",
+    "kernels",
     "ask",
     "sql",
     "schema",

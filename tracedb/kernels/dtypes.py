@@ -4,12 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-    from numpy.typing import NDArray
 
 DTYPES: Mapping[str, tuple[int, str, float]] = {
     # type: [B] of an element, the matrix peak in `prediction.hardware`, times what
@@ -41,9 +37,3 @@ def matrix_peak(hardware: Mapping[str, float], dtype: str) -> float:
     _, column, factor = DTYPES.get(dtype, DTYPES[_USUAL])
     share = hardware["matrix_share"] if column == "peak_half_flops_per_second" else 1.0
     return hardware[column] * factor * share
-
-
-def all_element_bytes(dtypes: NDArray[np.str_]) -> NDArray[np.float64]:
-    """[B] of an element, row by row."""
-    names, codes = np.unique(dtypes, return_inverse=True)
-    return np.array([element_bytes(str(n)) for n in names], dtype=float)[codes]

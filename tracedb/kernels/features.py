@@ -1,4 +1,4 @@
-"""What a residual model learns from: sizes, work, the roofline's parts, tiles, waves."""
+"""What a residual model learns from: sizes, work, the roofline's parts, waves."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ UNKNOWN = -1.0
 _SMALLEST = 1e-3
 
 
-def features_of(rows: Rows, roofline: Roofline | None) -> dict[str, NDArray[np.float32]]:
+def features_of(
+    rows: Rows, roofline: Roofline | None
+) -> dict[str, NDArray[np.float32]]:
     """Every feature by its name; no value is missing or infinite.
 
     They are rounded to float32, in which trees compare: the same on any machine.
@@ -32,7 +34,8 @@ def features_of(rows: Rows, roofline: Roofline | None) -> dict[str, NDArray[np.f
 
 def sizes_of(rows: Rows) -> dict[str, Floats]:
     """The features that say whether a row lies in the range of others."""
-    return _sizes(rows.family, rows.shapes) | _work(rows.work)
+    found = _sizes(rows.family, rows.shapes) | _work(rows.work)
+    return {name: _known(values) for name, values in found.items()}
 
 
 def _sizes(family: Family, shapes: Shapes) -> dict[str, Floats]:
@@ -69,5 +72,8 @@ def _log(values: Floats) -> Floats:
 
 
 def _rounded(values: Floats) -> NDArray[np.float32]:
-    known = np.nan_to_num(values, nan=UNKNOWN, posinf=UNKNOWN, neginf=UNKNOWN)
-    return known.astype(np.float32)
+    return _known(values).astype(np.float32)
+
+
+def _known(values: Floats) -> Floats:
+    return np.nan_to_num(values, nan=UNKNOWN, posinf=UNKNOWN, neginf=UNKNOWN)

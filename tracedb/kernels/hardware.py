@@ -47,7 +47,9 @@ class HardwareTable:
         return HardwareRow(device, "", is_fallback=True, figures=fallback.figures)
 
 
-def hardware_table(connection: duckdb.DuckDBPyConnection | None = None) -> HardwareTable:
+def hardware_table(
+    connection: duckdb.DuckDBPyConnection | None = None,
+) -> HardwareTable:
     """The table as declared, or as a database has it, with what its user added."""
     if connection is None:
         return _table(relations.declared("prediction.hardware"))

@@ -57,7 +57,10 @@ def read_measurements(paths: Sequence[str | Path]) -> Measurements:
     Raises `MeasurementError` for a file that is given by its name and holds none, for a
     broken one, and where there is nothing at all.
     """
-    frames, files, dropped, skipped = [], {}, {}, []
+    frames: list[pl.DataFrame] = []
+    files: dict[str, str] = {}
+    dropped: dict[str, int] = {}
+    skipped: list[str] = []
     for path, is_named in _files(paths):
         try:
             frame, left_out = _read(path)
@@ -117,7 +120,9 @@ def _read_parquet(path: Path) -> tuple[pl.DataFrame, dict[str, int]]:
         table = pq.read_table(path)
     except (pa.ArrowException, OSError) as error:
         line = str(error).splitlines()[0]
-        raise MeasurementError(f"{path}: no Parquet file, or cut off: {line}") from error
+        raise MeasurementError(
+            f"{path}: no Parquet file, or cut off: {line}"
+        ) from error
     version = (table.schema.metadata or {}).get(METADATA)
     if version is None:
         raise _UnknownFormatError(
@@ -134,7 +139,9 @@ def _read_parquet(path: Path) -> tuple[pl.DataFrame, dict[str, int]]:
 
 def _read_public(path: Path) -> tuple[pl.DataFrame, dict[str, int]]:
     try:
-        text = gzip.decompress(stored) if _is_gzip(stored := path.read_bytes()) else stored
+        text = (
+            gzip.decompress(stored) if _is_gzip(stored := path.read_bytes()) else stored
+        )
         file = pl.read_csv(text, infer_schema_length=None)
     except (OSError, EOFError, pl.exceptions.PolarsError) as error:
         line = (str(error).splitlines() or [type(error).__name__])[0]
@@ -160,18 +167,18 @@ def _complete(frame: pl.DataFrame, path: Path) -> pl.DataFrame:
         raise MeasurementError(f"{path}: measurements lack column {', '.join(missing)}")
     absent = [pl.lit(None).alias(n) for n in SCHEMA if n not in frame.columns]
     try:
-        whole = frame.with_columns(absent).select(*SCHEMA).cast(dict(SCHEMA))
+        whole = frame.with_columns(absent).select(*SCHEMA).cast(pl.Schema(SCHEMA))
     except pl.exceptions.PolarsError as error:
         line = str(error).splitlines()[0]
-        raise MeasurementError(f"{path}: a column has the wrong type: {line}") from error
+        raise MeasurementError(
+            f"{path}: a column has the wrong type: {line}"
+        ) from error
     _check(whole, "family", FAMILIES, path)
     _check(whole, "measured", _KINDS, path)
     return whole
 
 
-def _check(
-    frame: pl.DataFrame, column: str, known: Iterable[str], path: Path
-) -> None:
+def _check(frame: pl.DataFrame, column: str, known: Iterable[str], path: Path) -> None:
     """Refuse values that are not known, the first with its row."""
     wrong = frame.with_row_index("row", 1).filter(
         ~pl.col(column).is_in(list(known)).fill_null(value=False)

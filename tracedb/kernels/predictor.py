@@ -15,10 +15,12 @@ and whole pieces of hardware.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
+
+from tracedb.errors import KernelModelError
 
 from .bands import Band, band_of
 from .collective_table import CollectiveTable, fit_table
@@ -39,7 +41,7 @@ if TYPE_CHECKING:
 DISTANCES = ("known", "new", "beyond", "unseen")
 _CLIP = (0.002, 0.998)
 _FOLDS = 3
-_TRIAL_ROWS = 12_000
+_TRIAL_ROWS = 6_000
 _GRID = 4
 """Rows of each combination from which combinations are a distance of their own."""
 _LEAST_TRIAL = 8
@@ -56,6 +58,8 @@ class Core:
 
     base: Roofline | CollectiveTable
     forests: Mapping[str, Forest]
+    feature_names: tuple[str, ...]
+    """What the columns that the forests compare are."""
     clip: tuple[float, float]
     """Smallest and largest residual believed."""
     range: Mapping[str, tuple[float, float]]
@@ -65,8 +69,13 @@ class Core:
 
     def features(self, rows: Rows) -> NDArray[np.float32]:
         """The features, column by column."""
-        roofline = self.base if isinstance(self.base, Roofline) else None
-        return np.stack(list(features_of(rows, roofline).values()))
+        found = _features(rows, self.base)
+        if tuple(found) != self.feature_names:
+            raise KernelModelError(
+                "a model was trained with other features than this tracedb has; "
+                "train it again with `tracedb kernels train`"
+            )
+        return np.stack(list(found.values()))
 
     def residuals(self, rows: Rows) -> dict[str, Floats]:
         """What each forest adds to the logarithm of the base."""
@@ -102,9 +111,11 @@ def fit_core(rows: Rows) -> Core:
     residual = np.log(rows.time_ns / base.predict_ns(rows))
     low, high = np.quantile(residual, _CLIP).tolist()
     codes = np.unique(rows.codes(rows.family.group))
+    names = tuple(_features(rows.take(np.arange(1)), base))
     core = Core(
         base,
         {},
+        names,
         (low, high),
         {n: (float(v.min()), float(v.max())) for n, v in sizes_of(rows).items()},
         codes if rows.family.group and len(codes) * _GRID <= len(rows) else codes[:0],
@@ -112,7 +123,13 @@ def fit_core(rows: Rows) -> Core:
     if isinstance(base, CollectiveTable) or len(rows) < LEAST_ROWS:
         return core
     forests = fit_forests(core.features(rows).T, residual)
-    return Core(base, forests, core.clip, core.range, core.known)
+    return replace(core, forests=forests)
+
+
+def _features(
+    rows: Rows, base: Roofline | CollectiveTable
+) -> dict[str, NDArray[np.float32]]:
+    return features_of(rows, base if isinstance(base, Roofline) else None)
 
 
 def fit_base(rows: Rows) -> Roofline | CollectiveTable:
@@ -136,7 +153,9 @@ class Trial:
 
     def best_mix(self) -> str:
         """The mix with the least error of the logarithm."""
-        mixes = [m for m, parts in MIXES.items() if parts.keys() <= self.residuals.keys()]
+        mixes = [
+            m for m, parts in MIXES.items() if parts.keys() <= self.residuals.keys()
+        ]
 
         def error(mix: str) -> float:
             off = np.log(self.predicted_ns(mix) / self.measured_ns)
@@ -153,6 +172,20 @@ class Predicted:
     low_ns: Floats
     high_ns: Floats
     distance: NDArray[np.str_]
+
+    def widened(self, power: float) -> Predicted:
+        """The same with bands as much wider, on the logarithm."""
+        low = self.ns * (self.low_ns / self.ns) ** power
+        return replace(
+            self, low_ns=low, high_ns=self.ns * (self.high_ns / self.ns) ** power
+        )
+
+    def shifted(self, ns: Floats) -> Predicted:
+        """The same with predictions of these times, and bands in proportion."""
+        scale = ns / self.ns
+        return replace(
+            self, ns=ns, low_ns=self.low_ns * scale, high_ns=self.high_ns * scale
+        )
 
 
 @dataclass(frozen=True)
@@ -281,9 +314,9 @@ def _learnt(
 ) -> tuple[dict[str, str], dict[str, Band], dict[str, Scores]]:
     """The mix, the band and the scores of each distance that was tried."""
     mixes = {name: trial.best_mix() for name, trial in trials.items()}
-    predicted = {name: t.predicted_ns(mixes[name]) for name, t in trials.items()}
-    bands = {name: band_of(predicted[name], t.measured_ns) for name, t in trials.items()}
-    scores = {
-        name: scores_of(predicted[name], t.measured_ns) for name, t in trials.items()
-    }
+    bands, scores = {}, {}
+    for name, trial in trials.items():
+        predicted_ns = trial.predicted_ns(mixes[name])
+        bands[name] = band_of(predicted_ns, trial.measured_ns)
+        scores[name] = scores_of(predicted_ns, trial.measured_ns)
     return mixes, bands, scores

@@ -21,15 +21,15 @@ class Reader:
 
     source: str
     """Project whose data it is; the licence is beside the data."""
-    columns: frozenset[str]
-    """The file has exactly these columns."""
+    columns: str
+    """The file has exactly these columns, in any order."""
     values: Mapping[str, pl.Expr]
     """Columns of a measurement, from columns of the file."""
     wrong: Mapping[str, pl.Expr] = field(default_factory=dict)
     """Rows that are dropped: why, and which."""
 
     def read(self, file: pl.DataFrame) -> tuple[pl.DataFrame, dict[str, int]]:
-        """The measurements of a file, and how many rows were dropped for which reason."""
+        """The measurements of a file, and how many rows were dropped for what."""
         dropped = {}
         for reason, is_wrong in self.wrong.items():
             kept = file.filter(~is_wrong)
@@ -38,6 +38,9 @@ class Reader:
         columns = [value.alias(name) for name, value in self.values.items()]
         source = pl.lit(self.source).alias("source")
         return file.select(*columns, source), {k: n for k, n in dropped.items() if n}
+
+
+_MICROSECOND = 1e3
 
 
 def _c(name: str) -> pl.Expr:
@@ -88,7 +91,7 @@ _AIC_ATTENTION = _AIC | {
     "keys": _c("isl"),
     "head_dim": _c("head_dim"),
 }
-_AIC_WRONG = {"shorter than 1 us: outliers": _milliseconds() < 1000}
+_AIC_WRONG = {"shorter than 1 us: outliers": _milliseconds() < _MICROSECOND}
 
 _NEUSIGHT = {
     "device": _c("device"),
@@ -97,9 +100,7 @@ _NEUSIGHT = {
     "dtype": _dtype,
     "time_ns": _milliseconds(),
 }
-_NEUSIGHT_GEMM = frozenset(
-    "device op dtype B M N K time_ms kernel gx gy gz bx".split()
-)
+_NEUSIGHT_GEMM = "device op dtype B M N K time_ms kernel gx gy gz bx"
 _NEUSIGHT_ROWS = {"softmax": "softmax", "ln": "normalisation"}
 # `addu`, `mulu` and so on take a number as their second operand.
 _unary = _c("op").is_in(["add", "mul", "div", "pow"]).not_()
@@ -148,7 +149,7 @@ _PROFILED = {"low_ns": _milliseconds("t_min"), "high_ns": _milliseconds("t_max")
 READERS: tuple[Reader, ...] = (
     Reader(
         "aiconfigurator",
-        frozenset("device runtime op dtype m n k time_ms".split()),
+        "device runtime op dtype m n k time_ms",
         _AIC
         | {
             "family": pl.lit("gemm"),
@@ -162,9 +163,10 @@ READERS: tuple[Reader, ...] = (
     ),
     Reader(
         "aiconfigurator",
-        frozenset(
-            "device runtime kernel_source op dtype kv_cache_dtype batch_size isl "
-            "num_heads num_key_value_heads head_dim step window_size time_ms".split()
+        (
+            "device runtime kernel_source op dtype kv_cache_dtype "
+            "batch_size isl num_heads num_key_value_heads head_dim step "
+            "window_size time_ms"
         ),
         _AIC_ATTENTION | {"kv_heads": _c("num_key_value_heads"), "causal": pl.lit(1)},
         {
@@ -175,16 +177,16 @@ READERS: tuple[Reader, ...] = (
     ),
     Reader(
         "aiconfigurator",
-        frozenset(
-            "device runtime kernel_source op dtype batch_size isl num_heads head_dim "
-            "time_ms".split()
+        (
+            "device runtime kernel_source op dtype batch_size isl num_heads "
+            "head_dim time_ms"
         ),
         _AIC_ATTENTION | {"kv_heads": _c("num_heads"), "causal": pl.lit(0)},
         _AIC_WRONG,
     ),
     Reader(
         "aiconfigurator",
-        frozenset("device runtime kernel_source op dtype m k time_ms".split()),
+        "device runtime kernel_source op dtype m k time_ms",
         _AIC
         | {
             "family": pl.when(_c("op") == "compute_scale")
@@ -199,13 +201,15 @@ READERS: tuple[Reader, ...] = (
             "outputs": pl.when(_c("op") != "compute_scale").then(1),
         },
         {
-            "differences of two measurements": _c("kernel_source").str.contains("minus"),
+            "differences of two measurements": _c("kernel_source").str.contains(
+                "minus"
+            ),
             **_AIC_WRONG,
         },
     ),
     Reader(
         "aiconfigurator",
-        frozenset("device runtime op dtype num_gpus bytes time_ms".split()),
+        "device runtime op dtype num_gpus bytes time_ms",
         _AIC
         | _COLLECTIVE
         | {"ranks": _c("num_gpus"), "ranks_per_node": _c("num_gpus")},
@@ -225,9 +229,7 @@ READERS: tuple[Reader, ...] = (
     ),
     Reader(
         "neusight",
-        frozenset(
-            "device op dtype B Cin Cout R H stride pad time_ms kernel gx gy gz bx".split()
-        ),
+        ("device op dtype B Cin Cout R H stride pad time_ms kernel gx gy gz bx"),
         _NEUSIGHT
         | {
             "family": pl.lit("convolution"),
@@ -245,7 +247,7 @@ READERS: tuple[Reader, ...] = (
     ),
     Reader(
         "neusight",
-        frozenset("device op dtype B H time_ms gx bx".split()),
+        "device op dtype B H time_ms gx bx",
         _NEUSIGHT
         | {
             "family": _c("op").replace_strict(_NEUSIGHT_ROWS, default="elementwise"),
@@ -261,9 +263,9 @@ READERS: tuple[Reader, ...] = (
     ),
     Reader(
         "mlpredict",
-        frozenset(
-            "device batchsize channels_in channels_out kernelsize matsize padding "
-            "strides use_bias opt act time_ms t_std".split()
+        (
+            "device batchsize channels_in channels_out kernelsize matsize "
+            "padding strides use_bias opt act time_ms t_std"
         ),
         _MLPREDICT
         | {
@@ -283,7 +285,7 @@ READERS: tuple[Reader, ...] = (
     ),
     Reader(
         "mlpredict",
-        frozenset("device batchsize dim_input dim_output opt act time_ms t_std".split()),
+        "device batchsize dim_input dim_output opt act time_ms t_std",
         _MLPREDICT
         | {
             "family": pl.lit("gemm"),
@@ -295,7 +297,7 @@ READERS: tuple[Reader, ...] = (
     ),
     Reader(
         "pipeweave",
-        frozenset("device M N K time_us".split()),
+        "device M N K time_us",
         {
             "device": pl.lit("NVIDIA ") + _c("device"),
             "software": pl.lit("pipeweave"),
@@ -311,9 +313,7 @@ READERS: tuple[Reader, ...] = (
     ),
     Reader(
         "vidur",
-        frozenset(
-            "device model site op dtype tp M N K time_ms t_min t_max t_std".split()
-        ),
+        "device model site op dtype tp M N K time_ms t_min t_max t_std",
         _PROFILED
         | {
             "device": _named("device", _VIDUR_DEVICES),
@@ -325,8 +325,11 @@ READERS: tuple[Reader, ...] = (
             "m": _where("gemm", _c("M")),
             "n": _where("gemm", _c("N")),
             "k": _where("gemm", _c("K")),
-            "rows": pl.when(_vidur_family.is_in(["embedding", "normalisation"])).then("M"),
-            "width": pl.when(_vidur_family.is_in(["embedding", "normalisation"])).then("N"),
+            "rows": pl.when(_vidur_family.is_in(["embedding", "normalisation"])).then(
+                "M"
+            ),
+            # The kernel of an addition does not go row by row.
+            "width": pl.when(~_c("op").is_in(["gemm", "add"])).then("N"),
             "table_rows": _where("embedding", _c("K")),
             "elements": _where("elementwise", _c("M") * _c("N")),
             "inputs": _where(
@@ -336,13 +339,11 @@ READERS: tuple[Reader, ...] = (
             "repeats": pl.lit(20),
             "time_ns": _milliseconds(),
         },
-        {"shorter than 5 us: the clock has 1 us": _milliseconds() < 5000},
+        {"shorter than 5 us: the clock has 1 us": _milliseconds() < 5 * _MICROSECOND},
     ),
     Reader(
         "vidur",
-        frozenset(
-            "device op num_gpus devices_per_node bytes time_ms t_min t_max t_std".split()
-        ),
+        ("device op num_gpus devices_per_node bytes time_ms t_min t_max t_std"),
         _COLLECTIVE
         | _PROFILED
         | {
@@ -351,13 +352,11 @@ READERS: tuple[Reader, ...] = (
             "ranks": _c("num_gpus"),
             "ranks_per_node": _c("devices_per_node"),
         },
-        {"shorter than 5 us: the clock has 1 us": _milliseconds() < 5000},
+        {"shorter than 5 us: the clock has 1 us": _milliseconds() < 5 * _MICROSECOND},
     ),
     Reader(
         "pipeweave",
-        frozenset(
-            "device op n devices_per_node bytes time_ms t_min t_max t_std".split()
-        ),
+        "device op n devices_per_node bytes time_ms t_min t_max t_std",
         _COLLECTIVE
         | _PROFILED
         | {
@@ -369,7 +368,7 @@ READERS: tuple[Reader, ...] = (
     ),
     Reader(
         "superbench",
-        frozenset("dir bytes gbps".split()),
+        "dir bytes gbps",
         {
             "device": pl.lit("Tesla V100-PCIE-32GB"),
             "software": pl.lit("bandwidthTest"),
@@ -390,4 +389,6 @@ READERS: tuple[Reader, ...] = (
 
 def reader_of(columns: frozenset[str]) -> Reader | None:
     """The reader of the format with these columns."""
-    return next((reader for reader in READERS if reader.columns == columns), None)
+    return next(
+        (reader for reader in READERS if set(reader.columns.split()) == columns), None
+    )

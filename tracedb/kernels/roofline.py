@@ -29,10 +29,15 @@ _ROWS = 1500
 _ROWS_FOR_JOINS = 60
 _SHARE_LOWEST = 1e-5
 _UNLISTED_HIGHEST = 1e3
-_FITS = (0.25, 0.5, 1.0, 2.0)
+_NOMINAL_HIGHEST = 30.0
+_FITS = (1.0, 0.5, 2.0, 0.25)
 _POWERS = (1.0, 2.0, 8.0)
 _TOLERANCE = 0.1
 """Log error from which a row counts less and less."""
+
+
+_PRIOR = 0.003
+"""Weight of the usual constants, for those about which the rows say nothing."""
 
 
 @dataclass(frozen=True)
@@ -77,6 +82,10 @@ class Roofline:
         return asdict(self)
 
 
+_USUAL = Roofline(1.0, 0.7, 0.7, 0.5, 1.0, 2.0, 2.0)
+"""About what families reach of the peaks (`prediction.kernel_efficiency`)."""
+
+
 def _joined(one: Floats, other: Floats, power: float) -> Floats:
     """Between the sum (power 1) and the larger one (power infinite)."""
     larger = np.maximum(np.maximum(one, other), 1e-300)
@@ -92,8 +101,8 @@ def fit_roofline(rows: Rows) -> Roofline:
     """
     chosen = np.random.default_rng(0).permutation(len(rows))[:_ROWS]
     some, times = rows.work.take(chosen), rows.time_ns[chosen]
-    highest = 1.0 if rows.is_listed else _UNLISTED_HIGHEST
-    start = Roofline(float(np.quantile(times, 0.01)), 0.5, 0.5, 0.5, 1.0, 2.0, 2.0)
+    highest = _highest_shares(rows)
+    start = replace(_USUAL, floor_ns=float(np.quantile(times, 0.01)))
     if len(chosen) < _ROWS_FOR_JOINS:
         return _fit(start, some, times, highest)[1]
     fits = [_fit(replace(start, cache_fit=fit), some, times, highest) for fit in _FITS]
@@ -105,12 +114,23 @@ def fit_roofline(rows: Rows) -> Roofline:
     return min(fits, key=_loss)[1]
 
 
+def _highest_shares(rows: Rows) -> tuple[float, float, float]:
+    """Of compute, memory and cache.
+
+    Where arithmetic does not use matrix units, its FLOPs are nominal counts of
+    instructions: more than the peak can come out.
+    """
+    if not rows.is_listed:
+        return (_UNLISTED_HIGHEST,) * 3
+    return (1.0 if rows.family.uses_matrix_units else _NOMINAL_HIGHEST, 1.0, 1.0)
+
+
 def _loss(fit: tuple[float, Roofline]) -> float:
     return fit[0]
 
 
 def _fit(
-    start: Roofline, work: Work, time_ns: Floats, highest: float
+    start: Roofline, work: Work, time_ns: Floats, highest: tuple[float, float, float]
 ) -> tuple[float, Roofline]:
     """Fit the four continuous constants; the loss comes first."""
     measured = np.log(time_ns)
@@ -125,13 +145,16 @@ def _fit(
             cache_share=cache,
         )
 
+    usual = np.log([_USUAL.compute_share, _USUAL.memory_share, _USUAL.cache_share])
+    weight = _PRIOR * np.sqrt(len(time_ns))
+
     def errors(logs: Floats) -> Floats:
-        found: Floats = np.log(with_constants(logs).work_ns(work)) - measured
-        return found
+        off = np.log(with_constants(logs).work_ns(work)) - measured
+        return np.append(off, weight * (logs[1:] - usual))
 
     shares = (start.compute_share, start.memory_share, start.cache_share)
     lower = np.log([1.0, *[_SHARE_LOWEST] * 3])
-    upper = np.log([1e9, *[highest] * 3])
+    upper = np.log([1e9, *highest])
     first = np.clip(np.log([start.floor_ns, *shares]), lower + 1e-6, upper - 1e-6)
     found = least_squares(
         errors,

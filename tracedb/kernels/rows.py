@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from .families import Family, Floats, Hardware
-    from .work import Work
+    from .work import Op, Work
 
     Chosen = NDArray[np.int64] | NDArray[np.bool_]
 
@@ -70,11 +70,12 @@ class Rows:
         return code
 
 
-def rows_of(frame: pl.DataFrame, hardware: Hardware, *, is_listed: bool) -> Rows:
-    """Rows of a frame that has one family, op and dtype; without times, NaN."""
-    family = FAMILIES[frame[0, "family"]]
-    shapes = shapes_of(family, frame)
-    op, dtype = frame[0, "op"] or "", frame[0, "dtype"] or ""
+def rows_of(
+    frame: pl.DataFrame, op: Op, hardware: Hardware, *, is_listed: bool
+) -> Rows:
+    """The rows of a frame, all of one op; without a column of times, they are NaN."""
+    family = FAMILIES[op.family]
+    shapes = shapes_of(family, frame, op)
     time_ns = (
         frame["time_ns"].to_numpy()
         if "time_ns" in frame.columns
@@ -83,7 +84,7 @@ def rows_of(frame: pl.DataFrame, hardware: Hardware, *, is_listed: bool) -> Rows
     return Rows(
         family,
         shapes,
-        work_of(family, shapes, hardware, op, dtype),
+        work_of(family, shapes, hardware, op),
         {name: np.full(frame.height, value) for name, value in hardware.items()},
         time_ns,
         is_listed,

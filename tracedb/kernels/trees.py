@@ -232,7 +232,7 @@ def boosted(model: HistGradientBoostingRegressor) -> Forest:
 
 
 def averaged(model: ExtraTreesRegressor) -> Forest:
-    """The forest of an average of trees: its sum, each value divided by their number."""
+    """The forest of an average: a sum, each value divided by the number of trees."""
     trees = []
     for estimator in model.estimators_:
         nodes = estimator.tree_

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from .dtypes import all_element_bytes, matrix_peak
+from .dtypes import element_bytes, matrix_peak
 from .families import Shapes
 
 if TYPE_CHECKING:
@@ -62,35 +62,38 @@ class Work:
 
     def followed_by(self, other: Work) -> Work:
         """The rows of both."""
-        return Work(
-            *(np.append(getattr(self, n), getattr(other, n)) for n in _FIELDS)
-        )
+        return Work(*(np.append(getattr(self, n), getattr(other, n)) for n in _FIELDS))
 
 
 _FIELDS = tuple(field.name for field in fields(Work))
 
 
-def shapes_of(family: Family, frame: pl.DataFrame) -> Shapes:
-    """The rows of a frame with columns op, dtype and those of the family it has."""
+class Op(NamedTuple):
+    """What the rows of one model share."""
+
+    family: str
+    op: str
+    dtype: str
+
+
+def shapes_of(family: Family, frame: pl.DataFrame, op: Op) -> Shapes:
+    """The rows of a frame that has some of the family's columns."""
     sizes = {
         name: frame[name].cast(float).fill_null(np.nan).to_numpy()
         for name in family.columns
         if name in frame.columns
     }
-    dtypes = frame["dtype"].fill_null("").to_numpy().astype(str)
-    ops = frame["op"].fill_null("").to_numpy().astype(str)
-    return Shapes(sizes, ops, all_element_bytes(dtypes))
+    ops = np.full(frame.height, op.op)
+    return Shapes(sizes, ops, np.full(frame.height, float(element_bytes(op.dtype))))
 
 
-def work_of(
-    family: Family, shapes: Shapes, hardware: Hardware, op: str, dtype: str
-) -> Work:
-    """The work of shapes of one op and dtype."""
-    link = family.bandwidths.get(op)
+def work_of(family: Family, shapes: Shapes, hardware: Hardware, op: Op) -> Work:
+    """The work of shapes of one op."""
+    link = family.bandwidths.get(op.op)
     bandwidth = hardware[link or "dram_bytes_per_second"]
-    half = 0.5 if dtype == "float64" else 1.0
+    half = 0.5 if op.dtype == "float64" else 1.0
     vector_peak = hardware["peak_fp32_flops_per_second"] * half
-    peak = matrix_peak(hardware, dtype) if family.uses_matrix_units else vector_peak
+    peak = matrix_peak(hardware, op.dtype) if family.uses_matrix_units else vector_peak
 
     def each(figure: float) -> Floats:
         return np.full(len(shapes), figure)

@@ -40,5 +40,7 @@ FAMILIES: Mapping[str, Family] = {
     )
 }
 
-COLUMNS = tuple(dict.fromkeys(c for family in FAMILIES.values() for c in family.columns))
+COLUMNS = tuple(
+    dict.fromkeys(c for family in FAMILIES.values() for c in family.columns)
+)
 """Every size that a row of any family may have."""

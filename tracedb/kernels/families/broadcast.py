@@ -6,10 +6,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from . import elementwise
-from .family import Family
 
 if TYPE_CHECKING:
-    from .family import Floats, Shapes
+    from .family import Family, Floats, Shapes
 
 
 def read_bytes(shapes: Shapes) -> Floats:

@@ -11,7 +11,14 @@ from .family import Family, no_flops
 if TYPE_CHECKING:
     from .family import Figures, Floats, Shapes
 
-OPS = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "send_recv")
+OPS = (
+    "all_reduce",
+    "all_gather",
+    "reduce_scatter",
+    "all_to_all",
+    "broadcast",
+    "send_recv",
+)
 
 
 def bus_bytes(shapes: Shapes) -> Floats:
@@ -47,4 +54,5 @@ COLLECTIVE = Family(
     optional={"ranks_per_node": np.nan},
     bandwidths=dict.fromkeys(OPS, "nvlink_bytes_per_second"),
     group=("ranks", "ranks_per_node"),
+    is_typed=False,
 )

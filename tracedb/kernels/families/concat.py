@@ -30,4 +30,5 @@ CONCAT = Family(
     features=features,
     optional={"tensors": 2},
     group=("tensors", "width"),
+    ops_alike=True,
 )

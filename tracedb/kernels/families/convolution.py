@@ -54,7 +54,8 @@ def _output(size: Callable[[str], Floats], direction: str) -> Floats:
     """Output pixels in one direction."""
     reach = size("dilation") * (size(f"kernel_{direction}") - 1) + 1
     steps = np.floor((size(direction) + 2 * size("padding") - reach) / size("stride"))
-    return np.maximum(steps + 1, 1)
+    pixels: Floats = np.maximum(steps + 1, 1)
+    return pixels
 
 
 def flops(shapes: Shapes) -> Floats:

@@ -39,4 +39,5 @@ COPY = Family(
     features=features,
     optional={"batch": 1},
     group=("rows", "width"),
+    ops_alike=True,
 )

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from tracedb.kernels.relations import element_flops
 
 from .family import Family
@@ -12,7 +14,8 @@ from .waves import alignment
 if TYPE_CHECKING:
     from .family import Figures, Floats, Shapes
 
-OPTIONAL = {"inputs": 1, "outputs": 1}
+OPTIONAL = {"inputs": 1, "outputs": 1, "width": np.nan}
+"""The width is that of a row, of ops whose kernels go row by row (`silu_mul`)."""
 
 
 def flops(shapes: Shapes) -> Floats:
@@ -26,11 +29,12 @@ def read_bytes(shapes: Shapes) -> Floats:
 
 
 def written_bytes(shapes: Shapes) -> Floats:
-    """[B] Every output; the second one of dropout, its mask, has one byte an element."""
+    """[B] Every output; that of dropout with a mask of one byte an element."""
     outputs = shapes.known("outputs", 1)
     is_dropout = shapes.op == "native_dropout"
     masks = is_dropout * (outputs - 1)
-    return shapes["elements"] * ((outputs - masks) * shapes.element_bytes + masks)
+    each = (outputs - masks) * shapes.element_bytes + masks
+    return np.asarray(shapes["elements"] * each)
 
 
 def features(shapes: Shapes, hardware: Figures) -> dict[str, Floats]:
@@ -41,11 +45,12 @@ def features(shapes: Shapes, hardware: Figures) -> dict[str, Floats]:
 
 ELEMENTWISE = Family(
     name="elementwise",
-    columns=("elements", "inputs", "outputs"),
+    columns=("elements", "inputs", "outputs", "width"),
     flops=flops,
     read_bytes=read_bytes,
     written_bytes=written_bytes,
     features=features,
     optional=OPTIONAL,
     op_classes={"sub": "add", "mul": "add", "rsub": "add", "threshold_backward": "add"},
+    ops_alike=True,
 )

@@ -79,6 +79,10 @@ class Family:
     optional: Mapping[str, float] = field(default_factory=dict)
     """Sizes that a row may lack, with what they are then."""
     uses_matrix_units: bool = False
+    is_typed: bool = True
+    """Whether the type of elements matters; sizes of untyped ops are in bytes."""
+    ops_alike: bool = False
+    """Whether a model of one op says something about another: memory bounds both."""
     bandwidths: Mapping[str, str] = field(default_factory=dict)
     """Ops that are bound by another link than memory: its column of hardware."""
     group: tuple[str, ...] = ()

@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from .family import Figures, Floats, Shapes
 
 
-
 def flops(shapes: Shapes) -> Floats:
     """[FLOP] 2 x batch x m x n x k."""
     return 2 * shapes.known("batch", 1) * shapes["m"] * shapes["n"] * shapes["k"]

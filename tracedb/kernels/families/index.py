@@ -31,4 +31,5 @@ INDEX = Family(
     written_bytes=rows.tensor_bytes,
     features=rows.features,
     group=("width",),
+    ops_alike=True,
 )

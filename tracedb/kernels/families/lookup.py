@@ -28,5 +28,7 @@ def cache_features(
         "log_reuse": np.log(reuse),
         "hit_share": (1 - 1 / reuse) * kept / distinct,
         "log_row_bytes": np.log(row_bytes),
-        "log_distinct_bytes_per_l2": np.log(distinct * row_bytes / hardware["l2_bytes"]),
+        "log_distinct_bytes_per_l2": np.log(
+            distinct * row_bytes / hardware["l2_bytes"]
+        ),
     }

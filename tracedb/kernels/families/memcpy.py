@@ -42,4 +42,5 @@ MEMCPY = Family(
         "h2d_pageable": "pageable_bytes_per_second",
         "d2h_pageable": "pageable_bytes_per_second",
     },
+    is_typed=False,
 )

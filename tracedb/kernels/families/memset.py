@@ -23,4 +23,5 @@ MEMSET = Family(
     read_bytes=no_flops,
     written_bytes=written_bytes,
     features=features,
+    is_typed=False,
 )

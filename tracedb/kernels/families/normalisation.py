@@ -42,4 +42,5 @@ NORMALISATION = Family(
     written_bytes=rows.tensor_bytes,
     features=rows.features,
     group=("width",),
+    ops_alike=True,
 )

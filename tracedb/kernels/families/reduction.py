@@ -46,4 +46,5 @@ REDUCTION = Family(
     features=rows.features,
     group=("width",),
     op_classes={"mean": "sum"},
+    ops_alike=True,
 )

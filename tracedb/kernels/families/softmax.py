@@ -38,4 +38,5 @@ SOFTMAX = Family(
         "log_softmax": "softmax",
         "log_softmax_backward": "softmax_backward",
     },
+    ops_alike=True,
 )

@@ -37,4 +37,5 @@ def wave_features(
 def alignment(size: Floats) -> Floats:
     """The logarithm of the largest power of two, up to 256, that divides a size."""
     whole = np.maximum(size, 1).astype(np.int64)
-    return np.log2(np.minimum(whole & -whole, 256).astype(float))
+    found: Floats = np.log2(np.minimum(whole & -whole, 256).astype(float))
+    return found

@@ -34,8 +34,13 @@ class Band:
         high = predicted_ns * np.exp(np.interp(logs, self.at, self.high))
         return np.minimum(low, predicted_ns), np.maximum(high, predicted_ns)
 
-    def widened(self, factor: float) -> Band:
-        """The band with both offsets this many times as large."""
+    def widened(self, factor: float, least: float) -> Band:
+        """The band with offsets this many times as large, and at least so large."""
+        low = np.minimum(self.low * factor, -least)
+        return Band(self.at, low, np.maximum(self.high * factor, least))
+
+    def narrowed(self, factor: float) -> Band:
+        """The band with both offsets so much smaller."""
         return Band(self.at, self.low * factor, self.high * factor)
 
 

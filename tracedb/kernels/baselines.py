@@ -44,7 +44,11 @@ def mlp(train: Rows, test: Rows) -> Floats:
     some = train.take(np.random.default_rng(0).permutation(len(train))[:_ROWS])
     mean = float(np.log(some.time_ns).mean())
     network = MLPRegressor(
-        (128, 128, 128), alpha=1e-4, batch_size=64, max_iter=60, random_state=0
+        hidden_layer_sizes=(128, 128, 128),
+        alpha=1e-4,
+        batch_size=128,
+        max_iter=60,
+        random_state=0,
     )
     model = make_pipeline(StandardScaler(), network)
     with threadpool_limits(1), warnings.catch_warnings():

@@ -170,9 +170,7 @@ def _complete(frame: pl.DataFrame, path: Path) -> pl.DataFrame:
         whole = frame.with_columns(absent).select(*SCHEMA).cast(pl.Schema(SCHEMA))
     except pl.exceptions.PolarsError as error:
         line = str(error).splitlines()[0]
-        raise MeasurementError(
-            f"{path}: a column has the wrong type: {line}"
-        ) from error
+        raise MeasurementError(f"{path}: a column has a wrong type: {line}") from error
     _check(whole, "family", FAMILIES, path)
     _check(whole, "measured", _KINDS, path)
     return whole

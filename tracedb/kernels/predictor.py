@@ -46,8 +46,12 @@ _GRID = 4
 """Rows of each combination from which combinations are a distance of their own."""
 _LEAST_TRIAL = 8
 _TOLERANCE = 1e-6
-_UNTRIED = 2.0
-"""How much wider a band gets at a distance at which nothing could be tried."""
+_LEARNING = 0.12
+"""Errors within the range fall with this power of the number of rows: 4.4 % of 200,
+3 % of 1,000 and 2.2 % of 12,000 products. Trials have fewer rows than the model."""
+_UNTRIED = (2.0, 0.1)
+"""How much wider a band gets at a distance at which nothing could be tried, and the
+least log error that is then allowed for."""
 _UNSEEN = 0.7
 """Log error that a single piece of hardware says nothing about: a factor of two."""
 
@@ -216,17 +220,19 @@ class Predictor:
 
 def fit_predictor(rows: Rows) -> Predictor:
     """Fit a predictor for the hardware of the rows."""
-    trials = _tried(_some(rows))
-    mixes, bands, scores = _learnt(trials)
+    tried = _some(rows)
+    mixes, bands, scores = _learnt(_tried(tried))
+    seen = len(tried) * (1 - 1 / _FOLDS) / len(rows)
+    for name in bands.keys() - {"beyond"}:
+        bands[name] = bands[name].narrowed(seen**_LEARNING)
     nearest = next(name for name in DISTANCES if name in bands)
-    wider = 1.0
     for name in ("known", "new", "beyond"):
-        if name in bands:
-            nearest, wider = name, 1.0
-        else:
-            wider = wider if name == "known" else _UNTRIED
+        if name not in bands:
+            is_farther = DISTANCES.index(name) > DISTANCES.index(nearest)
+            untried = _UNTRIED if is_farther else (1.0, 0.0)
             mixes[name] = mixes[nearest]
-            bands[name] = bands[nearest].widened(wider)
+            bands[name] = bands[nearest].widened(*untried)
+        nearest = name
     return Predictor(fit_core(rows), mixes, bands, scores)
 
 
@@ -270,8 +276,8 @@ def _some(rows: Rows, most: int = _TRIAL_ROWS) -> Rows:
 def _tried(rows: Rows) -> dict[str, Trial]:
     """Trials of the rows that folds held out, by their distance."""
     found: dict[str, list[Trial]] = {}
-    for held_out in _folds(rows):
-        core = fit_core(rows.take(~held_out))
+    for fitted, held_out in _folds(rows):
+        core = fit_core(rows.take(fitted))
         test = rows.take(held_out)
         distance = core.distance(test)
         for name in np.unique(distance).tolist():
@@ -282,18 +288,24 @@ def _tried(rows: Rows) -> dict[str, Trial]:
     }
 
 
-def _folds(rows: Rows) -> Iterator[NDArray[np.bool_]]:
-    """Which rows to hold out: at random, whole combinations, the largest fifth."""
+def _folds(rows: Rows) -> Iterator[tuple[NDArray[np.bool_], NDArray[np.bool_]]]:
+    """Which rows to fit to, and which to hold out.
+
+    Held out are rows at random, whole combinations, and the largest rows: the last
+    fifth behind all smaller ones, and the fifth before it behind the smallest three.
+    """
     random = np.random.default_rng(0)
     fold = random.permutation(len(rows)) % _FOLDS
-    yield from (fold == n for n in range(_FOLDS))
+    yield from ((fold != n, fold == n) for n in range(_FOLDS))
     kinds, kind = np.unique(rows.codes(rows.family.group), return_inverse=True)
     if rows.family.group and _FOLDS <= len(kinds) <= len(rows) // 2:
         fold = (random.permutation(len(kinds)) % _FOLDS)[kind]
-        yield from (fold == n for n in range(_FOLDS))
-    largest = rows.size > np.quantile(rows.size, 0.8)
-    if largest.any():
-        yield largest
+        yield from ((fold != n, fold == n) for n in range(_FOLDS))
+    for fitted, until in ((0.8, 1.0), (0.6, 0.8)):
+        least, most = np.quantile(rows.size, (fitted, until))
+        small, larger = rows.size <= least, (rows.size > least) & (rows.size <= most)
+        if larger.any():
+            yield small, larger
 
 
 def _trial(core: Core, rows: Rows) -> Trial:

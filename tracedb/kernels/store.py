@@ -105,7 +105,7 @@ def _named(prefix: str, arrays: Arrays) -> dict[str, NDArray[Any]]:
 def read(path: Path) -> Model:
     """Read a model file; raises `KernelModelError` for one that is none, or broken."""
     try:
-        with np.load(path, allow_pickle=False) as file:
+        with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}
         header = json.loads(arrays[_HEADER].tobytes())
         version = header["format"]

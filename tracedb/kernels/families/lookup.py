@@ -14,8 +14,10 @@ INDEX_BYTES = 8
 
 def distinct_rows(lookups: Floats, table_rows: Floats) -> Floats:
     """How many rows of a table are met by so many lookups, uniformly at random."""
-    missed = np.log1p(-1 / np.maximum(table_rows, 1.000001)) * lookups
-    return np.where(table_rows <= 1, 1.0, table_rows * -np.expm1(missed))
+    is_known = np.isfinite(table_rows)
+    rows = np.where(is_known, np.maximum(table_rows, 1.000001), 1.000001)
+    met = rows * -np.expm1(np.log1p(-1 / rows) * lookups)
+    return np.where(is_known, met, lookups)
 
 
 def cache_features(

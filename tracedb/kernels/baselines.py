@@ -46,7 +46,7 @@ def mlp(train: Rows, test: Rows) -> Floats:
     network = MLPRegressor(
         hidden_layer_sizes=(128, 128, 128),
         alpha=1e-4,
-        batch_size=128,
+        batch_size=min(128, len(some)),
         max_iter=60,
         random_state=0,
     )

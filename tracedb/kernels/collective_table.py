@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy.interpolate import PchipInterpolator
 
 from tracedb.errors import KernelModelError
 
@@ -78,7 +79,7 @@ class CollectiveTable:
         ends = np.append(self.first, len(self.log_ns))
         knots = slice(int(ends[curve]), int(ends[curve + 1]))
         x, y = self.log_bytes[knots], self.log_ns[knots]
-        inside: Floats = np.interp(size, x, y)
+        inside = _smooth(x, y, np.clip(size, x[0], x[-1]))
         beyond = np.maximum(size - x[-1], 0)
         return np.where(beyond > 0, _tail(x, y, beyond), inside)
 
@@ -99,6 +100,10 @@ class CollectiveTable:
             raise KernelModelError("the arrays of a table differ in length")
         if not len(counts) or table.first[0] != 0 or counts.min() < 1:
             raise KernelModelError("a curve of a table has no knots")
+        rises = np.diff(table.log_bytes) > 0
+        rises[table.first[1:] - 1] = True
+        if not rises.all():
+            raise KernelModelError("the knots of a curve of a table are in no order")
         return table
 
     def constants(self) -> dict[str, float]:
@@ -107,6 +112,14 @@ class CollectiveTable:
 
 
 _ARRAYS = ("ranks", "per_node", "first", "log_bytes", "log_ns")
+
+
+def _smooth(x: Floats, y: Floats, at: Floats) -> Floats:
+    """A monotone cubic through the knots; it leaves none of them out, and no bump."""
+    found: Floats = (
+        PchipInterpolator(x, y)(at) if len(x) > 1 else np.full(len(at), y[0])
+    )
+    return found
 
 
 def _tail(x: Floats, y: Floats, beyond: Floats) -> Floats:

@@ -41,8 +41,7 @@ def sizes_of(rows: Rows) -> dict[str, Floats]:
 def _sizes(family: Family, shapes: Shapes) -> dict[str, Floats]:
     named = {}
     for name in family.columns:
-        size = shapes.known(name, family.optional.get(name, np.nan))
-        named[f"log_{name}"] = _log(size)
+        named[f"log_{name}"] = _log(family.size(shapes, name))
     return named
 
 

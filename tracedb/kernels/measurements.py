@@ -171,6 +171,7 @@ def _complete(frame: pl.DataFrame, path: Path) -> pl.DataFrame:
     except pl.exceptions.PolarsError as error:
         line = str(error).splitlines()[0]
         raise MeasurementError(f"{path}: a column has a wrong type: {line}") from error
+    whole = whole.with_columns(pl.col(TEXTS).fill_null(""))
     _check(whole, "family", FAMILIES, path)
     _check(whole, "measured", _KINDS, path)
     return whole

@@ -17,7 +17,7 @@ from .families import FAMILIES
 from .hardware import HardwareTable, hardware_table
 from .roofline import Roofline
 from .store import SUFFIX, read
-from .work import Op
+from .work import Op, complete
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     import duckdb
     from numpy.typing import NDArray
 
-    from .families import Family
     from .hardware import HardwareRow
     from .model import Key, Model
     from .predictor import Predicted
@@ -60,9 +59,12 @@ class Asked:
         """The op, without where it runs."""
         return Op(self.family, self.op, self.dtype)
 
-    def distance(self, key: Key) -> float | None:
-        """How far a model is from what is asked; None where it says nothing of it."""
-        if key.family != self.family or not (key.is_pooled or self._is_on(key)):
+    def distance(self, key: Key, hardware: str) -> float | None:
+        """How far a model is from what is asked; None where it says nothing of it.
+
+        `hardware` is today's name of the hardware of the model.
+        """
+        if not (key.is_pooled or hardware == self.hardware.name):
             return None
         parts = (self._op_distance(key), self._dtype_distance(key))
         if None in parts:
@@ -70,9 +72,6 @@ class Asked:
         measured = 0.0 if key.measured == self.measured else _OTHER_MEASURED
         pooled = _POOLED if key.is_pooled else 0.0
         return sum(part or 0.0 for part in parts) + measured + pooled
-
-    def _is_on(self, key: Key) -> bool:
-        return key.hardware == self.hardware.name
 
     def _op_distance(self, key: Key) -> float | None:
         family = FAMILIES[self.family]
@@ -99,10 +98,12 @@ class Models:
     hardware: HardwareTable
 
     @cached_property
-    def _of_family(self) -> dict[str, list[Model]]:
-        found: dict[str, list[Model]] = {}
+    def _of_family(self) -> dict[str, list[tuple[str, Model]]]:
+        """Models with the names that their hardware has in the table of today."""
+        found: dict[str, list[tuple[str, Model]]] = {}
         for model in self.models:
-            found.setdefault(model.key.family, []).append(model)
+            name = self.hardware.find(model.key.hardware).name
+            found.setdefault(model.key.family, []).append((name, model))
         return found
 
     def predict(self, shapes: pl.DataFrame) -> pl.DataFrame:
@@ -127,7 +128,7 @@ class Models:
         """Ask the nearest model, then those as near for what lies out of its range."""
         if asked.family not in FAMILIES:
             return
-        rows = _complete(FAMILIES[asked.family], rows)
+        rows = complete(FAMILIES[asked.family], rows)
         for distance, model in self._candidates(asked):
             if rows.is_empty():
                 return
@@ -139,15 +140,15 @@ class Models:
             rows = rows.filter(pl.Series(~in_range))
 
     def _candidates(self, asked: Asked) -> list[tuple[float, Model]]:
-        """The nearest models, those of most rows first."""
+        """The models of what is asked, or else the nearest; most rows first."""
         found = [
             (distance, model)
-            for model in self._of_family.get(asked.family, ())
-            if (distance := asked.distance(model.key)) is not None
+            for hardware, model in self._of_family.get(asked.family, ())
+            if (distance := asked.distance(model.key, hardware)) is not None
         ]
-        nearest = min((distance for distance, _ in found), default=0.0)
-        chosen = [pair for pair in found if pair[0] == nearest]
-        return sorted(chosen, key=lambda pair: -pair[1].rows)
+        farthest = max(_SAME, min((distance for distance, _ in found), default=0.0))
+        chosen = [pair for pair in found if pair[0] <= farthest]
+        return sorted(chosen, key=lambda pair: (pair[0], -pair[1].rows))
 
 
 class _Answers:
@@ -199,16 +200,6 @@ def _asked(shapes: pl.DataFrame) -> Iterator[tuple[list[str], pl.DataFrame]]:
     numbered = shapes.with_columns(measured).with_row_index(_ROW)
     for texts, rows in numbered.group_by(_ASKED, maintain_order=True):
         yield [str(text or "") for text in texts], rows
-
-
-def _complete(family: Family, rows: pl.DataFrame) -> pl.DataFrame:
-    """The rows of which every size that is needed is known, and above zero."""
-    for name in family.required:
-        if name not in rows.columns:
-            return rows.clear()
-        least = 0 if name == "padding" else 1
-        rows = rows.filter(pl.col(name) >= least)
-    return rows
 
 
 def _as_asked(asked: Asked, model: Model, predicted: Predicted) -> Predicted:

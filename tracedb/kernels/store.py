@@ -64,7 +64,9 @@ def save(model: Model, folder: Path) -> Path:
 def _slug(key: Key) -> str:
     """The key as the name of a file."""
     parts = (re.sub(r"[^\w.-]+", "-", part).strip("-") for part in asdict(key).values())
-    return "_".join(part or "none" for part in parts)
+    # Names that differ in other characters alone are told apart by the checksum.
+    checksum = zlib.crc32(json.dumps(asdict(key)).encode())
+    return "_".join([*(part or "none" for part in parts), f"{checksum:08x}"])
 
 
 def _header(model: Model) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from .model import ANY, Key, Model
 from .predictor import fit_pooled, fit_predictor
 from .rows import rows_of
 from .store import save
-from .work import Op
+from .work import Op, complete
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -68,7 +68,7 @@ def _untyped() -> list[str]:
 
 def _group(key: Key, frame: pl.DataFrame, hardware: HardwareRow) -> Group:
     family = FAMILIES[key.family]
-    frame = frame.filter(pl.col(name).is_not_null() for name in family.required)
+    frame = complete(family, frame)
     shapes = frame.group_by(family.columns, maintain_order=True).agg(
         pl.col("time_ns").median()
     )

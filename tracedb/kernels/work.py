@@ -6,12 +6,12 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+import polars as pl
 
 from .dtypes import element_bytes, matrix_peak
 from .families import Shapes
 
 if TYPE_CHECKING:
-    import polars as pl
     from numpy.typing import NDArray
 
     from .families import Family, Floats, Hardware
@@ -66,6 +66,15 @@ class Work:
 
 
 _FIELDS = tuple(field.name for field in fields(Work))
+
+
+def complete(family: Family, frame: pl.DataFrame) -> pl.DataFrame:
+    """The rows of which every size that is needed is known, and at least 1."""
+    for name in family.required:
+        if name not in frame.columns:
+            return frame.clear()
+        frame = frame.filter(pl.col(name) >= 1)
+    return frame
 
 
 class Op(NamedTuple):

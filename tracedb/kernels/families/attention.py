@@ -17,6 +17,11 @@ if TYPE_CHECKING:
 _PRODUCTS = {"forward": 2.0, "backward": 5.0}
 
 
+def kv_heads(shapes: Shapes) -> Floats:
+    """Heads of keys and values; as many as of queries where that is unknown."""
+    return shapes.known("kv_heads", shapes["heads"])
+
+
 def pairs(shapes: Shapes) -> Floats:
     """Pairs of a query and a key that are looked at, of one head of one image.
 
@@ -42,8 +47,7 @@ def _query_bytes(shapes: Shapes) -> Floats:
 
 def _key_bytes(shapes: Shapes) -> Floats:
     elements = shapes["images"] * shapes["keys"] * shapes["head_dim"]
-    heads = shapes.known("kv_heads", shapes["heads"])
-    return elements * heads * shapes.element_bytes
+    return elements * kv_heads(shapes) * shapes.element_bytes
 
 
 def read_bytes(shapes: Shapes) -> Floats:
@@ -63,8 +67,7 @@ def features(shapes: Shapes, hardware: Figures) -> dict[str, Floats]:
     rows = shapes["images"] * shapes["heads"]
     found = wave_features(shapes["queries"], shapes["head_dim"], rows, hardware)
     found["log_queries_per_key"] = np.log(shapes["queries"] / shapes["keys"])
-    kv_heads = shapes.known("kv_heads", shapes["heads"])
-    found["log_heads_per_kv_head"] = np.log(shapes["heads"] / kv_heads)
+    found["log_heads_per_kv_head"] = np.log(shapes["heads"] / kv_heads(shapes))
     found["log_rows"] = np.log(rows)
     found["alignment_keys"] = alignment(shapes["keys"])
     return found
@@ -79,7 +82,7 @@ ATTENTION = Family(
     read_bytes=read_bytes,
     written_bytes=written_bytes,
     features=features,
-    optional={"kv_heads": np.nan, "causal": 0},
+    optional={"kv_heads": kv_heads, "causal": 0},
     uses_matrix_units=True,
     group=("heads", "kv_heads", "keys", "head_dim"),
 )

@@ -37,11 +37,15 @@ def bus_bytes(shapes: Shapes) -> Floats:
     return factor * shapes["bytes"]
 
 
+def ranks_per_node(shapes: Shapes) -> Floats:
+    """Ranks of a node; all of them where that is unknown."""
+    return shapes.known("ranks_per_node", shapes["ranks"])
+
+
 def features(shapes: Shapes, hardware: Figures) -> dict[str, Floats]:
     """How many nodes take part."""
     del hardware
-    per_node = shapes.known("ranks_per_node", shapes["ranks"])
-    return {"log_nodes": np.log(shapes["ranks"] / per_node)}
+    return {"log_nodes": np.log(shapes["ranks"] / ranks_per_node(shapes))}
 
 
 COLLECTIVE = Family(
@@ -51,7 +55,7 @@ COLLECTIVE = Family(
     read_bytes=bus_bytes,
     written_bytes=no_flops,
     features=features,
-    optional={"ranks_per_node": np.nan},
+    optional={"ranks_per_node": ranks_per_node},
     bandwidths=dict.fromkeys(OPS, "nvlink_bytes_per_second"),
     group=("ranks", "ranks_per_node"),
     is_typed=False,

@@ -13,8 +13,6 @@ from .waves import alignment
 if TYPE_CHECKING:
     from .family import Figures, Floats, Shapes
 
-OPTIONAL = {"tables": 1, "distinct_rows": np.nan, "table_rows": np.inf}
-
 
 def lookups(shapes: Shapes) -> Floats:
     """Rows that are looked up, in all tables together."""
@@ -79,6 +77,6 @@ EMBEDDING_BAG = Family(
     written_bytes=pooled_bytes,
     footprint_bytes=footprint_bytes,
     features=features,
-    optional=OPTIONAL,
+    optional={"tables": 1, "distinct_rows": distinct, "table_rows": np.inf},
     group=("tables", "table_rows", "width", "pooling"),
 )

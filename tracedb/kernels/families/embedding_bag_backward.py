@@ -34,6 +34,6 @@ EMBEDDING_BAG_BACKWARD = Family(
     written_bytes=written_bytes,
     footprint_bytes=embedding_bag.footprint_bytes,
     features=embedding_bag.features,
-    optional=embedding_bag.OPTIONAL,
+    optional=embedding_bag.EMBEDDING_BAG.optional,
     group=embedding_bag.EMBEDDING_BAG.group,
 )

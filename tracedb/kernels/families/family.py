@@ -76,8 +76,10 @@ class Family:
     """[B] Distinct memory that is touched; without it, all that is read or written."""
     features: Callable[[Shapes, Figures], dict[str, Floats]] = no_features
     """What a model may learn from beside sizes and work."""
-    optional: Mapping[str, float] = field(default_factory=dict)
-    """Sizes that a row may lack, with what they are then."""
+    optional: Mapping[str, float | Callable[[Shapes], Floats]] = field(
+        default_factory=dict
+    )
+    """Sizes that a row may lack, with what they are then; NaN says nothing of them."""
     uses_matrix_units: bool = False
     is_typed: bool = True
     """Whether the type of elements matters; sizes of untyped ops are in bytes."""
@@ -94,6 +96,11 @@ class Family:
     def required(self) -> tuple[str, ...]:
         """Sizes without which nothing can be said."""
         return tuple(name for name in self.columns if name not in self.optional)
+
+    def size(self, shapes: Shapes, name: str) -> Floats:
+        """One size of each row, or what it usually is where that is unknown."""
+        usual = self.optional.get(name, np.nan)
+        return shapes.known(name, usual(shapes) if callable(usual) else usual)
 
     def footprint(self, shapes: Shapes) -> Floats:
         """[B] Distinct memory that is touched."""

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import json
 import tempfile
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
@@ -41,10 +42,15 @@ PREDICTORS = ("model", "roofline", "datasheet", "mlp")
 # What is measured.
 
 
-def evaluated(path: Path) -> pl.DataFrame:
-    """The scores of one file, from the cache where nothing has changed."""
+def evaluated(path: Path, *, is_cached: bool) -> pl.DataFrame | None:
+    """The scores of one file, from the cache where nothing has changed.
+
+    With `is_cached`, None where they are not there.
+    """
     digest = hashlib.sha256(path.read_bytes() + _code()).hexdigest()[:16]
     kept = cache() / f"kernels-{path.name.partition('.')[0]}-{digest}.parquet"
+    if is_cached and not kept.exists():
+        return None
     if not kept.exists():
         tell(f"evaluating {path.name}")
         scores = kernels.evaluate([path], tell=tell)
@@ -112,7 +118,7 @@ def speed(models: kernels.Models) -> list[list[str]]:
 # The page.
 
 
-def page(scores: pl.DataFrame, trained: str, speeds: list[list[str]]) -> str:
+def page(scores: pl.DataFrame, absent: list[str], training: dict[str, Any]) -> str:
     """The whole page."""
     parts = [
         "# Kernel models",
@@ -121,6 +127,7 @@ def page(scores: pl.DataFrame, trained: str, speeds: list[list[str]]) -> str:
         "## Goals",
         _GOALS,
         *goals(scores),
+        *_absent(absent),
         "## Every op",
         _EVERY_OP,
         *every_op(scores),
@@ -128,12 +135,16 @@ def page(scores: pl.DataFrame, trained: str, speeds: list[list[str]]) -> str:
         _UNSEEN,
         *unseen(scores),
         "## Training and speed",
-        trained,
-        *table(["shapes", "number", "CPU seconds", "per CPU second"], speeds),
+        *training_section(training),
         "## Data",
         *data_section(),
     ]
     return "\n".join(_spaced(parts)) + "\n"
+
+
+def _absent(names: list[str]) -> list[str]:
+    """A sentence on the files that were not evaluated."""
+    return [f"Not evaluated: {', '.join(names)}."] if names else []
 
 
 def _spaced(parts: Iterable[str]) -> Iterable[str]:
@@ -326,20 +337,43 @@ def data_section() -> list[str]:
     return lines + table(["file", "why", "rows"], rows, left=2)
 
 
-def train_all(folder: Path) -> tuple[kernels.Models, str]:
-    """Train on all files; the models, and a sentence on what it took."""
+def train_all() -> dict[str, Any]:
+    """What it took to train on all files and to predict in bulk, cached as well."""
+    digest = hashlib.sha256(_code()).hexdigest()[:16]
+    kept = cache() / f"kernels-training-{digest}.json"
+    if not kept.exists():
+        with tempfile.TemporaryDirectory() as folder:
+            kept.write_text(json.dumps(_trained(Path(folder))))
+    found: dict[str, Any] = json.loads(kept.read_text())
+    return found
+
+
+def _trained(folder: Path) -> dict[str, Any]:
     started = time.perf_counter()
     clock = Clock()
     with clock:
         done = kernels.train([DATA], folder, tell)
-    minutes = (time.perf_counter() - started) / 60
     sizes = [path.stat().st_size for path in done.paths]
+    return {
+        "models": len(sizes),
+        "minutes": (time.perf_counter() - started) / 60,
+        "cpu_minutes": clock.cpu_s / 60,
+        "megabytes": sum(sizes) / 1e6,
+        "largest_megabytes": max(sizes) / 1e6,
+        "speeds": speed(kernels.load(folder)),
+    }
+
+
+def training_section(found: dict[str, Any]) -> list[str]:
+    """What training took, and how fast models predict."""
     sentence = (
-        f"All {len(sizes)} models of these files were trained in {minutes:.0f} minutes "
-        f"({clock.cpu_s / 60:.0f} CPU minutes); their files take "
-        f"{sum(sizes) / 1e6:.0f} MB, the largest {max(sizes) / 1e6:.1f} MB."
+        f"All {found['models']} models of these files were trained in "
+        f"{found['minutes']:.0f} minutes ({found['cpu_minutes']:.1f} CPU minutes; the "
+        f"machine had other work beside it). Their files take "
+        f"{found['megabytes']:.0f} MB, the largest {found['largest_megabytes']:.1f} MB."
     )
-    return kernels.load(folder), sentence
+    head = ["shapes, all different", "number", "CPU seconds", "per CPU second"]
+    return [sentence, *table(head, found["speeds"])]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -347,17 +381,20 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--write", type=Path, metavar="PAGE")
     parser.add_argument("--only", metavar="FILE", help="evaluate files named so")
+    parser.add_argument(
+        "--cached", action="store_true", help="write what was evaluated before alone"
+    )
     chosen = parser.parse_args(arguments)
     if not DATA.exists():
         parser.exit(message=f"{DATA.name} is absent: nothing to evaluate\n")
     files = [path for path in data_files() if (chosen.only or "") in path.name]
-    scores = pl.concat([evaluated(path) for path in files])
+    found = {path.name: evaluated(path, is_cached=chosen.cached) for path in files}
+    scores = pl.concat(score for score in found.values() if score is not None)
     if chosen.write is None:
         print(scores.write_csv())
         return
-    with tempfile.TemporaryDirectory() as folder:
-        models, trained = train_all(Path(folder))
-        chosen.write.write_text(page(scores, trained, speed(models)))
+    absent = [name for name, score in found.items() if score is None]
+    chosen.write.write_text(page(scores, absent, train_all()))
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import duckdb
 import numpy as np
 import polars as pl
 import pyarrow.parquet as pq
@@ -15,7 +16,7 @@ from click.testing import CliRunner
 from sklearn.ensemble import ExtraTreesRegressor, HistGradientBoostingRegressor
 from support import ROOT
 
-from tracedb import KernelModelError, MeasurementError, kernels
+from tracedb import KernelModelError, MeasurementError, catalog, kernels
 from tracedb.cli.main import tracedb
 from tracedb.kernels.bands import band_of
 from tracedb.kernels.families.family import Shapes
@@ -24,7 +25,7 @@ from tracedb.kernels.public import READERS
 from tracedb.kernels.rows import rows_of
 from tracedb.kernels.scores import scores_of
 from tracedb.kernels.splits import SPLITS
-from tracedb.kernels.trees import Forest, averaged, boosted
+from tracedb.kernels.trees import Forest, averaged, boosted, rounded_down
 from tracedb.kernels.work import Op, shapes_of, work_of
 
 if TYPE_CHECKING:
@@ -457,6 +458,30 @@ def test_forests_predict_as_scikit_learn() -> None:
     assert off.max() < 1e-9
 
 
+@pytest.mark.parametrize("leaves", [10, 40])
+def test_a_row_on_a_threshold_goes_left(leaves: int) -> None:
+    """In small trees, which go by bits, and in large ones, which are walked."""
+    inner = np.arange(leaves - 1)
+    nodes = 2 * leaves - 1
+    arrays = {name: np.zeros(nodes, int) for name in ("feature", "left", "right")}
+    arrays["left"][2 * inner], arrays["right"][2 * inner] = 2 * inner + 1, 2 * inner + 2
+    threshold, value = np.zeros(nodes, np.float32), np.zeros(nodes)
+    threshold[2 * inner] = inner
+    value[2 * inner + 1], value[-1] = inner, leaves - 1
+    more = {"threshold": threshold, "value": value, "first": np.zeros(1, int)}
+    chain = Forest.of_arrays(arrays | more | {"start": np.zeros(1)}, features=1)
+    rows = np.array([[5.0, 5.5, -1.0, 99.0]], np.float32)
+    assert chain.predict(rows).tolist() == [5, 6, 0, leaves - 1]
+
+
+def test_thresholds_are_rounded_down() -> None:
+    """No float32 lies between a threshold and what it is rounded to."""
+    exact = np.array([0.1, 1 / 3, -0.1, 0.5, 1e-3])
+    rounded = rounded_down(exact)
+    assert (rounded <= exact).all()
+    assert (np.nextafter(rounded, np.float32(np.inf)) > exact).all()
+
+
 @pytest.mark.parametrize(
     ("name", "value"), [("left", 10**6), ("right", -5), ("feature", 99), ("left", 1)]
 )
@@ -563,6 +588,23 @@ def test_near_ops_share_models(models: kernels.Models) -> None:
     assert other["predicted_ns"].to_list() == [None]
     relu = asked("elementwise").head(1).with_columns(op=pl.lit("relu"))
     assert models.predict(relu)["in_range"].to_list() == [False]
+
+
+def test_users_hardware(folder: Path, models: kernels.Models) -> None:
+    """Hardware that a user's database lists is known by its own name there."""
+    with duckdb.connect() as connection:
+        catalog.create(connection)
+        connection.execute("CREATE TABLE own AS FROM prediction.hardware")
+        connection.execute(
+            "UPDATE own SET hardware = 'My V100' WHERE hardware = 'V100'"
+        )
+        connection.execute("DROP SCHEMA prediction CASCADE")
+        connection.execute("CREATE SCHEMA prediction")
+        connection.execute("CREATE VIEW prediction.hardware AS FROM own")
+        own = kernels.load(folder, connection)
+    question = asked("gemm", "My V100").head(2)
+    assert models.predict(question)["in_range"].to_list() == [False, False]
+    assert own.predict(question)["in_range"].to_list() == [True, True]
 
 
 def test_types_of_one_rate_share_models(models: kernels.Models) -> None:

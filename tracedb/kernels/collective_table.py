@@ -126,11 +126,10 @@ def _tail(x: Floats, y: Floats, beyond: Floats) -> Floats:
     """Log time beyond the last knot, at the bandwidth of the last part of the curve."""
     start = int(np.searchsorted(x, x[-1] - np.log(_TAIL)))
     time = np.exp(y[-1])
-    if start < len(x) - 1:
-        moved = np.exp(x[-1]) - np.exp(x[start])
-        bytes_per_ns = moved / max(time - np.exp(y[start]), 1e-9)
-    else:
-        bytes_per_ns = np.exp(x[-1]) / time
+    moved = np.exp(x[-1]) - np.exp(x[start])
+    # Latency is part of the whole time: bandwidth is at least the largest message's.
+    added_ns = min(time - np.exp(y[start]), time * moved / np.exp(x[-1]))
+    bytes_per_ns = moved / added_ns if added_ns > 0 else np.exp(x[-1]) / time
     added = np.exp(x[-1]) * np.expm1(beyond) / bytes_per_ns
     logs: Floats = np.log(time + added)
     return logs

@@ -27,6 +27,7 @@ from .collective_table import CollectiveTable, fit_table
 from .features import features_of, sizes_of
 from .residual import LEAST_ROWS, MIXES, fit_forests, mixed
 from .roofline import Roofline, fit_roofline
+from .rows import together
 from .scores import Scores, scores_of
 
 if TYPE_CHECKING:
@@ -241,8 +242,6 @@ def fit_pooled(parts: list[Rows]) -> Predictor:
 
     The band is the widest that any piece of hardware needed when it was held out.
     """
-    from .rows import together
-
     parts = [_some(part, _TRIAL_ROWS // 2) for part in parts]
     whole = fit_core(together(parts))
     if len(parts) == 1:

@@ -52,6 +52,7 @@ bench: install ## Measure speed
 	$(BIN)/python benchmarks/ingest.py --quick
 	$(BIN)/python benchmarks/critical_path.py --quick
 	$(BIN)/python benchmarks/predict.py --quick
+	$(BIN)/python benchmarks/kernels.py --only superbench
 
 clean: ## Remove what was built, the environment too
 	rm -rf $(VENV) build dist *.egg-info demo.duckdb* .mypy_cache .pytest_cache .ruff_cache

@@ -1,40 +1,162 @@
-"""`tracedb kernels`: models of kernel times; finds the module of a subcommand."""
+"""`tracedb kernels`: models of kernel times, made of measurements."""
 
 from __future__ import annotations
 
-from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from . import options
+from . import output as out
+from .kernel_apply import apply
+from .kernel_calibrate import calibrate
+from .kernel_hardware import hardware
+from .terminal import tell
 
-# In the order in which a person needs them; each is in the module `kernel_<name>`.
-COMMANDS = ("apply", "calibrate", "hardware")
+if TYPE_CHECKING:
+    import polars as pl
+
+    from tracedb.kernels.model import Model
+
+_BRIEF_SCORES = (
+    *("split", "family", "op", "dtype", "hardware", "predictor"),
+    *("gmae_share", "mape_share", "p90_share", "coverage_share", "rows", "source"),
+)
+_BRIEF_MODELS = (
+    *("family", "op", "dtype", "measured", "hardware", "shapes"),
+    *("gmae_share", "mape_share", "p90_share", "source", "software"),
+)
+_FAMILY = "Only of this family; may be given several times."
+
+_measured = click.argument(
+    "paths", metavar="PATH...", type=click.Path(), nargs=-1, required=True
+)
+_models = click.argument("models", metavar="MODELS", type=click.Path())
 
 
-class _Commands(click.Group):
-    """Commands imported on demand."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        del ctx
-        return list(COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        del ctx
-        if cmd_name not in COMMANDS:
-            return None
-        module = import_module(f".kernel_{cmd_name}", __package__)
-        command: click.Command = getattr(module, cmd_name)
-        return command
-
-
-@click.command(
-    cls=_Commands,
+@click.group(
     epilog=options.examples(
+        "tracedb kernels train measurements/ -o models/",
+        "tracedb kernels evaluate measurements/gemm.parquet",
+        "tracedb kernels list models/",
         "tracedb kernels apply run.duckdb models/",
         "tracedb kernels calibrate run.duckdb",
         "tracedb kernels hardware",
-    ),
+    )
 )
 def kernels() -> None:
-    """Predict kernel times with models: apply, calibrate, describe hardware."""
+    """Train, score and show models of kernel times, and predict with them.
+
+    Measurements are Parquet files of `tracedb microbench`, or files of public data
+    sets (docs/kernels.md lists the formats).
+    """
+
+
+for _command in (apply, calibrate, hardware):
+    kernels.add_command(_command)
+
+
+@kernels.command(
+    epilog=options.examples(
+        "tracedb kernels train measurements/ -o models/",
+        "tracedb kernels train a100.parquet h100.parquet -o models/",
+    )
+)
+@_measured
+@click.option(
+    "-o",
+    "--output",
+    "folder",
+    metavar="FOLDER",
+    required=True,
+    type=click.Path(),
+    help="Folder for the models: one file for each.",
+)
+@out.option
+def train(paths: tuple[str, ...], folder: str, output: out.Output) -> None:
+    """Train a model for each op and hardware of measurements.
+
+    Few shapes (below 60) give the constants of a roofline alone, more also regressors
+    of what it leaves. What cannot be used is told on stderr.
+    """
+    from tracedb.kernels import train as train_models
+
+    done = train_models(paths, folder, tell)
+    for reason, count in done.measurements.dropped.items():
+        tell(f"dropped {count:,} rows of {reason}")
+    for name in done.measurements.skipped:
+        tell(f"skipped {name}: no measurements")
+    for name in done.too_few:
+        tell(f"too few shapes for a model: {name}")
+    output.rows(_listed(done.models), _BRIEF_MODELS)
+
+
+@kernels.command(
+    epilog=options.examples(
+        "tracedb kernels evaluate measurements/ --family gemm",
+        "tracedb kernels evaluate gemm.parquet --split largest --format csv",
+    )
+)
+@_measured
+@click.option("--family", "families", multiple=True, metavar="FAMILY", help=_FAMILY)
+@click.option(
+    "--split",
+    "splits",
+    multiple=True,
+    type=click.Choice(["random", "shape", "largest", "hardware"]),
+    help="Only this split; may be given several times.",
+)
+@out.option
+def evaluate(
+    paths: tuple[str, ...],
+    families: tuple[str, ...],
+    splits: tuple[str, ...],
+    output: out.Output,
+) -> None:
+    """Score models on measurements that they have not seen.
+
+    Held out are a fifth of the shapes at random, a fifth of the combinations of sizes
+    that belong together, the largest fifth, and each piece of hardware in turn. Beside
+    the model: the roofline of the data sheet, the calibrated one, and a network on
+    logarithms of sizes.
+    """
+    from tracedb.kernels import evaluate as score
+
+    output.rows(score(paths, families, splits, tell), _BRIEF_SCORES)
+
+
+@kernels.command(
+    "list",
+    epilog=options.examples(
+        "tracedb kernels list models/", "tracedb kernels list models/ --format csv"
+    ),
+)
+@_models
+@out.option
+def list_models(models: str, output: out.Output) -> None:
+    """List models: what each was trained on, and its scores on held-out rows."""
+    from tracedb.kernels import load
+
+    output.rows(_listed(load(models).models), _BRIEF_MODELS)
+
+
+@kernels.command(epilog=options.examples("tracedb kernels show models/MODEL.npz"))
+@click.argument("model", metavar="MODEL", type=click.Path())
+@out.option
+def show(model: str, output: out.Output) -> None:
+    """Show one model in full: constants, range, scores, provenance."""
+    import polars as pl
+
+    from tracedb.kernels import described, load
+
+    facts = [fact for one in load(model).models for fact in described(one)]
+    output.rows(pl.DataFrame(facts, schema=["part", "name", "value"], orient="row"))
+
+
+def _listed(models: tuple[Model, ...]) -> pl.DataFrame:
+    import polars as pl
+
+    from tracedb.kernels import summary
+
+    rows: list[dict[str, Any]] = [summary(model) for model in models]
+    return pl.DataFrame(rows, infer_schema_length=None)

@@ -6,7 +6,9 @@ TracedbError
 │   ├── ForeignFileError  a whole JSON file that is no trace
 │   └── PairError   an execution graph that is not of the trace it came with
 ├── HardwareError   a file of hardware rows: a figure missing, wrong, in another unit
+├── KernelModelError   a kernel model: unreadable, made by another version
 ├── LibraryError    a library of overheads: missing, foreign, of another version
+├── MeasurementError   measured kernel times: unreadable, of an unknown format
 ├── QueryError      a query, a relation or a question that does not exist
 └── ScenarioError   a scenario that cannot be carried out as it is written
 """
@@ -45,6 +47,14 @@ class HardwareError(TracedbError, ValueError):
 
 class LibraryError(TracedbError, ValueError):
     """A library of overheads cannot be read or written."""
+
+
+class KernelModelError(TracedbError, ValueError):
+    """A file or folder holds no kernel model that this version can use."""
+
+
+class MeasurementError(TracedbError, ValueError):
+    """A file or folder holds no measured kernel times that can be read."""
 
 
 class QueryError(TracedbError, ValueError):

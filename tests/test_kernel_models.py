@@ -1,0 +1,820 @@
+"""Kernel models: one contract for all families, counts, files, bands, scores."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import duckdb
+import numpy as np
+import polars as pl
+import pyarrow.parquet as pq
+import pytest
+from click.testing import CliRunner
+from sklearn.ensemble import ExtraTreesRegressor, HistGradientBoostingRegressor
+from support import ROOT
+
+from tracedb import KernelModelError, MeasurementError, catalog, kernels
+from tracedb.cli.main import tracedb
+from tracedb.kernels.bands import band_of
+from tracedb.kernels.families.family import Shapes
+from tracedb.kernels.hardware import hardware_table
+from tracedb.kernels.public import READERS
+from tracedb.kernels.rows import rows_of
+from tracedb.kernels.scores import scores_of
+from tracedb.kernels.splits import SPLITS
+from tracedb.kernels.trees import Forest, averaged, boosted, rounded_down
+from tracedb.kernels.work import Op, shapes_of, work_of
+
+if TYPE_CHECKING:
+    from click.testing import Result
+
+DATA = ROOT.parent / "shared" / "kerneldata"
+V100 = "Tesla V100-SXM2-16GB"
+ROWS = 90
+NOISE = 0.03
+needs_data = pytest.mark.skipif(
+    not DATA.exists(), reason="../shared/kerneldata is absent"
+)
+
+# One op of each family, the types of its elements, and between which sizes it lies.
+EXAMPLES: dict[str, tuple[str, str, dict[str, tuple[int, int]]]] = {
+    "gemm": ("mm", "float16", {"m": (64, 8192), "n": (64, 8192), "k": (64, 8192)}),
+    "convolution": (
+        "forward",
+        "float32",
+        {
+            "images": (8, 64),
+            "channels_in": (16, 512),
+            "channels_out": (16, 512),
+            "height": (14, 112),
+            "width": (14, 112),
+            "kernel_height": (3, 3),
+            "kernel_width": (3, 3),
+        },
+    ),
+    "attention": (
+        "forward",
+        "float16",
+        {
+            "images": (1, 16),
+            "heads": (8, 32),
+            "queries": (128, 4096),
+            "keys": (128, 4096),
+            "head_dim": (64, 128),
+        },
+    ),
+    "embedding": (
+        "embedding",
+        "float32",
+        {"rows": (1000, 10**6), "width": (16, 256), "table_rows": (1000, 10**6)},
+    ),
+    "embedding_bag": (
+        "sum",
+        "float32",
+        {
+            "tables": (1, 16),
+            "table_rows": (1000, 10**6),
+            "width": (16, 256),
+            "bags": (128, 4096),
+            "pooling": (1, 64),
+        },
+    ),
+    "elementwise": (
+        "add",
+        "float32",
+        {"elements": (10**4, 10**8), "inputs": (1, 2), "outputs": (1, 1)},
+    ),
+    "reduction": ("sum", "float32", {"rows": (100, 10**5), "width": (16, 4096)}),
+    "softmax": ("softmax", "float32", {"rows": (100, 10**5), "width": (16, 4096)}),
+    "normalisation": (
+        "layer_norm",
+        "float32",
+        {"rows": (100, 10**5), "width": (16, 4096)},
+    ),
+    "concat": (
+        "cat",
+        "float32",
+        {"tensors": (2, 16), "rows": (100, 10**4), "width": (16, 4096)},
+    ),
+    "copy": (
+        "transpose",
+        "float32",
+        {"batch": (1, 64), "rows": (64, 2048), "width": (64, 2048)},
+    ),
+    "index": ("gather", "float32", {"rows": (100, 10**5), "width": (16, 1024)}),
+    "memcpy": ("h2d", "float32", {"bytes": (10**4, 10**9)}),
+    "memset": ("memset", "float32", {"bytes": (10**4, 10**9)}),
+    "optimizer": ("adam", "float32", {"tensors": (1, 200), "elements": (10**5, 10**9)}),
+    "collective": (
+        "all_reduce",
+        "float32",
+        {"bytes": (10**4, 10**9), "ranks": (8, 8), "ranks_per_node": (8, 8)},
+    ),
+}
+EXAMPLES["embedding_backward"] = EXAMPLES["embedding"]
+EXAMPLES["embedding_bag_backward"] = EXAMPLES["embedding_bag"]
+EXAMPLES["broadcast"] = EXAMPLES["elementwise"]
+
+
+def measured(family: str, rows: int = ROWS, device: str = V100) -> pl.DataFrame:
+    """Rows as a microbenchmark writes them: a plain roofline with noise."""
+    op, dtype, ranges = EXAMPLES[family]
+    random = np.random.default_rng(len(family))
+    sizes = {
+        name: np.exp(random.uniform(np.log(low), np.log(high + 0.5), rows)).astype(int)
+        for name, (low, high) in ranges.items()
+    }
+    frame = pl.DataFrame(sizes).with_columns(
+        device=pl.lit(device),
+        software=pl.lit("made up"),
+        source=pl.lit("test"),
+        measured=pl.lit("kernel"),
+        family=pl.lit(family),
+        op=pl.lit(op),
+        dtype=pl.lit(dtype),
+        repeats=pl.lit(10),
+    )
+    contract = kernels.FAMILIES[family]
+    what = Op(family, op, dtype)
+    figures = hardware_table().find(device).figures
+    work = work_of(contract, shapes_of(contract, frame, what), figures, what)
+    time_ns = 3000 + np.maximum(work.compute_ns / 0.7, work.memory_ns / 0.8)
+    noise = np.exp(random.normal(0, NOISE, rows))
+    return frame.with_columns(time_ns=pl.Series(time_ns * noise))
+
+
+def write(frame: pl.DataFrame, path: Path, version: str = "1") -> Path:
+    """Write rows as a measurement file."""
+    table = frame.to_arrow().replace_schema_metadata(
+        {"tracedb.measurements": version, "tracedb.provenance": "{}"}
+    )
+    pq.write_table(table, path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Models of all families, trained on made-up rows."""
+    made = tmp_path_factory.mktemp("made")
+    for family in kernels.FAMILIES:
+        write(measured(family), made / f"{family}.parquet")
+    kernels.train([made], made / "models")
+    return made / "models"
+
+
+@pytest.fixture(scope="module")
+def models(folder: Path) -> kernels.Models:
+    """The same, read from their files."""
+    return kernels.load(folder)
+
+
+def asked(family: str, hardware: str = "V100", rows: int = ROWS) -> pl.DataFrame:
+    """The measured rows of a family as a question."""
+    kept = measured(family, rows).drop(
+        "device", "software", "source", "time_ns", "repeats"
+    )
+    return kept.with_columns(hardware=pl.lit(hardware))
+
+
+# What holds for each family.
+
+every_family = pytest.mark.parametrize("family", list(kernels.FAMILIES))
+
+
+def test_every_family_has_an_example() -> None:
+    """A new family comes with rows to test it on."""
+    assert set(EXAMPLES) == set(kernels.FAMILIES)
+
+
+@every_family
+def test_files_and_names_agree(family: str) -> None:
+    """A family is in the file of its name."""
+    folder_ = ROOT / "tracedb" / "kernels" / "families"
+    assert (folder_ / f"{family}.py").exists()
+    assert kernels.FAMILIES[family].name == family
+
+
+@every_family
+def test_work_grows_with_each_size(family: str) -> None:
+    """No op does less, reads or writes less when a size (but a filter's) grows."""
+    op, dtype, ranges = EXAMPLES[family]
+    what = Op(family, op, dtype)
+    contract = kernels.FAMILIES[family]
+    small = pl.DataFrame({name: [low] for name, (low, _) in ranges.items()})
+    for name in ranges.keys() - {"kernel_height", "kernel_width"}:
+        large = small.with_columns(pl.col(name) * 2)
+        before, after = (shapes_of(contract, f, what) for f in (small, large))
+        for count in (contract.flops, contract.read_bytes, contract.written_bytes):
+            assert count(after)[0] >= count(before)[0] >= 0
+        assert contract.footprint(after)[0] >= contract.footprint(before)[0] > 0
+
+
+@every_family
+def test_predictions_of_measured_rows(family: str, models: kernels.Models) -> None:
+    """Rows in range are predicted within a few times the noise, inside their bands."""
+    found = models.predict(asked(family))
+    assert found["in_range"].all()
+    assert (found["low_ns"] <= found["predicted_ns"]).all()
+    assert (found["predicted_ns"] <= found["high_ns"]).all()
+    truth = measured(family)["time_ns"].to_numpy()
+    assert scores_of(found["predicted_ns"].to_numpy(), truth).mape_share < 4 * NOISE
+    inside = found["low_ns"].to_numpy() <= truth
+    inside &= truth <= found["high_ns"].to_numpy()
+    assert inside.mean() > 0.7
+    assert found["model"].str.contains(f"{family} ").all()
+    assert found["model"].str.contains("on V100 by test made up").all()
+
+
+@every_family
+def test_rows_keep_their_order(family: str, models: kernels.Models) -> None:
+    """A row's prediction does not depend on the rows around it."""
+    question = asked(family)
+    backwards = models.predict(question.reverse()).reverse()
+    assert models.predict(question).equals(backwards)
+
+
+@every_family
+def test_larger_shapes_are_out_of_range(family: str, models: kernels.Models) -> None:
+    """A million times the size is predicted, as longer, and marked."""
+    question = asked(family)
+    growing = {"optimizer": "elements", "concat": "rows"}
+    name = growing.get(family, next(iter(EXAMPLES[family][2])))
+    found = models.predict(question.with_columns(pl.col(name) * 10**6))
+    assert not found["in_range"].any()
+    assert found["predicted_ns"].min() > models.predict(question)["predicted_ns"].min()
+
+
+@every_family
+def test_unknown_sizes_have_no_prediction(family: str, models: kernels.Models) -> None:
+    """A row without a size that is needed is NULL; optional ones may be missing."""
+    contract = kernels.FAMILIES[family]
+    question = asked(family)
+    name = contract.required[0]
+    found = models.predict(question.with_columns(pl.lit(None, pl.Int64).alias(name)))
+    assert found["predicted_ns"].null_count() == found["model"].null_count() == ROWS
+    assert found["in_range"].null_count() == ROWS
+    without = models.predict(question.drop(contract.optional, strict=False))
+    assert without["predicted_ns"].null_count() == 0
+
+
+@every_family
+def test_other_hardware_is_marked(family: str, models: kernels.Models) -> None:
+    """Hardware that was not measured is predicted from the data sheet, with room."""
+    found = models.predict(asked(family, "NVIDIA H100 80GB HBM3"))
+    assert not found["in_range"].any()
+    assert found["model"].str.contains("on any").all()
+    assert (found["high_ns"] / found["low_ns"]).min() > 2
+    unlisted = models.predict(asked(family, "Voodoo 2"))
+    assert (unlisted["high_ns"] / unlisted["low_ns"]).min() > 4
+
+
+@every_family
+def test_few_rows_give_constants(family: str, tmp_path: Path) -> None:
+    """Thirty rows calibrate a roofline (or a table), and no forest is grown."""
+    write(measured(family, 30), tmp_path / "few.parquet")
+    done = kernels.train([tmp_path / "few.parquet"], tmp_path / "models")
+    own = [model for model in done.models if not model.key.is_pooled]
+    assert [kernels.summary(m)["kind"].split()[1] for m in own] == ["alone"]
+    found = kernels.load(tmp_path / "models").predict(asked(family, rows=30))
+    truth = measured(family, 30)["time_ns"].to_numpy()
+    few = scores_of(found["predicted_ns"].to_numpy(), truth)
+    assert few.mape_share < 4 * NOISE
+
+
+# Counts.
+
+
+@dataclass(frozen=True)
+class Count:
+    """Sizes of one op with its work, counted by hand."""
+
+    family: str
+    op: str
+    dtype: str
+    sizes: dict[str, int]
+    flops: float
+    read: float
+    written: float
+
+
+CONV = {
+    "images": 2,
+    "channels_in": 3,
+    "channels_out": 4,
+    "height": 8,
+    "width": 8,
+    "kernel_height": 3,
+    "kernel_width": 3,
+    "stride": 1,
+    "padding": 1,
+}
+# Of CONV: input 2*3*8*8 = 384, weight 4*3*3*3 = 108, output 2*4*8*8 = 512 elements.
+ATTENTION = {"images": 2, "heads": 3, "queries": 4, "keys": 4, "head_dim": 8}
+BAG = {
+    "tables": 2,
+    "table_rows": 1000,
+    "width": 8,
+    "bags": 4,
+    "pooling": 3,
+    "distinct_rows": 20,
+}
+ROW = {"rows": 4, "width": 8}
+COUNTS = (
+    Count("gemm", "mm", "float32", {"m": 2, "n": 3, "k": 4}, 48, 80, 24),
+    Count("gemm", "bmm", "float16", {"batch": 5, "m": 2, "n": 3, "k": 4}, 240, 200, 60),
+    Count("gemm", "mm", "int8", {"m": 2, "n": 3, "k": 4}, 48, 20, 12),
+    Count("convolution", "forward", "float32", CONV, 2 * 512 * 27, 4 * 492, 4 * 512),
+    Count("convolution", "backward_input", "float32", CONV, 27648, 4 * 620, 4 * 384),
+    Count("convolution", "backward_weight", "float32", CONV, 27648, 4 * 896, 4 * 108),
+    Count("attention", "forward", "float32", ATTENTION, 3072, 4 * 576, 4 * 192),
+    Count(
+        "attention", "forward", "float32", ATTENTION | {"causal": 1}, 1920, 2304, 768
+    ),
+    Count("attention", "backward", "float32", ATTENTION, 7680, 4 * 960, 4 * 576),
+    Count("embedding", "embedding", "float32", ROW, 0, 4 * 32 + 8 * 4, 4 * 32),
+    Count("embedding_backward", "embedding", "float32", ROW, 32, 160, 128),
+    # 24 lookups of 8 elements; 24 indices and 8 offsets; 8 bags.
+    Count("embedding_bag", "sum", "float32", BAG, 192, 768 + 256, 256),
+    Count("embedding_bag_backward", "sum", "float32", BAG, 384, 256 + 1024, 768),
+    Count("elementwise", "add", "float16", {"elements": 9, "inputs": 2}, 9, 36, 18),
+    Count("elementwise", "gelu", "float32", {"elements": 9}, 175 * 9, 36, 36),
+    Count(
+        "elementwise",
+        "native_dropout",
+        "float32",
+        {"elements": 9, "outputs": 2},
+        18,
+        36,
+        36 + 9,
+    ),
+    Count("broadcast", "add", "float32", {"elements": 9, "inputs": 2}, 9, 36, 36),
+    Count("reduction", "sum", "float32", ROW, 32, 128, 16),
+    Count("reduction", "mse_loss", "float32", ROW, 96, 256, 16),
+    Count("softmax", "softmax", "float32", ROW, 174 * 32, 128, 128),
+    Count("softmax", "softmax_backward", "float32", ROW, 64, 256, 128),
+    Count("normalisation", "layer_norm", "float32", ROW, 160, 128, 128),
+    Count("normalisation", "batch_norm_backward", "float32", ROW, 320, 512, 128),
+    Count("concat", "cat", "float32", ROW, 0, 128, 128),
+    Count("copy", "transpose", "float32", ROW | {"batch": 2}, 0, 256, 256),
+    Count("index", "gather", "float32", ROW, 0, 128 + 256, 128),
+    Count("index", "tril", "float32", ROW, 0, 128, 128),
+    Count("memcpy", "h2d", "bytes", {"bytes": 7}, 0, 7, 0),
+    Count("memcpy", "d2d", "bytes", {"bytes": 7}, 0, 7, 7),
+    Count("memset", "memset", "bytes", {"bytes": 7}, 0, 0, 7),
+    Count("optimizer", "fused_adam", "float32", {"elements": 2}, 24, 32, 24),
+    Count("optimizer", "sgd", "float32", {"elements": 2}, 4, 16, 8),
+    Count("collective", "all_reduce", "bytes", {"bytes": 8, "ranks": 4}, 0, 12, 0),
+    Count("collective", "all_gather", "bytes", {"bytes": 8, "ranks": 4}, 0, 6, 0),
+    Count("collective", "send_recv", "bytes", {"bytes": 8, "ranks": 2}, 0, 8, 0),
+)
+
+
+def shapes(family: str, op: str, dtype: str, sizes: dict[str, int]) -> Shapes:
+    """One row as the families take it."""
+    frame = pl.DataFrame({name: [size] for name, size in sizes.items()})
+    return shapes_of(kernels.FAMILIES[family], frame, Op(family, op, dtype))
+
+
+@pytest.mark.parametrize(
+    "count", COUNTS, ids=lambda count: f"{count.family}-{count.op}-{count.dtype}"
+)
+def test_counts_by_hand(count: Count) -> None:
+    """FLOPs and bytes are those that one counts by hand."""
+    family = kernels.FAMILIES[count.family]
+    row = shapes(count.family, count.op, count.dtype, count.sizes)
+    assert family.flops(row)[0] == count.flops
+    assert family.read_bytes(row)[0] == count.read
+    assert family.written_bytes(row)[0] == pytest.approx(count.written, rel=0.15)
+
+
+def test_every_family_is_counted() -> None:
+    """No family goes without a count by hand."""
+    assert {count.family for count in COUNTS} == set(kernels.FAMILIES)
+
+
+def test_flops_agree_with_torch() -> None:
+    """Products, convolutions and attention have the FLOPs that PyTorch counts."""
+    torch = pytest.importorskip("torch")
+    counter = pytest.importorskip("torch.utils.flop_counter").FlopCounterMode
+
+    def counted(run: Any) -> float:  # noqa: ANN401 (any function)
+        with counter(display=False) as mode:
+            run()
+        return float(mode.get_total_flops())
+
+    one, other = torch.ones(2, 4, device="meta"), torch.ones(4, 3, device="meta")
+    assert counted(lambda: one @ other) == 48
+    image = torch.ones(2, 3, 8, 8, device="meta")
+    weight = torch.ones(4, 3, 3, 3, device="meta")
+    forward = shapes("convolution", "forward", "float32", CONV)
+    expected = kernels.FAMILIES["convolution"].flops(forward)[0]
+    convolve = torch.nn.functional.conv2d
+    assert counted(lambda: convolve(image, weight, padding=1)) == expected
+    query = torch.ones(2, 3, 4, 8, device="meta")
+    attend = torch.nn.functional.scaled_dot_product_attention
+    row = shapes("attention", "forward", "float32", ATTENTION)
+    assert (
+        counted(lambda: attend(query, query, query))
+        == (kernels.FAMILIES["attention"].flops(row)[0])
+    )
+
+
+def test_reuse_of_embedding_rows() -> None:
+    """A table of ten rows has at most ten distinct ones to be read."""
+    few = shapes("embedding", "embedding", "float32", ROW | {"table_rows": 10})
+    many = shapes("embedding", "embedding", "float32", ROW | {"table_rows": 10**9})
+    footprint = kernels.FAMILIES["embedding"].footprint
+    assert footprint(few)[0] < footprint(many)[0]
+    row = ROW | {"rows": 10**6, "table_rows": 10}
+    all_ = shapes("embedding", "embedding", "float32", row)
+    moved = 4 * 8 * 10**6 + 8 * 10**6  # the result, and the indices
+    assert footprint(all_)[0] == pytest.approx(10 * 8 * 4 + moved)
+
+
+# Forests.
+
+
+def forests(rows: int = 2000) -> tuple[Any, Any, np.ndarray[Any, Any]]:
+    """Both kinds of forests of scikit-learn, with features on and off thresholds."""
+    random = np.random.default_rng(0)
+    features = random.normal(size=(rows, 6)).astype(np.float32)
+    features[:, 0] = np.round(features[:, 0] * 4) / 4
+    target = features[:, 0] * features[:, 1] + np.abs(features[:, 2])
+    boosting = HistGradientBoostingRegressor(max_leaf_nodes=32, random_state=0)
+    trees = ExtraTreesRegressor(20, max_leaf_nodes=300, random_state=0)
+    return boosting.fit(features, target), trees.fit(features, target), features
+
+
+def test_forests_predict_as_scikit_learn() -> None:
+    """Arrays alone give what scikit-learn gives, to 1e-9, on thresholds too."""
+    boosting, trees, features = forests()
+    columns = features.T.copy()
+    off = np.abs(boosted(boosting).predict(columns) - boosting.predict(features))
+    assert off.max() < 1e-9
+    off = np.abs(averaged(trees).predict(columns) - trees.predict(features))
+    assert off.max() < 1e-9
+
+
+@pytest.mark.parametrize("leaves", [10, 40])
+def test_a_row_on_a_threshold_goes_left(leaves: int) -> None:
+    """In small trees, which go by bits, and in large ones, which are walked."""
+    inner = np.arange(leaves - 1)
+    nodes = 2 * leaves - 1
+    arrays = {name: np.zeros(nodes, int) for name in ("feature", "left", "right")}
+    arrays["left"][2 * inner], arrays["right"][2 * inner] = 2 * inner + 1, 2 * inner + 2
+    threshold, value = np.zeros(nodes, np.float32), np.zeros(nodes)
+    threshold[2 * inner] = inner
+    value[2 * inner + 1], value[-1] = inner, leaves - 1
+    more = {"threshold": threshold, "value": value, "first": np.zeros(1, int)}
+    chain = Forest.of_arrays(arrays | more | {"start": np.zeros(1)}, features=1)
+    rows = np.array([[5.0, 5.5, -1.0, 99.0]], np.float32)
+    assert chain.predict(rows).tolist() == [5, 6, 0, leaves - 1]
+
+
+def test_thresholds_are_rounded_down() -> None:
+    """No float32 lies between a threshold and what it is rounded to."""
+    exact = np.array([0.1, 1 / 3, -0.1, 0.5, 1e-3])
+    rounded = rounded_down(exact)
+    assert (rounded <= exact).all()
+    assert (np.nextafter(rounded, np.float32(np.inf)) > exact).all()
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("left", 10**6), ("right", -5), ("feature", 99), ("left", 1)]
+)
+def test_no_file_can_lead_a_walk_astray(name: str, value: int) -> None:
+    """Children outside of the tree, circles and unknown features are refused."""
+    _, trees, _ = forests(300)
+    arrays = averaged(trees).arrays()
+    inner = np.flatnonzero(arrays["left"] > 0)[3]
+    arrays[name] = arrays[name].copy()
+    arrays[name][inner] = value
+    with pytest.raises(KernelModelError, match="no tree"):
+        Forest.of_arrays(arrays, features=6)
+
+
+# Bands, scores, splits.
+
+
+def test_bands_hold_four_of_five() -> None:
+    """P10..P90 hold 75 to 85 % of new rows, where small kernels scatter more."""
+    random = np.random.default_rng(0)
+
+    def rows(count: int) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+        predicted = np.exp(random.uniform(7, 15, count))
+        spread = 0.3 / np.log(predicted)
+        return predicted, predicted * np.exp(random.normal(0, spread))
+
+    band = band_of(*rows(2000))
+    predicted, truth = rows(5000)
+    low, high = band.around(predicted)
+    for part in (predicted < np.median(predicted), predicted >= np.median(predicted)):
+        inside = (low[part] <= truth[part]) & (truth[part] <= high[part])
+        assert 0.75 <= inside.mean() <= 0.85
+
+
+def test_scores_by_hand() -> None:
+    """GMAE, MAPE and P90 of errors 0.1 and 0.4; a perfect row counts as 0.0001."""
+    scores = scores_of(np.array([110.0, 60.0]), np.array([100.0, 100.0]))
+    assert scores.gmae_share == pytest.approx(0.2)
+    assert scores.mape_share == pytest.approx(0.25)
+    assert scores.p90_share == pytest.approx(0.37)
+    assert scores_of(np.ones(1), np.ones(1)).gmae_share == pytest.approx(1e-4)
+
+
+def test_splits_hold_out_what_they_say() -> None:
+    """A fifth; whole combinations; the largest."""
+    frame = measured("softmax", 400).with_columns(width=pl.int_range(400) % 20 + 1)
+    figures = hardware_table().find(V100).figures
+    rows = rows_of(frame, Op("softmax", "softmax", "float32"), figures, is_listed=True)
+    held_out = {name: split(rows) for name, split in SPLITS.items()}
+    for mask in held_out.values():
+        assert mask is not None
+        assert 0.1 < mask.mean() < 0.3
+    widths, mask = rows.shapes["width"], held_out["shape"]
+    assert not set(widths[mask].tolist()) & set(widths[~mask].tolist())
+    mask = held_out["largest"]
+    assert rows.size[mask].min() > rows.size[~mask].max()
+
+
+def test_collectives_between_and_beyond(tmp_path: Path) -> None:
+    """Four ranks lie between two and eight; beyond the table bandwidth stays."""
+    sizes = [2**power for power in range(10, 31)]
+    frame = pl.concat(
+        pl.DataFrame({"bytes": sizes}).with_columns(
+            ranks=pl.lit(ranks),
+            ranks_per_node=pl.lit(ranks),
+            time_ns=ranks * 3000 + pl.col("bytes") * (2 - 2 / ranks) / 100,
+        )
+        for ranks in (2, 8)
+    )
+    texts = {name: pl.lit(value) for name, value in TEXTS.items()}
+    write(frame.with_columns(**texts), tmp_path / "nccl.parquet")
+    kernels.train([tmp_path / "nccl.parquet"], tmp_path / "models")
+    question = pl.DataFrame({"bytes": [1024, 2**30, 2**33]}).with_columns(
+        hardware=pl.lit("V100"),
+        ranks=pl.lit(4),
+        ranks_per_node=pl.lit(4),
+        family=pl.lit("collective"),
+        op=pl.lit("all_reduce"),
+        dtype=pl.lit("float16"),
+    )
+    found = kernels.load(tmp_path / "models").predict(question)
+    truth = [12000 + size * 1.5 / 100 for size in question["bytes"]]
+    assert found["predicted_ns"].to_list() == pytest.approx(truth, rel=0.05)
+    assert found["in_range"].to_list() == [True, True, False]
+
+
+TEXTS = {
+    "device": V100,
+    "software": "nccl",
+    "source": "test",
+    "measured": "kernel",
+    "family": "collective",
+    "op": "all_reduce",
+    "dtype": "float16",
+}
+
+
+def test_near_ops_share_models(models: kernels.Models) -> None:
+    """A model of mm serves addmm in range; that of add serves relu, marked; no bmm."""
+    question = asked("gemm").head(1)
+    alike = models.predict(question.with_columns(op=pl.lit("addmm")))
+    assert alike["in_range"].to_list() == [True]
+    other = models.predict(question.with_columns(op=pl.lit("bmm")))
+    assert other["predicted_ns"].to_list() == [None]
+    relu = asked("elementwise").head(1).with_columns(op=pl.lit("relu"))
+    assert models.predict(relu)["in_range"].to_list() == [False]
+
+
+def test_users_hardware(folder: Path, models: kernels.Models) -> None:
+    """Hardware that a user's database lists is known by its own name there."""
+    with duckdb.connect() as connection:
+        catalog.create(connection)
+        connection.execute("CREATE TABLE own AS FROM prediction.hardware")
+        connection.execute(
+            "UPDATE own SET hardware = 'My V100' WHERE hardware = 'V100'"
+        )
+        connection.execute("DROP SCHEMA prediction CASCADE")
+        connection.execute("CREATE SCHEMA prediction")
+        connection.execute("CREATE VIEW prediction.hardware AS FROM own")
+        own = kernels.load(folder, connection)
+    question = asked("gemm", "My V100").head(2)
+    assert models.predict(question)["in_range"].to_list() == [False, False]
+    assert own.predict(question)["in_range"].to_list() == [True, True]
+
+
+def test_types_of_one_rate_share_models(models: kernels.Models) -> None:
+    """A model of float16 serves bfloat16, and not float32."""
+    question = asked("gemm").head(1)
+    bfloat = models.predict(question.with_columns(dtype=pl.lit("bfloat16")))
+    assert bfloat["in_range"].to_list() == [True]
+    full = models.predict(question.with_columns(dtype=pl.lit("float32")))
+    assert full["predicted_ns"].to_list() == [None]
+
+
+# Files.
+
+
+def test_files_hold_no_code(folder: Path) -> None:
+    """A model is a JSON header and plain arrays, with its provenance."""
+    path = next(folder.glob("V100_gemm_*.npz"))
+    with np.load(path, allow_pickle=False) as file:
+        header = json.loads(file["header"].tobytes())
+        assert not any(file[name].dtype.hasobject for name in file.files)
+    data = header["provenance"]["data"]
+    assert [entry["file"] for entry in data] == ["gemm.parquet"]
+    assert len(data[0]["sha256"]) == 64
+    assert header["provenance"]["scikit_learn"]
+    assert header["key"]["hardware"] == "V100"
+
+
+def test_files_predict_as_trained(folder: Path, tmp_path: Path) -> None:
+    """A model that was read predicts what the trained one did, to the last bit."""
+    source = folder.parent / "gemm.parquet"
+    done = kernels.train([source], tmp_path / "again")
+    again = kernels.Models(done.models, hardware_table())
+    question = asked("gemm")
+    assert again.predict(question).equals(
+        kernels.load(tmp_path / "again").predict(question)
+    )
+
+
+def broken(path: Path, how: str) -> Path:
+    """A broken model file."""
+    if how == "cut":
+        path.write_bytes(path.read_bytes()[:-200])
+    elif how == "text":
+        path.write_text("no model")
+    elif how == "pickle":
+        np.savez(path, header=np.array([{"a": 1}], dtype=object))
+    else:
+        with np.load(path) as file:
+            arrays = {name: file[name] for name in file.files}
+        header = json.loads(arrays["header"].tobytes())
+        if how == "version":
+            header["format"] = 99
+        elif how == "key":
+            del header["key"]["op"]
+        elif how == "array":
+            del arrays["forest.boosted.left"]
+        arrays["header"] = np.frombuffer(json.dumps(header).encode(), np.uint8)
+        np.savez(path, **arrays)
+    return path
+
+
+@pytest.mark.parametrize("how", ["cut", "text", "pickle", "version", "key", "array"])
+def test_broken_models(how: str, folder: Path, tmp_path: Path) -> None:
+    """A broken file is refused in one line that names it and says what to do."""
+    path = tmp_path / "model.npz"
+    path.write_bytes(next(folder.glob("V100_gemm_*.npz")).read_bytes())
+    with pytest.raises(KernelModelError, match="train it again") as caught:
+        kernels.load(broken(path, how))
+    assert str(path) in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+# Public data.
+
+
+def test_formats_differ() -> None:
+    """No two formats have the same columns."""
+    columns = [frozenset(reader.columns.split()) for reader in READERS]
+    assert len(set(columns)) == len(columns)
+
+
+@needs_data
+def test_public_files_are_read() -> None:
+    """Every file of measurements is recognised; what is known as wrong is dropped."""
+    found = kernels.read_measurements([DATA])
+    assert found.skipped == ("neusight_devices.csv",)
+    assert found.frame["time_ns"].min() > 0
+    assert any("clock has 1 us" in why for why in found.dropped)
+    assert any("sliding window" in why for why in found.dropped)
+    for name, family in kernels.FAMILIES.items():
+        rows = found.frame.filter(pl.col("family") == name)
+        assert rows.select(family.required).null_count().sum_horizontal().sum() == 0
+
+
+@needs_data
+def test_model_beats_the_network() -> None:
+    """On each split of real products, the model is better than both baselines."""
+    scores = kernels.evaluate([DATA / "pipeweave_gemm_fp8.csv.gz"], splits=["largest"])
+    for _, part in scores.group_by("hardware"):
+        gmae = dict(part.select("predictor", "gmae_share").iter_rows())
+        assert gmae["model"] < min(gmae["mlp"], gmae["roofline"])
+
+
+# The command line.
+
+
+def run(*words: object) -> Result:
+    """Run a command."""
+    return CliRunner().invoke(tracedb, ["kernels", *map(str, words)])
+
+
+def test_train_list_show(tmp_path: Path) -> None:
+    """What train writes, list and show read; few rows are told, and left out."""
+    source = pl.concat([measured("memcpy"), measured("memset", 5)])
+    write(source, tmp_path / "copies.parquet")
+    done = run("train", tmp_path / "copies.parquet", "-o", tmp_path / "models")
+    assert done.exit_code == 0
+    assert "too few shapes for a model: memset" in done.stderr
+    listed = run("list", tmp_path / "models", "--format", "json")
+    rows = json.loads(listed.stdout)
+    assert {row["hardware"] for row in rows} == {"V100", "any"}
+    assert rows[0]["shapes"] == ROWS
+    path = next((tmp_path / "models").glob("V100_memcpy_*.npz"))
+    shown = run("show", path).stdout
+    assert "copies.parquet" in shown
+    assert "floor_ns" in shown
+    assert not list((tmp_path / "models").glob("*.part"))
+
+
+def test_evaluate_shows_all_scores_together(tmp_path: Path) -> None:
+    """Each split has the model and its baselines, with all four scores."""
+    write(measured("memset", 200), tmp_path / "sets.parquet")
+    words = ("--split", "random", "--split", "largest", "--format", "json")
+    rows = json.loads(run("evaluate", tmp_path / "sets.parquet", *words).stdout)
+    assert {row["split"] for row in rows} == {"random", "largest"}
+    predictors = {"model", "roofline", "datasheet", "mlp"}
+    assert {row["predictor"] for row in rows} == predictors
+    model = next(row for row in rows if row["predictor"] == "model")
+    shares = ("gmae_share", "mape_share", "p90_share", "coverage_share")
+    assert all(model[name] is not None for name in shares)
+
+
+def bad_file(folder: Path, name: str) -> Path:
+    """A file that holds no measurements, or broken ones."""
+    path = folder / "bad"
+    good = measured("memset")
+    frames = {
+        "version": (good, "7"),
+        "family": (good.with_columns(family=pl.lit("gem")), "1"),
+        "column": (good.drop("time_ns"), "1"),
+        "type": (good.with_columns(bytes=pl.lit("many")), "1"),
+        "few": (good.head(3), "1"),
+    }
+    if name in frames:
+        return write(frames[name][0], path.with_suffix(".parquet"), frames[name][1])
+    if name == "cut":
+        path = write(good, path.with_suffix(".parquet"))
+        path.write_bytes(path.read_bytes()[:-99])
+        return path
+    if name == "csv":
+        path.with_suffix(".csv").write_text("a,b\n1,2\n")
+        return path.with_suffix(".csv")
+    if name == "plain":
+        good.write_parquet(path.with_suffix(".parquet"))
+        return path.with_suffix(".parquet")
+    return folder / "absent"
+
+
+MISTAKES = {
+    "version": "measurements of version 7; this tracedb reads version 1",
+    "family": "row 1: family is 'gem'; it must be one of gemm, convolution",
+    "column": "measurements lack column time_ns",
+    "type": "a column has a wrong type",
+    "few": "no kernel was measured at 8 or more shapes (at most 3)",
+    "cut": "no Parquet file, or cut off",
+    "csv": "no format of public measurements has the columns a, b",
+    "plain": "its metadata lack tracedb.measurements",
+    "absent": "absent: no such file or folder",
+}
+
+
+@pytest.mark.parametrize("name", list(MISTAKES))
+def test_mistakes_are_one_line(name: str, tmp_path: Path) -> None:
+    """A file that cannot be used ends in exit code 2 and a line that says why."""
+    done = run("train", bad_file(tmp_path, name), "-o", tmp_path / "models")
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert done.stderr.startswith("tracedb: error: ")
+    assert MISTAKES[name] in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("command", ["list", "show"])
+def test_no_models(command: str, tmp_path: Path) -> None:
+    """Neither an absent nor an empty folder has models; the message says who writes."""
+    for path in (tmp_path, tmp_path / "absent"):
+        done = run(command, path)
+        assert done.exit_code == 2
+        assert "`tracedb kernels train` writes models" in done.stderr
+
+
+def test_empty_folder_has_no_measurements(tmp_path: Path) -> None:
+    """A folder without measurements is an error, not an empty model."""
+    with pytest.raises(MeasurementError, match="no measurements"):
+        kernels.read_measurements([tmp_path])
+
+
+@pytest.mark.parametrize("name", ["train", "evaluate", "list", "show"])
+def test_help_of_each_command(name: str) -> None:
+    """Help has an example of that command, and lines of at most 80 characters."""
+    done = run(name, "--help")
+    assert done.exit_code == 0
+    assert max(map(len, done.stdout.splitlines())) <= 80
+    assert f"tracedb kernels {name} " in done.stdout

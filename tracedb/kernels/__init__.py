@@ -1,0 +1,34 @@
+"""Kernel models: the time of a kernel from its shape, with a band and a range.
+
+    import tracedb.kernels as kernels
+
+    kernels.train(["measurements.parquet"], "models/")
+    models = kernels.load("models/")
+    models.predict(shapes)  # a polars frame in, a polars frame out
+
+`families/` counts the work of each kind of op; `public.py` and `measurements.py` read
+what was measured.
+"""
+
+from .describe import described, summary
+from .evaluate import evaluate
+from .families import FAMILIES, Family, Shapes
+from .measurements import Measurements, read_measurements
+from .models import Models
+from .models import load_models as load
+from .train import Trained, train
+
+__all__ = [
+    "FAMILIES",
+    "Family",
+    "Measurements",
+    "Models",
+    "Shapes",
+    "Trained",
+    "described",
+    "evaluate",
+    "load",
+    "read_measurements",
+    "summary",
+    "train",
+]

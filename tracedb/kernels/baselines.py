@@ -1,0 +1,70 @@
+"""What models are compared with: simpler ways to predict the same rows."""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.neural_network import MLPRegressor
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from threadpoolctl import threadpool_limits
+
+from .features import sizes_of
+from .predictor import fit_base
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from .families import Floats
+    from .rows import Rows
+
+_ROWS = 6_000
+
+
+def datasheet(train: Rows, test: Rows) -> Floats:
+    """The larger of FLOPs / peak and bytes / bandwidth, or the floor: no data used."""
+    del train
+    return test.work.datasheet_ns
+
+
+def calibrated(train: Rows, test: Rows) -> Floats:
+    """The calibrated roofline (of collectives the table), without forests."""
+    return fit_base(train).predict_ns(test)
+
+
+def mlp(train: Rows, test: Rows) -> Floats:
+    """A network on the logarithms of the sizes, as Lin et al. 2022 have it.
+
+    Three layers of 128, ReLU, mean squared error of the log time, Adam with rate 0.001
+    and decay 0.0001 (paper-facts 3.6; of their grid, one configuration).
+    """
+    some = train.take(np.random.default_rng(0).permutation(len(train))[:_ROWS])
+    mean = float(np.log(some.time_ns).mean())
+    network = MLPRegressor(
+        hidden_layer_sizes=(128, 128, 128),
+        alpha=1e-4,
+        batch_size=min(128, len(some)),
+        max_iter=60,
+        random_state=0,
+    )
+    model = make_pipeline(StandardScaler(), network)
+    with threadpool_limits(1), warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model.fit(_sizes(some), np.log(some.time_ns) - mean)
+        logs: Floats = model.predict(_sizes(test))
+    return np.exp(np.clip(logs, -30, 30) + mean)
+
+
+def _sizes(rows: Rows) -> Floats:
+    found = sizes_of(rows)
+    return np.stack([found[f"log_{name}"] for name in rows.family.columns], axis=1)
+
+
+BASELINES: Mapping[str, Callable[[Rows, Rows], Floats]] = {
+    "datasheet": datasheet,
+    "roofline": calibrated,
+    "mlp": mlp,
+}

@@ -1,0 +1,77 @@
+"""A model in words and numbers, for a person or a program to read."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from .model import Model
+
+Fact = tuple[str, str, str]
+"""A part of the model, a name in it, its value as text."""
+
+
+def summary(model: Model) -> dict[str, Any]:
+    """One row: the key, what it was trained on, its scores on held-out rows.
+
+    Scores are those nearest to the data: at known combinations, else at new ones.
+    """
+    scores = model.predictor.scores
+    nearest = next(iter(sorted(scores, key=_nearness)), None)
+    score = asdict(scores[nearest]) if nearest else {}
+    return {
+        **asdict(model.key),
+        "shapes": model.rows,
+        "kind": _kind(model),
+        "scored": nearest,
+        **{name: score.get(name) for name in ("gmae_share", "mape_share", "p90_share")},
+        "repeat_noise_share": model.provenance.get("repeat_noise_share"),
+        "files": ", ".join(data["file"] for data in model.provenance["data"]),
+        "trained_at": model.provenance["trained_at"],
+    }
+
+
+def _nearness(distance: str) -> int:
+    return ("known", "new", "beyond", "unseen").index(distance)
+
+
+def _kind(model: Model) -> str:
+    """Whether the base stands alone, or forests go with it."""
+    base = type(model.predictor.core.base).__name__
+    base = {"Roofline": "roofline", "CollectiveTable": "table"}[base]
+    return f"{base} and forests" if model.predictor.core.forests else f"{base} alone"
+
+
+def described(model: Model) -> Iterator[Fact]:
+    """Every fact of a model but its trees."""
+    predictor = model.predictor
+    yield from (("key", name, value) for name, value in asdict(model.key).items())
+    yield "model", "kind", _kind(model)
+    yield from (("hardware", n, f"{v:g}") for n, v in model.hardware.items())
+    for name, value in predictor.core.base.constants().items():
+        yield "base", name, f"{value:.6g}"
+    for name, forest in predictor.core.forests.items():
+        yield "forest", name, f"{len(forest.first)} trees, {len(forest.value):,} nodes"
+    for name, (low, high) in predictor.core.range.items():
+        yield "range", name, f"{low:.6g} .. {high:.6g}"
+    yield from (("mix", name, mix) for name, mix in predictor.mixes.items())
+    for name, band in predictor.bands.items():
+        ends = np.exp(band.low.min()), np.exp(band.high.max())
+        yield "band", name, f"x {ends[0]:.3f} .. {ends[1]:.3f}"
+    for name, score in predictor.scores.items():
+        yield "score", name, _told(asdict(score))
+    for name, value in model.provenance.items():
+        yield "provenance", name, json.dumps(value)
+    yield "features", "names", ", ".join(predictor.core.feature_names)
+
+
+def _told(score: dict[str, Any]) -> str:
+    shares = {n.removesuffix("_share"): v for n, v in score.items() if n != "rows"}
+    told = (f"{name} {100 * v:.2f} %" for name, v in shares.items() if v is not None)
+    return f"{', '.join(told)} of {score['rows']:,} held-out rows"

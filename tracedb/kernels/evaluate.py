@@ -1,0 +1,124 @@
+"""How well models predict what they have not seen, beside simpler ways."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import polars as pl
+
+from tracedb.errors import MeasurementError
+
+from .baselines import BASELINES
+from .measurements import read_measurements
+from .predictor import fit_pooled, fit_predictor
+from .scores import Scores, scores_of
+from .splits import SEED, SPLITS
+from .train import LEAST_ROWS, groups_of, pooled
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
+
+    from .rows import Rows
+    from .train import Group
+
+MOST_ROWS = 15_000
+"""Shapes of one key that are used, at random: scores hardly change with more."""
+SCORES = {
+    "split": pl.String,
+    "family": pl.String,
+    "op": pl.String,
+    "dtype": pl.String,
+    "hardware": pl.String,
+    "predictor": pl.String,
+    "gmae_share": pl.Float64,
+    "mape_share": pl.Float64,
+    "p90_share": pl.Float64,
+    "coverage_share": pl.Float64,
+    "rows": pl.Int64,
+    "trained_rows": pl.Int64,
+    "measured": pl.String,
+    "source": pl.String,
+    "software": pl.String,
+}
+
+
+def evaluate(
+    paths: Sequence[str | Path],
+    families: Sequence[str] = (),
+    splits: Sequence[str] = (),
+    tell: Callable[[str], None] = lambda _line: None,
+) -> pl.DataFrame:
+    """Score models and baselines on rows held out by each split, key by key.
+
+    Splits are `random`, `shape`, `largest` (`splits.py`) and `hardware`: all rows of
+    one piece of hardware, predicted by a model of the others. Returns a row for each
+    key, split and predictor. Raises `MeasurementError` where there is nothing to split.
+    """
+    groups = [
+        group
+        for group in groups_of(read_measurements(paths).frame)
+        if len(group.rows) >= 2 * LEAST_ROWS
+        and (not families or group.key.family in families)
+    ]
+    wanted = splits or [*SPLITS, "hardware"]
+    found: list[dict[str, Any]] = []
+    for number, group in enumerate(groups, 1):
+        tell(f"[{number}/{len(groups)}] {group.key.name}")
+        found.extend(_within(group, [name for name in wanted if name in SPLITS]))
+    if "hardware" in wanted:
+        found.extend(_across(groups))
+    if not found:
+        raise MeasurementError(
+            f"nothing to evaluate: no kernel of {', '.join(families) or 'any family'} "
+            f"was measured at {2 * LEAST_ROWS} or more shapes"
+        )
+    return pl.DataFrame(found, schema=SCORES)
+
+
+def _within(group: Group, splits: Sequence[str]) -> Iterator[dict[str, Any]]:
+    """Scores of one key, for each split by which it can be split."""
+    rows = _some(group.rows)
+    for split in splits:
+        held_out = SPLITS[split](rows)
+        if held_out is None or not held_out.any() or (~held_out).sum() < LEAST_ROWS:
+            continue
+        train, test = rows.take(~held_out), rows.take(held_out)
+        predicted = fit_predictor(train).predict(test)
+        band = (predicted.low_ns, predicted.high_ns)
+        counts = {"split": split, "trained_rows": len(train)}
+        score = scores_of(predicted.ns, test.time_ns, band)
+        yield _row(group, score, counts | {"predictor": "model"})
+        for name, baseline in BASELINES.items():
+            score = scores_of(baseline(train, test), test.time_ns)
+            yield _row(group, score, counts | {"predictor": name})
+
+
+def _some(rows: Rows) -> Rows:
+    chosen = np.random.default_rng(SEED).permutation(len(rows))[:MOST_ROWS]
+    return rows.take(np.sort(chosen))
+
+
+def _across(groups: Sequence[Group]) -> Iterator[dict[str, Any]]:
+    """Scores of models for hardware that was not measured, one left out at a time."""
+    for members in _alike(groups):
+        for group in members:
+            others = [other.rows for other in members if other is not group]
+            predicted = fit_pooled(others).predict(group.rows)
+            band = (predicted.low_ns, predicted.high_ns)
+            score = scores_of(predicted.ns, group.rows.time_ns, band)
+            counts = {"split": "hardware", "trained_rows": sum(map(len, others))}
+            yield _row(group, score, counts | {"predictor": "model"})
+            score = scores_of(group.rows.work.datasheet_ns, group.rows.time_ns)
+            yield _row(group, score, counts | {"predictor": "datasheet"})
+
+
+def _alike(groups: Sequence[Group]) -> list[list[Group]]:
+    """Groups that differ in their hardware, which is listed, and harness alone."""
+    return [members for members in pooled(groups).values() if len(members) > 1]
+
+
+def _row(group: Group, score: Scores, told: dict[str, Any]) -> dict[str, Any]:
+    return asdict(group.key) | asdict(score) | told

@@ -1,0 +1,61 @@
+"""Matrix products: `batch` times (m x k) by (k x n)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from .family import Family
+from .waves import alignment, wave_features
+
+if TYPE_CHECKING:
+    from .family import Figures, Floats, Shapes
+
+
+def flops(shapes: Shapes) -> Floats:
+    """[FLOP] 2 x batch x m x n x k."""
+    return 2 * shapes.known("batch", 1) * shapes["m"] * shapes["n"] * shapes["k"]
+
+
+def read_bytes(shapes: Shapes) -> Floats:
+    """[B] Both factors, once."""
+    elements = shapes["m"] * shapes["k"] + shapes["k"] * shapes["n"]
+    return shapes.known("batch", 1) * elements * shapes.element_bytes
+
+
+def written_bytes(shapes: Shapes) -> Floats:
+    """[B] The product; that of 8-bit factors has two bytes an element."""
+    elements = shapes.known("batch", 1) * shapes["m"] * shapes["n"]
+    return elements * np.maximum(shapes.element_bytes, 2)
+
+
+def features(shapes: Shapes, hardware: Figures) -> dict[str, Floats]:
+    """Tiles and waves, alignment, and how far the reduction could be split."""
+    batch, m, n, k = (shapes.known(name, 1) for name in ("batch", "m", "n", "k"))
+    found = wave_features(m, n, batch, hardware)
+    for name, size in (("m", m), ("n", n), ("k", k)):
+        found[f"alignment_{name}"] = alignment(size)
+    found["log_k_per_output"] = np.log(k / np.sqrt(m * n))
+    found["log_m_per_n"] = np.log(m / n)
+    return found
+
+
+GEMM = Family(
+    name="gemm",
+    columns=("batch", "m", "n", "k"),
+    flops=flops,
+    read_bytes=read_bytes,
+    written_bytes=written_bytes,
+    features=features,
+    optional={"batch": 1},
+    uses_matrix_units=True,
+    group=("batch", "n", "k"),
+    op_classes={
+        "mm": "gemm",
+        "addmm": "gemm",
+        "linear": "gemm",
+        "matmul": "gemm",
+        "baddbmm": "bmm",
+    },
+)

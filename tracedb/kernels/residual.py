@@ -1,0 +1,77 @@
+"""Regressors of log(measured / base), as forests that need no scikit-learn to predict.
+
+Trees cannot leave the values they were shown, and a residual of 0 is the calibrated
+roofline: outside the range of the training data these models stay reasonable.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from sklearn.ensemble import ExtraTreesRegressor, HistGradientBoostingRegressor
+from threadpoolctl import threadpool_limits
+
+from .trees import Forest, averaged, boosted
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from .families import Floats
+
+LEAST_ROWS = 60
+"""Fewer rows tell the roofline's constants, and no more."""
+_SEED = 0
+_MANY = 400
+"""Rows from which a leaf may ask for twenty of them."""
+
+
+def fit_forests(features: NDArray[np.float32], residual: Floats) -> dict[str, Forest]:
+    """Fit each kind of forest to residuals; features come row by row."""
+    # Threads that wait for busy cores cost far more than they save.
+    with threadpool_limits(1):
+        return {
+            "boosted": boosted(_boosting(len(residual)).fit(features, residual)),
+            "averaged": averaged(_averaging().fit(features, residual)),
+        }
+
+
+def _boosting(rows: int) -> HistGradientBoostingRegressor:
+    return HistGradientBoostingRegressor(
+        max_iter=110,
+        learning_rate=0.15,
+        max_leaf_nodes=32,
+        max_features=0.4,
+        min_samples_leaf=20 if rows >= _MANY else 5,
+        early_stopping=False,
+        random_state=_SEED,
+    )
+
+
+def _averaging() -> ExtraTreesRegressor:
+    return ExtraTreesRegressor(
+        n_estimators=20,
+        max_leaf_nodes=1024,
+        min_samples_leaf=2,
+        max_features=1.0,
+        random_state=_SEED,
+    )
+
+
+MIXES: Mapping[str, Mapping[str, float]] = {
+    "base": {},
+    "boosted": {"boosted": 1.0},
+    "averaged": {"averaged": 1.0},
+    "both": {"boosted": 0.5, "averaged": 0.5},
+}
+"""How forests are weighed; validation chooses one for each distance from the data."""
+
+
+def mixed(mix: str, residuals: Mapping[str, Floats], rows: int) -> Floats:
+    """The residual that a mix predicts."""
+    total = np.zeros(rows)
+    for name, weight in MIXES[mix].items():
+        total += weight * residuals[name]
+    return total

@@ -1,0 +1,115 @@
+"""Measured rows that one model is fitted to, with their work and features' sources."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from .families import FAMILIES, Shapes
+from .work import shapes_of, work_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    import polars as pl
+    from numpy.typing import NDArray
+
+    from .families import Family, Floats, Hardware
+    from .work import Op, Work
+
+    Chosen = NDArray[np.int64] | NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows of one family and op on one or more pieces of hardware."""
+
+    family: Family
+    shapes: Shapes
+    work: Work
+    figures: Mapping[str, Floats]
+    """Figures of the hardware of each row, by their column."""
+    time_ns: Floats
+    is_listed: bool
+    """Whether `prediction.hardware` lists the hardware of all rows."""
+
+    def __len__(self) -> int:
+        """How many rows there are."""
+        return len(self.time_ns)
+
+    def take(self, chosen: Chosen) -> Rows:
+        """Some of the rows."""
+        shapes = Shapes(
+            {name: size[chosen] for name, size in self.shapes.sizes.items()},
+            self.shapes.op[chosen],
+            self.shapes.element_bytes[chosen],
+        )
+        figures = {name: values[chosen] for name, values in self.figures.items()}
+        return replace(
+            self,
+            shapes=shapes,
+            work=self.work.take(chosen),
+            figures=figures,
+            time_ns=self.time_ns[chosen],
+        )
+
+    @property
+    def size(self) -> Floats:
+        """By what rows are large: FLOPs of products, else bytes."""
+        return self.work.flops if self.family.uses_matrix_units else self.work.bytes
+
+    def codes(self, columns: Sequence[str]) -> NDArray[np.uint64]:
+        """A number for each combination of sizes; NaN is a size like any other."""
+        code = np.zeros(len(self), np.uint64)
+        for name in columns:
+            size = np.nan_to_num(self.family.size(self.shapes, name), posinf=-1)
+            code = (code ^ size.astype(np.int64).view(np.uint64)) * np.uint64(
+                0x9E3779B97F4A7C15
+            )
+            code ^= code >> np.uint64(29)
+        return code
+
+
+def rows_of(
+    frame: pl.DataFrame, op: Op, hardware: Hardware, *, is_listed: bool
+) -> Rows:
+    """The rows of a frame, all of one op; without a column of times, they are NaN."""
+    family = FAMILIES[op.family]
+    shapes = shapes_of(family, frame, op)
+    time_ns = (
+        frame["time_ns"].to_numpy()
+        if "time_ns" in frame.columns
+        else np.full(frame.height, np.nan)
+    )
+    return Rows(
+        family,
+        shapes,
+        work_of(family, shapes, hardware, op),
+        {name: np.full(frame.height, value) for name, value in hardware.items()},
+        time_ns,
+        is_listed,
+    )
+
+
+def together(parts: Sequence[Rows]) -> Rows:
+    """Rows of several pieces of hardware, one after another."""
+    first, *others = parts
+    work = first.work
+    for other in others:
+        work = work.followed_by(other.work)
+    names = [n for n in first.shapes.sizes if all(n in p.shapes.sizes for p in parts)]
+    shapes = Shapes(
+        {name: np.concatenate([p.shapes.sizes[name] for p in parts]) for name in names},
+        np.concatenate([p.shapes.op for p in parts]),
+        np.concatenate([p.shapes.element_bytes for p in parts]),
+    )
+    return Rows(
+        first.family,
+        shapes,
+        work,
+        {n: np.concatenate([p.figures[n] for p in parts]) for n in first.figures},
+        np.concatenate([p.time_ns for p in parts]),
+        all(p.is_listed for p in parts),
+    )

@@ -1,0 +1,119 @@
+"""The work of shapes on a piece of hardware: what the roofline and features go by."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import polars as pl
+
+from .dtypes import element_bytes, matrix_peak
+from .families import Shapes
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from .families import Family, Floats, Hardware
+
+    Rows = NDArray[np.int64] | NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Work:
+    """What each row has to do, beside what the data sheet promises."""
+
+    flops: Floats
+    bytes: Floats
+    """[B] Read and written, each access counted."""
+    footprint: Floats
+    """[B] Distinct memory touched."""
+    peak: Floats
+    """[FLOP/s]"""
+    bandwidth: Floats
+    """[B/s] Of memory, or of the link that the op goes over."""
+    l2_bytes: Floats
+    l2_bandwidth: Floats
+    floor_ns: Floats
+
+    @property
+    def compute_ns(self) -> Floats:
+        """[ns] Arithmetic at the peak."""
+        return self.flops / self.peak * 1e9
+
+    @property
+    def memory_ns(self) -> Floats:
+        """[ns] All bytes at the bandwidth of memory."""
+        return self.bytes / self.bandwidth * 1e9
+
+    @property
+    def cache_ns(self) -> Floats:
+        """[ns] All bytes at the bandwidth of the level-2 cache."""
+        return self.bytes / self.l2_bandwidth * 1e9
+
+    @property
+    def datasheet_ns(self) -> Floats:
+        """[ns] The plain roofline: no kernel is shorter than the floor."""
+        return np.maximum(np.maximum(self.compute_ns, self.memory_ns), self.floor_ns)
+
+    def take(self, rows: Rows) -> Work:
+        """Some of the rows."""
+        return Work(*(getattr(self, name)[rows] for name in _FIELDS))
+
+    def followed_by(self, other: Work) -> Work:
+        """The rows of both."""
+        return Work(*(np.append(getattr(self, n), getattr(other, n)) for n in _FIELDS))
+
+
+_FIELDS = tuple(field.name for field in fields(Work))
+
+
+def complete(family: Family, frame: pl.DataFrame) -> pl.DataFrame:
+    """The rows of which every size that is needed is known, and at least 1."""
+    for name in family.required:
+        if name not in frame.columns:
+            return frame.clear()
+        frame = frame.filter(pl.col(name) >= 1)
+    return frame
+
+
+class Op(NamedTuple):
+    """What the rows of one model share."""
+
+    family: str
+    op: str
+    dtype: str
+
+
+def shapes_of(family: Family, frame: pl.DataFrame, op: Op) -> Shapes:
+    """The rows of a frame that has some of the family's columns."""
+    sizes = {
+        name: frame[name].cast(float).fill_null(np.nan).to_numpy()
+        for name in family.columns
+        if name in frame.columns
+    }
+    ops = np.full(frame.height, op.op)
+    return Shapes(sizes, ops, np.full(frame.height, float(element_bytes(op.dtype))))
+
+
+def work_of(family: Family, shapes: Shapes, hardware: Hardware, op: Op) -> Work:
+    """The work of shapes of one op."""
+    link = family.bandwidths.get(op.op)
+    bandwidth = hardware[link or "dram_bytes_per_second"]
+    half = 0.5 if op.dtype == "float64" else 1.0
+    vector_peak = hardware["peak_fp32_flops_per_second"] * half
+    peak = matrix_peak(hardware, op.dtype) if family.uses_matrix_units else vector_peak
+
+    def each(figure: float) -> Floats:
+        return np.full(len(shapes), figure)
+
+    return Work(
+        flops=family.flops(shapes),
+        bytes=family.read_bytes(shapes) + family.written_bytes(shapes),
+        footprint=family.footprint(shapes),
+        peak=each(peak),
+        bandwidth=each(bandwidth),
+        l2_bytes=each(hardware["l2_bytes"]),
+        l2_bandwidth=each(bandwidth if link else hardware["l2_bytes_per_second"]),
+        floor_ns=each(hardware["floor_ns"]),
+    )

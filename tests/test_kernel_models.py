@@ -244,7 +244,8 @@ def test_larger_shapes_are_out_of_range(family: str, models: kernels.Models) -> 
     name = growing.get(family, next(iter(EXAMPLES[family][2])))
     found = models.predict(question.with_columns(pl.col(name) * 10**6))
     assert not found["in_range"].any()
-    assert found["predicted_ns"].min() > models.predict(question)["predicted_ns"].min()
+    before = models.predict(question)["predicted_ns"].to_numpy()
+    assert found["predicted_ns"].to_numpy().min() > before.min()
 
 
 @every_family
@@ -266,9 +267,9 @@ def test_other_hardware_is_marked(family: str, models: kernels.Models) -> None:
     found = models.predict(asked(family, "NVIDIA H100 80GB HBM3"))
     assert not found["in_range"].any()
     assert found["model"].str.contains("on any").all()
-    assert (found["high_ns"] / found["low_ns"]).min() > 2
+    assert (found["high_ns"] / found["low_ns"] > 2).all()
     unlisted = models.predict(asked(family, "Voodoo 2"))
-    assert (unlisted["high_ns"] / unlisted["low_ns"]).min() > 4
+    assert (unlisted["high_ns"] / unlisted["low_ns"] > 4).all()
 
 
 @every_family
@@ -463,7 +464,8 @@ def test_a_row_on_a_threshold_goes_left(leaves: int) -> None:
     """In small trees, which go by bits, and in large ones, which are walked."""
     inner = np.arange(leaves - 1)
     nodes = 2 * leaves - 1
-    arrays = {name: np.zeros(nodes, int) for name in ("feature", "left", "right")}
+    names = ("feature", "left", "right")
+    arrays: dict[str, Any] = {name: np.zeros(nodes, int) for name in names}
     arrays["left"][2 * inner], arrays["right"][2 * inner] = 2 * inner + 1, 2 * inner + 2
     threshold, value = np.zeros(nodes, np.float32), np.zeros(nodes)
     threshold[2 * inner] = inner
@@ -534,9 +536,9 @@ def test_splits_hold_out_what_they_say() -> None:
     for mask in held_out.values():
         assert mask is not None
         assert 0.1 < mask.mean() < 0.3
-    widths, mask = rows.shapes["width"], held_out["shape"]
+    widths, mask = rows.shapes["width"], np.asarray(held_out["shape"])
     assert not set(widths[mask].tolist()) & set(widths[~mask].tolist())
-    mask = held_out["largest"]
+    mask = np.asarray(held_out["largest"])
     assert rows.size[mask].min() > rows.size[~mask].max()
 
 
@@ -595,14 +597,12 @@ def test_users_hardware(folder: Path, models: kernels.Models) -> None:
     with duckdb.connect() as connection:
         catalog.create(connection)
         connection.execute("CREATE TABLE own AS FROM prediction.hardware")
-        connection.execute(
-            "UPDATE own SET hardware = 'My V100' WHERE hardware = 'V100'"
-        )
+        connection.execute("UPDATE own SET hardware = 'My GPU' WHERE hardware = 'V100'")
         connection.execute("DROP SCHEMA prediction CASCADE")
         connection.execute("CREATE SCHEMA prediction")
         connection.execute("CREATE VIEW prediction.hardware AS FROM own")
         own = kernels.load(folder, connection)
-    question = asked("gemm", "My V100").head(2)
+    question = asked("gemm", "My GPU").head(2)
     assert models.predict(question)["in_range"].to_list() == [False, False]
     assert own.predict(question)["in_range"].to_list() == [True, True]
 
@@ -691,7 +691,7 @@ def test_public_files_are_read() -> None:
     """Every file of measurements is recognised; what is known as wrong is dropped."""
     found = kernels.read_measurements([DATA])
     assert found.skipped == ("neusight_devices.csv",)
-    assert found.frame["time_ns"].min() > 0
+    assert (found.frame["time_ns"] > 0).all()
     assert any("clock has 1 us" in why for why in found.dropped)
     assert any("sliding window" in why for why in found.dropped)
     for name, family in kernels.FAMILIES.items():

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import duckdb
 
@@ -290,8 +289,10 @@ class Database:
         `QueryError` where no shape of GPU work is known.
         """
         if isinstance(models, (str, Path)):
-            models = import_module("tracedb.kernels").load(models, self._connection)
-        estimates.apply(self._connection, cast("estimates.Models", models))
+            from tracedb.kernels import load
+
+            models = load(models, self._connection)
+        estimates.apply(self._connection, models)
         return self.relation("question.kernel_coverage")
 
     def calibrate(self, kernels: int = 20, trace: int | None = None) -> pl.DataFrame:

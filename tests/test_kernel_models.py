@@ -267,6 +267,7 @@ def test_other_hardware_is_marked(family: str, models: kernels.Models) -> None:
     found = models.predict(asked(family, "NVIDIA H100 80GB HBM3"))
     assert not found["in_range"].any()
     assert found["model"].str.contains("on any").all()
+    assert (found["likeness"] == "other_hardware").all()
     assert (found["high_ns"] / found["low_ns"] > 2).all()
     unlisted = models.predict(asked(family, "Voodoo 2"))
     assert (unlisted["high_ns"] / unlisted["low_ns"] > 4).all()
@@ -586,10 +587,12 @@ def test_near_ops_share_models(models: kernels.Models) -> None:
     question = asked("gemm").head(1)
     alike = models.predict(question.with_columns(op=pl.lit("addmm")))
     assert alike["in_range"].to_list() == [True]
+    assert alike["likeness"].to_list() == ["alike"]
     other = models.predict(question.with_columns(op=pl.lit("bmm")))
     assert other["predicted_ns"].to_list() == [None]
     relu = asked("elementwise").head(1).with_columns(op=pl.lit("relu"))
     assert models.predict(relu)["in_range"].to_list() == [False]
+    assert models.predict(relu)["likeness"].to_list() == ["other_op"]
 
 
 def test_users_hardware(folder: Path, models: kernels.Models) -> None:

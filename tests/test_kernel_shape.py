@@ -547,6 +547,7 @@ class Rows:
             (time * 0.75).alias("low_ns"),
             (time * 1.25).alias("high_ns"),
             pl.when(pl.col("m").is_not_null()).then(pl.lit("rows-1")).alias("model"),
+            pl.lit("alike").alias("likeness"),
             (pl.col("m") < 100).alias("in_range"),
         )
 

@@ -35,7 +35,7 @@ class Models(Protocol):
         """A row for each shape, in order.
 
         Columns: predicted_ns, low_ns, high_ns (NULL where there is no model), model,
-        in_range.
+        likeness, in_range.
         """
 
 
@@ -80,6 +80,7 @@ def _estimates(shapes: pl.DataFrame, models: Models) -> pl.DataFrame:
             "trace_id",
             *((pl.col(t) * part).round().clip(1).cast(pl.Int64) for t in _TIMES),
             "model",
+            "likeness",
             "in_range",
         )
         .sort("event_id")

@@ -15,6 +15,9 @@ CREATE TABLE raw.kernel_estimate (
     high_ns BIGINT NOT NULL,
     -- Name of the model.
     model VARCHAR NOT NULL,
+    -- What the model is of: `alike` (such an op on such hardware), `other_measure` (the
+    -- same, measured with its launch), `other_hardware` or `other_op`.
+    likeness VARCHAR NOT NULL,
     -- Whether the shape is of those that it was trained on.
     in_range BOOLEAN NOT NULL
 );

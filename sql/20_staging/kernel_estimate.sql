@@ -14,8 +14,18 @@ CREATE VIEW staging.kernel_estimate (
     high_ns,
     -- Name of the model.
     model,
+    -- What the model is of: `alike`, `other_measure`, `other_hardware` or `other_op`.
+    likeness,
     -- Whether the shape is of those that it was trained on.
     in_range
 ) AS
-SELECT event_id AS kernel_id, trace_id, predicted_ns, low_ns, high_ns, model, in_range
+SELECT
+    event_id AS kernel_id,
+    trace_id,
+    predicted_ns,
+    low_ns,
+    high_ns,
+    model,
+    likeness,
+    in_range
 FROM raw.kernel_estimate;

@@ -35,8 +35,12 @@ RESULT = {
     "low_ns": pl.Float64,
     "high_ns": pl.Float64,
     "model": pl.String,
+    "likeness": pl.String,
     "in_range": pl.Boolean,
 }
+LIKENESSES = ("alike", "other_measure", "other_hardware", "other_op")
+"""Of what a model is, set beside what is asked: the same or one that has the same
+times; measured with the launch rather than without; other hardware; another op."""
 _POOLED = 8.0
 _OTHER_OP = 4.0
 _OTHER_MEASURED = 2.0
@@ -72,6 +76,15 @@ class Asked:
         measured = 0.0 if key.measured == self.measured else _OTHER_MEASURED
         pooled = _POOLED if key.is_pooled else 0.0
         return sum(part or 0.0 for part in parts) + measured + pooled
+
+    def likeness(self, key: Key) -> str:
+        """One of `LIKENESSES`: the one that makes the time most doubtful."""
+        parts = (self._op_distance(key), self._dtype_distance(key))
+        if _OTHER_OP in parts:
+            return "other_op"
+        if key.is_pooled:
+            return "other_hardware"
+        return "alike" if key.measured == self.measured else "other_measure"
 
     def _op_distance(self, key: Key) -> float | None:
         family = FAMILIES[self.family]
@@ -112,7 +125,8 @@ class Models:
         Columns hardware (a row of `prediction.hardware`, or a device's name), family,
         op, dtype, the sizes of the families, and measured (`kernel` where missing).
         Returns as many rows in the same order: predicted_ns, low_ns, high_ns [ns],
-        model, in_range; NULL where there is no model, or a size is missing. Raises
+        model, likeness (of `LIKENESSES`), in_range (only what is alike can be); NULL
+        where there is no model, or a size is missing. Raises
         `KernelModelError` where a column is missing.
         """
         missing = [name for name in _ASKED[:4] if name not in shapes.columns]
@@ -136,7 +150,8 @@ class Models:
             predicted = _as_asked(asked, model, predicted)
             is_near = distance <= _SAME
             in_range = is_near & np.isin(predicted.distance, ("known", "new"))
-            answers.put(rows[_ROW].to_numpy(), predicted, model.title, in_range)
+            words = (model.title, asked.likeness(model.key))
+            answers.put(rows[_ROW].to_numpy(), predicted, words, in_range)
             rows = rows.filter(pl.Series(~in_range))
 
     def _candidates(self, asked: Asked) -> list[tuple[float, Model]]:
@@ -157,14 +172,14 @@ class _Answers:
     def __init__(self, height: int) -> None:
         self._times = np.full((3, height), np.nan)
         self._model = np.zeros(height, np.int64)
-        self._titles: list[str | None] = [None]
+        self._words: list[tuple[str | None, str | None]] = [(None, None)]
         self._in_range = np.zeros(height, np.bool_)
 
     def put(
         self,
         places: NDArray[np.int64],
         predicted: Predicted,
-        title: str,
+        words: tuple[str, str],
         in_range: NDArray[np.bool_],
     ) -> None:
         """Take predictions that are in range, and those of rows that have none."""
@@ -173,8 +188,8 @@ class _Answers:
         times = (predicted.ns, predicted.low_ns, predicted.high_ns)
         for own, column in zip(self._times, times, strict=True):
             own[here] = column[taken]
-        self._model[here] = len(self._titles)
-        self._titles.append(title)
+        self._model[here] = len(self._words)
+        self._words.append(words)
         self._in_range[here] = in_range[taken]
 
     def frame(self) -> pl.DataFrame:
@@ -182,9 +197,13 @@ class _Answers:
         columns = dict(zip(RESULT, self._times, strict=False))
         has_model = pl.Series(self._model > 0)
         times = pl.DataFrame(columns, schema_overrides=dict(RESULT)).fill_nan(None)
-        titles = pl.Series("model", self._titles, dtype=pl.String)
+        titles, likenesses = (
+            pl.Series(words, dtype=pl.String).gather(self._model)
+            for words in zip(*self._words, strict=True)
+        )
         return times.with_columns(
-            titles.gather(self._model).alias("model"),
+            titles.alias("model"),
+            likenesses.alias("likeness"),
             pl.when(has_model).then(pl.Series(self._in_range)).alias("in_range"),
         )
 

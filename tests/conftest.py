@@ -19,6 +19,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-answers", action="store_true")
 
 
+_create = catalog.create
+
+
 @pytest.fixture(scope="session", autouse=True)
 def copied_relations(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Relations are made once and then copied: making them takes a second."""
@@ -47,6 +50,12 @@ def _ends_transaction(connection: duckdb.DuckDBPyConnection) -> bool:
     except duckdb.TransactionException:
         return False
     return True
+
+
+@pytest.fixture
+def made_relations(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Relations are made, not copied, as users' are."""
+    monkeypatch.setattr(catalog, "create", _create)
 
 
 @pytest.fixture

@@ -108,19 +108,17 @@ class Simulation:
 
 
 def simulate(
-    database: tracedb.Database, run_id: int, rung: str, scenario: str = "baseline"
+    database: tracedb.Database, rung: str, scenario: str = "baseline"
 ) -> Simulation:
-    """Simulate a run from the relations that say how long everything takes."""
+    """Simulate all runs from the relations that say how long everything takes."""
     host, streams, parts = defaultdict(list), defaultdict(list), defaultdict(set)
-    query = f"SELECT trace_id FROM staging.trace WHERE run_id = {run_id}"
-    of_run = f"trace_id IN ({query})"
     for piece in rows(
         database,
         f"""
         SELECT thread_id, position, predicted_ns, awaited_kernel_id, awaited_thread_id,
             awaited_position, delay_ns
         FROM prediction.host_time INNER JOIN prediction.variant USING (variant_id)
-        WHERE {of_run} AND scenario = '{scenario}' AND rung = '{rung}'
+        WHERE scenario = '{scenario}' AND rung = '{rung}'
         ORDER BY thread_id, position
         """,
     ):
@@ -136,7 +134,7 @@ def simulate(
         INNER JOIN prediction.variant USING (variant_id)
         LEFT JOIN (SELECT kernel_id, last_kernel_id FROM graph.collective)
             USING (kernel_id)
-        WHERE {of_run} AND scenario = '{scenario}' AND rung = '{rung}'
+        WHERE scenario = '{scenario}' AND rung = '{rung}'
         ORDER BY device, stream, start_ns, end_ns, kernel_id
         """,
     ):
@@ -146,18 +144,15 @@ def simulate(
     starts = defaultdict(list)
     for thread, start in rows(
         database,
-        f"""
-        SELECT thread_id, start_ns FROM overhead.timeline WHERE {of_run}
-        ORDER BY thread_id, start_ns
-        """,
+        "SELECT thread_id, start_ns FROM overhead.timeline ORDER BY ALL",
     ):
         starts[thread].append(start)
     origins = rows(
         database,
-        f"""
+        """
         SELECT trace_id, min(start_ns), min(start_ns) + coalesce(any_value(shift_ns), 0)
         FROM overhead.timeline LEFT JOIN graph.clock USING (trace_id)
-        WHERE {of_run} GROUP BY trace_id
+        GROUP BY trace_id
         """,
     )
     simulation = Simulation(

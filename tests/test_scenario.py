@@ -160,7 +160,7 @@ def test_scenarios_equal_the_plain_loop() -> None:
             beside = _Beside(connection)
             for scenario in ("baseline", *(edit.scenario for edit in edits)):
                 for rung in ("replay", "full"):
-                    reference = simulate(beside, 1, rung, scenario)  # type: ignore[arg-type]
+                    reference = simulate(beside, rung, scenario)  # type: ignore[arg-type]
                     chosen = f"WHERE scenario = '{scenario}' AND rung = '{rung}'"
                     found = connection.execute(
                         "SELECT thread_id, position, start_ns, end_ns "

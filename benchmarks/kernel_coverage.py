@@ -19,6 +19,7 @@ from explained import traces
 from measure import CORPUS, table, tell
 
 import tracedb
+from tracedb import kernels
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -122,7 +123,7 @@ def files(path: Path) -> list[Path]:
     return [path, graph] if graph != path and graph.exists() else [path]
 
 
-def measured(path: Path, models: Path | None) -> Iterator[Trace]:
+def measured(path: Path, models: kernels.Models | None) -> Iterator[Trace]:
     """A trace as it is predicted; none where it has no GPU work."""
     name = str(path.relative_to(CORPUS)).removesuffix(".gz").removesuffix(".json")
     tell(name)
@@ -249,7 +250,8 @@ def main() -> None:
     chosen = parser.parse_args()
     if not CORPUS.exists():
         parser.exit(1, "../shared/corpus is absent: there is nothing to measure\n")
-    found = [t for path in traces() for t in measured(path, chosen.models)]
+    models = kernels.load(chosen.models) if chosen.models else None
+    found = [t for path in traces() for t in measured(path, models)]
     text = page(found)
     if chosen.write:
         chosen.write.write_text(text)

@@ -76,7 +76,7 @@ for _command in (apply, calibrate, hardware):
 def train(paths: tuple[str, ...], folder: str, output: out.Output) -> None:
     """Train a model for each op and hardware of measurements.
 
-    Few shapes (below 60) give the constants of a roofline alone, more also regressors
+    Few shapes (below 25) give the constants of a roofline alone, more also regressors
     of what it leaves. What cannot be used is told on stderr.
     """
     from tracedb.kernels import train as train_models

@@ -275,13 +275,13 @@ def test_other_hardware_is_marked(family: str, models: kernels.Models) -> None:
 
 @every_family
 def test_few_rows_give_constants(family: str, tmp_path: Path) -> None:
-    """Thirty rows calibrate a roofline (or a table), and no forest is grown."""
-    write(measured(family, 30), tmp_path / "few.parquet")
+    """Twenty rows calibrate a roofline (or a table), and no forest is grown."""
+    write(measured(family, 20), tmp_path / "few.parquet")
     done = kernels.train([tmp_path / "few.parquet"], tmp_path / "models")
     own = [model for model in done.models if not model.key.is_pooled]
     assert [kernels.summary(m)["kind"].split()[1] for m in own] == ["alone"]
-    found = kernels.load(tmp_path / "models").predict(asked(family, rows=30))
-    truth = measured(family, 30)["time_ns"].to_numpy()
+    found = kernels.load(tmp_path / "models").predict(asked(family, rows=20))
+    truth = measured(family, 20)["time_ns"].to_numpy()
     few = scores_of(found["predicted_ns"].to_numpy(), truth)
     assert few.mape_share < 4 * NOISE
 

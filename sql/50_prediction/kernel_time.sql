@@ -1,5 +1,7 @@
--- Predicted time of GPU work: that of a kernel model where one has been applied to the
--- database (`tracedb kernels apply`), else by the roofline. Where the user has calibrated
+-- Predicted time of GPU work: that of a kernel model where one of such an op on such
+-- hardware has been applied to the database (`tracedb kernels apply`), else by the
+-- roofline, which did better on real traces than models of other ops, of other hardware,
+-- or measured with their launches. Where the user has calibrated
 -- them on a trace (`tracedb kernels calibrate`), it is times `scale`, plus `offset_ns`;
 -- else nothing here is learnt from the trace's own times. Constants fitted on a trace alone
 -- count before those fitted on all traces of the hardware. Never calibrated are
@@ -53,7 +55,8 @@ chosen AS (
         CASE WHEN estimate.kernel_id IS NULL THEN 'roofline' ELSE 'model' END AS basis,
         coalesce(estimate.in_range, roofline.in_range) AS in_range
     FROM prediction.kernel_roofline AS roofline
-    LEFT JOIN staging.kernel_estimate AS estimate USING (kernel_id)
+    LEFT JOIN staging.kernel_estimate AS estimate
+        ON roofline.kernel_id = estimate.kernel_id AND likeness = 'alike'
 ),
 
 fitted AS (

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from .families import Floats
 
-LEAST_ROWS = 60
+LEAST_ROWS = 25
 """Fewer rows tell the roofline's constants, and no more."""
 _SEED = 0
 _MANY = 400

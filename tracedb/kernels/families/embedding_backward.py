@@ -1,4 +1,7 @@
-"""Gradients of single-row lookups, added into the table's gradient."""
+"""Gradients of single-row lookups, added into the table's gradient, which is dense.
+
+The whole op also clears that gradient, where the table's size is known.
+"""
 
 from __future__ import annotations
 
@@ -19,8 +22,11 @@ def flops(shapes: Shapes) -> Floats:
 
 
 def written_bytes(shapes: Shapes) -> Floats:
-    """[B] The distinct rows of the table that have a gradient."""
-    return embedding.distinct(shapes) * shapes["width"] * shapes.element_bytes
+    """[B] All rows of the table once, and the distinct rows that have a gradient."""
+    table_rows = shapes.known("table_rows", np.inf)
+    cleared = np.where(np.isfinite(table_rows), table_rows, 0)
+    rows = embedding.distinct(shapes) + cleared
+    return rows * shapes["width"] * shapes.element_bytes
 
 
 EMBEDDING_BACKWARD = Family(

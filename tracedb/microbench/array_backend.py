@@ -73,7 +73,7 @@ class ArrayBackend:
 
 def _numpy_place(numpy: Any) -> Place:  # noqa: ANN401
     threads = os.environ.get("OMP_NUM_THREADS", str(os.cpu_count()))
-    facts = {"threads": threads, "system": platform.platform(), "cache": "warm"}
+    facts = {"threads": threads, "system": platform.system(), "cache": "warm"}
     return Place(
         host.processor(), f"numpy {numpy.__version__}, {threads} threads", "op", facts
     )

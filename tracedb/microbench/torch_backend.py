@@ -54,7 +54,7 @@ class TorchBackend:
         facts: dict[str, object] = {
             "threads": threads,
             "capability": torch.backends.cpu.get_cpu_capability(),
-            "system": platform.platform(),
+            "system": platform.system(),
             "cache": "warm",
             "clock": "wall" if threads > 1 else "the thread's own",
         }

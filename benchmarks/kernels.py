@@ -183,8 +183,8 @@ have it: three layers of 128, 60 epochs, at most 6,000 rows, one configuration."
 _GOALS = """\
 GMAE / MAPE in %, median over the GPUs named. The held-out shapes of NeuSight are not
 its official test split, which the data here lack: they are a fifth of its training
-shapes. The CPU is of our own measurements (`benchmarks/measured/`), whose repeats differ
-by 1.9 / 5.6 %."""
+shapes. The CPU is of our own measurements (`benchmarks/measured/`), whose repeats
+differ by 1.9 / 5.6 %."""
 
 
 _EVERY_OP = """\

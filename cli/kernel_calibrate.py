@@ -42,7 +42,7 @@ def calibrate(
 
     For each hardware, and for times of the roofline and of models apart. The errors
     before and after are of the kernels that were not fitted on; the constants are used
-    where these became less. Without --trace they are for all traces.
+    where neither became more. Without --trace they are for all traces.
     """
     with tracedb.open(database) as db:
         output.rows(db.calibrate(kernels, trace), _CONSTANTS)

@@ -169,7 +169,7 @@ def _fitted(
         scores = (before[0], after[0], before[1], after[1])
         offset = round(constants.offset_ns)
         counts = (count, len(rest))
-        is_better = after[0] < before[0]
+        is_better = after[0] < before[0] and after[1] <= before[1]
         yield (
             *(hardware, trace, basis, constants.scale, offset),
             *counts,

@@ -25,6 +25,6 @@ CREATE TABLE raw.calibration (
     mape_before_share DOUBLE NOT NULL,
     -- [1] The same after.
     mape_after_share DOUBLE NOT NULL,
-    -- Whether the constants count: the geometric mean became less.
+    -- Whether the constants count: the geometric mean became less, the mean no more.
     is_applied BOOLEAN NOT NULL
 );

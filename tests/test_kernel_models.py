@@ -286,6 +286,16 @@ def test_few_rows_give_constants(family: str, tmp_path: Path) -> None:
     assert few.mape_share < 4 * NOISE
 
 
+def test_hardware_of_which_less_is_known_is_pooled(tmp_path: Path) -> None:
+    """What one device reaches is listed, and not of another: both tell of a third."""
+    for device in (V100, "NVIDIA L4"):
+        write(measured("elementwise", 40, device), tmp_path / f"{device}.parquet")
+    kernels.train([tmp_path], tmp_path / "models")
+    found = kernels.load(tmp_path / "models").predict(asked("elementwise", "T4"))
+    assert found["predicted_ns"].null_count() == 0
+    assert (found["likeness"] == "other_hardware").all()
+
+
 # Counts.
 
 

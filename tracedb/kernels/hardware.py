@@ -62,10 +62,13 @@ def _table(rows: Iterable[dict[str, Any]]) -> HardwareTable:
 
 
 def _row(row: dict[str, Any]) -> HardwareRow:
+    """A row as models know it: what is reached of the peaks they find out themselves."""
     figures = {
         name: float(value)
         for name, value in row.items()
-        if isinstance(value, int | float) and name not in ("place", "is_fallback")
+        if isinstance(value, int | float)
+        and name not in ("place", "is_fallback")
+        and not name.startswith("reached_")
     }
     return HardwareRow(
         row["hardware"], row["name_pattern"], row["is_fallback"], figures

@@ -288,8 +288,8 @@ def test_few_rows_give_constants(family: str, tmp_path: Path) -> None:
 
 def test_hardware_of_which_less_is_known_is_pooled(tmp_path: Path) -> None:
     """What one device reaches is listed, and not of another: both tell of a third."""
-    for device in (V100, "NVIDIA L4"):
-        write(measured("elementwise", 40, device), tmp_path / f"{device}.parquet")
+    for place, device in enumerate((V100, "NVIDIA L4")):
+        write(measured("elementwise", 40, device), tmp_path / f"{place}.parquet")
     kernels.train([tmp_path], tmp_path / "models")
     found = kernels.load(tmp_path / "models").predict(asked("elementwise", "T4"))
     assert found["predicted_ns"].null_count() == 0

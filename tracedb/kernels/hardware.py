@@ -62,7 +62,7 @@ def _table(rows: Iterable[dict[str, Any]]) -> HardwareTable:
 
 
 def _row(row: dict[str, Any]) -> HardwareRow:
-    """A row as models know it: what is reached of the peaks they find out themselves."""
+    """A row as models know it: what is reached of a peak they find out themselves."""
     figures = {
         name: float(value)
         for name, value in row.items()

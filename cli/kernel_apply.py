@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import click
 
-import tracedb
-
 from . import options
 from . import output as out
+from .terminal import tell
 
 _COVERAGE = (
     *("trace_id", "family", "kernel_count", "time_ns", "time_share"),
@@ -22,9 +21,12 @@ _COVERAGE = (
 def apply(database: str, models: str, output: out.Output) -> None:
     """Predict the kernels of DB with MODELS, a file or a folder of them.
 
-    Their times replace those of the roofline wherever a model knows the hardware and
-    the shape, in all that is predicted. Shown is how much of the time of GPU work is
-    covered, by family.
+    Their times replace those of the roofline wherever a model is of such an op on such
+    hardware, in all that is predicted, and those of models that were applied before.
+    Shown is how much of the time of GPU work is covered, by family.
     """
-    with tracedb.open(database) as db:
-        output.rows(db.apply_models(models), _COVERAGE)
+    with options.existing(database) as db:
+        rows = db.apply_models(models)
+        output.rows(rows, _COVERAGE)
+        if not (rows["model_share"] > 0).any():
+            tell(f"{models}: none is of such ops on such hardware: all by roofline")

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import click
 
-import tracedb
-
 from . import options
 from . import output as out
+from .terminal import tell
 
 _CONSTANTS = (
     *("hardware", "basis", "scale", "offset_ns", "kernel_count", "other_count"),
@@ -44,5 +43,8 @@ def calibrate(
     before and after are of the kernels that were not fitted on; the constants are used
     where neither became more. Without --trace they are for all traces.
     """
-    with tracedb.open(database) as db:
-        output.rows(db.calibrate(kernels, trace), _CONSTANTS)
+    with options.existing(database) as db:
+        rows = db.calibrate(kernels, trace)
+        output.rows(rows, _CONSTANTS)
+        if not rows["is_applied"].all():
+            tell("constants that make an error larger are not applied")

@@ -34,7 +34,8 @@ def hardware(database: str | None, add: str | None, output: out.Output) -> None:
 
     A device is found by a regular expression in its name (`name_pattern`); those that
     were added come before the others. Keys of FILE are the columns of raw.hardware
-    (`tracedb schema raw.hardware`), in units of 1, never of a thousand or a million.
+    (`tracedb schema raw.hardware`), in units of 1, never of a thousand or a million;
+    the place follows.
     """
     if add and database is None:
         raise click.UsageError("--add needs a database to add to")
@@ -42,7 +43,7 @@ def hardware(database: str | None, add: str | None, output: out.Output) -> None:
         with tracedb.open(database or ":memory:", read_only=bool(database)) as db:
             output.rows(db.relation("prediction.hardware"), _FIGURES)
         return
-    with tracedb.open(str(database)) as db:
+    with options.existing(str(database)) as db:
         names = ", ".join(db.add_hardware(add))
         tell(f"added {names}; models that were applied have to be applied again")
         output.rows(db.relation("prediction.hardware"), _FIGURES)

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import TYPE_CHECKING
+
 import click
+
+if TYPE_CHECKING:
+    import tracedb
 
 database = click.argument("database", metavar="DB", type=click.Path())
 step = click.option(
@@ -18,3 +24,14 @@ def examples(*lines: str) -> str:
     """
     # The character keeps click from filling the lines into a paragraph.
     return "\n  ".join(["\b\nExample:", *lines])
+
+
+def existing(database: str) -> tracedb.Database:
+    """Open a database to change it; one that is missing is not made."""
+    import tracedb
+
+    if not Path(database).is_file():
+        raise tracedb.DatabaseError(
+            f"{database}: no such database; make it with `tracedb ingest`"
+        )
+    return tracedb.open(database)

@@ -358,3 +358,29 @@ def test_commands_tell_what_was_done(made: Path, tmp_path: Path) -> None:
     assert run_command("kernels", "hardware", "--add", "x.json").exit_code == 2
     refused = run_command("kernels", "calibrate", database, "--kernels", 400)
     assert (refused.exit_code, refused.stderr.count("\n")) == (2, 1)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("apply", "none.duckdb", "models"), ("calibrate", "none.duckdb")],
+    ids=lambda words: words[0],
+)
+def test_a_missing_database_is_not_made(
+    words: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What changes a database does not make one."""
+    monkeypatch.chdir(tmp_path)
+    done = run_command("kernels", *words)
+    assert done.exit_code == 2
+    assert "none.duckdb: no such database" in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_listed_device_can_be_added_under_another_name(
+    run: tracedb.Database, tmp_path: Path
+) -> None:
+    """What the list says of a device can be added; what follows is passed over."""
+    row = run.sql("FROM prediction.hardware WHERE hardware = 'V100'").to_dicts()[0]
+    path = tmp_path / "mine.json"
+    path.write_text(json.dumps(row | {"hardware": "Mine", "name_pattern": "Mine"}))
+    assert run.add_hardware(path) == ["Mine"]

@@ -831,3 +831,12 @@ def test_help_of_each_command(name: str) -> None:
     assert done.exit_code == 0
     assert max(map(len, done.stdout.splitlines())) <= 80
     assert f"tracedb kernels {name} " in done.stdout
+
+
+def test_a_text_is_no_model(tmp_path: Path) -> None:
+    """It is said to be no archive; nobody is told to unpickle it."""
+    path = tmp_path / "text.npz"
+    path.write_text("{}")
+    with pytest.raises(KernelModelError, match="it is no archive") as raised:
+        kernels.load(path)
+    assert "pickle" not in str(raised.value)

@@ -724,6 +724,17 @@ def test_a_journal_of_another_run_is_refused(tmp_path: Path) -> None:
         measure(file, MANY, Counting(), effort=BRIEF)
 
 
+def test_finished_measurements_are_not_written_over(tmp_path: Path) -> None:
+    """A file without a journal, as a copy is, stays what it is."""
+    file = tmp_path / "out.parquet"
+    measure(file, MANY, Counting(), effort=BRIEF)
+    file.with_name("out.parquet.journal").unlink()
+    before = file.read_bytes()
+    with pytest.raises(MicrobenchError, match="there already, without the journal"):
+        measure(file, MANY, Counting(), effort=BRIEF)
+    assert file.read_bytes() == before
+
+
 def test_noise_is_the_difference_of_two_measurements() -> None:
     """Geometric mean, mean and P90 of the shares, of cases measured twice alone."""
     pairs = [(100.0, 101.0), (100.0, 90.0), (100.0, None)]

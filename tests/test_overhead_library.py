@@ -140,6 +140,14 @@ def test_a_library_is_written_whole_or_not_at_all(
     assert not list(library.parent.glob(f".*{os.getpid()}"))
 
 
+def test_only_a_library_is_written_over(database: Path) -> None:
+    """A database that is named as the output stays one."""
+    before = database.read_bytes()
+    with pytest.raises(tracedb.LibraryError, match="no library of overheads"):
+        overhead_library.learn([database], database)
+    assert database.read_bytes() == before
+
+
 def test_nothing_to_learn_is_an_error(tmp_path: Path) -> None:
     """A database without steps has no overheads, and no file is written."""
     empty = tmp_path / "empty.duckdb"

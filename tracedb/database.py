@@ -245,8 +245,8 @@ class Database:
             edits = read_scenarios(edits)
         check(list(edits))
         self._check_rung(rung)
-        if rung == "library":
-            raise QueryError("scenarios have no library; choose another rung")
+        if rung in ("library", "published", "published_as_profiled"):
+            raise QueryError(f"the rung {rung} has no scenarios; choose another")
         return self._simulated("question.scenario_effect", (rung,), edits)
 
     def _of_rung(

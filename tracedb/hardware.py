@@ -79,6 +79,10 @@ COLUMNS = ("hardware", "name_pattern", "kind", *_FIGURES)
 """What a row may have; a name and the needed figures it must."""
 
 
+_DERIVED = ("place", "is_fallback", "is_generic", "source")
+"""Columns of `prediction.hardware` that follow; a row taken from there has them."""
+
+
 def add(connection: duckdb.DuckDBPyConnection, path: str | Path) -> list[str]:
     """Add the devices of a file, and compute anew what follows; return their names.
 
@@ -145,7 +149,11 @@ def _checked(
     connection: duckdb.DuckDBPyConnection, row: dict[str, Any], place: str
 ) -> dict[str, Any]:
     """A row as it is stored, without what was not given."""
-    given = {key: value for key, value in row.items() if value is not None}
+    given = {
+        key: value
+        for key, value in row.items()
+        if value is not None and key not in _DERIVED
+    }
     for key in given:
         if key not in COLUMNS:
             raise HardwareError(f"{place}: no column {key}{_nearest(key)}")

@@ -43,9 +43,11 @@ def learn(sources: Iterable[str | Path], path: str | Path) -> pl.DataFrame:
     """Write the overheads of databases and older libraries into one library.
 
     A trace that is in several counts once. Returns how much of which GPU there is.
-    Raises `LibraryError` where there is nothing to learn or the file cannot be written;
-    then the file is as it was.
+    Raises `LibraryError` where there is nothing to learn, or where the file cannot be
+    written or is there and no library; then it is as it was.
     """
+    if Path(path).exists():
+        check(path)
     with duckdb.connect() as connection:
         catalog.create_only(connection, _TABLE)
         for source in sources:

@@ -107,6 +107,7 @@ def _named(prefix: str, arrays: Arrays) -> dict[str, NDArray[Any]]:
 def read(path: Path) -> Model:
     """Read a model file; raises `KernelModelError` for one that is none, or broken."""
     try:
+        _refuse_other_files(path)
         with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}
         header = json.loads(arrays[_HEADER].tobytes())
@@ -122,6 +123,13 @@ def read(path: Path) -> Model:
         return _model(header, arrays)
     except (KeyError, ValueError, TypeError, AttributeError) as error:
         raise _broken(path, error) from error
+
+
+def _refuse_other_files(path: Path) -> None:
+    """Raise `ValueError` for what is no archive: NumPy would take it for a pickle."""
+    with path.open("rb") as file:
+        if file.read(2) != b"PK":
+            raise ValueError("it is no archive of arrays")
 
 
 def _broken(path: Path, error: Exception) -> KernelModelError:

@@ -84,9 +84,14 @@ def _journal(path: Path, plan: Plan, place: Place) -> Journal:
         "source": plan.name,
         "rounds": plan.rounds,
     }
+    beside = path.with_name(f"{path.name}.journal")
+    if path.exists() and not beside.exists():
+        raise MicrobenchError(
+            f"{path}: there already, without the journal of its run; name another file"
+        )
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        return Journal(path.with_name(f"{path.name}.journal"), run)
+        return Journal(beside, run)
     except OSError as error:
         raise MicrobenchError(f"{path}: {error.strerror}; choose another") from error
 

@@ -124,12 +124,11 @@ def _write_effects(
     db: tracedb.Database, output: out.Output, path: str | None, rung: str | None
 ) -> None:
     """Write what the scenarios of a file do, or the profiler did; tell idle ones."""
-    from tracedb.scenario import UNPROFILED, read_scenarios
+    from tracedb.scenario import UNPROFILED
 
-    edits = [UNPROFILED] if path is None else read_scenarios(path)
-    rows = db.scenarios(edits, rung or "replay")
+    rows = db.scenarios(path or [UNPROFILED], rung or "replay")
     write_rows(db, output, rows, _EFFECTS)
     changed = rows.filter(rows["change_share"] != 0)["scenario"]
-    for name in dict.fromkeys(edit.scenario for edit in edits):
-        if len(rows) and name not in changed:
+    for name in rows["scenario"].unique(maintain_order=True):
+        if name not in changed:
             tell(f"scenario {name}: changes no step")

@@ -243,7 +243,8 @@ class Database:
         """
         if isinstance(edits, (str, Path)):
             edits = read_scenarios(edits)
-        check(list(edits))
+        else:
+            check(list(edits))
         self._check_rung(rung)
         if rung in ("library", "published", "published_as_profiled"):
             raise QueryError(f"the rung {rung} has no scenarios; choose another")

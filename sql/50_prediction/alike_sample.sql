@@ -103,14 +103,14 @@ FROM overhead.sample AS sample
 INNER JOIN trace ON sample.trace_id = trace.trace_id
 CROSS JOIN wanted
 WHERE
-    CASE host_from
-        WHEN 'other_runs' THEN type LIKE 'T_' AND (type <> 'T1' OR sample_ns < 200_000)
-        WHEN 'library'
-            THEN
-                type LIKE 'T_' AND (type <> 'T1' OR sample_ns < 200_000)
-                AND sample.trace_id IN (SELECT trace_id FROM staging.computing)
-        ELSE sample.trace_id IN (SELECT trace_id FROM staging.computing)
-    END
+    (
+        host_from = 'other_runs'
+        OR sample.trace_id IN (SELECT trace_id FROM staging.computing)
+    )
+    AND (
+        host_from NOT IN ('other_runs', 'library')
+        OR type LIKE 'T_' AND (type <> 'T1' OR sample_ns < 200_000)
+    )
 UNION ALL
 SELECT
     'library',

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tracedb.kernels.relations import element_flops
-
 from . import rows
 from .family import Family
 
@@ -24,11 +22,6 @@ _PASSES = {
 }
 
 
-def flops(shapes: Shapes) -> Floats:
-    """[FLOP] Per element, by op."""
-    return rows.elements(shapes) * element_flops(shapes.op)
-
-
 def read_bytes(shapes: Shapes) -> Floats:
     """[B] All rows, as often as they are read."""
     return shapes.by_op(_PASSES, 1) * rows.tensor_bytes(shapes)
@@ -37,7 +30,7 @@ def read_bytes(shapes: Shapes) -> Floats:
 NORMALISATION = Family(
     name="normalisation",
     columns=("rows", "width"),
-    flops=flops,
+    flops=rows.flops,
     read_bytes=read_bytes,
     written_bytes=rows.tensor_bytes,
     features=rows.features,

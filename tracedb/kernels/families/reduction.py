@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tracedb.kernels.relations import element_flops
-
 from . import rows
 from .family import Family
 
@@ -22,11 +20,6 @@ _INPUTS = dict.fromkeys(
 )
 
 
-def flops(shapes: Shapes) -> Floats:
-    """[FLOP] Per element that is read, by op."""
-    return rows.elements(shapes) * element_flops(shapes.op)
-
-
 def read_bytes(shapes: Shapes) -> Floats:
     """[B] All rows; of losses those of both tensors."""
     return shapes.by_op(_INPUTS, 1) * rows.tensor_bytes(shapes)
@@ -40,7 +33,7 @@ def written_bytes(shapes: Shapes) -> Floats:
 REDUCTION = Family(
     name="reduction",
     columns=("rows", "width"),
-    flops=flops,
+    flops=rows.flops,
     read_bytes=read_bytes,
     written_bytes=written_bytes,
     features=rows.features,

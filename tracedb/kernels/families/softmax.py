@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tracedb.kernels.relations import element_flops
-
 from . import rows
 from .family import Family
 
@@ -16,11 +14,6 @@ if TYPE_CHECKING:
 _INPUTS = {"softmax_backward": 2.0, "log_softmax_backward": 2.0}
 
 
-def flops(shapes: Shapes) -> Floats:
-    """[FLOP] Per element, by op."""
-    return rows.elements(shapes) * element_flops(shapes.op)
-
-
 def read_bytes(shapes: Shapes) -> Floats:
     """[B] All rows; backward those of two tensors."""
     return shapes.by_op(_INPUTS, 1) * rows.tensor_bytes(shapes)
@@ -29,7 +22,7 @@ def read_bytes(shapes: Shapes) -> Floats:
 SOFTMAX = Family(
     name="softmax",
     columns=("rows", "width"),
-    flops=flops,
+    flops=rows.flops,
     read_bytes=read_bytes,
     written_bytes=rows.tensor_bytes,
     features=rows.features,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
@@ -43,6 +43,8 @@ class Simulation:
     """Parts of each collective, which is named by its last one."""
     begun: dict[int, int] = field(default_factory=dict)
     """When parts of collectives began, by the run's clock."""
+    longer: Mapping[Piece | int, int] = field(default_factory=dict)
+    """What to add to the durations of pieces and of GPU work."""
     pieces: dict[Piece, Span] = field(default_factory=dict)
     kernels: dict[int, Span] = field(default_factory=dict)
 
@@ -66,7 +68,7 @@ class Simulation:
     def host_piece(self, lane: Lane, piece: tuple[Any, ...]) -> bool:
         """Let a thread live through a piece, unless what it awaits is not over yet."""
         thread, position, duration, kernel, other_thread, other_position, delay = piece
-        end = lane.time_ns + duration
+        end = lane.time_ns + duration + self.longer.get((thread, position), 0)
         if kernel is not None:
             if kernel not in self.kernels:
                 return False
@@ -84,6 +86,7 @@ class Simulation:
         kernel, duration, thread, launch_ns, start_ns, launch_delay, *rest = work
         stream_delay, awaited, wait_delay, trace, meeting = rest
         origin_ns, run_origin_ns = self.origins[trace]
+        duration += self.longer.get(kernel, 0)
         ready = start_ns - origin_ns
         if thread is not None:
             piece = (thread, bisect_right(self.piece_starts[thread], launch_ns))
@@ -108,7 +111,10 @@ class Simulation:
 
 
 def simulate(
-    database: tracedb.Database, rung: str, scenario: str = "baseline"
+    database: tracedb.Database,
+    rung: str,
+    scenario: str = "baseline",
+    longer: Mapping[Piece | int, int] | None = None,
 ) -> Simulation:
     """Simulate all runs from the relations that say how long everything takes."""
     host, streams, parts = defaultdict(list), defaultdict(list), defaultdict(set)
@@ -161,6 +167,7 @@ def simulate(
         piece_starts=starts,
         origins={trace: (own, run) for trace, own, run in origins},
         parts=parts,
+        longer=longer or {},
     )
     simulation.run()
     return simulation

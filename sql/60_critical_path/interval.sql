@@ -142,17 +142,12 @@ found AS (
         scope, path_id, stretch.run_id, stretch.trace_id, step_id, shift_ns,
         greatest(piece.start_ns, from_ns),
         least(piece.end_ns, until_ns),
-        CASE
-            WHEN type IN ('T2', 'T3', 'T5') THEN 'host_op'
-            WHEN type = 'T4' THEN 'launch'
-            WHEN type = 'T1' THEN 'host_gap'
-            WHEN type = 'wait_data' THEN 'data_loading'
-            ELSE 'wait'
-        END,
+        host_kind.kind,
         coalesce(launch_id, op_id),
         stretch.thread_id
     FROM stretch
     INNER JOIN piece ON stretch.thread_id = piece.thread_id AND place = piece.position
+    INNER JOIN critical_path.host_kind AS host_kind ON piece.type = host_kind.type
     UNION ALL
     SELECT
         scope, path_id, hop.run_id, hop.trace_id, step_id, shift_ns, from_ns,

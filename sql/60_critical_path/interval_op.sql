@@ -39,20 +39,17 @@ SELECT
     interval.end_ns,
     interval.kind,
     interval.thread_id,
-    node_id,
-    coalesce(work.name, call.name, op.name),
-    work.stream,
-    op.op_id,
-    op.name,
+    interval.node_id,
+    node.name,
+    stream,
+    op_id,
+    op_name,
     module_call.path
 FROM critical_path.interval
-LEFT JOIN staging.launch AS call ON node_id = call.launch_id
-LEFT JOIN staging.kernel AS work ON node_id = work.kernel_id
-LEFT JOIN staging.op AS op ON coalesce(work.op_id, call.op_id, node_id) = op.op_id
-LEFT JOIN graph.op_module AS op_module ON op.op_id = op_module.op_id
+LEFT JOIN graph.node_op AS node ON interval.node_id = node.node_id
 ASOF LEFT JOIN graph.open_module AS open
     ON interval.thread_id = open.thread_id AND interval.start_ns >= open.at_ns
 LEFT JOIN staging.module_call AS module_call
     ON
-        CASE WHEN op.op_id IS NULL THEN open.module_call_id ELSE op_module.module_call_id END
+        CASE WHEN op_id IS NULL THEN open.module_call_id ELSE node.module_call_id END
         = module_call.module_call_id;

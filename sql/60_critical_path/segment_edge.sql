@@ -44,40 +44,6 @@ waiting AS (
     WHERE host.waits
 ),
 
--- GPU work that something waits for, with the segment that waits and the delay.
-awaited_work AS (
-    SELECT
-        variant_id,
-        thread_id AS target_lane,
-        segment + 1 AS target_segment,
-        'return' AS kind,
-        awaited_kernel_id AS kernel_id,
-        delay_ns
-    FROM waiting
-    WHERE awaited_kernel_id IS NOT NULL
-    UNION ALL
-    SELECT variant_id, lane, segment, 'stream_wait', awaited_kernel_id, wait_delay_ns
-    FROM critical_path.gpu_offset
-    INNER JOIN prediction.gpu_time USING (variant_id, kernel_id)
-    WHERE awaited_kernel_id IS NOT NULL
-    UNION ALL
-    SELECT
-        following.variant_id,
-        following.lane,
-        following.segment,
-        'stream',
-        previous.kernel_id,
-        following.stream_delay_ns
-    FROM critical_path.gpu_offset AS following
-    INNER JOIN critical_path.gpu_offset AS previous
-        ON
-            following.variant_id = previous.variant_id
-            AND following.lane = previous.lane
-            AND following.segment = previous.segment + 1
-            AND previous.is_last
-    WHERE following.is_first
-),
-
 begun AS (
     SELECT DISTINCT variant_id, trace_id, thread_id AS lane FROM critical_path.host_offset
     UNION ALL
@@ -118,7 +84,7 @@ edge AS (
     SELECT
         variant_id, work.trace_id, source_trace_id, source_lane, source_segment, target_lane,
         target_segment, kind, weight_ns + delay_ns
-    FROM awaited_work
+    FROM critical_path.awaited_work
     INNER JOIN critical_path.work_end AS work USING (variant_id, kernel_id)
 )
 

@@ -28,55 +28,12 @@ CREATE VIEW critical_path.step_time (
     unexplained_ns
 ) AS
 WITH
-piece AS (
-    SELECT
-        step.step_id,
-        step.step,
-        step.end_ns - step.start_ns AS measured_ns,
-        timeline.trace_id,
-        timeline.thread_id,
-        timeline.position,
-        true AS is_last
-    FROM staging.step
-    INNER JOIN overhead.timeline
-        ON
-            step.thread_id = timeline.thread_id AND step.end_ns = timeline.end_ns
-    WHERE step.end_ns > step.start_ns
+timed AS (
+    SELECT scenario, rung, step_id, end_ns - start_ns AS predicted_ns
+    FROM critical_path.predicted_step
     UNION ALL
-    SELECT
-        step.step_id,
-        step.step,
-        step.end_ns - step.start_ns,
-        timeline.trace_id,
-        timeline.thread_id,
-        timeline.position,
-        false
-    FROM staging.step
-    INNER JOIN overhead.timeline
-        ON step.thread_id = timeline.thread_id AND step.start_ns = timeline.start_ns
-    WHERE step.end_ns > step.start_ns
-),
-
-simulated AS (
-    SELECT
-        scenario,
-        rung,
-        run_id,
-        piece.trace_id,
-        step_id,
-        step,
-        measured_ns,
-        max(piece_time.end_ns) FILTER (is_last)
-        - min(piece_time.start_ns) FILTER (NOT is_last) AS predicted_ns
-    FROM piece
-    INNER JOIN critical_path.host_piece_time AS piece_time USING (thread_id, position)
-    GROUP BY ALL
-    UNION ALL
-    SELECT
-        'baseline', rung, step.run_id, step.trace_id, step_id, step,
-        step.end_ns - step.start_ns, predicted_ns
+    SELECT 'baseline', rung, step_id, predicted_ns
     FROM critical_path.published_time
-    INNER JOIN staging.step USING (step_id)
 ),
 
 as_measured AS (
@@ -125,11 +82,11 @@ gpu_unexplained AS (
 SELECT
     scenario,
     rung,
-    run_id,
-    trace_id,
-    simulated.step_id,
-    step,
-    measured_ns,
+    step.run_id,
+    step.trace_id,
+    step.step_id,
+    step.step,
+    step.end_ns - step.start_ns AS measured_ns,
     predicted_ns,
     CASE scenario
         WHEN 'baseline' THEN predicted_ns / nullif(measured_ns, 0) - 1
@@ -139,18 +96,19 @@ SELECT
         coalesce(host_unexplained.unexplained_ns, 0)
         + coalesce(gpu_unexplained.unexplained_ns, 0)
     )::BIGINT
-FROM simulated
+FROM timed
+INNER JOIN staging.step AS step ON timed.step_id = step.step_id
 INNER JOIN prediction.variant USING (scenario, rung)
 LEFT JOIN as_measured
     ON
         variant.variant_id = as_measured.variant_id
-        AND simulated.step_id = as_measured.step_id
+        AND timed.step_id = as_measured.step_id
 LEFT JOIN host_unexplained
     ON
         variant.variant_id = host_unexplained.variant_id
-        AND simulated.step_id = host_unexplained.step_id
+        AND timed.step_id = host_unexplained.step_id
 LEFT JOIN gpu_unexplained
     ON
         variant.variant_id = gpu_unexplained.variant_id
-        AND simulated.step_id = gpu_unexplained.step_id
-ORDER BY variant.variant_id, simulated.step_id;
+        AND timed.step_id = gpu_unexplained.step_id
+ORDER BY variant.variant_id, step.step_id;

@@ -1,0 +1,77 @@
+-- Which dependency each segment of the simulation begins with: the one that is over last.
+-- Of a collective that is another rank's arrival for paths of runs; for those within a
+-- trace it is the rank's own part, which then waits for the others.
+-- One row per variant and segment, for paths of runs and for those within a trace.
+-- Key: variant_id, trace_id, lane, segment, is_run.
+CREATE VIEW critical_path.binding (
+    -- Rung and scenario, as in `prediction.variant`.
+    variant_id,
+    -- The trace of the segment.
+    trace_id,
+    -- Its lane: a thread, or minus the first work of a stream.
+    lane,
+    -- Segment of that lane.
+    segment,
+    -- Whether it is for paths of runs.
+    is_run,
+    -- `origin`, `host`, `stream`, `return`, `stream_wait` or `thread`, as in
+    -- `critical_path.segment_edge`.
+    kind,
+    -- The trace of what it depends on.
+    source_trace_id,
+    -- The lane of that; 0 for the origin.
+    source_lane,
+    -- Segment of that lane.
+    source_segment,
+    -- [ns] Begin of that segment, from the begin of its trace.
+    source_begin_ns
+) AS
+WITH
+reached AS (
+    SELECT
+        edge.variant_id,
+        edge.trace_id,
+        target_lane,
+        target_segment,
+        kind,
+        source_trace_id,
+        source_lane,
+        source_segment,
+        source.begin_ns,
+        source.begin_ns + weight_ns AS reached_ns,
+        edge.trace_id = source_trace_id AS is_own
+    FROM critical_path.segment_edge AS edge
+    INNER JOIN critical_path.segment_time AS source
+        ON
+            edge.variant_id = source.variant_id
+            AND edge.source_trace_id = source.trace_id
+            AND edge.source_lane = source.lane
+            AND edge.source_segment = source.segment
+),
+
+last AS (
+    SELECT
+        *,
+        row_number() OVER latest AS place,
+        first_value(kind) OVER latest AS last_kind
+    FROM reached
+    WINDOW latest AS (
+        PARTITION BY variant_id, trace_id, target_lane, target_segment
+        ORDER BY reached_ns DESC, is_own DESC, kind, source_lane, source_segment
+    )
+)
+
+SELECT
+    variant_id, trace_id, target_lane, target_segment, true, kind, source_trace_id,
+    source_lane, source_segment, begin_ns
+FROM last
+WHERE place = 1
+UNION ALL
+SELECT
+    variant_id, trace_id, target_lane, target_segment, false, kind, source_trace_id,
+    source_lane, source_segment, begin_ns
+FROM last
+WHERE is_own AND kind = last_kind
+QUALIFY row_number() OVER (
+    PARTITION BY variant_id, trace_id, target_lane, target_segment ORDER BY place
+) = 1;

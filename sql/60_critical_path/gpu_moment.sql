@@ -1,0 +1,62 @@
+-- When each piece of GPU work begins and ends, measured and simulated, by one clock, and
+-- what it began after.
+-- One row per variant, 0 as measured, and piece of GPU work.
+-- Key: variant_id, kernel_id.
+CREATE VIEW critical_path.gpu_moment (
+    -- Rung and scenario, as in `prediction.variant`; 0 as measured.
+    variant_id,
+    -- The trace it is from.
+    trace_id,
+    -- Device.
+    device,
+    -- The GPU work.
+    kernel_id,
+    -- [ns] Begin, from the begin of the trace (`critical_path.origin`).
+    start_ns,
+    -- [ns] End, likewise.
+    end_ns,
+    -- What it began after, as in `graph.gpu_cause`.
+    cause,
+    -- [ns] Part of the begin that no cause explains; the simulation has none.
+    unexplained_ns
+) AS
+SELECT
+    0, work.trace_id, device, work.kernel_id, work.start_ns - origin_ns,
+    work.end_ns - origin_ns, cause, unexplained_ns
+FROM graph.stream_position AS work
+INNER JOIN critical_path.origin AS origin ON work.trace_id = origin.trace_id
+INNER JOIN graph.gpu_cause AS gpu_cause ON work.kernel_id = gpu_cause.kernel_id
+INNER JOIN prediction.gpu_delay AS delay ON work.kernel_id = delay.kernel_id
+UNION ALL
+SELECT
+    variant.variant_id,
+    time.trace_id,
+    work.device,
+    time.kernel_id,
+    time.start_ns,
+    time.end_ns,
+    CASE
+        WHEN launched.start_ns + launch_delay_ns >= time.start_ns THEN 'launch'
+        WHEN awaited.end_ns + wait_delay_ns >= time.start_ns THEN 'stream_wait'
+        WHEN previous_kernel_id IS NOT NULL THEN 'stream'
+        ELSE 'none'
+    END,
+    0
+FROM critical_path.gpu_work_time AS time
+INNER JOIN prediction.variant AS variant
+    ON time.scenario = variant.scenario AND time.rung = variant.rung
+INNER JOIN prediction.gpu_time AS gpu
+    ON variant.variant_id = gpu.variant_id AND time.kernel_id = gpu.kernel_id
+INNER JOIN graph.stream_position AS work ON time.kernel_id = work.kernel_id
+LEFT JOIN critical_path.launch_piece AS piece ON time.kernel_id = piece.kernel_id
+LEFT JOIN critical_path.host_piece_time AS launched
+    ON
+        time.scenario = launched.scenario
+        AND time.rung = launched.rung
+        AND piece.thread_id = launched.thread_id
+        AND piece.position = launched.position
+LEFT JOIN critical_path.gpu_work_time AS awaited
+    ON
+        time.scenario = awaited.scenario
+        AND time.rung = awaited.rung
+        AND gpu.awaited_kernel_id = awaited.kernel_id;

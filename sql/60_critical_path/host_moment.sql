@@ -1,0 +1,24 @@
+-- When each piece of host time begins and ends, measured and simulated, by one clock.
+-- One row per variant, 0 as measured, and piece of host time.
+-- Key: variant_id, thread_id, position.
+CREATE VIEW critical_path.host_moment (
+    -- Rung and scenario, as in `prediction.variant`; 0 as measured.
+    variant_id,
+    -- The trace it is from.
+    trace_id,
+    -- Host thread.
+    thread_id,
+    -- Place of the piece on its thread.
+    position,
+    -- [ns] Begin, from the begin of the trace (`critical_path.origin`).
+    start_ns,
+    -- [ns] End, likewise.
+    end_ns
+) AS
+SELECT 0, trace_id, thread_id, position, start_ns - origin_ns, end_ns - origin_ns
+FROM overhead.timeline
+INNER JOIN critical_path.origin USING (trace_id)
+UNION ALL
+SELECT variant_id, trace_id, thread_id, position, start_ns, end_ns
+FROM critical_path.host_piece_time
+INNER JOIN prediction.variant USING (scenario, rung);

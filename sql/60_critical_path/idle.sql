@@ -1,0 +1,150 @@
+-- The time of each step in which a device runs nothing, cut by why the work that came next
+-- did not come before: what the host thread did until it launched that work, the delay of
+-- the launch, or of a wait. Without a next one it is what the thread of the step did.
+-- One row per variant, 0 as measured, and interval of idle time.
+-- Key: variant_id, step_id, device, start_ns.
+CREATE VIEW critical_path.idle (
+    -- Rung and scenario, as in `prediction.variant`; 0 as measured.
+    variant_id,
+    -- The trace it is from.
+    trace_id,
+    -- Step.
+    step_id,
+    -- Device.
+    device,
+    -- [ns] Begin, from the begin of the trace (`critical_path.origin`).
+    start_ns,
+    -- [ns] End, likewise.
+    end_ns,
+    -- On the host `host_op`, `launch`, `host_gap`, `data_loading` or `wait`; then
+    -- `launch_delay`, `stream_gap`, `stream_wait`, `occupancy`, `unexplained`, or
+    -- `before_trace` where the launch is not in the trace; as in `critical_path.interval`.
+    kind,
+    -- The GPU work that came next; NULL where none did.
+    kernel_id,
+    -- Op or call that the host thread was in.
+    node_id
+) AS
+WITH
+-- All work of a device, and a last row at the end of all steps.
+work AS (
+    SELECT variant_id, trace_id, device, kernel_id, start_ns, end_ns, cause, unexplained_ns
+    FROM critical_path.gpu_moment
+    UNION ALL
+    SELECT variant_id, trace_id, device, NULL, max(end_ns), max(end_ns), 'end', 0
+    FROM critical_path.step_moment
+    INNER JOIN staging.device USING (trace_id)
+    WHERE kernel_count > 0
+    GROUP BY ALL
+),
+
+preceded AS (
+    SELECT
+        *,
+        max(end_ns) OVER (
+            PARTITION BY variant_id, trace_id, device
+            ORDER BY start_ns, end_ns, kernel_id
+            ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+        ) AS idle_from_ns
+    FROM work
+),
+
+gap AS (
+    SELECT
+        work.variant_id,
+        work.trace_id,
+        step_id,
+        device,
+        kernel_id,
+        cause,
+        greatest(coalesce(idle_from_ns, step.start_ns), step.start_ns) AS from_ns,
+        least(work.start_ns, step.end_ns) AS until_ns,
+        greatest(least(work.start_ns - unexplained_ns, until_ns), from_ns) AS explained_ns
+    FROM preceded AS work
+    INNER JOIN critical_path.step_moment AS step
+        ON
+            work.variant_id = step.variant_id
+            AND work.trace_id = step.trace_id
+            AND work.start_ns > step.start_ns
+            AND coalesce(idle_from_ns < step.end_ns, true)
+    WHERE until_ns > from_ns
+),
+
+-- Until when the host thread had not launched the work.
+hosted AS (
+    SELECT
+        gap.*,
+        CASE cause WHEN 'end' THEN step.thread_id ELSE launch.thread_id END AS thread_id,
+        CASE cause
+            WHEN 'end' THEN until_ns
+            WHEN 'launch'
+                THEN greatest(least(coalesce(launch.start_ns, from_ns), explained_ns), from_ns)
+            ELSE from_ns
+        END AS launch_ns
+    FROM gap
+    INNER JOIN staging.step AS step USING (step_id)
+    LEFT JOIN critical_path.launch_piece AS piece
+        ON gap.kernel_id = piece.kernel_id AND cause = 'launch'
+    LEFT JOIN critical_path.host_moment AS launch
+        ON
+            gap.variant_id = launch.variant_id
+            AND piece.thread_id = launch.thread_id
+            AND piece.position = launch.position
+),
+
+-- The pieces of host time from the one that it begins in to that it ends in.
+stretch AS (
+    SELECT
+        hosted.*,
+        unnest(range(coalesce(first.position, 1), last.position + 1)) AS position
+    FROM hosted
+    ASOF LEFT JOIN critical_path.host_moment AS first
+        ON
+            hosted.variant_id = first.variant_id
+            AND hosted.thread_id = first.thread_id
+            AND from_ns >= first.start_ns
+    ASOF INNER JOIN critical_path.host_moment AS last
+        ON
+            hosted.variant_id = last.variant_id
+            AND hosted.thread_id = last.thread_id
+            AND launch_ns > last.start_ns
+    WHERE launch_ns > from_ns
+),
+
+part AS (
+    SELECT
+        stretch.variant_id,
+        stretch.trace_id,
+        step_id,
+        device,
+        greatest(moment.start_ns, from_ns) AS start_ns,
+        least(moment.end_ns, launch_ns) AS end_ns,
+        host_kind.kind,
+        kernel_id,
+        coalesce(launch_id, op_id) AS node_id
+    FROM stretch
+    INNER JOIN critical_path.host_moment AS moment USING (variant_id, thread_id, position)
+    INNER JOIN overhead.timeline AS piece USING (thread_id, position)
+    INNER JOIN critical_path.host_kind AS host_kind ON piece.type = host_kind.type
+    UNION ALL
+    SELECT
+        variant_id, trace_id, step_id, device, launch_ns, explained_ns,
+        CASE cause
+            WHEN 'launch' THEN 'launch_delay'
+            WHEN 'stream' THEN 'stream_gap'
+            WHEN 'none' THEN 'before_trace'
+            ELSE cause
+        END,
+        kernel_id, NULL
+    FROM hosted
+    UNION ALL
+    SELECT
+        variant_id, trace_id, step_id, device, explained_ns, until_ns, 'unexplained',
+        kernel_id, NULL
+    FROM hosted
+    WHERE cause <> 'end'
+)
+
+SELECT *
+FROM part
+WHERE end_ns > start_ns;

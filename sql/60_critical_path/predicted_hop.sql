@@ -1,0 +1,145 @@
+-- Critical paths of the simulation, walked from their ends backwards: from a segment to the
+-- dependency that it began with (`critical_path.binding`), until the path's begin.
+-- One row per hop of a path, from its end backwards.
+-- Key: variant_id, scope, path_id, hop.
+CREATE VIEW critical_path.predicted_hop (
+    -- Rung and scenario, as in `prediction.variant`.
+    variant_id,
+    -- `step` or `run`.
+    scope,
+    -- The path, as in `critical_path.predicted_path`.
+    path_id,
+    -- Place on the path, from 1 at its end.
+    hop,
+    -- The trace that the hop lies in.
+    trace_id,
+    -- Lane of the segment: a thread, minus the first work of a stream, or 0, the origin.
+    lane,
+    -- Segment of that lane.
+    segment,
+    -- [ns] Begin of the segment, from the begin of its trace.
+    begin_ns,
+    -- [ns] What to add to times of the trace for times of the path.
+    shift_ns,
+    -- Why the hop before began after it, as in `critical_path.binding`; `end` at the
+    -- path's end.
+    reason,
+    -- [ns] What to add to times of the trace of the hop before; NULL at the path's end.
+    next_shift_ns,
+    -- Piece of host time after which nothing of the lane is on the path; NULL where all
+    -- of the segment may be.
+    last_position,
+    -- GPU work after which the hop before began; NULL where it was host time.
+    awaited_id,
+    -- That work or, where it is a collective, the part of it that lies in this trace.
+    last_id
+) AS
+WITH RECURSIVE
+binding AS MATERIALIZED (
+    SELECT binding.*, run_origin_ns
+    FROM critical_path.binding AS binding
+    INNER JOIN critical_path.origin AS origin ON source_trace_id = origin.trace_id
+),
+
+walk AS (
+    SELECT
+        path.variant_id,
+        scope,
+        path_id,
+        path.start_ns AS path_start_ns,
+        1::BIGINT AS hop,
+        path.trace_id,
+        host.thread_id AS lane,
+        ended.segment AS segment,
+        ended.begin_ns,
+        path.shift_ns,
+        'end' AS reason,
+        NULL::BIGINT AS next_lane,
+        NULL::BIGINT AS next_segment,
+        NULL::BIGINT AS next_shift_ns,
+        host.position AS last_position
+    FROM critical_path.predicted_path AS path
+    INNER JOIN critical_path.step_piece AS step ON path.path_id = step.step_id
+    INNER JOIN critical_path.host_offset AS host
+        ON
+            path.variant_id = host.variant_id
+            AND step.thread_id = host.thread_id
+            AND step.last_position = host.position
+    INNER JOIN critical_path.segment_time AS ended
+        ON
+            host.variant_id = ended.variant_id
+            AND host.thread_id = ended.lane
+            AND host.segment + host.waits::INTEGER = ended.segment
+    UNION ALL
+    SELECT
+        walk.variant_id,
+        scope,
+        path_id,
+        path_start_ns,
+        hop + 1,
+        source_trace_id,
+        source_lane,
+        source_segment,
+        source_begin_ns,
+        CASE scope WHEN 'run' THEN run_origin_ns ELSE 0 END,
+        kind,
+        walk.lane,
+        walk.segment,
+        walk.shift_ns,
+        NULL
+    FROM walk
+    INNER JOIN binding
+        ON
+            walk.variant_id = binding.variant_id
+            AND walk.trace_id = binding.trace_id
+            AND walk.lane = binding.lane
+            AND walk.segment = binding.segment
+            AND (scope = 'run') = is_run
+    WHERE walk.begin_ns + walk.shift_ns > path_start_ns
+),
+
+-- A thread that waits for another's piece goes on from that piece's end.
+woken AS (
+    SELECT
+        variant_id,
+        thread_id,
+        segment + 1 AS next_segment,
+        awaited_position
+    FROM critical_path.host_offset
+    INNER JOIN prediction.host_time USING (variant_id, thread_id, position)
+    WHERE waits AND awaited_thread_id IS NOT NULL
+)
+
+SELECT
+    walk.variant_id,
+    scope,
+    path_id,
+    hop,
+    walk.trace_id,
+    lane,
+    segment,
+    begin_ns,
+    shift_ns,
+    reason,
+    next_shift_ns,
+    coalesce(last_position, awaited_position),
+    awaited.kernel_id,
+    coalesce(part.kernel_id, awaited.kernel_id)
+FROM walk
+LEFT JOIN woken
+    ON
+        reason = 'thread'
+        AND walk.variant_id = woken.variant_id
+        AND next_lane = woken.thread_id
+        AND walk.next_segment = woken.next_segment
+LEFT JOIN critical_path.awaited_work AS awaited
+    ON
+        reason = awaited.kind
+        AND walk.variant_id = awaited.variant_id
+        AND next_lane = awaited.target_lane
+        AND walk.next_segment = awaited.target_segment
+LEFT JOIN graph.collective AS collective ON awaited.kernel_id = collective.kernel_id
+LEFT JOIN graph.collective AS part
+    ON
+        collective.last_kernel_id = part.last_kernel_id
+        AND walk.trace_id = part.trace_id;

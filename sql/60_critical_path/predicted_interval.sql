@@ -1,0 +1,166 @@
+-- Critical paths of the simulation as intervals that tile their time, in the words of
+-- `critical_path.interval`: what the step or the run would wait for at each moment.
+-- One row per interval of a path.
+-- Key: variant_id, scope, path_id, start_ns.
+CREATE VIEW critical_path.predicted_interval (
+    -- Rung and scenario, as in `prediction.variant`.
+    variant_id,
+    -- `step` or `run`.
+    scope,
+    -- The path, as in `critical_path.predicted_path`.
+    path_id,
+    -- The trace that the interval lies in.
+    trace_id,
+    -- [ns] Begin, as in `critical_path.predicted_path`.
+    start_ns,
+    -- [ns] End.
+    end_ns,
+    -- As in `critical_path.interval`, but nothing is unexplained.
+    kind,
+    -- Op, call or GPU work that it belongs to.
+    node_id,
+    -- Host thread; NULL on a device.
+    thread_id
+) AS
+WITH
+-- What a hop leads through on the host: of the launch of the first work only until then.
+passed_host AS (
+    SELECT
+        hop.*,
+        host.position,
+        host.offset_ns,
+        first.kernel_id,
+        coalesce(host.position = launch.position, false) AS is_launch
+    FROM critical_path.predicted_hop AS hop
+    LEFT JOIN critical_path.predicted_work AS first
+        ON
+            hop.variant_id = first.variant_id
+            AND hop.scope = first.scope
+            AND hop.path_id = first.path_id
+            AND hop.hop = first.hop
+            AND first.earlier_end_ns IS NULL
+    LEFT JOIN critical_path.launch_piece AS launch ON first.kernel_id = launch.kernel_id
+    INNER JOIN critical_path.host_offset AS host
+        ON
+            hop.variant_id = host.variant_id
+            AND hop.lane = host.thread_id
+            AND hop.segment = host.segment
+            AND host.position <= coalesce(launch.position, last_position, host.position)
+),
+
+-- The end of what was waited for; of a collective when all ranks of the run, and those
+-- that are not in it, had arrived.
+awaited AS (
+    SELECT
+        hop.*,
+        time.trace_id AS awaited_trace_id,
+        CASE WHEN last_id = awaited_id THEN time.start_ns END AS arrival_ns,
+        time.end_ns - gpu.predicted_ns AS complete_ns,
+        least(complete_ns + coalesce(absent_waiting_ns, 0), time.end_ns) AS moving_ns,
+        time.end_ns,
+        collective.kernel_id IS NOT NULL AS meets
+    FROM critical_path.predicted_hop AS hop
+    INNER JOIN prediction.variant AS variant USING (variant_id)
+    INNER JOIN prediction.gpu_time AS gpu
+        ON hop.variant_id = gpu.variant_id AND awaited_id = gpu.kernel_id
+    INNER JOIN critical_path.gpu_work_time AS time
+        ON
+            awaited_id = time.kernel_id
+            AND variant.scenario = time.scenario
+            AND variant.rung = time.rung
+    LEFT JOIN graph.collective AS collective ON awaited_id = collective.kernel_id
+),
+
+-- Where the intervals begin, in the order of the path; the first with the path, wherever
+-- the walk ended.
+mark AS (
+    SELECT
+        variant_id, scope, path_id, max(hop) AS hop, 0 AS part, 0 AS place,
+        arg_max(hop.trace_id, hop) AS trace_id, any_value(start_ns) AS begin_ns,
+        'before_trace' AS kind, arg_max(last_id, hop) AS node_id, NULL::BIGINT AS thread_id
+    FROM critical_path.predicted_hop AS hop
+    INNER JOIN critical_path.predicted_path USING (variant_id, scope, path_id)
+    GROUP BY variant_id, scope, path_id
+    UNION ALL
+    SELECT
+        variant_id, scope, path_id, hop, 1, host.position, host.trace_id,
+        begin_ns + offset_ns + shift_ns,
+        CASE WHEN is_launch THEN 'launch_delay' ELSE host_kind.kind END,
+        CASE WHEN is_launch THEN kernel_id ELSE coalesce(launch_id, op_id) END,
+        CASE WHEN NOT is_launch THEN lane END
+    FROM passed_host AS host
+    INNER JOIN overhead.timeline AS piece
+        ON lane = piece.thread_id AND host.position = piece.position
+    INNER JOIN critical_path.host_kind AS host_kind USING (type)
+    UNION ALL
+    SELECT
+        variant_id, scope, path_id, hop, 2, 2 * position + part.later, work.trace_id,
+        part.begin_ns + shift_ns, part.kind, kernel_id, NULL
+    FROM critical_path.predicted_work AS passed
+    INNER JOIN critical_path.predicted_hop USING (variant_id, scope, path_id, hop)
+    INNER JOIN staging.kernel AS work USING (kernel_id)
+    ANTI JOIN graph.collective USING (kernel_id)
+    CROSS JOIN LATERAL unnest([
+        {'later': 0, 'begin_ns': earlier_end_ns, 'kind': 'stream_gap'},
+        {
+            'later': 1, 'begin_ns': passed.start_ns,
+            'kind': CASE WHEN is_collective THEN 'communication' ELSE work.kind END
+        }
+    ]) AS unnested (part)
+    WHERE part.begin_ns IS NOT NULL
+    UNION ALL
+    SELECT
+        variant_id, scope, path_id, hop, 3, part.place, awaited_trace_id,
+        part.begin_ns + next_shift_ns, part.kind, awaited_id, NULL
+    FROM awaited
+    CROSS JOIN LATERAL unnest([
+        {'place': 0, 'kind': 'rank_wait', 'begin_ns': CASE WHEN meets THEN arrival_ns END},
+        {
+            'place': 1, 'kind': 'absent_rank_wait',
+            'begin_ns': CASE WHEN meets THEN complete_ns END
+        },
+        {
+            'place': 2, 'kind': 'communication',
+            'begin_ns': CASE WHEN meets THEN moving_ns END
+        },
+        {
+            'place': 3, 'kind': CASE reason WHEN 'stream' THEN 'stream_gap' ELSE reason END,
+            'begin_ns': end_ns
+        }
+    ]) AS unnested (part)
+    WHERE part.begin_ns IS NOT NULL
+),
+
+-- An interval lasts until the next one begins. Where delays are negative that may be
+-- before its own begin, and it is not there.
+begun AS (
+    SELECT
+        mark.*,
+        path.start_ns AS path_start_ns,
+        path.end_ns AS path_end_ns,
+        least(min(begin_ns) OVER backwards, path.end_ns) AS from_ns
+    FROM mark
+    INNER JOIN critical_path.predicted_path AS path USING (variant_id, scope, path_id)
+    WINDOW backwards AS (
+        PARTITION BY variant_id, scope, path_id ORDER BY hop, part DESC, place DESC
+        ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
+    )
+)
+
+SELECT
+    variant_id,
+    scope,
+    path_id,
+    trace_id,
+    greatest(from_ns, path_start_ns) AS interval_start_ns,
+    coalesce(
+        lag(from_ns) OVER (
+            PARTITION BY variant_id, scope, path_id ORDER BY hop, part DESC, place DESC
+        ),
+        path_end_ns
+    ) AS interval_end_ns,
+    kind,
+    node_id,
+    thread_id
+FROM begun
+QUALIFY interval_end_ns > interval_start_ns;

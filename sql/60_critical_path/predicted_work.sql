@@ -1,0 +1,84 @@
+-- The GPU work that critical paths of the simulation lead through. Along a stream that is
+-- all work of the segment until what was waited for; from a host thread that from the last
+-- launch on which was waited for.
+-- One row per hop of a path, and GPU work.
+-- Key: variant_id, scope, path_id, hop, kernel_id.
+CREATE VIEW critical_path.predicted_work (
+    -- Rung and scenario, as in `prediction.variant`.
+    variant_id,
+    -- `step` or `run`.
+    scope,
+    -- The path, as in `critical_path.predicted_path`.
+    path_id,
+    -- Place on the path, as in `critical_path.predicted_hop`.
+    hop,
+    -- The GPU work.
+    kernel_id,
+    -- Place of the work on its stream.
+    position,
+    -- [ns] Begin, from the begin of its trace.
+    start_ns,
+    -- [ns] End of the work before it, where the path leads through that, too.
+    earlier_end_ns
+) AS
+WITH
+-- Work of the segments there, and whether it began later than its stream let it.
+segment_work AS (
+    SELECT
+        gpu.variant_id,
+        gpu.lane,
+        gpu.segment,
+        gpu.kernel_id,
+        place.position,
+        time.start_ns,
+        lag(time.end_ns) OVER in_segment AS earlier_end_ns,
+        coalesce(time.start_ns > earlier_end_ns + stream_delay_ns, true) AS is_late
+    FROM critical_path.gpu_offset AS gpu
+    SEMI JOIN (
+        SELECT last.variant_id, last.lane, last.segment
+        FROM critical_path.predicted_hop AS hop
+        INNER JOIN critical_path.gpu_offset AS last
+            ON hop.variant_id = last.variant_id AND last_id = last.kernel_id
+    ) AS on_path USING (variant_id, lane, segment)
+    INNER JOIN graph.stream_position AS place ON gpu.kernel_id = place.kernel_id
+    INNER JOIN prediction.variant AS variant ON gpu.variant_id = variant.variant_id
+    INNER JOIN critical_path.gpu_work_time AS time
+        ON
+            gpu.kernel_id = time.kernel_id
+            AND variant.scenario = time.scenario
+            AND variant.rung = time.rung
+    WINDOW in_segment AS (
+        PARTITION BY gpu.variant_id, gpu.lane, gpu.segment ORDER BY place.position
+    )
+),
+
+passed AS (
+    SELECT
+        hop.variant_id,
+        hop.scope,
+        hop.path_id,
+        hop.hop,
+        work.kernel_id,
+        work.position,
+        work.start_ns,
+        work.earlier_end_ns,
+        max(CASE WHEN hop.lane <= 0 OR work.is_late THEN work.position END) OVER (
+            PARTITION BY hop.variant_id, scope, path_id, hop
+        ) AS late_position,
+        hop.lane <= 0 OR work.position > late_position AS is_behind
+    FROM critical_path.predicted_hop AS hop
+    INNER JOIN segment_work AS last
+        ON hop.variant_id = last.variant_id AND last_id = last.kernel_id
+    INNER JOIN segment_work AS work
+        ON
+            last.variant_id = work.variant_id
+            AND last.lane = work.lane
+            AND last.segment = work.segment
+            AND last.position >= work.position
+    QUALIFY hop.lane <= 0 OR work.position >= late_position
+)
+
+SELECT
+    variant_id, scope, path_id, hop, kernel_id, position, start_ns,
+    CASE WHEN is_behind THEN earlier_end_ns END
+FROM passed;

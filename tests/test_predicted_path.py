@@ -1,0 +1,297 @@
+"""Critical paths and idle time of the simulation, against a plain loop over the graph."""
+
+from __future__ import annotations
+
+import random
+from collections import defaultdict
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from reference import Simulation, simulate
+from support import SAMPLES, rows
+
+import tracedb
+from tracedb.synthetic import Delays, execute, random_program
+
+SEEDS = range(16)
+RUNGS = ("replay", "statistics", "full")
+LONGER = 7
+ON_DEVICE = ("kernel", "memcpy", "memset", "communication")
+
+
+@pytest.fixture(scope="module")
+def generated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tracedb.Database]:
+    """16 generated traces of 1 to 3 threads and 1 to 4 streams."""
+    folder = tmp_path_factory.mktemp("generated")
+    for seed in SEEDS:
+        program = random_program(
+            seed, threads=1 + seed % 3, streams=1 + seed % 4, steps=1 + seed % 2
+        )
+        delays = Delays(jitter=0.2 if seed % 2 else 0.0)
+        execute(program, delays, seed)[0].write(folder / f"{seed}.json")
+    with tracedb.open() as opened:
+        opened.ingest([folder])
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def ranks() -> Iterator[tracedb.Database]:
+    """A generated job of two GPUs."""
+    with tracedb.open() as opened:
+        opened.ingest([SAMPLES / "generated_gpu"])
+        yield opened
+
+
+def intervals(
+    database: tracedb.Database, rung: str, scope: str
+) -> dict[int, list[dict[str, Any]]]:
+    """The intervals of each predicted path, in order."""
+    found = defaultdict(list)
+    for row in database.sql(
+        f"""
+        SELECT interval.*, path.run_id, run_origin_ns
+        FROM critical_path.predicted_interval AS interval
+        INNER JOIN critical_path.predicted_path AS path
+            USING (variant_id, scope, path_id)
+        INNER JOIN prediction.variant USING (variant_id)
+        INNER JOIN critical_path.origin AS origin
+            ON interval.trace_id = origin.trace_id
+        WHERE rung = '{rung}' AND scope = '{scope}'
+        ORDER BY interval.start_ns
+        """
+    ).iter_rows(named=True):
+        found[row["path_id"]].append(row)
+    return found
+
+
+def spans(
+    database: tracedb.Database, simulation: Simulation, scope: str
+) -> dict[int, tuple[int, int]]:
+    """Begin and end of each path, from the plain loop's times of the steps' pieces."""
+    found: dict[int, tuple[int, int]] = {}
+    together: dict[Any, list[tuple[int, int, int]]] = defaultdict(list)
+    for step, run, number, trace, thread, first, last in rows(
+        database,
+        "SELECT step_id, run_id, step, trace_id, thread_id, first_position, "
+        "last_position FROM critical_path.step_piece",
+    ):
+        start = simulation.pieces[thread, first][0]
+        end = simulation.pieces[thread, last][1]
+        shift = simulation.origins[trace][1]
+        found[step] = (start, end)
+        together[run, number].append((end + shift, -step, start + shift))
+    if scope == "step":
+        return found
+    return {
+        -max(steps)[1]: (min(start for *_, start in steps), max(steps)[0])
+        for steps in together.values()
+        if len(steps) > 1
+    }
+
+
+def nodes(
+    simulation: Simulation, tiles: list[dict[str, Any]], scope: str
+) -> list[tuple[int, int] | int]:
+    """What the intervals of a path are of, in the plain loop's words."""
+    begun = {
+        (piece[0], start): piece
+        for piece, (start, end) in simulation.pieces.items()
+        if start < end
+    }
+    found: list[tuple[int, int] | int] = []
+    for tile in tiles:
+        if tile["kind"] in ON_DEVICE:
+            found.append(int(tile["node_id"]))
+        elif tile["thread_id"] is not None:
+            shift = tile["run_origin_ns"] if scope == "run" else 0
+            found.append(begun[tile["thread_id"], tile["start_ns"] - shift])
+    return found
+
+
+@pytest.mark.parametrize("rung", RUNGS)
+@pytest.mark.parametrize(
+    ("jobs", "scope"), [("generated", "step"), ("ranks", "run"), ("dlrm8", "run")]
+)
+def test_what_is_on_a_path_delays_its_end(
+    jobs: str, scope: str, rung: str, request: pytest.FixtureRequest
+) -> None:
+    """A path tiles its time; 7 ns more of anything on it make the end 7 ns later."""
+    database = request.getfixturevalue(jobs)
+    simulation = simulate(database, rung)
+    paths = intervals(database, rung, scope)
+    expected = spans(database, simulation, scope)
+    assert paths.keys() == expected.keys()
+    assert len(paths) > 0
+    on_path = {}
+    for path, tiles in paths.items():
+        assert (tiles[0]["start_ns"], tiles[-1]["end_ns"]) == expected[path]
+        for tile, following in pairwise(tiles):
+            assert tile["start_ns"] < tile["end_ns"] == following["start_ns"]
+        # What the path begins with may have begun before it.
+        on_path[path] = nodes(simulation, tiles[1:], scope)
+    choose = random.Random(0)
+    for _ in range(2):
+        # One path a run: a delay in one step is also one in the next.
+        chosen = {
+            tiles[0]["run_id"]: (path, choose.choice(on_path[path]))
+            for path, tiles in choose.sample(sorted(paths.items()), len(paths))
+        }
+        longer = simulate(
+            database, rung, longer={node: LONGER for _, node in chosen.values()}
+        )
+        found = spans(database, longer, scope)
+        for path, _ in chosen.values():
+            start, end = expected[path]
+            assert found[path] == (start, end + LONGER)
+
+
+@pytest.mark.parametrize(("jobs", "scope"), [("ranks", "run"), ("dlrm8", "run")])
+def test_the_path_of_replay_is_the_measured_one(
+    jobs: str, scope: str, request: pytest.FixtureRequest
+) -> None:
+    """By kind, the path as replayed has the time that the measured one has."""
+    database = request.getfixturevalue(jobs)
+    for step_ns, kind, measured, predicted in rows(
+        database,
+        f"""
+        SELECT
+            (sum(measured_ns) OVER (PARTITION BY path_id))::BIGINT, kind, measured_ns,
+            predicted_ns
+        FROM question.predicted_path WHERE rung = 'replay' AND scope = '{scope}'
+        """,
+    ):
+        assert abs(measured - predicted) < 0.01 * step_ns, kind
+
+
+def test_within_a_rank_the_path_waits_for_the_others(ranks: tracedb.Database) -> None:
+    """A step's path stays in its trace, and has the waits for the other rank."""
+    found = rows(
+        ranks,
+        """
+        SELECT
+            bool_and(interval.trace_id = path.trace_id),
+            sum(interval.end_ns - interval.start_ns) FILTER (kind = 'rank_wait') > 0
+        FROM critical_path.predicted_interval AS interval
+        INNER JOIN critical_path.predicted_path AS path
+            USING (variant_id, scope, path_id)
+        WHERE scope = 'step'
+        """,
+    )
+    assert found == [(True, True)]
+
+
+def plain_idle(
+    database: tracedb.Database,
+    simulation: Simulation,
+    spans: dict[int, tuple[int, int]],
+) -> dict[tuple[int, int], int]:
+    """Idle time of each step and device, nanosecond range by range."""
+    devices = rows(
+        database, "SELECT trace_id, device FROM staging.device WHERE kernel_count > 0"
+    )
+    work = defaultdict(list)
+    for kernel, trace, device in rows(
+        database, "SELECT kernel_id, trace_id, device FROM graph.stream_position"
+    ):
+        work[trace, device].append(simulation.kernels[kernel])
+    found = {}
+    for step, trace in rows(database, "SELECT step_id, trace_id FROM staging.step"):
+        for device in (d for t, d in devices if t == trace and step in spans):
+            start, end = spans[step]
+            idle, busy_until = 0, start
+            for begin, over in sorted(work[trace, device]):
+                idle += max(min(begin, end) - busy_until, 0)
+                busy_until = max(busy_until, over)
+            found[step, device] = idle + max(end - busy_until, 0)
+    return found
+
+
+@pytest.mark.parametrize("rung", RUNGS)
+@pytest.mark.parametrize("jobs", ["generated", "ranks", "dlrm8"])
+def test_idle_time_is_what_no_work_covers(
+    jobs: str, rung: str, request: pytest.FixtureRequest
+) -> None:
+    """The causes of idle time add up to it, without gap or overlap."""
+    database = request.getfixturevalue(jobs)
+    simulation = simulate(database, rung)
+    expected = plain_idle(database, simulation, spans(database, simulation, "step"))
+    found = rows(
+        database,
+        f"""
+        SELECT step_id, device, sum(end_ns - start_ns), max(end_ns - later_ns)
+        FROM (
+            SELECT *, lead(start_ns) OVER (
+                PARTITION BY variant_id, step_id, device ORDER BY start_ns
+            ) AS later_ns
+            FROM critical_path.idle
+            INNER JOIN prediction.variant USING (variant_id)
+            WHERE rung = '{rung}'
+        )
+        GROUP BY ALL
+        """,
+    )
+    assert {(step, device): idle for step, device, idle, _ in found} == {
+        key: idle for key, idle in expected.items() if idle > 0
+    }
+    assert max(overlap or 0 for *_, overlap in found) <= 0
+
+
+def test_measured_idle_time_is_as_long_as_measured(ranks: tracedb.Database) -> None:
+    """As measured, what is not idle is the busy time of another count."""
+    differing = rows(
+        ranks,
+        """
+        SELECT * FROM question.gpu_active INNER JOIN question.idle_share
+            USING (step_id, device)
+        WHERE measured_ns <> busy_ns
+        """,
+    )
+    assert differing == []
+    assert rows(ranks, "SELECT count(*) > 0 FROM question.gpu_active") == [(True,)]
+
+
+def test_idle_time_has_the_cause_it_was_made_with(
+    hand_made: tracedb.Database,
+) -> None:
+    """A device idles through host ops, then a launch delay, then for the step's end."""
+    found = rows(
+        hand_made,
+        "SELECT kind, idle_ns / 1000 FROM question.idle_cause ORDER BY kind",
+    )
+    # Until the launch at 150 us: a gap of 100 us and 50 us of an op. The kernel runs
+    # from 165 to 665 us; behind it the call returns at 670, relu runs 50 us of 330.
+    assert found == [
+        ("host_gap", 100.0 + 280.0),
+        ("host_op", 50.0 + 50.0),
+        ("launch_delay", 15.0),
+        ("wait", 5.0),
+    ]
+
+
+@pytest.fixture(scope="module")
+def hand_made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tracedb.Database]:
+    """A step of 1 ms: an op that launches a kernel of 500 us, which is awaited."""
+    path = tmp_path_factory.mktemp("hand_made") / "trace.json"
+    path.write_text(HAND_MADE)
+    with tracedb.open() as database:
+        database.ingest([Path(path)])
+        yield database
+
+
+HAND_MADE = """{"traceEvents": [
+{"ph": "X", "cat": "user_annotation", "name": "ProfilerStep#1", "pid": 1, "tid": 1,
+ "ts": 0, "dur": 1000},
+{"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 1, "tid": 1,
+ "ts": 100, "dur": 100},
+{"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 1, "tid": 1,
+ "ts": 150, "dur": 10, "args": {"correlation": 1}},
+{"ph": "X", "cat": "kernel", "name": "sgemm", "pid": 0, "tid": 7, "ts": 165,
+ "dur": 500, "args": {"device": 0, "stream": 7, "correlation": 1}},
+{"ph": "X", "cat": "cuda_runtime", "name": "cudaDeviceSynchronize", "pid": 1,
+ "tid": 1, "ts": 300, "dur": 370, "args": {"correlation": 2}},
+{"ph": "X", "cat": "cpu_op", "name": "aten::relu", "pid": 1, "tid": 1,
+ "ts": 800, "dur": 50}
+]}"""

@@ -132,6 +132,24 @@ FROM (
     WHERE rung = $rung AND scenario = $scenario
 )
 """
+ACTIVE = """
+SELECT
+    active.rung,
+    count(*) AS steps,
+    exp(avg(ln(greatest(abs(active.error_share), 0.0001)))) AS gmae,
+    avg(abs(active.error_share)) AS mape,
+    quantile_cont(abs(active.error_share), 0.9) AS p90,
+    avg(active.error_share) AS bias,
+    avg(measured_idle_share) AS measured_idle,
+    avg(predicted_idle_share) AS predicted_idle
+FROM question.gpu_active AS active
+INNER JOIN critical_path.step_time AS time USING (scenario, rung, step_id)
+WHERE
+    scenario = 'baseline' AND active.measured_ns > 0
+    AND (active.rung = 'replay' OR as_measured_share < 0.5)
+GROUP BY active.rung
+ORDER BY list_position([$rungs], active.rung)
+"""
 BY_TRACE = """
 SELECT path, rung, step_count, gmae_share
 FROM question.prediction_score
@@ -180,6 +198,14 @@ DLRM training on eight V100s, four ranks of which were recorded: each rank's hos
 are learnt on the other three, and all four are simulated together. Naive is the mean of
 the other ranks' steps. Given is what collectives wait for the four ranks that are not
 there, as part of the step.
+"""
+ACTIVE_ABOUT = """
+## GPU active time
+
+How long each device runs something in each step (`question.gpu_active`), and what share
+of the step it is idle, in the mean. In rungs but `full` kernels last as measured: what
+is off there is how long work in collectives waits for the other ranks, and what reaches
+over the ends of steps.
 """
 BANDS_ABOUT = """
 ## Bands
@@ -318,6 +344,22 @@ def bands(connection: duckdb.DuckDBPyConnection) -> Iterator[str]:
     )
 
 
+def active(connection: duckdb.DuckDBPyConnection) -> Iterator[str]:
+    """How long devices are active, by rung."""
+    yield ACTIVE_ABOUT
+    query = ACTIVE.replace("$rungs", ", ".join(f"'{rung}'" for rung in RUNGS))
+    shares = ("gmae", "mape", "p90", "bias", "measured_idle", "predicted_idle")
+    head = ["rung", "steps", "GMAE, %", "MAPE, %", "P90, %", "bias, %"]
+    yield from table(
+        [*head, "idle as measured, %", "idle as predicted, %"],
+        (
+            [f"`{row['rung']}`", str(row["steps"])]
+            + [percent(row[share]) for share in shares]
+            for row in rows(connection, query)
+        ),
+    )
+
+
 def parts(connection: duckdb.DuckDBPyConnection) -> Iterator[str]:
     """How well it predicts without each part."""
     yield PARTS_ABOUT
@@ -358,7 +400,7 @@ def page() -> str:
     with tracedb.open() as database:
         ingested(database)
         with simulated(database.connection, RUNGS, WITHOUT) as connection:
-            sections = (scores, from_steps, from_ranks, bands, parts, by_trace)
+            sections = (scores, from_steps, from_ranks, active, bands, parts, by_trace)
             lines = [line for section in sections for line in section(connection)]
     return "\n".join([ABOUT, *lines]) + "\n"
 

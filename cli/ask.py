@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import click
 
-import tracedb
-
 from . import options
 from . import output as out
 from .missing_steps import write_rows
@@ -16,19 +14,29 @@ from .missing_steps import write_rows
         "tracedb ask run.duckdb",
         "tracedb ask run.duckdb top_kernel --format csv",
         "tracedb ask run.duckdb waits_for 4711",
+        "tracedb ask run.duckdb predicted_idle --scenario faster.json",
     )
 )
 @options.database
 @click.argument("question", required=False, metavar="[QUESTION]")
 @click.argument("values", required=False, metavar="[VALUE]...", nargs=-1, type=int)
+@options.rung
+@options.scenario
 @out.option
-def ask(
-    database: str, question: str | None, values: tuple[int, ...], output: out.Output
+def ask(  # noqa: PLR0913 (one parameter an option)
+    database: str,
+    question: str | None,
+    values: tuple[int, ...],
+    *,
+    rung: str | None,
+    scenario: str | None,
+    output: out.Output,
 ) -> None:
     """Answer a question, or list the questions.
 
     Some take values, as the number of a node (graph.node) or of a step (staging.step).
+    With a rung or scenarios, what is predicted is predicted so (tracedb predict).
     """
-    with tracedb.open(database, read_only=True) as db:
+    with options.simulated(database, rung, scenario) as db:
         rows = db.ask(question, *values) if question else db.questions()
         write_rows(db, output, rows)

@@ -15,6 +15,11 @@ _INTERVALS = (
     *("path_id", "step", "offset_ns", "time_ns", "kind", "lane"),
     *("op", "module", "name"),
 )
+_PREDICTED = (
+    *("scenario", "rung", "trace_id", "rank", "step", "kind"),
+    *("measured_ns", "predicted_ns", "predicted_share"),
+)
+_PREDICTED_INTERVALS = ("scenario", *_INTERVALS)
 
 
 @click.command(
@@ -23,6 +28,7 @@ _INTERVALS = (
         "tracedb critical-path run.duckdb",
         "tracedb critical-path run.duckdb --scope run",
         "tracedb critical-path run.duckdb --step 10 --intervals --format csv",
+        "tracedb critical-path run.duckdb --scenario faster.json",
     ),
 )
 @options.database
@@ -35,15 +41,29 @@ _INTERVALS = (
     help="A step, a whole trace, or a step over all ranks of a run.",
 )
 @click.option("--intervals", is_flag=True, help="Every interval of the path, in order.")
+@options.rung
+@options.scenario
 @out.option
-def critical_path(
-    database: str, step: int | None, scope: str, *, intervals: bool, output: out.Output
+def critical_path(  # noqa: PLR0913 (one parameter an option)
+    database: str,
+    step: int | None,
+    scope: str,
+    *,
+    intervals: bool,
+    rung: str | None,
+    scenario: str | None,
+    output: out.Output,
 ) -> None:
     """Show what bounds each step: its critical path by kind.
 
     The path of a run goes from rank to rank: at a collective to the one that arrived
-    last.
+    last. With a rung or scenarios it is the path of the step as predicted so (tracedb
+    predict; replay, if no rung is given), beside what was measured.
     """
-    with tracedb.open(database, read_only=True) as db:
-        rows = db.critical_path(step, scope=scope, summary=not intervals)
-        write_rows(db, output, rows, _INTERVALS if intervals else _SUMMARY)
+    with options.simulated(database, rung, scenario) as db:
+        rung = rung or ("replay" if scenario else None)
+        rows = db.critical_path(step, scope=scope, summary=not intervals, rung=rung)
+        summary, all_rows = (
+            (_PREDICTED, _PREDICTED_INTERVALS) if rung else (_SUMMARY, _INTERVALS)
+        )
+        write_rows(db, output, rows, all_rows if intervals else summary)

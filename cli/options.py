@@ -2,18 +2,47 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+import tracedb
+
 if TYPE_CHECKING:
-    import tracedb
+    from collections.abc import Iterator
 
 database = click.argument("database", metavar="DB", type=click.Path())
 step = click.option(
     "--step", type=int, metavar="N", help="Only the step ProfilerStep#N."
 )
+
+
+rung = click.option(
+    "--rung",
+    type=click.Choice(tracedb.RUNGS),
+    metavar="RUNG",
+    help="As predicted by this rung (tracedb predict).",
+)
+scenario = click.option(
+    "--scenario",
+    metavar="FILE",
+    help="As predicted with the scenarios in this JSON file, and without.",
+)
+
+
+@contextmanager
+def simulated(
+    database: str, rung: str | None, scenario: str | None
+) -> Iterator[tracedb.Database]:
+    """Open a database; where a rung or a scenario is given, as it is simulated so."""
+    with tracedb.open(database, read_only=True) as db:
+        if rung is None and scenario is None:
+            yield db
+        else:
+            with db.simulate([rung or "replay"], scenario) as beside:
+                yield beside
 
 
 def examples(*lines: str) -> str:
@@ -28,8 +57,6 @@ def examples(*lines: str) -> str:
 
 def existing(database: str) -> tracedb.Database:
     """Open a database to change it; one that is missing is not made."""
-    import tracedb
-
     if not Path(database).is_file():
         raise tracedb.DatabaseError(
             f"{database}: no such database; make it with `tracedb ingest`"

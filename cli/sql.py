@@ -6,8 +6,6 @@ import sys
 
 import click
 
-import tracedb
-
 from . import options
 from . import output as out
 
@@ -21,13 +19,22 @@ from . import output as out
 )
 @options.database
 @click.argument("query", metavar="QUERY")
+@options.rung
+@options.scenario
 @out.option
-def sql(database: str, query: str, output: out.Output) -> None:
+def sql(
+    database: str,
+    query: str,
+    rung: str | None,
+    scenario: str | None,
+    output: out.Output,
+) -> None:
     """Run a query; it cannot change the database.
 
-    A QUERY of - is read from stdin. The command schema lists the relations to ask.
+    A QUERY of - is read from stdin. The command schema lists the relations to ask. With
+    a rung or scenarios, relations are as they are predicted so (tracedb predict).
     """
     if query == "-":
         query = sys.stdin.read()
-    with tracedb.open(database, read_only=True) as db:
+    with options.simulated(database, rung, scenario) as db:
         output.rows(db.sql(query))

@@ -9,10 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 from reference import Simulation, simulate
 from support import SAMPLES, rows
 
 import tracedb
+from tracedb import Edit
+from tracedb.cli.main import tracedb as command
 from tracedb.synthetic import Delays, execute, random_program
 
 SEEDS = range(16)
@@ -293,3 +296,49 @@ HAND_MADE = """{"traceEvents": [
 {"ph": "X", "cat": "cpu_op", "name": "aten::relu", "pid": 1, "tid": 1,
  "ts": 800, "dur": 50}
 ]}"""
+
+
+def test_all_relations_answer_for_a_scenario(ranks: tracedb.Database) -> None:
+    """Beside the baseline a scenario has its own path and idle time, in its block."""
+    slow = Edit(scenario="slow", target="gpu", type="kernel", factor=3)
+    known = ranks.sql("FROM prediction.variant").height
+    with ranks.simulate(["replay"], [slow]) as beside:
+        path = beside.critical_path(2, summary=True, rung="replay")
+        kernels = dict(
+            path.filter((path["kind"] == "kernel") & (path["rank"] == 0))
+            .select("scenario", "predicted_ns")
+            .iter_rows()
+        )
+        assert kernels["slow"] > 2 * kernels["baseline"]
+        active = beside.ask("gpu_active")
+        assert set(active["scenario"]) == {"baseline", "slow"}
+        slowed = active.filter(active["scenario"] == "slow")
+        assert slowed["error_share"].null_count() == slowed.height > 0
+    assert ranks.sql("FROM prediction.variant").height == known
+
+
+def test_a_path_as_predicted_on_the_command_line(tmp_path: Path) -> None:
+    """`critical-path` and `sql` take rungs and scenarios; the baseline is beside."""
+    path, scenario = tmp_path / "run.duckdb", tmp_path / "slow.json"
+    scenario.write_text('{"slow": [{"target": "gpu", "factor": 2}]}')
+    with tracedb.open(path) as database:
+        database.ingest([SAMPLES / "generated_gpu"])
+    runner = CliRunner()
+    words = ["critical-path", str(path), "--step", "2", "--format", "csv"]
+    done = runner.invoke(command, [*words, "--scenario", str(scenario)])
+    assert done.exit_code == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert lines[0].startswith("scenario,rung,scope,path_id")
+    assert {line.split(",")[0] for line in lines[1:]} == {"baseline", "slow"}
+    query = "SELECT DISTINCT rung FROM question.predicted_idle"
+    asked = ["sql", str(path), query, "--rung", "other_steps", "--format", "csv"]
+    done = runner.invoke(command, asked)
+    assert done.stdout.split() == ["rung", "other_steps"]
+    for more, text in (
+        (["--rung", "replay", "--scope", "trace"], "not of traces"),
+        (["--rung", "published"], "has no graph"),
+    ):
+        done = runner.invoke(command, [*words, *more])
+        assert done.exit_code == 2
+        assert text in done.stderr
+        assert done.stderr.count("\n") == 1

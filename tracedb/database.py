@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,7 +18,7 @@ from tracedb.scenario import check, read_scenarios
 from tracedb.simulation import simulated
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from types import TracebackType
     from typing import Self
 
@@ -34,6 +35,7 @@ _CONFIG = {
     "asof_loop_join_threshold": "0",
 }
 _MEMORY = ":memory:"
+_PUBLISHED = ("published", "published_as_profiled")
 
 _INFO = """
 SELECT
@@ -79,10 +81,19 @@ def open_database(path: str | Path = _MEMORY, *, read_only: bool = False) -> Dat
 class Database:
     """Traces in a DuckDB file, and the relations that answer for them."""
 
-    def __init__(self, path: str | Path = _MEMORY, *, read_only: bool = False) -> None:
-        """Open the file; see `open_database`."""
+    def __init__(
+        self,
+        path: str | Path = _MEMORY,
+        *,
+        read_only: bool = False,
+        connection: duckdb.DuckDBPyConnection | None = None,
+    ) -> None:
+        """Open the file (see `open_database`), or take a connection that is open."""
         self.path = str(path)
         self._is_made_here = self.path != _MEMORY and not Path(path).exists()
+        if connection is not None:
+            self._connection = connection
+            return
         self._connection = _connect(self.path, read_only=read_only)
         try:
             self._prepare(read_only=read_only)
@@ -187,19 +198,34 @@ class Database:
         return self.relation("question.overhead", step)
 
     def critical_path(
-        self, step: int | None = None, *, scope: str = "step", summary: bool = False
+        self,
+        step: int | None = None,
+        *,
+        scope: str = "step",
+        summary: bool = False,
+        rung: str | None = None,
     ) -> pl.DataFrame:
         """What bounds each step, moment by moment: `question.path_interval`.
 
         `scope` is `step`, `trace` (its whole time) or `run` (each step over all ranks);
-        with `summary` it is the time by kind, `question.critical_path`.
+        with `summary` it is the time by kind, `question.critical_path`. With a rung it
+        is the path as predicted, of steps and runs: `question.predicted_path_interval`,
+        `question.predicted_path`; in a `simulate` block of all its scenarios.
 
-        Raises `QueryError` for another scope.
+        Raises `QueryError` for another scope or rung.
         """
         if scope not in tracedb.SCOPES:
             raise QueryError(f"no scope {scope}; there are {', '.join(tracedb.SCOPES)}")
-        name = "question.critical_path" if summary else "question.path_interval"
-        frame = self.relation(name, step)
+        if rung is None:
+            name = "question.critical_path" if summary else "question.path_interval"
+            frame = self.relation(name, step)
+        else:
+            if scope == "trace":
+                raise QueryError("paths are predicted of steps and runs, not of traces")
+            if rung in _PUBLISHED:
+                raise QueryError(f"the rung {rung} has no graph; choose another")
+            part = "" if summary else "_interval"
+            frame = self._of_rung(f"question.predicted_path{part}", rung, None, step)
         return frame.filter(frame["scope"] == scope)
 
     def predict(
@@ -221,7 +247,8 @@ class Database:
         `library` is among them where one is given.
         """
         rungs = [r for r in tracedb.RUNGS if library is not None or r != "library"]
-        return self._simulated("question.prediction_score", rungs, library=library)
+        with self.simulate(rungs, library=library) as beside:
+            return beside.relation("question.prediction_score")
 
     def bands(
         self, rung: str | None = None, *, library: str | Path | None = None
@@ -241,17 +268,46 @@ class Database:
         predicted with. Raises `ScenarioError` for what cannot be carried out,
         `QueryError` for a rung that is not in `tracedb.RUNGS`.
         """
+        if rung in ("library", *_PUBLISHED):
+            raise QueryError(f"the rung {rung} has no scenarios; choose another")
+        with self.simulate((rung,), edits) as beside:
+            return beside.relation("question.scenario_effect")
+
+    @contextmanager
+    def simulate(
+        self,
+        rungs: Sequence[str],
+        edits: str | Path | Sequence[Edit] | None = None,
+        library: str | Path | None = None,
+    ) -> Iterator[Database]:
+        """All relations as they are for some rungs and scenarios, in a `with` block.
+
+        What is asked there is answered for these rungs alone, of the baseline and of
+        each scenario of the edits, which may be in a file (`tracedb.scenario`); this
+        database stays as it is. The rung `library` learns from that file.
+
+        >>> with tracedb.open() as db, db.simulate(["replay"]) as beside:
+        ...     beside.ask("gpu_active").height
+        0
+
+        Raises `QueryError` for a rung that is not in `tracedb.RUNGS`, `ScenarioError`
+        for edits that cannot be carried out, `LibraryError` for a file that is none.
+        """
+        for rung in rungs:
+            self._check_rung(rung)
         if isinstance(edits, (str, Path)):
             edits = read_scenarios(edits)
-        else:
+        elif edits is not None:
             check(list(edits))
-        self._check_rung(rung)
-        if rung in ("library", "published", "published_as_profiled"):
-            raise QueryError(f"the rung {rung} has no scenarios; choose another")
-        return self._simulated("question.scenario_effect", (rung,), edits)
+        with simulated(self._connection, rungs, edits or (), library) as connection:
+            yield Database(self.path, connection=connection)
 
     def _of_rung(
-        self, name: str, rung: str | None, library: str | Path | None
+        self,
+        name: str,
+        rung: str | None,
+        library: str | Path | None,
+        step: int | None = None,
     ) -> pl.DataFrame:
         if (rung == "library") != (library is not None):
             raise QueryError(
@@ -262,24 +318,14 @@ class Database:
             self._check_rung(rung)
         known = self.sql("SELECT rung FROM prediction.variant")["rung"]
         if rung is not None and rung not in known:
-            return self._simulated(name, (rung,), library=library)
-        stored = self.relation(name)
+            with self.simulate((rung,), library=library) as beside:
+                return beside.relation(name, step)
+        stored = self.relation(name, step)
         return stored if rung is None else stored.filter(stored["rung"] == rung)
 
     def _check_rung(self, rung: str) -> None:
         if rung not in tracedb.RUNGS:
             raise QueryError(f"no rung {rung}; there are {', '.join(tracedb.RUNGS)}")
-
-    def _simulated(
-        self,
-        name: str,
-        rungs: Sequence[str],
-        edits: Sequence[Edit] = (),
-        library: str | Path | None = None,
-    ) -> pl.DataFrame:
-        """All rows of an ordered relation as it is for some rungs and scenarios."""
-        with simulated(self._connection, rungs, edits, library) as connection:
-            return _frame(connection.sql(f"FROM {name}"))
 
     def apply_models(self, models: str | Path | estimates.Models) -> pl.DataFrame:
         """Predict kernel times with trained models: a file, a folder or an object.

@@ -112,22 +112,15 @@ on_device AS (
     FROM passed
 ),
 
-piece AS (
-    SELECT
-        *,
-        row_number() OVER (PARTITION BY thread_id ORDER BY start_ns, end_ns) AS position
-    FROM overhead.timeline
-),
-
 -- A hop over a thread: the pieces from the one that it begins in to that it ends in.
 stretch AS (
     SELECT
         hop.*,
         unnest(range(coalesce(first.position, 1), last.position + 1)) AS place
     FROM hop
-    ASOF LEFT JOIN piece AS first
+    ASOF LEFT JOIN overhead.timeline AS first
         ON hop.thread_id = first.thread_id AND from_ns >= first.start_ns
-    ASOF INNER JOIN piece AS last
+    ASOF INNER JOIN overhead.timeline AS last
         ON hop.thread_id = last.thread_id AND until_ns > last.start_ns
 ),
 
@@ -146,14 +139,16 @@ found AS (
         coalesce(launch_id, op_id),
         stretch.thread_id
     FROM stretch
-    INNER JOIN piece ON stretch.thread_id = piece.thread_id AND place = piece.position
+    INNER JOIN overhead.timeline AS piece
+        ON stretch.thread_id = piece.thread_id AND place = piece.position
     INNER JOIN critical_path.host_kind AS host_kind ON piece.type = host_kind.type
     UNION ALL
     SELECT
         scope, path_id, hop.run_id, hop.trace_id, step_id, shift_ns, from_ns,
         least(piece.start_ns, until_ns), 'before_trace', NULL, hop.thread_id
     FROM hop
-    INNER JOIN piece ON hop.thread_id = piece.thread_id AND piece.position = 1
+    INNER JOIN overhead.timeline AS piece
+        ON hop.thread_id = piece.thread_id AND piece.position = 1
 )
 
 SELECT

@@ -178,20 +178,47 @@ class _Beside:
 
 
 BAD = {
-    "no JSON": ("{", "no file of scenarios"),
-    "no object": ("[]", "Expected `object`, got `array`"),
-    "no edits": ('{"a": []}', "no edits; a scenario changes something"),
-    "no target": ('{"a": [{"factor": 2}]}', "missing required field `target`"),
-    "wrong target": ('{"a": [{"target": "cpu"}]}', "Invalid enum value 'cpu'"),
+    "no JSON": ('{"a":\n[,]}', "line 2, column 2: no JSON: a value is due"),
+    "no comma": ('{"a": [] "b"}', "column 10: no JSON: a comma or a closing bracket"),
+    "backslash": (
+        '{"a": [{"target": "gpu", "name": "a\\.b"}]}',
+        "a backslash in a text is written twice",
+    ),
+    "not finite": ('{"a": [{"target": "gpu", "factor": NaN}]}', "NaN is no number"),
+    "no object": ("[]", 'an object with a list of edits for each name, as {"faster"'),
+    "no list": ('{"a": {"target": "gpu"}}', "scenario a: no edits; it has a list"),
+    "no edits": (
+        '{"b": [{"target": "gpu", "factor": 2}], "a": []}',
+        "scenario a: no edits; it has a list of them",
+    ),
+    "no edit": ('{"a": [2]}', 'scenario a, edit 1: no edit; it is an object, as {"t'),
+    "no target": (
+        '{"a": [{"factor": 2}]}',
+        "scenario a, edit 1: target is missing: one of host, gpu, profiler, wait",
+    ),
+    "wrong target": (
+        '{"a": [{"target": "cpu"}]}',
+        'scenario a, edit 1: target is "cpu"; it has to be one of host, gpu',
+    ),
     "wrong field": (
-        '{"a": [{"target": "gpu", "faktor": 2}]}',
-        "unknown field `faktor`",
+        '{"a": [{"target": "gpu", "factor": 2}, {"target": "gpu", "faktor": 2}]}',
+        "scenario a, edit 2: no field faktor; there are target, type, name, factor",
+    ),
+    "a scenario twice": (
+        '{"a": [{"target": "gpu", "factor": 2}],\n"a": []}',
+        '"a" is there twice in one object, in lines 1 and 2; rename one',
+    ),
+    "a field twice": (
+        '{"a": [{"target": "gpu", "factor": 2, "factor": 3}]}',
+        '"factor" is there twice in one object, in line 1; rename one',
     ),
     "wrong type": (
         '{"a": [{"target": "host", "type": "T6", "factor": 2}]}',
         "scenario a: no type T6 of host; it may be T1, T2",
     ),
-    "negative": ('{"a": [{"target": "gpu", "factor": -1}]}', ">= 0"),
+    "negative": ('{"a": [{"target": "gpu", "factor": -1}]}', "a number from 0 to 1e9"),
+    "infinite": ('{"a": [{"target": "gpu", "factor": 1e999}]}', "from 0 to 1e9"),
+    "no integer": ('{"a": [{"target": "gpu", "add_ns": 1.5}]}', "a whole number"),
     "no change": ('{"a": [{"target": "gpu"}]}', "an edit changes nothing"),
     "no wait": (
         '{"a": [{"target": "wait", "factor": 2}]}',
@@ -230,7 +257,7 @@ def test_a_bad_file_is_one_line(tmp_path: Path, case: str) -> None:
 
 def test_a_missing_file_is_one_line(tmp_path: Path) -> None:
     """What is wrong is that there is none."""
-    with pytest.raises(tracedb.ScenarioError, match=r"none\.json: No such file"):
+    with pytest.raises(tracedb.ScenarioError, match=r"none\.json: .*: No such file"):
         read_scenarios(tmp_path / "none.json")
 
 
@@ -258,6 +285,7 @@ def test_the_command_says_which_scenarios_change_nothing(tmp_path: Path) -> None
         ("--evaluate", "--without-profiler"),
         ("--bands", "--without-profiler"),
         ("--scenario", "x.json", "--without-profiler"),
+        ("--library", "x.parquet", "--without-profiler"),
     ],
 )
 def test_what_does_not_go_together_is_refused(options: tuple[str, ...]) -> None:

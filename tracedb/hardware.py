@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import json
 import re
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -15,6 +14,7 @@ import duckdb
 from tracedb.duck import scalar, transaction
 from tracedb.errors import HardwareError
 from tracedb.estimates import recompute
+from tracedb.json_file import decode, read_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -113,11 +113,7 @@ def _insert(connection: duckdb.DuckDBPyConnection, row: dict[str, Any]) -> None:
 
 def _read(path: Path) -> Iterator[dict[str, Any]]:
     """The rows of a file; empty cells of a CSV are not given."""
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "it is no text"
-        raise HardwareError(f"{path}: cannot be read: {reason}") from error
+    text = read_text(path, HardwareError)
     if path.suffix.lower() == ".csv":
         rows: list[Any] = [
             {key: cell for key, cell in row.items() if cell}
@@ -131,10 +127,7 @@ def _read(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def _decoded(path: Path, text: str) -> list[Any]:
-    try:
-        found = json.loads(text)
-    except ValueError as error:
-        raise HardwareError(f"{path}: no JSON: {error}; or name it .csv") from error
+    found = decode(path, text, HardwareError)
     rows = found if isinstance(found, list) else [found]
     if not all(isinstance(row, dict) for row in rows):
         raise HardwareError(f"{path}: no object, nor a list of objects")

@@ -8,13 +8,18 @@ A file of scenarios is a JSON object: each name has a list of edits, as
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Annotated, Literal
+import json
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import duckdb
 import msgspec
 
 from tracedb.errors import ScenarioError
+from tracedb.json_file import decode, read_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
 
 BASELINE = "baseline"
 TYPES = {
@@ -26,14 +31,25 @@ TYPES = {
 """What there is to edit, and which types of it."""
 
 
+_EXAMPLE = '{"target": "gpu", "factor": 0.5}'
+_FIELDS = {
+    "target": f"one of {', '.join(TYPES)}",
+    "type": "a text",
+    "name": "a text, a regular expression",
+    "factor": "a number from 0 to 1e9",
+    "add_ns": "a whole number of nanoseconds, up to 1e15",
+}
+"""The fields of an edit, and what they have to be."""
+
+
 class Change(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """An edit as a file has it; see `prediction.scenario_edit` for its fields."""
 
     target: Literal["host", "gpu", "profiler", "wait"]
     type: str | None = None
     name: str | None = None
-    factor: Annotated[float, msgspec.Meta(ge=0)] | None = None
-    add_ns: int | None = None
+    factor: Annotated[float, msgspec.Meta(ge=0, le=1e9)] | None = None
+    add_ns: Annotated[int, msgspec.Meta(ge=-(10**15), le=10**15)] | None = None
 
 
 class Edit(Change, frozen=True, kw_only=True):
@@ -51,24 +67,49 @@ def read_scenarios(path: str | Path) -> list[Edit]:
 
     Raises `ScenarioError` with the file, the place and what is wrong.
     """
+    scenarios = decode(path, read_text(path, ScenarioError), ScenarioError)
     try:
-        text = Path(path).read_bytes()
-    except OSError as error:
-        raise ScenarioError(f"{path}: {error.strerror}") from error
-    try:
-        scenarios = msgspec.json.decode(text, type=dict[str, list[Change]])
-    except msgspec.DecodeError as error:
-        raise ScenarioError(f"{path}: no file of scenarios: {error}") from error
-    edits = [
-        Edit(scenario=name, **msgspec.structs.asdict(change))
-        for name, changes in scenarios.items()
-        for change in changes
-    ]
-    try:
+        edits = list(_edits(scenarios))
         check(edits)
     except ScenarioError as error:
         raise ScenarioError(f"{path}: {error}") from error
     return edits
+
+
+def _edits(scenarios: object) -> Iterator[Edit]:
+    """The edits of the object that a file is."""
+    if not isinstance(scenarios, dict):
+        raise ScenarioError(
+            "no file of scenarios: that is an object with a list of edits for each "
+            f'name, as {{"faster": [{_EXAMPLE}]}}'
+        )
+    for name, edits in scenarios.items():
+        if not isinstance(edits, list) or not edits:
+            raise ScenarioError(
+                f"scenario {name}: no edits; it has a list of them, as [{_EXAMPLE}]"
+            )
+        for number, edit in enumerate(edits, 1):
+            yield _edit(name, f"scenario {name}, edit {number}", edit)
+
+
+def _edit(scenario: str, place: str, fields: object) -> Edit:
+    """One edit, with each of its fields checked."""
+    if not isinstance(fields, dict):
+        raise ScenarioError(f"{place}: no edit; it is an object, as {_EXAMPLE}")
+    for name, value in fields.items():
+        if name not in _FIELDS:
+            raise ScenarioError(
+                f"{place}: no field {name}; there are {', '.join(_FIELDS)}"
+            )
+        try:
+            msgspec.convert({"target": "gpu", name: value}, Change)
+        except msgspec.ValidationError as error:
+            raise ScenarioError(
+                f"{place}: {name} is {json.dumps(value)}; it has to be {_FIELDS[name]}"
+            ) from error
+    if "target" not in fields:
+        raise ScenarioError(f"{place}: target is missing: {_FIELDS['target']}")
+    return Edit(scenario=scenario, **fields)
 
 
 def check(edits: list[Edit]) -> None:

@@ -1,0 +1,86 @@
+"""JSON files that a person writes: what is wrong in one is said with its place."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Never
+
+if TYPE_CHECKING:
+    from tracedb.errors import TracedbError
+
+_TWICE = 2
+# What the parser says, by its first words, in those of who wrote the file.
+_WORDS = {
+    "Expecting property name": "a name in double quotes is due",
+    "Expecting value": "a value is due",
+    "Expecting ','": "a comma or a closing bracket is due",
+    "Expecting ':'": "a colon is due",
+    "Extra data": "the JSON was over before this",
+    "Illegal trailing comma": "a comma too many",
+    "Invalid \\": "a backslash in a text is written twice",
+    "Invalid control character": "a text is not closed in its line",
+    "Unterminated string": "the text that begins here is not closed",
+}
+
+
+def read_text(path: str | Path, error: type[TracedbError]) -> str:
+    """The text of a file; raises the error where there is none."""
+    try:
+        return Path(path).read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as problem:
+        reason = getattr(problem, "strerror", None) or "it is no text in UTF-8"
+        raise error(f"{path}: cannot be read: {reason}") from problem
+
+
+def decode(path: str | Path, text: str, error: type[TracedbError]) -> Any:  # noqa: ANN401 (JSON)
+    """The value of a JSON text, in which no object has a name twice.
+
+    Raises the error with line and column where it is none.
+    """
+    try:
+        return json.loads(text, object_pairs_hook=_once, parse_constant=_refuse)
+    except json.JSONDecodeError as problem:
+        place = f"{path}: line {problem.lineno}, column {problem.colno}"
+        raise error(f"{place}: no JSON: {_said(problem.msg)}") from problem
+    except _RepeatedError as problem:
+        lines = _lines(text, str(problem))
+        raise error(
+            f'{path}: "{problem}" is there twice in one object{lines}; '
+            "rename one, or leave it out"
+        ) from problem
+    except (ValueError, RecursionError) as problem:
+        raise error(f"{path}: no JSON: {problem}") from problem
+
+
+def _said(message: str) -> str:
+    return next(
+        (w for start, w in _WORDS.items() if message.startswith(start)), message
+    )
+
+
+class _RepeatedError(Exception):
+    """An object has a name twice."""
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise _RepeatedError(next(name for name in names if names.count(name) > 1))
+    return found
+
+
+def _lines(text: str, name: str) -> str:
+    """Where a name is, if it is so just twice in the whole text."""
+    found = re.finditer(rf"{re.escape(json.dumps(name))}\s*:", text)
+    lines = [text.count("\n", 0, match.start()) + 1 for match in found]
+    if len(lines) != _TWICE:
+        return ""
+    first, second = lines
+    return f", in line{'' if first == second else f's {first} and'} {second}"
+
+
+def _refuse(constant: str) -> Never:
+    raise ValueError(f"{constant} is no number of JSON")

@@ -24,11 +24,12 @@ _BRIEF = (
 
 
 @click.command(
+    short_help="Show what a node depends on, and what on it.",
     epilog=options.examples(
         "tracedb depends run.duckdb --node 4711",
         "tracedb depends run.duckdb --node aten::item --step 10 --up",
         "tracedb depends run.duckdb --node 4711 --down --waits --format csv",
-    )
+    ),
 )
 @options.database
 @click.option(

@@ -27,11 +27,19 @@ class Failure(click.ClickException):
         tell(f"tracedb: error: {self.message}")
 
 
+# A group of commands without any word behind it: click shows its help.
+_HELP: Any = getattr(click.exceptions, "NoArgsIsHelpError", ())
+
+
 @contextmanager
 def told() -> Iterator[None]:
     """Turn the errors that a user can cause into a line and an exit code."""
     try:
         yield
+    except click.UsageError as error:
+        if isinstance(error, _HELP):
+            raise
+        raise Failure(_usage(error)) from error
     except TracedbError as error:
         raise Failure(str(error)) from error
     except Exception as error:
@@ -41,6 +49,19 @@ def told() -> Iterator[None]:
             raise
         line = str(error).partition("\n")[0]
         raise Failure(f"{type(error).__name__}: {line}") from error
+
+
+def _usage(error: click.UsageError) -> str:
+    """Say which command was typed wrongly, what is wrong, and where its help is."""
+    message = " ".join(error.format_message().split()).rstrip(".")
+    if error.ctx is None:
+        return message
+    command = error.ctx.command_path
+    subcommand = command.partition(" ")[2]
+    place = f"{subcommand}: " if subcommand else ""
+    mark = "" if message.endswith("?") else ";"
+    lowered = message[:1].lower() + message[1:]
+    return f"{place}{lowered}{mark} see `{command} --help`"
 
 
 def _standing_alone() -> tuple[type[Exception], ...]:

@@ -14,7 +14,10 @@ _COVERAGE = (
 )
 
 
-@click.command(epilog=options.examples("tracedb kernels apply run.duckdb models/"))
+@click.command(
+    short_help="Predict the kernels of a database.",
+    epilog=options.examples("tracedb kernels apply run.duckdb models/"),
+)
 @options.database
 @click.argument("models", metavar="MODELS", type=click.Path())
 @out.option

@@ -16,10 +16,11 @@ _CONSTANTS = (
 
 
 @click.command(
+    short_help="Fit predictions to some kernels of a trace.",
     epilog=options.examples(
         "tracedb kernels calibrate run.duckdb",
         "tracedb kernels calibrate run.duckdb --kernels 40 --trace 2",
-    )
+    ),
 )
 @options.database
 @click.option(

@@ -10,6 +10,7 @@ from . import options
 from . import output as out
 from .terminal import tell
 
+_RELATION = "prediction.hardware"
 _FIGURES = (
     *("hardware", "source", "name_pattern", "peak_fp32_flops_per_second"),
     *("peak_half_flops_per_second", "reached_half_flops_per_second"),
@@ -18,11 +19,12 @@ _FIGURES = (
 
 
 @click.command(
+    short_help="List the devices, or add some.",
     epilog=options.examples(
         "tracedb kernels hardware",
         "tracedb kernels hardware run.duckdb --add mine.json",
         "tracedb kernels hardware --format csv > mine.csv",
-    )
+    ),
 )
 @click.argument("database", metavar="[DB]", required=False, type=click.Path())
 @click.option(
@@ -39,11 +41,15 @@ def hardware(database: str | None, add: str | None, output: out.Output) -> None:
     """
     if add and database is None:
         raise click.UsageError("--add needs a database to add to")
-    if add is None:
-        with tracedb.open(database or ":memory:", read_only=bool(database)) as db:
-            output.rows(db.relation("prediction.hardware"), _FIGURES)
-        return
-    with options.existing(str(database)) as db:
-        names = ", ".join(db.add_hardware(add))
-        tell(f"added {names}; models that were applied have to be applied again")
-        output.rows(db.relation("prediction.hardware"), _FIGURES)
+    if database is None:
+        from tracedb.database import declared_rows
+
+        output.rows(declared_rows(_RELATION), _FIGURES)
+    elif add is None:
+        with tracedb.open(database, read_only=True) as db:
+            output.rows(db.relation(_RELATION), _FIGURES)
+    else:
+        with options.existing(database) as db:
+            names = ", ".join(db.add_hardware(add))
+            tell(f"added {names}; models that were applied have to be applied again")
+            output.rows(db.relation(_RELATION), _FIGURES)

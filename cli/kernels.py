@@ -35,6 +35,7 @@ _models = click.argument("models", metavar="MODELS", type=click.Path())
 
 
 @click.group(
+    short_help="Make models of kernel times; predict with them.",
     epilog=options.examples(
         "tracedb kernels train measurements/ -o models/",
         "tracedb kernels evaluate measurements/gemm.parquet",
@@ -42,7 +43,7 @@ _models = click.argument("models", metavar="MODELS", type=click.Path())
         "tracedb kernels apply run.duckdb models/",
         "tracedb kernels calibrate run.duckdb",
         "tracedb kernels hardware",
-    )
+    ),
 )
 def kernels() -> None:
     """Train, score and show models of kernel times, and predict with them.
@@ -63,17 +64,9 @@ for _command in (apply, calibrate, hardware):
     )
 )
 @_measured
-@click.option(
-    "-o",
-    "--output",
-    "folder",
-    metavar="FOLDER",
-    required=True,
-    type=click.Path(),
-    help="Folder for the models: one file for each.",
-)
+@options.output("FOLDER", "Folder for the models: one file for each.")
 @out.option
-def train(paths: tuple[str, ...], folder: str, output: out.Output) -> None:
+def train(paths: tuple[str, ...], path: str, output: out.Output) -> None:
     """Train a model for each op and hardware of measurements.
 
     Few shapes (below 25) give the constants of a roofline alone, more also regressors
@@ -81,7 +74,7 @@ def train(paths: tuple[str, ...], folder: str, output: out.Output) -> None:
     """
     from tracedb.kernels import train as train_models
 
-    done = train_models(paths, folder, tell)
+    done = train_models(paths, path, tell)
     for reason, count in done.measurements.dropped.items():
         tell(f"dropped {count:,} rows of {reason}")
     for name in done.measurements.skipped:
@@ -127,6 +120,7 @@ def evaluate(
 
 @kernels.command(
     "list",
+    short_help="List models, with what they were trained on.",
     epilog=options.examples(
         "tracedb kernels list models/", "tracedb kernels list models/ --format csv"
     ),
@@ -147,9 +141,9 @@ def show(model: str, output: out.Output) -> None:
     """Show one model in full: constants, range, scores, provenance."""
     import polars as pl
 
-    from tracedb.kernels import described, load
+    from tracedb.kernels import described, load_model
 
-    facts = [fact for one in load(model).models for fact in described(one)]
+    facts = list(described(load_model(model)))
     output.rows(pl.DataFrame(facts, schema=["part", "name", "value"], orient="row"))
 
 

@@ -21,9 +21,7 @@ if TYPE_CHECKING:
         "tracedb microbench -o run.parquet --from run.duckdb --device cuda",
     )
 )
-@click.option(
-    "-o", "--output", metavar="FILE", type=click.Path(), help="Parquet file to write."
-)
+@options.output("FILE", "Parquet file to write.", required=False)
 @click.option("--plan", metavar="NAME", help="What to measure: a name of --list.")
 @click.option(
     "--from",
@@ -32,7 +30,13 @@ if TYPE_CHECKING:
     type=click.Path(),
     help="Or the shapes that the GPU work of a database has.",
 )
-@click.option("--device", type=click.Choice(["cpu", "cuda"]), default="cpu")
+@click.option(
+    "--device",
+    type=click.Choice(["cpu", "cuda"]),
+    default="cpu",
+    show_default=True,
+    help="Measure there.",
+)
 @click.option(
     "--backend",
     type=click.Choice(["auto", "torch", "cupy", "numpy"]),
@@ -52,7 +56,7 @@ if TYPE_CHECKING:
 @click.option("--list", "listing", is_flag=True, help="List the plans.")
 def microbench(  # noqa: PLR0913 (the options of the command)
     *,
-    output: str | None,
+    path: str | None,
     plan: str | None,
     database: str | None,
     device: str,
@@ -74,16 +78,19 @@ def microbench(  # noqa: PLR0913 (the options of the command)
     if listing:
         _list()
         return
-    if output is None:
+    if path is None:
         raise click.UsageError("say where to: -o FILE.parquet, or --list the plans")
-    if plan and database:
-        raise click.UsageError("--plan and --from are two ways to say what to measure")
+    if (plan is None) == (database is None):
+        raise click.UsageError(
+            "say what to measure: --plan NAME, one of those that --list shows, or "
+            "--from DB"
+        )
     opened = bench.open_backend(backend, device, threads)
-    found = _of_database(database) if database else bench.plan(plan or "quick")
+    found = bench.plan(plan) if plan is not None else _of_database(str(database))
     wanted = bench.Plan(
         found.name, bench.of_families(found.cases, families), found.rounds
     )
-    done = bench.measure(output, wanted, opened, minutes=minutes, tell=tell)
+    done = bench.measure(path, wanted, opened, minutes=minutes, tell=tell)
     for line in done.lines():
         tell(line)
 

@@ -11,7 +11,10 @@ import click
 import tracedb
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
+    from typing import Any
+
+    Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 database = click.argument("database", metavar="DB", type=click.Path())
 step = click.option(
@@ -43,6 +46,18 @@ def simulated(
         else:
             with db.simulate([rung or "replay"], scenario) as beside:
                 yield beside
+
+
+def output(metavar: str, text: str, *, required: bool = True) -> Decorator:
+    """The option that says where a command writes: `tracedb.outputs` has the rule."""
+    rule = "Missing folders are made; nothing else that is there is written over."
+    return click.option(
+        *("-o", "--output", "path"),
+        metavar=metavar,
+        required=required,
+        type=click.Path(),
+        help=f"{text} {rule}",
+    )
 
 
 def examples(*lines: str) -> str:

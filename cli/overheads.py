@@ -24,6 +24,7 @@ class _ShowByDefault(click.Group):
 
 @click.group(
     cls=_ShowByDefault,
+    short_help="Show where each step's host time went.",
     epilog=options.examples(
         "tracedb overheads run.duckdb",
         "tracedb overheads run.duckdb --step 10 --format csv",
@@ -54,16 +55,15 @@ def show(database: str, step: int | None, output: out.Output) -> None:
 
 
 @overheads.command(
+    short_help="Write overheads for predictions elsewhere.",
     epilog=options.examples(
         "tracedb overheads learn a.duckdb b.duckdb -o library.parquet",
         "tracedb overheads learn library.parquet c.duckdb -o library.parquet",
         "tracedb predict new.duckdb --rung library --library library.parquet",
-    )
+    ),
 )
 @click.argument("sources", metavar="DB...", nargs=-1, required=True)
-@click.option(
-    "-o", "--output-file", "path", metavar="FILE", required=True, help="To write."
-)
+@options.output("FILE", "Parquet file to write; a library that is there is replaced.")
 @out.option
 def learn(sources: tuple[str, ...], path: str, output: out.Output) -> None:
     """Write the overheads of databases into a library, for runs never traced.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 import tracedb
@@ -10,6 +12,9 @@ from . import options
 from . import output as out
 from .missing_steps import write_rows
 from .terminal import tell
+
+if TYPE_CHECKING:
+    import polars as pl
 
 _STEPS = (
     *("rung", "trace_id", "step", "measured_ns", "predicted_ns", "error_share"),
@@ -24,6 +29,12 @@ _BANDS = (
     *("rung", "trace_id", "step", "measured_ns", "low_ns", "predicted_ns", "high_ns"),
     *("is_inside", "other_count"),
 )
+_OTHER_STEPS = "among the other steps of the trace"
+_ELSEWHERE = {
+    "other_ranks": "in other ranks of the run",
+    "shared": "in other runs of this database",
+    "library": "in other runs of this database",
+}
 _EFFECTS = (
     *("scenario", "rung", "trace_id", "step"),
     *("baseline_ns", "predicted_ns", "change_share"),
@@ -50,7 +61,7 @@ _EFFECTS = (
 @click.option(
     "--library",
     metavar="FILE",
-    help="For the rung library: host times are learnt from this file alone.",
+    help="Host times are learnt from this file alone: the rung library.",
 )
 @click.option(
     "--evaluate",
@@ -104,6 +115,8 @@ def predict(  # noqa: PLR0913 (one parameter an option)
         raise click.UsageError("--evaluate is of all rungs, and stands alone")
     if (scenarios or without_profiler) and bands:
         raise click.UsageError("--bands are of the baseline; leave scenarios out")
+    if (scenarios or without_profiler) and library:
+        raise click.UsageError("--library is of the baseline; leave scenarios out")
     if scenarios and without_profiler:
         raise click.UsageError(
             '--without-profiler is a scenario; put {"target": "profiler", "factor": 0} '
@@ -115,9 +128,62 @@ def predict(  # noqa: PLR0913 (one parameter an option)
         elif evaluate:
             write_rows(db, output, db.evaluate(library=library), _SCORES)
         elif bands:
-            write_rows(db, output, db.bands(rung, library=library), _BANDS)
+            _write_bands(db, output, rung, library)
         else:
-            write_rows(db, output, db.predict(rung, library=library), _STEPS)
+            rows = db.predict(rung, library=library)
+            write_rows(db, output, rows, _STEPS)
+            if rung or library:
+                _tell_nothing_learnt(rows)
+        if library:
+            _tell_other_gpus(db, library)
+
+
+def _tell_nothing_learnt(rows: pl.DataFrame) -> None:
+    """Tell which predictions are the measured times, for want of anything learnt."""
+    steps = rows.filter((rows["as_measured_share"] == 1) & (rows["rung"] != "replay"))
+    for rung in steps["rung"].unique():
+        traces = ", ".join(map(str, sorted(steps["trace_id"].unique())))
+        tell(
+            f"rung {rung}: nothing to learn from for steps of trace {traces}: they are "
+            "as measured, which is no prediction"
+        )
+
+
+def _write_bands(
+    db: tracedb.Database, output: out.Output, rung: str | None, library: str | None
+) -> None:
+    """Write between which times steps are expected; where there are none, say why."""
+    rows = db.bands(rung, library=library)
+    write_rows(db, output, rows, _BANDS)
+    if rows.is_empty() and not db.relation("staging.step").is_empty():
+        elsewhere = _ELSEWHERE.get("library" if library else rung or "", _OTHER_STEPS)
+        tell(
+            "a band follows from how far a rung is off elsewhere: it takes two steps "
+            f"at least {elsewhere}, less than half of each taken as measured; ingest "
+            "such, or leave --bands out"
+        )
+
+
+def _tell_other_gpus(db: tracedb.Database, library: str) -> None:
+    """Tell which traces are of a GPU that the library knows nothing of."""
+    from tracedb.overhead_library import gpus_of
+
+    known = gpus_of(library)
+    rows = db.sql(
+        "SELECT gpu, count(*) FROM staging.trace LEFT JOIN staging.trace_gpu "
+        "USING (trace_id) WHERE format = 'kineto' GROUP BY gpu ORDER BY gpu"
+    ).rows()
+    learnt = ", ".join(_host(gpu) for gpu in known)
+    for gpu, count in rows:
+        if gpu not in known:
+            tell(
+                f"{count} trace(s) of a host with {_host(gpu)}, but {library} is of "
+                f"hosts with {learnt}: their host times may be several times off"
+            )
+
+
+def _host(gpu: str | None) -> str:
+    return gpu or "no GPU"
 
 
 def _write_effects(

@@ -24,16 +24,16 @@ def schema(relation: str | None, *, markdown: bool, output: out.Output) -> None:
     """List the relations, or show one: columns, meaning, SQL."""
     from tracedb import catalog, database
 
-    with tracedb.open() as db:
-        if markdown:
+    if markdown:
+        with tracedb.open() as db:
             click.echo(catalog.schema_page(db.connection), nl=False)
-        elif relation is None:
-            output.rows(db.schema())
-        else:
-            columns = db.schema(relation)
-            declared = database.find_relation(relation)
-            output.text(f"{declared.signature}: {declared.doc}\n")
-            for name, meaning in declared.parameters.items():
-                output.text(f"{name}: {meaning}\n")
-            output.rows(columns)
-            output.text(f"\n{declared.query or '-- Filled while files are read.'}")
+    elif relation is None:
+        output.rows(database.schema())
+    else:
+        columns = database.schema(relation)
+        declared = database.find_relation(relation)
+        output.text(f"{declared.signature}: {declared.doc}\n")
+        for name, meaning in declared.parameters.items():
+            output.text(f"{name}: {meaning}\n")
+        output.rows(columns)
+        output.text(f"\n{declared.query or '-- Filled while files are read.'}")

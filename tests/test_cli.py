@@ -615,13 +615,94 @@ def test_wrong_pair_is_refused(folder: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "words", [["infoo"], ["predict"], ["sql", "x", "y", "--colour"]]
+    "words",
+    [
+        ["infoo"],
+        ["--colour"],
+        ["predict"],
+        ["predict", "x", "--rung", "guess"],
+        ["sql", "x", "y", "--colour"],
+        ["kernels", "trian"],
+        ["kernels", "train", "x"],
+        ["microbench", "-o", "x.parquet"],
+    ],
 )
 def test_wrong_usage_exits_with_2(words: list[str]) -> None:
-    """A command, argument or option that does not exist is explained on stderr."""
+    """A command, argument or option that does not exist is one line on stderr."""
     done = run(*words)
     assert (done.exit_code, done.stdout) == (2, "")
-    assert "Usage: tracedb" in done.stderr
+    assert re.fullmatch(
+        r"tracedb: error: .*(no such|missing|unexpected|invalid|say what).*"
+        r" see `tracedb .*--help`\n",
+        done.stderr,
+    )
+
+
+@pytest.mark.parametrize("group", ["kernels", "overheads"])
+def test_a_group_alone_shows_its_help(group: str) -> None:
+    """A word is missing: which ones there are is the answer, each in one line."""
+    done = run(group)
+    assert f"Usage: tracedb {group} " in done.stderr
+    assert "error" not in done.stderr
+
+
+@pytest.mark.parametrize("words", [[], ["kernels"], ["overheads"]])
+def test_commands_are_listed_with_whole_sentences(words: list[str]) -> None:
+    """None is cut at the end of its line."""
+    assert "...\n" not in run(*words, "--help").stdout.partition("\n")[2]
+
+
+# Outputs
+
+
+def measurements(folder: Path) -> Path:
+    """Make a file of measurements that a model can be trained on."""
+    texts = {"device": "V100", "software": "x", "source": "x", "measured": "kernel"}
+    op = {"family": "memset", "op": "memset", "dtype": "int8"}
+    rows = [
+        {**texts, **op, "bytes": 2**n, "time_ns": 2000.0 + n} for n in range(16, 26)
+    ]
+    path = folder / "sets.parquet"
+    pl.DataFrame(rows).write_parquet(path, metadata={"tracedb.measurements": "1"})
+    return path
+
+
+def writers(folder: Path, tiny: Path) -> dict[str, tuple[object, ...]]:
+    """Return the commands that write, without where to."""
+    quick = ("--backend", "numpy", "--family", "memset", "--minutes", "0.001")
+    return {
+        "learn": ("overheads", "learn", tiny),
+        "train": ("kernels", "train", measurements(folder)),
+        "microbench": ("microbench", "--plan", "quick", *quick),
+    }
+
+
+@pytest.mark.parametrize("name", ["learn", "train", "microbench"])
+@pytest.mark.parametrize("option", ["-o", "--output"])
+def test_outputs_have_their_folders_made(
+    name: str, option: str, tiny: Path, tmp_path: Path
+) -> None:
+    """By each command that writes; again over what it wrote; nothing is left beside."""
+    path = tmp_path / "made" / "here" / "output"
+    for _ in range(2):
+        done = run(*writers(tmp_path, tiny)[name], option, path)
+        assert done.exit_code == 0, done.stderr
+    assert path.exists()
+    beside = {file.name for file in path.parent.iterdir()}
+    assert beside <= {"output", "output.journal"}
+
+
+@pytest.mark.parametrize("name", ["learn", "train", "microbench"])
+def test_outputs_write_over_nothing_else(name: str, tiny: Path, tmp_path: Path) -> None:
+    """A file of another kind stays what it is, as does one in the place of a folder."""
+    other = tmp_path / "notes.txt"
+    other.write_text("mine")
+    for path in (other, other / "below"):
+        done = run(*writers(tmp_path, tiny)[name], "-o", path)
+        assert (done.exit_code, done.stdout) == (2, "")
+        assert str(other) in done.stderr
+        assert done.stderr.count("tracedb: error: ") == 1
+        assert other.read_text() == "mine"
 
 
 def test_errors_escape_names(tmp_path: Path) -> None:

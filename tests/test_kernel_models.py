@@ -744,7 +744,16 @@ def test_train_list_show(tmp_path: Path) -> None:
     shown = run("show", path).stdout
     assert "copies.parquet" in shown
     assert "floor_ns" in shown
-    assert not list((tmp_path / "models").glob("*.part"))
+    assert max(map(len, shown.splitlines())) < 150
+    assert {file.suffix for file in (tmp_path / "models").iterdir()} == {".npz"}
+    many = run("show", tmp_path / "models")
+    assert (many.exit_code, many.stdout, many.stderr.count("\n")) == (2, "", 1)
+    assert f"a folder of {len(rows)} models; name one of them: " in many.stderr
+    assert path.name in many.stderr
+    alone = tmp_path / "alone"
+    alone.mkdir()
+    path.rename(alone / path.name)
+    assert run("show", alone).stdout == shown
 
 
 def test_evaluate_shows_all_scores_together(tmp_path: Path) -> None:
@@ -780,6 +789,9 @@ def bad_file(folder: Path, name: str) -> Path:
     if name == "csv":
         path.with_suffix(".csv").write_text("a,b\n1,2\n")
         return path.with_suffix(".csv")
+    if name == "other":
+        good.select("bytes").write_parquet(path.with_suffix(".parquet"))
+        return path.with_suffix(".parquet")
     if name == "plain":
         good.write_parquet(path.with_suffix(".parquet"))
         return path.with_suffix(".parquet")
@@ -794,7 +806,8 @@ MISTAKES = {
     "few": "no kernel was measured at 8 or more shapes (at most 3)",
     "cut": "no Parquet file, or cut off",
     "csv": "no format of public measurements has the columns a, b",
-    "plain": "its metadata lack tracedb.measurements",
+    "plain": "write_parquet(..., metadata={'tracedb.measurements': '1'})",
+    "other": "a Parquet file, but no measurements; `tracedb microbench` writes some",
     "absent": "absent: no such file or folder",
 }
 
@@ -816,6 +829,24 @@ def test_no_models(command: str, tmp_path: Path) -> None:
         done = run(command, path)
         assert done.exit_code == 2
         assert "`tracedb kernels train` writes models" in done.stderr
+
+
+def test_rewritten_measurements_are_read_with_their_version(tmp_path: Path) -> None:
+    """What the message says to do helps; without it a folder skips no such file."""
+    path = tmp_path / "mine.parquet"
+    measured("memset").write_parquet(path, metadata={"tracedb.measurements": "1"})
+    assert kernels.read_measurements([tmp_path]).frame.height == ROWS
+    measured("memset").write_parquet(path)
+    with pytest.raises(MeasurementError, match="another tool has rewritten"):
+        kernels.read_measurements([tmp_path])
+
+
+def test_families_that_are_none_are_told(tmp_path: Path) -> None:
+    """The line has those that there are."""
+    path = write(measured("memset"), tmp_path / "sets.parquet")
+    done = run("evaluate", path, "--family", "bogus")
+    assert (done.exit_code, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    assert "no family bogus; there are gemm, convolution, " in done.stderr
 
 
 def test_empty_folder_has_no_measurements(tmp_path: Path) -> None:

@@ -882,15 +882,20 @@ def test_a_copied_folder_measures(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "microbench", "-o", "out.parquet"]
     words = ["--backend", "numpy", "--family", "memset", "--minutes", "0.01"]
     done = subprocess.run(  # noqa: S603 (our own words)
-        [*command, *words], check=True, capture_output=True, text=True, cwd=tmp_path
-    )
-    assert "out.parquet: " in done.stderr
-    assert (tmp_path / "out.parquet").exists()
-    wrong = subprocess.run(  # noqa: S603 (our own words)
-        [*command, "--plan", "x"],
-        check=False,
+        [*command, "--plan", "quick", *words],
+        check=True,
         capture_output=True,
         text=True,
         cwd=tmp_path,
     )
-    assert (wrong.returncode, wrong.stderr.count("\n")) == (2, 1)
+    assert "out.parquet: " in done.stderr
+    assert (tmp_path / "out.parquet").exists()
+    for mistake in (["--plan", "x"], []):
+        wrong = subprocess.run(  # noqa: S603 (our own words)
+            [*command, *mistake],
+            check=False,
+            capture_output=True,
+            text=True,
+            cwd=tmp_path,
+        )
+        assert (wrong.returncode, wrong.stderr.count("\n")) == (2, 1)

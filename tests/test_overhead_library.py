@@ -8,7 +8,7 @@ from pathlib import Path
 
 import duckdb
 import pytest
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 from support import SAMPLES
 
 import tracedb
@@ -143,7 +143,7 @@ def test_a_library_is_written_whole_or_not_at_all(
 def test_only_a_library_is_written_over(database: Path) -> None:
     """A database that is named as the output stays one."""
     before = database.read_bytes()
-    with pytest.raises(tracedb.LibraryError, match="no library of overheads"):
+    with pytest.raises(tracedb.LibraryError, match="there already, and no library"):
         overhead_library.learn([database], database)
     assert database.read_bytes() == before
 
@@ -175,6 +175,13 @@ def test_what_is_no_library_is_refused(tmp_path: Path) -> None:
         overhead_library.check(old)
     with pytest.raises(tracedb.LibraryError, match="no such file"):
         overhead_library.check(tmp_path / "none.parquet")
+    cut, text = tmp_path / "cut.parquet", tmp_path / "text.parquet"
+    cut.write_bytes(foreign.read_bytes()[:-9])
+    text.write_text("a library")
+    with pytest.raises(tracedb.LibraryError, match="broken, or cut off; copy it"):
+        overhead_library.check(cut)
+    with pytest.raises(tracedb.LibraryError, match="no library of overheads; `tra"):
+        overhead_library.check(text)
 
 
 def test_commands_learn_and_predict(database: Path, tmp_path: Path) -> None:
@@ -188,5 +195,76 @@ def test_commands_learn_and_predict(database: Path, tmp_path: Path) -> None:
     done = run(command, [*predict, "--library", str(path), "--format", "json"])
     assert done.exit_code == 0, done.stderr
     assert [row["rung"] for row in json.loads(done.stdout)] == ["library"] * 6
-    assert run(command, predict).exit_code == 2
+    done = run(command, predict)
+    assert (done.exit_code, done.stderr.count("\n")) == (2, 1)
+    assert "has to be named (--library FILE); `tracedb overheads learn`" in done.stderr
     assert run(command, ["overheads", str(database)]).exit_code == 0
+
+
+def predicted(*words: object) -> Result:
+    """What `tracedb predict` says."""
+    return CliRunner().invoke(command, ["predict", *map(str, words)])
+
+
+def test_a_library_means_its_rung(database: Path, library: Path) -> None:
+    """--library alone is enough; with another rung one of the two is too many."""
+    both = predicted(database, "--rung", "library", "--library", library)
+    assert predicted(database, "--library", library).stdout == both.stdout
+    done = predicted(database, "--library", library, "--rung", "replay")
+    assert (done.exit_code, done.stderr.count("\n")) == (2, 1)
+    assert f"the library {library} is for the rung library, not replay" in done.stderr
+    done = predicted(database, "--library", "absent.parquet")
+    assert (done.exit_code, done.stderr.count("\n")) == (2, 1)
+    assert "absent.parquet: no such file; `tracedb overheads learn`" in done.stderr
+
+
+def test_a_library_of_other_hosts_is_told(
+    database: Path, library: Path, tmp_path: Path
+) -> None:
+    """A line names the GPU of the traces, and those that the library knows."""
+    assert "several times off" not in predicted(database, "--library", library).stderr
+    other = tmp_path / "other.duckdb"
+    with tracedb.open(other) as opened:
+        opened.ingest([SAMPLES / "dlrm_cpu" / "dlrm.kineto.json.gz"])
+    done = predicted(other, "--library", library)
+    assert done.exit_code == 0
+    (gpu,) = overhead_library.gpus_of(library)
+    assert gpu
+    assert done.stderr == (
+        f"1 trace(s) of a host with no GPU, but {library} is of hosts with {gpu}: "
+        "their host times may be several times off\n"
+    )
+
+
+def test_a_library_without_the_run_teaches_nothing(
+    database: Path, tmp_path: Path
+) -> None:
+    """Steps that are as measured for want of others are told to be no prediction."""
+    other = tmp_path / "other.duckdb"
+    with tracedb.open(other) as opened:
+        opened.ingest([SAMPLES / "dlrm_cpu" / "dlrm.kineto.json.gz"])
+    done = predicted(other, "--rung", "shared")
+    assert (
+        "rung shared: nothing to learn from for steps of trace 1: they" in done.stderr
+    )
+    assert "nothing to learn" not in predicted(other, "--rung", "statistics").stderr
+    assert "nothing to learn" not in predicted(database, "--rung", "shared").stderr
+
+
+@pytest.mark.parametrize(
+    ("rung", "elsewhere"),
+    [("library", "other runs of this database"), ("other_ranks", "other ranks of")],
+)
+def test_bands_that_are_missing_are_explained(
+    library: Path, tmp_path: Path, rung: str, elsewhere: str
+) -> None:
+    """A band takes steps elsewhere; a person is told where, and what to do."""
+    alone = tmp_path / "alone.duckdb"
+    with tracedb.open(alone) as opened:
+        opened.ingest([SAMPLES / "dlrm_cpu" / "dlrm.kineto.json.gz"])
+    words = ["--library", library] if rung == "library" else []
+    done = predicted(alone, "--bands", "--rung", rung, *words)
+    assert done.exit_code == 0
+    assert f"it takes two steps at least in {elsewhere}" in done.stderr
+    assert "ingest such, or leave --bands out" in done.stderr
+    assert "two steps at least" not in predicted(alone, "--bands").stderr

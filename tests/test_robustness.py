@@ -571,11 +571,13 @@ def test_hostile_file_names_are_told_in_one_line(
 
 
 def test_a_database_path_that_cannot_be_made(tmp_path: Path) -> None:
-    """A database in a folder that is missing, or that is a folder: one clear line."""
-    for path in (tmp_path / "missing" / "run.duckdb", tmp_path):
+    """A database that is a folder, or below what is none: one clear line."""
+    file = tmp_path / "file"
+    file.touch()
+    for path, named in ((file / "run.duckdb", file), (tmp_path, tmp_path)):
         with pytest.raises(tracedb.DatabaseError) as caught:
             tracedb.open(path)
-        assert is_clear(str(caught.value), path)
+        assert is_clear(str(caught.value), named)
 
 
 if __name__ == "__main__":

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
+import polars as pl
 import pytest
+
+from tracedb import kernels
 
 HEAVY = {"duckdb", "msgspec", "numpy", "polars", "pyarrow", "rich", "sklearn", "torch"}
 PROGRAM = """
@@ -15,9 +19,31 @@ from tracedb.cli.main import tracedb
 try:
     tracedb({arguments!r})
 except SystemExit as stop:
-    assert stop.code == 0, stop.code
+    assert stop.code == {code}, stop.code
 print(*sorted({{name.partition(".")[0] for name in sys.modules}}), file=sys.stderr)
 """
+MEASURED = {
+    "device": "Tesla V100-SXM2-16GB",
+    "software": "made up",
+    "source": "test",
+    "measured": "kernel",
+    "family": "memset",
+    "op": "memset",
+    "dtype": "float32",
+}
+SLOW = {"scipy", "sklearn", "torch"}
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of two models: of a GPU, and of any."""
+    made = tmp_path_factory.mktemp("models")
+    sizes = [2**place for place in range(16, 28)]
+    rows = [{**MEASURED, "bytes": s, "time_ns": 2000 + s / 800} for s in sizes]
+    path = made / "sets.parquet"
+    pl.DataFrame(rows).write_parquet(path, metadata={"tracedb.measurements": "1"})
+    kernels.train([path], made)
+    return made
 
 
 @pytest.mark.parametrize(
@@ -25,11 +51,35 @@ print(*sorted({{name.partition(".")[0] for name in sys.modules}}), file=sys.stde
 )
 def test_help_imports_nothing_heavy(arguments: list[str]) -> None:
     """Help needs click and the standard library alone."""
-    program = PROGRAM.format(arguments=arguments)
+    found = imported(arguments)
+    assert "click" in found
+    assert not found & HEAVY
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (["kernels", "hardware"], 0),
+        (["kernels", "list", "{}"], 0),
+        (["kernels", "show", "{}"], 2),
+        (["kernels", "train", "absent.parquet", "-o", "absent"], 2),
+        (["schema", "prediction.hardware"], 0),
+        (["microbench", "--list"], 0),
+    ],
+)
+def test_only_training_waits_for_scikit_learn(
+    arguments: list[str], code: int, models: Path
+) -> None:
+    """Models are read, and devices listed, without what fits them."""
+    words = [word.replace("{}", str(models)) for word in arguments]
+    assert not imported(words, code) & SLOW
+
+
+def imported(arguments: list[str], code: int = 0) -> set[str]:
+    """The packages that a command imports, which ends with that exit code."""
+    program = PROGRAM.format(arguments=arguments, code=code)
     command = [sys.executable, "-Ic", program]
     done = subprocess.run(  # noqa: S603 (our own program)
         command, capture_output=True, text=True, check=True
     )
-    imported = set(done.stderr.split())
-    assert "click" in imported
-    assert not imported & HEAVY
+    return set(done.stderr.splitlines()[-1].split())

@@ -37,13 +37,13 @@ LAYERS = (
 )
 
 _FILE = re.compile(
-    r"(?P<doc>(?:--.*\n)+)"
+    r"(?P<doc>(?:--[^\n]*\n)+)"
     r"CREATE (?P<kind>TABLE|VIEW) (?P<layer>\w+)\.(?P<name>\w+) \(\n"
     r"(?P<columns>.*?)\n\)(?: AS\n(?P<query>.*))?;\s*\Z",
     re.DOTALL,
 )
 _MACRO_FILE = re.compile(
-    r"(?P<doc>(?:--.*\n)+)"
+    r"(?P<doc>(?:--[^\n]*\n)+)"
     r"CREATE (?P<kind>MACRO) (?P<layer>\w+)\.(?P<name>\w+)\(\n"
     r"(?P<parameters>.*?)\n\) AS TABLE\n"
     r"(?P<query>SELECT\n(?P<columns>.*?)\nFROM .*);\s*\Z",
@@ -187,9 +187,14 @@ def create(connection: duckdb.DuckDBPyConnection) -> None:
 
 
 def create_only(connection: duckdb.DuckDBPyConnection, name: str) -> None:
-    """Create one relation that reads no other, empty."""
-    (relation,) = (known for known in relations() if known.full_name == name)
-    _create(connection, relation)
+    """Create one relation and what it reads, empty: all would take a second."""
+    needed = {name}
+    for relation in reversed(relations()):
+        if relation.full_name in needed:
+            needed |= relation.reads
+    for relation in relations():
+        if relation.full_name in needed:
+            _create(connection, relation)
 
 
 def create_computed(connection: duckdb.DuckDBPyConnection) -> None:

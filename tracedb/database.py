@@ -13,7 +13,7 @@ from tracedb import calibration, catalog, estimates, hardware
 from tracedb.depends import find_node, rows_query
 from tracedb.duck import scalar, transaction
 from tracedb.errors import DatabaseError, QueryError
-from tracedb.ingest import ingest, rebuild
+from tracedb.outputs import make_folder
 from tracedb.scenario import check, read_scenarios
 from tracedb.simulation import simulated
 
@@ -72,8 +72,8 @@ def _tell_nobody(_line: str) -> None:
 def open_database(path: str | Path = _MEMORY, *, read_only: bool = False) -> Database:
     """Open a database of traces; without `read_only` it is made if it is missing.
 
-    Raises `DatabaseError` where the file is missing, is no database of tracedb's, or
-    is in use by a process that writes.
+    Missing folders above it are, too. Raises `DatabaseError` where the file is missing,
+    is no database of tracedb's, or is in use by a process that writes.
     """
     return Database(path, read_only=read_only)
 
@@ -157,6 +157,8 @@ class Database:
         user ranges that mark steps, in place of the profiler's, also of files that are
         there already. Returns the new rows of `staging.trace`.
         """
+        from tracedb.ingest import ingest
+
         paths = [paths] if isinstance(paths, (str, Path)) else paths
         new = ingest(
             self._connection,
@@ -234,7 +236,8 @@ class Database:
         """Measured and predicted time of each step: `critical_path.step_time`.
 
         Without a rung, of those that are stored; others are simulated now. The rung
-        `library` learns host times from a file that `tracedb overheads learn` wrote.
+        `library` learns host times from a file that `tracedb overheads learn` wrote;
+        it is meant where one is given.
         Raises `QueryError` for a rung that is not in `tracedb.RUNGS`, `LibraryError`
         for a file that is no library.
         """
@@ -309,13 +312,20 @@ class Database:
         library: str | Path | None,
         step: int | None = None,
     ) -> pl.DataFrame:
-        if (rung == "library") != (library is not None):
-            raise QueryError(
-                "the rung library and a file to learn from go together; "
-                "`tracedb overheads learn` writes one"
-            )
         if rung is not None:
             self._check_rung(rung)
+        if library is not None and rung not in (None, "library"):
+            raise QueryError(
+                f"the library {library} is for the rung library, not {rung}; "
+                "leave one of the two out"
+            )
+        if rung == "library" and library is None:
+            raise QueryError(
+                "the rung library learns from a file, which has to be named (--library "
+                "FILE); `tracedb overheads learn` writes one"
+            )
+        if library is not None:
+            rung = "library"
         known = self.sql("SELECT rung FROM prediction.variant")["rung"]
         if rung is not None and rung not in known:
             with self.simulate((rung,), library=library) as beside:
@@ -411,20 +421,7 @@ class Database:
 
     def schema(self, relation: str | None = None) -> pl.DataFrame:
         """The relations there are, lowest layer first; or the columns of one."""
-        import polars as pl
-
-        if relation is not None:
-            declared = find_relation(relation)
-            columns = catalog.described(self._connection, declared)
-            return pl.DataFrame(
-                [(name, kind, declared.columns.get(name)) for name, kind in columns],
-                schema=["column", "type", "meaning"],
-                orient="row",
-            )
-        order = catalog.LAYERS.index
-        known = sorted(catalog.relations(), key=lambda r: (order(r.layer), r.name))
-        rows = [(r.full_name, r.kind.lower(), r.meaning) for r in known]
-        return pl.DataFrame(rows, schema=["relation", "kind", "meaning"], orient="row")
+        return schema(relation, self._connection)
 
     def _prepare(self, *, read_only: bool) -> None:
         known = _stored_fingerprint(self._connection, self.path)
@@ -442,6 +439,8 @@ class Database:
                 catalog.create(self._connection)
                 self._sign()
         else:
+            from tracedb.ingest import rebuild
+
             rebuild(self._connection, _tell_nobody)
             self._sign()
 
@@ -451,6 +450,40 @@ class Database:
             "INSERT INTO raw.database VALUES ('version', ?), ('fingerprint', ?)",
             [tracedb.__version__, catalog.fingerprint()],
         )
+
+
+def declared_rows(name: str) -> pl.DataFrame:
+    """The rows that a relation has in a database without traces."""
+    with duckdb.connect() as connection:
+        catalog.create_only(connection, name)
+        return _frame(connection.sql(f"FROM {name}"))
+
+
+def schema(
+    relation: str | None = None, connection: duckdb.DuckDBPyConnection | None = None
+) -> pl.DataFrame:
+    """The relations there are, lowest layer first; or the columns of one.
+
+    Without a connection they are those of a database without traces.
+    """
+    import polars as pl
+
+    if relation is None:
+        order = catalog.LAYERS.index
+        known = sorted(catalog.relations(), key=lambda r: (order(r.layer), r.name))
+        rows = [(r.full_name, r.kind.lower(), r.meaning) for r in known]
+        return pl.DataFrame(rows, schema=["relation", "kind", "meaning"], orient="row")
+    declared = find_relation(relation)
+    if connection is None:
+        with duckdb.connect() as made:
+            catalog.create_only(made, relation)
+            return schema(relation, made)
+    columns = catalog.described(connection, declared)
+    return pl.DataFrame(
+        [(name, kind, declared.columns.get(name)) for name, kind in columns],
+        schema=["column", "type", "meaning"],
+        orient="row",
+    )
 
 
 def find_relation(name: str) -> catalog.Relation:
@@ -497,6 +530,10 @@ def _connect(path: str, *, read_only: bool) -> duckdb.DuckDBPyConnection:
         raise DatabaseError(f"{path}: no DuckDB database; name another file for it")
     if not path:
         raise DatabaseError("the database has no name; give a path")
+    if Path(path).is_dir():
+        raise DatabaseError(f"{path}: a folder; name a file in it")
+    if not read_only and path != _MEMORY:
+        make_folder(Path(path).parent, DatabaseError)
     try:
         connection = duckdb.connect(path, read_only=read_only, config={**_CONFIG})
     except duckdb.Error as error:

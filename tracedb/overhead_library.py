@@ -6,7 +6,6 @@ the key `tracedb.overhead_library` the version of this format.
 
 from __future__ import annotations
 
-import os
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,6 +16,7 @@ import tracedb
 from tracedb import catalog
 from tracedb.duck import scalar
 from tracedb.errors import LibraryError
+from tracedb.outputs import written
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -46,8 +46,10 @@ def learn(sources: Iterable[str | Path], path: str | Path) -> pl.DataFrame:
     Raises `LibraryError` where there is nothing to learn, or where the file cannot be
     written or is there and no library; then it is as it was.
     """
-    if Path(path).exists():
-        check(path)
+    if Path(path).exists() and _format(path) is None:
+        raise LibraryError(
+            f"{path}: there already, and no library of overheads; name another file"
+        )
     with duckdb.connect() as connection:
         catalog.create_only(connection, _TABLE)
         for source in sources:
@@ -68,26 +70,53 @@ def load(connection: duckdb.DuckDBPyConnection, path: str | Path) -> None:
     connection.execute(f"INSERT INTO {_TABLE} FROM read_parquet(?)", [str(path)])
 
 
+def gpus_of(path: str | Path) -> list[str | None]:
+    """The GPUs of the traces that a library was learnt from; None: of no GPU's name.
+
+    Raises `LibraryError` for a file that is none.
+    """
+    check(path)
+    with duckdb.connect() as connection:
+        rows = connection.execute(
+            "SELECT DISTINCT gpu FROM read_parquet(?) ORDER BY gpu", [str(path)]
+        ).fetchall()
+    return [gpu for (gpu,) in rows]
+
+
 def check(path: str | Path) -> None:
     """Raise `LibraryError` for a file that is no library of this format."""
     if not Path(path).is_file():
-        raise LibraryError(f"{path}: no such file")
+        raise LibraryError(
+            f"{path}: no such file; `tracedb overheads learn` writes one"
+        )
+    found = _format(path)
+    if found is None:
+        raise LibraryError(
+            f"{path}: no library of overheads; `tracedb overheads learn` writes one"
+        )
+    if found != FORMAT:
+        raise LibraryError(
+            f"{path}: a library of format {found}, not {FORMAT}; "
+            "learn it anew with this version of tracedb"
+        )
+
+
+def _format(path: str | Path) -> str | None:
+    """The format of a library; None for another file.
+
+    Raises `LibraryError` for a Parquet file that is broken.
+    """
+    if not _is_parquet(Path(path)):
+        return None
     query = "SELECT value FROM parquet_kv_metadata(?) WHERE key = ?"
     with duckdb.connect() as connection:
         try:
             found = scalar(connection, query, [str(path), _KEY.encode()])
         except duckdb.Error as error:
-            line = str(error).partition("\n")[0]
-            raise LibraryError(f"{path}: no library of overheads: {line}") from error
-    if found is None:
-        raise LibraryError(
-            f"{path}: no library of overheads; `tracedb overheads learn` writes one"
-        )
-    if found != FORMAT.encode():
-        raise LibraryError(
-            f"{path}: a library of format {found.decode()}, not {FORMAT}; "
-            "learn it anew with this version of tracedb"
-        )
+            raise LibraryError(
+                f"{path}: a Parquet file that is broken, or cut off; copy it again"
+            ) from error
+    return None if found is None else bytes(found).decode()
 
 
 def _add(connection: duckdb.DuckDBPyConnection, source: Path) -> None:
@@ -115,20 +144,10 @@ def _is_parquet(path: Path) -> bool:
 
 
 def _write(connection: duckdb.DuckDBPyConnection, path: Path) -> None:
-    """Write the library beside its place, then move it there."""
-    if not path.parent.is_dir():
-        raise LibraryError(f"{path}: cannot be written: no folder {path.parent}")
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
-    escaped = str(beside).replace("'", "''")
-    try:
+    with written(path, LibraryError) as beside:
+        escaped = str(beside).replace("'", "''")
         connection.execute(
             f"COPY (FROM {_TABLE} ORDER BY ALL) TO '{escaped}' (FORMAT parquet, "
             f"COMPRESSION zstd, KV_METADATA {{'{_KEY}': '{FORMAT}', "
             f"'tracedb.version': '{tracedb.__version__}'}})"
         )
-        beside.replace(path)
-    except (OSError, duckdb.IOException) as error:
-        line = str(error).partition("\n")[0].replace(str(beside), str(path))
-        raise LibraryError(f"{path}: cannot be written: {line}") from error
-    finally:
-        beside.unlink(missing_ok=True)

@@ -7,14 +7,15 @@
     models.predict(shapes)  # a polars frame in, a polars frame out
 
 `families/` counts the work of each kind of op; `public.py` and `measurements.py` read
-what was measured.
+what was measured. scikit-learn and SciPy are imported where they are needed: they
+take longer than all else that a command does.
 """
 
 from .describe import described, summary
 from .evaluate import evaluate
 from .families import FAMILIES, Family, Shapes
 from .measurements import Measurements, read_measurements
-from .models import Models
+from .models import Models, load_model
 from .models import load_models as load
 from .train import Trained, train
 
@@ -28,6 +29,7 @@ __all__ = [
     "described",
     "evaluate",
     "load",
+    "load_model",
     "read_measurements",
     "summary",
     "train",

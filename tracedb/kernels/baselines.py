@@ -6,11 +6,6 @@ import warnings
 from typing import TYPE_CHECKING
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.neural_network import MLPRegressor
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
-from threadpoolctl import threadpool_limits
 
 from .features import sizes_of
 from .predictor import fit_base
@@ -41,6 +36,12 @@ def mlp(train: Rows, test: Rows) -> Floats:
     Three layers of 128, ReLU, mean squared error of the log time, Adam with rate 0.001
     and decay 0.0001 (paper-facts 3.6; of their grid, one configuration).
     """
+    from sklearn.exceptions import ConvergenceWarning
+    from sklearn.neural_network import MLPRegressor
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+    from threadpoolctl import threadpool_limits
+
     some = train.take(np.random.default_rng(0).permutation(len(train))[:_ROWS])
     mean = float(np.log(some.time_ns).mean())
     network = MLPRegressor(

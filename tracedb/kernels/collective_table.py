@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.interpolate import PchipInterpolator
 
 from tracedb.errors import KernelModelError
 
@@ -116,6 +115,8 @@ _ARRAYS = ("ranks", "per_node", "first", "log_bytes", "log_ns")
 
 def _smooth(x: Floats, y: Floats, at: Floats) -> Floats:
     """A monotone cubic through the knots; it leaves none of them out, and no bump."""
+    from scipy.interpolate import PchipInterpolator
+
     found: Floats = (
         PchipInterpolator(x, y)(at) if len(x) > 1 else np.full(len(at), y[0])
     )

@@ -67,8 +67,20 @@ def described(model: Model) -> Iterator[Fact]:
     for name, score in predictor.scores.items():
         yield "score", name, _told(asdict(score))
     for name, value in model.provenance.items():
-        yield "provenance", name, json.dumps(value)
-    yield "features", "names", ", ".join(predictor.core.feature_names)
+        yield from (("provenance", *fact) for fact in _leaves(name, value))
+    for number, name in enumerate(predictor.core.feature_names, 1):
+        yield "feature", str(number), name
+
+
+def _leaves(name: str, value: Any) -> Iterator[tuple[str, str]]:  # noqa: ANN401 (JSON)
+    """What lies in a value of JSON, each with the way to it, as `data.1.file`."""
+    if isinstance(value, list):
+        value = dict(enumerate(value, 1))
+    if isinstance(value, dict):
+        for key, part in value.items():
+            yield from _leaves(f"{name}.{key}", part)
+    else:
+        yield name, value if isinstance(value, str) else json.dumps(value)
 
 
 def _told(score: dict[str, Any]) -> str:

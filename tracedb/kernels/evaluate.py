@@ -11,6 +11,7 @@ import polars as pl
 from tracedb.errors import MeasurementError
 
 from .baselines import BASELINES
+from .families import FAMILIES
 from .measurements import read_measurements
 from .predictor import fit_pooled, fit_predictor
 from .scores import Scores, scores_of
@@ -57,6 +58,11 @@ def evaluate(
     one piece of hardware, predicted by a model of the others. Returns a row for each
     key, split and predictor. Raises `MeasurementError` where there is nothing to split.
     """
+    unknown = [family for family in families if family not in FAMILIES]
+    if unknown:
+        raise MeasurementError(
+            f"no family {', '.join(unknown)}; there are {', '.join(FAMILIES)}"
+        )
     groups = [
         group
         for group in groups_of(read_measurements(paths).frame)

@@ -117,16 +117,26 @@ def _is_parquet(path: Path) -> bool:
 
 def _read_parquet(path: Path) -> tuple[pl.DataFrame, dict[str, int]]:
     try:
-        table = pq.read_table(path)
+        with pq.ParquetFile(path) as file:
+            table, metadata = file.read(), file.metadata.metadata or {}
     except (pa.ArrowException, OSError) as error:
         line = str(error).splitlines()[0]
         raise MeasurementError(
             f"{path}: no Parquet file, or cut off: {line}"
         ) from error
-    version = (table.schema.metadata or {}).get(METADATA)
+    version = metadata.get(METADATA)
+    if version is None and set(_NEEDED) <= set(table.column_names):
+        raise MeasurementError(
+            f"{path}: measurements that another tool has rewritten, without the "
+            f"version of their format: give the file as `tracedb microbench` wrote it, "
+            f"or, if only rows changed, put {METADATA.decode()} = {VERSION} back into "
+            "its metadata: polars' write_parquet(..., metadata="
+            f"{{'{METADATA.decode()}': '{VERSION}'}})"
+        )
     if version is None:
         raise _UnknownFormatError(
-            f"{path}: no measurements: its metadata lack {METADATA.decode()}"
+            f"{path}: a Parquet file, but no measurements; `tracedb microbench` writes "
+            "some"
         )
     if version.decode() != VERSION:
         raise MeasurementError(

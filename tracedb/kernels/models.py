@@ -41,6 +41,7 @@ RESULT = {
 LIKENESSES = ("alike", "other_measure", "other_hardware", "other_op")
 """Of what a model is, set beside what is asked: the same or one that has the same
 times; measured with the launch rather than without; other hardware; another op."""
+_MOST_NAMES = 8
 _POOLED = 8.0
 _OTHER_OP = 4.0
 _OTHER_MEASURED = 2.0
@@ -244,7 +245,27 @@ def load_models(
     `connection` is that of a database with hardware that its user added. Raises
     `KernelModelError` where there is none, or one is broken.
     """
-    path = Path(path)
+    return Models(tuple(map(read, _files(Path(path)))), hardware_table(connection))
+
+
+def load_model(path: str | Path) -> Model:
+    """Read one model: a file, or the only one of a folder.
+
+    Raises `KernelModelError` where there is none, it is broken, or there are several.
+    """
+    files = _files(Path(path))
+    if len(files) > 1:
+        names = ", ".join(file.name for file in files[:_MOST_NAMES])
+        others = f" and {len(files) - _MOST_NAMES} more" if files[_MOST_NAMES:] else ""
+        raise KernelModelError(
+            f"{path}: a folder of {len(files)} models; name one of them: "
+            f"{names}{others}"
+        )
+    return read(files[0])
+
+
+def _files(path: Path) -> list[Path]:
+    """The model files of a path: itself, or all below a folder."""
     if not path.exists():
         raise KernelModelError(
             f"{path}: no such file or folder; `tracedb kernels train` writes models"
@@ -254,4 +275,4 @@ def load_models(
         raise KernelModelError(
             f"{path}: no model below; `tracedb kernels train` writes models"
         )
-    return Models(tuple(map(read, files)), hardware_table(connection))
+    return files

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def declared(relation: str) -> tuple[dict[str, Any], ...]:
     """The rows of a relation of a database without traces."""
     with duckdb.connect() as connection:
-        catalog.create(connection)
+        catalog.create_only(connection, relation)
         return rows_of(connection, relation)
 
 

@@ -9,8 +9,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from sklearn.ensemble import ExtraTreesRegressor, HistGradientBoostingRegressor
-from threadpoolctl import threadpool_limits
 
 from .trees import Forest, averaged, boosted
 
@@ -18,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from numpy.typing import NDArray
+    from sklearn.ensemble import ExtraTreesRegressor, HistGradientBoostingRegressor
 
     from .families import Floats
 
@@ -30,15 +29,21 @@ _MANY = 400
 
 def fit_forests(features: NDArray[np.float32], residual: Floats) -> dict[str, Forest]:
     """Fit each kind of forest to residuals; features come row by row."""
+    from threadpoolctl import threadpool_limits
+
+    # They bring the threads that are limited.
+    boosting, averaging = _boosting(len(residual)), _averaging()
     # Threads that wait for busy cores cost far more than they save.
     with threadpool_limits(1):
         return {
-            "boosted": boosted(_boosting(len(residual)).fit(features, residual)),
-            "averaged": averaged(_averaging().fit(features, residual)),
+            "boosted": boosted(boosting.fit(features, residual)),
+            "averaged": averaged(averaging.fit(features, residual)),
         }
 
 
 def _boosting(rows: int) -> HistGradientBoostingRegressor:
+    from sklearn.ensemble import HistGradientBoostingRegressor
+
     return HistGradientBoostingRegressor(
         max_iter=110,
         learning_rate=0.15,
@@ -51,6 +56,8 @@ def _boosting(rows: int) -> HistGradientBoostingRegressor:
 
 
 def _averaging() -> ExtraTreesRegressor:
+    from sklearn.ensemble import ExtraTreesRegressor
+
     return ExtraTreesRegressor(
         n_estimators=20,
         max_leaf_nodes=1024,

@@ -17,7 +17,6 @@ from itertools import product
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.optimize import least_squares
 
 if TYPE_CHECKING:
     from .families import Floats
@@ -133,6 +132,8 @@ def _fit(
     start: Roofline, work: Work, time_ns: Floats, highest: tuple[float, float, float]
 ) -> tuple[float, Roofline]:
     """Fit the four continuous constants; the loss comes first."""
+    from scipy.optimize import least_squares
+
     measured = np.log(time_ns)
 
     def with_constants(logs: Floats) -> Roofline:

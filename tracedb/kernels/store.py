@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import zipfile
 import zlib
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tracedb.errors import KernelModelError
+from tracedb.outputs import written
 
 from .bands import Band
 from .collective_table import CollectiveTable
@@ -47,17 +47,8 @@ def save(model: Model, folder: Path) -> Path:
     path = folder / f"{_slug(model.key)}{SUFFIX}"
     header = json.dumps(_header(model), indent=1, sort_keys=True).encode()
     arrays = _arrays(model) | {_HEADER: np.frombuffer(header, np.uint8)}
-    beside = path.with_name(f"{path.name}.{os.getpid()}.part")
-    try:
-        with beside.open("wb") as file:
-            np.savez_compressed(file, allow_pickle=False, **arrays)
-        beside.replace(path)
-    except OSError as error:
-        raise KernelModelError(
-            f"{path}: cannot be written: {error.strerror}; choose another folder"
-        ) from error
-    finally:
-        beside.unlink(missing_ok=True)
+    with written(path, KernelModelError) as beside, beside.open("wb") as file:
+        np.savez_compressed(file, allow_pickle=False, **arrays)
     return path
 
 

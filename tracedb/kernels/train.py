@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
-import sklearn
 
 import tracedb
 from tracedb.errors import KernelModelError
+from tracedb.outputs import make_folder
 
 from .families import FAMILIES
 from .hardware import hardware_table
@@ -109,10 +109,7 @@ def train(
             "measure more with `tracedb microbench`"
         )
     folder = Path(folder)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise KernelModelError(f"{folder}: {error.strerror}; choose another") from error
+    make_folder(folder, KernelModelError)
     models, written = [], []
     for model in _models(enough, measurements, tell):
         models.append(model)
@@ -162,6 +159,8 @@ def pooled(groups: Sequence[Group]) -> dict[Key, list[Group]]:
 
 
 def _provenance(groups: Sequence[Group], measurements: Measurements) -> dict[str, Any]:
+    import sklearn
+
     frame = pl.concat([group.frame for group in groups])
     files = frame.group_by("file").len().sort("file").rows()
     return {

@@ -3,6 +3,7 @@
 import argparse
 import sys
 from collections.abc import Sequence
+from typing import NoReturn
 
 from . import COUNTS, DEVICES, MicrobenchError, Plan, measure, of_families, plan
 from .backend import BACKENDS, open_backend
@@ -19,10 +20,18 @@ def main(words: Sequence[str] | None = None) -> int:
     return 0
 
 
+class _Parser(argparse.ArgumentParser):
+    """A parser that tells what was typed wrongly in one line."""
+
+    def error(self, message: str) -> NoReturn:
+        """Write it, and end with exit code 2."""
+        self.exit(2, f"microbench: error: {message}; see --help\n")
+
+
 def _options() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="microbench", description=__doc__)
+    parser = _Parser(prog="microbench", description=__doc__)
     parser.add_argument("-o", dest="output", required=True, metavar="FILE.parquet")
-    parser.add_argument("--plan", default="quick", help=", ".join(COUNTS))
+    parser.add_argument("--plan", required=True, help=", ".join(COUNTS))
     parser.add_argument("--device", choices=DEVICES, default="cpu")
     backends = sorted({name for names in BACKENDS.values() for name in names})
     parser.add_argument("--backend", choices=["auto", *backends], default="auto")

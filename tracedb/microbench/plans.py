@@ -74,7 +74,7 @@ _PLANS: Mapping[str, Sequence[_Part]] = {
 }
 # How many cases each has, at most: some sweeps have fewer of an op.
 COUNTS = {name: sum(part.count for part in parts) for name, parts in _PLANS.items()}
-_QUICK = "A little of every family: minutes on two cores of a CPU."
+_QUICK = "A little of every family: ten minutes of a CPU, longer of a busy one."
 # Rounds of the plan for two noisy cores; a GPU that nobody else uses needs one.
 _ROUNDS = {"quick": 3}
 

@@ -271,12 +271,12 @@ def compute(
     chosen = f"trace_id IN ({numbers})"
     # Recursive relations cannot be filtered from outside; they read staging.computing.
     connection.execute(f"SET VARIABLE computing = [{numbers}]")
-    for relation in relations():
-        name = relation.full_name
-        if relation.is_computed_on_ingest and (only is None or name in only):
-            yield name
-            connection.execute(f"DELETE FROM {name} WHERE {chosen}")
-            with one_thread(connection):
+    with one_thread(connection):
+        for relation in relations():
+            name = relation.full_name
+            if relation.is_computed_on_ingest and (only is None or name in only):
+                yield name
+                connection.execute(f"DELETE FROM {name} WHERE {chosen}")
                 connection.execute(
                     f"INSERT INTO {name} "
                     f"SELECT * FROM ({relation.query}\n) WHERE {chosen}"

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import click
+
 from .terminal import tell
 
 if TYPE_CHECKING:
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from .output import Output
 
 _MOST_MARKS = 3
+_MOST_STEPS = 12
 _QUERY = """
 SELECT trace_id, path, (
     SELECT list(mark ORDER BY total_ns DESC, mark)
@@ -34,10 +37,24 @@ ORDER BY trace_id
 def write_rows(
     db: tracedb.Database, output: Output, rows: pl.DataFrame, brief: Sequence[str] = ()
 ) -> None:
-    """Write the rows of an answer; if it has none, tell which traces have no steps."""
+    """Write the rows of an answer; if it has none, tell why.
+
+    The step that was asked for is not there, or traces have no steps at all.
+    """
     output.rows(rows, brief)
     if rows.is_empty():
+        _tell_other_steps(db, click.get_current_context().params.get("step"))
         tell_missing_steps(db)
+
+
+def _tell_other_steps(db: tracedb.Database, step: int | None) -> None:
+    """Tell which steps there are, where one was asked for that is not among them."""
+    there = db.sql("SELECT DISTINCT step FROM staging.step ORDER BY step")["step"]
+    if step is None or there.is_empty() or step in there:
+        return
+    listed = ", ".join(map(str, there.head(_MOST_STEPS)))
+    more = f" and others up to {there[-1]}" if there.len() > _MOST_STEPS else ""
+    tell(f"no step {step}; there are {listed}{more}")
 
 
 def tell_missing_steps(db: tracedb.Database, among: set[int] | None = None) -> None:

@@ -251,6 +251,14 @@ def test_overheads_tile_the_step(tiny: Path) -> None:
     assert {row["step_id"] for row in ask("overheads", tiny, "--step", 2)} < set(total)
 
 
+@pytest.mark.parametrize("command", ["overheads", "critical-path"])
+def test_a_step_that_is_not_there_is_told(tiny: Path, command: str) -> None:
+    """No rows are an answer; stderr says which steps there are."""
+    done = run(command, tiny, "--step", 99)
+    assert done.exit_code == 0
+    assert done.stderr == "no rows\nno step 99; there are 1, 2\n"
+
+
 def test_critical_path_sums_to_the_step(tiny: Path) -> None:
     """The intervals of the path follow each other from the step's begin to its end."""
     path = ask("critical-path", tiny, "--step", 1, "--intervals")

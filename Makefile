@@ -8,7 +8,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 # Recording and its tests need PyTorch; without it those tests are skipped.
 TORCH := torch==2.13.0
 # Two workers, each with whole files: files share what they ingest.
-PYTEST := $(BIN)/python -Im pytest -n 2 --dist loadfile
+PYTEST := $(BIN)/python -Im pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 # Say what follows, show the command as one would type it, run it.
 define show

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,11 @@ SAMPLES = ROOT / "sample_traces"
 needs_corpus = pytest.mark.skipif(
     not CORPUS.exists(), reason="../shared/corpus is absent"
 )
+
+Ingested = Callable[..., Path]
+"""Takes traces, gives the path of a database of them, to be read only."""
+DatabaseOf = Callable[..., tracedb.Database]
+"""Takes traces, gives a database of them, opened to be read."""
 
 
 @cache

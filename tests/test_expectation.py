@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from math import exp, log, sqrt
@@ -10,7 +11,7 @@ from statistics import median
 from typing import Any
 
 import pytest
-from support import SAMPLES, rows
+from support import SAMPLES, Ingested, rows
 
 import tracedb
 from tracedb.simulation import simulated
@@ -198,11 +199,10 @@ def test_simulated_rungs_equal_stored_ones(database: tracedb.Database) -> None:
     assert stored
 
 
-def test_a_read_only_file_can_be_evaluated(tmp_path: Path) -> None:
+def test_a_read_only_file_can_be_evaluated(tmp_path: Path, ingested: Ingested) -> None:
     """Scores need no right to write."""
     file = tmp_path / 'my "first" run.duckdb'
-    with tracedb.open(file) as opened:
-        opened.ingest([SAMPLES / "generated_gpu"])
+    shutil.copy(ingested(SAMPLES / "generated_gpu"), file)
     with tracedb.open(file, read_only=True) as opened:
         scores = opened.evaluate()
     rungs = set(scores.filter(scores["grouping"] == "all")["rung"])

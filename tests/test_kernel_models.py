@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,7 @@ import pytest
 from click.testing import CliRunner
 from sklearn.ensemble import ExtraTreesRegressor, HistGradientBoostingRegressor
 from support import ROOT
+from threadpoolctl import threadpool_limits
 
 from tracedb import KernelModelError, MeasurementError, catalog, kernels
 from tracedb.cli.main import tracedb
@@ -449,6 +451,7 @@ def test_reuse_of_embedding_rows() -> None:
 # Forests.
 
 
+@cache
 def forests(rows: int = 2000) -> tuple[Any, Any, np.ndarray[Any, Any]]:
     """Both kinds of forests of scikit-learn, with features on and off thresholds."""
     random = np.random.default_rng(0)
@@ -457,7 +460,8 @@ def forests(rows: int = 2000) -> tuple[Any, Any, np.ndarray[Any, Any]]:
     target = features[:, 0] * features[:, 1] + np.abs(features[:, 2])
     boosting = HistGradientBoostingRegressor(max_leaf_nodes=32, random_state=0)
     trees = ExtraTreesRegressor(20, max_leaf_nodes=300, random_state=0)
-    return boosting.fit(features, target), trees.fit(features, target), features
+    with threadpool_limits(1):
+        return boosting.fit(features, target), trees.fit(features, target), features
 
 
 def test_forests_predict_as_scikit_learn() -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from launched import FLOAT, H100, HALF, LONG, Op, event, tensors, write
-from support import CORPUS, needs_corpus, rows
+from support import CORPUS, DatabaseOf, needs_corpus, rows
 
 import tracedb
 
@@ -617,10 +617,10 @@ def test_table_lookups_are_counted_from_the_execution_graph(
     ],
 )
 def test_error_on_public_traces(
-    database: tracedb.Database, path: str, family: str, bound: float
+    database_of: DatabaseOf, path: str, family: str, bound: float
 ) -> None:
     """The geometric mean of the relative errors of a family's ops stays in bounds."""
-    database.ingest([CORPUS / path])
+    database = database_of(CORPUS / path)
     query = f"""
         SELECT exp(avg(ln(greatest(abs(predicted_ns / measured_ns - 1), 1e-4))))
         FROM (

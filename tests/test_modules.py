@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support import CORPUS, needs_corpus, rows
+from support import CORPUS, DatabaseOf, needs_corpus, rows
 
 import tracedb
 
@@ -144,7 +144,7 @@ def python_calls(path: str) -> list[dict[str, Any]]:
 @needs_corpus
 @pytest.mark.parametrize("path", WITH_STACKS)
 def test_modules_lie_where_the_profiler_says(
-    path: str, database: tracedb.Database
+    path: str, database_of: DatabaseOf
 ) -> None:
     """The recorded numbers of frames and of those around them give the same paths."""
     calls = {call["args"]["Python id"]: call for call in python_calls(path)}
@@ -158,7 +158,7 @@ def test_modules_lie_where_the_profiler_says(
             frame = calls.get(frame["args"]["Python parent id"])
         if call["name"].startswith("nn.Module: "):
             expected.append("/".join(reversed(names)))
-    database.ingest([CORPUS / path])
+    database = database_of(CORPUS / path)
     found = rows(database, "SELECT path FROM staging.module_call")
     assert sorted(path for (path,) in found) == sorted(expected)
     assert len(expected) > 30
@@ -166,11 +166,9 @@ def test_modules_lie_where_the_profiler_says(
 
 @needs_corpus
 @pytest.mark.parametrize("path", WITH_STACKS)
-def test_ops_lie_in_the_module_around_them(
-    path: str, database: tracedb.Database
-) -> None:
+def test_ops_lie_in_the_module_around_them(path: str, database_of: DatabaseOf) -> None:
     """A loop over all module calls finds the same innermost one for each op."""
-    database.ingest([CORPUS / path])
+    database = database_of(CORPUS / path)
     calls = rows(
         database,
         "SELECT thread_id, start_ns, end_ns, module_call_id FROM staging.module_call",

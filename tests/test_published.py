@@ -8,7 +8,7 @@ from statistics import mean, quantiles
 from typing import Any
 
 import pytest
-from support import SAMPLES
+from support import SAMPLES, Ingested
 
 import tracedb
 from tracedb.simulation import simulated
@@ -38,10 +38,10 @@ Piece = dict[str, Any]
 
 
 @pytest.fixture(scope="module")
-def database() -> Iterator[tracedb.Database]:
+def database(ingested: Ingested) -> Iterator[tracedb.Database]:
     """Two ranks of a made-up job."""
-    with tracedb.open() as opened:
-        opened.ingest([SAMPLES / "generated_gpu"])
+    path = ingested(SAMPLES / "generated_gpu")
+    with tracedb.open(path, read_only=True) as opened:
         yield opened
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 import shlex
+import shutil
 from pathlib import Path
 
 import click.testing
 import pytest
-from support import ROOT, SAMPLES
+from support import ROOT, SAMPLES, Ingested
 
-import tracedb
 from tracedb.cli.main import tracedb as command
 
 PAGE = ROOT / "docs" / "questions.md"
@@ -26,11 +26,10 @@ EXAMPLES = [match["question"] for match in EXAMPLE.finditer(PAGE.read_text())]
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(tmp_path_factory: pytest.TempPathFactory, ingested: Ingested) -> Path:
     """A folder with the database that the page asks."""
     made = tmp_path_factory.mktemp("questions")
-    with tracedb.open(made / "run.duckdb") as database:
-        database.ingest([SAMPLES / "generated_gpu"])
+    shutil.copy(ingested(SAMPLES / "generated_gpu"), made / "run.duckdb")
     return made
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 from reference import simulate
-from support import SAMPLES, rows
+from support import SAMPLES, Ingested, rows
 
 import tracedb
 from tracedb import Edit
@@ -126,10 +126,9 @@ def test_the_cost_of_an_event_is_estimated(tmp_path: Path) -> None:
         assert rows(database, query) == [(31, 900, 900)]
 
 
-def test_events_are_counted_once() -> None:
+def test_events_are_counted_once(ingested: Ingested) -> None:
     """Each op and call begins in one piece of host time."""
-    with tracedb.open() as database:
-        database.ingest([SAMPLES / "dlrm_cpu"])
+    with tracedb.open(ingested(SAMPLES / "dlrm_cpu"), read_only=True) as database:
         counted = rows(
             database,
             """
@@ -145,7 +144,7 @@ def test_events_are_counted_once() -> None:
     assert dict(counted) == events
 
 
-def test_scenarios_equal_the_plain_loop() -> None:
+def test_scenarios_equal_the_plain_loop(ingested: Ingested) -> None:
     """Edited graphs of two ranks are simulated like a loop does, side by side."""
     edits = [
         Edit(scenario="fast", target="gpu", factor=0.3),
@@ -154,20 +153,22 @@ def test_scenarios_equal_the_plain_loop() -> None:
         Edit(scenario="no threads", target="wait", type="thread"),
         UNPROFILED,
     ]
-    with tracedb.open() as database:
-        database.ingest([SAMPLES / "generated_gpu"])
-        with simulated(database.connection, ["replay", "full"], edits) as connection:
-            beside = _Beside(connection)
-            for scenario in ("baseline", *(edit.scenario for edit in edits)):
-                for rung in ("replay", "full"):
-                    reference = simulate(beside, rung, scenario)  # type: ignore[arg-type]
-                    chosen = f"WHERE scenario = '{scenario}' AND rung = '{rung}'"
-                    found = connection.execute(
-                        "SELECT thread_id, position, start_ns, end_ns "
-                        f"FROM critical_path.host_piece_time {chosen}"
-                    ).fetchall()
-                    times = {(t, p): (start, end) for t, p, start, end in found}
-                    assert times == reference.pieces
+    path = ingested(SAMPLES / "generated_gpu")
+    with (
+        tracedb.open(path, read_only=True) as database,
+        simulated(database.connection, ["replay", "full"], edits) as connection,
+    ):
+        beside = _Beside(connection)
+        for scenario in ("baseline", *(edit.scenario for edit in edits)):
+            for rung in ("replay", "full"):
+                reference = simulate(beside, rung, scenario)  # type: ignore[arg-type]
+                chosen = f"WHERE scenario = '{scenario}' AND rung = '{rung}'"
+                found = connection.execute(
+                    "SELECT thread_id, position, start_ns, end_ns "
+                    f"FROM critical_path.host_piece_time {chosen}"
+                ).fetchall()
+                times = {(t, p): (start, end) for t, p, start, end in found}
+                assert times == reference.pieces
 
 
 class _Beside:
@@ -261,11 +262,11 @@ def test_a_missing_file_is_one_line(tmp_path: Path) -> None:
         read_scenarios(tmp_path / "none.json")
 
 
-def test_the_command_says_which_scenarios_change_nothing(tmp_path: Path) -> None:
+def test_the_command_says_which_scenarios_change_nothing(
+    tmp_path: Path, ingested: Ingested
+) -> None:
     """Rows are of all scenarios, in the file's order; one without effect is told."""
-    database, file = tmp_path / "run.duckdb", tmp_path / "what_if.json"
-    with tracedb.open(database) as opened:
-        opened.ingest([SAMPLES / "generated_gpu"])
+    database, file = ingested(SAMPLES / "generated_gpu"), tmp_path / "what_if.json"
     gone = {"target": "gpu", "name": "no such kernel", "factor": 0}
     half = {"target": "gpu", "factor": 0.5}
     file.write_text(json.dumps({"nothing": [gone], "half": [half]}))

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from reference import simulate
-from support import CORPUS, SAMPLES, needs_corpus, rows
+from support import CORPUS, SAMPLES, DatabaseOf, needs_corpus, rows
 
 import tracedb
 from tracedb import catalog
@@ -63,12 +64,13 @@ def test_generated_graphs_equal_the_plain_loop(
 
 
 @pytest.mark.parametrize("rung", RUNGS)
-def test_ranks_of_a_job_equal_the_plain_loop(rung: str) -> None:
+def test_ranks_of_a_job_equal_the_plain_loop(
+    rung: str, database_of: DatabaseOf
+) -> None:
     """Likewise where ranks wait for each other in collectives."""
-    with tracedb.open() as database:
-        database.ingest([SAMPLES / "generated_gpu"])
-        assert_equal_to_reference(database, rung)
-        assert rows(database, "SELECT count(*) > 10 FROM graph.collective") == [(True,)]
+    database = database_of(SAMPLES / "generated_gpu")
+    assert_equal_to_reference(database, rung)
+    assert rows(database, "SELECT count(*) > 10 FROM graph.collective") == [(True,)]
 
 
 @pytest.mark.parametrize("rung", RUNGS)
@@ -112,10 +114,9 @@ def recompute_readers(database: tracedb.Database, relation: str) -> None:
 
 
 @pytest.fixture
-def dlrm8_of_its_own() -> Iterator[tracedb.Database]:
+def dlrm8_of_its_own(dlrm8_alone: Path, tmp_path: Path) -> Iterator[tracedb.Database]:
     """The four real ranks in a database that a test may edit."""
-    with tracedb.open() as opened:
-        opened.ingest([CORPUS / "param" / "dlrm8" / "kineto"])
+    with tracedb.open(shutil.copy(dlrm8_alone, tmp_path)) as opened:
         yield opened
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support import CORPUS, needs_corpus, rows
+from support import CORPUS, DatabaseOf, needs_corpus, rows
 from test_waits import Recording
 
 import tracedb
@@ -210,9 +210,9 @@ def test_a_training_job_equals_the_oracle(
 
 
 @needs_corpus
-def test_a_real_rank_equals_the_oracle(database: tracedb.Database) -> None:
+def test_a_real_rank_equals_the_oracle(database_of: DatabaseOf) -> None:
     """Of DLRM training on eight GPUs."""
-    database.ingest([CORPUS / "param/dlrm8/kineto/worker1.pt.trace.json.gz"])
+    database = database_of(CORPUS / "param/dlrm8/kineto/worker1.pt.trace.json.gz")
     assert assert_equal_to_oracle(database, 1) > 300
 
 

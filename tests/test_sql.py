@@ -10,7 +10,7 @@ from typing import Any
 
 import duckdb
 import pytest
-from support import ROOT, SAMPLES, rows
+from support import ROOT, SAMPLES, Ingested, rows
 
 import tracedb
 from tracedb import catalog
@@ -225,10 +225,12 @@ def test_schema_page_is_current(samples: tracedb.Database) -> None:
 
 
 @pytest.fixture(scope="module", params=["dlrm_cpu", "ddp_gloo", "generated_gpu"])
-def sample(request: pytest.FixtureRequest) -> Iterator[tuple[str, tracedb.Database]]:
+def sample(
+    request: pytest.FixtureRequest, ingested: Ingested
+) -> Iterator[tuple[str, tracedb.Database]]:
     """The name of each sample, and a database of it alone."""
-    with tracedb.open() as database:
-        database.ingest([SAMPLES / request.param])
+    path = ingested(SAMPLES / request.param)
+    with tracedb.open(path, read_only=True) as database:
         yield request.param, database
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support import CORPUS, needs_corpus, rows
+from support import CORPUS, DatabaseOf, needs_corpus, rows
 
 import tracedb
 
@@ -192,10 +192,10 @@ def test_memory_is_staged_before_a_copy(
     ],
 )
 def test_real_delays_have_causes(
-    name: str, most_share: float, most_error: float, database: tracedb.Database
+    name: str, most_share: float, most_error: float, database_of: DatabaseOf
 ) -> None:
     """What is left of the delays without a cause is small, and so is replay's error."""
-    database.ingest([CORPUS / name])
+    database = database_of(CORPUS / name)
     ((share, error),) = rows(
         database,
         """

@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 # Recording and its tests need PyTorch; without it those tests are skipped.
 TORCH := torch==2.13.0
-# Two workers, each with whole files: files share what they ingest.
+# Two workers, each with whole files; tests/conftest.py says in which order.
 PYTEST := $(BIN)/python -Im pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 # Say what follows, show the command as one would type it, run it.

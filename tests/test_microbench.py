@@ -753,7 +753,7 @@ def test_the_command_measures(tmp_path: Path) -> None:
     """A family of the quick plan, as far as it goes in no time."""
     file = tmp_path / "out.parquet"
     words = ("--family", "memset", "--threads", "1", "--minutes", "0.01")
-    code, told = run("-o", str(file), *words)
+    code, told = run("-o", str(file), "--plan", "quick", *words)
     assert code == 0
     assert f"{file}: " in told
     assert {row["family"] for row in pq.read_table(file).to_pylist()} <= {"memset"}
@@ -772,9 +772,13 @@ def test_the_list_has_every_plan() -> None:
     ("words", "message"),
     [
         (["--plan", "slow"], "slow: no plan; there are quick, gemm"),
-        (["--family", "gem"], "gem: no family; there are gemm"),
-        (["--device", "cuda"], "no CUDA GPU that PyTorch"),
-        (["--backend", "cupy"], "cupy does not run on cpu; there are torch, numpy"),
+        (["--plan", "quick", "--family", "gem"], "gem: no family; there are gemm"),
+        (["--plan", "quick", "--device", "cuda"], "no CUDA GPU that PyTorch"),
+        (
+            ["--plan", "quick", "--backend", "cupy"],
+            "cupy does not run on cpu; there are torch, numpy",
+        ),
+        ([], "say what to measure: --plan NAME, one of those that --list shows"),
         (["--from", "/nowhere.duckdb"], "/nowhere.duckdb: no such database"),
     ],
 )

@@ -195,9 +195,10 @@ def test_commands_learn_and_predict(database: Path, tmp_path: Path) -> None:
     done = run(command, [*predict, "--library", str(path), "--format", "json"])
     assert done.exit_code == 0, done.stderr
     assert [row["rung"] for row in json.loads(done.stdout)] == ["library"] * 6
-    done = run(command, predict)
-    assert (done.exit_code, done.stderr.count("\n")) == (2, 1)
-    assert "has to be named (--library FILE); `tracedb overheads learn`" in done.stderr
+    for words in (predict, ["critical-path", *predict[1:]]):
+        done = run(command, words)
+        assert (done.exit_code, done.stderr.count("\n")) == (2, 1)
+        assert "has to be named (`tracedb predict --library FILE`);" in done.stderr
     assert run(command, ["overheads", str(database)]).exit_code == 0
 
 

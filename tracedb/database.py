@@ -298,6 +298,11 @@ class Database:
         """
         for rung in rungs:
             self._check_rung(rung)
+        if "library" in rungs and library is None:
+            raise QueryError(
+                "the rung library learns from a file, which has to be named (`tracedb "
+                "predict --library FILE`); `tracedb overheads learn` writes one"
+            )
         if isinstance(edits, (str, Path)):
             edits = read_scenarios(edits)
         elif edits is not None:
@@ -318,11 +323,6 @@ class Database:
             raise QueryError(
                 f"the library {library} is for the rung library, not {rung}; "
                 "leave one of the two out"
-            )
-        if rung == "library" and library is None:
-            raise QueryError(
-                "the rung library learns from a file, which has to be named (--library "
-                "FILE); `tracedb overheads learn` writes one"
             )
         if library is not None:
             rung = "library"

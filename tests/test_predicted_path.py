@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 from reference import Simulation, simulate
-from support import SAMPLES, rows
+from support import SAMPLES, Ingested, rows
 
 import tracedb
 from tracedb import Edit
@@ -40,10 +40,10 @@ def generated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tracedb.Data
 
 
 @pytest.fixture(scope="module")
-def ranks() -> Iterator[tracedb.Database]:
+def ranks(ingested: Ingested) -> Iterator[tracedb.Database]:
     """A generated job of two GPUs."""
-    with tracedb.open() as opened:
-        opened.ingest([SAMPLES / "generated_gpu"])
+    path = ingested(SAMPLES / "generated_gpu")
+    with tracedb.open(path, read_only=True) as opened:
         yield opened
 
 
@@ -317,12 +317,12 @@ def test_all_relations_answer_for_a_scenario(ranks: tracedb.Database) -> None:
     assert ranks.sql("FROM prediction.variant").height == known
 
 
-def test_a_path_as_predicted_on_the_command_line(tmp_path: Path) -> None:
+def test_a_path_as_predicted_on_the_command_line(
+    tmp_path: Path, ingested: Ingested
+) -> None:
     """`critical-path` and `sql` take rungs and scenarios; the baseline is beside."""
-    path, scenario = tmp_path / "run.duckdb", tmp_path / "slow.json"
+    path, scenario = ingested(SAMPLES / "generated_gpu"), tmp_path / "slow.json"
     scenario.write_text('{"slow": [{"target": "gpu", "factor": 2}]}')
-    with tracedb.open(path) as database:
-        database.ingest([SAMPLES / "generated_gpu"])
     runner = CliRunner()
     words = ["critical-path", str(path), "--step", "2", "--format", "csv"]
     done = runner.invoke(command, [*words, "--scenario", str(scenario)])

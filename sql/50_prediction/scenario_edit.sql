@@ -43,10 +43,12 @@ FROM (
             generate_subscripts(edits, 1) AS place
         FROM (
             SELECT
-                coalesce(getvariable('edits'), [])::STRUCT(
+                getvariable('edits')::STRUCT(
                     scenario VARCHAR, target VARCHAR, type VARCHAR, name VARCHAR,
                     factor DOUBLE, add_ns BIGINT
                 )[] AS edits
+            -- What looks for edits is not even planned while there are none.
+            WHERE getvariable('edits') IS NOT NULL
         )
     )
 );

@@ -48,13 +48,13 @@ INNER JOIN prediction.variant AS variant
 INNER JOIN prediction.gpu_time AS gpu
     ON variant.variant_id = gpu.variant_id AND time.kernel_id = gpu.kernel_id
 INNER JOIN graph.stream_position AS work ON time.kernel_id = work.kernel_id
-LEFT JOIN critical_path.launch_piece AS piece ON time.kernel_id = piece.kernel_id
+INNER JOIN critical_path.gpu_place AS place ON time.kernel_id = place.kernel_id
 LEFT JOIN critical_path.host_piece_time AS launched
     ON
         time.scenario = launched.scenario
         AND time.rung = launched.rung
-        AND piece.thread_id = launched.thread_id
-        AND piece.position = launched.position
+        AND place.launch_thread_id = launched.thread_id
+        AND place.launch_position = launched.position
 LEFT JOIN critical_path.gpu_work_time AS awaited
     ON
         time.scenario = awaited.scenario

@@ -37,76 +37,81 @@ CREATE TABLE critical_path.gpu_offset (
     predicted_ns
 ) AS
 WITH
--- The piece of host time in which the launch begins.
-launched AS (
+-- Work in the order of its lanes: the windows below go through it as it comes. Work
+-- without a launch in the trace is given: it starts when it was measured to start.
+ordered AS (
     SELECT
-        work.kernel_id,
-        work.trace_id,
-        work.position,
-        -first_value(work.kernel_id) OVER (
-            PARTITION BY work.trace_id, device, stream ORDER BY work.position
-        ) AS lane,
-        work.launch_thread_id,
-        timeline.position AS piece_position,
-        work.start_ns - coalesce(origin_ns, work.start_ns) AS given_start_ns
-    FROM graph.stream_position AS work
-    ASOF LEFT JOIN overhead.timeline
-        ON
-            work.launch_thread_id = timeline.thread_id
-            AND work.launch_start_ns >= timeline.start_ns
-    LEFT JOIN critical_path.origin AS origin ON work.trace_id = origin.trace_id
-),
-
--- Work without a launch in the trace is given: it starts when it was measured to start.
-placed AS (
-    SELECT
-        gpu.*,
-        launched.position,
-        lane,
+        gpu.variant_id,
+        gpu.run_id,
+        gpu.trace_id,
+        gpu.kernel_id,
+        place.lane,
+        place.position,
         collective.kernel_id IS NOT NULL AS meets,
+        gpu.awaited_kernel_id IS NOT NULL AS waits,
         coalesce(host.thread_id, 0) AS host_lane,
         coalesce(host.segment, 0) AS host_segment,
-        coalesce(host.offset_ns + gpu.launch_delay_ns, given_start_ns) AS ready_ns
+        coalesce(host.offset_ns + launch_delay_ns, place.start_ns) AS ready_ns,
+        stream_delay_ns,
+        gpu.predicted_ns
     FROM prediction.gpu_time AS gpu
-    INNER JOIN launched USING (trace_id, kernel_id)
+    INNER JOIN critical_path.gpu_place AS place ON gpu.kernel_id = place.kernel_id
     LEFT JOIN graph.collective AS collective ON gpu.kernel_id = collective.kernel_id
     LEFT JOIN critical_path.host_offset AS host
         ON
-            launched.launch_thread_id = host.thread_id
-            AND launched.piece_position = host.position
-            AND gpu.variant_id = host.variant_id
+            gpu.variant_id = host.variant_id
+            AND launch_thread_id = host.thread_id
+            AND launch_position = host.position
+    WHERE gpu.trace_id IN (SELECT trace_id FROM staging.computing)
+    ORDER BY gpu.variant_id, place.lane, place.position
 ),
 
 broken AS (
     SELECT
         *,
-        coalesce(
-            awaited_kernel_id IS NOT NULL
-            OR meets
-            OR lag(meets) OVER stream
-            OR host_lane <> lag(host_lane) OVER stream
-            OR host_segment <> lag(host_segment) OVER stream,
-            true
-        ) AS is_first
-    FROM placed
-    WINDOW stream AS (PARTITION BY variant_id, lane ORDER BY position)
+        position = 1
+        OR waits
+        OR meets
+        OR lag(meets) OVER ()
+        OR host_lane <> lag(host_lane) OVER ()
+        OR host_segment <> lag(host_segment) OVER () AS is_first
+    FROM ordered
 ),
 
-numbered AS (
-    SELECT
-        *,
-        sum(is_first::INTEGER) OVER (PARTITION BY variant_id, lane ORDER BY position) - 1
-        AS segment
-    FROM broken
-),
-
+-- Of all work so far: how much begins a segment, and when the last would end if all of it
+-- had run in turn.
 summed AS (
     SELECT
         *,
-        sum(
-            predicted_ns + CASE WHEN is_first THEN 0 ELSE stream_delay_ns END
-        ) OVER (PARTITION BY variant_id, lane, segment ORDER BY position) AS after_stream_ns
-    FROM numbered
+        count_if(is_first) OVER so_far AS number,
+        coalesce(lead(is_first) OVER (), true) AS is_last,
+        (
+            sum(predicted_ns + CASE WHEN is_first THEN 0 ELSE stream_delay_ns END)
+            OVER so_far
+        )::BIGINT AS total_ns
+    FROM broken
+    WINDOW so_far AS (ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)
+),
+
+-- How much later than that work ends since the host launched it late, or work of its
+-- segment before it: the most so far, where a segment counts for more than any time.
+delayed AS (
+    SELECT
+        *,
+        number::HUGEINT * 10_000_000_000_000_000_000 AS weight,
+        (max(weight + ready_ns + predicted_ns - total_ns) OVER so_far - weight)::BIGINT
+        AS late_ns
+    FROM summed
+    WINDOW so_far AS (ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)
+),
+
+segment AS (
+    SELECT
+        number,
+        row_number() OVER (PARTITION BY variant_id, lane ORDER BY position) - 1 AS segment,
+        total_ns - predicted_ns AS begin_ns
+    FROM summed
+    WHERE is_first
 )
 
 SELECT
@@ -115,17 +120,14 @@ SELECT
     trace_id,
     kernel_id,
     lane,
-    segment::BIGINT AS segment,
+    segment,
     is_first,
-    lead(kernel_id) OVER in_segment IS NULL AS is_last,
+    is_last,
     host_lane,
     host_segment,
     stream_delay_ns,
-    after_stream_ns::BIGINT AS after_stream_ns,
-    (
-        after_stream_ns
-        + max(ready_ns - (after_stream_ns - predicted_ns)) OVER in_segment
-    )::BIGINT AS after_host_ns,
+    total_ns - begin_ns AS after_stream_ns,
+    total_ns + late_ns AS after_host_ns,
     predicted_ns
-FROM summed
-WINDOW in_segment AS (PARTITION BY variant_id, lane, segment ORDER BY position);
+FROM delayed
+INNER JOIN segment USING (number);

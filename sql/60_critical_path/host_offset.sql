@@ -23,25 +23,44 @@ CREATE TABLE critical_path.host_offset (
     waits
 ) AS
 WITH
--- Waits and time before a piece on its thread.
+-- Pieces in the order of their threads: the windows below go through them as they come.
+ordered AS (
+    SELECT
+        variant_id,
+        run_id,
+        trace_id,
+        thread_id,
+        position,
+        predicted_ns,
+        awaited_kernel_id IS NOT NULL OR awaited_thread_id IS NOT NULL AS waits
+    FROM prediction.host_time
+    WHERE trace_id IN (SELECT trace_id FROM staging.computing)
+    ORDER BY variant_id, thread_id, position
+),
+
+begun AS (
+    SELECT *, position = 1 OR lag(waits) OVER () AS is_first
+    FROM ordered
+),
+
+-- Of all pieces so far: how many begin a segment, and how long they last.
 summed AS (
     SELECT
         *,
-        awaited_kernel_id IS NOT NULL OR awaited_thread_id IS NOT NULL AS waits,
-        coalesce(sum(waits::INTEGER) OVER before, 0)::BIGINT AS segment,
-        coalesce(sum(predicted_ns) OVER before, 0)::BIGINT AS before_ns
-    FROM prediction.host_time
-    WINDOW before AS (
-        PARTITION BY variant_id, thread_id ORDER BY position
-        ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
-    )
+        count_if(is_first) OVER so_far AS number,
+        (sum(predicted_ns) OVER so_far)::BIGINT AS total_ns
+    FROM begun
+    WINDOW so_far AS (ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)
 ),
 
--- Time does not run backwards: the least of a segment is that at its begin.
-begun AS (
-    SELECT variant_id, thread_id, segment, min(before_ns) AS begin_ns
+segment AS (
+    SELECT
+        number,
+        row_number() OVER (PARTITION BY variant_id, thread_id ORDER BY position) - 1
+        AS segment,
+        total_ns - predicted_ns AS begin_ns
     FROM summed
-    GROUP BY variant_id, thread_id, segment
+    WHERE is_first
 )
 
 SELECT
@@ -51,8 +70,8 @@ SELECT
     thread_id,
     position,
     segment,
-    before_ns - begin_ns AS offset_ns,
+    total_ns - predicted_ns - begin_ns AS offset_ns,
     predicted_ns,
     waits
 FROM summed
-INNER JOIN begun USING (variant_id, thread_id, segment);
+INNER JOIN segment USING (number);

@@ -83,13 +83,13 @@ hosted AS (
         END AS launch_ns
     FROM gap
     INNER JOIN staging.step AS step USING (step_id)
-    LEFT JOIN critical_path.launch_piece AS piece
-        ON gap.kernel_id = piece.kernel_id AND cause = 'launch'
+    LEFT JOIN critical_path.gpu_place AS place
+        ON gap.kernel_id = place.kernel_id AND cause = 'launch'
     LEFT JOIN critical_path.host_moment AS launch
         ON
             gap.variant_id = launch.variant_id
-            AND piece.thread_id = launch.thread_id
-            AND piece.position = launch.position
+            AND launch_thread_id = launch.thread_id
+            AND launch_position = launch.position
 ),
 
 -- The pieces of host time from the one that it begins in to that it ends in.

@@ -15,4 +15,5 @@ SELECT
     min(start_ns) + any_value(shift_ns)
 FROM overhead.timeline AS timeline
 LEFT JOIN graph.clock AS clock ON timeline.trace_id = clock.trace_id
+WHERE position = 1
 GROUP BY timeline.trace_id;

@@ -30,7 +30,7 @@ passed_host AS (
         host.position,
         host.offset_ns,
         first.kernel_id,
-        coalesce(host.position = launch.position, false) AS is_launch
+        coalesce(host.position = launch_position, false) AS is_launch
     FROM critical_path.predicted_hop AS hop
     LEFT JOIN critical_path.predicted_work AS first
         ON
@@ -39,13 +39,13 @@ passed_host AS (
             AND hop.path_id = first.path_id
             AND hop.hop = first.hop
             AND first.earlier_end_ns IS NULL
-    LEFT JOIN critical_path.launch_piece AS launch ON first.kernel_id = launch.kernel_id
+    LEFT JOIN critical_path.gpu_place AS place ON first.kernel_id = place.kernel_id
     INNER JOIN critical_path.host_offset AS host
         ON
             hop.variant_id = host.variant_id
             AND hop.lane = host.thread_id
             AND hop.segment = host.segment
-            AND host.position <= coalesce(launch.position, last_position, host.position)
+            AND host.position <= coalesce(launch_position, last_position, host.position)
 ),
 
 -- The end of what was waited for; of a collective when all ranks of the run, and those

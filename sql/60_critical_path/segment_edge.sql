@@ -22,9 +22,7 @@ CREATE TABLE critical_path.segment_edge (
     -- for GPU work), `stream_wait` or `thread` (the host waits for another thread).
     kind,
     -- [ns] Least time from begin to begin.
-    weight_ns,
-    -- How many dependencies the target has.
-    target_edges
+    weight_ns
 ) AS
 WITH
 waiting AS (
@@ -44,53 +42,48 @@ waiting AS (
     WHERE host.waits
 ),
 
-begun AS (
-    SELECT DISTINCT variant_id, trace_id, thread_id AS lane FROM critical_path.host_offset
+lane AS (
+    SELECT variant_id, trace_id, thread_id AS lane
+    FROM critical_path.host_offset
+    WHERE position = 1
     UNION ALL
-    SELECT DISTINCT variant_id, trace_id, lane FROM critical_path.gpu_offset
-),
-
-edge AS (
-    SELECT
-        variant_id,
-        trace_id,
-        trace_id AS source_trace_id,
-        0::BIGINT AS source_lane,
-        0::BIGINT AS source_segment,
-        lane AS target_lane,
-        0::BIGINT AS target_segment,
-        'origin' AS kind,
-        0::BIGINT AS weight_ns
-    FROM begun
-    UNION ALL
-    SELECT
-        variant_id, trace_id, trace_id, thread_id, segment, thread_id, segment + 1, 'host',
-        offset_ns + predicted_ns
-    FROM waiting
-    UNION ALL
-    SELECT
-        waiting.variant_id, waiting.trace_id, waiting.trace_id,
-        awaited.thread_id, awaited.segment + awaited.waits::INTEGER,
-        waiting.thread_id, waiting.segment + 1, 'thread',
-        CASE WHEN awaited.waits THEN 0 ELSE awaited.offset_ns + awaited.predicted_ns END
-        + delay_ns
-    FROM waiting
-    INNER JOIN critical_path.host_offset AS awaited
-        ON
-            waiting.variant_id = awaited.variant_id
-            AND waiting.awaited_thread_id = awaited.thread_id
-            AND waiting.awaited_position = awaited.position
-    UNION ALL
-    SELECT
-        variant_id, work.trace_id, source_trace_id, source_lane, source_segment, target_lane,
-        target_segment, kind, weight_ns + delay_ns
-    FROM critical_path.awaited_work
-    INNER JOIN critical_path.work_end AS work USING (variant_id, kernel_id)
+    SELECT variant_id, trace_id, lane
+    FROM critical_path.gpu_offset
+    WHERE segment = 0 AND is_first
 )
 
 SELECT
-    *,
-    count(*) OVER (
-        PARTITION BY variant_id, trace_id, target_lane, target_segment
-    ) AS target_edges
-FROM edge;
+    variant_id,
+    trace_id,
+    trace_id AS source_trace_id,
+    0 AS source_lane,
+    0 AS source_segment,
+    lane AS target_lane,
+    0 AS target_segment,
+    'origin' AS kind,
+    0 AS weight_ns
+FROM lane
+UNION ALL
+SELECT
+    variant_id, trace_id, trace_id, thread_id, segment, thread_id, segment + 1, 'host',
+    offset_ns + predicted_ns
+FROM waiting
+UNION ALL
+SELECT
+    waiting.variant_id, waiting.trace_id, waiting.trace_id,
+    awaited.thread_id, awaited.segment + awaited.waits::INTEGER,
+    waiting.thread_id, waiting.segment + 1, 'thread',
+    CASE WHEN awaited.waits THEN 0 ELSE awaited.offset_ns + awaited.predicted_ns END
+    + delay_ns
+FROM waiting
+INNER JOIN critical_path.host_offset AS awaited
+    ON
+        waiting.variant_id = awaited.variant_id
+        AND waiting.awaited_thread_id = awaited.thread_id
+        AND waiting.awaited_position = awaited.position
+UNION ALL
+SELECT
+    variant_id, work.trace_id, source_trace_id, source_lane, source_segment, target_lane,
+    target_segment, kind, weight_ns + delay_ns
+FROM critical_path.awaited_work
+INNER JOIN critical_path.work_end AS work USING (variant_id, kernel_id);

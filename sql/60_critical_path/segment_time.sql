@@ -15,36 +15,46 @@ CREATE TABLE critical_path.segment_time (
     begin_ns
 ) AS
 WITH RECURSIVE
--- Segments by what is known of them: the latest of their edges that are known, and how
--- many are. Rows of one key become one, by these aggregates; a round sees the segments
--- that the one before told something of. One of which all edges are known begins, and
--- tells those that it leads to. Segments that wait in a circle never begin.
-known (variant_id, trace_id, lane, segment, begin_ns, edges, all_edges) USING KEY (
-    variant_id, trace_id, lane, segment, max(begin_ns), sum(edges), max(all_edges)
-) AS (
-    SELECT DISTINCT variant_id, trace_id, 0::BIGINT, 0::BIGINT, 0::BIGINT, 0::BIGINT, 0::BIGINT
+edge AS (
     FROM critical_path.segment_edge
     WHERE trace_id IN (SELECT trace_id FROM staging.computing)
+),
+
+-- Segments by what is known of them: the latest of their edges that are known, and how
+-- many are not, below 0. Rows of one key become one, by these aggregates; a round sees the
+-- segments that the one before told something of. One of which all edges are known begins,
+-- and tells those that it leads to. Segments that wait in a circle never begin.
+known (variant_id, trace_id, lane, segment, begin_ns, missing) USING KEY (
+    variant_id, trace_id, lane, segment, max(begin_ns), sum(missing)
+) AS (
+    (
+        SELECT
+            variant_id, trace_id, target_lane, target_segment, NULL::BIGINT,
+            -count(*)
+        FROM edge
+        GROUP BY ALL
+        UNION ALL
+        SELECT DISTINCT variant_id, trace_id, 0, 0, 0, 0
+        FROM edge
+    )
     UNION
     SELECT
         edge.variant_id,
         edge.trace_id,
         edge.target_lane,
         edge.target_segment,
-        max(source.begin_ns + edge.weight_ns),
-        count(*),
-        any_value(edge.target_edges)
+        source.begin_ns + edge.weight_ns,
+        1
     FROM known AS source
-    INNER JOIN critical_path.segment_edge AS edge
+    INNER JOIN edge
         ON
             source.variant_id = edge.variant_id
             AND source.trace_id = edge.source_trace_id
             AND source.lane = edge.source_lane
             AND source.segment = edge.source_segment
-    WHERE source.edges = source.all_edges
-    GROUP BY ALL
+    WHERE source.missing = 0
 )
 
 SELECT variant_id, trace_id, lane, segment, begin_ns
 FROM known
-WHERE edges = all_edges;
+WHERE missing = 0;

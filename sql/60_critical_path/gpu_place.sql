@@ -1,0 +1,39 @@
+-- Where each piece of GPU work stands: its stream as a lane, and the piece of host time in
+-- which its launch begins. The same for all variants.
+-- One row per piece of GPU work.
+-- Key: kernel_id.
+CREATE TABLE critical_path.gpu_place (
+    -- The GPU work.
+    kernel_id,
+    -- The run it is of.
+    run_id,
+    -- The trace it is from.
+    trace_id,
+    -- The stream as a lane: minus the first work on it.
+    lane,
+    -- Place on the stream, from 1.
+    position,
+    -- [ns] Measured begin, from the begin of the trace.
+    start_ns,
+    -- Host thread of the launch; NULL where the launch is not in the trace.
+    launch_thread_id,
+    -- Place of the piece on that thread.
+    launch_position
+) AS
+SELECT
+    work.kernel_id,
+    work.run_id,
+    work.trace_id,
+    -first_value(work.kernel_id) OVER (
+        PARTITION BY work.trace_id, device, stream ORDER BY work.position
+    ) AS lane,
+    work.position,
+    work.start_ns - coalesce(origin_ns, work.start_ns),
+    piece.thread_id,
+    piece.position
+FROM graph.stream_position AS work
+LEFT JOIN critical_path.origin AS origin ON work.trace_id = origin.trace_id
+ASOF LEFT JOIN overhead.timeline AS piece
+    ON
+        work.launch_thread_id = piece.thread_id
+        AND work.launch_start_ns >= piece.start_ns;

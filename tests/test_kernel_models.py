@@ -21,6 +21,7 @@ from threadpoolctl import threadpool_limits
 from tracedb import KernelModelError, MeasurementError, catalog, kernels
 from tracedb.cli.main import tracedb
 from tracedb.kernels.bands import band_of
+from tracedb.kernels.collective_table import CollectiveTable, fit_table
 from tracedb.kernels.families.family import Shapes
 from tracedb.kernels.hardware import hardware_table
 from tracedb.kernels.public import READERS
@@ -31,7 +32,11 @@ from tracedb.kernels.trees import Forest, averaged, boosted, rounded_down
 from tracedb.kernels.work import Op, shapes_of, work_of
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from click.testing import Result
+
+    from tracedb.kernels.rows import Rows
 
 DATA = ROOT.parent / "shared" / "kerneldata"
 V100 = "Tesla V100-SXM2-16GB"
@@ -557,32 +562,81 @@ def test_splits_hold_out_what_they_say() -> None:
     assert rows.size[mask].min() > rows.size[~mask].max()
 
 
-def test_collectives_between_and_beyond(tmp_path: Path) -> None:
-    """Four ranks lie between two and eight; beyond the table bandwidth stays."""
-    sizes = [2**power for power in range(10, 31)]
+def cluster(layouts: Sequence[tuple[int, int]], time_ns: pl.Expr) -> CollectiveTable:
+    """The table of all_reduce over some (ranks, ranks_per_node)."""
     frame = pl.concat(
-        pl.DataFrame({"bytes": sizes}).with_columns(
-            ranks=pl.lit(ranks),
-            ranks_per_node=pl.lit(ranks),
-            time_ns=ranks * 3000 + pl.col("bytes") * (2 - 2 / ranks) / 100,
+        pl.DataFrame({"bytes": SIZES}).with_columns(
+            ranks=pl.lit(ranks), ranks_per_node=pl.lit(per_node)
         )
-        for ranks in (2, 8)
+        for ranks, per_node in layouts
     )
+    return fit_table(messages(frame.with_columns(time_ns=time_ns)))
+
+
+def messages(frame: pl.DataFrame) -> Rows:
+    """Rows of all_reduce on a V100."""
+    figures = hardware_table().find(V100).figures
+    return rows_of(frame, REDUCED, figures, is_listed=True)
+
+
+def asked_of(ranks: int, per_node: int) -> Rows:
+    """All sizes over some ranks."""
+    frame = pl.DataFrame({"bytes": SIZES})
+    layout = {"ranks": pl.lit(ranks), "ranks_per_node": pl.lit(per_node)}
+    return messages(frame.with_columns(**layout))
+
+
+SIZES = [2**power for power in range(10, 31)]
+REDUCED = Op("collective", "all_reduce", "bytes")
+_ON_LINKS = pl.col("bytes") * (1 - 1 / pl.col("ranks")) / 50
+ONE_NODE = 20_000 + _ON_LINKS + pl.col("bytes") / 200
+"""[ns] A part that goes over links, and one that is each rank's own."""
+
+
+def test_collectives_beyond_the_largest_message(tmp_path: Path) -> None:
+    """Bandwidth stays as it was; larger messages are out of range."""
     texts = {name: pl.lit(value) for name, value in TEXTS.items()}
-    write(frame.with_columns(**texts), tmp_path / "nccl.parquet")
+    frame = pl.DataFrame({"bytes": SIZES}).with_columns(ranks=8, ranks_per_node=8)
+    write(frame.with_columns(time_ns=ONE_NODE, **texts), tmp_path / "nccl.parquet")
     kernels.train([tmp_path / "nccl.parquet"], tmp_path / "models")
-    question = pl.DataFrame({"bytes": [1024, 2**30, 2**33]}).with_columns(
-        hardware=pl.lit("V100"),
-        ranks=pl.lit(4),
-        ranks_per_node=pl.lit(4),
-        family=pl.lit("collective"),
-        op=pl.lit("all_reduce"),
-        dtype=pl.lit("float16"),
-    )
+    question = frame.tail(2).with_columns(hardware=pl.lit("V100"), **texts)
+    question = question.with_columns(bytes=pl.Series([2**30, 2**33]))
     found = kernels.load(tmp_path / "models").predict(question)
-    truth = [12000 + size * 1.5 / 100 for size in question["bytes"]]
-    assert found["predicted_ns"].to_list() == pytest.approx(truth, rel=0.05)
-    assert found["in_range"].to_list() == [True, True, False]
+    truth = question.select(ONE_NODE.alias("ns"))["ns"].to_list()
+    assert found["predicted_ns"].to_list() == pytest.approx(truth, rel=0.02)
+    assert found["in_range"].to_list() == [True, False]
+
+
+@pytest.mark.parametrize("ranks", [2, 4, 6, 12, 16])
+def test_collectives_of_other_ranks_of_a_node(ranks: int) -> None:
+    """Between three and eight, and beyond, the share of the links decides."""
+    table = cluster([(n, n) for n in (3, 8)], ONE_NODE)
+    asked_for = asked_of(ranks, ranks)
+    truth = pl.DataFrame(dict(asked_for.shapes.sizes)).select(ONE_NODE.alias("ns"))
+    assert table.predict_ns(asked_for) == pytest.approx(truth["ns"].to_list(), rel=0.05)
+
+
+def test_collectives_of_other_ranks_over_nodes() -> None:
+    """Over nodes, the time of a byte on the bus lies between those of other ranks."""
+    bus_bytes = 2 * pl.col("bytes") * (1 - 1 / pl.col("ranks"))
+    time_ns = bus_bytes * pl.col("ranks").sqrt() / 10 + 1
+    table = cluster([(4, 2), (16, 8)], time_ns)
+    asked_for = asked_of(8, 4)
+    truth = pl.DataFrame(dict(asked_for.shapes.sizes)).select(time_ns.alias("ns"))
+    found = table.predict_ns(asked_for)[1:]  # the first sends less than was measured
+    assert found == pytest.approx(truth["ns"].to_list()[1:], rel=0.02)
+
+
+def test_scatter_of_some_ranks_is_not_of_others() -> None:
+    """A hill among small messages stays in the curve it is of; others go through it."""
+    is_hill = pl.col("bytes").is_between(2**13, 2**15)
+    hill = pl.when(is_hill).then(5 * ONE_NODE).otherwise(ONE_NODE)
+    table = cluster([(n, n) for n in (2, 8)], hill)
+    known = table.predict_ns(asked_of(8, 8))
+    assert known[4] > 4 * known[2]
+    between = table.predict_ns(asked_of(4, 4))
+    assert (np.diff(between) >= -1e-6).all()
+    assert between[4] < 3 * between[2]
 
 
 TEXTS = {

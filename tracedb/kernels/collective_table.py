@@ -1,28 +1,39 @@
 """Collectives of one cluster: a table over log(size) and log(ranks).
 
 For each number of ranks and each layout over nodes, the curve of the time by size.
-Between numbers of ranks, latency and the time per byte on the bus are interpolated, on
-logarithms; beyond the largest message, bandwidth stays as it was.
+Between and beyond numbers of ranks, the logarithm of the time is interpolated:
+
+- within a node at the same message, over 1 / ranks: a part of the time is that of the
+  links, over which (n - 1) / n of the message goes, and another is each rank's own;
+- over several nodes at the same bytes on the bus, over log(ranks).
+
+Curves rise with the size there, for the scatter of one number of ranks says nothing
+about another. Beyond the largest message, bandwidth stays as it was.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tracedb.errors import KernelModelError
 
+from .families.collective import bus_bytes, ranks_per_node
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from numpy.typing import NDArray
 
-    from .families import Floats
+    from .families import Floats, Shapes
     from .rows import Rows
 
 _KNOTS_PER_DOUBLING = 4
+_FARTHEST = 2.0
+"""How far beyond two numbers of ranks their line is believed, in their distances: from
+4 and 8 as far as to 2."""
 _TAIL = 4.0
 """The bandwidth beyond the table is that from the largest message over this on."""
 
@@ -40,30 +51,43 @@ class CollectiveTable:
 
     def predict_ns(self, rows: Rows) -> Floats:
         """[ns] The time of each row."""
-        size = np.log(np.maximum(rows.work.bytes, 1.0))
-        ranks = rows.shapes["ranks"]
-        per_node = rows.shapes.known("ranks_per_node", ranks)
-        found = np.empty(len(size))
+        ranks, per_node = rows.shapes["ranks"], ranks_per_node(rows.shapes)
+        found = np.empty(len(rows))
         for n, layout in {*zip(ranks.tolist(), per_node.tolist(), strict=True)}:
             here = (ranks == n) & (per_node == layout)
-            found[here] = self._log_ns(n, layout, size[here])
+            found[here] = self._log_ns(n, layout, rows.shapes.take(here))
         return np.exp(found)
 
-    def _log_ns(self, ranks: float, per_node: float, size: Floats) -> Floats:
+    def _log_ns(self, ranks: float, per_node: float, shapes: Shapes) -> Floats:
         """The logarithm of the time for one number of ranks."""
         exact = np.flatnonzero((self.ranks == ranks) & (self.per_node == per_node))
         if len(exact):
-            return self._curve(int(exact[0]), size)
+            return self._curve(int(exact[0]), _log_bus_bytes(shapes, ranks))
         alike = self._alike(ranks, per_node)
-        place = np.log(ranks)
         places = np.log(self.ranks[alike])
-        upper = int(np.clip(np.searchsorted(places, place), 1, max(len(alike) - 1, 1)))
+        upper = np.searchsorted(places, np.log(ranks))
+        upper = int(np.clip(upper, 1, max(len(alike) - 1, 1)))
         if len(alike) == 1 or places[upper] == places[upper - 1]:
-            return self._curve(int(alike[0]), size)
-        share = (place - places[upper - 1]) / (places[upper] - places[upper - 1])
-        share = float(np.clip(share, -1, 2))
-        below = self._curve(int(alike[upper - 1]), size)
-        above = self._curve(int(alike[upper]), size)
+            return self._curve(int(alike[0]), _log_bus_bytes(shapes, ranks))
+        return self._between(ranks, per_node, alike[upper - 1 : upper + 1], shapes)
+
+    def _between(
+        self, ranks: float, per_node: float, curves: NDArray[np.int64], shapes: Shapes
+    ) -> Floats:
+        """The line through two curves, at another number of ranks."""
+        lower, upper = map(int, curves)
+        if per_node >= ranks:
+            places = 1 / np.array([self.ranks[lower], self.ranks[upper], ranks])
+            sent_by = (float(self.ranks[lower]), float(self.ranks[upper]))
+        else:
+            places = np.log([self.ranks[lower], self.ranks[upper], ranks])
+            sent_by = (ranks, ranks)
+        share = (places[2] - places[0]) / (places[1] - places[0])
+        share = float(np.clip(share, -_FARTHEST, 1 + _FARTHEST))
+        below, above = (
+            self._curve(curve, _log_bus_bytes(shapes, n), rises=True)
+            for curve, n in zip((lower, upper), sent_by, strict=True)
+        )
         return below * (1 - share) + above * share
 
     def _alike(self, ranks: float, per_node: float) -> NDArray[np.int64]:
@@ -74,10 +98,13 @@ class CollectiveTable:
             alike = np.arange(len(self.ranks))
         return alike[np.argsort(self.ranks[alike], kind="stable")]
 
-    def _curve(self, curve: int, size: Floats) -> Floats:
+    def _curve(self, curve: int, size: Floats, *, rises: bool = False) -> Floats:
+        """The curve of one number of ranks, or the rising one that is nearest to it."""
         ends = np.append(self.first, len(self.log_ns))
         knots = slice(int(ends[curve]), int(ends[curve + 1]))
         x, y = self.log_bytes[knots], self.log_ns[knots]
+        if rises:
+            y = _rising(y)
         inside = _smooth(x, y, np.clip(size, x[0], x[-1]))
         beyond = np.maximum(size - x[-1], 0)
         return np.where(beyond > 0, _tail(x, y, beyond), inside)
@@ -110,6 +137,13 @@ class CollectiveTable:
         return {"curves": len(self.ranks), "knots": len(self.log_ns)}
 
 
+def _log_bus_bytes(shapes: Shapes, ranks: float) -> Floats:
+    """The logarithm of what each rank sends, were there so many ranks."""
+    sizes = {**shapes.sizes, "ranks": np.full(len(shapes), ranks)}
+    logs: Floats = np.log(np.maximum(bus_bytes(replace(shapes, sizes=sizes)), 1.0))
+    return logs
+
+
 _ARRAYS = ("ranks", "per_node", "first", "log_bytes", "log_ns")
 
 
@@ -120,6 +154,14 @@ def _smooth(x: Floats, y: Floats, at: Floats) -> Floats:
     found: Floats = (
         PchipInterpolator(x, y)(at) if len(x) > 1 else np.full(len(at), y[0])
     )
+    return found
+
+
+def _rising(y: Floats) -> Floats:
+    """The nearest values that do not fall."""
+    from scipy.optimize import isotonic_regression
+
+    found: Floats = isotonic_regression(y).x
     return found
 
 
@@ -139,8 +181,7 @@ def _tail(x: Floats, y: Floats, beyond: Floats) -> Floats:
 def fit_table(rows: Rows) -> CollectiveTable:
     """Put the medians of measured times, by size, into curves."""
     size = np.log(np.maximum(rows.work.bytes, 1.0))
-    ranks = rows.shapes["ranks"]
-    per_node = rows.shapes.known("ranks_per_node", ranks)
+    ranks, per_node = rows.shapes["ranks"], ranks_per_node(rows.shapes)
     curves = sorted({*zip(ranks.tolist(), per_node.tolist(), strict=True)})
     knots = [
         _knots(size[here], np.log(rows.time_ns[here]))

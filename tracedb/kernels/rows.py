@@ -41,15 +41,10 @@ class Rows:
 
     def take(self, chosen: Chosen) -> Rows:
         """Some of the rows."""
-        shapes = Shapes(
-            {name: size[chosen] for name, size in self.shapes.sizes.items()},
-            self.shapes.op[chosen],
-            self.shapes.element_bytes[chosen],
-        )
         figures = {name: values[chosen] for name, values in self.figures.items()}
         return replace(
             self,
-            shapes=shapes,
+            shapes=self.shapes.take(chosen),
             work=self.work.take(chosen),
             figures=figures,
             time_ns=self.time_ns[chosen],

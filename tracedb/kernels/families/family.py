@@ -41,6 +41,11 @@ class Shapes:
             return np.broadcast_to(np.asarray(default, dtype=float), (len(self),))
         return np.where(np.isnan(size), default, size)
 
+    def take(self, chosen: NDArray[np.int64] | NDArray[np.bool_]) -> Shapes:
+        """Some of the rows."""
+        sizes = {name: size[chosen] for name, size in self.sizes.items()}
+        return Shapes(sizes, self.op[chosen], self.element_bytes[chosen])
+
     def by_op(self, values: Mapping[str, float], default: float) -> Floats:
         """A number that depends on the op, row by row."""
         names, codes = np.unique(self.op, return_inverse=True)

@@ -518,6 +518,24 @@ def test_no_file_can_lead_a_walk_astray(name: str, value: int) -> None:
         Forest.of_arrays(arrays, features=6)
 
 
+# Features, hardware.
+
+
+def test_tile_costs_by_hand() -> None:
+    """A product of 192 x 256 over 5 multiprocessors: 9,830.4 elements for each.
+
+    Tiles of 64 x 64: 12, so the busiest has 3: 12,288 elements. Of 128 x 128: 4, so 1:
+    16,384. Of 128 x 256: 2, so 1: 32,768.
+    """
+    frame = pl.DataFrame({"m": [192], "n": [256], "k": [64]})
+    figures = {**hardware_table().find(V100).figures, "sm_count": 5.0}
+    rows = rows_of(frame, Op("gemm", "mm", "float16"), figures, is_listed=True)
+    found = rows.family.features(rows.shapes, rows.figures)
+    costs = {"64x64": 5 / 4, "128x128": 5 / 3, "128x256": 10 / 3, "least": 5 / 4}
+    for tile, cost in costs.items():
+        assert np.exp(found[f"log_cost_{tile}"]) == pytest.approx(cost)
+
+
 # Bands, scores, splits.
 
 

@@ -65,8 +65,8 @@ class CollectiveTable:
             return self._curve(int(exact[0]), _log_bus_bytes(shapes, ranks))
         alike = self._alike(ranks, per_node)
         places = np.log(self.ranks[alike])
-        upper = np.searchsorted(places, np.log(ranks))
-        upper = int(np.clip(upper, 1, max(len(alike) - 1, 1)))
+        place = np.searchsorted(places, np.log(ranks))
+        upper = int(np.clip(place, 1, max(len(alike) - 1, 1)))
         if len(alike) == 1 or places[upper] == places[upper - 1]:
             return self._curve(int(alike[0]), _log_bus_bytes(shapes, ranks))
         return self._between(ranks, per_node, alike[upper - 1 : upper + 1], shapes)

@@ -536,6 +536,23 @@ def test_tile_costs_by_hand() -> None:
         assert np.exp(found[f"log_cost_{tile}"]) == pytest.approx(cost)
 
 
+@pytest.mark.parametrize(
+    ("device", "name"),
+    [
+        ("NVIDIA A40", "A40"),
+        ("NVIDIA H20", "H20"),
+        ("NVIDIA H800", "H800"),
+        ("NVIDIA H200", "H200"),
+        ("NVIDIA L40S", "L40S"),
+        ("NVIDIA RTX A4000", None),
+    ],
+)
+def test_devices_by_their_drivers_names(device: str, name: str | None) -> None:
+    """A device is found by its own name, and not by one that it begins with."""
+    found = hardware_table().find(device)
+    assert (found.name, found.is_fallback) == (name or device, name is None)
+
+
 # Bands, scores, splits.
 
 

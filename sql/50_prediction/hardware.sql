@@ -53,12 +53,14 @@ CREATE VIEW prediction.hardware (
     -- [B/s] The best that was measured of additions in memory; NULL where nobody has.
     reached_dram_bytes_per_second
 ) AS
--- Peaks, memory, links: NVIDIA's datasheets of P100, V100, T4, A10, A100, L4, L40S, H100,
--- H200, HGX B200 and B300, RTX 2080 Ti (Turing whitepaper); AMD's of MI210, MI250X (half
--- of it: a device is one of its two dies) and MI300X. Cache bandwidth: measured by Lin et
--- al. for P100, V100 and A100 (HW_PARAMS), else 3 times the memory's, 2 times from H100 on
--- (5.7 TB/s measured there by chipsandcheese.com). Pageable: 8.1 GB/s measured by Lin et
--- al. on V100 and A100, over the 0.79 of `kernel_efficiency`.
+-- Peaks, memory, links: NVIDIA's datasheets of P100, V100, T4, A10, A40, A100, L4, L40S,
+-- H100, H200, HGX B200 and B300, RTX 2080 Ti (Turing whitepaper); AMD's of MI210, MI250X
+-- (half of it: a device is one of its two dies) and MI300X. Of H20 and H800, which NVIDIA
+-- shows no datasheet of, figures that vendors give (H800: an H100 with less NVLink), their
+-- cache as H100's. Cache bandwidth: measured by Lin et al. for P100, V100 and A100
+-- (HW_PARAMS), else 3 times the memory's, 2 times from H100 on (5.7 TB/s measured there by
+-- chipsandcheese.com). Pageable: 8.1 GB/s measured by Lin et al. on V100 and A100, over the
+-- 0.79 of `kernel_efficiency`.
 -- Matrix share: AMD gives 708 of MI300X's 1307 TFLOP/s as the most that can be reached, 0.54;
 -- NVIDIA's GPUs reach 0.80 in long bf16 products (median of aiconfigurator's data).
 -- Floor: median of the smallest elementwise kernels in public traces of ns resolution (V100
@@ -110,6 +112,9 @@ listed AS (
         ('MI210', 16, 'MI210', 22.6, 45.3, 181, 1638, 8, 4915, 104, 1.7, 31.5, 150, 3000),
         ('MI250', 17, 'MI250', 23.9, 47.9, 191.5, 1638, 8, 4915, 110, 1.7, 31.5, 200, 3000),
         ('MI300X', 18, 'MI300', 163.4, 653.7, 1307.4, 5300, 32, 10600, 304, 2.1, 63, 448, 2500),
+        ('A40', 19, '\bA40\b', 37.4, 74.8, 149.7, 696, 6, 2088, 84, 1.74, 31.5, 56.25, 2000),
+        ('H20', 20, '\bH20\b', 44, 74, 148, 4000, 60, 5700, 78, 1.98, 63, 450, 1600),
+        ('H800', 21, 'H800', 66.9, 494.7, 989.4, 3350, 50, 5700, 132, 1.98, 63, 200, 1600),
         ('CPU', 98, 'CPU|Xeon|EPYC|Ryzen', 1.5, 1.5, 3, 150, 32, 400, 16, 3, 150, 150, 1000),
         ('unknown', 99, '', 15.7, 15.7, 125, 900, 6, 2847, 80, 1.53, 15.75, 150, 2100)
     ) AS datasheet (

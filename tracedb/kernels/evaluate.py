@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+import hashlib
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,18 +13,18 @@ from tracedb.errors import MeasurementError
 
 from .baselines import BASELINES
 from .families import FAMILIES
+from .groups import LEAST_ROWS, groups_of, pooled
 from .measurements import read_measurements
 from .predictor import fit_pooled, fit_predictor
 from .scores import Scores, scores_of
 from .splits import SEED, SPLITS
-from .train import LEAST_ROWS, groups_of, pooled
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
+    from .groups import Group
     from .rows import Rows
-    from .train import Group
 
 MOST_ROWS = 15_000
 """Shapes of one key that are used, at random: scores hardly change with more."""
@@ -58,6 +59,66 @@ def evaluate(
     one piece of hardware, predicted by a model of the others. Returns a row for each
     key, split and predictor. Raises `MeasurementError` where there is nothing to split.
     """
+    parts = parts_of(paths, families, splits)
+    found: list[dict[str, Any]] = []
+    for number, part in enumerate(parts, 1):
+        tell(f"[{number}/{len(parts)}] {part.name}")
+        found.extend(part.scores())
+    if not found:
+        raise MeasurementError(
+            f"nothing to evaluate: no kernel of {', '.join(families) or 'any family'} "
+            f"was measured at {2 * LEAST_ROWS} or more shapes"
+        )
+    return pl.DataFrame(found, schema=SCORES)
+
+
+@dataclass(frozen=True)
+class Part:
+    """What is scored on its own: a key by its splits, or hardware against the rest."""
+
+    groups: tuple[Group, ...]
+    splits: tuple[str, ...]
+    """Those within the key; of several keys, each is held out in turn."""
+
+    @property
+    def name(self) -> str:
+        """What it is of, in words."""
+        first, *others = (group.key for group in self.groups)
+        words = ", ".join(sorted({first.hardware, *(key.hardware for key in others)}))
+        return f"{first.name}, by turns of {words}" if others else first.name
+
+    @property
+    def families(self) -> set[str]:
+        """The families that it has rows of."""
+        return {group.key.family for group in self.groups}
+
+    def digest(self) -> str:
+        """Of all that its scores depend on but the code."""
+        found = hashlib.sha256(repr(self.splits).encode())
+        for group in self.groups:
+            rows, hardware = group.rows, group.hardware
+            figures = (hardware.is_fallback, sorted(hardware.figures.items()))
+            found.update(repr((group.key, figures, [*rows.shapes.sizes])).encode())
+            for column in (*rows.shapes.sizes.values(), rows.time_ns):
+                found.update(np.ascontiguousarray(column).tobytes())
+        return found.hexdigest()[:16]
+
+    def scores(self) -> Iterator[dict[str, Any]]:
+        """A row for each split and predictor."""
+        if self.splits:
+            return _within(self.groups[0], self.splits)
+        return _across(self.groups)
+
+
+def parts_of(
+    paths: Sequence[str | Path],
+    families: Sequence[str] = (),
+    splits: Sequence[str] = (),
+) -> list[Part]:
+    """What there is to score: each key, then hardware that is held out in turn.
+
+    Raises `MeasurementError` for a family that there is none of.
+    """
     unknown = [family for family in families if family not in FAMILIES]
     if unknown:
         raise MeasurementError(
@@ -70,18 +131,11 @@ def evaluate(
         and (not families or group.key.family in families)
     ]
     wanted = splits or [*SPLITS, "hardware"]
-    found: list[dict[str, Any]] = []
-    for number, group in enumerate(groups, 1):
-        tell(f"[{number}/{len(groups)}] {group.key.name}")
-        found.extend(_within(group, [name for name in wanted if name in SPLITS]))
+    within = tuple(name for name in wanted if name in SPLITS)
+    parts = [Part((group,), within) for group in groups if within]
     if "hardware" in wanted:
-        found.extend(_across(groups))
-    if not found:
-        raise MeasurementError(
-            f"nothing to evaluate: no kernel of {', '.join(families) or 'any family'} "
-            f"was measured at {2 * LEAST_ROWS} or more shapes"
-        )
-    return pl.DataFrame(found, schema=SCORES)
+        parts += [Part(tuple(members), ()) for members in _alike(groups)]
+    return parts
 
 
 def _within(group: Group, splits: Sequence[str]) -> Iterator[dict[str, Any]]:
@@ -107,18 +161,17 @@ def _some(rows: Rows) -> Rows:
     return rows.take(np.sort(chosen))
 
 
-def _across(groups: Sequence[Group]) -> Iterator[dict[str, Any]]:
+def _across(members: Sequence[Group]) -> Iterator[dict[str, Any]]:
     """Scores of models for hardware that was not measured, one left out at a time."""
-    for members in _alike(groups):
-        for group in members:
-            others = [other.rows for other in members if other is not group]
-            predicted = fit_pooled(others).predict(group.rows)
-            band = (predicted.low_ns, predicted.high_ns)
-            score = scores_of(predicted.ns, group.rows.time_ns, band)
-            counts = {"split": "hardware", "trained_rows": sum(map(len, others))}
-            yield _row(group, score, counts | {"predictor": "model"})
-            score = scores_of(group.rows.work.datasheet_ns, group.rows.time_ns)
-            yield _row(group, score, counts | {"predictor": "datasheet"})
+    for group in members:
+        others = [other.rows for other in members if other is not group]
+        predicted = fit_pooled(others).predict(group.rows)
+        band = (predicted.low_ns, predicted.high_ns)
+        score = scores_of(predicted.ns, group.rows.time_ns, band)
+        counts = {"split": "hardware", "trained_rows": sum(map(len, others))}
+        yield _row(group, score, counts | {"predictor": "model"})
+        score = scores_of(group.rows.work.datasheet_ns, group.rows.time_ns)
+        yield _row(group, score, counts | {"predictor": "datasheet"})
 
 
 def _alike(groups: Sequence[Group]) -> list[list[Group]]:

@@ -1,0 +1,83 @@
+"""The measured shapes of each key, which models are trained and scored on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from .families import FAMILIES
+from .hardware import hardware_table
+from .model import ANY, Key
+from .rows import rows_of
+from .work import Op, complete
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from .hardware import HardwareRow
+    from .rows import Rows
+
+LEAST_ROWS = 8
+"""Fewer shapes do not even tell the roofline's constants."""
+_OF_KEY = ("device", "family", "op", "dtype", "measured", "source", "software")
+
+
+@dataclass(frozen=True)
+class Group:
+    """The measured shapes of one key."""
+
+    key: Key
+    hardware: HardwareRow
+    rows: Rows
+    frame: pl.DataFrame
+    """The measurements, before equal shapes became one."""
+
+
+def groups_of(frame: pl.DataFrame) -> list[Group]:
+    """Measurements by key; equal shapes become one, with the median of their times."""
+    table = hardware_table()
+    names = {device: table.find(device) for device in frame["device"].unique()}
+    found = frame.with_columns(
+        pl.col("device").replace({device: row.name for device, row in names.items()}),
+        pl.when(pl.col("family").is_in(_untyped()))
+        .then(pl.lit("bytes"))
+        .otherwise("dtype")
+        .alias("dtype"),
+    )
+    keyed = found.group_by(_OF_KEY, maintain_order=True)
+    rows = {row.name: row for row in names.values()}
+    return [_group(Key(*map(str, key)), part, rows[str(key[0])]) for key, part in keyed]
+
+
+def _untyped() -> list[str]:
+    return [family.name for family in FAMILIES.values() if not family.is_typed]
+
+
+def _group(key: Key, frame: pl.DataFrame, hardware: HardwareRow) -> Group:
+    family = FAMILIES[key.family]
+    frame = complete(family, frame)
+    shapes = frame.group_by(family.columns, maintain_order=True).agg(
+        pl.col("time_ns").median()
+    )
+    is_listed = not hardware.is_fallback
+    what = Op(key.family, key.op, key.dtype)
+    rows = rows_of(shapes, what, hardware.figures, is_listed=is_listed)
+    return Group(key, hardware, rows, frame)
+
+
+def pooled(groups: Sequence[Group]) -> dict[Key, list[Group]]:
+    """Groups of listed hardware that a model for other hardware can learn from.
+
+    Of several harnesses on one piece of hardware, the one with most rows.
+    """
+    found: dict[Key, dict[str, Group]] = {}
+    for group in sorted(groups, key=lambda group: len(group.rows)):
+        key = group.key
+        if not group.hardware.is_fallback:
+            anywhere = Key(
+                ANY, key.family, key.op, key.dtype, key.measured, key.source, ""
+            )
+            found.setdefault(anywhere, {})[key.hardware] = group
+    return {key: list(members.values()) for key, members in found.items()}

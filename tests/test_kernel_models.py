@@ -23,7 +23,10 @@ from tracedb.cli.main import tracedb
 from tracedb.kernels.bands import band_of
 from tracedb.kernels.collective_table import CollectiveTable, fit_table
 from tracedb.kernels.families.family import Shapes
+from tracedb.kernels.groups import groups_of
 from tracedb.kernels.hardware import hardware_table
+from tracedb.kernels.harnesses import harness_errors
+from tracedb.kernels.predictor import fit_predictor
 from tracedb.kernels.public import READERS
 from tracedb.kernels.rows import rows_of
 from tracedb.kernels.scores import scores_of
@@ -554,6 +557,33 @@ def test_devices_by_their_drivers_names(device: str, name: str | None) -> None:
 
 
 # Bands, scores, splits.
+
+
+def test_harnesses_are_as_far_apart_as_their_data(tmp_path: Path) -> None:
+    """One takes 1.5 times as long: that is the error, and that of other families."""
+    slow = measured("gemm").with_columns(
+        pl.lit("slow").alias("software"), pl.col("time_ns") * 1.5
+    )
+    for number, frame in enumerate((measured("gemm"), slow, measured("softmax"))):
+        write(frame, tmp_path / f"{number}.parquet")
+    groups = groups_of(kernels.read_measurements([tmp_path]).frame)
+    predictors = {group.key: fit_predictor(group.rows) for group in groups}
+    found = harness_errors(groups, predictors)
+    assert found["gemm"] == pytest.approx(np.log(1.5), abs=3 * NOISE)
+    assert found["softmax"] == found["gemm"]
+    alone = [group for group in groups if group.key.software != "slow"]
+    assert set(harness_errors(alone, predictors).values()) == {0.0}
+
+
+def test_models_know_how_far_harnesses_are_apart(tmp_path: Path) -> None:
+    """What training found comes with every prediction, and lies in the file."""
+    slow = measured("memset").with_columns(
+        pl.lit("slow").alias("software"), pl.col("time_ns") * 2
+    )
+    write(pl.concat([measured("memset"), slow]), tmp_path / "sets.parquet")
+    kernels.train([tmp_path / "sets.parquet"], tmp_path / "models")
+    found = kernels.load(tmp_path / "models").predict(asked("memset"))
+    assert found["harness_factor"].to_list() == pytest.approx([2] * ROWS, rel=0.1)
 
 
 def test_bands_hold_four_of_five() -> None:

@@ -532,7 +532,12 @@ MAGIC = Op("mylib::magic", **matrices((4, 4)))
 
 
 class Rows:
-    """A model of products alone: 1 us per row of A, and a band of a quarter."""
+    """A model of products alone: 1 us per row of A, and a band of a quarter.
+
+    Of another harness, kernels may be shorter or longer by this factor.
+    """
+
+    harness_factor = 1.0
 
     def __init__(self) -> None:
         """Remember what was asked."""
@@ -546,10 +551,17 @@ class Rows:
             time.alias("predicted_ns"),
             (time * 0.75).alias("low_ns"),
             (time * 1.25).alias("high_ns"),
+            pl.lit(self.harness_factor).alias("harness_factor"),
             pl.when(pl.col("m").is_not_null()).then(pl.lit("rows-1")).alias("model"),
             pl.lit("alike").alias("likeness"),
             (pl.col("m") < 100).alias("in_range"),
         )
+
+
+class Strange(Rows):
+    """Models of a harness that is far from others."""
+
+    harness_factor = 2.0
 
 
 class Ignorance(Rows):
@@ -625,6 +637,15 @@ def test_models_are_preferred_to_the_roofline(run: tracedb.Database) -> None:
     assert found[5] == roofline[5]
     assert rows(run, FULL)[:3] == [(8000,), (8000,), (400_000,)]
     assert rows(run, FULL)[5:] == full[5:]
+
+
+def test_bands_are_as_wide_as_harnesses_differ(run: tracedb.Database) -> None:
+    """Until a trace is calibrated; then the harness is its own, and so the band."""
+    run.apply_models(Strange())
+    assert rows(run, TIMES)[0] == (8000, 4000, 16_000, "rows-1", True, False)
+    constants = "('V100', 1, 'model', 2, 100, 20, 5, 0, 0, 0, 0, true)"
+    run.connection.execute(f"INSERT INTO raw.calibration VALUES {constants}")
+    assert rows(run, TIMES)[0] == (16_100, 12_100, 20_100, "rows-1", True, True)
 
 
 def test_each_shape_is_predicted_once(run: tracedb.Database) -> None:

@@ -34,8 +34,8 @@ class Models(Protocol):
     def predict(self, shapes: pl.DataFrame) -> pl.DataFrame:
         """A row for each shape, in order.
 
-        Columns: predicted_ns, low_ns, high_ns (NULL where there is no model), model,
-        likeness, in_range.
+        Columns: predicted_ns, low_ns, high_ns (NULL where there is no model),
+        harness_factor, model, likeness, in_range.
         """
 
 
@@ -79,6 +79,7 @@ def _estimates(shapes: pl.DataFrame, models: Models) -> pl.DataFrame:
             pl.col("kernel_id").alias("event_id"),
             "trace_id",
             *((pl.col(t) * part).round().clip(1).cast(pl.Int64) for t in _TIMES),
+            "harness_factor",
             "model",
             "likeness",
             "in_range",

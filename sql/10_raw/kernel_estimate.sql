@@ -13,6 +13,9 @@ CREATE TABLE raw.kernel_estimate (
     low_ns BIGINT NOT NULL,
     -- [ns] Upper end of its band.
     high_ns BIGINT NOT NULL,
+    -- By which four of five kernels of another harness than the model's, as a trace is, may
+    -- be shorter or longer than predicted; 1 where no two harnesses were compared.
+    harness_factor DOUBLE NOT NULL,
     -- Name of the model.
     model VARCHAR NOT NULL,
     -- What the model is of: `alike` (such an op on such hardware), `other_measure` (the

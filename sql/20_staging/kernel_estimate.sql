@@ -12,6 +12,8 @@ CREATE VIEW staging.kernel_estimate (
     low_ns,
     -- [ns] Upper end of its band.
     high_ns,
+    -- By which kernels of another harness than the model's may be shorter or longer.
+    harness_factor,
     -- Name of the model.
     model,
     -- What the model is of: `alike`, `other_measure`, `other_hardware` or `other_op`.
@@ -25,6 +27,7 @@ SELECT
     predicted_ns,
     low_ns,
     high_ns,
+    harness_factor,
     model,
     likeness,
     in_range

@@ -6,6 +6,7 @@
 -- else nothing here is learnt from the trace's own times. Constants fitted on a trace alone
 -- count before those fitted on all traces of the hardware. Never calibrated are
 -- collectives, whose kernels wait for other ranks, and copies: links are the host's.
+-- What is not calibrated has a band as wide as harnesses differ, in the data of the model.
 -- One row per piece of GPU work that has a model.
 -- Key: kernel_id.
 CREATE VIEW prediction.kernel_time (
@@ -51,6 +52,7 @@ chosen AS (
         coalesce(estimate.predicted_ns, roofline_ns) AS predicted_ns,
         coalesce(estimate.low_ns, roofline.low_ns) AS low_ns,
         coalesce(estimate.high_ns, roofline.high_ns) AS high_ns,
+        coalesce(harness_factor, 1) AS harness_factor,
         coalesce(estimate.model, 'roofline') AS model,
         CASE WHEN estimate.kernel_id IS NULL THEN 'roofline' ELSE 'model' END AS basis,
         coalesce(estimate.in_range, roofline.in_range) AS in_range
@@ -77,8 +79,14 @@ SELECT
     family,
     round(greatest(coalesce(scale, 1) * predicted_ns + coalesce(offset_ns, 0), 1))::BIGINT,
     predicted_ns,
-    round(greatest(coalesce(scale, 1) * low_ns + coalesce(offset_ns, 0), 1))::BIGINT,
-    round(greatest(coalesce(scale, 1) * high_ns + coalesce(offset_ns, 0), 1))::BIGINT,
+    CASE
+        WHEN scale IS NULL THEN round(greatest(least(low_ns, predicted_ns / harness_factor), 1))
+        ELSE round(greatest(scale * low_ns + offset_ns, 1))
+    END::BIGINT,
+    CASE
+        WHEN scale IS NULL THEN round(greatest(high_ns, predicted_ns * harness_factor))
+        ELSE round(greatest(scale * high_ns + offset_ns, 1))
+    END::BIGINT,
     model,
     chosen.basis,
     in_range,

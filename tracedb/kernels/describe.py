@@ -64,6 +64,7 @@ def described(model: Model) -> Iterator[Fact]:
     for name, band in predictor.bands.items():
         ends = np.exp(band.low.min()), np.exp(band.high.max())
         yield "band", name, f"x {ends[0]:.3f} .. {ends[1]:.3f}"
+    yield "band", "of another harness", f"x {_ends(model.harness_error)}"
     for name, score in predictor.scores.items():
         yield "score", name, _told(asdict(score))
     for name, value in model.provenance.items():
@@ -81,6 +82,10 @@ def _leaves(name: str, value: Any) -> Iterator[tuple[str, str]]:  # noqa: ANN401
             yield from _leaves(f"{name}.{key}", part)
     else:
         yield name, value if isinstance(value, str) else json.dumps(value)
+
+
+def _ends(error: float) -> str:
+    return f"{np.exp(-error):.3f} .. {np.exp(error):.3f}"
 
 
 def _told(score: dict[str, Any]) -> str:

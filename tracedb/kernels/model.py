@@ -57,6 +57,8 @@ class Model:
     """Figures of the hardware as `prediction.hardware` had them; none if pooled."""
     is_listed: bool
     predictor: Predictor
+    harness_error: float = 0.0
+    """[1] Log error within which four of five kernels of another harness lie."""
     provenance: Mapping[str, Any] = field(default_factory=dict)
     """Versions, data files with their SHA-256, rows, devices, noise."""
 

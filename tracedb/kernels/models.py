@@ -34,10 +34,12 @@ RESULT = {
     "predicted_ns": pl.Float64,
     "low_ns": pl.Float64,
     "high_ns": pl.Float64,
+    "harness_factor": pl.Float64,
     "model": pl.String,
     "likeness": pl.String,
     "in_range": pl.Boolean,
 }
+_TOLD = ("harness_factor", "model", "likeness")
 LIKENESSES = ("alike", "other_measure", "other_hardware", "other_op")
 """Of what a model is, set beside what is asked: the same or one that has the same
 times; measured with the launch rather than without; other hardware; another op."""
@@ -126,6 +128,7 @@ class Models:
         Columns hardware (a row of `prediction.hardware`, or a device's name), family,
         op, dtype, the sizes of the families, and measured (`kernel` where missing).
         Returns as many rows in the same order: predicted_ns, low_ns, high_ns [ns],
+        harness_factor (by which kernels of another harness may be shorter or longer),
         model, likeness (of `LIKENESSES`), in_range (only what is alike can be); NULL
         where there is no model, or a size is missing. Raises
         `KernelModelError` where a column is missing.
@@ -151,8 +154,9 @@ class Models:
             predicted = _as_asked(asked, model, predicted)
             is_near = distance <= _SAME
             in_range = is_near & np.isin(predicted.distance, ("known", "new"))
-            words = (model.title, asked.likeness(model.key))
-            answers.put(rows[_ROW].to_numpy(), predicted, words, in_range)
+            factor = float(np.exp(model.harness_error))
+            told = (factor, model.title, asked.likeness(model.key))
+            answers.put(rows[_ROW].to_numpy(), predicted, told, in_range)
             rows = rows.filter(pl.Series(~in_range))
 
     def _candidates(self, asked: Asked) -> list[tuple[float, Model]]:
@@ -173,14 +177,15 @@ class _Answers:
     def __init__(self, height: int) -> None:
         self._times = np.full((3, height), np.nan)
         self._model = np.zeros(height, np.int64)
-        self._words: list[tuple[str | None, str | None]] = [(None, None)]
+        self._told: list[tuple[float | None, str | None, str | None]]
+        self._told = [(None, None, None)]
         self._in_range = np.zeros(height, np.bool_)
 
     def put(
         self,
         places: NDArray[np.int64],
         predicted: Predicted,
-        words: tuple[str, str],
+        told: tuple[float, str, str],
         in_range: NDArray[np.bool_],
     ) -> None:
         """Take predictions that are in range, and those of rows that have none."""
@@ -189,8 +194,8 @@ class _Answers:
         times = (predicted.ns, predicted.low_ns, predicted.high_ns)
         for own, column in zip(self._times, times, strict=True):
             own[here] = column[taken]
-        self._model[here] = len(self._words)
-        self._words.append(words)
+        self._model[here] = len(self._told)
+        self._told.append(told)
         self._in_range[here] = in_range[taken]
 
     def frame(self) -> pl.DataFrame:
@@ -198,14 +203,13 @@ class _Answers:
         columns = dict(zip(RESULT, self._times, strict=False))
         has_model = pl.Series(self._model > 0)
         times = pl.DataFrame(columns, schema_overrides=dict(RESULT)).fill_nan(None)
-        titles, likenesses = (
-            pl.Series(words, dtype=pl.String).gather(self._model)
-            for words in zip(*self._words, strict=True)
-        )
+        told = {
+            name: pl.Series(values, dtype=RESULT[name]).gather(self._model)
+            for name, values in zip(_TOLD, zip(*self._told, strict=True), strict=True)
+        }
         return times.with_columns(
-            titles.alias("model"),
-            likenesses.alias("likeness"),
-            pl.when(has_model).then(pl.Series(self._in_range)).alias("in_range"),
+            **told,
+            in_range=pl.when(has_model).then(pl.Series(self._in_range)),
         )
 
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     Arrays = Mapping[str, NDArray[Any]]
 
-VERSION = 1
+VERSION = 2
 SUFFIX = ".npz"
 _HEADER = "header"
 _BAND = ("at", "low", "high")
@@ -68,6 +68,7 @@ def _header(model: Model) -> dict[str, Any]:
         "key": asdict(model.key),
         "hardware": dict(model.hardware),
         "is_listed": model.is_listed,
+        "harness_error": model.harness_error,
         "provenance": dict(model.provenance),
         "base": {"kind": kind, "constants": core.base.constants()},
         "features": list(core.feature_names),
@@ -149,6 +150,7 @@ def _model(header: dict[str, Any], arrays: Arrays) -> Model:
         {name: float(value) for name, value in header["hardware"].items()},
         bool(header["is_listed"]),
         Predictor(core, mixes, bands, scores),
+        float(header["harness_error"]),
         header["provenance"],
     )
 

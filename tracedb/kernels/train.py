@@ -15,6 +15,7 @@ from tracedb.errors import KernelModelError
 from tracedb.outputs import make_folder
 
 from .groups import LEAST_ROWS, groups_of, pooled
+from .harnesses import harness_errors
 from .measurements import read_measurements
 from .model import Model
 from .predictor import fit_pooled, fit_predictor
@@ -71,13 +72,18 @@ def _models(
     groups: Sequence[Group], measurements: Measurements, tell: Callable[[str], None]
 ) -> Iterator[Model]:
     others = pooled(groups)
+    predictors = {}
     for number, group in enumerate(groups, 1):
         tell(f"[{number}/{len(groups) + len(others)}] {group.key.name}")
+        predictors[group.key] = fit_predictor(group.rows)
+    errors = harness_errors(groups, predictors)
+    for group in groups:
         yield Model(
             group.key,
             group.hardware.figures,
             not group.hardware.is_fallback,
-            fit_predictor(group.rows),
+            predictors[group.key],
+            errors[group.key.family],
             _provenance([group], measurements),
         )
     for number, (key, members) in enumerate(others.items(), len(groups) + 1):
@@ -87,6 +93,7 @@ def _models(
             {},
             is_listed=True,
             predictor=fit_pooled([member.rows for member in members]),
+            harness_error=errors[key.family],
             provenance=_provenance(members, measurements),
         )
 

@@ -210,7 +210,7 @@ its official test split, which the data here lack: they are a fifth of its train
 shapes. The CPU is of our own measurements (`benchmarks/measured/`), whose repeats
 differ by 1.9 / 5.6 %.
 
-Two goals are out of reach of these data. One of the two clusters with three numbers of
+Two goals are missed for want of data. One of the two clusters with three numbers of
 ranks has them over two nodes, too: there a byte takes four ranks as long as two, and
 3.6 times as long as eight, which no other number of ranks tells. The gradient of a
 table, made anew by each call, comes on fresh pages of the system where it is larger

@@ -40,8 +40,10 @@ def harness_errors(
     """
     found: dict[str, float] = {}
     for one, other in permutations(groups, 2):
-        if _are_alike(one.key, other.key):
-            error = _error(predictors[one.key], other)
+        if not _are_alike(one.key, other.key):
+            continue
+        error = _error(predictors[one.key], other)
+        if error is not None:
             family = one.key.family
             found[family] = max(found.get(family, 0.0), error)
     own = [error for name, error in found.items() if not FAMILIES[name].bandwidths]
@@ -60,12 +62,12 @@ def _are_alike(one: Key, other: Key) -> bool:
     )
 
 
-def _error(predictor: Predictor, other: Group) -> float:
-    """Of rows in the range of a predictor; 0 where they are too few."""
+def _error(predictor: Predictor, other: Group) -> float | None:
+    """Of rows in the range of a predictor; None where they are too few."""
     chosen = np.random.default_rng(0).permutation(len(other.rows))[:_MOST_ROWS]
     rows = other.rows.take(chosen)
     rows = rows.take(predictor.core.in_range(rows))
     if len(rows) < _LEAST_ROWS:
-        return 0.0
+        return None
     errors = np.abs(np.log(rows.time_ns / predictor.predict(rows).ns))
     return float(np.quantile(errors, _HELD))

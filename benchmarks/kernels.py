@@ -66,12 +66,12 @@ def evaluated(path: Path, *, is_cached: bool) -> pl.DataFrame | None:
 
 def kept_at(path: Path, part: Part) -> Path:
     """Where the scores of a part of a file lie in the cache."""
-    digest = hashlib.sha256(part.digest().encode() + _code(part.families))
+    digest = hashlib.sha256(part.digest().encode() + code(part.families))
     name = f"kernels-{path.name.partition('.')[0]}-{digest.hexdigest()[:16]}.parquet"
     return cache() / name
 
 
-def _code(families: Iterable[str]) -> bytes:
+def code(families: Iterable[str]) -> bytes:
     """What scores of some families depend on: all but what other families have."""
     wanted = [CODE / "families" / f"{family}.py" for family in families]
     for module in wanted:
@@ -383,7 +383,7 @@ def data_section() -> list[str]:
 
 def train_all(*, is_cached: bool) -> dict[str, Any] | None:
     """What it took to train on all files and to predict in bulk, cached as well."""
-    digest = hashlib.sha256(_code(FAMILIES)).hexdigest()[:16]
+    digest = hashlib.sha256(code(FAMILIES)).hexdigest()[:16]
     kept = cache() / f"kernels-training-{digest}.json"
     if is_cached and not kept.exists():
         return None

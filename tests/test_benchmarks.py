@@ -11,6 +11,7 @@ from types import ModuleType
 
 import critical_path
 import int8
+import kernels
 import measure
 import node_graph
 import predict
@@ -162,3 +163,26 @@ def test_examples(module: ModuleType) -> None:
     failed, tried = doctest.testmod(module)
     assert tried
     assert not failed
+
+
+@pytest.mark.parametrize(
+    ("family", "module", "is_of_it"),
+    [
+        ("gemm", "families/gemm.py", True),
+        ("gemm", "families/waves.py", True),
+        ("gemm", "families/rows.py", False),
+        ("gemm", "collective_table.py", False),
+        ("gemm", "predictor.py", True),
+        ("gemm", "describe.py", False),
+        ("softmax", "families/rows.py", True),
+        ("softmax", "families/waves.py", True),
+        ("softmax", "families/gemm.py", False),
+        ("collective", "collective_table.py", True),
+    ],
+)
+def test_code_that_scores_depend_on(
+    family: str, module: str, *, is_of_it: bool
+) -> None:
+    """A family's scores are kept while nothing changes that it or all families use."""
+    text = (kernels.CODE / module).read_bytes()
+    assert (text in kernels.code({family})) == is_of_it

@@ -653,7 +653,8 @@ python benchmarks/predict.py {words}
 {about}
 
 - the query: `critical_path.host_offset`, `gpu_offset`, `segment_edge` and
-  `segment_time` are computed in memory, and the ends of all nodes read.
+  `segment_time` are computed in memory, and the ends of all nodes read. Which piece of
+  host time launches what (`gpu_place`) all ways know from the ingest.
 - one order, one sum, one table: the same rows in the order of their lanes, a window
   that sums their durations, and what comes out is stored. No query with a row per node
   can take much less.

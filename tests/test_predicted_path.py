@@ -342,3 +342,39 @@ def test_a_path_as_predicted_on_the_command_line(
         assert done.exit_code == 2
         assert text in done.stderr
         assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("jobs", ["generated", "dlrm8"])
+def test_every_node_has_its_time(jobs: str, request: pytest.FixtureRequest) -> None:
+    """Calls begin with their pieces as the plain loop has them; ops lie in others."""
+    database = request.getfixturevalue(jobs)
+    simulation = simulate(database, "statistics")
+    times = {
+        node: (start, end)
+        for node, start, end in rows(
+            database,
+            "SELECT node_id, start_ns, end_ns FROM critical_path.node_time "
+            "WHERE rung = 'statistics'",
+        )
+    }
+    known = rows(database, "SELECT node_id FROM graph.node WHERE kind <> 'other'")
+    assert times.keys() == {node for (node,) in known}
+    begun: dict[int, int] = {}
+    ended: dict[int, int] = {}
+    for call, thread, position in rows(
+        database,
+        "SELECT launch_id, thread_id, position FROM overhead.timeline "
+        "INNER JOIN staging.launch USING (launch_id, thread_id) ORDER BY position",
+    ):
+        begun.setdefault(call, simulation.pieces[thread, position][0])
+        ended[call] = simulation.pieces[thread, position][1]
+    assert len(begun) > 0
+    assert {call: times[call] for call in begun} == {
+        call: (begun[call], ended[call]) for call in begun
+    }
+    nested = rows(database, "SELECT op_id, parent_op_id FROM staging.op")
+    for op, parent in nested:
+        start, end = times[op]
+        assert start <= end
+        if parent is not None:
+            assert times[parent][0] <= start <= end <= times[parent][1]

@@ -84,29 +84,30 @@ def test_a_missing_gpu_is_one_line(script: str, tmp_path: Path) -> None:
 
 def test_recordings_are_ingested(tmp_path: Path) -> None:
     """A model and its pair become traces with steps and their graphs."""
-    words = [str(tmp_path), "--device", "cpu", "--small", "--only", "transformer_b2"]
+    words = [str(tmp_path), "--device", "cpu", "--small", "--only", "transformer_b8"]
     assert record.main(words) == 0
     names = {file.name.split(".")[0] for file in tmp_path.glob("*.measured.json")}
     assert names == {
-        *("transformer_b2", "transformer_b2_bfloat16"),
-        *("transformer_b2_adam_foreach", "transformer_b2_adam_fused"),
+        *("transformer_b8", "transformer_b8_bfloat16"),
+        *("transformer_b8_adam_foreach", "transformer_b8_adam_fused"),
     }
-    measured = json.loads((tmp_path / "transformer_b2.measured.json").read_text())
+    measured = json.loads((tmp_path / "transformer_b8.measured.json").read_text())
     assert measured["training"]["optimizer"] == "sgd"
     assert measured["median_step_ns"] > 0
     for file in tmp_path.glob("*.gz"):
         assert file.stat().st_size < record.MOST_BYTES
     with tracedb.open() as db:
-        db.ingest([tmp_path / "transformer_b2.kineto.json.gz"])
+        db.ingest([tmp_path / "transformer_b8.kineto.json.gz"])
         assert db.sql("FROM staging.step").height == record.STEPS
     assert list(record.missing(record.options().parse_args(words))) == []
 
 
-def test_pairs_name_recordings_that_are_made(tmp_path: Path) -> None:
+@pytest.mark.parametrize("small", [False, True])
+def test_pairs_name_recordings_that_are_made(tmp_path: Path, *, small: bool) -> None:
     """Both sides of every pair are among the recordings, and differ."""
-    record.write_pairs(tmp_path / "pairs.json", small=False)
+    record.write_pairs(tmp_path / "pairs.json", small=small)
     pairs = json.loads((tmp_path / "pairs.json").read_text())
-    made = {side.name for side in record.sides(small=False)}
+    made = {side.name for side in record.sides(small=small)}
     assert {"batch_size", "dtype", "fused_optimizer", "graph", "batched_tables"} <= set(
         pairs
     )
@@ -131,11 +132,11 @@ def test_large_traces_are_recorded_with_fewer_steps(
     monkeypatch.setattr(record, "MOST_BYTES", 10)
     told: list[str] = []
     monkeypatch.setattr(record, "tell", told.append)
-    words = [str(tmp_path), "--device", "cpu", "--small", "--only", "rmc1_b8"]
+    words = [str(tmp_path), "--device", "cpu", "--small", "--only", "rmc1_b32"]
     assert record.main(words) == 0
-    assert told[-1] == "rmc1_b8: over 10 bytes, even with 2 steps"
+    assert told[-1] == "rmc1_b32: over 10 bytes, even with 2 steps"
     with tracedb.open() as db:
-        db.ingest([tmp_path / "rmc1_b8.kineto.json.gz"])
+        db.ingest([tmp_path / "rmc1_b32.kineto.json.gz"])
         assert db.sql("FROM staging.step").height == 2
 
 

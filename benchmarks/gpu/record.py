@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 MOST_BYTES = 1_000_000
 STEPS, FEWEST_STEPS = 4, 2
-SMALLER = 64
+SMALLER = 16
 """Small runs have so many times fewer examples in a batch."""
 
 

@@ -18,16 +18,19 @@ CREATE VIEW critical_path.predicted_step (
     end_ns
 ) AS
 SELECT
-    scenario,
-    rung,
+    began.scenario,
+    began.rung,
     step.run_id,
     step.trace_id,
     step_id,
-    min(time.start_ns) FILTER (time.position = step.first_position),
-    max(time.end_ns) FILTER (time.position = step.last_position)
+    began.start_ns,
+    ended.end_ns
 FROM critical_path.step_piece AS step
-INNER JOIN critical_path.host_piece_time AS time
+INNER JOIN critical_path.host_piece_time AS began
+    ON step.thread_id = began.thread_id AND first_position = began.position
+INNER JOIN critical_path.host_piece_time AS ended
     ON
-        step.thread_id = time.thread_id
-        AND time.position IN (step.first_position, step.last_position)
-GROUP BY ALL;
+        step.thread_id = ended.thread_id
+        AND last_position = ended.position
+        AND began.scenario = ended.scenario
+        AND began.rung = ended.rung;

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import tracedb
+from tracedb.synthetic import Delays, execute, random_program
 
 ROOT = Path(__file__).parent.parent
 CORPUS = ROOT.parent / "shared" / "corpus"
@@ -45,3 +46,15 @@ def corpus_files(kind: str) -> list[Any]:
 def rows(database: tracedb.Database, query: str) -> list[tuple[Any, ...]]:
     """The rows of a query."""
     return database.sql(query).rows()
+
+
+def write_generated(
+    folder: Path, seeds: Iterable[int], jitters: Sequence[float] = (0.0, 0.2)
+) -> None:
+    """Write traces of 1 to 3 threads and 1 to 4 streams, with a jitter in turn."""
+    for seed in seeds:
+        program = random_program(
+            seed, threads=1 + seed % 3, streams=1 + seed % 4, steps=1 + seed % 2
+        )
+        delays = Delays(jitter=jitters[seed % len(jitters)])
+        execute(program, delays, seed)[0].write(folder / f"{seed}.json")

@@ -12,10 +12,9 @@ from typing import Any
 
 import networkx as nx
 import pytest
-from support import SAMPLES, rows
+from support import SAMPLES, rows, write_generated
 
 import tracedb
-from tracedb.synthetic import Delays, execute, random_program
 
 SEEDS = range(6)
 WAITING = {"sync_stream", "sync_device", "sync_event", "copy"}
@@ -26,11 +25,7 @@ Row = tuple[Any, ...]
 def traces(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tracedb.Database]:
     """The sample traces and six generated ones of 1 to 3 threads and 1 to 4 streams."""
     folder = tmp_path_factory.mktemp("generated")
-    for seed in SEEDS:
-        program = random_program(
-            seed, threads=1 + seed % 3, streams=1 + seed % 4, steps=1 + seed % 2
-        )
-        execute(program, Delays(jitter=0.2), seed)[0].write(folder / f"{seed}.json")
+    write_generated(folder, SEEDS, jitters=[0.2])
     with tracedb.open() as opened:
         opened.ingest([folder, SAMPLES])
         yield opened

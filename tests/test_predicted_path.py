@@ -11,12 +11,11 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 from reference import Simulation, simulate
-from support import SAMPLES, Ingested, rows
+from support import SAMPLES, Ingested, rows, write_generated
 
 import tracedb
 from tracedb import Edit
 from tracedb.cli.main import tracedb as command
-from tracedb.synthetic import Delays, execute, random_program
 
 SEEDS = range(16)
 RUNGS = ("replay", "statistics", "full")
@@ -28,12 +27,7 @@ ON_DEVICE = ("kernel", "memcpy", "memset", "communication")
 def generated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tracedb.Database]:
     """16 generated traces of 1 to 3 threads and 1 to 4 streams."""
     folder = tmp_path_factory.mktemp("generated")
-    for seed in SEEDS:
-        program = random_program(
-            seed, threads=1 + seed % 3, streams=1 + seed % 4, steps=1 + seed % 2
-        )
-        delays = Delays(jitter=0.2 if seed % 2 else 0.0)
-        execute(program, delays, seed)[0].write(folder / f"{seed}.json")
+    write_generated(folder, SEEDS)
     with tracedb.open() as opened:
         opened.ingest([folder])
         yield opened

@@ -10,7 +10,14 @@ from typing import Any
 
 import pytest
 from reference import simulate
-from support import CORPUS, SAMPLES, DatabaseOf, needs_corpus, rows
+from support import (
+    CORPUS,
+    SAMPLES,
+    DatabaseOf,
+    needs_corpus,
+    rows,
+    write_generated,
+)
 
 import tracedb
 from tracedb import catalog
@@ -24,12 +31,7 @@ SEEDS = range(200)
 def generated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tracedb.Database]:
     """200 generated traces of 1 to 3 threads and 1 to 4 streams."""
     folder = tmp_path_factory.mktemp("generated")
-    for seed in SEEDS:
-        program = random_program(
-            seed, threads=1 + seed % 3, streams=1 + seed % 4, steps=1 + seed % 2
-        )
-        delays = Delays(jitter=0.2 if seed % 2 else 0.0)
-        execute(program, delays, seed)[0].write(folder / f"{seed}.json")
+    write_generated(folder, SEEDS)
     with tracedb.open() as opened:
         opened.ingest([folder])
         yield opened

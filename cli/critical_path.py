@@ -60,8 +60,9 @@ def critical_path(  # noqa: PLR0913 (one parameter an option)
     last. With a rung or scenarios it is the path of the step as predicted so (tracedb
     predict; replay, if no rung is given), beside what was measured.
     """
-    with options.simulated(database, rung, scenario) as db:
-        rung = rung or ("replay" if scenario else None)
+    rung = rung or ("replay" if scenario else None)
+    # Rungs without scenarios may be stored: the database knows.
+    with options.simulated(database, rung if scenario else None, scenario) as db:
         rows = db.critical_path(step, scope=scope, summary=not intervals, rung=rung)
         summary, all_rows = (
             (_PREDICTED, _PREDICTED_INTERVALS) if rung else (_SUMMARY, _INTERVALS)

@@ -295,6 +295,76 @@ def test_work_is_as_counted_by_hand(
     assert work[place] == expected
 
 
+# Names that contain words of other families. A generated kernel touches the tensors of
+# its op, whatever it fuses; a template multiplies, and its operands are not told apart.
+IMAGE, FILTER = (64, 64, 56, 56), (128, 64, 3, 3)
+TOUCHED = 4 * (64 * 64 * 56 * 56 + 128 * 64 * 3 * 3)
+FUSED = [
+    "triton_poi_fused_convolution_0",
+    "triton_poi_fused__native_batch_norm_legit_convolution_relu_3",
+    "triton_red_fused_native_layer_norm_backward_7",
+    "triton_per_fused__scaled_dot_product_flash_attention_1",
+    "triton_for_fused_0",
+    "triton_unk_fused_max_pool2d_with_indices_2",
+    "triton_poi_fused_upsample_nearest2d_backward_4",
+]
+NO_FAMILY = [
+    "triton_tem_fused_convolution_2",
+    "aten::_convert_indices_from_coo_to_csr",
+    "mine::convert_layout",
+    "mine::gated_conv_attention",
+    "mine::norm_of_layer_norms",
+    "mine::quantize_group_norm_linear",
+    "mine::fused_attention_backward",
+    "mine::avg_pool2d_and_sort",
+]
+
+
+HELPERS = [
+    "void cudnn::ops::convertTensor_kernel<float>(float, float const*)",
+    "triton_poi_fused_convolution_2",
+    "triton_per_fused_mm_gemm_0",
+]
+
+
+def test_generated_kernels_move_the_tensors_of_their_op(
+    database: tracedb.Database, tmp_path: Path
+) -> None:
+    """Names tell what was fused, not that a convolution or a sum is computed."""
+    ops = [Op(name, **tensors(IMAGE, FILTER), kernels=[name]) for name in FUSED]
+    database.ingest([write(tmp_path / "trace.json", ops)])
+    query = "SELECT family, is_main, traffic_bytes FROM prediction.kernel_work"
+    assert rows(database, query) == [("fused", False, TOUCHED)] * len(FUSED)
+    # 52 MB, not the 638 ms of a convolution.
+    predicted = rows(database, "SELECT predicted_ns FROM prediction.kernel_time")
+    assert all(10_000 < time < 100_000 for (time,) in predicted)
+
+
+def test_a_word_in_a_name_is_no_family(
+    database: tracedb.Database, tmp_path: Path
+) -> None:
+    """Work of a name that merely contains a family's word is told to have no model."""
+    ops = [Op(name, **tensors(IMAGE, FILTER), kernels=[name]) for name in NO_FAMILY]
+    database.ingest([write(tmp_path / "trace.json", ops)])
+    query = "SELECT name FROM prediction.unmodelled_op ORDER BY name"
+    assert rows(database, query) == [(name,) for name in sorted(NO_FAMILY)]
+
+
+def test_a_helper_is_not_main_by_a_word(
+    database: tracedb.Database, tmp_path: Path
+) -> None:
+    """A conversion of layouts, or a fused epilogue, computes no convolution."""
+    op = Op(
+        "aten::cudnn_convolution",
+        **tensors((1, 2, 5, 5), (4, 2, 3, 3)),
+        **CONVOLVED,
+        kernels=[*HELPERS, "void implicit_convolve_sgemm<float, float, 1024>"],
+    )
+    database.ingest([write(tmp_path / "trace.json", [op])])
+    query = "SELECT is_main FROM prediction.kernel_work ORDER BY kernel_id"
+    assert rows(database, query) == [(False,)] * len(HELPERS) + [(True,)]
+
+
 COPIES = {
     "Memcpy HtoD (Pinned -> Device)": ("memcpy", "pcie", 1000),
     "Memcpy DtoH (Device -> Pageable)": ("memcpy", "pageable", 1000),

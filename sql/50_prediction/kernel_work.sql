@@ -40,9 +40,12 @@ kernel AS (
         kind = 'kernel' AS is_kernel,
         kind = 'kernel' AND regexp_matches(
             name,
-            'gemm|gemv|dot_kernel|scudnn|xmma|_engine|conv|fprop|dgrad|wgrad|fft'
+            'gemm|gemv|dot_kernel|scudnn|xmma|_engine|conv([^e]|$)|fprop|dgrad|wgrad|fft'
             || '|cutlass|Kernel2|Cijk|igemm|winograd_small|implicit|nvjet'
-        ) AND NOT name LIKE '%Offsets%' AS is_main
+        ) AND NOT regexp_matches(
+            -- A generated kernel's name lists what it fuses.
+            name, 'Offsets|^triton_(poi|red|per|for|unk|split_scan)_'
+        ) AS is_main
     FROM staging.kernel
 ),
 

@@ -1,5 +1,6 @@
 -- Which ops are of which family, and by which rule their work is counted. Names count
--- without `aten::` and a final underscore; the first pattern that matches decides.
+-- without `aten::` and a final underscore; the first pattern that matches decides. A word
+-- within another name is no family: what is not listed has no model, and is told.
 -- One row per pattern.
 -- Key: pattern.
 CREATE VIEW prediction.op_family (
@@ -19,9 +20,16 @@ CREATE VIEW prediction.op_family (
 -- the instructions that they take), but for tanh's gradient, which is of its result.
 SELECT row_number() OVER () AS place, *
 FROM (VALUES
+    -- A generated kernel's name lists the ops that it fuses; a template's (`tem`) multiplies.
+    ('triton_(poi|red|per|for|unk|split_scan)_.*', 'fused', 'touch', 4),
     ('mm|addmm|bmm|baddbmm|addbmm|matmul|linear|mv|addmv', 'gemm', 'product', 0),
     ('_addmm_activation|_int_mm|_scaled_mm', 'gemm', 'product', 0),
-    ('.*conv.*', 'convolution', 'convolution', 0),
+    (
+        '_?(thnn_|slow_|cudnn_|miopen_|mkldnn_|mps_|depthwise_)*'
+        || 'conv(olution|_(transpose|dilated|depthwise))?([123]d)?'
+        || '(_(transpose|relu|add_relu|overrideable|forward|backward|input|weight))*',
+        'convolution', 'convolution', 0
+    ),
     ('_scaled_dot_product_.*', 'attention', 'attention', 0),
     ('_(flash|efficient|cudnn)_attention_.*', 'attention', 'attention', 0),
     ('index_select|embedding', 'embedding', 'lookup', 0),
@@ -46,10 +54,25 @@ FROM (VALUES
     ('_foreach_.*|_amp_.*|_multi_tensor.*', 'optimizer', 'list', 1),
     ('_log_softmax|_softmax|softmax|_masked_softmax', 'softmax', 'row', 174),
     ('_(log_)?softmax_backward_data|_masked_softmax_backward', 'softmax', 'row', 2),
-    ('.*(batch|layer|group|instance|rms)_norm.*_backward.*', 'normalisation', 'row_twice', 10),
-    ('.*(batch|layer|group|instance|rms)_norm.*', 'normalisation', 'row', 5),
-    ('.*(max|avg)_pool[123]d(_with_indices)?_backward', 'pooling', 'map', 17),
-    ('.*(max|avg)_pool[123]d(_with_indices)?', 'pooling', 'pool', 8),
+    (
+        '(\w+::)?_?((native|cudnn|miopen|fused|add|rocm|aiter)_)*'
+        || '(batch|layer|group|instance|rms)_norm_backward(_elemt|_reduce)?',
+        'normalisation', 'row_twice', 10
+    ),
+    (
+        '(\w+::)?_?((native|cudnn|miopen|fused|add|rocm|aiter)_)*'
+        || '(batch|layer|group|instance|rms)_norm(_(elemt|legit|no|training|functional'
+        || '|gather|stats|with|counts|update|static|dynamic|per|token|fp8|int8|quant))*',
+        'normalisation', 'row', 5
+    ),
+    (
+        '_?(adaptive_|fractional_|quantized_)?(max|avg)_pool[123]d(_with_indices)?_backward',
+        'pooling', 'map', 17
+    ),
+    (
+        '_?(adaptive_|fractional_|quantized_)?(max|avg)_pool[123]d(_with_indices)?',
+        'pooling', 'pool', 8
+    ),
     ('upsample_.*', 'pooling', 'pool', 4),
     ('sum|mean|prod|norm|linalg_vector_norm|nansum|logsumexp', 'reduction', 'reduce', 1),
     ('max|min|amax|amin|argmax|argmin|all|any|count_nonzero', 'reduction', 'reduce', 1),
@@ -74,7 +97,13 @@ FROM (VALUES
     ('bitwise_.*|logical_.*|__.*__|where|masked_fill', 'elementwise', 'map', 1),
     ('complex|real|imag|polar|copysign', 'elementwise', 'map', 1),
     ('dropout|native_dropout|_fused_dropout|_masked_scale', 'elementwise', 'map', 2),
-    ('.*_backward|.*_backward_data', 'elementwise', 'map', 2),
-    ('constant_pad_nd|repeat|tile|repeat_interleave', 'copy', 'map', 0),
-    ('triton_.*', 'fused', 'touch', 4)
+    ('(threshold|sigmoid|tanh|hardtanh|hardsigmoid|hardswish)_backward', 'elementwise', 'map', 2),
+    ('(leaky_relu|silu|glu|_prelu_kernel|rrelu_with_noise)_backward', 'elementwise', 'map', 2),
+    ('(log_sigmoid|logit|softshrink|hardshrink|celu|selu)_backward', 'elementwise', 'map', 2),
+    ('(native_dropout|_fused_dropout|_masked_scale)_backward', 'elementwise', 'map', 2),
+    ('(mse|smooth_l1|l1|huber)_loss_backward', 'elementwise', 'map', 2),
+    ('(binary_cross_entropy(_with_logits)?|kl_div)_backward', 'elementwise', 'map', 2),
+    ('((reflection|replication)_pad|grid_sampler_)[123]d_backward', 'elementwise', 'map', 2),
+    ('(slice|select|gather|diagonal|unfold|index_select)_backward', 'elementwise', 'map', 2),
+    ('constant_pad_nd|repeat|tile|repeat_interleave', 'copy', 'map', 0)
 ) AS listed (pattern, family, rule, element_flops);

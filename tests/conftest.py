@@ -11,13 +11,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-import duckdb
 import pytest
 from support import CORPUS, DatabaseOf, Ingested, corpus_files, truth
 
 import tracedb
-from tracedb import catalog
-from tracedb.duck import quoted, scalar
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -30,11 +27,13 @@ _SHARED = "TRACEDB_TESTS_SHARED"
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Make the folder that the workers share."""
+    """Make the folder that the workers share, with a template of empty databases."""
     if _SHARED not in os.environ:
         shared = TemporaryDirectory(prefix="tracedb-tests-")
         os.environ[_SHARED] = shared.name
+        os.environ["XDG_CACHE_HOME"] = shared.name
         config.add_cleanup(shared.cleanup)
+        tracedb.open().close()
 
 
 # Files that take longest come first, so that no worker is left with one at the end; the
@@ -51,45 +50,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Put the files that take longest first."""
     places = {name: place for place, name in enumerate(_LONGEST)}
     items.sort(key=lambda item: places.get(item.path.stem, len(places)))
-
-
-_create = catalog.create
-
-
-@pytest.fixture(scope="session", autouse=True)
-def copied_relations(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Relations are made once and then copied: making them takes a second."""
-    path = tmp_path_factory.mktemp("relations") / "empty.duckdb"
-    with duckdb.connect(str(path)) as connection:
-        catalog.create(connection)
-
-    def copy(connection: duckdb.DuckDBPyConnection) -> None:
-        own = quoted(scalar(connection, "SELECT current_database()"))
-        # What is attached in a transaction cannot be detached there.
-        is_within = _ends_transaction(connection)
-        connection.execute(f"ATTACH '{path}' AS relations_once_made (READ_ONLY)")
-        connection.execute(f"COPY FROM DATABASE relations_once_made TO {own}")
-        connection.execute("DETACH relations_once_made")
-        if is_within:
-            connection.execute("BEGIN")
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(catalog, "create", copy)
-        yield
-
-
-def _ends_transaction(connection: duckdb.DuckDBPyConnection) -> bool:
-    try:
-        connection.execute("COMMIT")
-    except duckdb.TransactionException:
-        return False
-    return True
-
-
-@pytest.fixture
-def made_relations(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Relations are made, not copied, as users' are."""
-    monkeypatch.setattr(catalog, "create", _create)
 
 
 @pytest.fixture

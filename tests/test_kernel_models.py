@@ -8,7 +8,6 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import duckdb
 import numpy as np
 import polars as pl
 import pyarrow.parquet as pq
@@ -18,7 +17,7 @@ from sklearn.ensemble import ExtraTreesRegressor, HistGradientBoostingRegressor
 from support import ROOT
 from threadpoolctl import threadpool_limits
 
-from tracedb import KernelModelError, MeasurementError, catalog, kernels
+from tracedb import KernelModelError, MeasurementError, kernels
 from tracedb.cli.main import tracedb
 from tracedb.kernels.bands import band_of
 from tracedb.kernels.collective_table import CollectiveTable, fit_table
@@ -749,8 +748,8 @@ def test_near_ops_share_models(models: kernels.Models) -> None:
 
 def test_users_hardware(folder: Path, models: kernels.Models) -> None:
     """Hardware that a user's database lists is known by its own name there."""
-    with duckdb.connect() as connection:
-        catalog.create(connection)
+    with tracedb.open() as database:
+        connection = database.connection
         connection.execute("CREATE TABLE own AS FROM prediction.hardware")
         connection.execute("UPDATE own SET hardware = 'My GPU' WHERE hardware = 'V100'")
         connection.execute("DROP SCHEMA prediction CASCADE")

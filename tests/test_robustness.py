@@ -342,7 +342,6 @@ def small_disk(size: str) -> Iterator[Path]:
         folder.rmdir()
 
 
-@pytest.mark.usefixtures("made_relations")
 @pytest.mark.parametrize("size", ["200k", "700k", "1200k"])
 def test_a_full_disk_under_a_new_database(size: str) -> None:
     """One clear line, and nothing of the database is left."""

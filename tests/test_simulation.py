@@ -321,6 +321,15 @@ def test_the_order_of_stored_rows_does_not_matter(tmp_path: Path) -> None:
         assert_equal_to_reference(database, "replay")
 
 
+def test_users_tables_are_there_too() -> None:
+    """What a user made beside the relations can be read where others are simulated."""
+    with tracedb.open() as opened:
+        opened.connection.execute('CREATE TABLE "my notes" AS SELECT 7 AS note')
+        opened.connection.execute('CREATE VIEW notes AS FROM "my notes"')
+        with opened.simulate(["replay"]) as beside:
+            assert rows(beside, "FROM notes") == [(7,)]
+
+
 def test_a_circle_never_begins(tmp_path: Path, database: tracedb.Database) -> None:
     """What waits in a circle never begins, nor what waits for that; all else does."""
     database.ingest([write(tmp_path / "trace.json", event("cpu_op", "a", 1, 0, 5))])

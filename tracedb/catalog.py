@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 import duckdb
 
-from tracedb.duck import one_thread
+from tracedb.duck import literal, one_thread, quoted, scalar
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator, Sequence
@@ -207,28 +207,32 @@ def create_computed(connection: duckdb.DuckDBPyConnection) -> None:
 def create_over(
     connection: duckdb.DuckDBPyConnection, stored: str, own: Container[str]
 ) -> None:
-    """Create all relations in a second database; tables are those of the first.
+    """Create all relations in a second, empty database; tables are those of the first.
 
-    The first has its name in quotes. Those with names in `own` are the second's, empty.
-    None has its documentation: no other client reads there.
+    The first has its name in quotes; the second is in use. Tables with names in `own`
+    are the second's, empty. Views are copied: to bind them anew takes seconds.
     """
-    for relation in relations():
-        name = relation.full_name
-        if relation.kind == "TABLE" and name not in own:
-            connection.execute(f"CREATE SCHEMA IF NOT EXISTS {relation.layer}")
+    over = scalar(connection, "SELECT current_database()")
+    connection.execute(f"COPY FROM DATABASE {stored} TO {quoted(over)} (SCHEMA)")
+    for schema, table in connection.execute(
+        "SELECT schema_name, table_name FROM duckdb_tables() WHERE database_name = ?",
+        [over],
+    ).fetchall():
+        if f"{schema}.{table}" not in own:
+            name = f"{quoted(schema)}.{quoted(table)}"
+            connection.execute(f"DROP TABLE {name}")
             connection.execute(f"CREATE VIEW {name} AS FROM {stored}.{name}")
-        else:
-            connection.execute(f"CREATE SCHEMA IF NOT EXISTS {relation.layer}")
-            connection.execute(_creation(relation))
 
 
 def complete_raw(connection: duckdb.DuckDBPyConnection) -> None:
     """Add what the raw layer of an older version lacks: relations, empty columns."""
     there = _columns(connection)
+    raw = [relation for relation in relations() if relation.layer == "raw"]
     with duckdb.connect() as fresh:
-        create(fresh)
+        for relation in raw:
+            _create(fresh, relation)
         declared = _columns(fresh)
-    for relation in (r for r in relations() if r.layer == "raw"):
+    for relation in raw:
         name = relation.full_name
         if name not in there:
             _create(connection, relation)
@@ -299,12 +303,12 @@ def _creation(relation: Relation) -> str:
 def _comment(connection: duckdb.DuckDBPyConnection, relation: Relation) -> None:
     target = relation.full_name
     if relation.is_macro:
-        text = _quote(_macro_comment(relation))
+        text = literal(_macro_comment(relation))
         connection.execute(f"COMMENT ON MACRO TABLE {target} IS {text}")
         return
-    comments = [f"COMMENT ON {relation.kind} {target} IS {_quote(relation.doc)}"]
+    comments = [f"COMMENT ON {relation.kind} {target} IS {literal(relation.doc)}"]
     comments += [
-        f"COMMENT ON COLUMN {target}.{column} IS {_quote(doc)}"
+        f"COMMENT ON COLUMN {target}.{column} IS {literal(doc)}"
         for column, doc in relation.columns.items()
     ]
     connection.execute(";".join(comments))
@@ -317,10 +321,6 @@ def _macro_comment(relation: Relation) -> str:
     lines += ["", "Columns:"]
     lines += [f"{name}: {doc}" for name, doc in relation.columns.items()]
     return "\n".join(lines)
-
-
-def _quote(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"
 
 
 def schema_page(connection: duckdb.DuckDBPyConnection) -> str:

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import duckdb
 
 import tracedb
-from tracedb import calibration, catalog, estimates, hardware
+from tracedb import calibration, catalog, estimates, hardware, template
 from tracedb.depends import find_node, rows_query
-from tracedb.duck import scalar, transaction
+from tracedb.duck import scalar
 from tracedb.errors import DatabaseError, QueryError
 from tracedb.outputs import make_folder
 from tracedb.scenario import check, read_scenarios
@@ -435,21 +435,12 @@ class Database:
                 f"run `tracedb upgrade {self.path}`"
             )
         if known is None:
-            with transaction(self._connection):
-                catalog.create(self._connection)
-                self._sign()
+            template.create(self._connection)
         else:
             from tracedb.ingest import rebuild
 
             rebuild(self._connection, _tell_nobody)
-            self._sign()
-
-    def _sign(self) -> None:
-        self._connection.execute("DELETE FROM raw.database")
-        self._connection.execute(
-            "INSERT INTO raw.database VALUES ('version', ?), ('fingerprint', ?)",
-            [tracedb.__version__, catalog.fingerprint()],
-        )
+            template.sign(self._connection)
 
 
 def declared_rows(name: str) -> pl.DataFrame:

@@ -33,6 +33,12 @@ def quoted(name: str) -> str:
     return f'"{escaped}"'
 
 
+def literal(text: str) -> str:
+    """A text as SQL has it, where no value can be bound."""
+    escaped = text.replace("'", "''")
+    return f"'{escaped}'"
+
+
 @contextmanager
 def transaction(connection: duckdb.DuckDBPyConnection) -> Iterator[None]:
     """All of the block, or on an error none of it.

@@ -14,7 +14,7 @@ import duckdb
 
 import tracedb
 from tracedb import catalog
-from tracedb.duck import scalar
+from tracedb.duck import literal, scalar
 from tracedb.errors import LibraryError
 from tracedb.outputs import written
 
@@ -145,9 +145,8 @@ def _is_parquet(path: Path) -> bool:
 
 def _write(connection: duckdb.DuckDBPyConnection, path: Path) -> None:
     with written(path, LibraryError) as beside:
-        escaped = str(beside).replace("'", "''")
         connection.execute(
-            f"COPY (FROM {_TABLE} ORDER BY ALL) TO '{escaped}' (FORMAT parquet, "
-            f"COMPRESSION zstd, KV_METADATA {{'{_KEY}': '{FORMAT}', "
+            f"COPY (FROM {_TABLE} ORDER BY ALL) TO {literal(str(beside))} "
+            f"(FORMAT parquet, COMPRESSION zstd, KV_METADATA {{'{_KEY}': '{FORMAT}', "
             f"'tracedb.version': '{tracedb.__version__}'}})"
         )

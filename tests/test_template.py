@@ -1,0 +1,160 @@
+"""Empty databases are copies of a template, which is made anew where it is broken."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import duckdb
+import pytest
+from support import rows
+
+import tracedb
+from tracedb import catalog, template
+
+# What a database declares. The lists of `EXCLUDE` and `REPLACE` have no order.
+CATALOG = """
+SELECT schema_name, table_name, length(sql) AS told, comment FROM duckdb_tables()
+UNION ALL BY NAME
+SELECT schema_name, view_name AS table_name, length(sql) AS told, comment
+FROM duckdb_views() WHERE NOT internal
+UNION ALL BY NAME
+SELECT
+    schema_name, function_name AS table_name, length(macro_definition) AS told, comment
+FROM duckdb_functions() WHERE NOT internal
+UNION ALL BY NAME
+SELECT schema_name, table_name, column_index AS told, column_name, data_type, comment
+FROM duckdb_columns() WHERE NOT internal
+ORDER BY ALL
+"""
+
+
+@pytest.fixture
+def caches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return an empty cache folder of the user."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "caches"))
+    return tmp_path / "caches" / "tracedb" / "templates"
+
+
+@pytest.fixture
+def creations(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return which databases had relations created one by one; here only a few."""
+    seen: list[str] = []
+
+    def create(connection: duckdb.DuckDBPyConnection) -> None:
+        seen.append(str(connection.sql("SELECT current_database()").fetchall()[0][0]))
+        catalog.create_only(connection, "raw.database")
+        catalog.create_only(connection, "raw.trace")
+
+    monkeypatch.setattr(catalog, "create", create)
+    return seen
+
+
+def is_usable(database: tracedb.Database) -> bool:
+    """Whether a new database has relations and the mark of this version."""
+    query = "SELECT value FROM raw.database WHERE property = 'fingerprint'"
+    return rows(database, query) == [(catalog.fingerprint(),)]
+
+
+def test_a_copy_is_what_was_created(tmp_path: Path) -> None:
+    """Statements, types, comments and macros are those of relations made one by one."""
+    with duckdb.connect() as connection:
+        catalog.create(connection)
+        created = connection.sql(CATALOG).fetchall()
+    for path in (tmp_path / "a.duckdb", ":memory:"):
+        with tracedb.open(path) as database:
+            assert database.connection.sql(CATALOG).fetchall() == created
+            assert is_usable(database)
+
+
+@pytest.mark.usefixtures("caches")
+def test_it_is_made_once(tmp_path: Path, creations: list[str]) -> None:
+    """The first database makes it; those that follow, in files or not, are copies."""
+    for path in (":memory:", tmp_path / "a.duckdb", tmp_path / "b.duckdb"):
+        with tracedb.open(path) as database:
+            assert is_usable(database)
+    assert len(creations) == 1
+
+
+@pytest.mark.parametrize("damage", ["empty", "cut", "other", "older"])
+def test_a_broken_one_is_made_anew(
+    caches: Path, creations: list[str], damage: str
+) -> None:
+    """Whatever lies in its place, a new database is whole, and the next is a copy."""
+    tracedb.open().close()
+    (path,) = caches.iterdir()
+    whole = path.read_bytes()
+    if damage == "older":
+        with duckdb.connect(str(path)) as connection:
+            connection.execute("UPDATE raw.database SET value = 'older'")
+    else:
+        path.write_bytes({"empty": b"", "cut": whole[:20_000]}.get(damage, b"no" * 99))
+    for _ in range(2):
+        with tracedb.open() as database:
+            assert is_usable(database)
+    assert len(creations) == 2
+
+
+@pytest.mark.usefixtures("creations")
+def test_damaged_bytes_never_pass(caches: Path) -> None:
+    """A template of which any block is damaged is not copied."""
+    tracedb.open().close()
+    (path,) = caches.iterdir()
+    whole = path.read_bytes()
+    for place in range(4096, len(whole), len(whole) // 12):
+        damaged = bytearray(whole)
+        damaged[place : place + 64] = bytes(64 - i for i in range(64))
+        path.write_bytes(damaged)
+        with tracedb.open() as database:
+            assert is_usable(database)
+
+
+def test_a_home_that_cannot_be_written(
+    caches: Path, creations: list[str], tmp_path: Path
+) -> None:
+    """Relations are then created where they are wanted."""
+    caches.parent.parent.write_bytes(b"a file where the folder would be")
+    path = tmp_path / "a.duckdb"
+    with tracedb.open(path) as database:
+        assert is_usable(database)
+    assert creations == ["a"]
+
+
+@pytest.mark.parametrize("named", ["", "relative"])
+def test_the_cache_folder_is_the_users(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, named: str
+) -> None:
+    """A cache folder that is relative says nothing, as in the standard."""
+    monkeypatch.setenv("XDG_CACHE_HOME", named)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert template.folder().is_relative_to(tmp_path)
+
+
+@pytest.mark.usefixtures("creations")
+def test_old_ones_go(caches: Path) -> None:
+    """A few are kept, the newest."""
+    caches.mkdir(parents=True)
+    for age in range(20):
+        file = caches / f"{age}.duckdb"
+        file.touch()
+        os.utime(file, (1e9 - age, 1e9 - age))
+    tracedb.open().close()
+    left = {file.stem for file in caches.iterdir()}
+    assert left > {str(age) for age in range(7)}
+    assert len(left) == 8
+
+
+def test_processes_that_start_at_once(caches: Path, tmp_path: Path) -> None:
+    """Each has a whole database, and one template is left."""
+    program = "import tracedb, sys; tracedb.open(sys.argv[1]).ask('gpu_active')"
+    processes = [
+        subprocess.Popen(  # noqa: S603 (our own program)
+            [sys.executable, "-Ic", program, str(tmp_path / f"{number}.duckdb")],
+            stderr=subprocess.PIPE,
+        )
+        for number in range(3)
+    ]
+    assert [process.communicate()[1] for process in processes] == [b""] * 3
+    assert len(list(caches.iterdir())) == 1

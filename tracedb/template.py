@@ -1,0 +1,133 @@
+"""An empty database, made once by each version and copied from then on.
+
+To create a relation DuckDB binds it with all that it reads: seconds for all of them,
+where a copy takes a twentieth of one. The template lies in the user's cache folder;
+where there is none that can be written, relations are created as ever.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sys
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from threading import Lock
+from typing import TYPE_CHECKING
+
+import duckdb
+
+import tracedb
+from tracedb import catalog
+from tracedb.duck import literal, quoted, scalar, transaction
+from tracedb.errors import DatabaseError
+from tracedb.outputs import written
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_NAME = "tracedb_template"
+_KEPT = 8
+_making = Lock()
+
+
+def create(connection: duckdb.DuckDBPyConnection) -> None:
+    """Create all relations, empty, and sign the database: all of it, or nothing."""
+    with _attached(connection) as is_there, transaction(connection):
+        if is_there:
+            own = quoted(scalar(connection, "SELECT current_database()"))
+            connection.execute(f"COPY FROM DATABASE {_NAME} TO {own}")
+        else:
+            catalog.create(connection)
+            sign(connection)
+
+
+def sign(connection: duckdb.DuckDBPyConnection) -> None:
+    """Note which version's relations the database has."""
+    connection.execute("DELETE FROM raw.database")
+    connection.execute(
+        "INSERT INTO raw.database VALUES ('version', ?), ('fingerprint', ?)",
+        [tracedb.__version__, catalog.fingerprint()],
+    )
+
+
+def folder() -> Path:
+    """Where templates are: in the cache folder of the user.
+
+    >>> folder().name
+    'templates'
+    """
+    named = os.environ.get("XDG_CACHE_HOME", "")
+    if Path(named).is_absolute():
+        caches = Path(named)
+    elif sys.platform == "win32":
+        caches = Path(os.environ.get("LOCALAPPDATA", "~/AppData/Local"))
+    else:
+        caches = Path("~/Library/Caches" if sys.platform == "darwin" else "~/.cache")
+    # Without a home it stays as it is; the folder is then not to be made.
+    return Path(os.path.expanduser(caches)) / "tracedb" / "templates"  # noqa: PTH111
+
+
+@contextmanager
+def _attached(connection: duckdb.DuckDBPyConnection) -> Iterator[bool]:
+    """Attach a sound template, made now if there is none; yield whether it is there."""
+    path = folder() / f"{_key()}.duckdb"
+    is_there = _attach(connection, path) or (_make(path) and _attach(connection, path))
+    try:
+        yield is_there
+    finally:
+        if is_there:
+            connection.execute(f"DETACH {_NAME}")
+
+
+def _key() -> str:
+    """What the template depends on."""
+    versions = f"{tracedb.__version__} {duckdb.__version__} {catalog.fingerprint()}"
+    return hashlib.sha256(versions.encode()).hexdigest()[:16]
+
+
+def _attach(connection: duckdb.DuckDBPyConnection, path: Path) -> bool:
+    """Attach a template; False where there is none, or none that can be used."""
+    if not path.is_file():
+        return False
+    try:
+        connection.execute(f"ATTACH {literal(str(path))} AS {_NAME} (READ_ONLY)")
+    except duckdb.Error:
+        return False
+    if _is_sound(connection):
+        return True
+    connection.execute(f"DETACH {_NAME}")
+    return False
+
+
+def _is_sound(connection: duckdb.DuckDBPyConnection) -> bool:
+    query = f"SELECT value FROM {_NAME}.raw.database WHERE property = 'fingerprint'"
+    try:
+        return bool(scalar(connection, query) == catalog.fingerprint())
+    except duckdb.Error:
+        return False
+
+
+def _make(path: Path) -> bool:
+    """Make the template, in place of a broken one; False where it cannot be written."""
+    with _making:
+        try:
+            with (
+                written(path, DatabaseError) as beside,
+                duckdb.connect(str(beside)) as connection,
+                transaction(connection),
+            ):
+                catalog.create(connection)
+                sign(connection)
+        except (DatabaseError, duckdb.Error):
+            return False
+        _drop_old(path.parent)
+        return True
+
+
+def _drop_old(folder: Path) -> None:
+    """Keep the newest templates, for those who use several versions in turn."""
+    with suppress(OSError):
+        files = sorted(folder.iterdir(), key=lambda file: file.stat().st_mtime)
+        for file in files[:-_KEPT]:
+            file.unlink()

@@ -88,11 +88,14 @@ class _Progress:
         self._is_computing = False
 
     def __call__(self, line: str) -> None:
+        from rich.text import Text
+
         if line.startswith(_AGAIN):
             self.outcomes.clear()
         self.outcomes[line.rpartition(": ")[2]] += 1
         if self._status.console.is_terminal:
-            self._status.update(printable(line))
+            # As text: a string would be read as markup.
+            self._status.update(Text(printable(line)))
         elif not line.startswith(_STAGE):
             tell(line)
         elif not self._is_computing:

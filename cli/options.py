@@ -37,10 +37,14 @@ scenario = click.option(
 
 @contextmanager
 def simulated(
-    database: str, rung: str | None, scenario: str | None
+    database: str,
+    rung: str | None,
+    scenario: str | None,
+    *,
+    allow_files: bool = False,
 ) -> Iterator[tracedb.Database]:
     """Open a database; where a rung or a scenario is given, as it is simulated so."""
-    with tracedb.open(database, read_only=True) as db:
+    with tracedb.open(database, read_only=True, allow_files=allow_files) as db:
         if rung is None and scenario is None:
             yield db
         else:

@@ -21,20 +21,27 @@ from . import output as out
 @click.argument("query", metavar="QUERY")
 @options.rung
 @options.scenario
+@click.option(
+    "--allow-files", is_flag=True, help="Let the query read files, as by read_csv."
+)
 @out.option
-def sql(
+def sql(  # noqa: PLR0913 (one parameter an option)
     database: str,
     query: str,
     rung: str | None,
     scenario: str | None,
+    *,
+    allow_files: bool,
     output: out.Output,
 ) -> None:
-    """Run a query; it cannot change the database.
+    """Run a query, which changes nothing.
 
-    A QUERY of - is read from stdin. The command schema lists the relations to ask. With
-    a rung or scenarios, relations are as they are predicted so (tracedb predict).
+    It is one statement that reads the database alone: SELECT, FROM, WITH, DESCRIBE,
+    SHOW, SUMMARIZE or EXPLAIN. A QUERY of - is read from stdin. The command schema
+    lists the relations to ask. With a rung or scenarios, relations are as they are
+    predicted so (tracedb predict).
     """
     if query == "-":
         query = sys.stdin.read()
-    with options.simulated(database, rung, scenario) as db:
+    with options.simulated(database, rung, scenario, allow_files=allow_files) as db:
         output.rows(db.sql(query))

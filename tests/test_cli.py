@@ -567,8 +567,8 @@ MISTAKES = {
         "sql {}/tiny.duckdb FROM/**/staging.kernels",
         'Did you mean "kernel"?',
     ),
-    "write": ("sql {}/tiny.duckdb CREATE/**/TABLE/**/t(a/**/INT)", "read-only mode"),
-    "delete": ("sql {}/tiny.duckdb DELETE/**/FROM/**/raw.event", "read-only mode"),
+    "write": ("sql {}/tiny.duckdb CREATE/**/TABLE/**/t(a/**/INT)", "CREATE is refused"),
+    "delete": ("sql {}/tiny.duckdb DELETE/**/FROM/**/raw.event", "DELETE is refused"),
     "no question": ("ask {}/tiny.duckdb top_kernels", "mean question.top_kernel"),
     "no node": ("depends {}/tiny.duckdb --node 99", "no node 99; graph.node lists"),
     "no node in step": (
@@ -738,6 +738,25 @@ def test_terminals_get_no_control_characters(hostile: Path, format_: str) -> Non
     assert code == 0
     assert "owned" in shown
     assert all(line.isprintable() for line in shown.splitlines())
+
+
+def test_names_are_no_markup(tmp_path: Path) -> None:
+    """Brackets in names are text: rich would fail at them, or make them links."""
+    names = ("d[/x].json", "[link=evil]a[blink].json")
+    for name in names:
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(json.dumps(tiny_trace(name)))
+    database = tmp_path / "a[/b].duckdb"
+    code, told, _ = on_terminal(
+        "ingest", tmp_path, "--db", database, columns=300, stream="stderr"
+    )
+    assert code == 0
+    query = "SELECT DISTINCT name FROM staging.kernel"
+    code, shown, _ = on_terminal("sql", database, query, columns=300)
+    assert code == 0
+    for name in names:
+        assert name in told
+        assert name in shown
 
 
 @pytest.mark.parametrize("format_", ["csv", "json"])

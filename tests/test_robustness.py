@@ -292,7 +292,8 @@ def test_a_second_writer_is_told_who_has_the_database(
         told = second.communicate()[1]
         assert second.returncode == 2
         assert is_clear(told, filled)
-        assert str(process.pid) in told
+        assert f"in use by process {process.pid}" in told
+        assert "wait until it is done" in told
         assert process.communicate("\n")[0].strip() == "1"
     with tracedb.open(filled) as database:
         assert database.ingest([file]).height == 1
@@ -305,12 +306,19 @@ def test_readers_of_other_processes_read_beside_each_other(filled: Path) -> None
 
 
 def test_a_reader_is_told_that_another_process_writes(filled: Path) -> None:
-    """DuckDB locks the file for one writer: a reader that comes later is told so."""
+    """DuckDB locks the file for one writer: a reader that comes later is told so.
+
+    It is told what to do; a copy that was made before answers meanwhile.
+    """
+    copy = shutil.copy(filled, filled.with_name("copy.duckdb"))
     with held(filled, "writer") as process:
         with pytest.raises(tracedb.DatabaseError) as caught:
             tracedb.open(filled, read_only=True)
         assert is_clear(str(caught.value), filled)
-        assert str(process.pid) in str(caught.value)
+        assert f"in use by process {process.pid}" in str(caught.value)
+        assert "ask a copy" in str(caught.value)
+        with tracedb.open(copy, read_only=True) as database:
+            assert rows(database, "SELECT count(*) FROM raw.trace") == [(1,)]
 
 
 def test_a_reader_and_a_writer_in_one_process(filled: Path) -> None:

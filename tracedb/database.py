@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import contextmanager
+from operator import index
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, SupportsIndex
 
 import duckdb
 
 import tracedb
-from tracedb import calibration, catalog, estimates, hardware, template
+from tracedb import calibration, catalog, estimates, hardware, sandbox, template
 from tracedb.depends import find_node, rows_query
-from tracedb.duck import scalar
+from tracedb.duck import literal, one_line, scalar
 from tracedb.errors import DatabaseError, QueryError
 from tracedb.outputs import make_folder
 from tracedb.scenario import check, read_scenarios
@@ -29,12 +31,20 @@ if TYPE_CHECKING:
 # Files of this storage version can be opened by DuckDB 1.5 and later. Rows that are not
 # committed yet look few to the optimiser, which then loops where it should sort.
 # Tensors without elements are no error: what is divided by their sizes is unknown.
+# Queries load no code, and see no variables of Python's.
 _CONFIG = {
     "error_on_division_by_zero": "false",
     "storage_compatibility_version": "v1.5.0",
     "asof_loop_join_threshold": "0",
+    "autoinstall_known_extensions": "false",
+    "autoload_known_extensions": "false",
+    "python_enable_replacements": "false",
 }
 _MEMORY = ":memory:"
+# The name of every database in queries: that of a file may be one of a layer's, too.
+_NAME = "tracedb"
+# What DuckDB says of a file that another process has locked.
+_HELD = re.compile(r"Conflicting lock is held in (?P<name>.+?) \(PID (?P<number>\d+)\)")
 _PUBLISHED = ("published", "published_as_profiled")
 
 _INFO = """
@@ -69,13 +79,16 @@ def _tell_nobody(_line: str) -> None:
     """Take a line of progress that nobody wants to read."""
 
 
-def open_database(path: str | Path = _MEMORY, *, read_only: bool = False) -> Database:
+def open_database(
+    path: str | Path = _MEMORY, *, read_only: bool = False, allow_files: bool = False
+) -> Database:
     """Open a database of traces; without `read_only` it is made if it is missing.
 
-    Missing folders above it are, too. Raises `DatabaseError` where the file is missing,
-    is no database of tracedb's, or is in use by a process that writes.
+    Missing folders above it are, too. Queries read files only where `allow_files` says
+    so. Raises `DatabaseError` where the file is missing, is no database of tracedb's,
+    or is in use by a process that writes.
     """
-    return Database(path, read_only=read_only)
+    return Database(path, read_only=read_only, allow_files=allow_files)
 
 
 class Database:
@@ -86,10 +99,12 @@ class Database:
         path: str | Path = _MEMORY,
         *,
         read_only: bool = False,
+        allow_files: bool = False,
         connection: duckdb.DuckDBPyConnection | None = None,
     ) -> None:
         """Open the file (see `open_database`), or take a connection that is open."""
         self.path = str(path)
+        self._allow_files = allow_files
         self._is_made_here = self.path != _MEMORY and not Path(path).exists()
         if connection is not None:
             self._connection = connection
@@ -97,6 +112,7 @@ class Database:
         self._connection = _connect(self.path, read_only=read_only)
         try:
             self._prepare(read_only=read_only)
+            sandbox.seal(self._connection, read_only=read_only, allow_files=allow_files)
         except BaseException:
             self.close()
             raise
@@ -136,7 +152,11 @@ class Database:
 
     @property
     def connection(self) -> duckdb.DuckDBPyConnection:
-        """The DuckDB connection, for what this class does not offer."""
+        """The DuckDB connection, for what this class does not offer.
+
+        It may change the database, but reads and writes other files only where it was
+        opened with `allow_files`. A cursor of it begins with `USE tracedb`.
+        """
         return self._connection
 
     def ingest(
@@ -169,21 +189,28 @@ class Database:
             progress=progress,
         )
         numbers = ", ".join(map(str, new)) or "NULL"
-        return self.sql(
+        return self._rows(
             f"FROM staging.trace WHERE trace_id IN ({numbers}) ORDER BY trace_id"
         )
 
     def sql(self, query: str) -> pl.DataFrame:
-        """Run one query.
+        """Run one query, which reads relations and changes nothing.
 
-        Raises `QueryError` with DuckDB's first line where it cannot be run.
+        It reads files only where the database was opened with `allow_files`. Raises
+        `QueryError` with DuckDB's first line where it cannot be run.
         """
+        try:
+            sandbox.check(self._connection, query, allow_files=self._allow_files)
+        except duckdb.Error as error:
+            raise QueryError(one_line(error)) from error
+        return self._rows(query)
+
+    def _rows(self, query: str) -> pl.DataFrame:
+        """The rows of a query of tracedb's own, or of one that was checked."""
         try:
             relation = self._connection.sql(query)
         except duckdb.Error as error:
-            raise QueryError(_one_line(error)) from error
-        if relation is None:
-            raise QueryError("the query returns no rows; write a SELECT")
+            raise QueryError(one_line(error)) from error
         return _frame(relation)
 
     def relation(self, name: str, step: int | None = None) -> pl.DataFrame:
@@ -193,7 +220,7 @@ class Database:
             raise QueryError(f"{name} is asked with values: {declared.signature}")
         chosen = "" if step is None else _of_step(declared, step)
         order = "" if declared.is_ordered else f"ORDER BY {', '.join(declared.key)}"
-        return self.sql(f"FROM {declared.full_name} {chosen} {order}")
+        return self._rows(f"FROM {declared.full_name} {chosen} {order}")
 
     def overheads(self, step: int | None = None) -> pl.DataFrame:
         """Time per overhead type, per host thread and step: `question.overhead`."""
@@ -308,7 +335,9 @@ class Database:
         elif edits is not None:
             check(list(edits))
         with simulated(self._connection, rungs, edits or (), library) as connection:
-            yield Database(self.path, connection=connection)
+            yield Database(
+                self.path, connection=connection, allow_files=self._allow_files
+            )
 
     def _of_rung(
         self,
@@ -326,7 +355,7 @@ class Database:
             )
         if library is not None:
             rung = "library"
-        known = self.sql("SELECT rung FROM prediction.variant")["rung"]
+        known = self._rows("SELECT rung FROM prediction.variant")["rung"]
         if rung is not None and rung not in known:
             with self.simulate((rung,), library=library) as beside:
                 return beside.relation(name, step)
@@ -385,7 +414,7 @@ class Database:
         where there is no such node, or several are.
         """
         number = find_node(self._connection, node, step)
-        return self.sql(rows_query(number, direction, waits=waits))
+        return self._rows(rows_query(number, direction, waits=waits))
 
     def questions(self) -> pl.DataFrame:
         """The questions that `ask` answers, each with what it means."""
@@ -409,15 +438,16 @@ class Database:
             )
         if not declared.is_macro:
             return self.relation(declared.full_name)
-        return self.sql(f"FROM {declared.full_name}{declared.call(*map(int, values))}")
+        call = declared.call(*map(_whole, values))
+        return self._rows(f"FROM {declared.full_name}{call}")
 
     def info(self) -> pl.DataFrame:
         """The runs and their files, and how much of what is in each."""
-        return self.sql(_INFO)
+        return self._rows(_INFO)
 
     def issues(self) -> pl.DataFrame:
         """What was repaired or left out while files were read."""
-        return self.sql(_ISSUES)
+        return self._rows(_ISSUES)
 
     def schema(self, relation: str | None = None) -> pl.DataFrame:
         """The relations there are, lowest layer first; or the columns of one."""
@@ -502,9 +532,15 @@ def _suggestion(name: str, known: list[str]) -> str:
 def _of_step(relation: catalog.Relation, step: int) -> str:
     if "step_id" not in relation.columns:
         raise QueryError(f"{relation.full_name} has no steps to choose from")
-    return (
-        f"WHERE step_id IN (SELECT step_id FROM staging.step WHERE step = {int(step)})"
-    )
+    number = _whole(step)
+    return f"WHERE step_id IN (SELECT step_id FROM staging.step WHERE step = {number})"
+
+
+def _whole(value: object) -> int:
+    """A whole number, as queries name nodes and steps by."""
+    if not isinstance(value, SupportsIndex):
+        raise QueryError(f"{value!r} is no whole number")
+    return index(value)
 
 
 def _is_database(path: str) -> bool:
@@ -525,13 +561,41 @@ def _connect(path: str, *, read_only: bool) -> duckdb.DuckDBPyConnection:
         raise DatabaseError(f"{path}: a folder; name a file in it")
     if not read_only and path != _MEMORY:
         make_folder(Path(path).parent, DatabaseError)
+    connection = duckdb.connect(config={**_CONFIG})
     try:
-        connection = duckdb.connect(path, read_only=read_only, config={**_CONFIG})
+        _attach(connection, path, read_only=read_only)
     except duckdb.Error as error:
-        raise DatabaseError(f"{path}: {_one_line(error)}") from error
+        connection.close()
+        raise DatabaseError(f"{path}: {_in_use(error) or one_line(error)}") from error
+    return connection
+
+
+def _in_use(error: duckdb.Error) -> str | None:
+    """Who has a file open, and what to do, where that is why it cannot be opened."""
+    if isinstance(error, duckdb.ResourceInUseException):
+        return "open in this process already; one that writes is alone: close the other"
+    held = _HELD.search(str(error))
+    if held is None:
+        return None
+    return (
+        f"in use by process {held['number']} ({held['name']}); any number may read a "
+        "database, but one that writes is alone: wait until it is done, or ask a copy "
+        "that was made before"
+    )
+
+
+def _attach(
+    connection: duckdb.DuckDBPyConnection, path: str, *, read_only: bool
+) -> None:
+    """Use a database under the one name that all have."""
+    file = path if path == _MEMORY else str(Path(path).absolute())
+    mode = "READ_ONLY" if read_only else "READ_WRITE"
+    connection.execute(f"ATTACH {literal(file)} AS {_NAME} (TYPE duckdb, {mode})")
+    connection.execute(f"USE {_NAME}")
     # It would be drawn on stdout, which is for data, after two seconds of any query.
     connection.execute("SET enable_progress_bar = false")
-    return connection
+    if path != _MEMORY:
+        connection.execute(f"SET temp_directory = {literal(f'{file}.tmp')}")
 
 
 def _stored_fingerprint(connection: duckdb.DuckDBPyConnection, path: str) -> str | None:
@@ -550,10 +614,5 @@ def _frame(relation: duckdb.DuckDBPyRelation) -> pl.DataFrame:
     try:
         frame: pl.DataFrame = relation.pl()
     except duckdb.Error as error:
-        raise QueryError(_one_line(error)) from error
+        raise QueryError(one_line(error)) from error
     return frame
-
-
-def _one_line(error: duckdb.Error) -> str:
-    """What went wrong and DuckDB's suggestion, without the excerpt of the query."""
-    return " ".join(str(error).split("\n\n")[0].split())

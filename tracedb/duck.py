@@ -39,6 +39,11 @@ def literal(text: str) -> str:
     return f"'{escaped}'"
 
 
+def one_line(error: duckdb.Error) -> str:
+    """What went wrong and DuckDB's suggestion, without the excerpt of the query."""
+    return " ".join(str(error).split("\n\n")[0].split())
+
+
 @contextmanager
 def transaction(connection: duckdb.DuckDBPyConnection) -> Iterator[None]:
     """All of the block, or on an error none of it.

@@ -14,7 +14,7 @@ import duckdb
 
 import tracedb
 from tracedb import catalog
-from tracedb.duck import literal, scalar
+from tracedb.duck import literal, one_line, registered, scalar
 from tracedb.errors import LibraryError
 from tracedb.outputs import written
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     import polars as pl
+    import pyarrow as pa
 
 FORMAT = "1"
 _KEY = "tracedb.overhead_library"
@@ -66,8 +67,8 @@ def load(connection: duckdb.DuckDBPyConnection, path: str | Path) -> None:
 
     Raises `LibraryError` for a file that is none.
     """
-    check(path)
-    connection.execute(f"INSERT INTO {_TABLE} FROM read_parquet(?)", [str(path)])
+    with registered(connection, "sample", _samples(path)):
+        connection.execute(f"INSERT INTO {_TABLE} FROM sample")
 
 
 def gpus_of(path: str | Path) -> list[str | None]:
@@ -75,12 +76,27 @@ def gpus_of(path: str | Path) -> list[str | None]:
 
     Raises `LibraryError` for a file that is none.
     """
+    found = _samples(path)["gpu"].unique().to_pylist()
+    return sorted(found, key=lambda gpu: (gpu is None, gpu))
+
+
+def _samples(path: str | Path) -> pa.Table:
+    """The rows of a library, in the types of their table.
+
+    Databases that are asked read no files (`tracedb.sandbox`): this is apart from them.
+    """
     check(path)
     with duckdb.connect() as connection:
-        rows = connection.execute(
-            "SELECT DISTINCT gpu FROM read_parquet(?) ORDER BY gpu", [str(path)]
-        ).fetchall()
-    return [gpu for (gpu,) in rows]
+        catalog.create_only(connection, _TABLE)
+        try:
+            connection.execute(
+                f"INSERT INTO {_TABLE} FROM read_parquet(?)", [str(path)]
+            )
+        except duckdb.Error as error:
+            raise LibraryError(
+                f"{path}: a library that is broken: {one_line(error)}; learn it anew"
+            ) from error
+        return connection.sql(f"FROM {_TABLE}").to_arrow_table()
 
 
 def check(path: str | Path) -> None:
@@ -122,19 +138,16 @@ def _format(path: str | Path) -> str | None:
 def _add(connection: duckdb.DuckDBPyConnection, source: Path) -> None:
     """Add what a database or a library has of traces that are not there yet."""
     if _is_parquet(source):
-        check(source)
-        query = "FROM read_parquet(?)"
-        samples = connection.sql(query, params=[str(source)]).to_arrow_table()
+        samples = _samples(source)
     else:
         with tracedb.open(source, read_only=True) as database:
             query = "FROM question.portable_sample"
             samples = database.connection.sql(query).to_arrow_table()
-    connection.register("sample", samples)
-    connection.execute(
-        f"INSERT INTO {_TABLE} FROM sample "
-        f"WHERE trace_sha256 NOT IN (SELECT trace_sha256 FROM {_TABLE})"
-    )
-    connection.unregister("sample")
+    with registered(connection, "sample", samples):
+        connection.execute(
+            f"INSERT INTO {_TABLE} FROM sample "
+            f"WHERE trace_sha256 NOT IN (SELECT trace_sha256 FROM {_TABLE})"
+        )
 
 
 def _is_parquet(path: Path) -> bool:

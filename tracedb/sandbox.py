@@ -1,0 +1,166 @@
+"""What a user's query may do: read relations, in one statement.
+
+DuckDB itself keeps queries from files (`seal`). What it would still let a SELECT do is
+refused here, by the syntax tree that its own parser makes: functions that write, change
+settings or run text, and statements within statements.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import tempfile
+from typing import TYPE_CHECKING, Any
+
+import duckdb
+import msgspec
+
+from tracedb import catalog
+from tracedb.duck import literal, scalar
+from tracedb.errors import QueryError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+# What tracedb itself sets while a database is open.
+_SET_LATER = ("threads", "memory_limit", "enable_progress_bar")
+
+_TABLE_FUNCTIONS = frozenset(
+    {
+        *("range", "generate_series", "unnest", "repeat", "repeat_row"),
+        *("json_each", "json_tree", "summary", "test_all_types"),
+        *("pragma_table_info", "pragma_storage_info", "pragma_database_size"),
+        *("pragma_version", "pg_timezone_names", "icu_calendar_names"),
+        *("duckdb_columns", "duckdb_constraints", "duckdb_databases"),
+        *("duckdb_dependencies", "duckdb_extensions", "duckdb_functions"),
+        *("duckdb_indexes", "duckdb_keywords", "duckdb_memory", "duckdb_optimizers"),
+        *("duckdb_schemas", "duckdb_sequences", "duckdb_settings", "duckdb_tables"),
+        *("duckdb_temporary_files", "duckdb_types", "duckdb_variables"),
+        "duckdb_views",
+    }
+)
+"""Those that read nothing but the database; an unknown one may do anything."""
+_FILE_FUNCTIONS = frozenset(
+    {
+        *("read_csv", "read_csv_auto", "sniff_csv", "read_text", "read_blob", "glob"),
+        *("read_json", "read_json_auto", "read_json_objects", "read_ndjson"),
+        *("read_json_objects_auto", "read_ndjson_auto", "read_ndjson_objects"),
+        *("read_parquet", "parquet_scan", "parquet_schema", "parquet_metadata"),
+        *("parquet_file_metadata", "parquet_kv_metadata", "read_duckdb"),
+    }
+)
+"""Those that read files, for who allows it."""
+_REFUSED_FUNCTIONS = frozenset(
+    {"getenv", "nextval", "setval", "write_log", "sleep_ms", "setseed"}
+)
+"""Functions of values that do something besides."""
+_NODES = frozenset(
+    {"SELECT_NODE", "SET_OPERATION_NODE", "RECURSIVE_CTE_NODE", "CTE_NODE"}
+)
+_EXPLAIN = re.compile(
+    r"(?:\s|--[^\n]*(?:\n|\Z)|/\*.*?\*/)*EXPLAIN\b(?:\s+ANALYZE\b)?(?:\s*\([^()]*\))?",
+    re.IGNORECASE | re.DOTALL,
+)
+_ALLOW = "; `--allow-files`, or `tracedb.open(..., allow_files=True)`, allows it"
+
+
+def text_folder() -> str:
+    """The folder in which `duck.text_file` makes files, for DuckDB to read."""
+    return "/proc/self/fd" if hasattr(os, "memfd_create") else tempfile.gettempdir()
+
+
+def seal(
+    connection: duckdb.DuckDBPyConnection, *, read_only: bool, allow_files: bool
+) -> None:
+    """Keep all that is run later from files, and from changing that.
+
+    The database's own files, and those to which it spills, stay open to it; what is
+    ingested comes in by way of `text_folder`. It cannot be undone.
+    """
+    if not allow_files:
+        if not read_only:
+            folder = literal(text_folder())
+            connection.execute(f"SET allowed_directories = [{folder}]")
+        connection.execute("SET enable_external_access = false")
+    names = ", ".join(map(literal, _SET_LATER))
+    connection.execute(f"SET allowed_configs = [{names}]")
+    connection.execute("SET lock_configuration = true")
+
+
+def check(
+    connection: duckdb.DuckDBPyConnection, query: str, *, allow_files: bool
+) -> None:
+    """Raise `QueryError` unless a query is one statement that only reads."""
+    _check_kind(connection, query)
+    allowed = _TABLE_FUNCTIONS | (_FILE_FUNCTIONS if allow_files else frozenset())
+    for part in _parts(_tree(connection, _EXPLAIN.sub("", query, count=1))):
+        wrong = _wrong(part, allowed)
+        if wrong:
+            raise QueryError(wrong)
+
+
+def _check_kind(connection: duckdb.DuckDBPyConnection, query: str) -> None:
+    statements = connection.extract_statements(query)
+    if not statements:
+        raise QueryError("an empty query; write a SELECT")
+    if len(statements) > 1:
+        raise QueryError(f"{len(statements)} statements; write one")
+    kind = statements[0].type
+    if kind == duckdb.StatementType.MULTI:
+        raise QueryError(
+            "a PIVOT that looks for its values; write them: ON ... IN (...)"
+        )
+    if kind not in (duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN):
+        raise QueryError(
+            f"{kind.name} is refused: a query reads relations, and changes nothing; "
+            "write a SELECT"
+        )
+
+
+def _tree(connection: duckdb.DuckDBPyConnection, query: str) -> Any:  # noqa: ANN401 (JSON)
+    text = scalar(connection, "SELECT json_serialize_sql(?::VARCHAR)", [query])
+    try:
+        tree = msgspec.json.decode(text)
+    except RecursionError as error:
+        raise QueryError("the query is nested too deeply") from error
+    if tree["error"]:
+        raise QueryError(f"only a SELECT can be explained: {tree['error_message']}")
+    return tree
+
+
+def _parts(tree: object) -> Iterator[dict[str, Any]]:
+    """All objects of a tree."""
+    waiting = [tree]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, dict):
+            yield part
+            waiting += part.values()
+        elif isinstance(part, list):
+            waiting += part
+
+
+def _wrong(part: dict[str, Any], allowed: frozenset[str]) -> str | None:
+    """What a part of a query does that it may not, if anything."""
+    kind = str(part.get("type", ""))
+    if kind.endswith("_NODE") and kind not in _NODES:
+        return f"{kind.removesuffix('_NODE')} within a query is refused"
+    if kind == "TABLE_FUNCTION":
+        return _wrong_table_function(part["function"], allowed)
+    name = str(part.get("function_name", "")).lower()
+    return f"the function {name} is refused" if name in _REFUSED_FUNCTIONS else None
+
+
+def _wrong_table_function(
+    function: dict[str, Any], allowed: frozenset[str]
+) -> str | None:
+    name = str(function.get("function_name", "")).lower()
+    schema = str(function.get("schema", "")).lower()
+    declared = {r.full_name for r in catalog.relations() if r.is_macro}
+    if f"{schema}.{name}" in declared or (name in allowed and schema in ("", "main")):
+        return None
+    shown = f"{schema}.{name}" if schema else name
+    hint = _ALLOW if name in _FILE_FUNCTIONS else ""
+    return (
+        f"the table function {shown} is refused: it is none that reads relations{hint}"
+    )

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 _STEPS = (
     *("rung", "trace_id", "step", "measured_ns", "predicted_ns", "error_share"),
+    *("measured_host_ns", "predicted_host_ns"),
+    *("measured_gpu_end_ns", "predicted_gpu_end_ns"),
     *("as_measured_share", "unexplained_ns"),
 )
 _SCORES = (
@@ -38,6 +40,7 @@ _ELSEWHERE = {
 _EFFECTS = (
     *("scenario", "rung", "trace_id", "step"),
     *("baseline_ns", "predicted_ns", "change_share"),
+    *("baseline_host_ns", "predicted_host_ns"),
 )
 
 
@@ -97,6 +100,11 @@ def predict(  # noqa: PLR0913 (one parameter an option)
     output: out.Output,
 ) -> None:
     """Show each step's time, measured and predicted.
+
+    That is its period: from when the host and the GPU were done with the step before to
+    when both are done with this one (the first step counts from its begin). Beside it
+    stand the host's time alone (that of the step's mark), and the GPU end: from the
+    begin of the mark to the end of the GPU work that was launched in it.
 
     The rung replay takes host and kernel times as measured and computes every wait anew
     from its cause; statistics takes host times from the run's statistics; full also

@@ -22,42 +22,11 @@ CREATE TABLE staging.step (
     -- [ns] End of the last GPU work that was launched in the step, if any was.
     gpu_end_ns
 ) AS
-WITH
-mark AS (
-    SELECT
-        annotation.*,
-        coalesce(
-            try_cast(regexp_extract(name, '#([0-9]+)', 1) AS BIGINT),
-            row_number() OVER (
-                PARTITION BY annotation.trace_id ORDER BY start_ns, annotation_id
-            ) - 1
-        ) AS step
-    FROM staging.annotation AS annotation
-    INNER JOIN raw.trace USING (trace_id)
-    WHERE regexp_full_match(name, coalesce(step_mark, 'ProfilerStep#.*'))
-),
-
-launched AS (
-    SELECT mark.annotation_id, max(staging.kernel.end_ns) AS gpu_end_ns
-    FROM mark
-    INNER JOIN staging.launch
-        ON
-            mark.trace_id = staging.launch.trace_id
-            AND mark.start_ns <= staging.launch.start_ns
-            AND mark.end_ns > staging.launch.start_ns
-    INNER JOIN staging.kernel ON staging.launch.launch_id = staging.kernel.launch_id
-    GROUP BY mark.annotation_id
-)
-
-SELECT
-    annotation_id AS step_id,
-    run_id,
-    trace_id,
-    thread_id,
-    name,
-    step,
-    start_ns,
-    end_ns,
-    gpu_end_ns
-FROM mark
-LEFT JOIN launched USING (annotation_id);
+SELECT step.*, gpu_end_ns
+FROM staging.step_range AS step
+LEFT JOIN (
+    SELECT step_id, max(end_ns) AS gpu_end_ns
+    FROM staging.step_work
+    INNER JOIN staging.kernel USING (kernel_id)
+    GROUP BY step_id
+) USING (step_id);

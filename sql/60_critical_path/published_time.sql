@@ -1,8 +1,9 @@
 -- The algorithm of Lin et al. 2022 (section 3 and 4), as published: all top-level ops of a
 -- step one after another on one host thread, means by type and name without outliers
 -- (1.5 times the interquartile range), two streams, one of them for collectives, which
--- wait for all work before; nothing makes the host wait. A step lasts until the host and
--- both streams are done. Kernel times are as measured.
+-- wait for all work before; nothing makes the host wait. A step begins with empty streams
+-- and lasts until the host and both streams are done: its period. Kernel times are as
+-- measured.
 -- One row per rung and step.
 -- Key: rung, step_id.
 CREATE VIEW critical_path.published_time (
@@ -16,8 +17,12 @@ CREATE VIEW critical_path.published_time (
     trace_id,
     -- Step.
     step_id,
-    -- [ns] Predicted time.
-    predicted_ns
+    -- [ns] Predicted period.
+    predicted_ns,
+    -- [ns] Predicted host time.
+    host_ns,
+    -- [ns] Predicted end of the GPU work, from the begin of the step; NULL without any.
+    gpu_end_ns
 ) AS
 WITH
 constant AS (
@@ -149,11 +154,12 @@ ready AS (
 ),
 
 ended AS (
-    SELECT rung, step_id, max(end_ns) AS end_ns FROM host GROUP BY ALL
+    SELECT rung, step_id, true AS is_host, max(end_ns) AS end_ns FROM host GROUP BY ALL
     UNION ALL
     SELECT
         rung,
         step_id,
+        false,
         coalesce(
             end_ns,
             sum_ns + max(ready_ns - (sum_ns - work_ns)) OVER (
@@ -163,7 +169,11 @@ ended AS (
     FROM ready
 )
 
-SELECT rung, step.run_id, step.trace_id, step_id, round(max(ended.end_ns))::BIGINT
+SELECT
+    rung, step.run_id, step.trace_id, step_id,
+    round(max(ended.end_ns))::BIGINT,
+    round(max(ended.end_ns) FILTER (is_host))::BIGINT,
+    round(max(ended.end_ns) FILTER (NOT is_host))::BIGINT
 FROM ended
 INNER JOIN staging.step AS step USING (step_id)
 GROUP BY ALL;

@@ -1,5 +1,5 @@
--- When each step begins and ends, measured and simulated, by one clock.
--- One row per variant, 0 as measured, and step that takes time.
+-- When the mark of each step begins and ends, measured and simulated, by one clock.
+-- One row per variant, 0 as measured, and step whose mark takes time.
 -- Key: variant_id, step_id.
 CREATE VIEW critical_path.step_moment (
     -- Rung and scenario, as in `prediction.variant`; 0 as measured.
@@ -13,12 +13,6 @@ CREATE VIEW critical_path.step_moment (
     -- [ns] End, likewise.
     end_ns
 ) AS
-SELECT 0, trace_id, step_id, start_ns - origin_ns, end_ns - origin_ns
-FROM staging.step
-INNER JOIN critical_path.origin USING (trace_id)
-WHERE end_ns > start_ns
-UNION ALL
-SELECT variant_id, trace_id, step_id, start_ns, end_ns
-FROM critical_path.predicted_step
-INNER JOIN prediction.variant USING (scenario, rung)
-WHERE end_ns > start_ns;
+SELECT variant_id, trace_id, step_id, host_start_ns, host_end_ns
+FROM critical_path.step_period
+WHERE host_end_ns > host_start_ns;

@@ -1,7 +1,7 @@
 -- Which pieces of host time each step begins and ends with.
 -- One row per step that takes time.
 -- Key: step_id.
-CREATE VIEW critical_path.step_piece (
+CREATE TABLE critical_path.step_piece (
     -- Step.
     step_id,
     -- The run it is of.
@@ -17,17 +17,27 @@ CREATE VIEW critical_path.step_piece (
     -- Place of the piece that ends with it.
     last_position
 ) AS
-SELECT
-    step.step_id,
-    step.run_id,
-    step.trace_id,
-    step.step,
-    step.thread_id,
-    first.position,
-    last.position
-FROM staging.step AS step
-INNER JOIN overhead.timeline AS first
-    ON step.thread_id = first.thread_id AND step.start_ns = first.start_ns
-INNER JOIN overhead.timeline AS last
-    ON step.thread_id = last.thread_id AND step.end_ns = last.end_ns
-WHERE step.end_ns > step.start_ns;
+WITH
+-- One of them at a time: pieces are found by key, not compared with all of their thread.
+found AS (
+    SELECT step_id, piece.position AS first_position, NULL::BIGINT AS last_position
+    FROM staging.step AS step
+    INNER JOIN overhead.timeline AS piece
+        ON step.thread_id = piece.thread_id AND step.start_ns = piece.start_ns
+    UNION ALL
+    SELECT step_id, NULL, piece.position
+    FROM staging.step AS step
+    INNER JOIN overhead.timeline AS piece
+        ON step.thread_id = piece.thread_id AND step.end_ns = piece.end_ns
+),
+
+bound AS (
+    SELECT step_id, max(first_position) AS first_position, max(last_position) AS last_position
+    FROM found
+    GROUP BY step_id
+)
+
+SELECT step_id, run_id, trace_id, step, thread_id, first_position, last_position
+FROM staging.step
+INNER JOIN bound USING (step_id)
+WHERE end_ns > start_ns AND first_position IS NOT NULL AND last_position IS NOT NULL;

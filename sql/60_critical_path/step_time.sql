@@ -1,4 +1,6 @@
--- The per-batch training time: each step as measured and as predicted by each rung.
+-- The per-batch training time: each step as measured and as predicted by each rung. It is
+-- the step's period (`critical_path.step_period`); the times of the host alone and of the
+-- GPU stand beside.
 -- One row per scenario, rung and step.
 -- Key: scenario, rung, step_id.
 CREATE VIEW critical_path.step_time (
@@ -14,26 +16,52 @@ CREATE VIEW critical_path.step_time (
     step_id,
     -- Number of the step.
     step,
-    -- [ns] Measured time of the step mark.
+    -- [ns] Measured period: from when host and GPU were done with the step before to when
+    -- both were done with this one. It is the time of the step's mark where each step waits
+    -- for its GPU work and the marks follow each other.
     measured_ns,
-    -- [ns] Predicted time.
+    -- [ns] Predicted period.
     predicted_ns,
-    -- [1] Predicted over measured, less 1; NULL where a scenario edits something.
+    -- [1] Predicted over measured period, less 1; NULL where a scenario edits something.
     error_share,
+    -- [ns] Measured host time: that of the step's mark.
+    measured_host_ns,
+    -- [ns] Predicted host time.
+    predicted_host_ns,
+    -- [ns] Measured GPU end: from the begin of the mark to the end of the GPU work that was
+    -- launched in the step; NULL without any.
+    measured_gpu_end_ns,
+    -- [ns] Predicted GPU end.
+    predicted_gpu_end_ns,
     -- [1] Part of the step's host time, waits aside, that the prediction takes as measured:
     -- all of it in replay, in others that of pieces to which nothing is alike.
     as_measured_share,
-    -- [ns] Measured delay without a cause while the step lasted, on its thread and of GPU
-    -- work, whenever that was launched; the prediction leaves it out.
+    -- [ns] Measured delay without a cause, on the step's thread while its mark lasted and of
+    -- GPU work in its period, whenever that was launched; the prediction leaves it out.
     unexplained_ns
 ) AS
 WITH
 timed AS (
-    SELECT scenario, rung, step_id, end_ns - start_ns AS predicted_ns
-    FROM critical_path.predicted_step
+    SELECT
+        variant_id,
+        step_id,
+        end_ns - start_ns AS predicted_ns,
+        host_end_ns - host_start_ns AS host_ns,
+        gpu_end_ns - host_start_ns AS gpu_ns
+    FROM critical_path.step_period
+    WHERE variant_id > 0
     UNION ALL
-    SELECT 'baseline', rung, step_id, predicted_ns
+    SELECT variant_id, step_id, predicted_ns, host_ns, gpu_end_ns
     FROM critical_path.published_time
+    INNER JOIN prediction.variant USING (rung)
+    WHERE scenario = 'baseline'
+),
+
+-- As measured.
+measured AS (
+    SELECT *
+    FROM critical_path.step_period
+    WHERE variant_id = 0
 ),
 
 as_measured AS (
@@ -57,6 +85,17 @@ host_unexplained AS (
     GROUP BY ALL
 ),
 
+-- Periods by the clock of the trace.
+period AS (
+    SELECT
+        step_id,
+        trace_id,
+        start_ns + origin_ns AS start_ns,
+        end_ns + origin_ns AS end_ns
+    FROM measured
+    INNER JOIN critical_path.origin USING (trace_id)
+),
+
 gpu_unexplained AS (
     SELECT
         step.step_id,
@@ -65,7 +104,7 @@ gpu_unexplained AS (
             least(work.start_ns, step.end_ns)
             - greatest(work.start_ns - unexplained_ns, step.start_ns)
         ) AS unexplained_ns
-    FROM staging.step
+    FROM period AS step
     INNER JOIN graph.stream_position AS work
         ON
             step.trace_id = work.trace_id
@@ -86,19 +125,24 @@ SELECT
     step.trace_id,
     step.step_id,
     step.step,
-    step.end_ns - step.start_ns AS measured_ns,
+    measured.end_ns - measured.start_ns AS measured_ns,
     predicted_ns,
     CASE scenario
         WHEN 'baseline' THEN predicted_ns / nullif(measured_ns, 0) - 1
     END,
+    host_end_ns - host_start_ns,
+    host_ns,
+    measured.gpu_end_ns - host_start_ns,
+    gpu_ns,
     as_measured.share,
     (
         coalesce(host_unexplained.unexplained_ns, 0)
         + coalesce(gpu_unexplained.unexplained_ns, 0)
     )::BIGINT
 FROM timed
+INNER JOIN measured USING (step_id)
 INNER JOIN staging.step AS step ON timed.step_id = step.step_id
-INNER JOIN prediction.variant USING (scenario, rung)
+INNER JOIN prediction.variant AS variant ON timed.variant_id = variant.variant_id
 LEFT JOIN as_measured
     ON
         variant.variant_id = as_measured.variant_id

@@ -14,13 +14,13 @@ CREATE VIEW question.prediction_band (
     step_id,
     -- Number of the step.
     step,
-    -- [ns] Measured time.
+    -- [ns] Measured period, as in `critical_path.step_time`.
     measured_ns,
-    -- [ns] Predicted time.
+    -- [ns] Predicted period.
     predicted_ns,
     -- Steps elsewhere.
     other_count,
-    -- [ns] 10th percentile of the time to be expected.
+    -- [ns] 10th percentile of the period to be expected.
     low_ns,
     -- [ns] 90th percentile.
     high_ns,

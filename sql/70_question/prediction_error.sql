@@ -10,9 +10,9 @@ CREATE VIEW question.prediction_error (
     step_id,
     -- Number of the step.
     step,
-    -- [ns] Measured time.
+    -- [ns] Measured period, as in `critical_path.step_time`.
     measured_ns,
-    -- [ns] Predicted time.
+    -- [ns] Predicted period.
     predicted_ns,
     -- [1] Predicted over measured, less 1.
     error_share,
@@ -25,6 +25,14 @@ CREATE VIEW question.prediction_error (
     -- [ns] Measured delay without a cause, which the prediction leaves out.
     unexplained_ns
 ) AS
+WITH
+period AS (
+    SELECT period.*, thread_id
+    FROM critical_path.step_period AS period
+    INNER JOIN staging.step AS step USING (step_id)
+    WHERE variant_id = 0
+)
+
 SELECT
     rung,
     trace_id,
@@ -39,14 +47,10 @@ SELECT
     unexplained_ns
 FROM critical_path.step_time
 LEFT JOIN (
-    SELECT
-        step.step_id, round(median(other.end_ns - other.start_ns))::BIGINT AS naive_ns
-    FROM staging.step AS step
-    INNER JOIN staging.step AS other
-        ON
-            step.trace_id = other.trace_id
-            AND step.thread_id = other.thread_id
-            AND step.step_id <> other.step_id
+    SELECT step.step_id, round(median(other.end_ns - other.start_ns))::BIGINT AS naive_ns
+    FROM period AS step
+    INNER JOIN period AS other
+        ON step.thread_id = other.thread_id AND step.step_id <> other.step_id
     GROUP BY step.step_id
 ) USING (step_id)
 INNER JOIN prediction.rung USING (rung)

@@ -13,12 +13,20 @@ CREATE VIEW question.scenario_effect (
     step_id,
     -- Number of the step.
     step,
-    -- [ns] Predicted time without the scenario's edits.
+    -- [ns] Predicted period without the scenario's edits, as in `critical_path.step_time`.
     baseline_ns,
-    -- [ns] Predicted time with them.
+    -- [ns] Predicted period with them.
     predicted_ns,
     -- [1] With them over without, less 1.
-    change_share
+    change_share,
+    -- [ns] Predicted host time without them.
+    baseline_host_ns,
+    -- [ns] Predicted host time with them.
+    predicted_host_ns,
+    -- [ns] Predicted GPU end without them, from the begin of the mark; NULL without GPU work.
+    baseline_gpu_end_ns,
+    -- [ns] Predicted GPU end with them.
+    predicted_gpu_end_ns
 ) AS
 SELECT
     edited.scenario,
@@ -28,7 +36,11 @@ SELECT
     edited.step,
     baseline.predicted_ns,
     edited.predicted_ns,
-    edited.predicted_ns / nullif(baseline.predicted_ns, 0) - 1
+    edited.predicted_ns / nullif(baseline.predicted_ns, 0) - 1,
+    baseline.predicted_host_ns,
+    edited.predicted_host_ns,
+    baseline.predicted_gpu_end_ns,
+    edited.predicted_gpu_end_ns
 FROM critical_path.step_time AS edited
 INNER JOIN critical_path.step_time AS baseline USING (rung, step_id)
 INNER JOIN prediction.variant AS variant

@@ -1,0 +1,134 @@
+-- When the host and the GPU are done with each step, measured and simulated, by one clock,
+-- and its period: from when both were done with the step before it on its thread to when
+-- both are done with it. The first step of a thread counts from the begin of its mark.
+-- Where the GPU is done with an earlier step later (other streams), from then; so periods
+-- follow each other without gap, whatever lies between two marks.
+-- One row per variant, 0 as measured, and step that takes time.
+-- Key: variant_id, step_id.
+CREATE TABLE critical_path.step_period (
+    -- Rung and scenario, as in `prediction.variant`; 0 as measured.
+    variant_id,
+    -- The run it is of.
+    run_id,
+    -- The trace it is from.
+    trace_id,
+    -- Step.
+    step_id,
+    -- [ns] Begin of the mark, from the begin of the trace (`critical_path.origin`).
+    host_start_ns,
+    -- [ns] End of the mark, likewise.
+    host_end_ns,
+    -- [ns] End of the GPU work that was launched in the step (`staging.step_work`),
+    -- likewise; NULL without any.
+    gpu_end_ns,
+    -- The GPU work that ends then.
+    last_kernel_id,
+    -- [ns] Begin of the period, likewise.
+    start_ns,
+    -- [ns] End of the period, likewise.
+    end_ns
+) AS
+WITH
+-- How long GPU work ends after segments: of a step that of each segment which is latest.
+latest AS (
+    SELECT
+        variant_id,
+        step_id,
+        source_trace_id,
+        source_lane,
+        source_segment,
+        max({'weight_ns': weight_ns, 'kernel_id': kernel_id}) AS work
+    FROM staging.step_work
+    INNER JOIN critical_path.work_end USING (trace_id, kernel_id)
+    GROUP BY ALL
+),
+
+gpu AS (
+    SELECT
+        0 AS variant_id,
+        step_id,
+        max({'end_ns': end_ns - origin_ns, 'kernel_id': kernel_id}) AS last
+    FROM staging.step_work AS launched
+    INNER JOIN staging.kernel USING (kernel_id)
+    INNER JOIN critical_path.origin AS origin ON launched.trace_id = origin.trace_id
+    GROUP BY step_id
+    UNION ALL
+    SELECT
+        latest.variant_id,
+        step_id,
+        max({'end_ns': begin_ns + work.weight_ns, 'kernel_id': work.kernel_id})
+    FROM latest
+    INNER JOIN critical_path.segment_time AS segment
+        ON
+            latest.variant_id = segment.variant_id
+            AND source_trace_id = segment.trace_id
+            AND source_lane = segment.lane
+            AND source_segment = segment.segment
+    GROUP BY latest.variant_id, step_id
+),
+
+-- The pieces that steps begin and end with.
+bound AS (
+    SELECT step_id, thread_id, first_position AS position, true AS is_first
+    FROM critical_path.step_piece
+    UNION ALL
+    SELECT step_id, thread_id, last_position, false
+    FROM critical_path.step_piece
+),
+
+host AS (
+    SELECT
+        0 AS variant_id, step_id, start_ns - origin_ns AS start_ns, end_ns - origin_ns AS end_ns
+    FROM staging.step
+    INNER JOIN critical_path.origin USING (trace_id)
+    WHERE end_ns > start_ns
+    UNION ALL
+    SELECT
+        variant_id,
+        step_id,
+        min(start_ns) FILTER (is_first) AS begin_ns,
+        max(end_ns) FILTER (NOT is_first) AS over_ns
+    FROM bound
+    INNER JOIN critical_path.host_piece_time USING (thread_id, position)
+    INNER JOIN prediction.variant USING (scenario, rung)
+    GROUP BY variant_id, step_id
+    HAVING begin_ns IS NOT NULL AND over_ns IS NOT NULL
+),
+
+-- Steps in the order in which they were measured, in all variants.
+done AS (
+    SELECT
+        host.*,
+        step.run_id,
+        step.trace_id,
+        step.thread_id,
+        step.start_ns AS measured_start_ns,
+        gpu.last.end_ns AS gpu_end_ns,
+        gpu.last.kernel_id AS last_kernel_id,
+        max(greatest(host.end_ns, gpu.last.end_ns)) OVER (
+            PARTITION BY host.variant_id, step.thread_id
+            ORDER BY step.start_ns, host.step_id
+            ROWS UNBOUNDED PRECEDING
+        ) AS done_ns
+    FROM host
+    INNER JOIN staging.step AS step ON host.step_id = step.step_id
+    LEFT JOIN gpu ON host.variant_id = gpu.variant_id AND host.step_id = gpu.step_id
+)
+
+SELECT
+    variant_id,
+    run_id,
+    trace_id,
+    step_id,
+    start_ns,
+    end_ns,
+    gpu_end_ns,
+    last_kernel_id,
+    coalesce(
+        lag(done_ns) OVER (
+            PARTITION BY variant_id, thread_id ORDER BY measured_start_ns, step_id
+        ),
+        start_ns
+    ),
+    done_ns
+FROM done;

@@ -1,0 +1,288 @@
+"""Times of a step: of the host, of the GPU, and its period, measured and predicted."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from reference import simulate
+from support import SAMPLES, Ingested, rows, write_generated
+
+import tracedb
+from tracedb import Edit
+from tracedb.synthetic import (
+    Delays,
+    DeviceSync,
+    Gap,
+    Launch,
+    Op,
+    Program,
+    Rank,
+    Thread,
+    execute,
+    step,
+)
+from tracedb.synthetic.program import seeded
+
+MS = 1_000_000
+RUNGS = ("replay", "statistics", "full")
+STEPS = 6
+
+Times = tuple[int, int, int | None]
+"""Begin of a step's period and its end, and the end of the step's GPU work."""
+
+
+def ahead(seed: int, *, waits: bool) -> Program:
+    """Steps of which the host is done long before the GPU, or which wait for it."""
+    random = seeded("ahead", seed)
+    steps = []
+    for number in range(STEPS):
+        body: list[Any] = [
+            Op(
+                "aten::mm",
+                (
+                    Gap(random.randrange(2_000, 20_000)),
+                    Launch(7, random.randrange(100_000, MS)),
+                    Launch(20, random.randrange(1_000, 50_000)),
+                ),
+            )
+            for _ in range(random.randrange(3, 9))
+        ]
+        if waits:
+            body.append(DeviceSync())
+        steps.append(step(number, Gap(random.randrange(9_000)), *body, Gap(1_000)))
+    return Program((Rank((Thread("main", tuple(steps)),)),))
+
+
+def write_ahead(folder: Path, *, waits: bool) -> None:
+    """Write eight such traces."""
+    for seed in range(8):
+        program = ahead(seed, waits=waits)
+        execute(program, Delays(jitter=0), seed)[0].write(folder / f"ahead{seed}.json")
+
+
+@pytest.fixture(scope="module")
+def behind(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tracedb.Database]:
+    """Traces in which the GPU runs behind the host, by several steps."""
+    folder = tmp_path_factory.mktemp("behind")
+    write_ahead(folder, waits=False)
+    with tracedb.open() as opened:
+        opened.ingest([folder])
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def generated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tracedb.Database]:
+    """16 generated traces of 1 to 3 threads and 1 to 4 streams."""
+    folder = tmp_path_factory.mktemp("generated")
+    write_generated(folder, range(16))
+    with tracedb.open() as opened:
+        opened.ingest([folder])
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def ranks(ingested: Ingested) -> Iterator[tracedb.Database]:
+    """A generated job of two GPUs."""
+    path = ingested(SAMPLES / "generated_gpu")
+    with tracedb.open(path, read_only=True) as opened:
+        yield opened
+
+
+def launched(database: tracedb.Database) -> dict[int, list[int]]:
+    """The GPU work of each step: what was launched in its time, on any thread."""
+    calls = rows(
+        database,
+        "SELECT kernel_id, work.trace_id, call.start_ns FROM staging.kernel AS work "
+        "INNER JOIN staging.launch AS call USING (launch_id)",
+    )
+    steps = rows(
+        database, "SELECT step_id, trace_id, start_ns, end_ns FROM staging.step"
+    )
+    return {
+        step: [k for k, on, at in calls if on == trace and start <= at < end]
+        for step, trace, start, end in steps
+    }
+
+
+def periods(
+    database: tracedb.Database,
+    marks: dict[int, tuple[int, int]],
+    ends: dict[int, int],
+) -> dict[int, Times]:
+    """The periods that follow from the marks of steps and the ends of GPU work."""
+    work = launched(database)
+    threads = defaultdict(list)
+    for step_id, thread in rows(
+        database, "SELECT step_id, thread_id FROM staging.step ORDER BY start_ns"
+    ):
+        threads[thread].append(step_id)
+    found: dict[int, Times] = {}
+    for steps in threads.values():
+        done = marks[steps[0]][0]
+        for step_id in steps:
+            gpu = max((ends[kernel] for kernel in work[step_id]), default=None)
+            before = done
+            done = max(done, marks[step_id][1], gpu or 0)
+            found[step_id] = (before, done, gpu)
+    return found
+
+
+def expected_times(database: tracedb.Database, rung: str | None) -> dict[int, Times]:
+    """What a plain loop says, of what was measured or of a rung."""
+    if rung is None:
+        marks = {
+            step: (start, end)
+            for step, start, end in rows(
+                database, "SELECT step_id, start_ns, end_ns FROM staging.step"
+            )
+        }
+        ends = dict(rows(database, "SELECT kernel_id, end_ns FROM staging.kernel"))
+        return periods(database, marks, ends)
+    simulation = simulate(database, rung)
+    marks = {
+        step: (
+            simulation.pieces[thread, first][0],
+            simulation.pieces[thread, last][1],
+        )
+        for step, thread, first, last in rows(
+            database,
+            "SELECT step_id, thread_id, first_position, last_position "
+            "FROM critical_path.step_piece",
+        )
+    }
+    ends = {kernel: end for kernel, (_, end) in simulation.kernels.items()}
+    return periods(database, marks, ends)
+
+
+@pytest.mark.parametrize("rung", RUNGS)
+@pytest.mark.parametrize("jobs", ["behind", "generated", "ranks", "dlrm8"])
+def test_three_times_equal_the_plain_loop(
+    jobs: str, rung: str, request: pytest.FixtureRequest
+) -> None:
+    """Period, host time and GPU end, measured and predicted, to the nanosecond."""
+    database = request.getfixturevalue(jobs)
+    measured = expected_times(database, None)
+    predicted = expected_times(database, rung)
+    found = database.sql(
+        f"FROM critical_path.step_time WHERE rung = '{rung}' ORDER BY step_id"
+    )
+    assert sorted(found["step_id"]) == sorted(measured) == sorted(predicted)
+    starts = dict(rows(database, "SELECT step_id, start_ns FROM staging.step"))
+    begins = dict(
+        rows(
+            database,
+            "SELECT step_id, host_start_ns FROM critical_path.step_period "
+            "INNER JOIN prediction.variant USING (variant_id) "
+            f"WHERE rung = '{rung}' AND scenario = 'baseline'",
+        )
+    )
+    for row in found.iter_rows(named=True):
+        number = row["step_id"]
+        for name, times, begin in (
+            ("measured", measured[number], starts[number]),
+            ("predicted", predicted[number], begins[number]),
+        ):
+            assert row[f"{name}_ns"] == times[1] - times[0]
+            gpu_end = None if times[2] is None else times[2] - begin
+            assert row[f"{name}_gpu_end_ns"] == gpu_end
+
+
+@pytest.mark.parametrize("jobs", ["behind", "generated", "ranks", "dlrm8"])
+def test_periods_add_up_to_the_time_of_all_steps(
+    jobs: str, request: pytest.FixtureRequest
+) -> None:
+    """From the begin of the first mark to when host and GPU are done with all steps."""
+    database = request.getfixturevalue(jobs)
+    differing = rows(
+        database,
+        """
+        SELECT variant_id, thread_id
+        FROM critical_path.step_period INNER JOIN staging.step USING (step_id)
+        GROUP BY ALL
+        HAVING
+            sum(step_period.end_ns - step_period.start_ns)
+            <> max(greatest(host_end_ns, step_period.gpu_end_ns)) - min(host_start_ns)
+            OR min(step_period.end_ns - step_period.start_ns) < 0
+        """,
+    )
+    assert differing == []
+
+
+def test_a_gpu_behind_sets_the_period(behind: tracedb.Database) -> None:
+    """The mark of a step tells little of its time, where the host does not wait."""
+    found = behind.sql(
+        "FROM critical_path.step_time WHERE rung = 'replay' AND step > 0"
+    )
+    assert found.height == 8 * (STEPS - 1)
+    assert (found["measured_ns"] > 3 * found["measured_host_ns"]).all()
+    assert (found["measured_gpu_end_ns"] > found["measured_ns"]).all()
+    assert (found["error_share"].abs() < 0.01).all()
+
+
+def test_where_steps_wait_the_period_is_the_mark(
+    tmp_path: Path, database: tracedb.Database
+) -> None:
+    """Each step waits for its GPU work, and begins when the one before ends."""
+    write_ahead(tmp_path, waits=True)
+    database.ingest([tmp_path])
+    found = rows(
+        database,
+        "SELECT measured_ns, measured_host_ns, predicted_ns, predicted_host_ns "
+        "FROM critical_path.step_time WHERE rung = 'replay'",
+    )
+    assert len(found) == 8 * STEPS
+    for measured, host, predicted, predicted_host in found:
+        assert measured == host
+        assert predicted == predicted_host
+
+
+@pytest.mark.parametrize("rung", ["replay", "statistics"])
+def test_without_host_time_the_gpu_is_left(behind: tracedb.Database, rung: str) -> None:
+    """A server whose host is free still takes as long as its GPU."""
+    free = Edit(scenario="host free", target="host", factor=0)
+    (busy_ns,) = rows(
+        behind,
+        """
+        SELECT max(busy_ns) FROM (
+            SELECT trace_id, sum(end_ns - start_ns) AS busy_ns FROM staging.kernel
+            GROUP BY trace_id, stream
+        )
+        """,
+    )[0]
+    effects = behind.scenarios([free], rung)
+    assert (effects["predicted_ns"] > 0).all()
+    periods_ns: dict[int, int] = defaultdict(int)
+    for trace, period in effects.select("trace_id", "predicted_ns").iter_rows():
+        periods_ns[trace] += period
+    assert max(periods_ns.values()) >= busy_ns
+    assert (effects["predicted_host_ns"] < effects["baseline_host_ns"] / 10).all()
+    assert (effects["change_share"] <= 0).all()
+
+
+def test_steps_that_are_apart_and_steps_without_gpu_work(
+    tmp_path: Path, database: tracedb.Database
+) -> None:
+    """What lies between two marks is of the period of the later one."""
+    quiet = Op("aten::add", (Gap(50_000),))
+    busy = Op("aten::mm", (Gap(5_000), Launch(7, 2 * MS), Gap(5_000)))
+    body = (step(3, quiet), Gap(3 * MS), step(9, busy), Gap(MS), step(10, quiet))
+    program = Program((Rank((Thread("main", body),)),))
+    execute(program, Delays(), 0)[0].write(tmp_path / "trace.json")
+    database.ingest([tmp_path])
+    found = rows(
+        database,
+        "SELECT step, measured_ns, measured_host_ns, measured_gpu_end_ns, predicted_ns "
+        "FROM critical_path.step_time WHERE rung = 'replay' ORDER BY step",
+    )
+    (_, first, host, gpu_end, _), second, third = found
+    assert (first, gpu_end) == (host, None)
+    # The period of the second has the time between them, and ends with its GPU work.
+    assert second[1] == 3 * MS + second[3]
+    # The third is done before the GPU is done with the second.
+    assert third[1] == 0
+    assert third[3] is None
+    assert [row[1] for row in found] == [row[4] for row in found]

@@ -46,12 +46,18 @@ _BRIEF = ("run_id", "trace_id", "format", "rank", "event_count", "path")
     metavar="REGEX",
     help="User ranges that mark the steps, where the profiler did not.",
 )
+@click.option(
+    "--memory",
+    metavar="SIZE",
+    help="How much to use, as 4GB; the rest goes to disk. By default 40 % of all.",
+)
 @out.option
 def ingest(  # noqa: PLR0913 (the options of the command)
     paths: tuple[str, ...],
     database: str,
     run: str | None,
     step_mark: str | None,
+    memory: str | None,
     *,
     pair: bool,
     output: out.Output,
@@ -69,7 +75,12 @@ def ingest(  # noqa: PLR0913 (the options of the command)
     with tracedb.open(database) as db:
         with _progress() as progress:
             new = db.ingest(
-                paths, run=run, pair=pair, step_mark=step_mark, progress=progress
+                paths,
+                run=run,
+                pair=pair,
+                step_mark=step_mark,
+                memory=memory,
+                progress=progress,
             )
         output.rows(new, brief=_BRIEF)
         others = (f"{progress.outcomes[outcome]} {outcome}" for outcome in _OUTCOMES)

@@ -248,7 +248,7 @@ def insert(database: tracedb.Database, path: Path) -> ForeignTrace:
         "event_count) VALUES (1, 1, ?, 'kineto', '', ?, ?)",
         [str(path), json.dumps(trace.header), count],
     )
-    nesting.load(connection, 1)
+    nesting.load(connection, [1])
     for _ in catalog.compute(connection, [1]):
         pass
     return trace

@@ -6,15 +6,17 @@ import re
 from contextlib import contextmanager
 from operator import index
 from pathlib import Path
+from tempfile import gettempdir
 from typing import TYPE_CHECKING, SupportsIndex
+from uuid import uuid4
 
 import duckdb
 
 import tracedb
 from tracedb import calibration, catalog, estimates, hardware, sandbox, template
 from tracedb.depends import find_node, rows_query
-from tracedb.duck import literal, one_line, scalar
-from tracedb.errors import DatabaseError, QueryError
+from tracedb.duck import literal, one_line, scalar, size_of
+from tracedb.errors import DatabaseError, IngestError, QueryError
 from tracedb.outputs import make_folder
 from tracedb.scenario import check, read_scenarios
 from tracedb.simulation import simulated
@@ -159,13 +161,14 @@ class Database:
         """
         return self._connection
 
-    def ingest(
+    def ingest(  # noqa: PLR0913 (the options of one command)
         self,
         paths: Iterable[str | Path],
         *,
         run: str | None = None,
         pair: bool = False,
         step_mark: str | None = None,
+        memory: int | str | None = None,
         progress: Callable[[str], None] = _tell_nobody,
     ) -> pl.DataFrame:
         """Ingest traces and execution graphs: all of the given, or none on an error.
@@ -175,10 +178,13 @@ class Database:
         (by default ranks and execution graphs find each other); `pair` demands that
         each execution graph finds its trace; `step_mark` is a regular expression of the
         user ranges that mark steps, in place of the profiler's, also of files that are
-        there already. Returns the new rows of `staging.trace`.
+        there already. `memory` is how much may be used, in bytes or as `4GB`: by
+        default 40 % of the machine's. Returns the new rows of `staging.trace`.
         """
         from tracedb.ingest import ingest
 
+        if isinstance(memory, str):
+            memory = _size_of(memory)
         paths = [paths] if isinstance(paths, (str, Path)) else paths
         new = ingest(
             self._connection,
@@ -186,6 +192,7 @@ class Database:
             run=run,
             pair=pair,
             step_mark=step_mark,
+            memory=memory,
             progress=progress,
         )
         numbers = ", ".join(map(str, new)) or "NULL"
@@ -543,6 +550,13 @@ def _whole(value: object) -> int:
     return index(value)
 
 
+def _size_of(memory: str) -> int:
+    try:
+        return size_of(memory)
+    except ValueError:
+        raise IngestError(f"memory '{memory}': no size; write it as 4GB") from None
+
+
 def _is_database(path: str) -> bool:
     """Whether a file is DuckDB's by its mark, or empty; others it would not touch."""
     with Path(path).open("rb") as file:
@@ -594,8 +608,13 @@ def _attach(
     connection.execute(f"USE {_NAME}")
     # It would be drawn on stdout, which is for data, after two seconds of any query.
     connection.execute("SET enable_progress_bar = false")
-    if path != _MEMORY:
-        connection.execute(f"SET temp_directory = {literal(f'{file}.tmp')}")
+    spill = f"{file}.tmp" if path != _MEMORY else _spill_folder()
+    connection.execute(f"SET temp_directory = {literal(spill)}")
+
+
+def _spill_folder() -> str:
+    """Where a database in memory puts what has no room; made when it is needed."""
+    return str(Path(gettempdir()) / f"tracedb-{uuid4().hex}.tmp")
 
 
 def _stored_fingerprint(connection: duckdb.DuckDBPyConnection, path: str) -> str | None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import IO, TYPE_CHECKING, Any
 
@@ -74,6 +76,12 @@ def file_of(connection: duckdb.DuckDBPyConnection) -> str | None:
     return path
 
 
+def spill_folder(connection: duckdb.DuckDBPyConnection) -> str | None:
+    """Where what has no room in memory goes: beside the database, if it has a file."""
+    path = file_of(connection)
+    return None if path is None else str(Path(path).absolute().parent)
+
+
 def _roll_back(connection: duckdb.DuckDBPyConnection) -> None:
     # A commit that failed has rolled back already.
     with suppress(duckdb.Error):
@@ -142,24 +150,45 @@ def can_read(cursor: duckdb.DuckDBPyConnection, query: str, text: bytes) -> bool
     return True
 
 
-_UNITS = {"bytes": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(?:([KMGT])(I)?)?B?", re.IGNORECASE)
+
+
+def size_of(text: str) -> int:
+    """The bytes that a text tells, as `4GB` or `512 MiB`.
+
+    >>> size_of("1.5 GB"), size_of("2KiB"), size_of("300")
+    (1500000000, 2048, 300)
+
+    Raises `ValueError` where it tells none.
+    """
+    found = _SIZE.fullmatch(text.strip().removesuffix("ytes").removesuffix("yte"))
+    if found is None:
+        raise ValueError(text)
+    number, unit, binary = found.groups()
+    power = "KMGT".index(unit.upper()) + 1 if unit else 0
+    return int(float(number) * (1024 if binary else 1000) ** power)
+
+
+def memory_limit(connection: duckdb.DuckDBPyConnection) -> int:
+    """[B] How much memory DuckDB may use: what was set, or most of the machine's."""
+    return size_of(scalar(connection, "SELECT current_setting('memory_limit')"))
 
 
 @contextmanager
 def bounded_memory(
     connection: duckdb.DuckDBPyConnection, most_bytes: int
 ) -> Iterator[None]:
-    """Let DuckDB keep little in memory of what is in a file anyway.
+    """Let DuckDB use no more than so much memory; what has no room goes to disk.
 
-    By default it keeps as much as fits. A database without a file is left alone.
+    By default it keeps as much as fits, also of what is in a file anyway. A limit that
+    is lower stays.
     """
-    limit = scalar(connection, "SELECT current_setting('memory_limit')")
-    number, unit = limit.split()
-    is_bounded = float(number) * _UNITS[unit] <= most_bytes
-    if is_bounded or file_of(connection) is None:
+    usual = memory_limit(connection)
+    if usual <= most_bytes:
         yield
         return
-    with _set(connection, "memory_limit", f"{most_bytes}B"):
+    # DuckDB cuts what it tells to a decimal; a bit more is told as the same again.
+    with _set(connection, "memory_limit", f"{most_bytes}B", f"{usual * 1.001:.0f}B"):
         yield
 
 
@@ -172,13 +201,16 @@ def one_thread(connection: duckdb.DuckDBPyConnection) -> Iterator[None]:
 
 @contextmanager
 def _set(
-    connection: duckdb.DuckDBPyConnection, setting: str, value: str
+    connection: duckdb.DuckDBPyConnection,
+    setting: str,
+    value: str,
+    afterwards: str | None = None,
 ) -> Iterator[None]:
-    """Another value of a setting for as long as the block."""
+    """Another value of a setting for as long as the block; afterwards as before."""
     query = "SELECT current_setting(?)::VARCHAR"
     # In an aborted transaction nothing can be set; a cursor is not in it.
     with connection.cursor() as cursor:
-        usual = scalar(cursor, query, [setting])
+        usual = afterwards or scalar(cursor, query, [setting])
         cursor.execute(f"SET {setting} = '{value}'")
         try:
             yield

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
+import duckdb
+
 from tracedb import catalog
-from tracedb.duck import bounded_memory, file_of, scalar, transaction
-from tracedb.errors import ForeignFileError
+from tracedb.duck import bounded_memory, file_of, memory_limit, scalar, transaction
+from tracedb.errors import ForeignFileError, IngestError
 from tracedb.ingest import files, nesting, pairing, runs, steps
 from tracedb.ingest.ahead import ahead
 from tracedb.ingest.load import Loaded, UnforeseenError, load
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
-
-    import duckdb
+    from contextlib import AbstractContextManager
 
     from tracedb.ingest.files import Source
 
@@ -25,8 +27,11 @@ if TYPE_CHECKING:
 
 __all__ = ["ingest", "rebuild"]
 
-# Enough for files of any size: what is larger is sorted and joined on disk.
-_MEMORY = 400 << 20
+# How much of the machine's memory is used at most: others may need it as well. Loading
+# and staging take little of that, since what has no room is sorted and joined on disk.
+_SHARE_OF_ALL = 0.5
+_SHARE_TO_LOAD = 0.125
+_LEAST_TO_LOAD = 400 << 20
 
 
 def ingest(  # noqa: PLR0913 (the options of one command)
@@ -37,6 +42,7 @@ def ingest(  # noqa: PLR0913 (the options of one command)
     pair: bool,
     progress: Progress,
     step_mark: str | None = None,
+    memory: int | None = None,
     until: str | None = None,
 ) -> list[int]:
     """Ingest files in one transaction and return the numbers of the new traces.
@@ -45,10 +51,13 @@ def ingest(  # noqa: PLR0913 (the options of one command)
     together and execution graphs find theirs. `pair` demands that there is an execution
     graph among the files, and that each finds its trace. `step_mark` is a regular
     expression of the user ranges that mark the steps of these files, in place of the
-    profiler's. `progress` is told what happens, a line at a time.
+    profiler's. `memory` is how many bytes DuckDB may use, by default half of what it
+    took for itself when the database was opened; what has no room there is put beside
+    the database for the time being. `progress` is told what happens, a line at a time.
 
-    Raises `IngestError` where a file is not a whole trace or `step_mark` matches no
-    range, `PairError` where `pair` is not met; the database is then as it was.
+    Raises `IngestError` where a file is not a whole trace, `step_mark` matches no
+    range or `memory` is not enough, `PairError` where `pair` is not met; the database
+    is then as it was.
 
     `until` names the last layer to compute, for those who measure what layers cost; the
     database is then incomplete above it.
@@ -60,12 +69,32 @@ def ingest(  # noqa: PLR0913 (the options of one command)
         run = runs.legible(run)
         sources = files.expand(paths, Path(scratch), without=file_of(connection))
         job = _Job(sources, run, pair, progress, step_mark, until)
+        if memory is None:
+            memory = int(memory_limit(connection) * _SHARE_OF_ALL)
         try:
-            return _ingest(connection, job)
-        except UnforeseenError:
-            # An error ends the transaction; where it would be met is known only then.
-            progress("reading again, event by event, what DuckDB could not read")
-            return _ingest(connection, replace(job, is_careful=True))
+            with bounded_memory(connection, memory):
+                return _read_again_where_needed(connection, job)
+        except duckdb.OutOfMemoryException as error:
+            raise _no_room(sources, memory) from error
+
+
+def _read_again_where_needed(
+    connection: duckdb.DuckDBPyConnection, job: _Job
+) -> list[int]:
+    try:
+        return _ingest(connection, job)
+    except UnforeseenError:
+        # An error ends the transaction; where it would be met is known only then.
+        job.progress("reading again, event by event, what DuckDB could not read")
+        return _ingest(connection, replace(job, is_careful=True))
+
+
+def _no_room(sources: list[Source], memory: int) -> IngestError:
+    others = f" and {len(sources) - 1} more" if len(sources) > 1 else ""
+    return IngestError(
+        f"{sources[0].name}{others}: {memory / 1e6:,.0f} MB of memory are not enough; "
+        "allow more (`--memory`)"
+    )
 
 
 def rebuild(connection: duckdb.DuckDBPyConnection, progress: Progress) -> None:
@@ -99,7 +128,7 @@ class _Job:
 def _ingest(connection: duckdb.DuckDBPyConnection, job: _Job) -> list[int]:
     layers = catalog.LAYERS[: catalog.LAYERS.index(job.until or catalog.LAYERS[-1]) + 1]
     with transaction(connection):
-        with bounded_memory(connection, _MEMORY):
+        with _little_memory(connection):
             new, known = _load_all(connection, job)
             changed = _pair(connection, new, job.run)
             if job.is_pair_demanded:
@@ -114,6 +143,16 @@ def _ingest(connection: duckdb.DuckDBPyConnection, job: _Job) -> list[int]:
                 steps.verify(connection, marked, job.step_mark)
         _compute(connection, concerned, {*layers} - {"staging"}, job.progress)
     return new
+
+
+def _little_memory(
+    connection: duckdb.DuckDBPyConnection,
+) -> AbstractContextManager[None]:
+    """Keep little in memory of what is in a file anyway, unless there is no file."""
+    if file_of(connection) is None:
+        return nullcontext()
+    share = int(memory_limit(connection) * _SHARE_TO_LOAD)
+    return bounded_memory(connection, max(share, _LEAST_TO_LOAD))
 
 
 def _load_all(
@@ -215,9 +254,10 @@ def _pair(
 
 def _nest(connection: duckdb.DuckDBPyConnection, trace_ids: list[int]) -> None:
     """Fill `raw.nesting` anew, which ops and launches have their parents from."""
-    for trace_id in trace_ids:
-        connection.execute("DELETE FROM raw.nesting WHERE trace_id = ?", [trace_id])
-        nesting.load(connection, trace_id)
+    connection.execute(
+        "DELETE FROM raw.nesting WHERE trace_id IN (SELECT unnest(?))", [[*trace_ids]]
+    )
+    nesting.load(connection, trace_ids)
 
 
 def _runs_of(connection: duckdb.DuckDBPyConnection, trace_ids: list[int]) -> list[int]:

@@ -3,97 +3,135 @@
 Ops of a thread nest, but for rounding: a child may end microseconds after its parent.
 The rule is therefore about beginnings only: an op lies inside the latest-begun op that
 has not ended yet; a call also inside one that ends in the very nanosecond it begins.
+
+Spans come sorted from DuckDB, and what is found goes to a file until all have come, so
+that memory holds neither, however long the trace.
 """
 
 from __future__ import annotations
 
-from array import array
 from dataclasses import dataclass, field
+from tempfile import TemporaryFile
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from tracedb.duck import registered
+from tracedb.duck import registered, spill_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterator, Sequence
 
     import duckdb
 
 # Only where ops begin and end together their identifiers tell which one is outside;
-# identifiers are in the arguments, which take longer to read than all the rest.
+# identifiers are in the arguments, which take longer to read than all the rest (and
+# longer still by way of staging, which would read those of all events).
 _SPANS = """
-WITH span AS (
-    SELECT pid, tid, event_id, kind = 'op' AS is_op, is_annotation, start_ns, end_ns
-    FROM staging.host_event
-    WHERE trace_id = $trace_id AND kind IN ('op', 'call')
-),
-
-tie AS (
-    SELECT unnest(event_ids) AS event_id
+WITH
+lane AS (
+    SELECT trace_id, pid, tid, row_number() OVER () AS lane
     FROM (
-        SELECT list(event_id) AS event_ids
-        FROM span
-        GROUP BY pid, tid, start_ns, end_ns, is_op
-        HAVING count(*) > 1
+        SELECT DISTINCT trace_id, pid, tid
+        FROM raw.event
+        WHERE trace_id IN (SELECT unnest($trace_ids))
     )
 ),
 
-identified AS (
-    SELECT event_id, external_id
+span AS NOT MATERIALIZED (
+    SELECT
+        lane, event_id, trace_id, kind = 'op' AS is_op, is_annotation, start_ns, end_ns
     FROM staging.host_event
-    WHERE event_id IN (SELECT event_id FROM tie)
+    INNER JOIN lane USING (trace_id, pid, tid)
+    WHERE kind IN ('op', 'call')
+),
+
+tie AS (
+    SELECT hash(lane, start_ns, end_ns) AS place
+    FROM span
+    WHERE is_op
+    GROUP BY place
+    HAVING count(*) > 1
+),
+
+identified AS (
+    SELECT
+        event_id,
+        coalesce(
+            try_cast(args ->> '$."External id"' AS BIGINT),
+            try_cast(args ->> '$."external id"' AS BIGINT)
+        ) AS external_id
+    FROM raw.event
+    WHERE event_id IN (
+        SELECT event_id
+        FROM span
+        WHERE is_op AND hash(lane, start_ns, end_ns) IN (FROM tie)
+    )
 )
 
-SELECT pid, tid, event_id, is_op, is_annotation, start_ns, end_ns
+SELECT
+    lane, event_id, trace_id, is_op::TINYINT, is_annotation::TINYINT, start_ns, end_ns
 FROM span
 LEFT JOIN identified USING (event_id)
-ORDER BY pid, tid, start_ns, NOT is_op, end_ns DESC, coalesce(external_id, 0), event_id
+ORDER BY lane, start_ns, NOT is_op, end_ns DESC, coalesce(external_id, 0), event_id
 """
 
 _BATCH = 50_000
 _NONE = -1
-
-
-def load(connection: duckdb.DuckDBPyConnection, trace_id: int) -> None:
-    """Fill `raw.nesting` for a trace."""
-    nesting = _Nesting()
-    spans = connection.sql(_SPANS, params={"trace_id": trace_id})
-    for batch in spans.to_arrow_reader(_BATCH):
-        nesting.add(zip(*(column.to_pylist() for column in batch), strict=True))
-    with registered(connection, "nesting", nesting.table()):
-        connection.execute(
-            "INSERT INTO raw.nesting SELECT event_id, $trace_id, parent_event_id, "
-            "outermost_event_id, nullif(top_event_id, $none) FROM nesting",
-            {"trace_id": trace_id, "none": _NONE},
+_FOUND = pa.schema(
+    [
+        (name, pa.int64())
+        for name in (
+            "event_id",
+            "trace_id",
+            "parent_event_id",
+            "outermost_event_id",
+            "top_event_id",
         )
+    ]
+)
 
 
-Span = tuple[str, str, int, bool, bool, int, int]
-
-
-def _numbers() -> array[int]:
-    return array("q")
+def load(connection: duckdb.DuckDBPyConnection, trace_ids: Sequence[int]) -> None:
+    """Fill `raw.nesting` for some traces, where they have no rows yet."""
+    nesting = _Nesting()
+    spans = connection.sql(_SPANS, params={"trace_ids": list(trace_ids)})
+    with TemporaryFile(dir=spill_folder(connection)) as file:
+        with pa.ipc.new_stream(file, _FOUND) as writer:
+            for batch in spans.to_arrow_reader(_BATCH):
+                writer.write_batch(nesting.found_in(batch))
+        file.seek(0)
+        with registered(connection, "nesting", pa.ipc.open_stream(file)):
+            connection.execute(
+                "INSERT INTO raw.nesting "
+                "SELECT * REPLACE (nullif(top_event_id, ?) AS top_event_id) "
+                "FROM nesting",
+                [_NONE],
+            )
 
 
 @dataclass
 class _Nesting:
-    """What is open on the thread at hand, and what was found so far."""
+    """What is open on the thread at hand."""
 
-    event_ids: array[int] = field(default_factory=_numbers)
-    parents: array[int] = field(default_factory=_numbers)
-    outermost: array[int] = field(default_factory=_numbers)
-    tops: array[int] = field(default_factory=_numbers)
-    thread: tuple[str, str] = ("", "")
+    lane: int = _NONE
     stack: list[tuple[int, int, int]] = field(default_factory=list)
     """End, event and top op of each op that is open, innermost last."""
 
-    def add(self, spans: Iterable[Span]) -> None:
-        """Go on with the next spans, which are in order."""
+    def found_in(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The rows of `raw.nesting` for the next spans, but for the trace."""
+        columns = (column.to_numpy().tolist() for column in batch)
+        rows = list(self._nest(zip(*columns, strict=True)))
+        values = zip(*rows, strict=True) if rows else [()] * len(_FOUND)
+        arrays = [pa.array(column, pa.int64()) for column in values]
+        return pa.record_batch(arrays, _FOUND)
+
+    def _nest(
+        self, spans: Iterator[tuple[int, ...]]
+    ) -> Iterator[tuple[int, int, int, int, int]]:
         stack = self.stack
-        for pid, tid, event_id, is_op, is_annotation, start, end in spans:
-            if (pid, tid) != self.thread:
-                self.thread = (pid, tid)
+        for lane, event_id, trace_id, is_op, is_annotation, start, end in spans:
+            if lane != self.lane:
+                self.lane = lane
                 stack.clear()
             until = start if is_op else start - 1
             while stack and stack[-1][0] <= until:
@@ -101,25 +139,7 @@ class _Nesting:
             top = _NONE
             if stack:
                 _, parent, top = stack[-1]
-                self.event_ids.append(event_id)
-                self.parents.append(parent)
-                self.outermost.append(stack[0][1])
-                self.tops.append(top)
+                yield event_id, trace_id, parent, stack[0][1], top
             if is_op:
                 is_top = top == _NONE and not is_annotation
                 stack.append((end, event_id, event_id if is_top else top))
-
-    def table(self) -> pa.Table:
-        """The rows of `raw.nesting` but for the trace."""
-        columns = {
-            "event_id": self.event_ids,
-            "parent_event_id": self.parents,
-            "outermost_event_id": self.outermost,
-            "top_event_id": self.tops,
-        }
-        return pa.table({name: _column(values) for name, values in columns.items()})
-
-
-def _column(values: array[int]) -> pa.Array:
-    """Numbers as Arrow sees them, where they lie."""
-    return pa.Array.from_buffers(pa.int64(), len(values), [None, pa.py_buffer(values)])

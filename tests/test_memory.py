@@ -1,0 +1,78 @@
+"""Ingest takes no more memory than it may, and says so where that is not enough."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from scale import scale
+from support import rows, write_generated
+
+import tracedb
+from tracedb.cli.main import tracedb as command
+from tracedb.duck import scalar, size_of
+
+EVENTS = 100_000
+MB = 1_000_000
+USED = "SELECT sum(memory_usage_bytes) FROM duckdb_memory()"
+
+
+@pytest.fixture(scope="module")
+def trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a trace of a hundred thousand events."""
+    folder = tmp_path_factory.mktemp("large")
+    write_generated(folder, [5])
+    scale(folder / "5.json", folder / "large.json", EVENTS)
+    return folder / "large.json"
+
+
+@pytest.mark.parametrize("name", ["run.duckdb", ":memory:"])
+def test_what_has_no_room_goes_to_disk(tmp_path: Path, trace: Path, name: str) -> None:
+    """All layers are computed in 100 MB, in a file and in memory; nothing is left."""
+    path = name if name == ":memory:" else tmp_path / name
+    used = []
+    with tracedb.open(path) as database:
+        usual = scalar(database.connection, "SELECT current_setting('memory_limit')")
+        database.ingest(
+            [trace],
+            memory="100MB",
+            progress=lambda _: used.append(scalar(database.connection, USED)),
+        )
+        assert max(used) <= 100 * MB
+        assert rows(database, "SELECT count(*) >= 100000 FROM raw.event") == [(True,)]
+        assert rows(database, "SELECT count(*) > 0 FROM critical_path.step_time")[0][0]
+        query = "SELECT current_setting('memory_limit')"
+        assert scalar(database.connection, query) == usual
+    assert {file.name for file in tmp_path.iterdir()} <= {name}
+
+
+def test_too_little_is_one_line(tmp_path: Path, trace: Path) -> None:
+    """The file is named, and the option; the database is as it was."""
+    path = tmp_path / "run.duckdb"
+    words = ["ingest", str(trace), "--db", str(path), "--memory", "20MB"]
+    done = CliRunner().invoke(command, words)
+    assert done.exit_code == 2
+    (line,) = [text for text in done.stderr.splitlines() if str(trace) in text]
+    assert line.endswith("20 MB of memory are not enough; allow more (`--memory`)")
+    assert not path.exists()
+
+
+@pytest.mark.parametrize("memory", ["much", "", "-1GB", "4 XB"])
+def test_no_size_is_refused(tmp_path: Path, memory: str) -> None:
+    """One line says how a size is written."""
+    with (
+        tracedb.open() as database,
+        pytest.raises(tracedb.IngestError, match="no size; write it as 4GB"),
+    ):
+        database.ingest([tmp_path], memory=memory)
+
+
+def test_sizes_are_read_as_duckdb_writes_them() -> None:
+    """Its settings are read again, whatever their unit."""
+    with tracedb.open() as database:
+        for size in (300 * MB, 5 << 30, 2 << 40):
+            database.connection.execute(f"SET memory_limit = '{size}B'")
+            query = "SELECT current_setting('memory_limit')"
+            told = size_of(scalar(database.connection, query))
+            assert told == pytest.approx(size, rel=0.06)

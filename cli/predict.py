@@ -20,7 +20,7 @@ _STEPS = (
     *("rung", "trace_id", "step", "measured_ns", "predicted_ns", "error_share"),
     *("measured_host_ns", "predicted_host_ns"),
     *("measured_gpu_end_ns", "predicted_gpu_end_ns"),
-    *("as_measured_share", "unexplained_ns"),
+    *("as_measured_share", "unexplained_ns", "kept_ns"),
 )
 _SCORES = (
     *("rung", "grouping", "gpu", "trace_id", "step_count"),
@@ -36,6 +36,12 @@ _ELSEWHERE = {
     "other_ranks": "in other ranks of the run",
     "shared": "in other runs of this database",
     "library": "in other runs of this database",
+}
+_MATCHED = {
+    "host": "pieces of host time",
+    "gpu": "pieces of GPU work",
+    "profiler": "recorded events",
+    "wait": "waits",
 }
 _EFFECTS = (
     *("scenario", "rung", "trace_id", "step"),
@@ -140,6 +146,7 @@ def predict(  # noqa: PLR0913 (one parameter an option)
         else:
             rows = db.predict(rung, library=library)
             write_rows(db, output, rows, _STEPS)
+            _tell_kept(rows)
             if rung or library:
                 _tell_nothing_learnt(rows)
         if library:
@@ -154,6 +161,18 @@ def _tell_nothing_learnt(rows: pl.DataFrame) -> None:
         tell(
             f"rung {rung}: nothing to learn from for steps of trace {traces}: they are "
             "as measured, which is no prediction"
+        )
+
+
+def _tell_kept(rows: pl.DataFrame) -> None:
+    """Tell of which traces the predictions keep waits for what was not recorded."""
+    steps = rows.filter(rows["kept_ns"] > 0).unique(["trace_id", "step_id"])
+    for (trace_id,), kept in sorted(steps.group_by("trace_id")):
+        share = max((kept["kept_ns"] / kept["measured_ns"]).to_list())
+        tell(
+            f"trace {trace_id}: up to {share:.0%} of {len(kept)} step(s) is waiting "
+            "for what the trace does not have (GPU work that was not recorded?); it is "
+            "kept as measured in all predictions (kept_ns)"
         )
 
 
@@ -197,12 +216,20 @@ def _host(gpu: str | None) -> str:
 def _write_effects(
     db: tracedb.Database, output: out.Output, path: str | None, rung: str | None
 ) -> None:
-    """Write what the scenarios of a file do, or the profiler did; tell idle ones."""
+    """Write what a file's scenarios do, or the profiler did; tell what they match."""
     from tracedb.scenario import UNPROFILED
 
-    rows = db.scenarios(path or [UNPROFILED], rung or "replay")
+    with db.simulate([rung or "replay"], path or [UNPROFILED]) as beside:
+        rows = beside.ask("scenario_effect")
+        matches = beside.ask("scenario_match")
     write_rows(db, output, rows, _EFFECTS)
+    for edit in matches.iter_rows(named=True):
+        tell(
+            f"scenario {edit['scenario']}, edit {edit['edit']}: "
+            f"{edit['match_count']:,} {_MATCHED[edit['target']]}, "
+            f"{edit['matched_ns'] / 1e6:,.3f} ms"
+        )
     changed = rows.filter(rows["change_share"] != 0)["scenario"]
     for name in rows["scenario"].unique(maintain_order=True):
         if name not in changed:
-            tell(f"scenario {name}: changes no step")
+            tell(f"scenario {name}: what it matches bounds no step, so none changes")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections import Counter, defaultdict
 from collections.abc import Iterator
@@ -97,22 +98,28 @@ def expected_of(together: list[Sample], host_from: str, excluded: object) -> Exp
     for other in others:
         level = finest(other, alike[pool(other, host_from)[1]])
         if level and key(other, level) in typical:
-            step = sums[other["type"], other["role"], other["step_id"]]
+            step = sums[*factor_group(other, level), other["step_id"]]
             step[0] += other["sample_ns"]
             step[1] += typical[key(other, level)]
     factors = defaultdict(list)
-    for (type_, role, _), (time, usual) in sums.items():
+    for (*group, _), (time, usual) in sums.items():
         if usual > 0:
-            factors[type_, role].append(time / usual)
+            factors[tuple(group)].append(time / usual)
     return {
         (s["thread_id"], s["position"]): (
             chosen[id(s)],
             typical[key(s, chosen[id(s)])]
-            * median(factors.get((s["type"], s["role"]), [1.0])),
+            * median(factors.get(factor_group(s, chosen[id(s)]), [1.0])),
         )
         for s in own
         if chosen[id(s)]
     }
+
+
+def factor_group(sample: Sample, level: str) -> tuple[str, ...]:
+    """With what a sample shares the factor: places are shapes, too."""
+    group = "shapes" if level == "place" else level
+    return sample["type"], sample["role"], group
 
 
 def without(units: dict[Any, list[Sample]], excluded: object) -> list[Sample]:
@@ -167,6 +174,37 @@ def test_expectations_equal_the_plain_loop(
     for thread, position, alike, expected in found:
         assert reference[thread, position][0] == alike
         assert abs(reference[thread, position][1] - expected) <= 1
+
+
+def test_what_repeats_takes_no_factor_from_what_does_not(tmp_path: Path) -> None:
+    """Ops of 10 us that repeat stay so beside some of 5 ms that have nothing alike."""
+    place = {"ph": "X", "pid": 1, "tid": 1}
+    mark = {"name": "ProfilerStep#1", "cat": "user_annotation", "ts": 0, "dur": 40_000}
+    ops = [("aten::add", 10)] * 40
+    for number in range(4):
+        ops[10 * number : 10 * number] = [(f"once::op{number}", 5_000)]
+    events, at = [mark | place], 5
+    for name, duration in ops:
+        event = {"name": name, "cat": "cpu_op", "ts": at, "dur": duration}
+        events.append(event | place)
+        at += duration + 5
+    path = tmp_path / "trace.json"
+    path.write_text(json.dumps({"traceEvents": events}))
+    with tracedb.open() as opened:
+        opened.ingest([path])
+        found = rows(
+            opened,
+            """
+            SELECT alike, min(expected_ns), max(expected_ns), sum(expected_ns)::BIGINT
+            FROM prediction.host_expectation
+            INNER JOIN overhead.timeline USING (thread_id, position)
+            WHERE host_from = 'run' AND type = 'T5' GROUP BY alike ORDER BY alike
+            """,
+        )
+    assert found == [
+        ("shapes", 10_000, 10_000, 400_000),
+        ("type", 5_000_000, 5_000_000, 20_000_000),
+    ]
 
 
 def test_rungs_are_those_of_the_database(database: tracedb.Database) -> None:

@@ -68,12 +68,15 @@ def predicted(database: tracedb.Database, *edits: Edit) -> int:
         # The host waits for the kernel.
         ({"target": "gpu", "name": "sgemm", "factor": 1.2}, 1100),
         ({"target": "gpu", "type": "kernel", "add_ns": -100 * US}, 900),
-        ({"target": "gpu", "type": "memcpy", "factor": 9}, 1000),
         # Found by the op that launched it, too.
         ({"target": "gpu", "name": "aten::addmm", "add_ns": 7 * US}, 1007),
         # Without the wait the host is done after 630 us, the kernel after 665.
         ({"target": "wait", "type": "host"}, 665),
-        ({"target": "wait", "type": "stream"}, 1000),
+        # The host does nothing in its first 100 us and its last 150.
+        ({"target": "host", "type": "idle", "factor": 0}, 750),
+        ({"target": "host", "type": "idle", "add_ns": 10 * US}, 1020),
+        # Between linear, the wait and relu it is 100 us behind the launch and 130.
+        ({"target": "host", "type": "T1", "factor": 0}, 870),
     ],
 )
 def test_an_edit_changes_what_it_names(
@@ -82,6 +85,101 @@ def test_an_edit_changes_what_it_names(
     """A step lasts as long as by hand after an edit."""
     found = predicted(hand_made, Edit(scenario="edited", **edit))
     assert found == expected_us * US
+
+
+def test_idle_is_what_the_partition_calls_so(ingested: Ingested) -> None:
+    """Each piece is of one type, on every thread: idle ones are those of the steps."""
+    with tracedb.open(ingested(SAMPLES / "generated_gpu"), read_only=True) as database:
+        edits = [
+            Edit(scenario=kind, target="host", type=kind, factor=2)
+            for kind in ("T1", "idle")
+        ]
+        with database.simulate(["replay"], edits) as beside:
+            found = rows(
+                beside,
+                """
+                SELECT scenario, list(DISTINCT interval.type ORDER BY interval.type)
+                FROM prediction.edited_piece
+                INNER JOIN overhead.interval USING (thread_id, position)
+                GROUP BY scenario ORDER BY scenario
+                """,
+            )
+            twice = rows(
+                beside,
+                """
+                SELECT thread_id, position FROM prediction.edited_piece
+                GROUP BY ALL HAVING count(*) > 1
+                """,
+            )
+    assert found == [("T1", ["T1"]), ("idle", ["idle"])]
+    assert twice == []
+
+
+MATCHES = [
+    ({"target": "host", "name": "aten::relu", "factor": 0}, 1, 50),
+    # Before and behind the launch: T2, the launch's op has no T5, T3.
+    ({"target": "host", "name": "aten::linear", "factor": 0}, 2, 90),
+    ({"target": "gpu", "factor": 0}, 1, 500),
+    ({"target": "wait"}, 1, 370),
+    ({"target": "profiler", "factor": 0}, 6, 12),
+]
+
+
+@pytest.mark.parametrize(("edit", "count", "time_us"), MATCHES)
+def test_what_an_edit_matches_is_told(
+    hand_made: tracedb.Database, edit: dict[str, Any], count: int, time_us: int
+) -> None:
+    """How many there are, and their measured time."""
+    edits = [Edit(scenario="edited", **edit)]
+    with hand_made.simulate(["replay"], edits) as beside:
+        (row,) = beside.ask("scenario_match").iter_rows(named=True)
+    assert (row["scenario"], row["edit"], row["target"]) == (
+        "edited",
+        1,
+        edit["target"],
+    )
+    assert (row["match_count"], row["matched_ns"]) == (count, time_us * US)
+
+
+NO_MATCH = [
+    (
+        {"target": "gpu", "name": "gemm", "factor": 0},
+        "gemm matches as a whole in this database; 1 name(s) contain it: sgemm",
+    ),
+    (
+        {"target": "gpu", "name": "segmm", "factor": 0},
+        "nearest are sgemm, aten::addmm",
+    ),
+    (
+        {"target": "gpu", "type": "memcpy", "factor": 0},
+        "no GPU work of type memcpy in this database; there is kernel",
+    ),
+    (
+        {"target": "host", "name": "aten::relux", "factor": 0},
+        "nearest are aten::relu",
+    ),
+    (
+        {"target": "host", "type": "wait_data", "factor": 0},
+        "no host time of type wait_data in this database; there is T1, T2, T3",
+    ),
+    ({"target": "wait", "type": "stream"}, "no wait of type stream"),
+]
+
+
+@pytest.mark.parametrize(("edit", "line"), NO_MATCH)
+def test_an_edit_that_matches_nothing_is_refused(
+    hand_made: tracedb.Database, edit: dict[str, Any], line: str
+) -> None:
+    """The line says which edit, and what it may have meant."""
+    edits = [
+        Edit(scenario="edited", target="gpu", factor=2),
+        Edit(scenario="edited", **edit),
+    ]
+    with pytest.raises(tracedb.ScenarioError) as raised:
+        hand_made.scenarios(edits)
+    assert str(raised.value).startswith("scenario edited, edit 2: no ")
+    assert line in str(raised.value)
+    assert "\n" not in str(raised.value)
 
 
 def test_edits_of_one_scenario_add_up(hand_made: tracedb.Database) -> None:
@@ -229,6 +327,14 @@ BAD = {
         '{"a": [{"target": "profiler", "name": "x", "factor": 0}]}',
         "profiler has no names",
     ),
+    "named wait": (
+        '{"a": [{"target": "wait", "type": "host", "name": "aten::item"}]}',
+        "scenario a: wait has no names; leave name out",
+    ),
+    "named gap": (
+        '{"a": [{"target": "host", "type": "T1", "name": "aten::item", "factor": 0}]}',
+        "scenario a: T1 has no names; leave name out",
+    ),
     "typed profiler": (
         '{"a": [{"target": "profiler", "type": "T1", "factor": 0}]}',
         "no type T1 of profiler; leave it out",
@@ -262,22 +368,38 @@ def test_a_missing_file_is_one_line(tmp_path: Path) -> None:
         read_scenarios(tmp_path / "none.json")
 
 
-def test_the_command_says_which_scenarios_change_nothing(
-    tmp_path: Path, ingested: Ingested
-) -> None:
+def test_the_command_says_what_edits_match(tmp_path: Path, ingested: Ingested) -> None:
     """Rows are of all scenarios, in the file's order; one without effect is told."""
     database, file = ingested(SAMPLES / "generated_gpu"), tmp_path / "what_if.json"
-    gone = {"target": "gpu", "name": "no such kernel", "factor": 0}
+    same = {"target": "gpu", "type": "kernel", "factor": 1}
     half = {"target": "gpu", "factor": 0.5}
-    file.write_text(json.dumps({"nothing": [gone], "half": [half]}))
+    file.write_text(json.dumps({"nothing": [same], "half": [half]}))
     options = ["--scenario", str(file), "--format", "json"]
     done = CliRunner().invoke(command, ["predict", str(database), *options])
     assert done.exit_code == 0
-    assert "scenario nothing: changes no step" in done.stderr
-    assert "scenario half" not in done.stderr
+    assert "scenario half, edit 1: " in done.stderr
+    assert "pieces of GPU work, " in done.stderr
+    assert "scenario nothing: what it matches bounds no step" in done.stderr
+    assert "scenario half: " not in done.stderr
     shown = json.loads(done.stdout)
     assert [row["scenario"] for row in shown] == ["nothing"] * 6 + ["half"] * 6
     assert {row["rung"] for row in shown} == {"replay"}
+
+
+def test_the_command_refuses_what_matches_nothing(
+    tmp_path: Path, ingested: Ingested
+) -> None:
+    """Exit code 2, one line, and nothing on stdout, of every command with scenarios."""
+    database, file = ingested(SAMPLES / "generated_gpu"), tmp_path / "what_if.json"
+    gone = {"target": "gpu", "name": "no such kernel", "factor": 0}
+    file.write_text(json.dumps({"nothing": [gone]}))
+    for words in (["predict"], ["critical-path"], ["ask", "predicted_idle"]):
+        name, *more = words
+        options = [name, str(database), *more, "--scenario", str(file)]
+        done = CliRunner().invoke(command, options)
+        assert (done.exit_code, done.stdout) == (2, "")
+        assert "scenario nothing, edit 1: no GPU work with a name" in done.stderr
+        assert len(done.stderr.splitlines()) == 1
 
 
 @pytest.mark.parametrize(

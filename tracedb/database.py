@@ -302,11 +302,10 @@ class Database:
         """What scenarios do to each step: `question.scenario_effect`.
 
         They are in a file (`tracedb.scenario`), or edits; the rung says what else is
-        predicted with. Raises `ScenarioError` for what cannot be carried out,
-        `QueryError` for a rung that is not in `tracedb.RUNGS`.
+        predicted with. What each edit matches, `question.scenario_match` tells in a
+        `simulate` block. Raises `ScenarioError` for what cannot be carried out, or
+        matches nothing, `QueryError` for a rung that is not in `tracedb.RUNGS`.
         """
-        if rung in ("library", *_PUBLISHED):
-            raise QueryError(f"the rung {rung} has no scenarios; choose another")
         with self.simulate((rung,), edits) as beside:
             return beside.relation("question.scenario_effect")
 
@@ -328,10 +327,13 @@ class Database:
         0
 
         Raises `QueryError` for a rung that is not in `tracedb.RUNGS`, `ScenarioError`
-        for edits that cannot be carried out, `LibraryError` for a file that is none.
+        for edits that cannot be carried out or match nothing, `LibraryError` for a file
+        that is none.
         """
         for rung in rungs:
             self._check_rung(rung)
+            if edits is not None and rung in _PUBLISHED:
+                raise QueryError(f"the rung {rung} has no scenarios; choose another")
         if "library" in rungs and library is None:
             raise QueryError(
                 "the rung library learns from a file, which has to be named (`tracedb "

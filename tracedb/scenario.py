@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import duckdb
 import msgspec
 
+from tracedb.duck import scalar
 from tracedb.errors import ScenarioError
 from tracedb.json_file import decode, read_text
 
@@ -40,6 +41,10 @@ _FIELDS = {
     "add_ns": "a whole number of nanoseconds, up to 1e15",
 }
 """The fields of an edit, and what they have to be."""
+
+
+_NAMELESS = ("profiler", "wait", "T1", "idle")
+"""Targets and types that a name would not choose among."""
 
 
 class Change(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -131,13 +136,84 @@ def _wrong(edit: Edit) -> str | None:
     if edit.type is not None and edit.type not in known:
         listed = f"it may be {', '.join(known)}" if known else "leave it out"
         return f"no type {edit.type} of {edit.target}; {listed}"
+    if edit.name is not None and (edit.target in _NAMELESS or edit.type in _NAMELESS):
+        what = edit.type if edit.type in _NAMELESS else edit.target
+        return f"{what} has no names; leave name out"
     if edit.target == "wait":
         return "waits are removed; leave factor and add_ns out" if changes else None
-    if edit.name is not None and edit.target == "profiler":
-        return "profiler has no names; leave name out"
     if not changes:
         return "an edit changes nothing; give it a factor or add_ns"
     return _wrong_name(edit.name)
+
+
+def check_matches(connection: duckdb.DuckDBPyConnection) -> None:
+    """Raise `ScenarioError` for the first edit that matches nothing in the database.
+
+    The edits are those of `prediction.scenario_edit`; the message lists near misses.
+    """
+    idle = connection.execute(
+        "SELECT scenario, edit, target, type, name FROM question.scenario_match "
+        "WHERE match_count = 0"
+    ).fetchall()
+    if not idle:
+        return
+    scenario, edit, target, type_, name = idle[0]
+    there = "" if name is None else _near_names(connection, target, name)
+    raise ScenarioError(
+        f"scenario {scenario}, edit {edit}: no {_selected(target, type_, name)} in "
+        f"this database{there or _near_types(connection, target)}"
+    )
+
+
+_NOUNS = {
+    "host": "host time",
+    "gpu": "GPU work",
+    "profiler": "event of the profiler",
+    "wait": "wait",
+}
+_NAMES = {
+    "host": "SELECT name FROM staging.op UNION SELECT name FROM staging.launch",
+    "gpu": "SELECT name FROM staging.kernel UNION SELECT name FROM staging.op "
+    "WHERE op_id IN (SELECT op_id FROM staging.kernel)",
+}
+_TYPES = {
+    "host": "SELECT DISTINCT type FROM overhead.interval WHERE type IN $types",
+    "gpu": "SELECT DISTINCT CASE WHEN is_collective THEN 'collective' ELSE kind END "
+    "FROM staging.kernel",
+}
+_MOST_NEAR = 3
+
+
+def _selected(target: str, type_: str | None, name: str | None) -> str:
+    """What an edit chooses, in words."""
+    of_type = "" if type_ is None else f" of type {type_}"
+    called = "" if name is None else f" with a name that {name} matches as a whole"
+    return f"{_NOUNS[target]}{of_type}{called}"
+
+
+def _near_names(
+    connection: duckdb.DuckDBPyConnection, target: str, pattern: str
+) -> str:
+    """Names that an expression may have meant: they contain it, or are spelt so."""
+    value = {"pattern": pattern}
+    names = f"SELECT name FROM ({_NAMES[target]}) AS known (name)"
+    within = f"{names} WHERE regexp_matches(name, '(?i)' || $pattern) ORDER BY name"
+    count = scalar(connection, f"SELECT count(*) FROM ({within})", value)
+    alike = "jaro_winkler_similarity(lower(name), lower($pattern))"
+    query = within if count else f"{names} ORDER BY {alike} DESC, name"
+    near = connection.execute(f"{query} LIMIT {_MOST_NEAR}", value).fetchall()
+    listed = ", ".join(name for (name,) in near)
+    told = f"{count} name(s) contain it:" if count else "nearest are"
+    return f"; {told} {listed}" if listed else ""
+
+
+def _near_types(connection: duckdb.DuckDBPyConnection, target: str) -> str:
+    """The types that there are of a target."""
+    if target not in _TYPES:
+        return ""
+    query = _TYPES[target].replace("$types", str(TYPES["host"]))
+    listed = ", ".join(sorted(name for (name,) in connection.execute(query).fetchall()))
+    return f"; there is {listed}" if listed else ""
 
 
 def _wrong_name(name: str | None) -> str | None:

@@ -13,6 +13,7 @@ from msgspec import structs
 
 from tracedb import catalog, overhead_library
 from tracedb.duck import quoted, scalar
+from tracedb.scenario import check_matches
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -38,9 +39,11 @@ def simulated(
 
     They are simulated for the baseline and for each scenario of the edits; the rung
     `library` learns from that file. What depends on them is computed there, in memory;
-    all else is the database's.
+    all else is the database's. Raises `ScenarioError` for an edit that matches nothing.
     """
     with beside(connection, rungs, edits) as (cursor, _):
+        if edits:
+            check_matches(cursor)
         if library is not None:
             overhead_library.load(cursor, library)
         rows = cursor.execute("SELECT trace_id FROM raw.trace ORDER BY ALL").fetchall()

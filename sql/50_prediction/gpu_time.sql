@@ -1,7 +1,8 @@
 -- Predicted duration of every piece of GPU work, and the delays after what it waits for.
 -- Durations are as measured or, in full, those of the kernel models;
 -- work without a model, and collectives stay as measured. Then come the edits of the
--- scenario.
+-- scenario. What no cause explains of a start is left out, but where it is much of a step
+-- (`prediction.unexplained_step`): there it is kept, as part of each delay.
 -- One row per variant and piece of GPU work.
 -- Key: variant_id, kernel_id.
 CREATE TABLE prediction.gpu_time (
@@ -24,14 +25,29 @@ CREATE TABLE prediction.gpu_time (
     -- [ns] Delay after that.
     wait_delay_ns,
     -- [ns] Part of the measured start that no cause explains.
-    unexplained_ns
+    unexplained_ns,
+    -- [ns] Of that what is kept.
+    kept_ns
 ) AS
 WITH
+kept AS (
+    SELECT DISTINCT delay.kernel_id, unexplained_ns AS kept_ns
+    FROM prediction.gpu_delay AS delay
+    INNER JOIN staging.kernel AS work ON delay.kernel_id = work.kernel_id
+    INNER JOIN prediction.unexplained_step AS step
+        ON
+            work.trace_id = step.trace_id
+            AND step.start_ns < work.start_ns
+            AND step.end_ns > work.start_ns - unexplained_ns
+    WHERE unexplained_ns > 0
+),
+
 timed AS (
     SELECT
         variant_id,
         rung,
         delay.*,
+        coalesce(kept.kept_ns, 0) AS kept_ns,
         CASE
             WHEN models_kernels AND NOT work.is_collective
                 THEN coalesce(model.predicted_ns, work.end_ns - work.start_ns)
@@ -39,6 +55,7 @@ timed AS (
         END AS predicted_ns
     FROM prediction.gpu_delay AS delay
     INNER JOIN staging.kernel AS work ON delay.kernel_id = work.kernel_id
+    LEFT JOIN kept ON delay.kernel_id = kept.kernel_id
     LEFT JOIN graph.collective AS collective ON delay.kernel_id = collective.kernel_id
     LEFT JOIN prediction.kernel_time AS model ON delay.kernel_id = model.kernel_id
     INNER JOIN prediction.variant ON is_simulated
@@ -53,11 +70,12 @@ SELECT
         WHEN edit.factor IS NULL THEN predicted_ns
         ELSE greatest(round(predicted_ns * edit.factor)::BIGINT + edit.add_ns, 0)
     END,
-    launch_delay_ns + CASE rung WHEN 'replay' THEN held_ns ELSE 0 END,
-    stream_delay_ns,
+    launch_delay_ns + CASE rung WHEN 'replay' THEN held_ns ELSE 0 END + kept_ns,
+    stream_delay_ns + kept_ns,
     CASE WHEN no_stream_wait.kind IS NULL THEN awaited_kernel_id END,
-    wait_delay_ns,
-    unexplained_ns
+    wait_delay_ns + kept_ns,
+    unexplained_ns,
+    kept_ns
 FROM timed
 LEFT JOIN prediction.gpu_edit AS edit
     ON timed.variant_id = edit.variant_id AND timed.kernel_id = edit.kernel_id

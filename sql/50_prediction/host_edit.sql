@@ -1,7 +1,6 @@
 -- What scenarios change of the time of pieces on host threads: the product of the factors
 -- and the sum of what is added. Less profiling, as a factor of `profiler`, takes off its
--- share of the cost of all events that were recorded in a piece. Edits without a type are
--- of T1 to T5: not of waits, nor of idle time.
+-- share of the cost of all events that were recorded in a piece.
 -- One row per variant and piece that it changes.
 -- Key: variant_id, thread_id, position.
 CREATE VIEW prediction.host_edit (
@@ -18,29 +17,11 @@ CREATE VIEW prediction.host_edit (
 ) AS
 WITH
 edited AS (
-    SELECT
-        variant_id,
-        timeline.thread_id,
-        timeline.position,
-        edit.factor,
-        edit.add_ns
-    FROM overhead.timeline AS timeline
-    LEFT JOIN staging.op AS op ON timeline.op_id = op.op_id
-    LEFT JOIN staging.launch AS call ON timeline.launch_id = call.launch_id
-    INNER JOIN prediction.scenario_edit AS edit
-        ON
-            edit.target = 'host'
-            AND (edit.type = timeline.type OR edit.type IS NULL AND timeline.type LIKE 'T_')
-            AND (
-                edit.name IS NULL
-                OR regexp_full_match(
-                    CASE timeline.type WHEN 'T4' THEN call.name ELSE op.name END, edit.name
-                )
-            )
-    INNER JOIN prediction.variant USING (scenario)
+    SELECT scenario, thread_id, position, factor, add_ns
+    FROM prediction.edited_piece
     UNION ALL
     SELECT
-        variant_id,
+        scenario,
         thread_id,
         recorded.position,
         1,
@@ -49,10 +30,10 @@ edited AS (
     INNER JOIN overhead.profiler_cost USING (trace_id)
     INNER JOIN overhead.timeline AS timeline USING (thread_id, position)
     INNER JOIN prediction.scenario_edit AS edit ON edit.target = 'profiler'
-    INNER JOIN prediction.variant USING (scenario)
     WHERE timeline.type LIKE 'T_'
 )
 
 SELECT variant_id, thread_id, position, product(factor), sum(add_ns)::BIGINT
 FROM edited
+INNER JOIN prediction.variant USING (scenario)
 GROUP BY variant_id, thread_id, position;

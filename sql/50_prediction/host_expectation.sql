@@ -4,7 +4,9 @@
 -- type and name (as in Lin et al. 2022, section 3); or the type alone. The factor is the
 -- time of a step's pieces of one type and role over the sum of their medians, of that the
 -- median over steps. So a step that was held up once does not prolong all others, as it
--- does a mean; and sums of medians alone are too short.
+-- does a mean; and sums of medians alone are too short. Pieces that are alike in shapes or
+-- place, in name, and in type alone have a factor each: a median of what only shares the
+-- type is often many times too short, which says nothing of a piece that repeats.
 -- One row per place to learn from that a rung needs, and piece.
 -- Key: host_from, thread_id, position.
 CREATE TABLE prediction.host_expectation (
@@ -60,12 +62,14 @@ enough AS (
     QUALIFY sample_count >= 2
 ),
 
--- For each piece the finest of these.
+-- For each piece the finest of these, and with whom it shares its factor.
 chosen AS (
     SELECT
         piece.*,
         coalesce(by_place.fineness, by_shapes.fineness, by_name.fineness, by_type.fineness)
         AS fineness,
+        least(coalesce(by_place.fineness, by_shapes.fineness, by_name.fineness, 1), 3)
+        AS factor_group,
         coalesce(by_place.key, by_shapes.key, by_name.key, by_type.key) AS key,
         coalesce(
             by_place.sample_count, by_shapes.sample_count, by_name.sample_count,
@@ -121,10 +125,12 @@ typical AS (
 ),
 
 usual AS (
-    SELECT host_from, pool_id, excluded_id, type, role, median(factor) AS factor
+    SELECT
+        host_from, pool_id, excluded_id, type, role, factor_group, median(factor) AS factor
     FROM (
         SELECT
-            typical.host_from, typical.pool_id, typical.excluded_id, type, role, step_id,
+            typical.host_from, typical.pool_id, typical.excluded_id, type, role,
+            factor_group, step_id,
             sum(sample_ns) / sum(median_ns) AS factor
         FROM typical
         INNER JOIN chosen
@@ -164,4 +170,5 @@ LEFT JOIN usual
         AND chosen.pool_id = usual.pool_id
         AND chosen.type = usual.type
         AND chosen.role = usual.role
+        AND chosen.factor_group = usual.factor_group
         AND chosen.excluded_id IS NOT DISTINCT FROM usual.excluded_id;

@@ -15,7 +15,8 @@ CREATE VIEW critical_path.predicted_interval (
     start_ns,
     -- [ns] End.
     end_ns,
-    -- As in `critical_path.interval`, but nothing is unexplained.
+    -- As in `critical_path.interval`; `unexplained` is what is kept of a host's wait
+    -- (`prediction.host_time`), what is kept of other delays is part of them.
     kind,
     -- Op, call or GPU work that it belongs to.
     node_id,
@@ -83,7 +84,7 @@ mark AS (
     GROUP BY variant_id, scope, path_id
     UNION ALL
     SELECT
-        variant_id, scope, path_id, hop, 1, host.position, host.trace_id,
+        variant_id, scope, path_id, hop, 1, 2 * host.position, host.trace_id,
         begin_ns + offset_ns + shift_ns,
         CASE WHEN is_launch THEN 'launch_delay' ELSE host_kind.kind END,
         CASE WHEN is_launch THEN kernel_id ELSE coalesce(launch_id, op_id) END,
@@ -92,6 +93,22 @@ mark AS (
     INNER JOIN overhead.timeline AS piece
         ON lane = piece.thread_id AND host.position = piece.position
     INNER JOIN critical_path.host_kind AS host_kind USING (type)
+    UNION ALL
+    SELECT
+        host.variant_id, scope, path_id, hop, 1, 2 * host.position + 1, host.trace_id,
+        begin_ns + offset_ns + predicted_ns - kept_ns + shift_ns,
+        'unexplained', launch_id, lane
+    FROM passed_host AS host
+    INNER JOIN prediction.host_time AS time
+        ON
+            host.variant_id = time.variant_id
+            AND lane = time.thread_id
+            AND host.position = time.position
+    INNER JOIN prediction.host_own AS own
+        ON lane = own.thread_id AND host.position = own.position
+    INNER JOIN overhead.timeline AS piece
+        ON lane = piece.thread_id AND host.position = piece.position
+    WHERE kept_ns > 0 AND NOT is_blocked
     UNION ALL
     SELECT
         variant_id, scope, path_id, hop, 2, 2 * position + part.later, work.trace_id,

@@ -37,8 +37,12 @@ CREATE VIEW critical_path.step_time (
     -- all of it in replay, in others that of pieces to which nothing is alike.
     as_measured_share,
     -- [ns] Measured delay without a cause, on the step's thread while its mark lasted and of
-    -- GPU work in its period, whenever that was launched; the prediction leaves it out.
-    unexplained_ns
+    -- GPU work in its period, whenever that was launched; the prediction leaves it out,
+    -- but for what it keeps.
+    unexplained_ns,
+    -- [ns] What the prediction keeps of it as measured, and did not compute, since more than
+    -- 5 % of the step's mark has no cause (`prediction.unexplained_step`).
+    kept_ns
 ) AS
 WITH
 timed AS (
@@ -138,11 +142,13 @@ SELECT
     (
         coalesce(host_unexplained.unexplained_ns, 0)
         + coalesce(gpu_unexplained.unexplained_ns, 0)
-    )::BIGINT
+    )::BIGINT,
+    CASE WHEN is_simulated THEN coalesce(much.host_delay_ns + much.gpu_delay_ns, 0) ELSE 0 END
 FROM timed
 INNER JOIN measured USING (step_id)
 INNER JOIN staging.step AS step ON timed.step_id = step.step_id
 INNER JOIN prediction.variant AS variant ON timed.variant_id = variant.variant_id
+LEFT JOIN prediction.unexplained_step AS much ON timed.step_id = much.step_id
 LEFT JOIN as_measured
     ON
         variant.variant_id = as_measured.variant_id

@@ -1,0 +1,33 @@
+-- Which GPU work the edits of scenarios match: by its kind, collectives having one of their
+-- own, and by its name or that of the op that launched it.
+-- One row per edit of GPU work, and piece of work that it matches.
+-- Key: scenario, edit, kernel_id.
+CREATE VIEW prediction.edited_work (
+    -- The scenario.
+    scenario,
+    -- Place of the edit in its scenario, from 1.
+    edit,
+    -- The GPU work.
+    kernel_id,
+    -- [ns] Its duration, as measured.
+    work_ns,
+    -- What its time is multiplied by.
+    factor,
+    -- [ns] What is then added to it.
+    add_ns
+) AS
+SELECT scenario, position, kernel_id, work.end_ns - work.start_ns, factor, add_ns
+FROM staging.kernel AS work
+LEFT JOIN staging.op AS op ON work.op_id = op.op_id
+INNER JOIN prediction.scenario_edit AS edit
+    ON
+        edit.target = 'gpu'
+        AND (
+            edit.type IS NULL
+            OR edit.type = CASE WHEN is_collective THEN 'collective' ELSE work.kind END
+        )
+        AND (
+            edit.name IS NULL
+            OR regexp_full_match(work.name, edit.name)
+            OR regexp_full_match(op.name, edit.name)
+        );

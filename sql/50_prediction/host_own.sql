@@ -1,0 +1,129 @@
+-- What every piece of host time lasts by itself, as measured, and what its end waits for.
+-- A wait lasts until its cause is over: its own time is that of a call which finds nothing
+-- to wait for. What its measured time has beyond that and the usual delay is unexplained.
+-- One row per piece.
+-- Key: thread_id, position.
+CREATE TABLE prediction.host_own (
+    -- The run it is of.
+    run_id,
+    -- The trace it is from.
+    trace_id,
+    -- Host thread.
+    thread_id,
+    -- Place of the piece on its thread.
+    position,
+    -- [ns] Duration, but for what it waits for.
+    own_ns,
+    -- GPU work whose end it waits for.
+    awaited_kernel_id,
+    -- Whether that was still running when the call began.
+    is_blocked,
+    -- Thread that it waits for.
+    awaited_thread_id,
+    -- Piece of that thread whose end it waits for.
+    awaited_position,
+    -- [ns] Delay after the GPU work that it waits for.
+    return_ns,
+    -- [ns] Part of the measured duration that no cause explains.
+    unexplained_ns
+) AS
+WITH
+-- A thread waits for another's piece: the worker's end, or the boundary that woke it.
+thread_cause AS (
+    SELECT
+        waiting.thread_id,
+        waiting.position,
+        working.thread_id AS awaited_thread_id,
+        working.position AS awaited_position
+    FROM graph.thread_wait AS wait
+    INNER JOIN overhead.timeline AS waiting
+        ON wait.thread_id = waiting.thread_id AND wait.end_ns = waiting.end_ns
+    INNER JOIN overhead.timeline AS working
+        ON wait.worker_thread_id = working.thread_id AND wait.end_ns = working.end_ns
+    UNION ALL
+    SELECT woken.thread_id, woken.position, waking.thread_id, waking.position
+    FROM graph.thread_wait AS wait
+    INNER JOIN overhead.timeline AS woken
+        ON wait.worker_thread_id = woken.thread_id AND wait.start_ns = woken.end_ns
+    INNER JOIN overhead.timeline AS waking
+        ON wait.thread_id = waking.thread_id AND wait.start_ns = waking.end_ns
+    WHERE wait.first_node_id IS NOT NULL
+),
+
+caused AS (
+    SELECT
+        piece.*,
+        piece.end_ns - piece.start_ns AS measured_ns,
+        host_wait.kernel_id AS awaited_kernel_id,
+        host_wait.end_ns - host_wait.kernel_end_ns AS return_ns,
+        host_wait.is_blocked,
+        thread_cause.awaited_thread_id,
+        thread_cause.awaited_position,
+        replace(piece.type, 'wait_', '') AS target
+    FROM overhead.timeline AS piece
+    LEFT JOIN graph.host_wait
+        ON
+            piece.launch_id = host_wait.launch_id
+            AND piece.type LIKE 'wait_%'
+    LEFT JOIN thread_cause USING (thread_id, position)
+),
+
+delayed AS (
+    SELECT
+        caused.*,
+        idle_call.median_ns AS call_ns,
+        idle_call.cap_ns AS call_cap_ns,
+        afterwards.median_ns AS return_median_ns,
+        afterwards.cap_ns AS return_cap_ns
+    FROM caused
+    LEFT JOIN prediction.delay AS idle_call
+        ON
+            caused.trace_id = idle_call.trace_id
+            AND caused.target = idle_call.kind
+            AND idle_call.cause = 'call'
+    LEFT JOIN prediction.delay AS afterwards
+        ON
+            caused.trace_id = afterwards.trace_id
+            AND caused.target = afterwards.kind
+            AND afterwards.cause = 'return'
+),
+
+-- What a piece lasts by itself, as measured.
+own AS (
+    SELECT
+        *,
+        CASE
+            WHEN awaited_thread_id IS NOT NULL THEN 0
+            WHEN type LIKE 'wait_%' AND launch_id IS NOT NULL
+                THEN least(
+                    measured_ns,
+                    CASE
+                        WHEN is_blocked THEN coalesce(call_ns, 0)
+                        -- Without an instance to learn from: a call takes microseconds.
+                        ELSE coalesce(call_cap_ns, 10_000)
+                    END
+                )
+            ELSE measured_ns
+        END AS own_ns,
+        coalesce(CASE WHEN is_blocked THEN greatest(return_ns - return_cap_ns, 0) END, 0)
+        + CASE
+            WHEN awaited_thread_id IS NULL AND NOT coalesce(is_blocked, false)
+                THEN measured_ns - own_ns
+            ELSE 0
+        END AS unexplained_ns
+    FROM delayed
+)
+
+SELECT
+    run_id,
+    trace_id,
+    thread_id,
+    position,
+    own_ns,
+    awaited_kernel_id,
+    coalesce(is_blocked, false),
+    awaited_thread_id,
+    awaited_position,
+    CASE WHEN awaited_kernel_id IS NULL THEN 0 ELSE coalesce(return_median_ns, 0) END,
+    unexplained_ns
+FROM own;

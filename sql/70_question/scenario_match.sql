@@ -1,0 +1,52 @@
+-- What does each edit of a scenario match?
+-- One row per edit; a database at rest has none (`tracedb predict --scenario`).
+-- Key: scenario, edit.
+CREATE VIEW question.scenario_match (
+    -- The scenario.
+    scenario,
+    -- Place of the edit in its scenario, from 1.
+    edit,
+    -- What it changes: `host`, `gpu`, `profiler` or `wait`.
+    target,
+    -- Which of these; NULL: all.
+    type,
+    -- Regular expression that whole names match; NULL: all.
+    name,
+    -- Pieces of host time, of GPU work, events or waits that it matches, in all traces.
+    match_count,
+    -- [ns] Their time as measured: of events what recording them is estimated to have cost.
+    matched_ns
+) AS
+WITH
+matched AS (
+    SELECT scenario, edit, piece_ns AS matched_ns, 1 AS match_count
+    FROM prediction.edited_piece
+    UNION ALL
+    SELECT scenario, edit, work_ns, 1
+    FROM prediction.edited_work
+    UNION ALL
+    SELECT scenario, edit, waited_ns, 1
+    FROM prediction.edited_wait
+    UNION ALL
+    SELECT scenario, position, event_count * event_ns, event_count
+    FROM prediction.scenario_edit
+    CROSS JOIN (
+        SELECT event_count, event_ns
+        FROM overhead.recorded_event
+        INNER JOIN overhead.profiler_cost USING (trace_id)
+    )
+    WHERE target = 'profiler'
+)
+
+SELECT
+    edit.scenario,
+    position,
+    target,
+    type,
+    name,
+    coalesce(sum(match_count), 0)::BIGINT,
+    coalesce(sum(matched_ns), 0)::BIGINT
+FROM prediction.scenario_edit AS edit
+LEFT JOIN matched ON edit.scenario = matched.scenario AND edit.position = matched.edit
+GROUP BY edit.scenario, scenario_position, position, target, type, name
+ORDER BY scenario_position, position;

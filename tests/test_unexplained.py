@@ -1,0 +1,141 @@
+"""Waits for what the trace does not have are kept where they are much of a step."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from support import rows
+
+import tracedb
+from tracedb import Edit
+from tracedb.cli.main import tracedb as command
+
+US = 1_000
+
+Event = dict[str, Any]
+
+
+def event(name: str, start: float, duration: float, **more: object) -> Event:
+    """A complete event of the host's thread; times are in microseconds."""
+    place = {"ph": "X", "cat": "cpu_op", "pid": 1, "tid": 1}
+    return place | {"name": name, "ts": start, "dur": duration} | more
+
+
+def call(name: str, start: float, duration: float, number: int) -> Event:
+    """A call of the runtime."""
+    link = {"correlation": number}
+    return event(name, start, duration, cat="cuda_runtime", args=link)
+
+
+def kernel(start: float, duration: float, number: int) -> Event:
+    """A kernel on the one stream."""
+    link = {"device": 0, "stream": 7, "correlation": number}
+    place = {"cat": "kernel", "pid": 0, "tid": 7}
+    return event("sgemm", start, duration, args=link) | place
+
+
+def step(*events: Event) -> list[Event]:
+    """A step of 1 ms: a kernel early in it, and an op at its end."""
+    return [
+        event("ProfilerStep#1", 0, 1000, cat="user_annotation"),
+        event("aten::linear", 10, 40),
+        call("cudaLaunchKernel", 20, 10, 1),
+        kernel(40, 10, 1),
+        *events,
+        event("aten::relu", 900, 50),
+    ]
+
+
+SYNC = call("cudaDeviceSynchronize", 300, 370, 2)
+TRACES = {
+    # The host waits for a graph of which nothing was recorded.
+    "graph": step(call("cudaGraphLaunch", 250, 20, 3), SYNC),
+    # A kernel begins late behind work that was not recorded, and the host waits for it.
+    "late": step(call("cudaLaunchKernel", 200, 10, 3), kernel(500, 160, 3), SYNC),
+    # So short a wait without a cause is no more than a delay.
+    "short": step(call("cudaDeviceSynchronize", 300, 90, 2)),
+}
+NUMBER = {name: number for number, name in enumerate(TRACES, 1)}
+KEPT = ("graph", "late")
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A database of the traces, each a run of its own."""
+    folder = tmp_path_factory.mktemp("unexplained")
+    with tracedb.open(folder / "run.duckdb") as database:
+        for name, events in TRACES.items():
+            file = folder / f"{name}.json"
+            file.write_text(json.dumps({"traceEvents": events}))
+            database.ingest([file], run=name)
+    return folder / "run.duckdb"
+
+
+@pytest.fixture
+def database(path: Path) -> Iterator[tracedb.Database]:
+    """The same, open."""
+    with tracedb.open(path, read_only=True) as opened:
+        yield opened
+
+
+@pytest.mark.parametrize("name", KEPT)
+@pytest.mark.parametrize("rung", ["replay", "statistics", "full"])
+def test_much_is_kept(database: tracedb.Database, rung: str, name: str) -> None:
+    """The step lasts as measured, but for usual delays; what was kept stands beside."""
+    frame = database.predict(rung)
+    (row,) = frame.filter(frame["trace_id"] == NUMBER[name]).iter_rows(named=True)
+    assert row["predicted_ns"] == pytest.approx(1000 * US, abs=110 * US)
+    assert row["kept_ns"] == row["unexplained_ns"] > 200 * US
+
+
+def test_little_is_left_out(database: tracedb.Database) -> None:
+    """Less than a twentieth of the step is a delay that need not be there again."""
+    frame = database.predict("replay")
+    (row,) = frame.filter(frame["trace_id"] == NUMBER["short"]).iter_rows(named=True)
+    assert row["kept_ns"] == 0
+    assert row["unexplained_ns"] == 40 * US
+    assert row["predicted_ns"] == 960 * US
+
+
+def test_what_is_kept_is_named_on_the_path(database: tracedb.Database) -> None:
+    """The wait that was not computed is unexplained there, to the nanosecond."""
+    found = rows(
+        database,
+        f"""
+        SELECT time_ns FROM question.predicted_path_interval
+        WHERE rung = 'replay' AND scope = 'step' AND kind = 'unexplained'
+            AND trace_id = {NUMBER["graph"]}
+        """,
+    )
+    kept = rows(
+        database,
+        f"""
+        SELECT kept_ns FROM critical_path.step_time
+        WHERE rung = 'replay' AND trace_id = {NUMBER["graph"]}
+        """,
+    )
+    assert found == kept
+
+
+def test_a_scenario_without_waits_keeps_none(database: tracedb.Database) -> None:
+    """Who takes the host's waits out takes out those without a cause, too."""
+    frame = database.scenarios([Edit(scenario="free", target="wait", type="host")])
+    (row,) = frame.filter(frame["trace_id"] == NUMBER["graph"]).iter_rows(named=True)
+    assert row["baseline_ns"] == 1000 * US
+    assert row["predicted_ns"] < 700 * US
+
+
+def test_the_command_tells_what_is_kept(path: Path) -> None:
+    """A line for each trace of which much is kept, beside the rows."""
+    options = ["predict", str(path), "--rung", "replay", "--format", "json"]
+    done = CliRunner().invoke(command, options)
+    assert done.exit_code == 0
+    told = [line for line in done.stderr.splitlines() if "kept as measured" in line]
+    assert [line.split(":")[0] for line in told] == [
+        f"trace {NUMBER[name]}" for name in KEPT
+    ]

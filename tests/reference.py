@@ -181,9 +181,11 @@ def partition(
     Every boundary of an op, a call, a wait or the step cuts the time; a range between
     two boundaries is judged on its own by what covers it.
     """
-    ((start, end),) = rows(
-        database, f"SELECT start_ns, end_ns FROM staging.step WHERE step_id = {step_id}"
-    )
+    query = f"""
+        SELECT start_ns, end_ns, thread_id = {thread_id} FROM staging.step
+        WHERE step_id = {step_id}
+    """
+    ((start, end, is_step_thread),) = rows(database, query)
     facts = _facts(database, thread_id)
     covers = [*facts.ops, *facts.calls, *facts.loading, *facts.thread_waits]
     bounds = {time for cover in covers for time in cover[:2] if start < time < end}
@@ -192,9 +194,11 @@ def partition(
     judged = [(a, b, facts.judge(a)) for a, b in pairwise(cuts)]
     active = [(a, b) for a, b, (_, is_active) in judged if is_active]
     totals: dict[str, int] = defaultdict(int)
+    # Before it is woken, and when it is done, another thread than the step's is idle.
+    idle = {"T1"} if is_step_thread else {"T1", "wait_thread"}
     for a, b, (type_, _) in judged:
         outside = not active or a < active[0][0] or b > active[-1][1]
-        totals["idle" if type_ == "T1" and outside else type_] += b - a
+        totals["idle" if type_ in idle and outside else type_] += b - a
     return dict(totals)
 
 

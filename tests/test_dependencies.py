@@ -287,7 +287,7 @@ def waits(database: tracedb.Database, trace: Trace, node: int) -> set[Row]:
     for waiter, begin, over, last, after in rows(
         database,
         "SELECT thread_id, start_ns, end_ns, last_node_id, after_node_id "
-        "FROM graph.thread_wait",
+        "FROM graph.thread_wait WHERE kind = 'join'",
     ):
         in_range = is_range and waiter == thread and start <= over < end
         if after in below or after == node or in_range:
@@ -305,7 +305,9 @@ def test_waits_equal_a_loop(traces: tracedb.Database) -> None:
                 SELECT unnest([op_id, top_op_id]) AS node_id, launch.trace_id
                 FROM staging.launch INNER JOIN graph.host_wait USING (launch_id)
                 UNION SELECT kernel_id, trace_id FROM graph.stream_wait
-                UNION SELECT after_node_id, trace_id FROM graph.thread_wait
+                UNION
+                SELECT after_node_id, trace_id FROM graph.thread_wait
+                WHERE kind = 'join'
             )
             WHERE trace_id = {trace_id} AND node_id IS NOT NULL
             ORDER BY ALL LIMIT 6

@@ -90,11 +90,6 @@ class Oracle:
             SELECT thread_id, end_ns, wait_start_ns FROM graph.host_call {chosen}
             UNION ALL
             SELECT thread_id, end_ns, start_ns FROM graph.thread_wait {chosen}
-            UNION ALL
-            SELECT worker_thread_id, thread_wait.start_ns, previous_end_ns
-            FROM graph.thread_wait
-            INNER JOIN graph.activity ON first_node_id = node_id
-            {chosen.replace("trace_id", "thread_wait.trace_id")}
         """
         return {(t, end): start for t, end, start in rows(database, query)}
 

@@ -28,6 +28,9 @@ CREATE VIEW staging.host_event (
     correlation,
     -- Sequence number that a forward op shares with its backward op.
     sequence_number,
+    -- Of an op with such a number: 0 if it is a forward op, of a backward op the thread of
+    -- the forward op, as the profiler numbers those.
+    forward_thread,
     -- Dimensions of an op's arguments, as a JSON list of lists.
     input_dims,
     -- Types of an op's arguments, as a JSON list.
@@ -48,7 +51,7 @@ event AS (
             '$."External id"', '$."external id"', '$."Record function id"',
             '$.correlation', '$."Sequence number"',
             '$."Input Dims"', '$."Input dims"', '$."Input type"', '$."Concrete Inputs"',
-            '$.kernel'
+            '$.kernel', '$."Fwd thread id"'
         ] AS argument
     FROM staging.slice
     WHERE
@@ -85,6 +88,7 @@ SELECT
     try_cast(argument[3] AS BIGINT),
     try_cast(argument[4] AS BIGINT),
     try_cast(argument[5] AS BIGINT),
+    try_cast(argument[11] AS BIGINT),
     coalesce(argument[6], argument[7])::JSON,
     argument[8]::JSON,
     argument[9]::JSON,

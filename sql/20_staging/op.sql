@@ -28,6 +28,9 @@ CREATE TABLE staging.op (
     external_id,
     -- Sequence number that a forward op shares with its backward op.
     sequence_number,
+    -- Of an op with such a number: 0 if it is a forward op, of a backward op the thread of
+    -- the forward op, as the profiler numbers those.
+    forward_thread,
     -- Dimensions of its arguments, as a JSON list of lists.
     input_dims,
     -- Types of its arguments, as a JSON list.
@@ -49,6 +52,7 @@ SELECT
     NOT is_annotation AND top_event_id IS NULL AS is_top_level,
     external_id,
     sequence_number,
+    forward_thread,
     input_dims,
     input_types,
     concrete_inputs

@@ -14,7 +14,9 @@ CREATE TABLE staging.thread (
     tid,
     -- Name, where the trace tells.
     name,
-    -- `main` (has the step marks, else the most ops), `autograd`, `data_loading`, `other`.
+    -- `main` (has the step marks, else the most ops), `autograd` (arrows lead to its ops, or
+    -- a tenth of its top-level ops and more are backward ops by name), `data_loading`,
+    -- `other`.
     role
 ) AS
 WITH
@@ -25,10 +27,29 @@ thread AS (
         pid,
         tid,
         count(*) FILTER (name LIKE 'ProfilerStep#%') AS step_count,
-        count(*) FILTER (name LIKE 'autograd::engine::%' OR name LIKE '%Backward%')
-        AS backward_count,
+        count(*) FILTER (is_outer AND is_backward) * 10 > count(*) FILTER (is_outer)
+        AS goes_backward,
         count(*) FILTER (kind = 'op') AS op_count
-    FROM staging.host_event
+    FROM (
+        SELECT
+            event.*,
+            regexp_matches(name, '^autograd::engine::|^torch::autograd::|Backward')
+            AS is_backward,
+            kind = 'op' AND NOT is_annotation AND top_event_id IS NULL AS is_outer
+        FROM staging.host_event AS event
+        LEFT JOIN raw.nesting USING (trace_id, event_id)
+    )
+    GROUP BY trace_id, pid, tid
+),
+
+-- Arrows lead from forward to backward ops.
+arrow AS (
+    SELECT trace_id, pid, tid, sum(way) > 0 AS is_target
+    FROM (
+        SELECT trace_id, source_pid AS pid, source_tid AS tid, -1 AS way FROM staging.arrow
+        UNION ALL
+        SELECT trace_id, target_pid, target_tid, 1 FROM staging.arrow
+    )
     GROUP BY trace_id, pid, tid
 ),
 
@@ -41,17 +62,19 @@ thread_name AS (
 
 ranked AS (
     SELECT
-        *,
+        * EXCLUDE (goes_backward, is_target),
+        coalesce(is_target, false) OR goes_backward AS goes_backward,
         row_number() OVER (
             PARTITION BY trace_id
             ORDER BY
                 step_count DESC,
                 op_count = 0,
-                backward_count * 10 > op_count,
+                coalesce(is_target, false) OR goes_backward,
                 op_count DESC,
                 thread_id
         ) AS place
     FROM thread
+    LEFT JOIN arrow USING (trace_id, pid, tid)
     LEFT JOIN thread_name USING (trace_id, pid, tid)
 )
 
@@ -64,7 +87,7 @@ SELECT
     name,
     CASE
         WHEN step_count > 0 OR place = 1 THEN 'main'
-        WHEN name ILIKE '%autograd%' OR backward_count * 10 > op_count THEN 'autograd'
+        WHEN name ILIKE '%autograd%' OR goes_backward THEN 'autograd'
         WHEN name ILIKE '%pin_memory%' OR name ILIKE '%dataloader%' THEN 'data_loading'
         ELSE 'other'
     END AS role

@@ -53,12 +53,9 @@ SELECT
     CASE WHEN target IN ('copy', 'queue') THEN target ELSE 'sync_' || target END, recorded
 FROM graph.host_wait
 UNION ALL
-SELECT run_id, trace_id, before_node_id, first_node_id, 'fork', false
+SELECT DISTINCT run_id, trace_id, last_node_id, after_node_id, kind, false
 FROM graph.thread_wait
-WHERE first_node_id IS NOT NULL AND before_node_id IS NOT NULL
-UNION ALL
-SELECT run_id, trace_id, last_node_id, after_node_id, 'join', false
-FROM graph.thread_wait
+WHERE last_node_id IS NOT NULL AND after_node_id IS NOT NULL
 UNION ALL
 SELECT
     forward_op.run_id, forward_op.trace_id, forward_op.op_id, backward_op.op_id,

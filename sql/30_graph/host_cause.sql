@@ -34,12 +34,8 @@ moment AS (
     INNER JOIN (SELECT launch_id, thread_id FROM staging.launch) AS call USING (launch_id)
     WHERE is_blocked
     UNION ALL
-    SELECT run_id, trace_id, thread_id, 'join', end_ns, NULL, NULL, worker_thread_id
+    SELECT run_id, trace_id, thread_id, kind, end_ns, NULL, NULL, worker_thread_id
     FROM graph.thread_wait
-    UNION ALL
-    SELECT run_id, trace_id, worker_thread_id, 'fork', start_ns, NULL, NULL, thread_id
-    FROM graph.thread_wait
-    WHERE first_node_id IS NOT NULL
 ),
 
 numbered AS (

@@ -1,5 +1,7 @@
--- Times in which a thread does nothing while the autograd thread works for it, up to the
--- end of the work that lets it go on. Inferred from the idle gap alone.
+-- Times in which a thread rests until another one has stopped, or has done something: it
+-- waits for that one's work (`join`), or to be woken by it (`fork`). Inferred from how
+-- threads take turns (`graph.thread_tie`, `graph.thread_signal`). Of two threads the main one wakes the other, else the one that
+-- began first. A thread that is waited for by several waits for one of them after the other.
 -- One row per wait of a thread.
 -- Key: thread_id, start_ns.
 CREATE TABLE graph.thread_wait (
@@ -9,89 +11,159 @@ CREATE TABLE graph.thread_wait (
     trace_id,
     -- Thread that waits.
     thread_id,
-    -- Thread that works meanwhile.
+    -- Thread that it waits for.
     worker_thread_id,
-    -- [ns] Begin of the wait: when the worker begins, or the waiting thread stops.
+    -- `join` or `fork`.
+    kind,
+    -- [ns] Begin of the wait: it stops, or what it wakes begins.
     start_ns,
-    -- [ns] End of the worker's last activity before the waiting thread goes on.
+    -- [ns] End: the other thread has stopped, or given its signal; of a fork that had woken
+    -- the first thread.
     end_ns,
     -- Last activity of the waiting thread before.
     before_node_id,
-    -- First activity of the worker, if the gap woke it; NULL if it was at work already.
-    first_node_id,
-    -- Last activity of the worker.
+    -- Last activity of the other thread before the end.
     last_node_id,
     -- First activity of the waiting thread after.
     after_node_id
 ) AS
 WITH
-gap AS (
+cause AS (
     SELECT
-        activity.run_id,
-        activity.trace_id,
-        thread.pid,
-        activity.thread_id,
-        activity.node_id AS after_node_id,
-        lag(activity.node_id) OVER lane AS before_node_id,
-        activity.previous_end_ns AS gap_start_ns,
-        activity.start_ns AS gap_end_ns
-    FROM graph.activity
-    INNER JOIN staging.thread USING (trace_id, thread_id)
-    WHERE thread.role <> 'autograd'
-    WINDOW lane AS (PARTITION BY activity.thread_id ORDER BY activity.start_ns, activity.end_ns)
-),
-
-work AS (
+        handover.run_id,
+        trace_id,
+        thread_id,
+        stop_ns,
+        resume_ns,
+        worker_thread_id,
+        worker_stop_ns,
+        is_pair,
+        is_tied
+        AND row_number() OVER (
+            PARTITION BY thread_id, resume_ns
+            ORDER BY is_tied DESC, delay_ns, worker_thread_id
+        ) = 1
+        -- Both rest for longer than they take to hand over.
+        AND handover.chance_share <= 0.5 AS is_cause,
+        false AS is_signal
+    FROM graph.thread_handover AS handover
+    INNER JOIN graph.thread_tie AS tie USING (trace_id, thread_id, worker_thread_id)
+    UNION ALL
     SELECT
-        activity.*,
-        thread.pid
-    FROM graph.activity
-    INNER JOIN staging.thread USING (trace_id, thread_id)
-    WHERE thread.role = 'autograd'
+        run_id, trace_id, thread_id, stop_ns, resume_ns, worker_thread_id, signal_ns,
+        false, true, true
+    FROM graph.thread_signal
 ),
 
-worker AS (
-    SELECT DISTINCT trace_id, pid, thread_id AS worker_thread_id FROM work
-),
-
-candidate AS (
-    SELECT gap.*, worker_thread_id
-    FROM gap
-    INNER JOIN worker USING (trace_id, pid)
-    -- A shorter gap holds no backward pass: waking a thread alone takes that long.
-    WHERE gap_end_ns - gap_start_ns >= 20_000
-),
-
--- The worker begins in the gap (it was woken), or was at work already.
-opened AS (
+handover AS (
     SELECT
-        candidate.*,
-        coalesce(first.previous_end_ns <= gap_start_ns, true) AS is_woken,
-        CASE WHEN is_woken THEN first.node_id END AS first_node_id,
-        CASE WHEN is_woken THEN first.start_ns ELSE gap_start_ns END AS start_ns
-    FROM candidate
-    ASOF INNER JOIN work AS first
+        cause.*,
+        CASE WHEN own.place < worker.place THEN 'join' ELSE 'fork' END AS kind
+    FROM cause
+    INNER JOIN graph.thread_order AS own USING (trace_id, thread_id)
+    INNER JOIN graph.thread_order AS worker
+        ON cause.trace_id = worker.trace_id AND worker_thread_id = worker.thread_id
+),
+
+-- When the first of those begins that a thread wakes as it stops.
+waking AS (
+    SELECT
+        worker_thread_id AS thread_id,
+        worker_stop_ns AS stop_ns,
+        min(resume_ns) AS woken_ns,
+        list(handover.thread_id) AS woken_ids
+    FROM handover
+    WHERE is_cause AND kind = 'fork' AND NOT is_signal
+    GROUP BY worker_thread_id, worker_stop_ns
+),
+
+-- A thread waits for who stops last, and for all that it had woken.
+chosen AS (
+    SELECT handover.*
+    FROM handover
+    LEFT JOIN waking USING (thread_id, stop_ns)
+    WHERE is_cause OR (is_pair AND list_contains(woken_ids, worker_thread_id))
+),
+
+-- Until when: the last rest of a longer one ends as the other thread has stopped, those
+-- before it end behind something that it does.
+awaited AS (
+    SELECT
+        chosen.*,
+        rest.start_ns,
+        rest.end_ns AS rest_end_ns,
+        CASE
+            WHEN rest.end_ns = resume_ns THEN worker_stop_ns ELSE passed.end_ns
+        END AS awaited_ns
+    FROM chosen
+    INNER JOIN graph.thread_rest AS rest
+        USING (trace_id, thread_id, stop_ns, resume_ns)
+    ASOF LEFT JOIN graph.activity AS passed
+        ON chosen.worker_thread_id = passed.thread_id AND rest.end_ns >= passed.end_ns
+    WHERE
+        rest.end_ns = resume_ns
+        OR (
+            is_cause
+            AND NOT is_signal
+            AND 2 * (passed.end_ns - rest.start_ns) >= rest.end_ns - rest.start_ns
+        )
+),
+
+-- A thread that wakes others as it stops begins to wait when the first of them begins.
+waking_rest AS (
+    SELECT thread_id, start_ns, any_value(woken_ns) AS woken_ns
+    FROM awaited
+    INNER JOIN waking USING (thread_id, stop_ns)
+    WHERE awaited.start_ns = awaited.stop_ns
+    GROUP BY thread_id, start_ns
+    HAVING any_value(woken_ns) < min(awaited_ns)
+),
+
+ended AS (
+    SELECT
+        awaited.*,
+        coalesce(own.woken_ns, awaited.start_ns) AS first_start_ns,
+        CASE
+            WHEN awaited.kind = 'fork' AND rest_end_ns = resume_ns
+                THEN coalesce(waking_rest.woken_ns, awaited_ns)
+            ELSE awaited_ns
+        END AS wait_end_ns
+    FROM awaited
+    LEFT JOIN waking_rest AS own USING (thread_id, start_ns)
+    LEFT JOIN waking_rest
         ON
-            candidate.worker_thread_id = first.thread_id
-            AND candidate.gap_start_ns <= first.start_ns
-    WHERE first.start_ns < gap_end_ns
+            awaited.worker_thread_id = waking_rest.thread_id
+            AND awaited.worker_stop_ns = waking_rest.start_ns
+),
+
+waited AS (
+    SELECT
+        *,
+        greatest(
+            first_start_ns,
+            lag(wait_end_ns) OVER (
+                PARTITION BY thread_id, start_ns ORDER BY wait_end_ns, worker_thread_id
+            )
+        ) AS wait_start_ns
+    FROM ended
 )
 
 SELECT
-    opened.run_id,
-    opened.trace_id,
-    opened.thread_id,
+    waited.run_id,
+    waited.trace_id,
+    waited.thread_id,
     worker_thread_id,
-    opened.start_ns,
-    last.end_ns,
-    before_node_id,
-    first_node_id,
+    kind,
+    wait_start_ns,
+    wait_end_ns,
+    before.node_id AS before_node_id,
     last.node_id AS last_node_id,
-    after_node_id
-FROM opened
-ASOF INNER JOIN work AS last
-    ON opened.worker_thread_id = last.thread_id AND opened.gap_end_ns >= last.end_ns
-WHERE (last.end_ns - opened.start_ns) * 2 >= gap_end_ns - gap_start_ns
-QUALIFY row_number() OVER (
-    PARTITION BY opened.thread_id, after_node_id ORDER BY last.end_ns - opened.start_ns DESC
-) = 1;
+    after.node_id AS after_node_id
+FROM waited
+ASOF LEFT JOIN graph.activity AS before
+    ON waited.thread_id = before.thread_id AND wait_start_ns >= before.end_ns
+ASOF LEFT JOIN graph.activity AS last
+    ON waited.worker_thread_id = last.thread_id AND wait_end_ns >= last.end_ns
+ASOF LEFT JOIN graph.activity AS after
+    ON waited.thread_id = after.thread_id AND wait_end_ns <= after.start_ns
+WHERE wait_end_ns > wait_start_ns;

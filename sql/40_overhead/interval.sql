@@ -32,6 +32,7 @@ in_step AS (
     SELECT
         timeline.*,
         step.step_id,
+        timeline.thread_id = step.thread_id AS is_step_thread,
         op_id IS NOT NULL OR launch_id IS NOT NULL AS is_active
     FROM overhead.timeline
     INNER JOIN staging.step
@@ -56,7 +57,9 @@ SELECT
     step_id,
     thread_id,
     CASE
-        WHEN type = 'T1' AND (start_ns < first_active_ns OR start_ns >= last_active_ns)
+        WHEN
+            (type = 'T1' OR (type = 'wait_thread' AND NOT is_step_thread))
+            AND (start_ns < first_active_ns OR start_ns >= last_active_ns)
             THEN 'idle'
         ELSE type
     END,

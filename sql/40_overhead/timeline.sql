@@ -72,7 +72,7 @@ every_cut AS (
     UNION ALL
     SELECT thread_id, unnest([start_ns, end_ns]) FROM graph.thread_wait
     UNION ALL
-    SELECT worker_thread_id, unnest([start_ns, end_ns]) FROM graph.thread_wait
+    SELECT worker_thread_id, end_ns FROM graph.thread_wait
     UNION ALL
     SELECT thread.thread_id, unnest([step.start_ns, step.end_ns])
     FROM staging.step

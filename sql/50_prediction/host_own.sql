@@ -28,7 +28,7 @@ CREATE TABLE prediction.host_own (
     unexplained_ns
 ) AS
 WITH
--- A thread waits for another's piece: the worker's end, or the boundary that woke it.
+-- A thread waits for another's piece: that at whose end the other one stopped, or woke it.
 thread_cause AS (
     SELECT
         waiting.thread_id,
@@ -40,14 +40,6 @@ thread_cause AS (
         ON wait.thread_id = waiting.thread_id AND wait.end_ns = waiting.end_ns
     INNER JOIN overhead.timeline AS working
         ON wait.worker_thread_id = working.thread_id AND wait.end_ns = working.end_ns
-    UNION ALL
-    SELECT woken.thread_id, woken.position, waking.thread_id, waking.position
-    FROM graph.thread_wait AS wait
-    INNER JOIN overhead.timeline AS woken
-        ON wait.worker_thread_id = woken.thread_id AND wait.start_ns = woken.end_ns
-    INNER JOIN overhead.timeline AS waking
-        ON wait.thread_id = waking.thread_id AND wait.start_ns = waking.end_ns
-    WHERE wait.first_node_id IS NOT NULL
 ),
 
 caused AS (
@@ -93,7 +85,8 @@ own AS (
     SELECT
         *,
         CASE
-            WHEN awaited_thread_id IS NOT NULL THEN 0
+            -- Nothing of its own, nor before a step ended in the midst of it.
+            WHEN type = 'wait_thread' THEN 0
             WHEN type LIKE 'wait_%' AND launch_id IS NOT NULL
                 THEN least(
                     measured_ns,
@@ -107,7 +100,7 @@ own AS (
         END AS own_ns,
         coalesce(CASE WHEN is_blocked THEN greatest(return_ns - return_cap_ns, 0) END, 0)
         + CASE
-            WHEN awaited_thread_id IS NULL AND NOT coalesce(is_blocked, false)
+            WHEN type <> 'wait_thread' AND NOT coalesce(is_blocked, false)
                 THEN measured_ns - own_ns
             ELSE 0
         END AS unexplained_ns

@@ -28,23 +28,15 @@ resumed AS (
     SELECT
         cause.*,
         coalesce(
-            call.wait_start_ns,
-            CASE cause.cause WHEN 'join' THEN joined.start_ns END,
-            woken.previous_end_ns,
-            cause.resume_ns
+            call.wait_start_ns, thread_wait.start_ns, cause.resume_ns
         ) AS wait_start_ns
     FROM graph.host_cause AS cause
     LEFT JOIN graph.host_call AS call ON cause.launch_id = call.launch_id
-    LEFT JOIN graph.thread_wait AS joined
+    LEFT JOIN graph.thread_wait AS thread_wait
         ON
-            cause.cause = 'join'
-            AND cause.thread_id = joined.thread_id
-            AND cause.resume_ns = joined.end_ns
-    LEFT JOIN graph.activity AS woken
-        ON
-            cause.cause = 'fork'
-            AND cause.thread_id = woken.thread_id
-            AND cause.resume_ns = woken.start_ns
+            cause.cause = thread_wait.kind
+            AND cause.thread_id = thread_wait.thread_id
+            AND cause.resume_ns = thread_wait.end_ns
 ),
 
 out AS (

@@ -59,14 +59,14 @@ FROM (
 
     host AS (
         SELECT
-            coalesce(host_cause.launch_id, woken.first_node_id, gone_on.after_node_id)
-            AS node_id,
+            coalesce(host_cause.launch_id, gone_on.after_node_id) AS node_id,
             moment,
             cause,
             coalesce(cause_kernel_id, -cause_moment) AS source,
             coalesce(kernel_end_ns, resume_ns) AS cause_ns,
             coalesce(
-                host_wait.end_ns - host_wait.start_ns, gone_on.end_ns - gone_on.start_ns
+                host_wait.end_ns - host_wait.start_ns,
+                CASE cause WHEN 'join' THEN gone_on.end_ns - gone_on.start_ns END
             ) AS waited_ns
         FROM graph.host_cause
         INNER JOIN scope
@@ -77,16 +77,10 @@ FROM (
         LEFT JOIN graph.host_wait ON host_cause.launch_id = host_wait.launch_id
         LEFT JOIN graph.thread_wait AS gone_on
             ON
-                cause = 'join'
+                cause = gone_on.kind
                 AND host_cause.thread_id = gone_on.thread_id
                 AND cause_thread_id = gone_on.worker_thread_id
                 AND resume_ns = gone_on.end_ns
-        LEFT JOIN graph.thread_wait AS woken
-            ON
-                cause = 'fork'
-                AND host_cause.thread_id = woken.worker_thread_id
-                AND cause_thread_id = woken.thread_id
-                AND resume_ns = woken.start_ns
     ),
 
     link AS MATERIALIZED (

@@ -77,9 +77,12 @@ FROM (
                 AND thread_wait.end_ns >= user_range.start_ns
                 AND thread_wait.end_ns < user_range.end_ns
         WHERE
-            user_range.thread_id IS NOT NULL
-            OR after_node_id = node
-            OR after_node_id IN (FROM op_below)
+            kind = 'join'
+            AND (
+                user_range.thread_id IS NOT NULL
+                OR after_node_id = node
+                OR after_node_id IN (FROM op_below)
+            )
     ),
 
     found AS (

@@ -71,6 +71,7 @@ from .program import (
     step,
 )
 from .random_program import Weights, random_program
+from .taking_turns import Crew, taking_turns
 from .training_job import Model, training_job
 from .truth import Edge, HostEvent, Kernel, Step, ThreadWait, Truth
 
@@ -81,6 +82,7 @@ __all__ = [
     "Await",
     "Collective",
     "Copy",
+    "Crew",
     "Delays",
     "DeviceSync",
     "Edge",
@@ -114,5 +116,6 @@ __all__ = [
     "execute",
     "random_program",
     "step",
+    "taking_turns",
     "training_job",
 ]

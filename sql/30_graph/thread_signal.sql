@@ -1,0 +1,161 @@
+-- Rests that end behind something which another thread does in the midst of its work: the
+-- begin or end of an op, a call or a user range behind which the resting thread goes on
+-- time and again (`graph.thread_tie` has those that end as another thread stops). So a
+-- loader that finds room, or a thread that takes what a busy loader has done.
+-- One row per rest of a thread.
+-- Key: thread_id, resume_ns.
+CREATE TABLE graph.thread_signal (
+    -- The run it is of.
+    run_id,
+    -- The trace it is from.
+    trace_id,
+    -- Thread that rests.
+    thread_id,
+    -- [ns] Begin of its rest.
+    stop_ns,
+    -- [ns] It goes on.
+    resume_ns,
+    -- Thread that works.
+    worker_thread_id,
+    -- [ns] When that did what lets the other go on.
+    signal_ns,
+    -- [ns] From then until the other goes on.
+    delay_ns,
+    -- Name of what it did, but for numbers.
+    name,
+    -- Whether that ended then; else it began.
+    is_end,
+    -- [1] How often chance would have as many such rests end as soon behind it.
+    chance_share
+) AS
+WITH
+-- Rests that are long beside the time in which a thread is woken, and end otherwise.
+rest AS (
+    SELECT DISTINCT run_id, trace_id, pid, thread_id, stop_ns, resume_ns
+    FROM graph.thread_rest
+    ANTI JOIN (
+        SELECT thread_id, resume_ns
+        FROM graph.thread_handover AS handover
+        INNER JOIN graph.thread_tie AS tie USING (trace_id, thread_id, worker_thread_id)
+        WHERE is_tied AND handover.chance_share <= 0.5
+    ) USING (thread_id, resume_ns)
+    WHERE goes_on AND resume_ns - stop_ns >= 100_000
+),
+
+done AS (
+    SELECT activity.trace_id, activity.thread_id, name, activity.start_ns, activity.end_ns
+    FROM graph.activity AS activity
+    INNER JOIN graph.node USING (trace_id, node_id)
+    UNION ALL
+    SELECT trace_id, thread_id, regexp_replace(name, '[0-9]+', '', 'g'), start_ns, end_ns
+    FROM staging.annotation
+),
+
+moment AS (
+    SELECT
+        *,
+        count(*) OVER (PARTITION BY thread_id, name, is_end) AS moment_count
+    FROM (
+        SELECT trace_id, thread_id, name, false AS is_end, start_ns AS at_ns FROM done
+        UNION ALL
+        SELECT trace_id, thread_id, name, true, end_ns FROM done
+    )
+    INNER JOIN (SELECT thread_id, pid FROM staging.thread) USING (thread_id)
+),
+
+span AS (
+    SELECT trace_id, max(end_ns) - min(start_ns) AS trace_ns
+    FROM graph.activity
+    GROUP BY trace_id
+),
+
+-- Of each kind of moment the last one before a rest ends.
+behind AS (
+    SELECT
+        rest.*,
+        moment.thread_id AS worker_thread_id,
+        name,
+        is_end,
+        at_ns AS signal_ns,
+        resume_ns - at_ns AS delay_ns,
+        moment_count
+    FROM rest
+    INNER JOIN moment
+        ON
+            rest.trace_id = moment.trace_id
+            AND rest.pid = moment.pid
+            AND rest.thread_id <> moment.thread_id
+            AND moment.at_ns > rest.resume_ns - 100_000
+            AND moment.at_ns <= rest.resume_ns
+    QUALIFY row_number() OVER (
+        PARTITION BY rest.thread_id, resume_ns, moment.thread_id, name, is_end
+        ORDER BY at_ns DESC
+    ) = 1
+),
+
+rest_count AS (
+    SELECT trace_id, thread_id, count(*) AS rest_count
+    FROM rest
+    GROUP BY trace_id, thread_id
+),
+
+-- So many rests, after such moments at chance, end as soon behind them.
+ranked AS (
+    SELECT
+        behind.*,
+        rest_count,
+        row_number() OVER of_kind AS hit_count,
+        rest_count * moment_count * (delay_ns + 1_000) / trace_ns AS expected_count
+    FROM behind
+    INNER JOIN rest_count USING (trace_id, thread_id)
+    INNER JOIN span ON behind.trace_id = span.trace_id
+    WINDOW of_kind AS (
+        PARTITION BY behind.thread_id, worker_thread_id, behind.name, behind.is_end
+        ORDER BY delay_ns, resume_ns
+    )
+),
+
+-- By Poisson's law.
+judged AS (
+    SELECT
+        *,
+        exp(
+            hit_count * ln(expected_count) - lgamma(hit_count + 1) - expected_count
+        ) AS chance
+    FROM ranked
+    WHERE 2 * expected_count < hit_count
+),
+
+kind AS (
+    SELECT
+        thread_id,
+        worker_thread_id,
+        name,
+        is_end,
+        min(chance) AS chance_share,
+        arg_min(delay_ns, chance) AS usual_ns
+    FROM judged
+    WHERE hit_count >= 3 AND 2 * hit_count >= least(rest_count, moment_count)
+    GROUP BY ALL
+    HAVING min(chance) < 1e-5
+)
+
+SELECT
+    behind.run_id,
+    behind.trace_id,
+    thread_id,
+    behind.stop_ns,
+    behind.resume_ns,
+    worker_thread_id,
+    behind.signal_ns,
+    behind.delay_ns,
+    name,
+    is_end,
+    chance_share
+FROM behind
+INNER JOIN kind USING (thread_id, worker_thread_id, name, is_end)
+WHERE behind.delay_ns <= 2 * usual_ns
+QUALIFY row_number() OVER (
+    PARTITION BY thread_id, behind.resume_ns
+    ORDER BY behind.delay_ns, chance_share, worker_thread_id, name, is_end
+) = 1;

@@ -1,0 +1,166 @@
+-- Which threads go on because another one has stopped: judged by all their handovers, both
+-- ways, whatever the threads and their ops are called. Those of threads that know nothing
+-- of each other are as often late as soon; such threads are tied once in 10,000 pairs. Less
+-- will do where forward ops of one are linked to backward ops of the other, or one is known
+-- to be autograd's.
+-- One row per thread that goes on and thread that stops, if that happens.
+-- Key: thread_id, worker_thread_id.
+CREATE TABLE graph.thread_tie (
+    -- The run it is of.
+    run_id,
+    -- The trace it is from.
+    trace_id,
+    -- Thread that goes on.
+    thread_id,
+    -- Thread that stops.
+    worker_thread_id,
+    -- How often.
+    handover_count,
+    -- Forward ops on one of them whose backward op is on the other, by sequence numbers and
+    -- by arrows.
+    link_count,
+    -- Whether such ops, or the role of one of them, say that they are of one program.
+    is_known,
+    -- [1] How likely chance would have it go on as soon after the other's stops.
+    chance_share,
+    -- [1] How likely chance would have both of them do so after each other's.
+    mutual_share,
+    -- Whether they work for each other.
+    is_pair,
+    -- Whether they do, and this one goes on because the other has stopped.
+    is_tied
+) AS
+WITH
+-- Sequence numbers count within a thread: alike on two that only go forward.
+numbered AS (
+    SELECT DISTINCT
+        trace_id, thread_id, sequence_number, forward_thread > 0 AS is_backward
+    FROM staging.op
+    WHERE sequence_number IS NOT NULL AND forward_thread IS NOT NULL
+),
+
+link AS (
+    SELECT trace_id, forward.thread_id AS one_id, backward.thread_id AS other_id
+    FROM numbered AS forward
+    INNER JOIN numbered AS backward USING (trace_id, sequence_number)
+    WHERE NOT forward.is_backward AND backward.is_backward
+    UNION ALL
+    SELECT arrow.trace_id, forward.thread_id, backward.thread_id
+    FROM staging.arrow AS arrow
+    INNER JOIN staging.thread AS forward
+        ON
+            arrow.trace_id = forward.trace_id
+            AND arrow.source_pid = forward.pid
+            AND arrow.source_tid = forward.tid
+    INNER JOIN staging.thread AS backward
+        ON
+            arrow.trace_id = backward.trace_id
+            AND arrow.target_pid = backward.pid
+            AND arrow.target_tid = backward.tid
+),
+
+linked AS (
+    SELECT
+        least(one_id, other_id) AS one_id,
+        greatest(one_id, other_id) AS other_id,
+        count(*) AS link_count
+    FROM link
+    WHERE one_id <> other_id
+    GROUP BY ALL
+),
+
+judged AS (
+    SELECT
+        run_id,
+        trace_id,
+        thread_id,
+        worker_thread_id,
+        least(thread_id, worker_thread_id) AS one_id,
+        greatest(thread_id, worker_thread_id) AS other_id,
+        chance_share
+    FROM graph.thread_handover
+),
+
+-- Of the chances of all handovers in order: how likely so many of n are so small, by
+-- Chernoff's bound, the best of n such tries.
+ranked AS (
+    SELECT
+        *,
+        count(*) OVER one_way AS handover_count,
+        count(*) OVER both_ways AS mutual_count,
+        row_number() OVER (one_way ORDER BY chance_share) / handover_count AS rank_share,
+        row_number() OVER (both_ways ORDER BY chance_share) / mutual_count AS mutual_rank
+    FROM judged
+    WINDOW
+        one_way AS (PARTITION BY thread_id, worker_thread_id),
+        both_ways AS (PARTITION BY one_id, other_id)
+),
+
+surprise AS (
+    SELECT
+        *,
+        CASE WHEN rank_share > chance_share THEN
+            rank_share * ln(rank_share / chance_share)
+            + CASE WHEN rank_share < 1 THEN
+                (1 - rank_share) * ln((1 - rank_share) / (1 - chance_share))
+            ELSE 0 END
+        ELSE 0 END AS one_way,
+        CASE WHEN mutual_rank > chance_share THEN
+            mutual_rank * ln(mutual_rank / chance_share)
+            + CASE WHEN mutual_rank < 1 THEN
+                (1 - mutual_rank) * ln((1 - mutual_rank) / (1 - chance_share))
+            ELSE 0 END
+        ELSE 0 END AS both_ways
+    FROM ranked
+),
+
+mutual AS (
+    SELECT
+        one_id,
+        other_id,
+        least(count(*) * exp(-count(*) * max(both_ways)), 1) AS mutual_share
+    FROM surprise
+    GROUP BY one_id, other_id
+),
+
+weighed AS (
+    SELECT
+        any_value(run_id) AS run_id,
+        trace_id,
+        thread_id,
+        worker_thread_id,
+        one_id,
+        other_id,
+        count(*) AS handover_count,
+        least(count(*) * exp(-count(*) * max(one_way)), 1) AS chance_share,
+        any_value(mutual_share) AS mutual_share
+    FROM surprise
+    INNER JOIN mutual USING (one_id, other_id)
+    GROUP BY trace_id, thread_id, worker_thread_id, one_id, other_id
+),
+
+known AS (
+    SELECT
+        weighed.*,
+        coalesce(linked.link_count, 0) AS link_count,
+        coalesce(linked.link_count > 0, false)
+        OR (own.role = 'autograd') <> (worker.role = 'autograd') AS is_known
+    FROM weighed
+    LEFT JOIN linked USING (one_id, other_id)
+    INNER JOIN staging.thread AS own ON weighed.thread_id = own.thread_id
+    INNER JOIN staging.thread AS worker ON worker_thread_id = worker.thread_id
+)
+
+SELECT
+    run_id,
+    trace_id,
+    thread_id,
+    worker_thread_id,
+    handover_count,
+    link_count,
+    is_known,
+    chance_share,
+    mutual_share,
+    mutual_share <= CASE WHEN is_known THEN 0.5 ELSE 1e-4 END AS is_pair,
+    is_pair AND (is_known OR chance_share <= 0.1) AS is_tied
+FROM known;

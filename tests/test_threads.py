@@ -1,0 +1,151 @@
+"""Threads that wait for each other are found, whatever they are called."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from support import CORPUS, DatabaseOf, needs_corpus, rows
+
+import tracedb
+from tracedb.synthetic import Crew, Delays, execute, taking_turns
+
+SEEDS = range(6)
+JITTER = Delays(jitter=0.3)
+LONG_NS = 150_000
+
+
+class Wait(NamedTuple):
+    """A thread that waits for another one, by their numbers, and when."""
+
+    thread: int
+    worker: int
+    start_ns: int
+    end_ns: int
+
+
+def true_waits(truth: tracedb.synthetic.Truth) -> list[Wait]:
+    """The waits in which a thread was blocked until others had raised their flags."""
+    event_of = {event.id: event for event in truth.host_events}
+    found = []
+    for edge in truth.edges:
+        if edge.kind in {"fork", "join"}:
+            waiting, worker = event_of[edge.target], event_of[edge.source]
+            ended = [
+                event.end_ns
+                for event in truth.host_events
+                if event.thread == waiting.thread and event.end_ns <= waiting.start_ns
+            ]
+            before_ns = max(ended, default=0)
+            starts = [
+                wait.start_ns
+                for wait in truth.thread_waits
+                if wait.thread == waiting.thread
+                and before_ns <= wait.start_ns < wait.end_ns
+                and wait.start_ns <= edge.ready_ns <= wait.end_ns <= waiting.start_ns
+            ]
+            if starts:
+                span = min(starts) - truth.base_ns, waiting.start_ns - truth.base_ns
+                found.append(Wait(waiting.thread, worker.thread, *span))
+    return found
+
+
+def found_waits(folder: Path) -> dict[str, list[Wait]]:
+    """The waits that are found in each trace of a folder."""
+    query = """
+        SELECT path, own.tid::BIGINT, worker.tid::BIGINT, start_ns, end_ns
+        FROM graph.thread_wait AS wait
+        INNER JOIN staging.thread AS own ON wait.thread_id = own.thread_id
+        INNER JOIN staging.thread AS worker ON worker_thread_id = worker.thread_id
+        INNER JOIN staging.trace ON wait.trace_id = trace.trace_id
+    """
+    found: dict[str, list[Wait]] = defaultdict(list)
+    with tracedb.open() as database:
+        database.ingest([folder])
+        for path, *wait in rows(database, query):
+            found[Path(path).stem].append(Wait(*wait))
+    return found
+
+
+def count_alike(waits: list[Wait], others: list[Wait]) -> int:
+    """How many waits are among others: of the same threads, at the same time."""
+    return sum(
+        any(
+            wait[:2] == other[:2]
+            and wait.start_ns < other.end_ns
+            and other.start_ns < wait.end_ns
+            for other in others
+        )
+        for wait in waits
+    )
+
+
+def judged(tmp_path: Path, crew: Crew, *, steps: int = 6) -> Counter[str]:
+    """How many waits there are, were found, are right, in some programs."""
+    traces = {
+        str(seed): execute(taking_turns(seed, crew, steps=steps), JITTER, seed)[0]
+        for seed in SEEDS
+    }
+    for name, trace in traces.items():
+        trace.write(tmp_path / f"{name}.json")
+    all_found = found_waits(tmp_path)
+    counts: Counter[str] = Counter()
+    for name, trace in traces.items():
+        true, found = true_waits(trace.truth), all_found[name]
+        long = [wait for wait in true if wait.end_ns - wait.start_ns > LONG_NS]
+        counts["true"] += len(long)
+        counts["hit"] += count_alike(long, found)
+        counts["found"] += len(found)
+        counts["right"] += count_alike(found, true)
+    return counts
+
+
+@pytest.mark.parametrize("workers", [1, 2, 4])
+def test_workers_are_found_without_names(tmp_path: Path, workers: int) -> None:
+    """Threads that are woken and waited for are, however many and whatever called."""
+    counts = judged(tmp_path, Crew(workers=workers, strangers=1))
+    assert counts["true"] > 60
+    assert counts["hit"] > 0.95 * counts["true"]
+    assert counts["right"] > 0.93 * counts["found"]
+
+
+def test_threads_that_overlap_by_chance_are_not_tied(tmp_path: Path) -> None:
+    """Threads that work when they like wait for nobody, and nobody for them."""
+    counts = judged(tmp_path, Crew(workers=0, strangers=4))
+    assert counts == {"true": 0, "hit": 0, "found": 0, "right": 0}
+
+
+@pytest.mark.parametrize("loading", [0.3, 3])
+def test_who_loads_is_found(tmp_path: Path, loading: float) -> None:
+    """A loader waits for room, or the main thread for what it loads."""
+    crew = Crew(workers=1, loaders=1, strangers=1, loading=loading)
+    counts = judged(tmp_path, crew)
+    assert counts["hit"] > 0.9 * counts["true"]
+    assert counts["right"] > 0.95 * counts["found"]
+
+
+def test_linked_ops_tell_of_a_single_wait(tmp_path: Path) -> None:
+    """One step is enough where forward and backward ops share sequence numbers."""
+    counts = judged(tmp_path, Crew(workers=1, is_linked=True), steps=1)
+    assert counts["hit"] == counts["true"] == 2 * len(SEEDS)
+    assert counts["right"] == counts["found"]
+
+
+@needs_corpus
+@pytest.mark.parametrize("name", ["resnet50_w0_2021a", "resnet50_w4_2020list"])
+def test_the_backward_pass_of_an_old_trace_is_waited_for(
+    name: str, database_of: DatabaseOf
+) -> None:
+    """Of 2020 and 2021, without sequence numbers: each step waits for its own."""
+    database = database_of(CORPUS / "kineto" / f"{name}.json.gz")
+    query = """
+        SELECT count(*), sum(wait.end_ns - wait.start_ns) / any_value(step_ns)
+        FROM graph.thread_wait AS wait
+        CROSS JOIN (SELECT sum(end_ns - start_ns) AS step_ns FROM staging.step)
+        WHERE kind = 'join'
+    """
+    ((count, share),) = rows(database, query)
+    assert count == 6
+    assert 0.15 < share < 0.8

@@ -1,0 +1,158 @@
+"""Programs of several host threads of which some work for each other, and some do not.
+
+Nothing tells the threads apart but when they work: names of threads and ops say
+nothing, and no sequence numbers link forward to backward ops unless asked for.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from .program import Await, Gap, Launch, Notify, Op, Program, Rank, Thread, seeded, step
+
+if TYPE_CHECKING:
+    from random import Random
+
+    from .program import Action
+
+
+@dataclass(frozen=True, slots=True)
+class Crew:
+    """How many threads of each kind a rank has beside its main thread."""
+
+    workers: int = 1
+    """That the main thread wakes in each step, and waits for."""
+    loaders: int = 0
+    """That prepare what the next step takes while the main thread works."""
+    strangers: int = 0
+    """That work when they like."""
+    is_linked: bool = False
+    """Whether ops of the main thread and of its workers share sequence numbers."""
+    loading: float = 0.5
+    """How long loading takes: above about 1, the main thread waits for it."""
+
+
+def taking_turns(seed: int, crew: Crew | None = None, *, steps: int = 6) -> Program:
+    """Return a program of one rank; `seed` varies what its threads do, and how long."""
+    return _Job(seeded(seed, "turns"), crew or Crew(), steps).program()
+
+
+class _Job:
+    def __init__(self, random: Random, crew: Crew, steps: int) -> None:
+        self.random = random
+        self.crew = crew
+        self.steps = range(1, steps + 1)
+        # What a thread does in each step is alike, but for its times.
+        self.parts = {
+            part: [self._name() for _ in range(random.randint(*most))]
+            for part, most in (
+                ("forward", (8, 20)),
+                ("update", (2, 8)),
+                ("load", (3, 8)),
+                ("worker", (8, 30)),
+            )
+        }
+
+    def program(self) -> Program:
+        """Return the threads, the main one first, the others in any order."""
+        others = [self._worker(number) for number in range(self.crew.workers)]
+        others += [self._loader(number) for number in range(self.crew.loaders)]
+        others += [self._stranger() for _ in range(self.crew.strangers)]
+        self.random.shuffle(others)
+        threads = [self._main(), *others]
+        return Program(
+            (
+                Rank(
+                    tuple(Thread(f"{n}", tuple(body)) for n, body in enumerate(threads))
+                ),
+            )
+        )
+
+    def _main(self) -> list[Action]:
+        body: list[Action] = [self._gap(200_000)]
+        workers = range(self.crew.workers)
+        for number in self.steps:
+            waking = [Notify(f"go {number} {worker}") for worker in workers]
+            waiting = [Await(f"done {number} {worker}", "join") for worker in workers]
+            body += [
+                step(
+                    number,
+                    *self._taken(number),
+                    *self._ops("forward", 100 * number),
+                    *waking,
+                    self._gap(3_000),
+                    *waiting,
+                    *self._ops("update"),
+                ),
+                self._gap(5_000),
+            ]
+        return body
+
+    def _taken(self, number: int) -> list[Action]:
+        """Take what was loaded, and let the next be."""
+        taken: list[Action] = []
+        for loader in range(self.crew.loaders):
+            taken += [Await(f"loaded {number} {loader}", "join"), self._gap(2_000)]
+            taken += [Notify(f"room {number} {loader}")]
+        return taken
+
+    def _worker(self, worker: int) -> list[Action]:
+        body: list[Action] = []
+        for number in self.steps:
+            body += [Await(f"go {number} {worker}", "fork"), self._gap(5_000)]
+            body += self._ops("worker", 100 * number, backward=True)
+            body += [Notify(f"done {number} {worker}")]
+        return body
+
+    def _loader(self, loader: int) -> list[Action]:
+        body: list[Action] = [self._gap(100_000)]
+        for number in self.steps:
+            if number > 1:
+                body += [Await(f"room {number - 1} {loader}", "fork"), self._gap(5_000)]
+            body += self._ops("load", pace=8 * self.crew.loading)
+            body += [Notify(f"loaded {number} {loader}")]
+        return body
+
+    def _stranger(self) -> list[Action]:
+        """Work and rest, for as long as the others may."""
+        body: list[Action] = [self._gap(300_000)]
+        for _ in range(len(self.steps) * self.random.randint(1, 3)):
+            for _ in range(self.random.randint(1, 30)):
+                body += [self._op(self._name()), self._gap(4_000)]
+            body += [self._gap(400_000)]
+        return body
+
+    def _ops(
+        self,
+        part: str,
+        sequence: int | None = None,
+        *,
+        backward: bool = False,
+        pace: float = 1,
+    ) -> list[Action]:
+        body: list[Action] = []
+        for place, name in enumerate(self.parts[part]):
+            linked = sequence if self.crew.is_linked else None
+            number = None if linked is None else linked + place
+            body += [self._op(name, number, backward=backward, pace=pace)]
+            body += [self._gap(4_000)]
+        return body
+
+    def _op(
+        self,
+        name: str,
+        sequence: int | None = None,
+        *,
+        backward: bool = False,
+        pace: float = 1,
+    ) -> Op:
+        inside = self._gap(20_000 * pace), Launch(7, 1_000), self._gap(3_000)
+        return Op(name, inside, sequence=sequence, backward=backward)
+
+    def _name(self) -> str:
+        return f"op {self.random.randrange(1_000)}"
+
+    def _gap(self, mean_ns: float) -> Gap:
+        """Return a gap around a mean, rarely much longer."""
+        return Gap(1 + round(self.random.gammavariate(2, mean_ns / 2)))

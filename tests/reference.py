@@ -218,11 +218,13 @@ class _Facts:
             _, _, _, awaits, wait_start = call
             return ("T4" if time < wait_start else f"wait_{awaits}"), True
         op = _covering(self.ops, time)
+        if _covering(self.loading, time):
+            return "wait_data", op is not None
         if op:
             return _within_op(op, time), True
         if _covering(self.thread_waits, time):
             return "wait_thread", False
-        return ("wait_data" if _covering(self.loading, time) else "T1"), False
+        return "T1", False
 
 
 def _within_op(op: tuple[Any, ...], time: int) -> str:
@@ -274,7 +276,7 @@ def _facts(database: tracedb.Database, thread_id: int) -> _Facts:
         database,
         f"""
         SELECT start_ns, end_ns FROM staging.annotation
-        WHERE thread_id = {thread_id} AND name LIKE 'enumerate(DataLoader)%'
+        WHERE thread_id = {thread_id} AND name LIKE 'enumerate(Data%)%'
         """,
     )
     waits = rows(

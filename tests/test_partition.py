@@ -8,10 +8,23 @@ from typing import Any
 
 import pytest
 from reference import partition
-from support import rows
+from support import CORPUS, needs_corpus, rows
 
 import tracedb
-from tracedb.synthetic import Delays, Truth, execute, random_program
+from tracedb.synthetic import (
+    Annotation,
+    Delays,
+    Gap,
+    Launch,
+    Op,
+    Program,
+    Rank,
+    Thread,
+    Truth,
+    execute,
+    random_program,
+)
+from tracedb.synthetic import step as mark
 
 SEEDS = range(40)
 
@@ -161,3 +174,76 @@ def test_types_equal_the_truth_of_generated_traces(
     for name, step, step_id, tid, thread_id in found:
         expected = {str(k): v for k, v in truths[name].overheads[step, tid].items()}
         assert merged(sums(database, step_id, thread_id)) == merged(expected)
+
+
+LOADERS = (
+    "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__",
+    "enumerate(DataPipe)#Shuffler",
+    "ShufflerIterDataPipe(MapperIterDataPipe)",
+    "[pl][profile][_TrainingEpochLoop].train_dataloader_next",
+    "TrainUnit.train.next(data_iter)",
+)
+
+
+@pytest.mark.parametrize("loader", LOADERS)
+def test_all_host_time_under_a_loader_is_loading(
+    loader: str, tmp_path: Path, database: tracedb.Database
+) -> None:
+    """Ops and gaps in there are, launches and what is behind the range are not."""
+    fetch = Annotation(
+        loader,
+        (
+            Gap(1_000),
+            Annotation("MapperIterDataPipe", (Gap(500),)),
+            Op("aten::stack", (Gap(4_000),)),
+            Gap(2_000),
+            Op("aten::to", (Gap(300), Launch(7, 900))),
+            Gap(700),
+        ),
+    )
+    main = Thread("main", (mark(1, fetch, Op("aten::mm", (Gap(8_000),))),))
+    program = Program((Rank((main,)),))
+    (trace,) = execute(program, Delays(jitter=0), 0)
+    trace.write(tmp_path / "trace.json")
+    database.ingest([tmp_path])
+    ((step_id, thread_id),) = rows(
+        database, "SELECT step_id, thread_id FROM staging.step"
+    )
+    found = sums(database, step_id, thread_id)
+    assert found["wait_data"] == 1_000 + 500 + 4_000 + 2_000 + 300 + 700
+    assert found["T5"] == 8_000
+    assert found.keys() - {"idle", "T1"} == {"wait_data", "T4", "T5"}
+    free = tracedb.Edit(scenario="s", target="host", type="wait_data", factor=0)
+    (effect,) = database.scenarios([free]).iter_rows(named=True)
+    assert (
+        effect["baseline_host_ns"] - effect["predicted_host_ns"] == (found["wait_data"])
+    )
+
+
+@needs_corpus
+@pytest.mark.parametrize("name", ["resnet50_w0_2021a", "resnet50_w4_2020list"])
+def test_a_real_loader_loads_all_the_time(
+    name: str, database: tracedb.Database
+) -> None:
+    """Data loading takes as long as the ranges of the loader, with their ops."""
+    database.ingest([CORPUS / "kineto" / f"{name}.json.gz"])
+    ((ranges_ns, loading_ns),) = rows(
+        database,
+        """
+        SELECT
+            (
+                SELECT sum(loading.end_ns - loading.start_ns)
+                FROM staging.data_loading AS loading
+                INNER JOIN staging.step
+                    ON
+                        loading.thread_id = step.thread_id
+                        AND loading.start_ns >= step.start_ns
+                        AND loading.end_ns <= step.end_ns
+            ),
+            (
+                SELECT sum(end_ns - start_ns) FROM overhead.interval
+                WHERE type = 'wait_data'
+            )
+        """,
+    )
+    assert loading_ns == ranges_ns > 0

@@ -77,7 +77,7 @@ SELECT
         kind = 'op'
         AND regexp_matches(
             name,
-            '^(ProfilerStep#|enumerate\(DataLoader\)|Optimizer\.(step|zero_grad)#|## '
+            '^(ProfilerStep#|enumerate\(Data(Loader|Pipe)\)|Optimizer\.(step|zero_grad)#|## '
             '|__|module::|nn\.Module: |DLRM |DistributedDataParallel|\[(param|pytorch)\|)'
         )
     ),

@@ -17,8 +17,8 @@ CREATE VIEW overhead.sample (
     step_id,
     -- T1..T5, idle or wait_data.
     type,
-    -- Name of the op (T2, T3, T5) or of the call (T4); of T1 the op or the call after it;
-    -- else empty.
+    -- Name of the op (T2, T3, T5, wait_data) or of the call (T4); of T1 the op or the call
+    -- after it; else empty.
     name,
     -- Role of the host thread.
     role,
@@ -60,6 +60,7 @@ named AS (
         piece.type,
         CASE
             WHEN type IN ('T2', 'T3', 'T5') THEN op.name
+            WHEN type = 'wait_data' THEN coalesce(op.name, '')
             WHEN type = 'T4' THEN call.name
             WHEN type = 'T1' THEN coalesce(op.name, call.name, '')
             ELSE ''

@@ -1,7 +1,9 @@
 -- The whole time of every host thread, from the first event of its trace to the last,
 -- cut into pieces of one overhead type each (Lin et al. 2022, section 3): T2 from a
 -- top-level op's begin to its first launch, T4 a launch, T5 between launches or an op
--- without any, T3 after the last launch, T1 between top-level ops.
+-- without any, T3 after the last launch, T1 between top-level ops. While a batch is
+-- fetched (`staging.data_loading`) all of it is wait_data, whatever runs in there, but for
+-- launches and for waits for a device.
 -- One row per piece; the pieces of a thread follow each other without gap or overlap.
 -- Key: thread_id, position.
 CREATE TABLE overhead.timeline (
@@ -55,11 +57,16 @@ op AS (
     GROUP BY ALL
 ),
 
--- DataLoader ranges do not nest in each other.
+-- Ranges may nest: behind an inner one the outer one goes on.
 loading AS (
-    SELECT thread_id, start_ns, end_ns
-    FROM staging.annotation
-    WHERE name LIKE 'enumerate(DataLoader)%'
+    SELECT
+        thread_id,
+        start_ns,
+        max(end_ns) OVER (
+            PARTITION BY thread_id ORDER BY start_ns, end_ns DESC, annotation_id
+            ROWS UNBOUNDED PRECEDING
+        ) AS end_ns
+    FROM staging.data_loading
 ),
 
 every_cut AS (
@@ -129,11 +136,11 @@ SELECT
     CASE
         WHEN launch_id IS NOT NULL AND start_ns < wait_start_ns THEN 'T4'
         WHEN launch_id IS NOT NULL THEN 'wait_' || awaits
+        WHEN is_loading THEN 'wait_data'
         WHEN op_id IS NOT NULL AND start_ns < first_launch_ns THEN 'T2'
         WHEN op_id IS NOT NULL AND start_ns >= last_launch_ns THEN 'T3'
         WHEN op_id IS NOT NULL THEN 'T5'
         WHEN waits_for_thread THEN 'wait_thread'
-        WHEN is_loading THEN 'wait_data'
         ELSE 'T1'
     END AS type,
     start_ns,

@@ -30,7 +30,7 @@ edited AS (
     INNER JOIN overhead.profiler_cost USING (trace_id)
     INNER JOIN overhead.timeline AS timeline USING (thread_id, position)
     INNER JOIN prediction.scenario_edit AS edit ON edit.target = 'profiler'
-    WHERE timeline.type LIKE 'T_'
+    WHERE timeline.type LIKE 'T_' OR timeline.type = 'wait_data'
 )
 
 SELECT variant_id, thread_id, position, product(factor), sum(add_ns)::BIGINT

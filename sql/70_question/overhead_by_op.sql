@@ -16,7 +16,7 @@ CREATE VIEW question.overhead_by_op (
     t5_ns,
     -- [ns] Time after its last launch.
     t3_ns,
-    -- [ns] Time of waits for devices within it.
+    -- [ns] Time of waits for devices within it, and of what of it fetches a batch.
     wait_ns,
     -- [ns] All of these.
     time_ns

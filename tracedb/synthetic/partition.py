@@ -2,9 +2,10 @@
 
 Inside a top-level op: T2 before its first launch, T4 the launches, T5 between them (or
 the whole op, if it has none), T3 after the last; waits are carved out of whatever
-encloses them. Between top-level ops and calls outside ops: T1, but for waits for data
-and threads. Before the first and after the last activity of a step: idle, but for waits
-for data, and for joins. Calls that neither launch nor wait are part of what is around.
+encloses them. Between top-level ops and calls outside ops: T1, but for waits for
+threads. Before the first and after the last activity of a step: idle, but for joins.
+While a batch is fetched all of that is a wait for data, but for launches and for waits
+for the device. Calls that neither launch nor wait are part of what is around.
 """
 
 from __future__ import annotations
@@ -38,6 +39,8 @@ OverheadType = Literal[
     "idle",
 ]
 OVERHEAD_TYPES: tuple[OverheadType, ...] = get_args(OverheadType)
+_HOST_TYPES = {"T2", "T3", "T5", "wait_thread"}
+"""What is a wait for data, while a batch is fetched."""
 
 _WAIT_TYPE: dict[type, OverheadType] = {
     StreamSync: "wait_stream",
@@ -132,14 +135,18 @@ class _Timeline:
         """Fill the gaps between activities."""
         begin = _Part("idle", step.start_ns, step.start_ns)
         end = _Part("idle", step.end_ns, step.end_ns)
-        idle_cover = _touching(self.joins + self.data, step)
-        cover = _touching(self.joins + self.forks + self.data, step)
+        data = _touching(self.data, step)
+        idle_cover = data + _touching(self.joins, step)
+        cover = data + _touching(self.joins + self.forks, step)
         for left, right in pairwise([begin, *active, end]):
             if left is begin or right is end:
                 yield from _gap("idle", left.end_ns, right.start_ns, idle_cover)
             else:
                 yield from _gap("T1", left.end_ns, right.start_ns, cover)
-            yield right
+            if right.type in _HOST_TYPES:
+                yield from _gap(right.type, right.start_ns, right.end_ns, data)
+            else:
+                yield right
 
 
 _start = attrgetter("start_ns")

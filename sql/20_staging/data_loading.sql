@@ -1,0 +1,28 @@
+-- The user ranges in which a thread fetches a batch: those of PyTorch's DataLoader
+-- (`enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__` and such) and of its
+-- DataPipes (`ShufflerIterDataPipe`), of Lightning's and of TorchTNT's loops. They may
+-- nest.
+-- One row per range.
+-- Key: annotation_id.
+CREATE VIEW staging.data_loading (
+    -- The range's event.
+    annotation_id,
+    -- The trace it is from.
+    trace_id,
+    -- Host thread.
+    thread_id,
+    -- [ns] Begin.
+    start_ns,
+    -- [ns] End.
+    end_ns
+) AS
+SELECT annotation_id, trace_id, thread_id, start_ns, end_ns
+FROM staging.annotation
+WHERE
+    regexp_full_match(
+        name,
+        'enumerate\(Data(Loader|Pipe)\).*'
+        '|\w+(Iter|Map)DataPipe\b.*'
+        '|\[pl\]\[profile\](\[\w+\]\.\w+_next|get_\w+_batch)'
+        '|.*\bnext\(data_iter\)'
+    );

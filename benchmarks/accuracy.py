@@ -8,6 +8,7 @@ Ingests all traces of the corpus with steps into one database, and scores all ru
 from __future__ import annotations
 
 import argparse
+import gzip
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,30 +29,43 @@ RANKS = "param/dlrm8/kineto"
 RUNGS = tuple(rung for rung in tracedb.RUNGS if rung != "library")
 ENOUGH_STEPS = 3
 SPREAD = 0.05
-"""Steps that differ by more than this must be predicted better than by their median."""
+"""Steps that differ by more than this must be predicted better than guessed."""
 
 SCORES = """
 SELECT
-    rung, step_count, gmae_share, mape_share, p90_share, worst_share, bias_share,
-    as_measured_share
+    rung, has_others, step_count, gmae_share, mape_share, p90_share, worst_share,
+    bias_share, as_measured_share, guess, guess_gmae_share, guess_mape_share
 FROM question.prediction_score
 WHERE grouping = 'all'
-ORDER BY list_position(['naive', $rungs], rung)
+ORDER BY list_position(['naive', $rungs], rung), has_others DESC
+"""
+KEPT = """
+SELECT count(DISTINCT step_id) FILTER (kept_ns > 0), count(DISTINCT step_id)
+FROM critical_path.step_time
+WHERE scenario = 'baseline'
 """
 STEPS = """
 SELECT
     path,
-    count(DISTINCT step_id) AS steps,
-    max(measured_ns) / min(measured_ns) - 1 AS spread,
-    exp(avg(ln(greatest(abs(naive_error_share), 0.0001)))) AS naive_gmae,
-    avg(abs(naive_error_share)) AS naive_mape,
-    exp(avg(ln(greatest(abs(error_share), 0.0001)))) AS gmae,
-    avg(abs(error_share)) AS mape
-FROM question.prediction_error AS error
+    step_count AS steps,
+    spread,
+    naive.gmae_share AS naive_gmae,
+    naive.mape_share AS naive_mape,
+    score.guess,
+    score.guess_mape_share AS guess_mape,
+    score.gmae_share AS gmae,
+    score.mape_share AS mape
+FROM question.prediction_score AS score
 INNER JOIN staging.trace USING (trace_id)
-WHERE rung = 'other_steps'
-GROUP BY path
-HAVING steps >= $enough
+INNER JOIN (
+    SELECT trace_id, max(measured_ns) / min(measured_ns) - 1 AS spread
+    FROM question.prediction_error
+    GROUP BY trace_id
+) USING (trace_id)
+INNER JOIN (
+    FROM question.prediction_score WHERE rung = 'naive' AND grouping = 'trace'
+) AS naive USING (trace_id)
+WHERE score.rung = 'other_steps' AND score.grouping = 'trace'
 ORDER BY path
 """
 BANDS = """
@@ -72,11 +86,13 @@ SELECT
     rank,
     measured_ns,
     (
-        SELECT avg(other.measured_ns)
-        FROM question.prediction_error AS other
-        WHERE other.rung = error.rung AND other.trace_id <> error.trace_id
-            AND other.trace_id IN $traces
-    ) / measured_ns - 1 AS naive,
+        SELECT guessed.error_share FROM question.prediction_guess AS guessed
+        WHERE guess = 'other_ranks' AND guessed.step_id = error.step_id
+    ) AS naive,
+    (
+        SELECT guessed.error_share FROM question.prediction_guess AS guessed
+        WHERE guess = 'common_end' AND guessed.step_id = error.step_id
+    ) AS common_end,
     predicted_ns,
     error_share,
     (
@@ -171,7 +187,9 @@ without their signs, each at least 0.01 %, MAPE their mean. The rungs, as in
   that moving the data took; what they wait for ranks that were not recorded is as
   measured;
 - `statistics` takes host times from pieces that are alike in the run, the step itself
-  included; `full` also kernel times from shapes;
+  included; `full` also kernel times from shapes. Where the run has no other step they
+  have seen all that they predict, and are scored apart: that tells how well sums of
+  medians stand for a step, not how well it was foretold;
 - `other_steps`, `other_ranks` and `shared` learn host times only from the other steps
   of the trace, the other ranks of the run, and the other runs with such a GPU; kernel
   times, and in `shared` data loading and gaps of 200 us and more, are as measured;
@@ -184,20 +202,32 @@ without their signs, each at least 0.01 %, MAPE their mean. The rungs, as in
 Of rungs that learn elsewhere, steps count where less than half of the host time had to
 be taken as measured; of `other_steps` and `naive` those of traces with three steps and
 more.
+
+Beside each rung stands the strongest simple guess that knows no more than it, and can
+be made of all its steps (`question.prediction_guess`): the median of the trace's other
+steps, the step before, the other ranks' mean, from the step's own begin to the mean of
+the other ranks' ends (`common_end`), the time in which the device is active, that times
+what the other steps usually take of theirs (`gpu_scaled`), or the longest work of a
+host thread or the device, whichever is more (`busiest`). A rung that is no better says
+nothing that needs a graph.
 """
+KEPT_ABOUT = """
+Delay without a cause is left out of predictions; where it is more than 5 % of a step it
+is kept as measured, and helps their errors: in {kept} of these {steps} steps."""
 STEPS_ABOUT = """
 ## Steps from the other steps
 
-Traces of three steps and more. Where the steps differ by more than 5 %, the prediction
-has to beat the median of the others:
+Traces of three steps and more. Naive is the median of the others. Where the steps
+differ by more than 5 %, the prediction has to beat the strongest guess:
 """
 RANKS_ABOUT = """
 ## A rank from three others
 
 DLRM training on eight V100s, four ranks of which were recorded: each rank's host times
 are learnt on the other three, and all four are simulated together. Naive is the mean of
-the other ranks' steps. Given is what collectives wait for the four ranks that are not
-there, as part of the step.
+the other ranks' steps; common end is what one guesses who knows when each rank begins:
+up to the mean of the others' ends. Given is what collectives wait for the four ranks
+that are not there, as part of the step.
 """
 ACTIVE_ABOUT = """
 ## GPU active time
@@ -239,13 +269,17 @@ def percent(share: float | None) -> str:
 def ingested(database: tracedb.Database) -> None:
     """Put all traces with steps into a database."""
     for path in traces():
-        name = path.relative_to(CORPUS)
-        with tracedb.open() as alone:
-            alone.ingest([path])
-            has_steps = alone.sql("SELECT count(*) FROM staging.step").item()
-        if has_steps:
-            tell(str(name))
+        if has_steps(path):
+            tell(str(path.relative_to(CORPUS)))
             database.ingest([path])
+
+
+def has_steps(path: Path) -> bool:
+    """Whether the profiler marked steps in a trace."""
+    data = path.read_bytes()
+    return b'"ProfilerStep#' in (
+        gzip.decompress(data) if path.suffix == ".gz" else data
+    )
 
 
 def rows(
@@ -267,20 +301,33 @@ def scores(connection: duckdb.DuckDBPyConnection) -> Iterator[str]:
     head = ["rung", "steps", "GMAE, %", "MAPE, %", "P90, %", "worst, %", "bias, %"]
     query = SCORES.replace("$rungs", ", ".join(f"'{rung}'" for rung in RUNGS))
     shares = ("gmae", "mape", "p90", "worst", "bias", "as_measured")
+    guessed = ("guess_gmae", "guess_mape")
     cells = (
-        [f"`{row['rung']}`", str(row["step_count"])]
+        [_scored(row), str(row["step_count"])]
         + [percent(row[f"{share}_share"]) for share in shares]
+        + [f"`{row['guess']}`" if row["guess"] else ""]
+        + [percent(row[f"{share}_share"]) for share in guessed]
         for row in rows(connection, query)
     )
-    yield from table([*head, "host time as measured, %"], cells)
+    more = ["host time as measured, %", "strongest guess", "its GMAE, %", "its MAPE, %"]
+    yield from table([*head, *more], cells)
+    ((kept, steps),) = connection.execute(KEPT).fetchall()
+    yield KEPT_ABOUT.format(kept=kept, steps=steps)
+
+
+def _scored(row: dict[str, Any]) -> str:
+    """What a row is of: the rung, and whether it had other steps to learn from."""
+    alone = ", the only step of its run" if row["has_others"] is False else ""
+    return f"`{row['rung']}`{alone}"
 
 
 def from_steps(connection: duckdb.DuckDBPyConnection) -> Iterator[str]:
     """Each trace of several steps: naive beside learnt."""
     yield STEPS_ABOUT
     head = ["trace", "steps", "differ by, %", "naive GMAE, %", "naive MAPE, %"]
+    head += ["strongest guess", "its MAPE, %"]
     yield from table(
-        [*head, "`other_steps` GMAE, %", "`other_steps` MAPE, %", "beats naive MAPE"],
+        [*head, "`other_steps` GMAE, %", "`other_steps` MAPE, %", "beats that MAPE"],
         (
             [
                 short(row["path"]),
@@ -288,11 +335,13 @@ def from_steps(connection: duckdb.DuckDBPyConnection) -> Iterator[str]:
                 percent(row["spread"]),
                 percent(row["naive_gmae"]),
                 percent(row["naive_mape"]),
+                f"`{row['guess']}`",
+                percent(row["guess_mape"]),
                 percent(row["gmae"]),
                 percent(row["mape"]),
                 _verdict(row),
             ]
-            for row in rows(connection, STEPS, enough=ENOUGH_STEPS)
+            for row in rows(connection, STEPS)
         ),
     )
 
@@ -300,7 +349,7 @@ def from_steps(connection: duckdb.DuckDBPyConnection) -> Iterator[str]:
 def _verdict(row: dict[str, Any]) -> str:
     if row["spread"] <= SPREAD:
         return "need not"
-    return "yes" if row["mape"] < row["naive_mape"] else "no"
+    return "yes" if row["mape"] < row["guess_mape"] else "no"
 
 
 def from_ranks(connection: duckdb.DuckDBPyConnection) -> Iterator[str]:
@@ -308,7 +357,8 @@ def from_ranks(connection: duckdb.DuckDBPyConnection) -> Iterator[str]:
     yield RANKS_ABOUT
     query = "SELECT trace_id FROM staging.trace WHERE contains(path, ?)"
     numbers = [row[0] for row in connection.execute(query, [RANKS]).fetchall()]
-    head = ["rank", "measured, ms", "given, %", "naive, %", "predicted, ms", "error, %"]
+    head = ["rank", "measured, ms", "given, %", "naive, %", "common end, %"]
+    head += ["predicted, ms", "error, %"]
     text = OF_RANKS.replace("$traces", f"({', '.join(map(str, numbers))})")
     yield from table(
         head,
@@ -318,6 +368,7 @@ def from_ranks(connection: duckdb.DuckDBPyConnection) -> Iterator[str]:
                 f"{row['measured_ns'] / 1e6:.3f}",
                 percent(row["given"]),
                 f"{100 * row['naive']:+.2f}",
+                f"{100 * row['common_end']:+.2f}",
                 f"{row['predicted_ns'] / 1e6:.3f}",
                 f"{100 * row['error_share']:+.2f}",
             ]

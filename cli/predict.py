@@ -23,9 +23,9 @@ _STEPS = (
     *("as_measured_share", "unexplained_ns", "kept_ns"),
 )
 _SCORES = (
-    *("rung", "grouping", "gpu", "trace_id", "step_count"),
+    *("rung", "has_others", "grouping", "gpu", "trace_id", "step_count"),
     *("gmae_share", "mape_share", "p90_share", "worst_share", "bias_share"),
-    "as_measured_share",
+    *("as_measured_share", "guess", "guess_mape_share"),
 )
 _BANDS = (
     *("rung", "trace_id", "step", "measured_ns", "low_ns", "predicted_ns", "high_ns"),

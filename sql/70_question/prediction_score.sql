@@ -1,12 +1,17 @@
 -- How well are steps predicted, in all, by GPU, run and trace?
 -- Of a rung that takes host time from elsewhere, steps count of which less than half the
 -- host time is taken as measured; of `naive` and `other_steps` those of traces with three
--- steps at least.
--- One row per rung and group of steps.
--- Key: rung, grouping, gpu, run_id, trace_id.
+-- steps at least. Beside each stands the strongest simple guess (`prediction_guess`) that
+-- knows no more than the rung, and can be made of all these steps. Rungs that learn from
+-- the run have seen the step itself; where it is the only one there, they are scored apart.
+-- One row per rung, for what learns from the run with and without other steps, and group.
+-- Key: rung, has_others, grouping, gpu, run_id, trace_id.
 CREATE VIEW question.prediction_score (
     -- The rung, as in `prediction.rung`; `naive` is the median of the trace's other steps.
     rung,
+    -- Of rungs that learn from the run: whether it has other steps than the predicted one;
+    -- where not, the prediction has seen all that it predicts. NULL of other rungs.
+    has_others,
     -- `all`, `gpu`, `run` or `trace`.
     grouping,
     -- Name of the GPU; NULL in `all`, and where the trace does not tell.
@@ -28,57 +33,134 @@ CREATE VIEW question.prediction_score (
     -- [1] Mean of the errors with their signs.
     bias_share,
     -- [1] Mean part of the host time that is taken as measured.
-    as_measured_share
+    as_measured_share,
+    -- The strongest guess: whose errors without their signs have the least mean.
+    guess,
+    -- [1] Geometric mean of its errors, each at least 0.01 %, without their signs.
+    guess_gmae_share,
+    -- [1] Mean of its errors without their signs.
+    guess_mape_share
 ) AS
 WITH
 error AS (
     SELECT
         *,
-        count(DISTINCT step_id) OVER (PARTITION BY trace_id) > 2 AS has_others
+        count(DISTINCT step_id) OVER (PARTITION BY trace_id) > 2 AS has_two_others,
+        count(DISTINCT step_id) OVER (PARTITION BY run_id) > 1 AS has_others
     FROM question.prediction_error
+    INNER JOIN staging.trace USING (trace_id)
     INNER JOIN prediction.rung USING (rung)
 ),
 
 step AS (
-    SELECT rung, position, trace_id, error_share, as_measured_share
+    SELECT
+        rung,
+        CASE WHEN host_from LIKE 'run%' THEN error.has_others END AS has_others,
+        position,
+        -- What has learnt from that step alone knows its host times.
+        CASE
+            WHEN host_from IS NULL OR host_from LIKE 'run%' AND NOT error.has_others
+                THEN 'measured'
+            ELSE host_from
+        END AS host_from,
+        step_id,
+        trace_id,
+        error_share,
+        as_measured_share
     FROM error
     WHERE
         error_share IS NOT NULL
         AND (host_from IS NULL OR NOT is_simulated OR as_measured_share < 0.5)
-        AND (rung <> 'other_steps' OR has_others)
+        AND (rung <> 'other_steps' OR has_two_others)
     UNION ALL
-    SELECT DISTINCT ON (step_id) 'naive', 0, trace_id, naive_error_share, 0
+    SELECT DISTINCT ON (step_id)
+        'naive', NULL, 0, NULL, step_id, trace_id, naive_error_share, 0
     FROM error
-    WHERE naive_error_share IS NOT NULL AND has_others
+    WHERE naive_error_share IS NOT NULL AND has_two_others
+),
+
+-- The guesses beside each step, and the prediction itself, which has none.
+judged AS (
+    SELECT step.*, NULL AS guess FROM step
+    UNION ALL BY NAME
+    SELECT step.* REPLACE (guessed.error_share AS error_share), guess
+    FROM step
+    INNER JOIN prediction.fair_guess USING (host_from)
+    INNER JOIN question.prediction_guess AS guessed USING (step_id, guess)
+),
+
+scored AS (
+    SELECT
+        rung,
+        has_others,
+        position,
+        guess,
+        CASE
+            WHEN grouping(judged.trace_id) = 0 THEN 'trace'
+            WHEN grouping(trace.run_id) = 0 THEN 'run'
+            WHEN grouping(gpu) = 0 THEN 'gpu'
+            ELSE 'all'
+        END AS grouping,
+        gpu,
+        trace.run_id,
+        judged.trace_id,
+        count(*) AS step_count,
+        -- Sums of floating point depend on the order.
+        round(exp(avg(ln(greatest(abs(error_share), 0.0001)))), 6) AS gmae_share,
+        round(avg(abs(error_share)), 6) AS mape_share,
+        round(quantile_cont(abs(error_share), 0.9), 6) AS p90_share,
+        round(max(abs(error_share)), 6) AS worst_share,
+        round(avg(error_share), 6) AS bias_share,
+        round(avg(as_measured_share), 6) AS as_measured_share
+    FROM judged
+    INNER JOIN staging.trace AS trace ON judged.trace_id = trace.trace_id
+    LEFT JOIN staging.trace_gpu ON judged.trace_id = trace_gpu.trace_id
+    GROUP BY GROUPING SETS (
+        (rung, has_others, position, guess),
+        (rung, has_others, position, guess, gpu),
+        (rung, has_others, position, guess, gpu, trace.run_id),
+        (rung, has_others, position, guess, gpu, trace.run_id, judged.trace_id)
+    )
 )
 
 SELECT
-    rung,
-    CASE
-        WHEN grouping(step.trace_id) = 0 THEN 'trace'
-        WHEN grouping(trace.run_id) = 0 THEN 'run'
-        WHEN grouping(gpu) = 0 THEN 'gpu'
-        ELSE 'all'
-    END AS grouping,
-    gpu,
-    trace.run_id,
-    step.trace_id,
-    count(*),
-    -- Sums of floating point depend on the order.
-    round(exp(avg(ln(greatest(abs(error_share), 0.0001)))), 6),
-    round(avg(abs(error_share)), 6),
-    round(quantile_cont(abs(error_share), 0.9), 6),
-    round(max(abs(error_share)), 6),
-    round(avg(error_share), 6),
-    round(avg(as_measured_share), 6)
-FROM step
-INNER JOIN staging.trace AS trace ON step.trace_id = trace.trace_id
-LEFT JOIN staging.trace_gpu ON step.trace_id = trace_gpu.trace_id
-GROUP BY GROUPING SETS (
-    (rung, position),
-    (rung, position, gpu),
-    (rung, position, gpu, trace.run_id),
-    (rung, position, gpu, trace.run_id, step.trace_id)
-)
+    scored.rung,
+    scored.has_others,
+    scored.grouping,
+    scored.gpu,
+    scored.run_id,
+    scored.trace_id,
+    scored.step_count,
+    scored.gmae_share,
+    scored.mape_share,
+    scored.p90_share,
+    scored.worst_share,
+    scored.bias_share,
+    scored.as_measured_share,
+    strongest.guess,
+    strongest.gmae_share,
+    strongest.mape_share
+FROM scored
+LEFT JOIN (FROM scored WHERE guess IS NOT NULL) AS strongest
+    ON
+        scored.rung = strongest.rung
+        AND scored.has_others IS NOT DISTINCT FROM strongest.has_others
+        AND scored.grouping = strongest.grouping
+        AND scored.gpu IS NOT DISTINCT FROM strongest.gpu
+        AND scored.run_id IS NOT DISTINCT FROM strongest.run_id
+        AND scored.trace_id IS NOT DISTINCT FROM strongest.trace_id
+        AND scored.step_count = strongest.step_count
+WHERE scored.guess IS NULL
+QUALIFY row_number() OVER (
+    PARTITION BY
+        scored.rung, scored.has_others, scored.grouping, scored.gpu, scored.run_id,
+        scored.trace_id
+    ORDER BY strongest.mape_share NULLS LAST, strongest.guess
+) = 1
 ORDER BY
-    list_position(['all', 'gpu', 'run', 'trace'], grouping), gpu, run_id, trace_id, position;
+    list_position(['all', 'gpu', 'run', 'trace'], scored.grouping),
+    scored.gpu,
+    scored.run_id,
+    scored.trace_id,
+    scored.position,
+    scored.has_others DESC;

@@ -1,0 +1,130 @@
+-- What would one guess of a step without its graph? Simple ways, to judge predictions by:
+-- `other_steps`, the median of the trace's other steps; `step_before`, the one before it;
+-- `other_ranks`, the mean of the other ranks' same step; `common_end`, from its own begin
+-- to the mean of the other ranks' ends, by the run's clock; `gpu_active`, the time in which
+-- its busiest device runs something; `gpu_scaled`, that times what the trace's other steps
+-- usually take of theirs; `busiest`, the longest work of a host thread without its waits,
+-- or that of the device, whichever is more.
+-- One row per guess, and step for which it can be made.
+-- Key: guess, step_id.
+CREATE VIEW question.prediction_guess (
+    -- Which guess.
+    guess,
+    -- The trace.
+    trace_id,
+    -- Step.
+    step_id,
+    -- [ns] Measured time.
+    measured_ns,
+    -- [ns] The guess.
+    guess_ns,
+    -- [1] The guess over measured, less 1.
+    error_share
+) AS
+WITH
+active AS (
+    SELECT step_id, max(active_ns) AS active_ns
+    FROM (
+        SELECT
+            step.step_id,
+            any_value(step.end_ns - step.start_ns)
+            - coalesce(sum(idle.end_ns - idle.start_ns), 0)::BIGINT AS active_ns
+        FROM critical_path.step_moment AS step
+        INNER JOIN staging.device AS device ON step.trace_id = device.trace_id
+        LEFT JOIN critical_path.idle AS idle
+            ON
+                idle.variant_id = 0
+                AND step.step_id = idle.step_id
+                AND device.device = idle.device
+        WHERE step.variant_id = 0 AND kernel_count > 0
+        GROUP BY step.step_id, device.device
+    )
+    GROUP BY step_id
+),
+
+host AS (
+    SELECT step_id, max(host_ns) AS host_ns
+    FROM (
+        SELECT step_id, thread_id, sum(end_ns - start_ns)::BIGINT AS host_ns
+        FROM overhead.interval
+        WHERE type LIKE 'T_' OR type = 'wait_data'
+        GROUP BY step_id, thread_id
+    )
+    GROUP BY step_id
+),
+
+step AS (
+    SELECT
+        period.run_id,
+        period.trace_id,
+        step_id,
+        step.step,
+        step.thread_id,
+        period.start_ns + origin_ns + coalesce(shift_ns, 0) AS start_ns,
+        period.end_ns + origin_ns + coalesce(shift_ns, 0) AS end_ns,
+        period.end_ns - period.start_ns AS measured_ns,
+        coalesce(active_ns, 0) AS active_ns,
+        coalesce(host_ns, 0) AS host_ns
+    FROM critical_path.step_period AS period
+    INNER JOIN staging.step AS step USING (step_id)
+    INNER JOIN critical_path.origin AS origin ON period.trace_id = origin.trace_id
+    LEFT JOIN graph.clock AS clock ON period.trace_id = clock.trace_id
+    LEFT JOIN active USING (step_id)
+    LEFT JOIN host USING (step_id)
+    WHERE variant_id = 0
+),
+
+guess AS (
+    SELECT
+        'other_steps' AS guess, own.step_id, median(other.measured_ns) AS guess_ns
+    FROM step AS own
+    INNER JOIN step AS other
+        ON own.thread_id = other.thread_id AND own.step_id <> other.step_id
+    GROUP BY own.step_id
+    UNION ALL
+    SELECT
+        'gpu_scaled',
+        own.step_id,
+        own.active_ns * median(other.measured_ns / other.active_ns)
+    FROM step AS own
+    INNER JOIN step AS other
+        ON own.thread_id = other.thread_id AND own.step_id <> other.step_id
+    WHERE own.active_ns > 0 AND other.active_ns > 0
+    GROUP BY own.step_id, own.active_ns
+    UNION ALL
+    SELECT
+        'step_before',
+        step_id,
+        lag(measured_ns) OVER (PARTITION BY thread_id ORDER BY start_ns)
+    FROM step
+    UNION ALL
+    SELECT
+        unnest(['other_ranks', 'common_end']),
+        own.step_id,
+        unnest([avg(other.measured_ns), avg(other.end_ns - own.start_ns)])
+    FROM step AS own
+    INNER JOIN step AS other
+        ON
+            own.run_id = other.run_id
+            AND own.trace_id <> other.trace_id
+            AND own.step = other.step
+    GROUP BY own.step_id, own.start_ns
+    UNION ALL
+    SELECT 'gpu_active', step_id, active_ns FROM step WHERE active_ns > 0
+    UNION ALL
+    SELECT 'busiest', step_id, greatest(active_ns, host_ns)
+    FROM step
+    WHERE greatest(active_ns, host_ns) > 0
+)
+
+SELECT
+    guess,
+    trace_id,
+    step_id,
+    measured_ns,
+    round(guess_ns)::BIGINT,
+    round(guess_ns) / measured_ns - 1
+FROM guess
+INNER JOIN step USING (step_id)
+WHERE guess_ns IS NOT NULL AND measured_ns > 0
+ORDER BY step_id, guess;

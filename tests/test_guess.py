@@ -1,0 +1,177 @@
+"""Simple guesses of steps, by plain loops, and the strongest beside each rung."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from statistics import fmean, median
+from typing import Any
+
+import pytest
+from support import SAMPLES
+
+import tracedb
+from tracedb.synthetic import Delays, execute, random_program
+
+KNOWN = {
+    "replay": {
+        *("other_steps", "step_before", "gpu_scaled", "other_ranks", "common_end"),
+        *("gpu_active", "busiest"),
+    },
+    "other_steps": {"other_steps", "step_before", "gpu_scaled", "gpu_active"},
+    "other_ranks": {"other_ranks", "common_end", "gpu_active"},
+    "shared": {"gpu_active"},
+}
+KNOWN["statistics"] = KNOWN["full"] = KNOWN["by_name"] = KNOWN["replay"] - {"busiest"}
+
+
+@pytest.fixture(scope="module")
+def database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tracedb.Database]:
+    """Two ranks of three steps, and a run of a single step."""
+    folder = tmp_path_factory.mktemp("alone")
+    program = random_program(3, threads=2, streams=2, steps=1)
+    execute(program, Delays(jitter=0.3), 3)[0].write(folder / "alone.json")
+    with tracedb.open() as opened:
+        opened.ingest([SAMPLES / "generated_gpu", folder])
+        yield opened
+
+
+def dicts(database: tracedb.Database, query: str) -> list[dict[str, Any]]:
+    """The rows of a query by column."""
+    return list(database.sql(query).iter_rows(named=True))
+
+
+def expected(database: tracedb.Database) -> dict[tuple[str, int], float]:
+    """Each guess of each step, but for those of devices and threads."""
+    steps = dicts(
+        database,
+        """
+        SELECT run_id, trace_id, step_id, step, thread_id,
+            period.start_ns + origin_ns + coalesce(shift_ns, 0) AS begin,
+            period.end_ns + origin_ns + coalesce(shift_ns, 0) AS done
+        FROM critical_path.step_period AS period
+        INNER JOIN (SELECT step_id, step, thread_id FROM staging.step) USING (step_id)
+        INNER JOIN (FROM critical_path.origin) USING (trace_id)
+        LEFT JOIN (SELECT trace_id, shift_ns FROM graph.clock) USING (trace_id)
+        WHERE variant_id = 0 ORDER BY begin
+        """,
+    )
+    found: dict[tuple[str, int], float] = {}
+    last: dict[int, float] = {}
+    for own in steps:
+        number, lasts = own["step_id"], own["done"] - own["begin"]
+        near = [s for s in steps if s["thread_id"] == own["thread_id"] and s is not own]
+        if near:
+            times = [s["done"] - s["begin"] for s in near]
+            found["other_steps", number] = median(times)
+        if own["thread_id"] in last:
+            found["step_before", number] = last[own["thread_id"]]
+        last[own["thread_id"]] = lasts
+        ranks = [
+            s
+            for s in steps
+            if s["run_id"] == own["run_id"]
+            and s["trace_id"] != own["trace_id"]
+            and s["step"] == own["step"]
+        ]
+        if ranks:
+            found["other_ranks", number] = fmean(s["done"] - s["begin"] for s in ranks)
+            found["common_end", number] = fmean(s["done"] - own["begin"] for s in ranks)
+    return found
+
+
+def test_guesses_equal_plain_loops(database: tracedb.Database) -> None:
+    """Each that can be made of other steps and ranks, and no more of them."""
+    found = {
+        (row["guess"], row["step_id"]): row["guess_ns"]
+        for row in dicts(database, "FROM question.prediction_guess")
+        if row["guess"] not in {"gpu_active", "gpu_scaled", "busiest"}
+    }
+    reference = expected(database)
+    assert found.keys() == reference.keys()
+    assert len(found) > 20
+    assert all(abs(found[key] - reference[key]) <= 1 for key in found)
+
+
+def test_guesses_by_the_work_of_a_step(database: tracedb.Database) -> None:
+    """The device's active time, that scaled by other steps, or the busier of it."""
+    guesses: dict[int, dict[str, float]] = defaultdict(dict)
+    measured, thread = {}, {}
+    for row in dicts(
+        database,
+        "FROM question.prediction_guess INNER JOIN "
+        "(SELECT step_id, thread_id FROM staging.step) USING (step_id)",
+    ):
+        guesses[row["step_id"]][row["guess"]] = row["guess_ns"]
+        measured[row["step_id"]] = row["measured_ns"]
+        thread[row["step_id"]] = row["thread_id"]
+    active = {
+        row["step_id"]: row["active"]
+        for row in dicts(
+            database,
+            "SELECT step_id, max(measured_ns) AS active FROM question.gpu_active "
+            "WHERE rung = 'replay' GROUP BY step_id",
+        )
+    }
+    for step, made in guesses.items():
+        assert made["gpu_active"] == active[step]
+        assert made["busiest"] >= active[step]
+        others = [
+            measured[other] / active[other]
+            for other in guesses
+            if thread[other] == thread[step] and other != step
+        ]
+        if others:
+            scaled = active[step] * median(others)
+            assert made["gpu_scaled"] == pytest.approx(scaled, abs=1)
+        else:
+            assert "gpu_scaled" not in made
+
+
+def test_the_strongest_guess_stands_beside_a_rung(database: tracedb.Database) -> None:
+    """That with the least mean error among those that can be made of all its steps."""
+    rungs = list(KNOWN)
+    with database.simulate(rungs) as beside:
+        errors = dicts(beside, "FROM question.prediction_error")
+        guesses = {
+            (row["guess"], row["step_id"]): abs(row["error_share"])
+            for row in dicts(beside, "FROM question.prediction_guess")
+        }
+        scores = dicts(
+            beside, "FROM question.prediction_score WHERE grouping = 'trace'"
+        )
+    checked = 0
+    for score in scores:
+        if score["rung"] not in KNOWN:
+            continue
+        steps = [
+            row["step_id"]
+            for row in errors
+            if (row["rung"], row["trace_id"]) == (score["rung"], score["trace_id"])
+        ]
+        has_seen_all = score["has_others"] is False
+        means = {
+            guess: fmean(guesses[guess, step] for step in steps)
+            for guess in KNOWN["replay" if has_seen_all else score["rung"]]
+            if all((guess, step) in guesses for step in steps)
+        }
+        if len(steps) == score["step_count"]:
+            assert score["guess_mape_share"] == pytest.approx(
+                min(means.values()), abs=2e-6
+            )
+            assert means[score["guess"]] == pytest.approx(min(means.values()))
+            checked += 1
+    assert checked > 8
+
+
+def test_what_has_seen_all_is_scored_apart(database: tracedb.Database) -> None:
+    """Rungs that learn from a run of one step are in rows of their own."""
+    found = {
+        (row["rung"], row["has_others"]): row["step_count"]
+        for row in dicts(
+            database, "FROM question.prediction_score WHERE grouping = 'all'"
+        )
+    }
+    assert found["statistics", True] == found["full", True] == 6
+    assert found["statistics", False] == found["full", False] == 1
+    assert found["replay", None] == 7

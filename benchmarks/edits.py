@@ -1,0 +1,287 @@
+"""Say what edits do to steps, and whether that adds up: the page `docs/edits.md`.
+
+    python benchmarks/edits.py --write docs/edits.md
+
+Replays with every type of op removed, the time of every thread and loading halved.
+"""
+
+from __future__ import annotations
+
+import argparse
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from measure import CORPUS, table, tell
+
+import tracedb
+from tracedb import Edit, catalog
+from tracedb.simulation import beside
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    import duckdb
+
+AT_ONCE = 25
+"""Edits that are simulated at once: memory grows with them."""
+_VARIANTS = "prediction.variant"
+_EDITED = ("prediction.host_time", "prediction.gpu_time")
+SAMPLES = Path(__file__).parent.parent / "sample_traces"
+TRACES = (
+    SAMPLES / "generated_gpu",
+    CORPUS / "kineto" / "resnet50_w0_2021a.json.gz",
+    CORPUS / "kineto" / "resnet50_w4_2021b.json.gz",
+    CORPUS / "kineto" / "resnet50_w4_2020list.json.gz",
+    CORPUS / "param" / "dlrm8" / "kineto",
+    CORPUS / "hta" / "nccl_data.json.gz",
+    CORPUS / "hta" / "trace_diff_control.json.gz",
+    CORPUS / "hta" / "amd_trace" / "mi250_minitoy_train_ROCm6_2_kineto.json.gz",
+)
+
+OP_TYPES = """
+SELECT op.name, sum(piece.end_ns - piece.start_ns) AS time_ns
+FROM overhead.timeline AS piece
+INNER JOIN staging.op AS op USING (op_id)
+GROUP BY op.name
+ORDER BY time_ns DESC, op.name
+"""
+# What is changed: pieces of host time but for waits, and the work that ops launch.
+PIECES = """
+SELECT variant_id, piece.thread_id, piece.position, change.factor
+FROM overhead.timeline AS piece
+LEFT JOIN staging.op AS op USING (op_id)
+INNER JOIN change
+    ON
+        CASE change.kind
+            WHEN 'op' THEN op.name = change.name
+            WHEN 'ops' THEN op.op_id IS NOT NULL
+            WHEN 'thread' THEN piece.thread_id = change.thread_id
+            WHEN 'loading' THEN piece.type = 'wait_data'
+        END
+WHERE piece.type LIKE 'T_' OR piece.type = 'wait_data'
+"""
+WORK = """
+SELECT variant_id, work.kernel_id, change.factor
+FROM staging.kernel AS work
+INNER JOIN staging.launch AS launch ON work.launch_id = launch.launch_id
+INNER JOIN staging.op AS op ON launch.top_op_id = op.op_id
+INNER JOIN change
+    ON change.kind = 'ops' OR (change.kind = 'op' AND op.name = change.name)
+"""
+STEPS = """
+SELECT variant.scenario, period.step_id, period.start_ns, period.end_ns
+FROM critical_path.step_period AS period
+INNER JOIN prediction.variant AS variant USING (variant_id)
+ORDER BY ALL
+"""
+
+
+class Change(NamedTuple):
+    """What takes a factor: ops of a type, all ops, a thread, or data loading."""
+
+    kind: str
+    factor: float
+    name: str | None = None
+    thread_id: int | None = None
+
+    @property
+    def scenario(self) -> str:
+        """What it is called where it is simulated."""
+        return f"{self.kind} {self.name or self.thread_id or ''} x {self.factor:g}"
+
+
+class Span(NamedTuple):
+    """When a step begins and ends."""
+
+    start_ns: int
+    end_ns: int
+
+    @property
+    def time_ns(self) -> int:
+        """How long it takes."""
+        return self.end_ns - self.start_ns
+
+
+Steps = dict[int, Span]
+
+
+def op_types(database: tracedb.Database) -> list[str]:
+    """The names of top-level ops, those that take most time first."""
+    return [name for name, _ in database.sql(OP_TYPES).rows()]
+
+
+def threads(database: tracedb.Database) -> list[int]:
+    """The host threads that did anything."""
+    query = "SELECT thread_id FROM graph.thread_order ORDER BY place, thread_id"
+    return [thread for (thread,) in database.sql(query).rows()]
+
+
+def simulated_steps(
+    database: tracedb.Database, changes: Sequence[Change]
+) -> dict[str, Steps]:
+    """Simulate changes, each by itself: the steps of each, and of `baseline`."""
+    found: dict[str, Steps] = {}
+    for first in range(0, len(changes), AT_ONCE):
+        with _simulated(database, changes[first : first + AT_ONCE]) as cursor:
+            for scenario, step_id, *span in cursor.execute(STEPS).fetchall():
+                found.setdefault(scenario, {})[step_id] = Span(*span)
+    return found
+
+
+@contextmanager
+def _simulated(
+    database: tracedb.Database, changes: Sequence[Change]
+) -> Iterator[duckdb.DuckDBPyConnection]:
+    """Compute what is simulated, with the changes made in between."""
+    # Edits of nothing make room for what is then edited.
+    edits = [
+        Edit(scenario=change.scenario, target="host", name="", factor=1)
+        for change in changes
+    ]
+    readers = frozenset().union(*map(catalog.readers, _EDITED))
+    before = catalog.readers(_VARIANTS) - readers
+    traces = [
+        trace for (trace,) in database.sql("SELECT trace_id FROM staging.trace").rows()
+    ]
+    with beside(database.connection, ["replay"], edits) as (cursor, _):
+        list(catalog.compute(cursor, traces, before))
+        _change(cursor, changes)
+        list(catalog.compute(cursor, traces, readers))
+        yield cursor
+
+
+def _change(cursor: duckdb.DuckDBPyConnection, changes: Sequence[Change]) -> None:
+    cursor.execute(
+        "CREATE TEMP TABLE named (scenario VARCHAR, kind VARCHAR, factor DOUBLE, "
+        "name VARCHAR, thread_id BIGINT)"
+    )
+    rows = [(change.scenario, *change) for change in changes]
+    cursor.executemany("INSERT INTO named VALUES (?, ?, ?, ?, ?)", rows)
+    cursor.execute(
+        "CREATE TEMP TABLE change AS FROM named "
+        "INNER JOIN prediction.variant AS variant USING (scenario)"
+    )
+    time = "predicted_ns = round(predicted_ns * edited.factor)::BIGINT"
+    cursor.execute(
+        f"UPDATE prediction.host_time AS time SET {time} FROM ({PIECES}) AS edited "
+        "WHERE time.variant_id = edited.variant_id "
+        "AND time.thread_id = edited.thread_id AND time.position = edited.position"
+    )
+    cursor.execute(
+        f"UPDATE prediction.gpu_time AS time SET {time} FROM ({WORK}) AS edited "
+        "WHERE time.variant_id = edited.variant_id "
+        "AND time.kernel_id = edited.kernel_id"
+    )
+
+
+class Effect(NamedTuple):
+    """What one change does."""
+
+    gain_ns: int
+    """How much earlier the last step ends."""
+    slowest_share: float
+    """How much longer the step takes that gains least, in parts of its time."""
+    latest_ns: int
+    """How much later any step ends."""
+
+
+def effect(before: Steps, after: Steps) -> Effect:
+    """Compare the steps of a change with those of the baseline."""
+    longer = [
+        after[step].time_ns / span.time_ns - 1
+        for step, span in before.items()
+        if span.time_ns
+    ]
+    later = [after[step].end_ns - span.end_ns for step, span in before.items()]
+    ends = (max(span.end_ns for span in steps.values()) for steps in (before, after))
+    first, second = ends
+    return Effect(first - second, max(longer), max(later))
+
+
+def changes_of(database: tracedb.Database) -> list[Change]:
+    """All that is tried on a database."""
+    return [
+        *(Change("op", 0, name) for name in op_types(database)),
+        Change("ops", 0),
+        *(Change("thread", 0.5, thread_id=thread) for thread in threads(database)),
+        Change("loading", 0.5),
+        Change("loading", 0),
+    ]
+
+
+ABOUT = """# What edits do to steps
+
+Written by `python benchmarks/edits.py`: replay with one thing changed at a time. Every
+type of top-level op is removed, with the GPU work that it launches; the time of every
+host thread is halved, and that of data loading.
+
+Nothing ends later for it: `latest` is the most by which the end of any step is put
+off. `longest` is the most by which any step's period grows: where something else
+decides when a step ends, and the one before it ends earlier, it grows by that.
+
+Effects add up where the gains of removing each type of op by itself, summed, are that
+of removing all of them: `sum` against `all ops`. They do in what one chain of ops
+decides. Where two chains take about as long, as the host's and the GPU's, one gains
+nothing without the other, and the whole is more than its parts; where what is left
+waits for something else, it is less.
+"""
+HEAD = (
+    *("trace", "steps", "edits", "latest, ns", "longest, %", "sum, ms", "all ops, ms"),
+    *("halved threads, ms", "halved loading, ms"),
+)
+
+
+def summary(database: tracedb.Database, name: str) -> list[str]:
+    """The row of a trace."""
+    changes = changes_of(database)
+    steps = simulated_steps(database, changes)
+    before = steps["baseline"]
+    effects = {change: effect(before, steps[change.scenario]) for change in changes}
+    gains = {change: found.gain_ns / 1e6 for change, found in effects.items()}
+
+    def told(kind: str, factor: float = 0.5) -> str:
+        return ", ".join(
+            f"{gain:.3f}"
+            for change, gain in gains.items()
+            if change.kind == kind and change.factor == factor
+        )
+
+    return [
+        name,
+        str(len(before)),
+        str(len(changes)),
+        f"{max(found.latest_ns for found in effects.values()):,}",
+        f"{100 * max(found.slowest_share for found in effects.values()):+.2f}",
+        f"{sum(gain for change, gain in gains.items() if change.kind == 'op'):.3f}",
+        told("ops", 0),
+        told("thread"),
+        told("loading"),
+    ]
+
+
+def rows() -> Iterator[list[str]]:
+    """The table, trace by trace."""
+    for path in TRACES:
+        if path.exists():
+            name = path.name.partition(".")[0]
+            tell(name if name != "kineto" else path.parent.name)
+            with tracedb.open() as database:
+                database.ingest([path])
+                yield summary(database, name if name != "kineto" else path.parent.name)
+
+
+def main() -> None:
+    """Print the page, or write it."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--write", type=Path, help="where the page goes; else stdout")
+    chosen = parser.parse_args()
+    text = "\n".join([ABOUT, *table(list(HEAD), rows())]) + "\n"
+    if chosen.write:
+        chosen.write.write_text(text)
+    else:
+        print(text)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,134 @@
+"""Edits that take time away make no step later, and their effects add up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from edits import (
+    Change,
+    Steps,
+    changes_of,
+    effect,
+    op_types,
+    simulated_steps,
+    threads,
+)
+from support import CORPUS, SAMPLES, needs_corpus
+
+import tracedb
+from tracedb.synthetic import (
+    Crew,
+    Delays,
+    Gap,
+    Op,
+    Program,
+    Rank,
+    Thread,
+    execute,
+    step,
+    taking_turns,
+    training_job,
+)
+
+ROUNDING_NS = 10_000
+"""Half a nanosecond of each piece of host time that is halved."""
+
+
+def gain(steps: dict[str, Steps], change: Change) -> int:
+    """How much earlier the last step ends with a change."""
+    return effect(steps["baseline"], steps[change.scenario]).gain_ns
+
+
+def check_laws(database: tracedb.Database) -> None:
+    """No step ends later; a half gains half of the whole or more, and all most."""
+    changes = changes_of(database)
+    wholes = [change for change in changes if change.factor == 0]
+    wholes += [Change("thread", 0, thread_id=thread) for thread in threads(database)]
+    halves = [change._replace(factor=0.5) for change in wholes]
+    steps = simulated_steps(database, wholes + halves)
+    for scenario, after in steps.items():
+        assert effect(steps["baseline"], after).latest_ns <= 0, scenario
+    for whole, half in zip(wholes, halves, strict=True):
+        most, found = gain(steps, whole), gain(steps, half)
+        assert most / 2 - ROUNDING_NS <= found <= most + ROUNDING_NS, half
+    every = gain(steps, Change("ops", 0))
+    single = [gain(steps, change) for change in wholes if change.kind == "op"]
+    assert every >= max(single)
+    assert every > 0
+
+
+@pytest.fixture(scope="module")
+def generated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tracedb.Database]:
+    """Jobs of several threads, each a run of its own."""
+    folder = tmp_path_factory.mktemp("edited")
+    crews = (Crew(workers=2), Crew(workers=1, loaders=1, strangers=1, loading=3))
+    for number, crew in enumerate(crews):
+        (trace,) = execute(taking_turns(number, crew), Delays(jitter=0.2), number)
+        trace.write(folder / f"{number}.json")
+    (trace,) = execute(training_job(1, ranks=1, steps=3), Delays(), 1)
+    trace.write(folder / "job.json")
+    with tracedb.open() as opened:
+        opened.ingest([folder])
+        yield opened
+
+
+def test_generated_steps_end_no_later(generated: tracedb.Database) -> None:
+    """Whatever is removed or halved, of threads that wait for each other."""
+    check_laws(generated)
+
+
+@pytest.mark.parametrize("name", ["generated_gpu", "dlrm_cpu"])
+def test_steps_of_samples_end_no_later(name: str, tmp_path: Path) -> None:
+    """Likewise of the sample traces."""
+    with tracedb.open(tmp_path / "sample.duckdb") as database:
+        database.ingest([SAMPLES / name])
+        check_laws(database)
+
+
+@needs_corpus
+def test_steps_of_an_old_trace_end_no_later(tmp_path: Path) -> None:
+    """Of a recording of 2021: removed ops gain what the backward pass leaves over."""
+    with tracedb.open(tmp_path / "resnet.duckdb") as database:
+        database.ingest([CORPUS / "kineto" / "resnet50_w0_2021a.json.gz"])
+        changes = [
+            *(Change("op", 0, name) for name in op_types(database)[:6]),
+            *(Change("thread", 0.5, thread_id=thread) for thread in threads(database)),
+            Change("loading", 0.5),
+        ]
+        steps = simulated_steps(database, changes)
+    for change in changes:
+        found = effect(steps["baseline"], steps[change.scenario])
+        assert found.latest_ns <= 0, change
+        assert found.slowest_share < 0.001, change
+
+
+def test_the_whole_is_the_sum_of_its_parts(tmp_path: Path) -> None:
+    """On one thread that waits for nothing: each op type gains its time, to the ns."""
+    ops = [Op(f"op {n % 5}", (Gap(1_000 + 7 * n),)) for n in range(20)]
+    marks = [step(number, *ops[:10], Gap(500), *ops[10:]) for number in range(3)]
+    (trace,) = execute(Program((Rank((Thread("main", tuple(marks)),)),)))
+    trace.write(tmp_path / "trace.json")
+    with tracedb.open() as database:
+        database.ingest([tmp_path / "trace.json"])
+        types = [Change("op", 0, name) for name in op_types(database)]
+        every = Change("ops", 0)
+        steps = simulated_steps(database, [*types, every])
+    assert len(types) == 5
+    assert sum(gain(steps, change) for change in types) == gain(steps, every)
+    assert gain(steps, every) == 3 * sum(1_000 + 7 * n for n in range(20))
+
+
+def test_a_worker_begins_when_it_is_woken(tmp_path: Path) -> None:
+    """Its time before is no floor: what others gain before, the step gains."""
+    (trace,) = execute(taking_turns(3, Crew(workers=1)), Delays(), 3)
+    trace.write(tmp_path / "trace.json")
+    with tracedb.open() as database:
+        database.ingest([tmp_path / "trace.json"])
+        removed = [Change("thread", 0, thread_id=n) for n in threads(database)]
+        steps = simulated_steps(database, removed)
+        whole = max(span.end_ns for span in steps["baseline"].values())
+    # The two take turns: what is not the one's time is the other's.
+    total = sum(gain(steps, change) for change in removed)
+    assert 0.98 * whole < total <= whole

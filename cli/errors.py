@@ -10,10 +10,13 @@ import click
 
 from tracedb import TracedbError
 
+from .interrupt import EXIT_CODE
 from .terminal import tell
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from .interrupt import Interrupt
 
 
 class Failure(click.ClickException):
@@ -31,24 +34,60 @@ class Failure(click.ClickException):
 _HELP: Any = getattr(click.exceptions, "NoArgsIsHelpError", ())
 
 
+class Interrupted(Failure):
+    """An end by Ctrl-C."""
+
+    exit_code = EXIT_CODE
+
+    def show(self, file: IO[Any] | None = None) -> None:
+        """Write that it was."""
+        del file
+        tell("tracedb: interrupted")
+
+
 @contextmanager
-def told() -> Iterator[None]:
+def told(interrupt: Interrupt) -> Iterator[None]:
     """Turn the errors that a user can cause into a line and an exit code."""
     try:
         yield
-    except click.UsageError as error:
-        if isinstance(error, _HELP):
+    except (click.exceptions.Exit, Failure):
+        raise
+    except BaseException as error:
+        # What Ctrl-C breaks off raises many things: an import, a query, a thread.
+        if interrupt.happened or isinstance(error, KeyboardInterrupt):
+            raise Interrupted("interrupted") from error
+        line = _line(error)
+        if line is None:
             raise
-        raise Failure(_usage(error)) from error
-    except TracedbError as error:
-        raise Failure(str(error)) from error
-    except Exception as error:
-        if isinstance(error, _standing_alone()):
-            raise Failure(str(error)) from error
-        if not isinstance(error, _engine_errors()):
-            raise
-        line = str(error).partition("\n")[0]
-        raise Failure(f"{type(error).__name__}: {line}") from error
+        raise Failure(line) from error
+
+
+def _line(error: BaseException) -> str | None:
+    """What went wrong by a user's hand; None for what did not."""
+    if isinstance(error, click.UsageError) and not isinstance(error, _HELP):
+        return _usage(error)
+    if isinstance(error, (TracedbError, *_standing_alone())):
+        return str(error)
+    return _of_system(error)
+
+
+def _of_system(error: BaseException) -> str | None:
+    """What the system or an engine refused; None for what neither did."""
+    if isinstance(error, MemoryError):
+        return f"not enough memory{_within_brackets(error)}"
+    if isinstance(error, BrokenPipeError):
+        return "stdout was closed before all of it was written"
+    if isinstance(error, OSError):
+        place = "stdout" if error.filename is None else error.filename
+        return f"{place}: {error.strerror or error}"
+    if isinstance(error, _engine_errors()):
+        return f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
+    return None
+
+
+def _within_brackets(error: BaseException) -> str:
+    said = " ".join(str(error).split())
+    return f" ({said})" if said else ""
 
 
 def _usage(error: click.UsageError) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from . import errors
+from . import errors, interrupt, streams
 from .options import examples
 
 # In the order in which a person needs them; each is in the module of its name.
@@ -30,6 +30,8 @@ COMMANDS = (
 class _Commands(click.Group):
     """Commands imported on demand, with their errors told in one place."""
 
+    _interrupt = interrupt.Interrupt()
+
     def list_commands(self, ctx: click.Context) -> list[str]:
         del ctx
         return list(COMMANDS)
@@ -42,6 +44,14 @@ class _Commands(click.Group):
         command: click.Command = getattr(import_module(f".{name}", __package__), name)
         return command
 
+    def main(self, *args: Any, **extra: Any) -> Any:  # noqa: ANN401 (as click has it)
+        streams.open_missing()
+        with interrupt.watched() as self._interrupt:
+            try:
+                return super().main(*args, **extra)
+            finally:
+                streams.drop_unwritten()
+
     def make_context(
         self,
         info_name: str | None,
@@ -49,11 +59,11 @@ class _Commands(click.Group):
         parent: click.Context | None = None,
         **extra: Any,  # noqa: ANN401 (as click has it)
     ) -> click.Context:
-        with errors.told():
+        with errors.told(self._interrupt):
             return super().make_context(info_name, args, parent, **extra)
 
     def invoke(self, ctx: click.Context) -> Any:  # noqa: ANN401 (as click has it)
-        with errors.told():
+        with errors.told(self._interrupt):
             return super().invoke(ctx)
 
 
@@ -73,5 +83,5 @@ def tracedb() -> None:
 
     Answers go to stdout, everything else to stderr. Exit codes: 0 done; 2 an error,
     which stderr tells in one line; 3 (of info) files were repaired while they were
-    read.
+    read; 130 interrupted by Ctrl-C.
     """

@@ -46,6 +46,8 @@ class Output:
 
 
 def _chosen(_context: click.Context, _parameter: click.Parameter, name: str) -> Output:
+    if sys.stdout is None:
+        raise Failure("stdout is closed, and rows go there; open it: `> rows.txt`")
     if name == "parquet" and sys.stdout.isatty():
         raise Failure("parquet is not for terminals; send it to a file: `> x.parquet`")
     return Output(name)

@@ -8,6 +8,7 @@ import click
 
 from . import options
 from . import output as out
+from .errors import Failure
 
 
 @click.command(
@@ -42,6 +43,15 @@ def sql(  # noqa: PLR0913 (one parameter an option)
     predicted so (tracedb predict).
     """
     if query == "-":
-        query = sys.stdin.read()
+        query = _from_stdin()
     with options.simulated(database, rung, scenario, allow_files=allow_files) as db:
         output.rows(db.sql(query))
+
+
+def _from_stdin() -> str:
+    if sys.stdin is None:
+        raise click.UsageError("stdin is closed, and the query is to come from there")
+    try:
+        return sys.stdin.buffer.read().decode()
+    except UnicodeDecodeError as error:
+        raise Failure("stdin: it is no text in UTF-8") from error

@@ -15,7 +15,7 @@ import duckdb
 import tracedb
 from tracedb import calibration, catalog, estimates, hardware, sandbox, template
 from tracedb.depends import find_node, rows_query
-from tracedb.duck import literal, one_line, scalar, size_of
+from tracedb.duck import connections, literal, one_line, scalar, size_of
 from tracedb.errors import DatabaseError, IngestError, QueryError
 from tracedb.outputs import make_folder
 from tracedb.scenario import check, read_scenarios
@@ -111,8 +111,11 @@ class Database:
         if connection is not None:
             self._connection = connection
             return
-        self._connection = _connect(self.path, read_only=read_only)
+        _check_path(self.path, read_only=read_only)
+        self._connection = duckdb.connect(config={**_CONFIG})
+        connections.add(self._connection)
         try:
+            _attach(self._connection, self.path, read_only=read_only)
             self._prepare(read_only=read_only)
             sandbox.seal(self._connection, read_only=read_only, allow_files=allow_files)
         except BaseException:
@@ -566,7 +569,8 @@ def _is_database(path: str) -> bool:
     return not head or head[8:12] == b"DUCK"
 
 
-def _connect(path: str, *, read_only: bool) -> duckdb.DuckDBPyConnection:
+def _check_path(path: str, *, read_only: bool) -> None:
+    """Raise `DatabaseError` where no database can be; make the folders above one."""
     if read_only and path != _MEMORY and not Path(path).is_file():
         raise DatabaseError(f"{path}: no such database; make it with `tracedb ingest`")
     if path != _MEMORY and Path(path).is_file() and not _is_database(path):
@@ -577,13 +581,6 @@ def _connect(path: str, *, read_only: bool) -> duckdb.DuckDBPyConnection:
         raise DatabaseError(f"{path}: a folder; name a file in it")
     if not read_only and path != _MEMORY:
         make_folder(Path(path).parent, DatabaseError)
-    connection = duckdb.connect(config={**_CONFIG})
-    try:
-        _attach(connection, path, read_only=read_only)
-    except duckdb.Error as error:
-        connection.close()
-        raise DatabaseError(f"{path}: {_in_use(error) or one_line(error)}") from error
-    return connection
 
 
 def _in_use(error: duckdb.Error) -> str | None:
@@ -606,7 +603,10 @@ def _attach(
     """Use a database under the one name that all have."""
     file = path if path == _MEMORY else str(Path(path).absolute())
     mode = "READ_ONLY" if read_only else "READ_WRITE"
-    connection.execute(f"ATTACH {literal(file)} AS {_NAME} (TYPE duckdb, {mode})")
+    try:
+        connection.execute(f"ATTACH {literal(file)} AS {_NAME} (TYPE duckdb, {mode})")
+    except duckdb.Error as error:
+        raise DatabaseError(f"{path}: {_in_use(error) or one_line(error)}") from error
     connection.execute(f"USE {_NAME}")
     # It would be drawn on stdout, which is for data, after two seconds of any query.
     connection.execute("SET enable_progress_bar = false")

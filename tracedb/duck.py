@@ -8,6 +8,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import IO, TYPE_CHECKING, Any
+from weakref import WeakSet
 
 import duckdb
 
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     import pyarrow as pa
+
+connections: WeakSet[duckdb.DuckDBPyConnection] = WeakSet()
+"""Those of open databases and simulations, for who has to stop what they do."""
 
 
 def scalar(
@@ -143,7 +147,7 @@ def can_read(cursor: duckdb.DuckDBPyConnection, query: str, text: bytes) -> bool
         with text_file() as put:
             values = {"path": put(text), "size": len(text) + 1}
             cursor.execute(query, values).fetchall()
-    except duckdb.OperationalError:
+    except (duckdb.OperationalError, duckdb.InterruptException):
         raise  # no fault of the text's
     except duckdb.Error:
         return False
@@ -215,4 +219,6 @@ def _set(
         try:
             yield
         finally:
-            cursor.execute(f"SET {setting} = '{usual}'")
+            # A generator that was left in the block may outlive the connection.
+            with suppress(duckdb.ConnectionException):
+                cursor.execute(f"SET {setting} = '{usual}'")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from msgspec import structs
 
 from tracedb import catalog, overhead_library
-from tracedb.duck import quoted, scalar
+from tracedb.duck import connections, quoted, scalar
 from tracedb.scenario import check_matches
 
 if TYPE_CHECKING:
@@ -66,6 +66,7 @@ def beside(
     stored = quoted(str(scalar(connection, "SELECT current_database()")))
     name = f"simulation_{next(_numbers)}"
     with connection.cursor() as cursor:
+        connections.add(cursor)
         cursor.execute(f"ATTACH ':memory:' AS {name} (READ_WRITE)")
         try:
             cursor.execute(f"USE {name}")

@@ -220,7 +220,7 @@ def _insert(
     """Store so many events; raises `UnforeseenError` where not all can be read."""
     try:
         stored = scalar(connection, query, values)
-    except duckdb.OperationalError:
+    except (duckdb.OperationalError, duckdb.InterruptException):
         raise  # no fault of the text's
     except duckdb.Error as error:
         raise UnforeseenError(str(error)) from error

@@ -1,0 +1,172 @@
+"""However a command ends: one line at most, nothing half written, an exit code."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from time import monotonic, sleep
+from typing import Any
+
+import pytest
+from support import SAMPLES
+
+import tracedb
+
+SAMPLE = SAMPLES / "generated_gpu" / "rank0.kineto.json.gz"
+COMMAND = [sys.executable, "-Im", "tracedb"]
+ENDLESS = [
+    "WITH RECURSIVE a(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM a) FROM a",
+    "SELECT count(*) FROM range(9000000000) a, range(9000) b WHERE hash(a, b) = 5",
+    "FROM range(10000000000)",
+]
+STARTED_SECONDS = 1.0
+"""After which the command's modules are there: until then Python itself is told."""
+
+
+@pytest.fixture(scope="module")
+def database(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A database with a trace."""
+    path = tmp_path_factory.mktemp("ends") / "run.duckdb"
+    with tracedb.open(path) as opened:
+        opened.ingest([SAMPLE])
+    return path
+
+
+def start(*arguments: object, **options: Any) -> subprocess.Popen[str]:  # noqa: ANN401
+    """Start the command."""
+    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    return subprocess.Popen(  # noqa: S603 (our own program)
+        [*COMMAND, *map(str, arguments)], text=True, **streams | options
+    )
+
+
+def interrupted(
+    process: subprocess.Popen[str], seconds: float
+) -> tuple[int, str, float]:
+    """Exit code, stderr, and how long it took to end after one Ctrl-C."""
+    sleep(seconds)
+    begun = monotonic()
+    process.send_signal(signal.SIGINT)
+    _, told = process.communicate(timeout=60)
+    return process.returncode, told, monotonic() - begun
+
+
+@pytest.mark.parametrize("query", ENDLESS)
+def test_the_first_interrupt_ends_a_query(database: Path, query: str) -> None:
+    """One that would run for ever ends at one Ctrl-C, with one line."""
+    code, told, seconds = interrupted(start("sql", database, query), 5)
+    assert (code, told) == (130, "tracedb: interrupted\n")
+    # A busy machine takes its time.
+    assert seconds < 20
+
+
+@pytest.mark.parametrize("step", range(6))
+def test_an_interrupted_ingest_leaves_nothing(tmp_path: Path, step: int) -> None:
+    """At any moment: the last line says so, and there is no database."""
+    path = tmp_path / "run.duckdb"
+    process = start("ingest", SAMPLE, "--db", path)
+    code, told, _ = interrupted(process, STARTED_SECONDS + 0.7 * step)
+    if code == 0:  # it was done before
+        return
+    assert code == 130
+    assert told.endswith("tracedb: interrupted\n")
+    assert "Traceback" not in told
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("step", range(3))
+def test_an_interrupted_simulation_changes_nothing(database: Path, step: int) -> None:
+    """The database is as it was, byte by byte."""
+    before = database.read_bytes()
+    process = start("predict", database, "--rung", "other_steps")
+    code, told, _ = interrupted(process, STARTED_SECONDS + step)
+    assert (code, told) in {(130, "tracedb: interrupted\n"), (0, "")}
+    assert database.read_bytes() == before
+
+
+WRITERS = {
+    "table": ("sql", "{}", "FROM range(100)"),
+    "csv": ("sql", "{}", "FROM range(100)", "--format", "csv"),
+    "schema": ("schema",),
+    "page": ("schema", "--markdown"),
+    "help": ("--help",),
+    "question": ("ask", "{}", "top_kernel"),
+}
+
+
+@pytest.mark.parametrize("name", WRITERS)
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no full device here")
+def test_a_full_stdout_is_one_line(database: Path, name: str) -> None:
+    """No room for the answer: one line on stderr, and no success."""
+    words = [word.replace("{}", str(database)) for word in WRITERS[name]]
+    with Path("/dev/full").open("w") as full:
+        process = start(*words, stdout=full)
+        told = process.communicate()[1]
+    assert process.returncode == 2
+    assert told == "tracedb: error: stdout: No space left on device\n"
+
+
+def test_a_reader_that_leaves_is_one_line(database: Path) -> None:
+    """`tracedb ... | head -1`: what was not read is told."""
+    process = start("sql", database, "FROM range(1000000)", "--format", "csv")
+    assert process.stdout
+    assert process.stdout.readline() == "range\n"
+    process.stdout.close()
+    process.stdout = None
+    told = process.communicate()[1]
+    assert process.returncode == 2
+    assert told == "tracedb: error: stdout was closed before all of it was written\n"
+
+
+def closed(*numbers: int) -> Callable[[], None]:
+    """What closes streams before the command begins."""
+
+    def close() -> None:
+        for number in numbers:
+            os.close(number)
+
+    return close
+
+
+def test_closed_streams_are_one_line(database: Path) -> None:
+    """No stdout, no stdin: what was to go through it, and what to do."""
+    process = start("sql", database, "SELECT 1", preexec_fn=closed(1))
+    told = process.communicate()[1]
+    assert process.returncode == 2
+    assert told.startswith("tracedb: error: stdout is closed")
+    assert told.count("\n") == 1
+    process = start("sql", database, "-", preexec_fn=closed(0))
+    told = process.communicate()[1]
+    assert process.returncode == 2
+    assert "stdin is closed" in told
+    assert told.count("\n") == 1
+
+
+def test_without_streams_the_database_is_whole(tmp_path: Path, database: Path) -> None:
+    """A file that is opened in the place of stdout or stderr is not written to."""
+    path = shutil.copy(database, tmp_path)
+    process = start("upgrade", path, preexec_fn=closed(0, 1, 2))
+    process.communicate()
+    assert process.returncode == 0
+    with tracedb.open(path, read_only=True) as opened:
+        assert opened.sql("FROM raw.trace").height == 1
+
+
+def test_little_memory_is_one_line(database: Path) -> None:
+    """A result that does not fit: one line, whoever notices it."""
+    resource = pytest.importorskip("resource")
+
+    def limit() -> None:
+        resource.setrlimit(resource.RLIMIT_AS, (1_500_000_000, 1_500_000_000))
+
+    query = "SELECT range, repeat('x', 100) || range FROM range(100000000)"
+    process = start("sql", database, query, "--format", "csv", preexec_fn=limit)
+    told = process.communicate()[1]
+    assert process.returncode == 2
+    assert told.count("\n") == 1
+    assert "emory" in told

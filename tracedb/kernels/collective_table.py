@@ -34,6 +34,7 @@ _KNOTS_PER_DOUBLING = 4
 _FARTHEST = 2.0
 """How far beyond two numbers of ranks their line is believed, in their distances: from
 4 and 8 as far as to 2."""
+_MOST_LOG = 100.0
 _TAIL = 4.0
 """The bandwidth beyond the table is that from the largest message over this on."""
 
@@ -126,11 +127,19 @@ class CollectiveTable:
             raise KernelModelError("the arrays of a table differ in length")
         if not len(counts) or table.first[0] != 0 or counts.min() < 1:
             raise KernelModelError("a curve of a table has no knots")
+        if table.first.dtype.kind not in "iu" or not table._is_in_range:
+            raise KernelModelError("a table is out of range")
         rises = np.diff(table.log_bytes) > 0
         rises[table.first[1:] - 1] = True
         if not rises.all():
             raise KernelModelError("the knots of a curve of a table are in no order")
         return table
+
+    @property
+    def _is_in_range(self) -> bool:
+        logs = np.abs(np.append(self.log_bytes, self.log_ns))
+        least = min(self.ranks.min(), self.per_node.min())
+        return bool(logs.max() <= _MOST_LOG and least >= 1)
 
     def constants(self) -> dict[str, float]:
         """What there is to say of it in numbers."""

@@ -15,6 +15,7 @@ from tracedb.errors import KernelModelError
 from .dtypes import ALIKE
 from .families import FAMILIES
 from .hardware import HardwareTable, hardware_table
+from .model_file import UNREADABLE
 from .roofline import Roofline
 from .store import SUFFIX, read
 from .work import Op, complete
@@ -150,8 +151,7 @@ class Models:
         for distance, model in self._candidates(asked):
             if rows.is_empty():
                 return
-            predicted = model.predict(rows, asked.what, asked.hardware)
-            predicted = _as_asked(asked, model, predicted)
+            predicted = _predicted(model, rows, asked)
             is_near = distance <= _SAME
             in_range = is_near & np.isin(predicted.distance, ("known", "new"))
             factor = float(np.exp(model.harness_error))
@@ -224,6 +224,18 @@ def _asked(shapes: pl.DataFrame) -> Iterator[tuple[list[str], pl.DataFrame]]:
     numbered = shapes.with_columns(measured).with_row_index(_ROW)
     for texts, rows in numbered.group_by(_ASKED, maintain_order=True):
         yield [str(text or "") for text in texts], rows
+
+
+def _predicted(model: Model, rows: pl.DataFrame, asked: Asked) -> Predicted:
+    """What a model says; raises `KernelModelError` where its parts do not fit."""
+    try:
+        predicted = model.predict(rows, asked.what, asked.hardware)
+    except UNREADABLE as error:
+        raise KernelModelError(
+            f"the model {model.title} cannot be used ({error!r}); train it again with "
+            "`tracedb kernels train`"
+        ) from error
+    return _as_asked(asked, model, predicted)
 
 
 def _as_asked(asked: Asked, model: Model, predicted: Predicted) -> Predicted:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import zipfile
 import zlib
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
@@ -18,10 +17,10 @@ from .bands import Band
 from .collective_table import CollectiveTable
 from .families import FAMILIES
 from .model import Key, Model
+from .model_file import UNREADABLE, Header, arrays_of, header_of
 from .predictor import DISTANCES, Core, Predictor
 from .residual import MIXES
 from .roofline import Roofline
-from .scores import Scores
 from .trees import Forest
 
 if TYPE_CHECKING:
@@ -36,10 +35,8 @@ VERSION = 2
 SUFFIX = ".npz"
 _HEADER = "header"
 _BAND = ("at", "low", "high")
-_UNREADABLE = (
-    *(OSError, ValueError, KeyError, EOFError, AttributeError, TypeError),
-    *(zipfile.BadZipFile, zlib.error, NotImplementedError),
-)
+_KNOWN_DISTANCES = ({"known", "new", "beyond"}, {"unseen"})
+_MOST_LOG = 100.0
 
 
 def save(model: Model, folder: Path) -> Path:
@@ -99,12 +96,10 @@ def _named(prefix: str, arrays: Arrays) -> dict[str, NDArray[Any]]:
 def read(path: Path) -> Model:
     """Read a model file; raises `KernelModelError` for one that is none, or broken."""
     try:
-        _refuse_other_files(path)
-        with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
-            arrays = {name: file[name] for name in file.files}
-        header = json.loads(arrays[_HEADER].tobytes())
-        version = header["format"]
-    except _UNREADABLE as error:
+        arrays = arrays_of(path)
+        fields = json.loads(arrays[_HEADER].tobytes())
+        version = fields["format"]
+    except UNREADABLE as error:
         raise _broken(path, error) from error
     if version != VERSION:
         raise KernelModelError(
@@ -112,19 +107,12 @@ def read(path: Path) -> Model:
             "reads; train it again with `tracedb kernels train`"
         )
     try:
-        return _model(header, arrays)
-    except (KeyError, ValueError, TypeError, AttributeError) as error:
+        return _model(header_of(fields), arrays)
+    except (KernelModelError, *UNREADABLE) as error:
         raise _broken(path, error) from error
 
 
-def _refuse_other_files(path: Path) -> None:
-    """Raise `ValueError` for what is no archive: NumPy would take it for a pickle."""
-    with path.open("rb") as file:
-        if file.read(2) != b"PK":
-            raise ValueError("it is no archive of arrays")
-
-
-def _broken(path: Path, error: Exception) -> KernelModelError:
+def _broken(path: Path, error: BaseException) -> KernelModelError:
     line = (str(error).splitlines() or [type(error).__name__])[0]
     return KernelModelError(
         f"{path}: no kernel model, or a broken one ({line}); train it again with "
@@ -132,43 +120,45 @@ def _broken(path: Path, error: Exception) -> KernelModelError:
     )
 
 
-def _model(header: dict[str, Any], arrays: Arrays) -> Model:
-    key = Key(**header["key"])
-    mixes = {str(name): str(mix) for name, mix in header["mixes"].items()}
-    if key.family not in FAMILIES or not set(mixes) <= set(DISTANCES):
-        raise ValueError(f"unknown family {key.family}, or distance")
+def _model(header: Header, arrays: Arrays) -> Model:
+    mixes = header.mixes
+    if header.key.family not in FAMILIES:
+        raise ValueError(f"unknown family {header.key.family}")
+    if set(mixes) not in _KNOWN_DISTANCES:
+        raise ValueError(f"no distances from the data are {', '.join(mixes)}")
     core = _core(header, arrays)
     if not all(MIXES[mix].keys() <= core.forests.keys() for mix in mixes.values()):
         raise ValueError("a forest is missing")
-    bands = {
-        name: Band(*(_column(arrays, f"band.{name}.{n}") for n in _BAND))
-        for name in mixes
-    }
-    scores = {name: Scores(**score) for name, score in header["scores"].items()}
+    if not header.scores.keys() <= set(DISTANCES):
+        raise ValueError("a score is of no distance")
+    bands = {name: _band(arrays, f"band.{name}") for name in mixes}
     return Model(
-        key,
-        {name: float(value) for name, value in header["hardware"].items()},
-        bool(header["is_listed"]),
-        Predictor(core, mixes, bands, scores),
-        float(header["harness_error"]),
-        header["provenance"],
+        header.key,
+        header.hardware,
+        header.is_listed,
+        Predictor(core, mixes, bands, header.scores),
+        header.harness_error,
+        header.provenance,
     )
 
 
-def _core(header: dict[str, Any], arrays: Arrays) -> Core:
+def _core(header: Header, arrays: Arrays) -> Core:
     base: Roofline | CollectiveTable
-    if header["base"]["kind"] == "table":
+    if header.base.kind == "table":
         base = CollectiveTable.of_arrays(_below("table", arrays))
     else:
-        base = Roofline(**header["base"]["constants"])
-    names = tuple(map(str, header["features"]))
+        base = Roofline(**header.base.constants)
+    names = tuple(header.features)
     forests = {
         name: Forest.of_arrays(_below(f"forest.{name}", arrays), len(names))
-        for name in header["forests"]
+        for name in header.forests
     }
-    low, high = map(float, header["clip"])
-    ends = {name: (float(a), float(b)) for name, (a, b) in header["range"].items()}
-    return Core(base, forests, names, (low, high), ends, arrays["known"])
+    if any(low > high for low, high in (header.clip, *header.range.values())):
+        raise ValueError("a range ends before it begins")
+    known = arrays["known"]
+    if known.dtype.kind not in "iu":
+        raise ValueError("known combinations are no numbers")
+    return Core(base, forests, names, header.clip, header.range, known)
 
 
 def _below(prefix: str, arrays: Arrays) -> dict[str, NDArray[Any]]:
@@ -176,8 +166,10 @@ def _below(prefix: str, arrays: Arrays) -> dict[str, NDArray[Any]]:
     return {n.removeprefix(start): a for n, a in arrays.items() if n.startswith(start)}
 
 
-def _column(arrays: Arrays, name: str) -> NDArray[np.float64]:
-    column = np.asarray(arrays[name], dtype=float)
-    if column.ndim != 1 or not len(column):
-        raise ValueError(f"{name} is no column")
-    return column
+def _band(arrays: Arrays, name: str) -> Band:
+    at, low, high = (arrays[f"{name}.{part}"].astype(float) for part in _BAND)
+    if not len(at) == len(low) == len(high) > 0 or (np.diff(at) < 0).any():
+        raise ValueError(f"{name} is no band")
+    if np.abs([at, low, high]).max() > _MOST_LOG or (low > high).any():
+        raise ValueError(f"{name} is out of range")
+    return Band(at, low, high)

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
 _CHUNK = 16384
 """Rows at a time: their features then fit the processor's caches."""
+_MOST_DEPTH = 256
+"""Deeper than any tree that is learnt: each level costs all rows a step."""
+_MOST_VALUE = 1e6
 _MOST_MASKED = 32
 """Leaves of a tree that the bits of a mask can stand for."""
 
@@ -78,20 +81,36 @@ class Forest:
         return forest
 
     def _check(self, features: int) -> None:
-        """Every child lies behind its parent, in the same tree."""
+        """Each part is a tree: every node but the first has one parent, before it."""
         count = len(self.feature)
         same = {len(self.threshold), len(self.left), len(self.right), len(self.value)}
         if same != {count} or len(self.start) != 1 or not _ascend(self.first, count):
             raise KernelModelError("the arrays of a forest differ in length")
+        whole = (self.feature, self.left, self.right, self.first)
+        if any(column.dtype.kind not in "iu" for column in whole):
+            raise KernelModelError("the nodes of a forest are no numbers")
+        if not np.abs(np.append(self.value, self.start)).max() <= _MOST_VALUE:
+            raise KernelModelError("a value of a forest is out of range")
         for nodes in self._slices():
             left, right = self.left[nodes], self.right[nodes]
-            places = np.arange(len(left))
-            inner = left > 0
-            ahead = (left > places) & (right > places)
-            inside = (left < len(left)) & (right < len(left))
-            known = (self.feature[nodes] >= 0) & (self.feature[nodes] < features)
-            if not np.all(~inner | (ahead & inside & known)):
+            feature = self.feature[nodes]
+            inner = left != 0
+            known = (feature >= 0) & (feature < features)
+            if not np.all(known | ~inner) or not _is_tree(left, right, inner):
                 raise KernelModelError("a tree of a forest is no tree")
+            if _depth(left, right) > _MOST_DEPTH:
+                raise KernelModelError("a tree of a forest is too deep")
+
+
+def _is_tree(
+    left: NDArray[np.int32], right: NDArray[np.int32], inner: NDArray[np.bool_]
+) -> bool:
+    places = np.flatnonzero(inner)
+    children = np.append(left[inner], right[inner])
+    is_behind = np.all((left[inner] > places) & (right[inner] > places))
+    return bool(is_behind) and np.array_equal(
+        np.sort(children), np.arange(1, len(left))
+    )
 
 
 def _ascend(first: NDArray[np.int64], count: int) -> bool:

@@ -36,9 +36,10 @@ _PREDICTED_INTERVALS = ("scenario", *_INTERVALS)
 @click.option(
     "--scope",
     type=click.Choice(tracedb.SCOPES),
-    default="step",
+    default="period",
     show_default=True,
-    help="A step, a whole trace, or a step over all ranks of a run.",
+    help="A step's period, its mark on the host, a whole trace, or a step over all "
+    "ranks of a run.",
 )
 @click.option("--intervals", is_flag=True, help="Every interval of the path, in order.")
 @options.rung
@@ -56,9 +57,12 @@ def critical_path(  # noqa: PLR0913 (one parameter an option)
 ) -> None:
     """Show what bounds each step: its critical path by kind.
 
-    The path of a run goes from rank to rank: at a collective to the one that arrived
-    last. With a rung or scenarios it is the path of the step as predicted so (tracedb
-    predict; replay, if no rung is given), beside what was measured.
+    The path of a period leads from when the host and the GPU were done with the step
+    before to when both are done with this one; it may end with GPU work. That of a step
+    is of its mark on the host alone. The path of a run goes from rank to rank: at a
+    collective to the one that arrived last. With a rung or scenarios it is the path of
+    the step as predicted so (tracedb predict; replay, if no rung is given), beside what
+    was measured.
     """
     rung = rung or ("replay" if scenario else None)
     # Rungs without scenarios may be stored: the database knows.

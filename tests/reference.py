@@ -173,6 +173,68 @@ def simulate(
     return simulation
 
 
+Times = tuple[int, int, int | None]
+"""Begin of a step's period and its end, and the end of the step's GPU work."""
+
+
+def _launched(database: tracedb.Database) -> dict[int, list[int]]:
+    """The GPU work of each step: what was launched in its time, on any thread."""
+    calls = rows(
+        database,
+        "SELECT kernel_id, work.trace_id, call.start_ns FROM staging.kernel AS work "
+        "INNER JOIN staging.launch AS call USING (launch_id)",
+    )
+    steps = rows(
+        database, "SELECT step_id, trace_id, start_ns, end_ns FROM staging.step"
+    )
+    return {
+        step: [k for k, on, at in calls if on == trace and start <= at < end]
+        for step, trace, start, end in steps
+    }
+
+
+def periods(
+    database: tracedb.Database,
+    marks: dict[int, tuple[int, int]],
+    ends: dict[int, int],
+) -> dict[int, Times]:
+    """The periods that follow from the marks of steps and the ends of GPU work."""
+    work = _launched(database)
+    threads = defaultdict(list)
+    for step_id, thread in rows(
+        database, "SELECT step_id, thread_id FROM staging.step ORDER BY start_ns"
+    ):
+        threads[thread].append(step_id)
+    found: dict[int, Times] = {}
+    for steps in threads.values():
+        done = marks[steps[0]][0]
+        for step_id in steps:
+            gpu = max((ends[kernel] for kernel in work[step_id]), default=None)
+            before = done
+            done = max(done, marks[step_id][1], gpu or 0)
+            found[step_id] = (before, done, gpu)
+    return found
+
+
+def predicted_periods(
+    database: tracedb.Database, simulation: Simulation
+) -> dict[int, Times]:
+    """The periods of a simulation."""
+    marks = {
+        step: (
+            simulation.pieces[thread, first][0],
+            simulation.pieces[thread, last][1],
+        )
+        for step, thread, first, last in rows(
+            database,
+            "SELECT step_id, thread_id, first_position, last_position "
+            "FROM critical_path.step_piece",
+        )
+    }
+    ends = {kernel: end for kernel, (_, end) in simulation.kernels.items()}
+    return periods(database, marks, ends)
+
+
 def partition(
     database: tracedb.Database, step_id: int, thread_id: int
 ) -> dict[str, int]:

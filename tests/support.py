@@ -11,7 +11,20 @@ from typing import Any
 import pytest
 
 import tracedb
-from tracedb.synthetic import Delays, execute, random_program
+from tracedb.synthetic import (
+    Delays,
+    DeviceSync,
+    Gap,
+    Launch,
+    Op,
+    Program,
+    Rank,
+    Thread,
+    execute,
+    random_program,
+    step,
+)
+from tracedb.synthetic.program import seeded
 
 ROOT = Path(__file__).parent.parent
 CORPUS = ROOT.parent / "shared" / "corpus"
@@ -58,3 +71,35 @@ def write_generated(
         )
         delays = Delays(jitter=jitters[seed % len(jitters)])
         execute(program, delays, seed)[0].write(folder / f"{seed}.json")
+
+
+STEPS_AHEAD = 6
+
+
+def ahead(seed: int, *, waits: bool) -> Program:
+    """Steps of which the host is done long before the GPU, or which wait for it."""
+    random = seeded("ahead", seed)
+    steps = []
+    for number in range(STEPS_AHEAD):
+        body: list[Any] = [
+            Op(
+                "aten::mm",
+                (
+                    Gap(random.randrange(2_000, 20_000)),
+                    Launch(7, random.randrange(100_000, 1_000_000)),
+                    Launch(20, random.randrange(1_000, 50_000)),
+                ),
+            )
+            for _ in range(random.randrange(3, 9))
+        ]
+        if waits:
+            body.append(DeviceSync())
+        steps.append(step(number, Gap(random.randrange(9_000)), *body, Gap(1_000)))
+    return Program((Rank((Thread("main", tuple(steps)),)),))
+
+
+def write_ahead(folder: Path, *, waits: bool) -> None:
+    """Write eight such traces."""
+    for seed in range(8):
+        program = ahead(seed, waits=waits)
+        execute(program, Delays(jitter=0), seed)[0].write(folder / f"ahead{seed}.json")

@@ -5,17 +5,16 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-from reference import simulate
-from support import SAMPLES, Ingested, rows, write_generated
+from reference import Times, periods, predicted_periods, simulate
+from support import SAMPLES, Ingested, rows, write_ahead, write_generated
+from support import STEPS_AHEAD as STEPS
 
 import tracedb
 from tracedb import Edit
 from tracedb.synthetic import (
     Delays,
-    DeviceSync,
     Gap,
     Launch,
     Op,
@@ -25,43 +24,9 @@ from tracedb.synthetic import (
     execute,
     step,
 )
-from tracedb.synthetic.program import seeded
 
 MS = 1_000_000
 RUNGS = ("replay", "statistics", "full")
-STEPS = 6
-
-Times = tuple[int, int, int | None]
-"""Begin of a step's period and its end, and the end of the step's GPU work."""
-
-
-def ahead(seed: int, *, waits: bool) -> Program:
-    """Steps of which the host is done long before the GPU, or which wait for it."""
-    random = seeded("ahead", seed)
-    steps = []
-    for number in range(STEPS):
-        body: list[Any] = [
-            Op(
-                "aten::mm",
-                (
-                    Gap(random.randrange(2_000, 20_000)),
-                    Launch(7, random.randrange(100_000, MS)),
-                    Launch(20, random.randrange(1_000, 50_000)),
-                ),
-            )
-            for _ in range(random.randrange(3, 9))
-        ]
-        if waits:
-            body.append(DeviceSync())
-        steps.append(step(number, Gap(random.randrange(9_000)), *body, Gap(1_000)))
-    return Program((Rank((Thread("main", tuple(steps)),)),))
-
-
-def write_ahead(folder: Path, *, waits: bool) -> None:
-    """Write eight such traces."""
-    for seed in range(8):
-        program = ahead(seed, waits=waits)
-        execute(program, Delays(jitter=0), seed)[0].write(folder / f"ahead{seed}.json")
 
 
 @pytest.fixture(scope="module")
@@ -92,45 +57,6 @@ def ranks(ingested: Ingested) -> Iterator[tracedb.Database]:
         yield opened
 
 
-def launched(database: tracedb.Database) -> dict[int, list[int]]:
-    """The GPU work of each step: what was launched in its time, on any thread."""
-    calls = rows(
-        database,
-        "SELECT kernel_id, work.trace_id, call.start_ns FROM staging.kernel AS work "
-        "INNER JOIN staging.launch AS call USING (launch_id)",
-    )
-    steps = rows(
-        database, "SELECT step_id, trace_id, start_ns, end_ns FROM staging.step"
-    )
-    return {
-        step: [k for k, on, at in calls if on == trace and start <= at < end]
-        for step, trace, start, end in steps
-    }
-
-
-def periods(
-    database: tracedb.Database,
-    marks: dict[int, tuple[int, int]],
-    ends: dict[int, int],
-) -> dict[int, Times]:
-    """The periods that follow from the marks of steps and the ends of GPU work."""
-    work = launched(database)
-    threads = defaultdict(list)
-    for step_id, thread in rows(
-        database, "SELECT step_id, thread_id FROM staging.step ORDER BY start_ns"
-    ):
-        threads[thread].append(step_id)
-    found: dict[int, Times] = {}
-    for steps in threads.values():
-        done = marks[steps[0]][0]
-        for step_id in steps:
-            gpu = max((ends[kernel] for kernel in work[step_id]), default=None)
-            before = done
-            done = max(done, marks[step_id][1], gpu or 0)
-            found[step_id] = (before, done, gpu)
-    return found
-
-
 def expected_times(database: tracedb.Database, rung: str | None) -> dict[int, Times]:
     """What a plain loop says, of what was measured or of a rung."""
     if rung is None:
@@ -142,20 +68,7 @@ def expected_times(database: tracedb.Database, rung: str | None) -> dict[int, Ti
         }
         ends = dict(rows(database, "SELECT kernel_id, end_ns FROM staging.kernel"))
         return periods(database, marks, ends)
-    simulation = simulate(database, rung)
-    marks = {
-        step: (
-            simulation.pieces[thread, first][0],
-            simulation.pieces[thread, last][1],
-        )
-        for step, thread, first, last in rows(
-            database,
-            "SELECT step_id, thread_id, first_position, last_position "
-            "FROM critical_path.step_piece",
-        )
-    }
-    ends = {kernel: end for kernel, (_, end) in simulation.kernels.items()}
-    return periods(database, marks, ends)
+    return predicted_periods(database, simulate(database, rung))
 
 
 @pytest.mark.parametrize("rung", RUNGS)
@@ -286,3 +199,47 @@ def test_steps_that_are_apart_and_steps_without_gpu_work(
     assert third[1] == 0
     assert third[3] is None
     assert [row[1] for row in found] == [row[4] for row in found]
+
+
+@pytest.mark.parametrize("jobs", ["behind", "generated", "ranks", "dlrm8"])
+def test_a_path_tiles_its_period(jobs: str, request: pytest.FixtureRequest) -> None:
+    """Measured and predicted, a path of a period takes just its time."""
+    database = request.getfixturevalue(jobs)
+    untiled = rows(
+        database,
+        """
+        WITH tile AS (
+            SELECT 0 AS variant_id, scope, path_id, start_ns, end_ns
+            FROM critical_path.interval
+            UNION ALL
+            SELECT variant_id, scope, path_id, start_ns, end_ns
+            FROM critical_path.predicted_interval
+        )
+        SELECT period.variant_id, period.step_id
+        FROM critical_path.step_period AS period
+        LEFT JOIN tile
+            ON
+                period.variant_id = tile.variant_id
+                AND scope = 'period' AND period.step_id = path_id
+        WHERE period.end_ns > period.start_ns
+        GROUP BY ALL
+        HAVING
+            coalesce(sum(tile.end_ns - tile.start_ns), 0)
+            <> any_value(period.end_ns - period.start_ns)
+            OR max(tile.end_ns) - min(tile.start_ns) <> sum(tile.end_ns - tile.start_ns)
+        """,
+    )
+    assert untiled == []
+
+
+def test_the_path_of_a_period_is_the_gpu_that_bounds_it(
+    behind: tracedb.Database,
+) -> None:
+    """Where the GPU runs behind, its kernels are on the path, and the host is not."""
+    for rung in (None, "replay"):
+        path = behind.critical_path(3, summary=True, rung=rung)
+        column = "time_ns" if rung is None else "predicted_ns"
+        kernels = sum(path.filter(path["kind"] == "kernel")[column])
+        assert kernels > 0.95 * sum(path[column])
+        host = behind.critical_path(3, scope="step", summary=True, rung=rung)
+        assert (host["kind"] != "kernel").all()

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from reference import Simulation, simulate
-from support import SAMPLES, Ingested, rows, write_generated
+from reference import Simulation, predicted_periods, simulate
+from support import SAMPLES, Ingested, rows, write_ahead, write_generated
 
 import tracedb
 from tracedb import Edit
@@ -28,6 +28,16 @@ def generated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tracedb.Data
     """16 generated traces of 1 to 3 threads and 1 to 4 streams."""
     folder = tmp_path_factory.mktemp("generated")
     write_generated(folder, SEEDS)
+    with tracedb.open() as opened:
+        opened.ingest([folder])
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def behind(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tracedb.Database]:
+    """Traces in which the GPU runs behind the host, by several steps."""
+    folder = tmp_path_factory.mktemp("behind")
+    write_ahead(folder, waits=False)
     with tracedb.open() as opened:
         opened.ingest([folder])
         yield opened
@@ -67,6 +77,9 @@ def spans(
     database: tracedb.Database, simulation: Simulation, scope: str
 ) -> dict[int, tuple[int, int]]:
     """Begin and end of each path, from the plain loop's times of the steps' pieces."""
+    if scope == "period":
+        times = predicted_periods(database, simulation)
+        return {step: (a, b) for step, (a, b, _) in times.items() if b > a}
     found: dict[int, tuple[int, int]] = {}
     together: dict[Any, list[tuple[int, int, int]]] = defaultdict(list)
     for step, run, number, trace, thread, first, last in rows(
@@ -109,7 +122,14 @@ def nodes(
 
 @pytest.mark.parametrize("rung", RUNGS)
 @pytest.mark.parametrize(
-    ("jobs", "scope"), [("generated", "step"), ("ranks", "run"), ("dlrm8", "run")]
+    ("jobs", "scope"),
+    [
+        ("generated", "step"),
+        ("generated", "period"),
+        ("behind", "period"),
+        ("ranks", "run"),
+        ("dlrm8", "run"),
+    ],
 )
 def test_what_is_on_a_path_delays_its_end(
     jobs: str, scope: str, rung: str, request: pytest.FixtureRequest

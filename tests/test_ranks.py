@@ -451,7 +451,12 @@ def test_paths_of_generated_ranks_tile_their_time(
     query = (
         "SELECT scope, count(*) FROM critical_path.path GROUP BY scope ORDER BY scope"
     )
-    assert rows(database, query) == [("run", 3), ("step", 3 * RANKS), ("trace", RANKS)]
+    assert rows(database, query) == [
+        ("period", 3 * RANKS),
+        ("run", 3),
+        ("step", 3 * RANKS),
+        ("trace", RANKS),
+    ]
     assert rows(database, UNTILED) == []
 
 
@@ -470,7 +475,12 @@ def test_paths_of_real_ranks_tile_their_time(dlrm8: tracedb.Database) -> None:
     """Of every step, trace and run of four ranks."""
     assert rows(dlrm8, UNTILED) == []
     query = "SELECT DISTINCT scope FROM critical_path.path WHERE end_ns > start_ns"
-    assert {scope for (scope,) in rows(dlrm8, query)} == {"step", "trace", "run"}
+    assert {scope for (scope,) in rows(dlrm8, query)} == {
+        "period",
+        "step",
+        "trace",
+        "run",
+    }
 
 
 # Of a few nodes, none may lie on a step's path.

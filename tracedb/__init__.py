@@ -56,7 +56,7 @@ RUNGS = (
 )
 """What a prediction takes as measured, and learns the rest from: `prediction.rung`."""
 
-SCOPES = ("step", "trace", "run")
+SCOPES = ("period", "step", "trace", "run")
 """What a critical path is of: a step, a whole trace, or a step over all ranks."""
 
 _HOMES = {

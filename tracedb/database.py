@@ -240,13 +240,15 @@ class Database:
         self,
         step: int | None = None,
         *,
-        scope: str = "step",
+        scope: str = "period",
         summary: bool = False,
         rung: str | None = None,
     ) -> pl.DataFrame:
         """What bounds each step, moment by moment: `question.path_interval`.
 
-        `scope` is `step`, `trace` (its whole time) or `run` (each step over all ranks);
+        `scope` is `period` (from when the host and the GPU were done with the step
+        before to when both are done with it), `step` (its mark on the host), `trace`
+        (its whole time) or `run` (each step over all ranks);
         with `summary` it is the time by kind, `question.critical_path`. With a rung it
         is the path as predicted, of steps and runs: `question.predicted_path_interval`,
         `question.predicted_path`; in a `simulate` block of all its scenarios.

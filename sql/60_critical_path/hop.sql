@@ -5,7 +5,7 @@
 -- One row per hop of a path, from its end backwards.
 -- Key: scope, path_id, hop.
 CREATE TABLE critical_path.hop (
-    -- `step`, `trace` or `run`.
+    -- `period`, `step`, `trace` or `run`.
     scope,
     -- The path, as in `critical_path.path`.
     path_id,

@@ -3,7 +3,7 @@
 -- One row per interval of a path.
 -- Key: scope, path_id, start_ns.
 CREATE TABLE critical_path.interval (
-    -- `step`, `trace` or `run`.
+    -- `period`, `step`, `trace` or `run`.
     scope,
     -- The path, as in `critical_path.path`.
     path_id,

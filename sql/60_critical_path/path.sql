@@ -1,11 +1,11 @@
--- The critical paths there are: of each step, of each trace from its begin to its end, and
--- of each step of a run of several ranks, from the first rank's begin to the last one's
--- end. A path is walked from its end (`critical_path.hop`) and tiles its time
+-- The critical paths there are: of the period of each step (`graph.step_period`), of its
+-- mark, of each trace from its begin to its end, and of each step of a run of several
+-- ranks, from the first rank's begin to the last one's end. A path is walked from its end (`critical_path.hop`) and tiles its time
 -- (`critical_path.interval`).
 -- One row per path.
 -- Key: scope, path_id.
 CREATE TABLE critical_path.path (
-    -- `step`, `trace` or `run`.
+    -- `period`, `step` (its mark), `trace` or `run`.
     scope,
     -- The step at whose end it ends; the trace.
     path_id,
@@ -66,6 +66,16 @@ together AS (
     WINDOW in_run AS (PARTITION BY marked.run_id, step)
 )
 
+SELECT
+    'period', step_id, period.run_id, period.trace_id, step_id, period.step,
+    period.start_ns, period.end_ns,
+    CASE WHEN step.end_ns = period.end_ns THEN period.thread_id END,
+    CASE WHEN step.end_ns < period.end_ns THEN last_kernel_id END,
+    0
+FROM graph.step_period AS period
+INNER JOIN staging.step AS step USING (step_id)
+WHERE period.end_ns > period.start_ns
+UNION ALL
 SELECT
     'step', step_id, run_id, trace_id, step_id, step, start_ns, end_ns, thread_id, NULL, 0
 FROM staging.step

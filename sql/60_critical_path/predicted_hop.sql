@@ -5,7 +5,7 @@
 CREATE VIEW critical_path.predicted_hop (
     -- Rung and scenario, as in `prediction.variant`.
     variant_id,
-    -- `step` or `run`.
+    -- `period`, `step` or `run`.
     scope,
     -- The path, as in `critical_path.predicted_path`.
     path_id,
@@ -24,7 +24,8 @@ CREATE VIEW critical_path.predicted_hop (
     -- Why the hop before began after it, as in `critical_path.binding`; `end` at the
     -- path's end.
     reason,
-    -- [ns] What to add to times of the trace of the hop before; NULL at the path's end.
+    -- [ns] What to add to times of the trace of the hop before; NULL at a path's end on the
+    -- host.
     next_shift_ns,
     -- Piece of host time after which nothing of the lane is on the path; NULL where all
     -- of the segment may be.
@@ -43,33 +44,24 @@ binding AS MATERIALIZED (
 
 walk AS (
     SELECT
-        path.variant_id,
+        variant_id,
         scope,
         path_id,
         path.start_ns AS path_start_ns,
         1::BIGINT AS hop,
-        path.trace_id,
-        host.thread_id AS lane,
-        ended.segment AS segment,
-        ended.begin_ns,
-        path.shift_ns,
+        trace_id,
+        lane,
+        segment,
+        begin_ns,
+        shift_ns,
         'end' AS reason,
         NULL::BIGINT AS next_lane,
         NULL::BIGINT AS next_segment,
-        NULL::BIGINT AS next_shift_ns,
-        host.position AS last_position
+        CASE WHEN kernel_id IS NOT NULL THEN shift_ns END AS next_shift_ns,
+        last_position,
+        kernel_id
     FROM critical_path.predicted_path AS path
-    INNER JOIN critical_path.step_piece AS step ON path.path_id = step.step_id
-    INNER JOIN critical_path.host_offset AS host
-        ON
-            path.variant_id = host.variant_id
-            AND step.thread_id = host.thread_id
-            AND step.last_position = host.position
-    INNER JOIN critical_path.segment_time AS ended
-        ON
-            host.variant_id = ended.variant_id
-            AND host.thread_id = ended.lane
-            AND host.segment + host.waits::INTEGER = ended.segment
+    INNER JOIN critical_path.predicted_end USING (variant_id, scope, path_id)
     UNION ALL
     SELECT
         walk.variant_id,
@@ -86,6 +78,7 @@ walk AS (
         walk.lane,
         walk.segment,
         walk.shift_ns,
+        NULL,
         NULL
     FROM walk
     INNER JOIN binding
@@ -123,8 +116,8 @@ SELECT
     reason,
     next_shift_ns,
     coalesce(last_position, awaited_position),
-    awaited.kernel_id,
-    coalesce(part.kernel_id, awaited.kernel_id)
+    coalesce(awaited.kernel_id, walk.kernel_id) AS awaited_id,
+    coalesce(part.kernel_id, awaited_id)
 FROM walk
 LEFT JOIN woken
     ON
@@ -138,7 +131,8 @@ LEFT JOIN critical_path.awaited_work AS awaited
         AND walk.variant_id = awaited.variant_id
         AND next_lane = awaited.target_lane
         AND walk.next_segment = awaited.target_segment
-LEFT JOIN graph.collective AS collective ON awaited.kernel_id = collective.kernel_id
+LEFT JOIN graph.collective AS collective
+    ON coalesce(awaited.kernel_id, walk.kernel_id) = collective.kernel_id
 LEFT JOIN graph.collective AS part
     ON
         collective.last_kernel_id = part.last_kernel_id

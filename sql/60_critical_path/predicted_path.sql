@@ -1,4 +1,5 @@
--- The critical paths of the simulation: of each step, and of each step of a run of several
+-- The critical paths of the simulation: of the period of each step, of its mark, and of
+-- each step of a run of several
 -- ranks, from the first rank's begin to the last one's end, as `critical_path.path` has
 -- them of what was measured.
 -- One row per variant and path.
@@ -6,7 +7,7 @@
 CREATE VIEW critical_path.predicted_path (
     -- Rung and scenario, as in `prediction.variant`.
     variant_id,
-    -- `step` or `run`.
+    -- `period`, `step` or `run`.
     scope,
     -- The step at whose end it ends.
     path_id,
@@ -21,7 +22,9 @@ CREATE VIEW critical_path.predicted_path (
     -- [ns] End, likewise.
     end_ns,
     -- [ns] What to add to times of the trace in which it ends for these times.
-    shift_ns
+    shift_ns,
+    -- GPU work that it ends with; NULL on the host.
+    kernel_id
 ) AS
 WITH
 timed AS (
@@ -55,11 +58,19 @@ together AS (
     WINDOW in_run AS (PARTITION BY variant_id, run_id, step)
 )
 
-SELECT variant_id, 'step', step_id, run_id, trace_id, step, start_ns, end_ns, 0
+SELECT
+    variant_id, 'period', step_id, period.run_id, period.trace_id, step.step,
+    period.start_ns, period.end_ns, 0,
+    CASE WHEN host_end_ns < period.end_ns THEN last_kernel_id END
+FROM critical_path.step_period AS period
+INNER JOIN staging.step AS step USING (step_id)
+WHERE variant_id > 0 AND period.end_ns > period.start_ns
+UNION ALL
+SELECT variant_id, 'step', step_id, run_id, trace_id, step, start_ns, end_ns, 0, NULL
 FROM timed
 UNION ALL
 SELECT
     variant_id, 'run', step_id, run_id, trace_id, step, first_ns, end_ns + run_origin_ns,
-    run_origin_ns
+    run_origin_ns, NULL
 FROM together
 WHERE place = 1 AND rank_count > 1;

@@ -6,7 +6,7 @@
 CREATE VIEW critical_path.predicted_work (
     -- Rung and scenario, as in `prediction.variant`.
     variant_id,
-    -- `step` or `run`.
+    -- `period`, `step` or `run`.
     scope,
     -- The path, as in `critical_path.predicted_path`.
     path_id,

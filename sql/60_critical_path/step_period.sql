@@ -1,8 +1,5 @@
 -- When the host and the GPU are done with each step, measured and simulated, by one clock,
--- and its period: from when both were done with the step before it on its thread to when
--- both are done with it. The first step of a thread counts from the begin of its mark.
--- Where the GPU is done with an earlier step later (other streams), from then; so periods
--- follow each other without gap, whatever lies between two marks.
+-- and its period, as `graph.step_period` has it of what was measured.
 -- One row per variant, 0 as measured, and step that takes time.
 -- Key: variant_id, step_id.
 CREATE TABLE critical_path.step_period (
@@ -45,18 +42,9 @@ latest AS (
 
 gpu AS (
     SELECT
-        0 AS variant_id,
-        step_id,
-        max({'end_ns': end_ns - origin_ns, 'kernel_id': kernel_id}) AS last
-    FROM staging.step_work AS launched
-    INNER JOIN staging.kernel USING (kernel_id)
-    INNER JOIN critical_path.origin AS origin ON launched.trace_id = origin.trace_id
-    GROUP BY step_id
-    UNION ALL
-    SELECT
         latest.variant_id,
         step_id,
-        max({'end_ns': begin_ns + work.weight_ns, 'kernel_id': work.kernel_id})
+        max({'end_ns': begin_ns + work.weight_ns, 'kernel_id': work.kernel_id}) AS last
     FROM latest
     INNER JOIN critical_path.segment_time AS segment
         ON
@@ -78,24 +66,18 @@ bound AS (
 
 host AS (
     SELECT
-        0 AS variant_id, step_id, start_ns - origin_ns AS start_ns, end_ns - origin_ns AS end_ns
-    FROM staging.step
-    INNER JOIN critical_path.origin USING (trace_id)
-    WHERE end_ns > start_ns
-    UNION ALL
-    SELECT
         variant_id,
         step_id,
-        min(start_ns) FILTER (is_first) AS begin_ns,
-        max(end_ns) FILTER (NOT is_first) AS over_ns
+        min(piece.start_ns) FILTER (is_first) AS start_ns,
+        max(piece.end_ns) FILTER (NOT is_first) AS end_ns
     FROM bound
-    INNER JOIN critical_path.host_piece_time USING (thread_id, position)
+    INNER JOIN critical_path.host_piece_time AS piece USING (thread_id, position)
     INNER JOIN prediction.variant USING (scenario, rung)
     GROUP BY variant_id, step_id
-    HAVING begin_ns IS NOT NULL AND over_ns IS NOT NULL
+    HAVING count(piece.end_ns) = 2
 ),
 
--- Steps in the order in which they were measured, in all variants.
+-- Steps in the order in which they were measured.
 done AS (
     SELECT
         host.*,
@@ -115,6 +97,21 @@ done AS (
     LEFT JOIN gpu ON host.variant_id = gpu.variant_id AND host.step_id = gpu.step_id
 )
 
+SELECT
+    0 AS variant_id,
+    period.run_id,
+    period.trace_id,
+    period.step_id,
+    step.start_ns - origin_ns,
+    step.end_ns - origin_ns,
+    step.gpu_end_ns - origin_ns,
+    last_kernel_id,
+    period.start_ns - origin_ns,
+    period.end_ns - origin_ns
+FROM graph.step_period AS period
+INNER JOIN staging.step AS step USING (step_id)
+INNER JOIN critical_path.origin AS origin ON period.trace_id = origin.trace_id
+UNION ALL
 SELECT
     variant_id,
     run_id,

@@ -2,7 +2,7 @@
 -- One row per critical path, trace that it passes, and kind of time there.
 -- Key: scope, path_id, trace_id, kind.
 CREATE VIEW question.critical_path (
-    -- `step`, `trace` or `run`.
+    -- `period`, `step`, `trace` or `run`.
     scope,
     -- The path, as in `critical_path.path`.
     path_id,

@@ -2,7 +2,7 @@
 -- One row per interval of a path.
 -- Key: scope, path_id, offset_ns.
 CREATE VIEW question.path_interval (
-    -- `step`, `trace` or `run`.
+    -- `period`, `step`, `trace` or `run`.
     scope,
     -- The path, as in `critical_path.path`.
     path_id,

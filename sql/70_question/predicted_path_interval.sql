@@ -6,7 +6,7 @@ CREATE VIEW question.predicted_path_interval (
     scenario,
     -- The rung, as in `prediction.rung`.
     rung,
-    -- `step` or `run`.
+    -- `period`, `step` or `run`.
     scope,
     -- The path, as in `critical_path.predicted_path`.
     path_id,

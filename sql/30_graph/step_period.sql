@@ -1,0 +1,59 @@
+-- When the host and the GPU were done with each step, as measured, and its period: from when
+-- both were done with the step before it on its thread to when both were done with it. The
+-- first step of a thread counts from the begin of its mark. Where the GPU was done with an
+-- earlier step later (other streams), from then; so periods follow each other without gap,
+-- whatever lies between two marks.
+-- One row per step that takes time.
+-- Key: step_id.
+CREATE VIEW graph.step_period (
+    -- Step.
+    step_id,
+    -- The run it is of.
+    run_id,
+    -- The trace it is from.
+    trace_id,
+    -- Number of the step.
+    step,
+    -- Host thread of its mark.
+    thread_id,
+    -- [ns] Begin of the period.
+    start_ns,
+    -- [ns] End of the period.
+    end_ns,
+    -- The GPU work of the step that ended last; NULL without any.
+    last_kernel_id
+) AS
+WITH
+done AS (
+    SELECT
+        *,
+        max(greatest(end_ns, gpu_end_ns)) OVER (
+            PARTITION BY thread_id ORDER BY start_ns, step_id ROWS UNBOUNDED PRECEDING
+        ) AS done_ns
+    FROM staging.step
+    WHERE end_ns > start_ns
+),
+
+last AS (
+    SELECT step_id, max(kernel_id) AS last_kernel_id
+    FROM staging.step
+    INNER JOIN staging.step_work USING (step_id)
+    INNER JOIN staging.kernel USING (kernel_id)
+    WHERE kernel.end_ns = gpu_end_ns
+    GROUP BY step_id
+)
+
+SELECT
+    done.step_id,
+    run_id,
+    trace_id,
+    step,
+    thread_id,
+    coalesce(
+        lag(done_ns) OVER (PARTITION BY thread_id ORDER BY start_ns, done.step_id),
+        start_ns
+    ),
+    done_ns,
+    last_kernel_id
+FROM done
+LEFT JOIN last ON done.step_id = last.step_id;

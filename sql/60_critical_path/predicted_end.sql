@@ -1,0 +1,58 @@
+-- The segments that critical paths of the simulation end in: on the host that of the piece
+-- that the step's mark ends with; of GPU work that after which it ended, of a collective
+-- among those of its own rank.
+-- One row per variant and path.
+-- Key: variant_id, scope, path_id.
+CREATE VIEW critical_path.predicted_end (
+    -- Rung and scenario, as in `prediction.variant`.
+    variant_id,
+    -- `period`, `step` or `run`.
+    scope,
+    -- The path, as in `critical_path.predicted_path`.
+    path_id,
+    -- Lane of the segment: a thread, minus the first work of a stream, or 0, the origin.
+    lane,
+    -- Segment of that lane.
+    segment,
+    -- [ns] Begin of the segment, from the begin of its trace.
+    begin_ns,
+    -- Piece of host time that the path ends with; NULL on a device.
+    last_position
+) AS
+SELECT
+    path.variant_id, scope, path_id, host.thread_id, ended.segment, ended.begin_ns,
+    host.position
+FROM critical_path.predicted_path AS path
+INNER JOIN critical_path.step_piece AS step ON path.path_id = step.step_id
+INNER JOIN critical_path.host_offset AS host
+    ON
+        path.variant_id = host.variant_id
+        AND step.thread_id = host.thread_id
+        AND step.last_position = host.position
+INNER JOIN critical_path.segment_time AS ended
+    ON
+        host.variant_id = ended.variant_id
+        AND host.thread_id = ended.lane
+        AND host.segment + host.waits::INTEGER = ended.segment
+WHERE path.kernel_id IS NULL
+UNION ALL
+(
+    SELECT
+        path.variant_id, scope, path_id, source_lane, source_segment, source.begin_ns, NULL
+    FROM critical_path.predicted_path AS path
+    INNER JOIN critical_path.work_end AS work
+        ON
+            path.variant_id = work.variant_id
+            AND path.kernel_id = work.kernel_id
+            AND path.trace_id = source_trace_id
+    INNER JOIN critical_path.segment_time AS source
+        ON
+            work.variant_id = source.variant_id
+            AND source_trace_id = source.trace_id
+            AND source_lane = source.lane
+            AND source_segment = source.segment
+    QUALIFY row_number() OVER (
+        PARTITION BY path.variant_id, scope, path_id
+        ORDER BY source.begin_ns + weight_ns DESC, source_lane, source_segment
+    ) = 1
+);

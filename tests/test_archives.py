@@ -51,6 +51,27 @@ def test_members_are_traces(
     assert rows(database, "SELECT rank FROM staging.trace ORDER BY trace_id")[0] == (0,)
 
 
+def test_what_is_passed_over_in_an_archive_is_told(
+    tmp_path: Path, database: tracedb.Database
+) -> None:
+    """Archives within it, and links, which may lead anywhere."""
+    path = archive(tmp_path / "a.tar", "w", "a.json", "inner.tar.gz")
+    with tarfile.open(path, "a") as tar:
+        for kind in (tarfile.SYMTYPE, tarfile.LNKTYPE):
+            link = tarfile.TarInfo(f"link{kind.decode()}.json")
+            link.type, link.linkname = kind, "a.json"
+            tar.addfile(link)
+    lines: list[str] = []
+    database.ingest([path], progress=lines.append)
+    assert names(database) == ["a.json"]
+    told = [line.partition("a.tar/")[2] for line in lines if "passed over" in line]
+    assert told == [
+        "inner.tar.gz: passed over: an archive within an archive",
+        "link2.json: passed over: a link or a device, no file",
+        "link1.json: passed over: a link or a device, no file",
+    ]
+
+
 def test_an_archive_without_a_trace_is_refused(
     tmp_path: Path, database: tracedb.Database
 ) -> None:

@@ -11,12 +11,14 @@ import pyarrow as pa
 from tracedb.errors import IngestError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 _GZIP = b"\x1f\x8b"
 _ZSTANDARD = b"\x28\xb5\x2f\xfd"
 _BLOCK = 1 << 20
 _SMALL_BLOCK = 1 << 16
+_SMALLEST_PIECE = 1 << 12
+_FEW = 64
 _WITH_HEADER = 31
 # Real traces compress 15 to 20 fold, repeated ones 200 fold; a bomb does 1,000 fold.
 _LARGEST_RATIO = 500
@@ -68,23 +70,21 @@ class Text:
     def _gzip(self) -> Iterator[bytes]:
         """Yield the text of all members of a gzip file."""
         member = zlib.decompressobj(_WITH_HEADER)
-        block = self._head
-        while block:
+        packed, size = _Packed(self._head, self._read), _SMALLEST_PIECE
+        while piece := packed.take(size):
             before = member.copy()
             try:
-                text = member.decompress(block, 8 * _BLOCK)
+                text = member.decompress(piece, 8 * _BLOCK)
             except zlib.error as error:
                 self.damage = f"the gzip stream is broken: {error}"
-                yield from _up_to_error(before, block)
+                yield from _up_to_error(before, piece)
                 return
             if text:
                 yield text
-            block = member.unconsumed_tail
-            if member.eof:
-                block = member.unused_data.lstrip(b"\0") or self._read()
-                member = zlib.decompressobj(_WITH_HEADER) if block else member
-            elif not block:
-                block = self._read()
+            size = min(_BLOCK, 4 * size)
+            packed.put_back(len(member.unconsumed_tail) + len(member.unused_data))
+            if member.eof and packed.skip_zeros():
+                member, size = zlib.decompressobj(_WITH_HEADER), _SMALLEST_PIECE
         if not member.eof:
             self.damage = "the gzip stream ends early"
 
@@ -108,6 +108,40 @@ class Text:
             raise bomb(self.path)
 
 
+class _Packed:
+    """The bytes of a file, a piece at a time, of which a part may be put back.
+
+    A file may have as many members as it has room for: each is given little at first,
+    since what it leaves is copied.
+    """
+
+    def __init__(self, head: bytes, read: Callable[[], bytes]) -> None:
+        self._block = memoryview(head)
+        self._place = 0
+        self._read = read
+
+    def take(self, size: int) -> memoryview:
+        """The next bytes, so many or fewer; none at the end."""
+        if self._place >= len(self._block):
+            self._block, self._place = memoryview(self._read()), 0
+        piece = self._block[self._place : self._place + size]
+        self._place += len(piece)
+        return piece
+
+    def put_back(self, count: int) -> None:
+        """Give the last bytes of the last piece again."""
+        self._place -= count
+
+    def skip_zeros(self) -> bool:
+        """Pass over the zeros that may stand between members; whether more follows."""
+        while piece := self.take(_FEW):
+            rest = len(bytes(piece).lstrip(b"\0"))
+            if rest:
+                self.put_back(rest)
+                return True
+        return False
+
+
 def most_text(stored_bytes: int) -> int:
     """How much text a file of a size may hold."""
     return max(_HARMLESS, _LARGEST_RATIO * stored_bytes)
@@ -121,7 +155,7 @@ def bomb(name: str) -> IngestError:
     )
 
 
-def _up_to_error(member: zlib._Decompress, block: bytes) -> Iterator[bytes]:
+def _up_to_error(member: zlib._Decompress, block: memoryview) -> Iterator[bytes]:
     """What a broken block still gives, byte by byte."""
     for place in range(len(block)):
         try:

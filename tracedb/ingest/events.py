@@ -19,8 +19,16 @@ from tracedb.errors import ForeignFileError, IngestError
 from tracedb.ingest import json_text
 from tracedb.ingest.issues import Issues
 from tracedb.ingest.json_text import NOT_JSON, parts, place_behind
+from tracedb.ingest.kineto import FINE
+from tracedb.ingest.openings import ARRAYS, Openings, before_events
 from tracedb.ingest.repair import mend
-from tracedb.ingest.salvage import LISTS, Salvage, ends_list, find_event, is_event_at
+from tracedb.ingest.salvage import (
+    LISTS,
+    Salvage,
+    Search,
+    count_events,
+    ends_list,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,10 +39,6 @@ CHUNK_BYTES = 4 << 20
 _LARGEST_EVENT = 256 << 20
 _LARGEST_HEADER = 64 << 20
 _MOST_FALSE_ENDS = 100
-_MOST_MENDED_OPENINGS = 20
-_ARRAYS = {key: form for form, key in LISTS.items()}
-_OPENING = re.compile(rb'"(?P<key>traceEvents|nodes)"\s*:\s*\[')
-_EMPTY = re.compile(rb"\s*\]\s*,")
 _BETWEEN = re.compile(rb"\}\s*,\s*(?=\{)")
 _SEPARATOR = re.compile(rb"\s*,?\s*")
 _BYTE = re.compile(r"\(byte (\d+)\)")
@@ -49,8 +53,6 @@ _LOOKS = {
 _HEAD = 1 << 20
 _TAIL = 1 << 16
 _CUTS = 6
-# Below, a double holds a time in microseconds to the nanosecond.
-_FINE = 2.0**43
 # Up to here sums of two times in nanoseconds are within 64 bits: the year 2033.
 _LARGEST = 2_000_000_000_000_000
 
@@ -102,8 +104,7 @@ class Cutter:
         self._rest = b""
         self._place = 0
         self._before = b""
-        self._judged_openings = 0
-        self._mended_openings = 0
+        self._openings = Openings()
         self._false_ends = 0
         self._is_over = False
 
@@ -167,11 +168,9 @@ class Cutter:
         if self._find_array() or self._find_behind_broken():
             return
         # A list without an event is one, if there is no other.
-        for found in _OPENING.finditer(self._rest):
-            if self._is_header(self._rest[: found.end()], found["key"].decode()):
-                self._enter(found)
-                return
-        raise self._foreign()
+        if self._openings.empty is None:
+            raise self._foreign()
+        self._enter(self._openings.empty)
 
     def _open_bare(self) -> None:
         """Go into a list that is the whole file, if one of events."""
@@ -186,42 +185,30 @@ class Cutter:
             )
 
     def _find_array(self) -> bool:
-        # What stands before a list is the same when more is read behind it.
-        for found in _OPENING.finditer(self._rest, self._judged_openings):
-            self._judged_openings = found.end()
-            is_empty = _EMPTY.match(self._rest, found.end())
-            if not is_empty and self._is_header(
-                self._rest[: found.end()], found["key"].decode()
-            ):
-                self._enter(found)
-                return True
-        return False
-
-    def _is_header(self, text: bytes, key: str) -> bool:
-        """Whether the list that opens here is the file's own, not one in a value."""
-        closed = text + b"]}"
-        found = parts(closed)
-        is_left = self._mended_openings < _MOST_MENDED_OPENINGS
-        if found is None and is_left and not json_text.is_open(closed):
-            self._mended_openings += 1
-            found = parts(mend(closed)[0])
-        return found is not None and bytes(found.get(key, Raw())) == b"[]"
+        opening = self._openings.own(self._rest)
+        if opening is not None:
+            self._enter(opening)
+        return opening is not None
 
     def _enter(self, opening: re.Match[bytes]) -> None:
-        self.format = _ARRAYS[opening["key"].decode()]
-        self._before = self._rest[: opening.end()]
+        """Go into a list; what stands before it is kept if it can be read."""
+        self.format = ARRAYS[opening["key"].decode()]
+        before = self._rest[: opening.end()]
+        if not _is_header(before, opening["key"].decode()):
+            lost = count_events(before, self.format)
+            kind = "left out: what stands before the list"
+            self.issues.add(kind, self._place, max(1, lost))
+            before = b"{" + opening[0]
+        self._before = before
         self._take(opening.end())
 
     def _find_behind_broken(self) -> bool:
         """Find a list that begins with an event behind a header that is no JSON."""
-        for found in _OPENING.finditer(self._rest):
-            form = _ARRAYS[found["key"].decode()]
-            first = self._rest.find(b"{", found.end())
-            if first >= 0 and is_event_at(self._rest, first, form):
-                kind = "left out: what stands before the list"
-                self.issues.add(kind, self._place)
-                self._enter(found)
-                self._before = b"{" + found[0]
+        searches = {form: Search(self._rest, form) for form in LISTS}
+        for opening, brace in before_events(self._rest):
+            form = ARRAYS[opening["key"].decode()]
+            if searches[form].is_event_at(brace):
+                self._enter(opening)
                 return True
         return False
 
@@ -243,7 +230,7 @@ class Cutter:
         )
 
     def _unreadable(self) -> IngestError:
-        """What a text is that is no JSON object."""
+        """What a text is that is no JSON object, and has no list of events."""
         path, text = self._text.path, self._rest
         for magic, what in _LOOKS.items():
             if text.startswith(magic):
@@ -252,7 +239,8 @@ class Cutter:
         is_json = "trailing characters" in why or "no object" in why
         if is_json and parts(text.splitlines()[0]) is not None:
             why = "JSON objects line by line (NDJSON), not one"
-        kind = ForeignFileError if is_json else IngestError
+        is_like = any(key.encode() in text for key in ARRAYS)
+        kind = IngestError if is_like and not is_json else ForeignFileError
         return kind(f"{path}: {why}; not a trace")
 
     # ---- The events
@@ -333,7 +321,7 @@ class Cutter:
         is_end = not goes_on and ends_list(
             self._rest, self.format, is_bare=not self._before
         )
-        following = None if is_end else find_event(self._rest, 1, self.format)
+        following = None if is_end else Search(self._rest, self.format).first(1)
         if following is not None:
             self._pass_over(following)
         elif goes_on:
@@ -371,7 +359,7 @@ class Cutter:
         self._is_over = True
         if not self._before:
             if behind.strip() not in {b"]", b"]}"}:
-                self._tell_behind()
+                self._tell_behind(behind)
             return
         text = self._before + behind
         found = parts(text)
@@ -381,7 +369,7 @@ class Cutter:
             if found is not None:
                 self.issues.add("mended: what stands beside the list", self._place)
         if found is None:
-            self._tell_behind()
+            self._tell_behind(behind)
             text, _done = mend(self._before + b"]}")
             found = parts(text) or {}
         self._tell_repeated(text, found)
@@ -393,8 +381,18 @@ class Cutter:
         if repeated > 0:
             self.issues.add(json_text.REPEATED, 0, repeated)
 
-    def _tell_behind(self) -> None:
-        self.issues.add("left out: what stands behind the list", self._place)
+    def _tell_behind(self, text: bytes) -> None:
+        lost = max(1, count_events(text, self.format))
+        self.issues.add("left out: what stands behind the list", self._place, lost)
+
+
+def _is_header(text: bytes, key: str) -> bool:
+    """Whether what stands before a list can be read, or mended."""
+    closed = text + b"]}"
+    found = parts(closed)
+    if found is None:
+        found = parts(mend(closed)[0])
+    return found is not None and bytes(found.get(key, Raw())) == b"[]"
 
 
 @dataclass(frozen=True)
@@ -442,7 +440,7 @@ def _are_exact(events: list[Event]) -> bool:
 def _fits(times: list[int | float]) -> bool:
     largest = max(max(times, default=0), -min(times, default=0))
     is_whole = largest < _LARGEST and set(map(type, times)) == {int}
-    return largest < _FINE or is_whole
+    return largest < FINE or is_whole
 
 
 def _judge_error(text: bytes, end: int, error: Exception) -> _Judged:

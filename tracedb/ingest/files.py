@@ -42,6 +42,8 @@ class Source:
     path: Path
     is_named: bool
     """Whether the user named it; what a folder or an archive holds may be no trace."""
+    why_not: str = ""
+    """Why it is passed over, where that is known without reading it."""
 
 
 def expand(
@@ -148,21 +150,30 @@ def _members(path: Path, name: str, scratch: Path) -> Iterator[Source]:
     try:
         with tarfile.open(path) as archive:
             for number, member in enumerate(archive):
-                content = archive.extractfile(member) if member.isfile() else None
                 ending = _ending(member.name)
-                if content is None or not ending or ending in _ARCHIVES:
+                if not ending or member.isdir():
                     continue
-                found += 1
                 place = folder / f"{number}{ending}"
-                budget = _unpack(content, place, budget, name)
                 name_of = legible(f"{name}/{member.name}")
-                yield Source(name_of, place, is_named=False)
+                why_not = _why_not(member, ending)
+                if not why_not:
+                    found += 1
+                    content = cast("IO[bytes]", archive.extractfile(member))
+                    budget = _unpack(content, place, budget, name)
+                yield Source(name_of, place, is_named=False, why_not=why_not)
             _verify_end(archive)
     except (tarfile.TarError, EOFError, zlib.error, lzma.LZMAError) as error:
         why = str(error).splitlines()[0].rstrip(":")
         raise IngestError(f"{name}: broken archive: {why}") from error
     if not found:
         raise IngestError(f"{name}: no trace in this archive ({', '.join(_ENDINGS)})")
+
+
+def _why_not(member: tarfile.TarInfo, ending: str) -> str:
+    """Why a member is not unpacked; empty if it is."""
+    if not member.isfile():
+        return "a link or a device, no file"
+    return "an archive within an archive" if ending in _ARCHIVES else ""
 
 
 def _verify_end(archive: tarfile.TarFile) -> None:

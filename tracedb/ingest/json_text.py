@@ -12,6 +12,7 @@ REPEATED = "left out: fields that are there again"
 NOT_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 _TRAILING = re.compile(r"trailing characters \(byte (\d+)\)")
+_BYTE = re.compile(r"\(byte (\d+)\)")
 _object = msgspec.json.Decoder(dict[str, Raw])
 _list = msgspec.json.Decoder(list[Raw])
 _any = msgspec.json.Decoder(Raw)
@@ -59,27 +60,24 @@ def why_no_object(text: bytes) -> str:
     return "a JSON value that is no object"
 
 
-def is_open(text: bytes) -> bool:
-    """Whether a text ends inside a value that is JSON so far, or nested too deeply."""
-    try:
-        _any.decode(text)
-    except RecursionError:
-        return True
-    except msgspec.DecodeError as error:
-        return "truncated" in str(error)
-    return False
-
-
 def value_end(text: bytes, start: int) -> int | None:
     """Where the JSON value ends that begins at a place; None if there is none."""
+    return read_value(text, start)[0]
+
+
+def read_value(text: bytes, start: int) -> tuple[int | None, int]:
+    """Where the value at a place ends, if there is one, and how many bytes it took."""
     try:
         _any.decode(memoryview(text)[start:])
     except RecursionError:
-        return None
+        return None, len(text) - start
     except msgspec.DecodeError as error:
         behind = place_behind(str(error))
-        return None if behind is None else _end(text, start, start + behind)
-    return _end(text, start, len(text))
+        if behind is not None:
+            return _end(text, start, start + behind), behind
+        found = _BYTE.search(str(error))
+        return None, int(found[1]) if found else len(text) - start
+    return _end(text, start, len(text)), len(text) - start
 
 
 def place_behind(error: str) -> int | None:

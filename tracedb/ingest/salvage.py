@@ -12,8 +12,15 @@ from collections import Counter
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from tracedb.ingest.json_text import entries, is_utf8, joined, parts, value_end
-from tracedb.ingest.repair import mend, requote
+from tracedb.ingest.json_text import (
+    entries,
+    is_utf8,
+    joined,
+    parts,
+    read_value,
+    value_end,
+)
+from tracedb.ingest.repair import STRING, mend, requote
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,32 +37,63 @@ _BEGINNINGS = {
     "kineto": re.compile(
         rb'[\[\],}]\s*(?=\{\s*"(?:ph|cat|name|pid|tid|ts|dur|id|bp|s|args)"\s*:)'
     ),
+    # Of schema 1.0.1 a node begins with its name, as attributes do in later ones.
     "et": re.compile(
-        rb'[\[\],}]\s*(?=\{\s*"(?:id|ctrl_deps|attrs|rf_id|parent|inputs)"\s*:)'
+        rb'[\[\],}]\s*(?=\{\s*"(?:(?:id|ctrl_deps|attrs|rf_id|parent|inputs)"\s*:'
+        rb'|name"\s*:\s*"[^"]*+"\s*,\s*"(?!type"|value")))'
     ),
 }
-_STRING_OR_BRACE = re.compile(rb'"(?:[^"\\]|\\.)*"|[{}]', re.DOTALL)
+_STRING_OR_BRACE = re.compile(STRING + rb"|[{}]", re.DOTALL)
 _ENTRY = re.compile(rb"[^\s,]")
+_ENTRY_END = re.compile(rb"\s*[,\]]")
 _BLANK = b" \t\r\n,"
 _BRACKET = re.compile(rb"\](?=\s*(?:[,}]|\Z))")
 _MOST_BRACKETS = 1_000
 _LONGEST_REQUOTED = 1 << 16
+# How often a text may be read in vain, and what costs nothing.
+_MOST_PASSES = 64
+_HARMLESS = 1 << 24
 
 
-def find_event(text: bytes, start: int, form: str) -> int | None:
-    """The first place, from one on, at which an event can be read."""
-    place = text.find(b"{", start)
-    while place >= 0:
-        if is_event_at(text, place, form):
-            return place
-        place = text.find(b"{", place + 1)
-    return None
+class Search:
+    """Looks for events in a text, and gives up where that takes too long.
+
+    What is nested deeply or never closed is read anew from each brace in it. In as many
+    bytes as 64 times the text has, a real text has found its events.
+    """
+
+    def __init__(self, text: bytes, form: str) -> None:
+        """Take a text, and the format whose events are looked for."""
+        self._text = text
+        self._form = form
+        self._left = _HARMLESS + _MOST_PASSES * len(text)
+
+    def first(self, start: int) -> int | None:
+        """The first place, from one on, at which an event can be read."""
+        place = self._text.find(b"{", start)
+        while place >= 0 and self._left > 0:
+            if self.is_event_at(place):
+                return place
+            place = self._text.find(b"{", place + 1)
+        return None
+
+    def is_event_at(self, place: int) -> bool:
+        """Whether an event can be read at a place."""
+        end, count = read_value(self._text, place)
+        self._left -= count
+        return end is not None and _is_event(self._text[place:end], self._form)
+
+    def ends_list(self, place: int, *, is_bare: bool) -> bool:
+        """Whether a bracket closes the list of events, as far as there is time."""
+        self._left -= len(self._text) - place
+        return self._left > 0 and ends_list(
+            self._text[place:], self._form, is_bare=is_bare
+        )
 
 
-def is_event_at(text: bytes, place: int, form: str) -> bool:
-    """Whether an event can be read at a place."""
-    end = value_end(text, place)
-    return end is not None and _is_event(text[place:end], form)
+def count_events(text: bytes, form: str) -> int:
+    """How many events a text that cannot be read has, as far as can be told."""
+    return len(_MARKS[form].findall(text))
 
 
 def ends_list(text: bytes, form: str, *, is_bare: bool) -> bool:
@@ -102,6 +140,8 @@ class Salvage:
         self._is_bare = is_bare
         self._is_last = is_last
         self._is_utf8 = is_utf8(text)
+        self._content_end = len(text.rstrip())
+        self._search = Search(text, form)
         self._read()
 
     def _read(self) -> None:
@@ -115,8 +155,11 @@ class Salvage:
             elif text[start] == ord("]"):
                 self.end, self.is_closed = start, True
                 return
+            elif (end := self._list_end(start)) is not None:
+                self._leave(start, end)
+                is_due = False
             else:
-                following = find_event(text, start + 1, self._form)
+                following = self._search.first(start + 1)
                 if following is None:
                     self._read_rest(start)
                     return
@@ -131,10 +174,26 @@ class Salvage:
         """
         text = self._text
         end = value_end(text, start) if text[start] == ord("{") else None
-        if end is None or not self._is_last or text[end:].strip():
+        if end is None or not self._is_last or end < self._content_end:
             return end
-        swallowed = find_event(text, start + 1, self._form)
+        swallowed = self._search.first(start + 1)
         return end if swallowed is None else None
+
+    def _list_end(self, start: int) -> int | None:
+        """Where an entry ends that is a list; None if none is there.
+
+        It has to be followed as an entry is. The events in it are none of the trace's.
+        """
+        text = self._text
+        end = value_end(text, start) if text[start] == ord("[") else None
+        behind = None if end is None else _ENTRY_END.match(text, end)
+        return end if behind else None
+
+    def _leave(self, start: int, end: int) -> None:
+        """Leave out an entry that is a list, with what it may hold."""
+        held = count_events(self._text[start:end], self._form)
+        self._add("left out: entries that are no objects", start, max(1, held))
+        self.end = end
 
     def _begin(self, *, is_due: bool) -> int:
         """Where the next entry begins; commas that are missing or too many count."""
@@ -185,7 +244,7 @@ class Salvage:
         """The bracket that closes the list behind events that cannot be read."""
         found = [f.start() for f in _BRACKET.finditer(self._text, start)]
         for place in found[-_MOST_BRACKETS:]:
-            if ends_list(self._text[place:], self._form, is_bare=self._is_bare):
+            if self._search.ends_list(place, is_bare=self._is_bare):
                 return place
         return None
 
@@ -193,7 +252,7 @@ class Salvage:
         """Count the events of a text that could not be read, if there is any."""
         if start is None or not self._text[start:stop].strip(_BLANK):
             return
-        count = len(_MARKS[self._form].findall(self._text, start, stop))
+        count = count_events(self._text[start:stop], self._form)
         if count > spared:
             kind = "left out: events that cannot be read"
             self._add(kind, start, count - spared)

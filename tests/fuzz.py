@@ -29,7 +29,10 @@ from time import monotonic
 from typing import Any, NamedTuple
 from unittest.mock import patch
 
+import everything
+
 import tracedb
+from tracedb import catalog
 from tracedb.ingest import decompress, events, ingest
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -50,7 +53,8 @@ SOURCES = (
 )
 EVENTS_OF_A_BASE = 60
 TRIES_OF_A_DATABASE = 100
-EVERY_LAYER_EACH = 20
+EVERY_LAYER_EACH = 4
+TRACES_AT_ONCE = 25
 MOST_SECONDS = 10.0
 LONGEST_MESSAGE = 1_000
 # How many bytes the reader takes at once: few, so that small files have many pieces.
@@ -103,6 +107,17 @@ HOSTILE = (
     b'"args": "text", ',
     b'"name": 5, ',
     b'"pid": {"a": []}, ',
+)
+# What a field may hold that it is not for.
+ODD_VALUES = (
+    *(b"-9223372036854775808", b"9223372036854775807", b"9223372036854775808"),
+    *(b"4611686018427387904", b"1099511627776", b"-1", b"0", b"1.5", b"-0.0"),
+    *(b"3.2e15", b"9e18", b"1e300", b"-1e300", b"5e-324", b"1" * 400, b"NaN"),
+    *(b"-Infinity", b"true", b"false", b"null", b'""', b'" "', b'"abc"', b'"12"'),
+    *(b'"-7.5"', b'"1e400"', b'"0x10"', b'"[[1, 2"', b'"\\u0000"'),
+    *(b'"\\ud83d\\ude00"', b"[]", b"{}", b"[[]]", b"[1e300, true]"),
+    *(b"[[1099511627776, 1099511627776]]", b"[[-9223372036854775808, 1]]"),
+    *(b'[[[1.5, "x"], null]]', b'{"a": {"b": []}}', b'"' + b"9" * 5_000 + b'"'),
 )
 RENAMES = (
     (b'"ph"', b'"phase"'),
@@ -210,7 +225,9 @@ OUTCOMES = (
 @cache
 def bases() -> tuple[Base, ...]:
     """Every small file, in each way of printing that changes how it is cut."""
-    return tuple(base for path in SOURCES if path.exists() for base in _bases(path))
+    found = [base for path in SOURCES if path.exists() for base in _bases(path)]
+    whole = _base("everything", json.dumps(everything.trace(steps=1)))
+    return (*found, whole, whole, whole)
 
 
 def _bases(path: Path) -> Iterator[Base]:
@@ -418,6 +435,83 @@ def _rename(rng: random.Random, base: Base) -> Edit:
     return Edit("rename", start, stop, new) if start >= 0 else Edit("none", 0, 0)
 
 
+_FIELD = re.compile(r'"([^"\\]{1,40})"\s*:\s*')
+
+
+def _values(text: str, start: int) -> Iterator[tuple[str, int, int]]:
+    """Yield each field from a place on, with the range of its value."""
+    while found := _FIELD.search(text, start):
+        start = found.end()
+        try:
+            _, stop = _decoder.raw_decode(text, found.end())
+        except (ValueError, RecursionError):
+            continue
+        yield found[1], found.end(), stop
+
+
+def _odd_value(rng: random.Random, base: Base) -> Edit:
+    text = base.text.decode("latin-1")
+    found = next(_values(text, _place(rng, base)), ("", 0, 0))
+    return Edit("odd value", found[1], found[2], rng.choice(ODD_VALUES))
+
+
+def _odd_values(rng: random.Random, base: Base) -> Edit:
+    """One odd value for a field wherever it is, or all of them for any field."""
+    text = base.text.decode("latin-1")
+    first = next(_values(text, _place(rng, base)), ("", 0, 0))[0]
+    only = {first} - LISTS if rng.random() < 0.7 else None
+    values = (rng.choice(ODD_VALUES),) if rng.random() < 0.5 else ODD_VALUES
+    new = _with_odd_values(rng, text, only, values, rng.choice((0.1, 0.5, 1.0)))
+    return Edit("odd values", 0, len(base.text), new)
+
+
+LISTS = {"traceEvents", "nodes"}
+
+
+def _with_odd_values(
+    rng: random.Random,
+    text: str,
+    only: set[str] | None,
+    values: tuple[bytes, ...],
+    share: float,
+) -> bytes:
+    """A text with odd values in a share of some fields, or of all of them."""
+    pieces, place = [], 0
+    for name, start, stop in _values(text, 0):
+        is_chosen = name not in LISTS if only is None else name in only
+        if start >= place and is_chosen and rng.random() < share:
+            pieces += [text[place:start].encode("latin-1"), rng.choice(values)]
+            place = stop
+    return b"".join([*pieces, text[place:].encode("latin-1")])
+
+
+def mixed_with_odd_values(source: str, seed: int, share: float) -> bytes:
+    """A file of a format with odd values in a share of all its fields."""
+    rng = random.Random(seed)  # noqa: S311 (repeatable, no secret)
+    if source == "kineto":
+        whole = everything.trace()
+    else:
+        whole = json.loads(gzip.decompress(SOURCES[2].read_bytes()))
+        whole["nodes"] = whole["nodes"][:EVENTS_OF_A_BASE]
+    return _with_odd_values(rng, json.dumps(whole), None, ODD_VALUES, share)
+
+
+def _repeat(rng: random.Random, base: Base) -> Edit:
+    """Put the same thing somewhere hundreds of times."""
+    start = _place(rng, base)
+    size = rng.choice((1, 5, 20, 200))
+    piece = rng.choice((base.text[start : start + size], rng.choice(HOSTILE)))
+    count = max(2, 20_000 // max(1, len(piece)))
+    return Edit("repeat", start, start, piece * count)
+
+
+def _double(rng: random.Random, base: Base) -> Edit:
+    """Put half of the text behind itself."""
+    start = rng.randrange(len(base.text) // 2)
+    stop = start + len(base.text) // 2
+    return Edit("double", stop, stop, base.text[start:stop])
+
+
 MUTATIONS: tuple[Callable[[random.Random, Base], Edit], ...] = (
     _truncate,
     _flip,
@@ -428,6 +522,11 @@ MUTATIONS: tuple[Callable[[random.Random, Base], Edit], ...] = (
     _insert_behind,
     _replace_value,
     _rename,
+    _odd_value,
+    _odd_values,
+    _odd_values,
+    _repeat,
+    _double,
 )
 
 
@@ -504,6 +603,9 @@ FROM duckdb_tables()
 """
 
 
+VIEWS = [r.full_name for r in catalog.relations() if r.kind == "VIEW"]
+
+
 class Trial:
     """A database with one good trace, in which mutants are tried one after another."""
 
@@ -527,6 +629,18 @@ class Trial:
     def _rows(self, query: str) -> list[tuple[Any, ...]]:
         return self._connection.execute(query).fetchall()
 
+    def every_layer(self, paths: list[Path]) -> Iterator[str]:
+        """Compute all layers of some files at once; the laws that they break."""
+        with tracedb.open() as database:
+            database.connection.execute("SET threads = 1")
+            try:
+                database.ingest(paths)
+                for view in VIEWS:
+                    query = f"SELECT max(hash(COLUMNS(*))) FROM {view}"
+                    database.connection.execute(query)
+            except Exception as error:  # noqa: BLE001 (any is what is looked for)
+                yield f"all layers: {type(error).__name__}: {error}"
+
     def _ingest(self, path: Path, tried: Mutant | None, *, is_whole: bool) -> list[int]:
         chunk = tried.chunk if tried else None
         block = (tried.block if tried else None) or 1 << 20
@@ -544,15 +658,17 @@ class Trial:
                 **({} if is_whole else _UNTIL_RAW),
             )
 
-    def attempt(
-        self, tried: Mutant, name: str, *, is_whole: bool
-    ) -> tuple[str, list[str]]:
-        """Ingest a mutant; what became of it, and the laws that it broke."""
-        path = self._folder / f"{name}{tried.ending}"
+    def path_of(self, tried: Mutant, number: int) -> Path:
+        """Where a mutant is written to."""
+        return self._folder / f"{number}{tried.ending}"
+
+    def attempt(self, tried: Mutant, number: int) -> tuple[str, list[str]]:
+        """Load a mutant; what became of it, and the laws that it broke."""
+        path = self.path_of(tried, number)
         path.write_bytes(tried.content)
         begun = monotonic()
         try:
-            new = self._ingest(path, tried, is_whole=is_whole)
+            new = self._ingest(path, tried, is_whole=False)
         except tracedb.TracedbError as error:
             outcome, broken = "refused", list(self._of_refusal(tried, path, error))
         except Exception as error:  # noqa: BLE001 (any other is what is looked for)
@@ -611,13 +727,17 @@ class Trial:
                 self._rows(f"DELETE FROM raw.{name} WHERE trace_id = {trace_id}")
 
     def _found(self, trace_id: int) -> list[Key]:
-        events_of = "SELECT name, ts_ns FROM raw.event"
+        events_of = "SELECT name, ts_ns, other ->> '$.ts' FROM raw.event"
         nodes_of = "SELECT node::VARCHAR FROM raw.et_node"
         chosen = f"WHERE trace_id = {trace_id} ORDER BY"
-        found = self._rows(f"{events_of} {chosen} event_id")
+        found = [
+            (name, _taken(text) if time is None else time)
+            for name, time, text in self._rows(f"{events_of} {chosen} event_id")
+        ]
         # Of two fields of one name Python takes the last, DuckDB the first.
         nodes = self._rows(f"{nodes_of} {chosen} et_node_id")
-        found += [(json.loads(node).get("name"), None) for (node,) in nodes]
+        load = partial(json.loads, parse_int=str)
+        found += [(load(node).get("name"), None) for (node,) in nodes]
         return [(_legible(str(name or "")), time) for name, time in found]
 
     def _of_store(self, trace_id: int, found: list[Key]) -> Iterator[str]:
@@ -644,6 +764,14 @@ class Trial:
             yield f"a second ingest is refused: {error}"
         if self._rows(self._count_query) != counts:
             yield "a second ingest changed the database"
+
+
+def _taken(text: str | None) -> int | None:
+    """A time that was taken from an event, as it stays beside its fields."""
+    try:
+        return None if text is None else int(Decimal(text) * 1000)
+    except (ArithmeticError, ValueError):
+        return None
 
 
 def _outcome(issues: dict[str, int]) -> str:
@@ -781,17 +909,21 @@ def try_many(
     """Try mutants in one database; those that break a law are kept if a folder is."""
     report = Report()
     with TemporaryDirectory() as folder:
-        trial = Trial(Path(folder))
+        trial, whole = Trial(Path(folder)), []
         for number in numbers:
             tried = mutant(seed, number)
-            whole = number % every_layer_each == 0
-            outcome, broken = trial.attempt(tried, str(number), is_whole=whole)
+            outcome, broken = trial.attempt(tried, number)
             report.outcomes[outcome] += 1
             what = f"{number} ({tried.base.name}; {', '.join(tried.kinds)})"
             report.broken += [f"{what}: {law}" for law in broken]
             if broken and keep:
                 (keep / f"{number}{tried.ending}").write_bytes(tried.content)
+            if number % every_layer_each == 0 and outcome not in {"refused", "failed"}:
+                whole.append(trial.path_of(tried, number))
         trial.close()
+        for start in range(0, len(whole), TRACES_AT_ONCE):
+            some = whole[start : start + TRACES_AT_ONCE]
+            report.broken += trial.every_layer(some)
     return report
 
 
@@ -801,6 +933,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--first", type=int, default=0, help="number of the first")
     parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--whole-each", type=int, default=EVERY_LAYER_EACH)
     parser.add_argument("--keep", type=Path, help="folder for files that break a law")
     return parser.parse_args()
 
@@ -814,7 +947,12 @@ def main() -> int:
     end = chosen.first + chosen.count
     starts = range(chosen.first, end, TRIES_OF_A_DATABASE)
     parts = [range(s, min(end, s + TRIES_OF_A_DATABASE)) for s in starts]
-    attempt = partial(try_many, chosen.seed, keep=chosen.keep)
+    attempt = partial(
+        try_many,
+        chosen.seed,
+        keep=chosen.keep,
+        every_layer_each=chosen.whole_each,
+    )
     with ProcessPoolExecutor(chosen.jobs, get_context("spawn")) as pool:
         for part in pool.map(attempt, parts):
             report.add(part)

@@ -132,6 +132,21 @@ BAD = b'{"ph": "X", "name" "b", "args": {"x": [{"y": 1}, {"name": 2}]}}'
         (b"[%b,,%b]" % (A, C), "ac", [("mended: extra commas", 1)]),
         (b"[%b %b]" % (A, C), "ac", [("mended: missing commas", 1)]),
         (
+            b"[%b, [%b, {}], [], %b]" % (A, B, C),
+            "ac",
+            [("left out: entries that are no objects", 2)],
+        ),
+        (
+            b'{"x": [%b, %b] y, "traceEvents": [%b]}' % (A, B, C),
+            "c",
+            [("left out: what stands before the list", 2)],
+        ),
+        (
+            b'{"traceEvents": [%b], "x": {"ph": y}, "z": {"ph": y}}' % C,
+            "c",
+            [("left out: what stands behind the list", 2)],
+        ),
+        (
             b"[%b, null, 7, %b]" % (A, C),
             "ac",
             [("left out: entries that are no objects", 2)],
@@ -224,14 +239,14 @@ def test_times_beyond_64_bits_are_no_times(tmp_path: Path) -> None:
     """Sums of times never overflow; what cannot be one is counted."""
     event = b'{"ph": "X", "name": "%b", "cat": "cpu_op", "pid": 1, "tid": 1, %b}'
     late = event % (b"a", b'"ts": 9e15, "dur": 9e15')
-    early = event % (b"b", b'"ts": 4e15, "dur": 1')
+    early = event % (b"b", b'"ts": 2e15, "dur": 1')
     with tracedb.open() as database:
         (tmp_path / "a.json").write_bytes(b"[%b, %b]" % (late, early))
         database.ingest([tmp_path])
         query = "SELECT name, ts_ns, dur_ns FROM raw.event ORDER BY name"
-        assert rows(database, query) == [("a", None, None), ("b", 4 * 10**18, 1000)]
+        assert rows(database, query) == [("a", None, None), ("b", 2 * 10**18, 1000)]
         query = "SELECT name, start_ns, end_ns FROM staging.op"
-        assert rows(database, query) == [("b", 4 * 10**18, 4 * 10**18 + 1000)]
+        assert rows(database, query) == [("b", 2 * 10**18, 2 * 10**18 + 1000)]
         assert dict(issues(database)) == {
             "kept without time: times that are no numbers": 2
         }
@@ -252,6 +267,23 @@ def test_a_graph_with_broken_nodes_keeps_the_others(tmp_path: Path) -> None:
             ("left out: events that cannot be read", 1),
             ("mended: bytes that are not UTF-8", 1),
         ]
+
+
+@pytest.mark.parametrize("place", [0, 7, 29])
+def test_nodes_of_the_oldest_schema_are_mended_one_by_one(
+    tmp_path: Path, place: int
+) -> None:
+    """They begin with their names, as attributes do in later schemas."""
+    node = rb'{"name": "a%d", "id": 1, "op_schema": "C:\new\x", "x": [{"name": "b"}]}'
+    nodes = [node % number for number in range(29)]
+    nodes.insert(place, nodes[0].replace(b'"op_schema":', b'"op_schema"'))
+    text = b'{"schema": "1.0.1", "nodes": [%b]}' % b", ".join(nodes)
+    (tmp_path / "a.json").write_bytes(text)
+    with tracedb.open() as database:
+        database.ingest([tmp_path])
+        query = "SELECT node ->> '$.name' FROM raw.et_node ORDER BY et_node_id"
+        assert rows(database, query) == [(f"a{number}",) for number in range(29)]
+        assert issues(database)[0] == ("left out: events that cannot be read", 1)
 
 
 @pytest.mark.parametrize("order", ["bad first", "bad last"])

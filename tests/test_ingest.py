@@ -78,6 +78,20 @@ def test_a_real_file_can_be_written_again(database: tracedb.Database) -> None:
         assert json.loads(other or "{}") == event
 
 
+def test_both_readers_round_alike(tmp_path: Path, database: tracedb.Database) -> None:
+    """Also where a time lies in the middle between two nanoseconds."""
+    texts = ["1.0005", "2.0015", "0.0004999", "-1.0005", "12345678.9995", "7", "3e-4"]
+    for name, more in (("plain", ""), ("other", ', "new": 1')):
+        events = [
+            f'{{"ph": "X", "name": "{number}", "ts": {text}, "dur": {text}{more}}}'
+            for number, text in enumerate(texts)
+        ]
+        (tmp_path / f"{name}.json").write_text(f"[{', '.join(events)}]")
+    database.ingest([tmp_path])
+    query = "SELECT name, ts_ns, dur_ns FROM raw.event GROUP BY ALL ORDER BY name"
+    assert len(rows(database, query)) == len(texts)
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
@@ -227,6 +241,23 @@ def test_other_json_in_a_folder_is_passed_over(
     assert database.ingest([tmp_path], progress=lines.append).height == 1
     assert any("settings.json: neither" in line for line in lines)
     assert any(line.endswith(": passed over, not a trace") for line in lines)
+
+
+def test_a_file_that_is_no_json_does_not_hold_up_a_folder(
+    tmp_path: Path, database: tracedb.Database
+) -> None:
+    """But one that the user names is an error, and so is a trace that is broken."""
+    write(tmp_path / "a.json", EVENT)
+    notes = tmp_path / "notes.json"
+    notes.write_text("not a trace at all")
+    lines: list[str] = []
+    assert database.ingest([tmp_path], progress=lines.append).height == 1
+    assert any("notes.json" in line and "passed over" in line for line in lines)
+    with pytest.raises(tracedb.IngestError, match=r"notes\.json"):
+        database.ingest([notes])
+    notes.write_text('{"traceEvents": [{"ph"')
+    with pytest.raises(tracedb.IngestError, match=r"notes\.json"):
+        database.ingest([tmp_path])
 
 
 def test_an_empty_file_does_not_hold_up_a_folder(

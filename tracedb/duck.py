@@ -71,6 +71,16 @@ def transaction(connection: duckdb.DuckDBPyConnection) -> Iterator[None]:
         raise
 
 
+@contextmanager
+def undone(connection: duckdb.DuckDBPyConnection) -> Iterator[None]:
+    """Nothing of the block stays, whatever comes of it."""
+    connection.execute("BEGIN")
+    try:
+        yield
+    finally:
+        _roll_back(connection)
+
+
 def file_of(connection: duckdb.DuckDBPyConnection) -> str | None:
     """The database's file, if it has one."""
     query = (

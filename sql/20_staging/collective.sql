@@ -76,7 +76,9 @@ told AS (
 named AS (
     SELECT
         *,
-        replace(lower(coalesce(argument[1], nullif(called, ''), name)), '_', '') AS spoken
+        replace(lower(coalesce(argument[1], nullif(called, ''), name)), '_', '') AS spoken,
+        try_cast(argument[3] AS INTEGER) AS told_size,
+        coalesce(try_cast(argument[4] AS BIGINT), list_product(dims)) AS told_count
     FROM told
 )
 
@@ -96,8 +98,8 @@ SELECT
         ELSE 'other'
     END,
     concat_ws(' ', argument[2], argument[6]) AS process_group,
-    coalesce(try_cast(argument[3] AS BIGINT), world_size),
-    coalesce(try_cast(argument[4] AS BIGINT), list_product(dims)::BIGINT),
+    coalesce(CASE WHEN told_size > 0 THEN told_size END, world_size)::BIGINT,
+    CASE WHEN told_count BETWEEN 0 AND 1_125_899_906_842_624 THEN told_count::BIGINT END,
     element_type,
     try_cast(argument[5] AS BIGINT),
     row_number() OVER (

@@ -76,7 +76,7 @@ SELECT
     OR (
         kind = 'op'
         AND regexp_matches(
-            name,
+            coalesce(name, ''),
             '^(ProfilerStep#|enumerate\(Data(Loader|Pipe)\)|Optimizer\.(step|zero_grad)#|## '
             '|__|module::|nn\.Module: |DLRM |DistributedDataParallel|\[(param|pytorch)\|)'
         )
@@ -89,9 +89,12 @@ SELECT
     try_cast(argument[4] AS BIGINT),
     try_cast(argument[5] AS BIGINT),
     try_cast(argument[11] AS BIGINT),
-    coalesce(argument[6], argument[7])::JSON,
-    argument[8]::JSON,
-    argument[9]::JSON,
+    -- What is no list is none: a text that is no JSON, say.
+    CASE WHEN coalesce(argument[6], argument[7]) LIKE '[%' THEN
+        try_cast(coalesce(argument[6], argument[7]) AS JSON)
+    END,
+    CASE WHEN argument[8] LIKE '[%' THEN try_cast(argument[8] AS JSON) END,
+    CASE WHEN argument[9] LIKE '[%' THEN try_cast(argument[9] AS JSON) END,
     argument[10],
     args
 FROM event;

@@ -32,7 +32,7 @@ CREATE TABLE staging.kernel (
     correlation,
     -- External id as recorded: the op's, or in files of 2022-24 the correlation.
     external_id,
-    -- [B] Bytes moved, for copies and memsets.
+    -- [B] Bytes moved, for copies and memsets; NULL where below 0 or above 2^50.
     moved_bytes,
     -- Whether it is communication between ranks (NCCL, RCCL).
     is_collective
@@ -76,7 +76,8 @@ gpu AS (
         coalesce(
             try_cast(argument[4] AS BIGINT), try_cast(argument[5] AS BIGINT)
         ) AS external_id,
-        try_cast(argument[6] AS BIGINT) AS moved_bytes
+        try_cast(argument[6] AS BIGINT) AS bytes,
+        CASE WHEN bytes BETWEEN 0 AND 1_125_899_906_842_624 THEN bytes END AS moved_bytes
     FROM event
 ),
 

@@ -14,11 +14,12 @@ CREATE VIEW staging.trace (
     sha256,
     -- Rank in the distributed job: from the header, else from the file name.
     rank,
-    -- Number of ranks of the distributed job, where the header tells.
+    -- Number of ranks of the distributed job, where the header tells; NULL below 1.
     world_size,
     -- Backend of the distributed job, where the header tells.
     backend,
-    -- [ns] Absolute time (since 1970) that the times of the trace count from.
+    -- [ns] Absolute time (since 1970) that the times of the trace count from; 0 where it is
+    -- none from 1970 to 2043, as 2^61 is: sums of three such times are within 64 bits.
     base_ns,
     -- Version of the format.
     schema_version,
@@ -34,6 +35,14 @@ CREATE VIEW staging.trace (
     pairing
 ) AS
 WITH
+headed AS (
+    SELECT
+        *,
+        try_cast(header ->> '$.distributedInfo.world_size' AS INTEGER)::BIGINT AS ranks,
+        try_cast(header ->> '$.baseTimeNanoseconds' AS BIGINT) AS base
+    FROM raw.trace
+),
+
 identified AS (
     SELECT trace_id, avg((correlation = external_id)::INTEGER) >= 0.99 AS is_correlation
     FROM staging.launch
@@ -53,14 +62,14 @@ SELECT
             '(?:^|[^a-z])(?:rank|worker|tp|dlrm_eg)[-_]?([0-9]+)', 1
         ), '') AS BIGINT)
     ),
-    try_cast(header ->> '$.distributedInfo.world_size' AS BIGINT),
+    CASE WHEN ranks > 0 THEN ranks END,
     header ->> '$.distributedInfo.backend',
-    coalesce(try_cast(header ->> '$.baseTimeNanoseconds' AS BIGINT), 0),
+    CASE WHEN base BETWEEN 0 AND 2_305_843_009_213_693_952 THEN base ELSE 0 END,
     coalesce(header ->> '$.schemaVersion', header ->> '$.schema'),
     header ->> '$.deviceProperties[0].name',
     event_count,
     coalesce(is_correlation, false),
     paired_trace_id,
     pairing
-FROM raw.trace
+FROM headed
 LEFT JOIN identified USING (trace_id);

@@ -64,7 +64,10 @@ bound AS (
         coalesce(
             1e9 * written_elements / (elements_per_clock * sm_count * clocks_per_second), 0
         ) AS element_ns,
-        fixed_ns + greatest(compute_ns, traffic_ns, element_ns) AS roofline_ns
+        -- An hour and more is no time of GPU work, and sums of times have their bounds.
+        least(
+            fixed_ns + greatest(compute_ns, traffic_ns, element_ns), 3_600_000_000_000
+        ) AS roofline_ns
     FROM prediction.kernel_work
     INNER JOIN prediction.kernel_device USING (run_id, trace_id, device)
     INNER JOIN prediction.hardware USING (hardware)

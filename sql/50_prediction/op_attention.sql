@@ -78,11 +78,11 @@ SELECT
     keys,
     q.dims[4],
     is_causal,
-    (
+    TRY((
         4 * q.elements * keys
         * (CASE WHEN is_causal THEN 0.5 ELSE 1 END)
         * (CASE WHEN is_backward THEN 2.5 ELSE 1 END)
-    )::BIGINT,
+    )::BIGINT),
     input_bytes,
     (q.size + (CASE WHEN is_backward THEN 2 * k.size ELSE 0 END))::BIGINT
 FROM measured;

@@ -91,7 +91,7 @@ counted AS (
 sized AS (
     SELECT
         *,
-        (coalesce(rows * width, result_elements) * element_bytes)::BIGINT AS row_bytes,
+        TRY((coalesce(rows * width, result_elements) * element_bytes)::BIGINT) AS row_bytes,
         result_elements * element_bytes AS result_bytes
     FROM counted
 )
@@ -105,9 +105,9 @@ SELECT
     width,
     bags,
     tables,
-    table_rows::BIGINT,
+    TRY(table_rows::BIGINT),
     row_bytes // element_bytes,
-    row_bytes + CASE WHEN is_backward THEN result_bytes ELSE 8 * (rows + bags + 1) END,
+    TRY(row_bytes + CASE WHEN is_backward THEN result_bytes ELSE 8 * (rows + bags + 1) END),
     CASE WHEN is_backward THEN row_bytes ELSE result_bytes END,
     rows IS NOT NULL
 FROM sized;

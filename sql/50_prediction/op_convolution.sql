@@ -91,12 +91,12 @@ strided AS (
     SELECT
         op_id,
         product(
-            (size + 2 * padding - dilation * (extent - 1) - 1) // stride + 1
+            TRY((size + 2 * padding - dilation * (extent - 1) - 1) // stride + 1)
         ) * any_value(images) AS elements
     FROM (
         SELECT
             op_id,
-            x.dims[1] * w.dims[1] AS images,
+            TRY(x.dims[1] * w.dims[1]) AS images,
             unnest(x.dims[3:]) AS size,
             unnest(w.dims[3:]) AS extent,
             unnest(recorded[1]) AS padding,
@@ -114,19 +114,19 @@ measured AS (
         coalesce(
             gradient.elements, operand.results[1].elements, strided.elements, y.elements
         ) AS known_elements,
-        CASE
+        TRY(CASE
             WHEN is_transposed THEN x.elements
             ELSE coalesce(known_elements, x.elements // x.dims[2] * w.dims[1])
-        END::BIGINT AS output_elements,
-        (output_elements * element_bytes)::BIGINT AS y_bytes,
+        END::BIGINT) AS output_elements,
+        TRY(output_elements * element_bytes) AS y_bytes,
         writes_y::BIGINT + writes_x::BIGINT + writes_w::BIGINT AS passes,
         -- The least stride that leaves so many rows, and the least padding with it.
         coalesce(gradient.dims[3], operand.results[1].dims[3], y.rows) AS rows,
-        greatest(ceil((x.dims[3] - w.dims[3] + 1) / rows), 1)::BIGINT AS least_stride,
-        greatest(ceil(((rows - 1) * least_stride + w.dims[3] - x.dims[3]) / 2), 0)::BIGINT
+        TRY(greatest(ceil((x.dims[3] - w.dims[3] + 1) / rows), 1)::BIGINT) AS least_stride,
+        TRY(greatest(ceil(((rows - 1) * least_stride + w.dims[3] - x.dims[3]) / 2), 0)::BIGINT)
         AS least_padding,
         NOT is_transposed
-        AND (x.dims[3] + 2 * least_padding - w.dims[3]) // least_stride + 1 = rows
+        AND TRY((x.dims[3] + 2 * least_padding - w.dims[3]) // least_stride + 1) = rows
         AS is_inferred
     FROM operand
     LEFT JOIN strided USING (op_id)
@@ -138,11 +138,11 @@ measured AS (
 written AS (
     SELECT
         * EXCLUDE (result_bytes),
-        (
+        TRY((
             (CASE WHEN writes_y THEN y_bytes ELSE 0 END)
             + (CASE WHEN writes_x THEN x.size ELSE 0 END)
             + (CASE WHEN writes_w THEN w.size ELSE 0 END)
-        )::BIGINT AS result_bytes
+        )::BIGINT) AS result_bytes
     FROM measured
 )
 
@@ -160,8 +160,8 @@ SELECT
     coalesce(recorded[3][1], CASE WHEN is_inferred THEN 1 END),
     is_transposed,
     output_elements,
-    2 * passes * output_elements * (w.elements // w.dims[1]),
-    passes * (x.size + w.size + y_bytes) - result_bytes,
+    TRY(2 * passes * output_elements * (w.elements // w.dims[1])),
+    TRY(passes * (x.size + w.size + y_bytes) - result_bytes),
     result_bytes,
     known_elements IS NOT NULL
 FROM written;

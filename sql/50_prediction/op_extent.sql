@@ -52,10 +52,10 @@ shape AS (
         END AS place,
         concrete_inputs ->> place AS along,
         coalesce(try_cast(along AS BIGINT []), [try_cast(along AS BIGINT)]) AS dim_list,
-        list_product([
+        TRY(list_product([
             dims[CASE WHEN dim < 0 THEN len(dims) + dim + 1 ELSE dim + 1 END]
             for dim in dim_list
-        ]) AS along_elements
+        ])) AS along_elements
     FROM prediction.op_shape
     INNER JOIN prediction.op_work AS work USING (op_id, run_id, trace_id)
     INNER JOIN prediction.op_kind USING (name)
@@ -100,7 +100,7 @@ rowwise AS (
                 ELSE op
             END AS op
         ),
-        CASE
+        TRY(CASE
             WHEN family = 'softmax' THEN coalesce(along_elements, dims[-1])
             WHEN op LIKE '%batch_norm%' THEN first_elements // dims[2]
             WHEN op = 'layer_norm_backward' AND len(tensors) > 3
@@ -122,13 +122,13 @@ rowwise AS (
                 THEN results[1].elements // greatest(tensors[2].elements, 1)
             WHEN rule = 'scatter' THEN tensors[-1].dims[-1]
             WHEN family IN ('copy', 'index') THEN coalesce(dims[-1], 1)
-        END AS width,
-        CASE
+        END) AS width,
+        TRY(CASE
             WHEN rule = 'gather' AND op NOT LIKE '%index' THEN tensors[-1].elements // width
             WHEN rule = 'gather' AND len(tensors) > 1 THEN tensors[2].elements
             WHEN rule = 'scatter' THEN tensors[-1].elements // width
             ELSE first_elements // width
-        END AS rows
+        END) AS rows
     FROM shape
     WHERE family IN ('reduction', 'softmax', 'normalisation', 'copy', 'index')
 ),
@@ -152,7 +152,7 @@ listed AS (
             ) - 1,
             1
         ) AS dim,
-        coalesce(list_product(dims[:dim]), 1)::BIGINT AS row_count,
+        TRY(coalesce(list_product(dims[:dim]), 1)::BIGINT) AS row_count,
         (first_bytes // element_bytes)::BIGINT AS elements
     FROM shape
     WHERE family IN ('concat', 'optimizer')
@@ -165,7 +165,7 @@ FROM elementwise
 UNION ALL
 SELECT
     op_id, run_id, trace_id, family, op, NULL, NULL, NULL, NULL,
-    CASE WHEN family = 'copy' THEN rows // coalesce(dims[-2], 1) END,
+    CASE WHEN family = 'copy' THEN TRY(rows // coalesce(dims[-2], 1)) END,
     CASE WHEN family = 'copy' THEN coalesce(dims[-2], 1) ELSE rows END,
     width
 FROM rowwise
@@ -176,5 +176,5 @@ SELECT
     CASE family WHEN 'optimizer' THEN elements END,
     NULL, NULL, tensor_count, NULL,
     CASE family WHEN 'concat' THEN row_count END,
-    CASE family WHEN 'concat' THEN elements // row_count END
+    CASE family WHEN 'concat' THEN TRY(elements // row_count) END
 FROM listed;

@@ -54,16 +54,16 @@ measured AS (
     SELECT
         *,
         indices.elements AS rows,
-        CASE
+        TRY(CASE
             WHEN is_backward THEN first.dims[-1]
             ELSE first.elements // first.dims[CASE WHEN dim < 0 THEN dim ELSE dim + 1 END]
-        END AS width,
+        END) AS width,
         CASE
             WHEN is_backward THEN try_cast(concrete_inputs ->> table_place AS BIGINT)
-            ELSE first.dims[CASE WHEN dim < 0 THEN dim ELSE dim + 1 END]
+            ELSE TRY(first.dims[CASE WHEN dim < 0 THEN dim ELSE dim + 1 END])
         END AS table_rows,
         CASE
-            WHEN is_summed AND is_backward THEN first.elements // first.dims[-1]
+            WHEN is_summed AND is_backward THEN TRY(first.elements // first.dims[-1])
             WHEN is_summed THEN tensors[3].elements
         END AS bags
     FROM lookup
@@ -83,14 +83,14 @@ SELECT
     width,
     table_rows,
     bags,
-    CASE WHEN is_backward OR is_summed THEN rows * width ELSE 0 END,
-    (
+    CASE WHEN is_backward OR is_summed THEN TRY(rows * width) ELSE 0 END,
+    TRY(
         rows * width * element_bytes + input_bytes - first.size
         + (CASE WHEN is_backward THEN first.size ELSE 0 END)
-    )::BIGINT,
-    CASE
+    ),
+    TRY(CASE
         WHEN is_summed AND NOT is_backward THEN bags * width * element_bytes
         ELSE rows * width * element_bytes
-    END
+    END)
 FROM measured
 WHERE width IS NOT NULL;

@@ -42,11 +42,11 @@ call AS (
         lower(
             coalesce(event.args ->> '$."Collective name"', ranged.kind, around.name)
         ) AS spoken,
-        try_cast(event.args ->> '$."Group size"' AS BIGINT) AS group_size,
-        greatest(
+        try_cast(event.args ->> '$."Group size"' AS INTEGER) AS group_size,
+        TRY(greatest(
             try_cast(event.args ->> '$."In msg nelems"' AS BIGINT),
             try_cast(event.args ->> '$."Out msg nelems"' AS BIGINT)
-        ) * element.element_bytes AS recorded_bytes,
+        ) * element.element_bytes) AS recorded_bytes,
         ranged.ranged_bytes
     FROM staging.op AS op
     INNER JOIN staging.host_event AS event
@@ -74,7 +74,7 @@ named AS (
             WHEN regexp_matches(spoken, 'broadcast') THEN 'broadcast'
             ELSE 'other'
         END AS collective,
-        coalesce(group_size, world_size) AS ranks
+        coalesce(CASE WHEN group_size > 0 THEN group_size END, world_size) AS ranks
     FROM call
     INNER JOIN staging.trace USING (trace_id)
 ),
@@ -82,11 +82,11 @@ named AS (
 sized AS (
     SELECT
         *,
-        coalesce(recorded_bytes, greatest(
+        TRY(coalesce(recorded_bytes, greatest(
             result_bytes,
             coalesce(input_bytes, ranged_bytes)
             * (CASE WHEN collective = 'all_gather' THEN ranks ELSE 1 END)
-        )) AS message_bytes
+        ))) AS message_bytes
     FROM named
 )
 
@@ -95,7 +95,7 @@ SELECT
     sized.run_id,
     trace_id,
     collective,
-    message_bytes::BIGINT,
+    message_bytes,
     ranks,
     (
         message_bytes * (
@@ -107,4 +107,4 @@ SELECT
         )
     )::BIGINT
 FROM sized
-WHERE message_bytes IS NOT NULL AND ranks IS NOT NULL;
+WHERE message_bytes BETWEEN 0 AND 1_125_899_906_842_624 AND ranks IS NOT NULL;

@@ -47,12 +47,12 @@ SELECT
     op_id,
     run_id,
     trace_id,
-    element_flops * (
+    TRY(element_flops * (
         CASE
             WHEN rule IN ('list', 'step', 'touch') THEN input_bytes // element_bytes
             ELSE broadcast_elements
         END
-    ),
+    )),
     CASE rule
         WHEN 'write' THEN 0
         WHEN 'copy' THEN last_bytes

@@ -72,11 +72,11 @@ SELECT
         ELSE 'mm'
     END,
     batch,
-    a.elements // k // (CASE WHEN len(a.dims) > 2 THEN batch ELSE 1 END),
+    TRY(a.elements // k // (CASE WHEN len(a.dims) > 2 THEN batch ELSE 1 END)),
     n,
     k,
-    2 * a.elements * n AS flops,
+    TRY(2 * a.elements * n) AS flops,
     (a.size + b.size + added_bytes)::BIGINT,
-    (a.elements // k * n * element_bytes)::BIGINT
+    TRY(a.elements // k * n * element_bytes)
 FROM measured
 WHERE k > 0 AND n IS NOT NULL;

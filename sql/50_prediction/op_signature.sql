@@ -1,6 +1,7 @@
 -- What lists of arguments or results say: which are tensors, and of which sizes. Each text
--- is read once, however many ops share it.
--- One row per list of dimensions and types that has a tensor of known shape.
+-- is read once, however many ops share it. A list with a size that is no number, below 0
+-- or of more than 2^50 elements is left out whole: what an op does follows from all of it.
+-- One row per list of dimensions and types that has a tensor, and of all of them the shape.
 -- Key: dims, types.
 CREATE VIEW prediction.op_signature (
     -- Dimensions, as recorded.
@@ -74,7 +75,10 @@ tensor AS (
         argument,
         item.place,
         from_json(shape, '["BIGINT"]') AS dims,
-        coalesce(list_product(from_json(shape, '["BIGINT"]')), 1)::BIGINT AS elements,
+        coalesce(list_bool_and([coalesce(size >= 0, false) for size in dims]), true)
+        AND coalesce(list_product([greatest(size, 1) for size in dims]), 1) <= 1_125_899_906_842_624
+        AS is_possible,
+        CASE WHEN is_possible THEN coalesce(list_product(dims), 1)::BIGINT END AS elements,
         dtype.element_bytes,
         {'size': dtype.element_bytes, 'name': dtype.model_dtype} AS sized,
         coalesce(dtype.is_floating, true) AS is_floating
@@ -89,7 +93,7 @@ tensor AS (
 broadcast AS (
     SELECT
         signature_id,
-        product(size)::BIGINT AS elements,
+        least(product(size), 4_611_686_018_427_387_904)::BIGINT AS elements,
         bool_and(is_compatible) AS is_compatible
     FROM (
         SELECT
@@ -129,6 +133,7 @@ listed AS (
         max(elements) AS largest_elements
     FROM tensor
     GROUP BY signature_id
+    HAVING bool_and(is_possible) AND sum(elements) <= 1_125_899_906_842_624
 )
 
 SELECT
@@ -137,7 +142,10 @@ SELECT
     tensors,
     largest.size,
     largest.name,
-    CASE WHEN is_compatible THEN elements ELSE largest_elements END,
+    CASE
+        WHEN is_compatible AND elements <= 1_125_899_906_842_624 THEN elements
+        ELSE largest_elements
+    END,
     NOT coalesce(has_bare_list, false)
 FROM signature
 INNER JOIN listed USING (signature_id)

@@ -1,4 +1,5 @@
--- Work of the ops that launch GPU work: arithmetic and bytes, from shapes alone.
+-- Work of the ops that launch GPU work: arithmetic and bytes, from shapes alone. What a
+-- machine would take a minute and more for (2^56 FLOP or B) is no work but a wrong shape.
 -- One row per op of a known family and known shape.
 -- Key: op_id.
 CREATE TABLE prediction.op_work (
@@ -81,6 +82,10 @@ SELECT
 FROM counted
 INNER JOIN prediction.op_shape USING (op_id, run_id, trace_id)
 INNER JOIN prediction.op_kind USING (name)
+WHERE
+    flops BETWEEN 0 AND 72_057_594_037_927_936
+    AND read_bytes BETWEEN 0 AND 72_057_594_037_927_936
+    AND written_bytes BETWEEN 0 AND 72_057_594_037_927_936
 UNION ALL
 SELECT
     op_id,

@@ -11,11 +11,19 @@ from typing import TYPE_CHECKING
 import duckdb
 
 from tracedb import catalog
-from tracedb.duck import bounded_memory, file_of, memory_limit, scalar, transaction
+from tracedb.duck import (
+    bounded_memory,
+    file_of,
+    memory_limit,
+    scalar,
+    transaction,
+    undone,
+)
 from tracedb.errors import ForeignFileError, IngestError
-from tracedb.ingest import files, nesting, pairing, runs, steps
+from tracedb.ingest import culprit, files, nesting, pairing, runs, steps
 from tracedb.ingest.ahead import ahead
-from tracedb.ingest.load import Loaded, UnforeseenError, load
+from tracedb.ingest.culprit import UncomputedError
+from tracedb.ingest.load import Loaded, UnforeseenError, count_unread, load
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -73,20 +81,13 @@ def ingest(  # noqa: PLR0913 (the options of one command)
             memory = int(memory_limit(connection) * _SHARE_OF_ALL)
         try:
             with bounded_memory(connection, memory):
-                return _read_again_where_needed(connection, job)
+                return _ingest(connection, job)
+        except UncomputedError as error:
+            raise culprit.blamed(
+                error, sources, lambda some, most: _try(connection, job, some, most)
+            ) from error
         except duckdb.OutOfMemoryException as error:
             raise _no_room(sources, memory) from error
-
-
-def _read_again_where_needed(
-    connection: duckdb.DuckDBPyConnection, job: _Job
-) -> list[int]:
-    try:
-        return _ingest(connection, job)
-    except UnforeseenError:
-        # An error ends the transaction; where it would be met is known only then.
-        job.progress("reading again, event by event, what DuckDB could not read")
-        return _ingest(connection, replace(job, is_careful=True))
 
 
 def _no_room(sources: list[Source], memory: int) -> IngestError:
@@ -123,25 +124,64 @@ class _Job:
     step_mark: str | None
     until: str | None
     is_careful: bool = False
+    most_events: int | None = None
 
 
 def _ingest(connection: duckdb.DuckDBPyConnection, job: _Job) -> list[int]:
+    try:
+        with transaction(connection):
+            return _fill(connection, job)
+    except UnforeseenError:
+        # An error ends the transaction; where it would be met is known only then.
+        job.progress("reading again, event by event, what DuckDB could not read")
+        with transaction(connection):
+            return _fill(connection, replace(job, is_careful=True))
+
+
+def _try(
+    connection: duckdb.DuckDBPyConnection,
+    job: _Job,
+    sources: list[Source],
+    most_events: int | None,
+) -> int:
+    """Ingest so many events of some files into nothing; return how many there were.
+
+    Raises `UncomputedError` where the layers cannot be computed.
+    """
+    tried = replace(
+        job,
+        sources=sources,
+        is_pair_demanded=False,
+        is_careful=True,
+        most_events=most_events,
+    )
+    query = (
+        "SELECT sum(event_count) FROM raw.trace WHERE trace_id IN (SELECT unnest(?))"
+    )
+    with undone(connection):
+        new = _fill(connection, tried)
+        return int(scalar(connection, query, [new]) or 0)
+
+
+def _fill(connection: duckdb.DuckDBPyConnection, job: _Job) -> list[int]:
     layers = catalog.LAYERS[: catalog.LAYERS.index(job.until or catalog.LAYERS[-1]) + 1]
-    with transaction(connection):
-        with _little_memory(connection):
-            new, known = _load_all(connection, job)
-            changed = _pair(connection, new, job.run)
-            if job.is_pair_demanded:
-                pairing.verify(connection, [*new, *known])
-            marked = steps.mark(connection, [*new, *known], job.step_mark)
-            if marked:
-                job.progress(f"steps marked by '{job.step_mark}': {len(marked)} traces")
-            concerned = _runs_of(connection, [*new, *changed, *marked])
-            if "staging" in layers:
-                _nest(connection, new)
-                _compute(connection, concerned, {"staging"}, job.progress)
-                steps.verify(connection, marked, job.step_mark)
-        _compute(connection, concerned, {*layers} - {"staging"}, job.progress)
+    with _little_memory(connection):
+        new, known = _load_all(connection, job)
+        if job.most_events is not None:
+            culprit.keep(connection, new, job.most_events)
+        changed = _pair(connection, new, job.run)
+        if job.is_pair_demanded:
+            pairing.verify(connection, [*new, *known])
+        marked = steps.mark(connection, [*new, *known], job.step_mark)
+        if marked:
+            job.progress(f"steps marked by '{job.step_mark}': {len(marked)} traces")
+        concerned = _runs_of(connection, [*new, *changed, *marked])
+        if "staging" in layers:
+            _nest(connection, new)
+            _compute(connection, concerned, {"staging"}, job.progress)
+            count_unread(connection, new)
+            steps.verify(connection, marked, job.step_mark)
+    _compute(connection, concerned, {*layers} - {"staging"}, job.progress)
     return new
 
 
@@ -160,10 +200,16 @@ def _load_all(
 ) -> tuple[list[int], list[int]]:
     """Load what is new; return the traces that are, and those that were there."""
     new, known = [], []
-    digested = ((source, files.digest(source)) for source in job.sources)
+    digested = (
+        (source, "" if source.why_not else files.digest(source))
+        for source in job.sources
+    )
     with ahead(digested) as sources:
         for number, (source, sha256) in enumerate(sources, 1):
             place = f"[{number}/{len(job.sources)}] {source.name}"
+            if source.why_not:
+                job.progress(f"{place}: passed over: {source.why_not}")
+                continue
             trace_id = _known(connection, sha256)
             if trace_id is not None:
                 kept = runs.kept_from(connection, trace_id, job.run)
@@ -236,7 +282,7 @@ def _pair(
     if not new:
         return []
     # Pairing looks for processes among the threads of the new traces.
-    for _ in catalog.compute(connection, new, only={"staging.thread"}):
+    for _ in culprit.computing(connection, new, {"staging.thread"}):
         pass
     paired = []
     for (et_trace_id,) in connection.execute(
@@ -287,5 +333,5 @@ def _compute(
     if not trace_ids:
         return
     chosen = {r.full_name for r in catalog.relations() if r.layer in layers}
-    for name in catalog.compute(connection, trace_ids, chosen):
+    for name in culprit.computing(connection, trace_ids, chosen):
         progress(f"computing {name}")

@@ -12,11 +12,27 @@ class Issues:
 
     counts: Counter[str] = field(default_factory=Counter)
     first_bytes: dict[str, int | None] = field(default_factory=dict)
+    first_events: dict[str, int] = field(default_factory=dict)
 
     def add(self, kind: str, place: int | None, count: int = 1) -> None:
         """Count an issue, with its byte in the text if it has one."""
         self.counts[kind] += count
         self.first_bytes.setdefault(kind, place)
+
+    def add_event(self, kind: str, event_id: int, count: int) -> None:
+        """Count an issue that was found in stored events, with the first of them."""
+        self.add(kind, None, count)
+        self.first_events.setdefault(kind, event_id)
+
+    def detail(self, kind: str) -> str:
+        """One line for the reader: what, how often, and where first."""
+        count, byte = self.counts[kind], self.first_bytes[kind]
+        times = "once" if count == 1 else f"{count:,} times"
+        if byte is not None:
+            return f"{kind} ({times}, first at byte {byte:,})"
+        event_id = self.first_events.get(kind)
+        first = "" if event_id is None else f", first event_id {event_id}"
+        return f"{kind} ({times}{first})"
 
     def add_mended(self, done: Counter[str], place: int) -> None:
         """Count what `repair.mend` says it has done."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from decimal import ROUND_HALF_UP, Decimal
+from math import floor
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -26,8 +27,11 @@ if TYPE_CHECKING:
     from tracedb.ingest.issues import Issues
 
 _FIELDS = ("ph", "cat", "name", "pid", "tid", "id", "args")
-# Sums of two times are within 64 bits.
-_LARGEST_NS = 1 << 62
+# Below, a double holds a time in microseconds to the nanosecond.
+FINE = 2.0**43
+_HALF = 0.5
+# Until 2043; sums of three times are within 64 bits.
+_LARGEST_NS = 1 << 61
 _NUMBER = re.compile(rb"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
 _events = msgspec.json.Decoder(list[dict[str, Raw]])
 
@@ -95,8 +99,8 @@ def store_rows(
 def normalised(chunk: Chunk, issues: Issues) -> list[bytes]:
     """Events with each field once, times in nanoseconds, and the rest in `other`.
 
-    Times that are no numbers, or too large to be one, are left out and counted; of a
-    field that is there twice the last one counts, and the others are counted.
+    Times that are no numbers, or too large to be one, stay in `other` and are counted;
+    of a field that is there twice the last one counts, and the others are counted.
     """
     events = _events.decode(chunk.text)
     # A field that is passed over takes the quotes around its name along.
@@ -120,6 +124,7 @@ def _normalised(event: dict[str, Raw], place: int, issues: Issues) -> bytes:
         if nanoseconds is not None:
             row[name] = Raw(b"%d" % nanoseconds)
         elif bytes(text) != b"null":
+            event[name] = text
             issues.add("kept without time: times that are no numbers", place)
     if event:
         row["other"] = Raw(msgspec.json.encode(event))
@@ -129,9 +134,19 @@ def _normalised(event: dict[str, Raw], place: int, issues: Issues) -> bytes:
 def _nanoseconds(microseconds: bytes) -> int | None:
     if not _NUMBER.fullmatch(microseconds):
         return None
+    number = float(microseconds)
+    if abs(number) < FINE and not number.is_integer():
+        return _rounded(number)
     try:
         exact = Decimal(microseconds.decode()) * 1000
         is_time = abs(exact) < _LARGEST_NS
     except ArithmeticError:
         return None
     return int(exact.to_integral_value(ROUND_HALF_UP)) if is_time else None
+
+
+def _rounded(microseconds: float) -> int:
+    """What `_PLAIN` makes of a time: a tie below a nanosecond is one here, too."""
+    whole = floor(microseconds)
+    part = (microseconds - whole) * 1000
+    return whole * 1000 + int(part) + (part - int(part) >= _HALF)

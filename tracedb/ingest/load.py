@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from tracedb.duck import one_thread, scalar, text_file
 from tracedb.errors import IngestError
-from tracedb.ingest import execution_graph, files, kineto
+from tracedb.ingest import bounds, execution_graph, files, kineto
 from tracedb.ingest.ahead import ahead
 from tracedb.ingest.decompress import Text, unreadable
 from tracedb.ingest.events import Cutter
@@ -21,7 +21,7 @@ from tracedb.ingest.issues import Issues
 from tracedb.ingest.json_text import entries, joined
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from tracedb.ingest.events import Chunk
     from tracedb.ingest.files import Source
@@ -42,7 +42,8 @@ unusable AS (
             WHEN dur_ns < 0 THEN 'events with a negative duration'
             ELSE 'events without a process or a thread'
         END AS kind,
-        count(*) AS occurrences
+        count(*) AS occurrences,
+        min(event_id) AS first_event_id
     FROM raw.event
     WHERE
         trace_id = $trace_id
@@ -67,7 +68,7 @@ bound AS (
 ),
 
 closed AS (
-    SELECT slice.name, bound.name AS end_name
+    SELECT slice.event_id, slice.name, bound.name AS end_name
     FROM staging.slice
     INNER JOIN bound ON slice.end_event_id = bound.event_id
     WHERE slice.trace_id = $trace_id
@@ -79,16 +80,17 @@ unpaired AS (
     GROUP BY ph
 )
 
-SELECT 'kept in raw.event only: ' || kind, occurrences FROM unusable
+SELECT 'kept in raw.event only: ' || kind, occurrences, first_event_id FROM unusable
 UNION ALL
 SELECT
     'kept in raw.event only: '
     || CASE ph WHEN 'B' THEN 'begins without an end' ELSE 'ends without a begin' END,
-    occurrences
+    occurrences,
+    NULL
 FROM unpaired
 WHERE occurrences > 0
 UNION ALL
-SELECT 'paired: ends with a begin of another name', count(*)
+SELECT 'paired: ends with a begin of another name', count(*), min(event_id)
 FROM closed
 WHERE end_name <> '' AND end_name <> name
 HAVING count(*) > 0
@@ -158,6 +160,7 @@ def _load_foreign(
     issues = Issues()
     for kind, count in trace.issues.items():
         issues.add(kind, None, count)
+    bounds.bound(connection, trace_id, issues)
     _store_issues(connection, trace_id, issues)
     return Loaded("kineto", _json(trace.header), number - first)
 
@@ -202,6 +205,7 @@ def _load(
         kinds = "; ".join(cutter.issues.counts)
         raise IngestError(f"{text.path}: holds no event that can be read ({kinds})")
     if cutter.format == "kineto":
+        bounds.bound(connection, trace_id, cutter.issues)
         _count_unsound(connection, trace_id, cutter.issues)
     _store_issues(connection, trace_id, cutter.issues)
     return Loaded(cutter.format, _json(cutter.header), (number or 0) - (begin or 0))
@@ -264,8 +268,29 @@ def _count_unsound(
     connection: duckdb.DuckDBPyConnection, trace_id: int, issues: Issues
 ) -> None:
     """Count the events that no layer above raw has, or that were paired by order."""
-    for kind, count in connection.execute(_UNSOUND, {"trace_id": trace_id}).fetchall():
-        issues.add(kind, None, count)
+    found = connection.execute(_UNSOUND, {"trace_id": trace_id}).fetchall()
+    for kind, count, first_event_id in found:
+        if first_event_id is None:
+            issues.add(kind, None, count)
+        else:
+            issues.add_event(kind, first_event_id, count)
+
+
+def count_unread(
+    connection: duckdb.DuckDBPyConnection, trace_ids: Sequence[int]
+) -> None:
+    """Count the values that staging made nothing of, for it has read them now."""
+    query = (
+        "FROM staging.unread_value WHERE trace_id IN (SELECT unnest(?)) ORDER BY ALL"
+    )
+    found = connection.execute(query, [list(trace_ids)]).fetchall()
+    for trace_id, field, count, event_id in found:
+        issues, kind = Issues(), f"read as none: {field}"
+        if event_id is None:
+            issues.add(kind, None, count)
+        else:
+            issues.add_event(kind, event_id, count)
+        _store_issues(connection, trace_id, issues)
 
 
 def _store_issues(
@@ -279,15 +304,9 @@ def _store_issues(
                 kind,
                 count,
                 issues.first_bytes[kind],
-                _detail(kind, count, issues.first_bytes[kind]),
+                issues.detail(kind),
             ],
         )
-
-
-def _detail(kind: str, count: int, first_byte: int | None) -> str:
-    times = "once" if count == 1 else f"{count:,} times"
-    place = "" if first_byte is None else f", first at byte {first_byte:,}"
-    return f"{kind} ({times}{place})"
 
 
 class _Meter:

@@ -16,13 +16,14 @@ _SIBLING = """
 WITH described AS (
     SELECT
         trace_id,
-        run_id,
+        raw.trace.run_id,
         header ->> '$.distributedInfo.world_size' AS world_size,
         header ->> '$.distributedInfo.backend' AS backend,
         header ->> '$.distributedInfo.rank' AS rank,
-        coalesce(try_cast(header ->> '$.baseTimeNanoseconds' AS BIGINT), 0) AS base_ns
+        staging.trace.base_ns
     FROM raw.trace
-    WHERE try_cast(header ->> '$.distributedInfo.world_size' AS BIGINT) > 1
+    INNER JOIN staging.trace USING (trace_id)
+    WHERE staging.trace.world_size > 1
 ),
 
 extent AS (

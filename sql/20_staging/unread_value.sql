@@ -1,0 +1,107 @@
+-- Values that are not what their field is for: text that is no list, a size that is no
+-- number or of more elements than a machine holds, a number that is none. The relations
+-- above have NULL for them, or leave out what they are of.
+-- One row per field of a trace that has such values.
+-- Key: trace_id, field.
+CREATE VIEW staging.unread_value (
+    -- The trace.
+    trace_id,
+    -- Name of the field, as the profiler wrote it.
+    field,
+    -- How many events have such a value of it; of the header's fields 1.
+    occurrences,
+    -- The first of these events; NULL of the header.
+    first_event_id
+) AS
+WITH
+-- Arguments are read again only where nothing came of them, though the name is in them.
+suspect AS (
+    SELECT op_id AS event_id, trace_id, field
+    FROM staging.op
+    CROSS JOIN (
+        VALUES ('Input Dims'), ('Input dims'), ('Input type'), ('Concrete Inputs'),
+        ('External id'), ('Sequence number')
+    ) AS read (field)
+    WHERE
+        CASE lower(field)
+            WHEN 'input dims' THEN input_dims IS NULL
+            WHEN 'input type' THEN input_types IS NULL
+            WHEN 'concrete inputs' THEN concrete_inputs IS NULL
+            WHEN 'external id' THEN external_id IS NULL
+            ELSE sequence_number IS NULL
+        END
+    UNION ALL
+    SELECT launch_id, trace_id, 'correlation'
+    FROM staging.launch
+    WHERE correlation IS NULL
+    UNION ALL
+    SELECT kernel_id, trace_id, field
+    FROM staging.kernel
+    CROSS JOIN (
+        VALUES ('correlation'), ('device'), ('stream'), ('bytes')
+    ) AS read (field)
+    WHERE
+        CASE field
+            WHEN 'correlation' THEN correlation IS NULL
+            WHEN 'device' THEN device IS NULL
+            WHEN 'stream' THEN stream IS NULL
+            ELSE moved_bytes IS NULL AND kind IN ('memcpy', 'memset')
+        END
+),
+
+-- Sizes as numbers: what is no number in a list of lists is none here either.
+shape AS (
+    SELECT trace_id, event_id, occurrences, unnest(from_json(dims, '["JSON"]')) AS sizes
+    FROM (
+        SELECT
+            trace_id,
+            input_dims AS dims,
+            min(op_id) AS event_id,
+            count(*) AS occurrences
+        FROM staging.op
+        WHERE input_dims IS NOT NULL
+        GROUP BY trace_id, dims
+    )
+),
+
+odd_shape AS (
+    SELECT trace_id, event_id, any_value(occurrences) AS occurrences
+    FROM shape
+    WHERE
+        json_type(sizes, '$[0]') IS DISTINCT FROM 'ARRAY'
+        AND NOT (
+            coalesce(list_bool_and([
+                coalesce(size >= 0, false) for size in from_json(sizes, '["BIGINT"]')
+            ]), true)
+            AND coalesce(list_product([
+                greatest(size, 1) for size in from_json(sizes, '["BIGINT"]')
+            ]), 1) <= 1_125_899_906_842_624
+        )
+    GROUP BY trace_id, event_id
+)
+
+SELECT suspect.trace_id, field, count(*), min(suspect.event_id)
+FROM suspect
+INNER JOIN raw.event
+    ON suspect.event_id = raw.event.event_id AND suspect.trace_id = raw.event.trace_id
+WHERE
+    contains(args, field)
+    AND json_type(args, '$."' || field || '"') <> 'NULL'
+GROUP BY suspect.trace_id, field
+UNION ALL
+SELECT trace_id, 'sizes in Input Dims', sum(occurrences)::BIGINT, min(event_id)
+FROM odd_shape
+GROUP BY trace_id
+UNION ALL
+SELECT trace_id, 'baseTimeNanoseconds', 1, NULL
+FROM staging.trace
+INNER JOIN raw.trace USING (trace_id)
+WHERE
+    base_ns = 0
+    AND coalesce(try_cast(header ->> '$.baseTimeNanoseconds' AS BIGINT) <> 0, true)
+    AND json_exists(header, '$.baseTimeNanoseconds')
+UNION ALL
+SELECT trace_id, 'world_size', 1, NULL
+FROM staging.trace
+INNER JOIN raw.trace USING (trace_id)
+WHERE world_size IS NULL AND json_exists(header, '$.distributedInfo.world_size');

@@ -25,7 +25,8 @@ CREATE TABLE graph.thread_signal (
     name,
     -- Whether that ended then; else it began.
     is_end,
-    -- [1] How often chance would have as many such rests end as soon behind it.
+    -- [1] How likely chance would have as many such rests end as soon behind anything that
+    -- the other thread does.
     chance_share
 ) AS
 WITH
@@ -126,18 +127,27 @@ judged AS (
     WHERE 2 * expected_count < hit_count
 ),
 
+-- Of as many kinds of moments one is likelier to look so.
+tried AS (
+    SELECT thread_id, count(DISTINCT (name, is_end)) AS try_count
+    FROM moment
+    WHERE moment_count >= 3
+    GROUP BY thread_id
+),
+
 kind AS (
     SELECT
-        thread_id,
+        judged.thread_id,
         worker_thread_id,
         name,
         is_end,
-        min(chance) AS chance_share,
+        min(chance) * any_value(try_count) AS chance_share,
         arg_min(delay_ns, chance) AS usual_ns
     FROM judged
+    INNER JOIN tried ON worker_thread_id = tried.thread_id
     WHERE hit_count >= 3 AND 2 * hit_count >= least(rest_count, moment_count)
     GROUP BY ALL
-    HAVING min(chance) < 1e-5
+    HAVING chance_share < 1e-4
 )
 
 SELECT

@@ -47,7 +47,7 @@ WHERE scenario = 'baseline'
 STEPS = """
 SELECT
     path,
-    step_count AS steps,
+    score.step_count AS steps,
     spread,
     naive.gmae_share AS naive_gmae,
     naive.mape_share AS naive_mape,

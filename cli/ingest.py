@@ -47,6 +47,11 @@ _BRIEF = ("run_id", "trace_id", "format", "rank", "event_count", "path")
     help="User ranges that mark the steps, where the profiler did not.",
 )
 @click.option(
+    "--step-from",
+    metavar="REGEX",
+    help="User ranges that steps begin with; each lasts until the next one begins.",
+)
+@click.option(
     "--memory",
     metavar="SIZE",
     help="How much to use, as 4GB; the rest goes to disk. By default 40 % of all.",
@@ -57,8 +62,9 @@ def ingest(  # noqa: PLR0913 (the options of the command)
     database: str,
     run: str | None,
     step_mark: str | None,
-    memory: str | None,
+    step_from: str | None,
     *,
+    memory: str | None,
     pair: bool,
     output: out.Output,
 ) -> None:
@@ -69,8 +75,8 @@ def ingest(  # noqa: PLR0913 (the options of the command)
     such); a file that is already in the database is passed over. Ranks that
     were recorded together become one run, and execution graphs find their trace, unless
     --run says it. Steps are the profiler's ProfilerStep#N, or the user ranges that
-    --step-mark names: of these files, also of those that are there already. Prints what
-    is new.
+    --step-mark names, or last from one range that --step-from names to the next: of
+    these files, also of those that are there already. Prints what is new.
     """
     with tracedb.open(database) as db:
         with _progress() as progress:
@@ -79,6 +85,7 @@ def ingest(  # noqa: PLR0913 (the options of the command)
                 run=run,
                 pair=pair,
                 step_mark=step_mark,
+                step_from=step_from,
                 memory=memory,
                 progress=progress,
             )

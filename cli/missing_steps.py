@@ -23,13 +23,16 @@ if TYPE_CHECKING:
 _MOST_MARKS = 3
 _MOST_STEPS = 12
 _QUERY = """
-SELECT trace_id, path, (
-    SELECT list(mark ORDER BY total_ns DESC, mark)
-    FROM staging.step_mark
-    WHERE staging.step_mark.trace_id = staging.trace.trace_id
-) AS marks
+SELECT
+    trace_id,
+    path,
+    list(mark ORDER BY total_ns DESC, mark) FILTER (suits = 'mark') AS marks,
+    list(mark ORDER BY occurrences, total_ns DESC, mark) FILTER (suits = 'from')
+    AS begins
 FROM staging.trace
+LEFT JOIN staging.step_mark USING (trace_id)
 WHERE format = 'kineto' AND trace_id NOT IN (SELECT trace_id FROM staging.step)
+GROUP BY trace_id, path
 ORDER BY trace_id
 """
 
@@ -59,9 +62,13 @@ def _tell_other_steps(db: tracedb.Database, step: int | None) -> None:
 
 def tell_missing_steps(db: tracedb.Database, among: set[int] | None = None) -> None:
     """Tell so a line a trace, of all traces or of those whose numbers are given."""
-    for trace_id, path, marks in db.sql(_QUERY).iter_rows():
+    for trace_id, path, marks, begins in db.sql(_QUERY).iter_rows():
         if among is not None and trace_id not in among:
             continue
-        found = ", ".join(f"'{mark}'" for mark in (marks or [])[:_MOST_MARKS])
-        hint = f"for --step-mark there is {found}" if found else "nothing marks them"
+        # Ranges that cover steps say more than those that they begin with.
+        option, names = ("mark", marks) if marks else ("from", begins or [])
+        found = ", ".join(f"'{name}'" for name in names[:_MOST_MARKS])
+        hint = (
+            f"for --step-{option} there is {found}" if found else "nothing marks them"
+        )
         tell(f"{path}: no steps: {hint}")

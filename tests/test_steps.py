@@ -133,6 +133,74 @@ def test_the_person_is_told(serving: Path, tmp_path: Path) -> None:
     assert "no steps" not in shown.stderr
 
 
+@pytest.fixture
+def training(tmp_path: Path) -> Path:
+    """A loop without marks: each iteration begins by zeroing gradients."""
+    events = [event("setup", 0, 300, "user_annotation")]
+    for number in range(5):
+        start = 1000 * number + 300
+        zero = event("Optimizer.zero_grad#SGD.zero_grad", start, 2, "user_annotation")
+        forward = event("forward", start + 10, 200, "user_annotation")
+        events += [zero, forward, event("aten::mm", start + 20, 900, "cpu_op")]
+        events += [
+            event(f"layer {layer}", start + 10 + 20 * layer, 15, "user_annotation")
+            for layer in range(8)
+        ]
+    path = tmp_path / "training.json"
+    path.write_text(json.dumps(events))
+    return path
+
+
+def test_only_marks_that_make_sense_are_suggested(
+    training: Path, tmp_path: Path, database: tracedb.Database
+) -> None:
+    """Ranges that repeat and cover most of the time are steps; else steps begin so."""
+    database.ingest([training])
+    marks = database.relation("staging.step_mark")
+    assert dict(marks.select("mark", "suits").iter_rows()) == {
+        "forward": "from",
+        "layer [0-9]+": None,
+        "setup": None,
+        r"Optimizer\.zero_grad#SGD\.zero_grad": "from",
+    }
+    path = str(tmp_path / "run.duckdb")
+    told = CliRunner().invoke(main, ["ingest", str(training), "--db", path]).stderr
+    assert "for --step-from there is 'forward', 'Optimizer" in told
+    assert "--step-mark" not in told
+    assert "layer" not in told
+
+
+def test_steps_from_mark_to_mark(training: Path, database: tracedb.Database) -> None:
+    """A step lasts until the next one begins; also of a file that is there already."""
+    database.ingest([training])
+    assert database.ingest([training], step_from=r"Optimizer\.zero.*").is_empty()
+    name = "Optimizer.zero_grad#SGD.zero_grad"
+    assert rows(database, STEPS) == [(name, step, 1_000_000) for step in range(4)]
+    found = database.predict("replay")
+    assert found["measured_ns"].to_list() == [1_000_000] * 4
+    assert rows(
+        database,
+        "SELECT step_id, sum(end_ns - start_ns) FROM overhead.interval GROUP BY ALL",
+    ) == [
+        (step, 1_000_000)
+        for (step,) in rows(database, "SELECT step_id FROM staging.step")
+    ]
+    # The last word counts.
+    database.ingest([training], step_mark="forward")
+    assert {duration for *_, duration in rows(database, STEPS)} == {200_000}
+
+
+def test_steps_are_marked_in_one_way(
+    training: Path, database: tracedb.Database
+) -> None:
+    """Both options at once are refused, and a range that begins no step."""
+    with pytest.raises(tracedb.IngestError, match="leave one of the two out"):
+        database.ingest([training], step_mark="forward", step_from="forward")
+    with pytest.raises(tracedb.IngestError, match="no two user ranges of a thread"):
+        database.ingest([training], step_from="setup")
+    assert rows(database, "SELECT count(*) FROM raw.trace") == [(0,)]
+
+
 @needs_corpus
 def test_a_server_has_steps(database: tracedb.Database) -> None:
     """A real trace of SGLang, whose decoding step replays a graph."""

@@ -171,6 +171,7 @@ class Database:
         run: str | None = None,
         pair: bool = False,
         step_mark: str | None = None,
+        step_from: str | None = None,
         memory: int | str | None = None,
         progress: Callable[[str], None] = _tell_nobody,
     ) -> pl.DataFrame:
@@ -180,9 +181,11 @@ class Database:
         already in the database is passed over. `run` names what was recorded together
         (by default ranks and execution graphs find each other); `pair` demands that
         each execution graph finds its trace; `step_mark` is a regular expression of the
-        user ranges that mark steps, in place of the profiler's, also of files that are
-        there already. `memory` is how much may be used, in bytes or as `4GB`: by
-        default 40 % of the machine's. Returns the new rows of `staging.trace`.
+        user ranges that mark steps, in place of the profiler's, and `step_from` of
+        those that steps begin with (each then lasts until the next one begins), also of
+        files that are there already. `memory` is how much may be used, in bytes or as
+        `4GB`: by default 40 % of the machine's. Returns the new rows of
+        `staging.trace`.
         """
         from tracedb.ingest import ingest
 
@@ -195,6 +198,7 @@ class Database:
             run=run,
             pair=pair,
             step_mark=step_mark,
+            step_from=step_from,
             memory=memory,
             progress=progress,
         )

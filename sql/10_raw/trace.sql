@@ -21,5 +21,8 @@ CREATE TABLE raw.trace (
     -- What the match of the execution graph rests on, or why there is none.
     pairing VARCHAR,
     -- Regular expression that the user gave for the marks of its steps.
-    step_mark VARCHAR
+    step_mark VARCHAR,
+    -- Regular expression that the user gave for the ranges that its steps begin with: a step
+    -- lasts from the begin of one to that of the next.
+    step_from VARCHAR
 );

@@ -15,18 +15,66 @@ CREATE VIEW staging.step_mark (
     -- [ns] End of the last.
     last_end_ns,
     -- [ns] How long all of them took together.
-    total_ns
+    total_ns,
+    -- How they could mark steps: `mark` where they repeat and cover most of the trace's time
+    -- on the host, each a step; `from` where they do not, but their begins cut most of that
+    -- time into steps (not in far shorter and longer ones); NULL where neither makes sense.
+    suits
 ) AS
+WITH
+range AS (
+    SELECT
+        *,
+        regexp_replace(
+            regexp_replace(name, '([][\\.*+?^${}()|])', '\\\1', 'g'),
+            '[0-9]+', '[0-9]+', 'g'
+        ) AS mark
+    FROM staging.annotation
+),
+
+spaced AS (
+    SELECT
+        *,
+        lead(start_ns) OVER (PARTITION BY thread_id, mark ORDER BY start_ns, annotation_id)
+        - start_ns AS period_ns
+    FROM range
+),
+
+typical AS (
+    SELECT *, median(period_ns) OVER (PARTITION BY trace_id, mark) AS median_ns
+    FROM spaced
+),
+
+span AS (
+    SELECT trace_id, max(end_ns)::HUGEINT - min(start_ns) AS span_ns
+    FROM (
+        SELECT trace_id, start_ns, end_ns FROM staging.annotation
+        UNION ALL
+        SELECT trace_id, start_ns, end_ns FROM staging.op
+        UNION ALL
+        SELECT trace_id, start_ns, end_ns FROM staging.launch
+    )
+    GROUP BY trace_id
+)
+
 SELECT
     run_id,
     trace_id,
-    regexp_replace(
-        regexp_replace(name, '([][\\.*+?^${}()|])', '\\\1', 'g'), '[0-9]+', '[0-9]+', 'g'
-    ) AS mark,
-    count(*),
+    mark,
+    count(*) AS range_count,
     min(start_ns),
     max(end_ns),
-    least(sum(end_ns - start_ns), 9_223_372_036_854_775_807)::BIGINT AS total_ns
-FROM staging.annotation
+    least(sum(end_ns - start_ns), 9_223_372_036_854_775_807)::BIGINT AS total_ns,
+    CASE
+        WHEN range_count >= 2 AND total_ns * 2 >= any_value(span_ns) THEN 'mark'
+        WHEN
+            range_count >= 3
+            AND 2 * sum(period_ns) FILTER (
+                period_ns BETWEEN median_ns / 2 AND median_ns * 2
+            ) >= any_value(span_ns)
+            THEN 'from'
+    END
+FROM typical
+INNER JOIN span USING (trace_id)
 GROUP BY run_id, trace_id, mark
 ORDER BY trace_id, total_ns DESC, mark;

@@ -1,5 +1,6 @@
 -- The ranges of host time that are steps: the profiler's step marks, or those that the user
--- named.
+-- named; or, where the user named what steps begin with, from the begin of one such range to
+-- that of the next on its thread. The last one then begins no step: its end is not known.
 -- One row per step.
 -- Key: step_id.
 CREATE TABLE staging.step_range (
@@ -20,20 +21,32 @@ CREATE TABLE staging.step_range (
     -- [ns] End.
     end_ns
 ) AS
+WITH
+mark AS (
+    SELECT
+        annotation.*,
+        CASE
+            WHEN step_from IS NULL THEN end_ns
+            ELSE lead(start_ns) OVER (
+                PARTITION BY thread_id ORDER BY start_ns, annotation_id
+            )
+        END AS until_ns
+    FROM staging.annotation AS annotation
+    INNER JOIN raw.trace USING (trace_id)
+    WHERE regexp_full_match(name, coalesce(step_from, step_mark, 'ProfilerStep#.*'))
+)
+
 SELECT
     annotation_id,
-    annotation.run_id,
-    annotation.trace_id,
+    run_id,
+    trace_id,
     thread_id,
     name,
     coalesce(
         try_cast(regexp_extract(name, '#([0-9]+)', 1) AS BIGINT),
-        row_number() OVER (
-            PARTITION BY annotation.trace_id ORDER BY start_ns, annotation_id
-        ) - 1
+        row_number() OVER (PARTITION BY trace_id ORDER BY start_ns, annotation_id) - 1
     ),
     start_ns,
-    end_ns
-FROM staging.annotation AS annotation
-INNER JOIN raw.trace USING (trace_id)
-WHERE regexp_full_match(name, coalesce(step_mark, 'ProfilerStep#.*'));
+    until_ns
+FROM mark
+WHERE until_ns IS NOT NULL;

@@ -50,6 +50,7 @@ def ingest(  # noqa: PLR0913 (the options of one command)
     pair: bool,
     progress: Progress,
     step_mark: str | None = None,
+    step_from: str | None = None,
     memory: int | None = None,
     until: str | None = None,
 ) -> list[int]:
@@ -59,9 +60,10 @@ def ingest(  # noqa: PLR0913 (the options of one command)
     together and execution graphs find theirs. `pair` demands that there is an execution
     graph among the files, and that each finds its trace. `step_mark` is a regular
     expression of the user ranges that mark the steps of these files, in place of the
-    profiler's. `memory` is how many bytes DuckDB may use, by default half of what it
-    took for itself when the database was opened; what has no room there is put beside
-    the database for the time being. `progress` is told what happens, a line at a time.
+    profiler's; `step_from` of those that steps begin with. `memory` is how many bytes
+    DuckDB may use, by default half of what it took for itself when the database was
+    opened; what has no room there is put beside the database for the time being.
+    `progress` is told what happens, a line at a time.
 
     Raises `IngestError` where a file is not a whole trace, `step_mark` matches no
     range or `memory` is not enough, `PairError` where `pair` is not met; the database
@@ -71,12 +73,12 @@ def ingest(  # noqa: PLR0913 (the options of one command)
     database is then incomplete above it.
     """
     with TemporaryDirectory(prefix="tracedb-") as scratch:
-        if step_mark is not None:
-            step_mark = files.legible(step_mark)
-            steps.refuse_no_expression(connection, step_mark)
+        mark = steps.chosen(step_mark, step_from)
+        if mark is not None:
+            steps.refuse_no_expression(connection, mark)
         run = runs.legible(run)
         sources = files.expand(paths, Path(scratch), without=file_of(connection))
-        job = _Job(sources, run, pair, progress, step_mark, until)
+        job = _Job(sources, run, pair, progress, mark, until)
         if memory is None:
             memory = int(memory_limit(connection) * _SHARE_OF_ALL)
         try:
@@ -121,7 +123,7 @@ class _Job:
     run: str | None
     is_pair_demanded: bool
     progress: Progress
-    step_mark: str | None
+    step_mark: steps.Mark | None
     until: str | None
     is_careful: bool = False
     most_events: int | None = None
@@ -259,7 +261,7 @@ def _load(
     file = load(connection, source, trace_id, job.progress, is_careful=job.is_careful)
     run_id = (runs.named if job.run else runs.create)(connection, job.run or name)
     connection.execute(
-        "INSERT INTO raw.trace VALUES (?, ?, ?, ?, ?, ?, ?, NULL, NULL, NULL)",
+        "INSERT INTO raw.trace VALUES (?, ?, ?, ?, ?, ?, ?, NULL, NULL, NULL, NULL)",
         [
             trace_id,
             run_id,

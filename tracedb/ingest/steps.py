@@ -1,16 +1,19 @@
 """Let the user say what marks the steps of a trace that has no marks of the profiler's.
 
-Serving and benchmarks mark iterations in their own words, as in `step[DECODE bs=32]`.
+Serving and benchmarks mark iterations in their own words, as in `step[DECODE bs=32]`;
+or each begins with a short range, as `Optimizer.zero_grad#SGD.zero_grad` is.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import duckdb
 
 from tracedb.duck import scalar
 from tracedb.errors import IngestError
+from tracedb.ingest.files import legible
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,44 +31,76 @@ GROUP BY mark ORDER BY sum(total_ns) DESC, mark LIMIT 3
 """
 
 
+@dataclass(frozen=True)
+class Mark:
+    """What marks steps: user ranges whose whole names match a regular expression."""
+
+    pattern: str
+    is_begin: bool = False
+    """Whether a step lasts from the begin of one to that of the next."""
+
+    def __str__(self) -> str:
+        """Return the expression, as the user gave it."""
+        return self.pattern
+
+
+def chosen(step_mark: str | None, step_from: str | None) -> Mark | None:
+    """Return what the user named, if anything; raise `IngestError` for both ways."""
+    if step_mark is not None and step_from is not None:
+        raise IngestError(
+            "steps are marked by ranges (`--step-mark`) or begin with them "
+            "(`--step-from`); leave one of the two out"
+        )
+    if step_from is not None:
+        return Mark(legible(step_from), is_begin=True)
+    return None if step_mark is None else Mark(legible(step_mark))
+
+
 def mark(
-    connection: duckdb.DuckDBPyConnection, trace_ids: Sequence[int], mark: str | None
+    connection: duckdb.DuckDBPyConnection, trace_ids: Sequence[int], mark: Mark | None
 ) -> list[int]:
     """Note what marks the steps of these traces; return those that are concerned."""
     if mark is None:
         return []
     rows = connection.execute(
         """
-        UPDATE raw.trace SET step_mark = $mark
+        UPDATE raw.trace SET step_mark = $mark, step_from = $from
         WHERE format = 'kineto' AND trace_id IN (SELECT unnest($traces))
         RETURNING trace_id
         """,
-        {"mark": mark, "traces": list(trace_ids)},
+        {
+            "mark": None if mark.is_begin else mark.pattern,
+            "from": mark.pattern if mark.is_begin else None,
+            "traces": list(trace_ids),
+        },
     ).fetchall()
     return [int(row[0]) for row in rows]
 
 
-def refuse_no_expression(connection: duckdb.DuckDBPyConnection, mark: str) -> None:
+def refuse_no_expression(connection: duckdb.DuckDBPyConnection, mark: Mark) -> None:
     """Raise `IngestError` where a mark is no regular expression."""
     try:
         # An error would end the transaction; a cursor is not in it.
         with connection.cursor() as cursor:
-            cursor.execute("SELECT regexp_full_match('', ?)", [mark]).fetchall()
+            cursor.execute("SELECT regexp_full_match('', ?)", [mark.pattern]).fetchall()
     except duckdb.InvalidInputException as error:
         why = str(error).partition(": ")[2]
         raise IngestError(f"step mark '{mark}': no regular expression: {why}") from None
 
 
 def verify(
-    connection: duckdb.DuckDBPyConnection, trace_ids: Sequence[int], mark: str | None
+    connection: duckdb.DuckDBPyConnection, trace_ids: Sequence[int], mark: Mark | None
 ) -> None:
     """Raise `IngestError` where a trace is to have steps, but none is marked."""
     traces = {"traces": list(trace_ids)}
     path = None if mark is None else scalar(connection, _WITHOUT, traces)
-    if path is None:
+    if mark is None or path is None:
         return
     found = [f"'{row[0]}'" for row in connection.execute(_MARKS, traces).fetchall()]
     there = f"; ranges that are there: {', '.join(found)}" if found else ""
-    raise IngestError(
-        f"{path}: step mark '{mark}': no user range has such a name{there}"
+    lacking = (
+        "no two user ranges of a thread have"
+        if mark.is_begin
+        else ("no user range has")
     )
+    raise IngestError(f"{path}: step mark '{mark}': {lacking} such a name{there}")

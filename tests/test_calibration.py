@@ -299,7 +299,7 @@ def test_an_added_device_replaces_one_of_its_name(
         ({"dram_bytes_per_second": 900}, "900 is out of .*; the unit is B/s"),
         ({"floor_ns": 1e30}, "floor_ns 1e\\+30 is out of"),
         ({"kind": "tpu"}, "kind 'tpu' is neither gpu nor cpu"),
-        ({"name_pattern": "("}, r"name_pattern '\(': "),
+        ({"name_pattern": "("}, r"name_pattern .\(. is no regular expression"),
         ({"name_pattern": "x?"}, "matches any name"),
     ],
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from contextlib import contextmanager
 from operator import index
@@ -15,7 +16,15 @@ import duckdb
 import tracedb
 from tracedb import calibration, catalog, estimates, hardware, sandbox, template
 from tracedb.depends import find_node, rows_query
-from tracedb.duck import connections, literal, one_line, scalar, size_of
+from tracedb.duck import (
+    connections,
+    literal,
+    one_line,
+    own_errors,
+    scalar,
+    size_of,
+    stoppable,
+)
 from tracedb.errors import DatabaseError, IngestError, QueryError
 from tracedb.outputs import make_folder
 from tracedb.scenario import check, read_scenarios
@@ -96,6 +105,7 @@ def open_database(
 class Database:
     """Traces in a DuckDB file, and the relations that answer for them."""
 
+    @own_errors()
     def __init__(
         self,
         path: str | Path = _MEMORY,
@@ -105,9 +115,9 @@ class Database:
         connection: duckdb.DuckDBPyConnection | None = None,
     ) -> None:
         """Open the file (see `open_database`), or take a connection that is open."""
-        self.path = str(path)
+        self.path = _path(path)
         self._allow_files = allow_files
-        self._is_made_here = self.path != _MEMORY and not Path(path).exists()
+        self._is_made_here = self.path != _MEMORY and not Path(self.path).exists()
         if connection is not None:
             self._connection = connection
             return
@@ -164,6 +174,7 @@ class Database:
         """
         return self._connection
 
+    @own_errors()
     def ingest(  # noqa: PLR0913 (the options of one command)
         self,
         paths: Iterable[str | Path],
@@ -207,26 +218,21 @@ class Database:
             f"FROM staging.trace WHERE trace_id IN ({numbers}) ORDER BY trace_id"
         )
 
+    @own_errors()
     def sql(self, query: str) -> pl.DataFrame:
         """Run one query, which reads relations and changes nothing.
 
         It reads files only where the database was opened with `allow_files`. Raises
         `QueryError` with DuckDB's first line where it cannot be run.
         """
-        try:
-            sandbox.check(self._connection, query, allow_files=self._allow_files)
-        except duckdb.Error as error:
-            raise QueryError(one_line(error)) from error
+        sandbox.check(self._connection, query, allow_files=self._allow_files)
         return self._rows(query)
 
     def _rows(self, query: str) -> pl.DataFrame:
         """The rows of a query of tracedb's own, or of one that was checked."""
-        try:
-            relation = self._connection.sql(query)
-        except duckdb.Error as error:
-            raise QueryError(one_line(error)) from error
-        return _frame(relation)
+        return stoppable(self._connection, lambda: _frame(self._connection.sql(query)))
 
+    @own_errors()
     def relation(self, name: str, step: int | None = None) -> pl.DataFrame:
         """All rows of a relation, in its own order or by key; of one step on demand."""
         declared = find_relation(name)
@@ -240,6 +246,7 @@ class Database:
         """Time per overhead type, per host thread and step: `question.overhead`."""
         return self.relation("question.overhead", step)
 
+    @own_errors()
     def critical_path(
         self,
         step: int | None = None,
@@ -273,6 +280,7 @@ class Database:
             frame = self._of_rung(f"question.predicted_path{part}", rung, None, step)
         return frame.filter(frame["scope"] == scope)
 
+    @own_errors()
     def predict(
         self, rung: str | None = None, *, library: str | Path | None = None
     ) -> pl.DataFrame:
@@ -286,6 +294,7 @@ class Database:
         """
         return self._of_rung("critical_path.step_time", rung, library)
 
+    @own_errors()
     def evaluate(self, *, library: str | Path | None = None) -> pl.DataFrame:
         """How well each rung predicts the steps: `question.prediction_score`.
 
@@ -296,6 +305,7 @@ class Database:
         with self.simulate(rungs, library=library) as beside:
             return beside.relation("question.prediction_score")
 
+    @own_errors()
     def bands(
         self, rung: str | None = None, *, library: str | Path | None = None
     ) -> pl.DataFrame:
@@ -305,6 +315,7 @@ class Database:
         """
         return self._of_rung("question.prediction_band", rung, library)
 
+    @own_errors()
     def scenarios(
         self, edits: str | Path | Sequence[Edit], rung: str = "replay"
     ) -> pl.DataFrame:
@@ -384,6 +395,7 @@ class Database:
         if rung not in tracedb.RUNGS:
             raise QueryError(f"no rung {rung}; there are {', '.join(tracedb.RUNGS)}")
 
+    @own_errors()
     def apply_models(self, models: str | Path | estimates.Models) -> pl.DataFrame:
         """Predict kernel times with trained models: a file, a folder or an object.
 
@@ -399,6 +411,7 @@ class Database:
         estimates.apply(self._connection, models)
         return self.relation("question.kernel_coverage")
 
+    @own_errors()
     def calibrate(self, kernels: int = 20, trace: int | None = None) -> pl.DataFrame:
         """Fit predicted kernel times to those of a trace, or of all: scale and offset.
 
@@ -407,8 +420,11 @@ class Database:
         Returns the constants, with the errors before and after of the kernels that were
         not fitted on. Raises `QueryError` where there are too few kernels.
         """
-        return calibration.calibrate(self._connection, kernels, trace)
+        return calibration.calibrate(
+            self._connection, _whole(kernels), None if trace is None else _whole(trace)
+        )
 
+    @own_errors()
     def add_hardware(self, path: str | Path) -> list[str]:
         """Add the devices of a JSON or CSV file to `prediction.hardware`.
 
@@ -416,6 +432,7 @@ class Database:
         """
         return hardware.add(self._connection, path)
 
+    @own_errors()
     def depends(
         self,
         node: int | str,
@@ -442,12 +459,15 @@ class Database:
         rows = sorted((r.signature.removeprefix("question."), r.meaning) for r in asked)
         return pl.DataFrame(rows, schema=["question", "meaning"], orient="row")
 
+    @own_errors()
     def ask(self, question: str, *values: int) -> pl.DataFrame:
         """Answer a question by its name: the rows of `question.<name>`.
 
         Some take values, as the number of a node. Raises `QueryError` where there are
         more or fewer of them than the question takes.
         """
+        if not isinstance(question, str):
+            raise QueryError(f"{question!r} is no name of a question")
         declared = find_relation(f"question.{question.removeprefix('question.')}")
         if len(values) != len(declared.parameters):
             raise QueryError(
@@ -459,14 +479,17 @@ class Database:
         call = declared.call(*map(_whole, values))
         return self._rows(f"FROM {declared.full_name}{call}")
 
+    @own_errors()
     def info(self) -> pl.DataFrame:
         """The runs and their files, and how much of what is in each."""
         return self._rows(_INFO)
 
+    @own_errors()
     def issues(self) -> pl.DataFrame:
         """What was repaired or left out while files were read."""
         return self._rows(_ISSUES)
 
+    @own_errors()
     def schema(self, relation: str | None = None) -> pl.DataFrame:
         """The relations there are, lowest layer first; or the columns of one."""
         return schema(relation, self._connection)
@@ -531,6 +554,8 @@ def find_relation(name: str) -> catalog.Relation:
     Raises `QueryError` that names the nearest ones where there is none.
     """
     known = {relation.full_name: relation for relation in catalog.relations()}
+    if not isinstance(name, str):
+        raise QueryError(f"{name!r} is no name of a relation")
     if name not in known:
         raise QueryError(f"no relation {name}{_suggestion(name, list(known))}")
     return known[name]
@@ -573,6 +598,20 @@ def _is_database(path: str) -> bool:
     with Path(path).open("rb") as file:
         head = file.read(12)
     return not head or head[8:12] == b"DUCK"
+
+
+def _path(path: object) -> str:
+    """The path of a database as text that DuckDB takes."""
+    if not isinstance(path, (str, os.PathLike)):
+        raise DatabaseError(f"{path!r} is no path of a database")
+    text = os.fspath(path)
+    try:
+        is_text = isinstance(text, str) and "\0" not in text and bool(text.encode())
+    except UnicodeEncodeError:
+        is_text = False
+    if not is_text:
+        raise DatabaseError(f"{text!r}: no name of a database: it is no text in UTF-8")
+    return str(text)
 
 
 def _check_path(path: str, *, read_only: bool) -> None:
@@ -638,8 +677,5 @@ def _stored_fingerprint(connection: duckdb.DuckDBPyConnection, path: str) -> str
 
 
 def _frame(relation: duckdb.DuckDBPyRelation) -> pl.DataFrame:
-    try:
-        frame: pl.DataFrame = relation.pl()
-    except duckdb.Error as error:
-        raise QueryError(one_line(error)) from error
+    frame: pl.DataFrame = relation.pl()
     return frame

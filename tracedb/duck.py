@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import os
 import re
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import NamedTemporaryFile
-from typing import IO, TYPE_CHECKING, Any
+from threading import current_thread, main_thread
+from typing import IO, TYPE_CHECKING, Any, TypeVar
 from weakref import WeakSet
 
 import duckdb
 
-from tracedb.errors import DatabaseError
+from tracedb.errors import DatabaseError, QueryError, TracedbError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -45,9 +47,54 @@ def literal(text: str) -> str:
     return f"'{escaped}'"
 
 
-def one_line(error: duckdb.Error) -> str:
+def one_line(error: BaseException) -> str:
     """What went wrong and DuckDB's suggestion, without the excerpt of the query."""
-    return " ".join(str(error).split("\n\n")[0].split())
+    said = " ".join(str(error).split("\n\n")[0].split())
+    return said or type(error).__name__
+
+
+T = TypeVar("T")
+
+
+def stoppable(connection: duckdb.DuckDBPyConnection, work: Callable[[], T]) -> T:
+    """What work on a connection gives; a Ctrl-C stops it, however long it takes.
+
+    DuckDB looks for signals now and then only, and may pass them over.
+    """
+    if current_thread() is not main_thread():
+        return work()
+    with ThreadPoolExecutor(1) as pool:
+        result = pool.submit(work)
+        try:
+            return result.result()
+        except BaseException:
+            while not result.done():
+                connection.interrupt()
+                wait([result], timeout=0.05)
+            raise
+
+
+@contextmanager
+def own_errors() -> Iterator[None]:
+    """Errors of engines and of the system as tracedb's own: one line each."""
+    try:
+        yield
+    except TracedbError:
+        raise
+    except MemoryError as error:
+        raise DatabaseError(f"not enough memory: {one_line(error)}") from error
+    except duckdb.InterruptException as error:
+        raise KeyboardInterrupt from error
+    except (duckdb.Error, ArithmeticError, RecursionError, UnicodeError) as error:
+        raise QueryError(one_line(error)) from error
+    except OSError as error:
+        place = "" if error.filename is None else f"{error.filename}: "
+        raise DatabaseError(f"{place}{error.strerror or error}") from error
+    except Exception as error:
+        # polars is imported when rows are asked for, and raises what is no ValueError.
+        if type(error).__module__.partition(".")[0] not in ("polars", "pyarrow"):
+            raise
+        raise QueryError(one_line(error)) from error
 
 
 @contextmanager

@@ -9,15 +9,16 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import duckdb
-
 from tracedb.duck import scalar, transaction
 from tracedb.errors import HardwareError
 from tracedb.estimates import recompute
 from tracedb.json_file import decode, read_text
+from tracedb.pattern import wrong_pattern
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+
+    import duckdb
 
 _TABLE = "raw.hardware"
 _KINDS = ("gpu", "cpu")
@@ -182,11 +183,10 @@ def _refuse_wrong_words(
     if row["kind"] not in _KINDS:
         raise HardwareError(f"{place}: kind {row['kind']!r} is neither gpu nor cpu")
     pattern = row["name_pattern"]
-    try:
-        is_empty = scalar(connection, "SELECT regexp_matches('', ?)", [pattern])
-    except duckdb.Error as error:
-        line = str(error).splitlines()[0]
-        raise HardwareError(f"{place}: name_pattern {pattern!r}: {line}") from error
+    wrong = wrong_pattern(pattern)
+    if wrong:
+        raise HardwareError(f"{place}: name_pattern {pattern!r} {wrong}")
+    is_empty = scalar(connection, "SELECT regexp_matches('', ?)", [pattern])
     if is_empty:
         raise HardwareError(f"{place}: name_pattern {pattern!r} matches any name")
 

@@ -29,7 +29,7 @@ def read_text(path: str | Path, error: type[TracedbError]) -> str:
     """The text of a file; raises the error where there is none."""
     try:
         return Path(path).read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as problem:
+    except (OSError, ValueError) as problem:
         reason = getattr(problem, "strerror", None) or "it is no text in UTF-8"
         raise error(f"{path}: cannot be read: {reason}") from problem
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import re
 import tempfile
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 import duckdb
@@ -54,6 +55,7 @@ _REFUSED_FUNCTIONS = frozenset(
     {"getenv", "nextval", "setval", "write_log", "sleep_ms", "setseed"}
 )
 """Functions of values that do something besides."""
+_MOST_DEPTH = 250
 _NODES = frozenset(
     {"SELECT_NODE", "SET_OPERATION_NODE", "RECURSIVE_CTE_NODE", "CTE_NODE"}
 )
@@ -91,12 +93,23 @@ def check(
     connection: duckdb.DuckDBPyConnection, query: str, *, allow_files: bool
 ) -> None:
     """Raise `QueryError` unless a query is one statement that only reads."""
+    if not isinstance(query, str):
+        raise QueryError(f"{query!r} is no text of a query")
+    query.encode()  # what is no text in UTF-8 is told as such
+    if _depth(query) > _MOST_DEPTH:
+        raise QueryError(f"over {_MOST_DEPTH} brackets within each other")
     _check_kind(connection, query)
     allowed = _TABLE_FUNCTIONS | (_FILE_FUNCTIONS if allow_files else frozenset())
     for part in _parts(_tree(connection, _EXPLAIN.sub("", query, count=1))):
         wrong = _wrong(part, allowed)
         if wrong:
             raise QueryError(wrong)
+
+
+def _depth(query: str) -> int:
+    """How many brackets are open at most: DuckDB's parser would take minutes."""
+    steps = ((c in "([{") - (c in ")]}") for c in query)
+    return max(accumulate(steps), default=0)
 
 
 def _check_kind(connection: duckdb.DuckDBPyConnection, query: str) -> None:

@@ -11,16 +11,18 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Annotated, Literal
 
-import duckdb
 import msgspec
 
 from tracedb.duck import scalar
 from tracedb.errors import ScenarioError
 from tracedb.json_file import decode, read_text
+from tracedb.pattern import wrong_pattern
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+    import duckdb
 
 BASELINE = "baseline"
 TYPES = {
@@ -217,9 +219,5 @@ def _near_types(connection: duckdb.DuckDBPyConnection, target: str) -> str:
 
 
 def _wrong_name(name: str | None) -> str | None:
-    with duckdb.connect() as connection:
-        try:
-            connection.execute("SELECT regexp_full_match('', ?)", [name or ""])
-        except duckdb.Error:
-            return f"name {name} is no regular expression"
-    return None
+    wrong = wrong_pattern(name or "")
+    return wrong and f"name {name} {wrong}"

@@ -75,7 +75,7 @@ def ingest(  # noqa: PLR0913 (the options of one command)
     with TemporaryDirectory(prefix="tracedb-") as scratch:
         mark = steps.chosen(step_mark, step_from)
         if mark is not None:
-            steps.refuse_no_expression(connection, mark)
+            steps.refuse_no_expression(mark)
         run = runs.legible(run)
         sources = files.expand(paths, Path(scratch), without=file_of(connection))
         job = _Job(sources, run, pair, progress, mark, until)

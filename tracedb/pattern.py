@@ -1,0 +1,67 @@
+"""Regular expressions that users give: sound, and cheap enough to match.
+
+DuckDB matches in linear time (RE2), but writes counted repeats out first: for each row
+anew, where patterns come from a table.
+"""
+
+from __future__ import annotations
+
+import re
+
+import duckdb
+
+from tracedb.duck import one_line
+
+_MOST_COST = 5000
+"""Matches take some microseconds for each hundred."""
+_TOKEN = re.compile(
+    r"""
+    (?P<class>\\[pP](?:\{\^?\w+\}|\w) | \[\^?\]?(?:\\.|\[:\^?\w+:\]|[^]\\])*\])
+    | (?P<repeat>\{(?P<least>\d+)(?:,(?P<most>\d*))?\})
+    | (?P<open>\()
+    | (?P<close>\))
+    | (?P<any>\.)
+    | (?P<atom>\\.|[^*+?|^$])
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+_COSTS = {"class": 50, "any": 10, "atom": 1}
+
+
+def wrong_pattern(pattern: str) -> str | None:
+    """What is wrong with a regular expression, if anything.
+
+    >>> wrong_pattern("(a|b{3}).*")
+    >>> wrong_pattern("((a{100}){100}){100}")
+    'repeats too much: 1,000,000 places, where 5,000 have to do'
+    """
+    cost = _cost(pattern)
+    if cost > _MOST_COST:
+        return f"repeats too much: {cost:,} places, where {_MOST_COST:,} have to do"
+    with duckdb.connect() as connection:
+        try:
+            connection.execute("SELECT regexp_full_match('', ?)", [pattern])
+        except (duckdb.Error, UnicodeEncodeError) as error:
+            said = one_line(error).partition(": ")[2].partition(":")[0]
+            return f"is no regular expression: {said}"
+    return None
+
+
+def _cost(pattern: str) -> int:
+    """How many places a pattern has once its repeats are written out."""
+    groups, last = [0], 0
+    for token in _TOKEN.finditer(pattern):
+        kind = token.lastgroup
+        if kind == "open":
+            groups.append(0)
+            continue
+        if kind == "close":
+            last = groups.pop() if len(groups) > 1 else 0
+        elif token["repeat"]:
+            times = max(int(token["most"] or token["least"]), 1)
+            groups[-1] -= last
+            last *= times
+        else:
+            last = _COSTS[str(kind)]
+        groups[-1] += last
+    return sum(groups)

@@ -165,10 +165,7 @@ begun AS (
 )
 
 SELECT
-    variant_id,
-    scope,
-    path_id,
-    trace_id,
+    variant_id, scope, path_id, trace_id,
     greatest(from_ns, path_start_ns) AS interval_start_ns,
     coalesce(
         lag(from_ns) OVER (

@@ -82,7 +82,9 @@ class Text:
             if text:
                 yield text
             size = min(_BLOCK, 4 * size)
-            packed.put_back(len(member.unconsumed_tail) + len(member.unused_data))
+            # At the end of a member the tail may be the unused data once more.
+            left = member.unused_data if member.eof else member.unconsumed_tail
+            packed.put_back(len(left))
             if member.eof and packed.skip_zeros():
                 member, size = zlib.decompressobj(_WITH_HEADER), _SMALLEST_PIECE
         if not member.eof:

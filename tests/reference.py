@@ -43,6 +43,8 @@ class Simulation:
     """Parts of each collective, which is named by its last one."""
     begun: dict[int, int] = field(default_factory=dict)
     """When parts of collectives began, by the run's clock."""
+    awaited_work: Mapping[Piece | int, list[Span]] = field(default_factory=dict)
+    """GPU work that pieces and GPU work wait for, each with the delay after it."""
     longer: Mapping[Piece | int, int] = field(default_factory=dict)
     """What to add to the durations of pieces and of GPU work."""
     pieces: dict[Piece, Span] = field(default_factory=dict)
@@ -67,12 +69,12 @@ class Simulation:
 
     def host_piece(self, lane: Lane, piece: tuple[Any, ...]) -> bool:
         """Let a thread live through a piece, unless what it awaits is not over yet."""
-        thread, position, duration, kernel, other_thread, other_position, delay = piece
+        thread, position, duration, other_thread, other_position, delay = piece
         end = lane.time_ns + duration + self.longer.get((thread, position), 0)
-        if kernel is not None:
-            if kernel not in self.kernels:
-                return False
-            end = max(end, self.kernels[kernel][1] + delay)
+        awaited = self.awaited_ns((thread, position))
+        if awaited is None:
+            return False
+        end = max(end, awaited)
         if other_thread is not None:
             if (other_thread, other_position) not in self.pieces:
                 return False
@@ -81,10 +83,18 @@ class Simulation:
         lane.time_ns = end
         return True
 
+    def awaited_ns(self, waiting: Piece | int) -> int | None:
+        """When all is over that something waits for; None while that is not known."""
+        awaited = self.awaited_work.get(waiting, [])
+        if not all(kernel in self.kernels for kernel, _ in awaited):
+            return None
+        ends = [self.kernels[kernel][1] + delay for kernel, delay in awaited]
+        return max(ends, default=-(2**63))
+
     def gpu_work(self, lane: Lane, work: tuple[Any, ...]) -> bool:
         """Run work on a stream, unless what it waits for is not over yet."""
         kernel, duration, thread, launch_ns, start_ns, launch_delay, *rest = work
-        stream_delay, awaited, wait_delay, trace, meeting = rest
+        stream_delay, trace, meeting = rest
         origin_ns, run_origin_ns = self.origins[trace]
         duration += self.longer.get(kernel, 0)
         ready = start_ns - origin_ns
@@ -93,10 +103,10 @@ class Simulation:
             if piece not in self.pieces:
                 return False
             ready = self.pieces[piece][0] + launch_delay
-        if awaited is not None:
-            if awaited not in self.kernels:
-                return False
-            ready = max(ready, self.kernels[awaited][1] + wait_delay)
+        awaited = self.awaited_ns(kernel)
+        if awaited is None:
+            return False
+        ready = max(ready, awaited)
         start = max(ready, lane.time_ns + stream_delay) if lane.done else ready
         complete = start
         if meeting is not None:
@@ -121,8 +131,8 @@ def simulate(
     for piece in rows(
         database,
         f"""
-        SELECT thread_id, position, predicted_ns, awaited_kernel_id, awaited_thread_id,
-            awaited_position, delay_ns
+        SELECT thread_id, position, predicted_ns, awaited_thread_id, awaited_position,
+            delay_ns
         FROM prediction.host_time INNER JOIN prediction.variant USING (variant_id)
         WHERE scenario = '{scenario}' AND rung = '{rung}'
         ORDER BY thread_id, position
@@ -133,8 +143,8 @@ def simulate(
         database,
         f"""
         SELECT device, stream, kernel_id, predicted_ns, launch_thread_id,
-            launch_start_ns, start_ns, launch_delay_ns, stream_delay_ns,
-            awaited_kernel_id, wait_delay_ns, trace_id, last_kernel_id
+            launch_start_ns, start_ns, launch_delay_ns, stream_delay_ns, trace_id,
+            last_kernel_id
         FROM graph.stream_position
         INNER JOIN prediction.gpu_time USING (trace_id, kernel_id)
         INNER JOIN prediction.variant USING (variant_id)
@@ -147,6 +157,32 @@ def simulate(
         streams[work[-2], device, stream].append(tuple(work))
         if work[-1] is not None:
             parts[work[-1]].add(work[0])
+    awaited: dict[Piece | int, list[Span]] = defaultdict(list)
+    for thread, position, kernel, delay in rows(
+        database,
+        f"""
+        SELECT thread_id, position, kernel_id, delay_ns
+        FROM prediction.host_time INNER JOIN prediction.variant USING (variant_id)
+        INNER JOIN overhead.timeline USING (thread_id, position)
+        INNER JOIN (SELECT launch_id, kernel_id FROM graph.host_awaited)
+            USING (launch_id)
+        WHERE scenario = '{scenario}' AND rung = '{rung}'
+            AND awaited_kernel_id IS NOT NULL
+        """,
+    ):
+        awaited[thread, position].append((kernel, delay))
+    for waiting, kernel, delay in rows(
+        database,
+        f"""
+        SELECT kernel_id, awaited.awaited_kernel_id, delay_ns + kept_ns
+        FROM prediction.gpu_time AS work
+        INNER JOIN prediction.variant USING (variant_id)
+        INNER JOIN prediction.gpu_awaited AS awaited USING (kernel_id)
+        WHERE scenario = '{scenario}' AND rung = '{rung}'
+            AND work.awaited_kernel_id IS NOT NULL
+        """,
+    ):
+        awaited[waiting].append((kernel, delay))
     starts = defaultdict(list)
     for thread, start in rows(
         database,
@@ -167,6 +203,7 @@ def simulate(
         piece_starts=starts,
         origins={trace: (own, run) for trace, own, run in origins},
         parts=parts,
+        awaited_work=awaited,
         longer=longer or {},
     )
     simulation.run()

@@ -349,7 +349,7 @@ def test_a_circle_never_begins(tmp_path: Path, database: tracedb.Database) -> No
     connection.execute("DELETE FROM critical_path.segment_edge")
     connection.executemany(
         "INSERT INTO critical_path.segment_edge "
-        "VALUES (1, 1, 1, ?, ?, ?, ?, 'host', ?)",
+        "VALUES (1, 1, 1, ?, ?, ?, ?, 'host', NULL, ?)",
         [[*source, *target, weight] for (source, target), weight in edges.items()],
     )
     for _ in catalog.compute(connection, [1], only={"critical_path.segment_time"}):

@@ -10,6 +10,23 @@ import pytest
 from support import CORPUS, DatabaseOf, needs_corpus, rows
 
 import tracedb
+from tracedb import Edit
+from tracedb.synthetic import (
+    Action,
+    Copy,
+    Delays,
+    DeviceSync,
+    EventRecord,
+    Form,
+    Gap,
+    Launch,
+    Program,
+    Rank,
+    StreamWait,
+    Thread,
+    execute,
+    step,
+)
 
 STEP = 100_000
 USUAL = 30
@@ -269,3 +286,84 @@ def test_the_parts_of_a_graph_fill_no_queue(
     recording.ingest(tmp_path, database)
     query = "SELECT count(*) FROM graph.host_wait WHERE target = 'queue'"
     assert rows(database, query) == [(0,)]
+
+
+def test_copies_that_all_wait_are_told_from_slow_ones(
+    recording: Recording, tmp_path: Path, database: tracedb.Database
+) -> None:
+    """Work that always begins when another stream's is over makes no usual delay."""
+    copy = {"call": "cudaMemcpyAsync", "cat": "gpu_memcpy"}
+    recording.work(20, 9_000, begin=9_006, duration=10, **copy)
+    begins = [10_000 + 20_000 * number for number in range(4)]
+    for begin in begins:
+        recording.work(9, begin, begin + 6, duration=9_180)
+        recording.work(20, begin + 100, begin + 9_204, duration=10, **copy)
+    recording.ingest(tmp_path, database)
+    assert sorted(rows(database, WAITS)) == [
+        (
+            f"gpu_memcpy at {begin + 9_204}",
+            f"kernel at {begin + 6}",
+            "stream_wait",
+            False,
+        )
+        for begin in begins
+    ]
+    assert rows(database, UNEXPLAINED) == [(0,)]
+
+
+def executed(
+    folder: Path, database: tracedb.Database, delays: Delays, *body: Action
+) -> None:
+    """Put the trace of a step into a database, with synchronisation recorded."""
+    program = Program((Rank((Thread("main", (step(1, *body),)),)),))
+    (trace,) = execute(program, delays)
+    database.ingest([trace.write(folder / "a.json", Form(sync_events=True))])
+
+
+def test_only_waits_that_bound_teach_their_delay(
+    tmp_path: Path, database: tracedb.Database
+) -> None:
+    """Most recorded waits of streams are for work that is long over."""
+    body: list[Action] = []
+    for number in range(12):
+        bound = number % 4 == 0
+        awaited = Launch(7, 100_000 if bound else 1_000)
+        body += [awaited, EventRecord(f"{number}", 7), Gap(0 if bound else 300_000)]
+        body += [StreamWait(20, f"{number}"), Launch(20, 1_000), Gap(400_000)]
+    executed(tmp_path, database, Delays(), *body)
+    query = """
+        SELECT instance_count, median_ns FROM prediction.delay
+        WHERE cause = 'stream_wait'
+    """
+    assert rows(database, query) == [(3, 1_700)]
+    assert rows(database, "SELECT count(*) FROM graph.recorded_stream_wait") == [(12,)]
+
+
+def test_calls_may_return_before_the_recorded_end(
+    tmp_path: Path, database: tracedb.Database
+) -> None:
+    """As on AMD: by how much is learnt, and copies that block by name are waits."""
+    delays = Delays(sync_return_ns=-8_000, copy_return_ns=-6_000)
+    copy = Copy(7, 50_000, blocking=True, call="hipMemcpyWithStream")
+    work = Launch(7, 100_000), DeviceSync(), Gap(5_000), copy, Gap(5_000)
+    executed(tmp_path, database, delays, *work, *work, *work)
+    query = "SELECT is_copy, median_ns, early_ns FROM graph.usual_return ORDER BY ALL"
+    assert rows(database, query) == [(False, -8_000, 8_000), (True, -6_000, 6_000)]
+    query = "SELECT type, count(*) FROM overhead.timeline GROUP BY ALL ORDER BY ALL"
+    found = dict(rows(database, query))
+    assert (found["wait_device"], found["wait_copy"]) == (3, 3)
+    query = "SELECT error_share FROM critical_path.step_time WHERE rung = 'replay'"
+    assert rows(database, query) == [(0,)]
+
+
+def test_all_streams_of_a_device_are_awaited(
+    tmp_path: Path, database: tracedb.Database
+) -> None:
+    """A synchronisation waits for what is over last, also after a change of that."""
+    short = Launch(20, 60_000, "short")
+    executed(tmp_path, database, Delays(), Launch(7, 100_000), short, DeviceSync())
+    edit = Edit(scenario="slow", target="gpu", name="short", factor=5)
+    (row,) = database.scenarios([edit]).iter_rows(named=True)
+    # Begin and latency of the second launch, its kernel, and the return.
+    assert row["baseline_ns"] == 6_000 + 100_000 + 4_000
+    assert row["predicted_ns"] == 4_500 + 6_000 + 300_000 + 4_000

@@ -1,7 +1,8 @@
 -- All GPU work that a blocking call waits for: the last on each stream that it is for,
 -- and the copies that a launch returns behind. Where the profiler recorded the stream or
 -- event it is taken; else the wait is for what had been launched when the call began, of
--- an event for what ended last before the call returned.
+-- an event for what ended before the call returned. Of several streams that may be meant
+-- it is the one that explains the end of the call, or that which the thread used last.
 -- One row per blocking call and piece of GPU work.
 -- Key: launch_id, kernel_id.
 CREATE TABLE graph.host_awaited (
@@ -25,7 +26,9 @@ CREATE TABLE graph.host_awaited (
     recorded
 ) AS
 WITH
-blocking AS (
+-- An event may have been recorded before the last work of its stream: that which was over
+-- the usual time before the call returned, else what was over last.
+ended AS (
     SELECT
         call.launch_id,
         call.run_id,
@@ -33,88 +36,77 @@ blocking AS (
         call.target,
         call.start_ns,
         call.end_ns,
-        recorded_wait.awaited_stream,
-        recorded_wait.device,
-        coalesce(event_record.start_ns, call.start_ns) AS launched_before_ns,
-        recorded_wait.correlation IS NOT NULL AS recorded
+        stream.device,
+        stream.stream,
+        unnest([coalesce(1_000 - median_ns, early_ns), early_ns]) AS allowed_ns
     FROM staging.launch AS call
-    LEFT JOIN staging.device_wait AS recorded_wait
+    INNER JOIN staging.stream AS stream USING (trace_id)
+    INNER JOIN graph.usual_return AS usual
+        ON call.trace_id = usual.trace_id AND NOT is_copy
+    ANTI JOIN staging.device_wait AS recorded
         ON
-            call.trace_id = recorded_wait.trace_id
-            AND call.correlation = recorded_wait.correlation
-            AND call.target = recorded_wait.target
-    LEFT JOIN staging.launch AS event_record
-        ON
-            recorded_wait.trace_id = event_record.trace_id
-            AND recorded_wait.event_record_correlation = event_record.correlation
-    WHERE call.kind = 'wait'
+            call.trace_id = recorded.trace_id
+            AND call.correlation = recorded.correlation
+    WHERE call.target = 'event' AND kind = 'wait'
 ),
 
-per_stream AS (
-    SELECT blocking.*, staging.stream.device AS on_device, staging.stream.stream AS on_stream
-    FROM blocking
-    INNER JOIN staging.stream
-        ON
-            blocking.trace_id = staging.stream.trace_id
-            AND coalesce(blocking.device = staging.stream.device, true)
-            AND coalesce(blocking.awaited_stream = staging.stream.stream, true)
-),
-
--- In-order streams: the last work launched on a stream is the last to end there.
-last_launched AS (
-    SELECT per_stream.*, work.kernel_id, work.end_ns AS kernel_end_ns
-    FROM per_stream
-    ASOF INNER JOIN graph.launched_work AS work
-        ON
-            per_stream.trace_id = work.trace_id
-            AND per_stream.on_device = work.device
-            AND per_stream.on_stream = work.stream
-            AND per_stream.launched_before_ns > work.launched_ns
-    WHERE target <> 'event' OR recorded
-),
-
--- An event may have been recorded before the last work of its stream.
-last_ended AS (
-    SELECT per_stream.*, work.kernel_id, work.end_ns AS kernel_end_ns
-    FROM per_stream
+candidate AS (
+    SELECT
+        launch_id,
+        run_id,
+        trace_id,
+        target,
+        kernel_id,
+        kernel_end_ns,
+        start_ns,
+        end_ns,
+        is_own_stream,
+        is_blocking,
+        recorded
+    FROM graph.wait_candidate
+    UNION ALL
+    SELECT
+        ended.launch_id,
+        ended.run_id,
+        ended.trace_id,
+        target,
+        work.kernel_id,
+        work.end_ns,
+        ended.start_ns,
+        ended.end_ns,
+        false,
+        true,
+        false
+    FROM ended
     ASOF INNER JOIN graph.stream_position AS work
         ON
-            per_stream.trace_id = work.trace_id
-            AND per_stream.on_device = work.device
-            AND per_stream.on_stream = work.stream
-            AND per_stream.end_ns + 2_000 >= work.end_ns
-    WHERE
-        target = 'event'
-        AND NOT recorded
-        AND (
-            work.launch_start_ns IS NULL OR work.launch_start_ns < per_stream.start_ns
-        )
+            ended.trace_id = work.trace_id
+            AND ended.device = work.device
+            AND ended.stream = work.stream
+            AND ended.end_ns + ended.allowed_ns >= work.end_ns
+    WHERE work.launch_start_ns IS NULL OR work.launch_start_ns < ended.start_ns
 ),
 
-synchronised AS (
-    SELECT * EXCLUDE (awaited_stream, device, launched_before_ns, on_device, on_stream)
-    FROM (FROM last_launched UNION ALL FROM last_ended)
-    -- Clocks of host and device differ by their rounding.
-    WHERE kernel_end_ns <= end_ns + 2_000
-),
-
-copied AS (
+-- What was over when the call returned. A copy by a call that need not block is waited for
+-- if it was over, or the call took long.
+over AS (
     SELECT
-        call.launch_id,
-        call.run_id,
-        call.trace_id,
-        'copy' AS target,
-        call.start_ns,
-        call.end_ns,
-        false AS recorded,
-        work.kernel_id,
-        work.end_ns AS kernel_end_ns
-    FROM staging.launch AS call
-    INNER JOIN graph.stream_position AS work USING (launch_id)
-    WHERE call.target = 'memcpy' AND work.end_ns <= call.end_ns
+        candidate.*,
+        kernel_end_ns > start_ns AS was_running,
+        coalesce(abs(end_ns - kernel_end_ns - median_ns) <= 1_000, false) AS fits
+    FROM candidate
+    INNER JOIN graph.usual_return AS usual
+        ON
+            candidate.trace_id = usual.trace_id
+            AND (candidate.target = 'copy') = usual.is_copy
+    WHERE
+        kernel_end_ns <= end_ns + CASE
+            WHEN is_blocking OR end_ns - start_ns > 20_000 THEN early_ns
+            ELSE 0
+        END
 )
 
-SELECT DISTINCT
+SELECT
     launch_id,
     run_id,
     trace_id,
@@ -125,17 +117,30 @@ SELECT DISTINCT
     end_ns,
     recorded
 FROM (
-    FROM synchronised
-    UNION ALL BY NAME
-    FROM copied
-    UNION ALL BY NAME
-    -- A copy that returns when it is done waits for that.
-    SELECT *, 'queue' AS target, false AS recorded
-    FROM graph.full_queue
-    WHERE launch_id NOT IN (SELECT launch_id FROM copied)
+    SELECT *
+    FROM over
+    -- Of a stream that is not recorded: what explains the end of the call, else what held up
+    -- a long call last, else that of the thread.
+    QUALIFY
+        target IN ('device', 'copy')
+        OR recorded
+        OR row_number() OVER (
+            PARTITION BY launch_id
+            ORDER BY
+                CASE
+                    WHEN fits AND is_own_stream THEN 1
+                    WHEN fits AND was_running THEN 2
+                    WHEN was_running AND end_ns - start_ns > 10_000 THEN 3
+                    WHEN is_own_stream THEN 4
+                    ELSE 5
+                END,
+                kernel_end_ns DESC,
+                kernel_id
+        ) = 1
 )
-QUALIFY
-    target = 'device'
-    OR row_number() OVER (
-        PARTITION BY launch_id ORDER BY kernel_end_ns DESC, kernel_id
-    ) = 1;
+UNION ALL
+-- A copy that returns when it is done waits for that.
+SELECT
+    launch_id, run_id, trace_id, 'queue', kernel_id, kernel_end_ns, start_ns, end_ns, false
+FROM graph.full_queue
+WHERE launch_id NOT IN (SELECT launch_id FROM over);

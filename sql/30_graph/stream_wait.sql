@@ -25,44 +25,9 @@ CREATE TABLE graph.stream_wait (
     recorded
 ) AS
 WITH
--- Calls that make a stream wait for an event, per thread.
-wait_call AS (
-    SELECT thread_id, start_ns AS wait_call_ns
-    FROM staging.launch
-    WHERE name LIKE '%StreamWaitEvent%'
-),
-
--- By how much work began later than its launch and its stream explain.
-explained AS (
-    SELECT
-        work.*,
-        lag(launch_start_ns) OVER (
-            PARTITION BY work.trace_id, device, stream ORDER BY position
-        ) AS previous_launch_start_ns,
-        work.start_ns - greatest(after_launch_ns, after_stream_ns) AS excess_ns
-    FROM graph.stream_position AS work
-    INNER JOIN graph.usual_start USING (kernel_id)
-),
-
--- A wait of this length is told by time alone; a shorter one only after a call for it.
-late AS (
-    SELECT explained.*
-    FROM explained
-    ASOF LEFT JOIN wait_call
-        ON
-            explained.launch_thread_id = wait_call.thread_id
-            AND explained.launch_start_ns >= wait_call.wait_call_ns
-    WHERE
-        launch_id IS NOT NULL
-        AND excess_ns > CASE
-            WHEN wait_call_ns > coalesce(previous_launch_start_ns, 0) THEN 1_000
-            ELSE 15_000
-        END
-),
-
 beside AS (
     SELECT late.*, other.device AS other_device, other.stream AS other_stream
-    FROM late
+    FROM graph.late_work AS late
     INNER JOIN staging.stream AS other
         ON
             late.trace_id = other.trace_id
@@ -76,14 +41,14 @@ event_wait AS (
         beside.*,
         'stream_wait' AS reason,
         least(over.position, launched.position) AS awaited_position
-    FROM beside
+    FROM (SELECT *, unnest([-1_000, usual_wait_ns - 1_000]) AS before_ns FROM beside) AS beside
     ASOF INNER JOIN graph.stream_position AS over
         ON
             beside.trace_id = over.trace_id
             AND beside.other_device = over.device
             AND beside.other_stream = over.stream
             -- Starts and ends of one device differ by their rounding only.
-            AND beside.start_ns + 1_000 >= over.end_ns
+            AND beside.start_ns - before_ns >= over.end_ns
     ASOF INNER JOIN graph.launched_work AS launched
         ON
             beside.trace_id = launched.trace_id
@@ -114,16 +79,18 @@ occupancy_wait AS (
 recorded AS (
     SELECT
         kernel_id,
-        explained.run_id,
-        explained.trace_id,
+        work.run_id,
+        work.trace_id,
         awaited_kernel_id,
         awaited.end_ns AS awaited_end_ns,
-        explained.start_ns,
-        excess_ns,
+        work.start_ns,
+        work.start_ns - greatest(after_launch_ns, after_stream_ns) AS excess_ns,
         'stream_wait' AS reason,
-        true AS recorded
+        true AS recorded,
+        true AS is_usual
     FROM graph.recorded_stream_wait
-    INNER JOIN explained USING (kernel_id)
+    INNER JOIN graph.stream_position AS work USING (kernel_id)
+    INNER JOIN graph.usual_start USING (kernel_id)
     INNER JOIN graph.stream_position AS awaited ON awaited_kernel_id = awaited.kernel_id
 ),
 
@@ -137,8 +104,9 @@ inferred AS (
         late.start_ns,
         late.excess_ns,
         late.reason,
-        false AS recorded
-    FROM (FROM event_wait UNION ALL FROM occupancy_wait) AS late
+        false AS recorded,
+        abs(late.start_ns - awaited.end_ns - usual_wait_ns) <= 1_000 AS is_usual
+    FROM (FROM event_wait UNION ALL BY NAME FROM occupancy_wait) AS late
     INNER JOIN graph.stream_position AS awaited
         ON
             late.trace_id = awaited.trace_id
@@ -152,7 +120,7 @@ inferred AS (
         AND awaited.end_ns > late.start_ns - late.excess_ns
 )
 
-SELECT *
+SELECT * EXCLUDE (is_usual)
 FROM (FROM recorded UNION ALL FROM inferred)
 QUALIFY row_number() OVER (
     PARTITION BY kernel_id
@@ -160,6 +128,7 @@ QUALIFY row_number() OVER (
         -- An event that was over long before explains less than a device that was full.
         NOT recorded AND start_ns - awaited_end_ns > 15_000,
         reason = 'occupancy',
+        NOT is_usual,
         awaited_end_ns DESC,
         recorded DESC,
         awaited_kernel_id

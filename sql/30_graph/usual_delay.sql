@@ -1,5 +1,6 @@
 -- How long GPU work usually starts after what it waited for: medians of a trace, over
--- the instances whose cause is plain. They tell a delay that needs another cause.
+-- the instances whose cause is plain. They tell a delay that needs another cause. A kind
+-- of work without such an instance has the delays of all kinds.
 -- One row per trace, kind of delay and kind of GPU work.
 -- Key: trace_id, delay, kind.
 CREATE TABLE graph.usual_delay (
@@ -12,23 +13,57 @@ CREATE TABLE graph.usual_delay (
     delay,
     -- `kernel`, `memcpy` or `memset`.
     kind,
-    -- Instances.
+    -- Instances; 0 where those of all kinds tell.
     instance_count,
-    -- [ns] Median; of fewer than 3 instances at most 20 us, since one tells nothing.
+    -- [ns] Median; of fewer than 20 instances at most 20 us or the 95th percentile over all
+    -- kinds, since the few may all have had another cause.
     median_ns,
     -- [ns] 95th percentile: what exceeds it has another cause. Of fewer than 20 instances
     -- that is the largest: there at most twice the median and 10 us.
     cap_ns
 ) AS
 WITH
+-- What streams were told to wait for is another cause.
+told AS (
+    SELECT waiting.kernel_id, max(awaited.end_ns) AS awaited_end_ns
+    FROM graph.recorded_stream_wait AS waiting
+    INNER JOIN graph.stream_position AS awaited ON awaited_kernel_id = awaited.kernel_id
+    GROUP BY waiting.kernel_id
+),
+
+-- So is work of another stream, if it was over just before work that began very late.
+held_up AS (
+    SELECT DISTINCT late.kernel_id
+    FROM (
+        SELECT *, greatest(launch_start_ns, previous_end_ns) AS allowed_ns
+        FROM graph.stream_position
+        WHERE launch_id IS NOT NULL AND start_ns > allowed_ns + 100_000
+    ) AS late
+    INNER JOIN staging.stream AS other
+        ON
+            late.trace_id = other.trace_id
+            AND (late.device <> other.device OR late.stream <> other.stream)
+    ASOF INNER JOIN graph.stream_position AS over
+        ON
+            other.trace_id = over.trace_id
+            AND other.device = over.device
+            AND other.stream = over.stream
+            AND late.start_ns + 1_000 >= over.end_ns
+    WHERE over.end_ns >= late.start_ns - 50_000 AND over.end_ns > late.allowed_ns
+),
+
 instance AS (
     SELECT
         stream_position.run_id,
         stream_position.trace_id,
         kind,
         CASE
-            WHEN previous_end_ns IS NULL OR previous_end_ns <= launch_start_ns THEN 'launch'
-            WHEN launch_end_ns + 10_000 <= previous_end_ns THEN 'stream'
+            WHEN coalesce(greatest(previous_end_ns, awaited_end_ns) <= launch_start_ns, true)
+                THEN 'launch'
+            WHEN
+                launch_end_ns + 10_000 <= previous_end_ns
+                AND coalesce(awaited_end_ns <= previous_end_ns, true)
+                THEN 'stream'
         END AS delay,
         CASE
             WHEN delay = 'launch' THEN start_ns - launch_start_ns - coalesce(held_ns, 0)
@@ -36,24 +71,54 @@ instance AS (
         END AS delay_ns
     FROM graph.stream_position
     LEFT JOIN graph.held_launch USING (launch_id)
-    WHERE launch_id IS NOT NULL
+    LEFT JOIN told USING (kernel_id)
+    WHERE launch_id IS NOT NULL AND kernel_id NOT IN (SELECT kernel_id FROM held_up)
+),
+
+-- Of each kind of work, and of all (NULL).
+pooled AS (
+    SELECT
+        run_id,
+        trace_id,
+        delay,
+        kind,
+        count(*) AS instance_count,
+        quantile_disc(delay_ns, 0.5) AS median_ns,
+        quantile_disc(delay_ns, 0.95) AS cap_ns
+    FROM instance
+    WHERE delay IS NOT NULL AND delay_ns >= 0
+    GROUP BY GROUPING SETS ((run_id, trace_id, delay, kind), (run_id, trace_id, delay))
+),
+
+wanted AS (
+    SELECT DISTINCT pooled.run_id, pooled.trace_id, delay, work.kind
+    FROM pooled
+    INNER JOIN (SELECT DISTINCT trace_id, kind FROM graph.stream_position) AS work
+        USING (trace_id)
 )
 
 SELECT
-    run_id,
-    trace_id,
-    delay,
-    kind,
-    count(*) AS instance_count,
+    wanted.run_id,
+    wanted.trace_id,
+    wanted.delay,
+    wanted.kind,
+    coalesce(own.instance_count, 0),
     CASE
-        WHEN count(*) < 3 THEN least(quantile_disc(delay_ns, 0.5), 20_000)
-        ELSE quantile_disc(delay_ns, 0.5)
-    END AS median_ns,
+        WHEN own.instance_count >= 20 THEN own.median_ns
+        ELSE least(coalesce(own.median_ns, every.median_ns), greatest(every.cap_ns, 20_000))
+    END AS usual_ns,
     CASE
-        WHEN count(*) < 20
-            THEN least(quantile_disc(delay_ns, 0.95), 2 * median_ns + 10_000)
-        ELSE quantile_disc(delay_ns, 0.95)
-    END AS cap_ns
-FROM instance
-WHERE delay IS NOT NULL AND delay_ns >= 0
-GROUP BY run_id, trace_id, delay, kind;
+        WHEN own.instance_count >= 20 THEN own.cap_ns
+        ELSE least(coalesce(own.cap_ns, every.cap_ns), 2 * usual_ns + 10_000)
+    END
+FROM wanted
+INNER JOIN pooled AS every
+    ON
+        wanted.trace_id = every.trace_id
+        AND wanted.delay = every.delay
+        AND every.kind IS NULL
+LEFT JOIN pooled AS own
+    ON
+        wanted.trace_id = own.trace_id
+        AND wanted.delay = own.delay
+        AND wanted.kind = own.kind;

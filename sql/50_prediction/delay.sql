@@ -1,5 +1,7 @@
--- Delays to predict with: how long after its cause something happens, pooled over a
--- trace. What an instance has beyond the cap is no delay but unexplained.
+-- Delays to predict with: how long after its cause something happens, pooled over the
+-- instances of a trace in which that cause is plain: a wait that something else outlasted
+-- teaches nothing. Kinds without one have the delays of all kinds. What an instance has
+-- beyond the cap is no delay but unexplained.
 -- One row per trace, cause and kind of what is delayed.
 -- Key: trace_id, cause, kind.
 CREATE TABLE prediction.delay (
@@ -9,12 +11,12 @@ CREATE TABLE prediction.delay (
     trace_id,
     -- `launch`, `stream`, `stream_wait`, `occupancy` (start of GPU work after these; the
     -- last one before the end of what left no room), `return` (end of a blocking call
-    -- after the work it waited for) or `call` (a blocking call that found nothing to wait
-    -- for).
+    -- after the work it waited for, below 0 where that returns early) or `call` (a
+    -- blocking call that found nothing to wait for).
     cause,
     -- Kind of GPU work, or what a blocking call waits for.
     kind,
-    -- Instances.
+    -- Instances; 0 where those of all kinds tell.
     instance_count,
     -- [ns] Median; of fewer than 3 instances at most 20 us, since one tells nothing.
     median_ns,
@@ -22,6 +24,8 @@ CREATE TABLE prediction.delay (
     cap_ns
 ) AS
 WITH
+-- Plain is a stream wait that was over only when launch and stream usually let the work
+-- begin; and, where there are such, a call that had waited for long, or came long after.
 instance AS (
     SELECT
         stream_wait.run_id,
@@ -31,36 +35,96 @@ instance AS (
         CASE reason
             WHEN 'stream_wait' THEN greatest(stream_wait.start_ns - awaited_end_ns, 0)
             ELSE stream_wait.start_ns - awaited_end_ns
-        END AS delay_ns
+        END AS delay_ns,
+        reason = 'occupancy' OR awaited_end_ns >= greatest(after_launch_ns, after_stream_ns)
+        AS is_plain
     FROM graph.stream_wait
     INNER JOIN graph.stream_position USING (kernel_id)
+    INNER JOIN graph.usual_start USING (kernel_id)
     UNION ALL
-    SELECT run_id, trace_id, 'return', target, greatest(end_ns - kernel_end_ns, 0)
+    SELECT
+        run_id, trace_id, 'return', target, end_ns - kernel_end_ns,
+        kernel_end_ns >= start_ns + 10_000
+        OR NOT bool_or(kernel_end_ns >= start_ns + 10_000) OVER (PARTITION BY trace_id, target)
     FROM graph.host_wait
-    WHERE is_blocked
+    WHERE
+        is_blocked
+        -- In a short call something may have ended by chance, if what it is for is not known.
+        AND (recorded OR target NOT IN ('stream', 'event') OR kernel_end_ns >= start_ns + 10_000)
     UNION ALL
-    SELECT run_id, trace_id, 'call', target, end_ns - start_ns
+    SELECT
+        run_id, trace_id, 'call', target, end_ns - start_ns,
+        kernel_end_ns <= start_ns - 10_000
+        OR NOT bool_or(kernel_end_ns <= start_ns - 10_000) OVER (PARTITION BY trace_id, target)
     FROM graph.host_wait
     WHERE NOT is_blocked
+),
+
+-- What is alike enough to tell of each other: all kinds of GPU work, and all calls that
+-- wait for a device; NULL is all of it.
+pooled AS (
+    SELECT
+        run_id,
+        trace_id,
+        cause,
+        kind IN ('copy', 'queue') AS is_launch,
+        kind,
+        count(*) AS instance_count,
+        quantile_disc(delay_ns, 0.5) AS middle_ns,
+        CASE WHEN count(*) < 3 THEN least(middle_ns, 20_000) ELSE middle_ns END AS median_ns,
+        CASE
+            WHEN count(*) < 20
+                THEN
+                    least(
+                        quantile_disc(delay_ns, 0.95), greatest(2 * median_ns, 0) + 10_000
+                    )
+            ELSE quantile_disc(delay_ns, 0.95)
+        END AS cap_ns
+    FROM instance
+    WHERE is_plain
+    GROUP BY
+        GROUPING SETS (
+            (run_id, trace_id, cause, is_launch, kind), (run_id, trace_id, cause, is_launch)
+        )
+),
+
+wanted AS (
+    SELECT DISTINCT run_id, trace_id, cause, kind, kind IN ('copy', 'queue') AS is_launch
+    FROM instance
+    UNION
+    SELECT run_id, trace_id, unnest(['return', 'call']), target, false
+    FROM graph.host_wait
+    WHERE target NOT IN ('copy', 'queue')
 )
 
 SELECT run_id, trace_id, delay AS cause, kind, instance_count, median_ns, cap_ns
 FROM graph.usual_delay
 UNION ALL
 SELECT
-    run_id,
-    trace_id,
-    cause,
-    kind,
-    count(*),
-    CASE
-        WHEN count(*) < 3 THEN least(quantile_disc(delay_ns, 0.5), 20_000)
-        ELSE quantile_disc(delay_ns, 0.5)
-    END AS median_ns,
-    CASE
-        WHEN count(*) < 20
-            THEN least(quantile_disc(delay_ns, 0.95), 2 * median_ns + 10_000)
-        ELSE quantile_disc(delay_ns, 0.95)
-    END
-FROM instance
-GROUP BY run_id, trace_id, cause, kind;
+    wanted.run_id,
+    wanted.trace_id,
+    wanted.cause,
+    wanted.kind,
+    coalesce(own.instance_count, 0),
+    coalesce(own.median_ns, every.median_ns, gap.median_ns, 0),
+    coalesce(own.cap_ns, every.cap_ns, gap.cap_ns, 0)
+FROM wanted
+LEFT JOIN pooled AS own
+    ON
+        wanted.trace_id = own.trace_id
+        AND wanted.cause = own.cause
+        AND wanted.kind = own.kind
+LEFT JOIN pooled AS every
+    ON
+        wanted.trace_id = every.trace_id
+        AND wanted.cause = every.cause
+        AND wanted.is_launch = every.is_launch
+        AND every.kind IS NULL
+-- Waits of streams that none was seen to end: as work follows on its stream.
+LEFT JOIN graph.usual_delay AS gap
+    ON
+        wanted.trace_id = gap.trace_id
+        AND wanted.cause = 'stream_wait'
+        AND wanted.kind = gap.kind
+        AND gap.delay = 'stream'
+WHERE wanted.cause <> 'call' OR own.trace_id IS NOT NULL OR every.trace_id IS NOT NULL;

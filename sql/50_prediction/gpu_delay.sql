@@ -15,7 +15,8 @@ CREATE VIEW prediction.gpu_delay (
     launch_delay_ns,
     -- [ns] Delay after the end of the work before it on its stream.
     stream_delay_ns,
-    -- GPU work of another stream whose end it waits for.
+    -- GPU work of another stream whose end it waits for: what explains its start, of all
+    -- in `prediction.gpu_awaited`.
     awaited_kernel_id,
     -- [ns] Delay after that.
     wait_delay_ns,

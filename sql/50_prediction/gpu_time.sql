@@ -20,7 +20,8 @@ CREATE TABLE prediction.gpu_time (
     launch_delay_ns,
     -- [ns] Delay after the end of the work before it on its stream.
     stream_delay_ns,
-    -- GPU work of another stream whose end it waits for.
+    -- GPU work of another stream whose end it waits for, as measured; NULL where it waits for
+    -- none. All that it waits for is in `prediction.gpu_awaited`.
     awaited_kernel_id,
     -- [ns] Delay after that.
     wait_delay_ns,

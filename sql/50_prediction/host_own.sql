@@ -14,9 +14,10 @@ CREATE TABLE prediction.host_own (
     position,
     -- [ns] Duration, but for what it waits for.
     own_ns,
-    -- GPU work whose end it waits for.
+    -- GPU work whose end it waits for: what was over last as measured. All that it waits
+    -- for is in `graph.host_awaited`.
     awaited_kernel_id,
-    -- Whether that was still running when the call began.
+    -- Whether that was over only after a call which finds nothing to wait for would be.
     is_blocked,
     -- Thread that it waits for.
     awaited_thread_id,
@@ -46,9 +47,9 @@ caused AS (
     SELECT
         piece.*,
         piece.end_ns - piece.start_ns AS measured_ns,
-        host_wait.kernel_id AS awaited_kernel_id,
+        host_wait.kernel_id AS found_kernel_id,
+        host_wait.recorded,
         host_wait.end_ns - host_wait.kernel_end_ns AS return_ns,
-        host_wait.is_blocked,
         thread_cause.awaited_thread_id,
         thread_cause.awaited_position,
         replace(piece.type, 'wait_', '') AS target
@@ -66,7 +67,22 @@ delayed AS (
         idle_call.median_ns AS call_ns,
         idle_call.cap_ns AS call_cap_ns,
         afterwards.median_ns AS return_median_ns,
-        afterwards.cap_ns AS return_cap_ns
+        afterwards.cap_ns AS return_cap_ns,
+        -- An event that is not recorded may be any, unless it explains when the call ended.
+        CASE
+            WHEN
+                recorded
+                OR target <> 'event'
+                OR measured_ns > coalesce(call_ns, 0)
+                AND (
+                    measured_ns - return_ns >= 10_000
+                    OR abs(return_ns - return_median_ns) <= 1_000
+                )
+                THEN found_kernel_id
+        END AS awaited_kernel_id,
+        awaited_kernel_id IS NOT NULL
+        AND measured_ns - return_ns + coalesce(return_median_ns, 0) >= coalesce(call_ns, 0)
+        AS is_blocked
     FROM caused
     LEFT JOIN prediction.delay AS idle_call
         ON

@@ -18,7 +18,8 @@ CREATE TABLE prediction.host_time (
     position,
     -- [ns] Duration, but for what it waits for.
     predicted_ns,
-    -- GPU work whose end it waits for.
+    -- GPU work whose end it waits for: what was over last as measured. All that it waits
+    -- for is in `graph.host_awaited`.
     awaited_kernel_id,
     -- Thread that it waits for.
     awaited_thread_id,

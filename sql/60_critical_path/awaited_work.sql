@@ -1,7 +1,7 @@
 -- GPU work after which segments begin: what a host thread or a stream waits for, and the
 -- last of the segment before on the stream.
--- One row per variant, segment and kind.
--- Key: variant_id, target_lane, target_segment, kind.
+-- One row per variant, segment, kind and piece of GPU work.
+-- Key: variant_id, target_lane, target_segment, kind, kernel_id.
 CREATE VIEW critical_path.awaited_work (
     -- Rung and scenario, as in `prediction.variant`.
     variant_id,
@@ -17,15 +17,19 @@ CREATE VIEW critical_path.awaited_work (
     delay_ns
 ) AS
 SELECT
-    variant_id, thread_id, segment + 1, 'return', awaited_kernel_id, delay_ns
-FROM critical_path.host_offset
+    host.variant_id, thread_id, segment + 1, 'return', awaited.kernel_id, delay_ns
+FROM critical_path.host_offset AS host
 INNER JOIN prediction.host_time USING (variant_id, thread_id, position)
+INNER JOIN overhead.timeline USING (thread_id, position)
+INNER JOIN graph.host_awaited AS awaited USING (launch_id)
 WHERE waits AND awaited_kernel_id IS NOT NULL
 UNION ALL
-SELECT variant_id, lane, segment, 'stream_wait', awaited_kernel_id, wait_delay_ns
+SELECT variant_id, lane, segment, 'stream_wait', awaited.awaited_kernel_id,
+    delay_ns + kept_ns
 FROM critical_path.gpu_offset
-INNER JOIN prediction.gpu_time USING (variant_id, kernel_id)
-WHERE awaited_kernel_id IS NOT NULL
+INNER JOIN prediction.gpu_time AS gpu USING (variant_id, kernel_id)
+INNER JOIN prediction.gpu_awaited AS awaited USING (kernel_id)
+WHERE gpu.awaited_kernel_id IS NOT NULL
 UNION ALL
 SELECT
     following.variant_id,

@@ -17,6 +17,8 @@ CREATE VIEW critical_path.binding (
     -- `origin`, `host`, `stream`, `return`, `stream_wait` or `thread`, as in
     -- `critical_path.segment_edge`.
     kind,
+    -- GPU work whose end it depends on; NULL where that is host time.
+    kernel_id,
     -- The trace of what it depends on.
     source_trace_id,
     -- The lane of that; 0 for the origin.
@@ -34,6 +36,7 @@ reached AS (
         target_lane,
         target_segment,
         kind,
+        kernel_id,
         source_trace_id,
         source_lane,
         source_segment,
@@ -53,25 +56,26 @@ last AS (
     SELECT
         *,
         row_number() OVER latest AS place,
-        first_value(kind) OVER latest AS last_kind
+        first_value(kind) OVER latest AS last_kind,
+        first_value(kernel_id) OVER latest AS last_kernel_id
     FROM reached
     WINDOW latest AS (
         PARTITION BY variant_id, trace_id, target_lane, target_segment
-        ORDER BY reached_ns DESC, is_own DESC, kind, source_lane, source_segment
+        ORDER BY reached_ns DESC, is_own DESC, kind, source_lane, source_segment, kernel_id
     )
 )
 
 SELECT
-    variant_id, trace_id, target_lane, target_segment, true, kind, source_trace_id,
-    source_lane, source_segment, begin_ns
+    variant_id, trace_id, target_lane, target_segment, true, kind, kernel_id,
+    source_trace_id, source_lane, source_segment, begin_ns
 FROM last
 WHERE place = 1
 UNION ALL
 SELECT
-    variant_id, trace_id, target_lane, target_segment, false, kind, source_trace_id,
-    source_lane, source_segment, begin_ns
+    variant_id, trace_id, target_lane, target_segment, false, kind, kernel_id,
+    source_trace_id, source_lane, source_segment, begin_ns
 FROM last
-WHERE is_own AND kind = last_kind
+WHERE is_own AND kind = last_kind AND kernel_id IS NOT DISTINCT FROM last_kernel_id
 QUALIFY row_number() OVER (
     PARTITION BY variant_id, trace_id, target_lane, target_segment ORDER BY place
 ) = 1;

@@ -20,6 +20,20 @@ CREATE VIEW critical_path.gpu_moment (
     -- [ns] Part of the begin that no cause explains; the simulation has none.
     unexplained_ns
 ) AS
+WITH
+-- From when the work of other streams lets work begin, as simulated.
+let_begin AS (
+    SELECT
+        variant_id,
+        awaited.kernel_id,
+        max(time.end_ns + awaited.delay_ns) AS ready_ns
+    FROM prediction.gpu_awaited AS awaited
+    INNER JOIN critical_path.gpu_work_time AS time
+        ON awaited.awaited_kernel_id = time.kernel_id
+    INNER JOIN prediction.variant USING (scenario, rung)
+    GROUP BY variant_id, awaited.kernel_id
+)
+
 SELECT
     0, work.trace_id, device, work.kernel_id, work.start_ns - origin_ns,
     work.end_ns - origin_ns, cause, unexplained_ns
@@ -37,7 +51,8 @@ SELECT
     time.end_ns,
     CASE
         WHEN launched.start_ns + launch_delay_ns >= time.start_ns THEN 'launch'
-        WHEN awaited.end_ns + wait_delay_ns >= time.start_ns THEN 'stream_wait'
+        WHEN gpu.awaited_kernel_id IS NOT NULL AND ready_ns + kept_ns >= time.start_ns
+            THEN 'stream_wait'
         WHEN previous_kernel_id IS NOT NULL THEN 'stream'
         ELSE 'none'
     END,
@@ -55,8 +70,5 @@ LEFT JOIN critical_path.host_piece_time AS launched
         AND time.rung = launched.rung
         AND place.launch_thread_id = launched.thread_id
         AND place.launch_position = launched.position
-LEFT JOIN critical_path.gpu_work_time AS awaited
-    ON
-        time.scenario = awaited.scenario
-        AND time.rung = awaited.rung
-        AND gpu.awaited_kernel_id = awaited.kernel_id;
+LEFT JOIN let_begin
+    ON variant.variant_id = let_begin.variant_id AND time.kernel_id = let_begin.kernel_id;

@@ -59,7 +59,7 @@ walk AS (
         NULL::BIGINT AS next_segment,
         CASE WHEN kernel_id IS NOT NULL THEN shift_ns END AS next_shift_ns,
         last_position,
-        kernel_id
+        kernel_id AS awaited_id
     FROM critical_path.predicted_path AS path
     INNER JOIN critical_path.predicted_end USING (variant_id, scope, path_id)
     UNION ALL
@@ -79,7 +79,7 @@ walk AS (
         walk.segment,
         walk.shift_ns,
         NULL,
-        NULL
+        kernel_id
     FROM walk
     INNER JOIN binding
         ON
@@ -116,7 +116,7 @@ SELECT
     reason,
     next_shift_ns,
     coalesce(last_position, awaited_position),
-    coalesce(awaited.kernel_id, walk.kernel_id) AS awaited_id,
+    awaited_id,
     coalesce(part.kernel_id, awaited_id)
 FROM walk
 LEFT JOIN woken
@@ -125,14 +125,7 @@ LEFT JOIN woken
         AND walk.variant_id = woken.variant_id
         AND next_lane = woken.thread_id
         AND walk.next_segment = woken.next_segment
-LEFT JOIN critical_path.awaited_work AS awaited
-    ON
-        reason = awaited.kind
-        AND walk.variant_id = awaited.variant_id
-        AND next_lane = awaited.target_lane
-        AND walk.next_segment = awaited.target_segment
-LEFT JOIN graph.collective AS collective
-    ON coalesce(awaited.kernel_id, walk.kernel_id) = collective.kernel_id
+LEFT JOIN graph.collective AS collective ON awaited_id = collective.kernel_id
 LEFT JOIN graph.collective AS part
     ON
         collective.last_kernel_id = part.last_kernel_id

@@ -2,7 +2,7 @@
 -- weight. The begin of a host segment is the end of the wait before it; that of a GPU
 -- segment is the time from which its stream is free for it.
 -- One row per dependency between segments.
--- Key: variant_id, trace_id, source_trace_id, source_lane, source_segment, target_lane, target_segment, kind, weight_ns.
+-- Key: variant_id, trace_id, source_trace_id, source_lane, source_segment, target_lane, target_segment, kind, kernel_id, weight_ns.
 CREATE TABLE critical_path.segment_edge (
     -- Rung and scenario, as in `prediction.variant`.
     variant_id,
@@ -21,6 +21,8 @@ CREATE TABLE critical_path.segment_edge (
     -- `origin`, `host` (thread order), `stream` (stream order), `return` (the host waits
     -- for GPU work), `stream_wait` or `thread` (the host waits for another thread).
     kind,
+    -- GPU work whose end is waited for; NULL where that is host time.
+    kernel_id,
     -- [ns] Least time from begin to begin.
     weight_ns
 ) AS
@@ -33,7 +35,6 @@ waiting AS (
         host.segment,
         host.offset_ns,
         host.predicted_ns,
-        time.awaited_kernel_id,
         time.awaited_thread_id,
         time.awaited_position,
         time.delay_ns
@@ -61,19 +62,20 @@ SELECT
     lane AS target_lane,
     0 AS target_segment,
     'origin' AS kind,
+    NULL::BIGINT AS kernel_id,
     0 AS weight_ns
 FROM lane
 UNION ALL
 SELECT
     variant_id, trace_id, trace_id, thread_id, segment, thread_id, segment + 1, 'host',
-    offset_ns + predicted_ns
+    NULL, offset_ns + predicted_ns
 FROM waiting
 UNION ALL
 SELECT
     waiting.variant_id, waiting.trace_id, waiting.trace_id,
     awaited.thread_id, awaited.segment + awaited.waits::INTEGER,
     waiting.thread_id, waiting.segment + 1, 'thread',
-    CASE WHEN awaited.waits THEN 0 ELSE awaited.offset_ns + awaited.predicted_ns END
+    NULL, CASE WHEN awaited.waits THEN 0 ELSE awaited.offset_ns + awaited.predicted_ns END
     + delay_ns
 FROM waiting
 INNER JOIN critical_path.host_offset AS awaited
@@ -84,6 +86,6 @@ INNER JOIN critical_path.host_offset AS awaited
 UNION ALL
 SELECT
     variant_id, work.trace_id, source_trace_id, source_lane, source_segment, target_lane,
-    target_segment, kind, weight_ns + delay_ns
+    target_segment, kind, kernel_id, weight_ns + delay_ns
 FROM critical_path.awaited_work
 INNER JOIN critical_path.work_end AS work USING (variant_id, kernel_id);

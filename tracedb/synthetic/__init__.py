@@ -68,6 +68,7 @@ from .program import (
     StreamSync,
     StreamWait,
     Thread,
+    Unseen,
     step,
 )
 from .random_program import Weights, random_program
@@ -112,6 +113,7 @@ __all__ = [
     "Thread",
     "ThreadWait",
     "Truth",
+    "Unseen",
     "Weights",
     "execute",
     "random_program",

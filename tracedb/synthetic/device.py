@@ -61,10 +61,10 @@ class Stream:
 
 
 class Mark(NamedTuple):
-    """What an event has marked, and the call that recorded it."""
+    """What an event has marked, and the call that recorded it, if it was seen."""
 
     works: tuple[Work, ...]
-    call: int
+    call: int | None
 
 
 @dataclass(slots=True, eq=False)
@@ -108,7 +108,7 @@ class Rendezvous:
 
 @dataclass(slots=True, eq=False)
 class Device:
-    """The device of one rank."""
+    """The device of one rank, or several."""
 
     truth: Truth
     agenda: Agenda
@@ -149,14 +149,18 @@ class Device:
             kernel.end_ns = ns + kernel.action.kernel_ns
             self.agenda.fix(work.end, kernel.end_ns)
 
-    def everything(self) -> tuple[Work, ...]:
-        """Return the last kernel of every stream."""
-        streams = self.streams.values()
-        return tuple(stream.last for stream in streams if stream.last is not None)
+    def everything(self, device: int | None) -> tuple[Work, ...]:
+        """Return the last kernel of every stream of a device, or of the rank's own."""
+        device = self.truth.device if device is None else device
+        return tuple(
+            stream.last
+            for stream in self.streams.values()
+            if stream.last is not None and stream.last.kernel.device == device
+        )
 
-    def record(self, event: str, number: int, call: HostEvent) -> None:
+    def record(self, event: str, number: int, call: int | None) -> None:
         """Mark the work on a stream so far."""
-        self.marks[event] = Mark(self.stream(number).marked(), call.id)
+        self.marks[event] = Mark(self.stream(number).marked(), call)
 
     def hold(self, number: int, event: str) -> None:
         """Let later work on a stream wait for what an event has marked."""

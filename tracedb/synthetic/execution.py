@@ -41,6 +41,7 @@ from .program import (
     ProgramError,
     StreamSync,
     StreamWait,
+    Unseen,
     seeded,
 )
 from .truth import HostEvent, Kernel, ThreadWait, Truth
@@ -162,7 +163,7 @@ class _Job:
         tids = [pid, *range(pid + 10_000, pid + 9_999 + len(rank.threads))]
         names = [thread.name for thread in rank.threads]
         threads = dict(zip(tids, names, strict=True))
-        truth = Truth(number, world_size, number, pid, BASE_NS, threads)
+        truth = Truth(number, world_size, number, pid, BASE_NS, threads, rank.devices)
         process = _Process(truth, self.agenda, self.rendezvous)
         for tid, thread in zip(tids, rank.threads, strict=True):
             self._add(process, tid, thread, seeded(seed, number, thread.name))
@@ -223,6 +224,8 @@ class _Job:
                 self._wait(thread, action)
             case EventRecord() | StreamWait() | OtherCall():
                 self._plain_call(thread, action)
+            case Unseen():
+                self._unseen(thread, action)
             case Notify():
                 self._notify(thread, action)
             case Await():
@@ -298,11 +301,20 @@ class _Job:
             self._close(thread, call, call.start_ns + action.ns)
             return
         if isinstance(action, EventRecord):
-            device.record(action.event, action.stream, call)
+            device.record(action.event, action.stream, call.id)
         else:
             call.recorded_by = self._recorder(thread, action.event)
             device.hold(action.stream, action.event)
         self._close(thread, call, call.start_ns + self._draw(thread, "event_call_ns"))
+
+    def _unseen(self, thread: _HostThread, action: Unseen) -> None:
+        """Record an event, or let a stream wait for one, without a call."""
+        device, call = thread.process.device, action.call
+        if isinstance(call, EventRecord):
+            device.record(call.event, call.stream, None)
+        else:
+            device.hold(call.stream, call.event)
+        self._resume(thread, thread.now_ns)
 
     def _recorder(self, thread: _HostThread, event: str) -> int | None:
         mark = thread.process.device.marks.get(event)
@@ -334,7 +346,7 @@ class _Job:
             id=next(self.ids),
             kind=action.kind,
             name=action.kernel,
-            device=thread.process.truth.device,
+            device=thread.process.truth.device_of(action.stream),
             stream=action.stream,
             correlation=call.correlation,
             launch=call.id,
@@ -352,7 +364,7 @@ class _Job:
                 works = device.stream(action.stream).marked()
                 self._block(thread, call, "sync_stream", works, floor_ns)
             case DeviceSync():
-                works = device.everything()
+                works = device.everything(action.device)
                 self._block(thread, call, "sync_device", works, floor_ns)
             case EventSync():
                 call.recorded_by = self._recorder(thread, action.event)

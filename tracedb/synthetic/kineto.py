@@ -135,7 +135,8 @@ class _Writer:
         return f'{head},\n "traceEvents": [\n{events}\n ],\n{tail}\n'
 
     def _head(self) -> Args:
-        devices = [{"id": device, **_H100} for device in range(self.truth.world_size)]
+        count = max(self.truth.world_size, self.truth.devices[-1] + 1)
+        devices = [{"id": device, **_H100} for device in range(count)]
         head: Args = {"schemaVersion": 1, "deviceProperties": devices}
         if self.truth.world_size > 1:
             head["distributedInfo"] = self._distributed_info()
@@ -233,7 +234,7 @@ class _Writer:
             yield from self._kernel(kernel)
         if self.form.sync_events and type(event.action) in _SYNC_KIND:
             yield from self._sync_event(event)
-        driver = not event.name.startswith("cuda")
+        driver = not event.name.startswith(("cuda", "hip"))
         args = self._external_id(event.external_id, number)
         args |= {"cbid": _CBID.get(event.name, 0), "correlation": number}
         category = "cuda_driver" if driver else "cuda_runtime"
@@ -272,8 +273,11 @@ class _Writer:
         args = self._external_id(event.external_id, number)
         args |= {"cuda_sync_kind": kind} | self._waited_for(event)
         args |= {"stream": stream, "correlation": number}
-        args |= {"device": self.truth.device, "context": 1}
-        lane = Lane(self.truth.device, stream)
+        device = getattr(event.action, "device", None)
+        if device is None:
+            device = self.truth.device_of(stream)
+        args |= {"device": device, "context": 1}
+        lane = Lane(device, stream)
         span = event.start_ns, event.end_ns
         yield self.pen.slice("cuda_sync", kind, lane, span, args)
         yield self.pen.flow_end("ac2g", number, lane, event.start_ns)
@@ -301,7 +305,7 @@ class _Writer:
                 spans[key] = min(start_ns, kernel.start_ns), end_ns
         for (number, stream), span in sorted(spans.items()):
             event = self.host[number]
-            lane = Lane(self.truth.device, stream)
+            lane = Lane(self.truth.device_of(stream), stream)
             args = {"External id": event.external_id}
             yield self.pen.slice("gpu_user_annotation", event.name, lane, span, args)
 
@@ -315,12 +319,14 @@ class _Writer:
     # The frame of the file
 
     def _metadata(self) -> Iterator[str]:
-        pid, device = self.truth.pid, self.truth.device
+        pid = self.truth.pid
         yield from self._process(pid, "CPU", pid)
-        yield from self._process(device, f"GPU {device}", 5_000_000 + device)
+        for device in self.truth.devices:
+            yield from self._process(device, f"GPU {device}", 5_000_000 + device)
         for stream in sorted({kernel.stream for kernel in self.truth.kernels}):
-            yield from self._lane(Lane(device, stream), f"stream {stream} ", stream)
-        if self.form.sync_events:
+            lane = Lane(self.truth.device_of(stream), stream)
+            yield from self._lane(lane, f"stream {stream} ", stream)
+        for device in self.truth.devices if self.form.sync_events else ():
             lane = Lane(device, _NO_STREAM)
             yield from self._lane(lane, f"Device {device}", _NO_STREAM)
         for tid, name in self.truth.threads.items():

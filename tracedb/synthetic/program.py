@@ -11,7 +11,7 @@ the delays of the machine (`Delays`) and is worked out by `execute`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from random import Random
 from typing import ClassVar, Literal
 
@@ -69,15 +69,15 @@ class Launch:
 
 @dataclass(frozen=True, slots=True)
 class Copy:
-    """A copy by `cudaMemcpyAsync`; a blocking one returns when the copy has ended."""
+    """A copy; a blocking one returns when it has ended."""
 
     kind: ClassVar[KernelKind] = "memcpy"
-    call: ClassVar[str] = "cudaMemcpyAsync"
     stream: int
     kernel_ns: int
     direction: Direction = "HtoD"
     size_bytes: int = 4096
     blocking: bool = False
+    call: str = "cudaMemcpyAsync"
 
     @property
     def kernel(self) -> str:
@@ -142,9 +142,10 @@ class StreamSync:
 
 @dataclass(frozen=True, slots=True)
 class DeviceSync:
-    """The host waits for all work on the device."""
+    """The host waits for all work on a device: the rank's, unless another is said."""
 
     call: ClassVar[str] = "cudaDeviceSynchronize"
+    device: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,6 +183,13 @@ class OtherCall:
 
 
 @dataclass(frozen=True, slots=True)
+class Unseen:
+    """Does what a call does, without one: what no trace shows, and takes no time."""
+
+    call: EventRecord | StreamWait
+
+
+@dataclass(frozen=True, slots=True)
 class Notify:
     """Raises a flag for another thread of the rank; a flag is raised once."""
 
@@ -201,7 +209,7 @@ HostWait = StreamSync | DeviceSync | EventSync
 PlainCall = EventRecord | StreamWait | OtherCall
 Call = KernelCall | HostWait | PlainCall
 Scope = Op | Annotation
-Action = Gap | Scope | Call | Notify | Await
+Action = Gap | Scope | Call | Unseen | Notify | Await
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,9 +222,11 @@ class Thread:
 
 @dataclass(frozen=True, slots=True)
 class Rank:
-    """One process with one device. The first thread is the main one."""
+    """One process, with one device or more. The first thread is the main one."""
 
     threads: tuple[Thread, ...]
+    devices: Mapping[int, int] = field(default_factory=dict)
+    """Devices of streams that are not on that of the rank's own number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,6 +257,10 @@ DelayName = Literal[
     "sync_call_ns",
     "event_call_ns",
 ]
+
+
+_EARLY: tuple[DelayName, ...] = ("sync_return_ns", "copy_return_ns")
+"""Delays that may be below 0: calls that return before the end that is recorded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,4 +301,5 @@ class Delays:
         """Return one instance of a delay; always draws once from `random`."""
         value: int = getattr(self, name)
         share = self.share(name) * (2 * random.random() - 1)
-        return max(0, round(value * (1 + share)))
+        drawn = round(value * (1 + share))
+        return drawn if name in _EARLY else max(0, drawn)

@@ -15,6 +15,8 @@ from .partition import OVERHEAD_TYPES, Interval, OverheadType, partition
 from .program import DATA_PREFIX, STEP_PREFIX
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from .program import Call, KernelCall, KernelKind, Scope
 
 HostKind = Literal["op", "annotation", "launch", "wait", "other"]
@@ -146,6 +148,8 @@ class Truth:
     base_ns: int
     threads: dict[int, str]
     """Thread id to name; the first one is the main thread."""
+    stream_devices: Mapping[int, int] = field(default_factory=dict)
+    """Devices of streams that are not on the rank's own."""
     host_events: list[HostEvent] = field(default_factory=list)
     kernels: list[Kernel] = field(default_factory=list)
     edges: list[Edge] = field(default_factory=list)
@@ -180,6 +184,15 @@ class Truth:
         for part in self.intervals:
             totals[part.step, part.thread][part.type] += part.end_ns - part.start_ns
         return dict(totals)
+
+    def device_of(self, stream: int) -> int:
+        """Return the device that a stream is on."""
+        return self.stream_devices.get(stream, self.device)
+
+    @property
+    def devices(self) -> list[int]:
+        """The devices that the rank uses."""
+        return sorted({self.device, *self.stream_devices.values()})
 
     @property
     def launches(self) -> list[HostEvent]:

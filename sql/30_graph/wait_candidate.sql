@@ -1,0 +1,113 @@
+-- GPU work that a call which blocks its thread may wait for: of each stream the last that
+-- had been launched when the call began, and the copy that a call makes itself. Where the
+-- profiler recorded the stream or event it is that; of other events it is not known.
+-- One row per blocking call and piece of GPU work.
+-- Key: launch_id, kernel_id.
+CREATE TABLE graph.wait_candidate (
+    -- The call.
+    launch_id,
+    -- The run it is of.
+    run_id,
+    -- The trace it is from.
+    trace_id,
+    -- `stream`, `device`, `event` or `copy`.
+    target,
+    -- The GPU work.
+    kernel_id,
+    -- [ns] End of that work.
+    kernel_end_ns,
+    -- [ns] Begin of the call.
+    start_ns,
+    -- [ns] End of the call.
+    end_ns,
+    -- Whether the thread of the call had launched something on the work's stream last.
+    is_own_stream,
+    -- Whether the call blocks by its name: a wait, or a copy that is not asynchronous.
+    is_blocking,
+    -- Whether the profiler recorded what is waited for.
+    recorded
+) AS
+WITH
+blocking AS (
+    SELECT
+        call.launch_id,
+        call.run_id,
+        call.trace_id,
+        call.thread_id,
+        call.target,
+        call.start_ns,
+        call.end_ns,
+        recorded_wait.device,
+        recorded_wait.correlation IS NOT NULL AS recorded
+    FROM staging.launch AS call
+    LEFT JOIN staging.device_wait AS recorded_wait
+        ON
+            call.trace_id = recorded_wait.trace_id
+            AND call.correlation = recorded_wait.correlation
+            AND call.target = recorded_wait.target
+    WHERE call.kind = 'wait'
+),
+
+last_of_thread AS (
+    SELECT blocking.launch_id, work.device, work.stream
+    FROM blocking
+    ASOF INNER JOIN graph.stream_position AS work
+        ON
+            blocking.thread_id = work.launch_thread_id
+            AND blocking.start_ns >= work.launch_start_ns
+),
+
+-- In-order streams: the last work launched on a stream is the last to end there.
+last_launched AS (
+    SELECT blocking.*, work.kernel_id
+    FROM blocking
+    INNER JOIN staging.stream AS stream
+        ON
+            blocking.trace_id = stream.trace_id
+            AND coalesce(blocking.device = stream.device, true)
+    ASOF INNER JOIN graph.launched_work AS work
+        ON
+            stream.trace_id = work.trace_id
+            AND stream.device = work.device
+            AND stream.stream = work.stream
+            AND blocking.start_ns > work.launched_ns
+    WHERE target = 'device' OR target = 'stream' AND NOT recorded
+),
+
+marked AS (
+    SELECT blocking.*, mark.kernel_id
+    FROM blocking
+    INNER JOIN graph.recorded_mark AS mark USING (launch_id)
+)
+
+SELECT DISTINCT
+    call.launch_id,
+    call.run_id,
+    call.trace_id,
+    target,
+    kernel_id,
+    work.end_ns,
+    call.start_ns,
+    call.end_ns,
+    coalesce(work.device = own.device AND work.stream = own.stream, false),
+    true,
+    recorded
+FROM (FROM last_launched UNION ALL FROM marked) AS call
+INNER JOIN graph.stream_position AS work USING (kernel_id)
+LEFT JOIN last_of_thread AS own ON call.launch_id = own.launch_id
+UNION ALL
+SELECT
+    launch_id,
+    call.run_id,
+    call.trace_id,
+    'copy',
+    kernel_id,
+    work.end_ns,
+    call.start_ns,
+    call.end_ns,
+    true,
+    regexp_matches(name, '^(cuda|hip|cu)Memcpy') AND NOT contains(name, 'Async'),
+    false
+FROM staging.launch AS call
+INNER JOIN graph.stream_position AS work USING (launch_id)
+WHERE call.target = 'memcpy';

@@ -72,6 +72,34 @@ def test_steps_are_numbered_in_order(serving: Path, database: tracedb.Database) 
 
 
 @pytest.mark.parametrize(
+    ("marks", "expected"),
+    [
+        ([(0, 100), (100, 50), (149, 60)], [1, 2, 3]),
+        ([(0, 100), (51, 98), (60, 98)], [1, 2]),
+        ([(0, 100), (10, 20), (50, 50), (100, 5)], [1, 4]),
+        ([(0, 100), (0, 100), (0, 40)], [1]),
+    ],
+)
+def test_steps_of_a_thread_follow_each_other(
+    tmp_path: Path,
+    database: tracedb.Database,
+    marks: list[tuple[int, int]],
+    expected: list[int],
+) -> None:
+    """A mark of which more than half lies in earlier ones is no step."""
+    events = [
+        event(f"ProfilerStep#{number}", start, duration, "user_annotation")
+        for number, (start, duration) in enumerate(marks, 1)
+    ]
+    path = tmp_path / "a.json"
+    path.write_text(json.dumps([*events, event("aten::mm", 1, 2, "cpu_op")]))
+    database.ingest([path])
+    assert rows(database, "SELECT step FROM staging.step ORDER BY step") == [
+        (number,) for number in expected
+    ]
+
+
+@pytest.mark.parametrize(
     ("mark", "message"),
     [
         (
@@ -180,10 +208,13 @@ def test_steps_from_mark_to_mark(training: Path, database: tracedb.Database) -> 
     assert found["measured_ns"].to_list() == [1_000_000] * 4
     assert rows(
         database,
-        "SELECT step_id, sum(end_ns - start_ns) FROM overhead.interval GROUP BY ALL",
+        "SELECT step_id, sum(end_ns - start_ns) FROM overhead.interval GROUP BY ALL "
+        "ORDER BY step_id",
     ) == [
         (step, 1_000_000)
-        for (step,) in rows(database, "SELECT step_id FROM staging.step")
+        for (step,) in rows(
+            database, "SELECT step_id FROM staging.step ORDER BY step_id"
+        )
     ]
     # The last word counts.
     database.ingest([training], step_mark="forward")

@@ -1,6 +1,8 @@
 -- The ranges of host time that are steps: the profiler's step marks, or those that the user
 -- named; or, where the user named what steps begin with, from the begin of one such range to
 -- that of the next on its thread. The last one then begins no step: its end is not known.
+-- Steps of a thread follow each other: a mark is none if more than half of it lies before
+-- the end of one that began earlier on its thread (within another, say).
 -- One row per step.
 -- Key: step_id.
 CREATE TABLE staging.step_range (
@@ -34,6 +36,21 @@ mark AS (
     FROM staging.annotation AS annotation
     INNER JOIN raw.trace USING (trace_id)
     WHERE regexp_full_match(name, coalesce(step_from, step_mark, 'ProfilerStep#.*'))
+),
+
+apart AS (
+    SELECT *
+    FROM mark
+    WHERE until_ns IS NOT NULL
+    QUALIFY
+        coalesce(
+            start_ns + (until_ns - start_ns) // 2 >= max(until_ns) OVER (
+                PARTITION BY thread_id
+                ORDER BY start_ns, until_ns DESC, annotation_id
+                ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+            ),
+            true
+        )
 )
 
 SELECT
@@ -48,5 +65,4 @@ SELECT
     ),
     start_ns,
     until_ns
-FROM mark
-WHERE until_ns IS NOT NULL;
+FROM apart;

@@ -31,24 +31,22 @@ WITH
 in_step AS (
     SELECT
         timeline.*,
-        step.step_id,
-        timeline.thread_id = step.thread_id AS is_step_thread,
+        unnest(step_ids) AS step_id,
         op_id IS NOT NULL OR launch_id IS NOT NULL AS is_active
     FROM overhead.timeline
-    INNER JOIN staging.step
-        ON
-            timeline.trace_id = step.trace_id
-            AND timeline.start_ns >= step.start_ns
-            AND timeline.end_ns <= step.end_ns
+    ASOF INNER JOIN staging.step_stretch AS stretch
+        ON timeline.trace_id = stretch.trace_id AND timeline.start_ns >= stretch.start_ns
 ),
 
 bounded AS (
     SELECT
-        *,
-        min(start_ns) FILTER (is_active) OVER lane AS first_active_ns,
-        max(end_ns) FILTER (is_active) OVER lane AS last_active_ns
+        in_step.*,
+        in_step.thread_id = step.thread_id AS is_step_thread,
+        min(in_step.start_ns) FILTER (is_active) OVER lane AS first_active_ns,
+        max(in_step.end_ns) FILTER (is_active) OVER lane AS last_active_ns
     FROM in_step
-    WINDOW lane AS (PARTITION BY step_id, thread_id)
+    INNER JOIN staging.step USING (step_id)
+    WINDOW lane AS (PARTITION BY step_id, in_step.thread_id)
 )
 
 SELECT

@@ -35,11 +35,16 @@ if TYPE_CHECKING:
 
 __all__ = ["ingest", "rebuild"]
 
-# How much of the machine's memory is used at most: others may need it as well. Loading
-# and staging take little of that, since what has no room is sorted and joined on disk.
+# How much of the machine's memory is used at most: others may need it as well.
 _SHARE_OF_ALL = 0.5
-_SHARE_TO_LOAD = 0.125
+# Loading and staging take less, since more would only keep what is on disk anyway: what
+# sorts and joins need, and the part of the rows that stays in memory until it is
+# committed, which is taken to be a share of the text.
 _LEAST_TO_LOAD = 400 << 20
+_TO_SORT = 150 << 20
+_SHARE_OF_TEXT = 0.5
+# Compressed, a trace is up to a fifteenth of its text.
+_COMPRESSION = 15
 
 
 def ingest(  # noqa: PLR0913 (the options of one command)
@@ -167,7 +172,7 @@ def _try(
 
 def _fill(connection: duckdb.DuckDBPyConnection, job: _Job) -> list[int]:
     layers = catalog.LAYERS[: catalog.LAYERS.index(job.until or catalog.LAYERS[-1]) + 1]
-    with _little_memory(connection):
+    with _little_memory(connection, job.sources):
         new, known = _load_all(connection, job)
         if job.most_events is not None:
             culprit.keep(connection, new, job.most_events)
@@ -188,13 +193,20 @@ def _fill(connection: duckdb.DuckDBPyConnection, job: _Job) -> list[int]:
 
 
 def _little_memory(
-    connection: duckdb.DuckDBPyConnection,
+    connection: duckdb.DuckDBPyConnection, sources: list[Source]
 ) -> AbstractContextManager[None]:
     """Keep little in memory of what is in a file anyway, unless there is no file."""
     if file_of(connection) is None:
         return nullcontext()
-    share = int(memory_limit(connection) * _SHARE_TO_LOAD)
-    return bounded_memory(connection, max(share, _LEAST_TO_LOAD))
+    text = sum(map(_text_bytes, sources))
+    needed = _TO_SORT + int(_SHARE_OF_TEXT * text)
+    return bounded_memory(connection, max(needed, _LEAST_TO_LOAD))
+
+
+def _text_bytes(source: Source) -> int:
+    """[B] About how much text a file has."""
+    size = source.path.stat().st_size if source.path.is_file() else 0
+    return size if source.path.suffix == ".json" else _COMPRESSION * size
 
 
 def _load_all(

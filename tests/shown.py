@@ -7,13 +7,14 @@ what is known to be thin). A program with what is shown alone has the same trace
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from tracedb.synthetic import (
     Annotation,
     Copy,
     Delays,
+    DeviceSync,
     EventRecord,
     EventSync,
     Gap,
@@ -118,7 +119,7 @@ def _event(kernel: int) -> str:
 
 
 def of_own_streams(program: Program) -> Program:
-    """Let each wait for a stream be for that on which its thread launched last.
+    """Let each wait be for the stream, or device, on which its thread launched last.
 
     Which one it is for is not recorded, and taken to be that (ARCHITECTURE.md).
     """
@@ -127,7 +128,7 @@ def of_own_streams(program: Program) -> Program:
             replace(
                 rank,
                 threads=tuple(
-                    Thread(thread.name, tuple(_own(thread.body, [])))
+                    Thread(thread.name, tuple(_own(thread.body, [], rank.devices)))
                     for thread in rank.threads
                 ),
             )
@@ -136,10 +137,14 @@ def of_own_streams(program: Program) -> Program:
     )
 
 
-def _own(body: tuple[Action, ...], streams: list[int]) -> Iterator[Action]:
+def _own(
+    body: tuple[Action, ...], streams: list[int], devices: Mapping[int, int]
+) -> Iterator[Action]:
     for action in body:
         if isinstance(action, Op | Annotation):
-            yield replace(action, body=tuple(_own(action.body, streams)))
+            yield replace(action, body=tuple(_own(action.body, streams, devices)))
+        elif isinstance(action, DeviceSync):
+            yield DeviceSync(devices.get(streams[-1]) if streams else None)
         elif isinstance(action, StreamSync):
             yield StreamSync(streams[-1]) if streams else Gap(0)
         else:

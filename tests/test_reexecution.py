@@ -2,9 +2,9 @@
 
 Programs are executed, and each once more for each change, made in the program. From
 the trace of the unchanged one alone the simulation predicts begin and end of all GPU
-work and of all steps to the nanosecond. All times of a program are multiples of 20 ns,
-so that no product is rounded. What a trace does not show is left out of the program as
-it is executed anew (`shown`); nothing else is excepted.
+work, of all steps and of their periods to the nanosecond. All times of a program are
+multiples of 20 ns, so that no product is rounded. What a trace does not show is left
+out of the program as it is executed anew (`shown`); nothing else is excepted.
 """
 
 from __future__ import annotations
@@ -281,11 +281,43 @@ def times(truth: Truth) -> Times:
     return found
 
 
+Launched = dict[int, list[tuple[str, int, int]]]
+"""The GPU work that was launched in each step, by any thread."""
+
+
+def launched(truth: Truth) -> Launched:
+    """Which work belongs to which step, as its trace has it."""
+    names = works(truth)
+    return {
+        mark.number: [
+            names[call.correlation or 0]
+            for call in truth.launches
+            if mark.start_ns <= call.start_ns < mark.end_ns
+        ]
+        for mark in truth.steps
+    }
+
+
+def periods(happened: Times, of_steps: Launched) -> Times:
+    """When host and GPU were done with each step, and its period, of what happened."""
+    found: Times = {}
+    done_ns = None
+    for number, of_step in of_steps.items():
+        start_ns, host_ns = happened["step", 0, number]
+        gpu_ns = max((happened[work][1] for work in of_step), default=host_ns)
+        begun_ns = start_ns if done_ns is None else done_ns
+        done_ns = max(done_ns or 0, host_ns, gpu_ns)
+        found["done", 0, number] = host_ns, gpu_ns
+        found["period", 0, number] = begun_ns, done_ns
+    return found
+
+
 @dataclass(frozen=True)
 class Predicted:
     """Times by name of the case, rank and change, and what was mistaken."""
 
     times: dict[tuple[str, int, str], Times]
+    launched: dict[tuple[str, int], Launched]
     mistaken: set[str]
     """Cases in which a thread that rests was taken to wait for the other."""
 
@@ -294,11 +326,13 @@ def predict(folder: Path, cases: list[Case], changes: Iterable[str]) -> Predicte
     """Predict the times of the changed programs from the traces of the unchanged."""
     names: dict[str, tuple[str, int]] = {}
     known: dict[tuple[str, int], dict[int, tuple[str, int, int]]] = {}
+    of_steps: dict[tuple[str, int], Launched] = {}
     for number, one in enumerate(cases):
         for rank, trace in enumerate(execute(one.program, one.delays)):
             path = folder / f"{number}-{rank}.json"
             names[str(trace.write(path, one.form))] = (one.name, rank)
             known[one.name, rank] = works(trace.truth)
+            of_steps[one.name, rank] = launched(trace.truth)
     edits = [
         Edit(scenario=name, **edit) for name in changes for edit in CHANGES[name][1]
     ]
@@ -309,11 +343,10 @@ def predict(folder: Path, cases: list[Case], changes: Iterable[str]) -> Predicte
             for path, scenario, correlation, *span in rows(simulated, WORK):
                 work = known[names[path]][correlation]
                 found[*names[path], scenario][work] = (span[0], span[1])
-            for path, scenario, number, *span in rows(simulated, STEPS):
-                mark = ("step", 0, number)
-                found[*names[path], scenario][mark] = (span[0], span[1])
+            for path, scenario, what, number, *span in rows(simulated, STEPS):
+                found[*names[path], scenario][what, 0, number] = (span[0], span[1])
         mistaken = {names[path][0] for (path,) in rows(database, RESTS)}
-    return Predicted(found, mistaken)
+    return Predicted(found, of_steps, mistaken)
 
 
 WORK = """
@@ -323,10 +356,21 @@ WORK = """
     INNER JOIN staging.trace ON time.trace_id = staging.trace.trace_id
 """
 STEPS = """
-    SELECT path, scenario, step, time.start_ns, time.end_ns
-    FROM critical_path.predicted_step AS time
-    INNER JOIN staging.step USING (step_id)
-    INNER JOIN staging.trace ON time.trace_id = staging.trace.trace_id
+    SELECT path, scenario, what, step, span.start_ns, span.end_ns
+    FROM (
+        SELECT scenario, step_id, 'step' AS what, start_ns, end_ns
+        FROM critical_path.predicted_step
+        UNION ALL
+        SELECT scenario, step_id, 'done', host_end_ns, coalesce(gpu_end_ns, host_end_ns)
+        FROM critical_path.step_period
+        INNER JOIN prediction.variant USING (variant_id)
+        UNION ALL
+        SELECT scenario, step_id, 'period', start_ns, end_ns
+        FROM critical_path.step_period
+        INNER JOIN prediction.variant USING (variant_id)
+    ) AS span
+    INNER JOIN staging.step AS mark USING (step_id)
+    INNER JOIN staging.trace ON mark.trace_id = staging.trace.trace_id
 """
 RESTS = """
     SELECT DISTINCT path FROM graph.thread_wait
@@ -338,9 +382,9 @@ RESTS = """
 def cases() -> list[Case]:
     """The programs but the jobs of two ranks, which come last."""
     return [
-        *(one_thread(seed, recorded=True) for seed in range(30)),
-        *(one_thread(seed, recorded=False) for seed in range(24)),
-        *(two_threads(seed) for seed in range(8)),
+        *(one_thread(seed, recorded=True) for seed in range(84)),
+        *(one_thread(seed, recorded=False) for seed in range(82)),
+        *(two_threads(seed) for seed in range(32)),
     ]
 
 
@@ -354,7 +398,7 @@ def predicted(cases: list[Case], tmp_path_factory: pytest.TempPathFactory) -> Pr
 def test_a_change_is_predicted_to_the_nanosecond(
     name: str, cases: list[Case], predicted: Predicted
 ) -> None:
-    """Of all programs, all GPU work and all steps begin and end when they do.
+    """Of all programs, all GPU work, steps and periods begin and end when they do.
 
     Excepted is where two threads that know nothing of each other look as if they did.
     """
@@ -381,8 +425,10 @@ def assert_foretold(one: Case, name: str, predicted: Predicted) -> None:
     change_program = CHANGES[name][0] if name in CHANGES else change.nothing
     traces = execute(*change_program(one.known, one.delays))
     for rank, trace in enumerate(traces):
+        happened = times(trace.truth)
+        happened |= periods(happened, predicted.launched[one.name, rank])
         foretold = predicted.times[one.name, rank, name]
-        assert wrong_times(times(trace.truth), foretold) == {}, (one.name, rank, name)
+        assert wrong_times(happened, foretold) == {}, (one.name, rank, name)
 
 
 def test_few_threads_are_mistaken(cases: list[Case], predicted: Predicted) -> None:

@@ -22,6 +22,7 @@ from tracedb.synthetic import (
     Launch,
     Program,
     Rank,
+    StreamSync,
     StreamWait,
     Thread,
     execute,
@@ -367,3 +368,80 @@ def test_all_streams_of_a_device_are_awaited(
     # Begin and latency of the second launch, its kernel, and the return.
     assert row["baseline_ns"] == 6_000 + 100_000 + 4_000
     assert row["predicted_ns"] == 4_500 + 6_000 + 300_000 + 4_000
+
+
+@pytest.mark.parametrize(
+    ("return_ns", "short", "taught"),
+    [
+        # The call was over before the work could have let it return.
+        (-8_000, (Launch(7, 3_500), Gap(0)), ("return", 0, -8_000)),
+        # The work was over before the call, which had to return after it all the same.
+        (4_000, (Launch(7, 1_000), Gap(4_500)), ("call", 0, 1_800)),
+    ],
+)
+def test_a_call_teaches_only_what_bound_it(
+    return_ns: int,
+    short: tuple[Action, ...],
+    taught: tuple[str, int, int],
+    tmp_path: Path,
+    database: tracedb.Database,
+) -> None:
+    """What a single call for a device does not tell is known from those for streams."""
+    alone = Gap(60_000)
+    plain = Launch(7, 100_000), StreamSync(7), alone, StreamSync(7), alone
+    delays = Delays(sync_return_ns=return_ns)
+    executed(tmp_path, database, delays, *plain, *plain, *plain, *short, DeviceSync())
+    query = f"""
+        SELECT cause, instance_count, median_ns FROM prediction.delay
+        WHERE kind = 'device' AND cause = '{taught[0]}'
+    """
+    assert rows(database, query) == [taught]
+
+
+def test_a_wait_for_a_device_is_for_one(
+    tmp_path: Path, database: tracedb.Database
+) -> None:
+    """Which one is not recorded: that which explains the end of the call."""
+    other = Launch(20, 10_000, "other")
+    body = step(1, other, Launch(7, 50_000), DeviceSync(), Gap(1_000_000))
+    program = Program((Rank((Thread("main", (body,)),), {20: 1}),))
+    (trace,) = execute(program, Delays())
+    database.ingest([trace.write(tmp_path / "a.json", Form(sync_events=False))])
+    edit = Edit(scenario="slow", target="gpu", name="other", factor=50)
+    (row,) = database.scenarios([edit]).iter_rows(named=True)
+    assert row["baseline_ns"] == 4_500 + 6_000 + 50_000 + 4_000 + 1_000_000
+    assert row["predicted_ns"] == row["baseline_ns"]
+
+
+def test_a_call_that_a_step_of_another_thread_cuts_waits_once(
+    tmp_path: Path, database: tracedb.Database
+) -> None:
+    """It is in two pieces, and only the last has the time that a call takes."""
+    main = Thread("main", (step(1, Gap(30_000)), step(2, Gap(300_000))))
+    work = Launch(7, 50_000), DeviceSync(), Gap(60_000), DeviceSync(), Gap(60_000)
+    program = Program((Rank((main, Thread("beside", work))),))
+    (trace,) = execute(program, Delays())
+    database.ingest([trace.write(tmp_path / "a.json", Form(sync_events=True))])
+    query = """
+        SELECT count(*), sum(own_ns)::BIGINT, sum(unexplained_ns)::BIGINT,
+            count(awaited_kernel_id)
+        FROM prediction.host_own
+        INNER JOIN overhead.timeline USING (thread_id, position)
+        WHERE type = 'wait_device' GROUP BY launch_id ORDER BY launch_id
+    """
+    assert rows(database, query) == [(2, 1_800, 0, 1), (1, 1_800, 0, 1)]
+
+
+def test_what_a_stream_does_not_wait_for_no_call_waits_for(
+    tmp_path: Path, database: tracedb.Database
+) -> None:
+    """A wait for a stream is also for what that was to wait for, while it was."""
+    held = EventRecord("done", 20), StreamWait(7, "done"), StreamSync(7)
+    work = Launch(7, 1_000), Launch(20, 100_000), *held
+    then = Launch(7, 1_000), Gap(200_000), StreamSync(7)
+    executed(tmp_path, database, Delays(), *work, *then)
+    edit = Edit(scenario="free", target="wait", type="stream")
+    (row,) = database.scenarios([edit]).iter_rows(named=True)
+    then_ns = 4_500 + 200_000 + 1_800
+    assert row["baseline_ns"] == 4_500 + 6_000 + 100_000 + 4_000 + then_ns
+    assert row["predicted_ns"] == 2 * 4_500 + 2 * 700 + 1_800 + then_ns

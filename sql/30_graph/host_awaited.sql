@@ -1,8 +1,9 @@
 -- All GPU work that a blocking call waits for: the last on each stream that it is for,
 -- and the copies that a launch returns behind. Where the profiler recorded the stream or
 -- event it is taken; else the wait is for what had been launched when the call began, of
--- an event for what ended before the call returned. Of several streams that may be meant
--- it is the one that explains the end of the call, or that which the thread used last.
+-- an event for what ended before the call returned. Of several streams, or devices, that
+-- may be meant it is the one that explains the end of the call, or that which the thread
+-- used last.
 -- One row per blocking call and piece of GPU work.
 -- Key: launch_id, kernel_id.
 CREATE TABLE graph.host_awaited (
@@ -23,7 +24,9 @@ CREATE TABLE graph.host_awaited (
     -- [ns] End of the call.
     end_ns,
     -- Whether the profiler recorded what is waited for.
-    recorded
+    recorded,
+    -- Whether only since the stream that it is for had been made to wait for that work.
+    is_passed
 ) AS
 WITH
 -- An event may have been recorded before the last work of its stream: that which was over
@@ -57,12 +60,14 @@ candidate AS (
         trace_id,
         target,
         kernel_id,
+        CASE WHEN target = 'device' THEN -1 - device ELSE kernel_id END AS meant,
         kernel_end_ns,
         start_ns,
         end_ns,
-        is_own_stream,
+        CASE WHEN target = 'device' THEN is_own_device ELSE is_own_stream END AS is_own,
         is_blocking,
-        recorded
+        recorded,
+        is_passed
     FROM graph.wait_candidate
     UNION ALL
     SELECT
@@ -71,11 +76,13 @@ candidate AS (
         ended.trace_id,
         target,
         work.kernel_id,
+        work.kernel_id,
         work.end_ns,
         ended.start_ns,
         ended.end_ns,
         false,
         true,
+        false,
         false
     FROM ended
     ASOF INNER JOIN graph.stream_position AS work
@@ -92,8 +99,9 @@ candidate AS (
 over AS (
     SELECT
         candidate.*,
-        kernel_end_ns > start_ns AS was_running,
-        coalesce(abs(end_ns - kernel_end_ns - median_ns) <= 1_000, false) AS fits
+        max(kernel_end_ns) OVER (PARTITION BY launch_id, meant) AS last_end_ns,
+        last_end_ns > start_ns AS was_running,
+        coalesce(abs(end_ns - last_end_ns - median_ns) <= 1_000, false) AS fits
     FROM candidate
     INNER JOIN graph.usual_return AS usual
         ON
@@ -115,32 +123,42 @@ SELECT
     kernel_end_ns,
     start_ns,
     end_ns,
-    recorded
+    recorded,
+    is_passed
 FROM (
     SELECT *
     FROM over
-    -- Of a stream that is not recorded: what explains the end of the call, else what held up
-    -- a long call last, else that of the thread.
+    -- Of what is not recorded: what explains the end of the call, else what held up a long
+    -- call last, else that of the thread.
     QUALIFY
-        target IN ('device', 'copy')
+        target = 'copy'
         OR recorded
-        OR row_number() OVER (
+        OR dense_rank() OVER (
             PARTITION BY launch_id
             ORDER BY
                 CASE
-                    WHEN fits AND is_own_stream THEN 1
+                    WHEN fits AND is_own THEN 1
                     WHEN fits AND was_running THEN 2
                     WHEN was_running AND end_ns - start_ns > 10_000 THEN 3
-                    WHEN is_own_stream THEN 4
+                    WHEN is_own THEN 4
                     ELSE 5
                 END,
-                kernel_end_ns DESC,
-                kernel_id
+                last_end_ns DESC,
+                meant
         ) = 1
 )
 UNION ALL
 -- A copy that returns when it is done waits for that.
 SELECT
-    launch_id, run_id, trace_id, 'queue', kernel_id, kernel_end_ns, start_ns, end_ns, false
+    launch_id,
+    run_id,
+    trace_id,
+    'queue',
+    kernel_id,
+    kernel_end_ns,
+    start_ns,
+    end_ns,
+    false,
+    false
 FROM graph.full_queue
 WHERE launch_id NOT IN (SELECT launch_id FROM over);

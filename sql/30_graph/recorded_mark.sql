@@ -20,7 +20,9 @@ CREATE TABLE graph.recorded_mark (
     -- [ns] Begin of the call.
     start_ns,
     -- The GPU work.
-    kernel_id
+    kernel_id,
+    -- Whether it is waited for only since the stream had itself been made to wait for it.
+    is_passed
 ) AS
 WITH RECURSIVE
 -- A stream is known by its number: that of another device where the own has none such.
@@ -135,7 +137,7 @@ walk AS (
     WHERE streams < 4
 )
 
-SELECT DISTINCT
+SELECT
     call.launch_id,
     call.run_id,
     call.trace_id,
@@ -143,8 +145,10 @@ SELECT DISTINCT
     CASE call.target WHEN 'stream_wait' THEN call.own_device END,
     call.stream,
     call.start_ns,
-    marked.kernel_id
+    marked.kernel_id,
+    min(walk.streams) > 0
 FROM walk
 INNER JOIN placed AS call ON walk.launch_id = call.launch_id
 INNER JOIN placed AS marked ON walk.marked_by = marked.launch_id
-WHERE marked.kernel_id IS NOT NULL;
+WHERE marked.kernel_id IS NOT NULL
+GROUP BY ALL;

@@ -30,12 +30,12 @@ ended AS (
         AND kernel_end_ns BETWEEN start_ns + 10_000 AND end_ns + 20_000
 ),
 
--- A device is waited for until the last is over.
+-- A device is waited for until the last is over, if it is known which device.
 plain AS (
     SELECT run_id, trace_id, target = 'copy' AS is_copy, max(early_ns) AS early_ns
     FROM ended
     GROUP BY launch_id, run_id, trace_id, target
-    HAVING count(*) = 1 OR target = 'device'
+    HAVING count(*) = 1 OR target = 'device' AND count(DISTINCT device) = 1
 )
 
 SELECT

@@ -14,6 +14,8 @@ CREATE TABLE graph.wait_candidate (
     target,
     -- The GPU work.
     kernel_id,
+    -- Device of that work.
+    device,
     -- [ns] End of that work.
     kernel_end_ns,
     -- [ns] Begin of the call.
@@ -22,10 +24,14 @@ CREATE TABLE graph.wait_candidate (
     end_ns,
     -- Whether the thread of the call had launched something on the work's stream last.
     is_own_stream,
+    -- Whether it had launched something on the work's device last.
+    is_own_device,
     -- Whether the call blocks by its name: a wait, or a copy that is not asynchronous.
     is_blocking,
     -- Whether the profiler recorded what is waited for.
-    recorded
+    recorded,
+    -- Whether only since the stream that it is for had been made to wait for that work.
+    is_passed
 ) AS
 WITH
 blocking AS (
@@ -59,7 +65,7 @@ last_of_thread AS (
 
 -- In-order streams: the last work launched on a stream is the last to end there.
 last_launched AS (
-    SELECT blocking.*, work.kernel_id
+    SELECT blocking.*, work.kernel_id, false AS is_passed
     FROM blocking
     INNER JOIN staging.stream AS stream
         ON
@@ -75,7 +81,7 @@ last_launched AS (
 ),
 
 marked AS (
-    SELECT blocking.*, mark.kernel_id
+    SELECT blocking.*, mark.kernel_id, is_passed
     FROM blocking
     INNER JOIN graph.recorded_mark AS mark USING (launch_id)
 )
@@ -86,12 +92,15 @@ SELECT DISTINCT
     call.trace_id,
     target,
     kernel_id,
+    work.device,
     work.end_ns,
     call.start_ns,
     call.end_ns,
     coalesce(work.device = own.device AND work.stream = own.stream, false),
+    coalesce(work.device = own.device, false),
     true,
-    recorded
+    recorded,
+    is_passed
 FROM (FROM last_launched UNION ALL FROM marked) AS call
 INNER JOIN graph.stream_position AS work USING (kernel_id)
 LEFT JOIN last_of_thread AS own ON call.launch_id = own.launch_id
@@ -102,11 +111,14 @@ SELECT
     call.trace_id,
     'copy',
     kernel_id,
+    work.device,
     work.end_ns,
     call.start_ns,
     call.end_ns,
     true,
+    true,
     regexp_matches(name, '^(cuda|hip|cu)Memcpy') AND NOT contains(name, 'Async'),
+    false,
     false
 FROM staging.launch AS call
 INNER JOIN graph.stream_position AS work USING (launch_id)

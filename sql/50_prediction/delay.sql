@@ -24,8 +24,36 @@ CREATE TABLE prediction.delay (
     cap_ns
 ) AS
 WITH
+-- Calls that found nothing to wait for; plain are, where there are such, those that came
+-- long after all that they might have waited for, else those that did not return when they
+-- would have, had they waited.
+idle_call AS (
+    SELECT
+        call.run_id,
+        call.trace_id,
+        target,
+        end_ns - start_ns AS delay_ns,
+        kernel_end_ns <= start_ns - 10_000
+        OR coalesce(abs(end_ns - kernel_end_ns - median_ns) > 1_000, true)
+        AND NOT bool_or(kernel_end_ns <= start_ns - 10_000)
+            OVER (PARTITION BY call.trace_id, target)
+        AS is_plain
+    FROM graph.host_wait AS call
+    INNER JOIN graph.usual_return AS usual
+        ON call.trace_id = usual.trace_id AND (target = 'copy') = is_copy
+    WHERE NOT is_blocked
+),
+
+-- How long they take at the most: what takes no longer was not held up.
+idle_limit AS (
+    SELECT trace_id, quantile_disc(delay_ns, 0.95) AS limit_ns
+    FROM idle_call
+    WHERE is_plain AND target NOT IN ('copy', 'queue')
+    GROUP BY trace_id
+),
+
 -- Plain is a stream wait that was over only when launch and stream usually let the work
--- begin; and, where there are such, a call that had waited for long, or came long after.
+-- begin; and, where there are such, a call that had waited for long.
 instance AS (
     SELECT
         stream_wait.run_id,
@@ -45,19 +73,17 @@ instance AS (
     SELECT
         run_id, trace_id, 'return', target, end_ns - kernel_end_ns,
         kernel_end_ns >= start_ns + 10_000
-        OR NOT bool_or(kernel_end_ns >= start_ns + 10_000) OVER (PARTITION BY trace_id, target)
+        OR coalesce(target IN ('copy', 'queue') OR end_ns - start_ns > limit_ns, true)
+        AND NOT bool_or(kernel_end_ns >= start_ns + 10_000) OVER (PARTITION BY trace_id, target)
     FROM graph.host_wait
+    LEFT JOIN idle_limit USING (trace_id)
     WHERE
         is_blocked
         -- In a short call something may have ended by chance, if what it is for is not known.
         AND (recorded OR target NOT IN ('stream', 'event') OR kernel_end_ns >= start_ns + 10_000)
     UNION ALL
-    SELECT
-        run_id, trace_id, 'call', target, end_ns - start_ns,
-        kernel_end_ns <= start_ns - 10_000
-        OR NOT bool_or(kernel_end_ns <= start_ns - 10_000) OVER (PARTITION BY trace_id, target)
-    FROM graph.host_wait
-    WHERE NOT is_blocked
+    SELECT run_id, trace_id, 'call', target, delay_ns, is_plain
+    FROM idle_call
 ),
 
 -- What is alike enough to tell of each other: all kinds of GPU work, and all calls that

@@ -1,6 +1,7 @@
 -- What every piece of host time lasts by itself, as measured, and what its end waits for.
 -- A wait lasts until its cause is over: its own time is that of a call which finds nothing
 -- to wait for. What its measured time has beyond that and the usual delay is unexplained.
+-- A call that a step of another thread cuts waits once, in its last piece.
 -- One row per piece.
 -- Key: thread_id, position.
 CREATE TABLE prediction.host_own (
@@ -43,10 +44,22 @@ thread_cause AS (
         ON wait.worker_thread_id = working.thread_id AND wait.end_ns = working.end_ns
 ),
 
+-- All pieces of a wait in a call.
+call_wait AS (
+    SELECT launch_id, min(start_ns) AS start_ns, max(position) AS last_position
+    FROM overhead.timeline
+    WHERE type LIKE 'wait_%' AND launch_id IS NOT NULL
+    GROUP BY launch_id
+),
+
 caused AS (
     SELECT
         piece.*,
-        piece.end_ns - piece.start_ns AS measured_ns,
+        piece.type LIKE 'wait_%' AND piece.position < last_position AS goes_on,
+        piece.end_ns - CASE
+            WHEN piece.type LIKE 'wait_%' THEN coalesce(call_wait.start_ns, piece.start_ns)
+            ELSE piece.start_ns
+        END AS measured_ns,
         host_wait.kernel_id AS found_kernel_id,
         host_wait.recorded,
         host_wait.end_ns - host_wait.kernel_end_ns AS return_ns,
@@ -54,10 +67,12 @@ caused AS (
         thread_cause.awaited_position,
         replace(piece.type, 'wait_', '') AS target
     FROM overhead.timeline AS piece
+    LEFT JOIN call_wait USING (launch_id)
     LEFT JOIN graph.host_wait
         ON
             piece.launch_id = host_wait.launch_id
             AND piece.type LIKE 'wait_%'
+            AND piece.position = last_position
     LEFT JOIN thread_cause USING (thread_id, position)
 ),
 
@@ -102,7 +117,7 @@ own AS (
         *,
         CASE
             -- Nothing of its own, nor before a step ended in the midst of it.
-            WHEN type = 'wait_thread' THEN 0
+            WHEN type = 'wait_thread' OR coalesce(goes_on, false) THEN 0
             WHEN type LIKE 'wait_%' AND launch_id IS NOT NULL
                 THEN least(
                     measured_ns,
@@ -116,7 +131,10 @@ own AS (
         END AS own_ns,
         coalesce(CASE WHEN is_blocked THEN greatest(return_ns - return_cap_ns, 0) END, 0)
         + CASE
-            WHEN type <> 'wait_thread' AND NOT coalesce(is_blocked, false)
+            WHEN
+                type <> 'wait_thread'
+                AND NOT coalesce(goes_on, false)
+                AND NOT coalesce(is_blocked, false)
                 THEN measured_ns - own_ns
             ELSE 0
         END AS unexplained_ns

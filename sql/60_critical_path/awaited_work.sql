@@ -22,7 +22,11 @@ FROM critical_path.host_offset AS host
 INNER JOIN prediction.host_time USING (variant_id, thread_id, position)
 INNER JOIN overhead.timeline USING (thread_id, position)
 INNER JOIN graph.host_awaited AS awaited USING (launch_id)
+LEFT JOIN prediction.removed_wait AS no_stream_wait
+    ON host.variant_id = no_stream_wait.variant_id AND no_stream_wait.kind = 'stream'
 WHERE waits AND awaited_kernel_id IS NOT NULL
+    -- A stream that waits for nothing has nothing to pass on.
+    AND (NOT is_passed OR no_stream_wait.kind IS NULL)
 UNION ALL
 SELECT variant_id, lane, segment, 'stream_wait', awaited.awaited_kernel_id,
     delay_ns + kept_ns

@@ -56,6 +56,9 @@ def told(interrupt: Interrupt) -> Iterator[None]:
         # What Ctrl-C breaks off raises many things: an import, a query, a thread.
         if interrupt.happened or isinstance(error, KeyboardInterrupt):
             raise Interrupted("interrupted") from error
+        if isinstance(error, BrokenPipeError):
+            # `tracedb ... | head` has what it wanted: silence, as of other tools.
+            raise click.exceptions.Exit(1) from error
         line = _line(error)
         if line is None:
             raise
@@ -75,8 +78,6 @@ def _of_system(error: BaseException) -> str | None:
     """What the system or an engine refused; None for what neither did."""
     if isinstance(error, MemoryError):
         return f"not enough memory{_within_brackets(error)}"
-    if isinstance(error, BrokenPipeError):
-        return "stdout was closed before all of it was written"
     if isinstance(error, OSError):
         place = "stdout" if error.filename is None else error.filename
         return f"{place}: {error.strerror or error}"

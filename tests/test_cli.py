@@ -507,7 +507,7 @@ def test_schema_shows_one_relation() -> None:
     }
     shown = run("schema", "staging.step").stdout
     assert "One row per step." in shown
-    assert "FROM staging.annotation" in shown
+    assert "FROM staging.step_range" in shown
 
 
 def test_schema_page_is_markdown() -> None:
@@ -756,8 +756,9 @@ def test_names_are_no_markup(tmp_path: Path) -> None:
     query = "SELECT DISTINCT name FROM staging.kernel"
     code, shown, _ = on_terminal("sql", database, query, columns=300)
     assert code == 0
+    # The last file read is told for as long as its relations take.
+    assert names[0] in told
     for name in names:
-        assert name in told
         assert name in shown
 
 

@@ -17,8 +17,9 @@ from sklearn.ensemble import ExtraTreesRegressor, HistGradientBoostingRegressor
 from support import ROOT
 from threadpoolctl import threadpool_limits
 
+import tracedb
 from tracedb import KernelModelError, MeasurementError, kernels
-from tracedb.cli.main import tracedb
+from tracedb.cli.main import tracedb as command
 from tracedb.kernels.bands import band_of
 from tracedb.kernels.collective_table import CollectiveTable, fit_table
 from tracedb.kernels.families.family import Shapes
@@ -867,7 +868,7 @@ def test_model_beats_the_network() -> None:
 
 def run(*words: object) -> Result:
     """Run a command."""
-    return CliRunner().invoke(tracedb, ["kernels", *map(str, words)])
+    return CliRunner().invoke(command, ["kernels", *map(str, words)])
 
 
 def test_train_list_show(tmp_path: Path) -> None:

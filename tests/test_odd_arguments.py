@@ -59,8 +59,14 @@ def database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tracedb.Datab
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_odd_arguments(database: tracedb.Database, name: str) -> None:
+def test_odd_arguments(
+    database: tracedb.Database,
+    name: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """None raises what is no error of tracedb's, and the database answers after it."""
+    monkeypatch.chdir(tmp_path)  # Where `.` holds no trace.
     for odd in NUMBERS if name in OF_NUMBERS else TEXTS:
         try:
             CALLS[name](database, odd)

@@ -156,7 +156,10 @@ def test_where_steps_wait_the_period_is_the_mark(
 @pytest.mark.parametrize("rung", ["replay", "statistics"])
 def test_without_host_time_the_gpu_is_left(behind: tracedb.Database, rung: str) -> None:
     """A server whose host is free still takes as long as its GPU."""
-    free = Edit(scenario="host free", target="host", factor=0)
+    free = [
+        Edit(scenario="host free", target="host", type=type_, factor=0)
+        for type_ in (None, "idle")
+    ]
     (busy_ns,) = rows(
         behind,
         """
@@ -166,7 +169,7 @@ def test_without_host_time_the_gpu_is_left(behind: tracedb.Database, rung: str) 
         )
         """,
     )[0]
-    effects = behind.scenarios([free], rung)
+    effects = behind.scenarios(free, rung)
     assert (effects["predicted_ns"] > 0).all()
     periods_ns: dict[int, int] = defaultdict(int)
     for trace, period in effects.select("trace_id", "predicted_ns").iter_rows():

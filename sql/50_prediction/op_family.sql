@@ -53,7 +53,7 @@ FROM (VALUES
     ('_foreach_norm', 'optimizer', 'reduce', 2),
     ('_foreach_.*|_amp_.*|_multi_tensor.*', 'optimizer', 'list', 1),
     ('_log_softmax|_softmax|softmax|_masked_softmax', 'softmax', 'row', 174),
-    ('_(log_)?softmax_backward_data|_masked_softmax_backward', 'softmax', 'row', 2),
+    ('_?(log_)?softmax_backward(_data)?|_masked_softmax_backward', 'softmax', 'row', 2),
     (
         '(\w+::)?_?((native|cudnn|miopen|fused|add|rocm|aiter)_)*'
         || '(batch|layer|group|instance|rms)_norm_backward(_elemt|_reduce)?',

@@ -7,6 +7,7 @@ reading and on one that is open for writing; nothing in the folder changes.
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Callable, Iterator
 from contextlib import chdir
 from pathlib import Path
@@ -297,7 +298,7 @@ NAMES = [
     *("graph", "raw", "staging", "overhead", "prediction", "critical_path", "question"),
     *("main", "system", "temp", "memory", "tracedb", "information_schema", "select"),
     *("a b", "a'b", 'a"b', "наборы", "数", "a;b", "a.b", "%s", "{}", "~", "$x", "*"),
-    *("simulation_1", "sqlite:a", "md:a", "[link=x]y", "a[/x]", "C:\\a"),
+    *("simulation_1", "sqlite:a", "md:a", "[link=x]y", "a[x]", "[", "C:"),
 ]
 SIMULATED = ("prediction", "simulation_1", 'a"b')
 """Names with which a simulation is tried, too: it takes its time."""
@@ -316,3 +317,32 @@ def test_a_database_may_have_any_name(folder: Path, tmp_path: Path, name: str) -
         if name in SIMULATED:
             assert not database.predict("other_steps").is_empty()
     assert [*tmp_path.iterdir()] == [path]
+
+
+def test_a_database_may_be_in_any_folder(folder: Path, tmp_path: Path) -> None:
+    """A name with a slash is that of a folder and a file."""
+    path = tmp_path / "a[/x].duckdb"
+    path.parent.mkdir()
+    path.write_bytes((folder / "run.duckdb").read_bytes())
+    with tracedb.open(path) as database:
+        assert database.ingest([SAMPLE]).is_empty()
+    assert [*path.parent.iterdir()] == [path]
+
+
+@pytest.mark.skipif(os.sep != "/", reason="a backslash parts folders here")
+@pytest.mark.parametrize("name", ["C:\\a.duckdb", "a\\b.duckdb", "a\\b/c.duckdb"])
+@pytest.mark.parametrize("is_there", [True, False])
+def test_a_backslash_is_refused(tmp_path: Path, name: str, *, is_there: bool) -> None:
+    """DuckDB would open the file of a folder: another one than was named."""
+    (tmp_path / "a").mkdir()
+    if is_there:
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+    before = sorted(tmp_path.rglob("*"))
+    for read_only in (False, True):
+        with pytest.raises(tracedb.DatabaseError, match=r"backslash|no such database"):
+            tracedb.open(tmp_path / name, read_only=read_only)
+    assert sorted(tmp_path.rglob("*")) == before
+    if is_there:
+        with pytest.raises(tracedb.DatabaseError, match="backslash in a path"):
+            tracedb.open(tmp_path / name, read_only=True)

@@ -119,7 +119,7 @@ def test_a_home_that_cannot_be_written(
     path = tmp_path / "a.duckdb"
     with tracedb.open(path) as database:
         assert is_usable(database)
-    assert creations == ["a"]
+    assert creations == ["tracedb"]
 
 
 @pytest.mark.parametrize("named", ["", "relative"])

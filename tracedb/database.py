@@ -622,6 +622,12 @@ def _check_path(path: str, *, read_only: bool) -> None:
         raise DatabaseError(f"{path}: no DuckDB database; name another file for it")
     if not path:
         raise DatabaseError("the database has no name; give a path")
+    # Where it is a letter like others, DuckDB would still open a file of a folder.
+    if path != _MEMORY and "\\" in Path(path).absolute().as_posix():
+        raise DatabaseError(
+            f"{path}: DuckDB takes a backslash in a path for a slash; "
+            "choose a path without one"
+        )
     if Path(path).is_dir():
         raise DatabaseError(f"{path}: a folder; name a file in it")
     if not read_only and path != _MEMORY:

@@ -8,7 +8,7 @@ import tokenize
 import zipfile
 import zlib
 from io import BytesIO
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Literal
 
 import msgspec
 import numpy as np
@@ -86,7 +86,7 @@ def arrays_of(path: Path) -> dict[str, NDArray[Any]]:
 
     Raises one of `UNREADABLE` for what is no such file.
     """
-    with zipfile.ZipFile(path) as archive:
+    with path.open("rb") as file, _archive(file) as archive:
         members = archive.infolist()
         if len(members) > _MOST_ARRAYS:
             raise ValueError(f"it has {len(members):,} arrays")
@@ -96,6 +96,14 @@ def arrays_of(path: Path) -> dict[str, NDArray[Any]]:
             member.filename.removesuffix(".npy"): _array(archive.read(member))
             for member in members
         }
+
+
+def _archive(file: BinaryIO) -> zipfile.ZipFile:
+    """The archive that a file is."""
+    try:
+        return zipfile.ZipFile(file)
+    except zipfile.BadZipFile:
+        raise ValueError("it is no archive") from None
 
 
 def _array(data: bytes) -> NDArray[Any]:

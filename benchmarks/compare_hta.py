@@ -12,11 +12,13 @@ Markdown.
 from __future__ import annotations
 
 import argparse
+import gzip
 import json
 import logging
 import os
 import subprocess
 import sys
+import tempfile
 import textwrap
 import tomllib
 from collections import defaultdict
@@ -209,7 +211,7 @@ INNER JOIN staging.slice AS ends ON first.event_id + target = ends.event_id
 """
 STEP_OF = """
 CREATE OR REPLACE TEMP TABLE this_step AS
-FROM staging.step WHERE name = ? ORDER BY start_ns LIMIT 1 OFFSET ?
+FROM staging.step WHERE name = ? ORDER BY start_ns LIMIT 1
 """
 OURS = """
 CREATE OR REPLACE TEMP TABLE ours AS
@@ -219,13 +221,33 @@ WHERE scope = 'step' AND step_id = (SELECT step_id FROM this_step)
 """
 
 
+def without_outer(case: Case, folder: Path) -> Path:
+    """Copy the trace; marks of the name before the wanted one get another name.
+
+    One of them lies around the wanted mark, and a mark within another is no step.
+    """
+    trace = json.loads(gzip.decompress((CORPUS / case.path).read_bytes()))
+    marks = (
+        event
+        for event in trace["traceEvents"]
+        if event.get("name") == case.mark and event.get("cat") == "user_annotation"
+    )
+    for event in sorted(marks, key=lambda mark: float(mark["ts"]))[: case.occurrence]:
+        event["name"] = "outer"
+    copy = folder / "trace.json"
+    copy.write_text(json.dumps(trace))
+    return copy
+
+
 def ingested(case: Case) -> tracedb.Database:
     """A database in memory that has the trace, `this_step` and its path, `ours`."""
     import tracedb
 
     database = tracedb.open()
-    database.ingest([CORPUS / case.path], step_mark=case.step_mark)
-    database.connection.execute(STEP_OF, [case.mark, case.occurrence])
+    with tempfile.TemporaryDirectory() as folder:
+        path = without_outer(case, Path(folder)) if case.occurrence else None
+        database.ingest([path or CORPUS / case.path], step_mark=case.step_mark)
+    database.connection.execute(STEP_OF, [case.mark])
     database.connection.execute(OURS)
     return database
 

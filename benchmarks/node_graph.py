@@ -63,7 +63,11 @@ edge (source, target, weight_ns) AS (
     SELECT begin_node, node, predicted_ns FROM piece
     UNION ALL
     SELECT work.node, piece.node, piece.delay_ns
-    FROM piece INNER JOIN work ON piece.awaited_kernel_id = work.kernel_id
+    FROM piece
+    INNER JOIN overhead.timeline USING (thread_id, position)
+    INNER JOIN graph.host_awaited AS awaited USING (launch_id)
+    INNER JOIN work ON awaited.kernel_id = work.kernel_id
+    WHERE piece.awaited_kernel_id IS NOT NULL
     UNION ALL
     SELECT awaited.node, piece.node, piece.delay_ns
     FROM piece
@@ -87,8 +91,11 @@ edge (source, target, weight_ns) AS (
     FROM work
     INNER JOIN work AS previous ON work.previous_kernel_id = previous.kernel_id
     UNION ALL
-    SELECT awaited.node, work.node, work.wait_delay_ns + work.predicted_ns
-    FROM work INNER JOIN work AS awaited ON work.awaited_kernel_id = awaited.kernel_id
+    SELECT source.node, work.node, awaited.delay_ns + work.kept_ns + work.predicted_ns
+    FROM work
+    INNER JOIN prediction.gpu_awaited AS awaited ON work.kernel_id = awaited.kernel_id
+    INNER JOIN work AS source ON awaited.awaited_kernel_id = source.kernel_id
+    WHERE work.awaited_kernel_id IS NOT NULL
 )
 
 SELECT source, target, max(weight_ns) AS weight_ns

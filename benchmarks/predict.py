@@ -49,6 +49,10 @@ if TYPE_CHECKING:
     from tracedb import Edit
 
     Numbers = NDArray[np.int64]
+    Awaited = list[tuple[int, int]]
+    """Work, by number, and the delay after it."""
+    Launch = tuple[int, int, int, int, Awaited]
+    """Of work: stream, duration, delays after launch and stream, and what it awaits."""
 
 SIZES = (
     (10_000, 10),
@@ -111,14 +115,12 @@ PIECES = """
 SELECT
     row_number() OVER (ORDER BY position) - 1 AS piece,
     predicted_ns,
-    (type LIKE 'T_')::BIGINT AS is_overhead,
-    coalesce(work.number, -1) AS awaited,
-    delay_ns
+    (position IN (SELECT position FROM prediction.edited_piece))::BIGINT AS is_overhead,
+    (awaited_kernel_id IS NOT NULL)::BIGINT AS waits
 FROM prediction.host_time AS time
 INNER JOIN prediction.variant USING (variant_id)
 INNER JOIN overhead.timeline USING (thread_id, position)
-LEFT JOIN numbered AS work ON awaited_kernel_id = work.kernel_id
-WHERE rung = 'replay'
+WHERE rung = 'replay' AND scenario = 'baseline'
 ORDER BY position
 """
 WORK = """
@@ -136,15 +138,34 @@ ASOF INNER JOIN overhead.timeline
 """
 LAUNCHED = """
 SELECT
-    work.number, piece, work.stream, predicted_ns, launch_delay_ns, stream_delay_ns,
-    coalesce(awaited.number, -1) AS awaited, wait_delay_ns
+    number, piece, stream, predicted_ns, launch_delay_ns, stream_delay_ns,
+    (awaited_kernel_id IS NOT NULL)::BIGINT AS waits
 FROM prediction.gpu_time AS time
 INNER JOIN prediction.variant USING (variant_id)
-INNER JOIN numbered AS work USING (kernel_id)
-LEFT JOIN (SELECT kernel_id, number FROM numbered) AS awaited
-    ON awaited_kernel_id = awaited.kernel_id
+INNER JOIN numbered USING (kernel_id)
 WHERE rung = 'replay'
-ORDER BY work.number
+ORDER BY number
+"""
+# All work that a piece of host time, or work, waits for, and the delay after it.
+RETURNS = """
+SELECT time.position - 1 AS waiting, work.number AS awaited, delay_ns
+FROM prediction.host_time AS time
+INNER JOIN prediction.variant USING (variant_id)
+INNER JOIN overhead.timeline USING (thread_id, position)
+INNER JOIN (SELECT launch_id, kernel_id FROM graph.host_awaited) USING (launch_id)
+INNER JOIN numbered AS work USING (kernel_id)
+WHERE rung = 'replay' AND awaited_kernel_id IS NOT NULL
+ORDER BY waiting, awaited
+"""
+STREAM_WAITS = """
+SELECT work.number AS waiting, source.number AS awaited, delay_ns + kept_ns AS delay_ns
+FROM prediction.gpu_time AS time
+INNER JOIN prediction.variant USING (variant_id)
+INNER JOIN prediction.gpu_awaited AS edge USING (kernel_id)
+INNER JOIN numbered AS work USING (kernel_id)
+INNER JOIN numbered AS source ON edge.awaited_kernel_id = source.kernel_id
+WHERE rung = 'replay' AND time.awaited_kernel_id IS NOT NULL
+ORDER BY waiting, awaited
 """
 
 # One row a piece of host time: the host's time, and the last ends of each stream, the
@@ -157,21 +178,35 @@ SELECT
     round(
         piece.predicted_ns * (1 + $slower * is_overhead * scenario)
     )::BIGINT AS predicted_ns,
-    host_awaited.stream + 1 AS awaited,
-    piece.later + 1 AS awaited_place,
-    piece.delay_ns,
+    coalesce(returns.awaited, []) AS awaited,
     work.stream + 1 AS stream,
     work.predicted_ns AS work_ns,
     work.launch_delay_ns,
     work.stream_delay_ns,
-    work_awaited.stream + 1 AS work_awaited,
-    work.later + 1 AS work_awaited_place,
-    work.wait_delay_ns
+    coalesce(waits.awaited, []) AS work_awaited
 FROM pieces AS piece
 CROSS JOIN range($count) AS known (scenario)
 LEFT JOIN launched AS work ON piece.piece = work.piece
-LEFT JOIN launched AS host_awaited ON piece.awaited = host_awaited.number
-LEFT JOIN launched AS work_awaited ON work.awaited = work_awaited.number
+LEFT JOIN (
+    SELECT
+        waiting,
+        list({
+            'stream': source.stream + 1, 'place': later + 1, 'delay_ns': delay_ns
+        }) AS awaited
+    FROM host_edges
+    INNER JOIN launched AS source ON awaited = source.number
+    GROUP BY waiting
+) AS returns ON piece.piece = returns.waiting
+LEFT JOIN (
+    SELECT
+        waiting,
+        list({
+            'stream': source.stream + 1, 'place': later + 1, 'delay_ns': delay_ns
+        }) AS awaited
+    FROM gpu_edges
+    INNER JOIN launched AS source ON awaited = source.number
+    GROUP BY waiting
+) AS waits ON work.number = waits.waiting
 """
 NAIVE = """
 WITH RECURSIVE walk AS (
@@ -185,7 +220,13 @@ WITH RECURSIVE walk AS (
     SELECT
         scenario,
         piece + 1,
-        greatest(host_ns + predicted_ns, ends_ns[awaited][awaited_place] + delay_ns),
+        greatest(
+            host_ns + predicted_ns,
+            list_max(list_transform(
+                awaited,
+                lambda edge: ends_ns[edge.stream][edge.place] + edge.delay_ns
+            ))
+        ),
         CASE
             WHEN stream IS NULL THEN ends_ns
             ELSE list_transform(
@@ -196,8 +237,11 @@ WITH RECURSIVE walk AS (
                             work_ns + greatest(
                                 host_ns + launch_delay_ns,
                                 ns[1] + stream_delay_ns,
-                                ends_ns[work_awaited][work_awaited_place]
-                                + wait_delay_ns
+                                list_max(list_transform(
+                                    work_awaited,
+                                    lambda edge: ends_ns[edge.stream][edge.place]
+                                    + edge.delay_ns
+                                ))
                             )
                         ] || ns[1:7]
                     ELSE ns
@@ -257,6 +301,7 @@ def ingest(task: Task) -> Iterator[Outcome]:
 
     import tracedb
     from tracedb import catalog
+    from tracedb.simulation import beside
 
     clock = Clock()
     with clock, tracedb.open(task.database) as database:
@@ -266,9 +311,20 @@ def ingest(task: Task) -> Iterator[Outcome]:
             pass
         connection.execute(WORK)
         launched = connection.sql(LAUNCHED).fetchnumpy()
-        pieces = connection.sql(PIECES).fetchnumpy()
-    found = {f"piece_{name}": values for name, values in pieces.items()}
-    found |= {f"work_{name}": values for name, values in launched.items()}
+        # Which pieces an edit of the host changes: idle time is none of them.
+        with beside(connection, ["replay"], edits(task._replace(scenarios=2))) as given:
+            edited, _ = given
+            for _ in catalog.compute(edited, [1], DURATIONS):
+                pass
+            pieces = edited.sql(PIECES).fetchnumpy()
+        returns = connection.sql(RETURNS).fetchnumpy()
+        stream_waits = connection.sql(STREAM_WAITS).fetchnumpy()
+    parts = {"piece": pieces, "work": launched, "return": returns, "wait": stream_waits}
+    found = {
+        f"{part}_{name}": values
+        for part, columns in parts.items()
+        for name, values in columns.items()
+    }
     np.savez(
         task.arrays, **{name: values.astype("i8") for name, values in found.items()}
     )
@@ -336,7 +392,12 @@ def naive(task: Task) -> Iterator[Outcome]:
     arrays = _arrays(task) | later(_arrays(task))
     connection = duckdb.connect()
     connection.execute("SET enable_progress_bar = false")
-    for name, prefix in (("pieces", "piece_"), ("launched", "work_")):
+    for name, prefix in (
+        ("pieces", "piece_"),
+        ("launched", "work_"),
+        ("host_edges", "return_"),
+        ("gpu_edges", "wait_"),
+    ):
         columns = {
             column.removeprefix(prefix): values
             for column, values in arrays.items()
@@ -352,7 +413,7 @@ def naive(task: Task) -> Iterator[Outcome]:
 
 
 def later(arrays: dict[str, Numbers]) -> dict[str, Numbers]:
-    """How much work of its stream was launched after what a piece, or work, awaits."""
+    """How much work of its stream was launched between what is awaited and the wait."""
     import numpy as np
 
     streams, pieces = arrays["work_stream"], arrays["work_piece"]
@@ -362,7 +423,7 @@ def later(arrays: dict[str, Numbers]) -> dict[str, Numbers]:
 
     def count(awaited: Numbers, before: Numbers) -> Numbers:
         found = np.zeros(len(awaited), dtype="i8")
-        for at in np.flatnonzero(awaited >= 0):
+        for at in range(len(awaited)):
             same = launched[streams[awaited[at]]]
             ends = np.searchsorted(same, [awaited[at], before[at]], side="left")
             found[at] = ends[1] - ends[0] - 1
@@ -372,8 +433,10 @@ def later(arrays: dict[str, Numbers]) -> dict[str, Numbers]:
 
     of_pieces = np.searchsorted(pieces, np.arange(len(arrays["piece_piece"])))
     return {
-        "piece_later": count(arrays["piece_awaited"], of_pieces),
-        "work_later": count(arrays["work_awaited"], np.arange(len(streams))),
+        "return_later": count(
+            arrays["return_awaited"], of_pieces[arrays["return_waiting"]]
+        ),
+        "wait_later": count(arrays["wait_awaited"], arrays["wait_waiting"]),
     }
 
 
@@ -391,46 +454,49 @@ def host_times(arrays: dict[str, Numbers], count: int) -> list[Numbers]:
 def loop(task: Task) -> Iterator[Outcome]:
     """A loop over all nodes, in plain Python."""
     arrays = _arrays(task)
-    awaited = arrays["piece_awaited"].tolist()
-    delays = arrays["piece_delay_ns"].tolist()
+    awaited = awaits_of(arrays, "return", len(arrays["piece_piece"]))
+    waits = awaits_of(arrays, "wait", len(arrays["work_number"]))
     scenarios = [times.tolist() for times in host_times(arrays, task.scenarios)]
-    work: list[list[tuple[int, ...]]] = [[] for _ in awaited]
-    names = ("stream", "predicted_ns", "launch_delay_ns", "stream_delay_ns")
-    columns = [
-        arrays[f"work_{n}"].tolist() for n in (*names, "awaited", "wait_delay_ns")
-    ]
-    for piece, *launched in zip(arrays["work_piece"].tolist(), *columns, strict=True):
+    work: list[list[Launch]] = [[] for _ in awaited]
+    names = ("piece", "stream", "predicted_ns", "launch_delay_ns", "stream_delay_ns")
+    columns = [arrays[f"work_{name}"].tolist() for name in names]
+    for piece, *launched in zip(*columns, waits, strict=True):
         work[piece].append(tuple(launched))
     clock = Clock()
     with clock:
-        end = sum(walk(times, awaited, delays, work) for times in scenarios)
+        end = sum(walk(times, awaited, work) for times in scenarios)
     yield Outcome.of(clock, end)
 
 
-def walk(
-    times: list[int],
-    awaited: list[int],
-    delays: list[int],
-    work: list[list[tuple[int, ...]]],
-) -> int:
+def awaits_of(arrays: dict[str, Numbers], part: str, count: int) -> list[Awaited]:
+    """What each of `count` nodes waits for, and the delays after that."""
+    found: list[Awaited] = [[] for _ in range(count)]
+    names = ("waiting", "awaited", "delay_ns")
+    columns = [arrays[f"{part}_{name}"].tolist() for name in names]
+    for waiting, *edge in zip(*columns, strict=True):
+        found[waiting].append((edge[0], edge[1]))
+    return found
+
+
+def walk(times: list[int], awaited: list[Awaited], work: list[list[Launch]]) -> int:
     """When the job ends, node by node.
 
-    >>> launch = [(0, 50, 5, 1, -1, 0)]
-    >>> walk([10, 20, 3], [-1, -1, 0], [0, 0, 2], [[], launch, []])
+    >>> launch = [(0, 50, 5, 1, [])]
+    >>> walk([10, 20, 3], [[], [], [(0, 2)]], [[], launch, []])
     67
     """
     host, free = 0, [-(10**9)] * 64
     ends: list[int] = []
-    for time, awaits, delay, launched in zip(times, awaited, delays, work, strict=True):
-        for stream, lasting, late, gap, after, wait in launched:
+    for time, awaits, launched in zip(times, awaited, work, strict=True):
+        for stream, lasting, late, gap, waits in launched:
             start = max(host + late, free[stream] + gap)
-            if after >= 0:
+            for after, wait in waits:
                 start = max(start, ends[after] + wait)
             free[stream] = start + lasting
             ends.append(start + lasting)
         host += time
-        if awaits >= 0:
-            host = max(host, ends[awaits] + delay)
+        for after, delay in awaits:
+            host = max(host, ends[after] + delay)
     return max(host, *ends)
 
 
@@ -470,39 +536,43 @@ class Structure(NamedTuple):
     """Work whose end something waits for: the last of segments, what is awaited."""
     needed_in: list[tuple[int, int]]
     """Segments of the stream and of the host that these are in."""
-    awaited: list[tuple[int, int]]
-    """What each wait of the host awaits, of these, and the delay then."""
-    segments: list[tuple[int, ...]]
-    """Segments as launched: number, host's, stream, delay, awaited, delay, last."""
+    awaited: list[Awaited]
+    """What each wait of the host awaits, of these, and the delays then."""
+    segments: list[tuple[int, int, int, int, Awaited, int]]
+    """Segments as launched: number, host's, stream, delay, awaited, last."""
 
 
 def structure(arrays: dict[str, Numbers]) -> Structure:
     """Find the segments of `critical_path.host_offset` and `gpu_offset`."""
     import numpy as np
 
-    waits = np.flatnonzero(arrays["piece_awaited"] >= 0)
+    waits = np.flatnonzero(arrays["piece_waits"])
     begins = np.append(0, waits + 1)
     order = np.lexsort((arrays["work_number"], arrays["work_stream"]))
     place = np.argsort(order)
     work = {name[5:]: v[order] for name, v in arrays.items() if name[:5] == "work_"}
     host = np.searchsorted(waits, work["piece"], side="left")
-    is_first = work["awaited"] >= 0
+    is_first = work["waits"] > 0
     is_first[0] = True
     is_first[1:] |= (np.diff(host) != 0) | (np.diff(work["stream"]) != 0)
     number, first = np.cumsum(is_first) - 1, np.flatnonzero(is_first)
     last = np.append(first[1:], len(order)) - 1
-    awaited = place[arrays["piece_awaited"][waits]]
-    by_work = np.where(work["awaited"] >= 0, place[work["awaited"]], -1)
-    needed = np.unique(np.concatenate((last, awaited, by_work[by_work >= 0])))
-    at = np.full(len(order) + 1, -1)
+    by_host, by_work = place[arrays["return_awaited"]], place[arrays["wait_awaited"]]
+    needed = np.unique(np.concatenate((last, by_host, by_work)))
+    at = np.full(len(order), -1)
     at[needed] = np.arange(len(needed))
+    of = arrays | {"return_awaited": at[by_host], "wait_awaited": at[by_work]}
+    returns = awaits_of(of, "return", len(arrays["piece_piece"]))
+    stream_waits = awaits_of(of, "wait", len(order))
     launched = np.argsort(work["number"][first], kind="stable")
     head = first[launched]
     columns = (
-        *(launched, host[head], work["stream"][head], work["stream_delay_ns"][head]),
-        *(at[by_work[head]], work["wait_delay_ns"][head], at[last[launched]]),
+        column.tolist()
+        for column in (
+            *(launched, host[head], work["stream"][head]),
+            *(work["stream_delay_ns"][head], work["number"][head], at[last[launched]]),
+        )
     )
-    delays = arrays["piece_delay_ns"][waits]
     return Structure(
         waits=waits,
         begins=begins,
@@ -515,8 +585,13 @@ def structure(arrays: dict[str, Numbers]) -> Structure:
         delays=work["launch_delay_ns"],
         needed=needed,
         needed_in=[*zip(number[needed].tolist(), host[needed].tolist(), strict=True)],
-        awaited=[*zip(at[awaited].tolist(), delays.tolist(), strict=True)],
-        segments=[*zip(*(column.tolist() for column in columns), strict=True)],
+        awaited=[returns[wait] for wait in waits.tolist()],
+        segments=[
+            (segment, at_host, stream, gap, stream_waits[work_number], end)
+            for segment, at_host, stream, gap, work_number, end in zip(
+                *columns, strict=True
+            )
+        ],
     )
 
 
@@ -560,15 +635,16 @@ def _joined(
 
     def advance(until: int) -> None:
         while len(hosts) <= until:
-            awaits, delay = job.awaited[len(hosts) - 1]
             resumed = hosts[-1] + lasting[len(hosts) - 1]
-            hosts.append(max(resumed, end_of(awaits) + delay))
+            for after, delay in job.awaited[len(hosts) - 1]:
+                resumed = max(resumed, end_of(after) + delay)
+            hosts.append(resumed)
 
-    for segment, host, stream, gap, awaits, wait, last in job.segments:
+    for segment, host, stream, gap, awaits, last in job.segments:
         advance(host)
         begin = free[stream] + gap
-        if awaits >= 0:
-            begin = max(begin, end_of(awaits) + wait)
+        for after, wait in awaits:
+            begin = max(begin, end_of(after) + wait)
         begins[segment] = begin
         free[stream] = end_of(last)
         end = max(end, free[stream])

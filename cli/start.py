@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 
 _INTERRUPTED = 130
@@ -19,6 +20,8 @@ def tracedb() -> None:
         sys.stderr.flush()
         os._exit(_INTERRUPTED)
     except SystemExit as end:
+        # What is done is done: a Ctrl-C while Python cleans up changes nothing of it.
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
         # Python would go on to end threads, and itself by the signal.
         if end.code == _INTERRUPTED:
             os._exit(_INTERRUPTED)

@@ -24,7 +24,7 @@ MOST = 2.9
 """How many times the CPU time twice the size may take of a stage, in the best try."""
 SHORT = 0.2
 """[s] What takes less is not compared: the clock, and other processes, are as large."""
-TRIES = 3
+TRIES = 5
 
 Event = dict[str, Any]
 Events = Iterator[Event]

@@ -4,19 +4,22 @@ Ops of a thread nest, but for rounding: a child may end microseconds after its p
 The rule is therefore about beginnings only: an op lies inside the latest-begun op that
 has not ended yet; a call also inside one that ends in the very nanosecond it begins.
 
-Spans come sorted from DuckDB, and what is found goes to a file until all have come, so
-that memory holds neither, however long the trace.
+Spans come sorted from DuckDB, one slice of time after the other, and what is found goes
+to a file until all have come: memory holds neither, however long the trace. One sort of
+all would not do, though it can go to disk: rows of the open transaction look few to
+DuckDB, which then makes a hash table of all spans beside it.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections import defaultdict
+from itertools import pairwise
 from tempfile import TemporaryFile
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from tracedb.duck import registered, spill_folder
+from tracedb.duck import memory_limit, registered, scalar, spill_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -28,21 +31,12 @@ if TYPE_CHECKING:
 # longer still by way of staging, which would read those of all events).
 _SPANS = """
 WITH
-lane AS (
-    SELECT trace_id, pid, tid, row_number() OVER () AS lane
-    FROM (
-        SELECT DISTINCT trace_id, pid, tid
-        FROM raw.event
-        WHERE trace_id IN (SELECT unnest($trace_ids))
-    )
-),
-
 span AS NOT MATERIALIZED (
     SELECT
         lane, event_id, trace_id, kind = 'op' AS is_op, is_annotation, start_ns, end_ns
     FROM staging.host_event
     INNER JOIN lane USING (trace_id, pid, tid)
-    WHERE kind IN ('op', 'call')
+    WHERE kind IN ('op', 'call') AND start_ns BETWEEN $first_ns AND $last_ns
 ),
 
 tie AS (
@@ -75,6 +69,29 @@ LEFT JOIN identified USING (event_id)
 ORDER BY lane, start_ns, NOT is_op, end_ns DESC, coalesce(external_id, 0), event_id
 """
 
+_LANES = """
+SELECT trace_id, pid, tid, row_number() OVER () AS lane
+FROM (
+    SELECT DISTINCT trace_id, pid, tid
+    FROM raw.event
+    WHERE trace_id IN (SELECT unnest($trace_ids))
+)
+"""
+_COUNT = "SELECT count(*) FROM raw.event WHERE trace_id IN (SELECT unnest($trace_ids))"
+# Some of the events tell well enough how all lie in time.
+_PARTS = """
+SELECT DISTINCT unnest(quantile_disc(ts_ns, $shares)) AS first_ns
+FROM raw.event
+WHERE
+    trace_id IN (SELECT unnest($trace_ids))
+    AND event_id % 64 = 0
+    AND ts_ns IS NOT NULL
+ORDER BY first_ns
+"""
+
+# What sorting and its hash tables take at most for an event.
+_BYTES_PER_EVENT = 400
+_EARLIEST_NS, _LATEST_NS = -(1 << 63), (1 << 63) - 1
 _BATCH = 50_000
 _NONE = -1
 _FOUND = pa.schema(
@@ -94,10 +111,9 @@ _FOUND = pa.schema(
 def load(connection: duckdb.DuckDBPyConnection, trace_ids: Sequence[int]) -> None:
     """Fill `raw.nesting` for some traces, where they have no rows yet."""
     nesting = _Nesting()
-    spans = connection.sql(_SPANS, params={"trace_ids": list(trace_ids)})
     with TemporaryFile(dir=spill_folder(connection)) as file:
         with pa.ipc.new_stream(file, _FOUND) as writer:
-            for batch in spans.to_arrow_reader(_BATCH):
+            for batch in _spans(connection, trace_ids):
                 writer.write_batch(nesting.found_in(batch))
         file.seek(0)
         with registered(connection, "nesting", pa.ipc.open_stream(file)):
@@ -109,13 +125,39 @@ def load(connection: duckdb.DuckDBPyConnection, trace_ids: Sequence[int]) -> Non
             )
 
 
-@dataclass
-class _Nesting:
-    """What is open on the thread at hand."""
+def _spans(
+    connection: duckdb.DuckDBPyConnection, trace_ids: Sequence[int]
+) -> Iterator[pa.RecordBatch]:
+    """Ops and calls of the traces, those of each lane as they begin."""
+    traces = {"trace_ids": list(trace_ids)}
+    lanes = connection.sql(_LANES, params=traces).to_arrow_table()
+    firsts = [_EARLIEST_NS, *_parts(connection, traces), _LATEST_NS + 1]
+    with registered(connection, "lane", lanes):
+        for first, next_first in pairwise(firsts):
+            slice_ = {"first_ns": first, "last_ns": next_first - 1}
+            spans = connection.sql(_SPANS, params=slice_)
+            yield from spans.to_arrow_reader(_BATCH)
 
-    lane: int = _NONE
-    stack: list[tuple[int, int, int]] = field(default_factory=list)
-    """End, event and top op of each op that is open, innermost last."""
+
+def _parts(
+    connection: duckdb.DuckDBPyConnection, traces: dict[str, list[int]]
+) -> list[int]:
+    """[ns] Where to cut the traces, so that each slice has room in memory."""
+    count = scalar(connection, _COUNT, traces)
+    slices = count * _BYTES_PER_EVENT // memory_limit(connection) + 1
+    if slices == 1:
+        return []
+    shares = [number / slices for number in range(1, slices)]
+    found = connection.execute(_PARTS, traces | {"shares": shares}).fetchall()
+    return [int(row[0]) for row in found]
+
+
+class _Nesting:
+    """What is open on each thread."""
+
+    def __init__(self) -> None:
+        self._stacks: defaultdict[int, list[tuple[int, int, int]]] = defaultdict(list)
+        """End, event and top op of each op that is open, innermost last."""
 
     def found_in(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The rows of `raw.nesting` for the next spans, but for the trace."""
@@ -128,11 +170,10 @@ class _Nesting:
     def _nest(
         self, spans: Iterator[tuple[int, ...]]
     ) -> Iterator[tuple[int, int, int, int, int]]:
-        stack = self.stack
+        at_hand, stack = _NONE, self._stacks[_NONE]
         for lane, event_id, trace_id, is_op, is_annotation, start, end in spans:
-            if lane != self.lane:
-                self.lane = lane
-                stack.clear()
+            if lane != at_hand:
+                at_hand, stack = lane, self._stacks[lane]
             until = start if is_op else start - 1
             while stack and stack[-1][0] <= until:
                 stack.pop()

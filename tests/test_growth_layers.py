@@ -120,6 +120,15 @@ def threads(size: int) -> Events:
         yield op(20 * number + 1, 10, tid=2 + number)
 
 
+def rests(size: int) -> Events:
+    """A thread that rests time and again, beside one that is never done."""
+    yield step(1, 0, 250 * size)
+    for number in range(size):
+        yield op(250 * number + 7 * number % 19, 20, "aten::add", tid=2)
+        for place in range(10):
+            yield op(250 * number + 25 * place, 24)
+
+
 def deep(size: int) -> Events:
     """Each op within the one before."""
     yield step(1, 0, 4 * size)
@@ -267,6 +276,7 @@ SHAPES = {
     "nested steps": Shape(500, one(nested_steps)),
     "streams": Shape(1_500, one(streams)),
     "threads": Shape(2_000, one(threads)),
+    "rests": Shape(1_500, one(rests)),
     "deep": Shape(2_000, one(deep)),
     "wide": Shape(6_000, one(wide)),
     "flows": Shape(4_000, one(flows)),

@@ -52,16 +52,22 @@ done AS (
     FROM staging.annotation
 ),
 
+-- Rests and moments meet by the 0.1 ms that they lie in: by comparing times alone, each
+-- rest would meet all moments.
 moment AS (
-    SELECT
-        *,
-        count(*) OVER (PARTITION BY thread_id, name, is_end) AS moment_count
+    SELECT *, at_ns // 100_000 AS bin
     FROM (
         SELECT trace_id, thread_id, name, false AS is_end, start_ns AS at_ns FROM done
         UNION ALL
         SELECT trace_id, thread_id, name, true, end_ns FROM done
     )
     INNER JOIN (SELECT thread_id, pid FROM staging.thread) USING (thread_id)
+),
+
+moment_kind AS (
+    SELECT thread_id AS worker_thread_id, name, is_end, count(*) AS moment_count
+    FROM moment
+    GROUP BY ALL
 ),
 
 span AS (
@@ -73,21 +79,21 @@ span AS (
 -- Of each kind of moment the last one before a rest ends.
 behind AS (
     SELECT
-        rest.*,
+        rest.* EXCLUDE (bin),
         moment.thread_id AS worker_thread_id,
         name,
         is_end,
         at_ns AS signal_ns,
-        resume_ns - at_ns AS delay_ns,
-        moment_count
-    FROM rest
-    INNER JOIN moment
-        ON
-            rest.trace_id = moment.trace_id
-            AND rest.pid = moment.pid
-            AND rest.thread_id <> moment.thread_id
-            AND moment.at_ns > rest.resume_ns - 100_000
-            AND moment.at_ns <= rest.resume_ns
+        resume_ns - at_ns AS delay_ns
+    FROM (
+        SELECT *, unnest([resume_ns // 100_000 - 1, resume_ns // 100_000]) AS bin
+        FROM rest
+    ) AS rest
+    INNER JOIN moment USING (trace_id, pid, bin)
+    WHERE
+        rest.thread_id <> moment.thread_id
+        AND at_ns > resume_ns - 100_000
+        AND at_ns <= resume_ns
     QUALIFY row_number() OVER (
         PARTITION BY rest.thread_id, resume_ns, moment.thread_id, name, is_end
         ORDER BY at_ns DESC
@@ -105,10 +111,12 @@ ranked AS (
     SELECT
         behind.*,
         rest_count,
+        moment_count,
         row_number() OVER of_kind AS hit_count,
         rest_count * moment_count * (delay_ns + 1_000) / trace_ns AS expected_count
     FROM behind
     INNER JOIN rest_count USING (trace_id, thread_id)
+    INNER JOIN moment_kind USING (worker_thread_id, name, is_end)
     INNER JOIN span ON behind.trace_id = span.trace_id
     WINDOW of_kind AS (
         PARTITION BY behind.thread_id, worker_thread_id, behind.name, behind.is_end
@@ -129,10 +137,10 @@ judged AS (
 
 -- Of as many kinds of moments one is likelier to look so.
 tried AS (
-    SELECT thread_id, count(DISTINCT (name, is_end)) AS try_count
-    FROM moment
+    SELECT worker_thread_id, count(*) AS try_count
+    FROM moment_kind
     WHERE moment_count >= 3
-    GROUP BY thread_id
+    GROUP BY worker_thread_id
 ),
 
 kind AS (
@@ -144,7 +152,7 @@ kind AS (
         min(chance) * any_value(try_count) AS chance_share,
         arg_min(delay_ns, chance) AS usual_ns
     FROM judged
-    INNER JOIN tried ON worker_thread_id = tried.thread_id
+    INNER JOIN tried USING (worker_thread_id)
     WHERE hit_count >= 3 AND 2 * hit_count >= least(rest_count, moment_count)
     GROUP BY ALL
     HAVING chance_share < 1e-4

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from fuzz import try_many
 
-MUTANTS = 75
+MUTANTS = 150
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_mutants_break_no_law(seed: int) -> None:
     """No traceback, no silent loss, no half-written database."""
     report = try_many(seed, range(MUTANTS))

@@ -15,14 +15,19 @@ TracedbError
 
 from __future__ import annotations
 
+_HEAD, _TAIL = 600, 300
+"""Of a message that is too long to read: how many characters stay of its ends."""
+
 
 class TracedbError(Exception):
     """Base of all errors that a user can cause and mend; the message is one line."""
 
     def __init__(self, message: str) -> None:
-        """Take a message, in which names may have characters that no terminal shows."""
-        shown = (c if c.isprintable() else ascii(c)[1:-1] for c in message)
-        super().__init__("".join(shown))
+        """Take a message, in which names may be long, or of what no terminal shows."""
+        line = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in message)
+        if len(line) > _HEAD + _TAIL:
+            line = f"{line[:_HEAD]} ... {line[-_TAIL:]}"
+        super().__init__(line)
 
 
 class DatabaseError(TracedbError, OSError):

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 _TABLE = "raw.hardware"
 _KINDS = ("gpu", "cpu")
+_LONGEST_NAME = 200
 
 
 @dataclass(frozen=True)
@@ -76,7 +77,8 @@ _FIGURES = {
     "reached_half_flops_per_second": _flops(),
     "reached_dram_bytes_per_second": _bandwidth(),
 }
-COLUMNS = ("hardware", "name_pattern", "kind", *_FIGURES)
+_WORDS = ("hardware", "name_pattern", "kind")
+COLUMNS = (*_WORDS, *_FIGURES)
 """What a row may have; a name and the needed figures it must."""
 
 
@@ -115,16 +117,29 @@ def _insert(connection: duckdb.DuckDBPyConnection, row: dict[str, Any]) -> None:
 def _read(path: Path) -> Iterator[dict[str, Any]]:
     """The rows of a file; empty cells of a CSV are not given."""
     text = read_text(path, HardwareError)
-    if path.suffix.lower() == ".csv":
-        rows: list[Any] = [
-            {key: cell for key, cell in row.items() if cell}
-            for row in csv.DictReader(text.splitlines())
-        ]
-    else:
-        rows = _decoded(path, text)
+    is_csv = path.suffix.lower() == ".csv"
+    rows: list[Any] = _of_csv(path, text) if is_csv else _decoded(path, text)
     if not rows:
         raise HardwareError(f"{path}: no rows; a device has {', '.join(_needed())}")
     yield from rows
+
+
+def _of_csv(path: Path, text: str) -> list[dict[str, str]]:
+    """The rows of a table, each by its names."""
+    try:
+        header, *rows = list(csv.reader(text.splitlines())) or [[]]
+    except csv.Error as error:
+        raise HardwareError(f"{path}: no CSV: {error}") from error
+    twice = next((name for name in header if header.count(name) > 1), None)
+    if twice is not None:
+        raise HardwareError(f"{path}: the column {twice} is there twice; leave one out")
+    for number, cells in enumerate(rows, 1):
+        if len(cells) > len(header):
+            raise HardwareError(
+                f"{path}, row {number}: {len(cells)} cells for {len(header)} columns"
+            )
+    named = (dict(zip(header, cells, strict=False)) for cells in rows if cells)
+    return [{name: cell for name, cell in row.items() if cell} for row in named]
 
 
 def _decoded(path: Path, text: str) -> list[Any]:
@@ -154,6 +169,9 @@ def _checked(
     for key in _needed():
         if key not in given:
             raise HardwareError(f"{place}: {key} is missing")
+    for key in _WORDS:
+        if not isinstance(given.get(key, ""), str):
+            raise HardwareError(f"{place}: {key} is {given[key]!r}, which is no text")
     name = str(given["hardware"]).strip()
     checked: dict[str, Any] = {
         "hardware": name,
@@ -178,8 +196,9 @@ def _nearest(key: object) -> str:
 def _refuse_wrong_words(
     connection: duckdb.DuckDBPyConnection, row: dict[str, Any], place: str
 ) -> None:
-    if row["hardware"] in {"", "unknown"}:
-        raise HardwareError(f"{place}: hardware {row['hardware']!r} is no name")
+    name = row["hardware"]
+    if name in {"", "unknown"} or not name.isprintable() or len(name) > _LONGEST_NAME:
+        raise HardwareError(f"{place}: hardware {name!r} is no name")
     if row["kind"] not in _KINDS:
         raise HardwareError(f"{place}: kind {row['kind']!r} is neither gpu nor cpu")
     pattern = row["name_pattern"]

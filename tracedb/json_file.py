@@ -40,7 +40,12 @@ def decode(path: str | Path, text: str, error: type[TracedbError]) -> Any:  # no
     Raises the error with line and column where it is none.
     """
     try:
-        return json.loads(text, object_pairs_hook=_once, parse_constant=_refuse)
+        value = json.loads(text, object_pairs_hook=_once, parse_constant=_refuse)
+        # Half of a pair of `\\uD83D\\uDE00` is no character, and goes nowhere as text.
+        json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError as problem:
+        half = ascii(problem.object[problem.start])[1:-1]
+        raise error(f"{path}: no JSON: {half} is half a character") from problem
     except json.JSONDecodeError as problem:
         place = f"{path}: line {problem.lineno}, column {problem.colno}"
         raise error(f"{place}: no JSON: {_said(problem.msg)}") from problem
@@ -52,6 +57,7 @@ def decode(path: str | Path, text: str, error: type[TracedbError]) -> Any:  # no
         ) from problem
     except (ValueError, RecursionError) as problem:
         raise error(f"{path}: no JSON: {problem}") from problem
+    return value
 
 
 def _said(message: str) -> str:

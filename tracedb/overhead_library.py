@@ -6,15 +6,18 @@ the key `tracedb.overhead_library` the version of this format.
 
 from __future__ import annotations
 
+import os
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 import tracedb
 from tracedb import catalog
-from tracedb.duck import literal, one_line, registered, scalar
+from tracedb.duck import one_line, registered, scalar
 from tracedb.errors import LibraryError
 from tracedb.outputs import written
 
@@ -22,7 +25,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     import polars as pl
-    import pyarrow as pa
 
 FORMAT = "1"
 _KEY = "tracedb.overhead_library"
@@ -38,6 +40,25 @@ FROM {_TABLE}
 GROUP BY gpu
 ORDER BY gpu
 """
+
+_KEYS = "trace_sha256, thread, position"
+# What makes a library none, by what is wrong then.
+_WRONG = {
+    "it has no rows": "SELECT count(*) = 0",
+    "a piece of host time is there twice": (
+        f"SELECT count(*) > count(DISTINCT ({_KEYS}))"
+    ),
+    "a type is none of T1 to T5": (
+        "SELECT NOT bool_and(type IN ('T1', 'T2', 'T3', 'T4', 'T5'))"
+    ),
+    "a duration is below 0, or of days": (
+        "SELECT NOT bool_and(sample_ns BETWEEN 0 AND 1e15)"
+    ),
+    "a number of a thread or step is below 1": "SELECT min(least(thread, step)) < 1",
+    "a place is none of its step's": (
+        "SELECT NOT bool_and(place BETWEEN 0 AND place_count - 1)"
+    ),
+}
 
 
 def learn(sources: Iterable[str | Path], path: str | Path) -> pl.DataFrame:
@@ -81,27 +102,48 @@ def gpus_of(path: str | Path) -> list[str | None]:
 
 
 def _samples(path: str | Path) -> pa.Table:
-    """The rows of a library, in the types of their table.
+    """The rows of a library, whole and as they were written.
 
     Databases that are asked read no files (`tracedb.sandbox`): this is apart from them.
     """
     check(path)
-    with duckdb.connect() as connection:
-        catalog.create_only(connection, _TABLE)
-        try:
-            connection.execute(
-                f"INSERT INTO {_TABLE} FROM read_parquet(?)", [str(path)]
-            )
-        except duckdb.Error as error:
-            raise LibraryError(
-                f"{path}: a library that is broken: {one_line(error)}; learn it anew"
-            ) from error
-        return connection.sql(f"FROM {_TABLE}").to_arrow_table()
+    try:
+        with pq.ParquetFile(path, page_checksum_verification=True) as file:
+            samples = file.read()
+        with duckdb.connect() as connection:
+            catalog.create_only(connection, _TABLE)
+            samples = _of_columns(connection, samples)
+            with registered(connection, "sample", samples):
+                connection.execute(f"INSERT INTO {_TABLE} FROM sample")
+            _refuse_wrong(connection)
+    except (pa.ArrowException, OSError, ValueError, duckdb.Error) as error:
+        raise LibraryError(
+            f"{path}: a library that is broken: {one_line(error)}; learn it anew"
+        ) from error
+    return samples
+
+
+def _of_columns(connection: duckdb.DuckDBPyConnection, samples: pa.Table) -> pa.Table:
+    """The rows in the order of their table's columns, which have to be its own."""
+    wanted = connection.sql(f"FROM {_TABLE}").to_arrow_table().schema
+    if sorted(samples.column_names) != sorted(wanted.names):
+        raise ValueError(f"its columns are {', '.join(samples.column_names)}")
+    for column in wanted:
+        kind = samples.schema.field(column.name).type
+        if kind != column.type:
+            raise ValueError(f"{column.name} is {kind}, not {column.type}")
+    return samples.select(wanted.names)
+
+
+def _refuse_wrong(connection: duckdb.DuckDBPyConnection) -> None:
+    for what, query in _WRONG.items():
+        if scalar(connection, f"{query} FROM {_TABLE}"):
+            raise ValueError(what)
 
 
 def check(path: str | Path) -> None:
     """Raise `LibraryError` for a file that is no library of this format."""
-    if not Path(path).is_file():
+    if not os.path.isfile(path):  # noqa: PTH113 (it takes any text)
         raise LibraryError(
             f"{path}: no such file; `tracedb overheads learn` writes one"
         )
@@ -132,7 +174,7 @@ def _format(path: str | Path) -> str | None:
             raise LibraryError(
                 f"{path}: a Parquet file that is broken, or cut off; copy it again"
             ) from error
-    return None if found is None else bytes(found).decode()
+    return None if found is None else bytes(found).decode(errors="replace")
 
 
 def _add(connection: duckdb.DuckDBPyConnection, source: Path) -> None:
@@ -157,9 +199,12 @@ def _is_parquet(path: Path) -> bool:
 
 
 def _write(connection: duckdb.DuckDBPyConnection, path: Path) -> None:
+    samples = connection.sql(f"FROM {_TABLE} ORDER BY ALL").to_arrow_table()
+    known = {_KEY: FORMAT, "tracedb.version": tracedb.__version__}
     with written(path, LibraryError) as beside:
-        connection.execute(
-            f"COPY (FROM {_TABLE} ORDER BY ALL) TO {literal(str(beside))} "
-            f"(FORMAT parquet, COMPRESSION zstd, KV_METADATA {{'{_KEY}': '{FORMAT}', "
-            f"'tracedb.version': '{tracedb.__version__}'}})"
+        pq.write_table(
+            samples.replace_schema_metadata(known),
+            beside,
+            compression="zstd",
+            write_page_checksum=True,
         )

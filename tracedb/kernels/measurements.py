@@ -8,18 +8,24 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import zlib
 from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
+from stat import S_ISDIR
 from typing import TYPE_CHECKING
 
+import numpy as np
 import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from tracedb.duck import one_line
 from tracedb.errors import MeasurementError
 
 from .families import COLUMNS, FAMILIES
 from .public import reader_of
+from .work import Op, complete, shapes_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -36,6 +42,11 @@ SCHEMA = (
 )
 _NEEDED = (*TEXTS, "time_ns")
 _KINDS = ("kernel", "op")
+_MOST_NS = 1e15
+_MOST_SIZE = 1 << 50
+_MOST_BYTES = 1 << 30
+"""Of a public file's text: a hundred times those of the largest that there are."""
+_ROW = "_row"
 
 
 @dataclass(frozen=True)
@@ -55,7 +66,8 @@ def read_measurements(paths: Sequence[str | Path]) -> Measurements:
     """Read files, and folders with all files below that hold measurements.
 
     Raises `MeasurementError` for a file that is given by its name and holds none, for a
-    broken one, and where there is nothing at all.
+    broken one, and where there is nothing at all. Rows without a time or a shape are
+    dropped and counted.
     """
     frames: list[pl.DataFrame] = []
     files: dict[str, str] = {}
@@ -72,10 +84,12 @@ def read_measurements(paths: Sequence[str | Path]) -> Measurements:
         frames.append(frame)
         files[path.name] = hashlib.sha256(path.read_bytes()).hexdigest()
         dropped |= {f"{path.name}: {why}": count for why, count in left_out.items()}
-    if not frames:
+    if not any(frame.height for frame in frames):
         names = ", ".join(map(str, paths))
+        why = ", ".join(f"{count:,} rows of {what}" for what, count in dropped.items())
         raise MeasurementError(
-            f"{names}: no measurements; `tracedb microbench` writes some"
+            f"{names}: no measurements{why and f' (dropped are {why})'}; "
+            "`tracedb microbench` writes some"
         )
     return Measurements(pl.concat(frames), files, dropped, tuple(skipped))
 
@@ -87,13 +101,18 @@ class _UnknownFormatError(Exception):
 def _files(paths: Sequence[str | Path]) -> Iterator[tuple[Path, bool]]:
     """Each file, and whether it was named rather than found in a folder."""
     for path in map(Path, paths):
-        if path.is_dir():
-            found = (p for p in path.rglob("*") if p.is_file() and _is_table(p))
-            yield from ((file, False) for file in sorted(found))
-        elif path.exists():
+        try:
+            mode = path.stat()
+        except (OSError, ValueError) as error:
+            reason = getattr(error, "strerror", None) or error
+            raise MeasurementError(
+                f"{path}: no such file or folder: {reason}"
+            ) from error
+        if not S_ISDIR(mode.st_mode):
             yield path, True
-        else:
-            raise MeasurementError(f"{path}: no such file or folder")
+            continue
+        found = (p for p in path.rglob("*") if p.is_file() and _is_table(p))
+        yield from ((file, False) for file in sorted(found))
 
 
 def _is_table(path: Path) -> bool:
@@ -103,11 +122,42 @@ def _is_table(path: Path) -> bool:
 def _read(path: Path) -> tuple[pl.DataFrame, dict[str, int]]:
     frame, dropped = _read_parquet(path) if _is_parquet(path) else _read_public(path)
     frame = _complete(frame.with_columns(file=pl.lit(path.name)), path)
-    is_time = pl.col("time_ns").is_finite() & (pl.col("time_ns") > 0)
-    kept = frame.filter(is_time.fill_null(value=False))
-    if frame.height > kept.height:
-        dropped["no time"] = frame.height - kept.height
+    is_time = {name: pl.col(name).is_between(1, _MOST_NS) for name in TIMES}
+    timed = frame.filter(is_time["time_ns"]).with_columns(
+        pl.when(is_time[name]).then(name).alias(name) for name in TIMES[1:]
+    )
+    kept = _with_shapes(timed)
+    for why, count in (
+        ("no time", frame.height - timed.height),
+        ("no shape, or none that can be", timed.height - kept.height),
+    ):
+        if count:
+            dropped[why] = count
     return kept, dropped
+
+
+def _with_shapes(frame: pl.DataFrame) -> pl.DataFrame:
+    """The rows that have what their family needs, and something to do."""
+    sizes = [pl.col(name).is_between(0, _MOST_SIZE) for name in COLUMNS]
+    bounded = frame.filter(pl.all_horizontal(sizes).fill_null(value=True))
+    whole = [
+        rows.filter(_has_work(rows, Op(str(family), str(op), str(dtype))))
+        for (family, op, dtype), of_op in bounded.with_row_index(_ROW).group_by(
+            "family", "op", "dtype"
+        )
+        if not (rows := complete(FAMILIES[str(family)], of_op)).is_empty()
+    ]
+    return pl.concat(whole).sort(_ROW).drop(_ROW) if whole else frame.clear()
+
+
+def _has_work(rows: pl.DataFrame, op: Op) -> pl.Series:
+    """Which rows of an op read or write, as much as can be counted."""
+    family = FAMILIES[op.family]
+    shapes = shapes_of(family, rows, op)
+    with np.errstate(all="ignore"):
+        moved = family.read_bytes(shapes) + family.written_bytes(shapes)
+        counts = (family.flops(shapes) + 1, moved, family.footprint(shapes))
+        return pl.Series(np.all([(n > 0) & np.isfinite(n) for n in counts], axis=0))
 
 
 def _is_parquet(path: Path) -> bool:
@@ -117,9 +167,10 @@ def _is_parquet(path: Path) -> bool:
 
 def _read_parquet(path: Path) -> tuple[pl.DataFrame, dict[str, int]]:
     try:
-        with pq.ParquetFile(path) as file:
+        with pq.ParquetFile(path, page_checksum_verification=True) as file:
             table, metadata = file.read(), file.metadata.metadata or {}
-    except (pa.ArrowException, OSError) as error:
+        table.validate(full=True)
+    except (pa.ArrowException, OSError, ValueError) as error:
         line = str(error).splitlines()[0]
         raise MeasurementError(
             f"{path}: no Parquet file, or cut off: {line}"
@@ -138,22 +189,22 @@ def _read_parquet(path: Path) -> tuple[pl.DataFrame, dict[str, int]]:
             f"{path}: a Parquet file, but no measurements; `tracedb microbench` writes "
             "some"
         )
-    if version.decode() != VERSION:
+    if version != VERSION.encode():
         raise MeasurementError(
-            f"{path}: measurements of version {version.decode()}; this tracedb reads "
-            f"version {VERSION}: measure again, or use the tracedb that wrote it"
+            f"{path}: measurements of version {version.decode(errors='replace')}; this "
+            f"tracedb reads version {VERSION}: measure again, or use the tracedb that "
+            "wrote it"
         )
-    frame = pl.from_arrow(table)
-    return pl.DataFrame(frame), {}
+    try:
+        return pl.DataFrame(pl.from_arrow(table)), {}
+    except pl.exceptions.PolarsError as error:
+        raise MeasurementError(f"{path}: {one_line(error)}") from error
 
 
 def _read_public(path: Path) -> tuple[pl.DataFrame, dict[str, int]]:
     try:
-        text = (
-            gzip.decompress(stored) if _is_gzip(stored := path.read_bytes()) else stored
-        )
-        file = pl.read_csv(text, infer_schema_length=None)
-    except (OSError, EOFError, pl.exceptions.PolarsError) as error:
+        file = pl.read_csv(_text_of(path), infer_schema_length=None)
+    except (OSError, EOFError, zlib.error, pl.exceptions.PolarsError) as error:
         line = (str(error).splitlines() or [type(error).__name__])[0]
         raise MeasurementError(f"{path}: cannot be read as CSV: {line}") from error
     reader = reader_of(frozenset(file.columns))
@@ -163,11 +214,23 @@ def _read_public(path: Path) -> tuple[pl.DataFrame, dict[str, int]]:
             f"{path}: no format of public measurements has the columns {shown}; "
             "docs/kernels.md lists the formats"
         )
-    return reader.read(file)
+    try:
+        return reader.read(file)
+    except pl.exceptions.PolarsError as error:
+        line = str(error).splitlines()[0]
+        raise MeasurementError(f"{path}: a column has a wrong type: {line}") from error
 
 
-def _is_gzip(stored: bytes) -> bool:
-    return stored[:2] == b"\x1f\x8b"
+def _text_of(path: Path) -> bytes:
+    """What is in a file, decompressed."""
+    stored = path.read_bytes()
+    if not stored.startswith(b"\x1f\x8b"):
+        return stored
+    with gzip.open(BytesIO(stored)) as file:
+        text = file.read(_MOST_BYTES + 1)
+    if len(text) > _MOST_BYTES:
+        raise OSError(f"it decompresses to more than {_MOST_BYTES:,} bytes")
+    return text
 
 
 def _complete(frame: pl.DataFrame, path: Path) -> pl.DataFrame:
@@ -175,6 +238,7 @@ def _complete(frame: pl.DataFrame, path: Path) -> pl.DataFrame:
     missing = [name for name in _NEEDED if name not in frame.columns]
     if missing:
         raise MeasurementError(f"{path}: measurements lack column {', '.join(missing)}")
+    _check_types(frame, path)
     absent = [pl.lit(None).alias(n) for n in SCHEMA if n not in frame.columns]
     try:
         whole = frame.with_columns(absent).select(*SCHEMA).cast(pl.Schema(SCHEMA))
@@ -185,6 +249,25 @@ def _complete(frame: pl.DataFrame, path: Path) -> pl.DataFrame:
     _check(whole, "family", FAMILIES, path)
     _check(whole, "measured", _KINDS, path)
     return whole
+
+
+def _check_types(frame: pl.DataFrame, path: Path) -> None:
+    """Refuse columns of which a cast would make something else than they hold."""
+    for name in frame.columns:
+        column, wanted = frame[name], SCHEMA.get(name)
+        if wanted is None or column.dtype == pl.Null:
+            continue
+        if wanted == pl.String:
+            fits = column.dtype in (pl.String, pl.Categorical, pl.Enum)
+        elif wanted == pl.Int64 and column.dtype.is_float():
+            fits = bool((column.is_null() | (column == column.floor())).all())
+        else:
+            fits = column.dtype.is_numeric()
+        if not fits:
+            raise MeasurementError(
+                f"{path}: a column has a wrong type: {name} is {column.dtype}, and has "
+                f"to be {wanted}"
+            )
 
 
 def _check(frame: pl.DataFrame, column: str, known: Iterable[str], path: Path) -> None:

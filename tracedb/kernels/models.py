@@ -45,6 +45,7 @@ LIKENESSES = ("alike", "other_measure", "other_hardware", "other_op")
 """Of what a model is, set beside what is asked: the same or one that has the same
 times; measured with the launch rather than without; other hardware; another op."""
 _MOST_NAMES = 8
+_MOST_NS = 1e15
 _POOLED = 8.0
 _OTHER_OP = 4.0
 _OTHER_MEASURED = 2.0
@@ -235,6 +236,14 @@ def _predicted(model: Model, rows: pl.DataFrame, asked: Asked) -> Predicted:
             f"the model {model.title} cannot be used ({error!r}); train it again with "
             "`tracedb kernels train`"
         ) from error
+    if (
+        max(map(np.nanmax, (predicted.ns, predicted.low_ns, predicted.high_ns)))
+        > _MOST_NS
+    ):
+        raise KernelModelError(
+            f"the model {model.title} predicts times of days; train it again with "
+            "`tracedb kernels train`"
+        )
     return _as_asked(asked, model, predicted)
 
 

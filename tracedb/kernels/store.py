@@ -37,6 +37,8 @@ _HEADER = "header"
 _BAND = ("at", "low", "high")
 _KNOWN_DISTANCES = ({"known", "new", "beyond"}, {"unseen"})
 _MOST_LOG = 100.0
+_MOST_OF_NAME = 30
+"""Of each part of a key in a file's name, which may have 255 bytes."""
 
 
 def save(model: Model, folder: Path) -> Path:
@@ -52,9 +54,11 @@ def save(model: Model, folder: Path) -> Path:
 def _slug(key: Key) -> str:
     """The key as the name of a file."""
     parts = (re.sub(r"[^\w.-]+", "-", part).strip("-") for part in asdict(key).values())
-    # Names that differ in other characters alone are told apart by the checksum.
+    # Names that differ in other characters, or late, are told apart by the checksum.
     checksum = zlib.crc32(json.dumps(asdict(key)).encode())
-    return "_".join([*(part or "none" for part in parts), f"{checksum:08x}"])
+    return "_".join(
+        [*(part[:_MOST_OF_NAME] or "none" for part in parts), f"{checksum:08x}"]
+    )
 
 
 def _header(model: Model) -> dict[str, Any]:

@@ -154,5 +154,5 @@ def write(
         }
     )
     beside = path.with_name(f"{path.name}.new")
-    pq.write_table(table, beside, compression="zstd")
+    pq.write_table(table, beside, compression="zstd", write_page_checksum=True)
     beside.replace(path)

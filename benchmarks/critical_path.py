@@ -158,8 +158,8 @@ def export(task: Task) -> Iterator[Outcome]:
 COUNTED = {
     "host waits": "graph.host_wait",
     "stream waits": "graph.stream_wait",
-    "segments": "critical_path.segment_time WHERE rung = 'replay'",
-    "hops": "critical_path.hop",
+    "segments": "critical_path.segment_time WHERE variant_id = 1",
+    "hops": "critical_path.measured_hop",
 }
 
 
@@ -326,7 +326,7 @@ def path_relations() -> frozenset[str]:
 
     reads = {relation.full_name: relation.reads for relation in catalog.relations()}
     needed: frozenset[str] = frozenset()
-    left = frozenset({"graph.edge", "critical_path.interval"})
+    left = frozenset({"graph.edge", "critical_path.measured_interval"})
     while left:
         needed |= left
         left = frozenset().union(*(reads[name] for name in left)) - needed

@@ -107,10 +107,12 @@ ORDER BY target, source
 _SIMULATED_END = f"""
 SELECT max(end_ns)
 FROM (
-    SELECT end_ns FROM critical_path.host_piece_time WHERE rung = '{RUNG}'
+    SELECT variant_id, end_ns FROM critical_path.host_piece_time
     UNION ALL
-    SELECT end_ns FROM critical_path.gpu_work_time WHERE rung = '{RUNG}'
+    SELECT variant_id, end_ns FROM critical_path.gpu_work_time
 )
+INNER JOIN prediction.variant USING (variant_id)
+WHERE rung = '{RUNG}'
 """
 
 

@@ -85,13 +85,13 @@ SLOWER = 0.001
 ENDS = """
 SELECT sum(end_ns)::BIGINT
 FROM (
-    SELECT scenario, max(end_ns) AS end_ns
+    SELECT variant_id, max(end_ns) AS end_ns
     FROM (
-        SELECT scenario, end_ns FROM critical_path.host_piece_time
+        SELECT variant_id, end_ns FROM critical_path.host_piece_time
         UNION ALL
-        SELECT scenario, end_ns FROM critical_path.gpu_work_time
+        SELECT variant_id, end_ns FROM critical_path.gpu_work_time
     )
-    GROUP BY scenario
+    GROUP BY variant_id
 )
 """
 # The least that an answer with a row per node takes in SQL: the nodes in the order of

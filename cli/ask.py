@@ -14,7 +14,7 @@ from .missing_steps import write_rows
         "tracedb ask run.duckdb",
         "tracedb ask run.duckdb top_kernel --format csv",
         "tracedb ask run.duckdb waits_for 4711",
-        "tracedb ask run.duckdb predicted_idle --scenario faster.json",
+        "tracedb ask run.duckdb idle_cause --scenario faster.json",
     )
 )
 @options.database
@@ -35,7 +35,8 @@ def ask(  # noqa: PLR0913 (one parameter an option)
     """Answer a question, or list the questions.
 
     Some take values, as the number of a node (graph.node) or of a step (staging.step).
-    With a rung or scenarios, what is predicted is predicted so (tracedb predict).
+    With a rung or scenarios, answers are of these, too, beside what was measured
+    (tracedb predict).
     """
     with options.simulated(database, rung, scenario) as db:
         rows = db.ask(question, *values) if question else db.questions()

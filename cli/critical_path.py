@@ -15,11 +15,6 @@ _INTERVALS = (
     *("path_id", "step", "offset_ns", "time_ns", "kind", "lane"),
     *("op", "module", "name"),
 )
-_PREDICTED = (
-    *("scenario", "rung", "trace_id", "rank", "step", "kind"),
-    *("measured_ns", "predicted_ns", "predicted_share"),
-)
-_PREDICTED_INTERVALS = ("scenario", *_INTERVALS)
 
 
 @click.command(
@@ -65,10 +60,9 @@ def critical_path(  # noqa: PLR0913 (one parameter an option)
     was measured.
     """
     rung = rung or ("replay" if scenario else None)
-    # Rungs without scenarios may be stored: the database knows.
-    with options.simulated(database, rung if scenario else None, scenario) as db:
+    with options.simulated(database, rung, scenario) as db:
         rows = db.critical_path(step, scope=scope, summary=not intervals, rung=rung)
-        summary, all_rows = (
-            (_PREDICTED, _PREDICTED_INTERVALS) if rung else (_SUMMARY, _INTERVALS)
-        )
-        write_rows(db, output, rows, all_rows if intervals else summary)
+        brief = _INTERVALS if intervals else _SUMMARY
+        if rung:
+            brief = ("scenario", "rung", *brief, "measured_ns")
+        write_rows(db, output, rows, brief)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Container, Iterator, Sequence
 from math import exp, log, sqrt
 from pathlib import Path
 from statistics import median
@@ -15,6 +15,8 @@ import pytest
 from support import SAMPLES, Ingested, rows
 
 import tracedb
+from tracedb import catalog
+from tracedb.scenario import BASELINE, Edit
 from tracedb.simulation import simulated
 from tracedb.synthetic import Delays, execute, random_program
 
@@ -209,7 +211,8 @@ def test_what_repeats_takes_no_factor_from_what_does_not(tmp_path: Path) -> None
 
 def test_rungs_are_those_of_the_database(database: tracedb.Database) -> None:
     """Python and SQL name the same, and the stored ones come first."""
-    known = "SELECT rung FROM prediction.variant ORDER BY variant_id"
+    variants = "prediction.variant WHERE variant_id > 0"
+    known = f"SELECT rung FROM {variants} ORDER BY variant_id"
     stored = rows(database, known)
     assert [rung for (rung,) in stored] == list(tracedb.RUNGS[: len(stored)])
     with simulated(database.connection, tracedb.RUNGS) as connection:
@@ -227,14 +230,75 @@ def test_a_rung_beside_changes_nothing(database: tracedb.Database) -> None:
     assert rows(database, "FROM critical_path.step_time ORDER BY ALL") == before
 
 
-def test_simulated_rungs_equal_stored_ones(database: tracedb.Database) -> None:
-    """The same rung is the same, stored or simulated."""
-    query = "SELECT step_id, predicted_ns FROM critical_path.step_time WHERE rung = $r"
-    stored = database.connection.execute(query, {"r": "statistics"}).fetchall()
-    with simulated(database.connection, ["statistics"]) as connection:
-        again = connection.execute(query, {"r": "statistics"}).fetchall()
-    assert sorted(again) == sorted(stored)
-    assert stored
+# Its numbers are those of a variant, as stored and as simulated.
+OUTCOME = (
+    *("prediction.host_time", "prediction.gpu_time", "critical_path.segment_time"),
+    "critical_path.step_period",
+)
+SAME = Edit(scenario="same", target="gpu", factor=1)
+
+
+def outcomes(connection: Any, rung: str, scenario: str) -> list[Any]:  # noqa: ANN401
+    """The stored relations of a variant, but for its number."""
+    query = (
+        "SELECT * EXCLUDE (variant_id) FROM {} WHERE variant_id = ("
+        "SELECT variant_id FROM prediction.variant WHERE rung = $rung "
+        "AND scenario = $scenario) ORDER BY ALL"
+    )
+    chosen = {"rung": rung, "scenario": scenario}
+    return [
+        connection.execute(query.format(name), chosen).fetchall() for name in OUTCOME
+    ]
+
+
+@pytest.mark.parametrize("rung", ["replay", "statistics", "full"])
+def test_simulated_rungs_equal_stored_ones(
+    rung: str, database: tracedb.Database
+) -> None:
+    """The same rung is the same, stored, taken from there, or simulated again."""
+    stored = outcomes(database.connection, rung, BASELINE)
+    with simulated(database.connection, [rung], [SAME]) as connection:
+        taken = outcomes(connection, rung, BASELINE)
+        again = outcomes(connection, rung, "same")
+    assert taken == stored
+    assert again == stored
+    assert all(stored)
+
+
+def test_what_is_stored_is_not_simulated_again(
+    database: tracedb.Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Stored rungs are computed by nobody; of a scenario its own variants alone are."""
+    computed: list[Any] = []
+
+    def rows_of(connection: Any) -> list[Any]:  # noqa: ANN401
+        query = "SELECT rung, scenario FROM prediction.variant ORDER BY variant_id"
+        return list(connection.execute(query).fetchall())
+
+    def watched(
+        connection: Any,  # noqa: ANN401
+        trace_ids: Sequence[int],
+        only: Container[str],
+    ) -> Iterator[str]:
+        for name in compute(connection, trace_ids, only):
+            computed.append((name, *rows_of(connection)))
+            yield name
+
+    compute = catalog.compute
+    monkeypatch.setattr(catalog, "compute", watched)
+    stored = ["replay", "statistics", "full"]
+    with simulated(database.connection, stored) as connection:
+        assert [rung for rung, _ in rows_of(connection)] == ["measured", *stored]
+    assert computed == []
+    with simulated(database.connection, stored[:2], [SAME]) as connection:
+        known = [("measured", BASELINE), *((rung, BASELINE) for rung in stored[:2])]
+        new = [(rung, "same") for rung in stored[:2]]
+        assert rows_of(connection) == [*known, *new]
+    names = [name for name, *_ in computed]
+    assert "critical_path.segment_time" in names
+    # What is learnt of the run is there, too.
+    assert "prediction.host_expectation" not in names
+    assert all(variants == new for _, *variants in computed)
 
 
 def test_a_read_only_file_can_be_evaluated(tmp_path: Path, ingested: Ingested) -> None:

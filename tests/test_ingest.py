@@ -353,7 +353,9 @@ def test_a_database_of_another_version_is_rebuilt(tmp_path: Path) -> None:
     with tracedb.open(path) as database:
         database.ingest([SAMPLES / "generated_gpu"])
         before = counts(database)
-        database.connection.execute("DROP TABLE critical_path.interval CASCADE")
+        database.connection.execute(
+            "DROP TABLE critical_path.measured_interval CASCADE"
+        )
         database.connection.execute(
             "UPDATE raw.database SET value = 'old' WHERE property = 'fingerprint'"
         )

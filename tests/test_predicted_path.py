@@ -8,6 +8,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pytest
 from click.testing import CliRunner
 from reference import Simulation, predicted_periods, simulate
@@ -54,22 +55,24 @@ def ranks(ingested: Ingested) -> Iterator[tracedb.Database]:
 def intervals(
     database: tracedb.Database, rung: str, scope: str
 ) -> dict[int, list[dict[str, Any]]]:
-    """The intervals of each predicted path, in order."""
+    """The intervals of each predicted path, in order; within a trace from its begin."""
     found = defaultdict(list)
-    for row in database.sql(
-        f"""
-        SELECT interval.*, path.run_id, run_origin_ns
-        FROM critical_path.predicted_interval AS interval
-        INNER JOIN critical_path.predicted_path AS path
-            USING (variant_id, scope, path_id)
+    query = f"""
+        SELECT
+            * REPLACE (start_ns - from_ns AS start_ns, end_ns - from_ns AS end_ns),
+            run_origin_ns
+        FROM critical_path.interval
         INNER JOIN prediction.variant USING (variant_id)
-        INNER JOIN critical_path.origin AS origin
-            ON interval.trace_id = origin.trace_id
+        INNER JOIN critical_path.origin USING (trace_id)
+        CROSS JOIN LATERAL (
+            SELECT CASE scope WHEN 'run' THEN 0 ELSE origin_ns END AS from_ns
+        )
         WHERE rung = '{rung}' AND scope = '{scope}'
-        ORDER BY interval.start_ns
-        """
-    ).iter_rows(named=True):
-        found[row["path_id"]].append(row)
+        ORDER BY start_ns
+    """
+    with database.simulate([rung]) as asked:
+        for row in asked.sql(query).iter_rows(named=True):
+            found[row["path_id"]].append(row)
     return found
 
 
@@ -169,33 +172,26 @@ def test_the_path_of_replay_is_the_measured_one(
 ) -> None:
     """By kind, the path as replayed has the time that the measured one has."""
     database = request.getfixturevalue(jobs)
-    for step_ns, kind, measured, predicted in rows(
-        database,
-        f"""
-        SELECT
-            (sum(measured_ns) OVER (PARTITION BY path_id))::BIGINT, kind, measured_ns,
-            predicted_ns
-        FROM question.predicted_path WHERE rung = 'replay' AND scope = '{scope}'
-        """,
-    ):
-        assert abs(measured - predicted) < 0.01 * step_ns, kind
+    path = database.critical_path(scope=scope, summary=True, rung="replay")
+    assert path.height > 0
+    for steps in path.partition_by("path_id"):
+        step_ns = steps["measured_ns"].sum()
+        for row in steps.iter_rows(named=True):
+            assert abs(row["measured_ns"] - row["time_ns"]) < 0.01 * step_ns
 
 
 def test_within_a_rank_the_path_waits_for_the_others(ranks: tracedb.Database) -> None:
     """A step's path stays in its trace, and has the waits for the other rank."""
-    found = rows(
-        ranks,
-        """
+    query = """
         SELECT
             bool_and(interval.trace_id = path.trace_id),
             sum(interval.end_ns - interval.start_ns) FILTER (kind = 'rank_wait') > 0
-        FROM critical_path.predicted_interval AS interval
-        INNER JOIN critical_path.predicted_path AS path
-            USING (variant_id, scope, path_id)
-        WHERE scope = 'step'
-        """,
-    )
-    assert found == [(True, True)]
+        FROM critical_path.interval
+        INNER JOIN critical_path.path USING (variant_id, scope, path_id)
+        WHERE scope = 'step' AND variant_id > 0
+    """
+    with ranks.simulate(RUNGS) as asked:
+        assert rows(asked, query) == [(True, True)]
 
 
 def plain_idle(
@@ -320,7 +316,7 @@ def test_all_relations_answer_for_a_scenario(ranks: tracedb.Database) -> None:
         path = beside.critical_path(2, summary=True, rung="replay")
         kernels = dict(
             path.filter((path["kind"] == "kernel") & (path["rank"] == 0))
-            .select("scenario", "predicted_ns")
+            .select("scenario", "time_ns")
             .iter_rows()
         )
         assert kernels["slow"] > 2 * kernels["baseline"]
@@ -329,6 +325,57 @@ def test_all_relations_answer_for_a_scenario(ranks: tracedb.Database) -> None:
         slowed = active.filter(active["scenario"] == "slow")
         assert slowed["error_share"].null_count() == slowed.height > 0
     assert ranks.sql("FROM prediction.variant").height == known
+
+
+def test_a_plain_query_is_of_what_was_measured(
+    ranks: tracedb.Database, ingested: Ingested
+) -> None:
+    """Paths count nothing twice, in any client; what is asked for stands beside."""
+    path = ingested(SAMPLES / "generated_gpu")
+    # Any client: no variables, no module of tracedb's.
+    with duckdb.connect(str(path), read_only=True) as client:
+        for name in ("path", "hop", "interval", "interval_op"):
+            query = f"SELECT DISTINCT variant_id FROM critical_path.{name}"
+            assert client.execute(query).fetchall() == [(0,)]
+        for name in ("critical_path", "path_interval", "idle_cause"):
+            query = f"SELECT DISTINCT scenario, rung FROM question.{name}"
+            assert client.execute(query).fetchall() == [("baseline", "measured")]
+        measured = client.execute("FROM critical_path.hop ORDER BY ALL").fetchall()
+    with ranks.simulate(["replay", "other_steps"]) as asked:
+        for name in ("path", "hop", "interval", "interval_op"):
+            query = f"SELECT DISTINCT rung FROM critical_path.{name} " + VARIANTS
+            assert rows(asked, query) == [("measured",), ("replay",), ("other_steps",)]
+        query = "FROM critical_path.hop WHERE variant_id = 0 ORDER BY ALL"
+        assert rows(asked, query) == measured
+
+
+VARIANTS = "INNER JOIN prediction.variant USING (variant_id) ORDER BY variant_id"
+
+
+@pytest.mark.parametrize("jobs", ["generated", "ranks"])
+def test_hops_lead_from_the_end_to_the_begin(
+    jobs: str, request: pytest.FixtureRequest
+) -> None:
+    """The first ends with the path, each later one no later than the one before."""
+    database = request.getfixturevalue(jobs)
+    query = """
+        SELECT
+            hop = 1 AS is_first,
+            min(path.end_ns - until_ns - hop.shift_ns),
+            max(path.end_ns - until_ns - hop.shift_ns) FILTER (hop = 1),
+            bool_and(until_ns + hop.shift_ns > path.start_ns OR hop = 1),
+            bool_and((reason = 'end') = (hop = 1))
+        FROM critical_path.hop AS hop
+        INNER JOIN critical_path.path AS path USING (variant_id, scope, path_id)
+        WHERE variant_id {}
+        GROUP BY ALL ORDER BY is_first
+    """
+    with database.simulate(RUNGS) as asked:
+        for variants in ("= 0", "> 0"):
+            later, first = rows(asked, query.format(variants))
+            assert first == (True, 0, 0, True, True)
+            assert later[1] >= 0
+            assert later[3:] == (True, True)
 
 
 def test_a_path_as_predicted_on_the_command_line(
@@ -343,11 +390,12 @@ def test_a_path_as_predicted_on_the_command_line(
     assert done.exit_code == 0, done.stderr
     lines = done.stdout.splitlines()
     assert lines[0].startswith("scenario,rung,scope,path_id")
+    assert {line.split(",")[1] for line in lines[1:]} == {"replay"}
     assert {line.split(",")[0] for line in lines[1:]} == {"baseline", "slow"}
-    query = "SELECT DISTINCT rung FROM question.predicted_idle"
+    query = "SELECT DISTINCT rung FROM question.idle_cause ORDER BY rung"
     asked = ["sql", str(path), query, "--rung", "other_steps", "--format", "csv"]
     done = runner.invoke(command, asked)
-    assert done.stdout.split() == ["rung", "other_steps"]
+    assert done.stdout.split() == ["rung", "measured", "other_steps"]
     for more, text in (
         (["--rung", "replay", "--scope", "trace"], "not of traces"),
         (["--rung", "published"], "has no graph"),
@@ -368,6 +416,7 @@ def test_every_node_has_its_time(jobs: str, request: pytest.FixtureRequest) -> N
         for node, start, end in rows(
             database,
             "SELECT node_id, start_ns, end_ns FROM critical_path.node_time "
+            "INNER JOIN prediction.variant USING (variant_id) "
             "WHERE rung = 'statistics'",
         )
     }

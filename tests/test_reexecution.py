@@ -352,22 +352,28 @@ def predict(folder: Path, cases: list[Case], changes: Iterable[str]) -> Predicte
 WORK = """
     SELECT path, scenario, correlation, time.start_ns, time.end_ns
     FROM critical_path.gpu_work_time AS time
+    INNER JOIN prediction.variant USING (variant_id)
     INNER JOIN staging.kernel USING (kernel_id)
     INNER JOIN staging.trace ON time.trace_id = staging.trace.trace_id
 """
 STEPS = """
     SELECT path, scenario, what, step, span.start_ns, span.end_ns
     FROM (
-        SELECT scenario, step_id, 'step' AS what, start_ns, end_ns
-        FROM critical_path.predicted_step
+        SELECT scenario, step_id, 'step' AS what, host_start_ns AS start_ns,
+            host_end_ns AS end_ns
+        FROM critical_path.step_period
+        INNER JOIN prediction.variant USING (variant_id)
+        WHERE variant_id > 0
         UNION ALL
         SELECT scenario, step_id, 'done', host_end_ns, coalesce(gpu_end_ns, host_end_ns)
         FROM critical_path.step_period
         INNER JOIN prediction.variant USING (variant_id)
+        WHERE variant_id > 0
         UNION ALL
         SELECT scenario, step_id, 'period', start_ns, end_ns
         FROM critical_path.step_period
         INNER JOIN prediction.variant USING (variant_id)
+        WHERE variant_id > 0
     ) AS span
     INNER JOIN staging.step AS mark USING (step_id)
     INNER JOIN staging.trace ON mark.trace_id = staging.trace.trace_id

@@ -263,7 +263,8 @@ def test_scenarios_equal_the_plain_loop(ingested: Ingested) -> None:
                 chosen = f"WHERE scenario = '{scenario}' AND rung = '{rung}'"
                 found = connection.execute(
                     "SELECT thread_id, position, start_ns, end_ns "
-                    f"FROM critical_path.host_piece_time {chosen}"
+                    "FROM critical_path.host_piece_time "
+                    f"INNER JOIN prediction.variant USING (variant_id) {chosen}"
                 ).fetchall()
                 times = {(t, p): (start, end) for t, p, start, end in found}
                 assert times == reference.pieces
@@ -393,7 +394,7 @@ def test_the_command_refuses_what_matches_nothing(
     database, file = ingested(SAMPLES / "generated_gpu"), tmp_path / "what_if.json"
     gone = {"target": "gpu", "name": "no such kernel", "factor": 0}
     file.write_text(json.dumps({"nothing": [gone]}))
-    for words in (["predict"], ["critical-path"], ["ask", "predicted_idle"]):
+    for words in (["predict"], ["critical-path"], ["ask", "idle_cause"]):
         name, *more = words
         options = [name, str(database), *more, "--scenario", str(file)]
         done = CliRunner().invoke(command, options)

@@ -43,13 +43,15 @@ def assert_equal_to_reference(database: tracedb.Database, rung: str) -> None:
     pieces = rows(
         database,
         "SELECT thread_id, position, start_ns, end_ns "
-        f"FROM critical_path.host_piece_time WHERE rung = '{rung}'",
+        "FROM critical_path.host_piece_time "
+        f"INNER JOIN prediction.variant USING (variant_id) WHERE rung = '{rung}'",
     )
     assert {(t, p): (start, end) for t, p, start, end in pieces} == reference.pieces
     work = rows(
         database,
         "SELECT kernel_id, start_ns, end_ns "
-        f"FROM critical_path.gpu_work_time WHERE rung = '{rung}'",
+        "FROM critical_path.gpu_work_time "
+        f"INNER JOIN prediction.variant USING (variant_id) WHERE rung = '{rung}'",
     )
     assert {kernel: (start, end) for kernel, start, end in work} == reference.kernels
     assert len(pieces) > 0

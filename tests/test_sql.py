@@ -251,6 +251,25 @@ def test_answers(
     assert answer == golden.read_text(), "review with --update-answers and git diff"
 
 
+@pytest.mark.parametrize("name", ["critical_path", "path_interval", "idle_cause"])
+def test_answers_of_rungs(
+    name: str,
+    sample: tuple[str, tracedb.Database],
+    request: pytest.FixtureRequest,
+) -> None:
+    """Beside what was measured the stored rungs answer, where they are asked for."""
+    trace, database = sample
+    golden = SAMPLES / trace / "answers" / f"{name}.predicted.csv"
+    with database.simulate(["replay", "statistics", "full"]) as asked:
+        rows = asked.ask(name)
+    measured = rows["rung"] == "measured"
+    assert rows.filter(measured).equals(database.ask(name))
+    answer = rows.filter(~measured).head(MOST_ROWS).write_csv(float_precision=9)
+    if request.config.getoption("--update-answers"):
+        golden.write_text(answer)
+    assert answer == golden.read_text(), "review with --update-answers and git diff"
+
+
 def test_the_same_rows_twice() -> None:
     """Two ingests of the same files give the same rows in every relation."""
     contents = []

@@ -104,14 +104,9 @@ def test_little_is_left_out(database: tracedb.Database) -> None:
 
 def test_what_is_kept_is_named_on_the_path(database: tracedb.Database) -> None:
     """The wait that was not computed is unexplained there, to the nanosecond."""
-    found = rows(
-        database,
-        f"""
-        SELECT time_ns FROM question.predicted_path_interval
-        WHERE rung = 'replay' AND scope = 'step' AND kind = 'unexplained'
-            AND trace_id = {NUMBER["graph"]}
-        """,
-    )
+    path = database.critical_path(scope="step", rung="replay")
+    chosen = (path["kind"] == "unexplained") & (path["trace_id"] == NUMBER["graph"])
+    found = path.filter(chosen).select("time_ns").rows()
     kept = rows(
         database,
         f"""

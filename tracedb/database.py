@@ -57,6 +57,8 @@ _NAME = "tracedb"
 # What DuckDB says of a file that another process has locked.
 _HELD = re.compile(r"Conflicting lock is held in (?P<name>.+?) \(PID (?P<number>\d+)\)")
 _PUBLISHED = ("published", "published_as_profiled")
+_MEASURED = "measured"
+"""The variant of what was measured; the others are rungs."""
 
 _INFO = """
 SELECT
@@ -260,25 +262,27 @@ class Database:
         `scope` is `period` (from when the host and the GPU were done with the step
         before to when both are done with it), `step` (its mark on the host), `trace`
         (its whole time) or `run` (each step over all ranks);
-        with `summary` it is the time by kind, `question.critical_path`. With a rung it
-        is the path as predicted, of steps and runs: `question.predicted_path_interval`,
-        `question.predicted_path`; in a `simulate` block of all its scenarios.
+        with `summary` it is the time by kind, `question.critical_path`. Without a rung
+        it is the path as measured, with one that of the rung, of steps and runs; in a
+        `simulate` block that of all its scenarios.
 
         Raises `QueryError` for another scope or rung.
         """
         if scope not in tracedb.SCOPES:
             raise QueryError(f"no scope {scope}; there are {', '.join(tracedb.SCOPES)}")
-        if rung is None:
-            name = "question.critical_path" if summary else "question.path_interval"
-            frame = self.relation(name, step)
-        else:
-            if scope == "trace":
-                raise QueryError("paths are predicted of steps and runs, not of traces")
-            if rung in _PUBLISHED:
-                raise QueryError(f"the rung {rung} has no graph; choose another")
-            part = "" if summary else "_interval"
-            frame = self._of_rung(f"question.predicted_path{part}", rung, None, step)
-        return frame.filter(frame["scope"] == scope)
+        if rung is not None and scope == "trace":
+            raise QueryError("paths are predicted of steps and runs, not of traces")
+        if rung in _PUBLISHED:
+            raise QueryError(f"the rung {rung} has no graph; choose another")
+        if rung is not None and not self._is_asked(rung):
+            with self.simulate((rung,)) as beside:
+                return beside.critical_path(
+                    step, scope=scope, summary=summary, rung=rung
+                )
+        name = "question.critical_path" if summary else "question.path_interval"
+        frame = self.relation(name, step)
+        chosen = (frame["rung"] == (rung or _MEASURED)) & (frame["scope"] == scope)
+        return frame.filter(chosen)
 
     @own_errors()
     def predict(
@@ -368,12 +372,13 @@ class Database:
                 self.path, connection=connection, allow_files=self._allow_files
             )
 
+    def _is_asked(self, rung: str) -> bool:
+        """Whether the rung is told of beside what was measured, as in a simulation."""
+        asked = self._rows("SELECT rung FROM prediction.variant WHERE is_asked")
+        return rung in asked["rung"]
+
     def _of_rung(
-        self,
-        name: str,
-        rung: str | None,
-        library: str | Path | None,
-        step: int | None = None,
+        self, name: str, rung: str | None, library: str | Path | None
     ) -> pl.DataFrame:
         if rung is not None:
             self._check_rung(rung)
@@ -387,8 +392,8 @@ class Database:
         known = self._rows("SELECT rung FROM prediction.variant")["rung"]
         if rung is not None and rung not in known:
             with self.simulate((rung,), library=library) as beside:
-                return beside.relation(name, step)
-        stored = self.relation(name, step)
+                return beside.relation(name)
+        stored = self.relation(name)
         return stored if rung is None else stored.filter(stored["rung"] == rung)
 
     def _check_rung(self, rung: str) -> None:

@@ -1,6 +1,7 @@
 """Simulate what is not stored: other rungs, and scenarios, beside a database.
 
 The database stays as it is: what depends on the variants is computed in memory.
+Variants that it holds are not computed again, but taken from there.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING
 from msgspec import structs
 
 from tracedb import catalog, overhead_library
-from tracedb.duck import connections, quoted, scalar
+from tracedb.duck import connections, literal, quoted, scalar
 from tracedb.scenario import check_matches
 
 if TYPE_CHECKING:
@@ -25,6 +26,17 @@ if TYPE_CHECKING:
 
 _VARIANTS = "prediction.variant"
 _LIBRARY = "raw.library_sample"
+_THERE = """
+SELECT variant_id
+FROM prediction.variant
+LEFT JOIN prediction.rung USING (rung)
+WHERE
+    variant_id = 0
+    OR (scenario = 'baseline' AND is_stored AND list_contains(?::VARCHAR[], rung))
+"""
+"""The variants of a database that need not be computed for some rungs."""
+_KEYS = ("variant_id", "host_from")
+"""What tells in a stored relation which variants its rows are for."""
 _numbers = count(1)
 
 
@@ -38,18 +50,17 @@ def simulated(
     """A connection on which all relations tell of these rungs, while the block lasts.
 
     They are simulated for the baseline and for each scenario of the edits; the rung
-    `library` learns from that file. What depends on them is computed there, in memory;
-    all else is the database's. Raises `ScenarioError` for an edit that matches nothing.
+    `library` learns from that file. What depends on them is computed there, in memory,
+    where it is not stored; all else is the database's. Raises `ScenarioError` for an
+    edit that matches nothing.
     """
-    with beside(connection, rungs, edits) as (cursor, _):
+    there = [int(n) for (n,) in connection.execute(_THERE, [[*rungs]]).fetchall()]
+    with beside(connection, rungs, edits) as (cursor, stored):
         if edits:
             check_matches(cursor)
         if library is not None:
             overhead_library.load(cursor, library)
-        rows = cursor.execute("SELECT trace_id FROM raw.trace ORDER BY ALL").fetchall()
-        trace_ids = [int(row[0]) for row in rows]
-        for _ in catalog.compute(cursor, trace_ids, catalog.readers(_VARIANTS)):
-            pass
+        _fill(cursor, stored, there)
         yield cursor
 
 
@@ -84,3 +95,55 @@ def _set_edits(cursor: duckdb.DuckDBPyConnection, edits: Sequence[Edit]) -> None
     if edits:
         rows = [structs.asdict(edit) for edit in edits]
         cursor.execute("SET VARIABLE edits = $edits", {"edits": rows})
+
+
+def _fill(cursor: duckdb.DuckDBPyConnection, stored: str, there: Sequence[int]) -> None:
+    """Compute the variants that are not there; take those that are from the first."""
+    kept = {key: _values(cursor, key, there) for key in _KEYS}
+    cursor.execute("SET VARIABLE stored = $there", {"there": [*there]})
+    new = {key: _values(cursor, key) - kept[key] for key in _KEYS}
+    computed = set()
+    for name, key in _own_tables().items():
+        if new[key]:
+            computed.add(name)
+        else:
+            cursor.execute(f"DROP TABLE {name}")
+            cursor.execute(f"CREATE VIEW {name} AS {_rows(stored, name, key, kept)}")
+    rows = cursor.execute("SELECT trace_id FROM raw.trace ORDER BY ALL").fetchall()
+    if computed:
+        for _ in catalog.compute(cursor, [int(row[0]) for row in rows], computed):
+            pass
+    cursor.execute("RESET VARIABLE stored")
+    for name, key in _own_tables().items():
+        if name in computed:
+            cursor.execute(f"INSERT INTO {name} {_rows(stored, name, key, kept)}")
+
+
+def _own_tables() -> dict[str, str]:
+    """The stored relations that depend on variants, each with its key of `_KEYS`."""
+    readers = catalog.readers(_VARIANTS)
+    return {
+        relation.full_name: next(key for key in _KEYS if key in relation.columns)
+        for relation in catalog.relations()
+        if relation.full_name in readers and relation.is_computed_on_ingest
+    }
+
+
+def _values(
+    cursor: duckdb.DuckDBPyConnection, key: str, among: Sequence[int] | None = None
+) -> set[str]:
+    """What the variants have of a key, as SQL has it."""
+    query = (
+        f"SELECT DISTINCT {key}::VARCHAR FROM prediction.variant "
+        f"WHERE {key} IS NOT NULL AND (is_simulated OR variant_id = 0) "
+        "AND ($among IS NULL OR list_contains($among::INTEGER[], variant_id))"
+    )
+    among = None if among is None else [*among]
+    rows = cursor.execute(query, {"among": among}).fetchall()
+    return {literal(value) for (value,) in rows}
+
+
+def _rows(stored: str, name: str, key: str, kept: dict[str, set[str]]) -> str:
+    """The rows of a stored relation that are of some variants."""
+    values = ", ".join(sorted(kept[key])) or "NULL"
+    return f"FROM {stored}.{name} WHERE {key} IN ({values})"

@@ -24,14 +24,13 @@ WITH
 -- From when the work of other streams lets work begin, as simulated.
 let_begin AS (
     SELECT
-        variant_id,
+        time.variant_id,
         awaited.kernel_id,
         max(time.end_ns + awaited.delay_ns) AS ready_ns
     FROM prediction.gpu_awaited AS awaited
     INNER JOIN critical_path.gpu_work_time AS time
         ON awaited.awaited_kernel_id = time.kernel_id
-    INNER JOIN prediction.variant USING (scenario, rung)
-    GROUP BY variant_id, awaited.kernel_id
+    GROUP BY time.variant_id, awaited.kernel_id
 )
 
 SELECT
@@ -43,7 +42,7 @@ INNER JOIN graph.gpu_cause AS gpu_cause ON work.kernel_id = gpu_cause.kernel_id
 INNER JOIN prediction.gpu_delay AS delay ON work.kernel_id = delay.kernel_id
 UNION ALL
 SELECT
-    variant.variant_id,
+    time.variant_id,
     time.trace_id,
     work.device,
     time.kernel_id,
@@ -58,17 +57,14 @@ SELECT
     END,
     0
 FROM critical_path.gpu_work_time AS time
-INNER JOIN prediction.variant AS variant
-    ON time.scenario = variant.scenario AND time.rung = variant.rung
 INNER JOIN prediction.gpu_time AS gpu
-    ON variant.variant_id = gpu.variant_id AND time.kernel_id = gpu.kernel_id
+    ON time.variant_id = gpu.variant_id AND time.kernel_id = gpu.kernel_id
 INNER JOIN graph.stream_position AS work ON time.kernel_id = work.kernel_id
 INNER JOIN critical_path.gpu_place AS place ON time.kernel_id = place.kernel_id
 LEFT JOIN critical_path.host_piece_time AS launched
     ON
-        time.scenario = launched.scenario
-        AND time.rung = launched.rung
+        time.variant_id = launched.variant_id
         AND place.launch_thread_id = launched.thread_id
         AND place.launch_position = launched.position
 LEFT JOIN let_begin
-    ON variant.variant_id = let_begin.variant_id AND time.kernel_id = let_begin.kernel_id;
+    ON time.variant_id = let_begin.variant_id AND time.kernel_id = let_begin.kernel_id;

@@ -1,11 +1,9 @@
 -- When each piece of GPU work begins and ends in the simulation.
--- One row per scenario, rung and piece of GPU work.
--- Key: scenario, rung, kernel_id.
+-- One row per variant and piece of GPU work.
+-- Key: variant_id, kernel_id.
 CREATE VIEW critical_path.gpu_work_time (
-    -- The scenario; `baseline` edits nothing.
-    scenario,
-    -- The rung, as in `prediction.rung`.
-    rung,
+    -- Rung and scenario, as in `prediction.variant`.
+    variant_id,
     -- The run it is of.
     run_id,
     -- The trace it is from.
@@ -51,14 +49,12 @@ complete AS (
 )
 
 SELECT
-    scenario,
-    rung,
+    begun.variant_id,
     run_id,
     trace_id,
     begun.kernel_id,
     start_ns,
     coalesce(complete_ns, start_ns) + predicted_ns
 FROM begun
-INNER JOIN prediction.variant AS variant ON begun.variant_id = variant.variant_id
 LEFT JOIN complete
     ON begun.variant_id = complete.variant_id AND begun.kernel_id = complete.kernel_id;

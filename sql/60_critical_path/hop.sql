@@ -1,10 +1,13 @@
--- Critical paths as measured, walked from their ends backwards: along a host thread to
--- the moment at which it last had to wait, from there to what it waited for, and on to
--- what that had started after. The path of a run goes from a collective to the rank that
--- arrived last.
--- One row per hop of a path, from its end backwards.
--- Key: scope, path_id, hop.
-CREATE TABLE critical_path.hop (
+-- Critical paths, walked from their ends backwards: from what had to wait to what it waited
+-- for. What was measured is walked over causes (`critical_path.measured_hop`), a hop for
+-- each piece of GPU work and each wait of a thread; what was simulated over its segments
+-- (`critical_path.simulated_hop`), of which one holds all work between two waits. At rest
+-- there is variant 0 alone, as in `critical_path.path`.
+-- One row per variant, 0 as measured, and hop of a path, from its end backwards.
+-- Key: variant_id, scope, path_id, hop.
+CREATE VIEW critical_path.hop (
+    -- Rung and scenario, as in `prediction.variant`; 0 as measured.
+    variant_id,
     -- `period`, `step`, `trace` or `run`.
     scope,
     -- The path, as in `critical_path.path`.
@@ -15,68 +18,40 @@ CREATE TABLE critical_path.hop (
     trace_id,
     -- Host thread that the hop runs along; NULL on a device.
     thread_id,
-    -- GPU work that the hop passes; NULL on the host.
+    -- GPU work that the hop passes; NULL on the host. Of a segment the last; one of a
+    -- thread leads from there through its launches to that.
     kernel_id,
     -- [ns] End of the hop, by the clock of its trace.
     until_ns,
     -- What the hop before waited for: `return`, `join`, `fork`, `launch`, `stream`,
-    -- `stream_wait`, `occupancy`, `arrival` (of another rank); `end` at the path's end.
+    -- `stream_wait`, `occupancy`, `arrival` (of another rank); as simulated also `host`,
+    -- `thread` and `origin` (`critical_path.segment_edge`); `end` at the path's end.
     reason,
     -- [ns] What to add to times of the trace for times by the path's clock.
     shift_ns
 ) AS
-WITH RECURSIVE
--- The node that a walk stands on, and whether it may go on to another rank: not twice in
--- a row, and only to an earlier time, so that no walk goes round in a circle.
-walk AS (
-    SELECT
-        scope,
-        path_id,
-        path.start_ns AS path_start_ns,
-        1::BIGINT AS hop,
-        path.trace_id,
-        coalesce(path.kernel_id, -latest.moment) AS node,
-        path.thread_id,
-        path.kernel_id,
-        path.end_ns - shift_ns AS until_ns,
-        'end' AS reason,
-        shift_ns,
-        scope = 'run' AS is_run
-    FROM critical_path.path
-    ASOF LEFT JOIN graph.last_moment AS latest
-        ON
-            path.thread_id = latest.thread_id
-            AND path.end_ns - shift_ns >= latest.resume_ns
-    WHERE path.trace_id IN (SELECT trace_id FROM staging.computing)
-    UNION ALL
-    SELECT
-        walk.scope,
-        walk.path_id,
-        walk.path_start_ns,
-        walk.hop + 1,
-        cause.cause_trace_id,
-        cause.cause_node,
-        cause.thread_id,
-        cause.kernel_id,
-        least(walk.until_ns + walk.shift_ns - cause_shift_ns, cause.until_ns)
-        AS next_until_ns,
-        cause.reason,
-        cause_shift_ns,
-        scope = 'run' AND cause.reason <> 'arrival'
-    FROM walk
-    INNER JOIN critical_path.cause
-        ON walk.trace_id = cause.trace_id AND walk.node = cause.node
-    CROSS JOIN LATERAL (
-        SELECT CASE WHEN scope = 'run' THEN cause.shift_ns ELSE 0 END AS cause_shift_ns
-    )
-    WHERE
-        next_until_ns + cause_shift_ns > walk.path_start_ns
-        AND cause.is_run = (
-            walk.is_run
-            AND coalesce(cause.arrival_ns < walk.until_ns + walk.shift_ns, false)
-        )
-)
-
 SELECT
-    scope, path_id, hop, trace_id, thread_id, kernel_id, until_ns, reason, shift_ns
-FROM walk;
+    0, scope, path_id, hop, trace_id, thread_id, kernel_id, until_ns, reason, shift_ns
+FROM critical_path.measured_hop
+UNION ALL
+SELECT
+    hop.variant_id,
+    hop.scope,
+    hop.path_id,
+    hop.hop,
+    hop.trace_id,
+    CASE WHEN hop.lane > 0 THEN hop.lane END,
+    hop.last_id,
+    coalesce(
+        lag(hop.begin_ns + hop.shift_ns) OVER (
+            PARTITION BY hop.variant_id, hop.scope, hop.path_id ORDER BY hop.hop
+        ),
+        path.end_ns
+    ) - (hop.shift_ns - origin_ns),
+    hop.reason,
+    hop.shift_ns - origin_ns
+FROM critical_path.simulated_hop AS hop
+INNER JOIN critical_path.path AS path USING (variant_id, scope, path_id)
+INNER JOIN critical_path.origin AS origin ON hop.trace_id = origin.trace_id
+-- What was not asked for is not even planned.
+WHERE getvariable('rungs') IS NOT NULL;

@@ -20,5 +20,4 @@ FROM overhead.timeline
 INNER JOIN critical_path.origin USING (trace_id)
 UNION ALL
 SELECT variant_id, trace_id, thread_id, position, start_ns, end_ns
-FROM critical_path.host_piece_time
-INNER JOIN prediction.variant USING (scenario, rung);
+FROM critical_path.host_piece_time;

@@ -69,7 +69,7 @@ out AS (
     FROM resumed
     UNION ALL
     SELECT trace_id, thread_id, end_ns, 'end', NULL, NULL, NULL, 0
-    FROM critical_path.path
+    FROM critical_path.measured_path
     WHERE
         thread_id IS NOT NULL
         AND (

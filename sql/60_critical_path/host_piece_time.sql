@@ -1,11 +1,9 @@
 -- When each piece of host time begins and ends in the simulation.
--- One row per scenario, rung and piece of host time.
--- Key: scenario, rung, thread_id, position.
+-- One row per variant and piece of host time.
+-- Key: variant_id, thread_id, position.
 CREATE VIEW critical_path.host_piece_time (
-    -- The scenario; `baseline` edits nothing.
-    scenario,
-    -- The rung, as in `prediction.rung`.
-    rung,
+    -- Rung and scenario, as in `prediction.variant`.
+    variant_id,
     -- The run it is of.
     run_id,
     -- The trace it is from.
@@ -20,8 +18,7 @@ CREATE VIEW critical_path.host_piece_time (
     end_ns
 ) AS
 SELECT
-    scenario,
-    rung,
+    host.variant_id,
     run_id,
     host.trace_id,
     thread_id,
@@ -29,7 +26,6 @@ SELECT
     begun.begin_ns + offset_ns,
     CASE WHEN waits THEN ended.begin_ns ELSE begun.begin_ns + offset_ns + predicted_ns END
 FROM critical_path.host_offset AS host
-INNER JOIN prediction.variant AS variant ON host.variant_id = variant.variant_id
 INNER JOIN critical_path.segment_time AS begun
     ON
         host.variant_id = begun.variant_id

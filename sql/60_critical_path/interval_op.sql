@@ -1,10 +1,12 @@
 -- The intervals of the critical paths with the op and the module that they are for: of a
 -- call the op around it, of GPU work the op around its launch. Between ops the module is
--- the innermost that is open on the host thread.
--- One row per interval of a path.
--- Key: scope, path_id, start_ns.
+-- the innermost that is open on the host thread; as measured alone.
+-- One row per variant, 0 as measured, and interval of a path.
+-- Key: variant_id, scope, path_id, start_ns.
 CREATE VIEW critical_path.interval_op (
-    -- `step`, `trace` or `run`.
+    -- Rung and scenario, as in `prediction.variant`; 0 as measured.
+    variant_id,
+    -- `period`, `step`, `trace` or `run`.
     scope,
     -- The path, as in `critical_path.path`.
     path_id,
@@ -32,6 +34,7 @@ CREATE VIEW critical_path.interval_op (
     module
 ) AS
 SELECT
+    interval.variant_id,
     interval.scope,
     interval.path_id,
     interval.trace_id,
@@ -48,7 +51,9 @@ SELECT
 FROM critical_path.interval
 LEFT JOIN graph.node_op AS node ON interval.node_id = node.node_id
 ASOF LEFT JOIN graph.open_module AS open
-    ON interval.thread_id = open.thread_id AND interval.start_ns >= open.at_ns
+    ON
+        CASE variant_id WHEN 0 THEN interval.thread_id END = open.thread_id
+        AND interval.start_ns >= open.at_ns
 LEFT JOIN staging.module_call AS module_call
     ON
         CASE WHEN op_id IS NULL THEN open.module_call_id ELSE node.module_call_id END

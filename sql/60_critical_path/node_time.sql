@@ -1,21 +1,20 @@
--- When each node begins and ends in the simulation: GPU work as simulated, ops, calls and
--- user ranges at that share of the piece of host time at which they were measured.
--- One row per scenario, rung and node.
--- Key: scenario, rung, node_id.
+-- When each node begins and ends, measured and simulated, by one clock. In the simulation
+-- ops, calls and user ranges are at that share of the piece of host time at which they were
+-- measured.
+-- One row per variant, 0 as measured, and node.
+-- Key: variant_id, node_id.
 CREATE VIEW critical_path.node_time (
-    -- The scenario; `baseline` edits nothing.
-    scenario,
-    -- The rung, as in `prediction.rung`.
-    rung,
+    -- Rung and scenario, as in `prediction.variant`; 0 as measured.
+    variant_id,
     -- The run it is of.
     run_id,
     -- The trace it is from.
     trace_id,
     -- The node, as in `graph.node`.
     node_id,
-    -- [ns] Begin, from the begin of the trace.
+    -- [ns] Begin, from the begin of the trace (`critical_path.origin`).
     start_ns,
-    -- [ns] End, from the begin of the trace.
+    -- [ns] End, likewise.
     end_ns
 ) AS
 WITH
@@ -38,9 +37,12 @@ placed AS (
         ON node.thread_id = last.thread_id AND node.end_ns <= last.end_ns
 )
 
+SELECT 0, run_id, node.trace_id, node_id, start_ns - origin_ns, end_ns - origin_ns
+FROM graph.node AS node
+INNER JOIN critical_path.origin AS origin ON node.trace_id = origin.trace_id
+UNION ALL
 SELECT
-    first.scenario,
-    first.rung,
+    first.variant_id,
     placed.run_id,
     placed.trace_id,
     node_id,
@@ -51,10 +53,9 @@ INNER JOIN critical_path.host_piece_time AS first
     ON placed.thread_id = first.thread_id AND first_position = first.position
 INNER JOIN critical_path.host_piece_time AS last
     ON
-        first.scenario = last.scenario
-        AND first.rung = last.rung
+        first.variant_id = last.variant_id
         AND placed.thread_id = last.thread_id
         AND last_position = last.position
 UNION ALL
-SELECT scenario, rung, run_id, trace_id, kernel_id, start_ns, end_ns
+SELECT variant_id, run_id, trace_id, kernel_id, start_ns, end_ns
 FROM critical_path.gpu_work_time;

@@ -1,10 +1,14 @@
--- The critical paths there are: of the period of each step (`graph.step_period`), of its
--- mark, of each trace from its begin to its end, and of each step of a run of several
--- ranks, from the first rank's begin to the last one's end. A path is walked from its end (`critical_path.hop`) and tiles its time
--- (`critical_path.interval`).
--- One row per path.
--- Key: scope, path_id.
-CREATE TABLE critical_path.path (
+-- The critical paths there are: of the period of each step, of its mark, of each trace from
+-- its begin to its end (as measured alone), and of each step of a run of several ranks, from
+-- the first rank's begin to the last one's end. A path is walked from its end
+-- (`critical_path.hop`) and tiles its time (`critical_path.interval`). At rest they are those
+-- of what was measured, variant 0, so that what sums over them counts nothing twice; rungs
+-- and scenarios come in where they are asked for (`tracedb sql --rung`).
+-- One row per variant, 0 as measured, and path.
+-- Key: variant_id, scope, path_id.
+CREATE VIEW critical_path.path (
+    -- Rung and scenario, as in `prediction.variant`; 0 as measured.
+    variant_id,
     -- `period`, `step` (its mark), `trace` or `run`.
     scope,
     -- The step at whose end it ends; the trace.
@@ -17,7 +21,8 @@ CREATE TABLE critical_path.path (
     step_id,
     -- Number of the step; NULL for a trace.
     step,
-    -- [ns] Begin; of a run by the run's clock (`graph.clock`), else by the trace's.
+    -- [ns] Begin; of a run by the run's clock (`graph.clock`), else by the trace's. The
+    -- simulation begins when the trace does.
     start_ns,
     -- [ns] End, by the same clock.
     end_ns,
@@ -29,64 +34,62 @@ CREATE TABLE critical_path.path (
     shift_ns
 ) AS
 WITH
-lasting AS (
-    SELECT run_id, trace_id, start_ns, end_ns, thread_id, NULL::BIGINT AS kernel_id
-    FROM graph.activity
-    UNION ALL
-    SELECT run_id, trace_id, start_ns, end_ns, NULL, kernel_id
-    FROM graph.stream_position
+timed AS (
+    SELECT
+        period.variant_id,
+        period.step_id,
+        period.run_id,
+        period.trace_id,
+        step.step,
+        step.thread_id,
+        period.host_start_ns + origin_ns AS host_start_ns,
+        period.host_end_ns + origin_ns AS host_end_ns,
+        period.start_ns + origin_ns AS start_ns,
+        period.end_ns + origin_ns AS end_ns,
+        last_kernel_id,
+        run_origin_ns - origin_ns AS shift_ns
+    FROM critical_path.step_period AS period
+    INNER JOIN prediction.variant AS variant USING (variant_id)
+    INNER JOIN staging.step AS step USING (step_id)
+    INNER JOIN critical_path.origin AS origin ON period.trace_id = origin.trace_id
+    WHERE is_simulated AND is_asked
 ),
 
-extent AS (
-    SELECT trace_id, min(start_ns) AS start_ns FROM lasting GROUP BY trace_id
-),
-
-last_of_trace AS (
-    SELECT lasting.*, extent.start_ns AS first_ns
-    FROM lasting
-    INNER JOIN extent USING (trace_id)
-    QUALIFY row_number() OVER (
-        PARTITION BY trace_id ORDER BY end_ns DESC, thread_id, kernel_id
-    ) = 1
-),
-
--- Steps of one number, by the run's clock.
 together AS (
     SELECT
-        marked.*,
-        shift_ns,
-        min(start_ns + shift_ns) OVER in_run AS first_ns,
-        count(DISTINCT marked.trace_id) OVER in_run AS rank_count,
+        *,
+        min(host_start_ns + shift_ns) OVER in_run AS first_ns,
+        count(DISTINCT trace_id) OVER in_run AS rank_count,
         row_number() OVER (
-            PARTITION BY marked.run_id, step
-            ORDER BY end_ns + shift_ns DESC, step_id
+            PARTITION BY variant_id, run_id, step
+            ORDER BY host_end_ns + shift_ns DESC, step_id
         ) AS place
-    FROM staging.step AS marked
-    INNER JOIN graph.clock USING (trace_id)
-    WINDOW in_run AS (PARTITION BY marked.run_id, step)
+    FROM timed
+    WHERE host_end_ns > host_start_ns AND shift_ns IS NOT NULL
+    WINDOW in_run AS (PARTITION BY variant_id, run_id, step)
 )
 
 SELECT
-    'period', step_id, period.run_id, period.trace_id, step_id, period.step,
-    period.start_ns, period.end_ns,
-    CASE WHEN step.end_ns = period.end_ns THEN period.thread_id END,
-    CASE WHEN step.end_ns < period.end_ns THEN last_kernel_id END,
+    0, scope, path_id, run_id, trace_id, step_id, step, start_ns, end_ns, thread_id,
+    kernel_id, shift_ns
+FROM critical_path.measured_path
+UNION ALL
+SELECT
+    variant_id, 'period', step_id, run_id, trace_id, step_id, step, start_ns, end_ns,
+    CASE WHEN host_end_ns = end_ns THEN thread_id END,
+    CASE WHEN host_end_ns < end_ns THEN last_kernel_id END,
     0
-FROM graph.step_period AS period
-INNER JOIN staging.step AS step USING (step_id)
-WHERE period.end_ns > period.start_ns
+FROM timed
+WHERE end_ns > start_ns
 UNION ALL
 SELECT
-    'step', step_id, run_id, trace_id, step_id, step, start_ns, end_ns, thread_id, NULL, 0
-FROM staging.step
+    variant_id, 'step', step_id, run_id, trace_id, step_id, step, host_start_ns,
+    host_end_ns, thread_id, NULL, 0
+FROM timed
+WHERE host_end_ns > host_start_ns
 UNION ALL
 SELECT
-    'trace', trace_id, run_id, trace_id, NULL, NULL, first_ns, end_ns, thread_id,
-    kernel_id, 0
-FROM last_of_trace
-UNION ALL
-SELECT
-    'run', step_id, run_id, trace_id, step_id, step, first_ns, end_ns + shift_ns,
-    thread_id, NULL, shift_ns
+    variant_id, 'run', step_id, run_id, trace_id, step_id, step, first_ns,
+    host_end_ns + shift_ns, thread_id, NULL, shift_ns
 FROM together
 WHERE place = 1 AND rank_count > 1;

@@ -98,7 +98,7 @@ edge AS (
     INNER JOIN last_work ON awaited_kernel_id = last_work.kernel_id
     UNION ALL
     SELECT path.trace_id, last_work.lane, path.kernel_id, 0, 0, 'end', 0
-    FROM critical_path.path
+    FROM critical_path.measured_path AS path
     INNER JOIN last_work ON path.kernel_id = last_work.kernel_id
     WHERE scope = 'trace' AND path.trace_id NOT IN (SELECT trace_id FROM staging.step)
 ),

@@ -72,7 +72,6 @@ host AS (
         max(piece.end_ns) FILTER (NOT is_first) AS end_ns
     FROM bound
     INNER JOIN critical_path.host_piece_time AS piece USING (thread_id, position)
-    INNER JOIN prediction.variant USING (scenario, rung)
     GROUP BY variant_id, step_id
     HAVING count(piece.end_ns) = 2
 ),
@@ -98,7 +97,7 @@ done AS (
 )
 
 SELECT
-    0 AS variant_id,
+    variant_id,
     period.run_id,
     period.trace_id,
     period.step_id,
@@ -111,6 +110,7 @@ SELECT
 FROM graph.step_period AS period
 INNER JOIN staging.step AS step USING (step_id)
 INNER JOIN critical_path.origin AS origin ON period.trace_id = origin.trace_id
+INNER JOIN prediction.variant ON variant_id = 0
 UNION ALL
 SELECT
     variant_id,

@@ -25,7 +25,7 @@ awaited AS (
     UNION
     SELECT awaited_kernel_id FROM graph.stream_wait
     UNION
-    SELECT kernel_id FROM critical_path.path WHERE kernel_id IS NOT NULL
+    SELECT kernel_id FROM critical_path.measured_path WHERE kernel_id IS NOT NULL
 ),
 
 gap AS (

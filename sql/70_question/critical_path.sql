@@ -1,7 +1,13 @@
--- What bounds each step, each trace, and each step of a run?
--- One row per critical path, trace that it passes, and kind of time there.
--- Key: scope, path_id, trace_id, kind.
+-- What bounds each step, each trace, and each step of a run? At rest as measured; rungs and
+-- scenarios that are asked for stand beside that (`tracedb critical-path --rung`), also with
+-- the kinds of time that only the measured path has.
+-- One row per scenario, rung, critical path, trace that it passes, and kind of time there.
+-- Key: scenario, rung, scope, path_id, trace_id, kind.
 CREATE VIEW question.critical_path (
+    -- The scenario; `baseline` edits nothing.
+    scenario,
+    -- `measured`, or the rung, as in `prediction.rung`.
+    rung,
     -- `period`, `step`, `trace` or `run`.
     scope,
     -- The path, as in `critical_path.path`.
@@ -21,22 +27,62 @@ CREATE VIEW question.critical_path (
     -- [ns] Their time.
     time_ns,
     -- [1] Their share of the path.
-    time_share
+    time_share,
+    -- [ns] The time of that kind on the path as measured.
+    measured_ns
 ) AS
+WITH
+summed AS (
+    SELECT
+        variant_id, scope, path_id, trace_id, kind,
+        count(*) AS interval_count,
+        sum(end_ns - start_ns)::BIGINT AS time_ns
+    FROM critical_path.interval
+    GROUP BY ALL
+),
+
+-- Kinds that occur in either.
+known AS (
+    SELECT path.variant_id, scope, path_id, measured.trace_id, kind
+    FROM critical_path.path AS path
+    INNER JOIN (SELECT * FROM summed WHERE variant_id = 0) AS measured
+        USING (scope, path_id)
+    UNION
+    SELECT variant_id, scope, path_id, trace_id, kind
+    FROM summed
+)
+
 SELECT
-    path.scope,
-    path.path_id,
-    interval.trace_id,
+    scenario,
+    rung,
+    known.scope,
+    known.path_id,
+    known.trace_id,
     rank,
     path.step_id,
-    step,
-    kind,
-    count(*),
-    sum(interval.end_ns - interval.start_ns)::BIGINT AS time_ns,
-    time_ns / any_value(nullif(path.end_ns - path.start_ns, 0))
-FROM critical_path.interval
-INNER JOIN critical_path.path
-    ON interval.scope = path.scope AND interval.path_id = path.path_id
-INNER JOIN staging.trace ON interval.trace_id = staging.trace.trace_id
-GROUP BY ALL
-ORDER BY path.scope, path.path_id, time_ns DESC, interval.trace_id, kind;
+    path.step,
+    known.kind,
+    coalesce(own.interval_count, 0),
+    coalesce(own.time_ns, 0) AS time_ns,
+    coalesce(own.time_ns, 0) / nullif(path.end_ns - path.start_ns, 0),
+    coalesce(measured.time_ns, 0)
+FROM known
+INNER JOIN critical_path.path AS path USING (variant_id, scope, path_id)
+INNER JOIN prediction.variant AS variant ON known.variant_id = variant.variant_id
+INNER JOIN staging.trace AS trace ON known.trace_id = trace.trace_id
+LEFT JOIN summed AS own
+    ON
+        known.variant_id = own.variant_id
+        AND known.scope = own.scope
+        AND known.path_id = own.path_id
+        AND known.trace_id = own.trace_id
+        AND known.kind = own.kind
+LEFT JOIN summed AS measured
+    ON
+        measured.variant_id = 0
+        AND known.scope = measured.scope
+        AND known.path_id = measured.path_id
+        AND known.trace_id = measured.trace_id
+        AND known.kind = measured.kind
+ORDER BY variant.variant_id, known.scope, known.path_id, time_ns DESC, known.trace_id,
+    known.kind;

@@ -68,5 +68,5 @@ INNER JOIN active AS measured
 INNER JOIN prediction.variant AS variant ON predicted.variant_id = variant.variant_id
 INNER JOIN staging.step AS step ON predicted.step_id = step.step_id
 INNER JOIN staging.trace AS trace ON predicted.trace_id = trace.trace_id
-WHERE measured.variant_id = 0
+WHERE measured.variant_id = 0 AND is_simulated
 ORDER BY variant.variant_id, step.step_id, predicted.device;

@@ -1,8 +1,14 @@
 -- Why is each device idle in each step? By what kept the work that came next from coming
--- before: what its host thread did until the launch, or the delays after that.
--- One row per step, device and kind of time.
--- Key: step_id, device, kind.
+-- before: what its host thread did until the launch, or the delays after that. At rest as
+-- measured; rungs and scenarios that are asked for stand beside that (`tracedb ask --rung`),
+-- also with the kinds of time that were only measured.
+-- One row per scenario, rung, step, device and kind of time.
+-- Key: scenario, rung, step_id, device, kind.
 CREATE VIEW question.idle_cause (
+    -- The scenario; `baseline` edits nothing.
+    scenario,
+    -- `measured`, or the rung, as in `prediction.rung`.
+    rung,
     -- The trace.
     trace_id,
     -- Its rank.
@@ -15,23 +21,62 @@ CREATE VIEW question.idle_cause (
     device,
     -- Kind of time, as in `critical_path.idle`.
     kind,
-    -- [ns] Time in which the device was idle for it.
+    -- [ns] Time in which the device is idle for it.
     idle_ns,
-    -- [1] Its share of the step.
-    idle_share
+    -- [1] Its share of the step's mark.
+    idle_share,
+    -- [ns] Time in which the device was idle for it as measured.
+    measured_ns
 ) AS
+WITH
+summed AS (
+    SELECT variant_id, step_id, device, kind, sum(end_ns - start_ns)::BIGINT AS idle_ns
+    FROM critical_path.idle
+    INNER JOIN prediction.variant USING (variant_id)
+    WHERE is_asked
+    GROUP BY ALL
+),
+
+-- Kinds that occur in either.
+known AS (
+    SELECT variant_id, step_id, device, kind
+    FROM critical_path.step_moment
+    INNER JOIN prediction.variant USING (variant_id)
+    INNER JOIN (SELECT step_id, device, kind FROM summed WHERE variant_id = 0) AS measured
+        USING (step_id)
+    WHERE is_asked
+    UNION
+    SELECT variant_id, step_id, device, kind
+    FROM summed
+)
+
 SELECT
-    idle.trace_id,
+    scenario,
+    rung,
+    step.trace_id,
     rank,
     step.step_id,
-    step,
-    device,
-    kind,
-    sum(idle.end_ns - idle.start_ns)::BIGINT AS idle_ns,
-    idle_ns / any_value(step.end_ns - step.start_ns)
-FROM critical_path.idle
-INNER JOIN staging.step AS step ON idle.step_id = step.step_id
-INNER JOIN staging.trace AS trace ON idle.trace_id = trace.trace_id
-WHERE variant_id = 0
-GROUP BY ALL
-ORDER BY step.step_id, device, idle_ns DESC, kind;
+    step.step,
+    known.device,
+    known.kind,
+    coalesce(own.idle_ns, 0) AS idle_ns,
+    coalesce(own.idle_ns, 0) / (moment.end_ns - moment.start_ns),
+    coalesce(measured.idle_ns, 0)
+FROM known
+INNER JOIN prediction.variant AS variant USING (variant_id)
+INNER JOIN critical_path.step_moment AS moment USING (variant_id, step_id)
+INNER JOIN staging.step AS step ON known.step_id = step.step_id
+INNER JOIN staging.trace AS trace ON step.trace_id = trace.trace_id
+LEFT JOIN summed AS own
+    ON
+        known.variant_id = own.variant_id
+        AND known.step_id = own.step_id
+        AND known.device = own.device
+        AND known.kind = own.kind
+LEFT JOIN summed AS measured
+    ON
+        measured.variant_id = 0
+        AND known.step_id = measured.step_id
+        AND known.device = measured.device
+        AND known.kind = measured.kind
+ORDER BY variant.variant_id, step.step_id, known.device, idle_ns DESC, known.kind;

@@ -16,8 +16,8 @@ CREATE VIEW question.module (
     op_count,
     -- [ns] GPU work that its ops launched.
     gpu_time_ns,
-    -- [ns] Its part of the critical paths of the steps, or where there are none, of the
-    -- trace.
+    -- [ns] Its part of the critical paths of the steps as measured, or where there are none,
+    -- of the trace.
     path_time_ns
 ) AS
 WITH
@@ -33,8 +33,11 @@ on_path AS (
     SELECT op_id, sum(end_ns - start_ns) AS path_time_ns
     FROM critical_path.interval_op
     WHERE
-        scope = 'step'
-        OR (scope = 'trace' AND trace_id NOT IN (SELECT trace_id FROM staging.step))
+        variant_id = 0
+        AND (
+            scope = 'step'
+            OR (scope = 'trace' AND trace_id NOT IN (SELECT trace_id FROM staging.step))
+        )
     GROUP BY op_id
 )
 

@@ -1,7 +1,12 @@
--- What does each critical path wait for, moment by moment?
--- One row per interval of a path.
--- Key: scope, path_id, offset_ns.
+-- What does each critical path wait for, moment by moment? At rest as measured; rungs and
+-- scenarios that are asked for stand beside that (`tracedb critical-path --rung`).
+-- One row per scenario, rung and interval of a path.
+-- Key: scenario, rung, scope, path_id, offset_ns.
 CREATE VIEW question.path_interval (
+    -- The scenario; `baseline` edits nothing.
+    scenario,
+    -- `measured`, or the rung, as in `prediction.rung`.
+    rung,
     -- `period`, `step`, `trace` or `run`.
     scope,
     -- The path, as in `critical_path.path`.
@@ -30,6 +35,8 @@ CREATE VIEW question.path_interval (
     node_id
 ) AS
 SELECT
+    scenario,
+    rung,
     interval.scope,
     interval.path_id,
     path.step_id,
@@ -49,8 +56,8 @@ SELECT
     interval.trace_id,
     interval.node_id
 FROM critical_path.interval_op AS interval
-INNER JOIN critical_path.path
-    ON interval.scope = path.scope AND interval.path_id = path.path_id
+INNER JOIN critical_path.path AS path USING (variant_id, scope, path_id)
+INNER JOIN prediction.variant AS variant ON interval.variant_id = variant.variant_id
 INNER JOIN staging.trace ON interval.trace_id = staging.trace.trace_id
 LEFT JOIN staging.thread AS thread ON interval.thread_id = thread.thread_id
-ORDER BY interval.scope, interval.path_id, interval.start_ns;
+ORDER BY interval.variant_id, interval.scope, interval.path_id, interval.start_ns;

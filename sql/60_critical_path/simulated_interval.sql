@@ -2,16 +2,18 @@
 -- `critical_path.interval`: what the step or the run would wait for at each moment.
 -- One row per interval of a path.
 -- Key: variant_id, scope, path_id, start_ns.
-CREATE VIEW critical_path.predicted_interval (
+CREATE VIEW critical_path.simulated_interval (
     -- Rung and scenario, as in `prediction.variant`.
     variant_id,
     -- `period`, `step` or `run`.
     scope,
-    -- The path, as in `critical_path.predicted_path`.
+    -- The path, as in `critical_path.path`.
     path_id,
+    -- The run it is of.
+    run_id,
     -- The trace that the interval lies in.
     trace_id,
-    -- [ns] Begin, as in `critical_path.predicted_path`.
+    -- [ns] Begin, as in `critical_path.path`.
     start_ns,
     -- [ns] End.
     end_ns,
@@ -24,6 +26,10 @@ CREATE VIEW critical_path.predicted_interval (
     thread_id
 ) AS
 WITH
+hop AS MATERIALIZED (FROM critical_path.simulated_hop),
+
+work AS MATERIALIZED (FROM critical_path.simulated_work),
+
 -- What a hop leads through on the host: of the launch of the first work only until then.
 passed_host AS (
     SELECT
@@ -32,8 +38,8 @@ passed_host AS (
         host.offset_ns,
         first.kernel_id,
         coalesce(host.position = launch_position, false) AS is_launch
-    FROM critical_path.predicted_hop AS hop
-    LEFT JOIN critical_path.predicted_work AS first
+    FROM hop
+    LEFT JOIN work AS first
         ON
             hop.variant_id = first.variant_id
             AND hop.scope = first.scope
@@ -60,15 +66,11 @@ awaited AS (
         least(complete_ns + coalesce(absent_waiting_ns, 0), time.end_ns) AS moving_ns,
         time.end_ns,
         collective.kernel_id IS NOT NULL AS meets
-    FROM critical_path.predicted_hop AS hop
-    INNER JOIN prediction.variant AS variant USING (variant_id)
+    FROM hop
     INNER JOIN prediction.gpu_time AS gpu
         ON hop.variant_id = gpu.variant_id AND awaited_id = gpu.kernel_id
     INNER JOIN critical_path.gpu_work_time AS time
-        ON
-            awaited_id = time.kernel_id
-            AND variant.scenario = time.scenario
-            AND variant.rung = time.rung
+        ON hop.variant_id = time.variant_id AND awaited_id = time.kernel_id
     LEFT JOIN graph.collective AS collective ON awaited_id = collective.kernel_id
 ),
 
@@ -79,8 +81,8 @@ mark AS (
         variant_id, scope, path_id, max(hop) AS hop, 0 AS part, 0 AS place,
         arg_max(hop.trace_id, hop) AS trace_id, any_value(start_ns) AS begin_ns,
         'before_trace' AS kind, arg_max(last_id, hop) AS node_id, NULL::BIGINT AS thread_id
-    FROM critical_path.predicted_hop AS hop
-    INNER JOIN critical_path.predicted_path USING (variant_id, scope, path_id)
+    FROM hop
+    INNER JOIN critical_path.path USING (variant_id, scope, path_id)
     GROUP BY variant_id, scope, path_id
     UNION ALL
     SELECT
@@ -111,17 +113,17 @@ mark AS (
     WHERE kept_ns > 0 AND NOT is_blocked
     UNION ALL
     SELECT
-        variant_id, scope, path_id, hop, 2, 2 * position + part.later, work.trace_id,
+        variant_id, scope, path_id, hop, 2, 2 * position + part.later, kernel.trace_id,
         part.begin_ns + shift_ns, part.kind, kernel_id, NULL
-    FROM critical_path.predicted_work AS passed
-    INNER JOIN critical_path.predicted_hop USING (variant_id, scope, path_id, hop)
-    INNER JOIN staging.kernel AS work USING (kernel_id)
+    FROM work AS passed
+    INNER JOIN hop USING (variant_id, scope, path_id, hop)
+    INNER JOIN staging.kernel AS kernel USING (kernel_id)
     ANTI JOIN graph.collective USING (kernel_id)
     CROSS JOIN LATERAL unnest([
         {'later': 0, 'begin_ns': earlier_end_ns, 'kind': 'stream_gap'},
         {
             'later': 1, 'begin_ns': passed.start_ns,
-            'kind': CASE WHEN is_collective THEN 'communication' ELSE work.kind END
+            'kind': CASE WHEN is_collective THEN 'communication' ELSE kernel.kind END
         }
     ]) AS unnested (part)
     WHERE part.begin_ns IS NOT NULL
@@ -131,21 +133,15 @@ mark AS (
         part.begin_ns + next_shift_ns, part.kind, awaited_id, NULL
     FROM awaited
     CROSS JOIN LATERAL unnest([
-        {'place': 0, 'kind': 'rank_wait', 'begin_ns': CASE WHEN meets THEN arrival_ns END},
-        {
-            'place': 1, 'kind': 'absent_rank_wait',
-            'begin_ns': CASE WHEN meets THEN complete_ns END
-        },
-        {
-            'place': 2, 'kind': 'communication',
-            'begin_ns': CASE WHEN meets THEN moving_ns END
-        },
+        {'place': 0, 'kind': 'rank_wait', 'begin_ns': arrival_ns},
+        {'place': 1, 'kind': 'absent_rank_wait', 'begin_ns': complete_ns},
+        {'place': 2, 'kind': 'communication', 'begin_ns': moving_ns},
         {
             'place': 3, 'kind': CASE reason WHEN 'stream' THEN 'stream_gap' ELSE reason END,
             'begin_ns': end_ns
         }
     ]) AS unnested (part)
-    WHERE part.begin_ns IS NOT NULL
+    WHERE part.begin_ns IS NOT NULL AND (meets OR part.place = 3)
 ),
 
 -- An interval lasts until the next one begins. Where delays are negative that may be
@@ -153,11 +149,12 @@ mark AS (
 begun AS (
     SELECT
         mark.*,
+        path.run_id,
         path.start_ns AS path_start_ns,
         path.end_ns AS path_end_ns,
         least(min(begin_ns) OVER backwards, path.end_ns) AS from_ns
     FROM mark
-    INNER JOIN critical_path.predicted_path AS path USING (variant_id, scope, path_id)
+    INNER JOIN critical_path.path AS path USING (variant_id, scope, path_id)
     WINDOW backwards AS (
         PARTITION BY variant_id, scope, path_id ORDER BY hop, part DESC, place DESC
         ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
@@ -165,7 +162,7 @@ begun AS (
 )
 
 SELECT
-    variant_id, scope, path_id, trace_id,
+    variant_id, scope, path_id, run_id, trace_id,
     greatest(from_ns, path_start_ns) AS interval_start_ns,
     coalesce(
         lag(from_ns) OVER (

@@ -3,12 +3,12 @@
 -- among those of its own rank.
 -- One row per variant and path.
 -- Key: variant_id, scope, path_id.
-CREATE VIEW critical_path.predicted_end (
+CREATE VIEW critical_path.simulated_end (
     -- Rung and scenario, as in `prediction.variant`.
     variant_id,
     -- `period`, `step` or `run`.
     scope,
-    -- The path, as in `critical_path.predicted_path`.
+    -- The path, as in `critical_path.path`.
     path_id,
     -- Lane of the segment: a thread, minus the first work of a stream, or 0, the origin.
     lane,
@@ -22,7 +22,7 @@ CREATE VIEW critical_path.predicted_end (
 SELECT
     path.variant_id, scope, path_id, host.thread_id, ended.segment, ended.begin_ns,
     host.position
-FROM critical_path.predicted_path AS path
+FROM critical_path.path AS path
 INNER JOIN critical_path.step_piece AS step ON path.path_id = step.step_id
 INNER JOIN critical_path.host_offset AS host
     ON
@@ -39,7 +39,7 @@ UNION ALL
 (
     SELECT
         path.variant_id, scope, path_id, source_lane, source_segment, source.begin_ns, NULL
-    FROM critical_path.predicted_path AS path
+    FROM critical_path.path AS path
     INNER JOIN critical_path.work_end AS work
         ON
             path.variant_id = work.variant_id

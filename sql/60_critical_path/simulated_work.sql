@@ -3,14 +3,14 @@
 -- launch on which was waited for.
 -- One row per hop of a path, and GPU work.
 -- Key: variant_id, scope, path_id, hop, kernel_id.
-CREATE VIEW critical_path.predicted_work (
+CREATE VIEW critical_path.simulated_work (
     -- Rung and scenario, as in `prediction.variant`.
     variant_id,
     -- `period`, `step` or `run`.
     scope,
-    -- The path, as in `critical_path.predicted_path`.
+    -- The path, as in `critical_path.path`.
     path_id,
-    -- Place on the path, as in `critical_path.predicted_hop`.
+    -- Place on the path, as in `critical_path.simulated_hop`.
     hop,
     -- The GPU work.
     kernel_id,
@@ -22,6 +22,8 @@ CREATE VIEW critical_path.predicted_work (
     earlier_end_ns
 ) AS
 WITH
+hop AS MATERIALIZED (FROM critical_path.simulated_hop),
+
 -- Work of the segments there, and whether it began later than its stream let it.
 segment_work AS (
     SELECT
@@ -36,17 +38,13 @@ segment_work AS (
     FROM critical_path.gpu_offset AS gpu
     SEMI JOIN (
         SELECT last.variant_id, last.lane, last.segment
-        FROM critical_path.predicted_hop AS hop
+        FROM hop
         INNER JOIN critical_path.gpu_offset AS last
             ON hop.variant_id = last.variant_id AND last_id = last.kernel_id
     ) AS on_path USING (variant_id, lane, segment)
     INNER JOIN graph.stream_position AS place ON gpu.kernel_id = place.kernel_id
-    INNER JOIN prediction.variant AS variant ON gpu.variant_id = variant.variant_id
     INNER JOIN critical_path.gpu_work_time AS time
-        ON
-            gpu.kernel_id = time.kernel_id
-            AND variant.scenario = time.scenario
-            AND variant.rung = time.rung
+        ON gpu.variant_id = time.variant_id AND gpu.kernel_id = time.kernel_id
     WINDOW in_segment AS (
         PARTITION BY gpu.variant_id, gpu.lane, gpu.segment ORDER BY place.position
     )
@@ -66,7 +64,7 @@ passed AS (
             PARTITION BY hop.variant_id, scope, path_id, hop
         ) AS late_position,
         hop.lane <= 0 OR work.position > late_position AS is_behind
-    FROM critical_path.predicted_hop AS hop
+    FROM hop
     INNER JOIN segment_work AS last
         ON hop.variant_id = last.variant_id AND last_id = last.kernel_id
     INNER JOIN segment_work AS work

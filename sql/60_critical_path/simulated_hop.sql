@@ -2,12 +2,12 @@
 -- dependency that it began with (`critical_path.binding`), until the path's begin.
 -- One row per hop of a path, from its end backwards.
 -- Key: variant_id, scope, path_id, hop.
-CREATE VIEW critical_path.predicted_hop (
+CREATE VIEW critical_path.simulated_hop (
     -- Rung and scenario, as in `prediction.variant`.
     variant_id,
     -- `period`, `step` or `run`.
     scope,
-    -- The path, as in `critical_path.predicted_path`.
+    -- The path, as in `critical_path.path`.
     path_id,
     -- Place on the path, from 1 at its end.
     hop,
@@ -19,13 +19,13 @@ CREATE VIEW critical_path.predicted_hop (
     segment,
     -- [ns] Begin of the segment, from the begin of its trace.
     begin_ns,
-    -- [ns] What to add to times of the trace for times of the path.
+    -- [ns] What to add to times from the trace's begin for times of the path.
     shift_ns,
     -- Why the hop before began after it, as in `critical_path.binding`; `end` at the
     -- path's end.
     reason,
-    -- [ns] What to add to times of the trace of the hop before; NULL at a path's end on the
-    -- host.
+    -- [ns] What to add to such times of the trace of the hop before; NULL at a path's end on
+    -- the host.
     next_shift_ns,
     -- Piece of host time after which nothing of the lane is on the path; NULL where all
     -- of the segment may be.
@@ -37,7 +37,7 @@ CREATE VIEW critical_path.predicted_hop (
 ) AS
 WITH RECURSIVE
 binding AS MATERIALIZED (
-    SELECT binding.*, run_origin_ns
+    SELECT binding.*, origin_ns, run_origin_ns
     FROM critical_path.binding AS binding
     INNER JOIN critical_path.origin AS origin ON source_trace_id = origin.trace_id
 ),
@@ -49,19 +49,20 @@ walk AS (
         path_id,
         path.start_ns AS path_start_ns,
         1::BIGINT AS hop,
-        trace_id,
+        path.trace_id,
         lane,
         segment,
         begin_ns,
-        shift_ns,
+        origin_ns + path.shift_ns AS shift_ns,
         'end' AS reason,
         NULL::BIGINT AS next_lane,
         NULL::BIGINT AS next_segment,
-        CASE WHEN kernel_id IS NOT NULL THEN shift_ns END AS next_shift_ns,
+        CASE WHEN kernel_id IS NOT NULL THEN origin_ns + path.shift_ns END AS next_shift_ns,
         last_position,
         kernel_id AS awaited_id
-    FROM critical_path.predicted_path AS path
-    INNER JOIN critical_path.predicted_end USING (variant_id, scope, path_id)
+    FROM critical_path.path AS path
+    INNER JOIN critical_path.simulated_end USING (variant_id, scope, path_id)
+    INNER JOIN critical_path.origin AS origin ON path.trace_id = origin.trace_id
     UNION ALL
     SELECT
         walk.variant_id,
@@ -73,7 +74,7 @@ walk AS (
         source_lane,
         source_segment,
         source_begin_ns,
-        CASE scope WHEN 'run' THEN run_origin_ns ELSE 0 END,
+        CASE scope WHEN 'run' THEN run_origin_ns ELSE origin_ns END,
         kind,
         walk.lane,
         walk.segment,

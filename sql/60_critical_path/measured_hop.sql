@@ -1,0 +1,82 @@
+-- Critical paths of what was measured, walked from their ends backwards: along a host thread to
+-- the moment at which it last had to wait, from there to what it waited for, and on to
+-- what that had started after. The path of a run goes from a collective to the rank that
+-- arrived last.
+-- One row per hop of a path, from its end backwards.
+-- Key: scope, path_id, hop.
+CREATE TABLE critical_path.measured_hop (
+    -- `period`, `step`, `trace` or `run`.
+    scope,
+    -- The path, as in `critical_path.measured_path`.
+    path_id,
+    -- Place on the path, from 1 at its end.
+    hop,
+    -- The trace that the hop lies in.
+    trace_id,
+    -- Host thread that the hop runs along; NULL on a device.
+    thread_id,
+    -- GPU work that the hop passes; NULL on the host.
+    kernel_id,
+    -- [ns] End of the hop, by the clock of its trace.
+    until_ns,
+    -- What the hop before waited for: `return`, `join`, `fork`, `launch`, `stream`,
+    -- `stream_wait`, `occupancy`, `arrival` (of another rank); `end` at the path's end.
+    reason,
+    -- [ns] What to add to times of the trace for times by the path's clock.
+    shift_ns
+) AS
+WITH RECURSIVE
+-- The node that a walk stands on, and whether it may go on to another rank: not twice in
+-- a row, and only to an earlier time, so that no walk goes round in a circle.
+walk AS (
+    SELECT
+        scope,
+        path_id,
+        path.start_ns AS path_start_ns,
+        1::BIGINT AS hop,
+        path.trace_id,
+        coalesce(path.kernel_id, -latest.moment) AS node,
+        path.thread_id,
+        path.kernel_id,
+        path.end_ns - shift_ns AS until_ns,
+        'end' AS reason,
+        shift_ns,
+        scope = 'run' AS is_run
+    FROM critical_path.measured_path AS path
+    ASOF LEFT JOIN graph.last_moment AS latest
+        ON
+            path.thread_id = latest.thread_id
+            AND path.end_ns - shift_ns >= latest.resume_ns
+    WHERE path.trace_id IN (SELECT trace_id FROM staging.computing)
+    UNION ALL
+    SELECT
+        walk.scope,
+        walk.path_id,
+        walk.path_start_ns,
+        walk.hop + 1,
+        cause.cause_trace_id,
+        cause.cause_node,
+        cause.thread_id,
+        cause.kernel_id,
+        least(walk.until_ns + walk.shift_ns - cause_shift_ns, cause.until_ns)
+        AS next_until_ns,
+        cause.reason,
+        cause_shift_ns,
+        scope = 'run' AND cause.reason <> 'arrival'
+    FROM walk
+    INNER JOIN critical_path.cause
+        ON walk.trace_id = cause.trace_id AND walk.node = cause.node
+    CROSS JOIN LATERAL (
+        SELECT CASE WHEN scope = 'run' THEN cause.shift_ns ELSE 0 END AS cause_shift_ns
+    )
+    WHERE
+        next_until_ns + cause_shift_ns > walk.path_start_ns
+        AND cause.is_run = (
+            walk.is_run
+            AND coalesce(cause.arrival_ns < walk.until_ns + walk.shift_ns, false)
+        )
+)
+
+SELECT
+    scope, path_id, hop, trace_id, thread_id, kernel_id, until_ns, reason, shift_ns
+FROM walk;

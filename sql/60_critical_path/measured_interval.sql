@@ -1,0 +1,158 @@
+-- Critical paths of what was measured, as intervals that tile their time: what the step,
+-- the trace or the run was waiting for at each moment.
+-- One row per interval of a path.
+-- Key: scope, path_id, start_ns.
+CREATE TABLE critical_path.measured_interval (
+    -- `period`, `step`, `trace` or `run`.
+    scope,
+    -- The path, as in `critical_path.measured_path`.
+    path_id,
+    -- The run it is of.
+    run_id,
+    -- The trace that the interval lies in.
+    trace_id,
+    -- The step at whose end the path ends; NULL for a trace.
+    step_id,
+    -- [ns] Begin; of a run's path by the run's clock, else by the trace's.
+    start_ns,
+    -- [ns] End.
+    end_ns,
+    -- On the host: `host_op`, `launch`, `host_gap`, `data_loading`, `wait`. On a device:
+    -- `kernel`, `memcpy`, `memset`, and of a collective `rank_wait` (until the last rank of
+    -- the run arrived), `absent_rank_wait` (for ranks that are not in the run) and
+    -- `communication` (the rest). Between them: `launch_delay`, `stream_gap`,
+    -- `stream_wait`, `return`, `unexplained`, `before_trace`.
+    kind,
+    -- Op, call or GPU work that it belongs to.
+    node_id,
+    -- Host thread; NULL on a device.
+    thread_id
+) AS
+WITH
+-- Times by the clock of the hop's trace.
+hop AS (
+    SELECT
+        hop.*,
+        path.run_id,
+        path.step_id,
+        greatest(
+            coalesce(
+                lead(until_ns + hop.shift_ns) OVER on_path - hop.shift_ns,
+                path.start_ns - hop.shift_ns
+            ),
+            path.start_ns - hop.shift_ns
+        ) AS from_ns,
+        lead(reason) OVER on_path AS next_reason,
+        lag(hop.kernel_id) OVER on_path AS waiting_id
+    FROM critical_path.measured_hop AS hop
+    INNER JOIN critical_path.measured_path AS path USING (scope, path_id)
+    WINDOW on_path AS (PARTITION BY scope, path_id ORDER BY hop)
+),
+
+late AS (
+    SELECT kernel_id, unexplained_ns FROM prediction.gpu_delay
+),
+
+-- A hop over GPU work: the delay behind it, the work, the delay after its launch. Of a
+-- collective the times at which the last rank of the run, and of all, arrived.
+passed AS (
+    SELECT
+        hop.*,
+        work.kind AS work_kind,
+        is_collective,
+        least(greatest(work.end_ns, from_ns), until_ns) AS work_end_ns,
+        least(greatest(work.start_ns, from_ns), until_ns) AS work_start_ns,
+        last_arrival_ns IS NOT NULL AS is_matched,
+        least(greatest(coalesce(last_arrival_ns, work_end_ns), work_start_ns), work_end_ns)
+        AS arrived_ns,
+        least(arrived_ns + coalesce(absent_waiting_ns, 0), work_end_ns) AS all_arrived_ns,
+        coalesce(next_reason, gpu_cause.cause) = 'launch' AS is_launched,
+        greatest(
+            work_start_ns - CASE WHEN is_launched THEN late.unexplained_ns ELSE 0 END,
+            from_ns
+        ) AS explained_ns,
+        greatest(until_ns - coalesce(waiting.unexplained_ns, 0), work_end_ns)
+        AS next_explained_ns
+    FROM hop
+    INNER JOIN staging.kernel AS work USING (kernel_id)
+    LEFT JOIN graph.gpu_cause USING (kernel_id)
+    LEFT JOIN graph.collective AS collective USING (kernel_id)
+    LEFT JOIN late ON hop.kernel_id = late.kernel_id
+    LEFT JOIN late AS waiting ON waiting_id = waiting.kernel_id
+),
+
+on_device AS (
+    SELECT
+        scope, path_id, run_id, trace_id, step_id, shift_ns, kernel_id,
+        unnest([
+            {
+                'kind': CASE WHEN is_launched THEN 'launch_delay' ELSE 'before_trace' END,
+                'start_ns': from_ns, 'end_ns': explained_ns
+            },
+            {'kind': 'unexplained', 'start_ns': explained_ns, 'end_ns': work_start_ns},
+            {
+                'kind': CASE
+                    WHEN is_matched THEN 'rank_wait'
+                    WHEN is_collective THEN 'communication'
+                    ELSE work_kind
+                END,
+                'start_ns': work_start_ns, 'end_ns': arrived_ns
+            },
+            {
+                'kind': 'absent_rank_wait',
+                'start_ns': arrived_ns, 'end_ns': all_arrived_ns
+            },
+            {'kind': 'communication', 'start_ns': all_arrived_ns, 'end_ns': work_end_ns},
+            {
+                'kind': CASE reason WHEN 'stream' THEN 'stream_gap' ELSE reason END,
+                'start_ns': work_end_ns, 'end_ns': next_explained_ns
+            },
+            {'kind': 'unexplained', 'start_ns': next_explained_ns, 'end_ns': until_ns}
+        ]) AS part
+    FROM passed
+),
+
+-- A hop over a thread: the pieces from the one that it begins in to that it ends in.
+stretch AS (
+    SELECT
+        hop.*,
+        unnest(range(coalesce(first.position, 1), last.position + 1)) AS place
+    FROM hop
+    ASOF LEFT JOIN overhead.timeline AS first
+        ON hop.thread_id = first.thread_id AND from_ns >= first.start_ns
+    ASOF INNER JOIN overhead.timeline AS last
+        ON hop.thread_id = last.thread_id AND until_ns > last.start_ns
+),
+
+found AS (
+    SELECT
+        scope, path_id, run_id, trace_id, step_id, shift_ns,
+        part.start_ns, part.end_ns, part.kind AS kind,
+        kernel_id AS node_id, NULL::BIGINT AS thread_id
+    FROM on_device
+    UNION ALL
+    SELECT
+        scope, path_id, stretch.run_id, stretch.trace_id, step_id, shift_ns,
+        greatest(piece.start_ns, from_ns),
+        least(piece.end_ns, until_ns),
+        host_kind.kind,
+        coalesce(launch_id, op_id),
+        stretch.thread_id
+    FROM stretch
+    INNER JOIN overhead.timeline AS piece
+        ON stretch.thread_id = piece.thread_id AND place = piece.position
+    INNER JOIN critical_path.host_kind AS host_kind ON piece.type = host_kind.type
+    UNION ALL
+    SELECT
+        scope, path_id, hop.run_id, hop.trace_id, step_id, shift_ns, from_ns,
+        least(piece.start_ns, until_ns), 'before_trace', NULL, hop.thread_id
+    FROM hop
+    INNER JOIN overhead.timeline AS piece
+        ON hop.thread_id = piece.thread_id AND piece.position = 1
+)
+
+SELECT
+    scope, path_id, run_id, trace_id, step_id,
+    start_ns + shift_ns, end_ns + shift_ns, kind, node_id, thread_id
+FROM found
+WHERE end_ns > start_ns;

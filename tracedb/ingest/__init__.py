@@ -37,6 +37,9 @@ __all__ = ["ingest", "rebuild"]
 
 # How much of the machine's memory is used at most: others may need it as well.
 _SHARE_OF_ALL = 0.5
+# Of that, what is not DuckDB's: Python's, the text at hand, and what allocators keep.
+_BESIDE_DUCKDB = 256 << 20
+_LEAST_SHARE_OF_DUCKDB = 0.9
 # Loading and staging take less, since more would only keep what is on disk anyway: what
 # sorts and joins need, and the part of the rows that stays in memory until it is
 # committed, which is taken to be a share of the text.
@@ -66,7 +69,7 @@ def ingest(  # noqa: PLR0913 (the options of one command)
     graph among the files, and that each finds its trace. `step_mark` is a regular
     expression of the user ranges that mark the steps of these files, in place of the
     profiler's; `step_from` of those that steps begin with. `memory` is how many bytes
-    DuckDB may use, by default half of what it took for itself when the database was
+    may be used, by default half of what DuckDB took for itself when the database was
     opened; what has no room there is put beside the database for the time being.
     `progress` is told what happens, a line at a time.
 
@@ -87,7 +90,7 @@ def ingest(  # noqa: PLR0913 (the options of one command)
         if memory is None:
             memory = int(memory_limit(connection) * _SHARE_OF_ALL)
         try:
-            with bounded_memory(connection, memory):
+            with bounded_memory(connection, _of_duckdb(memory)):
                 return _ingest(connection, job)
         except UncomputedError as error:
             raise culprit.blamed(
@@ -95,6 +98,11 @@ def ingest(  # noqa: PLR0913 (the options of one command)
             ) from error
         except duckdb.OutOfMemoryException as error:
             raise _no_room(sources, memory) from error
+
+
+def _of_duckdb(memory: int) -> int:
+    """[B] What DuckDB may use, for the process to take no more than so much memory."""
+    return max(memory - _BESIDE_DUCKDB, int(memory * _LEAST_SHARE_OF_DUCKDB))
 
 
 def _no_room(sources: list[Source], memory: int) -> IngestError:

@@ -1,0 +1,135 @@
+"""Measure what a trace takes that is larger than the memory allowed.
+
+    python benchmarks/largest.py --write docs/benchmarks.md
+
+It is ingested once, with all layers and `--memory`, by a process of its own. The file
+is made with `scale.py` and kept in a cache: have 30 GB free, and half an hour. Needs
+Linux. Prints Markdown, which is a section of the page that `--write` names.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+import textwrap
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from measure import (
+    CONTROL,
+    CORPUS,
+    GB,
+    MB,
+    Bounds,
+    Clock,
+    Outcome,
+    machine,
+    measure,
+    report,
+    scaled,
+    table,
+    tell,
+    words,
+    write_section,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+CASES = {20_000_000: "4GB"}
+"""Events, and the memory that may be used."""
+ALLOWED = Bounds(16 * GB, 7200)
+
+PAGE = """\
+## A trace larger than memory
+
+What a trace takes that does not fit into the memory allowed. Written by
+
+```
+python benchmarks/largest.py {words}
+```
+
+{about}
+"""
+ABOUT = (
+    "The machine has {machine}. The trace (the control of HTA's trace_diff, repeated) "
+    "is ingested once, with all layers, by a process of its own; the machine was "
+    "shared, so compare CPU seconds (user and system). Allowed is what `--memory` "
+    "says; the peak is that of the whole process."
+)
+HEAD = ["events", "JSON MB", "allowed", "CPU s", "wall s", "peak MB", "database MB"]
+
+
+class Task(NamedTuple):
+    """A trace to ingest, and the memory for it."""
+
+    path: Path
+    memory: str
+
+
+def load(task: Task) -> Iterator[Outcome]:
+    """Ingest into a database on disk; what comes out is its size in bytes."""
+    import polars  # noqa: F401, ICN001 (imports are not measured)
+
+    import tracedb
+
+    clock = Clock()
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "run.duckdb"
+        with clock, tracedb.open(path) as database:
+            database.ingest([task.path], memory=task.memory)
+        yield Outcome.of(clock, path.stat().st_size)
+
+
+def row(events: int, task: Task, outcome: Outcome) -> list[str]:
+    """What a trace took; of one that was too large, why."""
+    facts = [f"{events:,}", f"{task.path.stat().st_size / MB:,.0f}", task.memory]
+    if outcome.failure:
+        return [*facts, outcome.failure, "", "", ""]
+    return [
+        *facts,
+        f"{outcome.cpu_s:,.0f}",
+        f"{outcome.wall_s:,.0f}",
+        f"{outcome.peak_bytes / MB:,.0f}",
+        f"{outcome.result / MB:,.0f}",
+    ]
+
+
+def rows() -> Iterator[list[str]]:
+    """Make the traces, and measure one after another."""
+    for least, memory in CASES.items():
+        path, events = scaled(CORPUS / CONTROL, least)
+        task = Task(path, memory)
+        told = ("--load", json.dumps([str(path), memory]))
+        [outcome] = measure(Path(sys.executable), __file__, told, ALLOWED)
+        yield row(events, task, outcome)
+        tell(f"{events:,} events: {outcome.failure or f'{outcome.cpu_s:.0f} s of CPU'}")
+
+
+def arguments() -> argparse.Namespace:
+    """What is asked for."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--write", type=Path, help="write the section into this page")
+    parser.add_argument("--load", help=argparse.SUPPRESS)
+    return parser.parse_args()
+
+
+def main() -> None:
+    """Measure, and print the section; or be a process that ingests."""
+    given = arguments()
+    if given.load:
+        path, memory = json.loads(given.load)
+        report(lambda: load(Task(Path(path), memory)), ALLOWED.memory_bytes)
+        return
+    about = textwrap.fill(ABOUT.format(machine=machine(None)), 88)
+    page = PAGE.format(words=words(), about=about)
+    page = "\n".join([page, *table(HEAD, rows(), left=0), ""])
+    print(page)
+    if given.write:
+        write_section(given.write, page)
+
+
+if __name__ == "__main__":
+    main()

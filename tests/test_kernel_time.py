@@ -705,3 +705,21 @@ def test_error_on_public_traces(
     """
     [(error,)] = rows(database, query)
     assert error < bound
+
+
+def test_ops_of_fbgemm_are_what_they_do(counted: tracedb.Database) -> None:
+    """What moves is of the moving ones; products and what is unknown have no model."""
+    moved = (
+        "permute_2D_sparse_data",
+        "asynchronous_complete_cumsum",
+        "jagged_to_padded",
+    )
+    others = ("f8f8bf16_rowwise", "bf16i4bf16_rowwise", "jagged_dense_bmm", "new_op")
+    query = """
+        SELECT arg_min(family, place) FROM prediction.op_family
+        WHERE regexp_full_match('fbgemm::' || ?, pattern)
+    """
+    for names, family in ((moved, "index"), (others, None)):
+        for name in names:
+            found = counted.connection.execute(query, [name]).fetchone()
+            assert found == (family,), name

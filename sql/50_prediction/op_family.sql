@@ -42,7 +42,20 @@ FROM (VALUES
     ('scatter.*|masked_scatter', 'index', 'scatter', 1),
     ('index|_unsafe_index|gather|take|masked_select', 'index', 'gather', 0),
     ('tril|triu|roll|flip', 'index', 'map', 0),
-    ('fbgemm::.*', 'index', 'move', 0),
+    -- FBGEMM's products of quantized matrices (`f8f8bf16_rowwise`) are not listed: their
+    -- inputs hold scales and packed elements besides.
+    (
+        'fbgemm::(permute|block_bucketize|bucketize|expand_into|invert|reorder|histogram)_.*',
+        'index', 'move', 0
+    ),
+    ('fbgemm::(asynchronous_.*cumsum|segment_.*|(offsets|lengths)_.*)', 'index', 'move', 0),
+    ('fbgemm::(bounds_check|linearize|lxu_cache|lru_cache|lfu_cache)_.*', 'index', 'move', 0),
+    (
+        'fbgemm::(dense_to_jagged|jagged_(to|1d_to|2d_to|index|slice|unique|dense_elementwise)'
+        || '|keyed_jagged_index|stacked_jagged|batch_index_select|group_index_select'
+        || '|index_select|select_dim|pack_segments|cat_reorder|merge_pooled|all_to_one).*',
+        'index', 'move', 0
+    ),
     ('cat|_cat|stack|hstack|vstack|split_with_sizes_copy|_chunk_cat', 'concat', 'list', 0),
     ('copy|_to_copy|clone|contiguous', 'copy', 'copy', 0),
     ('fill|zero|zeros|ones|full|arange|eye', 'fill', 'write', 0),

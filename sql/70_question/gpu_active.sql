@@ -60,8 +60,8 @@ SELECT
     CASE scenario
         WHEN 'baseline' THEN predicted.active_ns / nullif(measured.active_ns, 0) - 1
     END,
-    1 - measured.active_ns / measured.step_ns,
-    1 - predicted.active_ns / predicted.step_ns
+    1 - measured.active_ns / nullif(measured.step_ns, 0),
+    1 - predicted.active_ns / nullif(predicted.step_ns, 0)
 FROM active AS predicted
 INNER JOIN active AS measured
     ON predicted.step_id = measured.step_id AND predicted.device = measured.device

@@ -60,7 +60,7 @@ SELECT
     known.device,
     known.kind,
     coalesce(own.idle_ns, 0) AS idle_ns,
-    coalesce(own.idle_ns, 0) / (moment.end_ns - moment.start_ns),
+    coalesce(own.idle_ns, 0) / nullif(moment.end_ns - moment.start_ns, 0),
     coalesce(measured.idle_ns, 0)
 FROM known
 INNER JOIN prediction.variant AS variant USING (variant_id)

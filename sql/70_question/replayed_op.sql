@@ -21,7 +21,8 @@ SELECT
     op.name AS op_name,
     count(*) AS kernel_count,
     sum(kernel.end_ns - kernel.start_ns)::BIGINT AS gpu_time_ns,
-    gpu_time_ns / sum(gpu_time_ns) OVER (PARTITION BY replayed.trace_id) AS gpu_time_share
+    gpu_time_ns / nullif(sum(gpu_time_ns) OVER (PARTITION BY replayed.trace_id), 0)
+    AS gpu_time_share
 FROM graph.replayed_kernel AS replayed
 INNER JOIN staging.kernel AS kernel ON replayed.kernel_id = kernel.kernel_id
 LEFT JOIN staging.op AS op ON replayed.captured_op_id = op.op_id

@@ -1,0 +1,30 @@
+"""Shares of nothing are NULL: a question divides by what is not 0, or by `nullif`."""
+
+from __future__ import annotations
+
+import re
+
+from support import ROOT
+
+# What is above 0 by a condition of the same query.
+GUARDED = {
+    "kernel_error": ("piece_ns", "sum(measured_ns)", "measured_ns"),
+    "prediction_guess": ("other.active_ns", "measured_ns"),
+    "prediction_band": ("predicted_ns", "count(*)"),
+    "exposed_communication": ("communication_ns",),
+}
+_CODE = re.compile(r"--.*|'[^']*'")
+_DIVISOR = re.compile(r"(?<!/)/(?!/)\s*([\w.(*)]+)")
+
+
+def test_no_question_divides_by_zero() -> None:
+    """A step, a period or all GPU work may last 0 ns; DuckDB's 0 / 0 is NaN."""
+    wrong = []
+    for path in sorted((ROOT / "sql" / "70_question").glob("*.sql")):
+        code = _CODE.sub("", path.read_text())
+        for divisor in _DIVISOR.findall(code):
+            known = divisor.startswith(GUARDED.get(path.stem, "nullif("))
+            is_safe = re.match(r"nullif\(|any_value\(nullif\(|[1-9]", divisor)
+            if not (is_safe or known):
+                wrong.append(f"{path.name}: / {divisor}")
+    assert wrong == []

@@ -1,7 +1,7 @@
 -- User ranges: ProfilerStep, DataLoader, Optimizer.step, record_function.
 -- One row per range on a host thread.
 -- Key: annotation_id.
-CREATE VIEW staging.annotation (
+CREATE TABLE staging.annotation (
     -- The range's event.
     annotation_id,
     -- The run it is of.

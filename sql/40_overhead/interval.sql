@@ -28,7 +28,7 @@ CREATE VIEW overhead.interval (
     position
 ) AS
 WITH
-in_step AS (
+in_step AS MATERIALIZED (
     SELECT
         timeline.*,
         unnest(step_ids) AS step_id,
@@ -38,15 +38,18 @@ in_step AS (
         ON timeline.trace_id = stretch.trace_id AND timeline.start_ns >= stretch.start_ns
 ),
 
-bounded AS (
+-- Threads with an op or a call in a step, and from when to when.
+lane AS (
     SELECT
-        in_step.*,
-        in_step.thread_id = step.thread_id AS is_step_thread,
-        min(in_step.start_ns) FILTER (is_active) OVER lane AS first_active_ns,
-        max(in_step.end_ns) FILTER (is_active) OVER lane AS last_active_ns
+        step_id,
+        in_step.thread_id,
+        any_value(in_step.thread_id = step.thread_id) AS is_step_thread,
+        min(in_step.start_ns) AS first_active_ns,
+        max(in_step.end_ns) AS last_active_ns
     FROM in_step
     INNER JOIN staging.step USING (step_id)
-    WINDOW lane AS (PARTITION BY step_id, in_step.thread_id)
+    WHERE is_active
+    GROUP BY step_id, in_step.thread_id
 )
 
 SELECT
@@ -66,5 +69,5 @@ SELECT
     op_id,
     launch_id,
     position
-FROM bounded
-WHERE first_active_ns IS NOT NULL;
+FROM in_step
+INNER JOIN lane USING (step_id, thread_id);

@@ -33,20 +33,32 @@ CREATE VIEW overhead.sample (
     sample_ns
 ) AS
 WITH
-piece AS (
+piece AS MATERIALIZED (
     SELECT
         interval.*,
         interval.thread_id = step.thread_id AS is_step_thread,
-        lead(op_id) OVER on_thread AS next_op_id,
-        lead(launch_id) OVER on_thread AS next_launch_id
+        step.start_ns AS step_start_ns,
+        step.end_ns AS step_end_ns
     FROM overhead.interval
     INNER JOIN staging.step ON interval.step_id = step.step_id
-    WINDOW on_thread AS (
-        PARTITION BY interval.step_id, interval.thread_id ORDER BY interval.position
-    )
+),
+
+crowded AS (
+    SELECT DISTINCT unnest(step_ids) AS step_id
+    FROM staging.step_stretch
+    WHERE len(step_ids) > 1
+),
+
+-- Each piece once. None but those of steps that overlap others can be there twice.
+single AS (
+    FROM piece
+    ANTI JOIN crowded USING (step_id)
+    UNION ALL
+    FROM piece
+    SEMI JOIN crowded USING (step_id)
     QUALIFY row_number() OVER (
-        PARTITION BY interval.thread_id, interval.position
-        ORDER BY is_step_thread DESC, step.start_ns DESC, step.step_id
+        PARTITION BY piece.thread_id, position
+        ORDER BY is_step_thread DESC, step_start_ns DESC, step_id
     ) = 1
 ),
 
@@ -56,31 +68,47 @@ named AS (
         piece.position,
         piece.run_id,
         piece.trace_id,
-        piece.step_id,
+        step_id,
         piece.type,
         CASE
-            WHEN type IN ('T2', 'T3', 'T5') THEN op.name
-            WHEN type = 'wait_data' THEN coalesce(op.name, '')
-            WHEN type = 'T4' THEN call.name
-            WHEN type = 'T1' THEN coalesce(op.name, call.name, '')
+            WHEN piece.type IN ('T2', 'T3', 'T5') THEN op.name
+            WHEN piece.type = 'wait_data' THEN coalesce(op.name, '')
+            WHEN piece.type = 'T4' THEN call.name
+            WHEN piece.type = 'T1' THEN coalesce(op.name, call.name, '')
             ELSE ''
         END AS name,
         role,
-        CASE type
+        CASE piece.type
             WHEN 'T1' THEN ''
             WHEN 'T4' THEN concat(op.name, ' ', op.input_dims::VARCHAR)
             ELSE coalesce(op.input_dims::VARCHAR, '')
         END AS shapes,
         piece.end_ns - piece.start_ns AS sample_ns
-    FROM piece
+    FROM single AS piece
     INNER JOIN staging.thread ON piece.thread_id = thread.thread_id
+    -- A gap is for what comes after it in the step.
+    LEFT JOIN overhead.timeline AS next
+        ON
+            piece.type = 'T1'
+            AND piece.thread_id = next.thread_id
+            AND piece.position + 1 = next.position
+            AND next.start_ns < step_end_ns
     LEFT JOIN staging.op
-        ON CASE type WHEN 'T1' THEN next_op_id ELSE piece.op_id END = op.op_id
+        ON CASE piece.type WHEN 'T1' THEN next.op_id ELSE piece.op_id END = op.op_id
     LEFT JOIN staging.launch AS call
         ON
-            CASE type WHEN 'T1' THEN next_launch_id WHEN 'T4' THEN piece.launch_id END
+            CASE piece.type WHEN 'T1' THEN next.launch_id WHEN 'T4' THEN piece.launch_id END
             = call.launch_id
-    WHERE type LIKE 'T_' OR type = 'wait_data' OR (type = 'idle' AND is_step_thread)
+    WHERE
+        piece.type LIKE 'T_'
+        OR piece.type = 'wait_data'
+        OR (piece.type = 'idle' AND is_step_thread)
+),
+
+-- A digest sorts faster than names do.
+keyed AS (
+    SELECT *, hash(step_id, thread_id, type, name) AS kind
+    FROM named
 )
 
 SELECT
@@ -93,9 +121,7 @@ SELECT
     name,
     role,
     shapes,
-    row_number() OVER (
-        PARTITION BY step_id, thread_id, type, name ORDER BY position
-    ) - 1,
-    count(*) OVER (PARTITION BY step_id, thread_id, type, name),
+    row_number() OVER (PARTITION BY kind ORDER BY position) - 1,
+    count(*) OVER (PARTITION BY kind),
     sample_ns
-FROM named;
+FROM keyed;

@@ -20,29 +20,41 @@ CREATE TABLE prediction.unexplained_step (
     gpu_delay_ns
 ) AS
 WITH
+-- What is late without a cause is little of all: it is found before steps are looked for.
+late_piece AS MATERIALIZED (
+    SELECT own.thread_id, piece.start_ns, unexplained_ns
+    FROM prediction.host_own AS own
+    INNER JOIN overhead.timeline AS piece
+        ON own.thread_id = piece.thread_id AND own.position = piece.position
+    WHERE unexplained_ns > 0
+),
+
+late_work AS MATERIALIZED (
+    SELECT work.trace_id, work.start_ns - unexplained_ns AS due_ns, work.start_ns
+    FROM prediction.gpu_delay AS delay
+    INNER JOIN graph.stream_position AS work ON delay.kernel_id = work.kernel_id
+    WHERE unexplained_ns > 0
+),
+
 delay AS (
     SELECT step.step_id, unexplained_ns AS host_delay_ns, 0 AS gpu_delay_ns
-    FROM staging.step AS step
-    INNER JOIN overhead.timeline AS piece
+    FROM late_piece AS piece
+    INNER JOIN staging.step AS step
         ON
-            step.thread_id = piece.thread_id
-            AND step.start_ns <= piece.start_ns
-            AND step.end_ns > piece.start_ns
-    INNER JOIN prediction.host_own AS own
-        ON piece.thread_id = own.thread_id AND piece.position = own.position
-    WHERE unexplained_ns > 0
+            piece.thread_id = step.thread_id
+            AND piece.start_ns >= step.start_ns
+            AND piece.start_ns < step.end_ns
     UNION ALL
     SELECT
         step.step_id,
         0,
-        least(work.start_ns, step.end_ns)
-        - greatest(work.start_ns - unexplained_ns, step.start_ns)
-    FROM staging.step AS step
-    INNER JOIN graph.stream_position AS work
-        ON step.trace_id = work.trace_id AND step.start_ns < work.start_ns
-    INNER JOIN prediction.gpu_delay AS delay
-        ON work.kernel_id = delay.kernel_id AND step.end_ns > work.start_ns - unexplained_ns
-    WHERE unexplained_ns > 0
+        least(work.start_ns, step.end_ns) - greatest(due_ns, step.start_ns)
+    FROM late_work AS work
+    INNER JOIN staging.step AS step
+        ON
+            work.trace_id = step.trace_id
+            AND work.start_ns > step.start_ns
+            AND due_ns < step.end_ns
 )
 
 SELECT

@@ -55,7 +55,7 @@ from measure import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-LAYERS = ("graph", "overhead", "prediction", "critical_path")
+LAYERS = ("graph", "overhead", "prediction", "simulation", "critical_path")
 MILLION = 1_000_000
 STORING = "storing"
 SHARE = 20
@@ -158,7 +158,7 @@ def export(task: Task) -> Iterator[Outcome]:
 COUNTED = {
     "host waits": "graph.host_wait",
     "stream waits": "graph.stream_wait",
-    "segments": "critical_path.segment_time WHERE variant_id = 1",
+    "segments": "simulation.segment_time WHERE variant_id = 1",
     "hops": "critical_path.measured_hop",
 }
 
@@ -579,7 +579,7 @@ def _events_growth(found: list[Results]) -> Iterator[list[str]]:
 
 
 def _waits_growth(found: list[Results]) -> Iterator[list[str]]:
-    """Compare the largest traces: all that more waits cost is in the last layer."""
+    """Compare the largest traces: what more waits cost is in that of the simulation."""
     most = max((results.trace.events for results in found), default=0)
     alike = [
         results
@@ -588,9 +588,9 @@ def _waits_growth(found: list[Results]) -> Iterator[list[str]]:
     ]
     alike.sort(key=lambda results: results.trace.waits or 0)
     for few, many in pairwise(alike):
-        before, after = few.layer("critical_path"), many.layer("critical_path")
+        before, after = few.layer("simulation"), many.layer("simulation")
         if before and after and few.trace.waits and many.trace.waits:
-            text = f"layer critical_path: CPU s over those of {few.trace.waits:,} waits"
+            text = f"layer simulation: CPU s over those of {few.trace.waits:,} waits"
             bound = n_log_n(few.trace.waits, many.trace.waits)
             yield [many.trace.title, *goal(text, after.cpu_s / before.cpu_s, bound)]
 

@@ -107,9 +107,9 @@ ORDER BY target, source
 _SIMULATED_END = f"""
 SELECT max(end_ns)
 FROM (
-    SELECT variant_id, end_ns FROM critical_path.host_piece_time
+    SELECT variant_id, end_ns FROM simulation.host_piece_time
     UNION ALL
-    SELECT variant_id, end_ns FROM critical_path.gpu_work_time
+    SELECT variant_id, end_ns FROM simulation.gpu_work_time
 )
 INNER JOIN prediction.variant USING (variant_id)
 WHERE rung = '{RUNG}'

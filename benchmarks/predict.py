@@ -70,14 +70,14 @@ HISTORY = 8
 MANY = 100
 """Scenarios that are evaluated at once, of jobs of `MANY_EVENTS`."""
 MANY_EVENTS = 10_000
-PLACES = ("critical_path.gpu_place",)
+PLACES = ("simulation.gpu_place",)
 """What is computed once per trace, for all scenarios: where work is launched from."""
 DURATIONS = ("prediction.host_time", "prediction.gpu_time")
 RELATIONS = (
-    "critical_path.host_offset",
-    "critical_path.gpu_offset",
-    "critical_path.segment_edge",
-    "critical_path.segment_time",
+    "simulation.host_offset",
+    "simulation.gpu_offset",
+    "simulation.segment_edge",
+    "simulation.segment_time",
 )
 
 SLOWER = 0.001
@@ -87,9 +87,9 @@ SELECT sum(end_ns)::BIGINT
 FROM (
     SELECT variant_id, max(end_ns) AS end_ns
     FROM (
-        SELECT variant_id, end_ns FROM critical_path.host_piece_time
+        SELECT variant_id, end_ns FROM simulation.host_piece_time
         UNION ALL
-        SELECT variant_id, end_ns FROM critical_path.gpu_work_time
+        SELECT variant_id, end_ns FROM simulation.gpu_work_time
     )
     GROUP BY variant_id
 )
@@ -107,7 +107,7 @@ FROM (
     UNION ALL
     SELECT variant_id, lane, position, predicted_ns
     FROM prediction.gpu_time
-    INNER JOIN critical_path.gpu_place USING (kernel_id)
+    INNER JOIN simulation.gpu_place USING (kernel_id)
     ORDER BY variant_id, lane, position
 )
 """
@@ -543,7 +543,7 @@ class Structure(NamedTuple):
 
 
 def structure(arrays: dict[str, Numbers]) -> Structure:
-    """Find the segments of `critical_path.host_offset` and `gpu_offset`."""
+    """Find the segments of `simulation.host_offset` and `gpu_offset`."""
     import numpy as np
 
     waits = np.flatnonzero(arrays["piece_waits"])
@@ -728,7 +728,7 @@ python benchmarks/predict.py {words}
 
 {about}
 
-- the query: `critical_path.host_offset`, `gpu_offset`, `segment_edge` and
+- the query: `simulation.host_offset`, `gpu_offset`, `segment_edge` and
   `segment_time` are computed in memory, and the ends of all nodes read. Which piece of
   host time launches what (`gpu_place`) all ways know from the ingest.
 - one order, one sum, one table: the same rows in the order of their lanes, a window

@@ -7,7 +7,8 @@
 | 30_graph | graph | nodes, and edges that say what had to be over before what |
 | 40_overhead | overhead | host time by overhead type T1..T5, waits and idle time |
 | 50_prediction | prediction | kernel times, overheads and delays to predict with |
-| 60_critical_path | critical_path | simulated times, and the path that bounds a step |
+| 55_simulation | simulation | when all of it happens, as predicted |
+| 60_critical_path | critical_path | what bounds a step: paths, idle time, slack |
 | 70_question | question | one view a question: what the command line asks |
 
 `CREATE VIEW` is computed when read; `CREATE TABLE ... AS` when a trace is ingested;

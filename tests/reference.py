@@ -265,7 +265,7 @@ def predicted_periods(
         for step, thread, first, last in rows(
             database,
             "SELECT step_id, thread_id, first_position, last_position "
-            "FROM critical_path.step_piece",
+            "FROM simulation.step_piece",
         )
     }
     ends = {kernel: end for kernel, (_, end) in simulation.kernels.items()}

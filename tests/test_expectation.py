@@ -232,7 +232,7 @@ def test_a_rung_beside_changes_nothing(database: tracedb.Database) -> None:
 
 # Its numbers are those of a variant, as stored and as simulated.
 OUTCOME = (
-    *("prediction.host_time", "prediction.gpu_time", "critical_path.segment_time"),
+    *("prediction.host_time", "prediction.gpu_time", "simulation.segment_time"),
     "critical_path.step_period",
 )
 SAME = Edit(scenario="same", target="gpu", factor=1)
@@ -295,7 +295,7 @@ def test_what_is_stored_is_not_simulated_again(
         new = [(rung, "same") for rung in stored[:2]]
         assert rows_of(connection) == [*known, *new]
     names = [name for name, *_ in computed]
-    assert "critical_path.segment_time" in names
+    assert "simulation.segment_time" in names
     # What is learnt of the run is there, too.
     assert "prediction.host_expectation" not in names
     assert all(variants == new for _, *variants in computed)

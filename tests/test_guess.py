@@ -51,7 +51,7 @@ def expected(database: tracedb.Database) -> dict[tuple[str, int], float]:
             period.end_ns + origin_ns + coalesce(shift_ns, 0) AS done
         FROM critical_path.step_period AS period
         INNER JOIN (SELECT step_id, step, thread_id FROM staging.step) USING (step_id)
-        INNER JOIN (FROM critical_path.origin) USING (trace_id)
+        INNER JOIN (FROM simulation.origin) USING (trace_id)
         LEFT JOIN (SELECT trace_id, shift_ns FROM graph.clock) USING (trace_id)
         WHERE variant_id = 0 ORDER BY begin
         """,

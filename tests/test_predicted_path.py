@@ -63,7 +63,7 @@ def intervals(
             run_origin_ns
         FROM critical_path.interval
         INNER JOIN prediction.variant USING (variant_id)
-        INNER JOIN critical_path.origin USING (trace_id)
+        INNER JOIN simulation.origin USING (trace_id)
         CROSS JOIN LATERAL (
             SELECT CASE scope WHEN 'run' THEN 0 ELSE origin_ns END AS from_ns
         )
@@ -88,7 +88,7 @@ def spans(
     for step, run, number, trace, thread, first, last in rows(
         database,
         "SELECT step_id, run_id, step, trace_id, thread_id, first_position, "
-        "last_position FROM critical_path.step_piece",
+        "last_position FROM simulation.step_piece",
     ):
         start = simulation.pieces[thread, first][0]
         end = simulation.pieces[thread, last][1]

@@ -351,7 +351,7 @@ def predict(folder: Path, cases: list[Case], changes: Iterable[str]) -> Predicte
 
 WORK = """
     SELECT path, scenario, correlation, time.start_ns, time.end_ns
-    FROM critical_path.gpu_work_time AS time
+    FROM simulation.gpu_work_time AS time
     INNER JOIN prediction.variant USING (variant_id)
     INNER JOIN staging.kernel USING (kernel_id)
     INNER JOIN staging.trace ON time.trace_id = staging.trace.trace_id

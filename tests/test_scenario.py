@@ -263,7 +263,7 @@ def test_scenarios_equal_the_plain_loop(ingested: Ingested) -> None:
                 chosen = f"WHERE scenario = '{scenario}' AND rung = '{rung}'"
                 found = connection.execute(
                     "SELECT thread_id, position, start_ns, end_ns "
-                    "FROM critical_path.host_piece_time "
+                    "FROM simulation.host_piece_time "
                     f"INNER JOIN prediction.variant USING (variant_id) {chosen}"
                 ).fetchall()
                 times = {(t, p): (start, end) for t, p, start, end in found}

@@ -43,14 +43,14 @@ def assert_equal_to_reference(database: tracedb.Database, rung: str) -> None:
     pieces = rows(
         database,
         "SELECT thread_id, position, start_ns, end_ns "
-        "FROM critical_path.host_piece_time "
+        "FROM simulation.host_piece_time "
         f"INNER JOIN prediction.variant USING (variant_id) WHERE rung = '{rung}'",
     )
     assert {(t, p): (start, end) for t, p, start, end in pieces} == reference.pieces
     work = rows(
         database,
         "SELECT kernel_id, start_ns, end_ns "
-        "FROM critical_path.gpu_work_time "
+        "FROM simulation.gpu_work_time "
         f"INNER JOIN prediction.variant USING (variant_id) WHERE rung = '{rung}'",
     )
     assert {kernel: (start, end) for kernel, start, end in work} == reference.kernels
@@ -313,7 +313,7 @@ def test_the_order_of_stored_rows_does_not_matter(tmp_path: Path) -> None:
         for name in (
             "prediction.host_time",
             "prediction.gpu_time",
-            "critical_path.gpu_place",
+            "simulation.gpu_place",
         ):
             database.connection.execute(
                 f"CREATE TEMP TABLE kept AS FROM {name} ORDER BY hash(COLUMNS(*));"
@@ -348,15 +348,15 @@ def test_a_circle_never_begins(tmp_path: Path, database: tracedb.Database) -> No
         ((2, 2), (2, 3)): 5,
     }
     connection = database.connection
-    connection.execute("DELETE FROM critical_path.segment_edge")
+    connection.execute("DELETE FROM simulation.segment_edge")
     connection.executemany(
-        "INSERT INTO critical_path.segment_edge "
+        "INSERT INTO simulation.segment_edge "
         "VALUES (1, 1, 1, ?, ?, ?, ?, 'host', NULL, ?)",
         [[*source, *target, weight] for (source, target), weight in edges.items()],
     )
-    for _ in catalog.compute(connection, [1], only={"critical_path.segment_time"}):
+    for _ in catalog.compute(connection, [1], only={"simulation.segment_time"}):
         pass
     found = rows(
-        database, "SELECT lane, segment, begin_ns FROM critical_path.segment_time"
+        database, "SELECT lane, segment, begin_ns FROM simulation.segment_time"
     )
     assert sorted(found) == [(0, 0, 0), (1, 0, 0), (1, 1, 10), (1, 2, 25), (2, 0, 0)]

@@ -167,7 +167,7 @@ def test_a_launch_that_takes_long_holds_its_work(
     assert rows(database, UNEXPLAINED) == [(0,)]
     query = """
         SELECT max(time.end_ns) - max(work.end_ns)
-        FROM critical_path.gpu_work_time AS time
+        FROM simulation.gpu_work_time AS time
         INNER JOIN graph.stream_position AS work USING (kernel_id)
         INNER JOIN prediction.variant USING (variant_id)
         WHERE rung = 'replay'

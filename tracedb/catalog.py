@@ -32,6 +32,7 @@ LAYERS = (
     "graph",
     "overhead",
     "prediction",
+    "simulation",
     "critical_path",
     "question",
 )

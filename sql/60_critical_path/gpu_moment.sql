@@ -11,7 +11,7 @@ CREATE VIEW critical_path.gpu_moment (
     device,
     -- The GPU work.
     kernel_id,
-    -- [ns] Begin, from the begin of the trace (`critical_path.origin`).
+    -- [ns] Begin, from the begin of the trace (`simulation.origin`).
     start_ns,
     -- [ns] End, likewise.
     end_ns,
@@ -28,7 +28,7 @@ let_begin AS (
         awaited.kernel_id,
         max(time.end_ns + awaited.delay_ns) AS ready_ns
     FROM prediction.gpu_awaited AS awaited
-    INNER JOIN critical_path.gpu_work_time AS time
+    INNER JOIN simulation.gpu_work_time AS time
         ON awaited.awaited_kernel_id = time.kernel_id
     GROUP BY time.variant_id, awaited.kernel_id
 )
@@ -37,7 +37,7 @@ SELECT
     0, work.trace_id, device, work.kernel_id, work.start_ns - origin_ns,
     work.end_ns - origin_ns, cause, unexplained_ns
 FROM graph.stream_position AS work
-INNER JOIN critical_path.origin AS origin ON work.trace_id = origin.trace_id
+INNER JOIN simulation.origin AS origin ON work.trace_id = origin.trace_id
 INNER JOIN graph.gpu_cause AS gpu_cause ON work.kernel_id = gpu_cause.kernel_id
 INNER JOIN prediction.gpu_delay AS delay ON work.kernel_id = delay.kernel_id
 UNION ALL
@@ -56,12 +56,12 @@ SELECT
         ELSE 'none'
     END,
     0
-FROM critical_path.gpu_work_time AS time
+FROM simulation.gpu_work_time AS time
 INNER JOIN prediction.gpu_time AS gpu
     ON time.variant_id = gpu.variant_id AND time.kernel_id = gpu.kernel_id
 INNER JOIN graph.stream_position AS work ON time.kernel_id = work.kernel_id
-INNER JOIN critical_path.gpu_place AS place ON time.kernel_id = place.kernel_id
-LEFT JOIN critical_path.host_piece_time AS launched
+INNER JOIN simulation.gpu_place AS place ON time.kernel_id = place.kernel_id
+LEFT JOIN simulation.host_piece_time AS launched
     ON
         time.variant_id = launched.variant_id
         AND place.launch_thread_id = launched.thread_id

@@ -25,7 +25,7 @@ CREATE VIEW critical_path.hop (
     until_ns,
     -- What the hop before waited for: `return`, `join`, `fork`, `launch`, `stream`,
     -- `stream_wait`, `occupancy`, `arrival` (of another rank); as simulated also `host`,
-    -- `thread` and `origin` (`critical_path.segment_edge`); `end` at the path's end.
+    -- `thread` and `origin` (`simulation.segment_edge`); `end` at the path's end.
     reason,
     -- [ns] What to add to times of the trace for times by the path's clock.
     shift_ns
@@ -52,6 +52,6 @@ SELECT
     hop.shift_ns - origin_ns
 FROM critical_path.simulated_hop AS hop
 INNER JOIN critical_path.path AS path USING (variant_id, scope, path_id)
-INNER JOIN critical_path.origin AS origin ON hop.trace_id = origin.trace_id
+INNER JOIN simulation.origin AS origin ON hop.trace_id = origin.trace_id
 -- What was not asked for is not even planned.
 WHERE getvariable('rungs') IS NOT NULL;

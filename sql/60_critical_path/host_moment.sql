@@ -10,14 +10,14 @@ CREATE VIEW critical_path.host_moment (
     thread_id,
     -- Place of the piece on its thread.
     position,
-    -- [ns] Begin, from the begin of the trace (`critical_path.origin`).
+    -- [ns] Begin, from the begin of the trace (`simulation.origin`).
     start_ns,
     -- [ns] End, likewise.
     end_ns
 ) AS
 SELECT 0, trace_id, thread_id, position, start_ns - origin_ns, end_ns - origin_ns
 FROM overhead.timeline
-INNER JOIN critical_path.origin USING (trace_id)
+INNER JOIN simulation.origin USING (trace_id)
 UNION ALL
 SELECT variant_id, trace_id, thread_id, position, start_ns, end_ns
-FROM critical_path.host_piece_time;
+FROM simulation.host_piece_time;

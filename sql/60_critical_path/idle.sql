@@ -12,7 +12,7 @@ CREATE VIEW critical_path.idle (
     step_id,
     -- Device.
     device,
-    -- [ns] Begin, from the begin of the trace (`critical_path.origin`).
+    -- [ns] Begin, from the begin of the trace (`simulation.origin`).
     start_ns,
     -- [ns] End, likewise.
     end_ns,
@@ -83,7 +83,7 @@ hosted AS (
         END AS launch_ns
     FROM gap
     INNER JOIN staging.step AS step USING (step_id)
-    LEFT JOIN critical_path.gpu_place AS place
+    LEFT JOIN simulation.gpu_place AS place
         ON gap.kernel_id = place.kernel_id AND cause = 'launch'
     LEFT JOIN critical_path.host_moment AS launch
         ON

@@ -12,7 +12,7 @@ CREATE VIEW critical_path.node_time (
     trace_id,
     -- The node, as in `graph.node`.
     node_id,
-    -- [ns] Begin, from the begin of the trace (`critical_path.origin`).
+    -- [ns] Begin, from the begin of the trace (`simulation.origin`).
     start_ns,
     -- [ns] End, likewise.
     end_ns
@@ -39,7 +39,7 @@ placed AS (
 
 SELECT 0, run_id, node.trace_id, node_id, start_ns - origin_ns, end_ns - origin_ns
 FROM graph.node AS node
-INNER JOIN critical_path.origin AS origin ON node.trace_id = origin.trace_id
+INNER JOIN simulation.origin AS origin ON node.trace_id = origin.trace_id
 UNION ALL
 SELECT
     first.variant_id,
@@ -49,13 +49,13 @@ SELECT
     first.start_ns + round(first_share * (first.end_ns - first.start_ns))::BIGINT,
     last.start_ns + round(last_share * (last.end_ns - last.start_ns))::BIGINT
 FROM placed
-INNER JOIN critical_path.host_piece_time AS first
+INNER JOIN simulation.host_piece_time AS first
     ON placed.thread_id = first.thread_id AND first_position = first.position
-INNER JOIN critical_path.host_piece_time AS last
+INNER JOIN simulation.host_piece_time AS last
     ON
         first.variant_id = last.variant_id
         AND placed.thread_id = last.thread_id
         AND last_position = last.position
 UNION ALL
 SELECT variant_id, run_id, trace_id, kernel_id, start_ns, end_ns
-FROM critical_path.gpu_work_time;
+FROM simulation.gpu_work_time;

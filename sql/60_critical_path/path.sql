@@ -51,7 +51,7 @@ timed AS (
     FROM critical_path.step_period AS period
     INNER JOIN prediction.variant AS variant USING (variant_id)
     INNER JOIN staging.step AS step USING (step_id)
-    INNER JOIN critical_path.origin AS origin ON period.trace_id = origin.trace_id
+    INNER JOIN simulation.origin AS origin ON period.trace_id = origin.trace_id
     WHERE is_simulated AND is_asked
 ),
 

@@ -23,13 +23,13 @@ SELECT
     path.variant_id, scope, path_id, host.thread_id, ended.segment, ended.begin_ns,
     host.position
 FROM critical_path.path AS path
-INNER JOIN critical_path.step_piece AS step ON path.path_id = step.step_id
-INNER JOIN critical_path.host_offset AS host
+INNER JOIN simulation.step_piece AS step ON path.path_id = step.step_id
+INNER JOIN simulation.host_offset AS host
     ON
         path.variant_id = host.variant_id
         AND step.thread_id = host.thread_id
         AND step.last_position = host.position
-INNER JOIN critical_path.segment_time AS ended
+INNER JOIN simulation.segment_time AS ended
     ON
         host.variant_id = ended.variant_id
         AND host.thread_id = ended.lane
@@ -40,12 +40,12 @@ UNION ALL
     SELECT
         path.variant_id, scope, path_id, source_lane, source_segment, source.begin_ns, NULL
     FROM critical_path.path AS path
-    INNER JOIN critical_path.work_end AS work
+    INNER JOIN simulation.work_end AS work
         ON
             path.variant_id = work.variant_id
             AND path.kernel_id = work.kernel_id
             AND path.trace_id = source_trace_id
-    INNER JOIN critical_path.segment_time AS source
+    INNER JOIN simulation.segment_time AS source
         ON
             work.variant_id = source.variant_id
             AND source_trace_id = source.trace_id

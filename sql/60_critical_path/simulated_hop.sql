@@ -1,5 +1,5 @@
 -- Critical paths of the simulation, walked from their ends backwards: from a segment to the
--- dependency that it began with (`critical_path.binding`), until the path's begin.
+-- dependency that it began with (`simulation.binding`), until the path's begin.
 -- One row per hop of a path, from its end backwards.
 -- Key: variant_id, scope, path_id, hop.
 CREATE VIEW critical_path.simulated_hop (
@@ -21,7 +21,7 @@ CREATE VIEW critical_path.simulated_hop (
     begin_ns,
     -- [ns] What to add to times from the trace's begin for times of the path.
     shift_ns,
-    -- Why the hop before began after it, as in `critical_path.binding`; `end` at the
+    -- Why the hop before began after it, as in `simulation.binding`; `end` at the
     -- path's end.
     reason,
     -- [ns] What to add to such times of the trace of the hop before; NULL at a path's end on
@@ -38,8 +38,8 @@ CREATE VIEW critical_path.simulated_hop (
 WITH RECURSIVE
 binding AS MATERIALIZED (
     SELECT binding.*, origin_ns, run_origin_ns
-    FROM critical_path.binding AS binding
-    INNER JOIN critical_path.origin AS origin ON source_trace_id = origin.trace_id
+    FROM simulation.binding AS binding
+    INNER JOIN simulation.origin AS origin ON source_trace_id = origin.trace_id
 ),
 
 walk AS (
@@ -62,7 +62,7 @@ walk AS (
         kernel_id AS awaited_id
     FROM critical_path.path AS path
     INNER JOIN critical_path.simulated_end USING (variant_id, scope, path_id)
-    INNER JOIN critical_path.origin AS origin ON path.trace_id = origin.trace_id
+    INNER JOIN simulation.origin AS origin ON path.trace_id = origin.trace_id
     UNION ALL
     SELECT
         walk.variant_id,
@@ -99,7 +99,7 @@ woken AS (
         thread_id,
         segment + 1 AS next_segment,
         awaited_position
-    FROM critical_path.host_offset
+    FROM simulation.host_offset
     INNER JOIN prediction.host_time USING (variant_id, thread_id, position)
     WHERE waits AND awaited_thread_id IS NOT NULL
 )

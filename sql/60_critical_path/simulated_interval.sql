@@ -46,8 +46,8 @@ passed_host AS (
             AND hop.path_id = first.path_id
             AND hop.hop = first.hop
             AND first.earlier_end_ns IS NULL
-    LEFT JOIN critical_path.gpu_place AS place ON first.kernel_id = place.kernel_id
-    INNER JOIN critical_path.host_offset AS host
+    LEFT JOIN simulation.gpu_place AS place ON first.kernel_id = place.kernel_id
+    INNER JOIN simulation.host_offset AS host
         ON
             hop.variant_id = host.variant_id
             AND hop.lane = host.thread_id
@@ -69,7 +69,7 @@ awaited AS (
     FROM hop
     INNER JOIN prediction.gpu_time AS gpu
         ON hop.variant_id = gpu.variant_id AND awaited_id = gpu.kernel_id
-    INNER JOIN critical_path.gpu_work_time AS time
+    INNER JOIN simulation.gpu_work_time AS time
         ON hop.variant_id = time.variant_id AND awaited_id = time.kernel_id
     LEFT JOIN graph.collective AS collective ON awaited_id = collective.kernel_id
 ),

@@ -35,15 +35,15 @@ segment_work AS (
         time.start_ns,
         lag(time.end_ns) OVER in_segment AS earlier_end_ns,
         coalesce(time.start_ns > earlier_end_ns + stream_delay_ns, true) AS is_late
-    FROM critical_path.gpu_offset AS gpu
+    FROM simulation.gpu_offset AS gpu
     SEMI JOIN (
         SELECT last.variant_id, last.lane, last.segment
         FROM hop
-        INNER JOIN critical_path.gpu_offset AS last
+        INNER JOIN simulation.gpu_offset AS last
             ON hop.variant_id = last.variant_id AND last_id = last.kernel_id
     ) AS on_path USING (variant_id, lane, segment)
     INNER JOIN graph.stream_position AS place ON gpu.kernel_id = place.kernel_id
-    INNER JOIN critical_path.gpu_work_time AS time
+    INNER JOIN simulation.gpu_work_time AS time
         ON gpu.variant_id = time.variant_id AND gpu.kernel_id = time.kernel_id
     WINDOW in_segment AS (
         PARTITION BY gpu.variant_id, gpu.lane, gpu.segment ORDER BY place.position

@@ -8,7 +8,7 @@ CREATE VIEW critical_path.step_moment (
     trace_id,
     -- Step.
     step_id,
-    -- [ns] Begin, from the begin of the trace (`critical_path.origin`).
+    -- [ns] Begin, from the begin of the trace (`simulation.origin`).
     start_ns,
     -- [ns] End, likewise.
     end_ns

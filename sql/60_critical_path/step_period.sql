@@ -11,7 +11,7 @@ CREATE TABLE critical_path.step_period (
     trace_id,
     -- Step.
     step_id,
-    -- [ns] Begin of the mark, from the begin of the trace (`critical_path.origin`).
+    -- [ns] Begin of the mark, from the begin of the trace (`simulation.origin`).
     host_start_ns,
     -- [ns] End of the mark, likewise.
     host_end_ns,
@@ -36,7 +36,7 @@ latest AS (
         source_segment,
         max({'weight_ns': weight_ns, 'kernel_id': kernel_id}) AS work
     FROM staging.step_work
-    INNER JOIN critical_path.work_end USING (trace_id, kernel_id)
+    INNER JOIN simulation.work_end USING (trace_id, kernel_id)
     GROUP BY ALL
 ),
 
@@ -46,7 +46,7 @@ gpu AS (
         step_id,
         max({'end_ns': begin_ns + work.weight_ns, 'kernel_id': work.kernel_id}) AS last
     FROM latest
-    INNER JOIN critical_path.segment_time AS segment
+    INNER JOIN simulation.segment_time AS segment
         ON
             latest.variant_id = segment.variant_id
             AND source_trace_id = segment.trace_id
@@ -58,10 +58,10 @@ gpu AS (
 -- The pieces that steps begin and end with.
 bound AS (
     SELECT step_id, thread_id, first_position AS position, true AS is_first
-    FROM critical_path.step_piece
+    FROM simulation.step_piece
     UNION ALL
     SELECT step_id, thread_id, last_position, false
-    FROM critical_path.step_piece
+    FROM simulation.step_piece
 ),
 
 host AS (
@@ -71,7 +71,7 @@ host AS (
         min(piece.start_ns) FILTER (is_first) AS start_ns,
         max(piece.end_ns) FILTER (NOT is_first) AS end_ns
     FROM bound
-    INNER JOIN critical_path.host_piece_time AS piece USING (thread_id, position)
+    INNER JOIN simulation.host_piece_time AS piece USING (thread_id, position)
     GROUP BY variant_id, step_id
     HAVING count(piece.end_ns) = 2
 ),
@@ -109,7 +109,7 @@ SELECT
     period.end_ns - origin_ns
 FROM graph.step_period AS period
 INNER JOIN staging.step AS step USING (step_id)
-INNER JOIN critical_path.origin AS origin ON period.trace_id = origin.trace_id
+INNER JOIN simulation.origin AS origin ON period.trace_id = origin.trace_id
 INNER JOIN prediction.variant ON variant_id = 0
 UNION ALL
 SELECT

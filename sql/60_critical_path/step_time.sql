@@ -97,7 +97,7 @@ period AS (
         start_ns + origin_ns AS start_ns,
         end_ns + origin_ns AS end_ns
     FROM measured
-    INNER JOIN critical_path.origin USING (trace_id)
+    INNER JOIN simulation.origin USING (trace_id)
 ),
 
 gpu_unexplained AS (

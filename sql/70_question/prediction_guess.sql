@@ -67,7 +67,7 @@ step AS (
         coalesce(host_ns, 0) AS host_ns
     FROM critical_path.step_period AS period
     INNER JOIN staging.step AS step USING (step_id)
-    INNER JOIN critical_path.origin AS origin ON period.trace_id = origin.trace_id
+    INNER JOIN simulation.origin AS origin ON period.trace_id = origin.trace_id
     LEFT JOIN graph.clock AS clock ON period.trace_id = clock.trace_id
     LEFT JOIN active USING (step_id)
     LEFT JOIN host USING (step_id)

@@ -2,7 +2,7 @@
 -- which its launch begins. The same for all variants.
 -- One row per piece of GPU work.
 -- Key: kernel_id.
-CREATE TABLE critical_path.gpu_place (
+CREATE TABLE simulation.gpu_place (
     -- The GPU work.
     kernel_id,
     -- The run it is of.
@@ -32,7 +32,7 @@ SELECT
     piece.thread_id,
     piece.position
 FROM graph.stream_position AS work
-LEFT JOIN critical_path.origin AS origin ON work.trace_id = origin.trace_id
+LEFT JOIN simulation.origin AS origin ON work.trace_id = origin.trace_id
 ASOF LEFT JOIN overhead.timeline AS piece
     ON
         work.launch_thread_id = piece.thread_id

@@ -1,7 +1,7 @@
 -- Which pieces of host time each step begins and ends with.
 -- One row per step that takes time.
 -- Key: step_id.
-CREATE TABLE critical_path.step_piece (
+CREATE TABLE simulation.step_piece (
     -- Step.
     step_id,
     -- The run it is of.

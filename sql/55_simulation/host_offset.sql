@@ -2,7 +2,7 @@
 -- a piece begins at a fixed offset from the segment's begin.
 -- One row per variant and piece of host time.
 -- Key: variant_id, thread_id, position.
-CREATE TABLE critical_path.host_offset (
+CREATE TABLE simulation.host_offset (
     -- Rung and scenario, as in `prediction.variant`.
     variant_id,
     -- The run it is of.

@@ -3,7 +3,7 @@
 -- trace it is the rank's own part, which then waits for the others.
 -- One row per variant and segment, for paths of runs and for those within a trace.
 -- Key: variant_id, trace_id, lane, segment, is_run.
-CREATE VIEW critical_path.binding (
+CREATE VIEW simulation.binding (
     -- Rung and scenario, as in `prediction.variant`.
     variant_id,
     -- The trace of the segment.
@@ -15,7 +15,7 @@ CREATE VIEW critical_path.binding (
     -- Whether it is for paths of runs.
     is_run,
     -- `origin`, `host`, `stream`, `return`, `stream_wait` or `thread`, as in
-    -- `critical_path.segment_edge`.
+    -- `simulation.segment_edge`.
     kind,
     -- GPU work whose end it depends on; NULL where that is host time.
     kernel_id,
@@ -43,8 +43,8 @@ reached AS (
         source.begin_ns,
         source.begin_ns + weight_ns AS reached_ns,
         edge.trace_id = source_trace_id AS is_own
-    FROM critical_path.segment_edge AS edge
-    INNER JOIN critical_path.segment_time AS source
+    FROM simulation.segment_edge AS edge
+    INNER JOIN simulation.segment_time AS source
         ON
             edge.variant_id = source.variant_id
             AND edge.source_trace_id = source.trace_id

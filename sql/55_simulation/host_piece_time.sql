@@ -1,7 +1,7 @@
 -- When each piece of host time begins and ends in the simulation.
 -- One row per variant and piece of host time.
 -- Key: variant_id, thread_id, position.
-CREATE VIEW critical_path.host_piece_time (
+CREATE VIEW simulation.host_piece_time (
     -- Rung and scenario, as in `prediction.variant`.
     variant_id,
     -- The run it is of.
@@ -25,13 +25,13 @@ SELECT
     position,
     begun.begin_ns + offset_ns,
     CASE WHEN waits THEN ended.begin_ns ELSE begun.begin_ns + offset_ns + predicted_ns END
-FROM critical_path.host_offset AS host
-INNER JOIN critical_path.segment_time AS begun
+FROM simulation.host_offset AS host
+INNER JOIN simulation.segment_time AS begun
     ON
         host.variant_id = begun.variant_id
         AND host.thread_id = begun.lane
         AND host.segment = begun.segment
-LEFT JOIN critical_path.segment_time AS ended
+LEFT JOIN simulation.segment_time AS ended
     ON
         host.variant_id = ended.variant_id
         AND host.thread_id = ended.lane

@@ -3,7 +3,7 @@
 -- segment is the time from which its stream is free for it.
 -- One row per dependency between segments.
 -- Key: variant_id, trace_id, source_trace_id, source_lane, source_segment, target_lane, target_segment, kind, kernel_id, weight_ns.
-CREATE TABLE critical_path.segment_edge (
+CREATE TABLE simulation.segment_edge (
     -- Rung and scenario, as in `prediction.variant`.
     variant_id,
     -- The trace of the target.
@@ -38,18 +38,18 @@ waiting AS (
         time.awaited_thread_id,
         time.awaited_position,
         time.delay_ns
-    FROM critical_path.host_offset AS host
+    FROM simulation.host_offset AS host
     INNER JOIN prediction.host_time AS time USING (variant_id, thread_id, position)
     WHERE host.waits
 ),
 
 lane AS (
     SELECT variant_id, trace_id, thread_id AS lane
-    FROM critical_path.host_offset
+    FROM simulation.host_offset
     WHERE position = 1
     UNION ALL
     SELECT variant_id, trace_id, lane
-    FROM critical_path.gpu_offset
+    FROM simulation.gpu_offset
     WHERE segment = 0 AND is_first
 )
 
@@ -78,7 +78,7 @@ SELECT
     NULL, CASE WHEN awaited.waits THEN 0 ELSE awaited.offset_ns + awaited.predicted_ns END
     + delay_ns
 FROM waiting
-INNER JOIN critical_path.host_offset AS awaited
+INNER JOIN simulation.host_offset AS awaited
     ON
         waiting.variant_id = awaited.variant_id
         AND waiting.awaited_thread_id = awaited.thread_id
@@ -87,5 +87,5 @@ UNION ALL
 SELECT
     variant_id, work.trace_id, source_trace_id, source_lane, source_segment, target_lane,
     target_segment, kind, kernel_id, weight_ns + delay_ns
-FROM critical_path.awaited_work
-INNER JOIN critical_path.work_end AS work USING (variant_id, kernel_id);
+FROM simulation.awaited_work
+INNER JOIN simulation.work_end AS work USING (variant_id, kernel_id);

@@ -2,7 +2,7 @@
 -- the one recursion of the simulation; it goes over waits only, for all variants at once.
 -- One row per variant and segment.
 -- Key: variant_id, trace_id, lane, segment.
-CREATE TABLE critical_path.segment_time (
+CREATE TABLE simulation.segment_time (
     -- Rung and scenario, as in `prediction.variant`.
     variant_id,
     -- The trace it is from.
@@ -16,7 +16,7 @@ CREATE TABLE critical_path.segment_time (
 ) AS
 WITH RECURSIVE
 edge AS (
-    FROM critical_path.segment_edge
+    FROM simulation.segment_edge
     WHERE trace_id IN (SELECT trace_id FROM staging.computing)
 ),
 

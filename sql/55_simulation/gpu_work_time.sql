@@ -1,7 +1,7 @@
 -- When each piece of GPU work begins and ends in the simulation.
 -- One row per variant and piece of GPU work.
 -- Key: variant_id, kernel_id.
-CREATE VIEW critical_path.gpu_work_time (
+CREATE VIEW simulation.gpu_work_time (
     -- Rung and scenario, as in `prediction.variant`.
     variant_id,
     -- The run it is of.
@@ -21,14 +21,14 @@ begun AS (
         gpu.*,
         greatest(stream.begin_ns + after_stream_ns, host.begin_ns + after_host_ns)
         - predicted_ns AS start_ns
-    FROM critical_path.gpu_offset AS gpu
-    INNER JOIN critical_path.segment_time AS stream
+    FROM simulation.gpu_offset AS gpu
+    INNER JOIN simulation.segment_time AS stream
         ON
             gpu.variant_id = stream.variant_id
             AND gpu.trace_id = stream.trace_id
             AND gpu.lane = stream.lane
             AND gpu.segment = stream.segment
-    INNER JOIN critical_path.segment_time AS host
+    INNER JOIN simulation.segment_time AS host
         ON
             gpu.variant_id = host.variant_id
             AND gpu.trace_id = host.trace_id
@@ -45,7 +45,7 @@ complete AS (
         - run_origin_ns AS complete_ns
     FROM begun
     INNER JOIN graph.collective AS collective ON begun.kernel_id = collective.kernel_id
-    INNER JOIN critical_path.origin AS origin ON begun.trace_id = origin.trace_id
+    INNER JOIN simulation.origin AS origin ON begun.trace_id = origin.trace_id
 )
 
 SELECT

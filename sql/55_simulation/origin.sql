@@ -1,7 +1,7 @@
 -- When the simulation of each trace begins: with the first event of a host thread.
 -- One row per trace with host threads.
 -- Key: trace_id.
-CREATE VIEW critical_path.origin (
+CREATE VIEW simulation.origin (
     -- The trace.
     trace_id,
     -- [ns] That time by the clock of the trace.

@@ -4,7 +4,7 @@
 -- when the last rank has begun.
 -- One row per variant, GPU work, and segment of a rank.
 -- Key: variant_id, kernel_id, source_trace_id, source_lane, source_segment, weight_ns.
-CREATE VIEW critical_path.work_end (
+CREATE VIEW simulation.work_end (
     -- Rung and scenario, as in `prediction.variant`.
     variant_id,
     -- The GPU work.
@@ -37,22 +37,22 @@ part AS (
         part.after_host_ns,
         own.predicted_ns - part.predicted_ns + part_origin.run_origin_ns
         - own_origin.run_origin_ns AS later_ns
-    FROM critical_path.gpu_offset AS own
+    FROM simulation.gpu_offset AS own
     INNER JOIN graph.collective AS own_collective ON own.kernel_id = own_collective.kernel_id
     INNER JOIN graph.collective AS part_collective
         ON own_collective.last_kernel_id = part_collective.last_kernel_id
-    INNER JOIN critical_path.gpu_offset AS part
+    INNER JOIN simulation.gpu_offset AS part
         ON part_collective.kernel_id = part.kernel_id AND own.variant_id = part.variant_id
-    INNER JOIN critical_path.origin AS own_origin ON own.trace_id = own_origin.trace_id
-    INNER JOIN critical_path.origin AS part_origin ON part.trace_id = part_origin.trace_id
+    INNER JOIN simulation.origin AS own_origin ON own.trace_id = own_origin.trace_id
+    INNER JOIN simulation.origin AS part_origin ON part.trace_id = part_origin.trace_id
 )
 
 SELECT variant_id, kernel_id, trace_id, trace_id, lane, segment, after_stream_ns
-FROM critical_path.gpu_offset
+FROM simulation.gpu_offset
 ANTI JOIN graph.collective USING (kernel_id)
 UNION ALL
 SELECT variant_id, kernel_id, trace_id, trace_id, host_lane, host_segment, after_host_ns
-FROM critical_path.gpu_offset
+FROM simulation.gpu_offset
 ANTI JOIN graph.collective USING (kernel_id)
 UNION ALL
 SELECT

@@ -2,7 +2,7 @@
 -- last of the segment before on the stream.
 -- One row per variant, segment, kind and piece of GPU work.
 -- Key: variant_id, target_lane, target_segment, kind, kernel_id.
-CREATE VIEW critical_path.awaited_work (
+CREATE VIEW simulation.awaited_work (
     -- Rung and scenario, as in `prediction.variant`.
     variant_id,
     -- Lane of the segment that begins after it.
@@ -18,7 +18,7 @@ CREATE VIEW critical_path.awaited_work (
 ) AS
 SELECT
     host.variant_id, thread_id, segment + 1, 'return', awaited.kernel_id, delay_ns
-FROM critical_path.host_offset AS host
+FROM simulation.host_offset AS host
 INNER JOIN prediction.host_time USING (variant_id, thread_id, position)
 INNER JOIN overhead.timeline USING (thread_id, position)
 INNER JOIN graph.host_awaited AS awaited USING (launch_id)
@@ -30,7 +30,7 @@ WHERE waits AND awaited_kernel_id IS NOT NULL
 UNION ALL
 SELECT variant_id, lane, segment, 'stream_wait', awaited.awaited_kernel_id,
     delay_ns + kept_ns
-FROM critical_path.gpu_offset
+FROM simulation.gpu_offset
 INNER JOIN prediction.gpu_time AS gpu USING (variant_id, kernel_id)
 INNER JOIN prediction.gpu_awaited AS awaited USING (kernel_id)
 WHERE gpu.awaited_kernel_id IS NOT NULL
@@ -42,8 +42,8 @@ SELECT
     'stream',
     previous.kernel_id,
     following.stream_delay_ns
-FROM critical_path.gpu_offset AS following
-INNER JOIN critical_path.gpu_offset AS previous
+FROM simulation.gpu_offset AS following
+INNER JOIN simulation.gpu_offset AS previous
     ON
         following.variant_id = previous.variant_id
         AND following.lane = previous.lane

@@ -6,7 +6,7 @@
 -- end = max(end of the work before + delay, launch + delay) + duration.
 -- One row per variant and piece of GPU work.
 -- Key: variant_id, kernel_id.
-CREATE TABLE critical_path.gpu_offset (
+CREATE TABLE simulation.gpu_offset (
     -- Rung and scenario, as in `prediction.variant`.
     variant_id,
     -- The run it is of.
@@ -55,9 +55,9 @@ ordered AS (
         stream_delay_ns,
         gpu.predicted_ns
     FROM prediction.gpu_time AS gpu
-    INNER JOIN critical_path.gpu_place AS place ON gpu.kernel_id = place.kernel_id
+    INNER JOIN simulation.gpu_place AS place ON gpu.kernel_id = place.kernel_id
     LEFT JOIN graph.collective AS collective ON gpu.kernel_id = collective.kernel_id
-    LEFT JOIN critical_path.host_offset AS host
+    LEFT JOIN simulation.host_offset AS host
         ON
             gpu.variant_id = host.variant_id
             AND launch_thread_id = host.thread_id

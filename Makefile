@@ -28,7 +28,7 @@ demo: $(VENV)/installed ## Ingest the sample traces and show where their time go
 		ingest sample_traces --db demo.duckdb)
 	$(call show,What there is to ask,info demo.duckdb)
 	$(call show,How long each step takes: measured and replayed from its graph,\
-		predict demo.duckdb --rung replay)
+		predict demo.duckdb --method replay)
 	$(call show,Where the time of host threads goes in step 2 of each GPU,\
 		overheads demo.duckdb --step 2)
 	$(call show,What bounds that step,critical-path demo.duckdb --step 2)

@@ -2,7 +2,7 @@
 
     python benchmarks/accuracy.py --write docs/prediction.md
 
-Ingests all traces of the corpus with steps into one database, and scores all rungs.
+Ingests all traces of the corpus with steps into one database, and scores all methods.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ if TYPE_CHECKING:
     import polars as pl
 
 RANKS = "param/dlrm8/kineto"
-RUNGS = tuple(rung for rung in tracedb.RUNGS if rung != "library")
+METHODS = tuple(method for method in tracedb.METHODS if method != "library")
 ENOUGH_STEPS = 3
 SPREAD = 0.05
 """Steps that differ by more than this must be predicted better than guessed."""
 
 SCORES = """
 SELECT
-    rung, has_others, step_count, gmae_share, mape_share, p90_share, worst_share,
+    method, has_others, step_count, gmae_share, mape_share, p90_share, worst_share,
     bias_share, as_measured_share, guess, guess_gmae_share, guess_mape_share
 FROM question.prediction_score
 WHERE grouping = 'all'
-ORDER BY list_position(['naive', $rungs], rung), has_others DESC
+ORDER BY list_position(['naive', $methods], method), has_others DESC
 """
 KEPT = """
 SELECT count(DISTINCT step_id) FILTER (kept_ns > 0), count(DISTINCT step_id)
@@ -63,23 +63,23 @@ INNER JOIN (
     GROUP BY trace_id
 ) USING (trace_id)
 INNER JOIN (
-    FROM question.prediction_score WHERE rung = 'naive' AND grouping = 'trace'
+    FROM question.prediction_score WHERE method = 'naive' AND grouping = 'trace'
 ) AS naive USING (trace_id)
-WHERE score.rung = 'other_steps' AND score.grouping = 'trace'
+WHERE score.method = 'other_steps' AND score.grouping = 'trace'
 ORDER BY path
 """
 BANDS = """
 SELECT
-    rung, count(*) AS steps, avg(is_inside::INTEGER) AS inside,
+    method, count(*) AS steps, avg(is_inside::INTEGER) AS inside,
     median(high_ns / low_ns) - 1 AS width
 FROM question.prediction_band
 WHERE
-    rung <> 'other_steps'
+    method <> 'other_steps'
     OR trace_id IN (
         SELECT trace_id FROM staging.step GROUP BY trace_id HAVING count(*) >= $enough
     )
-GROUP BY rung
-ORDER BY list_position([$rungs], rung)
+GROUP BY method
+ORDER BY list_position([$methods], method)
 """
 OF_RANKS = """
 SELECT
@@ -101,10 +101,10 @@ SELECT
     ) / measured_ns AS given
 FROM question.prediction_error AS error
 INNER JOIN staging.trace USING (trace_id)
-WHERE rung = 'other_ranks' AND trace_id IN $traces
+WHERE method = 'other_ranks' AND trace_id IN $traces
 ORDER BY rank
 """
-# What is predicted without one of its parts, and without all: name, rung, scenario.
+# What is predicted without one of its parts, and without all: name, method, scenario.
 PARTS = (
     ("all of ours (`statistics`)", "statistics", "baseline"),
     ("no thread waits for GPU work", "statistics", "no host"),
@@ -113,8 +113,8 @@ PARTS = (
     ("nothing waits", "statistics", "no waits"),
     ("alike in type and name alone (`by_name`)", "by_name", "baseline"),
     ("both of these", "by_name", "no waits"),
-    ("`published_as_profiled`", "published_as_profiled", "baseline"),
-    ("`published`", "published", "baseline"),
+    ("`lin2022_as_profiled`", "lin2022_as_profiled", "baseline"),
+    ("`lin2022`", "lin2022", "baseline"),
 )
 WITHOUT = [
     *(
@@ -130,7 +130,7 @@ compared AS (
     FROM critical_path.step_time
     WHERE
         scenario = 'baseline' AND measured_ns > 0
-        AND (rung = 'statistics' AND as_measured_share < 0.5 OR rung = 'published')
+        AND (method = 'statistics' AND as_measured_share < 0.5 OR method = 'lin2022')
     GROUP BY step_id
     HAVING count(*) = 2
 )
@@ -145,12 +145,12 @@ FROM (
     SELECT predicted_ns / measured_ns - 1 AS error
     FROM critical_path.step_time
     SEMI JOIN compared USING (step_id)
-    WHERE rung = $rung AND scenario = $scenario
+    WHERE method = $method AND scenario = $scenario
 )
 """
 ACTIVE = """
 SELECT
-    active.rung,
+    active.method,
     count(*) AS steps,
     exp(avg(ln(greatest(abs(active.error_share), 0.0001)))) AS gmae,
     avg(abs(active.error_share)) AS mape,
@@ -159,15 +159,15 @@ SELECT
     avg(measured_idle_share) AS measured_idle,
     avg(predicted_idle_share) AS predicted_idle
 FROM question.gpu_active AS active
-INNER JOIN critical_path.step_time AS time USING (scenario, rung, step_id)
+INNER JOIN critical_path.step_time AS time USING (scenario, method, step_id)
 WHERE
     scenario = 'baseline' AND active.measured_ns > 0
-    AND (active.rung = 'replay' OR as_measured_share < 0.5)
-GROUP BY active.rung
-ORDER BY list_position([$rungs], active.rung)
+    AND (active.method = 'replay' OR as_measured_share < 0.5)
+GROUP BY active.method
+ORDER BY list_position([$methods], active.method)
 """
 BY_TRACE = """
-SELECT path, rung, step_count, gmae_share
+SELECT path, method, step_count, gmae_share
 FROM question.prediction_score
 INNER JOIN staging.trace USING (trace_id)
 WHERE grouping = 'trace'
@@ -179,14 +179,14 @@ Written by `python benchmarks/accuracy.py` over a corpus of real traces, each re
 on another machine, all in one database.
 
 An error is predicted over measured, less 1; GMAE is the geometric mean of the errors
-without their signs, each at least 0.01 %, MAPE their mean. The rungs, as in
-`prediction.rung`:
+without their signs, each at least 0.01 %, MAPE their mean. The methods, as in
+`prediction.method`:
 
 - `replay` takes host and kernel times as measured, and computes every wait from its
   cause; ranks of a run wait for each other in collectives, which then take the time
   that moving the data took; what they wait for ranks that were not recorded is as
   measured;
-- `statistics` takes host times from pieces that are alike in the run, the step itself
+- `statistics` takes host times from spans that are alike in the run, the step itself
   included; `full` also kernel times from shapes. Where the run has no other step they
   have seen all that they predict, and are scored apart: that tells how well sums of
   medians stand for a step, not how well it was foretold;
@@ -194,22 +194,22 @@ without their signs, each at least 0.01 %, MAPE their mean. The rungs, as in
   of the trace, the other ranks of the run, and the other runs with such a GPU; kernel
   times, and in `shared` data loading and gaps of 200 us and more, are as measured;
 - `by_name` is as `statistics`, but alike is what has the same type and name;
-- `published` is the algorithm of Lin et al. 2022 with its constants, and
-  `published_as_profiled` without what they take off for the profiler: the traces' steps
+- `lin2022` is the algorithm of Lin et al. 2022 with its constants, and
+  `lin2022_as_profiled` without what they take off for the profiler: the traces' steps
   are profiled ones;
 - `naive` is the median of the trace's other steps.
 
-Of rungs that learn elsewhere, steps count where less than half of the host time had to
-be taken as measured; of `other_steps` and `naive` those of traces with three steps and
-more.
+Of methods that learn elsewhere, steps count where less than half of the host time had
+to be taken as measured; of `other_steps` and `naive` those of traces with three steps
+and more.
 
-Beside each rung stands the strongest simple guess that knows no more than it, and can
+Beside each method stands the strongest simple guess that knows no more than it, and can
 be made of all its steps (`question.prediction_guess`): the median of the trace's other
 steps, the step before, the other ranks' mean, from the step's own begin to the mean of
 the other ranks' ends (`common_end`), the time in which the device is active, that times
 what the other steps usually take of theirs (`gpu_scaled`), or the longest work of a
-host thread or the device, whichever is more (`busiest`). A rung that is no better says
-nothing that needs a graph.
+host thread or the device, whichever is more (`busiest`). A method that is no better
+says nothing that needs a graph.
 """
 KEPT_ABOUT = """
 Delay without a cause is left out of predictions; where it is more than 5 % of a step it
@@ -233,9 +233,9 @@ ACTIVE_ABOUT = """
 ## GPU active time
 
 How long each device runs something in each step (`question.gpu_active`), and what share
-of the step it is idle, in the mean. In rungs but `full` kernels last as measured: what
-is off there is how long work in collectives waits for the other ranks, and what reaches
-over the ends of steps.
+of the step it is idle, in the mean. In methods but `full` kernels last as measured:
+what is off there is how long work in collectives waits for the other ranks, and what
+reaches over the ends of steps.
 """
 BANDS_ABOUT = """
 ## Bands
@@ -251,7 +251,7 @@ The same steps, predicted without one part of the graph at a time, and as the pu
 algorithm does. Waits are what makes the host, or a stream, go on later than its own
 work would have it.
 """
-PUBLISHED_ABOUT = """
+LIN2022_ABOUT = """
 ## Trace by trace
 
 GMAE, %. The published algorithm has one host thread, so forward and backward ops of two
@@ -297,9 +297,9 @@ def short(path: str) -> str:
 
 
 def scores(connection: duckdb.DuckDBPyConnection) -> Iterator[str]:
-    """All steps by rung."""
-    head = ["rung", "steps", "GMAE, %", "MAPE, %", "P90, %", "worst, %", "bias, %"]
-    query = SCORES.replace("$rungs", ", ".join(f"'{rung}'" for rung in RUNGS))
+    """All steps by method."""
+    head = ["method", "steps", "GMAE, %", "MAPE, %", "P90, %", "worst, %", "bias, %"]
+    query = SCORES.replace("$methods", ", ".join(f"'{method}'" for method in METHODS))
     shares = ("gmae", "mape", "p90", "worst", "bias", "as_measured")
     guessed = ("guess_gmae", "guess_mape")
     cells = (
@@ -316,9 +316,9 @@ def scores(connection: duckdb.DuckDBPyConnection) -> Iterator[str]:
 
 
 def _scored(row: dict[str, Any]) -> str:
-    """What a row is of: the rung, and whether it had other steps to learn from."""
+    """What a row is of: the method, and whether it had other steps to learn from."""
     alone = ", the only step of its run" if row["has_others"] is False else ""
-    return f"`{row['rung']}`{alone}"
+    return f"`{row['method']}`{alone}"
 
 
 def from_steps(connection: duckdb.DuckDBPyConnection) -> Iterator[str]:
@@ -380,12 +380,12 @@ def from_ranks(connection: duckdb.DuckDBPyConnection) -> Iterator[str]:
 def bands(connection: duckdb.DuckDBPyConnection) -> Iterator[str]:
     """How often bands hold, and how wide they are."""
     yield BANDS_ABOUT
-    query = BANDS.replace("$rungs", ", ".join(f"'{rung}'" for rung in RUNGS))
+    query = BANDS.replace("$methods", ", ".join(f"'{method}'" for method in METHODS))
     yield from table(
-        ["rung", "steps", "inside, %", "width, %"],
+        ["method", "steps", "inside, %", "width, %"],
         (
             [
-                f"`{row['rung']}`",
+                f"`{row['method']}`",
                 str(row["steps"]),
                 percent(row["inside"]),
                 percent(row["width"]),
@@ -396,15 +396,15 @@ def bands(connection: duckdb.DuckDBPyConnection) -> Iterator[str]:
 
 
 def active(connection: duckdb.DuckDBPyConnection) -> Iterator[str]:
-    """How long devices are active, by rung."""
+    """How long devices are active, by method."""
     yield ACTIVE_ABOUT
-    query = ACTIVE.replace("$rungs", ", ".join(f"'{rung}'" for rung in RUNGS))
+    query = ACTIVE.replace("$methods", ", ".join(f"'{method}'" for method in METHODS))
     shares = ("gmae", "mape", "p90", "bias", "measured_idle", "predicted_idle")
-    head = ["rung", "steps", "GMAE, %", "MAPE, %", "P90, %", "bias, %"]
+    head = ["method", "steps", "GMAE, %", "MAPE, %", "P90, %", "bias, %"]
     yield from table(
         [*head, "idle as measured, %", "idle as predicted, %"],
         (
-            [f"`{row['rung']}`", str(row["steps"])]
+            [f"`{row['method']}`", str(row["steps"])]
             + [percent(row[share]) for share in shares]
             for row in rows(connection, query)
         ),
@@ -422,25 +422,29 @@ def parts(connection: duckdb.DuckDBPyConnection) -> Iterator[str]:
                 str(row["steps"]),
                 *(percent(row[share]) for share in ("gmae", "mape", "p90", "bias")),
             ]
-            for name, rung, scenario in PARTS
-            for row in rows(connection, PART, rung=rung, scenario=scenario)
+            for name, method, scenario in PARTS
+            for row in rows(connection, PART, method=method, scenario=scenario)
         ),
     )
 
 
 def by_trace(connection: duckdb.DuckDBPyConnection) -> Iterator[str]:
-    """Each trace by rung."""
-    yield PUBLISHED_ABOUT
+    """Each trace by method."""
+    yield LIN2022_ABOUT
     found: dict[str, dict[str, float]] = {}
     counts: dict[str, int] = {}
     for row in rows(connection, BY_TRACE):
-        found.setdefault(short(row["path"]), {})[row["rung"]] = row["gmae_share"]
+        found.setdefault(short(row["path"]), {})[row["method"]] = row["gmae_share"]
         counts[short(row["path"])] = row["step_count"]
-    rungs = ("naive", *RUNGS)
+    methods = ("naive", *METHODS)
     yield from table(
-        ["trace", "steps", *(f"`{rung}`" for rung in rungs)],
+        ["trace", "steps", *(f"`{method}`" for method in methods)],
         (
-            [name, str(counts[name]), *(percent(scored.get(rung)) for rung in rungs)]
+            [
+                name,
+                str(counts[name]),
+                *(percent(scored.get(method)) for method in methods),
+            ]
             for name, scored in sorted(found.items())
         ),
     )
@@ -450,7 +454,7 @@ def page() -> str:
     """The whole page."""
     with tracedb.open() as database:
         ingested(database)
-        with simulated(database.connection, RUNGS, WITHOUT) as connection:
+        with simulated(database.connection, METHODS, WITHOUT) as connection:
             sections = (scores, from_steps, from_ranks, active, bands, parts, by_trace)
             lines = [line for section in sections for line in section(connection)]
     return "\n".join([ABOUT, *lines]) + "\n"

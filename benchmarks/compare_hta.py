@@ -1,4 +1,4 @@
-"""Compare the critical path of a step with HTA's, moment by moment.
+"""Compare the critical path of a step with HTA's, part by part.
 
     python benchmarks/compare_hta.py --traces alexnet
     python benchmarks/compare_hta.py --peers --write docs/critical-path-hta.md
@@ -272,8 +272,8 @@ Figures = dict[str, Any]
 SUMS = {
     "kind_": "SELECT kind, sum(end_ns - start_ns) FROM ours GROUP BY kind",
     "hta_": "SELECT bound_by, sum(weight_ns) FROM hta_edge GROUP BY bound_by",
-    "in_": "SELECT place, sum(time_ns) FROM moment GROUP BY place",
-    "at ": "SELECT said || ' / ' || kind, sum(time_ns) FROM moment GROUP BY ALL",
+    "in_": "SELECT place, sum(time_ns) FROM stretch GROUP BY place",
+    "at ": "SELECT said || ' / ' || kind, sum(time_ns) FROM stretch GROUP BY ALL",
 }
 TIMES = {
     "elapsed": "SELECT end_ns - start_ns FROM this_step",
@@ -302,7 +302,7 @@ COUNTS = {
         SELECT count(DISTINCT hop)
         FROM critical_path.hop
         INNER JOIN this_step ON scope = 'step' AND path_id = step_id
-        INNER JOIN graph.host_wait USING (kernel_id)
+        INNER JOIN graph.host_wait USING (gpu_op_id)
         WHERE reason = 'return' AND NOT recorded AND until_ns = host_wait.end_ns
     """,
 }
@@ -315,16 +315,16 @@ def our_figures(database: tracedb.Database) -> Figures:
     return figures | _sums(database, "kind_")
 
 
-def figures_of(database: tracedb.Database, told: dict[str, Any]) -> Figures:
+def figures_of(database: tracedb.Database, reported: dict[str, Any]) -> Figures:
     """All figures of a step, times in milliseconds."""
-    put_beside(database, told["path"])
+    put_beside(database, reported["path"])
     figures = our_figures(database)
     for prefix in ("hta_", "in_", "at "):
         figures |= _sums(database, prefix)
     figures |= {name: _ms(database.sql(query).item()) for name, query in TIMES.items()}
     figures |= {name: database.sql(query).item() for name, query in COUNTS.items()}
-    figures |= {name: told[name] for name in ("nodes", "edges")}
-    return figures | {"span": _ms(told["first_to_last_ns"])}
+    figures |= {name: reported[name] for name in ("nodes", "edges")}
+    return figures | {"span": _ms(reported["first_to_last_ns"])}
 
 
 def _sums(database: tracedb.Database, prefix: str) -> Figures:
@@ -354,12 +354,12 @@ python benchmarks/compare_hta.py {words}
 {summary}
 
 Times are milliseconds. HTA's length is the sum of its weights; its shares are of that
-length, while tracedb's are of the step. `span` is from the first to the last moment of
+length, while tracedb's are of the step. `span` is from the first to the last part of
 HTA's path. A share below 0.05 % is left out.
 
 ## Where they differ
 
-Every moment of a step is in one column, by what the two paths say of it:
+Every part of a step is in one column, by what the two paths say of it:
 
 {columns}
 
@@ -367,7 +367,7 @@ Every moment of a step is in one column, by what the two paths say of it:
 
 ## The same GPU work
 
-Pieces of GPU work on each path, and on both (by event), with their time.
+GPU ops on each path, and on both (by event), with their time.
 
 {work}
 
@@ -376,7 +376,7 @@ ABOUT = (
     "HTA ({version}, with CRITICAL_PATH_ADD_ZERO_WEIGHT_LAUNCH_EDGE=1) looks for the "
     "longest path through a graph of weights, from anything to anything: also to GPU "
     "work that outlives the step. tracedb walks back from the end of the step's mark, "
-    "along what each moment waited for, so its path is as long as the step by "
+    "along what each part waited for, so its path is as long as the step by "
     "construction; what it cannot explain is `unexplained`. The files are of the test "
     "data of HTA, PyTorch, TraceLens and PARAM."
 )
@@ -459,7 +459,7 @@ LEAST = 0.0005
 
 
 def places(found: Mapping[str, Figures]) -> str:
-    """The second table: each moment of a step in one column."""
+    """The second table: each part of a step in one column."""
     rows = (
         [
             title,
@@ -498,13 +498,13 @@ def section(case: Case, figures: Figures, cells: str) -> str:
     """A trace: why its paths differ, and both of them crossed."""
     filled = {k: f"{v:,.3f}" if isinstance(v, float) else v for k, v in figures.items()}
     why = tomllib.loads(WHY.read_text()).get(case.title, "")
-    told = textwrap.fill(why.format_map(defaultdict(lambda: "0", filled)), 88)
+    reported = textwrap.fill(why.format_map(defaultdict(lambda: "0", filled)), 88)
     place = f"Step `{case.mark}` of {case.path}"
-    return "\n\n".join([f"## {case.title}", f"{place}.", told, cells]) + "\n"
+    return "\n\n".join([f"## {case.title}", f"{place}.", reported, cells]) + "\n"
 
 
 def crossed(database: tracedb.Database) -> str:
-    """What HTA says of each moment (rows), and what tracedb says (columns)."""
+    """What HTA says of each part (rows), and what tracedb says (columns)."""
     rows = database.sql(CROSSED).rows()
     kinds = sorted({kind for _, kind, _ in rows})
     said = sorted({said for said, _, _ in rows})
@@ -518,7 +518,7 @@ def crossed(database: tracedb.Database) -> str:
     )
 
 
-CROSSED = "SELECT said, kind, sum(time_ns) FROM moment GROUP BY said, kind"
+CROSSED = "SELECT said, kind, sum(time_ns) FROM stretch GROUP BY said, kind"
 
 
 def page(python: Path, wanted: list[str]) -> str:
@@ -531,12 +531,12 @@ def page(python: Path, wanted: list[str]) -> str:
             continue
         tell(case.title)
         try:
-            told = ask_hta(python, case)
+            reported = ask_hta(python, case)
         except HtaError as error:
             failed.append(f"- {case.title} ({case.path}): {error}")
             continue
         with ingested(case) as database:
-            found[case.title] = figures_of(database, told)
+            found[case.title] = figures_of(database, reported)
             sections.append(section(case, found[case.title], crossed(database)))
     return _page(python, found, [*sections, *_given_up(failed)])
 

@@ -1,4 +1,4 @@
--- HTA's path beside tracedb's: moment by moment, over the tables `hta_edge` (the edges of
+-- HTA's path beside tracedb's: part by part, over the tables `hta_edge` (the edges of
 -- HTA's path in order, times of their ends as tracedb has them), `ours` (the intervals of
 -- tracedb's path) and `this_step`.
 
@@ -43,7 +43,7 @@ SELECT
         ELSE 'weight 0, launch to kernel'
     END AS said
 FROM edge
-LEFT JOIN staging.launch AS call ON owner_id = launch_id
+LEFT JOIN staging.call AS call ON owner_id = call_id
 WHERE target_ns > edge.start_ns
 UNION ALL
 SELECT any_value(step.start_ns), min(source_ns), NULL, NULL, 'not on the path, before it'
@@ -52,8 +52,8 @@ UNION ALL
 SELECT max(target_ns), any_value(step.end_ns), NULL, NULL, 'not on the path, after it'
 FROM hta_edge CROSS JOIN this_step AS step;
 
--- Each moment of the step on both paths, and in which of the page's columns it is.
-CREATE OR REPLACE TEMP TABLE moment AS
+-- Each part of the step on both paths, and in which of the page's columns it is.
+CREATE OR REPLACE TEMP TABLE stretch AS
 SELECT
     said,
     kind,
@@ -84,7 +84,7 @@ SELECT
             said = 'gpu_kernel_kernel_overhead' AND kind NOT IN ('stream_gap', 'stream_wait')
             THEN 'other'
         ELSE 'same'
-    END AS place
+    END AS ordinal
 FROM ours
 INNER JOIN theirs ON ours.start_ns < theirs.end_ns AND theirs.start_ns < ours.end_ns;
 

@@ -63,7 +63,7 @@ SHARE = 20
 
 
 # What is measured. Each of these functions runs in a process of its own, and says what
-# each piece of its work took.
+# each part of its work took.
 
 
 class Task(NamedTuple):
@@ -369,9 +369,9 @@ def measure_all(plan: Plan, trace: Trace) -> Results:
 def _measure(plan: Plan, tool: str, task: Task, results: Results) -> None:
     runs: dict[str, list[Outcome]] = defaultdict(list)
     for _ in range(1 if TOOLS[tool].is_once else plan.runs):
-        told = ("--work", tool, task.dump())
-        outcomes = measure(plan.pythons[tool], __file__, told, plan.bounds)
-        tell(f"{results.trace.title}, {tool}: {_told(outcomes)}")
+        reported = ("--work", tool, task.dump())
+        outcomes = measure(plan.pythons[tool], __file__, reported, plan.bounds)
+        tell(f"{results.trace.title}, {tool}: {_reported(outcomes)}")
         if outcomes[0].failure:
             results.failures[tool] = outcomes[0].failure
             return
@@ -381,7 +381,7 @@ def _measure(plan: Plan, tool: str, task: Task, results: Results) -> None:
         results.parts[tool, part] = medians(same)
 
 
-def _told(outcomes: list[Outcome]) -> str:
+def _reported(outcomes: list[Outcome]) -> str:
     failure = outcomes[0].failure
     return failure or f"{sum(outcome.cpu_s for outcome in outcomes):.2f} s of CPU"
 
@@ -414,13 +414,13 @@ python benchmarks/critical_path.py {words}
 
 - tracedb, all of these: the layers above staging, each relation by `catalog.compute` as
   an ingest does, and `storing`, which commits and closes the file. That is the measured
-  path of every step, and a simulation of the whole trace for each rung of prediction.
+  path of every step, and a simulation of the whole trace for each method of prediction.
 - tracedb, graph and measured path: those of these relations that the edges of the graph
   and the path of every step as measured read, and `storing`: what HTA is asked for.
 - HTA, critical path: `critical_path_analysis(0, "", None)`, the whole trace; PyPI's
   `traceinsight`.
-- networkx, longest path: `dag_longest_path_length` on a node for the end of every piece
-  of host time and GPU work, made from what the simulation reads (one rung), and the
+- networkx, longest path: `dag_longest_path_length` on a node for the end of every span
+  of host time and GPU work, made from what the simulation reads (one method), and the
   making of that `DiGraph`, but not the export. Its length is the simulated end to the
   nanosecond, or the program fails.
 - load: what comes before either, and does not count: tracedb's ingest up to staging,
@@ -432,7 +432,7 @@ python benchmarks/critical_path.py {words}
 ABOUT = (
     "The machine has {machine}. Each relation of tracedb is the median of {runs}, all "
     "else was done once, in processes of their own. A tool without a row was not asked "
-    "(HTA takes minutes), or failed as told below the table. The machine was shared: "
+    "(HTA takes minutes), or failed as said below the table. The machine was shared: "
     "compare CPU seconds (user and system). Peaks are of the process while it did that "
     "work, what it had before included. A process may use {memory:g} GB of memory, and "
     "{timeout:g} s."
@@ -518,8 +518,8 @@ def _costly(results: Results) -> str:
     """The relations that take most."""
     computed = [o for (tool, _), o in results.parts.items() if tool == "compute"]
     first = sorted(computed, key=lambda outcome: -outcome.cpu_s)[:6]
-    told = (f"`{outcome.part}` {outcome.cpu_s:.2f} s" for outcome in first)
-    return f"Most CPU time: {', '.join(told)}." if first else ""
+    reported = (f"`{outcome.part}` {outcome.cpu_s:.2f} s" for outcome in first)
+    return f"Most CPU time: {', '.join(reported)}." if first else ""
 
 
 def growth(found: list[Results]) -> str:

@@ -40,32 +40,32 @@ TRACES = (
 )
 
 OP_TYPES = """
-SELECT op.name, sum(piece.end_ns - piece.start_ns) AS time_ns
-FROM overhead.timeline AS piece
+SELECT op.name, sum(span.end_ns - span.start_ns) AS time_ns
+FROM overhead.timeline AS span
 INNER JOIN staging.op AS op USING (op_id)
 GROUP BY op.name
 ORDER BY time_ns DESC, op.name
 """
-# What is changed: pieces of host time but for waits, and the work that ops launch.
-PIECES = """
-SELECT variant_id, piece.thread_id, piece.position, change.factor
-FROM overhead.timeline AS piece
+# What is changed: spans of host time but for waits, and the work that ops launch.
+SPANS = """
+SELECT variant_id, span.thread_id, span.position, change.factor
+FROM overhead.timeline AS span
 LEFT JOIN staging.op AS op USING (op_id)
 INNER JOIN change
     ON
         CASE change.kind
             WHEN 'op' THEN op.name = change.name
             WHEN 'ops' THEN op.op_id IS NOT NULL
-            WHEN 'thread' THEN piece.thread_id = change.thread_id
-            WHEN 'loading' THEN piece.type = 'wait_data'
+            WHEN 'thread' THEN span.thread_id = change.thread_id
+            WHEN 'loading' THEN span.type = 'wait_data'
         END
-WHERE piece.type LIKE 'T_' OR piece.type = 'wait_data'
+WHERE span.type LIKE 'T_' OR span.type = 'wait_data'
 """
 WORK = """
-SELECT variant_id, work.kernel_id, change.factor
-FROM staging.kernel AS work
-INNER JOIN staging.launch AS launch ON work.launch_id = launch.launch_id
-INNER JOIN staging.op AS op ON launch.top_op_id = op.op_id
+SELECT variant_id, work.gpu_op_id, change.factor
+FROM staging.gpu_op AS work
+INNER JOIN staging.call AS call ON work.call_id = call.call_id
+INNER JOIN staging.op AS op ON call.top_op_id = op.op_id
 INNER JOIN change
     ON change.kind = 'ops' OR (change.kind = 'op' AND op.name = change.name)
 """
@@ -91,7 +91,7 @@ class Change(NamedTuple):
         return f"{self.kind} {self.name or self.thread_id or ''} x {self.factor:g}"
 
 
-class Span(NamedTuple):
+class StepTime(NamedTuple):
     """When a step begins and ends."""
 
     start_ns: int
@@ -103,7 +103,7 @@ class Span(NamedTuple):
         return self.end_ns - self.start_ns
 
 
-Steps = dict[int, Span]
+Steps = dict[int, StepTime]
 
 
 def op_types(database: tracedb.Database) -> list[str]:
@@ -113,7 +113,7 @@ def op_types(database: tracedb.Database) -> list[str]:
 
 def threads(database: tracedb.Database) -> list[int]:
     """The host threads that did anything."""
-    query = "SELECT thread_id FROM graph.thread_order ORDER BY place, thread_id"
+    query = "SELECT thread_id FROM graph.thread_order ORDER BY ordinal, thread_id"
     return [thread for (thread,) in database.sql(query).rows()]
 
 
@@ -124,8 +124,8 @@ def simulated_steps(
     found: dict[str, Steps] = {}
     for first in range(0, len(changes), AT_ONCE):
         with _simulated(database, changes[first : first + AT_ONCE]) as cursor:
-            for scenario, step_id, *span in cursor.execute(STEPS).fetchall():
-                found.setdefault(scenario, {})[step_id] = Span(*span)
+            for scenario, step_id, *times in cursor.execute(STEPS).fetchall():
+                found.setdefault(scenario, {})[step_id] = StepTime(*times)
     return found
 
 
@@ -164,14 +164,14 @@ def _change(cursor: duckdb.DuckDBPyConnection, changes: Sequence[Change]) -> Non
     )
     time = "predicted_ns = round(predicted_ns * edited.factor)::BIGINT"
     cursor.execute(
-        f"UPDATE prediction.host_time AS time SET {time} FROM ({PIECES}) AS edited "
+        f"UPDATE prediction.host_time AS time SET {time} FROM ({SPANS}) AS edited "
         "WHERE time.variant_id = edited.variant_id "
         "AND time.thread_id = edited.thread_id AND time.position = edited.position"
     )
     cursor.execute(
         f"UPDATE prediction.gpu_time AS time SET {time} FROM ({WORK}) AS edited "
         "WHERE time.variant_id = edited.variant_id "
-        "AND time.kernel_id = edited.kernel_id"
+        "AND time.gpu_op_id = edited.gpu_op_id"
     )
 
 
@@ -189,12 +189,12 @@ class Effect(NamedTuple):
 def effect(before: Steps, after: Steps) -> Effect:
     """Compare the steps of a change with those of the baseline."""
     longer = [
-        after[step].time_ns / span.time_ns - 1
-        for step, span in before.items()
-        if span.time_ns
+        after[step].time_ns / time.time_ns - 1
+        for step, time in before.items()
+        if time.time_ns
     ]
-    later = [after[step].end_ns - span.end_ns for step, span in before.items()]
-    ends = (max(span.end_ns for span in steps.values()) for steps in (before, after))
+    later = [after[step].end_ns - time.end_ns for step, time in before.items()]
+    ends = (max(time.end_ns for time in steps.values()) for steps in (before, after))
     first, second = ends
     return Effect(first - second, max(longer), max(later))
 
@@ -240,7 +240,7 @@ def summary(database: tracedb.Database, name: str) -> list[str]:
     effects = {change: effect(before, steps[change.scenario]) for change in changes}
     gains = {change: found.gain_ns / 1e6 for change, found in effects.items()}
 
-    def told(kind: str, factor: float = 0.5) -> str:
+    def reported(kind: str, factor: float = 0.5) -> str:
         return ", ".join(
             f"{gain:.3f}"
             for change, gain in gains.items()
@@ -254,9 +254,9 @@ def summary(database: tracedb.Database, name: str) -> list[str]:
         f"{max(found.latest_ns for found in effects.values()):,}",
         f"{100 * max(found.slowest_share for found in effects.values()):+.2f}",
         f"{sum(gain for change, gain in gains.items() if change.kind == 'op'):.3f}",
-        told("ops", 0),
-        told("thread"),
-        told("loading"),
+        reported("ops", 0),
+        reported("thread"),
+        reported("loading"),
     ]
 
 

@@ -42,7 +42,7 @@ path AS (
         END
 ),
 
-piece AS (
+span AS (
     SELECT
         scope,
         path_id,
@@ -54,7 +54,7 @@ piece AS (
 ),
 
 replay AS (
-    SELECT * FROM critical_path.step_time WHERE rung = 'replay' AND measured_ns > 0
+    SELECT * FROM critical_path.step_time WHERE method = 'replay' AND measured_ns > 0
 ),
 
 on_path AS (
@@ -68,14 +68,14 @@ SELECT
     any_value(scope) AS scope,
     count(*) AS paths,
     max(abs(tiled_ns - path_ns)) AS untiled_ns,
-    100 * avg(coalesce(piece.unexplained_ns, 0) / path_ns) AS on_path,
+    100 * avg(coalesce(span.unexplained_ns, 0) / path_ns) AS on_path,
     100 * avg(coalesce(before_ns, 0) / path_ns) AS before_trace,
     (SELECT 100 * avg(unexplained_ns / measured_ns) FROM replay) AS mean,
     (SELECT 100 * max(unexplained_ns / measured_ns) FROM replay) AS most,
     (SELECT 100 * max(abs(error_share)) FROM replay) AS error,
     (SELECT most_slack_ns FROM on_path) AS most_slack_ns
 FROM path
-LEFT JOIN piece USING (scope, path_id)
+LEFT JOIN span USING (scope, path_id)
 HAVING count(*) > 0
 """
 COLLECTIVES = """
@@ -92,7 +92,7 @@ SELECT
     max(moving_ns) / 1e6 AS moving_ms
 FROM graph.collective AS collective
 INNER JOIN staging.trace AS own ON collective.trace_id = own.trace_id
-INNER JOIN staging.kernel AS last ON last_kernel_id = last.kernel_id
+INNER JOIN staging.gpu_op AS last ON last_gpu_op_id = last.gpu_op_id
 INNER JOIN staging.trace AS last_trace ON last.trace_id = last_trace.trace_id
 GROUP BY number, collective.kind
 ORDER BY number
@@ -194,7 +194,7 @@ def summaries() -> Iterator[tuple[str, dict[str, Any]]]:
         tell(name)
         with tracedb.open() as database:
             database.ingest([path])
-            has_work = database.sql("SELECT count(*) FROM staging.kernel").item()
+            has_work = database.sql("SELECT count(*) FROM staging.gpu_op").item()
             for row in database.sql(SUMMARY).iter_rows(named=True):
                 if has_work:
                     yield name, row

@@ -221,7 +221,7 @@ class Trace(NamedTuple):
     is_list: bool
 
     def task(self, memory_bytes: int) -> Task:
-        """Return what a tool is told."""
+        """Return what a tool is reported."""
         return Task(self.path, self.json_bytes, self.is_list, memory_bytes)
 
 
@@ -244,7 +244,7 @@ NATIVE = "as Kineto writes it, several lines an event"
 
 def traces(*, quick: bool, wanted: list[str]) -> Iterator[Trace]:
     """Yield the traces, those that have to be made when it is their turn."""
-    files = [(CORPUS / name, *told) for name, told in CORPUS_FILES.items()]
+    files = [(CORPUS / name, *reported) for name, reported in CORPUS_FILES.items()]
     for path, title, layout in files[: 1 if quick else None]:
         if path.exists() and _is_wanted(title, wanted):
             yield _trace(title, layout, path)
@@ -316,14 +316,14 @@ def measure_all(plan: Plan, trace: Trace) -> Results:
             if any(outcome.failure for outcome in results[tool]):
                 continue
             task = trace.task(plan.bounds.memory_bytes)
-            told = ("--load", tool, task.dump())
-            [outcome] = measure(plan.pythons[tool], __file__, told, plan.bounds)
+            reported = ("--load", tool, task.dump())
+            [outcome] = measure(plan.pythons[tool], __file__, reported, plan.bounds)
             results[tool].append(outcome)
-            tell(f"{trace.title}, run {run + 1}, {tool}: {_told(outcome)}")
+            tell(f"{trace.title}, run {run + 1}, {tool}: {_reported(outcome)}")
     return results
 
 
-def _told(outcome: Outcome) -> str:
+def _reported(outcome: Outcome) -> str:
     peak = outcome.peak_bytes / MB
     return outcome.failure or f"{outcome.cpu_s:.2f} s of CPU, {peak:,.0f} MB"
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 Row = dict[str, Any]
 
-LEAST_PIECES = 20
+LEAST_PROBLEMS = 20
 """Of a family in a trace, for its errors to count."""
 GOAL = 95
 """Percent of the GPU time of a training trace."""
@@ -38,8 +38,8 @@ SELECT
     sum(time_ns) AS time_ns,
     sum(time_ns) FILTER (basis = 'model') AS model,
     sum(time_ns) FILTER (basis = 'roofline') AS roofline,
-    sum(time_ns) FILTER (basis IS NULL AND launch_id IS NULL) AS no_launch,
-    sum(time_ns) FILTER (basis IS NULL AND launch_id IS NOT NULL AND op_id IS NULL)
+    sum(time_ns) FILTER (basis IS NULL AND call_id IS NULL) AS no_launch,
+    sum(time_ns) FILTER (basis IS NULL AND call_id IS NOT NULL AND op_id IS NULL)
     AS no_op,
     sum(time_ns) FILTER (basis IS NULL AND op_id IS NOT NULL AND NOT has_shape)
     AS no_shape,
@@ -48,13 +48,13 @@ SELECT
 FROM (
     SELECT
         trace_id,
-        launch_id,
+        call_id,
         work.op_id,
         basis,
         work.end_ns - work.start_ns AS time_ns,
         shape.op_id IS NOT NULL AS has_shape
-    FROM staging.kernel AS work
-    LEFT JOIN prediction.kernel_time USING (kernel_id, trace_id)
+    FROM staging.gpu_op AS work
+    LEFT JOIN prediction.kernel_time USING (gpu_op_id, trace_id)
     LEFT JOIN prediction.op_shape AS shape ON work.op_id = shape.op_id
     WHERE kind <> 'other'
 )
@@ -75,8 +75,8 @@ were not recorded; what is left are ops that no rule knows.
 """
 ERRORS = """## Predicted against measured
 
-Kernels of an op are one piece of work. Median over the traces in which a family has at
-least {least} pieces, without collectives: geometric mean / mean of the errors without
+Kernels of an op are one problem. Median over the traces in which a family has at
+least {least} problems, without collectives: geometric mean / mean of the errors without
 their signs, %, and predicted over measured time less 1. The roofline has learnt nothing
 from these traces.
 """
@@ -110,8 +110,8 @@ class Trace:
     @property
     def is_of_training(self) -> bool:
         """Whether it has backward passes, and shapes at least for half of the time."""
-        told = self.share("model", "roofline")
-        return bool(self.coverage["is_training"]) and self.share("no_shape") < told
+        reported = self.share("model", "roofline")
+        return bool(self.coverage["is_training"]) and self.share("no_shape") < reported
 
 
 def files(path: Path) -> list[Path]:
@@ -132,7 +132,7 @@ def measured(path: Path, models: kernels.Models | None) -> Iterator[Trace]:
         if database.sql(COVERAGE).is_empty():
             return
         errors = [_errors(database, "roofline")]
-        has_shapes = database.sql("FROM prediction.kernel_shape LIMIT 1").height
+        has_shapes = database.sql("FROM prediction.kernel_problem LIMIT 1").height
         if models is not None and has_shapes:
             database.apply_models(models)
             errors.append(_errors(database, "models"))
@@ -196,13 +196,13 @@ def coverage_table(found: Iterable[Trace]) -> list[str]:
 
 def error_tables(found: Sequence[Trace]) -> Iterator[str]:
     """Errors by family, of the roofline and of models where they were applied."""
-    yield ERRORS.format(least=LEAST_PIECES)
+    yield ERRORS.format(least=LEAST_PROBLEMS)
     ways: dict[tuple[str, str], list[Row]] = {}
     for trace in found:
         for row in trace.errors:
-            if row["piece_count"] >= LEAST_PIECES:
+            if row["problem_count"] >= LEAST_PROBLEMS:
                 ways.setdefault((row["family"], row["way"]), []).append(row)
-    head = ["family", "by", "traces", "pieces", "errors, %", "bias, %", "in band, %"]
+    head = ["family", "by", "traces", "problems", "errors, %", "bias, %", "in band, %"]
     cells = [[*key, *_medians(ways[key])] for key in sorted(ways)]
     yield from table(head, cells, left=2)
 
@@ -212,9 +212,9 @@ def _medians(rows: list[Row]) -> list[str]:
         return f"{100 * median(row[column] for row in rows):.1f}"
 
     errors = f"{percent('gmae_share')} / {percent('mape_share')}"
-    pieces = sum(row["piece_count"] for row in rows)
+    problems = sum(row["problem_count"] for row in rows)
     shares = (percent("bias_share"), percent("inside_share"))
-    return [str(len(rows)), f"{pieces:,}", errors, *shares]
+    return [str(len(rows)), f"{problems:,}", errors, *shares]
 
 
 def constant_table(found: Iterable[Trace]) -> list[str]:

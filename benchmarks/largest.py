@@ -102,8 +102,8 @@ def rows() -> Iterator[list[str]]:
     for least, memory in CASES.items():
         path, events = scaled(CORPUS / CONTROL, least)
         task = Task(path, memory)
-        told = ("--load", json.dumps([str(path), memory]))
-        [outcome] = measure(Path(sys.executable), __file__, told, ALLOWED)
+        reported = ("--load", json.dumps([str(path), memory]))
+        [outcome] = measure(Path(sys.executable), __file__, reported, ALLOWED)
         yield row(events, task, outcome)
         tell(f"{events:,} events: {outcome.failure or f'{outcome.cpu_s:.0f} s of CPU'}")
 

@@ -1,6 +1,6 @@
 """What the simulation reads, as a graph that networkx finds the longest path of.
 
-A node is the end of a piece of host time or of GPU work, node 0 the origin of the
+A node is the end of a span of host time or of GPU work, node 0 the origin of the
 trace. Its begin needs no node: it is the end of what comes before, plus a delay. So the
 length of the longest path is the end of what ends last in the simulation, to the
 nanosecond.
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import polars as pl
     from measure import Clock
 
-RUNG = "replay"
+METHOD = "replay"
 
 _EDGES = f"""
 WITH
@@ -26,11 +26,11 @@ numbered AS (
     SELECT *, row_number() OVER (ORDER BY thread_id, position) AS node
     FROM prediction.host_time
     INNER JOIN prediction.variant USING (variant_id)
-    WHERE rung = '{RUNG}'
+    WHERE method = '{METHOD}'
 ),
 
--- A piece begins where the one before it on its thread ends.
-piece AS (
+-- A span begins where the one before it on its thread ends.
+span AS (
     SELECT
         *,
         coalesce(lag(node) OVER (PARTITION BY thread_id ORDER BY position), 0)
@@ -40,19 +40,19 @@ piece AS (
 
 origin AS (SELECT min(start_ns) AS origin_ns FROM overhead.timeline),
 
--- GPU work, with the piece of host time that its launch begins in.
+-- GPU work, with the span of host time that its launch begins in.
 work AS (
     SELECT
         place.*,
-        time.* EXCLUDE (run_id, trace_id, kernel_id, variant_id),
-        timeline.position AS piece_position,
-        (SELECT count(*) FROM piece)
+        time.* EXCLUDE (run_id, trace_id, gpu_op_id, variant_id),
+        timeline.position AS span_position,
+        (SELECT count(*) FROM span)
         + row_number() OVER (ORDER BY device, stream, place.position) AS node
     FROM graph.stream_position AS place
     INNER JOIN prediction.gpu_time AS time
-        ON place.kernel_id = time.kernel_id
+        ON place.gpu_op_id = time.gpu_op_id
     INNER JOIN prediction.variant
-        ON time.variant_id = variant.variant_id AND rung = '{RUNG}'
+        ON time.variant_id = variant.variant_id AND method = '{METHOD}'
     ASOF LEFT JOIN overhead.timeline
         ON
             place.launch_thread_id = timeline.thread_id
@@ -60,42 +60,42 @@ work AS (
 ),
 
 edge (source, target, weight_ns) AS (
-    SELECT begin_node, node, predicted_ns FROM piece
+    SELECT begin_node, node, predicted_ns FROM span
     UNION ALL
-    SELECT work.node, piece.node, piece.delay_ns
-    FROM piece
+    SELECT work.node, span.node, span.delay_ns
+    FROM span
     INNER JOIN overhead.timeline USING (thread_id, position)
-    INNER JOIN graph.host_awaited AS awaited USING (launch_id)
-    INNER JOIN work ON awaited.kernel_id = work.kernel_id
-    WHERE piece.awaited_kernel_id IS NOT NULL
+    INNER JOIN graph.host_awaited AS awaited USING (call_id)
+    INNER JOIN work ON awaited.gpu_op_id = work.gpu_op_id
+    WHERE span.awaited_gpu_op_id IS NOT NULL
     UNION ALL
-    SELECT awaited.node, piece.node, piece.delay_ns
-    FROM piece
-    INNER JOIN piece AS awaited
+    SELECT awaited.node, span.node, span.delay_ns
+    FROM span
+    INNER JOIN span AS awaited
         ON
-            piece.awaited_thread_id = awaited.thread_id
-            AND piece.awaited_position = awaited.position
+            span.awaited_thread_id = awaited.thread_id
+            AND span.awaited_position = awaited.position
     UNION ALL
     SELECT begin_node, work.node, launch_delay_ns + work.predicted_ns
     FROM work
-    INNER JOIN piece
+    INNER JOIN span
         ON
-            work.launch_thread_id = piece.thread_id
-            AND work.piece_position = piece.position
+            work.launch_thread_id = span.thread_id
+            AND work.span_position = span.position
     UNION ALL
     SELECT 0, node, start_ns - origin_ns + predicted_ns
     FROM work CROSS JOIN origin
-    WHERE piece_position IS NULL
+    WHERE span_position IS NULL
     UNION ALL
     SELECT previous.node, work.node, work.stream_delay_ns + work.predicted_ns
     FROM work
-    INNER JOIN work AS previous ON work.previous_kernel_id = previous.kernel_id
+    INNER JOIN work AS previous ON work.previous_gpu_op_id = previous.gpu_op_id
     UNION ALL
     SELECT source.node, work.node, awaited.delay_ns + work.kept_ns + work.predicted_ns
     FROM work
-    INNER JOIN prediction.gpu_awaited AS awaited ON work.kernel_id = awaited.kernel_id
-    INNER JOIN work AS source ON awaited.awaited_kernel_id = source.kernel_id
-    WHERE work.awaited_kernel_id IS NOT NULL
+    INNER JOIN prediction.gpu_awaited AS awaited ON work.gpu_op_id = awaited.gpu_op_id
+    INNER JOIN work AS source ON awaited.awaited_gpu_op_id = source.gpu_op_id
+    WHERE work.awaited_gpu_op_id IS NOT NULL
 )
 
 SELECT source, target, max(weight_ns) AS weight_ns
@@ -107,12 +107,12 @@ ORDER BY target, source
 _SIMULATED_END = f"""
 SELECT max(end_ns)
 FROM (
-    SELECT variant_id, end_ns FROM simulation.host_piece_time
+    SELECT variant_id, end_ns FROM simulation.host_span_time
     UNION ALL
     SELECT variant_id, end_ns FROM simulation.gpu_work_time
 )
 INNER JOIN prediction.variant USING (variant_id)
-WHERE rung = '{RUNG}'
+WHERE method = '{METHOD}'
 """
 
 
@@ -123,7 +123,7 @@ def edges(connection: duckdb.DuckDBPyConnection) -> pl.DataFrame:
 
 
 def simulated_end_ns(connection: duckdb.DuckDBPyConnection) -> int:
-    """Return when the last piece or work ends in tracedb's simulation."""
+    """Return when the last span or work ends in tracedb's simulation."""
     [(end_ns,)] = connection.execute(_SIMULATED_END).fetchall()
     return int(end_ns)
 

@@ -70,7 +70,7 @@ HISTORY = 8
 MANY = 100
 """Scenarios that are evaluated at once, of jobs of `MANY_EVENTS`."""
 MANY_EVENTS = 10_000
-PLACES = ("simulation.gpu_place",)
+PLACES = ("simulation.gpu_placement",)
 """What is computed once per trace, for all scenarios: where work is launched from."""
 DURATIONS = ("prediction.host_time", "prediction.gpu_time")
 RELATIONS = (
@@ -87,7 +87,7 @@ SELECT sum(end_ns)::BIGINT
 FROM (
     SELECT variant_id, max(end_ns) AS end_ns
     FROM (
-        SELECT variant_id, end_ns FROM simulation.host_piece_time
+        SELECT variant_id, end_ns FROM simulation.host_span_time
         UNION ALL
         SELECT variant_id, end_ns FROM simulation.gpu_work_time
     )
@@ -107,29 +107,29 @@ FROM (
     UNION ALL
     SELECT variant_id, lane, position, predicted_ns
     FROM prediction.gpu_time
-    INNER JOIN simulation.gpu_place USING (kernel_id)
+    INNER JOIN simulation.gpu_placement USING (gpu_op_id)
     ORDER BY variant_id, lane, position
 )
 """
-PIECES = """
+SPANS = """
 SELECT
-    row_number() OVER (ORDER BY position) - 1 AS piece,
+    row_number() OVER (ORDER BY position) - 1 AS span,
     predicted_ns,
-    (position IN (SELECT position FROM prediction.edited_piece))::BIGINT AS is_overhead,
-    (awaited_kernel_id IS NOT NULL)::BIGINT AS waits
+    (position IN (SELECT position FROM prediction.edited_span))::BIGINT AS is_overhead,
+    (awaited_gpu_op_id IS NOT NULL)::BIGINT AS waits
 FROM prediction.host_time AS time
 INNER JOIN prediction.variant USING (variant_id)
 INNER JOIN overhead.timeline USING (thread_id, position)
-WHERE rung = 'replay' AND scenario = 'baseline'
+WHERE method = 'replay' AND scenario = 'baseline'
 ORDER BY position
 """
 WORK = """
 CREATE TEMP TABLE numbered AS
 SELECT
-    place.kernel_id,
+    place.gpu_op_id,
     row_number() OVER (ORDER BY launch_start_ns) - 1 AS number,
     dense_rank() OVER (ORDER BY device, stream) - 1 AS stream,
-    timeline.position - 1 AS piece
+    timeline.position - 1 AS span
 FROM graph.stream_position AS place
 ASOF INNER JOIN overhead.timeline
     ON
@@ -138,45 +138,45 @@ ASOF INNER JOIN overhead.timeline
 """
 LAUNCHED = """
 SELECT
-    number, piece, stream, predicted_ns, launch_delay_ns, stream_delay_ns,
-    (awaited_kernel_id IS NOT NULL)::BIGINT AS waits
+    number, span, stream, predicted_ns, launch_delay_ns, stream_delay_ns,
+    (awaited_gpu_op_id IS NOT NULL)::BIGINT AS waits
 FROM prediction.gpu_time AS time
 INNER JOIN prediction.variant USING (variant_id)
-INNER JOIN numbered USING (kernel_id)
-WHERE rung = 'replay'
+INNER JOIN numbered USING (gpu_op_id)
+WHERE method = 'replay'
 ORDER BY number
 """
-# All work that a piece of host time, or work, waits for, and the delay after it.
+# All work that a span of host time, or work, waits for, and the delay after it.
 RETURNS = """
 SELECT time.position - 1 AS waiting, work.number AS awaited, delay_ns
 FROM prediction.host_time AS time
 INNER JOIN prediction.variant USING (variant_id)
 INNER JOIN overhead.timeline USING (thread_id, position)
-INNER JOIN (SELECT launch_id, kernel_id FROM graph.host_awaited) USING (launch_id)
-INNER JOIN numbered AS work USING (kernel_id)
-WHERE rung = 'replay' AND awaited_kernel_id IS NOT NULL
+INNER JOIN (SELECT call_id, gpu_op_id FROM graph.host_awaited) USING (call_id)
+INNER JOIN numbered AS work USING (gpu_op_id)
+WHERE method = 'replay' AND awaited_gpu_op_id IS NOT NULL
 ORDER BY waiting, awaited
 """
 STREAM_WAITS = """
 SELECT work.number AS waiting, source.number AS awaited, delay_ns + kept_ns AS delay_ns
 FROM prediction.gpu_time AS time
 INNER JOIN prediction.variant USING (variant_id)
-INNER JOIN prediction.gpu_awaited AS edge USING (kernel_id)
-INNER JOIN numbered AS work USING (kernel_id)
-INNER JOIN numbered AS source ON edge.awaited_kernel_id = source.kernel_id
-WHERE rung = 'replay' AND time.awaited_kernel_id IS NOT NULL
+INNER JOIN prediction.gpu_awaited AS edge USING (gpu_op_id)
+INNER JOIN numbered AS work USING (gpu_op_id)
+INNER JOIN numbered AS source ON edge.awaited_gpu_op_id = source.gpu_op_id
+WHERE method = 'replay' AND time.awaited_gpu_op_id IS NOT NULL
 ORDER BY waiting, awaited
 """
 
-# One row a piece of host time: the host's time, and the last ends of each stream, the
+# One row a span of host time: the host's time, and the last ends of each stream, the
 # latest first. What is awaited is one of these, found by how many came after it.
 NAIVE_INPUT = """
 CREATE TEMP TABLE node AS
 SELECT
-    piece.piece,
+    span.span,
     scenario,
     round(
-        piece.predicted_ns * (1 + $slower * is_overhead * scenario)
+        span.predicted_ns * (1 + $slower * is_overhead * scenario)
     )::BIGINT AS predicted_ns,
     coalesce(returns.awaited, []) AS awaited,
     work.stream + 1 AS stream,
@@ -184,9 +184,9 @@ SELECT
     work.launch_delay_ns,
     work.stream_delay_ns,
     coalesce(waits.awaited, []) AS work_awaited
-FROM pieces AS piece
+FROM spans AS span
 CROSS JOIN range($count) AS known (scenario)
-LEFT JOIN launched AS work ON piece.piece = work.piece
+LEFT JOIN launched AS work ON span.span = work.span
 LEFT JOIN (
     SELECT
         waiting,
@@ -196,7 +196,7 @@ LEFT JOIN (
     FROM host_edges
     INNER JOIN launched AS source ON awaited = source.number
     GROUP BY waiting
-) AS returns ON piece.piece = returns.waiting
+) AS returns ON span.span = returns.waiting
 LEFT JOIN (
     SELECT
         waiting,
@@ -212,14 +212,14 @@ NAIVE = """
 WITH RECURSIVE walk AS (
     SELECT
         number AS scenario,
-        0::BIGINT AS piece,
+        0::BIGINT AS span,
         0::BIGINT AS host_ns,
         [[], [], [], []]::BIGINT[][] AS ends_ns
     FROM range($count) AS scenario (number)
     UNION ALL
     SELECT
         scenario,
-        piece + 1,
+        span + 1,
         greatest(
             host_ns + predicted_ns,
             list_max(list_transform(
@@ -249,7 +249,7 @@ WITH RECURSIVE walk AS (
             )
         END
     FROM walk
-    INNER JOIN node USING (scenario, piece)
+    INNER JOIN node USING (scenario, span)
 )
 
 SELECT sum(end_ns)::BIGINT
@@ -311,15 +311,15 @@ def ingest(task: Task) -> Iterator[Outcome]:
             pass
         connection.execute(WORK)
         launched = connection.sql(LAUNCHED).fetchnumpy()
-        # Which pieces an edit of the host changes: idle time is none of them.
+        # Which spans an edit of the host changes: idle time is none of them.
         with beside(connection, ["replay"], edits(task._replace(scenarios=2))) as given:
             edited, _ = given
             for _ in catalog.compute(edited, [1], DURATIONS):
                 pass
-            pieces = edited.sql(PIECES).fetchnumpy()
+            spans = edited.sql(SPANS).fetchnumpy()
         returns = connection.sql(RETURNS).fetchnumpy()
         stream_waits = connection.sql(STREAM_WAITS).fetchnumpy()
-    parts = {"piece": pieces, "work": launched, "return": returns, "wait": stream_waits}
+    parts = {"span": spans, "work": launched, "return": returns, "wait": stream_waits}
     found = {
         f"{part}_{name}": values
         for part, columns in parts.items()
@@ -328,7 +328,7 @@ def ingest(task: Task) -> Iterator[Outcome]:
     np.savez(
         task.arrays, **{name: values.astype("i8") for name, values in found.items()}
     )
-    yield Outcome.of(clock, len(pieces["piece"]) + len(launched["number"]))
+    yield Outcome.of(clock, len(spans["span"]) + len(launched["number"]))
 
 
 def query(task: Task) -> Iterator[Outcome]:
@@ -393,7 +393,7 @@ def naive(task: Task) -> Iterator[Outcome]:
     connection = duckdb.connect()
     connection.execute("SET enable_progress_bar = false")
     for name, prefix in (
-        ("pieces", "piece_"),
+        ("spans", "span_"),
         ("launched", "work_"),
         ("host_edges", "return_"),
         ("gpu_edges", "wait_"),
@@ -416,7 +416,7 @@ def later(arrays: dict[str, Numbers]) -> dict[str, Numbers]:
     """How much work of its stream was launched between what is awaited and the wait."""
     import numpy as np
 
-    streams, pieces = arrays["work_stream"], arrays["work_piece"]
+    streams, spans = arrays["work_stream"], arrays["work_span"]
     launched = [
         np.flatnonzero(streams == stream) for stream in range(streams.max() + 1)
     ]
@@ -431,20 +431,20 @@ def later(arrays: dict[str, Numbers]) -> dict[str, Numbers]:
             raise ValueError("what is awaited lies too far back for the naive query")
         return found
 
-    of_pieces = np.searchsorted(pieces, np.arange(len(arrays["piece_piece"])))
+    of_spans = np.searchsorted(spans, np.arange(len(arrays["span_span"])))
     return {
         "return_later": count(
-            arrays["return_awaited"], of_pieces[arrays["return_waiting"]]
+            arrays["return_awaited"], of_spans[arrays["return_waiting"]]
         ),
         "wait_later": count(arrays["wait_awaited"], arrays["wait_waiting"]),
     }
 
 
 def host_times(arrays: dict[str, Numbers], count: int) -> list[Numbers]:
-    """How long each piece of host time lasts in each scenario."""
+    """How long each span of host time lasts in each scenario."""
     import numpy as np
 
-    usual, is_overhead = arrays["piece_predicted_ns"], arrays["piece_is_overhead"]
+    usual, is_overhead = arrays["span_predicted_ns"], arrays["span_is_overhead"]
     return [
         np.floor(usual * (1 + SLOWER * is_overhead * number) + 0.5).astype("i8")
         for number in range(count)
@@ -454,14 +454,14 @@ def host_times(arrays: dict[str, Numbers], count: int) -> list[Numbers]:
 def loop(task: Task) -> Iterator[Outcome]:
     """A loop over all nodes, in plain Python."""
     arrays = _arrays(task)
-    awaited = awaits_of(arrays, "return", len(arrays["piece_piece"]))
+    awaited = awaits_of(arrays, "return", len(arrays["span_span"]))
     waits = awaits_of(arrays, "wait", len(arrays["work_number"]))
     scenarios = [times.tolist() for times in host_times(arrays, task.scenarios)]
     work: list[list[Launch]] = [[] for _ in awaited]
-    names = ("piece", "stream", "predicted_ns", "launch_delay_ns", "stream_delay_ns")
+    names = ("span", "stream", "predicted_ns", "launch_delay_ns", "stream_delay_ns")
     columns = [arrays[f"work_{name}"].tolist() for name in names]
-    for piece, *launched in zip(*columns, waits, strict=True):
-        work[piece].append(tuple(launched))
+    for span, *launched in zip(*columns, waits, strict=True):
+        work[span].append(tuple(launched))
     clock = Clock()
     with clock:
         end = sum(walk(times, awaited, work) for times in scenarios)
@@ -515,23 +515,23 @@ class Structure(NamedTuple):
     """A job cut into segments, whatever its times; its work lies stream by stream."""
 
     waits: Numbers
-    """Pieces of host time that wait."""
+    """Spans of host time that wait."""
     begins: Numbers
-    """The piece that each host segment begins with."""
+    """The span that each host segment begins with."""
     launching: Numbers
-    """The piece that each piece of work is launched in."""
+    """The span that each GPU op is launched in."""
     launching_begins: Numbers
-    """The piece that this one's segment begins with."""
+    """The span that this one's segment begins with."""
     number: Numbers
-    """The segment of each piece of work."""
+    """The segment of each GPU op."""
     first: Numbers
     """The first work of each segment."""
     times: Numbers
-    """What each piece of work takes."""
+    """What each GPU op takes."""
     steps: Numbers
     """That, and the delay behind the work before it in its segment."""
     delays: Numbers
-    """The delay of each piece of work behind its launch."""
+    """The delay of each GPU op behind its launch."""
     needed: Numbers
     """Work whose end something waits for: the last of segments, what is awaited."""
     needed_in: list[tuple[int, int]]
@@ -546,12 +546,12 @@ def structure(arrays: dict[str, Numbers]) -> Structure:
     """Find the segments of `simulation.host_offset` and `gpu_offset`."""
     import numpy as np
 
-    waits = np.flatnonzero(arrays["piece_waits"])
+    waits = np.flatnonzero(arrays["span_waits"])
     begins = np.append(0, waits + 1)
     order = np.lexsort((arrays["work_number"], arrays["work_stream"]))
     place = np.argsort(order)
     work = {name[5:]: v[order] for name, v in arrays.items() if name[:5] == "work_"}
-    host = np.searchsorted(waits, work["piece"], side="left")
+    host = np.searchsorted(waits, work["span"], side="left")
     is_first = work["waits"] > 0
     is_first[0] = True
     is_first[1:] |= (np.diff(host) != 0) | (np.diff(work["stream"]) != 0)
@@ -562,7 +562,7 @@ def structure(arrays: dict[str, Numbers]) -> Structure:
     at = np.full(len(order), -1)
     at[needed] = np.arange(len(needed))
     of = arrays | {"return_awaited": at[by_host], "wait_awaited": at[by_work]}
-    returns = awaits_of(of, "return", len(arrays["piece_piece"]))
+    returns = awaits_of(of, "return", len(arrays["span_span"]))
     stream_waits = awaits_of(of, "wait", len(order))
     launched = np.argsort(work["number"][first], kind="stable")
     head = first[launched]
@@ -576,7 +576,7 @@ def structure(arrays: dict[str, Numbers]) -> Structure:
     return Structure(
         waits=waits,
         begins=begins,
-        launching=work["piece"],
+        launching=work["span"],
         launching_begins=begins[host],
         number=number,
         first=first,
@@ -703,8 +703,8 @@ def measured(events: int, waits: int, count: int, given: argparse.Namespace) -> 
         for tool in TOOLS:
             is_long = tool == "ingest" or (tool == "naive" and events * count > 10**5)
             for _ in range(1 if is_long or given.quick else given.runs):
-                told = ("--work", tool, task.dump())
-                [outcome] = measure(Path(sys.executable), __file__, told, bounds)
+                reported = ("--work", tool, task.dump())
+                [outcome] = measure(Path(sys.executable), __file__, reported, bounds)
                 if outcome.failure:
                     raise RuntimeError(f"{title}, {tool}: {outcome.failure}")
                 tell(f"{title}, {tool}: {outcome.cpu_s:.3f} s of CPU")
@@ -729,8 +729,8 @@ python benchmarks/predict.py {words}
 {about}
 
 - the query: `simulation.host_offset`, `gpu_offset`, `segment_edge` and
-  `segment_time` are computed in memory, and the ends of all nodes read. Which piece of
-  host time launches what (`gpu_place`) all ways know from the ingest.
+  `segment_time` are computed in memory, and the ends of all nodes read. Which span of
+  host time launches what (`gpu_placement`) all ways know from the ingest.
 - one order, one sum, one table: the same rows in the order of their lanes, a window
   that sums their durations, and what comes out is stored. No query with a row per node
   can take much less.
@@ -741,7 +741,7 @@ python benchmarks/predict.py {words}
   found before, as the lists of the loop were.
 
 All but that sum come to the same end, to the nanosecond, or the program fails. A node
-is a piece of host time, or GPU work. Scenarios are evaluated at once by the queries,
+is a span of host time, or GPU work. Scenarios are evaluated at once by the queries,
 one after another by the others.
 """
 ABOUT = (

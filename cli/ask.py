@@ -20,7 +20,7 @@ from .missing_steps import write_rows
 @options.database
 @click.argument("question", required=False, metavar="[QUESTION]")
 @click.argument("values", required=False, metavar="[VALUE]...", nargs=-1, type=int)
-@options.rung
+@options.method
 @options.scenario
 @out.option
 def ask(  # noqa: PLR0913 (one parameter an option)
@@ -28,16 +28,16 @@ def ask(  # noqa: PLR0913 (one parameter an option)
     question: str | None,
     values: tuple[int, ...],
     *,
-    rung: str | None,
+    method: str | None,
     scenario: str | None,
     output: out.Output,
 ) -> None:
     """Answer a question, or list the questions.
 
     Some take values, as the number of a node (graph.node) or of a step (staging.step).
-    With a rung or scenarios, answers are of these, too, beside what was measured
+    With a method or scenarios, answers are of these, too, beside what was measured
     (tracedb predict).
     """
-    with options.simulated(database, rung, scenario) as db:
+    with options.simulated(database, method, scenario) as db:
         rows = db.ask(question, *values) if question else db.questions()
         write_rows(db, output, rows)

@@ -37,7 +37,7 @@ _INTERVALS = (
     "ranks of a run.",
 )
 @click.option("--intervals", is_flag=True, help="Every interval of the path, in order.")
-@options.rung
+@options.method
 @options.scenario
 @out.option
 def critical_path(  # noqa: PLR0913 (one parameter an option)
@@ -46,7 +46,7 @@ def critical_path(  # noqa: PLR0913 (one parameter an option)
     scope: str,
     *,
     intervals: bool,
-    rung: str | None,
+    method: str | None,
     scenario: str | None,
     output: out.Output,
 ) -> None:
@@ -55,14 +55,14 @@ def critical_path(  # noqa: PLR0913 (one parameter an option)
     The path of a period leads from when the host and the GPU were done with the step
     before to when both are done with this one; it may end with GPU work. That of a step
     is of its mark on the host alone. The path of a run goes from rank to rank: at a
-    collective to the one that arrived last. With a rung or scenarios it is the path of
-    the step as predicted so (tracedb predict; replay, if no rung is given), beside what
-    was measured.
+    collective to the one that arrived last. With a method or scenarios it is the path
+    of the step as predicted so (tracedb predict; replay, if no method is given), beside
+    what was measured.
     """
-    rung = rung or ("replay" if scenario else None)
-    with options.simulated(database, rung, scenario) as db:
-        rows = db.critical_path(step, scope=scope, summary=not intervals, rung=rung)
+    method = method or ("replay" if scenario else None)
+    with options.simulated(database, method, scenario) as db:
+        rows = db.critical_path(step, scope=scope, summary=not intervals, method=method)
         brief = _INTERVALS if intervals else _SUMMARY
-        if rung:
-            brief = ("scenario", "rung", *brief, "measured_ns")
+        if method:
+            brief = ("scenario", "method", *brief, "measured_ns")
         write_rows(db, output, rows, brief)

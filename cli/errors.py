@@ -1,4 +1,4 @@
-"""What can go wrong, told in one line on stderr: the only place that does so."""
+"""What can go wrong, reported in one line on stderr: the only place that does so."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Interrupted(Failure):
 
 
 @contextmanager
-def told(interrupt: Interrupt) -> Iterator[None]:
+def reported(interrupt: Interrupt) -> Iterator[None]:
     """Turn the errors that a user can cause into a line and an exit code."""
     try:
         yield

@@ -1,4 +1,4 @@
-"""What was repaired or left out while files were read, told to the person."""
+"""What was repaired or left out while files were read, reported to the person."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from . import output as out
 from .terminal import tell
 
 _COVERAGE = (
-    *("trace_id", "family", "kernel_count", "time_ns", "time_share"),
+    *("trace_id", "family", "gpu_op_count", "time_ns", "time_share"),
     *("model_share", "roofline_share", "uncovered_share"),
 )
 

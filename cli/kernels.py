@@ -70,7 +70,7 @@ def train(paths: tuple[str, ...], path: str, output: out.Output) -> None:
     """Train a model for each op and hardware of measurements.
 
     Few shapes (below 25) give the constants of a roofline alone, more also regressors
-    of what it leaves. What cannot be used is told on stderr.
+    of what it leaves. What cannot be used is reported on stderr.
     """
     from tracedb.kernels import train as train_models
 

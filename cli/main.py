@@ -59,11 +59,11 @@ class _Commands(click.Group):
         parent: click.Context | None = None,
         **extra: Any,  # noqa: ANN401 (as click has it)
     ) -> click.Context:
-        with errors.told(self._interrupt):
+        with errors.reported(self._interrupt):
             return super().make_context(info_name, args, parent, **extra)
 
     def invoke(self, ctx: click.Context) -> Any:  # noqa: ANN401 (as click has it)
-        with errors.told(self._interrupt):
+        with errors.reported(self._interrupt):
             return super().invoke(ctx)
 
 
@@ -74,14 +74,14 @@ class _Commands(click.Group):
         "tracedb ingest traces/ --db run.duckdb",
         "tracedb info run.duckdb",
         "tracedb overheads run.duckdb --step 10",
-        'tracedb sql run.duckdb "FROM staging.kernel LIMIT 5" --format csv',
+        'tracedb sql run.duckdb "FROM staging.gpu_op LIMIT 5" --format csv',
     ),
 )
 @click.version_option(package_name="tracedb", message="%(prog)s %(version)s")
 def tracedb() -> None:
     """Ask profiler traces of deep-learning training where the time goes.
 
-    Answers go to stdout, everything else to stderr. Exit codes: 0 done; 2 an error,
-    which stderr tells in one line; 3 (of info) files were repaired while they were
+    Answers go to stdout, everything else to stderr. Exit codes: 0 success; 2 an
+    error, with one line on stderr; 3 (of info) files were repaired while they were
     read; 130 interrupted by Ctrl-C.
     """

@@ -20,7 +20,7 @@ from .terminal import tell
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-RELATION = "prediction.kernel_shape"
+RELATION = "prediction.kernel_problem"
 # Copies have no type: their shapes are bytes.
 _COLUMNS = ", ".join(
     [
@@ -33,8 +33,9 @@ _COLUMNS = ", ".join(
 def plan_of(path: str) -> Plan:
     """Make a plan of all shapes in a database, each once.
 
-    Those that one device cannot run, or that lack a size, are told and left out. Raises
-    QueryError where the database has no shapes' relation, MicrobenchError for no shape.
+    Those that one device cannot run, or that lack a size, are reported and left out.
+    Raises QueryError where the database has no shapes' relation, MicrobenchError for no
+    shape.
     """
     with tracedb.open(path, read_only=True) as db:
         rows = db.sql(f"SELECT {_COLUMNS} FROM {RELATION} GROUP BY ALL ORDER BY ALL")

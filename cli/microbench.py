@@ -71,7 +71,7 @@ def microbench(  # noqa: PLR0913 (the options of the command)
     Writes a Parquet file, a row per case, to train kernel models on. On a GPU it is
     the GPU's time alone, with a cold cache; on a CPU the whole op's. Each measurement
     goes into a journal beside the file: a run that ended early goes on where it was.
-    Progress is told on stderr; what this device cannot run is counted and left out.
+    Progress is reported on stderr; what this device cannot run is counted and left out.
     """
     from tracedb import microbench as bench
 

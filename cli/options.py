@@ -22,11 +22,11 @@ step = click.option(
 )
 
 
-rung = click.option(
-    "--rung",
-    type=click.Choice(tracedb.RUNGS),
-    metavar="RUNG",
-    help="As predicted by this rung (tracedb predict).",
+method = click.option(
+    "--method",
+    type=click.Choice(tracedb.METHODS),
+    metavar="METHOD",
+    help="As predicted by this method (tracedb predict).",
 )
 scenario = click.option(
     "--scenario",
@@ -38,17 +38,17 @@ scenario = click.option(
 @contextmanager
 def simulated(
     database: str,
-    rung: str | None,
+    method: str | None,
     scenario: str | None,
     *,
     allow_files: bool = False,
 ) -> Iterator[tracedb.Database]:
-    """Open a database; where a rung or a scenario is given, as it is simulated so."""
+    """Open a database; where a method or a scenario is given, as it is simulated so."""
     with tracedb.open(database, read_only=True, allow_files=allow_files) as db:
-        if rung is None and scenario is None:
+        if method is None and scenario is None:
             yield db
         else:
-            with db.simulate([rung or "replay"], scenario) as beside:
+            with db.simulate([method or "replay"], scenario) as beside:
                 yield beside
 
 

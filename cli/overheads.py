@@ -59,7 +59,7 @@ def show(database: str, step: int | None, output: out.Output) -> None:
     epilog=options.examples(
         "tracedb overheads learn a.duckdb b.duckdb -o library.parquet",
         "tracedb overheads learn library.parquet c.duckdb -o library.parquet",
-        "tracedb predict new.duckdb --rung library --library library.parquet",
+        "tracedb predict new.duckdb --method library --library library.parquet",
     ),
 )
 @click.argument("sources", metavar="DB...", nargs=-1, required=True)
@@ -68,8 +68,8 @@ def show(database: str, step: int | None, output: out.Output) -> None:
 def learn(sources: tuple[str, ...], path: str, output: out.Output) -> None:
     """Write the overheads of databases into a library, for runs never traced.
 
-    A library, too, can be learnt from. What a trace says of T1 to T5 goes in, piece by
-    piece; one that is in several databases counts once.
+    A library, too, can be learnt from. What a trace says of T1 to T5 goes in, span by
+    span; one that is in several databases counts once.
     """
     from tracedb.overhead_library import learn as write_library
 

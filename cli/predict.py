@@ -17,18 +17,18 @@ if TYPE_CHECKING:
     import polars as pl
 
 _STEPS = (
-    *("rung", "trace_id", "step", "measured_ns", "predicted_ns", "error_share"),
+    *("method", "trace_id", "step", "measured_ns", "predicted_ns", "error_share"),
     *("measured_host_ns", "predicted_host_ns"),
     *("measured_gpu_end_ns", "predicted_gpu_end_ns"),
     *("as_measured_share", "unexplained_ns", "kept_ns"),
 )
 _SCORES = (
-    *("rung", "has_others", "grouping", "gpu", "trace_id", "step_count"),
+    *("method", "has_others", "grouping", "gpu", "trace_id", "step_count"),
     *("gmae_share", "mape_share", "p90_share", "worst_share", "bias_share"),
     *("as_measured_share", "guess", "guess_mape_share"),
 )
 _BANDS = (
-    *("rung", "trace_id", "step", "measured_ns", "low_ns", "predicted_ns", "high_ns"),
+    *("method", "trace_id", "step", "measured_ns", "low_ns", "predicted_ns", "high_ns"),
     *("is_inside", "other_count"),
 )
 _OTHER_STEPS = "among the other steps of the trace"
@@ -38,13 +38,13 @@ _ELSEWHERE = {
     "library": "in other runs of this database",
 }
 _MATCHED = {
-    "host": "pieces of host time",
-    "gpu": "pieces of GPU work",
+    "host": "spans of host time",
+    "gpu": "GPU ops",
     "profiler": "recorded events",
     "wait": "waits",
 }
 _EFFECTS = (
-    *("scenario", "rung", "trace_id", "step"),
+    *("scenario", "method", "trace_id", "step"),
     *("baseline_ns", "predicted_ns", "change_share"),
     *("baseline_host_ns", "predicted_host_ns"),
 )
@@ -53,8 +53,8 @@ _EFFECTS = (
 @click.command(
     epilog=options.examples(
         "tracedb predict run.duckdb",
-        "tracedb predict run.duckdb --rung other_steps --format json",
-        "tracedb predict run.duckdb --rung other_steps --bands",
+        "tracedb predict run.duckdb --method other_steps --format json",
+        "tracedb predict run.duckdb --method other_steps --bands",
         "tracedb predict run.duckdb --evaluate",
         "tracedb predict run.duckdb --scenario faster.json",
         "tracedb predict run.duckdb --without-profiler",
@@ -62,20 +62,20 @@ _EFFECTS = (
 )
 @options.database
 @click.option(
-    "--rung",
-    type=click.Choice(tracedb.RUNGS),
-    metavar="RUNG",
-    help="Only this rung; else replay, statistics and full.",
+    "--method",
+    type=click.Choice(tracedb.METHODS),
+    metavar="METHOD",
+    help="Only this method; else replay, statistics and full.",
 )
 @click.option(
     "--library",
     metavar="FILE",
-    help="Host times are learnt from this file alone: the rung library.",
+    help="Host times are learnt from this file alone: the method library.",
 )
 @click.option(
     "--evaluate",
     is_flag=True,
-    help="How well each rung predicts, in all, by GPU, run and trace.",
+    help="How well each method predicts, in all, by GPU, run and trace.",
 )
 @click.option(
     "--bands",
@@ -96,7 +96,7 @@ _EFFECTS = (
 @out.option
 def predict(  # noqa: PLR0913 (one parameter an option)
     database: str,
-    rung: str | None,
+    method: str | None,
     *,
     library: str | None,
     evaluate: bool,
@@ -112,21 +112,21 @@ def predict(  # noqa: PLR0913 (one parameter an option)
     stand the host's time alone (that of the step's mark), and the GPU end: from the
     begin of the mark to the end of the GPU work that was launched in it.
 
-    The rung replay takes host and kernel times as measured and computes every wait anew
-    from its cause; statistics takes host times from the run's statistics; full also
-    predicts kernel times from shapes. The rungs other_steps, other_ranks and shared
-    learn host times from other steps of the trace, other ranks of the run, other runs
-    with such a GPU alone, and library from a file (tracedb overheads learn); published
-    is the algorithm of Lin et al. 2022. What is taken as measured, and what no cause
-    explains, stands beside.
+    The method replay takes host and kernel times as measured and computes every wait
+    anew from its cause; statistics takes host times from the run's statistics; full
+    also predicts kernel times from shapes. The methods other_steps, other_ranks and
+    shared learn host times from other steps of the trace, other ranks of the run, other
+    runs with such a GPU alone, and library from a file (tracedb overheads learn);
+    lin2022 is the algorithm of Lin et al. 2022. What is taken as measured, and what no
+    cause explains, stands beside.
 
     A scenario is a list of edits: {"fast GEMM": [{"target": "gpu", "name": ".*gemm.*",
     "factor": 0.5}]}. The target is host, gpu, profiler or wait; type and name choose
-    among these, factor and add_ns change their time. Its rung is replay, if none is
+    among these, factor and add_ns change their time. Its method is replay, if none is
     given.
     """
-    if evaluate and (rung or bands or scenarios or without_profiler):
-        raise click.UsageError("--evaluate is of all rungs, and stands alone")
+    if evaluate and (method or bands or scenarios or without_profiler):
+        raise click.UsageError("--evaluate is of all methods, and stands alone")
     if (scenarios or without_profiler) and bands:
         raise click.UsageError("--bands are of the baseline; leave scenarios out")
     if (scenarios or without_profiler) and library:
@@ -138,16 +138,16 @@ def predict(  # noqa: PLR0913 (one parameter an option)
         )
     with tracedb.open(database, read_only=True) as db:
         if scenarios or without_profiler:
-            _write_effects(db, output, scenarios, rung)
+            _write_effects(db, output, scenarios, method)
         elif evaluate:
             write_rows(db, output, db.evaluate(library=library), _SCORES)
         elif bands:
-            _write_bands(db, output, rung, library)
+            _write_bands(db, output, method, library)
         else:
-            rows = db.predict(rung, library=library)
+            rows = db.predict(method, library=library)
             write_rows(db, output, rows, _STEPS)
             _tell_kept(rows)
-            if rung or library:
+            if method or library:
                 _tell_nothing_learnt(rows)
         if library:
             _tell_other_gpus(db, library)
@@ -155,12 +155,12 @@ def predict(  # noqa: PLR0913 (one parameter an option)
 
 def _tell_nothing_learnt(rows: pl.DataFrame) -> None:
     """Tell which predictions are the measured times, for want of anything learnt."""
-    steps = rows.filter((rows["as_measured_share"] == 1) & (rows["rung"] != "replay"))
-    for rung in steps["rung"].unique():
+    steps = rows.filter((rows["as_measured_share"] == 1) & (rows["method"] != "replay"))
+    for method in steps["method"].unique():
         traces = ", ".join(map(str, sorted(steps["trace_id"].unique())))
         tell(
-            f"rung {rung}: nothing to learn from for steps of trace {traces}: they are "
-            "as measured, which is no prediction"
+            f"method {method}: nothing to learn from for steps of trace {traces}: "
+            "they are as measured, which is no prediction"
         )
 
 
@@ -177,15 +177,15 @@ def _tell_kept(rows: pl.DataFrame) -> None:
 
 
 def _write_bands(
-    db: tracedb.Database, output: out.Output, rung: str | None, library: str | None
+    db: tracedb.Database, output: out.Output, method: str | None, library: str | None
 ) -> None:
     """Write between which times steps are expected; where there are none, say why."""
-    rows = db.bands(rung, library=library)
+    rows = db.bands(method, library=library)
     write_rows(db, output, rows, _BANDS)
     if rows.is_empty() and not db.relation("staging.step").is_empty():
-        elsewhere = _ELSEWHERE.get("library" if library else rung or "", _OTHER_STEPS)
+        elsewhere = _ELSEWHERE.get("library" if library else method or "", _OTHER_STEPS)
         tell(
-            "a band follows from how far a rung is off elsewhere: it takes two steps "
+            "a band follows from how far a method is off elsewhere: it takes two steps "
             f"at least {elsewhere}, less than half of each taken as measured; ingest "
             "such, or leave --bands out"
         )
@@ -214,12 +214,12 @@ def _host(gpu: str | None) -> str:
 
 
 def _write_effects(
-    db: tracedb.Database, output: out.Output, path: str | None, rung: str | None
+    db: tracedb.Database, output: out.Output, path: str | None, method: str | None
 ) -> None:
     """Write what a file's scenarios do, or the profiler did; tell what they match."""
     from tracedb.scenario import UNPROFILED
 
-    with db.simulate([rung or "replay"], path or [UNPROFILED]) as beside:
+    with db.simulate([method or "replay"], path or [UNPROFILED]) as beside:
         rows = beside.ask("scenario_effect")
         matches = beside.ask("scenario_match")
     write_rows(db, output, rows, _EFFECTS)

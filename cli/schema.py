@@ -13,7 +13,7 @@ from . import output as out
 @click.command(
     epilog=options.examples(
         "tracedb schema",
-        "tracedb schema staging.kernel",
+        "tracedb schema staging.gpu_op",
         "tracedb schema --markdown > docs/schema.md",
     )
 )

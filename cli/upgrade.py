@@ -15,9 +15,9 @@ from .terminal import tell
 @click.command(epilog=options.examples("tracedb upgrade run.duckdb"))
 @options.database
 def upgrade(database: str) -> None:
-    """Compute a database of another version anew.
+    """Bring a database of another version up to this one.
 
-    All but the raw layer, which holds the files as they were read.
+    All layers are computed anew but raw, which holds the files as they were read.
     """
     if not Path(database).is_file():
         raise tracedb.DatabaseError(f"{database}: no such database")

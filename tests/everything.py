@@ -138,7 +138,7 @@ def _op(
 
 
 def _launched(name: str, ts: float, number: int, tid: int) -> list[Event]:
-    """A launch, its kernel and a copy, with the arrow between them."""
+    """A launch, its kernel and a copy, with the flow between them."""
     ids = {"External id": number, "correlation": number}
     shape = {"grid": [64, 1, 1], "block": [256, 1, 1], "registers per thread": 32}
     work = {"device": 0, "context": 1, "stream": 7 + number % 2, **ids}
@@ -158,7 +158,7 @@ def _launched(name: str, ts: float, number: int, tid: int) -> list[Event]:
 
 
 def _collective(ts: float, number: int) -> list[Event]:
-    told = {
+    reported = {
         "Collective name": "allreduce",
         "In msg nelems": 4_096,
         "Out msg nelems": 4_096,
@@ -173,9 +173,9 @@ def _collective(ts: float, number: int) -> list[Event]:
     gpu = {"device": 0, "stream": 20, **ids}
     kernel = "ncclDevKernel_AllReduce_Sum_f32_RING_LL"
     return [
-        _slice("cpu_op", "record_param_comms", ts + 5, 60, args={**op, **told}),
+        _slice("cpu_op", "record_param_comms", ts + 5, 60, args={**op, **reported}),
         _slice("cuda_runtime", "cudaLaunchKernelExC", ts + 10, 8, args=ids),
-        _slice("kernel", kernel, ts + 25, 60, pid=0, tid=20, args={**gpu, **told}),
+        _slice("kernel", kernel, ts + 25, 60, pid=0, tid=20, args={**gpu, **reported}),
     ]
 
 

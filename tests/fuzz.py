@@ -802,11 +802,11 @@ def _of_events(
         n for k, n in issues.items() if k.startswith("left out") and k != REPEATED
     )
     lost = max(missing.total(), len(seen) - len(found))
-    told = f"{lost} of {len(seen)} events ({next(iter(missing), '')}); {issues}"
+    reported = f"{lost} of {len(seen)} events ({next(iter(missing), '')}); {issues}"
     if lost and not issues:
-        yield f"silent loss of {told}"
+        yield f"silent loss of {reported}"
     elif lost > left_out and BEHIND not in issues:
-        yield f"more lost than counted: {told}"
+        yield f"more lost than counted: {reported}"
     elif not lost and not _is_within(expected, found):
         yield "events are in another order"
     if tried.hurt is not None:

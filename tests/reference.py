@@ -17,8 +17,8 @@ from support import rows
 
 import tracedb
 
+Pair = tuple[int, int]
 Span = tuple[int, int]
-Piece = tuple[int, int]
 
 
 @dataclass
@@ -32,28 +32,28 @@ class Lane:
 
 @dataclass
 class Simulation:
-    """Begins and ends of host pieces and of GPU work, found one at a time."""
+    """Begins and ends of host spans and of GPU work, found one at a time."""
 
     host: dict[int, Lane]
     streams: dict[tuple[int, int, int], Lane]
-    piece_starts: dict[int, list[int]]
+    span_starts: dict[int, list[int]]
     origins: dict[int, tuple[int, int]]
     """Begin of each trace, by its own clock and by the run's."""
     parts: dict[int, set[int]]
     """Parts of each collective, which is named by its last one."""
     begun: dict[int, int] = field(default_factory=dict)
     """When parts of collectives began, by the run's clock."""
-    awaited_work: Mapping[Piece | int, list[Span]] = field(default_factory=dict)
-    """GPU work that pieces and GPU work wait for, each with the delay after it."""
-    longer: Mapping[Piece | int, int] = field(default_factory=dict)
-    """What to add to the durations of pieces and of GPU work."""
-    pieces: dict[Piece, Span] = field(default_factory=dict)
-    kernels: dict[int, Span] = field(default_factory=dict)
+    awaited_work: Mapping[Span | int, list[Pair]] = field(default_factory=dict)
+    """GPU work that spans and GPU work wait for, each with the delay after it."""
+    longer: Mapping[Span | int, int] = field(default_factory=dict)
+    """What to add to the durations of spans and of GPU work."""
+    spans: dict[Span, Pair] = field(default_factory=dict)
+    kernels: dict[int, Pair] = field(default_factory=dict)
 
     def run(self) -> None:
         """Advance any lane that can, until all are done."""
         lanes: list[tuple[Lane, Callable[[Lane, Any], bool]]] = [
-            *((lane, self.host_piece) for lane in self.host.values()),
+            *((lane, self.host_span) for lane in self.host.values()),
             *((lane, self.gpu_work) for lane in self.streams.values()),
         ]
         progress = True
@@ -67,23 +67,23 @@ class Simulation:
                     progress = True
         assert all(lane.done == len(lane.work) for lane, _ in lanes), "a lane is stuck"
 
-    def host_piece(self, lane: Lane, piece: tuple[Any, ...]) -> bool:
-        """Let a thread live through a piece, unless what it awaits is not over yet."""
-        thread, position, duration, other_thread, other_position, delay = piece
+    def host_span(self, lane: Lane, span: tuple[Any, ...]) -> bool:
+        """Let a thread live through a span, unless what it awaits is not over yet."""
+        thread, position, duration, other_thread, other_position, delay = span
         end = lane.time_ns + duration + self.longer.get((thread, position), 0)
         awaited = self.awaited_ns((thread, position))
         if awaited is None:
             return False
         end = max(end, awaited)
         if other_thread is not None:
-            if (other_thread, other_position) not in self.pieces:
+            if (other_thread, other_position) not in self.spans:
                 return False
-            end = max(end, self.pieces[other_thread, other_position][1] + delay)
-        self.pieces[thread, position] = (lane.time_ns, end)
+            end = max(end, self.spans[other_thread, other_position][1] + delay)
+        self.spans[thread, position] = (lane.time_ns, end)
         lane.time_ns = end
         return True
 
-    def awaited_ns(self, waiting: Piece | int) -> int | None:
+    def awaited_ns(self, waiting: Span | int) -> int | None:
         """When all is over that something waits for; None while that is not known."""
         awaited = self.awaited_work.get(waiting, [])
         if not all(kernel in self.kernels for kernel, _ in awaited):
@@ -99,10 +99,10 @@ class Simulation:
         duration += self.longer.get(kernel, 0)
         ready = start_ns - origin_ns
         if thread is not None:
-            piece = (thread, bisect_right(self.piece_starts[thread], launch_ns))
-            if piece not in self.pieces:
+            span = (thread, bisect_right(self.span_starts[thread], launch_ns))
+            if span not in self.spans:
                 return False
-            ready = self.pieces[piece][0] + launch_delay
+            ready = self.spans[span][0] + launch_delay
         awaited = self.awaited_ns(kernel)
         if awaited is None:
             return False
@@ -122,64 +122,64 @@ class Simulation:
 
 def simulate(
     database: tracedb.Database,
-    rung: str,
+    method: str,
     scenario: str = "baseline",
-    longer: Mapping[Piece | int, int] | None = None,
+    longer: Mapping[Span | int, int] | None = None,
 ) -> Simulation:
     """Simulate all runs from the relations that say how long everything takes."""
     host, streams, parts = defaultdict(list), defaultdict(list), defaultdict(set)
-    for piece in rows(
+    for span in rows(
         database,
         f"""
         SELECT thread_id, position, predicted_ns, awaited_thread_id, awaited_position,
             delay_ns
         FROM prediction.host_time INNER JOIN prediction.variant USING (variant_id)
-        WHERE scenario = '{scenario}' AND rung = '{rung}'
+        WHERE scenario = '{scenario}' AND method = '{method}'
         ORDER BY thread_id, position
         """,
     ):
-        host[piece[0]].append(piece)
+        host[span[0]].append(span)
     for device, stream, *work in rows(
         database,
         f"""
-        SELECT device, stream, kernel_id, predicted_ns, launch_thread_id,
+        SELECT device, stream, gpu_op_id, predicted_ns, launch_thread_id,
             launch_start_ns, start_ns, launch_delay_ns, stream_delay_ns, trace_id,
-            last_kernel_id
+            last_gpu_op_id
         FROM graph.stream_position
-        INNER JOIN prediction.gpu_time USING (trace_id, kernel_id)
+        INNER JOIN prediction.gpu_time USING (trace_id, gpu_op_id)
         INNER JOIN prediction.variant USING (variant_id)
-        LEFT JOIN (SELECT kernel_id, last_kernel_id FROM graph.collective)
-            USING (kernel_id)
-        WHERE scenario = '{scenario}' AND rung = '{rung}'
-        ORDER BY device, stream, start_ns, end_ns, kernel_id
+        LEFT JOIN (SELECT gpu_op_id, last_gpu_op_id FROM graph.collective)
+            USING (gpu_op_id)
+        WHERE scenario = '{scenario}' AND method = '{method}'
+        ORDER BY device, stream, start_ns, end_ns, gpu_op_id
         """,
     ):
         streams[work[-2], device, stream].append(tuple(work))
         if work[-1] is not None:
             parts[work[-1]].add(work[0])
-    awaited: dict[Piece | int, list[Span]] = defaultdict(list)
+    awaited: dict[Span | int, list[Pair]] = defaultdict(list)
     for thread, position, kernel, delay in rows(
         database,
         f"""
-        SELECT thread_id, position, kernel_id, delay_ns
+        SELECT thread_id, position, gpu_op_id, delay_ns
         FROM prediction.host_time INNER JOIN prediction.variant USING (variant_id)
         INNER JOIN overhead.timeline USING (thread_id, position)
-        INNER JOIN (SELECT launch_id, kernel_id FROM graph.host_awaited)
-            USING (launch_id)
-        WHERE scenario = '{scenario}' AND rung = '{rung}'
-            AND awaited_kernel_id IS NOT NULL
+        INNER JOIN (SELECT call_id, gpu_op_id FROM graph.host_awaited)
+            USING (call_id)
+        WHERE scenario = '{scenario}' AND method = '{method}'
+            AND awaited_gpu_op_id IS NOT NULL
         """,
     ):
         awaited[thread, position].append((kernel, delay))
     for waiting, kernel, delay in rows(
         database,
         f"""
-        SELECT kernel_id, awaited.awaited_kernel_id, delay_ns + kept_ns
+        SELECT gpu_op_id, awaited.awaited_gpu_op_id, delay_ns + kept_ns
         FROM prediction.gpu_time AS work
         INNER JOIN prediction.variant USING (variant_id)
-        INNER JOIN prediction.gpu_awaited AS awaited USING (kernel_id)
-        WHERE scenario = '{scenario}' AND rung = '{rung}'
-            AND work.awaited_kernel_id IS NOT NULL
+        INNER JOIN prediction.gpu_awaited AS awaited USING (gpu_op_id)
+        WHERE scenario = '{scenario}' AND method = '{method}'
+            AND work.awaited_gpu_op_id IS NOT NULL
         """,
     ):
         awaited[waiting].append((kernel, delay))
@@ -200,7 +200,7 @@ def simulate(
     simulation = Simulation(
         host={thread: Lane(work) for thread, work in host.items()},
         streams={stream: Lane(work) for stream, work in streams.items()},
-        piece_starts=starts,
+        span_starts=starts,
         origins={trace: (own, run) for trace, own, run in origins},
         parts=parts,
         awaited_work=awaited,
@@ -218,8 +218,8 @@ def _launched(database: tracedb.Database) -> dict[int, list[int]]:
     """The GPU work of each step: what was launched in its time, on any thread."""
     calls = rows(
         database,
-        "SELECT kernel_id, work.trace_id, call.start_ns FROM staging.kernel AS work "
-        "INNER JOIN staging.launch AS call USING (launch_id)",
+        "SELECT gpu_op_id, work.trace_id, call.start_ns FROM staging.gpu_op AS work "
+        "INNER JOIN staging.call AS call USING (call_id)",
     )
     steps = rows(
         database, "SELECT step_id, trace_id, start_ns, end_ns FROM staging.step"
@@ -259,13 +259,13 @@ def predicted_periods(
     """The periods of a simulation."""
     marks = {
         step: (
-            simulation.pieces[thread, first][0],
-            simulation.pieces[thread, last][1],
+            simulation.spans[thread, first][0],
+            simulation.spans[thread, last][1],
         )
         for step, thread, first, last in rows(
             database,
             "SELECT step_id, thread_id, first_position, last_position "
-            "FROM simulation.step_piece",
+            "FROM simulation.step_span",
         )
     }
     ends = {kernel: end for kernel, (_, end) in simulation.kernels.items()}
@@ -335,10 +335,16 @@ def _within_op(op: tuple[Any, ...], time: int) -> str:
     return "T3" if time >= max(end for _, end in launches) else "T5"
 
 
-def _covering(spans: list[tuple[Any, ...]], time: int) -> tuple[Any, ...] | None:
-    """The latest-begun span that covers a time."""
-    found = [span for span in spans if span[0] <= time < span[1]]
-    return max(found, key=lambda span: (span[0], -span[1])) if found else None
+def _covering(ranges: list[tuple[Any, ...]], time: int) -> tuple[Any, ...] | None:
+    """The latest-begun found_range that covers a time."""
+    found = [
+        found_range for found_range in ranges if found_range[0] <= time < found_range[1]
+    ]
+    return (
+        max(found, key=lambda found_range: (found_range[0], -found_range[1]))
+        if found
+        else None
+    )
 
 
 def _facts(database: tracedb.Database, thread_id: int) -> _Facts:
@@ -346,7 +352,7 @@ def _facts(database: tracedb.Database, thread_id: int) -> _Facts:
     for op, start, end in rows(
         database,
         f"""
-        SELECT top_op_id, start_ns, end_ns FROM staging.launch
+        SELECT top_op_id, start_ns, end_ns FROM staging.call
         WHERE thread_id = {thread_id} AND kind = 'launch' AND top_op_id IS NOT NULL
         """,
     ):
@@ -365,9 +371,9 @@ def _facts(database: tracedb.Database, thread_id: int) -> _Facts:
         rows(
             database,
             f"""
-            SELECT launch.start_ns, launch.end_ns, launch.kind, awaits, wait_start_ns
-            FROM staging.launch LEFT JOIN graph.host_call USING (launch_id)
-            WHERE launch.thread_id = {thread_id} AND launch.kind IN ('launch', 'wait')
+            SELECT call.start_ns, call.end_ns, call.kind, awaits, wait_start_ns
+            FROM staging.call LEFT JOIN graph.host_call USING (call_id)
+            WHERE call.thread_id = {thread_id} AND call.kind IN ('launch', 'wait')
             """,
         )
     )

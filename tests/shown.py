@@ -64,9 +64,9 @@ class _Shown:
 
     def _of_kernel(self, kernel: Kernel) -> None:
         edges = [edge for edge in self.truth.edges if edge.target == kernel.id]
-        told = [edge for edge in edges if edge.kind == "stream_wait"]
+        reported = [edge for edge in edges if edge.kind == "stream_wait"]
         other_ns = max(e.ready_ns for e in edges if e.kind in {"launch", "stream"})
-        binding = [edge.source for edge in told if edge.binding]
+        binding = [edge.source for edge in reported if edge.binding]
         if binding and kernel.start_ns - other_ns > _SHOWN_NS:
             self.awaited[kernel.id] = binding[-1]
 

@@ -51,7 +51,7 @@ def test_members_are_traces(
     assert rows(database, "SELECT rank FROM staging.trace ORDER BY trace_id")[0] == (0,)
 
 
-def test_what_is_passed_over_in_an_archive_is_told(
+def test_what_is_passed_over_in_an_archive_is_reported(
     tmp_path: Path, database: tracedb.Database
 ) -> None:
     """Archives within it, and links, which may lead anywhere."""
@@ -64,8 +64,8 @@ def test_what_is_passed_over_in_an_archive_is_told(
     lines: list[str] = []
     database.ingest([path], progress=lines.append)
     assert names(database) == ["a.json"]
-    told = [line.partition("a.tar/")[2] for line in lines if "passed over" in line]
-    assert told == [
+    reported = [line.partition("a.tar/")[2] for line in lines if "passed over" in line]
+    assert reported == [
         "inner.tar.gz: passed over: an archive within an archive",
         "link2.json: passed over: a link or a device, no file",
         "link1.json: passed over: a link or a device, no file",

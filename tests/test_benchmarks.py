@@ -86,14 +86,14 @@ def longest_path_ns(edges: list[tuple[int, int, int]]) -> int:
 
 
 def test_longest_path(tmp_path: Path) -> None:
-    """The longest path is the simulated end; every piece and work is a node."""
+    """The longest path is the simulated end; every span and work is a node."""
     with tracedb.open() as database:
         database.ingest([written(job(), tmp_path)])
         edges = node_graph.edges(database.connection).rows()
         end_ns = node_graph.simulated_end_ns(database.connection)
         counts = database.sql(
-            "SELECT (SELECT count(*) FROM overhead.timeline) AS pieces, "
-            "(SELECT count(*) FROM staging.kernel) AS kernels"
+            "SELECT (SELECT count(*) FROM overhead.timeline) AS spans, "
+            "(SELECT count(*) FROM staging.gpu_op) AS kernels"
         )
     assert longest_path_ns(edges) == end_ns > 0
     assert {target for _, target, _ in edges} == {*range(1, sum(counts.row(0)) + 1)}

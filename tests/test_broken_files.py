@@ -57,9 +57,7 @@ def test_a_mended_file_has_all_events(name: str) -> None:
             a != b for a, b in zip(names(base), names(derived), strict=True)
         )
         assert differing == (name == "backslash_path")
-        query = (
-            "SELECT kind, count(*), count(launch_id) FROM staging.kernel GROUP BY ALL"
-        )
+        query = "SELECT kind, count(*), count(call_id) FROM staging.gpu_op GROUP BY ALL"
         assert sorted(rows(base, query)) == sorted(rows(derived, query))
         assert bool(issues(derived)) == (name != "bom")
 
@@ -117,9 +115,9 @@ def test_each_kind_of_damage_is_mended_and_counted(
     tmp_path: Path, content: bytes, expected: list[str], issue: str
 ) -> None:
     """What can be read is read; what was done about the rest is an issue."""
-    found, told = ingested(tmp_path, content)
+    found, reported = ingested(tmp_path, content)
     assert found == expected
-    assert [issue in kind for kind, _ in told] == [True]
+    assert [issue in kind for kind, _ in reported] == [True]
 
 
 A, B, C = (b'{"ph": "X", "name": "%s", "ts": 1}' % name for name in (b"a", b"b", b"c"))
@@ -127,14 +125,14 @@ BAD = b'{"ph": "X", "name" "b", "args": {"x": [{"y": 1}, {"name": 2}]}}'
 
 
 @pytest.mark.parametrize(
-    ("content", "expected", "told"),
+    ("content", "expected", "reported"),
     [
         (b"[%b,,%b]" % (A, C), "ac", [("mended: extra commas", 1)]),
         (b"[%b %b]" % (A, C), "ac", [("mended: missing commas", 1)]),
         (
             b"[%b, [%b, {}], [], %b]" % (A, B, C),
             "ac",
-            [("left out: entries that are no objects", 2)],
+            [("left out: entries that are not objects", 2)],
         ),
         (
             b'{"x": [%b, %b] y, "traceEvents": [%b]}' % (A, B, C),
@@ -149,7 +147,7 @@ BAD = b'{"ph": "X", "name" "b", "args": {"x": [{"y": 1}, {"name": 2}]}}'
         (
             b"[%b, null, 7, %b]" % (A, C),
             "ac",
-            [("left out: entries that are no objects", 2)],
+            [("left out: entries that are not objects", 2)],
         ),
         (
             b"[%b, %b, %b]" % (A, BAD, C),
@@ -166,12 +164,20 @@ BAD = b'{"ph": "X", "name" "b", "args": {"x": [{"y": 1}, {"name": 2}]}}'
             "ac",
             [("left out: events that cannot be read", 1)],
         ),
-        (b"[%b, oh no %b]" % (A, C), "ac", [("left out: text that is no event", 1)]),
-        (b"[%b],%b,%b]" % (A, B, C), "abc", [("left out: text that is no event", 1)]),
+        (
+            b"[%b, oh no %b]" % (A, C),
+            "ac",
+            [("left out: text that is not an event", 1)],
+        ),
+        (
+            b"[%b],%b,%b]" % (A, B, C),
+            "abc",
+            [("left out: text that is not an event", 1)],
+        ),
         (
             b'{"traceEvents": [%b], "traceEvents": [%b]}' % (A, B),
             "ab",
-            [("left out: text that is no event", 1)],
+            [("left out: text that is not an event", 1)],
         ),
         (
             b'{"a": oh, "traceEvents": [%b]}' % A,
@@ -199,10 +205,10 @@ BAD = b'{"ph": "X", "name" "b", "args": {"x": [{"y": 1}, {"name": 2}]}}'
     ],
 )
 def test_what_is_broken_takes_nothing_along(
-    tmp_path: Path, content: bytes, expected: str, told: list[Issue]
+    tmp_path: Path, content: bytes, expected: str, reported: list[Issue]
 ) -> None:
     """Reading goes on at the next event, whatever lies before it."""
-    assert ingested(tmp_path, content) == (list(expected), told)
+    assert ingested(tmp_path, content) == (list(expected), reported)
 
 
 @pytest.mark.parametrize(
@@ -230,9 +236,9 @@ def test_lists_of_the_other_format_are_kept(
 @pytest.mark.parametrize("time", [b"1e999999", b'"1e999999"', b'"-1e999999"'])
 def test_times_beyond_all_bounds_are_no_times(tmp_path: Path, time: bytes) -> None:
     """An exponent that no number type holds is counted like any other such time."""
-    found, told = ingested(tmp_path, b'[{"ph": "X", "name": "a", "ts": %b}]' % time)
+    found, reported = ingested(tmp_path, b'[{"ph": "X", "name": "a", "ts": %b}]' % time)
     assert found == ["a"]
-    assert told == [("kept without time: times that are no numbers", 1)]
+    assert reported == [("kept without time: times that are not numbers", 1)]
 
 
 def test_times_beyond_64_bits_are_no_times(tmp_path: Path) -> None:
@@ -248,7 +254,7 @@ def test_times_beyond_64_bits_are_no_times(tmp_path: Path) -> None:
         query = "SELECT name, start_ns, end_ns FROM staging.op"
         assert rows(database, query) == [("b", 2 * 10**18, 2 * 10**18 + 1000)]
         assert dict(issues(database)) == {
-            "kept without time: times that are no numbers": 2
+            "kept without time: times that are not numbers": 2
         }
 
 
@@ -316,10 +322,10 @@ def test_a_broken_gzip_stream_is_read_up_to_the_break(tmp_path: Path) -> None:
     events = [{"ph": "X", "name": chance.randbytes(8).hex()} for _ in range(2_000)]
     packed = bytearray(gzip.compress(json.dumps(events).encode()))
     packed[len(packed) // 2] ^= 255
-    found, told = ingested(tmp_path, bytes(packed))
+    found, reported = ingested(tmp_path, bytes(packed))
     assert 500 < len(found) < 1_500
     assert found[:500] == [event["name"] for event in events[:500]]
-    assert any(kind.startswith("cut off: the gzip stream") for kind, _ in told)
+    assert any(kind.startswith("cut off: the gzip stream") for kind, _ in reported)
 
 
 @pytest.mark.parametrize(
@@ -364,9 +370,9 @@ def test_absurd_nesting_does_no_harm(tmp_path: Path) -> None:
     """Arguments nested a hundred thousand deep leave the other events whole."""
     deep = b'{"ph": "X", "name": "deep", "args": ' + b"[" * 100_000 + b"]" * 100_000
     content = b'[{"ph": "X", "name": "a"},' + deep + b'},{"ph": "X", "name": "b"}]'
-    found, told = ingested(tmp_path, content)
+    found, reported = ingested(tmp_path, content)
     assert found in (["a", "b"], ["a", "deep", "b"])
-    assert bool(told) == (len(found) == 2)
+    assert bool(reported) == (len(found) == 2)
 
 
 def test_hostile_names_stay_names(tmp_path: Path) -> None:
@@ -385,13 +391,13 @@ def test_hostile_names_stay_names(tmp_path: Path) -> None:
         }
         for name in hostile
     ]
-    found, told = ingested(tmp_path, json.dumps(events).encode())
+    found, reported = ingested(tmp_path, json.dumps(events).encode())
     assert found == hostile
-    assert told == []
+    assert reported == []
 
 
 def test_events_that_reach_no_layer_are_counted(tmp_path: Path) -> None:
-    """Events that only raw keeps are told, by the reason."""
+    """Events that only raw keeps are reported, by the reason."""
     events = [
         {
             "ph": "X",
@@ -410,8 +416,8 @@ def test_events_that_reach_no_layer_are_counted(tmp_path: Path) -> None:
     with tracedb.open() as database:
         database.ingest([tmp_path])
         assert names(database) == ["a", "b", "c", "d"]
-        told = issues(database, "kept in raw.*")
-    assert [(kind.partition(": ")[2], count) for kind, count in told] == [
+        reported = issues(database, "kept in raw.*")
+    assert [(kind.partition(": ")[2], count) for kind, count in reported] == [
         ("begins without an end", 1),
         ("events with a negative duration", 1),
         ("events without a duration", 1),

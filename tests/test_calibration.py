@@ -73,7 +73,7 @@ def slow(path: Path, factor: float, device: str = V100) -> Path:
     """
     with tracedb.open() as database:
         database.ingest([write(path, additions(), device)])
-        query = "SELECT predicted_ns FROM prediction.kernel_time ORDER BY kernel_id"
+        query = "SELECT predicted_ns FROM prediction.kernel_time ORDER BY gpu_op_id"
         times = [time for (time,) in rows(database, query)]
     page = json.loads(path.read_text())
     kernels = [e for e in page["traceEvents"] if e["cat"] == "kernel"]
@@ -126,9 +126,9 @@ CALIBRATED = """
 STORED = """
     SELECT sum(stored.predicted_ns)::BIGINT
     FROM prediction.gpu_time AS stored
-    INNER JOIN prediction.kernel_time USING (kernel_id)
+    INNER JOIN prediction.kernel_time USING (gpu_op_id)
     INNER JOIN prediction.variant USING (variant_id)
-    WHERE rung = 'full' AND family = 'elementwise'
+    WHERE method = 'full' AND family = 'elementwise'
 """
 
 
@@ -204,7 +204,7 @@ def test_calibrating_again_starts_from_the_prediction(run: tracedb.Database) -> 
         (40, 1, "40 different kernels of known shape are too few: 40 to fit on and 5"),
     ],
 )
-def test_what_cannot_be_calibrated_is_told(
+def test_what_cannot_be_calibrated_is_reported(
     run: tracedb.Database, kernels: int, trace: int | None, message: str
 ) -> None:
     """One line says what is missing; nothing is stored."""
@@ -293,17 +293,17 @@ def test_an_added_device_replaces_one_of_its_name(
         ({"dram_bytes_per_second": None}, "dram_bytes_per_second is missing"),
         ({"dram_gbps": 900}, "no column dram_gbps"),
         ({"sm_cout": 3}, "no column sm_cout; did you mean sm_count?"),
-        ({"sm_count": "many"}, "sm_count 'many' is no number"),
-        ({"sm_count": 1.5}, "sm_count 1.5 is no whole number"),
+        ({"sm_count": "many"}, "sm_count 'many' is not a number"),
+        ({"sm_count": 1.5}, "sm_count 1.5 is not a whole number"),
         ({"clocks_per_second": -1}, "clocks_per_second -1 is out of"),
         ({"dram_bytes_per_second": 900}, "900 is out of .*; the unit is B/s"),
         ({"floor_ns": 1e30}, "floor_ns 1e\\+30 is out of"),
         ({"kind": "tpu"}, "kind 'tpu' is neither gpu nor cpu"),
-        ({"name_pattern": "("}, r"name_pattern .\(. is no regular expression"),
+        ({"name_pattern": "("}, r"name_pattern .\(. is not a regular expression"),
         ({"name_pattern": "x?"}, "matches any name"),
     ],
 )
-def test_a_wrong_row_is_told_in_a_line(
+def test_a_wrong_row_is_reported_in_a_line(
     empty: tracedb.Database, tmp_path: Path, change: dict[str, Any], message: str
 ) -> None:
     """File, row, column, what is wrong; none of the file is stored."""
@@ -318,15 +318,15 @@ def test_a_wrong_row_is_told_in_a_line(
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [
-        ("a.json", "{", "no JSON"),
+        ("a.json", "{", "not JSON"),
         ("a.json", "[1]", "no object, nor a list of objects"),
-        ("a.json", '{"floor_ns": NaN}', "NaN is no number of JSON"),
+        ("a.json", '{"floor_ns": NaN}', "NaN is not a JSON number"),
         ("a.json", "[]", "no rows; a device has hardware, peak_fp32"),
         ("a.csv", "hardware\n", "no rows"),
         ("absent.json", None, "cannot be read: No such file"),
     ],
 )
-def test_a_wrong_file_is_told_in_a_line(
+def test_a_wrong_file_is_reported_in_a_line(
     empty: tracedb.Database, tmp_path: Path, name: str, text: str | None, message: str
 ) -> None:
     """The file's name, and what it should hold."""

@@ -163,7 +163,7 @@ def test_ingest_prints_what_is_new(folder: Path, tmp_path: Path) -> None:
     assert "1 new, 0 already in the database, " in done.stderr
 
 
-def test_ingest_again_is_told(folder: Path, tiny: Path) -> None:
+def test_ingest_again_is_reported(folder: Path, tiny: Path) -> None:
     """A file that is there already is no new row; stderr counts it."""
     done = run("ingest", folder / "tiny.json", "--db", tiny, "--format", "json")
     assert (done.exit_code, json.loads(done.stdout)) == (0, [])
@@ -185,7 +185,7 @@ def test_ingest_tells_the_pair(tmp_path: Path) -> None:
 
 
 def test_ingest_pairs_with_what_is_there(tmp_path: Path) -> None:
-    """An execution graph that waited for its trace is told when the trace comes."""
+    """An execution graph that waited for its trace is reported when the trace comes."""
     database = tmp_path / "a.duckdb"
     first = run("ingest", DLRM[1], "--db", database)
     assert f"{DLRM[1]}: paired with no trace: " in first.stderr
@@ -194,7 +194,7 @@ def test_ingest_pairs_with_what_is_there(tmp_path: Path) -> None:
 
 
 def test_ingest_of_a_folder_counts_what_it_passes_over(tmp_path: Path) -> None:
-    """JSON files in a folder that are no traces are told, not taken."""
+    """JSON files in a folder that are no traces are reported, not taken."""
     done = run("ingest", DLRM[0].parent, "--db", tmp_path / "a.duckdb")
     assert done.exit_code == 0, done.stderr
     assert "2 new, 0 already in the database, 1 passed over, not a trace" in done.stderr
@@ -216,8 +216,8 @@ def test_info_counts_what_is_in_each_trace(tiny: Path) -> None:
     """Ops, launches, kernels and steps of a trace are counted."""
     (row,) = ask("info", tiny)
     assert row["event_count"] == 10
-    assert (row["op_count"], row["launch_count"]) == (2, 4)
-    assert (row["kernel_count"], row["step_count"]) == (2, 2)
+    assert (row["op_count"], row["call_count"]) == (2, 4)
+    assert (row["gpu_op_count"], row["step_count"]) == (2, 2)
 
 
 def test_info_shows_the_pair(dlrm: Path) -> None:
@@ -252,7 +252,7 @@ def test_overheads_tile_the_step(tiny: Path) -> None:
 
 
 @pytest.mark.parametrize("command", ["overheads", "critical-path"])
-def test_a_step_that_is_not_there_is_told(tiny: Path, command: str) -> None:
+def test_a_step_that_is_not_there_is_reported(tiny: Path, command: str) -> None:
     """No rows are an answer; stderr says which steps there are."""
     done = run(command, tiny, "--step", 99)
     assert done.exit_code == 0
@@ -277,11 +277,11 @@ def test_critical_path_summary_is_shorter(tiny: Path) -> None:
     }
 
 
-@pytest.mark.parametrize("rung", ["replay", "statistics", "full"])
-def test_predict_shows_measured_beside_predicted(tiny: Path, rung: str) -> None:
+@pytest.mark.parametrize("method", ["replay", "statistics", "full"])
+def test_predict_shows_measured_beside_predicted(tiny: Path, method: str) -> None:
     """Each step has its measured period and the signed error of the prediction."""
-    rows = ask("predict", tiny, "--rung", rung)
-    assert {row["rung"] for row in rows} == {rung}
+    rows = ask("predict", tiny, "--method", method)
+    assert {row["method"] for row in rows} == {method}
     # Steps begin every millisecond, and the first one's period with its mark.
     assert {row["measured_ns"] for row in rows} == {900_000, 1_000_000}
     assert {row["measured_host_ns"] for row in rows} == {900_000}
@@ -290,43 +290,45 @@ def test_predict_shows_measured_beside_predicted(tiny: Path, rung: str) -> None:
         assert row["error_share"] == pytest.approx(error)
 
 
-def test_predict_knows_its_rungs(tiny: Path) -> None:
-    """A rung that is none is a mistake, in Python, too."""
-    assert run("predict", tiny, "--rung", "guess").exit_code == 2
+def test_predict_knows_its_methods(tiny: Path) -> None:
+    """A method that is none is a mistake, in Python, too."""
+    assert run("predict", tiny, "--method", "guess").exit_code == 2
     with (
         open_database(tiny, read_only=True) as db,
-        pytest.raises(QueryError, match="no rung guess; there are replay, statistics"),
+        pytest.raises(
+            QueryError, match="no method guess; there are replay, statistics"
+        ),
     ):
         db.predict("guess")
 
 
 def test_predict_learns_elsewhere_on_demand(tiny: Path) -> None:
-    """A rung that is not stored is simulated; scores are of all rungs."""
-    rows = ask("predict", tiny, "--rung", "other_steps")
-    assert {row["rung"] for row in rows} == {"other_steps"}
+    """A method that is not stored is simulated; scores are of all methods."""
+    rows = ask("predict", tiny, "--method", "other_steps")
+    assert {row["method"] for row in rows} == {"other_steps"}
     assert {row["measured_host_ns"] for row in rows} == {900_000}
     scores = ask("predict", tiny, "--evaluate")
-    assert {"replay", "statistics", "published"} <= {row["rung"] for row in scores}
+    assert {"replay", "statistics", "lin2022"} <= {row["method"] for row in scores}
     for row in ask("predict", tiny, "--bands"):
         assert row["low_ns"] <= row["predicted_ns"] <= row["high_ns"]
 
 
-def test_predict_evaluates_all_rungs_or_none(tiny: Path) -> None:
-    """To score one rung alone makes no sense."""
-    done = run("predict", tiny, "--evaluate", "--rung", "full")
+def test_predict_evaluates_all_methods_or_none(tiny: Path) -> None:
+    """To score one method alone makes no sense."""
+    done = run("predict", tiny, "--evaluate", "--method", "full")
     assert done.exit_code == 2
-    assert "--evaluate is of all rungs" in done.stderr
+    assert "--evaluate is of all methods" in done.stderr
 
 
-def test_predict_without_a_rung_shows_all(tiny: Path) -> None:
-    """All three rungs stand side by side."""
-    rungs = {row["rung"] for row in ask("predict", tiny)}
-    assert rungs == {"replay", "statistics", "full"}
+def test_predict_without_a_method_shows_all(tiny: Path) -> None:
+    """All three methods stand side by side."""
+    methods = {row["method"] for row in ask("predict", tiny)}
+    assert methods == {"replay", "statistics", "full"}
 
 
 def test_depends_shows_both_directions(tiny: Path) -> None:
     """A kernel comes after its launch, which began in its op; the host waits for it."""
-    (kernel,) = ask("sql", tiny, "SELECT min(kernel_id) AS id FROM staging.kernel")
+    (kernel,) = ask("sql", tiny, "SELECT min(gpu_op_id) AS id FROM staging.gpu_op")
     rows = ask("depends", tiny, "--node", kernel["id"])
     assert [(r["direction"], r["distance"], r["kind"], r["name"]) for r in rows] == [
         ("itself", 0, None, "gemm"),
@@ -393,22 +395,22 @@ def test_ask_answers_every_question(tiny: Path, question: catalog.Relation) -> N
 
 def test_json_has_raw_integers(tiny: Path) -> None:
     """Times are integers of nanoseconds, sums included; a missing value is null."""
-    query = "SELECT sum(end_ns - start_ns) AS busy_ns, NULL AS x FROM staging.kernel"
+    query = "SELECT sum(end_ns - start_ns) AS busy_ns, NULL AS x FROM staging.gpu_op"
     assert ask("sql", tiny, query) == [{"busy_ns": 961_000, "x": None}]
 
 
 def test_csv_has_a_header(tiny: Path) -> None:
     """CSV begins with the names of the columns; lists are JSON within a field."""
-    query = "SELECT kernel_id, [1, 2] AS dims, name FROM staging.kernel ORDER BY 1"
+    query = "SELECT gpu_op_id, [1, 2] AS dims, name FROM staging.gpu_op ORDER BY 1"
     lines = run("sql", tiny, query, "--format", "csv").stdout.splitlines()
-    assert lines[0] == "kernel_id,dims,name"
+    assert lines[0] == "gpu_op_id,dims,name"
     assert lines[1].endswith(',"[1,2]",gemm')
 
 
 def test_parquet_reads_back(tiny: Path) -> None:
     """Parquet on stdout is what polars reads, with the types of the query."""
     query = (
-        "SELECT name, start_ns, sum(kernel_id) AS n FROM staging.kernel GROUP BY ALL"
+        "SELECT name, start_ns, sum(gpu_op_id) AS n FROM staging.gpu_op GROUP BY ALL"
     )
     frame = pl.read_parquet(run("sql", tiny, query, "--format", "parquet").stdout_bytes)
     assert dict(frame.schema) == {
@@ -514,7 +516,7 @@ def test_schema_page_is_markdown() -> None:
     """--markdown prints the page docs/schema.md."""
     page = run("schema", "--markdown").stdout
     assert page.startswith("# Schema\n")
-    assert "## `staging.kernel`" in page
+    assert "## `staging.gpu_op`" in page
 
 
 def test_upgrade_mends_a_database_of_another_version(
@@ -588,16 +590,19 @@ MISTAKES = {
     "a value": ("ask {}/tiny.duckdb wait 7", "question.wait takes 0 value(s), not 1"),
     "no relation": ("schema staging.kernels", "did you mean staging.kernel"),
     "no such layer": ("schema xyzzy", "`tracedb schema` lists"),
-    "foreign": ("info {}/foreign.duckdb", "a DuckDB file, but none that tracedb made"),
+    "foreign": (
+        "info {}/foreign.duckdb",
+        "a DuckDB file, but not one that tracedb made",
+    ),
     "foreign, written": (
         "ingest {}/tiny.json --db {}/foreign.duckdb",
-        "none that tracedb",
+        "not one that tracedb",
     ),
     "blank": (
         "info {}/blank.duckdb",
         "blank.duckdb: empty; fill it with `tracedb ingest`",
     ),
-    "no DuckDB file": ("info {}/page.html", "page.html: no DuckDB database"),
+    "no DuckDB file": ("info {}/page.html", "page.html: not a DuckDB database"),
     "upgrade of nothing": (
         "upgrade {}/absent.duckdb",
         "absent.duckdb: no such database",
@@ -630,7 +635,7 @@ def test_wrong_pair_is_refused(folder: Path, tmp_path: Path) -> None:
         ["infoo"],
         ["--colour"],
         ["predict"],
-        ["predict", "x", "--rung", "guess"],
+        ["predict", "x", "--method", "guess"],
         ["sql", "x", "y", "--colour"],
         ["kernels", "trian"],
         ["kernels", "train", "x"],
@@ -727,7 +732,7 @@ def test_errors_escape_names(tmp_path: Path) -> None:
 
 def test_table_escapes_names(hostile: Path) -> None:
     """No control character of a name is printed in a table, to a file neither."""
-    shown = run("sql", hostile, "SELECT DISTINCT name FROM staging.kernel").stdout
+    shown = run("sql", hostile, "SELECT DISTINCT name FROM staging.gpu_op").stdout
     assert r"\x1b[2J\x1b]0;owned\x07\u202egnp.exe\x85\n=1+1" in shown
     assert all(line.isprintable() for line in shown.splitlines())
 
@@ -735,7 +740,7 @@ def test_table_escapes_names(hostile: Path) -> None:
 @pytest.mark.parametrize("format_", ["csv", "json", "table"])
 def test_terminals_get_no_control_characters(hostile: Path, format_: str) -> None:
     """Whatever the format, a terminal only sees characters that print."""
-    query = "SELECT name FROM staging.kernel"
+    query = "SELECT name FROM staging.gpu_op"
     code, shown, _ = on_terminal("sql", hostile, query, "--format", format_)
     assert code == 0
     assert "owned" in shown
@@ -749,15 +754,15 @@ def test_names_are_no_markup(tmp_path: Path) -> None:
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(json.dumps(tiny_trace(name)))
     database = tmp_path / "a[/b].duckdb"
-    code, told, _ = on_terminal(
+    code, reported, _ = on_terminal(
         "ingest", tmp_path, "--db", database, columns=300, stream="stderr"
     )
     assert code == 0
-    query = "SELECT DISTINCT name FROM staging.kernel"
+    query = "SELECT DISTINCT name FROM staging.gpu_op"
     code, shown, _ = on_terminal("sql", database, query, columns=300)
     assert code == 0
     # The last file read is told for as long as its relations take.
-    assert names[0] in told
+    assert names[0] in reported
     for name in names:
         assert name in shown
 
@@ -765,7 +770,7 @@ def test_names_are_no_markup(tmp_path: Path) -> None:
 @pytest.mark.parametrize("format_", ["csv", "json"])
 def test_files_get_names_as_they_are(hostile: Path, format_: str) -> None:
     """What is no terminal gets the data unchanged."""
-    query = "SELECT DISTINCT name FROM staging.kernel"
+    query = "SELECT DISTINCT name FROM staging.gpu_op"
     shown = run("sql", hostile, query, "--format", format_).stdout_bytes.decode()
     if format_ == "csv":
         assert list(csv.reader(io.StringIO(shown, newline="")))[1] == [HOSTILE]

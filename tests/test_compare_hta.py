@@ -27,10 +27,10 @@ def test_page_has_todays_path(title: str, compare: Any) -> None:  # noqa: ANN401
     with compare.ingested(case) as database:
         figures = compare.our_figures(database)
     assert figures["path"] == figures["elapsed"]
-    told = " | ".join(compare.our_cells(figures))
+    reported = " | ".join(compare.our_cells(figures))
     rows = PAGE.read_text().splitlines()
     row = next(row for row in rows if row.startswith(f"| {title} |"))
-    assert row.endswith(f"| {told} |"), "run benchmarks/compare_hta.py --write"
+    assert row.endswith(f"| {reported} |"), "run benchmarks/compare_hta.py --write"
 
 
 def test_every_paragraph_is_of_a_trace(compare: Any) -> None:  # noqa: ANN401

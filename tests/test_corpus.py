@@ -35,10 +35,10 @@ def test_ops_calls_and_gpu_work_are_counted(trace: Opened) -> None:
     """Staging has the ops, the calls and the GPU work that the file has."""
     database, facts = trace
     kinds = Counter(
-        dict(rows(database, "SELECT kind, count(*) FROM staging.kernel GROUP BY ALL"))
+        dict(rows(database, "SELECT kind, count(*) FROM staging.gpu_op GROUP BY ALL"))
     )
     assert rows(database, "SELECT count(*) FROM staging.op") == [(facts["n_ops"],)]
-    assert rows(database, "SELECT count(*) FROM staging.launch") == [
+    assert rows(database, "SELECT count(*) FROM staging.call") == [
         (facts["n_launches"],)
     ]
     expected = [facts["n_kernels"], facts["n_memcpy"], facts["n_memset"]]
@@ -53,8 +53,8 @@ def test_gpu_work_is_linked(trace: Opened, kinds: str, fact: str) -> None:
     """GPU work finds its launch by correlation, and its op around the launch."""
     database, facts = trace
     query = f"""
-        SELECT count(launch_id), count(op_id)
-        FROM staging.kernel WHERE kind IN ({kinds})
+        SELECT count(call_id), count(op_id)
+        FROM staging.gpu_op WHERE kind IN ({kinds})
     """
     expected = facts[fact]
     assert rows(database, query) == [
@@ -68,9 +68,9 @@ def test_both_ways_of_linking_agree(trace: Opened) -> None:
     if facts["ext_is_correlation"]:
         pytest.skip("External id is the correlation in this file")
     query = """
-        SELECT count(*), count(*) FILTER (kernel.op_id <> op.op_id)
-        FROM staging.kernel INNER JOIN staging.op USING (trace_id, external_id)
-        WHERE kernel.op_id IS NOT NULL AND kernel.kind = 'kernel'
+        SELECT count(*), count(*) FILTER (gpu_op.op_id <> op.op_id)
+        FROM staging.gpu_op INNER JOIN staging.op USING (trace_id, external_id)
+        WHERE gpu_op.op_id IS NOT NULL AND gpu_op.kind = 'kernel'
     """
     assert rows(database, query) == [(facts["kernels_link"]["both_agree"], 0)]
 
@@ -86,9 +86,9 @@ def test_kernel_time_by_outermost_op(trace: Opened) -> None:
     """Kernel counts and times by the outermost op around the launch."""
     database, facts = trace
     query = """
-        SELECT op.name, count(*), sum(kernel.end_ns - kernel.start_ns)::BIGINT
-        FROM staging.kernel INNER JOIN staging.op ON outermost_op_id = op.op_id
-        WHERE kernel.kind = 'kernel'
+        SELECT op.name, count(*), sum(gpu_op.end_ns - gpu_op.start_ns)::BIGINT
+        FROM staging.gpu_op INNER JOIN staging.op ON outermost_op_id = op.op_id
+        WHERE gpu_op.kind = 'kernel'
         GROUP BY op.name
     """
     found = {name: [count, time] for name, count, time in rows(database, query)}
@@ -101,7 +101,7 @@ def test_busy_time_of_devices(trace: Opened) -> None:
     database, facts = trace
     query = """
         SELECT device, kernel_busy_ns, busy_ns
-        FROM staging.device WHERE kernel_count > 0
+        FROM staging.device WHERE gpu_op_count > 0
     """
     found = {str(device): times for device, *times in rows(database, query)}
     assert found == {
@@ -113,7 +113,7 @@ def test_busy_time_of_devices(trace: Opened) -> None:
 def test_streams(trace: Opened) -> None:
     """GPU work and the busy time of each stream."""
     database, facts = trace
-    query = "SELECT device || '/' || stream, kernel_count, busy_ns FROM staging.stream"
+    query = "SELECT device || '/' || stream, gpu_op_count, busy_ns FROM staging.stream"
     found = {stream: times for stream, *times in rows(database, query)}
     assert found == facts["streams"]
 

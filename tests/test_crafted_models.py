@@ -236,7 +236,7 @@ def test_crafted_arrays(trained: dict[str, Path], tmp_path: Path, how: str) -> N
 
 @pytest.mark.parametrize("text", [b"[" * 200_000, b'{"a":' * 200_000, b"1", b"nul"])
 def test_crafted_headers(trained: dict[str, Path], tmp_path: Path, text: bytes) -> None:
-    """Endless nesting and what is no object are refused in one line."""
+    """Endless nesting and what is not an object are refused in one line."""
     path = tmp_path / "model.npz"
     path.write_bytes(trained["gemm"].read_bytes())
     crafted(path, "header.npy", npy(f"({len(text)},)", "|u1", text))

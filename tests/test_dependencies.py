@@ -46,7 +46,7 @@ class Trace:
     calls: dict[int, Row]
     work: dict[int, Row]
     steps: list[Row]
-    activities: dict[int, list[Row]]
+    top_level_events: dict[int, list[Row]]
     edges: list[Row]
     outer_calls: dict[int, Row]
 
@@ -61,12 +61,12 @@ class Trace:
         found = [(start, end) for _, _, start, end in self.steps if start <= time < end]
         return max(found, default=(-(2**62), 2**62))
 
-    def activities_in(self, user_range: int) -> list[int]:
+    def events_in(self, user_range: int) -> list[int]:
         """Activities that begin in a user range on its thread, by their begin."""
         kind, start, end, thread = self.nodes[user_range][1:5]
         if kind != "annotation":
             return []
-        return [n for n, at, _ in self.activities[thread] if start <= at < end]
+        return [n for n, at, _ in self.top_level_events[thread] if start <= at < end]
 
 
 def read(database: tracedb.Database, trace_id: int) -> Trace:
@@ -76,12 +76,12 @@ def read(database: tracedb.Database, trace_id: int) -> Trace:
         query = f"SELECT {columns} FROM {source} WHERE trace_id = {trace_id}"
         return rows(database, f"{query} ORDER BY ALL")
 
-    activities = defaultdict(list)
+    top_level_events = defaultdict(list)
     query = "thread_id, start_ns, end_ns, node_id"
-    for thread, start, end, node in found(query, "graph.activity"):
-        activities[thread].append((node, start, end))
+    for thread, start, end, node in found(query, "graph.top_level_event"):
+        top_level_events[thread].append((node, start, end))
     of_node = "node_id, kind, start_ns, end_ns, thread_id, device, stream"
-    columns = "launch_id, thread_id, op_id, top_op_id"
+    columns = "call_id, thread_id, op_id, top_op_id"
     return Trace(
         {r[0]: r for r in found(of_node, "graph.node")},
         {
@@ -90,15 +90,15 @@ def read(database: tracedb.Database, trace_id: int) -> Trace:
                 "op_id, parent_op_id, is_top_level, is_annotation", "staging.op"
             )
         },
-        {r[0]: r for r in found(columns, "staging.launch")},
-        {r[0]: r for r in found("kernel_id, launch_id, op_id", "staging.kernel")},
+        {r[0]: r for r in found(columns, "staging.call")},
+        {r[0]: r for r in found("gpu_op_id, call_id, op_id", "staging.gpu_op")},
         found("step_id, step, start_ns, end_ns", "staging.step"),
-        activities,
+        top_level_events,
         found("source_node_id, target_node_id, kind", "graph.edge"),
         {
             r[0]: r
             for r in found(
-                "launch_id, thread_id, wait_start_ns, end_ns", "graph.host_call"
+                "call_id, thread_id, wait_start_ns, end_ns", "graph.host_call"
             )
         },
     )
@@ -116,7 +116,7 @@ def sample(trace: Trace, seed: int) -> list[int]:
 # Ancestors and descendants: shortest paths in a graph of begins and ends
 
 
-def moments(trace: Trace, node: int) -> nx.DiGraph:
+def endpoints(trace: Trace, node: int) -> nx.DiGraph:
     """The begins and ends of a step's nodes, each edge with its number of hops."""
     start, end = trace.step(node)
     inside = {n for n in trace.nodes if start <= trace.begin(n) < end}
@@ -148,8 +148,8 @@ def siblings(trace: Trace, inside: set[int]) -> Iterator[tuple[int, int]]:
 
 def ancestors(trace: Trace, node: int) -> dict[int, int]:
     """What a node depends on, each with the number of edges between."""
-    asked = next(iter(trace.activities_in(node)), node)
-    graph = moments(trace, node).reverse(copy=False)
+    asked = next(iter(trace.events_in(node)), node)
+    graph = endpoints(trace, node).reverse(copy=False)
     starts = {(asked, 0): 0} if (asked, 0) in graph else {}
     starts |= {
         (source, 1): 1
@@ -161,12 +161,12 @@ def ancestors(trace: Trace, node: int) -> dict[int, int]:
 
 def descendants(trace: Trace, node: int) -> dict[int, int]:
     """What depends on a node, each with the number of edges between."""
-    graph = moments(trace, node)
+    graph = endpoints(trace, node)
     starts = {(node, 0): 0} if (node, 0) in graph else {}
-    starts |= {(n, 0): 1 for n in trace.activities_in(node)}
+    starts |= {(n, 0): 1 for n in trace.events_in(node)}
     reached = nearest(graph, starts, node)
     # An op that is over only after the node does not depend on it if it began before.
-    begun = nearest(graph, starts, node, moment=0)
+    begun = nearest(graph, starts, node, endpoint=0)
     waited: dict[int, int] = {}
     for source, target, kind in trace.edges:
         if kind in WAITING and (source in reached or source == node):
@@ -177,14 +177,14 @@ def descendants(trace: Trace, node: int) -> dict[int, int]:
 
 
 def nearest(
-    graph: nx.DiGraph, starts: dict[Row, int], itself: int, moment: int | None = None
+    graph: nx.DiGraph, starts: dict[Row, int], itself: int, endpoint: int | None = None
 ) -> dict[int, int]:
-    """The least number of hops to each node (to one of its moments) from the starts."""
+    """The least number of hops to each node (to an endpoint of it) from the starts."""
     found: dict[int, int] = {}
     for start, offset in starts.items():
         hops = nx.single_source_dijkstra_path_length(graph, start, weight="hops")
         for (node, which), distance in hops.items():
-            if node != itself and moment in (None, which):
+            if node != itself and endpoint in (None, which):
                 total = distance + offset
                 found[node] = min(total, found.get(node, total))
     return found
@@ -271,7 +271,7 @@ def waits(database: tracedb.Database, trace: Trace, node: int) -> set[Row]:
     found = set()
     for call, target, work, begin, over, blocked in rows(
         database,
-        "SELECT launch_id, target, kernel_id, start_ns, end_ns, is_blocked "
+        "SELECT call_id, target, gpu_op_id, start_ns, end_ns, is_blocked "
         "FROM graph.host_wait",
     ):
         if call in calls:
@@ -279,7 +279,7 @@ def waits(database: tracedb.Database, trace: Trace, node: int) -> set[Row]:
             found.add((call, kind, work, over - begin if blocked else 0))
     for work, awaited, excess, reason in rows(
         database,
-        "SELECT kernel_id, awaited_kernel_id, excess_ns, reason FROM graph.stream_wait",
+        "SELECT gpu_op_id, awaited_gpu_op_id, excess_ns, reason FROM graph.stream_wait",
     ):
         if work == node or (work in trace.work and trace.work[work][1] in calls):
             kind = "stream_wait" if reason == "event" else reason
@@ -302,9 +302,9 @@ def test_waits_equal_a_loop(traces: tracedb.Database) -> None:
         trace = read(traces, trace_id)
         waiting = f"""
             SELECT node_id FROM (
-                SELECT unnest([op_id, top_op_id]) AS node_id, launch.trace_id
-                FROM staging.launch INNER JOIN graph.host_wait USING (launch_id)
-                UNION SELECT kernel_id, trace_id FROM graph.stream_wait
+                SELECT unnest([op_id, top_op_id]) AS node_id, call.trace_id
+                FROM staging.call INNER JOIN graph.host_wait USING (call_id)
+                UNION SELECT gpu_op_id, trace_id FROM graph.stream_wait
                 UNION
                 SELECT after_node_id, trace_id FROM graph.thread_wait
                 WHERE kind = 'join'
@@ -332,14 +332,14 @@ def test_waits_equal_a_loop(traces: tracedb.Database) -> None:
 
 @dataclass
 class Causes:
-    """What each piece of GPU work and each moment of a thread came after."""
+    """What each GPU op and each thread that had waited came after."""
 
     gpu: dict[int, Row]
     host: dict[int, Row]
     by_thread: dict[int, list[tuple[int, int]]]
 
     def latest(self, thread: int, time: int) -> int | None:
-        """The last moment of a thread until a time."""
+        """The last resumption of a thread until a time."""
         known = self.by_thread[thread]
         place = bisect_right(known, (time, 2**62))
         return known[place - 1][1] if place else None
@@ -350,24 +350,24 @@ def causes(database: tracedb.Database, trace_id: int) -> Causes:
     gpu = rows(
         database,
         f"""
-        SELECT kernel_id, cause, cause_kernel_id, cause_ns, launch_thread_id,
+        SELECT gpu_op_id, cause, cause_gpu_op_id, cause_ns, launch_thread_id,
             launch_start_ns, start_ns, end_ns
         FROM graph.gpu_cause
-        INNER JOIN graph.stream_position USING (trace_id, kernel_id)
+        INNER JOIN graph.stream_position USING (trace_id, gpu_op_id)
         WHERE trace_id = {trace_id}
         """,
     )
     host = rows(
         database,
         f"""
-        SELECT moment, thread_id, cause, resume_ns, cause_kernel_id, cause_thread_id,
-            cause_moment, launch_id
+        SELECT resume_id, thread_id, cause, resume_ns, cause_gpu_op_id, cause_thread_id,
+            cause_resume_id, call_id
         FROM graph.host_cause WHERE trace_id = {trace_id}
         """,
     )
     by_thread = defaultdict(list)
-    for moment, thread, _, time, *_ in host:
-        by_thread[thread].append((time, moment))
+    for resume_id, thread, _, time, *_ in host:
+        by_thread[thread].append((time, resume_id))
     for known in by_thread.values():
         known.sort()
     return Causes({r[0]: r for r in gpu}, {r[0]: r for r in host}, by_thread)
@@ -383,10 +383,10 @@ def delayed(trace: Trace, known: Causes, kernel: int) -> dict[Row, int]:
             if cause == "launch":
                 source = ("host", known.latest(thread, launched))
             after[source].append(("gpu", work, cause))
-    for moment, _, cause, time, cause_work, _, before, _ in known.host.values():
+    for resume_id, _, cause, time, cause_work, _, before, _ in known.host.values():
         if start <= time < end:
             source = ("gpu", cause_work) if cause == "return" else ("host", before)
-            after[source].append(("host", moment, cause))
+            after[source].append(("host", resume_id, cause))
     found: dict[Row, int] = {}
     front, hop = [("gpu", kernel)], 0
     while front:
@@ -419,10 +419,12 @@ def test_delays_equal_a_loop(traces: tracedb.Database) -> None:
 
 
 def chains(trace: Trace, known: Causes, start: int, end: int) -> list[list[Row]]:
-    """Nodes of the chain to each lane's last activity in a step, latest end first."""
+    """Nodes of the chain to each lane's last event in a step, latest end first."""
     lasts: list[Row] = []
-    for thread, activities in trace.activities.items():
-        inside = [(at, over, n) for n, at, over in activities if start <= at < end]
+    for thread, top_level_events in trace.top_level_events.items():
+        inside = [
+            (at, over, n) for n, at, over in top_level_events if start <= at < end
+        ]
         if inside:
             last = max(inside)
             lasts.append((last[1], last[2], thread, None))
@@ -447,18 +449,18 @@ def chain(  # noqa: PLR0913, PLR0917 (where it is, and where it comes from)
 ) -> list[Row]:
     """Walk back from the end of a lane to the begin of the step."""
     nodes: list[Row] = []
-    moment = None if thread is None else known.latest(thread, until)
+    resume_id = None if thread is None else known.latest(thread, until)
     reason = "end"
     while True:
-        cause, next_until, next_thread, next_work, next_moment = _before(
-            known, moment, work
+        cause, next_until, next_thread, next_work, next_resume_id = _before(
+            known, resume_id, work
         )
         goes_on = cause != "none" and min(until, next_until) > start
         since = max(min(until, next_until), start) if goes_on else start
         if work is None:
             passed = [
                 (n, max(at, since), min(over, until))
-                for n, at, over in trace.activities[thread or 0]
+                for n, at, over in trace.top_level_events[thread or 0]
                 if at < until and over > since
             ]
         else:
@@ -470,19 +472,19 @@ def chain(  # noqa: PLR0913, PLR0917 (where it is, and where it comes from)
         if not goes_on:
             return nodes
         until, reason = since, cause
-        thread, work, moment = next_thread, next_work, next_moment
+        thread, work, resume_id = next_thread, next_work, next_resume_id
 
 
-def _before(known: Causes, moment: int | None, work: int | None) -> Row:
-    """What a place on a chain came after: cause, when, thread, work, moment."""
+def _before(known: Causes, resume_id: int | None, work: int | None) -> Row:
+    """What a place on a chain came after: cause, when, thread, work, resume_id."""
     if work is not None:
         _, cause, cause_work, cause_ns, thread, launched, begun, _ = known.gpu[work]
         if cause != "launch":
             return cause, begun, None, cause_work, None
         return cause, min(cause_ns, begun), thread, None, known.latest(thread, launched)
-    if moment is None:
+    if resume_id is None:
         return "none", 0, None, None, None
-    _, _, cause, time, cause_work, thread, before, _ = known.host[moment]
+    _, _, cause, time, cause_work, thread, before, _ = known.host[resume_id]
     return cause, time, thread, cause_work, before
 
 

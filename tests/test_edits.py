@@ -33,7 +33,7 @@ from tracedb.synthetic import (
 )
 
 ROUNDING_NS = 10_000
-"""Half a nanosecond of each piece of host time that is halved."""
+"""Half a nanosecond of each span of host time that is halved."""
 
 
 def gain(steps: dict[str, Steps], change: Change) -> int:

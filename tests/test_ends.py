@@ -52,15 +52,15 @@ def interrupted(
     sleep(seconds)
     begun = monotonic()
     process.send_signal(signal.SIGINT)
-    _, told = process.communicate(timeout=60)
-    return process.returncode, told, monotonic() - begun
+    _, reported = process.communicate(timeout=60)
+    return process.returncode, reported, monotonic() - begun
 
 
 @pytest.mark.parametrize("query", ENDLESS)
 def test_the_first_interrupt_ends_a_query(database: Path, query: str) -> None:
     """One that would run for ever ends at one Ctrl-C, with one line."""
-    code, told, seconds = interrupted(start("sql", database, query), 5)
-    assert (code, told) == (130, "tracedb: interrupted\n")
+    code, reported, seconds = interrupted(start("sql", database, query), 5)
+    assert (code, reported) == (130, "tracedb: interrupted\n")
     # A busy machine takes its time.
     assert seconds < 20
 
@@ -73,12 +73,12 @@ def test_an_interrupted_ingest_leaves_nothing(tmp_path: Path, step: int) -> None
     """
     path = tmp_path / "run.duckdb"
     process = start("ingest", SAMPLE, "--db", path)
-    code, told, _ = interrupted(process, STARTED_SECONDS + 0.7 * step)
+    code, reported, _ = interrupted(process, STARTED_SECONDS + 0.7 * step)
     if code == 0:  # it was done before
         return
     assert code == 130
-    assert told.endswith("tracedb: interrupted\n")
-    assert "Traceback" not in told
+    assert reported.endswith("tracedb: interrupted\n")
+    assert "Traceback" not in reported
     if path.exists():
         with tracedb.open(path, read_only=True) as opened, tracedb.open() as other:
             other.ingest([SAMPLE])
@@ -93,9 +93,9 @@ def test_an_interrupted_ingest_leaves_nothing(tmp_path: Path, step: int) -> None
 def test_an_interrupted_simulation_changes_nothing(database: Path, step: int) -> None:
     """The database is as it was, byte by byte."""
     before = database.read_bytes()
-    process = start("predict", database, "--rung", "other_steps")
-    code, told, _ = interrupted(process, STARTED_SECONDS + step)
-    assert (code, told) in {(130, "tracedb: interrupted\n"), (0, "")}
+    process = start("predict", database, "--method", "other_steps")
+    code, reported, _ = interrupted(process, STARTED_SECONDS + step)
+    assert (code, reported) in {(130, "tracedb: interrupted\n"), (0, "")}
     assert database.read_bytes() == before
 
 
@@ -116,9 +116,9 @@ def test_a_full_stdout_is_one_line(database: Path, name: str) -> None:
     words = [word.replace("{}", str(database)) for word in WRITERS[name]]
     with Path("/dev/full").open("w") as full:
         process = start(*words, stdout=full)
-        told = process.communicate()[1]
+        reported = process.communicate()[1]
     assert process.returncode == 2
-    assert told == "tracedb: error: stdout: No space left on device\n"
+    assert reported == "tracedb: error: stdout: No space left on device\n"
 
 
 def test_a_reader_that_leaves_is_no_error_to_tell(database: Path) -> None:
@@ -128,9 +128,9 @@ def test_a_reader_that_leaves_is_no_error_to_tell(database: Path) -> None:
     assert process.stdout.readline() == "range\n"
     process.stdout.close()
     process.stdout = None
-    told = process.communicate()[1]
+    reported = process.communicate()[1]
     assert process.returncode == 1
-    assert told == ""
+    assert reported == ""
 
 
 def closed(*numbers: int) -> Callable[[], None]:
@@ -146,15 +146,15 @@ def closed(*numbers: int) -> Callable[[], None]:
 def test_closed_streams_are_one_line(database: Path) -> None:
     """No stdout, no stdin: what was to go through it, and what to do."""
     process = start("sql", database, "SELECT 1", preexec_fn=closed(1))
-    told = process.communicate()[1]
+    reported = process.communicate()[1]
     assert process.returncode == 2
-    assert told.startswith("tracedb: error: stdout is closed")
-    assert told.count("\n") == 1
+    assert reported.startswith("tracedb: error: stdout is closed")
+    assert reported.count("\n") == 1
     process = start("sql", database, "-", preexec_fn=closed(0))
-    told = process.communicate()[1]
+    reported = process.communicate()[1]
     assert process.returncode == 2
-    assert "stdin is closed" in told
-    assert told.count("\n") == 1
+    assert "stdin is closed" in reported
+    assert reported.count("\n") == 1
 
 
 def test_without_streams_the_database_is_whole(tmp_path: Path, database: Path) -> None:
@@ -176,7 +176,7 @@ def test_little_memory_is_one_line(database: Path) -> None:
 
     query = "SELECT range, repeat('x', 100) || range FROM range(100000000)"
     process = start("sql", database, query, "--format", "csv", preexec_fn=limit)
-    told = process.communicate()[1]
+    reported = process.communicate()[1]
     assert process.returncode == 2
-    assert told.count("\n") == 1
-    assert "emory" in told
+    assert reported.count("\n") == 1
+    assert "emory" in reported

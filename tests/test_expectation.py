@@ -1,4 +1,4 @@
-"""Host time that is expected from pieces that are alike equals that of a plain loop."""
+"""Host time that is expected from spans that are alike equals that of a plain loop."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from tracedb.scenario import BASELINE, Edit
 from tracedb.simulation import simulated
 from tracedb.synthetic import Delays, execute, random_program
 
-ALIKE = ("place", "shapes", "name", "type")
+ALIKE = ("ordinal", "shapes", "name", "type")
 FIELDS = {
-    "place": ("type", "name", "role", "shapes", "place", "place_count"),
+    "ordinal": ("type", "name", "role", "shapes", "ordinal", "ordinal_count"),
     "shapes": ("type", "name", "role", "shapes"),
     "name": ("type", "name"),
     "type": ("type",),
 }
-RUNGS = {
+METHODS = {
     "statistics": "run",
     "other_steps": "other_steps",
     "other_ranks": "other_ranks",
@@ -70,7 +70,7 @@ def key(sample: Sample, alike: str) -> tuple[Any, ...]:
 
 
 def expectations(samples: list[Sample], host_from: str) -> Expected:
-    """What each piece is alike in, and how long it is expected to be."""
+    """What each span is alike in, and how long it is expected to be."""
     pools = defaultdict(list)
     for sample in samples:
         pools[pool(sample, host_from)[0]].append(sample)
@@ -82,7 +82,7 @@ def expectations(samples: list[Sample], host_from: str) -> Expected:
 
 
 def expected_of(together: list[Sample], host_from: str, excluded: object) -> Expected:
-    """The same of the pieces that may not learn from one step, trace or run."""
+    """The same of the spans that may not learn from one step, trace or run."""
     units: dict[Any, list[Sample]] = defaultdict(list)
     for sample in together:
         units[pool(sample, host_from)[1]].append(sample)
@@ -120,7 +120,7 @@ def expected_of(together: list[Sample], host_from: str, excluded: object) -> Exp
 
 def factor_group(sample: Sample, level: str) -> tuple[str, ...]:
     """With what a sample shares the factor: places are shapes, too."""
-    group = "shapes" if level == "place" else level
+    group = "shapes" if level == "ordinal" else level
     return sample["type"], sample["role"], group
 
 
@@ -143,11 +143,11 @@ def finest(sample: Sample, others: Counter[tuple[Any, ...]]) -> str:
     return ""
 
 
-@pytest.mark.parametrize(("rung", "host_from"), RUNGS.items())
+@pytest.mark.parametrize(("method", "host_from"), METHODS.items())
 def test_expectations_equal_the_plain_loop(
-    rung: str, host_from: str, database: tracedb.Database
+    method: str, host_from: str, database: tracedb.Database
 ) -> None:
-    """Medians of what is alike elsewhere, times the usual factor of a step."""
+    """Medians of what is alike elsewhere, times the typical factor of a step."""
     samples = list(
         database.sql("""
             FROM overhead.sample
@@ -167,7 +167,7 @@ def test_expectations_equal_the_plain_loop(
     if host_from == "run_by_name":
         samples = [s | {"shapes": number} for number, s in enumerate(samples)]
     reference = expectations(samples, host_from)
-    with simulated(database.connection, [rung]) as connection:
+    with simulated(database.connection, [method]) as connection:
         found = connection.execute(
             "SELECT thread_id, position, alike, expected_ns "
             "FROM prediction.host_expectation"
@@ -209,23 +209,23 @@ def test_what_repeats_takes_no_factor_from_what_does_not(tmp_path: Path) -> None
     ]
 
 
-def test_rungs_are_those_of_the_database(database: tracedb.Database) -> None:
+def test_methods_are_those_of_the_database(database: tracedb.Database) -> None:
     """Python and SQL name the same, and the stored ones come first."""
     variants = "prediction.variant WHERE variant_id > 0"
-    known = f"SELECT rung FROM {variants} ORDER BY variant_id"
+    known = f"SELECT method FROM {variants} ORDER BY variant_id"
     stored = rows(database, known)
-    assert [rung for (rung,) in stored] == list(tracedb.RUNGS[: len(stored)])
-    with simulated(database.connection, tracedb.RUNGS) as connection:
+    assert [method for (method,) in stored] == list(tracedb.METHODS[: len(stored)])
+    with simulated(database.connection, tracedb.METHODS) as connection:
         beside = connection.execute(known).fetchall()
-    assert {rung for (rung,) in beside} == {*tracedb.RUNGS}
-    assert set(rows(database, "SELECT rung FROM prediction.rung")) == set(beside)
+    assert {method for (method,) in beside} == {*tracedb.METHODS}
+    assert set(rows(database, "SELECT method FROM prediction.method")) == set(beside)
 
 
-def test_a_rung_beside_changes_nothing(database: tracedb.Database) -> None:
+def test_a_method_beside_changes_nothing(database: tracedb.Database) -> None:
     """What is simulated on demand is not in the database afterwards."""
     before = rows(database, "FROM critical_path.step_time ORDER BY ALL")
     frame = database.predict("other_steps")
-    assert set(frame["rung"]) == {"other_steps"}
+    assert set(frame["method"]) == {"other_steps"}
     assert len(frame) == len(rows(database, "FROM staging.step"))
     assert rows(database, "FROM critical_path.step_time ORDER BY ALL") == before
 
@@ -238,28 +238,28 @@ OUTCOME = (
 SAME = Edit(scenario="same", target="gpu", factor=1)
 
 
-def outcomes(connection: Any, rung: str, scenario: str) -> list[Any]:  # noqa: ANN401
+def outcomes(connection: Any, method: str, scenario: str) -> list[Any]:  # noqa: ANN401
     """The stored relations of a variant, but for its number."""
     query = (
         "SELECT * EXCLUDE (variant_id) FROM {} WHERE variant_id = ("
-        "SELECT variant_id FROM prediction.variant WHERE rung = $rung "
+        "SELECT variant_id FROM prediction.variant WHERE method = $method "
         "AND scenario = $scenario) ORDER BY ALL"
     )
-    chosen = {"rung": rung, "scenario": scenario}
+    chosen = {"method": method, "scenario": scenario}
     return [
         connection.execute(query.format(name), chosen).fetchall() for name in OUTCOME
     ]
 
 
-@pytest.mark.parametrize("rung", ["replay", "statistics", "full"])
-def test_simulated_rungs_equal_stored_ones(
-    rung: str, database: tracedb.Database
+@pytest.mark.parametrize("method", ["replay", "statistics", "full"])
+def test_simulated_methods_equal_stored_ones(
+    method: str, database: tracedb.Database
 ) -> None:
-    """The same rung is the same, stored, taken from there, or simulated again."""
-    stored = outcomes(database.connection, rung, BASELINE)
-    with simulated(database.connection, [rung], [SAME]) as connection:
-        taken = outcomes(connection, rung, BASELINE)
-        again = outcomes(connection, rung, "same")
+    """The same method is the same, stored, taken from there, or simulated again."""
+    stored = outcomes(database.connection, method, BASELINE)
+    with simulated(database.connection, [method], [SAME]) as connection:
+        taken = outcomes(connection, method, BASELINE)
+        again = outcomes(connection, method, "same")
     assert taken == stored
     assert again == stored
     assert all(stored)
@@ -268,11 +268,11 @@ def test_simulated_rungs_equal_stored_ones(
 def test_what_is_stored_is_not_simulated_again(
     database: tracedb.Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Stored rungs are computed by nobody; of a scenario its own variants alone are."""
+    """Stored methods are not computed; of a scenario its own variants alone are."""
     computed: list[Any] = []
 
     def rows_of(connection: Any) -> list[Any]:  # noqa: ANN401
-        query = "SELECT rung, scenario FROM prediction.variant ORDER BY variant_id"
+        query = "SELECT method, scenario FROM prediction.variant ORDER BY variant_id"
         return list(connection.execute(query).fetchall())
 
     def watched(
@@ -288,11 +288,11 @@ def test_what_is_stored_is_not_simulated_again(
     monkeypatch.setattr(catalog, "compute", watched)
     stored = ["replay", "statistics", "full"]
     with simulated(database.connection, stored) as connection:
-        assert [rung for rung, _ in rows_of(connection)] == ["measured", *stored]
+        assert [method for method, _ in rows_of(connection)] == ["measured", *stored]
     assert computed == []
     with simulated(database.connection, stored[:2], [SAME]) as connection:
-        known = [("measured", BASELINE), *((rung, BASELINE) for rung in stored[:2])]
-        new = [(rung, "same") for rung in stored[:2]]
+        known = [("measured", BASELINE), *((method, BASELINE) for method in stored[:2])]
+        new = [(method, "same") for method in stored[:2]]
         assert rows_of(connection) == [*known, *new]
     names = [name for name, *_ in computed]
     assert "simulation.segment_time" in names
@@ -307,16 +307,16 @@ def test_a_read_only_file_can_be_evaluated(tmp_path: Path, ingested: Ingested) -
     shutil.copy(ingested(SAMPLES / "generated_gpu"), file)
     with tracedb.open(file, read_only=True) as opened:
         scores = opened.evaluate()
-    rungs = set(scores.filter(scores["grouping"] == "all")["rung"])
-    assert rungs >= {"naive", "replay", "other_steps", "other_ranks", "published"}
+    methods = set(scores.filter(scores["grouping"] == "all")["method"])
+    assert methods >= {"naive", "replay", "other_steps", "other_ranks", "lin2022"}
 
 
-@pytest.mark.parametrize("rung", ["statistics", *list(RUNGS)[1:]])
+@pytest.mark.parametrize("method", ["statistics", *list(METHODS)[1:]])
 def test_bands_are_as_wide_as_errors_elsewhere(
-    rung: str, database: tracedb.Database
+    method: str, database: tracedb.Database
 ) -> None:
     """Of the trace's other steps, the other ranks' or the other runs'."""
-    with simulated(database.connection, [rung]) as connection:
+    with simulated(database.connection, [method]) as connection:
         steps = connection.execute("""
             SELECT step_id, trace_id, run_id, measured_ns, predicted_ns
             FROM critical_path.step_time WHERE as_measured_share < 0.5
@@ -336,7 +336,7 @@ def test_bands_are_as_wide_as_errors_elsewhere(
                 {
                     "other_ranks": other[2] == run and other[1] != trace,
                     "shared": other[2] != run,
-                }.get(rung, other[1] == trace and other[0] != step_id)
+                }.get(method, other[1] == trace and other[0] != step_id)
             )
         ]
         assert count == len(others)
@@ -349,7 +349,7 @@ def test_bands_are_as_wide_as_errors_elsewhere(
 
 
 def test_nothing_is_learnt_from_nobody(database: tracedb.Database) -> None:
-    """Where there is no other rank, host time is as measured, and that is told."""
+    """Where there is no other rank, host time is as measured, and that is reported."""
     with simulated(database.connection, ["other_ranks"]) as connection:
         found = connection.execute("""
             SELECT count(*) OVER (PARTITION BY run_id, step) AS ranks, as_measured_share

@@ -468,9 +468,9 @@ def test_staging_reads_a_report(tmp_path: Path, database: tracedb.Database) -> N
     ) == [("aten::mm", 12, "[[8,16],[16,4]]", True)]
     assert rows(
         database,
-        "SELECT kernel.correlation, launch.name, launch.kind, op.name, kernel.kind "
-        "FROM staging.kernel LEFT JOIN staging.launch USING (launch_id) "
-        "LEFT JOIN staging.op ON kernel.op_id = op.op_id ORDER BY kernel.start_ns",
+        "SELECT gpu_op.correlation, call.name, call.kind, op.name, gpu_op.kind "
+        "FROM staging.gpu_op LEFT JOIN staging.call USING (call_id) "
+        "LEFT JOIN staging.op ON gpu_op.op_id = op.op_id ORDER BY gpu_op.start_ns",
     ) == [
         (101, "cudaLaunchKernel", "launch", "aten::mm", "kernel"),
         (102, "cudaMemcpyAsync", "launch", None, "memcpy"),
@@ -513,9 +513,9 @@ def test_a_graph_traced_as_a_whole_keeps_the_gpu_busy(
     insert(database, write_sqlite(tmp_path / "r.sqlite", tables))
     assert rows(
         database,
-        "SELECT kernel.name, launch.name, kernel.end_ns - kernel.start_ns "
-        "FROM staging.kernel INNER JOIN staging.launch USING (launch_id) "
-        "WHERE kernel.correlation = 107",
+        "SELECT gpu_op.name, call.name, gpu_op.end_ns - gpu_op.start_ns "
+        "FROM staging.gpu_op INNER JOIN staging.call USING (call_id) "
+        "WHERE gpu_op.correlation = 107",
     ) == [("CUDA graph 2", "cudaGraphLaunch", 3000)]
 
 
@@ -787,15 +787,15 @@ def test_staging_reads_a_rocpd_database(
     insert(database, write_sqlite(tmp_path / "r.db", rocpd(version)))
     assert rows(
         database,
-        "SELECT kernel.kind, moved_bytes, launch.name, op.name FROM staging.kernel "
-        "INNER JOIN staging.launch USING (launch_id) "
-        "INNER JOIN staging.op ON kernel.op_id = op.op_id ORDER BY kernel.start_ns",
+        "SELECT gpu_op.kind, moved_bytes, call.name, op.name FROM staging.gpu_op "
+        "INNER JOIN staging.call USING (call_id) "
+        "INNER JOIN staging.op ON gpu_op.op_id = op.op_id ORDER BY gpu_op.start_ns",
     ) == [
         ("kernel", None, "hipLaunchKernel", "aten::mm"),
         ("memcpy", 64, "hipMemcpyAsync", "aten::mm"),
     ]
     assert rows(
-        database, "SELECT name, kind, target FROM staging.launch ORDER BY start_ns"
+        database, "SELECT name, kind, target FROM staging.call ORDER BY start_ns"
     ) == [
         ("hipLaunchKernel", "launch", "kernel"),
         ("hipMemcpyAsync", "launch", "memcpy"),

@@ -130,11 +130,11 @@ def test_large_traces_are_recorded_with_fewer_steps(
 ) -> None:
     """Down to two, and then it is said that the file is too large."""
     monkeypatch.setattr(record, "MOST_BYTES", 10)
-    told: list[str] = []
-    monkeypatch.setattr(record, "tell", told.append)
+    reported: list[str] = []
+    monkeypatch.setattr(record, "tell", reported.append)
     words = [str(tmp_path), "--device", "cpu", "--small", "--only", "rmc1_b32"]
     assert record.main(words) == 0
-    assert told[-1] == "rmc1_b32: over 10 bytes, even with 2 steps"
+    assert reported[-1] == "rmc1_b32: over 10 bytes, even with 2 steps"
     with tracedb.open() as db:
         db.ingest([tmp_path / "rmc1_b32.kineto.json.gz"])
         assert db.sql("FROM staging.step").height == 2
@@ -144,8 +144,8 @@ def test_graphs_are_left_out_without_a_gpu(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is said."""
-    told: list[str] = []
-    monkeypatch.setattr(record, "tell", told.append)
+    reported: list[str] = []
+    monkeypatch.setattr(record, "tell", reported.append)
     words = [str(tmp_path), "--device", "cpu", "--small", "--only", "resnet50_b2_graph"]
     assert record.main(words) == 0
-    assert told == ["resnet50_b2_graph: left out: CUDA graphs need a GPU"]
+    assert reported == ["resnet50_b2_graph: left out: CUDA graphs need a GPU"]

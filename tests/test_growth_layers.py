@@ -144,7 +144,7 @@ def wide(size: int) -> Events:
 
 
 def flows(size: int) -> Events:
-    """Arrows between calls and kernels, and between forward and backward ops."""
+    """Flows between calls and kernels, and between forward and backward ops."""
     yield step(1, 0, 20 * size)
     for number in range(1, size + 1):
         at = 20 * number
@@ -262,12 +262,12 @@ def files(size: int) -> Texts:
 def ranks(size: int) -> Texts:
     """Many ranks of a job."""
     for rank in range(size):
-        told = {"rank": rank, "world_size": size, "backend": "nccl"}
+        reported = {"rank": rank, "world_size": size, "backend": "nccl"}
         events = [step(1, 0, 400)]
         for number in range(10):
             name = "ncclDevKernel_AllReduce_Sum_f32_RING_LL"
             events += launched(30 * number + 1, number + 1, 20, name, rank / 100)
-        yield json.dumps({"distributedInfo": told, "traceEvents": events})
+        yield json.dumps({"distributedInfo": reported, "traceEvents": events})
 
 
 SHAPES = {

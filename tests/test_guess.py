@@ -1,4 +1,4 @@
-"""Simple guesses of steps, by plain loops, and the strongest beside each rung."""
+"""Simple guesses of steps, by plain loops, and the strongest beside each method."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def test_guesses_by_the_work_of_a_step(database: tracedb.Database) -> None:
         for row in dicts(
             database,
             "SELECT step_id, max(measured_ns) AS active FROM question.gpu_active "
-            "WHERE rung = 'replay' GROUP BY step_id",
+            "WHERE method = 'replay' GROUP BY step_id",
         )
     }
     for step, made in guesses.items():
@@ -128,10 +128,10 @@ def test_guesses_by_the_work_of_a_step(database: tracedb.Database) -> None:
             assert "gpu_scaled" not in made
 
 
-def test_the_strongest_guess_stands_beside_a_rung(database: tracedb.Database) -> None:
+def test_the_strongest_guess_stands_beside_a_method(database: tracedb.Database) -> None:
     """That with the least mean error among those that can be made of all its steps."""
-    rungs = list(KNOWN)
-    with database.simulate(rungs) as beside:
+    methods = list(KNOWN)
+    with database.simulate(methods) as beside:
         errors = dicts(beside, "FROM question.prediction_error")
         guesses = {
             (row["guess"], row["step_id"]): abs(row["error_share"])
@@ -142,17 +142,17 @@ def test_the_strongest_guess_stands_beside_a_rung(database: tracedb.Database) ->
         )
     checked = 0
     for score in scores:
-        if score["rung"] not in KNOWN:
+        if score["method"] not in KNOWN:
             continue
         steps = [
             row["step_id"]
             for row in errors
-            if (row["rung"], row["trace_id"]) == (score["rung"], score["trace_id"])
+            if (row["method"], row["trace_id"]) == (score["method"], score["trace_id"])
         ]
         has_seen_all = score["has_others"] is False
         means = {
             guess: fmean(guesses[guess, step] for step in steps)
-            for guess in KNOWN["replay" if has_seen_all else score["rung"]]
+            for guess in KNOWN["replay" if has_seen_all else score["method"]]
             if all((guess, step) in guesses for step in steps)
         }
         if len(steps) == score["step_count"]:
@@ -165,9 +165,9 @@ def test_the_strongest_guess_stands_beside_a_rung(database: tracedb.Database) ->
 
 
 def test_what_has_seen_all_is_scored_apart(database: tracedb.Database) -> None:
-    """Rungs that learn from a run of one step are in rows of their own."""
+    """Methods that learn from a run of one step are in rows of their own."""
     found = {
-        (row["rung"], row["has_others"]): row["step_count"]
+        (row["method"], row["has_others"]): row["step_count"]
         for row in dicts(
             database, "FROM question.prediction_score WHERE grouping = 'all'"
         )

@@ -131,8 +131,8 @@ def test_the_same_file_twice_is_once(
     ("content", "message"),
     [
         (b'{"traceEvents": [1]}', "holds no event that can be read"),
-        (b'{"traceEvents": 5}', "its traceEvents are no list"),
-        (b'{"nodes": null}', "its nodes are no list"),
+        (b'{"traceEvents": 5}', "its traceEvents are not a list"),
+        (b'{"nodes": null}', "its nodes are not a list"),
         (b'[{"rank": 0}]', "not of trace events"),
         (b'{"weights": [1]}', "its keys are: weights"),
         (b"not json", "malformed"),
@@ -290,7 +290,7 @@ def test_white_space_may_stand_before_a_list(
 def test_the_run_of_a_known_file_stays(
     tmp_path: Path, database: tracedb.Database
 ) -> None:
-    """A file that is there already keeps its run, and that is told."""
+    """A file that is there already keeps its run, and that is reported."""
     file = write(tmp_path / "a.json", EVENT)
     database.ingest([file], run="mine")
     lines: list[str] = []
@@ -384,6 +384,6 @@ def test_a_file_of_something_else_is_no_database(tmp_path: Path) -> None:
     """A trace given as the database is left as it is."""
     file = write(tmp_path / "a.json", EVENT)
     before = file.read_bytes()
-    with pytest.raises(tracedb.DatabaseError, match="no DuckDB database"):
+    with pytest.raises(tracedb.DatabaseError, match="not a DuckDB database"):
         tracedb.open(file)
     assert file.read_bytes() == before

@@ -517,7 +517,7 @@ def test_no_file_can_lead_a_walk_astray(name: str, value: int) -> None:
     inner = np.flatnonzero(arrays["left"] > 0)[3]
     arrays[name] = arrays[name].copy()
     arrays[name][inner] = value
-    with pytest.raises(KernelModelError, match="no tree"):
+    with pytest.raises(KernelModelError, match="not a tree"):
         Forest.of_arrays(arrays, features=6)
 
 
@@ -872,7 +872,7 @@ def run(*words: object) -> Result:
 
 
 def test_train_list_show(tmp_path: Path) -> None:
-    """What train writes, list and show read; few rows are told, and left out."""
+    """What train writes, list and show read; few rows are reported, and left out."""
     source = pl.concat([measured("memcpy"), measured("memset", 5)])
     write(source, tmp_path / "copies.parquet")
     done = run("train", tmp_path / "copies.parquet", "-o", tmp_path / "models")
@@ -983,7 +983,7 @@ def test_rewritten_measurements_are_read_with_their_version(tmp_path: Path) -> N
         kernels.read_measurements([tmp_path])
 
 
-def test_families_that_are_none_are_told(tmp_path: Path) -> None:
+def test_families_that_are_none_are_reported(tmp_path: Path) -> None:
     """The line has those that there are."""
     path = write(measured("memset"), tmp_path / "sets.parquet")
     done = run("evaluate", path, "--family", "bogus")
@@ -1010,6 +1010,6 @@ def test_a_text_is_no_model(tmp_path: Path) -> None:
     """It is said to be no archive; nobody is told to unpickle it."""
     path = tmp_path / "text.npz"
     path.write_text("{}")
-    with pytest.raises(KernelModelError, match="it is no archive") as raised:
+    with pytest.raises(KernelModelError, match="it is not an archive") as raised:
         kernels.load(path)
     assert "pickle" not in str(raised.value)

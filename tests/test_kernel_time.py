@@ -361,7 +361,7 @@ def test_a_helper_is_not_main_by_a_word(
         kernels=[*HELPERS, "void implicit_convolve_sgemm<float, float, 1024>"],
     )
     database.ingest([write(tmp_path / "trace.json", [op])])
-    query = "SELECT is_main FROM prediction.kernel_work ORDER BY kernel_id"
+    query = "SELECT is_main FROM prediction.kernel_work ORDER BY gpu_op_id"
     assert rows(database, query) == [(False,)] * len(HELPERS) + [(True,)]
 
 
@@ -383,7 +383,7 @@ def test_copies_count_their_own_bytes(
     database.ingest([write(tmp_path / "trace.json", [op])])
     query = """
         SELECT family, link, traffic_bytes FROM prediction.kernel_work
-        ORDER BY kernel_id
+        ORDER BY gpu_op_id
     """
     assert rows(database, query) == list(COPIES.values())
 
@@ -395,7 +395,7 @@ def test_helpers_get_none_of_a_products_work(
     kernels = ["volta_sgemm_64x32_nn", "void splitKreduce_kernel<float>"]
     op = Op("aten::mm", **tensors((2, 3), (3, 5)), kernels=kernels)
     database.ingest([write(tmp_path / "trace.json", [op])])
-    query = "SELECT flops, traffic_bytes FROM prediction.kernel_work ORDER BY kernel_id"
+    query = "SELECT flops, traffic_bytes FROM prediction.kernel_work ORDER BY gpu_op_id"
     assert rows(database, query) == [(60, 124), (0, 0)]
 
 
@@ -427,7 +427,7 @@ def test_units_are_those_that_the_kernel_names(
     }
     ops = [Op(name, **shapes[name], kernels=[kernel]) for name, kernel, _ in UNITS]
     database.ingest([write(tmp_path / "trace.json", ops)])
-    query = "SELECT unit FROM prediction.kernel_work ORDER BY kernel_id"
+    query = "SELECT unit FROM prediction.kernel_work ORDER BY gpu_op_id"
     assert rows(database, query) == [(unit,) for *_, unit in UNITS]
 
 
@@ -498,7 +498,7 @@ def batched(batch: int) -> list[Op]:
 def predicted(database: tracedb.Database) -> list[list[int]]:
     """Predicted times of each trace, in the order of its ops."""
     query = """
-        SELECT list(predicted_ns ORDER BY kernel_id) FROM prediction.kernel_time
+        SELECT list(predicted_ns ORDER BY gpu_op_id) FROM prediction.kernel_time
         INNER JOIN staging.trace USING (trace_id)
         GROUP BY path ORDER BY path
     """
@@ -616,11 +616,11 @@ UNMODELLED = [
 def test_work_without_a_model_is_listed(
     database: tracedb.Database, tmp_path: Path
 ) -> None:
-    """Unknown ops and unknown shapes are told with their share, not predicted as 0."""
+    """Unknown ops and shapes are reported with their share, not predicted as 0."""
     known = Op("aten::add", **tensors((2, 3), (2, 3)))
     database.ingest([write(tmp_path / "trace.json", [known, *UNMODELLED])])
     query = """
-        SELECT name, kernel_count, measured_ns, gpu_time_share
+        SELECT name, gpu_op_count, measured_ns, gpu_time_share
         FROM prediction.unmodelled_op ORDER BY name
     """
     names = sorted(op.name for op in UNMODELLED)
@@ -631,7 +631,7 @@ def assert_lawful(database: tracedb.Database) -> None:
     """Hold all predictions of a database to what is true of any."""
     laws = """
         SELECT
-            count(*) = count(DISTINCT kernel_id),
+            count(*) = count(DISTINCT gpu_op_id),
             bool_and(predicted_ns > 0),
             bool_and(low_ns <= predicted_ns AND predicted_ns <= high_ns),
             bool_and(low_ns > 0)
@@ -640,8 +640,8 @@ def assert_lawful(database: tracedb.Database) -> None:
     assert rows(database, laws) == [(True, True, True, True)]
     parts = """
         SELECT count(*) - (SELECT count(*) FROM prediction.kernel_time)
-            - (SELECT coalesce(sum(kernel_count), 0) FROM prediction.unmodelled_op)
-        FROM staging.kernel WHERE kind <> 'other'
+            - (SELECT coalesce(sum(gpu_op_count), 0) FROM prediction.unmodelled_op)
+        FROM staging.gpu_op WHERE kind <> 'other'
     """
     assert rows(database, parts) == [(0,)]
 
@@ -667,7 +667,7 @@ def test_table_lookups_are_counted_from_the_execution_graph(
 ) -> None:
     """768 rows of 16 into 384 bags: the width is that of the result over the bags."""
     query = """
-        SELECT rows, width, read_bytes, written_bytes FROM prediction.op_bag
+        SELECT rows, width, read_bytes, written_bytes FROM prediction.op_embedding_bag
         INNER JOIN staging.trace USING (trace_id)
         INNER JOIN staging.op USING (op_id)
         WHERE rank = 0 AND name LIKE 'fbgemm::split_embedding%'
@@ -698,7 +698,7 @@ def test_error_on_public_traces(
                 sum(predicted_ns) AS predicted_ns,
                 sum(end_ns - start_ns) AS measured_ns
             FROM prediction.kernel_time
-            INNER JOIN staging.kernel USING (kernel_id, op_id)
+            INNER JOIN staging.gpu_op USING (gpu_op_id, op_id)
             WHERE family = '{family}'
             GROUP BY op_id
         )

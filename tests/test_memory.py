@@ -74,5 +74,5 @@ def test_sizes_are_read_as_duckdb_writes_them() -> None:
         for size in (300 * MB, 5 << 30, 2 << 40):
             database.connection.execute(f"SET memory_limit = '{size}B'")
             query = "SELECT current_setting('memory_limit')"
-            told = size_of(scalar(database.connection, query))
-            assert told == pytest.approx(size, rel=0.06)
+            reported = size_of(scalar(database.connection, query))
+            assert reported == pytest.approx(size, rel=0.06)

@@ -683,11 +683,13 @@ def test_a_killed_run_goes_on_without_repeating(tmp_path: Path) -> None:
 
 def test_a_run_ends_after_its_minutes(tmp_path: Path) -> None:
     """It writes what it has, says what is left, and goes on later."""
-    told: list[str] = []
+    reported: list[str] = []
     file = tmp_path / "out.parquet"
-    short = measure(file, MANY, Counting(), minutes=0, effort=BRIEF, tell=told.append)
+    short = measure(
+        file, MANY, Counting(), minutes=0, effort=BRIEF, tell=reported.append
+    )
     assert not short.is_whole
-    assert told[-1] == "time is over: 50 measurements are left"
+    assert reported[-1] == "time is over: 50 measurements are left"
     assert "goes on" in short.lines()[-1]
     assert measure(file, MANY, Counting(), effort=BRIEF).rows == 20
 
@@ -753,9 +755,9 @@ def test_the_command_measures(tmp_path: Path) -> None:
     """A family of the quick plan, as far as it goes in no time."""
     file = tmp_path / "out.parquet"
     words = ("--family", "memset", "--threads", "1", "--minutes", "0.01")
-    code, told = run("-o", str(file), "--plan", "quick", *words)
+    code, reported = run("-o", str(file), "--plan", "quick", *words)
     assert code == 0
-    assert f"{file}: " in told
+    assert f"{file}: " in reported
     assert {row["family"] for row in pq.read_table(file).to_pylist()} <= {"memset"}
 
 
@@ -787,13 +789,13 @@ def test_mistakes_are_one_line(tmp_path: Path, words: list[str], message: str) -
     if "cuda" in words and _has_gpu():
         pytest.skip("here is a GPU")
     file = tmp_path / "out.parquet"
-    code, told = run(
+    code, reported = run(
         "-o", str(file), *(word.replace("{}", str(tmp_path)) for word in words)
     )
     assert code == 2
-    assert told.startswith("tracedb: error: ")
-    assert told.count("\n") == 1
-    assert message in told
+    assert reported.startswith("tracedb: error: ")
+    assert reported.count("\n") == 1
+    assert message in reported
     assert not file.exists()
 
 
@@ -826,7 +828,7 @@ def database(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_shapes_of_a_database_are_a_plan(
     database: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Each shape once; what is not known is told; rows are evenly drawn if unknown."""
+    """Each shape once; what is unknown is reported; unknown rows are evenly drawn."""
     monkeypatch.setattr(measured_shapes, "RELATION", "raw.shape")
     bag, product, copy = measured_shapes.plan_of(str(database)).cases
     assert (product.shape["k"], copy.dtype) == (4, "int8")
@@ -837,16 +839,16 @@ def test_shapes_of_a_database_are_a_plan(
 def test_a_database_without_shapes_is_one_line(
     database: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """A relation that is missing, and one without a row, are both told."""
+    """A relation that is missing, and one without a row, are both reported."""
     file = str(tmp_path / "out.parquet")
     monkeypatch.setattr(measured_shapes, "RELATION", "prediction.absent")
-    code, told = run("-o", file, "--from", str(database))
-    assert (code, told.count("\n")) == (2, 1)
-    assert "absent" in told
+    code, reported = run("-o", file, "--from", str(database))
+    assert (code, reported.count("\n")) == (2, 1)
+    assert "absent" in reported
     monkeypatch.setattr(measured_shapes, "RELATION", "(FROM raw.shape LIMIT 0)")
-    code, told = run("-o", file, "--from", str(database))
-    assert (code, told.count("\n")) == (2, 1)
-    assert "no GPU work whose shape is known" in told
+    code, reported = run("-o", file, "--from", str(database))
+    assert (code, reported.count("\n")) == (2, 1)
+    assert "no GPU work whose shape is known" in reported
 
 
 def test_without_torch_one_line_says_what_to_install() -> None:

@@ -32,7 +32,7 @@ CALLS: dict[str, Call] = {
     "overheads": lambda db, odd: db.overheads(odd),
     "critical path": lambda db, odd: db.critical_path(odd),
     "critical path's scope": lambda db, odd: db.critical_path(scope=odd),
-    "critical path's rung": lambda db, odd: db.critical_path(rung=odd),
+    "critical path's method": lambda db, odd: db.critical_path(method=odd),
     "predict": lambda db, odd: db.predict(odd),
     "library": lambda db, odd: db.predict(library=odd),
     "bands": lambda db, odd: db.bands(odd),
@@ -84,9 +84,9 @@ def test_odd_arguments(
         (r"\pL{900}", "repeats too much"),
         ("[^x]{500}", "repeats too much"),
         ("a" * 6_000, "repeats too much"),
-        ("(" * 100, "no regular expression"),
-        ("a{2000}", "no regular expression"),
-        ("[a", "no regular expression"),
+        ("(" * 100, "not a regular expression"),
+        ("a{2000}", "not a regular expression"),
+        ("[a", "not a regular expression"),
     ],
 )
 def test_costly_patterns(

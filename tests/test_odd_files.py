@@ -207,7 +207,7 @@ def columns(size: int) -> dict[str, pa.Array]:
 
 # Columns of which one stands for the others.
 ALIKE = {"trace_sha256", "run_sha256", "name", "role", "shapes"} | {
-    *("step", "position", "place", "place_count", "n", "k", "software", "source")
+    *("step", "position", "ordinal", "ordinal_count", "n", "k", "software", "source")
 }
 
 

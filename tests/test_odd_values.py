@@ -87,7 +87,7 @@ def odd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tracedb.Database]:
 
 
 @pytest.mark.parametrize("name", ODD)
-def test_what_is_odd_is_none_and_told(odd: tracedb.Database, name: str) -> None:
+def test_what_is_odd_is_none_and_reported(odd: tracedb.Database, name: str) -> None:
     """With the event where it is met, and no other of its trace is lost."""
     query = f"""
         SELECT kind, occurrences, detail FROM raw.ingest_issue

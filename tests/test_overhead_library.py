@@ -56,12 +56,12 @@ def library(database: Path, folder: Path) -> Path:
 
 
 def expected(
-    paths: list[Path], rung: str, library: Path | None = None
+    paths: list[Path], method: str, library: Path | None = None
 ) -> list[tuple[object, ...]]:
-    """What the pieces of the third trace are expected to last."""
+    """What the spans of the third trace are expected to last."""
     with tracedb.open() as opened:
         opened.ingest(paths)
-        with simulated(opened.connection, [rung], library=library) as connection:
+        with simulated(opened.connection, [method], library=library) as connection:
             found: list[tuple[object, ...]] = connection.execute(EXPECTED).fetchall()
     return found
 
@@ -107,7 +107,7 @@ def test_a_gpu_that_is_not_there_learns_from_all(
 ) -> None:
     """Overheads are the host's: those of other GPUs are better than none."""
     with tracedb.open(ingested(SAMPLES / "generated_gpu"), read_only=True) as opened:
-        assert set(opened.predict("library", library=library)["rung"]) == {"library"}
+        assert set(opened.predict("library", library=library)["method"]) == {"library"}
         with simulated(opened.connection, ["library"], library=library) as connection:
             query = "SELECT count(*) FROM prediction.host_expectation"
             (count,) = connection.execute(query).fetchone() or (0,)
@@ -143,7 +143,7 @@ def test_a_library_is_written_whole_or_not_at_all(
 def test_only_a_library_is_written_over(database: Path) -> None:
     """A database that is named as the output stays one."""
     before = database.read_bytes()
-    with pytest.raises(tracedb.LibraryError, match="there already, and no library"):
+    with pytest.raises(tracedb.LibraryError, match="there already, and not a library"):
         overhead_library.learn([database], database)
     assert database.read_bytes() == before
 
@@ -169,7 +169,7 @@ def test_what_is_no_library_is_refused(tmp_path: Path) -> None:
         f"COPY (SELECT 1 AS x) TO '{old}' "
         "(FORMAT parquet, KV_METADATA {'tracedb.overhead_library': '0'})"
     )
-    with pytest.raises(tracedb.LibraryError, match="no library of overheads; `tra"):
+    with pytest.raises(tracedb.LibraryError, match="not a library of overheads; `tra"):
         overhead_library.check(foreign)
     with pytest.raises(tracedb.LibraryError, match="a library of format 0, not 1"):
         overhead_library.check(old)
@@ -180,7 +180,7 @@ def test_what_is_no_library_is_refused(tmp_path: Path) -> None:
     text.write_text("a library")
     with pytest.raises(tracedb.LibraryError, match="broken, or cut off; copy it"):
         overhead_library.check(cut)
-    with pytest.raises(tracedb.LibraryError, match="no library of overheads; `tra"):
+    with pytest.raises(tracedb.LibraryError, match="not a library of overheads; `tra"):
         overhead_library.check(text)
 
 
@@ -191,10 +191,10 @@ def test_commands_learn_and_predict(database: Path, tmp_path: Path) -> None:
     done = run(command, ["overheads", "learn", str(database), "-o", str(path)])
     assert done.exit_code == 0, done.stderr
     assert "written" in done.stderr
-    predict = ["predict", str(database), "--rung", "library"]
+    predict = ["predict", str(database), "--method", "library"]
     done = run(command, [*predict, "--library", str(path), "--format", "json"])
     assert done.exit_code == 0, done.stderr
-    assert [row["rung"] for row in json.loads(done.stdout)] == ["library"] * 6
+    assert [row["method"] for row in json.loads(done.stdout)] == ["library"] * 6
     for words in (predict, ["critical-path", *predict[1:]]):
         done = run(command, words)
         assert (done.exit_code, done.stderr.count("\n")) == (2, 1)
@@ -207,19 +207,19 @@ def predicted(*words: object) -> Result:
     return CliRunner().invoke(command, ["predict", *map(str, words)])
 
 
-def test_a_library_means_its_rung(database: Path, library: Path) -> None:
-    """--library alone is enough; with another rung one of the two is too many."""
-    both = predicted(database, "--rung", "library", "--library", library)
+def test_a_library_means_its_method(database: Path, library: Path) -> None:
+    """--library alone is enough; with another method one of the two is too many."""
+    both = predicted(database, "--method", "library", "--library", library)
     assert predicted(database, "--library", library).stdout == both.stdout
-    done = predicted(database, "--library", library, "--rung", "replay")
+    done = predicted(database, "--library", library, "--method", "replay")
     assert (done.exit_code, done.stderr.count("\n")) == (2, 1)
-    assert f"the library {library} is for the rung library, not replay" in done.stderr
+    assert f"the library {library} is for the method library, not replay" in done.stderr
     done = predicted(database, "--library", "absent.parquet")
     assert (done.exit_code, done.stderr.count("\n")) == (2, 1)
     assert "absent.parquet: no such file; `tracedb overheads learn`" in done.stderr
 
 
-def test_a_library_of_other_hosts_is_told(
+def test_a_library_of_other_hosts_is_reported(
     database: Path, library: Path, ingested: Ingested
 ) -> None:
     """A line names the GPU of the traces, and those that the library knows."""
@@ -240,24 +240,24 @@ def test_a_library_without_the_run_teaches_nothing(
 ) -> None:
     """Steps that are as measured for want of others are told to be no prediction."""
     other = ingested(SAMPLES / "dlrm_cpu" / "dlrm.kineto.json.gz")
-    done = predicted(other, "--rung", "shared")
+    done = predicted(other, "--method", "shared")
     assert (
-        "rung shared: nothing to learn from for steps of trace 1: they" in done.stderr
+        "method shared: nothing to learn from for steps of trace 1: they" in done.stderr
     )
-    assert "nothing to learn" not in predicted(database, "--rung", "shared").stderr
+    assert "nothing to learn" not in predicted(database, "--method", "shared").stderr
 
 
 @pytest.mark.parametrize(
-    ("rung", "elsewhere"),
+    ("method", "elsewhere"),
     [("library", "other runs of this database"), ("other_ranks", "other ranks of")],
 )
 def test_bands_that_are_missing_are_explained(
-    library: Path, ingested: Ingested, rung: str, elsewhere: str
+    library: Path, ingested: Ingested, method: str, elsewhere: str
 ) -> None:
     """A band takes steps elsewhere; a person is told where, and what to do."""
     alone = ingested(SAMPLES / "dlrm_cpu" / "dlrm.kineto.json.gz")
-    words = ["--library", library] if rung == "library" else []
-    done = predicted(alone, "--bands", "--rung", rung, *words)
+    words = ["--library", library] if method == "library" else []
+    done = predicted(alone, "--bands", "--method", method, *words)
     assert done.exit_code == 0
     assert f"it takes two steps at least in {elsewhere}" in done.stderr
     assert "ingest such, or leave --bands out" in done.stderr

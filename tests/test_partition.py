@@ -69,7 +69,7 @@ def test_active_threads_are_all_there(trace: tracedb.Database) -> None:
             SELECT trace_id, thread_id, start_ns, end_ns FROM staging.op
             WHERE NOT is_annotation AND end_ns > start_ns
             UNION ALL
-            SELECT trace_id, thread_id, start_ns, end_ns FROM staging.launch
+            SELECT trace_id, thread_id, start_ns, end_ns FROM staging.call
             WHERE kind <> 'other' AND end_ns > start_ns
         ) AS active
             ON step.trace_id = active.trace_id
@@ -93,7 +93,7 @@ def test_calls_are_accounted_for(trace: tracedb.Database) -> None:
                     ORDER BY call.start_ns, call.end_ns DESC
                     ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
                 ) AS covered_ns
-            FROM staging.launch AS call
+            FROM staging.call AS call
             INNER JOIN staging.step
                 ON call.trace_id = step.trace_id
                 AND call.start_ns < step.end_ns AND call.end_ns > step.start_ns
@@ -112,7 +112,7 @@ def test_calls_are_accounted_for(trace: tracedb.Database) -> None:
             END AS kind,
             sum(end_ns - start_ns)::BIGINT
         FROM overhead.interval
-        WHERE type = 'T4' OR (type LIKE 'wait_%' AND launch_id IS NOT NULL)
+        WHERE type = 'T4' OR (type LIKE 'wait_%' AND call_id IS NOT NULL)
         GROUP BY ALL ORDER BY ALL
     """
     assert rows(trace, partitioned) == rows(trace, query)

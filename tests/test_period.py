@@ -26,7 +26,7 @@ from tracedb.synthetic import (
 )
 
 MS = 1_000_000
-RUNGS = ("replay", "statistics", "full")
+METHODS = ("replay", "statistics", "full")
 
 
 @pytest.fixture(scope="module")
@@ -57,31 +57,31 @@ def ranks(ingested: Ingested) -> Iterator[tracedb.Database]:
         yield opened
 
 
-def expected_times(database: tracedb.Database, rung: str | None) -> dict[int, Times]:
-    """What a plain loop says, of what was measured or of a rung."""
-    if rung is None:
+def expected_times(database: tracedb.Database, method: str | None) -> dict[int, Times]:
+    """What a plain loop says, of what was measured or of a method."""
+    if method is None:
         marks = {
             step: (start, end)
             for step, start, end in rows(
                 database, "SELECT step_id, start_ns, end_ns FROM staging.step"
             )
         }
-        ends = dict(rows(database, "SELECT kernel_id, end_ns FROM staging.kernel"))
+        ends = dict(rows(database, "SELECT gpu_op_id, end_ns FROM staging.gpu_op"))
         return periods(database, marks, ends)
-    return predicted_periods(database, simulate(database, rung))
+    return predicted_periods(database, simulate(database, method))
 
 
-@pytest.mark.parametrize("rung", RUNGS)
+@pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("jobs", ["behind", "generated", "ranks", "dlrm8"])
 def test_three_times_equal_the_plain_loop(
-    jobs: str, rung: str, request: pytest.FixtureRequest
+    jobs: str, method: str, request: pytest.FixtureRequest
 ) -> None:
     """Period, host time and GPU end, measured and predicted, to the nanosecond."""
     database = request.getfixturevalue(jobs)
     measured = expected_times(database, None)
-    predicted = expected_times(database, rung)
+    predicted = expected_times(database, method)
     found = database.sql(
-        f"FROM critical_path.step_time WHERE rung = '{rung}' ORDER BY step_id"
+        f"FROM critical_path.step_time WHERE method = '{method}' ORDER BY step_id"
     )
     assert sorted(found["step_id"]) == sorted(measured) == sorted(predicted)
     starts = dict(rows(database, "SELECT step_id, start_ns FROM staging.step"))
@@ -90,7 +90,7 @@ def test_three_times_equal_the_plain_loop(
             database,
             "SELECT step_id, host_start_ns FROM critical_path.step_period "
             "INNER JOIN prediction.variant USING (variant_id) "
-            f"WHERE rung = '{rung}' AND scenario = 'baseline'",
+            f"WHERE method = '{method}' AND scenario = 'baseline'",
         )
     )
     for row in found.iter_rows(named=True):
@@ -128,7 +128,7 @@ def test_periods_add_up_to_the_time_of_all_steps(
 def test_a_gpu_behind_sets_the_period(behind: tracedb.Database) -> None:
     """The mark of a step tells little of its time, where the host does not wait."""
     found = behind.sql(
-        "FROM critical_path.step_time WHERE rung = 'replay' AND step > 0"
+        "FROM critical_path.step_time WHERE method = 'replay' AND step > 0"
     )
     assert found.height == 8 * (STEPS - 1)
     assert (found["measured_ns"] > 3 * found["measured_host_ns"]).all()
@@ -145,7 +145,7 @@ def test_where_steps_wait_the_period_is_the_mark(
     found = rows(
         database,
         "SELECT measured_ns, measured_host_ns, predicted_ns, predicted_host_ns "
-        "FROM critical_path.step_time WHERE rung = 'replay'",
+        "FROM critical_path.step_time WHERE method = 'replay'",
     )
     assert len(found) == 8 * STEPS
     for measured, host, predicted, predicted_host in found:
@@ -153,8 +153,10 @@ def test_where_steps_wait_the_period_is_the_mark(
         assert predicted == predicted_host
 
 
-@pytest.mark.parametrize("rung", ["replay", "statistics"])
-def test_without_host_time_the_gpu_is_left(behind: tracedb.Database, rung: str) -> None:
+@pytest.mark.parametrize("method", ["replay", "statistics"])
+def test_without_host_time_the_gpu_is_left(
+    behind: tracedb.Database, method: str
+) -> None:
     """A server whose host is free still takes as long as its GPU."""
     free = [
         Edit(scenario="host free", target="host", type=type_, factor=0)
@@ -164,12 +166,12 @@ def test_without_host_time_the_gpu_is_left(behind: tracedb.Database, rung: str) 
         behind,
         """
         SELECT max(busy_ns) FROM (
-            SELECT trace_id, sum(end_ns - start_ns) AS busy_ns FROM staging.kernel
+            SELECT trace_id, sum(end_ns - start_ns) AS busy_ns FROM staging.gpu_op
             GROUP BY trace_id, stream
         )
         """,
     )[0]
-    effects = behind.scenarios(free, rung)
+    effects = behind.scenarios(free, method)
     assert (effects["predicted_ns"] > 0).all()
     periods_ns: dict[int, int] = defaultdict(int)
     for trace, period in effects.select("trace_id", "predicted_ns").iter_rows():
@@ -192,7 +194,7 @@ def test_steps_that_are_apart_and_steps_without_gpu_work(
     found = rows(
         database,
         "SELECT step, measured_ns, measured_host_ns, measured_gpu_end_ns, predicted_ns "
-        "FROM critical_path.step_time WHERE rung = 'replay' ORDER BY step",
+        "FROM critical_path.step_time WHERE method = 'replay' ORDER BY step",
     )
     (_, first, host, gpu_end, _), second, third = found
     assert (first, gpu_end) == (host, None)
@@ -230,9 +232,9 @@ def test_the_path_of_a_period_is_the_gpu_that_bounds_it(
     behind: tracedb.Database,
 ) -> None:
     """Where the GPU runs behind, its kernels are on the path, and the host is not."""
-    for rung in (None, "replay"):
-        path = behind.critical_path(3, summary=True, rung=rung)
+    for method in (None, "replay"):
+        path = behind.critical_path(3, summary=True, method=method)
         kernels = sum(path.filter(path["kind"] == "kernel")["time_ns"])
         assert kernels > 0.95 * sum(path["time_ns"])
-        host = behind.critical_path(3, scope="step", summary=True, rung=rung)
+        host = behind.critical_path(3, scope="step", summary=True, method=method)
         assert (host.filter(host["time_ns"] > 0)["kind"] != "kernel").all()

@@ -19,7 +19,7 @@ from tracedb import Edit
 from tracedb.cli.main import tracedb as command
 
 SEEDS = range(16)
-RUNGS = ("replay", "statistics", "full")
+METHODS = ("replay", "statistics", "full")
 LONGER = 7
 ON_DEVICE = ("kernel", "memcpy", "memset", "communication")
 
@@ -53,7 +53,7 @@ def ranks(ingested: Ingested) -> Iterator[tracedb.Database]:
 
 
 def intervals(
-    database: tracedb.Database, rung: str, scope: str
+    database: tracedb.Database, method: str, scope: str
 ) -> dict[int, list[dict[str, Any]]]:
     """The intervals of each predicted path, in order; within a trace from its begin."""
     found = defaultdict(list)
@@ -67,10 +67,10 @@ def intervals(
         CROSS JOIN LATERAL (
             SELECT CASE scope WHEN 'run' THEN 0 ELSE origin_ns END AS from_ns
         )
-        WHERE rung = '{rung}' AND scope = '{scope}'
+        WHERE method = '{method}' AND scope = '{scope}'
         ORDER BY start_ns
     """
-    with database.simulate([rung]) as asked:
+    with database.simulate([method]) as asked:
         for row in asked.sql(query).iter_rows(named=True):
             found[row["path_id"]].append(row)
     return found
@@ -79,7 +79,7 @@ def intervals(
 def spans(
     database: tracedb.Database, simulation: Simulation, scope: str
 ) -> dict[int, tuple[int, int]]:
-    """Begin and end of each path, from the plain loop's times of the steps' pieces."""
+    """Begin and end of each path, from the plain loop's times of the steps' spans."""
     if scope == "period":
         times = predicted_periods(database, simulation)
         return {step: (a, b) for step, (a, b, _) in times.items() if b > a}
@@ -88,10 +88,10 @@ def spans(
     for step, run, number, trace, thread, first, last in rows(
         database,
         "SELECT step_id, run_id, step, trace_id, thread_id, first_position, "
-        "last_position FROM simulation.step_piece",
+        "last_position FROM simulation.step_span",
     ):
-        start = simulation.pieces[thread, first][0]
-        end = simulation.pieces[thread, last][1]
+        start = simulation.spans[thread, first][0]
+        end = simulation.spans[thread, last][1]
         shift = simulation.origins[trace][1]
         found[step] = (start, end)
         together[run, number].append((end + shift, -step, start + shift))
@@ -109,8 +109,8 @@ def nodes(
 ) -> list[tuple[int, int] | int]:
     """What the intervals of a path are of, in the plain loop's words."""
     begun = {
-        (piece[0], start): piece
-        for piece, (start, end) in simulation.pieces.items()
+        (span[0], start): span
+        for span, (start, end) in simulation.spans.items()
         if start < end
     }
     found: list[tuple[int, int] | int] = []
@@ -123,7 +123,7 @@ def nodes(
     return found
 
 
-@pytest.mark.parametrize("rung", RUNGS)
+@pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize(
     ("jobs", "scope"),
     [
@@ -135,12 +135,12 @@ def nodes(
     ],
 )
 def test_what_is_on_a_path_delays_its_end(
-    jobs: str, scope: str, rung: str, request: pytest.FixtureRequest
+    jobs: str, scope: str, method: str, request: pytest.FixtureRequest
 ) -> None:
     """A path tiles its time; 7 ns more of anything on it make the end 7 ns later."""
     database = request.getfixturevalue(jobs)
-    simulation = simulate(database, rung)
-    paths = intervals(database, rung, scope)
+    simulation = simulate(database, method)
+    paths = intervals(database, method, scope)
     expected = spans(database, simulation, scope)
     assert paths.keys() == expected.keys()
     assert len(paths) > 0
@@ -158,7 +158,7 @@ def test_what_is_on_a_path_delays_its_end(
             for path, tiles in paths.items()
         }
         longer = simulate(
-            database, rung, longer={node: LONGER for _, node in chosen.values()}
+            database, method, longer={node: LONGER for _, node in chosen.values()}
         )
         found = spans(database, longer, scope)
         for path, _ in chosen.values():
@@ -172,7 +172,7 @@ def test_the_path_of_replay_is_the_measured_one(
 ) -> None:
     """By kind, the path as replayed has the time that the measured one has."""
     database = request.getfixturevalue(jobs)
-    path = database.critical_path(scope=scope, summary=True, rung="replay")
+    path = database.critical_path(scope=scope, summary=True, method="replay")
     assert path.height > 0
     for steps in path.partition_by("path_id"):
         step_ns = steps["measured_ns"].sum()
@@ -190,7 +190,7 @@ def test_within_a_rank_the_path_waits_for_the_others(ranks: tracedb.Database) ->
         INNER JOIN critical_path.path USING (variant_id, scope, path_id)
         WHERE scope = 'step' AND variant_id > 0
     """
-    with ranks.simulate(RUNGS) as asked:
+    with ranks.simulate(METHODS) as asked:
         assert rows(asked, query) == [(True, True)]
 
 
@@ -201,11 +201,11 @@ def plain_idle(
 ) -> dict[tuple[int, int], int]:
     """Idle time of each step and device, nanosecond range by range."""
     devices = rows(
-        database, "SELECT trace_id, device FROM staging.device WHERE kernel_count > 0"
+        database, "SELECT trace_id, device FROM staging.device WHERE gpu_op_count > 0"
     )
     work = defaultdict(list)
     for kernel, trace, device in rows(
-        database, "SELECT kernel_id, trace_id, device FROM graph.stream_position"
+        database, "SELECT gpu_op_id, trace_id, device FROM graph.stream_position"
     ):
         work[trace, device].append(simulation.kernels[kernel])
     found = {}
@@ -220,14 +220,14 @@ def plain_idle(
     return found
 
 
-@pytest.mark.parametrize("rung", RUNGS)
+@pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("jobs", ["generated", "ranks", "dlrm8"])
 def test_idle_time_is_what_no_work_covers(
-    jobs: str, rung: str, request: pytest.FixtureRequest
+    jobs: str, method: str, request: pytest.FixtureRequest
 ) -> None:
     """The causes of idle time add up to it, without gap or overlap."""
     database = request.getfixturevalue(jobs)
-    simulation = simulate(database, rung)
+    simulation = simulate(database, method)
     expected = plain_idle(database, simulation, spans(database, simulation, "step"))
     found = rows(
         database,
@@ -239,7 +239,7 @@ def test_idle_time_is_what_no_work_covers(
             ) AS later_ns
             FROM critical_path.idle
             INNER JOIN prediction.variant USING (variant_id)
-            WHERE rung = '{rung}'
+            WHERE method = '{method}'
         )
         GROUP BY ALL
         """,
@@ -313,7 +313,7 @@ def test_all_relations_answer_for_a_scenario(ranks: tracedb.Database) -> None:
     slow = Edit(scenario="slow", target="gpu", type="kernel", factor=3)
     known = ranks.sql("FROM prediction.variant").height
     with ranks.simulate(["replay"], [slow]) as beside:
-        path = beside.critical_path(2, summary=True, rung="replay")
+        path = beside.critical_path(2, summary=True, method="replay")
         kernels = dict(
             path.filter((path["kind"] == "kernel") & (path["rank"] == 0))
             .select("scenario", "time_ns")
@@ -338,12 +338,12 @@ def test_a_plain_query_is_of_what_was_measured(
             query = f"SELECT DISTINCT variant_id FROM critical_path.{name}"
             assert client.execute(query).fetchall() == [(0,)]
         for name in ("critical_path", "path_interval", "idle_cause"):
-            query = f"SELECT DISTINCT scenario, rung FROM question.{name}"
+            query = f"SELECT DISTINCT scenario, method FROM question.{name}"
             assert client.execute(query).fetchall() == [("baseline", "measured")]
         measured = client.execute("FROM critical_path.hop ORDER BY ALL").fetchall()
     with ranks.simulate(["replay", "other_steps"]) as asked:
         for name in ("path", "hop", "interval", "interval_op"):
-            query = f"SELECT DISTINCT rung FROM critical_path.{name} " + VARIANTS
+            query = f"SELECT DISTINCT method FROM critical_path.{name} " + VARIANTS
             assert rows(asked, query) == [("measured",), ("replay",), ("other_steps",)]
         query = "FROM critical_path.hop WHERE variant_id = 0 ORDER BY ALL"
         assert rows(asked, query) == measured
@@ -370,7 +370,7 @@ def test_hops_lead_from_the_end_to_the_begin(
         WHERE variant_id {}
         GROUP BY ALL ORDER BY is_first
     """
-    with database.simulate(RUNGS) as asked:
+    with database.simulate(METHODS) as asked:
         for variants in ("= 0", "> 0"):
             later, first = rows(asked, query.format(variants))
             assert first == (True, 0, 0, True, True)
@@ -381,7 +381,7 @@ def test_hops_lead_from_the_end_to_the_begin(
 def test_a_path_as_predicted_on_the_command_line(
     tmp_path: Path, ingested: Ingested
 ) -> None:
-    """`critical-path` and `sql` take rungs and scenarios; the baseline is beside."""
+    """`critical-path` and `sql` take methods and scenarios; the baseline is beside."""
     path, scenario = ingested(SAMPLES / "generated_gpu"), tmp_path / "slow.json"
     scenario.write_text('{"slow": [{"target": "gpu", "factor": 2}]}')
     runner = CliRunner()
@@ -389,16 +389,16 @@ def test_a_path_as_predicted_on_the_command_line(
     done = runner.invoke(command, [*words, "--scenario", str(scenario)])
     assert done.exit_code == 0, done.stderr
     lines = done.stdout.splitlines()
-    assert lines[0].startswith("scenario,rung,scope,path_id")
+    assert lines[0].startswith("scenario,method,scope,path_id")
     assert {line.split(",")[1] for line in lines[1:]} == {"replay"}
     assert {line.split(",")[0] for line in lines[1:]} == {"baseline", "slow"}
-    query = "SELECT DISTINCT rung FROM question.idle_cause ORDER BY rung"
-    asked = ["sql", str(path), query, "--rung", "other_steps", "--format", "csv"]
+    query = "SELECT DISTINCT method FROM question.idle_cause ORDER BY method"
+    asked = ["sql", str(path), query, "--method", "other_steps", "--format", "csv"]
     done = runner.invoke(command, asked)
-    assert done.stdout.split() == ["rung", "measured", "other_steps"]
+    assert done.stdout.split() == ["method", "measured", "other_steps"]
     for more, text in (
-        (["--rung", "replay", "--scope", "trace"], "not of traces"),
-        (["--rung", "published"], "has no graph"),
+        (["--method", "replay", "--scope", "trace"], "not of traces"),
+        (["--method", "lin2022"], "has no graph"),
     ):
         done = runner.invoke(command, [*words, *more])
         assert done.exit_code == 2
@@ -408,7 +408,7 @@ def test_a_path_as_predicted_on_the_command_line(
 
 @pytest.mark.parametrize("jobs", ["generated", "dlrm8"])
 def test_every_node_has_its_time(jobs: str, request: pytest.FixtureRequest) -> None:
-    """Calls begin with their pieces as the plain loop has them; ops lie in others."""
+    """Calls begin with their spans as the plain loop has them; ops lie in others."""
     database = request.getfixturevalue(jobs)
     simulation = simulate(database, "statistics")
     times = {
@@ -417,7 +417,7 @@ def test_every_node_has_its_time(jobs: str, request: pytest.FixtureRequest) -> N
             database,
             "SELECT node_id, start_ns, end_ns FROM critical_path.node_time "
             "INNER JOIN prediction.variant USING (variant_id) "
-            "WHERE rung = 'statistics'",
+            "WHERE method = 'statistics'",
         )
     }
     known = rows(database, "SELECT node_id FROM graph.node WHERE kind <> 'other'")
@@ -426,11 +426,11 @@ def test_every_node_has_its_time(jobs: str, request: pytest.FixtureRequest) -> N
     ended: dict[int, int] = {}
     for call, thread, position in rows(
         database,
-        "SELECT launch_id, thread_id, position FROM overhead.timeline "
-        "INNER JOIN staging.launch USING (launch_id, thread_id) ORDER BY position",
+        "SELECT call_id, thread_id, position FROM overhead.timeline "
+        "INNER JOIN staging.call USING (call_id, thread_id) ORDER BY position",
     ):
-        begun.setdefault(call, simulation.pieces[thread, position][0])
-        ended[call] = simulation.pieces[thread, position][1]
+        begun.setdefault(call, simulation.spans[thread, position][0])
+        ended[call] = simulation.spans[thread, position][1]
     assert len(begun) > 0
     assert {call: times[call] for call in begun} == {
         call: (begun[call], ended[call]) for call in begun

@@ -44,12 +44,12 @@ def expected() -> dict[tuple[int, int], tuple[int, int, int, int]]:
 
 
 MATCHED = """
-    SELECT own.rank, kernel.correlation, number, other.rank, waiting_ns, moving_ns,
+    SELECT own.rank, gpu_op.correlation, number, other.rank, waiting_ns, moving_ns,
         absent_waiting_ns
     FROM graph.collective
-    INNER JOIN staging.kernel AS kernel USING (kernel_id)
-    INNER JOIN staging.trace AS own ON kernel.trace_id = own.trace_id
-    INNER JOIN staging.kernel AS last ON last_kernel_id = last.kernel_id
+    INNER JOIN staging.gpu_op AS gpu_op USING (gpu_op_id)
+    INNER JOIN staging.trace AS own ON gpu_op.trace_id = own.trace_id
+    INNER JOIN staging.gpu_op AS last ON last_gpu_op_id = last.gpu_op_id
     INNER JOIN staging.trace AS other ON last.trace_id = other.trace_id
 """
 
@@ -143,10 +143,10 @@ def matched_of_present(
 def collective(begin: float, end: float, **args: object) -> Document:
     """A kernel of a group of two ranks that are not told apart by their sizes."""
     name = "ncclDevKernel_AllReduce_Sum_f32_RING_LL"
-    told = {"Collective name": "allreduce", "In msg nelems": 64, "Group size": 2}
+    reported = {"Collective name": "allreduce", "In msg nelems": 64, "Group size": 2}
     lane = {"device": 0, "stream": 7, "Process Group Name": "0"}
     fields = {"ph": "X", "cat": "kernel", "name": name, "pid": 0, "tid": 7}
-    return fields | {"ts": begin, "dur": end - begin, "args": lane | told | args}
+    return fields | {"ts": begin, "dur": end - begin, "args": lane | reported | args}
 
 
 def ingest_ranks(
@@ -186,7 +186,7 @@ def test_a_number_that_is_there_again_is_none(
         for rank in range(2)
     ]
     ingest_ranks(tmp_path, database, *ranks)
-    query = "SELECT count(*), count(DISTINCT kernel_id) FROM graph.collective"
+    query = "SELECT count(*), count(DISTINCT gpu_op_id) FROM graph.collective"
     assert rows(database, query) == [(24, 24)]
 
 
@@ -244,7 +244,7 @@ def test_real_ranks_match_in_full(dlrm8: tracedb.Database) -> None:
             max(present_count), max(end_ns) - min(end_ns),
             bool_or(waiting_ns = 0)
         FROM graph.collective AS collective
-        INNER JOIN staging.kernel USING (trace_id, kernel_id)
+        INNER JOIN staging.gpu_op USING (trace_id, gpu_op_id)
         GROUP BY number ORDER BY number
     """
     found = rows(dlrm8, query)
@@ -256,8 +256,8 @@ def test_real_ranks_match_in_full(dlrm8: tracedb.Database) -> None:
     assert all(row[5] for row in found)
     query = """
         SELECT count(*) FROM graph.edge AS edge
-        INNER JOIN staging.kernel AS last ON source_node_id = last.kernel_id
-        INNER JOIN staging.kernel AS work ON target_node_id = work.kernel_id
+        INNER JOIN staging.gpu_op AS last ON source_node_id = last.gpu_op_id
+        INNER JOIN staging.gpu_op AS work ON target_node_id = work.gpu_op_id
         WHERE
             edge.kind = 'collective'
             AND last.trace_id <> work.trace_id AND last.start_ns < work.end_ns
@@ -266,7 +266,9 @@ def test_real_ranks_match_in_full(dlrm8: tracedb.Database) -> None:
 
 
 @needs_corpus
-def test_waiting_for_absent_ranks_is_told_by_size(dlrm8: tracedb.Database) -> None:
+def test_waiting_for_absent_ranks_is_recognised_by_size(
+    dlrm8: tracedb.Database,
+) -> None:
     """An exchange of 24 elements for 500 us had waited: one of 6144 took 10."""
     query = """
         SELECT element_count, min(absent_waiting_ns), max(moving_ns)
@@ -283,12 +285,12 @@ def test_the_path_of_the_run_goes_to_the_last_rank(dlrm8: tracedb.Database) -> N
     """Where it leaves a rank, it goes on at the collective's last arrival."""
     query = """
         WITH hop AS (
-            SELECT *, lag(kernel_id) OVER (ORDER BY hop) AS left_kernel_id
+            SELECT *, lag(gpu_op_id) OVER (ORDER BY hop) AS left_gpu_op_id
             FROM critical_path.hop WHERE scope = 'run'
         )
-        SELECT hop.kernel_id = last_kernel_id, waiting_ns > 0
+        SELECT hop.gpu_op_id = last_gpu_op_id, waiting_ns > 0
         FROM hop INNER JOIN graph.collective AS collective
-            ON left_kernel_id = collective.kernel_id
+            ON left_gpu_op_id = collective.gpu_op_id
         WHERE reason = 'arrival'
     """
     found = rows(dlrm8, query)
@@ -311,21 +313,22 @@ def walked(database: tracedb.Database, path: tuple[Any, ...]) -> list[Hop]:
         for t, m, *rest in rows(
             database,
             """
-            SELECT trace_id, moment, cause, cause_thread_id, cause_moment,
-                cause_kernel_id, resume_ns FROM graph.host_cause
+            SELECT trace_id, resume_id, cause, cause_thread_id, cause_resume_id,
+                cause_gpu_op_id, resume_ns FROM graph.host_cause
             """,
         )
     }
-    moments: dict[int, list[tuple[int, int]]] = {}
-    for t, thread_id, moment, resume in rows(
-        database, "SELECT trace_id, thread_id, moment, resume_ns FROM graph.host_cause"
+    resumptions: dict[int, list[tuple[int, int]]] = {}
+    for t, thread_id, resume_id, resume in rows(
+        database,
+        "SELECT trace_id, thread_id, resume_id, resume_ns FROM graph.host_cause",
     ):
-        moments.setdefault(thread_id, []).append((resume, moment))
-        assert (t, moment) in causes
+        resumptions.setdefault(thread_id, []).append((resume, resume_id))
+        assert (t, resume_id) in causes
 
     def before(thread_id: int, time: int) -> int | None:
-        """The last moment of a thread up to a time."""
-        earlier = [pair for pair in moments.get(thread_id, []) if pair[0] <= time]
+        """The last resume_id of a thread up to a time."""
+        earlier = [pair for pair in resumptions.get(thread_id, []) if pair[0] <= time]
         return max(earlier)[1] if earlier else None
 
     work = {
@@ -333,10 +336,10 @@ def walked(database: tracedb.Database, path: tuple[Any, ...]) -> list[Hop]:
         for row in rows(
             database,
             """
-            SELECT work.kernel_id, work.start_ns, cause, cause_kernel_id, cause_ns,
+            SELECT work.gpu_op_id, work.start_ns, cause, cause_gpu_op_id, cause_ns,
                 launch_thread_id, launch_start_ns
             FROM graph.stream_position AS work
-            INNER JOIN graph.gpu_cause USING (kernel_id)
+            INNER JOIN graph.gpu_cause USING (gpu_op_id)
             """,
         )
     }
@@ -345,24 +348,24 @@ def walked(database: tracedb.Database, path: tuple[Any, ...]) -> list[Hop]:
         for row in rows(
             database,
             """
-            SELECT collective.kernel_id, last_kernel_id, last.trace_id, last.start_ns,
+            SELECT collective.gpu_op_id, last_gpu_op_id, last.trace_id, last.start_ns,
                 shift_ns
             FROM graph.collective AS collective
-            INNER JOIN staging.kernel AS last ON last_kernel_id = last.kernel_id
+            INNER JOIN staging.gpu_op AS last ON last_gpu_op_id = last.gpu_op_id
             INNER JOIN graph.clock AS clock ON last.trace_id = clock.trace_id
-            WHERE waiting_ns > 0 AND last_kernel_id <> collective.kernel_id
+            WHERE waiting_ns > 0 AND last_gpu_op_id <> collective.gpu_op_id
             """,
         )
     }
     until, reason = end - shift, "end"
-    moment = None if thread is None else before(thread, until)
+    resume_id = None if thread is None else before(thread, until)
     hops: list[Hop] = []
     while until + shift > begin or not hops:
         hops.append((thread, kernel, until, reason))
         if kernel is None:
-            if moment is None:
+            if resume_id is None:
                 break
-            reason, thread, moment, kernel, resume = causes[trace_id, moment]
+            reason, thread, resume_id, kernel, resume = causes[trace_id, resume_id]
             until = min(until, resume)
         elif scope == "run" and kernel in arrivals and reason != "arrival":
             kernel, trace_id, arrived, other = arrivals[kernel]
@@ -374,7 +377,7 @@ def walked(database: tracedb.Database, path: tuple[Any, ...]) -> list[Hop]:
             is_launch = reason == "launch"
             until = min(until, cause_ns, start) if is_launch else min(until, start)
             kernel, thread = cause_kernel, launcher if is_launch else None
-            moment = before(launcher, launched) if is_launch else None
+            resume_id = before(launcher, launched) if is_launch else None
     return hops
 
 
@@ -383,7 +386,7 @@ def assert_walked(database: tracedb.Database) -> None:
     paths = rows(
         database,
         """
-        SELECT scope, path_id, trace_id, start_ns, end_ns, thread_id, kernel_id,
+        SELECT scope, path_id, trace_id, start_ns, end_ns, thread_id, gpu_op_id,
             shift_ns
         FROM critical_path.path
         """,
@@ -391,7 +394,7 @@ def assert_walked(database: tracedb.Database) -> None:
     assert paths
     for path in paths:
         query = f"""
-            SELECT thread_id, kernel_id, until_ns, reason FROM critical_path.hop
+            SELECT thread_id, gpu_op_id, until_ns, reason FROM critical_path.hop
             WHERE scope = '{path[0]}' AND path_id = {path[1]} ORDER BY hop
         """
         assert rows(database, query) == walked(database, path)
@@ -414,7 +417,7 @@ def test_paths_of_real_ranks_are_walked(dlrm8: tracedb.Database) -> None:
 
 
 UNTILED = """
-    WITH piece AS (
+    WITH span AS (
         SELECT *, start_ns - lag(end_ns) OVER on_path AS gap_ns
         FROM critical_path.interval
         WINDOW on_path AS (PARTITION BY scope, path_id ORDER BY start_ns)
@@ -423,7 +426,7 @@ UNTILED = """
     tiled AS (
         SELECT scope, path_id, min(start_ns) AS start_ns, max(end_ns) AS end_ns,
             count(*) FILTER (gap_ns <> 0) AS gaps, sum(end_ns - start_ns) AS total_ns
-        FROM piece GROUP BY ALL
+        FROM span GROUP BY ALL
     )
 
     SELECT path.scope, path.path_id, gaps

@@ -257,7 +257,7 @@ Times = dict[tuple[str, int, int], tuple[int, int]]
 
 
 def works(truth: Truth) -> dict[int, tuple[str, int, int]]:
-    """Each piece of GPU work by its correlation: the thread, and the launch there."""
+    """Each GPU op by its correlation: the thread, and the launch there."""
     threads = list(truth.threads)
     counts: dict[int, int] = defaultdict(int)
     found = {}
@@ -353,7 +353,7 @@ WORK = """
     SELECT path, scenario, correlation, time.start_ns, time.end_ns
     FROM simulation.gpu_work_time AS time
     INNER JOIN prediction.variant USING (variant_id)
-    INNER JOIN staging.kernel USING (kernel_id)
+    INNER JOIN staging.gpu_op USING (gpu_op_id)
     INNER JOIN staging.trace ON time.trace_id = staging.trace.trace_id
 """
 STEPS = """

@@ -15,12 +15,12 @@ import tracedb
 INFERENCE = CORPUS / "tracelens" / "inference"
 REPLAYED = """
 SELECT
-    kernel.name, replaying.name, matched_by, candidates, captured.name
-FROM graph.replayed_kernel AS replayed
-INNER JOIN staging.kernel AS kernel USING (kernel_id)
+    gpu_op.name, replaying.name, matched_by, candidates, captured.name
+FROM graph.replayed_gpu_op AS replayed
+INNER JOIN staging.gpu_op AS gpu_op USING (gpu_op_id)
 LEFT JOIN staging.op AS replaying ON replayed.op_id = replaying.op_id
 LEFT JOIN staging.op AS captured ON captured_op_id = captured.op_id
-ORDER BY replayed.launch_id, place
+ORDER BY replayed.call_id, ordinal
 """
 
 Event = dict[str, Any]
@@ -40,8 +40,8 @@ def capture(
     for place, kernel in enumerate(kernels):
         time = start + 10 * place + 10
         events.append(event(f"{op} {place}", "cpu_op", time, 8))
-        told = {"kernel": kernel} if has_names else {}
-        args = {"correlation": 10_000 + time} | told
+        reported = {"kernel": kernel} if has_names else {}
+        args = {"correlation": 10_000 + time} | reported
         events.append(event("cudaLaunchKernel", "cuda_runtime", time + 1, 2, **args))
     end = start + 10 * len(kernels) + 10
     return [*events, event("cudaStreamEndCapture", "cuda_runtime", end, 1)]
@@ -71,7 +71,7 @@ def ingested(tmp_path: Path, *files: list[Event]) -> list[tuple[Any, ...]]:
 
 
 def test_names_lead_to_the_op(tmp_path: Path) -> None:
-    """Kernels that overtake each other on two streams are told by their names."""
+    """Kernels that overtake each other on two streams are recognised by their names."""
     found = ingested(
         tmp_path,
         capture(0, ["gemm", "relu", "gemm"]),
@@ -99,7 +99,7 @@ def test_without_names_the_number_leads_there(tmp_path: Path) -> None:
 
 
 def test_captures_that_look_alike_are_replayed_in_order(tmp_path: Path) -> None:
-    """As the layers of a model, time and again; that they look alike is told."""
+    """As the layers of a model, time and again; that they look alike is reported."""
     layers = [capture(100 * n, ["a", "b"], op=f"layer {n}") for n in range(3)]
     replays = [replay(1_000 + 100 * n, ["a", "b"]) for n in range(6)]
     found = ingested(tmp_path, sum(layers, []), sum(replays, []))  # noqa: RUF017 (few)
@@ -156,11 +156,11 @@ def test_real_servers_replay_what_they_captured(
         database,
         """
         SELECT
-            replayed.launch_id, captured_launch_id, kernel.name = launch.launched_name
-        FROM graph.replayed_kernel AS replayed
-        INNER JOIN staging.kernel AS kernel USING (kernel_id)
-        LEFT JOIN staging.launch AS launch ON captured_launch_id = launch.launch_id
-        ORDER BY kernel.start_ns
+            replayed.call_id, captured_call_id, gpu_op.name = call.launched_name
+        FROM graph.replayed_gpu_op AS replayed
+        INNER JOIN staging.gpu_op AS gpu_op USING (gpu_op_id)
+        LEFT JOIN staging.call AS call ON captured_call_id = call.call_id
+        ORDER BY gpu_op.start_ns
         """,
     )
     assert len(found) == kernels

@@ -271,10 +271,10 @@ def test_two_writers_lose_nothing(tmp_path: Path) -> None:
     both = [start("ingest", file, "--db", path) for file in files]
     ends = [(process.communicate()[1], process.returncode) for process in both]
     assert 0 in {code for _, code in ends}
-    for file, (told, code) in zip(files, ends, strict=True):
+    for file, (reported, code) in zip(files, ends, strict=True):
         assert code in {0, 2}
         if code == 2:
-            assert is_clear(told, path)
+            assert is_clear(reported, path)
             with tracedb.open(path) as database:
                 database.ingest([file])
     with tracedb.open(path, read_only=True) as database:
@@ -289,11 +289,11 @@ def test_a_second_writer_is_told_who_has_the_database(
     file = write_trace(tmp_path / "new.json", 2)
     with held(filled, holder) as process:
         second = start("ingest", file, "--db", filled)
-        told = second.communicate()[1]
+        reported = second.communicate()[1]
         assert second.returncode == 2
-        assert is_clear(told, filled)
-        assert f"in use by process {process.pid}" in told
-        assert "wait until it is done" in told
+        assert is_clear(reported, filled)
+        assert f"in use by process {process.pid}" in reported
+        assert "wait until it is done" in reported
         assert process.communicate("\n")[0].strip() == "1"
     with tracedb.open(filled) as database:
         assert database.ingest([file]).height == 1
@@ -564,7 +564,7 @@ def test_a_folder_named_like_a_trace_is_a_folder(
 
 
 @pytest.mark.parametrize("name", ["a\nb.json", "a\x1b[31m.json", "a'; --\".json"])
-def test_hostile_file_names_are_told_in_one_line(
+def test_hostile_file_names_are_reported_in_one_line(
     tmp_path: Path, database: tracedb.Database, name: str
 ) -> None:
     """A line feed or an escape in a file's name does not break the message."""

@@ -194,9 +194,9 @@ def test_attacks_are_refused(
     unchanged: Path, ask: Callable[[Path], Iterator[str]]
 ) -> None:
     """One line says why; no file is read, none is made, and the database stays."""
-    for attack, told in zip(ATTACKS, ask(unchanged / "run.duckdb"), strict=True):
-        assert told.isprintable(), attack
-        assert SECRET not in told, attack
+    for attack, reported in zip(ATTACKS, ask(unchanged / "run.duckdb"), strict=True):
+        assert reported.isprintable(), attack
+        assert SECRET not in reported, attack
 
 
 QUERIES = [
@@ -268,7 +268,7 @@ TEXTS = ["'; COPY raw.trace TO 'out.csv'; --", "1); DROP TABLE raw.event; --", "
 
 @pytest.mark.parametrize("text", TEXTS)
 def test_texts_are_no_queries(unchanged: Path, text: str) -> None:
-    """Names of questions, relations, nodes, rungs and steps are never run."""
+    """Names of questions, relations, nodes, methods and steps are never run."""
     scenario = tracedb.Edit(scenario=text, target="gpu", name=text, factor=0.5)
     bad_scenario = tracedb.Edit(scenario="a", target="gpu", type=text, factor=0.5)
     with tracedb.open(unchanged / "run.duckdb", read_only=True) as database:

@@ -155,8 +155,8 @@ def test_every_linked_kernel_stays_linked(source: Path) -> None:
             assert call.get("External id") == args.get("External id")
 
 
-def test_arrows_join_what_they_joined(source: Path) -> None:
-    """Every call and kernel with an arrow has it still, at its own start."""
+def test_flows_join_what_they_joined(source: Path) -> None:
+    """Every call and kernel with a flow has it still, at its own start."""
     for events in copies(source):
         starts = {
             (e["args"]["correlation"], e["pid"], e["tid"], e["ts"])
@@ -170,7 +170,7 @@ def test_arrows_join_what_they_joined(source: Path) -> None:
         assert starts <= ends
 
 
-def test_arrows_of_autograd_have_two_ends(source: Path) -> None:
+def test_flows_of_autograd_have_two_ends(source: Path) -> None:
     """A number stands for one pair of a forward and a backward op, of one copy."""
     ends = Counter(
         (event["id"], event["ph"])

@@ -88,7 +88,7 @@ def test_an_edit_changes_what_it_names(
 
 
 def test_idle_is_what_the_partition_calls_so(ingested: Ingested) -> None:
-    """Each piece is of one type, on every thread: idle ones are those of the steps."""
+    """Each span is of one type, on every thread: idle ones are those of the steps."""
     with tracedb.open(ingested(SAMPLES / "generated_gpu"), read_only=True) as database:
         edits = [
             Edit(scenario=kind, target="host", type=kind, factor=2)
@@ -99,7 +99,7 @@ def test_idle_is_what_the_partition_calls_so(ingested: Ingested) -> None:
                 beside,
                 """
                 SELECT scenario, list(DISTINCT interval.type ORDER BY interval.type)
-                FROM prediction.edited_piece
+                FROM prediction.edited_span
                 INNER JOIN overhead.interval USING (thread_id, position)
                 GROUP BY scenario ORDER BY scenario
                 """,
@@ -107,7 +107,7 @@ def test_idle_is_what_the_partition_calls_so(ingested: Ingested) -> None:
             twice = rows(
                 beside,
                 """
-                SELECT thread_id, position FROM prediction.edited_piece
+                SELECT thread_id, position FROM prediction.edited_span
                 GROUP BY ALL HAVING count(*) > 1
                 """,
             )
@@ -126,7 +126,7 @@ MATCHES = [
 
 
 @pytest.mark.parametrize(("edit", "count", "time_us"), MATCHES)
-def test_what_an_edit_matches_is_told(
+def test_what_an_edit_matches_is_reported(
     hand_made: tracedb.Database, edit: dict[str, Any], count: int, time_us: int
 ) -> None:
     """How many there are, and their measured time."""
@@ -225,7 +225,7 @@ def test_the_cost_of_an_event_is_estimated(tmp_path: Path) -> None:
 
 
 def test_events_are_counted_once(ingested: Ingested) -> None:
-    """Each op and call begins in one piece of host time."""
+    """Each op and call begins in one span of host time."""
     with tracedb.open(ingested(SAMPLES / "dlrm_cpu"), read_only=True) as database:
         counted = rows(
             database,
@@ -236,7 +236,7 @@ def test_events_are_counted_once(ingested: Ingested) -> None:
         )
         events = Counter(
             thread
-            for relation in ("staging.op", "staging.launch")
+            for relation in ("staging.op", "staging.call")
             for (thread,) in rows(database, f"SELECT thread_id FROM {relation}")
         )
     assert dict(counted) == events
@@ -258,16 +258,16 @@ def test_scenarios_equal_the_plain_loop(ingested: Ingested) -> None:
     ):
         beside = _Beside(connection)
         for scenario in ("baseline", *(edit.scenario for edit in edits)):
-            for rung in ("replay", "full"):
-                reference = simulate(beside, rung, scenario)  # type: ignore[arg-type]
-                chosen = f"WHERE scenario = '{scenario}' AND rung = '{rung}'"
+            for method in ("replay", "full"):
+                reference = simulate(beside, method, scenario)  # type: ignore[arg-type]
+                chosen = f"WHERE scenario = '{scenario}' AND method = '{method}'"
                 found = connection.execute(
                     "SELECT thread_id, position, start_ns, end_ns "
-                    "FROM simulation.host_piece_time "
+                    "FROM simulation.host_span_time "
                     f"INNER JOIN prediction.variant USING (variant_id) {chosen}"
                 ).fetchall()
                 times = {(t, p): (start, end) for t, p, start, end in found}
-                assert times == reference.pieces
+                assert times == reference.spans
 
 
 class _Beside:
@@ -278,13 +278,13 @@ class _Beside:
 
 
 BAD = {
-    "no JSON": ('{"a":\n[,]}', "line 2, column 2: no JSON: a value is due"),
-    "no comma": ('{"a": [] "b"}', "column 10: no JSON: a comma or a closing bracket"),
+    "no JSON": ('{"a":\n[,]}', "line 2, column 2: not JSON: a value is due"),
+    "no comma": ('{"a": [] "b"}', "column 10: not JSON: a comma or a closing bracket"),
     "backslash": (
         '{"a": [{"target": "gpu", "name": "a\\.b"}]}',
         "a backslash in a text is written twice",
     ),
-    "not finite": ('{"a": [{"target": "gpu", "factor": NaN}]}', "NaN is no number"),
+    "not finite": ('{"a": [{"target": "gpu", "factor": NaN}]}', "NaN is not a number"),
     "no object": ("[]", 'an object with a list of edits for each name, as {"faster"'),
     "no list": ('{"a": {"target": "gpu"}}', "scenario a: no edits; it has a list"),
     "no edits": (
@@ -342,7 +342,7 @@ BAD = {
     ),
     "expression": (
         '{"a": [{"target": "gpu", "name": "(", "factor": 1}]}',
-        "name ( is no regular expression",
+        "name ( is not a regular expression",
     ),
     "baseline": (
         '{"baseline": [{"target": "gpu", "factor": 1}]}',
@@ -370,7 +370,7 @@ def test_a_missing_file_is_one_line(tmp_path: Path) -> None:
 
 
 def test_the_command_says_what_edits_match(tmp_path: Path, ingested: Ingested) -> None:
-    """Rows are of all scenarios, in the file's order; one without effect is told."""
+    """Rows are of all scenarios in the file's order; one without effect is reported."""
     database, file = ingested(SAMPLES / "generated_gpu"), tmp_path / "what_if.json"
     same = {"target": "gpu", "type": "kernel", "factor": 1}
     half = {"target": "gpu", "factor": 0.5}
@@ -379,12 +379,12 @@ def test_the_command_says_what_edits_match(tmp_path: Path, ingested: Ingested) -
     done = CliRunner().invoke(command, ["predict", str(database), *options])
     assert done.exit_code == 0
     assert "scenario half, edit 1: " in done.stderr
-    assert "pieces of GPU work, " in done.stderr
+    assert "GPU ops, " in done.stderr
     assert "scenario nothing: what it matches bounds no step" in done.stderr
     assert "scenario half: " not in done.stderr
     shown = json.loads(done.stdout)
     assert [row["scenario"] for row in shown] == ["nothing"] * 6 + ["half"] * 6
-    assert {row["rung"] for row in shown} == {"replay"}
+    assert {row["method"] for row in shown} == {"replay"}
 
 
 def test_the_command_refuses_what_matches_nothing(

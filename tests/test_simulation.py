@@ -23,7 +23,7 @@ import tracedb
 from tracedb import catalog
 from tracedb.synthetic import Delays, execute, random_program
 
-RUNGS = ("replay", "statistics", "full")
+METHODS = ("replay", "statistics", "full")
 SEEDS = range(200)
 
 
@@ -37,50 +37,50 @@ def generated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tracedb.Data
         yield opened
 
 
-def assert_equal_to_reference(database: tracedb.Database, rung: str) -> None:
+def assert_equal_to_reference(database: tracedb.Database, method: str) -> None:
     """Compare every begin and end of all simulated runs with the plain loop's."""
-    reference = simulate(database, rung)
-    pieces = rows(
+    reference = simulate(database, method)
+    spans = rows(
         database,
         "SELECT thread_id, position, start_ns, end_ns "
-        "FROM simulation.host_piece_time "
-        f"INNER JOIN prediction.variant USING (variant_id) WHERE rung = '{rung}'",
+        "FROM simulation.host_span_time "
+        f"INNER JOIN prediction.variant USING (variant_id) WHERE method = '{method}'",
     )
-    assert {(t, p): (start, end) for t, p, start, end in pieces} == reference.pieces
+    assert {(t, p): (start, end) for t, p, start, end in spans} == reference.spans
     work = rows(
         database,
-        "SELECT kernel_id, start_ns, end_ns "
+        "SELECT gpu_op_id, start_ns, end_ns "
         "FROM simulation.gpu_work_time "
-        f"INNER JOIN prediction.variant USING (variant_id) WHERE rung = '{rung}'",
+        f"INNER JOIN prediction.variant USING (variant_id) WHERE method = '{method}'",
     )
     assert {kernel: (start, end) for kernel, start, end in work} == reference.kernels
-    assert len(pieces) > 0
+    assert len(spans) > 0
 
 
-@pytest.mark.parametrize("rung", RUNGS)
+@pytest.mark.parametrize("method", METHODS)
 def test_generated_graphs_equal_the_plain_loop(
-    generated: tracedb.Database, rung: str
+    generated: tracedb.Database, method: str
 ) -> None:
     """SQL and a plain loop agree to the nanosecond on 200 generated graphs."""
     runs = rows(generated, "SELECT DISTINCT run_id FROM staging.trace")
     assert len(runs) == len(SEEDS)
-    assert_equal_to_reference(generated, rung)
+    assert_equal_to_reference(generated, method)
 
 
-@pytest.mark.parametrize("rung", RUNGS)
+@pytest.mark.parametrize("method", METHODS)
 def test_ranks_of_a_job_equal_the_plain_loop(
-    rung: str, database_of: DatabaseOf
+    method: str, database_of: DatabaseOf
 ) -> None:
     """Likewise where ranks wait for each other in collectives."""
     database = database_of(SAMPLES / "generated_gpu")
-    assert_equal_to_reference(database, rung)
+    assert_equal_to_reference(database, method)
     assert rows(database, "SELECT count(*) > 10 FROM graph.collective") == [(True,)]
 
 
-@pytest.mark.parametrize("rung", RUNGS)
-def test_dlrm8_equals_the_plain_loop(dlrm8: tracedb.Database, rung: str) -> None:
+@pytest.mark.parametrize("method", METHODS)
+def test_dlrm8_equals_the_plain_loop(dlrm8: tracedb.Database, method: str) -> None:
     """SQL and a plain loop agree to the nanosecond on four real ranks."""
-    assert_equal_to_reference(dlrm8, rung)
+    assert_equal_to_reference(dlrm8, method)
 
 
 def test_generated_steps_are_replayed(generated: tracedb.Database) -> None:
@@ -89,7 +89,7 @@ def test_generated_steps_are_replayed(generated: tracedb.Database) -> None:
         abs(error)
         for (error,) in rows(
             generated,
-            "SELECT error_share FROM critical_path.step_time WHERE rung = 'replay'",
+            "SELECT error_share FROM critical_path.step_time WHERE method = 'replay'",
         )
     )
     assert errors[len(errors) // 2] < 0.003
@@ -100,7 +100,8 @@ def worst_error(database: tracedb.Database) -> float:
     """The largest error of replay over all steps, of what it computes: less is kept."""
     query = """
         SELECT max(abs((predicted_ns - kept_ns) / measured_ns - 1))
-        FROM critical_path.step_time WHERE rung = 'replay'
+        FROM critical_path.step_time
+        WHERE method = 'replay'
     """
     return float(rows(database, query)[0][0])
 
@@ -145,7 +146,8 @@ def test_a_slower_backward_pass_delays_the_step(
     """The main thread waits for the autograd thread: 50 ms more there delay it so."""
     database = dlrm8_of_its_own
     query = """
-        SELECT step_id, predicted_ns FROM critical_path.step_time WHERE rung = 'replay'
+        SELECT step_id, predicted_ns FROM critical_path.step_time
+        WHERE method = 'replay'
     """
     before = dict(rows(database, query))
     database.connection.execute("""
@@ -170,10 +172,10 @@ def test_a_step_by_hand(tmp_path: Path, database: tracedb.Database) -> None:
     file = tmp_path / "hand.json"
     file.write_text(HAND_MADE)
     database.ingest([file])
-    pieces = """
+    spans = """
         SELECT type, start_ns, end_ns FROM overhead.interval ORDER BY start_ns
     """
-    assert rows(database, pieces) == [
+    assert rows(database, spans) == [
         ("idle", 0, 10_000),
         ("T2", 10_000, 12_000),
         ("T4", 12_000, 17_000),
@@ -184,7 +186,7 @@ def test_a_step_by_hand(tmp_path: Path, database: tracedb.Database) -> None:
     ]
     step = """
         SELECT measured_ns, predicted_ns FROM critical_path.step_time
-        WHERE rung = 'replay'
+        WHERE method = 'replay'
     """
     assert rows(database, step) == [(100_000, 100_000)]
     path = """
@@ -254,7 +256,7 @@ def test_a_wait_for_work_launched_before_the_trace(
         events.append(event("kernel", "old", 7, 100 * number + 50, 95, **lane))
     events.append(event("cuda_runtime", "cudaDeviceSynchronize", 1, 100, 9_950))
     database.ingest([write(tmp_path / "a.json", *events)])
-    query = "SELECT kernel_end_ns, is_blocked FROM graph.host_wait"
+    query = "SELECT gpu_op_end_ns, is_blocked FROM graph.host_wait"
     assert rows(database, query) == [(10_045_000, True)]
 
 
@@ -273,7 +275,7 @@ def test_overlapping_steps_of_two_threads_are_each_predicted(
     database.ingest([write(tmp_path / "a.json", *events)])
     query = """
         SELECT measured_ns, predicted_ns FROM critical_path.step_time
-        WHERE rung = 'replay'
+        WHERE method = 'replay'
     """
     assert rows(database, query) == [(1_000_000, 1_000_000)] * 2
     query = """
@@ -288,7 +290,7 @@ def test_overlapping_steps_of_two_threads_are_each_predicted(
 def test_the_order_of_ingest_does_not_matter() -> None:
     """Ranks that come one by one are predicted as when they come together."""
     query = """
-        SELECT rank, rung, predicted_ns FROM critical_path.step_time
+        SELECT rank, method, predicted_ns FROM critical_path.step_time
         INNER JOIN staging.trace USING (trace_id) ORDER BY ALL
     """
     ranks = sorted((CORPUS / "param" / "dlrm8" / "kineto").iterdir())
@@ -313,7 +315,7 @@ def test_the_order_of_stored_rows_does_not_matter(tmp_path: Path) -> None:
         for name in (
             "prediction.host_time",
             "prediction.gpu_time",
-            "simulation.gpu_place",
+            "simulation.gpu_placement",
         ):
             database.connection.execute(
                 f"CREATE TEMP TABLE kept AS FROM {name} ORDER BY hash(COLUMNS(*));"

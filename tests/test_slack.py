@@ -28,45 +28,45 @@ class Oracle:
         self.work: dict[int, dict[str, Any]] = {}
         query = f"""
             FROM graph.stream_position
-            INNER JOIN graph.gpu_cause USING (run_id, trace_id, kernel_id)
-            INNER JOIN graph.usual_start USING (run_id, trace_id, kernel_id) {chosen}
+            INNER JOIN graph.gpu_cause USING (run_id, trace_id, gpu_op_id)
+            INNER JOIN graph.typical_start USING (run_id, trace_id, gpu_op_id) {chosen}
         """
         for row in database.sql(query).iter_rows(named=True):
-            self.work[row["kernel_id"]] = row
+            self.work[row["gpu_op_id"]] = row
         self.after = {
-            row["previous_kernel_id"]: kernel for kernel, row in self.work.items()
+            row["previous_gpu_op_id"]: kernel for kernel, row in self.work.items()
         }
         self.launches = defaultdict(list)
         for kernel, row in self.work.items():
             self.launches[row["launch_thread_id"]].append(
                 (row["launch_start_ns"], kernel)
             )
-        self.moments = defaultdict(list)
+        self.resumptions = defaultdict(list)
         self.woken = defaultdict(list)
         self.of_call = {}
-        for moment, thread, resume, call, kernel, waker in rows(
+        for resume_id, thread, resume, call, kernel, waker in rows(
             database,
             f"""
-            SELECT moment, thread_id, resume_ns, launch_id, cause_kernel_id,
-                cause_thread_id FROM graph.host_cause {chosen} ORDER BY moment
+            SELECT resume_id, thread_id, resume_ns, call_id, cause_gpu_op_id,
+                cause_thread_id FROM graph.host_cause {chosen} ORDER BY resume_id
             """,
         ):
-            self.moments[thread].append((resume, moment, call))
+            self.resumptions[thread].append((resume, resume_id, call))
             if waker is not None:
-                self.woken[waker].append((resume, thread, resume, moment))
+                self.woken[waker].append((resume, thread, resume, resume_id))
             if call is not None:
-                self.of_call[call] = (thread, resume, moment, kernel)
+                self.of_call[call] = (thread, resume, resume_id, kernel)
         self.awaiting = defaultdict(list)
         for kernel, end, call_end, call in rows(
             database,
-            "SELECT kernel_id, kernel_end_ns, end_ns, launch_id "
+            "SELECT gpu_op_id, gpu_op_end_ns, end_ns, call_id "
             f"FROM graph.host_awaited {chosen}",
         ):
             self.awaiting[kernel].append((call, call_end - end))
         self.waiters = defaultdict(list)
         for kernel, waiter, late in rows(
             database,
-            "SELECT awaited_kernel_id, kernel_id, start_ns - awaited_end_ns "
+            "SELECT awaited_gpu_op_id, gpu_op_id, start_ns - awaited_end_ns "
             f"FROM graph.stream_wait {chosen}",
         ):
             self.waiters[kernel].append((waiter, late))
@@ -103,11 +103,11 @@ class Oracle:
             )
         for call, late in self.awaiting[kernel]:
             if call in self.of_call:
-                thread, _, moment, cause = self.of_call[call]
+                thread, _, resume_id, cause = self.of_call[call]
                 gap = 0 if cause == kernel else max(late, 0)
-                found.append(gap + self.of_stretch(thread, moment))
+                found.append(gap + self.of_stretch(thread, resume_id))
         for waiter, late in self.waiters[kernel]:
-            is_cause = self.work[waiter]["cause_kernel_id"] == kernel
+            is_cause = self.work[waiter]["cause_gpu_op_id"] == kernel
             gap = 0 if is_cause else max(late, 0)
             found.append(gap + self.of_kernel(waiter))
         return min(found)
@@ -118,15 +118,17 @@ class Oracle:
             return 0
         return max(int(row["start_ns"] - row[usual]), 0)
 
-    def _of_stretch(self, thread: int, moment: int) -> int:
-        (resume,) = [r for r, m, _ in self.moments[thread] if m == moment] or [-1]
-        return self.of_time(thread, resume, moment)
+    def _of_stretch(self, thread: int, resume_id: int) -> int:
+        (resume,) = [r for r, m, _ in self.resumptions[thread] if m == resume_id] or [
+            -1
+        ]
+        return self.of_time(thread, resume, resume_id)
 
-    def of_time(self, thread: int, time: int, moment: int | None = None) -> int:
-        """The slack of a thread at a time, up to its next moment and behind it."""
-        later = [m for m in self.moments[thread] if m[0] > time]
-        if moment is not None:
-            later = [m for m in self.moments[thread] if m[1] > moment]
+    def of_time(self, thread: int, time: int, resume_id: int | None = None) -> int:
+        """The slack of a thread at a time, up to its next resume_id and behind it."""
+        later = [m for m in self.resumptions[thread] if m[0] > time]
+        if resume_id is not None:
+            later = [m for m in self.resumptions[thread] if m[1] > resume_id]
         until = min((m[0] for m in later), default=NONE)
         found = [NONE]
         for launched, kernel in self.launches[thread]:
@@ -161,7 +163,7 @@ def assert_equal_to_oracle(database: tracedb.Database, trace_id: int) -> int:
         compared += 1
     for call, thread, start in rows(
         database,
-        "SELECT launch_id, thread_id, start_ns FROM staging.launch "
+        "SELECT call_id, thread_id, start_ns FROM staging.call "
         f"WHERE trace_id = {trace_id}",
     ):
         expected = oracle.of_time(thread, start)
@@ -223,7 +225,7 @@ def test_what_is_done_early_has_the_time_until_it_is_waited_for(
     recording.ingest(tmp_path, database)
     query = """
         SELECT name, slack_ns FROM critical_path.slack
-        INNER JOIN staging.kernel ON node_id = kernel_id
+        INNER JOIN staging.gpu_op ON node_id = gpu_op_id
         WHERE start_ns >= 5_000_000 ORDER BY start_ns
     """
     assert rows(database, query) == [
@@ -233,7 +235,7 @@ def test_what_is_done_early_has_the_time_until_it_is_waited_for(
     ]
     query = """
         SELECT name, slack_ns FROM critical_path.slack
-        INNER JOIN staging.launch ON node_id = launch_id
+        INNER JOIN staging.call ON node_id = call_id
         WHERE start_ns >= 5_000_000 ORDER BY start_ns
     """
     assert rows(database, query) == [

@@ -21,7 +21,7 @@ def bound(ph: str, name: str, time: int, **fields: object) -> dict[str, Any]:
 
 
 def test_begins_and_ends_are_ops(tmp_path: Path, database: tracedb.Database) -> None:
-    """Each end closes what began last on its thread; strays are told."""
+    """Each end closes what began last on its thread; strays are reported."""
     events = [
         bound("E", "stray", 0),
         bound("B", "outer", 1, args={"External id": 7}),

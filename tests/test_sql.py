@@ -49,7 +49,7 @@ def sources(relation: Relation, database: tracedb.Database) -> list[str]:
     """What to query a relation by: its name, of a macro with values of each kind."""
     nodes = """
         SELECT min(node_id) FROM graph.node GROUP BY kind
-        UNION SELECT min(cause_kernel_id) FROM graph.host_cause
+        UNION SELECT min(cause_gpu_op_id) FROM graph.host_cause
         UNION SELECT min(after_node_id) FROM graph.thread_wait
     """
     values = {
@@ -252,17 +252,17 @@ def test_answers(
 
 
 @pytest.mark.parametrize("name", ["critical_path", "path_interval", "idle_cause"])
-def test_answers_of_rungs(
+def test_answers_of_methods(
     name: str,
     sample: tuple[str, tracedb.Database],
     request: pytest.FixtureRequest,
 ) -> None:
-    """Beside what was measured the stored rungs answer, where they are asked for."""
+    """Beside what was measured the stored methods answer, where they are asked for."""
     trace, database = sample
     golden = SAMPLES / trace / "answers" / f"{name}.predicted.csv"
     with database.simulate(["replay", "statistics", "full"]) as asked:
         rows = asked.ask(name)
-    measured = rows["rung"] == "measured"
+    measured = rows["method"] == "measured"
     assert rows.filter(measured).equals(database.ask(name))
     answer = rows.filter(~measured).head(MOST_ROWS).write_csv(float_precision=9)
     if request.config.getoption("--update-answers"):

@@ -106,7 +106,7 @@ def test_steps_of_a_thread_follow_each_other(
             "iter.*",
             r"no user range has such a name; .* 'step\\\[DECODE bs=\[0-9\]\+\\\]'",
         ),
-        ("step[", "no regular expression"),
+        ("step[", "not a regular expression"),
         ("DECODE", "no user range has such a name"),
     ],
 )
@@ -152,8 +152,8 @@ def test_the_person_is_told(serving: Path, tmp_path: Path) -> None:
     done = CliRunner().invoke(main, ["ingest", str(serving), "--db", database])
     assert "no steps: for --step-mark there is 'step" in done.stderr
     for command in ("predict", "critical-path", "overheads"):
-        told = CliRunner().invoke(main, [command, database]).stderr
-        assert "no steps: for --step-mark there is 'step" in told
+        reported = CliRunner().invoke(main, [command, database]).stderr
+        assert "no steps: for --step-mark there is 'step" in reported
     words = ["ingest", str(serving), "--db", database, "--step-mark", r"step\[.*"]
     assert CliRunner().invoke(main, words).exit_code == 0
     shown = CliRunner().invoke(main, ["predict", database, "--format", "csv"])
@@ -192,10 +192,10 @@ def test_only_marks_that_make_sense_are_suggested(
         r"Optimizer\.zero_grad#SGD\.zero_grad": "from",
     }
     path = str(tmp_path / "run.duckdb")
-    told = CliRunner().invoke(main, ["ingest", str(training), "--db", path]).stderr
-    assert "for --step-from there is 'forward', 'Optimizer" in told
-    assert "--step-mark" not in told
-    assert "layer" not in told
+    reported = CliRunner().invoke(main, ["ingest", str(training), "--db", path]).stderr
+    assert "for --step-from there is 'forward', 'Optimizer" in reported
+    assert "--step-mark" not in reported
+    assert "layer" not in reported
 
 
 def test_steps_from_mark_to_mark(training: Path, database: tracedb.Database) -> None:

@@ -38,10 +38,10 @@ from tracedb.synthetic import (
     StreamWait,
     Thread,
     execute,
-    pen,
     random_program,
     step,
     training_job,
+    writer,
 )
 from tracedb.synthetic import program as programs
 from tracedb.synthetic.execution import START_NS
@@ -376,7 +376,7 @@ class Replay:
         self.delays = delays
         self.kernels = {kernel.launch: kernel for kernel in truth.kernels}
         self.end: dict[int, int] = defaultdict(int)  # of the last kernel, by stream
-        self.told: dict[int, dict[int, int]] = defaultdict(dict)  # ends, by stream
+        self.reported: dict[int, dict[int, int]] = defaultdict(dict)  # ends, by stream
         self.marked: dict[str, dict[int, int]] = {}  # ends, by event
         self.times: dict[int, int] = {}
         for event in truth.host_events:
@@ -390,8 +390,8 @@ class Replay:
             case StreamWait(stream, event):
                 for source, ns in self.marked[event].items():
                     if source != stream:
-                        past = self.told[stream].get(source, 0)
-                        self.told[stream][source] = max(ns, past)
+                        past = self.reported[stream].get(source, 0)
+                        self.reported[stream][source] = max(ns, past)
             case StreamSync(stream):
                 self.wait(call, self.so_far(stream))
             case EventSync(event):
@@ -403,7 +403,7 @@ class Replay:
 
     def so_far(self, stream: int) -> dict[int, int]:
         """Return what has to end before all work on a stream is over."""
-        return self.told[stream] | {stream: self.end[stream]}
+        return self.reported[stream] | {stream: self.end[stream]}
 
     def wait(self, call: HostEvent, ends: dict[int, int]) -> None:
         """Work out the end of a wait."""
@@ -412,7 +412,7 @@ class Replay:
 
     def start(self, call: HostEvent, kernel: Kernel) -> None:
         """Work out the start of a kernel, and the end of a blocking copy's call."""
-        awaited = max(self.told.pop(kernel.stream, {}).values(), default=0)
+        awaited = max(self.reported.pop(kernel.stream, {}).values(), default=0)
         self.times[kernel.id] = max(
             call.start_ns + self.delays.launch_latency_ns,
             self.end[kernel.stream] + self.delays.queue_gap_ns,
@@ -686,8 +686,8 @@ def test_sync_events_say_what_is_waited_for() -> None:
     assert numbers == [call.correlation for call in calls]
 
 
-def test_arrows_start_at_launches_and_end_at_kernels() -> None:
-    """An `ac2g` arrow leads from each launch to its kernel, at their starts."""
+def test_flows_start_at_launches_and_end_at_kernels() -> None:
+    """An `ac2g` flow leads from each launch to its kernel, at their starts."""
     trace = job(7)[0]
     flows = slices(trace.json_text(), "ac2g")
     base_ns = trace.truth.base_ns
@@ -734,7 +734,7 @@ def test_the_training_job_waits_for_data_threads_copies_and_ranks() -> None:
 
 
 def test_the_training_job_links_forward_and_backward() -> None:
-    """Arrows lead from ops of main to nodes of autograd, one per sequence number."""
+    """Flows lead from ops of main to nodes of autograd, one per sequence number."""
     for trace in dlrm():
         text = trace.json_text()
         flows = slices(text, "fwdbwd")
@@ -779,7 +779,7 @@ def test_the_sample_is_what_its_generator_makes() -> None:
 # Examples, and what cannot be executed
 
 
-@pytest.mark.parametrize("module", [synthetic, pen, programs])
+@pytest.mark.parametrize("module", [synthetic, writer, programs])
 def test_examples_in_the_documentation_run(module: ModuleType) -> None:
     """What the docstrings show is what one gets."""
     failed, tried = doctest.testmod(module)

@@ -16,16 +16,16 @@ from tracedb import catalog, template
 
 # What a database declares. The lists of `EXCLUDE` and `REPLACE` have no order.
 CATALOG = """
-SELECT schema_name, table_name, length(sql) AS told, comment FROM duckdb_tables()
+SELECT schema_name, table_name, length(sql) AS size, comment FROM duckdb_tables()
 UNION ALL BY NAME
-SELECT schema_name, view_name AS table_name, length(sql) AS told, comment
+SELECT schema_name, view_name AS table_name, length(sql) AS size, comment
 FROM duckdb_views() WHERE NOT internal
 UNION ALL BY NAME
 SELECT
-    schema_name, function_name AS table_name, length(macro_definition) AS told, comment
+    schema_name, function_name AS table_name, length(macro_definition) AS size, comment
 FROM duckdb_functions() WHERE NOT internal
 UNION ALL BY NAME
-SELECT schema_name, table_name, column_index AS told, column_name, data_type, comment
+SELECT schema_name, table_name, column_index AS size, column_name, data_type, comment
 FROM duckdb_columns() WHERE NOT internal
 ORDER BY ALL
 """

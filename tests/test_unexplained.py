@@ -84,10 +84,10 @@ def database(path: Path) -> Iterator[tracedb.Database]:
 
 
 @pytest.mark.parametrize("name", KEPT)
-@pytest.mark.parametrize("rung", ["replay", "statistics", "full"])
-def test_much_is_kept(database: tracedb.Database, rung: str, name: str) -> None:
-    """The step lasts as measured, but for usual delays; what was kept stands beside."""
-    frame = database.predict(rung)
+@pytest.mark.parametrize("method", ["replay", "statistics", "full"])
+def test_much_is_kept(database: tracedb.Database, method: str, name: str) -> None:
+    """The step lasts as measured but for typical delays; what was kept is beside."""
+    frame = database.predict(method)
     (row,) = frame.filter(frame["trace_id"] == NUMBER[name]).iter_rows(named=True)
     assert row["predicted_ns"] == pytest.approx(1000 * US, abs=110 * US)
     assert row["kept_ns"] == row["unexplained_ns"] > 200 * US
@@ -104,14 +104,14 @@ def test_little_is_left_out(database: tracedb.Database) -> None:
 
 def test_what_is_kept_is_named_on_the_path(database: tracedb.Database) -> None:
     """The wait that was not computed is unexplained there, to the nanosecond."""
-    path = database.critical_path(scope="step", rung="replay")
+    path = database.critical_path(scope="step", method="replay")
     chosen = (path["kind"] == "unexplained") & (path["trace_id"] == NUMBER["graph"])
     found = path.filter(chosen).select("time_ns").rows()
     kept = rows(
         database,
         f"""
         SELECT kept_ns FROM critical_path.step_time
-        WHERE rung = 'replay' AND trace_id = {NUMBER["graph"]}
+        WHERE method = 'replay' AND trace_id = {NUMBER["graph"]}
         """,
     )
     assert found == kept
@@ -127,10 +127,10 @@ def test_a_scenario_without_waits_keeps_none(database: tracedb.Database) -> None
 
 def test_the_command_tells_what_is_kept(path: Path) -> None:
     """A line for each trace of which much is kept, beside the rows."""
-    options = ["predict", str(path), "--rung", "replay", "--format", "json"]
+    options = ["predict", str(path), "--method", "replay", "--format", "json"]
     done = CliRunner().invoke(command, options)
     assert done.exit_code == 0
-    told = [line for line in done.stderr.splitlines() if "kept as measured" in line]
-    assert [line.split(":")[0] for line in told] == [
+    reported = [line for line in done.stderr.splitlines() if "kept as measured" in line]
+    assert [line.split(":")[0] for line in reported] == [
         f"trace {NUMBER[name]}" for name in KEPT
     ]

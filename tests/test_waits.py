@@ -85,11 +85,11 @@ def recording() -> Recording:
 
 WAITS = """
     SELECT work.name, awaited.name, reason, recorded FROM graph.stream_wait
-    INNER JOIN staging.kernel AS work USING (kernel_id)
-    INNER JOIN staging.kernel AS awaited ON awaited_kernel_id = awaited.kernel_id
+    INNER JOIN staging.gpu_op AS work USING (gpu_op_id)
+    INNER JOIN staging.gpu_op AS awaited ON awaited_gpu_op_id = awaited.gpu_op_id
 """
 UNEXPLAINED = """
-    SELECT DISTINCT unexplained_ns FROM critical_path.step_time WHERE rung = 'replay'
+    SELECT DISTINCT unexplained_ns FROM critical_path.step_time WHERE method = 'replay'
 """
 
 
@@ -162,15 +162,15 @@ def test_a_launch_that_takes_long_holds_its_work(
     """A module is loaded: the kernel begins when the call is over."""
     recording.work(7, 5_000, begin=9_002, duration=10, lasting=4_000)
     recording.ingest(tmp_path, database)
-    query = "SELECT held_ns FROM graph.held_launch"
+    query = "SELECT stalled_ns FROM graph.stalled_launch"
     assert rows(database, query) == [(3_996_000,)]
     assert rows(database, UNEXPLAINED) == [(0,)]
     query = """
         SELECT max(time.end_ns) - max(work.end_ns)
         FROM simulation.gpu_work_time AS time
-        INNER JOIN graph.stream_position AS work USING (kernel_id)
+        INNER JOIN graph.stream_position AS work USING (gpu_op_id)
         INNER JOIN prediction.variant USING (variant_id)
-        WHERE rung = 'replay'
+        WHERE method = 'replay'
     """
     ((late,),) = rows(database, query)
     assert abs(late) < 10_000
@@ -182,7 +182,7 @@ def test_a_launch_that_takes_long_behind_its_work_holds_nothing(
     """The kernel had begun when the call was held up."""
     recording.work(7, 5_000, begin=5_006, duration=10, lasting=4_000)
     recording.ingest(tmp_path, database)
-    assert rows(database, "SELECT count(*) FROM graph.held_launch") == [(0,)]
+    assert rows(database, "SELECT count(*) FROM graph.stalled_launch") == [(0,)]
 
 
 def test_memory_is_staged_before_a_copy(
@@ -195,8 +195,8 @@ def test_memory_is_staged_before_a_copy(
         recording.work(7, launched, launched + 6, duration=20, lasting=22, **call)
     recording.work(7, 20_000, begin=49_994, duration=4_000, lasting=33_990, **call)
     recording.ingest(tmp_path, database)
-    ((held,),) = rows(database, "SELECT held_ns FROM graph.held_launch")
-    assert held == 29_988_000
+    ((stalled,),) = rows(database, "SELECT stalled_ns FROM graph.stalled_launch")
+    assert stalled == 29_988_000
     assert rows(database, UNEXPLAINED) == [(0,)]
 
 
@@ -219,7 +219,7 @@ def test_real_delays_have_causes(
         database,
         """
         SELECT max(unexplained_ns / measured_ns), max(abs(error_share))
-        FROM critical_path.step_time WHERE rung = 'replay' AND measured_ns > 0
+        FROM critical_path.step_time WHERE method = 'replay' AND measured_ns > 0
         """,
     )
     assert share < most_share
@@ -229,19 +229,19 @@ def test_real_delays_have_causes(
 def test_a_launch_into_a_full_queue_waits_for_work_to_end(
     tmp_path: Path, database: tracedb.Database
 ) -> None:
-    """Above a thousand pieces of work a launch returns when one of them has ended."""
+    """Above a thousand GPU ops a launch returns when one of them has ended."""
     recording = Recording()
     begin = 10_000.0
     for number in range(1_020):
         recording.work(7, 5_000 + 4 * number, begin=begin, duration=20, lasting=3)
         begin += 21
-    # 1,019 pieces wait behind the first, which ends at 10,020.
+    # 1,019 GPU ops wait behind the first, which ends at 10,020.
     recording.work(7, 9_100, begin=begin, duration=20, lasting=926)
     recording.work(8, 10_100, begin=10_106, duration=20)
     recording.ingest(tmp_path, database)
     query = """
-        SELECT work.name, host_wait.end_ns - kernel_end_ns FROM graph.host_wait
-        INNER JOIN staging.kernel AS work USING (kernel_id)
+        SELECT work.name, host_wait.end_ns - gpu_op_end_ns FROM graph.host_wait
+        INNER JOIN staging.gpu_op AS work USING (gpu_op_id)
         WHERE host_wait.target = 'queue' AND is_blocked
     """
     assert rows(database, query) == [("kernel at 10000.0", 6_000)]
@@ -293,7 +293,7 @@ def test_the_parts_of_a_graph_fill_no_queue(
 def test_copies_that_all_wait_are_told_from_slow_ones(
     recording: Recording, tmp_path: Path, database: tracedb.Database
 ) -> None:
-    """Work that always begins when another stream's is over makes no usual delay."""
+    """Work that always begins when another stream's is over makes no typical delay."""
     copy = {"call": "cudaMemcpyAsync", "cat": "gpu_memcpy"}
     recording.work(20, 9_000, begin=9_006, duration=10, **copy)
     begins = [10_000 + 20_000 * number for number in range(4)]
@@ -349,12 +349,12 @@ def test_calls_may_return_before_the_recorded_end(
     copy = Copy(7, 50_000, blocking=True, call="hipMemcpyWithStream")
     work = Launch(7, 100_000), DeviceSync(), Gap(5_000), copy, Gap(5_000)
     executed(tmp_path, database, delays, *work, *work, *work)
-    query = "SELECT is_copy, median_ns, early_ns FROM graph.usual_return ORDER BY ALL"
+    query = "SELECT is_copy, median_ns, early_ns FROM graph.typical_return ORDER BY ALL"
     assert rows(database, query) == [(False, -8_000, 8_000), (True, -6_000, 6_000)]
     query = "SELECT type, count(*) FROM overhead.timeline GROUP BY ALL ORDER BY ALL"
     found = dict(rows(database, query))
     assert (found["wait_device"], found["wait_copy"]) == (3, 3)
-    query = "SELECT error_share FROM critical_path.step_time WHERE rung = 'replay'"
+    query = "SELECT error_share FROM critical_path.step_time WHERE method = 'replay'"
     assert rows(database, query) == [(0,)]
 
 
@@ -417,7 +417,7 @@ def test_a_wait_for_a_device_is_for_one(
 def test_a_call_that_a_step_of_another_thread_cuts_waits_once(
     tmp_path: Path, database: tracedb.Database
 ) -> None:
-    """It is in two pieces, and only the last has the time that a call takes."""
+    """It is in two spans, and only the last has the time that a call takes."""
     main = Thread("main", (step(1, Gap(30_000)), step(2, Gap(300_000))))
     work = Launch(7, 50_000), DeviceSync(), Gap(60_000), DeviceSync(), Gap(60_000)
     program = Program((Rank((main, Thread("beside", work))),))
@@ -425,10 +425,10 @@ def test_a_call_that_a_step_of_another_thread_cuts_waits_once(
     database.ingest([trace.write(tmp_path / "a.json", Form(sync_events=True))])
     query = """
         SELECT count(*), sum(own_ns)::BIGINT, sum(unexplained_ns)::BIGINT,
-            count(awaited_kernel_id)
+            count(awaited_gpu_op_id)
         FROM prediction.host_own
         INNER JOIN overhead.timeline USING (thread_id, position)
-        WHERE type = 'wait_device' GROUP BY launch_id ORDER BY launch_id
+        WHERE type = 'wait_device' GROUP BY call_id ORDER BY call_id
     """
     assert rows(database, query) == [(2, 1_800, 0, 1), (1, 1_800, 0, 1)]
 

@@ -49,12 +49,12 @@ __all__ = [
 ]
 __version__ = "0.1.0"
 
-RUNGS = (
+METHODS = (
     *("replay", "statistics", "full"),
-    *("other_steps", "other_ranks", "shared", "published", "published_as_profiled"),
+    *("other_steps", "other_ranks", "shared", "lin2022", "lin2022_as_profiled"),
     *("by_name", "library"),
 )
-"""What a prediction takes as measured, and learns the rest from: `prediction.rung`."""
+"""What a prediction takes as measured, and what it learns: `prediction.method`."""
 
 SCOPES = ("period", "step", "trace", "run")
 """What a critical path is of: a step, a whole trace, or a step over all ranks."""

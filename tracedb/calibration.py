@@ -43,7 +43,7 @@ SELECT
     uncalibrated_ns::DOUBLE AS predicted_ns,
     median(end_ns - start_ns)::DOUBLE AS measured_ns
 FROM prediction.kernel_time AS time
-INNER JOIN staging.kernel AS kernel USING (kernel_id)
+INNER JOIN staging.gpu_op AS gpu_op USING (gpu_op_id)
 WHERE
     end_ns > start_ns
     AND family NOT IN ('collective', 'memcpy')

@@ -56,9 +56,9 @@ _MEMORY = ":memory:"
 _NAME = "tracedb"
 # What DuckDB says of a file that another process has locked.
 _HELD = re.compile(r"Conflicting lock is held in (?P<name>.+?) \(PID (?P<number>\d+)\)")
-_PUBLISHED = ("published", "published_as_profiled")
+_LIN2022 = ("lin2022", "lin2022_as_profiled")
 _MEASURED = "measured"
-"""The variant of what was measured; the others are rungs."""
+"""The variant of what was measured; the others are methods."""
 
 _INFO = """
 SELECT
@@ -68,10 +68,10 @@ SELECT
     rank,
     event_count,
     (SELECT count(*) FROM staging.op WHERE trace_id = trace.trace_id) AS op_count,
-    (SELECT count(*) FROM staging.launch WHERE trace_id = trace.trace_id)
-    AS launch_count,
-    (SELECT count(*) FROM staging.kernel WHERE trace_id = trace.trace_id)
-    AS kernel_count,
+    (SELECT count(*) FROM staging.call WHERE trace_id = trace.trace_id)
+    AS call_count,
+    (SELECT count(*) FROM staging.gpu_op WHERE trace_id = trace.trace_id)
+    AS gpu_op_count,
     (SELECT count(*) FROM staging.step WHERE trace_id = trace.trace_id) AS step_count,
     path,
     paired_trace_id,
@@ -255,150 +255,155 @@ class Database:
         *,
         scope: str = "period",
         summary: bool = False,
-        rung: str | None = None,
+        method: str | None = None,
     ) -> pl.DataFrame:
-        """What bounds each step, moment by moment: `question.path_interval`.
+        """What bounds each step, interval by interval: `question.path_interval`.
 
         `scope` is `period` (from when the host and the GPU were done with the step
         before to when both are done with it), `step` (its mark on the host), `trace`
         (its whole time) or `run` (each step over all ranks);
-        with `summary` it is the time by kind, `question.critical_path`. Without a rung
-        it is the path as measured, with one that of the rung, of steps and runs; in a
-        `simulate` block that of all its scenarios.
+        with `summary` it is the time by kind, `question.critical_path`. Without a
+        method it is the path as measured, with one that of the method, of steps and
+        runs; in a `simulate` block that of all its scenarios.
 
-        Raises `QueryError` for another scope or rung.
+        Raises `QueryError` for another scope or method.
         """
         if scope not in tracedb.SCOPES:
             raise QueryError(f"no scope {scope}; there are {', '.join(tracedb.SCOPES)}")
-        if rung is not None and scope == "trace":
+        if method is not None and scope == "trace":
             raise QueryError("paths are predicted of steps and runs, not of traces")
-        if rung in _PUBLISHED:
-            raise QueryError(f"the rung {rung} has no graph; choose another")
-        if rung is not None and not self._is_asked(rung):
-            with self.simulate((rung,)) as beside:
+        if method in _LIN2022:
+            raise QueryError(f"the method {method} has no graph; choose another")
+        if method is not None and not self._is_asked(method):
+            with self.simulate((method,)) as beside:
                 return beside.critical_path(
-                    step, scope=scope, summary=summary, rung=rung
+                    step, scope=scope, summary=summary, method=method
                 )
         name = "question.critical_path" if summary else "question.path_interval"
         frame = self.relation(name, step)
-        chosen = (frame["rung"] == (rung or _MEASURED)) & (frame["scope"] == scope)
+        chosen = (frame["method"] == (method or _MEASURED)) & (frame["scope"] == scope)
         return frame.filter(chosen)
 
     @own_errors()
     def predict(
-        self, rung: str | None = None, *, library: str | Path | None = None
+        self, method: str | None = None, *, library: str | Path | None = None
     ) -> pl.DataFrame:
         """Measured and predicted time of each step: `critical_path.step_time`.
 
-        Without a rung, of those that are stored; others are simulated now. The rung
+        Without a method, of those that are stored; others are simulated now. The method
         `library` learns host times from a file that `tracedb overheads learn` wrote;
         it is meant where one is given.
-        Raises `QueryError` for a rung that is not in `tracedb.RUNGS`, `LibraryError`
-        for a file that is no library.
+        Raises `QueryError` for a method that is not in `tracedb.METHODS`,
+        `LibraryError` for a file that is no library.
         """
-        return self._of_rung("critical_path.step_time", rung, library)
+        return self._of_method("critical_path.step_time", method, library)
 
     @own_errors()
     def evaluate(self, *, library: str | Path | None = None) -> pl.DataFrame:
-        """How well each rung predicts the steps: `question.prediction_score`.
+        """How well each method predicts the steps: `question.prediction_score`.
 
-        Takes the time of a simulation for those that are not stored. The rung
+        Takes the time of a simulation for those that are not stored. The method
         `library` is among them where one is given.
         """
-        rungs = [r for r in tracedb.RUNGS if library is not None or r != "library"]
-        with self.simulate(rungs, library=library) as beside:
+        methods = [r for r in tracedb.METHODS if library is not None or r != "library"]
+        with self.simulate(methods, library=library) as beside:
             return beside.relation("question.prediction_score")
 
     @own_errors()
     def bands(
-        self, rung: str | None = None, *, library: str | Path | None = None
+        self, method: str | None = None, *, library: str | Path | None = None
     ) -> pl.DataFrame:
         """Between which times each step is expected: `question.prediction_band`.
 
-        Of the stored rungs, or of one, as `predict`.
+        Of the stored methods, or of one, as `predict`.
         """
-        return self._of_rung("question.prediction_band", rung, library)
+        return self._of_method("question.prediction_band", method, library)
 
     @own_errors()
     def scenarios(
-        self, edits: str | Path | Sequence[Edit], rung: str = "replay"
+        self, edits: str | Path | Sequence[Edit], method: str = "replay"
     ) -> pl.DataFrame:
         """What scenarios do to each step: `question.scenario_effect`.
 
-        They are in a file (`tracedb.scenario`), or edits; the rung says what else is
+        They are in a file (`tracedb.scenario`), or edits; the method says what else is
         predicted with. What each edit matches, `question.scenario_match` tells in a
         `simulate` block. Raises `ScenarioError` for what cannot be carried out, or
-        matches nothing, `QueryError` for a rung that is not in `tracedb.RUNGS`.
+        matches nothing, `QueryError` for a method that is not in `tracedb.METHODS`.
         """
-        with self.simulate((rung,), edits) as beside:
+        with self.simulate((method,), edits) as beside:
             return beside.relation("question.scenario_effect")
 
     @contextmanager
     def simulate(
         self,
-        rungs: Sequence[str],
+        methods: Sequence[str],
         edits: str | Path | Sequence[Edit] | None = None,
         library: str | Path | None = None,
     ) -> Iterator[Database]:
-        """All relations as they are for some rungs and scenarios, in a `with` block.
+        """All relations as they are for some methods and scenarios, in a `with` block.
 
-        What is asked there is answered for these rungs alone, of the baseline and of
+        What is asked there is answered for these methods alone, of the baseline and of
         each scenario of the edits, which may be in a file (`tracedb.scenario`); this
-        database stays as it is. The rung `library` learns from that file.
+        database stays as it is. The method `library` learns from that file.
 
         >>> with tracedb.open() as db, db.simulate(["replay"]) as beside:
         ...     beside.ask("gpu_active").height
         0
 
-        Raises `QueryError` for a rung that is not in `tracedb.RUNGS`, `ScenarioError`
-        for edits that cannot be carried out or match nothing, `LibraryError` for a file
-        that is none.
+        Raises `QueryError` for a method that is not in `tracedb.METHODS`,
+        `ScenarioError` for edits that cannot be carried out or match nothing,
+        `LibraryError` for a file that is none.
         """
-        for rung in rungs:
-            self._check_rung(rung)
-            if edits is not None and rung in _PUBLISHED:
-                raise QueryError(f"the rung {rung} has no scenarios; choose another")
-        if "library" in rungs and library is None:
+        for method in methods:
+            self._check_method(method)
+            if edits is not None and method in _LIN2022:
+                raise QueryError(
+                    f"the method {method} has no scenarios; choose another"
+                )
+        if "library" in methods and library is None:
             raise QueryError(
-                "the rung library learns from a file, which has to be named (`tracedb "
-                "predict --library FILE`); `tracedb overheads learn` writes one"
+                "the method library learns from a file, which has to be named "
+                "(`tracedb predict --library FILE`); "
+                "`tracedb overheads learn` writes one"
             )
         if isinstance(edits, (str, Path)):
             edits = read_scenarios(edits)
         elif edits is not None:
             check(list(edits))
-        with simulated(self._connection, rungs, edits or (), library) as connection:
+        with simulated(self._connection, methods, edits or (), library) as connection:
             yield Database(
                 self.path, connection=connection, allow_files=self._allow_files
             )
 
-    def _is_asked(self, rung: str) -> bool:
-        """Whether the rung is told of beside what was measured, as in a simulation."""
-        asked = self._rows("SELECT rung FROM prediction.variant WHERE is_asked")
-        return rung in asked["rung"]
+    def _is_asked(self, method: str) -> bool:
+        """Whether the method stands beside what was measured, as in a simulation."""
+        asked = self._rows("SELECT method FROM prediction.variant WHERE is_asked")
+        return method in asked["method"]
 
-    def _of_rung(
-        self, name: str, rung: str | None, library: str | Path | None
+    def _of_method(
+        self, name: str, method: str | None, library: str | Path | None
     ) -> pl.DataFrame:
-        if rung is not None:
-            self._check_rung(rung)
-        if library is not None and rung not in (None, "library"):
+        if method is not None:
+            self._check_method(method)
+        if library is not None and method not in (None, "library"):
             raise QueryError(
-                f"the library {library} is for the rung library, not {rung}; "
+                f"the library {library} is for the method library, not {method}; "
                 "leave one of the two out"
             )
         if library is not None:
-            rung = "library"
-        known = self._rows("SELECT rung FROM prediction.variant")["rung"]
-        if rung is not None and rung not in known:
-            with self.simulate((rung,), library=library) as beside:
+            method = "library"
+        known = self._rows("SELECT method FROM prediction.variant")["method"]
+        if method is not None and method not in known:
+            with self.simulate((method,), library=library) as beside:
                 return beside.relation(name)
         stored = self.relation(name)
-        return stored if rung is None else stored.filter(stored["rung"] == rung)
+        return stored if method is None else stored.filter(stored["method"] == method)
 
-    def _check_rung(self, rung: str) -> None:
-        if rung not in tracedb.RUNGS:
-            raise QueryError(f"no rung {rung}; there are {', '.join(tracedb.RUNGS)}")
+    def _check_method(self, method: str) -> None:
+        if method not in tracedb.METHODS:
+            raise QueryError(
+                f"no method {method}; there are {', '.join(tracedb.METHODS)}"
+            )
 
     @own_errors()
     def apply_models(self, models: str | Path | estimates.Models) -> pl.DataFrame:
@@ -472,7 +477,7 @@ class Database:
         more or fewer of them than the question takes.
         """
         if not isinstance(question, str):
-            raise QueryError(f"{question!r} is no name of a question")
+            raise QueryError(f"{question!r} is not the name of a question")
         declared = find_relation(f"question.{question.removeprefix('question.')}")
         if len(values) != len(declared.parameters):
             raise QueryError(
@@ -560,7 +565,7 @@ def find_relation(name: str) -> catalog.Relation:
     """
     known = {relation.full_name: relation for relation in catalog.relations()}
     if not isinstance(name, str):
-        raise QueryError(f"{name!r} is no name of a relation")
+        raise QueryError(f"{name!r} is not the name of a relation")
     if name not in known:
         raise QueryError(f"no relation {name}{_suggestion(name, list(known))}")
     return known[name]
@@ -587,7 +592,7 @@ def _of_step(relation: catalog.Relation, step: int) -> str:
 def _whole(value: object) -> int:
     """A whole number, as queries name nodes and steps by."""
     if not isinstance(value, SupportsIndex):
-        raise QueryError(f"{value!r} is no whole number")
+        raise QueryError(f"{value!r} is not a whole number")
     return index(value)
 
 
@@ -608,14 +613,16 @@ def _is_database(path: str) -> bool:
 def _path(path: object) -> str:
     """The path of a database as text that DuckDB takes."""
     if not isinstance(path, (str, os.PathLike)):
-        raise DatabaseError(f"{path!r} is no path of a database")
+        raise DatabaseError(f"{path!r} is not a path")
     text = os.fspath(path)
     try:
         is_text = isinstance(text, str) and "\0" not in text and bool(text.encode())
     except UnicodeEncodeError:
         is_text = False
     if not is_text:
-        raise DatabaseError(f"{text!r}: no name of a database: it is no text in UTF-8")
+        raise DatabaseError(
+            f"{text!r}: not a name for a database: it is not UTF-8 text"
+        )
     return str(text)
 
 
@@ -624,7 +631,7 @@ def _check_path(path: str, *, read_only: bool) -> None:
     if read_only and path != _MEMORY and not Path(path).is_file():
         raise DatabaseError(f"{path}: no such database; make it with `tracedb ingest`")
     if path != _MEMORY and Path(path).is_file() and not _is_database(path):
-        raise DatabaseError(f"{path}: no DuckDB database; name another file for it")
+        raise DatabaseError(f"{path}: not a DuckDB database; name another file for it")
     if not path:
         raise DatabaseError("the database has no name; give a path")
     # Where it is a letter like others, DuckDB would still open a file of a folder.
@@ -682,7 +689,7 @@ def _stored_fingerprint(connection: duckdb.DuckDBPyConnection, path: str) -> str
     if not tables:
         return None
     if ("raw.database",) not in tables:
-        raise DatabaseError(f"{path}: a DuckDB file, but none that tracedb made")
+        raise DatabaseError(f"{path}: a DuckDB file, but not one that tracedb made")
     query = "SELECT value FROM raw.database WHERE property = 'fingerprint'"
     return str(scalar(connection, query))
 

@@ -78,13 +78,13 @@ SELECT
     ) AS offset_ns,
     any_value(node.end_ns - node.start_ns) AS duration_ns
 FROM graph.node AS node
-LEFT JOIN staging.kernel AS work ON node.node_id = work.kernel_id
-LEFT JOIN staging.launch AS launch ON work.launch_id = launch.launch_id
+LEFT JOIN staging.gpu_op AS work ON node.node_id = work.gpu_op_id
+LEFT JOIN staging.call AS call ON work.call_id = call.call_id
 LEFT JOIN staging.step AS mark
     ON
         node.trace_id = mark.trace_id
-        AND coalesce(launch.start_ns, node.start_ns) >= mark.start_ns
-        AND coalesce(launch.start_ns, node.start_ns) < mark.end_ns
+        AND coalesce(call.start_ns, node.start_ns) >= mark.start_ns
+        AND coalesce(call.start_ns, node.start_ns) < mark.end_ns
 WHERE {condition}
 GROUP BY node.node_id, node.trace_id
 HAVING $step IS NULL OR step = $step
@@ -109,7 +109,7 @@ def find_node(
     where = "" if step is None else f" in step {step}"
     if not found:
         raise QueryError(f"no node {node}{where}; graph.node lists those there are")
-    listed = "; ".join(_told(*row) for row in found[:_MOST_NAMED])
+    listed = "; ".join(_reported(*row) for row in found[:_MOST_NAMED])
     more = "; ..." if len(found) > _MOST_NAMED else ""
     raise QueryError(
         f"{len(found)} nodes are named {node}{where}, choose one by its number: "
@@ -117,7 +117,9 @@ def find_node(
     )
 
 
-def _told(node: int, trace: int, step: int | None, offset: int, duration: int) -> str:
+def _reported(
+    node: int, trace: int, step: int | None, offset: int, duration: int
+) -> str:
     place = "" if step is None else f" step {step}"
     return (
         f"{node} (trace {trace}{place}, at {offset / 1e6:.3f} ms, "

@@ -153,7 +153,7 @@ def _roll_back(connection: duckdb.DuckDBPyConnection) -> None:
 def registered(
     connection: duckdb.DuckDBPyConnection, name: str, table: pa.Table
 ) -> Iterator[None]:
-    """An Arrow table under a name that queries can read, for as long as the block."""
+    """An Flow table under a name that queries can read, for as long as the block."""
     connection.register(name, table)
     try:
         yield

@@ -14,17 +14,17 @@ if TYPE_CHECKING:
 
 _TABLE = "raw.kernel_estimate"
 _TIMES = ("predicted_ns", "low_ns", "high_ns")
-_OF_KERNEL = ("kernel_id", "trace_id", "piece_share")
-"""Columns of `prediction.kernel_shape` that are the kernel's, not the shape's."""
+_OF_KERNEL = ("gpu_op_id", "trace_id", "problem_share")
+"""Columns of `prediction.kernel_problem` that are the kernel's, not the shape's."""
 
 # Each shape once, with its kernels: a million of them have a few thousand shapes.
 _SHAPES = f"""
 SELECT
     * EXCLUDE (run_id, op_id, {", ".join(_OF_KERNEL)}),
     {", ".join(f"list({name}) AS {name}" for name in _OF_KERNEL)}
-FROM prediction.kernel_shape AS shape
+FROM prediction.kernel_problem AS shape
 GROUP BY ALL
-ORDER BY min(shape.kernel_id)
+ORDER BY min(shape.gpu_op_id)
 """
 
 
@@ -69,14 +69,14 @@ def _estimates(shapes: pl.DataFrame, models: Models) -> pl.DataFrame:
     """Rows of `raw.kernel_estimate` for shapes that each list their kernels."""
     import polars as pl
 
-    part = pl.col("piece_share")
+    part = pl.col("problem_share")
     return (
         shapes.select(_OF_KERNEL)
         .hstack(models.predict(shapes.drop(_OF_KERNEL)))
         .filter(pl.col("predicted_ns").is_not_null())
         .explode(_OF_KERNEL)
         .select(
-            pl.col("kernel_id").alias("event_id"),
+            pl.col("gpu_op_id").alias("event_id"),
             "trace_id",
             *((pl.col(t) * part).round().clip(1).cast(pl.Int64) for t in _TIMES),
             "harness_factor",

@@ -40,14 +40,14 @@ class _Figure:
         try:
             number = float(str(value))
         except ValueError:
-            raise ValueError(f"{value!r} is no number") from None
+            raise ValueError(f"{value!r} is not a number") from None
         if not self.least <= number <= self.most:
             raise ValueError(
                 f"{value} is out of {self.least:g} to {self.most:g}; "
                 f"the unit is {self.unit}"
             )
         if self.is_whole and number != int(number):
-            raise ValueError(f"{value} is no whole number")
+            raise ValueError(f"{value} is not a whole number")
         return int(number) if self.is_whole else number
 
 
@@ -82,7 +82,7 @@ COLUMNS = (*_WORDS, *_FIGURES)
 """What a row may have; a name and the needed figures it must."""
 
 
-_DERIVED = ("place", "is_fallback", "is_generic", "source")
+_DERIVED = ("ordinal", "is_fallback", "is_generic", "source")
 """Columns of `prediction.hardware` that follow; a row taken from there has them."""
 
 
@@ -99,10 +99,10 @@ def add(connection: duckdb.DuckDBPyConnection, path: str | Path) -> list[str]:
     ]
     known = connection.execute(f"SELECT hardware FROM {_TABLE}").fetchall()
     _refuse_doubles(path, [name for (name,) in known], rows)
-    first = scalar(connection, f"SELECT coalesce(max(place), 0) + 1 FROM {_TABLE}")
+    first = scalar(connection, f"SELECT coalesce(max(ordinal), 0) + 1 FROM {_TABLE}")
     with transaction(connection):
         for place, row in enumerate(rows, first):
-            _insert(connection, row | {"place": place})
+            _insert(connection, row | {"ordinal": place})
         recompute(connection, _TABLE)
     return [str(row["hardware"]) for row in rows]
 

@@ -30,7 +30,7 @@ def read_text(path: str | Path, error: type[TracedbError]) -> str:
     try:
         return Path(path).read_text(encoding="utf-8-sig")
     except (OSError, ValueError) as problem:
-        reason = getattr(problem, "strerror", None) or "it is no text in UTF-8"
+        reason = getattr(problem, "strerror", None) or "it is not UTF-8 text"
         raise error(f"{path}: cannot be read: {reason}") from problem
 
 
@@ -45,10 +45,10 @@ def decode(path: str | Path, text: str, error: type[TracedbError]) -> Any:  # no
         json.dumps(value, ensure_ascii=False).encode()
     except UnicodeEncodeError as problem:
         half = ascii(problem.object[problem.start])[1:-1]
-        raise error(f"{path}: no JSON: {half} is half a character") from problem
+        raise error(f"{path}: not JSON: {half} is half a character") from problem
     except json.JSONDecodeError as problem:
         place = f"{path}: line {problem.lineno}, column {problem.colno}"
-        raise error(f"{place}: no JSON: {_said(problem.msg)}") from problem
+        raise error(f"{place}: not JSON: {_said(problem.msg)}") from problem
     except _RepeatedError as problem:
         lines = _lines(text, str(problem))
         raise error(
@@ -56,7 +56,7 @@ def decode(path: str | Path, text: str, error: type[TracedbError]) -> Any:  # no
             "rename one, or leave it out"
         ) from problem
     except (ValueError, RecursionError) as problem:
-        raise error(f"{path}: no JSON: {problem}") from problem
+        raise error(f"{path}: not JSON: {problem}") from problem
     return value
 
 
@@ -89,4 +89,4 @@ def _lines(text: str, name: str) -> str:
 
 
 def _refuse(constant: str) -> Never:
-    raise ValueError(f"{constant} is no number of JSON")
+    raise ValueError(f"{constant} is not a JSON number")

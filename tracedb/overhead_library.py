@@ -45,7 +45,7 @@ _KEYS = "trace_sha256, thread, position"
 # What makes a library none, by what is wrong then.
 _WRONG = {
     "it has no rows": "SELECT count(*) = 0",
-    "a piece of host time is there twice": (
+    "a span of host time is there twice": (
         f"SELECT count(*) > count(DISTINCT ({_KEYS}))"
     ),
     "a type is none of T1 to T5": (
@@ -55,8 +55,8 @@ _WRONG = {
         "SELECT NOT bool_and(sample_ns BETWEEN 0 AND 1e15)"
     ),
     "a number of a thread or step is below 1": "SELECT min(least(thread, step)) < 1",
-    "a place is none of its step's": (
-        "SELECT NOT bool_and(place BETWEEN 0 AND place_count - 1)"
+    "an ordinal is none of its step's": (
+        "SELECT NOT bool_and(ordinal BETWEEN 0 AND ordinal_count - 1)"
     ),
 }
 
@@ -70,7 +70,7 @@ def learn(sources: Iterable[str | Path], path: str | Path) -> pl.DataFrame:
     """
     if Path(path).exists() and _format(path) is None:
         raise LibraryError(
-            f"{path}: there already, and no library of overheads; name another file"
+            f"{path}: there already, and not a library of overheads; name another file"
         )
     with duckdb.connect() as connection:
         catalog.create_only(connection, _TABLE)
@@ -150,7 +150,7 @@ def check(path: str | Path) -> None:
     found = _format(path)
     if found is None:
         raise LibraryError(
-            f"{path}: no library of overheads; `tracedb overheads learn` writes one"
+            f"{path}: not a library of overheads; `tracedb overheads learn` writes one"
         )
     if found != FORMAT:
         raise LibraryError(

@@ -43,7 +43,7 @@ def wrong_pattern(pattern: str) -> str | None:
             connection.execute("SELECT regexp_full_match('', ?)", [pattern])
         except (duckdb.Error, UnicodeEncodeError) as error:
             said = one_line(error).partition(": ")[2].partition(":")[0]
-            return f"is no regular expression: {said}"
+            return f"is not a regular expression: {said}"
     return None
 
 

@@ -94,8 +94,8 @@ def check(
 ) -> None:
     """Raise `QueryError` unless a query is one statement that only reads."""
     if not isinstance(query, str):
-        raise QueryError(f"{query!r} is no text of a query")
-    query.encode()  # what is no text in UTF-8 is told as such
+        raise QueryError(f"{query!r} is not the text of a query")
+    query.encode()  # what is not UTF-8 text is told as such
     if _depth(query) > _MOST_DEPTH:
         raise QueryError(f"over {_MOST_DEPTH} brackets within each other")
     _check_kind(connection, query)

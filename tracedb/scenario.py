@@ -174,14 +174,14 @@ _NOUNS = {
     "wait": "wait",
 }
 _NAMES = {
-    "host": "SELECT name FROM staging.op UNION SELECT name FROM staging.launch",
-    "gpu": "SELECT name FROM staging.kernel UNION SELECT name FROM staging.op "
-    "WHERE op_id IN (SELECT op_id FROM staging.kernel)",
+    "host": "SELECT name FROM staging.op UNION SELECT name FROM staging.call",
+    "gpu": "SELECT name FROM staging.gpu_op UNION SELECT name FROM staging.op "
+    "WHERE op_id IN (SELECT op_id FROM staging.gpu_op)",
 }
 _TYPES = {
     "host": "SELECT DISTINCT type FROM overhead.interval WHERE type IN $types",
     "gpu": "SELECT DISTINCT CASE WHEN is_collective THEN 'collective' ELSE kind END "
-    "FROM staging.kernel",
+    "FROM staging.gpu_op",
 }
 _MOST_NEAR = 3
 
@@ -205,8 +205,8 @@ def _near_names(
     query = within if count else f"{names} ORDER BY {alike} DESC, name"
     near = connection.execute(f"{query} LIMIT {_MOST_NEAR}", value).fetchall()
     listed = ", ".join(name for (name,) in near)
-    told = f"{count} name(s) contain it:" if count else "nearest are"
-    return f"; {told} {listed}" if listed else ""
+    reported = f"{count} name(s) contain it:" if count else "nearest are"
+    return f"; {reported} {listed}" if listed else ""
 
 
 def _near_types(connection: duckdb.DuckDBPyConnection, target: str) -> str:

@@ -1,4 +1,4 @@
-"""Simulate what is not stored: other rungs, and scenarios, beside a database.
+"""Simulate what is not stored: other methods, and scenarios, beside a database.
 
 The database stays as it is: what depends on the variants is computed in memory.
 Variants that it holds are not computed again, but taken from there.
@@ -29,12 +29,12 @@ _LIBRARY = "raw.library_sample"
 _THERE = """
 SELECT variant_id
 FROM prediction.variant
-LEFT JOIN prediction.rung USING (rung)
+LEFT JOIN prediction.method USING (method)
 WHERE
     variant_id = 0
-    OR (scenario = 'baseline' AND is_stored AND list_contains(?::VARCHAR[], rung))
+    OR (scenario = 'baseline' AND is_stored AND list_contains(?::VARCHAR[], method))
 """
-"""The variants of a database that need not be computed for some rungs."""
+"""The variants of a database that need not be computed for some methods."""
 _KEYS = ("variant_id", "host_from")
 """What tells in a stored relation which variants its rows are for."""
 _numbers = count(1)
@@ -43,19 +43,19 @@ _numbers = count(1)
 @contextmanager
 def simulated(
     connection: duckdb.DuckDBPyConnection,
-    rungs: Sequence[str],
+    methods: Sequence[str],
     edits: Sequence[Edit] = (),
     library: str | Path | None = None,
 ) -> Iterator[duckdb.DuckDBPyConnection]:
-    """A connection on which all relations tell of these rungs, while the block lasts.
+    """A connection on which all relations tell of these methods, while the block lasts.
 
-    They are simulated for the baseline and for each scenario of the edits; the rung
+    They are simulated for the baseline and for each scenario of the edits; the method
     `library` learns from that file. What depends on them is computed there, in memory,
     where it is not stored; all else is the database's. Raises `ScenarioError` for an
     edit that matches nothing.
     """
-    there = [int(n) for (n,) in connection.execute(_THERE, [[*rungs]]).fetchall()]
-    with beside(connection, rungs, edits) as (cursor, stored):
+    there = [int(n) for (n,) in connection.execute(_THERE, [[*methods]]).fetchall()]
+    with beside(connection, methods, edits) as (cursor, stored):
         if edits:
             check_matches(cursor)
         if library is not None:
@@ -67,7 +67,7 @@ def simulated(
 @contextmanager
 def beside(
     connection: duckdb.DuckDBPyConnection,
-    rungs: Sequence[str],
+    methods: Sequence[str],
     edits: Sequence[Edit] = (),
 ) -> Iterator[tuple[duckdb.DuckDBPyConnection, str]]:
     """A connection to a second database, in memory, and the name of the first.
@@ -81,7 +81,7 @@ def beside(
         cursor.execute(f"ATTACH ':memory:' AS {name} (READ_WRITE)")
         try:
             cursor.execute(f"USE {name}")
-            cursor.execute("SET VARIABLE rungs = $rungs", {"rungs": [*rungs]})
+            cursor.execute("SET VARIABLE methods = $methods", {"methods": [*methods]})
             _set_edits(cursor, edits)
             own = catalog.readers(_VARIANTS) | {_LIBRARY}
             catalog.create_over(cursor, stored, own)

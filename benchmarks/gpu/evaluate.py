@@ -38,20 +38,20 @@ WAYS = {
     "own": "statistics",
     "shared": "library",
     "full": "full",
-    "published": "published",
-    "published, as profiled": "published_as_profiled",
+    "lin2022": "lin2022",
+    "lin2022, as profiled": "lin2022_as_profiled",
 }
-"""What a column of the tables is called, and its rung."""
+"""What a column of the tables is called, and its method."""
 LEAST_ERROR = 0.0001
 
 STEPS = """
-SELECT rung, median(predicted_ns) AS predicted_ns, median(measured_ns) AS profiled_ns
+SELECT method, median(predicted_ns) AS predicted_ns, median(measured_ns) AS profiled_ns
 FROM critical_path.step_time
-INNER JOIN prediction.rung AS known USING (rung)
+INNER JOIN prediction.method AS known USING (method)
 WHERE
     trace_id = $trace AND step <> $graphed
     AND scenario = CASE WHEN known.is_simulated THEN 'unprofiled' ELSE 'baseline' END
-GROUP BY rung
+GROUP BY method
 """
 ACTIVE = """
 SELECT
@@ -60,15 +60,15 @@ SELECT
     / nullif(sum(end_ns - start_ns), 0)
 FROM (
     SELECT work.start_ns, work.end_ns, time.predicted_ns, model
-    FROM staging.kernel AS work
+    FROM staging.gpu_op AS work
     INNER JOIN prediction.gpu_time AS time
-        ON work.kernel_id = time.kernel_id
+        ON work.gpu_op_id = time.gpu_op_id
     INNER JOIN prediction.variant AS variant
         ON time.variant_id = variant.variant_id
     LEFT JOIN prediction.kernel_time AS modelled
-        ON work.kernel_id = modelled.kernel_id
+        ON work.gpu_op_id = modelled.gpu_op_id
     WHERE
-        work.trace_id = $trace AND rung = 'full' AND scenario = 'baseline'
+        work.trace_id = $trace AND method = 'full' AND scenario = 'baseline'
         AND NOT is_collective
 )
 """
@@ -84,8 +84,8 @@ without their signs, each at least 0.01 %, MAPE their mean.
   cost; `shared`: of the other models' recordings alone; both with kernel times as
   measured;
 - `full`: as own, kernel times from their models;
-- `published`: the algorithm of Lin et al. 2022 with its constants, which take the
-  profiler off, too; `published, as profiled` without them;
+- `lin2022`: the algorithm of Lin et al. 2022 with its constants, which take the
+  profiler off, too; `lin2022, as profiled` without them;
 - GPU active: the time of all kernels, as their models have it.
 """
 
@@ -165,8 +165,8 @@ def predicted(
     database: tracedb.Database, own: list[Recorded], library: Path | None
 ) -> Iterator[Result]:
     """Predict the recordings in a database, in their order."""
-    rungs = [rung for rung in WAYS.values() if library or rung != "library"]
-    with simulated(database.connection, rungs, [UNPROFILED], library) as connection:
+    methods = [method for method in WAYS.values() if library or method != "library"]
+    with simulated(database.connection, methods, [UNPROFILED], library) as connection:
         query = "SELECT trace_id FROM staging.trace WHERE path = ?"
         for one in own:
             ((trace,),) = connection.execute(query, [str(one.kineto)]).fetchall()
@@ -174,16 +174,16 @@ def predicted(
 
 
 def result(connection: duckdb.DuckDBPyConnection, one: Recorded, trace: int) -> Result:
-    """What the rungs say of one recording."""
+    """What the methods say of one recording."""
     given = {"trace": trace, "graphed": one.graphed_step}
     found = {
-        rung: (time, profiled)
-        for rung, time, profiled in connection.execute(STEPS, given).fetchall()
+        method: (time, profiled)
+        for method, time, profiled in connection.execute(STEPS, given).fetchall()
     }
     errors = {
-        name: found[rung][0] / one.step_ns - 1
-        for name, rung in WAYS.items()
-        if rung in found and found[rung][0] is not None
+        name: found[method][0] / one.step_ns - 1
+        for name, method in WAYS.items()
+        if method in found and found[method][0] is not None
     }
     ((active, modelled),) = connection.execute(ACTIVE, {"trace": trace}).fetchall()
     return Result(one, found["full"][1], errors, active, modelled)

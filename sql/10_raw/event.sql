@@ -7,7 +7,7 @@ CREATE TABLE raw.event (
     event_id BIGINT NOT NULL,
     -- The file it is from.
     trace_id BIGINT NOT NULL,
-    -- Phase: X (has a duration), s and f (ends of an arrow), i (instant), M (metadata).
+    -- Phase: X (has a duration), s and f (ends of a flow), i (instant), M (metadata).
     ph VARCHAR,
     -- Category.
     cat VARCHAR,
@@ -21,7 +21,7 @@ CREATE TABLE raw.event (
     ts_ns BIGINT,
     -- [ns] Duration, taken from the decimal text.
     dur_ns BIGINT,
-    -- Identifier that the ends of an arrow share.
+    -- Identifier that the ends of a flow share.
     id VARCHAR,
     -- Arguments, complete, as JSON text.
     args JSON USING COMPRESSION zstd,

@@ -6,7 +6,7 @@ CREATE TABLE raw.hardware (
     -- Name of the model.
     hardware VARCHAR NOT NULL,
     -- Number of the row, from 1.
-    place BIGINT NOT NULL,
+    ordinal BIGINT NOT NULL,
     -- Regular expression to find in the name of a device, whatever its case.
     name_pattern VARCHAR NOT NULL,
     -- `gpu` or `cpu`.

@@ -1,9 +1,9 @@
 -- What kernel models predict for GPU work, by `tracedb kernels apply`; each kernel has its
--- part of the time of the piece of an op that it carries out.
+-- part of the time of the problem (`prediction.op_problem`) that it solves.
 -- One row per kernel, copy or memset that a model has predicted.
 -- Key: event_id.
 CREATE TABLE raw.kernel_estimate (
-    -- The kernel.
+    -- The GPU op.
     event_id BIGINT NOT NULL,
     -- The file it is from.
     trace_id BIGINT NOT NULL,

@@ -1,6 +1,6 @@
 -- Overheads of other databases that a prediction is to learn from, as `tracedb overheads
 -- learn` wrote them into a file; filled beside a database, for one prediction.
--- One row per piece of host time.
+-- One row per span of host time.
 -- Key: trace_sha256, thread, position.
 CREATE TABLE raw.library_sample (
     -- SHA-256 of the text of the trace that it is from.
@@ -11,22 +11,22 @@ CREATE TABLE raw.library_sample (
     gpu VARCHAR,
     -- Number of the thread, among those of its trace, from 1.
     thread BIGINT NOT NULL,
-    -- Place of the piece on its thread.
+    -- Position of the span on its thread.
     position BIGINT NOT NULL,
     -- Number of the step, among those of its trace, from 1.
     step BIGINT NOT NULL,
     -- Overhead type, T1..T5.
     type VARCHAR NOT NULL,
-    -- What else the piece may be alike in, as in `overhead.sample`.
+    -- What else the span may be alike in, as in `overhead.sample`.
     name VARCHAR NOT NULL,
     -- Role of the host thread.
     role VARCHAR NOT NULL,
     -- What the op or the call is for.
     shapes VARCHAR NOT NULL,
     -- How many of its type and name were before it in the step on its thread.
-    place BIGINT NOT NULL,
+    ordinal BIGINT NOT NULL,
     -- How many of its type and name there are in the step on its thread.
-    place_count BIGINT NOT NULL,
+    ordinal_count BIGINT NOT NULL,
     -- [ns] Duration.
     sample_ns BIGINT NOT NULL
 );

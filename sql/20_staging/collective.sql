@@ -1,10 +1,10 @@
 -- Communication between ranks: what each kernel of NCCL or RCCL carries out, as the
 -- profiler records it with the kernel, or as names and shapes tell.
 -- One row per kernel of communication.
--- Key: kernel_id.
+-- Key: gpu_op_id.
 CREATE TABLE staging.collective (
     -- The kernel.
-    kernel_id,
+    gpu_op_id,
     -- The run it is of.
     run_id,
     -- The trace it is from.
@@ -22,19 +22,19 @@ CREATE TABLE staging.collective (
     element_type,
     -- Number of the collective in its group, the same on all ranks, if recorded.
     sequence,
-    -- Place among the collectives of its group in the trace, from 1.
-    place
+    -- Ordinal among the collectives of its group in the trace, from 1.
+    ordinal
 ) AS
 WITH
 event AS (
     SELECT
-        kernel.*,
+        gpu_op.*,
         args ->> [
             '$."Collective name"', '$."Process Group Name"', '$."Group size"',
             '$."In msg nelems"', '$.Seq', '$."Process Group Ranks"'
         ] AS argument
-    FROM staging.kernel AS kernel
-    INNER JOIN staging.slice ON kernel.kernel_id = staging.slice.event_id
+    FROM staging.gpu_op AS gpu_op
+    INNER JOIN staging.slice ON gpu_op.gpu_op_id = staging.slice.event_id
     WHERE is_collective
 ),
 
@@ -52,7 +52,7 @@ range AS (
     WHERE regexp_matches(annotation.name, '^(nccl|rccl):')
 ),
 
-told AS (
+called_collective AS (
     SELECT
         event.*,
         launch.start_ns AS launch_start_ns,
@@ -66,7 +66,7 @@ told AS (
             END
         ) AS dims
     FROM event
-    LEFT JOIN staging.launch AS launch ON event.launch_id = launch.launch_id
+    LEFT JOIN staging.call AS launch ON event.call_id = launch.call_id
     LEFT JOIN staging.op AS op ON event.op_id = op.op_id
     ASOF LEFT JOIN range
         ON launch.thread_id = range.thread_id AND launch.start_ns >= range.start_ns
@@ -77,13 +77,13 @@ named AS (
     SELECT
         *,
         replace(lower(coalesce(argument[1], nullif(called, ''), name)), '_', '') AS spoken,
-        try_cast(argument[3] AS INTEGER) AS told_size,
-        coalesce(try_cast(argument[4] AS BIGINT), list_product(dims)) AS told_count
-    FROM told
+        try_cast(argument[3] AS INTEGER) AS given_size,
+        coalesce(try_cast(argument[4] AS BIGINT), list_product(dims)) AS given_count
+    FROM called_collective
 )
 
 SELECT
-    kernel_id,
+    gpu_op_id,
     named.run_id,
     named.trace_id,
     CASE
@@ -98,13 +98,13 @@ SELECT
         ELSE 'other'
     END,
     concat_ws(' ', argument[2], argument[6]) AS process_group,
-    coalesce(CASE WHEN told_size > 0 THEN told_size END, world_size)::BIGINT,
-    CASE WHEN told_count BETWEEN 0 AND 1_125_899_906_842_624 THEN told_count::BIGINT END,
+    coalesce(CASE WHEN given_size > 0 THEN given_size END, world_size)::BIGINT,
+    CASE WHEN given_count BETWEEN 0 AND 1_125_899_906_842_624 THEN given_count::BIGINT END,
     element_type,
     try_cast(argument[5] AS BIGINT),
     row_number() OVER (
         PARTITION BY named.trace_id, process_group
-        ORDER BY coalesce(launch_start_ns, named.start_ns), named.start_ns, kernel_id
+        ORDER BY coalesce(launch_start_ns, named.start_ns), named.start_ns, gpu_op_id
     )
 FROM named
 INNER JOIN staging.trace USING (trace_id);

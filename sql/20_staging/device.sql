@@ -10,8 +10,8 @@ CREATE VIEW staging.device (
     device,
     -- Name, where the trace tells.
     name,
-    -- Pieces of GPU work that ran on it.
-    kernel_count,
+    -- GPU ops that ran on it.
+    gpu_op_count,
     -- [ns] Time for which at least one of them was running.
     busy_ns,
     -- [ns] Time for which at least one kernel (no copy, no memset) was running.
@@ -22,14 +22,14 @@ described AS (
     SELECT
         run_id,
         trace_id,
-        coalesce(try_cast(properties ->> '$.id' AS BIGINT), place - 1) AS device,
+        coalesce(try_cast(properties ->> '$.id' AS BIGINT), ordinal - 1) AS device,
         nullif(properties ->> '$.name', '') AS name
     FROM (
         SELECT
             run_id,
             trace_id,
             unnest(header -> '$.deviceProperties[*]') AS properties,
-            generate_subscripts(header -> '$.deviceProperties[*]', 1) AS place
+            generate_subscripts(header -> '$.deviceProperties[*]', 1) AS ordinal
         FROM raw.trace
     )
 ),
@@ -40,18 +40,18 @@ covered AS (
         greatest(
             start_ns,
             max(end_ns) OVER (
-                PARTITION BY trace_id, device ORDER BY start_ns, kernel_id
+                PARTITION BY trace_id, device ORDER BY start_ns, gpu_op_id
                 ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
             )
         ) AS new_from_ns,
         greatest(
             start_ns,
             max(end_ns) FILTER (kind = 'kernel') OVER (
-                PARTITION BY trace_id, device ORDER BY start_ns, kernel_id
+                PARTITION BY trace_id, device ORDER BY start_ns, gpu_op_id
                 ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
             )
         ) AS new_kernel_from_ns
-    FROM staging.kernel
+    FROM staging.gpu_op
     WHERE kind <> 'other'
 ),
 
@@ -60,7 +60,7 @@ busy AS (
         run_id,
         trace_id,
         device,
-        count(*) AS kernel_count,
+        count(*) AS gpu_op_count,
         sum(greatest(end_ns - new_from_ns, 0)) AS busy_ns,
         sum(greatest(end_ns - new_kernel_from_ns, 0)) FILTER (kind = 'kernel')
         AS kernel_busy_ns
@@ -73,7 +73,7 @@ SELECT
     trace_id,
     device,
     described.name,
-    coalesce(kernel_count, 0),
+    coalesce(gpu_op_count, 0),
     coalesce(busy_ns, 0)::BIGINT,
     coalesce(kernel_busy_ns, 0)::BIGINT
 FROM described

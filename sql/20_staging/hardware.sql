@@ -6,7 +6,7 @@ CREATE VIEW staging.hardware (
     -- Name of the model.
     hardware,
     -- Number of the row, from 1.
-    place,
+    ordinal,
     -- Regular expression to find in the name of a device, whatever its case.
     name_pattern,
     -- `gpu` or `cpu`.
@@ -46,7 +46,7 @@ CREATE VIEW staging.hardware (
 ) AS
 SELECT
     hardware,
-    place,
+    ordinal,
     name_pattern,
     kind,
     peak_fp32_flops_per_second,

@@ -1,9 +1,9 @@
 -- What kernel models predict for GPU work.
--- One row per piece of GPU work that a model has predicted.
--- Key: kernel_id.
+-- One row per GPU op that a model has predicted.
+-- Key: gpu_op_id.
 CREATE VIEW staging.kernel_estimate (
-    -- The kernel.
-    kernel_id,
+    -- The GPU op.
+    gpu_op_id,
     -- The trace it is from.
     trace_id,
     -- [ns] Predicted duration.
@@ -22,7 +22,7 @@ CREATE VIEW staging.kernel_estimate (
     in_range
 ) AS
 SELECT
-    event_id AS kernel_id,
+    event_id AS gpu_op_id,
     trace_id,
     predicted_ns,
     low_ns,

@@ -1,13 +1,13 @@
 -- Overheads of other databases, with numbers for their runs and steps that no run or step
 -- of this one has; a trace that is in this database, too, keeps the number of its run.
--- One row per piece of host time.
+-- One row per span of host time.
 -- Key: trace_sha256, thread, position.
 CREATE VIEW staging.library_sample (
     -- SHA-256 of the text of the trace that it is from.
     trace_sha256,
     -- Number of the thread, among those of its trace.
     thread,
-    -- Place of the piece on its thread.
+    -- Position of the span on its thread.
     position,
     -- Name of the GPU; NULL where the trace names none.
     gpu,
@@ -24,9 +24,9 @@ CREATE VIEW staging.library_sample (
     -- What the op or the call is for.
     shapes,
     -- How many of its type and name were before it.
-    place,
+    ordinal,
     -- How many of its type and name there are.
-    place_count,
+    ordinal_count,
     -- [ns] Duration.
     sample_ns
 ) AS
@@ -41,8 +41,8 @@ SELECT
     name,
     role,
     shapes,
-    place,
-    place_count,
+    ordinal,
+    ordinal_count,
     sample_ns
 FROM raw.library_sample
 LEFT JOIN raw.trace AS known ON trace_sha256 = known.sha256;

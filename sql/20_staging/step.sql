@@ -13,7 +13,7 @@ CREATE TABLE staging.step (
     thread_id,
     -- Name of the mark.
     name,
-    -- Number of the step, from its name; else its place among the trace's steps, from 0.
+    -- Number of the step, from its name; else its ordinal among the trace's steps, from 0.
     step,
     -- [ns] Begin of the mark.
     start_ns,
@@ -27,6 +27,6 @@ FROM staging.step_range AS step
 LEFT JOIN (
     SELECT step_id, max(end_ns) AS gpu_end_ns
     FROM staging.step_work
-    INNER JOIN staging.kernel USING (kernel_id)
+    INNER JOIN staging.gpu_op USING (gpu_op_id)
     GROUP BY step_id
 ) USING (step_id);

@@ -52,7 +52,7 @@ span AS (
         UNION ALL
         SELECT trace_id, start_ns, end_ns FROM staging.op
         UNION ALL
-        SELECT trace_id, start_ns, end_ns FROM staging.launch
+        SELECT trace_id, start_ns, end_ns FROM staging.call
     )
     GROUP BY trace_id
 )

@@ -16,7 +16,7 @@ CREATE TABLE staging.step_range (
     thread_id,
     -- Name of the mark.
     name,
-    -- Number of the step, from its name; else its place among the trace's steps, from 0.
+    -- Number of the step, from its name; else its ordinal among the trace's steps, from 0.
     step,
     -- [ns] Begin.
     start_ns,

@@ -10,10 +10,10 @@ CREATE VIEW staging.stream (
     device,
     -- Stream of the device.
     stream,
-    -- Pieces of GPU work that ran on it.
-    kernel_count,
+    -- GPU ops that ran on it.
+    gpu_op_count,
     -- [ns] Sum of their durations; more than busy time where they overlap.
-    kernel_time_ns,
+    gpu_op_time_ns,
     -- [ns] Time for which at least one of them was running.
     busy_ns,
     -- [ns] Begin of the first.
@@ -28,11 +28,11 @@ covered AS (
         greatest(
             start_ns,
             max(end_ns) OVER (
-                PARTITION BY trace_id, device, stream ORDER BY start_ns, kernel_id
+                PARTITION BY trace_id, device, stream ORDER BY start_ns, gpu_op_id
                 ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
             )
         ) AS new_from_ns
-    FROM staging.kernel
+    FROM staging.gpu_op
     WHERE kind <> 'other'
 )
 

@@ -1,6 +1,6 @@
 -- Tensors that ops take and give, from the execution graph of the run.
 -- One row per tensor argument or result of an op.
--- Key: op_id, direction, argument, place.
+-- Key: op_id, direction, argument, ordinal.
 CREATE TABLE staging.tensor (
     -- The op.
     op_id,
@@ -12,10 +12,10 @@ CREATE TABLE staging.tensor (
     occurrence,
     -- `in` or `out`.
     direction,
-    -- Place among the arguments or results, from 1.
+    -- Ordinal among the arguments or results, from 1.
     argument,
-    -- Place in a list of tensors, from 1.
-    place,
+    -- Ordinal in a list of tensors, from 1.
+    ordinal,
     -- The tensor, as the execution graph numbers it.
     tensor,
     -- Its storage, which views of it share.
@@ -58,7 +58,7 @@ single AS (
     SELECT
         * EXCLUDE (items),
         unnest(items) AS item,
-        generate_subscripts(items, 1) AS place
+        generate_subscripts(items, 1) AS ordinal
     FROM listed
 )
 
@@ -69,7 +69,7 @@ SELECT
     occurrence,
     direction,
     argument,
-    place,
+    ordinal,
     try_cast(item ->> 0 AS BIGINT) AS tensor,
     try_cast(item ->> 1 AS BIGINT) AS storage,
     try_cast(item ->> 3 AS BIGINT) AS element_count,

@@ -14,7 +14,7 @@ CREATE TABLE staging.thread (
     tid,
     -- Name, where the trace tells.
     name,
-    -- `main` (has the step marks, else the most ops), `autograd` (arrows lead to its ops, or
+    -- `main` (has the step marks, else the most ops), `autograd` (flows lead to its ops, or
     -- a tenth of its top-level ops and more are backward ops by name), `data_loading`,
     -- `other`.
     role
@@ -42,13 +42,13 @@ thread AS (
     GROUP BY trace_id, pid, tid
 ),
 
--- Arrows lead from forward to backward ops.
-arrow AS (
+-- Flows lead from forward to backward ops.
+flow AS (
     SELECT trace_id, pid, tid, sum(way) > 0 AS is_target
     FROM (
-        SELECT trace_id, source_pid AS pid, source_tid AS tid, -1 AS way FROM staging.arrow
+        SELECT trace_id, source_pid AS pid, source_tid AS tid, -1 AS way FROM staging.flow
         UNION ALL
-        SELECT trace_id, target_pid, target_tid, 1 FROM staging.arrow
+        SELECT trace_id, target_pid, target_tid, 1 FROM staging.flow
     )
     GROUP BY trace_id, pid, tid
 ),
@@ -72,9 +72,9 @@ ranked AS (
                 coalesce(is_target, false) OR goes_backward,
                 op_count DESC,
                 thread_id
-        ) AS place
+        ) AS ordinal
     FROM thread
-    LEFT JOIN arrow USING (trace_id, pid, tid)
+    LEFT JOIN flow USING (trace_id, pid, tid)
     LEFT JOIN thread_name USING (trace_id, pid, tid)
 )
 
@@ -86,7 +86,7 @@ SELECT
     tid,
     name,
     CASE
-        WHEN step_count > 0 OR place = 1 THEN 'main'
+        WHEN step_count > 0 OR ordinal = 1 THEN 'main'
         WHEN name ILIKE '%autograd%' OR goes_backward THEN 'autograd'
         WHEN name ILIKE '%pin_memory%' OR name ILIKE '%dataloader%' THEN 'data_loading'
         ELSE 'other'

@@ -45,7 +45,7 @@ headed AS (
 
 identified AS (
     SELECT trace_id, avg((correlation = external_id)::INTEGER) >= 0.99 AS is_correlation
-    FROM staging.launch
+    FROM staging.call
     GROUP BY trace_id
 )
 

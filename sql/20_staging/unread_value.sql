@@ -31,12 +31,12 @@ suspect AS (
             ELSE sequence_number IS NULL
         END
     UNION ALL
-    SELECT launch_id, trace_id, 'correlation'
-    FROM staging.launch
+    SELECT call_id, trace_id, 'correlation'
+    FROM staging.call
     WHERE correlation IS NULL
     UNION ALL
-    SELECT kernel_id, trace_id, field
-    FROM staging.kernel
+    SELECT gpu_op_id, trace_id, field
+    FROM staging.gpu_op
     CROSS JOIN (
         VALUES ('correlation'), ('device'), ('stream'), ('bytes')
     ) AS read (field)

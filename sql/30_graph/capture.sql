@@ -20,11 +20,11 @@ bound AS (
         *,
         lead(name) OVER on_thread AS next_name,
         lead(end_ns) OVER on_thread AS next_end_ns
-    FROM staging.launch
+    FROM staging.call
     WHERE regexp_matches(name, '^(cuda|hip|cu)Stream(Begin|End)Capture')
-    WINDOW on_thread AS (PARTITION BY thread_id ORDER BY start_ns, launch_id)
+    WINDOW on_thread AS (PARTITION BY thread_id ORDER BY start_ns, call_id)
 )
 
-SELECT launch_id, run_id, trace_id, start_ns, next_end_ns
+SELECT call_id, run_id, trace_id, start_ns, next_end_ns
 FROM bound
 WHERE name LIKE '%BeginCapture%' AND next_name LIKE '%EndCapture%';

@@ -1,9 +1,9 @@
 -- Launches that became parts of a graph.
 -- One row per launch that lies in a capture and put nothing on a device.
--- Key: launch_id.
+-- Key: call_id.
 CREATE VIEW graph.captured_launch (
     -- The launch.
-    launch_id,
+    call_id,
     -- The run it is of.
     run_id,
     -- The trace it is from.
@@ -14,39 +14,39 @@ CREATE VIEW graph.captured_launch (
     op_id,
     -- Name of what it launches; `memcpy` and `memset`; NULL where it is not recorded.
     launched_name,
-    -- Its place among launches of that name in the capture, from 1.
-    place_in_name,
+    -- Its ordinal among launches of that name in the capture, from 1.
+    ordinal_in_name,
     -- How many launches of that name the capture has.
     of_name,
-    -- Its place among the launches of the capture, from 1.
-    place
+    -- Its ordinal among the launches of the capture, from 1.
+    ordinal
 ) AS
 WITH
 launch AS (
     SELECT
         *,
         CASE target WHEN 'kernel' THEN launched_name ELSE target END AS what
-    FROM staging.launch
+    FROM staging.call
     WHERE
         kind = 'launch'
         AND target IN ('kernel', 'memcpy', 'memset')
-        AND launch_id NOT IN (
-            SELECT launch_id FROM staging.kernel WHERE launch_id IS NOT NULL
+        AND call_id NOT IN (
+            SELECT call_id FROM staging.gpu_op WHERE call_id IS NOT NULL
         )
 )
 
 SELECT
-    launch.launch_id,
+    launch.call_id,
     launch.run_id,
     launch.trace_id,
     capture_id,
     op_id,
     what,
     row_number() OVER (
-        PARTITION BY capture_id, what ORDER BY launch.start_ns, launch.launch_id
+        PARTITION BY capture_id, what ORDER BY launch.start_ns, launch.call_id
     ),
     count(*) OVER (PARTITION BY capture_id, what),
-    row_number() OVER (PARTITION BY capture_id ORDER BY launch.start_ns, launch.launch_id)
+    row_number() OVER (PARTITION BY capture_id ORDER BY launch.start_ns, launch.call_id)
 FROM graph.capture
 INNER JOIN launch
     ON

@@ -31,10 +31,10 @@ late AS (
         is_ambiguous,
         (own.end_ns + own_trace.base_ns) - (reference.end_ns + base.base_ns) AS late_ns
     FROM graph.collective_match AS match
-    INNER JOIN staging.kernel AS own ON match.kernel_id = own.kernel_id
+    INNER JOIN staging.gpu_op AS own ON match.gpu_op_id = own.gpu_op_id
     INNER JOIN staging.trace AS own_trace ON match.trace_id = own_trace.trace_id
-    INNER JOIN staging.kernel AS reference
-        ON match.reference_kernel_id = reference.kernel_id
+    INNER JOIN staging.gpu_op AS reference
+        ON match.reference_gpu_op_id = reference.gpu_op_id
     INNER JOIN staging.trace AS base ON reference.trace_id = base.trace_id
     WHERE match.trace_id IN (SELECT trace_id FROM staging.computing)
 ),

@@ -2,10 +2,10 @@
 -- Ranks that are not in the run may be last: what the collective takes beyond the
 -- shortest of its kind that is as large is waiting for them.
 -- One row per collective kernel that is matched with those of other ranks.
--- Key: kernel_id.
+-- Key: gpu_op_id.
 CREATE TABLE graph.collective (
     -- The kernel.
-    kernel_id,
+    gpu_op_id,
     -- The run it is of.
     run_id,
     -- The trace it is from.
@@ -23,7 +23,7 @@ CREATE TABLE graph.collective (
     -- Of them those that are in the run.
     present_count,
     -- The kernel of the rank that arrived last; of the group's last in the run.
-    last_kernel_id,
+    last_gpu_op_id,
     -- [ns] When that began, by the clock of this trace.
     last_arrival_ns,
     -- [ns] Time in which it waited for that.
@@ -47,13 +47,13 @@ member AS (
         start_ns + shift_ns AS arrival_ns,
         end_ns + shift_ns AS over_ns
     FROM graph.collective_match AS match
-    INNER JOIN staging.collective AS collective USING (kernel_id)
-    INNER JOIN staging.kernel USING (kernel_id)
+    INNER JOIN staging.collective AS collective USING (gpu_op_id)
+    INNER JOIN staging.gpu_op USING (gpu_op_id)
     INNER JOIN graph.clock ON match.trace_id = graph.clock.trace_id
     INNER JOIN staging.trace ON match.trace_id = staging.trace.trace_id
 ),
 
-whole AS (
+meeting AS (
     SELECT
         run_id,
         process_group,
@@ -61,7 +61,7 @@ whole AS (
         kind,
         max(element_count) AS elements,
         count(*) AS present_count,
-        arg_max(kernel_id, (arrival_ns, coalesce(rank, -1), kernel_id)) AS last_kernel_id,
+        arg_max(gpu_op_id, (arrival_ns, coalesce(rank, -1), gpu_op_id)) AS last_gpu_op_id,
         max(arrival_ns) AS last_arrival_ns,
         max(over_ns) - max(arrival_ns) AS together_ns
     FROM member
@@ -81,14 +81,14 @@ compared AS (
                 ORDER BY elements DESC
             )
         END AS shortest_ns
-    FROM whole
+    FROM meeting
 ),
 
 split AS (
     SELECT
         member.*,
         present_count,
-        last_kernel_id,
+        last_gpu_op_id,
         least(greatest(last_arrival_ns - shift_ns, start_ns), end_ns) AS arrived_ns,
         CASE
             WHEN present_count < group_size THEN greatest(together_ns - shortest_ns, 0)
@@ -99,7 +99,7 @@ split AS (
 )
 
 SELECT
-    kernel_id,
+    gpu_op_id,
     run_id,
     trace_id,
     process_group,
@@ -108,7 +108,7 @@ SELECT
     element_count,
     group_size,
     present_count,
-    last_kernel_id,
+    last_gpu_op_id,
     arrived_ns,
     arrived_ns - start_ns,
     least(absent_ns, end_ns - arrived_ns),

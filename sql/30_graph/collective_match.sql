@@ -5,10 +5,10 @@
 -- such shifts the one is taken for which that is least. Where ends differ by more than
 -- collectives last, nothing is matched.
 -- One row per collective kernel that is matched with the group's reference, or is of it.
--- Key: kernel_id.
+-- Key: gpu_op_id.
 CREATE TABLE graph.collective_match (
     -- The kernel.
-    kernel_id,
+    gpu_op_id,
     -- The run it is of.
     run_id,
     -- The trace it is from.
@@ -18,7 +18,7 @@ CREATE TABLE graph.collective_match (
     -- Number of the collective in its group, the same for all ranks.
     number,
     -- The kernel of the group's reference, its first trace, that is the same collective.
-    reference_kernel_id,
+    reference_gpu_op_id,
     -- Whether another shift fits as well: collectives look alike, and times between them.
     is_ambiguous
 ) AS
@@ -32,10 +32,10 @@ kernel AS (
         CASE WHEN work.start_ns < step.end_ns THEN step END AS step,
         count(sequence) OVER in_trace = count(*) OVER in_trace
         AND count(DISTINCT sequence) OVER in_trace = count(*) OVER in_trace AS is_numbered,
-        CASE WHEN is_numbered THEN sequence ELSE place END AS own_number,
+        CASE WHEN is_numbered THEN sequence ELSE ordinal END AS own_number,
         min(collective.trace_id) OVER in_group AS reference_id
     FROM staging.collective AS collective
-    INNER JOIN staging.kernel AS work USING (kernel_id)
+    INNER JOIN staging.gpu_op AS work USING (gpu_op_id)
     INNER JOIN staging.trace ON collective.trace_id = staging.trace.trace_id
     ASOF LEFT JOIN staging.step AS step
         ON collective.trace_id = step.trace_id AND work.start_ns >= step.start_ns
@@ -69,7 +69,7 @@ pair AS (
             AND other.own_number - reference.own_number
             BETWEEN CASE WHEN other.is_numbered THEN 0 ELSE -64 END
             AND CASE WHEN other.is_numbered THEN 0 ELSE 64 END
-    WHERE other.place <= 256 OR other.is_numbered
+    WHERE other.ordinal <= 256 OR other.is_numbered
 ),
 
 candidate AS (
@@ -115,12 +115,12 @@ shift AS (
 )
 
 SELECT
-    other.kernel_id,
+    other.gpu_op_id,
     other.run_id,
     other.trace_id,
     other.process_group,
     other.own_number - shift,
-    reference.kernel_id,
+    reference.gpu_op_id,
     is_ambiguous AND other.trace_id <> other.reference_id
 FROM kernel AS other
 INNER JOIN shift USING (trace_id, process_group)

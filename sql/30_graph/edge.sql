@@ -10,7 +10,7 @@ CREATE VIEW graph.edge (
     source_node_id,
     -- Node that depends on it.
     target_node_id,
-    -- `nesting` (op to what began in it), `thread` (order of a thread's activities),
+    -- `nesting` (op to what began in it), `thread` (order of a thread's top-level events),
     -- `launch` (call to its GPU work), `stream` (order of a stream), `stream_wait` (GPU work
     -- to work of another stream), `occupancy` (likewise, for lack of room), `sync_stream`,
     -- `sync_device`, `sync_event`, `copy`, `queue` (GPU work to the call that waits for
@@ -25,31 +25,31 @@ SELECT run_id, trace_id, parent_op_id, op_id, 'nesting', true
 FROM staging.op
 WHERE parent_op_id IS NOT NULL
 UNION ALL
-SELECT run_id, trace_id, op_id, launch_id, 'nesting', true
-FROM staging.launch
+SELECT run_id, trace_id, op_id, call_id, 'nesting', true
+FROM staging.call
 WHERE op_id IS NOT NULL
 UNION ALL
 SELECT
     run_id, trace_id,
     lag(node_id) OVER (PARTITION BY thread_id ORDER BY start_ns, end_ns) AS source_node_id,
     node_id, 'thread', true
-FROM graph.activity
+FROM graph.top_level_event
 QUALIFY source_node_id IS NOT NULL
 UNION ALL
-SELECT run_id, trace_id, launch_id, kernel_id, 'launch', true
-FROM staging.kernel
-WHERE launch_id IS NOT NULL
+SELECT run_id, trace_id, call_id, gpu_op_id, 'launch', true
+FROM staging.gpu_op
+WHERE call_id IS NOT NULL
 UNION ALL
-SELECT run_id, trace_id, previous_kernel_id, kernel_id, 'stream', true
+SELECT run_id, trace_id, previous_gpu_op_id, gpu_op_id, 'stream', true
 FROM graph.stream_position
-WHERE previous_kernel_id IS NOT NULL
+WHERE previous_gpu_op_id IS NOT NULL
 UNION ALL
 SELECT
-    run_id, trace_id, awaited_kernel_id, kernel_id, reason, recorded
+    run_id, trace_id, awaited_gpu_op_id, gpu_op_id, reason, recorded
 FROM graph.stream_wait
 UNION ALL
 SELECT
-    run_id, trace_id, kernel_id, launch_id,
+    run_id, trace_id, gpu_op_id, call_id,
     CASE WHEN target IN ('copy', 'queue') THEN target ELSE 'sync_' || target END, recorded
 FROM graph.host_wait
 UNION ALL
@@ -60,28 +60,28 @@ UNION ALL
 SELECT
     forward_op.run_id, forward_op.trace_id, forward_op.op_id, backward_op.op_id,
     'forward_backward', true
-FROM staging.arrow
+FROM staging.flow
 INNER JOIN staging.thread AS forward_thread
     ON
-        arrow.trace_id = forward_thread.trace_id
-        AND arrow.source_pid = forward_thread.pid
-        AND arrow.source_tid = forward_thread.tid
+        flow.trace_id = forward_thread.trace_id
+        AND flow.source_pid = forward_thread.pid
+        AND flow.source_tid = forward_thread.tid
 INNER JOIN staging.thread AS backward_thread
     ON
-        arrow.trace_id = backward_thread.trace_id
-        AND arrow.target_pid = backward_thread.pid
-        AND arrow.target_tid = backward_thread.tid
+        flow.trace_id = backward_thread.trace_id
+        AND flow.target_pid = backward_thread.pid
+        AND flow.target_tid = backward_thread.tid
 INNER JOIN staging.op AS forward_op
     ON
         forward_thread.thread_id = forward_op.thread_id
-        AND arrow.source_ns = forward_op.start_ns
+        AND flow.source_ns = forward_op.start_ns
 INNER JOIN staging.op AS backward_op
     ON
         backward_thread.thread_id = backward_op.thread_id
-        AND arrow.target_ns = backward_op.start_ns
+        AND flow.target_ns = backward_op.start_ns
 QUALIFY
     row_number() OVER (
-        PARTITION BY arrow.arrow_id
+        PARTITION BY flow.flow_id
         ORDER BY
             forward_op.end_ns DESC, forward_op.op_id,
             backward_op.end_ns DESC, backward_op.op_id
@@ -90,6 +90,6 @@ UNION ALL
 SELECT run_id, trace_id, source_op_id, target_op_id, 'data', true
 FROM graph.data_edge
 UNION ALL
-SELECT run_id, trace_id, last_kernel_id, kernel_id, 'collective', false
+SELECT run_id, trace_id, last_gpu_op_id, gpu_op_id, 'collective', false
 FROM graph.collective
-WHERE kernel_id <> last_kernel_id;
+WHERE gpu_op_id <> last_gpu_op_id;

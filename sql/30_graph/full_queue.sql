@@ -1,11 +1,11 @@
--- Launches into a queue that is full: a CUDA stream holds about a thousand pieces of work,
+-- Launches into a queue that is full: a CUDA stream holds about a thousand GPU ops,
 -- and a call that launches more returns when one of them has ended.
 -- One row per launch that found more than a thousand launches of its stream ahead of its
 -- own that were not over, of which one was meanwhile.
--- Key: launch_id.
+-- Key: call_id.
 CREATE VIEW graph.full_queue (
     -- The launch.
-    launch_id,
+    call_id,
     -- The run it is of.
     run_id,
     -- The trace it is from.
@@ -15,16 +15,16 @@ CREATE VIEW graph.full_queue (
     -- [ns] End of the call.
     end_ns,
     -- The last GPU work of the stream that ended before the call did.
-    kernel_id,
+    gpu_op_id,
     -- [ns] End of that work.
-    kernel_end_ns
+    gpu_op_end_ns
 ) AS
 WITH
 -- The parts of a graph are launched as one.
 begun AS (
     SELECT
         *,
-        coalesce(launch_id <> lag(launch_id) OVER on_stream, true)::INTEGER AS is_next
+        coalesce(call_id <> lag(call_id) OVER on_stream, true)::INTEGER AS is_next
     FROM graph.stream_position
     WINDOW on_stream AS (PARTITION BY trace_id, device, stream ORDER BY position)
 ),
@@ -40,7 +40,7 @@ numbered AS (
 -- What had not ended on the stream when the call began.
 full_queue AS (
     SELECT
-        call.launch_id,
+        call.call_id,
         call.run_id,
         call.trace_id,
         call.start_ns,
@@ -48,8 +48,8 @@ full_queue AS (
         work.device,
         work.stream,
         past.number AS past_number
-    FROM staging.launch AS call
-    INNER JOIN numbered AS work USING (launch_id)
+    FROM staging.call AS call
+    INNER JOIN numbered AS work USING (call_id)
     ASOF INNER JOIN numbered AS past
         ON
             work.trace_id = past.trace_id
@@ -57,20 +57,20 @@ full_queue AS (
             AND work.stream = past.stream
             AND call.start_ns >= past.end_ns
     WHERE work.number - past.number > 1_000
-    QUALIFY row_number() OVER (PARTITION BY call.launch_id ORDER BY work.position) = 1
+    QUALIFY row_number() OVER (PARTITION BY call.call_id ORDER BY work.position) = 1
 )
 
 SELECT
-    launch_id,
+    call_id,
     full_queue.run_id,
     full_queue.trace_id,
     full_queue.start_ns,
     full_queue.end_ns,
-    kernel_id,
+    gpu_op_id,
     ended.end_ns
 FROM full_queue
 ASOF INNER JOIN (
-    SELECT trace_id, device, stream, number, kernel_id, end_ns FROM numbered
+    SELECT trace_id, device, stream, number, gpu_op_id, end_ns FROM numbered
 ) AS ended
     ON
         full_queue.trace_id = ended.trace_id

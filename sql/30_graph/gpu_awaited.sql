@@ -1,22 +1,22 @@
 -- All GPU work of other streams that GPU work waits for: where the profiler recorded it all
 -- that was recorded, and what explains its start (`graph.stream_wait`).
--- One row per piece of GPU work that waits and piece that it waits for.
--- Key: kernel_id, awaited_kernel_id.
+-- One row per GPU op that waits and GPU op that it waits for.
+-- Key: gpu_op_id, awaited_gpu_op_id.
 CREATE VIEW graph.gpu_awaited (
     -- The GPU work that waits.
-    kernel_id,
+    gpu_op_id,
     -- The run it is of.
     run_id,
     -- The trace it is from.
     trace_id,
     -- The GPU work that it waits for.
-    awaited_kernel_id,
+    awaited_gpu_op_id,
     -- `stream_wait` (for an event), or `occupancy` of the device by the awaited work.
     reason
 ) AS
-SELECT kernel_id, run_id, trace_id, awaited_kernel_id, reason
+SELECT gpu_op_id, run_id, trace_id, awaited_gpu_op_id, reason
 FROM graph.stream_wait
 UNION ALL
-SELECT kernel_id, run_id, trace_id, awaited_kernel_id, 'stream_wait'
+SELECT gpu_op_id, run_id, trace_id, awaited_gpu_op_id, 'stream_wait'
 FROM graph.recorded_stream_wait
-ANTI JOIN graph.stream_wait USING (kernel_id, awaited_kernel_id);
+ANTI JOIN graph.stream_wait USING (gpu_op_id, awaited_gpu_op_id);

@@ -1,10 +1,10 @@
--- What each piece of GPU work started after, as measured: the last to allow it of its
+-- What each GPU op started after, as measured: the last to allow it of its
 -- launch, the work before it on its stream, and the work of another stream it waited for.
--- One row per piece of GPU work.
--- Key: kernel_id.
+-- One row per GPU op.
+-- Key: gpu_op_id.
 CREATE TABLE graph.gpu_cause (
-    -- The GPU work.
-    kernel_id,
+    -- The GPU op.
+    gpu_op_id,
     -- The run it is of.
     run_id,
     -- The trace it is from.
@@ -13,12 +13,12 @@ CREATE TABLE graph.gpu_cause (
     -- stream without a launch in the trace.
     cause,
     -- The GPU work that it started after, unless the cause is its launch.
-    cause_kernel_id,
+    cause_gpu_op_id,
     -- [ns] Begin of the launch, or end of the GPU work that it started after.
     cause_ns
 ) AS
 SELECT
-    work.kernel_id,
+    work.gpu_op_id,
     work.run_id,
     work.trace_id,
     CASE
@@ -28,14 +28,14 @@ SELECT
             THEN reason
         -- Without a launch the work before it is all that it can have waited for.
         WHEN after_stream_ns >= coalesce(after_launch_ns, after_stream_ns) THEN 'stream'
-        WHEN launch_id IS NOT NULL THEN 'launch'
+        WHEN call_id IS NOT NULL THEN 'launch'
         ELSE 'none'
     END AS cause,
     CASE cause
-        WHEN 'stream_wait' THEN awaited_kernel_id
-        WHEN 'occupancy' THEN awaited_kernel_id
-        WHEN 'stream' THEN previous_kernel_id
-    END AS cause_kernel_id,
+        WHEN 'stream_wait' THEN awaited_gpu_op_id
+        WHEN 'occupancy' THEN awaited_gpu_op_id
+        WHEN 'stream' THEN previous_gpu_op_id
+    END AS cause_gpu_op_id,
     CASE cause
         WHEN 'stream_wait' THEN awaited_end_ns
         WHEN 'occupancy' THEN awaited_end_ns
@@ -43,5 +43,5 @@ SELECT
         WHEN 'launch' THEN launch_start_ns
     END AS cause_ns
 FROM graph.stream_position AS work
-LEFT JOIN graph.stream_wait USING (kernel_id)
-INNER JOIN graph.usual_start USING (kernel_id);
+LEFT JOIN graph.stream_wait USING (gpu_op_id)
+INNER JOIN graph.typical_start USING (gpu_op_id);

@@ -4,21 +4,21 @@
 -- an event for what ended before the call returned. Of several streams, or devices, that
 -- may be meant it is the one that explains the end of the call, or that which the thread
 -- used last.
--- One row per blocking call and piece of GPU work.
--- Key: launch_id, kernel_id.
+-- One row per blocking call and GPU op.
+-- Key: call_id, gpu_op_id.
 CREATE TABLE graph.host_awaited (
     -- The call that blocks.
-    launch_id,
+    call_id,
     -- The run it is of.
     run_id,
     -- The trace it is from.
     trace_id,
     -- `stream`, `device`, `event`, `copy` or `queue`.
     target,
-    -- The GPU work.
-    kernel_id,
+    -- The GPU op.
+    gpu_op_id,
     -- [ns] End of that work.
-    kernel_end_ns,
+    gpu_op_end_ns,
     -- [ns] Begin of the call.
     start_ns,
     -- [ns] End of the call.
@@ -30,10 +30,10 @@ CREATE TABLE graph.host_awaited (
 ) AS
 WITH
 -- An event may have been recorded before the last work of its stream: that which was over
--- the usual time before the call returned, else what was over last.
+-- the typical time before the call returned, else what was over last.
 ended AS (
     SELECT
-        call.launch_id,
+        call.call_id,
         call.run_id,
         call.trace_id,
         call.target,
@@ -42,10 +42,10 @@ ended AS (
         stream.device,
         stream.stream,
         unnest([coalesce(1_000 - median_ns, early_ns), early_ns]) AS allowed_ns
-    FROM staging.launch AS call
+    FROM staging.call AS call
     INNER JOIN staging.stream AS stream USING (trace_id)
-    INNER JOIN graph.usual_return AS usual
-        ON call.trace_id = usual.trace_id AND NOT is_copy
+    INNER JOIN graph.typical_return AS typical
+        ON call.trace_id = typical.trace_id AND NOT is_copy
     ANTI JOIN staging.device_wait AS recorded
         ON
             call.trace_id = recorded.trace_id
@@ -55,13 +55,13 @@ ended AS (
 
 candidate AS (
     SELECT
-        launch_id,
+        call_id,
         run_id,
         trace_id,
         target,
-        kernel_id,
-        CASE WHEN target = 'device' THEN -1 - device ELSE kernel_id END AS meant,
-        kernel_end_ns,
+        gpu_op_id,
+        CASE WHEN target = 'device' THEN -1 - device ELSE gpu_op_id END AS meant,
+        gpu_op_end_ns,
         start_ns,
         end_ns,
         CASE WHEN target = 'device' THEN is_own_device ELSE is_own_stream END AS is_own,
@@ -71,12 +71,12 @@ candidate AS (
     FROM graph.wait_candidate
     UNION ALL
     SELECT
-        ended.launch_id,
+        ended.call_id,
         ended.run_id,
         ended.trace_id,
         target,
-        work.kernel_id,
-        work.kernel_id,
+        work.gpu_op_id,
+        work.gpu_op_id,
         work.end_ns,
         ended.start_ns,
         ended.end_ns,
@@ -96,45 +96,45 @@ candidate AS (
 
 -- What was over when the call returned. A copy by a call that need not block is waited for
 -- if it was over, or the call took long.
-over AS (
+ended_before AS (
     SELECT
         candidate.*,
-        max(kernel_end_ns) OVER (PARTITION BY launch_id, meant) AS last_end_ns,
+        max(gpu_op_end_ns) OVER (PARTITION BY call_id, meant) AS last_end_ns,
         last_end_ns > start_ns AS was_running,
         coalesce(abs(end_ns - last_end_ns - median_ns) <= 1_000, false) AS fits
     FROM candidate
-    INNER JOIN graph.usual_return AS usual
+    INNER JOIN graph.typical_return AS typical
         ON
-            candidate.trace_id = usual.trace_id
-            AND (candidate.target = 'copy') = usual.is_copy
+            candidate.trace_id = typical.trace_id
+            AND (candidate.target = 'copy') = typical.is_copy
     WHERE
-        kernel_end_ns <= end_ns + CASE
+        gpu_op_end_ns <= end_ns + CASE
             WHEN is_blocking OR end_ns - start_ns > 20_000 THEN early_ns
             ELSE 0
         END
 )
 
 SELECT
-    launch_id,
+    call_id,
     run_id,
     trace_id,
     target,
-    kernel_id,
-    kernel_end_ns,
+    gpu_op_id,
+    gpu_op_end_ns,
     start_ns,
     end_ns,
     recorded,
     is_passed
 FROM (
     SELECT *
-    FROM over
+    FROM ended_before
     -- Of what is not recorded: what explains the end of the call, else what held up a long
     -- call last, else that of the thread.
     QUALIFY
         target = 'copy'
         OR recorded
         OR dense_rank() OVER (
-            PARTITION BY launch_id
+            PARTITION BY call_id
             ORDER BY
                 CASE
                     WHEN fits AND is_own THEN 1
@@ -150,15 +150,15 @@ FROM (
 UNION ALL
 -- A copy that returns when it is done waits for that.
 SELECT
-    launch_id,
+    call_id,
     run_id,
     trace_id,
     'queue',
-    kernel_id,
-    kernel_end_ns,
+    gpu_op_id,
+    gpu_op_end_ns,
     start_ns,
     end_ns,
     false,
     false
 FROM graph.full_queue
-WHERE launch_id NOT IN (SELECT launch_id FROM over);
+WHERE call_id NOT IN (SELECT call_id FROM ended_before);

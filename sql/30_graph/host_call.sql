@@ -3,10 +3,10 @@
 -- the time that a launch usually takes and the wait behind it; so is a launch into a full
 -- queue.
 -- One row per launch or wait that adds time to its thread.
--- Key: launch_id.
+-- Key: call_id.
 CREATE TABLE graph.host_call (
     -- The call.
-    launch_id,
+    call_id,
     -- The run it is of.
     run_id,
     -- The trace it is from.
@@ -31,24 +31,24 @@ ordered AS (
     SELECT
         *,
         max(end_ns) OVER (
-            PARTITION BY thread_id ORDER BY start_ns, end_ns DESC, launch_id
+            PARTITION BY thread_id ORDER BY start_ns, end_ns DESC, call_id
             ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
         ) AS previous_end_ns
-    FROM staging.launch
+    FROM staging.call
     WHERE kind IN ('launch', 'wait')
 ),
 
-usual_launch AS (
+typical_launch AS (
     SELECT trace_id, quantile_disc(end_ns - start_ns, 0.5) AS launch_ns
-    FROM staging.launch
+    FROM staging.call
     WHERE
         kind = 'launch'
-        AND launch_id NOT IN (SELECT launch_id FROM graph.host_wait)
+        AND call_id NOT IN (SELECT call_id FROM graph.host_wait)
     GROUP BY trace_id
 )
 
 SELECT
-    ordered.launch_id,
+    ordered.call_id,
     ordered.run_id,
     ordered.trace_id,
     thread_id,
@@ -58,7 +58,7 @@ SELECT
     greatest(ordered.start_ns, previous_end_ns) AS start_ns,
     CASE
         WHEN kind = 'wait' THEN greatest(ordered.start_ns, previous_end_ns)
-        WHEN blocked.launch_id IS NOT NULL
+        WHEN blocked.call_id IS NOT NULL
             THEN greatest(
                 least(ordered.start_ns + coalesce(launch_ns, 0), ordered.end_ns),
                 ordered.start_ns,
@@ -68,7 +68,7 @@ SELECT
     END AS wait_start_ns,
     ordered.end_ns
 FROM ordered
-LEFT JOIN usual_launch USING (trace_id)
+LEFT JOIN typical_launch USING (trace_id)
 LEFT JOIN graph.host_wait AS blocked
-    ON ordered.launch_id = blocked.launch_id AND kind = 'launch'
+    ON ordered.call_id = blocked.call_id AND kind = 'launch'
 WHERE ordered.end_ns > coalesce(previous_end_ns, ordered.start_ns - 1);

@@ -1,37 +1,37 @@
--- Moments at which a host thread went on because something elsewhere was over: the end of
+-- Times at which a host thread went on because something elsewhere was over: the end of
 -- a call that blocked, the end of a wait for another thread, the waking of a worker.
--- One row per such moment.
--- Key: trace_id, moment.
+-- One row per time at which a thread went on.
+-- Key: trace_id, resume_id.
 CREATE TABLE graph.host_cause (
     -- The run it is of.
     run_id,
     -- The trace it is from.
     trace_id,
-    -- Number of the moment in its trace, by thread and time.
-    moment,
+    -- Its number in the trace, by thread and time.
+    resume_id,
     -- Thread that went on.
     thread_id,
     -- `return` (of a call that blocked for GPU work), `join` or `fork` (of a thread).
     cause,
-    -- [ns] Moment at which it went on.
+    -- [ns] When it went on.
     resume_ns,
     -- The call that blocked.
-    launch_id,
+    call_id,
     -- The GPU work that was over.
-    cause_kernel_id,
+    cause_gpu_op_id,
     -- The thread that was done, or that woke it.
     cause_thread_id,
-    -- The last moment of that thread until then: what it went on from.
-    cause_moment
+    -- When that thread had last gone on itself until then: a number as `resume_id`.
+    cause_resume_id
 ) AS
 WITH
-moment AS (
+resumption AS (
     SELECT
         run_id, host_wait.trace_id, call.thread_id, 'return' AS cause,
-        host_wait.end_ns AS resume_ns, launch_id, kernel_id AS cause_kernel_id,
+        host_wait.end_ns AS resume_ns, call_id, gpu_op_id AS cause_gpu_op_id,
         NULL::BIGINT AS cause_thread_id
     FROM graph.host_wait
-    INNER JOIN (SELECT launch_id, thread_id FROM staging.launch) AS call USING (launch_id)
+    INNER JOIN (SELECT call_id, thread_id FROM staging.call) AS call USING (call_id)
     WHERE is_blocked
     UNION ALL
     SELECT run_id, trace_id, thread_id, kind, end_ns, NULL, NULL, worker_thread_id
@@ -43,14 +43,14 @@ numbered AS (
         *,
         row_number() OVER (
             PARTITION BY trace_id
-            ORDER BY thread_id, resume_ns, cause, launch_id, cause_thread_id
-        ) AS moment
-    FROM moment
+            ORDER BY thread_id, resume_ns, cause, call_id, cause_thread_id
+        ) AS resume_id
+    FROM resumption
 ),
 
--- Of moments at one time the last.
+-- Of several at one time the last.
 latest AS (
-    SELECT thread_id, resume_ns, max(moment) AS moment
+    SELECT thread_id, resume_ns, max(resume_id) AS resume_id
     FROM numbered
     GROUP BY thread_id, resume_ns
 )
@@ -58,14 +58,14 @@ latest AS (
 SELECT
     numbered.run_id,
     numbered.trace_id,
-    numbered.moment,
+    numbered.resume_id,
     numbered.thread_id,
     cause,
     numbered.resume_ns,
-    launch_id,
-    cause_kernel_id,
+    call_id,
+    cause_gpu_op_id,
     cause_thread_id,
-    latest.moment AS cause_moment
+    latest.resume_id AS cause_resume_id
 FROM numbered
 ASOF LEFT JOIN latest
     ON

@@ -2,10 +2,10 @@
 -- only when they are done, and launches into a full queue. Of all the work that a call is
 -- for (`graph.host_awaited`) that which ended last.
 -- One row per blocking call whose cause was found.
--- Key: launch_id.
+-- Key: call_id.
 CREATE TABLE graph.host_wait (
     -- The call that blocks.
-    launch_id,
+    call_id,
     -- The run it is of.
     run_id,
     -- The trace it is from.
@@ -13,9 +13,9 @@ CREATE TABLE graph.host_wait (
     -- `stream`, `device`, `event`, `copy` or `queue`.
     target,
     -- The GPU work it waited for.
-    kernel_id,
+    gpu_op_id,
     -- [ns] End of that work.
-    kernel_end_ns,
+    gpu_op_end_ns,
     -- [ns] Begin of the call.
     start_ns,
     -- [ns] End of the call.
@@ -26,17 +26,17 @@ CREATE TABLE graph.host_wait (
     recorded
 ) AS
 SELECT
-    launch_id,
+    call_id,
     run_id,
     trace_id,
     target,
-    kernel_id,
-    kernel_end_ns,
+    gpu_op_id,
+    gpu_op_end_ns,
     start_ns,
     end_ns,
-    kernel_end_ns > start_ns AS is_blocked,
+    gpu_op_end_ns > start_ns AS is_blocked,
     recorded
 FROM graph.host_awaited
 QUALIFY row_number() OVER (
-    PARTITION BY launch_id ORDER BY kernel_end_ns DESC, kernel_id
+    PARTITION BY call_id ORDER BY gpu_op_end_ns DESC, gpu_op_id
 ) = 1;

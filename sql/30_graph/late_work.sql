@@ -2,11 +2,11 @@
 -- much that it must have waited for something else: from 15 us on; where a thread had told
 -- some stream to wait since the launch before on the stream, and that was not recorded,
 -- from 1 us on.
--- One row per piece of such work.
--- Key: kernel_id.
+-- One row per such GPU op.
+-- Key: gpu_op_id.
 CREATE TABLE graph.late_work (
-    -- The GPU work.
-    kernel_id,
+    -- The GPU op.
+    gpu_op_id,
     -- The run it is of.
     run_id,
     -- The trace it is from.
@@ -25,13 +25,13 @@ CREATE TABLE graph.late_work (
     excess_ns,
     -- [ns] How long after work of other streams such work usually begins in the trace: the
     -- median of what is not over 15 us; 0 without any.
-    usual_wait_ns
+    typical_wait_ns
 ) AS
 WITH
 -- Calls that make a stream wait for an event, per thread, where that is not recorded.
 wait_call AS (
     SELECT thread_id, start_ns AS wait_call_ns
-    FROM staging.launch
+    FROM staging.call
     WHERE
         name LIKE '%StreamWaitEvent%'
         AND trace_id NOT IN (
@@ -40,11 +40,11 @@ wait_call AS (
 ),
 
 -- Until when it waited for what was recorded.
-told AS (
-    SELECT waiting.kernel_id, max(awaited.end_ns) AS told_end_ns
+recorded_wait AS (
+    SELECT waiting.gpu_op_id, max(awaited.end_ns) AS recorded_end_ns
     FROM graph.recorded_stream_wait AS waiting
-    INNER JOIN graph.stream_position AS awaited ON awaited_kernel_id = awaited.kernel_id
-    GROUP BY waiting.kernel_id
+    INNER JOIN graph.stream_position AS awaited ON awaited_gpu_op_id = awaited.gpu_op_id
+    GROUP BY waiting.gpu_op_id
 ),
 
 -- By how much work began later than its launch and its stream explain.
@@ -55,13 +55,14 @@ explained AS (
             PARTITION BY work.trace_id, device, stream ORDER BY position
         ) AS previous_launch_start_ns,
         work.start_ns - greatest(after_launch_ns, after_stream_ns) AS excess_ns,
-        told_end_ns
+        recorded_end_ns
     FROM graph.stream_position AS work
-    INNER JOIN graph.usual_start USING (kernel_id)
-    LEFT JOIN told USING (kernel_id)
+    INNER JOIN graph.typical_start USING (gpu_op_id)
+    LEFT JOIN recorded_wait USING (gpu_op_id)
 ),
 
--- A wait of this length is told by time alone; a shorter one only after a call for it.
+-- A wait of this length shows by time alone; a shorter one only after a call for
+-- it.
 late AS (
     SELECT explained.*
     FROM explained
@@ -70,8 +71,8 @@ late AS (
             explained.launch_thread_id = wait_call.thread_id
             AND explained.launch_start_ns >= wait_call.wait_call_ns
     WHERE
-        launch_id IS NOT NULL
-        AND coalesce(start_ns - told_end_ns > 15_000, true)
+        call_id IS NOT NULL
+        AND coalesce(start_ns - recorded_end_ns > 15_000, true)
         AND excess_ns > CASE
             WHEN wait_call_ns > coalesce(previous_launch_start_ns, 0) THEN 1_000
             ELSE 15_000
@@ -79,29 +80,29 @@ late AS (
 ),
 
 -- How long after other streams' work such work usually begins.
-usual AS (
-    SELECT trace_id, quantile_disc(delay_ns, 0.5) AS usual_ns
+typical AS (
+    SELECT trace_id, quantile_disc(delay_ns, 0.5) AS typical_ns
     FROM (
-        SELECT late.trace_id, min(late.start_ns - over.end_ns) AS delay_ns
+        SELECT late.trace_id, min(late.start_ns - ended.end_ns) AS delay_ns
         FROM late
         INNER JOIN staging.stream AS other
             ON
                 late.trace_id = other.trace_id
                 AND (late.device <> other.device OR late.stream <> other.stream)
-        ASOF INNER JOIN graph.stream_position AS over
+        ASOF INNER JOIN graph.stream_position AS ended
             ON
-                other.trace_id = over.trace_id
-                AND other.device = over.device
-                AND other.stream = over.stream
-                AND late.start_ns >= over.end_ns
-        GROUP BY late.trace_id, late.kernel_id
+                other.trace_id = ended.trace_id
+                AND other.device = ended.device
+                AND other.stream = ended.stream
+                AND late.start_ns >= ended.end_ns
+        GROUP BY late.trace_id, late.gpu_op_id
     )
     WHERE delay_ns <= 15_000
     GROUP BY trace_id
 )
 
 SELECT
-    kernel_id,
+    gpu_op_id,
     run_id,
     trace_id,
     device,
@@ -110,6 +111,6 @@ SELECT
     start_ns,
     launch_end_ns,
     excess_ns,
-    coalesce(usual_ns, 0)
+    coalesce(typical_ns, 0)
 FROM late
-LEFT JOIN usual USING (trace_id);
+LEFT JOIN typical USING (trace_id);

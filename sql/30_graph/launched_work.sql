@@ -1,11 +1,11 @@
 -- GPU work in the order of its launches: what was the last to be launched on a stream
 -- before a time. Of the parts of a graph on a stream the last counts; work without a
 -- launch in the trace was launched before it, in its order.
--- One row per stream and launch, and per piece of GPU work without one.
--- Key: kernel_id.
+-- One row per stream and launch, and per GPU op without one.
+-- Key: gpu_op_id.
 CREATE VIEW graph.launched_work (
-    -- The GPU work.
-    kernel_id,
+    -- The GPU op.
+    gpu_op_id,
     -- The run it is of.
     run_id,
     -- The trace it is from.
@@ -14,7 +14,7 @@ CREATE VIEW graph.launched_work (
     device,
     -- Stream of the device.
     stream,
-    -- Place on the stream, as in `graph.stream_position`.
+    -- Position on the stream, as in `graph.stream_position`.
     position,
     -- [ns] Begin of its launch; before all times of the trace where it has none.
     launched_ns,
@@ -22,7 +22,7 @@ CREATE VIEW graph.launched_work (
     end_ns
 ) AS
 SELECT
-    kernel_id,
+    gpu_op_id,
     run_id,
     trace_id,
     device,
@@ -32,7 +32,7 @@ SELECT
     end_ns
 FROM graph.stream_position
 QUALIFY
-    launch_id IS NULL
+    call_id IS NULL
     OR row_number() OVER (
-        PARTITION BY launch_id, device, stream ORDER BY position DESC
+        PARTITION BY call_id, device, stream ORDER BY position DESC
     ) = 1;

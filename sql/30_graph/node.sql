@@ -36,10 +36,10 @@ FROM staging.annotation
 WHERE annotation_id NOT IN (SELECT op_id FROM staging.op WHERE is_annotation)
 UNION ALL
 SELECT
-    launch_id, run_id, trace_id, CASE WHEN kind = 'other' THEN 'call' ELSE kind END,
+    call_id, run_id, trace_id, CASE WHEN kind = 'other' THEN 'call' ELSE kind END,
     name, start_ns, end_ns, thread_id, NULL, NULL
-FROM staging.launch
+FROM staging.call
 UNION ALL
 SELECT
-    kernel_id, run_id, trace_id, kind, name, start_ns, end_ns, NULL, device, stream
-FROM staging.kernel;
+    gpu_op_id, run_id, trace_id, kind, name, start_ns, end_ns, NULL, device, stream
+FROM staging.gpu_op;

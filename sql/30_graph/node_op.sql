@@ -1,6 +1,6 @@
 -- The op that each node is for: an op itself, of a call the op around it, of GPU work the
 -- op around its launch.
--- One row per op, call and piece of GPU work.
+-- One row per op, call and GPU op.
 -- Key: node_id.
 CREATE VIEW graph.node_op (
     -- The node.
@@ -20,9 +20,9 @@ WITH
 node AS (
     SELECT op_id AS node_id, name, NULL AS stream, op_id FROM staging.op
     UNION ALL
-    SELECT launch_id, name, NULL, op_id FROM staging.launch
+    SELECT call_id, name, NULL, op_id FROM staging.call
     UNION ALL
-    SELECT kernel_id, name, stream, op_id FROM staging.kernel
+    SELECT gpu_op_id, name, stream, op_id FROM staging.gpu_op
 )
 
 SELECT node_id, node.name, node.stream, node.op_id, op.name, module_call_id

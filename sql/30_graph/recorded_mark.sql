@@ -2,11 +2,11 @@
 -- one: the last work launched on that stream before the event was recorded, or the stream
 -- waited for; and if the stream had itself been made to wait since that work, what it was
 -- to wait for, through up to four streams.
--- One row per recorded call and piece of GPU work.
--- Key: launch_id, kernel_id.
+-- One row per recorded call and GPU op.
+-- Key: call_id, gpu_op_id.
 CREATE TABLE graph.recorded_mark (
     -- The call that waits, or lets a stream wait.
-    launch_id,
+    call_id,
     -- The run it is of.
     run_id,
     -- The trace it is from.
@@ -19,8 +19,8 @@ CREATE TABLE graph.recorded_mark (
     stream,
     -- [ns] Begin of the call.
     start_ns,
-    -- The GPU work.
-    kernel_id,
+    -- The GPU op.
+    gpu_op_id,
     -- Whether it is waited for only since the stream had itself been made to wait for it.
     is_passed
 ) AS
@@ -28,7 +28,7 @@ WITH RECURSIVE
 -- A stream is known by its number: that of another device where the own has none such.
 awaited AS (
     SELECT
-        call.launch_id,
+        call.call_id,
         recorded.run_id,
         recorded.trace_id,
         recorded.target,
@@ -39,11 +39,11 @@ awaited AS (
         stream.stream AS awaited_stream,
         coalesce(record_call.start_ns, call.start_ns) AS marked_ns
     FROM staging.device_wait AS recorded
-    INNER JOIN staging.launch AS call
+    INNER JOIN staging.call AS call
         ON
             recorded.trace_id = call.trace_id
             AND recorded.correlation = call.correlation
-    LEFT JOIN staging.launch AS record_call
+    LEFT JOIN staging.call AS record_call
         ON
             recorded.trace_id = record_call.trace_id
             AND recorded.event_record_correlation = record_call.correlation
@@ -53,16 +53,16 @@ awaited AS (
             AND recorded.awaited_stream = stream.stream
     WHERE
         recorded.target <> 'device'
-        AND (recorded.target <> 'stream_wait' OR record_call.launch_id IS NOT NULL)
+        AND (recorded.target <> 'stream_wait' OR record_call.call_id IS NOT NULL)
     QUALIFY row_number() OVER (
-        PARTITION BY call.launch_id
+        PARTITION BY call.call_id
         ORDER BY stream.device <> recorded.device, stream.device, device_wait_id
     ) = 1
 ),
 
 -- The last work on the stream then: none, if it has none in the trace.
-placed AS MATERIALIZED (
-    SELECT awaited.*, work.kernel_id, coalesce(work.launched_ns, -1) AS launched_ns
+located AS MATERIALIZED (
+    SELECT awaited.*, work.gpu_op_id, coalesce(work.launched_ns, -1) AS launched_ns
     FROM awaited
     ASOF LEFT JOIN graph.launched_work AS work
         ON
@@ -75,24 +75,24 @@ placed AS MATERIALIZED (
 -- Calls that let a stream wait, and what was launched there last before them.
 holding AS MATERIALIZED (
     SELECT
-        placed.launch_id,
-        placed.trace_id,
-        placed.own_device,
-        placed.stream,
-        placed.device,
-        placed.awaited_stream,
-        placed.start_ns,
+        located.call_id,
+        located.trace_id,
+        located.own_device,
+        located.stream,
+        located.device,
+        located.awaited_stream,
+        located.start_ns,
         coalesce(work.launched_ns, -1) AS launched_ns
-    FROM placed
+    FROM located
     ASOF LEFT JOIN graph.launched_work AS work
         ON
-            placed.trace_id = work.trace_id
-            AND placed.own_device = work.device
-            AND placed.stream = work.stream
-            AND placed.start_ns > work.launched_ns
+            located.trace_id = work.trace_id
+            AND located.own_device = work.device
+            AND located.stream = work.stream
+            AND located.start_ns > work.launched_ns
     WHERE
         target = 'stream_wait'
-        AND (placed.own_device <> placed.device OR placed.stream <> placed.awaited_stream)
+        AND (located.own_device <> located.device OR located.stream <> located.awaited_stream)
 ),
 
 held_stream AS (
@@ -102,19 +102,19 @@ held_stream AS (
 
 -- Of each stream that the marked stream was to wait for since, the last call.
 passed AS MATERIALIZED (
-    SELECT beside.launch_id, holding.launch_id AS passed_launch_id
+    SELECT beside.call_id, holding.call_id AS passed_call_id
     FROM (
         SELECT
-            placed.launch_id,
-            placed.marked_ns,
+            located.call_id,
+            located.marked_ns,
             held_stream.*
-        FROM placed
+        FROM located
         INNER JOIN held_stream
             ON
-                placed.trace_id = held_stream.trace_id
-                AND placed.device = held_stream.own_device
-                AND placed.awaited_stream = held_stream.stream
-                AND placed.launched_ns = held_stream.launched_ns
+                located.trace_id = held_stream.trace_id
+                AND located.device = held_stream.own_device
+                AND located.awaited_stream = held_stream.stream
+                AND located.launched_ns = held_stream.launched_ns
     ) AS beside
     ASOF INNER JOIN holding
         ON
@@ -128,27 +128,27 @@ passed AS MATERIALIZED (
 ),
 
 walk AS (
-    SELECT launch_id, launch_id AS marked_by, 0 AS streams
-    FROM placed
+    SELECT call_id, call_id AS marked_by, 0 AS streams
+    FROM located
     UNION
-    SELECT walk.launch_id, passed_launch_id, streams + 1
+    SELECT walk.call_id, passed_call_id, streams + 1
     FROM walk
-    INNER JOIN passed ON walk.marked_by = passed.launch_id
+    INNER JOIN passed ON walk.marked_by = passed.call_id
     WHERE streams < 4
 )
 
 SELECT
-    call.launch_id,
+    call.call_id,
     call.run_id,
     call.trace_id,
     call.target,
     CASE call.target WHEN 'stream_wait' THEN call.own_device END,
     call.stream,
     call.start_ns,
-    marked.kernel_id,
+    marked.gpu_op_id,
     min(walk.streams) > 0
 FROM walk
-INNER JOIN placed AS call ON walk.launch_id = call.launch_id
-INNER JOIN placed AS marked ON walk.marked_by = marked.launch_id
-WHERE marked.kernel_id IS NOT NULL
+INNER JOIN located AS call ON walk.call_id = call.call_id
+INNER JOIN located AS marked ON walk.marked_by = marked.call_id
+WHERE marked.gpu_op_id IS NOT NULL
 GROUP BY ALL;

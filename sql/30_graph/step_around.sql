@@ -25,8 +25,8 @@ FROM (
         mark.start_ns,
         mark.end_ns
     FROM graph.node AS asked
-    LEFT JOIN staging.kernel AS work ON asked.node_id = work.kernel_id
-    LEFT JOIN staging.launch AS launch ON work.launch_id = launch.launch_id
+    LEFT JOIN staging.gpu_op AS work ON asked.node_id = work.gpu_op_id
+    LEFT JOIN staging.call AS launch ON work.call_id = launch.call_id
     LEFT JOIN staging.step AS mark
         ON
             asked.trace_id = mark.trace_id

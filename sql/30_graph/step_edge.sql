@@ -1,4 +1,4 @@
--- The dependencies among the nodes of one step, each with the moments that it ties: what
+-- The dependencies among the nodes of one step, each with the endpoints that it ties: what
 -- had to begin, or to be over, before what could begin, or be over. These are the edges of
 -- `graph.edge`, the order of what follows each other within one op, and that an op is over
 -- only when all that began in it is. A node is of the step in which it begins, GPU work of
@@ -21,9 +21,9 @@ SELECT
     -- Whether the trace says so; else it is inferred from order and times.
     recorded,
     -- `begin` if the first node had only to have begun, else `end`: it had to be over.
-    source_moment,
+    source_endpoint,
     -- `begin` if the other node could only then begin, else `end`: be over.
-    target_moment
+    target_endpoint
 FROM (
     WITH
     scope AS MATERIALIZED (FROM graph.step_around(node)),
@@ -31,14 +31,14 @@ FROM (
     began AS (
         SELECT op_id AS node_id, trace_id, start_ns FROM staging.op
         UNION ALL
-        SELECT launch_id, trace_id, start_ns FROM staging.launch
+        SELECT call_id, trace_id, start_ns FROM staging.call
         UNION ALL
         SELECT
-            work.kernel_id,
+            work.gpu_op_id,
             work.trace_id,
             coalesce(launch.start_ns, work.start_ns)
-        FROM staging.kernel AS work
-        LEFT JOIN staging.launch AS launch ON work.launch_id = launch.launch_id
+        FROM staging.gpu_op AS work
+        LEFT JOIN staging.call AS launch ON work.call_id = launch.call_id
     ),
 
     member AS MATERIALIZED (
@@ -57,9 +57,9 @@ FROM (
         FROM staging.op
         WHERE NOT is_top_level AND NOT is_annotation
         UNION ALL
-        SELECT launch_id, staging.launch.op_id, staging.launch.start_ns, staging.launch.end_ns
-        FROM staging.launch
-        INNER JOIN graph.host_call USING (launch_id)
+        SELECT call_id, staging.call.op_id, staging.call.start_ns, staging.call.end_ns
+        FROM staging.call
+        INNER JOIN graph.host_call USING (call_id)
         WHERE top_op_id IS NOT NULL
     ),
 
@@ -82,12 +82,12 @@ FROM (
     SELECT
         *,
         CASE WHEN kind IN ('nesting', 'launch') THEN 'begin' ELSE 'end' END
-        AS source_moment,
+        AS source_endpoint,
         CASE
             WHEN kind IN ('sync_stream', 'sync_device', 'sync_event', 'copy', 'queue', 'within')
                 THEN 'end'
             ELSE 'begin'
-        END AS target_moment
+        END AS target_endpoint
     FROM edge
     SEMI JOIN member AS source ON edge.source_node_id = source.node_id
     SEMI JOIN member AS target ON edge.target_node_id = target.node_id

@@ -21,7 +21,7 @@ CREATE VIEW graph.step_period (
     -- [ns] End of the period.
     end_ns,
     -- The GPU work of the step that ended last; NULL without any.
-    last_kernel_id
+    last_gpu_op_id
 ) AS
 WITH
 done AS (
@@ -35,11 +35,11 @@ done AS (
 ),
 
 last AS (
-    SELECT step_id, max(kernel_id) AS last_kernel_id
+    SELECT step_id, max(gpu_op_id) AS last_gpu_op_id
     FROM staging.step
     INNER JOIN staging.step_work USING (step_id)
-    INNER JOIN staging.kernel USING (kernel_id)
-    WHERE kernel.end_ns = gpu_end_ns
+    INNER JOIN staging.gpu_op USING (gpu_op_id)
+    WHERE gpu_op.end_ns = gpu_end_ns
     GROUP BY step_id
 )
 
@@ -54,6 +54,6 @@ SELECT
         start_ns
     ),
     done_ns,
-    last_kernel_id
+    last_gpu_op_id
 FROM done
 LEFT JOIN last ON done.step_id = last.step_id;

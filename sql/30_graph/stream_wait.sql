@@ -2,17 +2,17 @@
 -- where the work started later than its launch and its stream explain, right after work
 -- of another stream had ended that was launched before it (an event), or when a kernel
 -- that ran beside it was about to end (it had left no room on the device).
--- One row per piece of GPU work that waited.
--- Key: kernel_id.
+-- One row per GPU op that waited.
+-- Key: gpu_op_id.
 CREATE TABLE graph.stream_wait (
     -- The GPU work that waited.
-    kernel_id,
+    gpu_op_id,
     -- The run it is of.
     run_id,
     -- The trace it is from.
     trace_id,
     -- The GPU work that it waited for.
-    awaited_kernel_id,
+    awaited_gpu_op_id,
     -- [ns] End of the awaited work.
     awaited_end_ns,
     -- [ns] Begin of the waiting work.
@@ -40,15 +40,15 @@ event_wait AS (
     SELECT
         beside.*,
         'stream_wait' AS reason,
-        least(over.position, launched.position) AS awaited_position
-    FROM (SELECT *, unnest([-1_000, usual_wait_ns - 1_000]) AS before_ns FROM beside) AS beside
-    ASOF INNER JOIN graph.stream_position AS over
+        least(ended.position, launched.position) AS awaited_position
+    FROM (SELECT *, unnest([-1_000, typical_wait_ns - 1_000]) AS before_ns FROM beside) AS beside
+    ASOF INNER JOIN graph.stream_position AS ended
         ON
-            beside.trace_id = over.trace_id
-            AND beside.other_device = over.device
-            AND beside.other_stream = over.stream
+            beside.trace_id = ended.trace_id
+            AND beside.other_device = ended.device
+            AND beside.other_stream = ended.stream
             -- Starts and ends of one device differ by their rounding only.
-            AND beside.start_ns - before_ns >= over.end_ns
+            AND beside.start_ns - before_ns >= ended.end_ns
     ASOF INNER JOIN graph.launched_work AS launched
         ON
             beside.trace_id = launched.trace_id
@@ -78,34 +78,34 @@ occupancy_wait AS (
 
 recorded AS (
     SELECT
-        kernel_id,
+        gpu_op_id,
         work.run_id,
         work.trace_id,
-        awaited_kernel_id,
+        awaited_gpu_op_id,
         awaited.end_ns AS awaited_end_ns,
         work.start_ns,
         work.start_ns - greatest(after_launch_ns, after_stream_ns) AS excess_ns,
         'stream_wait' AS reason,
         true AS recorded,
-        true AS is_usual
+        true AS is_typical
     FROM graph.recorded_stream_wait
-    INNER JOIN graph.stream_position AS work USING (kernel_id)
-    INNER JOIN graph.usual_start USING (kernel_id)
-    INNER JOIN graph.stream_position AS awaited ON awaited_kernel_id = awaited.kernel_id
+    INNER JOIN graph.stream_position AS work USING (gpu_op_id)
+    INNER JOIN graph.typical_start USING (gpu_op_id)
+    INNER JOIN graph.stream_position AS awaited ON awaited_gpu_op_id = awaited.gpu_op_id
 ),
 
 inferred AS (
     SELECT
-        late.kernel_id,
+        late.gpu_op_id,
         late.run_id,
         late.trace_id,
-        awaited.kernel_id AS awaited_kernel_id,
+        awaited.gpu_op_id AS awaited_gpu_op_id,
         awaited.end_ns AS awaited_end_ns,
         late.start_ns,
         late.excess_ns,
         late.reason,
         false AS recorded,
-        abs(late.start_ns - awaited.end_ns - usual_wait_ns) <= 1_000 AS is_usual
+        abs(late.start_ns - awaited.end_ns - typical_wait_ns) <= 1_000 AS is_typical
     FROM (FROM event_wait UNION ALL BY NAME FROM occupancy_wait) AS late
     INNER JOIN graph.stream_position AS awaited
         ON
@@ -120,16 +120,16 @@ inferred AS (
         AND awaited.end_ns > late.start_ns - late.excess_ns
 )
 
-SELECT * EXCLUDE (is_usual)
+SELECT * EXCLUDE (is_typical)
 FROM (FROM recorded UNION ALL FROM inferred)
 QUALIFY row_number() OVER (
-    PARTITION BY kernel_id
+    PARTITION BY gpu_op_id
     ORDER BY
         -- An event that was over long before explains less than a device that was full.
         NOT recorded AND start_ns - awaited_end_ns > 15_000,
         reason = 'occupancy',
-        NOT is_usual,
+        NOT is_typical,
         awaited_end_ns DESC,
         recorded DESC,
-        awaited_kernel_id
+        awaited_gpu_op_id
 ) = 1;

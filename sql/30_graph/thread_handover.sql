@@ -1,8 +1,8 @@
--- Moments at which one thread goes on shortly after another one of its process has stopped:
+-- Times at which one thread goes on shortly after another one of its process has stopped:
 -- that stopped while this rested, and rests still. As by chance this one would go on at any
--- moment of the time in which both rest, the share of it that has passed is the chance of
+-- time while both rest, the share of it that has passed is the chance of
 -- so short a delay.
--- One row per thread that goes on, moment, and thread that rests.
+-- One row per thread that goes on, time, and thread that rests.
 -- Key: thread_id, resume_ns, worker_thread_id.
 CREATE TABLE graph.thread_handover (
     -- The run it is of.

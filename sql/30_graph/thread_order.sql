@@ -9,16 +9,16 @@ CREATE VIEW graph.thread_order (
     trace_id,
     -- Host thread.
     thread_id,
-    -- Its place among the trace's threads, from 1; the first wakes the others.
-    place
+    -- Its ordinal among the trace's threads, from 1; the first wakes the others.
+    ordinal
 ) AS
 SELECT
-    activity.run_id,
+    event.run_id,
     trace_id,
     thread_id,
     row_number() OVER (
-        PARTITION BY trace_id ORDER BY role <> 'main', min(activity.start_ns), thread_id
+        PARTITION BY trace_id ORDER BY role <> 'main', min(event.start_ns), thread_id
     )
-FROM graph.activity AS activity
+FROM graph.top_level_event AS event
 INNER JOIN staging.thread USING (trace_id, thread_id)
-GROUP BY activity.run_id, trace_id, thread_id, role;
+GROUP BY event.run_id, trace_id, thread_id, role;

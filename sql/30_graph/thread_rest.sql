@@ -28,13 +28,13 @@ CREATE TABLE graph.thread_rest (
 ) AS
 WITH
 busy AS (
-    SELECT trace_id, thread_id, start_ns, end_ns FROM graph.activity
+    SELECT trace_id, thread_id, start_ns, end_ns FROM graph.top_level_event
     UNION ALL
     SELECT trace_id, thread_id, at_ns, at_ns
     FROM (
         SELECT trace_id, thread_id, unnest([start_ns, end_ns]) AS at_ns
         FROM staging.annotation
-        WHERE thread_id IN (SELECT thread_id FROM graph.activity)
+        WHERE thread_id IN (SELECT thread_id FROM graph.top_level_event)
     )
 ),
 

@@ -44,17 +44,17 @@ rest AS (
 ),
 
 done AS (
-    SELECT activity.trace_id, activity.thread_id, name, activity.start_ns, activity.end_ns
-    FROM graph.activity AS activity
+    SELECT event.trace_id, event.thread_id, name, event.start_ns, event.end_ns
+    FROM graph.top_level_event AS event
     INNER JOIN graph.node USING (trace_id, node_id)
     UNION ALL
     SELECT trace_id, thread_id, regexp_replace(name, '[0-9]+', '', 'g'), start_ns, end_ns
     FROM staging.annotation
 ),
 
--- Rests and moments meet by the 0.1 ms that they lie in: by comparing times alone, each
--- rest would meet all moments.
-moment AS (
+-- Rests and endpoints meet by the 0.1 ms that they lie in: by comparing times alone, each
+-- rest would meet all endpoints.
+endpoint AS (
     SELECT *, at_ns // 100_000 AS bin
     FROM (
         SELECT trace_id, thread_id, name, false AS is_end, start_ns AS at_ns FROM done
@@ -64,23 +64,23 @@ moment AS (
     INNER JOIN (SELECT thread_id, pid FROM staging.thread) USING (thread_id)
 ),
 
-moment_kind AS (
-    SELECT thread_id AS worker_thread_id, name, is_end, count(*) AS moment_count
-    FROM moment
+endpoint_kind AS (
+    SELECT thread_id AS worker_thread_id, name, is_end, count(*) AS endpoint_count
+    FROM endpoint
     GROUP BY ALL
 ),
 
-span AS (
+extent AS (
     SELECT trace_id, max(end_ns) - min(start_ns) AS trace_ns
-    FROM graph.activity
+    FROM graph.top_level_event
     GROUP BY trace_id
 ),
 
--- Of each kind of moment the last one before a rest ends.
+-- Of each kind of endpoint the last one before a rest ends.
 behind AS (
     SELECT
         rest.* EXCLUDE (bin),
-        moment.thread_id AS worker_thread_id,
+        endpoint.thread_id AS worker_thread_id,
         name,
         is_end,
         at_ns AS signal_ns,
@@ -89,13 +89,13 @@ behind AS (
         SELECT *, unnest([resume_ns // 100_000 - 1, resume_ns // 100_000]) AS bin
         FROM rest
     ) AS rest
-    INNER JOIN moment USING (trace_id, pid, bin)
+    INNER JOIN endpoint USING (trace_id, pid, bin)
     WHERE
-        rest.thread_id <> moment.thread_id
+        rest.thread_id <> endpoint.thread_id
         AND at_ns > resume_ns - 100_000
         AND at_ns <= resume_ns
     QUALIFY row_number() OVER (
-        PARTITION BY rest.thread_id, resume_ns, moment.thread_id, name, is_end
+        PARTITION BY rest.thread_id, resume_ns, endpoint.thread_id, name, is_end
         ORDER BY at_ns DESC
     ) = 1
 ),
@@ -106,18 +106,18 @@ rest_count AS (
     GROUP BY trace_id, thread_id
 ),
 
--- So many rests, after such moments at chance, end as soon behind them.
+-- So many rests would by chance end as soon behind such endpoints.
 ranked AS (
     SELECT
         behind.*,
         rest_count,
-        moment_count,
+        endpoint_count,
         row_number() OVER of_kind AS hit_count,
-        rest_count * moment_count * (delay_ns + 1_000) / trace_ns AS expected_count
+        rest_count * endpoint_count * (delay_ns + 1_000) / trace_ns AS expected_count
     FROM behind
     INNER JOIN rest_count USING (trace_id, thread_id)
-    INNER JOIN moment_kind USING (worker_thread_id, name, is_end)
-    INNER JOIN span ON behind.trace_id = span.trace_id
+    INNER JOIN endpoint_kind USING (worker_thread_id, name, is_end)
+    INNER JOIN extent ON behind.trace_id = extent.trace_id
     WINDOW of_kind AS (
         PARTITION BY behind.thread_id, worker_thread_id, behind.name, behind.is_end
         ORDER BY delay_ns, resume_ns
@@ -135,11 +135,11 @@ judged AS (
     WHERE 2 * expected_count < hit_count
 ),
 
--- Of as many kinds of moments one is likelier to look so.
+-- Of as many kinds of endpoints one is likelier to look so.
 tried AS (
     SELECT worker_thread_id, count(*) AS try_count
-    FROM moment_kind
-    WHERE moment_count >= 3
+    FROM endpoint_kind
+    WHERE endpoint_count >= 3
     GROUP BY worker_thread_id
 ),
 
@@ -150,10 +150,10 @@ kind AS (
         name,
         is_end,
         min(chance) * any_value(try_count) AS chance_share,
-        arg_min(delay_ns, chance) AS usual_ns
+        arg_min(delay_ns, chance) AS typical_ns
     FROM judged
     INNER JOIN tried USING (worker_thread_id)
-    WHERE hit_count >= 3 AND 2 * hit_count >= least(rest_count, moment_count)
+    WHERE hit_count >= 3 AND 2 * hit_count >= least(rest_count, endpoint_count)
     GROUP BY ALL
     HAVING chance_share < 1e-4
 )
@@ -172,7 +172,7 @@ SELECT
     chance_share
 FROM behind
 INNER JOIN kind USING (thread_id, worker_thread_id, name, is_end)
-WHERE behind.delay_ns <= 2 * usual_ns
+WHERE behind.delay_ns <= 2 * typical_ns
 QUALIFY row_number() OVER (
     PARTITION BY thread_id, behind.resume_ns
     ORDER BY behind.delay_ns, chance_share, worker_thread_id, name, is_end

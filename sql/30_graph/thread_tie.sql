@@ -17,7 +17,7 @@ CREATE TABLE graph.thread_tie (
     -- How often.
     handover_count,
     -- Forward ops on one of them whose backward op is on the other, by sequence numbers and
-    -- by arrows.
+    -- by flows.
     link_count,
     -- Whether such ops, or the role of one of them, say that they are of one program.
     is_known,
@@ -45,18 +45,18 @@ link AS (
     INNER JOIN numbered AS backward USING (trace_id, sequence_number)
     WHERE NOT forward.is_backward AND backward.is_backward
     UNION ALL
-    SELECT arrow.trace_id, forward.thread_id, backward.thread_id
-    FROM staging.arrow AS arrow
+    SELECT flow.trace_id, forward.thread_id, backward.thread_id
+    FROM staging.flow AS flow
     INNER JOIN staging.thread AS forward
         ON
-            arrow.trace_id = forward.trace_id
-            AND arrow.source_pid = forward.pid
-            AND arrow.source_tid = forward.tid
+            flow.trace_id = forward.trace_id
+            AND flow.source_pid = forward.pid
+            AND flow.source_tid = forward.tid
     INNER JOIN staging.thread AS backward
         ON
-            arrow.trace_id = backward.trace_id
-            AND arrow.target_pid = backward.pid
-            AND arrow.target_tid = backward.tid
+            flow.trace_id = backward.trace_id
+            AND flow.target_pid = backward.pid
+            AND flow.target_tid = backward.tid
 ),
 
 linked AS (

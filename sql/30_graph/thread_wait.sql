@@ -20,11 +20,11 @@ CREATE TABLE graph.thread_wait (
     -- [ns] End: the other thread has stopped, or given its signal; of a fork that had woken
     -- the first thread.
     end_ns,
-    -- Last activity of the waiting thread before.
+    -- Last top-level event of the waiting thread before.
     before_node_id,
-    -- Last activity of the other thread before the end.
+    -- Last top-level event of the other thread before the end.
     last_node_id,
-    -- First activity of the waiting thread after.
+    -- First top-level event of the waiting thread after.
     after_node_id
 ) AS
 WITH
@@ -58,7 +58,7 @@ cause AS (
 handover AS (
     SELECT
         cause.*,
-        CASE WHEN own.place < worker.place THEN 'join' ELSE 'fork' END AS kind
+        CASE WHEN own.ordinal < worker.ordinal THEN 'join' ELSE 'fork' END AS kind
     FROM cause
     INNER JOIN graph.thread_order AS own USING (trace_id, thread_id)
     INNER JOIN graph.thread_order AS worker
@@ -98,7 +98,7 @@ awaited AS (
     FROM chosen
     INNER JOIN graph.thread_rest AS rest
         USING (trace_id, thread_id, stop_ns, resume_ns)
-    ASOF LEFT JOIN graph.activity AS passed
+    ASOF LEFT JOIN graph.top_level_event AS passed
         ON chosen.worker_thread_id = passed.thread_id AND rest.end_ns >= passed.end_ns
     WHERE
         rest.end_ns = resume_ns
@@ -160,10 +160,10 @@ SELECT
     last.node_id AS last_node_id,
     after.node_id AS after_node_id
 FROM waited
-ASOF LEFT JOIN graph.activity AS before
+ASOF LEFT JOIN graph.top_level_event AS before
     ON waited.thread_id = before.thread_id AND wait_start_ns >= before.end_ns
-ASOF LEFT JOIN graph.activity AS last
+ASOF LEFT JOIN graph.top_level_event AS last
     ON waited.worker_thread_id = last.thread_id AND wait_end_ns >= last.end_ns
-ASOF LEFT JOIN graph.activity AS after
+ASOF LEFT JOIN graph.top_level_event AS after
     ON waited.thread_id = after.thread_id AND wait_end_ns <= after.start_ns
 WHERE wait_end_ns > wait_start_ns;

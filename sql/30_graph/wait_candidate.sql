@@ -1,23 +1,23 @@
 -- GPU work that a call which blocks its thread may wait for: of each stream the last that
 -- had been launched when the call began, and the copy that a call makes itself. Where the
 -- profiler recorded the stream or event it is that; of other events it is not known.
--- One row per blocking call and piece of GPU work.
--- Key: launch_id, kernel_id.
+-- One row per blocking call and GPU op.
+-- Key: call_id, gpu_op_id.
 CREATE TABLE graph.wait_candidate (
     -- The call.
-    launch_id,
+    call_id,
     -- The run it is of.
     run_id,
     -- The trace it is from.
     trace_id,
     -- `stream`, `device`, `event` or `copy`.
     target,
-    -- The GPU work.
-    kernel_id,
+    -- The GPU op.
+    gpu_op_id,
     -- Device of that work.
     device,
     -- [ns] End of that work.
-    kernel_end_ns,
+    gpu_op_end_ns,
     -- [ns] Begin of the call.
     start_ns,
     -- [ns] End of the call.
@@ -36,7 +36,7 @@ CREATE TABLE graph.wait_candidate (
 WITH
 blocking AS (
     SELECT
-        call.launch_id,
+        call.call_id,
         call.run_id,
         call.trace_id,
         call.thread_id,
@@ -45,7 +45,7 @@ blocking AS (
         call.end_ns,
         recorded_wait.device,
         recorded_wait.correlation IS NOT NULL AS recorded
-    FROM staging.launch AS call
+    FROM staging.call AS call
     LEFT JOIN staging.device_wait AS recorded_wait
         ON
             call.trace_id = recorded_wait.trace_id
@@ -55,7 +55,7 @@ blocking AS (
 ),
 
 last_of_thread AS (
-    SELECT blocking.launch_id, work.device, work.stream
+    SELECT blocking.call_id, work.device, work.stream
     FROM blocking
     ASOF INNER JOIN graph.stream_position AS work
         ON
@@ -65,7 +65,7 @@ last_of_thread AS (
 
 -- In-order streams: the last work launched on a stream is the last to end there.
 last_launched AS (
-    SELECT blocking.*, work.kernel_id, false AS is_passed
+    SELECT blocking.*, work.gpu_op_id, false AS is_passed
     FROM blocking
     INNER JOIN staging.stream AS stream
         ON
@@ -81,17 +81,17 @@ last_launched AS (
 ),
 
 marked AS (
-    SELECT blocking.*, mark.kernel_id, is_passed
+    SELECT blocking.*, mark.gpu_op_id, is_passed
     FROM blocking
-    INNER JOIN graph.recorded_mark AS mark USING (launch_id)
+    INNER JOIN graph.recorded_mark AS mark USING (call_id)
 )
 
 SELECT DISTINCT
-    call.launch_id,
+    call.call_id,
     call.run_id,
     call.trace_id,
     target,
-    kernel_id,
+    gpu_op_id,
     work.device,
     work.end_ns,
     call.start_ns,
@@ -102,15 +102,15 @@ SELECT DISTINCT
     recorded,
     is_passed
 FROM (FROM last_launched UNION ALL FROM marked) AS call
-INNER JOIN graph.stream_position AS work USING (kernel_id)
-LEFT JOIN last_of_thread AS own ON call.launch_id = own.launch_id
+INNER JOIN graph.stream_position AS work USING (gpu_op_id)
+LEFT JOIN last_of_thread AS own ON call.call_id = own.call_id
 UNION ALL
 SELECT
-    launch_id,
+    call_id,
     call.run_id,
     call.trace_id,
     'copy',
-    kernel_id,
+    gpu_op_id,
     work.device,
     work.end_ns,
     call.start_ns,
@@ -120,6 +120,6 @@ SELECT
     regexp_matches(name, '^(cuda|hip|cu)Memcpy') AND NOT contains(name, 'Async'),
     false,
     false
-FROM staging.launch AS call
-INNER JOIN graph.stream_position AS work USING (launch_id)
+FROM staging.call AS call
+INNER JOIN graph.stream_position AS work USING (call_id)
 WHERE call.target = 'memcpy';

@@ -1,7 +1,7 @@
 -- Where the time of a step goes on each host thread that has an op or a call in it: the
--- pieces of the thread's timeline within the step, with idle time before its first and
--- after its last activity. They tile the step exactly.
--- One row per piece of a step and thread.
+-- spans of the thread's timeline within the step, with idle time before its first and
+-- after its last top-level event. They tile the step exactly.
+-- One row per span of a step and thread.
 -- Key: step_id, thread_id, start_ns.
 CREATE VIEW overhead.interval (
     -- The run it is of.
@@ -20,11 +20,11 @@ CREATE VIEW overhead.interval (
     start_ns,
     -- [ns] End.
     end_ns,
-    -- Top-level op that the piece lies in.
+    -- Top-level op that the span lies in.
     op_id,
-    -- Launch or wait that the piece lies in.
-    launch_id,
-    -- Place of the piece on its thread, from 1.
+    -- Launch or wait that the span lies in.
+    call_id,
+    -- Position of the span on its thread, from 1.
     position
 ) AS
 WITH
@@ -32,7 +32,7 @@ in_step AS MATERIALIZED (
     SELECT
         timeline.*,
         unnest(step_ids) AS step_id,
-        op_id IS NOT NULL OR launch_id IS NOT NULL AS is_active
+        op_id IS NOT NULL OR call_id IS NOT NULL AS is_active
     FROM overhead.timeline
     ASOF INNER JOIN staging.step_stretch AS stretch
         ON timeline.trace_id = stretch.trace_id AND timeline.start_ns >= stretch.start_ns
@@ -67,7 +67,7 @@ SELECT
     start_ns,
     end_ns,
     op_id,
-    launch_id,
+    call_id,
     position
 FROM in_step
 INNER JOIN lane USING (step_id, thread_id);

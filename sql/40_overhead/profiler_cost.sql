@@ -28,7 +28,7 @@ around AS (
         GROUP BY parent_op_id
         HAVING count(*) = 1
     ) USING (op_id)
-    ANTI JOIN staging.launch ON op.op_id = launch.op_id
+    ANTI JOIN staging.call ON op.op_id = call.op_id
     WHERE NOT op.is_annotation
 )
 

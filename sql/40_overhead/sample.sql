@@ -1,13 +1,13 @@
--- The pieces of host time in steps that overheads are learnt from (Lin et al. 2022,
--- section 3), and what tells one from another. A piece in several steps, as when steps
+-- The spans of host time in steps that overheads are learnt from (Lin et al. 2022,
+-- section 3), and what tells one from another. A span in several steps, as when steps
 -- of threads overlap, counts in its own thread's.
--- One row per piece of host time in a step, but for waits, and for the time in which other
+-- One row per span of host time in a step, but for waits, and for the time in which other
 -- threads than the step's have not begun or are done.
 -- Key: thread_id, position.
 CREATE VIEW overhead.sample (
     -- Host thread.
     thread_id,
-    -- Place of the piece on its thread, as in `overhead.timeline`.
+    -- Position of the span on its thread, as in `overhead.timeline`.
     position,
     -- The run it is of.
     run_id,
@@ -26,14 +26,14 @@ CREATE VIEW overhead.sample (
     -- op's name and them.
     shapes,
     -- How many of its type and name were before it in the step on its thread.
-    place,
+    ordinal,
     -- How many of its type and name there are in the step on its thread.
-    place_count,
+    ordinal_count,
     -- [ns] Duration.
     sample_ns
 ) AS
 WITH
-piece AS MATERIALIZED (
+span AS MATERIALIZED (
     SELECT
         interval.*,
         interval.thread_id = step.thread_id AS is_step_thread,
@@ -49,60 +49,60 @@ crowded AS (
     WHERE len(step_ids) > 1
 ),
 
--- Each piece once. None but those of steps that overlap others can be there twice.
+-- Each span once. None but those of steps that overlap others can be there twice.
 single AS (
-    FROM piece
+    FROM span
     ANTI JOIN crowded USING (step_id)
     UNION ALL
-    FROM piece
+    FROM span
     SEMI JOIN crowded USING (step_id)
     QUALIFY row_number() OVER (
-        PARTITION BY piece.thread_id, position
+        PARTITION BY span.thread_id, position
         ORDER BY is_step_thread DESC, step_start_ns DESC, step_id
     ) = 1
 ),
 
 named AS (
     SELECT
-        piece.thread_id,
-        piece.position,
-        piece.run_id,
-        piece.trace_id,
+        span.thread_id,
+        span.position,
+        span.run_id,
+        span.trace_id,
         step_id,
-        piece.type,
+        span.type,
         CASE
-            WHEN piece.type IN ('T2', 'T3', 'T5') THEN op.name
-            WHEN piece.type = 'wait_data' THEN coalesce(op.name, '')
-            WHEN piece.type = 'T4' THEN call.name
-            WHEN piece.type = 'T1' THEN coalesce(op.name, call.name, '')
+            WHEN span.type IN ('T2', 'T3', 'T5') THEN op.name
+            WHEN span.type = 'wait_data' THEN coalesce(op.name, '')
+            WHEN span.type = 'T4' THEN call.name
+            WHEN span.type = 'T1' THEN coalesce(op.name, call.name, '')
             ELSE ''
         END AS name,
         role,
-        CASE piece.type
+        CASE span.type
             WHEN 'T1' THEN ''
             WHEN 'T4' THEN concat(op.name, ' ', op.input_dims::VARCHAR)
             ELSE coalesce(op.input_dims::VARCHAR, '')
         END AS shapes,
-        piece.end_ns - piece.start_ns AS sample_ns
-    FROM single AS piece
-    INNER JOIN staging.thread ON piece.thread_id = thread.thread_id
+        span.end_ns - span.start_ns AS sample_ns
+    FROM single AS span
+    INNER JOIN staging.thread ON span.thread_id = thread.thread_id
     -- A gap is for what comes after it in the step.
     LEFT JOIN overhead.timeline AS next
         ON
-            piece.type = 'T1'
-            AND piece.thread_id = next.thread_id
-            AND piece.position + 1 = next.position
+            span.type = 'T1'
+            AND span.thread_id = next.thread_id
+            AND span.position + 1 = next.position
             AND next.start_ns < step_end_ns
     LEFT JOIN staging.op
-        ON CASE piece.type WHEN 'T1' THEN next.op_id ELSE piece.op_id END = op.op_id
-    LEFT JOIN staging.launch AS call
+        ON CASE span.type WHEN 'T1' THEN next.op_id ELSE span.op_id END = op.op_id
+    LEFT JOIN staging.call AS call
         ON
-            CASE piece.type WHEN 'T1' THEN next.launch_id WHEN 'T4' THEN piece.launch_id END
-            = call.launch_id
+            CASE span.type WHEN 'T1' THEN next.call_id WHEN 'T4' THEN span.call_id END
+            = call.call_id
     WHERE
-        piece.type LIKE 'T_'
-        OR piece.type = 'wait_data'
-        OR (piece.type = 'idle' AND is_step_thread)
+        span.type LIKE 'T_'
+        OR span.type = 'wait_data'
+        OR (span.type = 'idle' AND is_step_thread)
 ),
 
 -- A digest sorts faster than names do.

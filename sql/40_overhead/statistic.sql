@@ -1,4 +1,4 @@
--- How long pieces of each overhead type last (Lin et al. 2022, section 3), grouped as the
+-- How long spans of each overhead type last (Lin et al. 2022, section 3), grouped as the
 -- paper does and finer. Outliers are those beyond 1.5 times the interquartile range.
 -- One row per scope, grouping, and what is grouped by.
 -- Key: scope, run_id, trace_id, grouping, type, name, role, shapes, module.
@@ -22,7 +22,7 @@ CREATE VIEW overhead.statistic (
     shapes,
     -- The module that the op is for, with those it lies in.
     module,
-    -- Pieces.
+    -- Spans.
     sample_count,
     -- [ns] Mean.
     mean_ns,
@@ -43,9 +43,9 @@ WITH
 sample AS (
     SELECT sample.*, module_call.path AS module
     FROM overhead.sample AS sample
-    INNER JOIN overhead.timeline AS piece
-        ON sample.thread_id = piece.thread_id AND sample.position = piece.position
-    LEFT JOIN graph.op_module AS op_module ON piece.op_id = op_module.op_id
+    INNER JOIN overhead.timeline AS span
+        ON sample.thread_id = span.thread_id AND sample.position = span.position
+    LEFT JOIN graph.op_module AS op_module ON span.op_id = op_module.op_id
     LEFT JOIN staging.module_call AS module_call USING (module_call_id)
 ),
 

@@ -1,10 +1,10 @@
 -- The whole time of every host thread, from the first event of its trace to the last,
--- cut into pieces of one overhead type each (Lin et al. 2022, section 3): T2 from a
+-- cut into spans of one overhead type each (Lin et al. 2022, section 3): T2 from a
 -- top-level op's begin to its first launch, T4 a launch, T5 between launches or an op
 -- without any, T3 after the last launch, T1 between top-level ops. While a batch is
 -- fetched (`staging.data_loading`) all of it is wait_data, whatever runs in there, but for
 -- launches and for waits for a device.
--- One row per piece; the pieces of a thread follow each other without gap or overlap.
+-- One row per span; the spans of a thread follow each other without gap or overlap.
 -- Key: thread_id, position.
 CREATE TABLE overhead.timeline (
     -- The run it is of.
@@ -13,7 +13,7 @@ CREATE TABLE overhead.timeline (
     trace_id,
     -- Host thread.
     thread_id,
-    -- Place of the piece on its thread, from 1.
+    -- Position of the span on its thread, from 1.
     position,
     -- T1..T5, wait_stream, wait_device, wait_event, wait_copy, wait_queue, wait_thread or
     -- wait_data.
@@ -22,38 +22,38 @@ CREATE TABLE overhead.timeline (
     start_ns,
     -- [ns] End.
     end_ns,
-    -- Top-level op that the piece lies in.
+    -- Top-level op that the span lies in.
     op_id,
-    -- Launch or wait that the piece lies in.
-    launch_id
+    -- Launch or wait that the span lies in.
+    call_id
 ) AS
 WITH
-span AS (
+extent AS (
     SELECT trace_id, min(start_ns) AS start_ns, max(end_ns) AS end_ns
     FROM (
         SELECT trace_id, start_ns, end_ns FROM staging.host_event
         UNION ALL
-        SELECT trace_id, start_ns, start_ns FROM staging.kernel
+        SELECT trace_id, start_ns, start_ns FROM staging.gpu_op
     )
     GROUP BY trace_id
 ),
 
 op AS (
     SELECT
-        activity.thread_id,
-        activity.node_id AS op_id,
-        activity.start_ns,
-        activity.end_ns,
+        top_level_event.thread_id,
+        top_level_event.node_id AS op_id,
+        top_level_event.start_ns,
+        top_level_event.end_ns,
         min(call.start_ns) AS first_launch_ns,
         max(call.end_ns) AS last_launch_ns
-    FROM graph.activity
-    LEFT JOIN staging.launch AS call
+    FROM graph.top_level_event
+    LEFT JOIN staging.call AS call
         ON
-            activity.node_id = call.top_op_id
+            top_level_event.node_id = call.top_op_id
             AND call.kind = 'launch'
             -- A launch that begins in the op's last nanosecond lies behind it.
-            AND call.start_ns < activity.end_ns
-    WHERE activity.is_op
+            AND call.start_ns < top_level_event.end_ns
+    WHERE top_level_event.is_op
     GROUP BY ALL
 ),
 
@@ -87,14 +87,14 @@ every_cut AS (
     UNION ALL
     SELECT thread_id, unnest([start_ns, end_ns])
     FROM staging.thread
-    INNER JOIN span USING (trace_id)
+    INNER JOIN extent USING (trace_id)
 ),
 
 cut AS (
     SELECT DISTINCT thread_id, cut_ns FROM every_cut
 ),
 
-piece AS (
+span AS (
     SELECT
         thread.run_id,
         thread.trace_id,
@@ -105,27 +105,27 @@ piece AS (
     INNER JOIN staging.thread USING (thread_id)
 ),
 
-placed AS (
+located AS (
     SELECT
-        piece.*,
-        CASE WHEN op.end_ns > piece.start_ns THEN op.op_id END AS op_id,
+        span.*,
+        CASE WHEN op.end_ns > span.start_ns THEN op.op_id END AS op_id,
         op.first_launch_ns,
         op.last_launch_ns,
-        CASE WHEN call.end_ns > piece.start_ns THEN call.launch_id END AS launch_id,
+        CASE WHEN call.end_ns > span.start_ns THEN call.call_id END AS call_id,
         call.awaits,
         call.wait_start_ns,
-        thread_wait.end_ns > piece.start_ns AS waits_for_thread,
-        loading.end_ns > piece.start_ns AS is_loading
-    FROM piece
+        thread_wait.end_ns > span.start_ns AS waits_for_thread,
+        loading.end_ns > span.start_ns AS is_loading
+    FROM span
     ASOF LEFT JOIN op
-        ON piece.thread_id = op.thread_id AND piece.start_ns >= op.start_ns
+        ON span.thread_id = op.thread_id AND span.start_ns >= op.start_ns
     ASOF LEFT JOIN graph.host_call AS call
-        ON piece.thread_id = call.thread_id AND piece.start_ns >= call.start_ns
+        ON span.thread_id = call.thread_id AND span.start_ns >= call.start_ns
     ASOF LEFT JOIN graph.thread_wait
-        ON piece.thread_id = thread_wait.thread_id AND piece.start_ns >= thread_wait.start_ns
+        ON span.thread_id = thread_wait.thread_id AND span.start_ns >= thread_wait.start_ns
     ASOF LEFT JOIN loading
-        ON piece.thread_id = loading.thread_id AND piece.start_ns >= loading.start_ns
-    WHERE piece.end_ns IS NOT NULL
+        ON span.thread_id = loading.thread_id AND span.start_ns >= loading.start_ns
+    WHERE span.end_ns IS NOT NULL
 )
 
 SELECT
@@ -134,8 +134,8 @@ SELECT
     thread_id,
     row_number() OVER (PARTITION BY thread_id ORDER BY start_ns) AS position,
     CASE
-        WHEN launch_id IS NOT NULL AND start_ns < wait_start_ns THEN 'T4'
-        WHEN launch_id IS NOT NULL THEN 'wait_' || awaits
+        WHEN call_id IS NOT NULL AND start_ns < wait_start_ns THEN 'T4'
+        WHEN call_id IS NOT NULL THEN 'wait_' || awaits
         WHEN is_loading THEN 'wait_data'
         WHEN op_id IS NOT NULL AND start_ns < first_launch_ns THEN 'T2'
         WHEN op_id IS NOT NULL AND start_ns >= last_launch_ns THEN 'T3'
@@ -146,5 +146,5 @@ SELECT
     start_ns,
     end_ns,
     op_id,
-    launch_id
-FROM placed;
+    call_id
+FROM located;

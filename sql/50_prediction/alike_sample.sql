@@ -1,15 +1,15 @@
--- Pieces of host time to learn from, with digests of what they can be alike in. Across
+-- Spans of host time to learn from, with digests of what they can be alike in. Across
 -- runs only overheads are learnt: not data loading nor idle time, nor gaps of 200 us and
 -- more, which are the program's (Lin et al. 2022 leave these out too).
--- One row per place to learn from that a rung needs, and piece; those of a library have no
--- trace here, and steps and threads below 0.
+-- One row per source to learn from that a method needs, and span; those of a library have
+-- no trace here, and steps and threads below 0.
 -- Key: host_from, pool_id, step_id, thread_id, position.
 CREATE VIEW prediction.alike_sample (
-    -- Where is learnt from, as in `prediction.rung`.
+    -- Where is learnt from, as in `prediction.method`.
     host_from,
     -- Who learns together: a run, or a trace (of one's own, or the first with such a GPU).
     pool_id,
-    -- The step, trace or run of the pool that a piece of it may not learn from.
+    -- The step, trace or run of the pool that a span of it may not learn from.
     excluded_id,
     -- The run it is of.
     run_id,
@@ -19,7 +19,7 @@ CREATE VIEW prediction.alike_sample (
     step_id,
     -- Host thread.
     thread_id,
-    -- Place of the piece on its thread.
+    -- Position of the span on its thread.
     position,
     -- Its type.
     type,
@@ -33,8 +33,8 @@ CREATE VIEW prediction.alike_sample (
     name_key,
     -- Digest of type, name, role and shapes; NULL where these do not count.
     shapes_key,
-    -- Digest of these and the place in the step; NULL likewise.
-    place_key
+    -- Digest of these and the ordinal in the step; NULL likewise.
+    ordinal_key
 ) AS
 WITH
 wanted AS (
@@ -97,7 +97,7 @@ SELECT
     CASE WHEN host_from <> 'run_by_name' THEN hash(type, name, role, shapes) END,
     CASE
         WHEN host_from <> 'run_by_name'
-            THEN hash(type, name, role, shapes, place, place_count)
+            THEN hash(type, name, role, shapes, ordinal, ordinal_count)
     END
 FROM overhead.sample AS sample
 INNER JOIN trace ON sample.trace_id = trace.trace_id
@@ -127,6 +127,6 @@ SELECT
     hash(type),
     hash(type, name),
     hash(type, name, role, shapes),
-    hash(type, name, role, shapes, place, place_count)
+    hash(type, name, role, shapes, ordinal, ordinal_count)
 FROM shared
 SEMI JOIN wanted ON host_from = 'library';

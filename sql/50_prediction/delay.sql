@@ -33,14 +33,14 @@ idle_call AS (
         call.trace_id,
         target,
         end_ns - start_ns AS delay_ns,
-        kernel_end_ns <= start_ns - 10_000
-        OR coalesce(abs(end_ns - kernel_end_ns - median_ns) > 1_000, true)
-        AND NOT bool_or(kernel_end_ns <= start_ns - 10_000)
+        gpu_op_end_ns <= start_ns - 10_000
+        OR coalesce(abs(end_ns - gpu_op_end_ns - median_ns) > 1_000, true)
+        AND NOT bool_or(gpu_op_end_ns <= start_ns - 10_000)
             OVER (PARTITION BY call.trace_id, target)
         AS is_plain
     FROM graph.host_wait AS call
-    INNER JOIN graph.usual_return AS usual
-        ON call.trace_id = usual.trace_id AND (target = 'copy') = is_copy
+    INNER JOIN graph.typical_return AS typical
+        ON call.trace_id = typical.trace_id AND (target = 'copy') = is_copy
     WHERE NOT is_blocked
 ),
 
@@ -67,20 +67,20 @@ instance AS (
         reason = 'occupancy' OR awaited_end_ns >= greatest(after_launch_ns, after_stream_ns)
         AS is_plain
     FROM graph.stream_wait
-    INNER JOIN graph.stream_position USING (kernel_id)
-    INNER JOIN graph.usual_start USING (kernel_id)
+    INNER JOIN graph.stream_position USING (gpu_op_id)
+    INNER JOIN graph.typical_start USING (gpu_op_id)
     UNION ALL
     SELECT
-        run_id, trace_id, 'return', target, end_ns - kernel_end_ns,
-        kernel_end_ns >= start_ns + 10_000
+        run_id, trace_id, 'return', target, end_ns - gpu_op_end_ns,
+        gpu_op_end_ns >= start_ns + 10_000
         OR coalesce(target IN ('copy', 'queue') OR end_ns - start_ns > limit_ns, true)
-        AND NOT bool_or(kernel_end_ns >= start_ns + 10_000) OVER (PARTITION BY trace_id, target)
+        AND NOT bool_or(gpu_op_end_ns >= start_ns + 10_000) OVER (PARTITION BY trace_id, target)
     FROM graph.host_wait
     LEFT JOIN idle_limit USING (trace_id)
     WHERE
         is_blocked
         -- In a short call something may have ended by chance, if what it is for is not known.
-        AND (recorded OR target NOT IN ('stream', 'event') OR kernel_end_ns >= start_ns + 10_000)
+        AND (recorded OR target NOT IN ('stream', 'event') OR gpu_op_end_ns >= start_ns + 10_000)
     UNION ALL
     SELECT run_id, trace_id, 'call', target, delay_ns, is_plain
     FROM idle_call
@@ -124,7 +124,7 @@ wanted AS (
 )
 
 SELECT run_id, trace_id, delay AS cause, kind, instance_count, median_ns, cap_ns
-FROM graph.usual_delay
+FROM graph.typical_delay
 UNION ALL
 SELECT
     wanted.run_id,
@@ -147,7 +147,7 @@ LEFT JOIN pooled AS every
         AND wanted.is_launch = every.is_launch
         AND every.kind IS NULL
 -- Waits of streams that none was seen to end: as work follows on its stream.
-LEFT JOIN graph.usual_delay AS gap
+LEFT JOIN graph.typical_delay AS gap
     ON
         wanted.trace_id = gap.trace_id
         AND wanted.cause = 'stream_wait'

@@ -5,13 +5,13 @@
 CREATE VIEW prediction.edited_wait (
     -- The scenario.
     scenario,
-    -- Place of the edit in its scenario, from 1.
+    -- Ordinal of the edit in its scenario, from 1.
     edit,
     -- Kind of wait, as in `prediction.removed_wait`.
     kind,
     -- The thread, or the GPU work, that waits.
     waiting_id,
-    -- Place of the wait on the thread; 0 of GPU work.
+    -- Position of the wait on the thread; 0 of GPU work.
     position,
     -- [ns] Time waited, as measured; of GPU work what launch and stream do not explain.
     waited_ns
@@ -26,7 +26,7 @@ wait AS (
     FROM overhead.timeline
     WHERE type LIKE 'wait_%' AND type <> 'wait_data'
     UNION ALL
-    SELECT 'stream', kernel_id, 0, greatest(excess_ns, 0)
+    SELECT 'stream', gpu_op_id, 0, greatest(excess_ns, 0)
     FROM graph.stream_wait
 )
 

@@ -1,14 +1,14 @@
 -- Which GPU work the edits of scenarios match: by its kind, collectives having one of their
 -- own, and by its name or that of the op that launched it.
--- One row per edit of GPU work, and piece of work that it matches.
--- Key: scenario, edit, kernel_id.
+-- One row per edit of GPU work, and GPU op that it matches.
+-- Key: scenario, edit, gpu_op_id.
 CREATE VIEW prediction.edited_work (
     -- The scenario.
     scenario,
-    -- Place of the edit in its scenario, from 1.
+    -- Ordinal of the edit in its scenario, from 1.
     edit,
-    -- The GPU work.
-    kernel_id,
+    -- The GPU op.
+    gpu_op_id,
     -- [ns] Its duration, as measured.
     work_ns,
     -- What its time is multiplied by.
@@ -16,8 +16,8 @@ CREATE VIEW prediction.edited_work (
     -- [ns] What is then added to it.
     add_ns
 ) AS
-SELECT scenario, position, kernel_id, work.end_ns - work.start_ns, factor, add_ns
-FROM staging.kernel AS work
+SELECT scenario, position, gpu_op_id, work.end_ns - work.start_ns, factor, add_ns
+FROM staging.gpu_op AS work
 LEFT JOIN staging.op AS op ON work.op_id = op.op_id
 INNER JOIN prediction.scenario_edit AS edit
     ON

@@ -1,9 +1,10 @@
--- With which simple guesses (`question.prediction_guess`) a rung is compared: those that know
--- no more than it. All know kernel times; only with measured host times those of the step.
--- One row per place where a rung has host time from, and guess.
+-- With which simple guesses (`question.prediction_guess`) a method is compared: those that
+-- know no more than it. All know kernel times; only with measured host times those of the
+-- step.
+-- One row per source of host time, and guess.
 -- Key: host_from, guess.
 CREATE VIEW prediction.fair_guess (
-    -- Where host time is from, as in `prediction.rung`; `measured` in replay.
+    -- Where host time is from, as in `prediction.method`; `measured` in replay.
     host_from,
     -- The guess.
     guess

@@ -1,43 +1,43 @@
--- Delays of every piece of GPU work after what it waits for, pooled over its trace, and
+-- Delays of every GPU op after what it waits for, pooled over its trace, and
 -- what its measured start has beyond them.
--- One row per piece of GPU work.
--- Key: kernel_id.
+-- One row per GPU op.
+-- Key: gpu_op_id.
 CREATE VIEW prediction.gpu_delay (
-    -- The GPU work.
-    kernel_id,
+    -- The GPU op.
+    gpu_op_id,
     -- The run it is of.
     run_id,
     -- The trace it is from.
     trace_id,
-    -- [ns] Time for which its launch held it back, as measured.
-    held_ns,
+    -- [ns] Time for which its launch stalled, as measured.
+    stalled_ns,
     -- [ns] Delay after the begin of its launch, without that.
     launch_delay_ns,
     -- [ns] Delay after the end of the work before it on its stream.
     stream_delay_ns,
     -- GPU work of another stream whose end it waits for: what explains its start, of all
     -- in `prediction.gpu_awaited`.
-    awaited_kernel_id,
+    awaited_gpu_op_id,
     -- [ns] Delay after that.
     wait_delay_ns,
     -- [ns] Part of the measured start that no cause explains.
     unexplained_ns
 ) AS
 SELECT
-    work.kernel_id,
+    work.gpu_op_id,
     work.run_id,
     work.trace_id,
-    held_ns,
-    coalesce(after_launch_ns - launch_start_ns - held_ns, 0),
+    stalled_ns,
+    coalesce(after_launch_ns - launch_start_ns - stalled_ns, 0),
     CASE
         -- Work that overlaps the work before it (programmatic dependent launch).
         WHEN work.start_ns < previous_end_ns THEN work.start_ns - previous_end_ns
         ELSE coalesce(after_stream_ns - previous_end_ns, 0)
     END,
-    stream_wait.awaited_kernel_id,
+    stream_wait.awaited_gpu_op_id,
     coalesce(waiting.median_ns, 0),
     CASE
-        WHEN launch_id IS NULL THEN 0
+        WHEN call_id IS NULL THEN 0
         ELSE greatest(
             work.start_ns - greatest(
                 launch_limit_ns,
@@ -48,8 +48,8 @@ SELECT
         )
     END
 FROM graph.stream_position AS work
-INNER JOIN graph.usual_start USING (kernel_id)
-LEFT JOIN graph.stream_wait USING (kernel_id)
+INNER JOIN graph.typical_start USING (gpu_op_id)
+LEFT JOIN graph.stream_wait USING (gpu_op_id)
 LEFT JOIN prediction.delay AS waiting
     ON
         work.trace_id = waiting.trace_id

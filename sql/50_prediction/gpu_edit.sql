@@ -1,18 +1,18 @@
 -- What scenarios change of the time of GPU work: the product of the factors and the sum of
 -- what is added.
--- One row per variant and piece of GPU work that it changes.
--- Key: variant_id, kernel_id.
+-- One row per variant and GPU op that it changes.
+-- Key: variant_id, gpu_op_id.
 CREATE VIEW prediction.gpu_edit (
-    -- Rung and scenario, as in `prediction.variant`.
+    -- Method and scenario, as in `prediction.variant`.
     variant_id,
-    -- The GPU work.
-    kernel_id,
+    -- The GPU op.
+    gpu_op_id,
     -- What its time is multiplied by.
     factor,
     -- [ns] What is then added to it.
     add_ns
 ) AS
-SELECT variant_id, kernel_id, product(factor), sum(add_ns)::BIGINT
+SELECT variant_id, gpu_op_id, product(factor), sum(add_ns)::BIGINT
 FROM prediction.edited_work
 INNER JOIN prediction.variant USING (scenario)
-GROUP BY variant_id, kernel_id;
+GROUP BY variant_id, gpu_op_id;

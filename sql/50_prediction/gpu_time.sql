@@ -1,28 +1,28 @@
--- Predicted duration of every piece of GPU work, and the delays after what it waits for.
+-- Predicted duration of every GPU op, and the delays after what it waits for.
 -- Durations are as measured or, in full, those of the kernel models;
 -- work without a model, and collectives stay as measured. Then come the edits of the
 -- scenario. What no cause explains of a start is left out, but where it is much of a step
 -- (`prediction.unexplained_step`): there it is kept, as part of each delay.
--- One row per variant and piece of GPU work.
--- Key: variant_id, kernel_id.
+-- One row per variant and GPU op.
+-- Key: variant_id, gpu_op_id.
 CREATE TABLE prediction.gpu_time (
-    -- Rung and scenario, as in `prediction.variant`.
+    -- Method and scenario, as in `prediction.variant`.
     variant_id,
     -- The run it is of.
     run_id,
     -- The trace it is from.
     trace_id,
-    -- The GPU work.
-    kernel_id,
+    -- The GPU op.
+    gpu_op_id,
     -- [ns] Duration; of a collective of several ranks in the run from when all have begun.
     predicted_ns,
-    -- [ns] Delay after the begin of its launch; in replay with what the launch held it back.
+    -- [ns] Delay after the begin of its launch; in replay with the stall of the launch.
     launch_delay_ns,
     -- [ns] Delay after the end of the work before it on its stream.
     stream_delay_ns,
     -- GPU work of another stream whose end it waits for, as measured; NULL where it waits for
     -- none. All that it waits for is in `prediction.gpu_awaited`.
-    awaited_kernel_id,
+    awaited_gpu_op_id,
     -- [ns] Delay after that.
     wait_delay_ns,
     -- [ns] Part of the measured start that no cause explains.
@@ -32,9 +32,9 @@ CREATE TABLE prediction.gpu_time (
 ) AS
 WITH
 kept AS (
-    SELECT DISTINCT delay.kernel_id, unexplained_ns AS kept_ns
+    SELECT DISTINCT delay.gpu_op_id, unexplained_ns AS kept_ns
     FROM prediction.gpu_delay AS delay
-    INNER JOIN staging.kernel AS work ON delay.kernel_id = work.kernel_id
+    INNER JOIN staging.gpu_op AS work ON delay.gpu_op_id = work.gpu_op_id
     INNER JOIN prediction.unexplained_step AS step
         ON
             work.trace_id = step.trace_id
@@ -46,7 +46,7 @@ kept AS (
 timed AS (
     SELECT
         variant_id,
-        rung,
+        method,
         delay.*,
         coalesce(kept.kept_ns, 0) AS kept_ns,
         CASE
@@ -55,10 +55,10 @@ timed AS (
             ELSE coalesce(absent_waiting_ns + moving_ns, work.end_ns - work.start_ns)
         END AS predicted_ns
     FROM prediction.gpu_delay AS delay
-    INNER JOIN staging.kernel AS work ON delay.kernel_id = work.kernel_id
-    LEFT JOIN kept ON delay.kernel_id = kept.kernel_id
-    LEFT JOIN graph.collective AS collective ON delay.kernel_id = collective.kernel_id
-    LEFT JOIN prediction.kernel_time AS model ON delay.kernel_id = model.kernel_id
+    INNER JOIN staging.gpu_op AS work ON delay.gpu_op_id = work.gpu_op_id
+    LEFT JOIN kept ON delay.gpu_op_id = kept.gpu_op_id
+    LEFT JOIN graph.collective AS collective ON delay.gpu_op_id = collective.gpu_op_id
+    LEFT JOIN prediction.kernel_time AS model ON delay.gpu_op_id = model.gpu_op_id
     INNER JOIN prediction.variant ON is_simulated
 )
 
@@ -66,19 +66,19 @@ SELECT
     timed.variant_id,
     run_id,
     trace_id,
-    timed.kernel_id,
+    timed.gpu_op_id,
     CASE
         WHEN edit.factor IS NULL THEN predicted_ns
         ELSE greatest(round(predicted_ns * edit.factor)::BIGINT + edit.add_ns, 0)
     END,
-    launch_delay_ns + CASE rung WHEN 'replay' THEN held_ns ELSE 0 END + kept_ns,
+    launch_delay_ns + CASE method WHEN 'replay' THEN stalled_ns ELSE 0 END + kept_ns,
     stream_delay_ns + kept_ns,
-    CASE WHEN no_stream_wait.kind IS NULL THEN awaited_kernel_id END,
+    CASE WHEN no_stream_wait.kind IS NULL THEN awaited_gpu_op_id END,
     wait_delay_ns + kept_ns,
     unexplained_ns,
     kept_ns
 FROM timed
 LEFT JOIN prediction.gpu_edit AS edit
-    ON timed.variant_id = edit.variant_id AND timed.kernel_id = edit.kernel_id
+    ON timed.variant_id = edit.variant_id AND timed.gpu_op_id = edit.gpu_op_id
 LEFT JOIN prediction.removed_wait AS no_stream_wait
     ON timed.variant_id = no_stream_wait.variant_id AND no_stream_wait.kind = 'stream';

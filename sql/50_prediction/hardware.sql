@@ -8,8 +8,8 @@
 CREATE VIEW prediction.hardware (
     -- Name of the model.
     hardware,
-    -- The device's model is the row of lowest place whose pattern is found in its name.
-    place,
+    -- The device's model is the row of lowest ordinal whose pattern is found in its name.
+    ordinal,
     -- Regular expression to find in the name of a device, whatever its case.
     name_pattern,
     -- Whether it is the row for GPUs that are not listed.
@@ -74,11 +74,11 @@ WITH
 listed AS (
     SELECT
         hardware,
-        place,
+        ordinal,
         name_pattern,
         name_pattern = '' AS is_fallback,
         CASE WHEN hardware = 'CPU' THEN 'cpu' ELSE 'gpu' END AS kind,
-        place >= 98 AS is_generic,
+        ordinal >= 98 AS is_generic,
         CASE WHEN is_generic THEN 'generic' ELSE 'datasheet' END AS source,
         fp32 * 1e12 AS fp32,
         tf32 * 1e12 AS tf32,
@@ -118,7 +118,7 @@ listed AS (
         ('CPU', 98, 'CPU|Xeon|EPYC|Ryzen', 1.5, 1.5, 3, 150, 32, 400, 16, 3, 150, 150, 1000),
         ('unknown', 99, '', 15.7, 15.7, 125, 900, 6, 2847, 80, 1.53, 15.75, 150, 2100)
     ) AS datasheet (
-        hardware, place, name_pattern, fp32, tf32, half, dram, l2, l2_speed, sm_count,
+        hardware, ordinal, name_pattern, fp32, tf32, half, dram, l2, l2_speed, sm_count,
         clock, pcie, nvlink, floor_ns
     )
 ),
@@ -143,12 +143,12 @@ WHERE hardware NOT IN (SELECT hardware FROM staging.hardware)
 UNION ALL
 SELECT
     hardware,
-    place - 1_000_000,
+    ordinal - 1_000_000,
     name_pattern,
     false,
     kind,
     false,
     'user',
-    * EXCLUDE (hardware, place, name_pattern, kind)
+    * EXCLUDE (hardware, ordinal, name_pattern, kind)
 FROM staging.hardware
-ORDER BY place;
+ORDER BY ordinal;

@@ -1,14 +1,14 @@
--- What scenarios change of the time of pieces on host threads: the product of the factors
+-- What scenarios change of the time of spans on host threads: the product of the factors
 -- and the sum of what is added. Less profiling, as a factor of `profiler`, takes off its
--- share of the cost of all events that were recorded in a piece.
--- One row per variant and piece that it changes.
+-- share of the cost of all events that were recorded in a span.
+-- One row per variant and span that it changes.
 -- Key: variant_id, thread_id, position.
 CREATE VIEW prediction.host_edit (
-    -- Rung and scenario, as in `prediction.variant`.
+    -- Method and scenario, as in `prediction.variant`.
     variant_id,
     -- Host thread.
     thread_id,
-    -- Place of the piece on its thread.
+    -- Position of the span on its thread.
     position,
     -- What its time is multiplied by.
     factor,
@@ -18,7 +18,7 @@ CREATE VIEW prediction.host_edit (
 WITH
 edited AS (
     SELECT scenario, thread_id, position, factor, add_ns
-    FROM prediction.edited_piece
+    FROM prediction.edited_span
     UNION ALL
     SELECT
         scenario,

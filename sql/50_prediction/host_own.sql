@@ -1,8 +1,8 @@
--- What every piece of host time lasts by itself, as measured, and what its end waits for.
+-- What every span of host time lasts by itself, as measured, and what its end waits for.
 -- A wait lasts until its cause is over: its own time is that of a call which finds nothing
--- to wait for. What its measured time has beyond that and the usual delay is unexplained.
--- A call that a step of another thread cuts waits once, in its last piece.
--- One row per piece.
+-- to wait for. What its measured time has beyond that and the typical delay is unexplained.
+-- A call that a step of another thread cuts waits once, in its last span.
+-- One row per span.
 -- Key: thread_id, position.
 CREATE TABLE prediction.host_own (
     -- The run it is of.
@@ -11,18 +11,18 @@ CREATE TABLE prediction.host_own (
     trace_id,
     -- Host thread.
     thread_id,
-    -- Place of the piece on its thread.
+    -- Position of the span on its thread.
     position,
     -- [ns] Duration, but for what it waits for.
     own_ns,
     -- GPU work whose end it waits for: what was over last as measured. All that it waits
     -- for is in `graph.host_awaited`.
-    awaited_kernel_id,
+    awaited_gpu_op_id,
     -- Whether that was over only after a call which finds nothing to wait for would be.
     is_blocked,
     -- Thread that it waits for.
     awaited_thread_id,
-    -- Piece of that thread whose end it waits for.
+    -- Span of that thread whose end it waits for.
     awaited_position,
     -- [ns] Delay after the GPU work that it waits for.
     return_ns,
@@ -30,7 +30,7 @@ CREATE TABLE prediction.host_own (
     unexplained_ns
 ) AS
 WITH
--- A thread waits for another's piece: that at whose end the other one stopped, or woke it.
+-- A thread waits for another's span: that at whose end the other one stopped, or woke it.
 thread_cause AS (
     SELECT
         waiting.thread_id,
@@ -44,35 +44,35 @@ thread_cause AS (
         ON wait.worker_thread_id = working.thread_id AND wait.end_ns = working.end_ns
 ),
 
--- All pieces of a wait in a call.
+-- All spans of a wait in a call.
 call_wait AS (
-    SELECT launch_id, min(start_ns) AS start_ns, max(position) AS last_position
+    SELECT call_id, min(start_ns) AS start_ns, max(position) AS last_position
     FROM overhead.timeline
-    WHERE type LIKE 'wait_%' AND launch_id IS NOT NULL
-    GROUP BY launch_id
+    WHERE type LIKE 'wait_%' AND call_id IS NOT NULL
+    GROUP BY call_id
 ),
 
 caused AS (
     SELECT
-        piece.*,
-        piece.type LIKE 'wait_%' AND piece.position < last_position AS goes_on,
-        piece.end_ns - CASE
-            WHEN piece.type LIKE 'wait_%' THEN coalesce(call_wait.start_ns, piece.start_ns)
-            ELSE piece.start_ns
+        span.*,
+        span.type LIKE 'wait_%' AND span.position < last_position AS goes_on,
+        span.end_ns - CASE
+            WHEN span.type LIKE 'wait_%' THEN coalesce(call_wait.start_ns, span.start_ns)
+            ELSE span.start_ns
         END AS measured_ns,
-        host_wait.kernel_id AS found_kernel_id,
+        host_wait.gpu_op_id AS found_gpu_op_id,
         host_wait.recorded,
-        host_wait.end_ns - host_wait.kernel_end_ns AS return_ns,
+        host_wait.end_ns - host_wait.gpu_op_end_ns AS return_ns,
         thread_cause.awaited_thread_id,
         thread_cause.awaited_position,
-        replace(piece.type, 'wait_', '') AS target
-    FROM overhead.timeline AS piece
-    LEFT JOIN call_wait USING (launch_id)
+        replace(span.type, 'wait_', '') AS target
+    FROM overhead.timeline AS span
+    LEFT JOIN call_wait USING (call_id)
     LEFT JOIN graph.host_wait
         ON
-            piece.launch_id = host_wait.launch_id
-            AND piece.type LIKE 'wait_%'
-            AND piece.position = last_position
+            span.call_id = host_wait.call_id
+            AND span.type LIKE 'wait_%'
+            AND span.position = last_position
     LEFT JOIN thread_cause USING (thread_id, position)
 ),
 
@@ -93,9 +93,9 @@ delayed AS (
                     measured_ns - return_ns >= 10_000
                     OR abs(return_ns - return_median_ns) <= 1_000
                 )
-                THEN found_kernel_id
-        END AS awaited_kernel_id,
-        awaited_kernel_id IS NOT NULL
+                THEN found_gpu_op_id
+        END AS awaited_gpu_op_id,
+        awaited_gpu_op_id IS NOT NULL
         AND measured_ns - return_ns + coalesce(return_median_ns, 0) >= coalesce(call_ns, 0)
         AS is_blocked
     FROM caused
@@ -111,14 +111,14 @@ delayed AS (
             AND afterwards.cause = 'return'
 ),
 
--- What a piece lasts by itself, as measured.
+-- What a span lasts by itself, as measured.
 own AS (
     SELECT
         *,
         CASE
             -- Nothing of its own, nor before a step ended in the midst of it.
             WHEN type = 'wait_thread' OR coalesce(goes_on, false) THEN 0
-            WHEN type LIKE 'wait_%' AND launch_id IS NOT NULL
+            WHEN type LIKE 'wait_%' AND call_id IS NOT NULL
                 THEN least(
                     measured_ns,
                     CASE
@@ -147,10 +147,10 @@ SELECT
     thread_id,
     position,
     own_ns,
-    awaited_kernel_id,
+    awaited_gpu_op_id,
     coalesce(is_blocked, false),
     awaited_thread_id,
     awaited_position,
-    CASE WHEN awaited_kernel_id IS NULL THEN 0 ELSE coalesce(return_median_ns, 0) END,
+    CASE WHEN awaited_gpu_op_id IS NULL THEN 0 ELSE coalesce(return_median_ns, 0) END,
     unexplained_ns
 FROM own;

@@ -1,12 +1,12 @@
--- Predicted duration of every piece of host time, and what its end waits for. Replay
--- takes measured durations (`prediction.host_own`), other rungs within steps what is
--- expected from pieces that are alike. Then come the edits of the scenario. What no cause
+-- Predicted duration of every span of host time, and what its end waits for. Replay
+-- takes measured durations (`prediction.host_own`), other methods within steps what is
+-- expected from spans that are alike. Then come the edits of the scenario. What no cause
 -- explains is left out, but where it is much of a step (`prediction.unexplained_step`):
 -- there it is kept as a wait that was measured.
--- One row per variant and piece.
+-- One row per variant and span.
 -- Key: variant_id, thread_id, position.
 CREATE TABLE prediction.host_time (
-    -- Rung and scenario, as in `prediction.variant`.
+    -- Method and scenario, as in `prediction.variant`.
     variant_id,
     -- The run it is of.
     run_id,
@@ -14,16 +14,16 @@ CREATE TABLE prediction.host_time (
     trace_id,
     -- Host thread.
     thread_id,
-    -- Place of the piece on its thread.
+    -- Position of the span on its thread.
     position,
     -- [ns] Duration, but for what it waits for.
     predicted_ns,
     -- GPU work whose end it waits for: what was over last as measured. All that it waits
     -- for is in `graph.host_awaited`.
-    awaited_kernel_id,
+    awaited_gpu_op_id,
     -- Thread that it waits for.
     awaited_thread_id,
-    -- Piece of that thread whose end it waits for.
+    -- Span of that thread whose end it waits for.
     awaited_position,
     -- [ns] Delay after what it waits for.
     delay_ns,
@@ -31,7 +31,7 @@ CREATE TABLE prediction.host_time (
     unexplained_ns,
     -- [ns] Of that what is kept: part of the duration, or of the delay where it is blocked.
     kept_ns,
-    -- What the pieces that it is expected from are alike in, as in
+    -- What the spans that it is expected from are alike in, as in
     -- `prediction.host_expectation`; NULL as measured.
     alike
 ) AS
@@ -49,13 +49,13 @@ own AS (
                 FROM prediction.unexplained_step AS step
                 WHERE
                     step.trace_id = own.trace_id
-                    AND step.start_ns <= piece.start_ns
-                    AND step.end_ns > piece.start_ns
+                    AND step.start_ns <= span.start_ns
+                    AND step.end_ns > span.start_ns
             ) THEN unexplained_ns
             ELSE 0
         END AS kept_ns
     FROM prediction.host_own AS own
-    INNER JOIN overhead.timeline AS piece USING (thread_id, position)
+    INNER JOIN overhead.timeline AS span USING (thread_id, position)
     INNER JOIN prediction.variant AS variant ON is_simulated
     LEFT JOIN prediction.removed_wait AS no_host_wait
         ON variant.variant_id = no_host_wait.variant_id AND no_host_wait.kind = 'host'
@@ -75,7 +75,7 @@ SELECT
             round(coalesce(expected_ns, own_ns) * edit.factor)::BIGINT + edit.add_ns, 0
         )
     END + CASE WHEN is_blocked THEN 0 ELSE kept_ns END,
-    CASE WHEN waits_for_gpu THEN awaited_kernel_id END,
+    CASE WHEN waits_for_gpu THEN awaited_gpu_op_id END,
     CASE WHEN waits_for_thread THEN awaited_thread_id END,
     CASE WHEN waits_for_thread THEN awaited_position END,
     CASE WHEN waits_for_gpu THEN return_ns ELSE 0 END

@@ -24,7 +24,7 @@ named AS (
     INNER JOIN staging.trace USING (run_id, trace_id)
 )
 
-SELECT run_id, trace_id, device, arg_min(hardware, place), NOT arg_min(is_generic, place)
+SELECT run_id, trace_id, device, arg_min(hardware, ordinal), NOT arg_min(is_generic, ordinal)
 FROM named
 INNER JOIN prediction.hardware ON regexp_matches(name, name_pattern, 'i')
 GROUP BY run_id, trace_id, device;

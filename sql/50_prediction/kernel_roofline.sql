@@ -4,11 +4,11 @@
 -- Nothing here is learnt from the trace's own times. On hardware that is not listed the
 -- band is 4 times as wide to either side. A collective's time is that of its message: the
 -- wait for the last rank, which its kernel spends running, is no part of it.
--- One row per piece of GPU work whose work is known.
--- Key: kernel_id.
+-- One row per GPU op whose work is known.
+-- Key: gpu_op_id.
 CREATE VIEW prediction.kernel_roofline (
-    -- The kernel.
-    kernel_id,
+    -- The GPU op.
+    gpu_op_id,
     -- The run it is of.
     run_id,
     -- The trace it is from.
@@ -75,7 +75,7 @@ bound AS (
 )
 
 SELECT
-    kernel_id,
+    gpu_op_id,
     run_id,
     trace_id,
     op_id,

@@ -7,11 +7,11 @@
 -- count before those fitted on all traces of the hardware. Never calibrated are
 -- collectives, whose kernels wait for other ranks, and copies: links are the host's.
 -- What is not calibrated has a band as wide as harnesses differ, in the data of the model.
--- One row per piece of GPU work that has a model.
--- Key: kernel_id.
+-- One row per GPU op that has a model.
+-- Key: gpu_op_id.
 CREATE VIEW prediction.kernel_time (
-    -- The kernel.
-    kernel_id,
+    -- The GPU op.
+    gpu_op_id,
     -- The run it is of.
     run_id,
     -- The trace it is from.
@@ -43,7 +43,7 @@ CREATE VIEW prediction.kernel_time (
 WITH
 chosen AS (
     SELECT
-        roofline.kernel_id,
+        roofline.gpu_op_id,
         roofline.run_id,
         roofline.trace_id,
         op_id,
@@ -54,11 +54,11 @@ chosen AS (
         coalesce(estimate.high_ns, roofline.high_ns) AS high_ns,
         coalesce(harness_factor, 1) AS harness_factor,
         coalesce(estimate.model, 'roofline') AS model,
-        CASE WHEN estimate.kernel_id IS NULL THEN 'roofline' ELSE 'model' END AS basis,
+        CASE WHEN estimate.gpu_op_id IS NULL THEN 'roofline' ELSE 'model' END AS basis,
         coalesce(estimate.in_range, roofline.in_range) AS in_range
     FROM prediction.kernel_roofline AS roofline
     LEFT JOIN staging.kernel_estimate AS estimate
-        ON roofline.kernel_id = estimate.kernel_id AND likeness = 'alike'
+        ON roofline.gpu_op_id = estimate.gpu_op_id AND likeness = 'alike'
 ),
 
 fitted AS (
@@ -71,7 +71,7 @@ fitted AS (
 )
 
 SELECT
-    kernel_id,
+    gpu_op_id,
     run_id,
     chosen.trace_id,
     op_id,

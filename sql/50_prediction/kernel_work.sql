@@ -1,11 +1,11 @@
 -- Work of each kernel, copy and memset. Copies and memsets have their own bytes. An op's
 -- work is shared in equal parts by its kernels; of a product or a convolution by those that
 -- multiply (by their names), and not by their helpers: offsets, layouts, split sums.
--- One row per piece of GPU work whose work is known.
--- Key: kernel_id.
+-- One row per GPU op whose work is known.
+-- Key: gpu_op_id.
 CREATE VIEW prediction.kernel_work (
-    -- The kernel.
-    kernel_id,
+    -- The gpu_op.
+    gpu_op_id,
     -- The run it is of.
     run_id,
     -- The trace it is from.
@@ -34,7 +34,7 @@ CREATE VIEW prediction.kernel_work (
     is_exact
 ) AS
 WITH
-kernel AS (
+gpu_op AS (
     SELECT
         *,
         kind = 'kernel' AS is_kernel,
@@ -46,7 +46,7 @@ kernel AS (
             -- A generated kernel's name lists what it fuses.
             name, 'Offsets|^triton_(poi|red|per|for|unk|split_scan)_'
         ) AS is_main
-    FROM staging.kernel
+    FROM staging.gpu_op
 ),
 
 launched AS (
@@ -54,14 +54,14 @@ launched AS (
         op_id,
         count(*) FILTER (is_kernel) AS kernel_count,
         count(*) FILTER (is_main) AS main_count
-    FROM kernel
+    FROM gpu_op
     WHERE op_id IS NOT NULL
     GROUP BY op_id
 ),
 
 shared AS (
     SELECT
-        kernel_id,
+        gpu_op_id,
         CASE
             WHEN family NOT IN ('gemm', 'convolution') OR main_count = 0
                 THEN 1 / kernel_count
@@ -69,7 +69,7 @@ shared AS (
             ELSE 0
         END AS share,
         work.*
-    FROM kernel
+    FROM gpu_op
     INNER JOIN launched USING (op_id)
     INNER JOIN prediction.op_work AS work USING (op_id)
     WHERE is_kernel AND (is_collective = (family = 'collective'))
@@ -77,7 +77,7 @@ shared AS (
 
 moved AS (
     SELECT
-        kernel.*,
+        gpu_op.*,
         CASE
             WHEN kind = 'memset' THEN 'dram'
             WHEN regexp_matches(name, '(?i)pageable') THEN 'pageable'
@@ -86,13 +86,13 @@ moved AS (
             ELSE 'dram'
         END AS link,
         coalesce(moved_bytes, CASE WHEN kind = 'memcpy' THEN written_bytes ELSE 0 END) AS bytes
-    FROM kernel
-    LEFT JOIN prediction.op_work AS work ON kernel.op_id = work.op_id AND family = 'copy'
+    FROM gpu_op
+    LEFT JOIN prediction.op_work AS work ON gpu_op.op_id = work.op_id AND family = 'copy'
     WHERE kind IN ('memcpy', 'memset')
 )
 
 SELECT
-    kernel_id,
+    gpu_op_id,
     run_id,
     trace_id,
     op_id,
@@ -111,10 +111,10 @@ SELECT
     steps,
     is_exact
 FROM shared
-INNER JOIN (SELECT kernel_id, device, name, is_main FROM kernel) USING (kernel_id)
+INNER JOIN (SELECT gpu_op_id, device, name, is_main FROM gpu_op) USING (gpu_op_id)
 UNION ALL
 SELECT
-    kernel_id,
+    gpu_op_id,
     run_id,
     trace_id,
     op_id,

@@ -29,7 +29,7 @@ CREATE VIEW prediction.op_argument (
 WITH
 launching AS (
     SELECT DISTINCT trace_id, op_id
-    FROM staging.kernel
+    FROM staging.gpu_op
     WHERE op_id IS NOT NULL
 )
 

@@ -48,7 +48,7 @@ operand AS (
             WHEN name LIKE '%_scaled_dot_product_flash_attention' THEN '$[4]'
             WHEN name LIKE '%_scaled_dot_product_%_attention' THEN '$[6]'
             WHEN name LIKE '%_efficient_attention_forward' THEN '$[9]'
-        END AS causal_place
+        END AS causal_ordinal
     FROM prediction.op_shape
     INNER JOIN prediction.op_kind USING (name)
     WHERE rule = 'attention' AND is_complete
@@ -61,7 +61,7 @@ measured AS (
         q.dims[CASE WHEN is_heads_first THEN 2 ELSE 3 END] AS heads,
         k.dims[CASE WHEN is_heads_first THEN 2 ELSE 3 END] AS kv_heads,
         q.dims[CASE WHEN is_heads_first THEN 3 ELSE 2 END] AS queries,
-        coalesce(concrete_inputs ->> causal_place IN ('True', '1'), false) AS is_causal
+        coalesce(concrete_inputs ->> causal_ordinal IN ('True', '1'), false) AS is_causal
     FROM operand
     WHERE len(q.dims) = 4 AND len(k.dims) = 4
 )

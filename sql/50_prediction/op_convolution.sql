@@ -67,9 +67,9 @@ operand AS (
             WHEN regexp_matches(name, 'miopen_.*convolution$') THEN [3, 4, 5]
             WHEN regexp_matches(name, 'convolution_backward$|_depthwise2d$') THEN [5, 4, 6]
             WHEN NOT writes_x AND NOT writes_w THEN [4, 3, 5]
-        END AS places,
+        END AS ordinals,
         [
-            try_cast(concrete_inputs ->> place AS BIGINT []) for place in places
+            try_cast(concrete_inputs ->> ordinal AS BIGINT []) for ordinal in ordinals
         ] AS recorded
     FROM prediction.op_shape
     INNER JOIN prediction.op_kind USING (name)

@@ -1,24 +1,24 @@
 -- Which ops are of which family, and by which rule their work is counted. Names count
 -- without `aten::` and a final underscore; the first pattern that matches decides. A word
--- within another name is no family: what is not listed has no model, and is told.
+-- within another name is no family: what is not listed has no model (`prediction.unmodelled_op`).
 -- One row per pattern.
 -- Key: pattern.
 CREATE VIEW prediction.op_family (
     -- Rank of the pattern: the lowest that matches decides.
-    place,
+    ordinal,
     -- Regular expression that the whole name must match.
     pattern,
     -- Family: ops that share their efficiency (`prediction.kernel_efficiency`).
     family,
     -- `product`, `convolution`, `attention`, `lookup`, `bag`: the relation of that name
-    -- counts (`prediction.op_product` and so on); else a rule of `prediction.op_movement`.
+    -- counts (`prediction.op_gemm` and so on); else a rule of `prediction.op_movement`.
     rule,
     -- [FLOP] Arithmetic per element, where `op_movement` counts.
     element_flops
 ) AS
 -- FLOPs per element: Lin et al., paper-facts 3.3 (transcendental functions are counted as
 -- the instructions that they take), but for tanh's gradient, which is of its result.
-SELECT row_number() OVER () AS place, *
+SELECT row_number() OVER () AS ordinal, *
 FROM (VALUES
     -- A generated kernel's name lists the ops that it fuses; a template's (`tem`) multiplies.
     ('triton_(poi|red|per|for|unk|split_scan)_.*', 'fused', 'touch', 4),

@@ -13,9 +13,9 @@ CREATE VIEW prediction.op_kind (
 ) AS
 SELECT
     named.name,
-    arg_min(op_family.family, place),
-    arg_min(op_family.rule, place),
-    arg_min(op_family.element_flops, place)::BIGINT
+    arg_min(op_family.family, ordinal),
+    arg_min(op_family.rule, ordinal),
+    arg_min(op_family.element_flops, ordinal)::BIGINT
 FROM (SELECT DISTINCT name FROM prediction.op_shape) AS named
 INNER JOIN prediction.op_family
     ON regexp_full_match(

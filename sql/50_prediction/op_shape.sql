@@ -20,7 +20,7 @@ CREATE TABLE prediction.op_shape (
     results,
     -- [B] Element of the result: the largest of a floating type among its tensors.
     element_bytes,
-    -- Type of that element, as the kernel models name it; else the trace's usual one.
+    -- Type of that element, as the kernel models name it; else the trace's typical one.
     model_dtype,
     -- [B] All tensors among the arguments.
     input_bytes,
@@ -34,7 +34,7 @@ CREATE TABLE prediction.op_shape (
     concrete_inputs,
     -- Whether no list of tensors is without its shapes.
     is_complete,
-    -- Whether the size of the elements was recorded; else it is the trace's usual one.
+    -- Whether the size of the elements was recorded; else it is the trace's typical one.
     is_dtype_known
 ) AS
 WITH
@@ -46,7 +46,7 @@ parsed AS (
     SELECT * FROM prediction.op_signature
 ),
 
-usual AS (
+typical AS (
     SELECT
         trace_id,
         mode({'size': element_bytes, 'name': model_dtype}) AS element
@@ -64,14 +64,14 @@ sized AS (
         name,
         source,
         concrete_inputs,
-        coalesce(argument.element_bytes, usual.element.size, 4)::BIGINT AS element_bytes,
-        coalesce(argument.model_dtype, usual.element.name, 'float32') AS model_dtype,
+        coalesce(argument.element_bytes, typical.element.size, 4)::BIGINT AS element_bytes,
+        coalesce(argument.model_dtype, typical.element.name, 'float32') AS model_dtype,
         list_transform(argument.tensors, lambda t: {
             'argument': t.argument,
             'dims': t.dims,
             'elements': t.elements,
             'size': t.elements * coalesce(
-                t.element, argument.element_bytes, usual.element.size, 4
+                t.element, argument.element_bytes, typical.element.size, 4
             )
         }) AS tensors,
         list_transform(coalesce(result.tensors, []), lambda t: {
@@ -88,7 +88,7 @@ sized AS (
         ON input_dims = argument.dims AND input_types = argument.types
     LEFT JOIN parsed AS result
         ON output_dims = result.dims AND output_types = result.types
-    LEFT JOIN usual USING (trace_id)
+    LEFT JOIN typical USING (trace_id)
 )
 
 SELECT

@@ -63,7 +63,7 @@ item AS (
                     THEN range(0, json_array_length(shape)::BIGINT)
                 ELSE [0]
             END
-        ) AS place,
+        ) AS ordinal,
         json_type(shape, '$[0]') IS NOT DISTINCT FROM 'ARRAY' AS is_listed,
         type = 'TensorList' AND json_array_length(shape) = 0 AS is_bare_list
     FROM argument
@@ -73,7 +73,7 @@ tensor AS (
     SELECT
         signature_id,
         argument,
-        item.place,
+        item.ordinal,
         from_json(shape, '["BIGINT"]') AS dims,
         coalesce(list_bool_and([coalesce(size >= 0, false) for size in dims]), true)
         AND coalesce(list_product([greatest(size, 1) for size in dims]), 1) <= 1_125_899_906_842_624
@@ -124,7 +124,7 @@ listed AS (
         signature_id,
         list(
             {'argument': argument, 'dims': dims, 'elements': elements, 'element': element_bytes}
-            ORDER BY argument, place
+            ORDER BY argument, ordinal
         ) AS tensors,
         coalesce(
             max(sized) FILTER (is_floating AND len(dims) > 0 AND element_bytes IS NOT NULL),

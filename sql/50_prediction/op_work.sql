@@ -29,7 +29,7 @@ CREATE TABLE prediction.op_work (
 WITH
 counted AS (
     SELECT op_id, run_id, trace_id, flops, read_bytes, written_bytes, true AS is_exact
-    FROM prediction.op_product
+    FROM prediction.op_gemm
     UNION ALL
     SELECT op_id, run_id, trace_id, flops, read_bytes, written_bytes, is_exact
     FROM prediction.op_convolution
@@ -38,10 +38,10 @@ counted AS (
     FROM prediction.op_attention
     UNION ALL
     SELECT op_id, run_id, trace_id, flops, read_bytes, written_bytes, true
-    FROM prediction.op_lookup
+    FROM prediction.op_embedding
     UNION ALL
     SELECT op_id, run_id, trace_id, flops, read_bytes, written_bytes, is_exact
-    FROM prediction.op_bag
+    FROM prediction.op_embedding_bag
     UNION ALL
     SELECT op_id, run_id, trace_id, flops, read_bytes, written_bytes, is_exact
     FROM prediction.op_movement
@@ -99,4 +99,4 @@ SELECT
     0,
     greatest(log2(rank_count), 1),
     false -- which links join the ranks is not recorded
-FROM prediction.op_message;
+FROM prediction.op_collective;

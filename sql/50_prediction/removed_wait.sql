@@ -2,7 +2,7 @@
 -- One row per variant and kind of wait.
 -- Key: variant_id, kind.
 CREATE VIEW prediction.removed_wait (
-    -- Rung and scenario, as in `prediction.variant`.
+    -- Method and scenario, as in `prediction.variant`.
     variant_id,
     -- `host` (a thread waits for GPU work), `thread` (for another thread) or `stream` (GPU
     -- work waits for another stream's).

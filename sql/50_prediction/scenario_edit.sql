@@ -5,11 +5,11 @@
 CREATE VIEW prediction.scenario_edit (
     -- The scenario.
     scenario,
-    -- Place of the scenario among all, from 1.
+    -- Ordinal of the scenario among all, from 1.
     scenario_position,
-    -- Place of the edit in its scenario, from 1.
+    -- Ordinal of the edit in its scenario, from 1.
     position,
-    -- What it changes: `host` (time of pieces on host threads), `gpu` (time of GPU work),
+    -- What it changes: `host` (time of spans on host threads), `gpu` (time of GPU work),
     -- `profiler` (what recording events costs the host) or `wait` (removes waits).
     target,
     -- Which of these: of `host` the overhead type, of `gpu` the kind of work, of `wait` the
@@ -25,8 +25,8 @@ CREATE VIEW prediction.scenario_edit (
 ) AS
 SELECT
     edit.scenario,
-    dense_rank() OVER (ORDER BY first_place),
-    row_number() OVER (PARTITION BY edit.scenario ORDER BY place),
+    dense_rank() OVER (ORDER BY first_ordinal),
+    row_number() OVER (PARTITION BY edit.scenario ORDER BY ordinal),
     edit.target,
     edit.type,
     edit.name,
@@ -35,12 +35,12 @@ SELECT
 FROM (
     SELECT
         edit,
-        place,
-        min(place) OVER (PARTITION BY edit.scenario) AS first_place
+        ordinal,
+        min(ordinal) OVER (PARTITION BY edit.scenario) AS first_ordinal
     FROM (
         SELECT
             unnest(edits) AS edit,
-            generate_subscripts(edits, 1) AS place
+            generate_subscripts(edits, 1) AS ordinal
         FROM (
             SELECT
                 getvariable('edits')::STRUCT(

@@ -21,29 +21,29 @@ CREATE TABLE prediction.unexplained_step (
 ) AS
 WITH
 -- What is late without a cause is little of all: it is found before steps are looked for.
-late_piece AS MATERIALIZED (
-    SELECT own.thread_id, piece.start_ns, unexplained_ns
+late_span AS MATERIALIZED (
+    SELECT own.thread_id, span.start_ns, unexplained_ns
     FROM prediction.host_own AS own
-    INNER JOIN overhead.timeline AS piece
-        ON own.thread_id = piece.thread_id AND own.position = piece.position
+    INNER JOIN overhead.timeline AS span
+        ON own.thread_id = span.thread_id AND own.position = span.position
     WHERE unexplained_ns > 0
 ),
 
 late_work AS MATERIALIZED (
     SELECT work.trace_id, work.start_ns - unexplained_ns AS due_ns, work.start_ns
     FROM prediction.gpu_delay AS delay
-    INNER JOIN graph.stream_position AS work ON delay.kernel_id = work.kernel_id
+    INNER JOIN graph.stream_position AS work ON delay.gpu_op_id = work.gpu_op_id
     WHERE unexplained_ns > 0
 ),
 
 delay AS (
     SELECT step.step_id, unexplained_ns AS host_delay_ns, 0 AS gpu_delay_ns
-    FROM late_piece AS piece
+    FROM late_span AS span
     INNER JOIN staging.step AS step
         ON
-            piece.thread_id = step.thread_id
-            AND piece.start_ns >= step.start_ns
-            AND piece.start_ns < step.end_ns
+            span.thread_id = step.thread_id
+            AND span.start_ns >= step.start_ns
+            AND span.start_ns < step.end_ns
     UNION ALL
     SELECT
         step.step_id,

@@ -9,8 +9,8 @@ CREATE VIEW prediction.unmodelled_op (
     trace_id,
     -- Name of the op, or of the kernel where no op launched it.
     name,
-    -- Pieces of GPU work.
-    kernel_count,
+    -- GPU ops.
+    gpu_op_count,
     -- [ns] Time that they took.
     measured_ns,
     -- [1] Of the time of all GPU work in the trace.
@@ -19,16 +19,16 @@ CREATE VIEW prediction.unmodelled_op (
 WITH
 work AS (
     SELECT
-        kernel.run_id,
-        kernel.trace_id,
-        coalesce(op.name, kernel.name) AS name,
-        kernel.end_ns - kernel.start_ns AS measured_ns,
-        sum(measured_ns) OVER (PARTITION BY kernel.trace_id) AS total_ns,
-        modelled.kernel_id IS NULL AS is_unmodelled
-    FROM staging.kernel AS kernel
-    LEFT JOIN staging.op AS op ON kernel.op_id = op.op_id
-    LEFT JOIN prediction.kernel_time AS modelled ON kernel.kernel_id = modelled.kernel_id
-    WHERE kernel.kind <> 'other'
+        gpu_op.run_id,
+        gpu_op.trace_id,
+        coalesce(op.name, gpu_op.name) AS name,
+        gpu_op.end_ns - gpu_op.start_ns AS measured_ns,
+        sum(measured_ns) OVER (PARTITION BY gpu_op.trace_id) AS total_ns,
+        modelled.gpu_op_id IS NULL AS is_unmodelled
+    FROM staging.gpu_op AS gpu_op
+    LEFT JOIN staging.op AS op ON gpu_op.op_id = op.op_id
+    LEFT JOIN prediction.kernel_time AS modelled ON gpu_op.gpu_op_id = modelled.gpu_op_id
+    WHERE gpu_op.kind <> 'other'
 )
 
 SELECT

@@ -4,7 +4,7 @@
 -- One row per variant and segment, for paths of runs and for those within a trace.
 -- Key: variant_id, trace_id, lane, segment, is_run.
 CREATE VIEW simulation.binding (
-    -- Rung and scenario, as in `prediction.variant`.
+    -- Method and scenario, as in `prediction.variant`.
     variant_id,
     -- The trace of the segment.
     trace_id,
@@ -18,7 +18,7 @@ CREATE VIEW simulation.binding (
     -- `simulation.segment_edge`.
     kind,
     -- GPU work whose end it depends on; NULL where that is host time.
-    kernel_id,
+    gpu_op_id,
     -- The trace of what it depends on.
     source_trace_id,
     -- The lane of that; 0 for the origin.
@@ -36,7 +36,7 @@ reached AS (
         target_lane,
         target_segment,
         kind,
-        kernel_id,
+        gpu_op_id,
         source_trace_id,
         source_lane,
         source_segment,
@@ -55,27 +55,27 @@ reached AS (
 last AS (
     SELECT
         *,
-        row_number() OVER latest AS place,
+        row_number() OVER latest AS ordinal,
         first_value(kind) OVER latest AS last_kind,
-        first_value(kernel_id) OVER latest AS last_kernel_id
+        first_value(gpu_op_id) OVER latest AS last_gpu_op_id
     FROM reached
     WINDOW latest AS (
         PARTITION BY variant_id, trace_id, target_lane, target_segment
-        ORDER BY reached_ns DESC, is_own DESC, kind, source_lane, source_segment, kernel_id
+        ORDER BY reached_ns DESC, is_own DESC, kind, source_lane, source_segment, gpu_op_id
     )
 )
 
 SELECT
-    variant_id, trace_id, target_lane, target_segment, true, kind, kernel_id,
+    variant_id, trace_id, target_lane, target_segment, true, kind, gpu_op_id,
     source_trace_id, source_lane, source_segment, begin_ns
 FROM last
-WHERE place = 1
+WHERE ordinal = 1
 UNION ALL
 SELECT
-    variant_id, trace_id, target_lane, target_segment, false, kind, kernel_id,
+    variant_id, trace_id, target_lane, target_segment, false, kind, gpu_op_id,
     source_trace_id, source_lane, source_segment, begin_ns
 FROM last
-WHERE is_own AND kind = last_kind AND kernel_id IS NOT DISTINCT FROM last_kernel_id
+WHERE is_own AND kind = last_kind AND gpu_op_id IS NOT DISTINCT FROM last_gpu_op_id
 QUALIFY row_number() OVER (
-    PARTITION BY variant_id, trace_id, target_lane, target_segment ORDER BY place
+    PARTITION BY variant_id, trace_id, target_lane, target_segment ORDER BY ordinal
 ) = 1;

@@ -4,17 +4,17 @@
 -- is max(P + after_stream_ns, H + after_host_ns), where P is the time from which the
 -- segment's stream is free and H the begin of the host segment: the closed form of
 -- end = max(end of the work before + delay, launch + delay) + duration.
--- One row per variant and piece of GPU work.
--- Key: variant_id, kernel_id.
+-- One row per variant and GPU op.
+-- Key: variant_id, gpu_op_id.
 CREATE TABLE simulation.gpu_offset (
-    -- Rung and scenario, as in `prediction.variant`.
+    -- Method and scenario, as in `prediction.variant`.
     variant_id,
     -- The run it is of.
     run_id,
     -- The trace it is from.
     trace_id,
-    -- The GPU work.
-    kernel_id,
+    -- The GPU op.
+    gpu_op_id,
     -- The stream as a lane: minus the first work on it.
     lane,
     -- Segment of the lane, from 0.
@@ -44,26 +44,26 @@ ordered AS (
         gpu.variant_id,
         gpu.run_id,
         gpu.trace_id,
-        gpu.kernel_id,
-        place.lane,
-        place.position,
-        collective.kernel_id IS NOT NULL AS meets,
-        gpu.awaited_kernel_id IS NOT NULL AS waits,
+        gpu.gpu_op_id,
+        placement.lane,
+        placement.position,
+        collective.gpu_op_id IS NOT NULL AS meets,
+        gpu.awaited_gpu_op_id IS NOT NULL AS waits,
         coalesce(host.thread_id, 0) AS host_lane,
         coalesce(host.segment, 0) AS host_segment,
-        coalesce(host.offset_ns + launch_delay_ns, place.start_ns) AS ready_ns,
+        coalesce(host.offset_ns + launch_delay_ns, placement.start_ns) AS ready_ns,
         stream_delay_ns,
         gpu.predicted_ns
     FROM prediction.gpu_time AS gpu
-    INNER JOIN simulation.gpu_place AS place ON gpu.kernel_id = place.kernel_id
-    LEFT JOIN graph.collective AS collective ON gpu.kernel_id = collective.kernel_id
+    INNER JOIN simulation.gpu_placement AS placement ON gpu.gpu_op_id = placement.gpu_op_id
+    LEFT JOIN graph.collective AS collective ON gpu.gpu_op_id = collective.gpu_op_id
     LEFT JOIN simulation.host_offset AS host
         ON
             gpu.variant_id = host.variant_id
             AND launch_thread_id = host.thread_id
             AND launch_position = host.position
     WHERE gpu.trace_id IN (SELECT trace_id FROM staging.computing)
-    ORDER BY gpu.variant_id, place.lane, place.position
+    ORDER BY gpu.variant_id, placement.lane, placement.position
 ),
 
 broken AS (
@@ -118,7 +118,7 @@ SELECT
     variant_id,
     run_id,
     trace_id,
-    kernel_id,
+    gpu_op_id,
     lane,
     segment,
     is_first,

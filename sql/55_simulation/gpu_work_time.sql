@@ -1,15 +1,15 @@
--- When each piece of GPU work begins and ends in the simulation.
--- One row per variant and piece of GPU work.
--- Key: variant_id, kernel_id.
+-- When each GPU op begins and ends in the simulation.
+-- One row per variant and GPU op.
+-- Key: variant_id, gpu_op_id.
 CREATE VIEW simulation.gpu_work_time (
-    -- Rung and scenario, as in `prediction.variant`.
+    -- Method and scenario, as in `prediction.variant`.
     variant_id,
     -- The run it is of.
     run_id,
     -- The trace it is from.
     trace_id,
-    -- The GPU work.
-    kernel_id,
+    -- The GPU op.
+    gpu_op_id,
     -- [ns] Begin, from the begin of the trace.
     start_ns,
     -- [ns] End, from the begin of the trace.
@@ -40,11 +40,11 @@ begun AS (
 complete AS (
     SELECT
         begun.variant_id,
-        begun.kernel_id,
-        max(start_ns + run_origin_ns) OVER (PARTITION BY begun.variant_id, last_kernel_id)
+        begun.gpu_op_id,
+        max(start_ns + run_origin_ns) OVER (PARTITION BY begun.variant_id, last_gpu_op_id)
         - run_origin_ns AS complete_ns
     FROM begun
-    INNER JOIN graph.collective AS collective ON begun.kernel_id = collective.kernel_id
+    INNER JOIN graph.collective AS collective ON begun.gpu_op_id = collective.gpu_op_id
     INNER JOIN simulation.origin AS origin ON begun.trace_id = origin.trace_id
 )
 
@@ -52,9 +52,9 @@ SELECT
     begun.variant_id,
     run_id,
     trace_id,
-    begun.kernel_id,
+    begun.gpu_op_id,
     start_ns,
     coalesce(complete_ns, start_ns) + predicted_ns
 FROM begun
 LEFT JOIN complete
-    ON begun.variant_id = complete.variant_id AND begun.kernel_id = complete.kernel_id;
+    ON begun.variant_id = complete.variant_id AND begun.gpu_op_id = complete.gpu_op_id;

@@ -1,9 +1,9 @@
--- Host time of each variant cut into segments at the pieces that wait: within a segment
--- a piece begins at a fixed offset from the segment's begin.
--- One row per variant and piece of host time.
+-- Host time of each variant cut into segments at the spans that wait: within a segment
+-- a span begins at a fixed offset from the segment's begin.
+-- One row per variant and span of host time.
 -- Key: variant_id, thread_id, position.
 CREATE TABLE simulation.host_offset (
-    -- Rung and scenario, as in `prediction.variant`.
+    -- Method and scenario, as in `prediction.variant`.
     variant_id,
     -- The run it is of.
     run_id,
@@ -11,11 +11,11 @@ CREATE TABLE simulation.host_offset (
     trace_id,
     -- Host thread: the lane.
     thread_id,
-    -- Place of the piece on its thread.
+    -- Position of the span on its thread.
     position,
-    -- Segment that the piece begins in, from 0; one that waits begins the next at its end.
+    -- Segment that the span begins in, from 0; one that waits begins the next at its end.
     segment,
-    -- [ns] Begin of the piece, from the begin of the segment.
+    -- [ns] Begin of the span, from the begin of the segment.
     offset_ns,
     -- [ns] Duration, but for what it waits for.
     predicted_ns,
@@ -23,7 +23,7 @@ CREATE TABLE simulation.host_offset (
     waits
 ) AS
 WITH
--- Pieces in the order of their threads: the windows below go through them as they come.
+-- Spans in the order of their threads: the windows below go through them as they come.
 ordered AS (
     SELECT
         variant_id,
@@ -32,7 +32,7 @@ ordered AS (
         thread_id,
         position,
         predicted_ns,
-        awaited_kernel_id IS NOT NULL OR awaited_thread_id IS NOT NULL AS waits
+        awaited_gpu_op_id IS NOT NULL OR awaited_thread_id IS NOT NULL AS waits
     FROM prediction.host_time
     WHERE trace_id IN (SELECT trace_id FROM staging.computing)
     ORDER BY variant_id, thread_id, position
@@ -43,7 +43,7 @@ begun AS (
     FROM ordered
 ),
 
--- Of all pieces so far: how many begin a segment, and how long they last.
+-- Of all spans so far: how many begin a segment, and how long they last.
 summed AS (
     SELECT
         *,

@@ -2,9 +2,10 @@
 -- weight. The begin of a host segment is the end of the wait before it; that of a GPU
 -- segment is the time from which its stream is free for it.
 -- One row per dependency between segments.
--- Key: variant_id, trace_id, source_trace_id, source_lane, source_segment, target_lane, target_segment, kind, kernel_id, weight_ns.
+-- Key: variant_id, trace_id, source_trace_id, source_lane, source_segment, target_lane,
+-- target_segment, kind, gpu_op_id, weight_ns.
 CREATE TABLE simulation.segment_edge (
-    -- Rung and scenario, as in `prediction.variant`.
+    -- Method and scenario, as in `prediction.variant`.
     variant_id,
     -- The trace of the target.
     trace_id,
@@ -22,7 +23,7 @@ CREATE TABLE simulation.segment_edge (
     -- for GPU work), `stream_wait` or `thread` (the host waits for another thread).
     kind,
     -- GPU work whose end is waited for; NULL where that is host time.
-    kernel_id,
+    gpu_op_id,
     -- [ns] Least time from begin to begin.
     weight_ns
 ) AS
@@ -62,7 +63,7 @@ SELECT
     lane AS target_lane,
     0 AS target_segment,
     'origin' AS kind,
-    NULL::BIGINT AS kernel_id,
+    NULL::BIGINT AS gpu_op_id,
     0 AS weight_ns
 FROM lane
 UNION ALL
@@ -86,6 +87,6 @@ INNER JOIN simulation.host_offset AS awaited
 UNION ALL
 SELECT
     variant_id, work.trace_id, source_trace_id, source_lane, source_segment, target_lane,
-    target_segment, kind, kernel_id, weight_ns + delay_ns
+    target_segment, kind, gpu_op_id, weight_ns + delay_ns
 FROM simulation.awaited_work
-INNER JOIN simulation.work_end AS work USING (variant_id, kernel_id);
+INNER JOIN simulation.work_end AS work USING (variant_id, gpu_op_id);

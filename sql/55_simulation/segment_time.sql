@@ -3,7 +3,7 @@
 -- One row per variant and segment.
 -- Key: variant_id, trace_id, lane, segment.
 CREATE TABLE simulation.segment_time (
-    -- Rung and scenario, as in `prediction.variant`.
+    -- Method and scenario, as in `prediction.variant`.
     variant_id,
     -- The trace it is from.
     trace_id,

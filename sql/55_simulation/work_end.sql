@@ -3,12 +3,12 @@
 -- thread that launched it; a collective so after those of all its ranks, since it goes on
 -- when the last rank has begun.
 -- One row per variant, GPU work, and segment of a rank.
--- Key: variant_id, kernel_id, source_trace_id, source_lane, source_segment, weight_ns.
+-- Key: variant_id, gpu_op_id, source_trace_id, source_lane, source_segment, weight_ns.
 CREATE VIEW simulation.work_end (
-    -- Rung and scenario, as in `prediction.variant`.
+    -- Method and scenario, as in `prediction.variant`.
     variant_id,
-    -- The GPU work.
-    kernel_id,
+    -- The GPU op.
+    gpu_op_id,
     -- The trace it is from.
     trace_id,
     -- The trace of the segment.
@@ -26,7 +26,7 @@ WITH
 part AS (
     SELECT
         own.variant_id,
-        own.kernel_id,
+        own.gpu_op_id,
         own.trace_id,
         part.trace_id AS part_trace_id,
         part.lane,
@@ -38,28 +38,28 @@ part AS (
         own.predicted_ns - part.predicted_ns + part_origin.run_origin_ns
         - own_origin.run_origin_ns AS later_ns
     FROM simulation.gpu_offset AS own
-    INNER JOIN graph.collective AS own_collective ON own.kernel_id = own_collective.kernel_id
+    INNER JOIN graph.collective AS own_collective ON own.gpu_op_id = own_collective.gpu_op_id
     INNER JOIN graph.collective AS part_collective
-        ON own_collective.last_kernel_id = part_collective.last_kernel_id
+        ON own_collective.last_gpu_op_id = part_collective.last_gpu_op_id
     INNER JOIN simulation.gpu_offset AS part
-        ON part_collective.kernel_id = part.kernel_id AND own.variant_id = part.variant_id
+        ON part_collective.gpu_op_id = part.gpu_op_id AND own.variant_id = part.variant_id
     INNER JOIN simulation.origin AS own_origin ON own.trace_id = own_origin.trace_id
     INNER JOIN simulation.origin AS part_origin ON part.trace_id = part_origin.trace_id
 )
 
-SELECT variant_id, kernel_id, trace_id, trace_id, lane, segment, after_stream_ns
+SELECT variant_id, gpu_op_id, trace_id, trace_id, lane, segment, after_stream_ns
 FROM simulation.gpu_offset
-ANTI JOIN graph.collective USING (kernel_id)
+ANTI JOIN graph.collective USING (gpu_op_id)
 UNION ALL
-SELECT variant_id, kernel_id, trace_id, trace_id, host_lane, host_segment, after_host_ns
+SELECT variant_id, gpu_op_id, trace_id, trace_id, host_lane, host_segment, after_host_ns
 FROM simulation.gpu_offset
-ANTI JOIN graph.collective USING (kernel_id)
+ANTI JOIN graph.collective USING (gpu_op_id)
 UNION ALL
 SELECT
-    variant_id, kernel_id, trace_id, part_trace_id, lane, segment, after_stream_ns + later_ns
+    variant_id, gpu_op_id, trace_id, part_trace_id, lane, segment, after_stream_ns + later_ns
 FROM part
 UNION ALL
 SELECT
-    variant_id, kernel_id, trace_id, part_trace_id, host_lane, host_segment,
+    variant_id, gpu_op_id, trace_id, part_trace_id, host_lane, host_segment,
     after_host_ns + later_ns
 FROM part;

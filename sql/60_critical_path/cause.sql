@@ -1,13 +1,13 @@
 -- What a walk backwards goes on to: from GPU work to what it had started after, from a
--- moment at which a thread went on to what had been over. A launch leads to its thread,
--- and so to the last moment of that before the launch.
+-- time at which a thread went on to what had been over. A launch leads to its thread,
+-- and so to when that last went on before the launch.
 -- One row per node of a walk; of a collective that waited for another rank a second one,
 -- for the paths of runs.
 -- Key: trace_id, node, is_run.
 CREATE TABLE critical_path.cause (
     -- The trace it is from.
     trace_id,
-    -- The GPU work, or minus the moment (`graph.host_cause`).
+    -- The GPU op, or minus the `resume_id` (`graph.host_cause`).
     node,
     -- Whether it is for paths of runs alone.
     is_run,
@@ -20,7 +20,7 @@ CREATE TABLE critical_path.cause (
     -- Host thread that the walk goes on along; NULL on a device.
     thread_id,
     -- GPU work that it goes on to; NULL on the host.
-    kernel_id,
+    gpu_op_id,
     -- [ns] When it goes on there, by the clock of that trace.
     until_ns,
     -- `return`, `join`, `fork`, `launch`, `stream`, `stream_wait`, `occupancy`,
@@ -33,53 +33,53 @@ WITH
 arrival AS (
     SELECT
         collective.trace_id,
-        collective.kernel_id,
-        last_kernel_id,
+        collective.gpu_op_id,
+        last_gpu_op_id,
         last.trace_id AS last_trace_id,
         last.start_ns AS arrival_ns,
         shift_ns
     FROM graph.collective AS collective
-    INNER JOIN staging.kernel AS last ON last_kernel_id = last.kernel_id
+    INNER JOIN staging.gpu_op AS last ON last_gpu_op_id = last.gpu_op_id
     INNER JOIN graph.clock AS clock ON last.trace_id = clock.trace_id
-    WHERE collective.kernel_id <> last_kernel_id AND waiting_ns > 0
+    WHERE collective.gpu_op_id <> last_gpu_op_id AND waiting_ns > 0
 )
 
 SELECT
     work.trace_id,
-    work.kernel_id AS node,
+    work.gpu_op_id AS node,
     false AS is_run,
     arrival.arrival_ns + arrival.shift_ns AS arrival_ns,
-    CASE cause WHEN 'launch' THEN -latest.moment ELSE cause_kernel_id END,
+    CASE cause WHEN 'launch' THEN -latest.resume_id ELSE cause_gpu_op_id END,
     work.trace_id,
     CASE cause WHEN 'launch' THEN work.launch_thread_id END,
-    cause_kernel_id,
+    cause_gpu_op_id,
     CASE cause WHEN 'launch' THEN least(cause_ns, work.start_ns) ELSE work.start_ns END,
     cause,
     coalesce(clock.shift_ns, 0)
 FROM graph.stream_position AS work
-INNER JOIN graph.gpu_cause USING (kernel_id)
-LEFT JOIN arrival ON work.kernel_id = arrival.kernel_id
+INNER JOIN graph.gpu_cause USING (gpu_op_id)
+LEFT JOIN arrival ON work.gpu_op_id = arrival.gpu_op_id
 LEFT JOIN graph.clock AS clock ON work.trace_id = clock.trace_id
-ASOF LEFT JOIN graph.last_moment AS latest
+ASOF LEFT JOIN graph.last_resume AS latest
     ON
         work.launch_thread_id = latest.thread_id
         AND work.launch_start_ns >= latest.resume_ns
 WHERE cause <> 'none'
 UNION ALL
 SELECT
-    trace_id, kernel_id, true, arrival_ns + shift_ns, last_kernel_id, last_trace_id,
-    NULL, last_kernel_id, arrival_ns, 'arrival', shift_ns
+    trace_id, gpu_op_id, true, arrival_ns + shift_ns, last_gpu_op_id, last_trace_id,
+    NULL, last_gpu_op_id, arrival_ns, 'arrival', shift_ns
 FROM arrival
 UNION ALL
 SELECT
     cause.trace_id,
-    -moment,
+    -resume_id,
     false,
     NULL,
-    coalesce(cause_kernel_id, -cause_moment),
+    coalesce(cause_gpu_op_id, -cause_resume_id),
     cause.trace_id,
     cause_thread_id,
-    cause_kernel_id,
+    cause_gpu_op_id,
     resume_ns,
     cause,
     coalesce(shift_ns, 0)

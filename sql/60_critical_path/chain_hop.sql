@@ -1,6 +1,6 @@
 -- Chains of causes in a step, walked from their ends backwards as `critical_path.hop` walks
 -- from the step's end. Each lane that is active in the step (a thread, or a stream with
--- work launched in it) ends one, with its last activity there.
+-- work launched in it) ends one, with its last top-level event there.
 -- One row per hop of a chain, for the k chains that end latest.
 -- Key: rank, hop.
 CREATE MACRO critical_path.chain_hop(
@@ -10,16 +10,16 @@ CREATE MACRO critical_path.chain_hop(
     k
 ) AS TABLE
 SELECT
-    -- Place of the chain among the step's, from 1: the one that ends last.
+    -- Position of the chain among the step's, from 1: the one that ends last.
     rank,
     -- [ns] End of the chain.
     chain_end_ns,
-    -- Place on the chain, from 1 at its end.
+    -- Position on the chain, from 1 at its end.
     hop,
     -- Host thread that the hop runs along; NULL on a device.
     thread_id,
     -- GPU work that the hop passes; NULL on the host.
-    kernel_id,
+    gpu_op_id,
     -- [ns] Begin of the hop: end of the next, or begin of the step.
     from_ns,
     -- [ns] End of the hop.
@@ -34,23 +34,23 @@ FROM (
 
     lane_end AS (
         SELECT
-            activity.thread_id,
-            NULL::BIGINT AS kernel_id,
-            activity.node_id,
-            activity.end_ns
-        FROM graph.activity
+            top_level_event.thread_id,
+            NULL::BIGINT AS gpu_op_id,
+            top_level_event.node_id,
+            top_level_event.end_ns
+        FROM graph.top_level_event
         INNER JOIN mark
             ON
-                activity.trace_id = mark.trace_id
-                AND activity.start_ns >= mark.start_ns
-                AND activity.start_ns < mark.end_ns
+                top_level_event.trace_id = mark.trace_id
+                AND top_level_event.start_ns >= mark.start_ns
+                AND top_level_event.start_ns < mark.end_ns
         QUALIFY
             row_number() OVER (
-                PARTITION BY activity.thread_id
-                ORDER BY activity.start_ns DESC, activity.end_ns DESC
+                PARTITION BY top_level_event.thread_id
+                ORDER BY top_level_event.start_ns DESC, top_level_event.end_ns DESC
             ) = 1
         UNION ALL
-        SELECT NULL, work.kernel_id, work.kernel_id, work.end_ns
+        SELECT NULL, work.gpu_op_id, work.gpu_op_id, work.end_ns
         FROM graph.stream_position AS work
         INNER JOIN mark
             ON
@@ -66,9 +66,9 @@ FROM (
             rank,
             lane.end_ns AS chain_end_ns,
             1::BIGINT AS hop,
-            coalesce(kernel_id, -latest.moment) AS node,
+            coalesce(gpu_op_id, -latest.resume_id) AS node,
             lane.thread_id,
-            kernel_id,
+            gpu_op_id,
             lane.end_ns AS until_ns,
             'end' AS reason
         FROM (
@@ -76,7 +76,7 @@ FROM (
             FROM lane_end
             QUALIFY rank <= k
         ) AS lane
-        ASOF LEFT JOIN graph.last_moment AS latest
+        ASOF LEFT JOIN graph.last_resume AS latest
             ON lane.thread_id = latest.thread_id AND lane.end_ns >= latest.resume_ns
         UNION ALL
         SELECT
@@ -85,7 +85,7 @@ FROM (
             hop + 1,
             cause.cause_node,
             cause.thread_id,
-            cause.kernel_id,
+            cause.gpu_op_id,
             least(walk.until_ns, cause.until_ns) AS next_until_ns,
             cause.reason
         FROM walk

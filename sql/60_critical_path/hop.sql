@@ -1,18 +1,18 @@
 -- Critical paths, walked from their ends backwards: from what had to wait to what it waited
 -- for. What was measured is walked over causes (`critical_path.measured_hop`), a hop for
--- each piece of GPU work and each wait of a thread; what was simulated over its segments
+-- each GPU op and each wait of a thread; what was simulated over its segments
 -- (`critical_path.simulated_hop`), of which one holds all work between two waits. At rest
 -- there is variant 0 alone, as in `critical_path.path`.
 -- One row per variant, 0 as measured, and hop of a path, from its end backwards.
 -- Key: variant_id, scope, path_id, hop.
 CREATE VIEW critical_path.hop (
-    -- Rung and scenario, as in `prediction.variant`; 0 as measured.
+    -- Method and scenario, as in `prediction.variant`; 0 as measured.
     variant_id,
     -- `period`, `step`, `trace` or `run`.
     scope,
     -- The path, as in `critical_path.path`.
     path_id,
-    -- Place on the path, from 1 at its end.
+    -- Position on the path, from 1 at its end.
     hop,
     -- The trace that the hop lies in.
     trace_id,
@@ -20,7 +20,7 @@ CREATE VIEW critical_path.hop (
     thread_id,
     -- GPU work that the hop passes; NULL on the host. Of a segment the last; one of a
     -- thread leads from there through its launches to that.
-    kernel_id,
+    gpu_op_id,
     -- [ns] End of the hop, by the clock of its trace.
     until_ns,
     -- What the hop before waited for: `return`, `join`, `fork`, `launch`, `stream`,
@@ -31,7 +31,7 @@ CREATE VIEW critical_path.hop (
     shift_ns
 ) AS
 SELECT
-    0, scope, path_id, hop, trace_id, thread_id, kernel_id, until_ns, reason, shift_ns
+    0, scope, path_id, hop, trace_id, thread_id, gpu_op_id, until_ns, reason, shift_ns
 FROM critical_path.measured_hop
 UNION ALL
 SELECT
@@ -54,4 +54,4 @@ FROM critical_path.simulated_hop AS hop
 INNER JOIN critical_path.path AS path USING (variant_id, scope, path_id)
 INNER JOIN simulation.origin AS origin ON hop.trace_id = origin.trace_id
 -- What was not asked for is not even planned.
-WHERE getvariable('rungs') IS NOT NULL;
+WHERE getvariable('methods') IS NOT NULL;

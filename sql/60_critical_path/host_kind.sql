@@ -1,5 +1,5 @@
--- What a piece of host time is called on a critical path.
--- One row per type of piece.
+-- What a span of host time is called on a critical path.
+-- One row per type of span.
 -- Key: type.
 CREATE VIEW critical_path.host_kind (
     -- Its type, as in `overhead.timeline`.

@@ -4,7 +4,7 @@
 -- One row per variant, 0 as measured, and interval of idle time.
 -- Key: variant_id, step_id, device, start_ns.
 CREATE VIEW critical_path.idle (
-    -- Rung and scenario, as in `prediction.variant`; 0 as measured.
+    -- Method and scenario, as in `prediction.variant`; 0 as measured.
     variant_id,
     -- The trace it is from.
     trace_id,
@@ -21,20 +21,20 @@ CREATE VIEW critical_path.idle (
     -- `before_trace` where the launch is not in the trace; as in `critical_path.interval`.
     kind,
     -- The GPU work that came next; NULL where none did.
-    kernel_id,
+    gpu_op_id,
     -- Op or call that the host thread was in.
     node_id
 ) AS
 WITH
 -- All work of a device, and a last row at the end of all steps.
 work AS (
-    SELECT variant_id, trace_id, device, kernel_id, start_ns, end_ns, cause, unexplained_ns
-    FROM critical_path.gpu_moment
+    SELECT variant_id, trace_id, device, gpu_op_id, start_ns, end_ns, cause, unexplained_ns
+    FROM critical_path.gpu_outcome
     UNION ALL
     SELECT variant_id, trace_id, device, NULL, max(end_ns), max(end_ns), 'end', 0
-    FROM critical_path.step_moment
+    FROM critical_path.step_outcome
     INNER JOIN staging.device USING (trace_id)
-    WHERE kernel_count > 0
+    WHERE gpu_op_count > 0
     GROUP BY ALL
 ),
 
@@ -43,7 +43,7 @@ preceded AS (
         *,
         max(end_ns) OVER (
             PARTITION BY variant_id, trace_id, device
-            ORDER BY start_ns, end_ns, kernel_id
+            ORDER BY start_ns, end_ns, gpu_op_id
             ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
         ) AS idle_from_ns
     FROM work
@@ -55,13 +55,13 @@ gap AS (
         work.trace_id,
         step_id,
         device,
-        kernel_id,
+        gpu_op_id,
         cause,
         greatest(coalesce(idle_from_ns, step.start_ns), step.start_ns) AS from_ns,
         least(work.start_ns, step.end_ns) AS until_ns,
         greatest(least(work.start_ns - unexplained_ns, until_ns), from_ns) AS explained_ns
     FROM preceded AS work
-    INNER JOIN critical_path.step_moment AS step
+    INNER JOIN critical_path.step_outcome AS step
         ON
             work.variant_id = step.variant_id
             AND work.trace_id = step.trace_id
@@ -83,27 +83,27 @@ hosted AS (
         END AS launch_ns
     FROM gap
     INNER JOIN staging.step AS step USING (step_id)
-    LEFT JOIN simulation.gpu_place AS place
-        ON gap.kernel_id = place.kernel_id AND cause = 'launch'
-    LEFT JOIN critical_path.host_moment AS launch
+    LEFT JOIN simulation.gpu_placement AS placement
+        ON gap.gpu_op_id = placement.gpu_op_id AND cause = 'launch'
+    LEFT JOIN critical_path.host_outcome AS launch
         ON
             gap.variant_id = launch.variant_id
             AND launch_thread_id = launch.thread_id
             AND launch_position = launch.position
 ),
 
--- The pieces of host time from the one that it begins in to that it ends in.
+-- The spans of host time from the one that it begins in to that it ends in.
 stretch AS (
     SELECT
         hosted.*,
         unnest(range(coalesce(first.position, 1), last.position + 1)) AS position
     FROM hosted
-    ASOF LEFT JOIN critical_path.host_moment AS first
+    ASOF LEFT JOIN critical_path.host_outcome AS first
         ON
             hosted.variant_id = first.variant_id
             AND hosted.thread_id = first.thread_id
             AND from_ns >= first.start_ns
-    ASOF INNER JOIN critical_path.host_moment AS last
+    ASOF INNER JOIN critical_path.host_outcome AS last
         ON
             hosted.variant_id = last.variant_id
             AND hosted.thread_id = last.thread_id
@@ -117,15 +117,15 @@ part AS (
         stretch.trace_id,
         step_id,
         device,
-        greatest(moment.start_ns, from_ns) AS start_ns,
-        least(moment.end_ns, launch_ns) AS end_ns,
+        greatest(outcome.start_ns, from_ns) AS start_ns,
+        least(outcome.end_ns, launch_ns) AS end_ns,
         host_kind.kind,
-        kernel_id,
-        coalesce(launch_id, op_id) AS node_id
+        gpu_op_id,
+        coalesce(call_id, op_id) AS node_id
     FROM stretch
-    INNER JOIN critical_path.host_moment AS moment USING (variant_id, thread_id, position)
-    INNER JOIN overhead.timeline AS piece USING (thread_id, position)
-    INNER JOIN critical_path.host_kind AS host_kind ON piece.type = host_kind.type
+    INNER JOIN critical_path.host_outcome AS outcome USING (variant_id, thread_id, position)
+    INNER JOIN overhead.timeline AS span USING (thread_id, position)
+    INNER JOIN critical_path.host_kind AS host_kind ON span.type = host_kind.type
     UNION ALL
     SELECT
         variant_id, trace_id, step_id, device, launch_ns, explained_ns,
@@ -135,12 +135,12 @@ part AS (
             WHEN 'none' THEN 'before_trace'
             ELSE cause
         END,
-        kernel_id, NULL
+        gpu_op_id, NULL
     FROM hosted
     UNION ALL
     SELECT
         variant_id, trace_id, step_id, device, explained_ns, until_ns, 'unexplained',
-        kernel_id, NULL
+        gpu_op_id, NULL
     FROM hosted
     WHERE cause <> 'end'
 )

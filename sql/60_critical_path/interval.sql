@@ -1,10 +1,10 @@
 -- Critical paths as intervals that tile their time: what the step, the trace or the run
--- was waiting for at each moment. At rest there is variant 0 alone, as in
+-- was waiting for at each time. At rest there is variant 0 alone, as in
 -- `critical_path.path`.
 -- One row per variant, 0 as measured, and interval of a path.
 -- Key: variant_id, scope, path_id, start_ns.
 CREATE VIEW critical_path.interval (
-    -- Rung and scenario, as in `prediction.variant`; 0 as measured.
+    -- Method and scenario, as in `prediction.variant`; 0 as measured.
     variant_id,
     -- `period`, `step`, `trace` or `run`.
     scope,
@@ -40,4 +40,4 @@ SELECT
     thread_id
 FROM critical_path.simulated_interval
 -- What was not asked for is not even planned.
-WHERE getvariable('rungs') IS NOT NULL;
+WHERE getvariable('methods') IS NOT NULL;

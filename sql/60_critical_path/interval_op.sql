@@ -4,7 +4,7 @@
 -- One row per variant, 0 as measured, and interval of a path.
 -- Key: variant_id, scope, path_id, start_ns.
 CREATE VIEW critical_path.interval_op (
-    -- Rung and scenario, as in `prediction.variant`; 0 as measured.
+    -- Method and scenario, as in `prediction.variant`; 0 as measured.
     variant_id,
     -- `period`, `step`, `trace` or `run`.
     scope,

@@ -1,5 +1,5 @@
 -- Critical paths of what was measured, walked from their ends backwards: along a host thread to
--- the moment at which it last had to wait, from there to what it waited for, and on to
+-- where it last had to wait, from there to what it waited for, and on to
 -- what that had started after. The path of a run goes from a collective to the rank that
 -- arrived last.
 -- One row per hop of a path, from its end backwards.
@@ -9,14 +9,14 @@ CREATE TABLE critical_path.measured_hop (
     scope,
     -- The path, as in `critical_path.measured_path`.
     path_id,
-    -- Place on the path, from 1 at its end.
+    -- Position on the path, from 1 at its end.
     hop,
     -- The trace that the hop lies in.
     trace_id,
     -- Host thread that the hop runs along; NULL on a device.
     thread_id,
     -- GPU work that the hop passes; NULL on the host.
-    kernel_id,
+    gpu_op_id,
     -- [ns] End of the hop, by the clock of its trace.
     until_ns,
     -- What the hop before waited for: `return`, `join`, `fork`, `launch`, `stream`,
@@ -32,7 +32,7 @@ WITH RECURSIVE
 -- earliest time on the way; paths of runs, which change traces, do without.
 leap AS (
     SELECT
-        1 AS hops, trace_id, node, cause_node, thread_id, kernel_id, until_ns, reason
+        1 AS hops, trace_id, node, cause_node, thread_id, gpu_op_id, until_ns, reason
     FROM critical_path.cause
     WHERE NOT is_run AND trace_id IN (SELECT trace_id FROM staging.computing)
     UNION ALL
@@ -42,7 +42,7 @@ leap AS (
         near.node,
         further.cause_node,
         further.thread_id,
-        further.kernel_id,
+        further.gpu_op_id,
         least(near.until_ns, further.until_ns),
         further.reason
     FROM leap AS near
@@ -63,14 +63,14 @@ milestone AS (
         path.start_ns AS path_start_ns,
         1::BIGINT AS hop,
         path.trace_id,
-        coalesce(path.kernel_id, -latest.moment) AS node,
+        coalesce(path.gpu_op_id, -latest.resume_id) AS node,
         path.thread_id,
-        path.kernel_id,
+        path.gpu_op_id,
         path.end_ns - shift_ns AS until_ns,
         'end' AS reason,
         shift_ns
     FROM critical_path.measured_path AS path
-    ASOF LEFT JOIN graph.last_moment AS latest
+    ASOF LEFT JOIN graph.last_resume AS latest
         ON
             path.thread_id = latest.thread_id
             AND path.end_ns - shift_ns >= latest.resume_ns
@@ -84,7 +84,7 @@ milestone AS (
         milestone.trace_id,
         stride.cause_node,
         stride.thread_id,
-        stride.kernel_id,
+        stride.gpu_op_id,
         least(milestone.until_ns, stride.until_ns) AS next_until_ns,
         stride.reason,
         shift_ns
@@ -108,7 +108,7 @@ walk AS (
         cause.cause_trace_id,
         cause.cause_node,
         cause.thread_id,
-        cause.kernel_id,
+        cause.gpu_op_id,
         least(walk.until_ns + walk.shift_ns - cause_shift_ns, cause.until_ns)
         AS next_until_ns,
         cause.reason,
@@ -130,5 +130,5 @@ walk AS (
 )
 
 SELECT
-    scope, path_id, hop, trace_id, thread_id, kernel_id, until_ns, reason, shift_ns
+    scope, path_id, hop, trace_id, thread_id, gpu_op_id, until_ns, reason, shift_ns
 FROM walk;

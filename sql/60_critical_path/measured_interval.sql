@@ -1,5 +1,5 @@
 -- Critical paths of what was measured, as intervals that tile their time: what the step,
--- the trace or the run was waiting for at each moment.
+-- the trace or the run was waiting for at each time.
 -- One row per interval of a path.
 -- Key: scope, path_id, start_ns.
 CREATE TABLE critical_path.measured_interval (
@@ -43,14 +43,14 @@ hop AS (
             path.start_ns - hop.shift_ns
         ) AS from_ns,
         lead(reason) OVER on_path AS next_reason,
-        lag(hop.kernel_id) OVER on_path AS waiting_id
+        lag(hop.gpu_op_id) OVER on_path AS waiting_id
     FROM critical_path.measured_hop AS hop
     INNER JOIN critical_path.measured_path AS path USING (scope, path_id)
     WINDOW on_path AS (PARTITION BY scope, path_id ORDER BY hop)
 ),
 
 late AS (
-    SELECT kernel_id, unexplained_ns FROM prediction.gpu_delay
+    SELECT gpu_op_id, unexplained_ns FROM prediction.gpu_delay
 ),
 
 -- A hop over GPU work: the delay behind it, the work, the delay after its launch. Of a
@@ -74,16 +74,16 @@ passed AS (
         greatest(until_ns - coalesce(waiting.unexplained_ns, 0), work_end_ns)
         AS next_explained_ns
     FROM hop
-    INNER JOIN staging.kernel AS work USING (kernel_id)
-    LEFT JOIN graph.gpu_cause USING (kernel_id)
-    LEFT JOIN graph.collective AS collective USING (kernel_id)
-    LEFT JOIN late ON hop.kernel_id = late.kernel_id
-    LEFT JOIN late AS waiting ON waiting_id = waiting.kernel_id
+    INNER JOIN staging.gpu_op AS work USING (gpu_op_id)
+    LEFT JOIN graph.gpu_cause USING (gpu_op_id)
+    LEFT JOIN graph.collective AS collective USING (gpu_op_id)
+    LEFT JOIN late ON hop.gpu_op_id = late.gpu_op_id
+    LEFT JOIN late AS waiting ON waiting_id = waiting.gpu_op_id
 ),
 
 on_device AS (
     SELECT
-        scope, path_id, run_id, trace_id, step_id, shift_ns, kernel_id,
+        scope, path_id, run_id, trace_id, step_id, shift_ns, gpu_op_id,
         unnest([
             {
                 'kind': CASE WHEN is_launched THEN 'launch_delay' ELSE 'before_trace' END,
@@ -112,11 +112,11 @@ on_device AS (
     FROM passed
 ),
 
--- A hop over a thread: the pieces from the one that it begins in to that it ends in.
+-- A hop over a thread: the spans from the one that it begins in to that it ends in.
 stretch AS (
     SELECT
         hop.*,
-        unnest(range(coalesce(first.position, 1), last.position + 1)) AS place
+        unnest(range(coalesce(first.position, 1), last.position + 1)) AS ordinal
     FROM hop
     ASOF LEFT JOIN overhead.timeline AS first
         ON hop.thread_id = first.thread_id AND from_ns >= first.start_ns
@@ -128,27 +128,27 @@ found AS (
     SELECT
         scope, path_id, run_id, trace_id, step_id, shift_ns,
         part.start_ns, part.end_ns, part.kind AS kind,
-        kernel_id AS node_id, NULL::BIGINT AS thread_id
+        gpu_op_id AS node_id, NULL::BIGINT AS thread_id
     FROM on_device
     UNION ALL
     SELECT
         scope, path_id, stretch.run_id, stretch.trace_id, step_id, shift_ns,
-        greatest(piece.start_ns, from_ns),
-        least(piece.end_ns, until_ns),
+        greatest(span.start_ns, from_ns),
+        least(span.end_ns, until_ns),
         host_kind.kind,
-        coalesce(launch_id, op_id),
+        coalesce(call_id, op_id),
         stretch.thread_id
     FROM stretch
-    INNER JOIN overhead.timeline AS piece
-        ON stretch.thread_id = piece.thread_id AND place = piece.position
-    INNER JOIN critical_path.host_kind AS host_kind ON piece.type = host_kind.type
+    INNER JOIN overhead.timeline AS span
+        ON stretch.thread_id = span.thread_id AND ordinal = span.position
+    INNER JOIN critical_path.host_kind AS host_kind ON span.type = host_kind.type
     UNION ALL
     SELECT
         scope, path_id, hop.run_id, hop.trace_id, step_id, shift_ns, from_ns,
-        least(piece.start_ns, until_ns), 'before_trace', NULL, hop.thread_id
+        least(span.start_ns, until_ns), 'before_trace', NULL, hop.thread_id
     FROM hop
-    INNER JOIN overhead.timeline AS piece
-        ON hop.thread_id = piece.thread_id AND piece.position = 1
+    INNER JOIN overhead.timeline AS span
+        ON hop.thread_id = span.thread_id AND span.position = 1
 )
 
 SELECT

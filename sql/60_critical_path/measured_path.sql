@@ -27,16 +27,16 @@ CREATE TABLE critical_path.measured_path (
     -- Host thread that it ends on; NULL on a device.
     thread_id,
     -- GPU work that it ends with; NULL on the host.
-    kernel_id,
+    gpu_op_id,
     -- [ns] What to add to times of the trace in which it ends for times of its clock.
     shift_ns
 ) AS
 WITH
 lasting AS (
-    SELECT run_id, trace_id, start_ns, end_ns, thread_id, NULL::BIGINT AS kernel_id
-    FROM graph.activity
+    SELECT run_id, trace_id, start_ns, end_ns, thread_id, NULL::BIGINT AS gpu_op_id
+    FROM graph.top_level_event
     UNION ALL
-    SELECT run_id, trace_id, start_ns, end_ns, NULL, kernel_id
+    SELECT run_id, trace_id, start_ns, end_ns, NULL, gpu_op_id
     FROM graph.stream_position
 ),
 
@@ -49,7 +49,7 @@ last_of_trace AS (
     FROM lasting
     INNER JOIN extent USING (trace_id)
     QUALIFY row_number() OVER (
-        PARTITION BY trace_id ORDER BY end_ns DESC, thread_id, kernel_id
+        PARTITION BY trace_id ORDER BY end_ns DESC, thread_id, gpu_op_id
     ) = 1
 ),
 
@@ -63,7 +63,7 @@ together AS (
         row_number() OVER (
             PARTITION BY marked.run_id, step
             ORDER BY end_ns + shift_ns DESC, step_id
-        ) AS place
+        ) AS ordinal
     FROM staging.step AS marked
     INNER JOIN graph.clock USING (trace_id)
     WINDOW in_run AS (PARTITION BY marked.run_id, step)
@@ -73,7 +73,7 @@ SELECT
     'period', step_id, period.run_id, period.trace_id, step_id, period.step,
     period.start_ns, period.end_ns,
     CASE WHEN step.end_ns = period.end_ns THEN period.thread_id END,
-    CASE WHEN step.end_ns < period.end_ns THEN last_kernel_id END,
+    CASE WHEN step.end_ns < period.end_ns THEN last_gpu_op_id END,
     0
 FROM graph.step_period AS period
 INNER JOIN staging.step AS step USING (step_id)
@@ -85,11 +85,11 @@ FROM staging.step
 UNION ALL
 SELECT
     'trace', trace_id, run_id, trace_id, NULL, NULL, first_ns, end_ns, thread_id,
-    kernel_id, 0
+    gpu_op_id, 0
 FROM last_of_trace
 UNION ALL
 SELECT
     'run', step_id, run_id, trace_id, step_id, step, first_ns, end_ns + shift_ns,
     thread_id, NULL, shift_ns
 FROM together
-WHERE place = 1 AND rank_count > 1;
+WHERE ordinal = 1 AND rank_count > 1;

@@ -1,10 +1,10 @@
 -- When each node begins and ends, measured and simulated, by one clock. In the simulation
--- ops, calls and user ranges are at that share of the piece of host time at which they were
+-- ops, calls and user ranges are at that share of the span of host time at which they were
 -- measured.
 -- One row per variant, 0 as measured, and node.
 -- Key: variant_id, node_id.
 CREATE VIEW critical_path.node_time (
-    -- Rung and scenario, as in `prediction.variant`; 0 as measured.
+    -- Method and scenario, as in `prediction.variant`; 0 as measured.
     variant_id,
     -- The run it is of.
     run_id,
@@ -18,9 +18,9 @@ CREATE VIEW critical_path.node_time (
     end_ns
 ) AS
 WITH
--- Begins lie in the piece that begins then or before, ends in the one that ends then or
+-- Begins lie in the span that begins then or before, ends in the one that ends then or
 -- later.
-placed AS (
+located AS (
     SELECT
         node.run_id,
         node.trace_id,
@@ -43,19 +43,19 @@ INNER JOIN simulation.origin AS origin ON node.trace_id = origin.trace_id
 UNION ALL
 SELECT
     first.variant_id,
-    placed.run_id,
-    placed.trace_id,
+    located.run_id,
+    located.trace_id,
     node_id,
     first.start_ns + round(first_share * (first.end_ns - first.start_ns))::BIGINT,
     last.start_ns + round(last_share * (last.end_ns - last.start_ns))::BIGINT
-FROM placed
-INNER JOIN simulation.host_piece_time AS first
-    ON placed.thread_id = first.thread_id AND first_position = first.position
-INNER JOIN simulation.host_piece_time AS last
+FROM located
+INNER JOIN simulation.host_span_time AS first
+    ON located.thread_id = first.thread_id AND first_position = first.position
+INNER JOIN simulation.host_span_time AS last
     ON
         first.variant_id = last.variant_id
-        AND placed.thread_id = last.thread_id
+        AND located.thread_id = last.thread_id
         AND last_position = last.position
 UNION ALL
-SELECT variant_id, run_id, trace_id, kernel_id, start_ns, end_ns
+SELECT variant_id, run_id, trace_id, gpu_op_id, start_ns, end_ns
 FROM simulation.gpu_work_time;

@@ -2,12 +2,12 @@
 -- its begin to its end (as measured alone), and of each step of a run of several ranks, from
 -- the first rank's begin to the last one's end. A path is walked from its end
 -- (`critical_path.hop`) and tiles its time (`critical_path.interval`). At rest they are those
--- of what was measured, variant 0, so that what sums over them counts nothing twice; rungs
--- and scenarios come in where they are asked for (`tracedb sql --rung`).
+-- of what was measured, variant 0, so that what sums over them counts nothing twice;
+-- methods and scenarios come in where they are asked for (`tracedb sql --method`).
 -- One row per variant, 0 as measured, and path.
 -- Key: variant_id, scope, path_id.
 CREATE VIEW critical_path.path (
-    -- Rung and scenario, as in `prediction.variant`; 0 as measured.
+    -- Method and scenario, as in `prediction.variant`; 0 as measured.
     variant_id,
     -- `period`, `step` (its mark), `trace` or `run`.
     scope,
@@ -29,7 +29,7 @@ CREATE VIEW critical_path.path (
     -- Host thread that it ends on; NULL on a device.
     thread_id,
     -- GPU work that it ends with; NULL on the host.
-    kernel_id,
+    gpu_op_id,
     -- [ns] What to add to times of the trace in which it ends for times of its clock.
     shift_ns
 ) AS
@@ -46,7 +46,7 @@ timed AS (
         period.host_end_ns + origin_ns AS host_end_ns,
         period.start_ns + origin_ns AS start_ns,
         period.end_ns + origin_ns AS end_ns,
-        last_kernel_id,
+        last_gpu_op_id,
         run_origin_ns - origin_ns AS shift_ns
     FROM critical_path.step_period AS period
     INNER JOIN prediction.variant AS variant USING (variant_id)
@@ -63,7 +63,7 @@ together AS (
         row_number() OVER (
             PARTITION BY variant_id, run_id, step
             ORDER BY host_end_ns + shift_ns DESC, step_id
-        ) AS place
+        ) AS ordinal
     FROM timed
     WHERE host_end_ns > host_start_ns AND shift_ns IS NOT NULL
     WINDOW in_run AS (PARTITION BY variant_id, run_id, step)
@@ -71,13 +71,13 @@ together AS (
 
 SELECT
     0, scope, path_id, run_id, trace_id, step_id, step, start_ns, end_ns, thread_id,
-    kernel_id, shift_ns
+    gpu_op_id, shift_ns
 FROM critical_path.measured_path
 UNION ALL
 SELECT
     variant_id, 'period', step_id, run_id, trace_id, step_id, step, start_ns, end_ns,
     CASE WHEN host_end_ns = end_ns THEN thread_id END,
-    CASE WHEN host_end_ns < end_ns THEN last_kernel_id END,
+    CASE WHEN host_end_ns < end_ns THEN last_gpu_op_id END,
     0
 FROM timed
 WHERE end_ns > start_ns
@@ -92,4 +92,4 @@ SELECT
     variant_id, 'run', step_id, run_id, trace_id, step_id, step, first_ns,
     host_end_ns + shift_ns, thread_id, NULL, shift_ns
 FROM together
-WHERE place = 1 AND rank_count > 1;
+WHERE ordinal = 1 AND rank_count > 1;

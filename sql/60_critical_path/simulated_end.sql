@@ -1,10 +1,10 @@
--- The segments that critical paths of the simulation end in: on the host that of the piece
+-- The segments that critical paths of the simulation end in: on the host that of the span
 -- that the step's mark ends with; of GPU work that after which it ended, of a collective
 -- among those of its own rank.
 -- One row per variant and path.
 -- Key: variant_id, scope, path_id.
 CREATE VIEW critical_path.simulated_end (
-    -- Rung and scenario, as in `prediction.variant`.
+    -- Method and scenario, as in `prediction.variant`.
     variant_id,
     -- `period`, `step` or `run`.
     scope,
@@ -16,14 +16,14 @@ CREATE VIEW critical_path.simulated_end (
     segment,
     -- [ns] Begin of the segment, from the begin of its trace.
     begin_ns,
-    -- Piece of host time that the path ends with; NULL on a device.
+    -- Span of host time that the path ends with; NULL on a device.
     last_position
 ) AS
 SELECT
     path.variant_id, scope, path_id, host.thread_id, ended.segment, ended.begin_ns,
     host.position
 FROM critical_path.path AS path
-INNER JOIN simulation.step_piece AS step ON path.path_id = step.step_id
+INNER JOIN simulation.step_span AS step ON path.path_id = step.step_id
 INNER JOIN simulation.host_offset AS host
     ON
         path.variant_id = host.variant_id
@@ -34,7 +34,7 @@ INNER JOIN simulation.segment_time AS ended
         host.variant_id = ended.variant_id
         AND host.thread_id = ended.lane
         AND host.segment + host.waits::INTEGER = ended.segment
-WHERE path.kernel_id IS NULL
+WHERE path.gpu_op_id IS NULL
 UNION ALL
 (
     SELECT
@@ -43,7 +43,7 @@ UNION ALL
     INNER JOIN simulation.work_end AS work
         ON
             path.variant_id = work.variant_id
-            AND path.kernel_id = work.kernel_id
+            AND path.gpu_op_id = work.gpu_op_id
             AND path.trace_id = source_trace_id
     INNER JOIN simulation.segment_time AS source
         ON

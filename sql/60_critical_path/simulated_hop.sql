@@ -3,13 +3,13 @@
 -- One row per hop of a path, from its end backwards.
 -- Key: variant_id, scope, path_id, hop.
 CREATE VIEW critical_path.simulated_hop (
-    -- Rung and scenario, as in `prediction.variant`.
+    -- Method and scenario, as in `prediction.variant`.
     variant_id,
     -- `period`, `step` or `run`.
     scope,
     -- The path, as in `critical_path.path`.
     path_id,
-    -- Place on the path, from 1 at its end.
+    -- Position on the path, from 1 at its end.
     hop,
     -- The trace that the hop lies in.
     trace_id,
@@ -27,7 +27,7 @@ CREATE VIEW critical_path.simulated_hop (
     -- [ns] What to add to such times of the trace of the hop before; NULL at a path's end on
     -- the host.
     next_shift_ns,
-    -- Piece of host time after which nothing of the lane is on the path; NULL where all
+    -- Span of host time after which nothing of the lane is on the path; NULL where all
     -- of the segment may be.
     last_position,
     -- GPU work after which the hop before began; NULL where it was host time.
@@ -57,9 +57,9 @@ walk AS (
         'end' AS reason,
         NULL::BIGINT AS next_lane,
         NULL::BIGINT AS next_segment,
-        CASE WHEN kernel_id IS NOT NULL THEN origin_ns + path.shift_ns END AS next_shift_ns,
+        CASE WHEN gpu_op_id IS NOT NULL THEN origin_ns + path.shift_ns END AS next_shift_ns,
         last_position,
-        kernel_id AS awaited_id
+        gpu_op_id AS awaited_id
     FROM critical_path.path AS path
     INNER JOIN critical_path.simulated_end USING (variant_id, scope, path_id)
     INNER JOIN simulation.origin AS origin ON path.trace_id = origin.trace_id
@@ -80,7 +80,7 @@ walk AS (
         walk.segment,
         walk.shift_ns,
         NULL,
-        kernel_id
+        gpu_op_id
     FROM walk
     INNER JOIN binding
         ON
@@ -92,7 +92,7 @@ walk AS (
     WHERE walk.begin_ns + walk.shift_ns > path_start_ns
 ),
 
--- A thread that waits for another's piece goes on from that piece's end.
+-- A thread that waits for another's span goes on from that span's end.
 woken AS (
     SELECT
         variant_id,
@@ -118,7 +118,7 @@ SELECT
     next_shift_ns,
     coalesce(last_position, awaited_position),
     awaited_id,
-    coalesce(part.kernel_id, awaited_id)
+    coalesce(part.gpu_op_id, awaited_id)
 FROM walk
 LEFT JOIN woken
     ON
@@ -126,8 +126,8 @@ LEFT JOIN woken
         AND walk.variant_id = woken.variant_id
         AND next_lane = woken.thread_id
         AND walk.next_segment = woken.next_segment
-LEFT JOIN graph.collective AS collective ON awaited_id = collective.kernel_id
+LEFT JOIN graph.collective AS collective ON awaited_id = collective.gpu_op_id
 LEFT JOIN graph.collective AS part
     ON
-        collective.last_kernel_id = part.last_kernel_id
+        collective.last_gpu_op_id = part.last_gpu_op_id
         AND walk.trace_id = part.trace_id;

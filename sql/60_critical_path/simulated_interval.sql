@@ -1,9 +1,9 @@
 -- Critical paths of the simulation as intervals that tile their time, in the words of
--- `critical_path.interval`: what the step or the run would wait for at each moment.
+-- `critical_path.interval`: what the step or the run would wait for at each time.
 -- One row per interval of a path.
 -- Key: variant_id, scope, path_id, start_ns.
 CREATE VIEW critical_path.simulated_interval (
-    -- Rung and scenario, as in `prediction.variant`.
+    -- Method and scenario, as in `prediction.variant`.
     variant_id,
     -- `period`, `step` or `run`.
     scope,
@@ -36,7 +36,7 @@ passed_host AS (
         hop.*,
         host.position,
         host.offset_ns,
-        first.kernel_id,
+        first.gpu_op_id,
         coalesce(host.position = launch_position, false) AS is_launch
     FROM hop
     LEFT JOIN work AS first
@@ -46,7 +46,7 @@ passed_host AS (
             AND hop.path_id = first.path_id
             AND hop.hop = first.hop
             AND first.earlier_end_ns IS NULL
-    LEFT JOIN simulation.gpu_place AS place ON first.kernel_id = place.kernel_id
+    LEFT JOIN simulation.gpu_placement AS placement ON first.gpu_op_id = placement.gpu_op_id
     INNER JOIN simulation.host_offset AS host
         ON
             hop.variant_id = host.variant_id
@@ -65,20 +65,20 @@ awaited AS (
         time.end_ns - gpu.predicted_ns AS complete_ns,
         least(complete_ns + coalesce(absent_waiting_ns, 0), time.end_ns) AS moving_ns,
         time.end_ns,
-        collective.kernel_id IS NOT NULL AS meets
+        collective.gpu_op_id IS NOT NULL AS meets
     FROM hop
     INNER JOIN prediction.gpu_time AS gpu
-        ON hop.variant_id = gpu.variant_id AND awaited_id = gpu.kernel_id
+        ON hop.variant_id = gpu.variant_id AND awaited_id = gpu.gpu_op_id
     INNER JOIN simulation.gpu_work_time AS time
-        ON hop.variant_id = time.variant_id AND awaited_id = time.kernel_id
-    LEFT JOIN graph.collective AS collective ON awaited_id = collective.kernel_id
+        ON hop.variant_id = time.variant_id AND awaited_id = time.gpu_op_id
+    LEFT JOIN graph.collective AS collective ON awaited_id = collective.gpu_op_id
 ),
 
 -- Where the intervals begin, in the order of the path; the first with the path, wherever
 -- the walk ended.
 mark AS (
     SELECT
-        variant_id, scope, path_id, max(hop) AS hop, 0 AS part, 0 AS place,
+        variant_id, scope, path_id, max(hop) AS hop, 0 AS part, 0 AS ordinal,
         arg_max(hop.trace_id, hop) AS trace_id, any_value(start_ns) AS begin_ns,
         'before_trace' AS kind, arg_max(last_id, hop) AS node_id, NULL::BIGINT AS thread_id
     FROM hop
@@ -89,17 +89,17 @@ mark AS (
         variant_id, scope, path_id, hop, 1, 2 * host.position, host.trace_id,
         begin_ns + offset_ns + shift_ns,
         CASE WHEN is_launch THEN 'launch_delay' ELSE host_kind.kind END,
-        CASE WHEN is_launch THEN kernel_id ELSE coalesce(launch_id, op_id) END,
+        CASE WHEN is_launch THEN gpu_op_id ELSE coalesce(call_id, op_id) END,
         CASE WHEN NOT is_launch THEN lane END
     FROM passed_host AS host
-    INNER JOIN overhead.timeline AS piece
-        ON lane = piece.thread_id AND host.position = piece.position
+    INNER JOIN overhead.timeline AS span
+        ON lane = span.thread_id AND host.position = span.position
     INNER JOIN critical_path.host_kind AS host_kind USING (type)
     UNION ALL
     SELECT
         host.variant_id, scope, path_id, hop, 1, 2 * host.position + 1, host.trace_id,
         begin_ns + offset_ns + predicted_ns - kept_ns + shift_ns,
-        'unexplained', launch_id, lane
+        'unexplained', call_id, lane
     FROM passed_host AS host
     INNER JOIN prediction.host_time AS time
         ON
@@ -108,40 +108,40 @@ mark AS (
             AND host.position = time.position
     INNER JOIN prediction.host_own AS own
         ON lane = own.thread_id AND host.position = own.position
-    INNER JOIN overhead.timeline AS piece
-        ON lane = piece.thread_id AND host.position = piece.position
+    INNER JOIN overhead.timeline AS span
+        ON lane = span.thread_id AND host.position = span.position
     WHERE kept_ns > 0 AND NOT is_blocked
     UNION ALL
     SELECT
-        variant_id, scope, path_id, hop, 2, 2 * position + part.later, kernel.trace_id,
-        part.begin_ns + shift_ns, part.kind, kernel_id, NULL
+        variant_id, scope, path_id, hop, 2, 2 * position + part.later, gpu_op.trace_id,
+        part.begin_ns + shift_ns, part.kind, gpu_op_id, NULL
     FROM work AS passed
     INNER JOIN hop USING (variant_id, scope, path_id, hop)
-    INNER JOIN staging.kernel AS kernel USING (kernel_id)
-    ANTI JOIN graph.collective USING (kernel_id)
+    INNER JOIN staging.gpu_op AS gpu_op USING (gpu_op_id)
+    ANTI JOIN graph.collective USING (gpu_op_id)
     CROSS JOIN LATERAL unnest([
         {'later': 0, 'begin_ns': earlier_end_ns, 'kind': 'stream_gap'},
         {
             'later': 1, 'begin_ns': passed.start_ns,
-            'kind': CASE WHEN is_collective THEN 'communication' ELSE kernel.kind END
+            'kind': CASE WHEN is_collective THEN 'communication' ELSE gpu_op.kind END
         }
     ]) AS unnested (part)
     WHERE part.begin_ns IS NOT NULL
     UNION ALL
     SELECT
-        variant_id, scope, path_id, hop, 3, part.place, awaited_trace_id,
+        variant_id, scope, path_id, hop, 3, part.ordinal, awaited_trace_id,
         part.begin_ns + next_shift_ns, part.kind, awaited_id, NULL
     FROM awaited
     CROSS JOIN LATERAL unnest([
-        {'place': 0, 'kind': 'rank_wait', 'begin_ns': arrival_ns},
-        {'place': 1, 'kind': 'absent_rank_wait', 'begin_ns': complete_ns},
-        {'place': 2, 'kind': 'communication', 'begin_ns': moving_ns},
+        {'ordinal': 0, 'kind': 'rank_wait', 'begin_ns': arrival_ns},
+        {'ordinal': 1, 'kind': 'absent_rank_wait', 'begin_ns': complete_ns},
+        {'ordinal': 2, 'kind': 'communication', 'begin_ns': moving_ns},
         {
-            'place': 3, 'kind': CASE reason WHEN 'stream' THEN 'stream_gap' ELSE reason END,
+            'ordinal': 3, 'kind': CASE reason WHEN 'stream' THEN 'stream_gap' ELSE reason END,
             'begin_ns': end_ns
         }
     ]) AS unnested (part)
-    WHERE part.begin_ns IS NOT NULL AND (meets OR part.place = 3)
+    WHERE part.begin_ns IS NOT NULL AND (meets OR part.ordinal = 3)
 ),
 
 -- An interval lasts until the next one begins. Where delays are negative that may be
@@ -156,7 +156,7 @@ begun AS (
     FROM mark
     INNER JOIN critical_path.path AS path USING (variant_id, scope, path_id)
     WINDOW backwards AS (
-        PARTITION BY variant_id, scope, path_id ORDER BY hop, part DESC, place DESC
+        PARTITION BY variant_id, scope, path_id ORDER BY hop, part DESC, ordinal DESC
         ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
     )
 )
@@ -166,7 +166,7 @@ SELECT
     greatest(from_ns, path_start_ns) AS interval_start_ns,
     coalesce(
         lag(from_ns) OVER (
-            PARTITION BY variant_id, scope, path_id ORDER BY hop, part DESC, place DESC
+            PARTITION BY variant_id, scope, path_id ORDER BY hop, part DESC, ordinal DESC
         ),
         path_end_ns
     ) AS interval_end_ns,

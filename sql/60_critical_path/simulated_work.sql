@@ -2,19 +2,19 @@
 -- all work of the segment until what was waited for; from a host thread that from the last
 -- launch on which was waited for.
 -- One row per hop of a path, and GPU work.
--- Key: variant_id, scope, path_id, hop, kernel_id.
+-- Key: variant_id, scope, path_id, hop, gpu_op_id.
 CREATE VIEW critical_path.simulated_work (
-    -- Rung and scenario, as in `prediction.variant`.
+    -- Method and scenario, as in `prediction.variant`.
     variant_id,
     -- `period`, `step` or `run`.
     scope,
     -- The path, as in `critical_path.path`.
     path_id,
-    -- Place on the path, as in `critical_path.simulated_hop`.
+    -- Position on the path, as in `critical_path.simulated_hop`.
     hop,
-    -- The GPU work.
-    kernel_id,
-    -- Place of the work on its stream.
+    -- The GPU op.
+    gpu_op_id,
+    -- Position of the work on its stream.
     position,
     -- [ns] Begin, from the begin of its trace.
     start_ns,
@@ -30,8 +30,8 @@ segment_work AS (
         gpu.variant_id,
         gpu.lane,
         gpu.segment,
-        gpu.kernel_id,
-        place.position,
+        gpu.gpu_op_id,
+        placement.position,
         time.start_ns,
         lag(time.end_ns) OVER in_segment AS earlier_end_ns,
         coalesce(time.start_ns > earlier_end_ns + stream_delay_ns, true) AS is_late
@@ -40,13 +40,13 @@ segment_work AS (
         SELECT last.variant_id, last.lane, last.segment
         FROM hop
         INNER JOIN simulation.gpu_offset AS last
-            ON hop.variant_id = last.variant_id AND last_id = last.kernel_id
+            ON hop.variant_id = last.variant_id AND last_id = last.gpu_op_id
     ) AS on_path USING (variant_id, lane, segment)
-    INNER JOIN graph.stream_position AS place ON gpu.kernel_id = place.kernel_id
+    INNER JOIN graph.stream_position AS placement ON gpu.gpu_op_id = placement.gpu_op_id
     INNER JOIN simulation.gpu_work_time AS time
-        ON gpu.variant_id = time.variant_id AND gpu.kernel_id = time.kernel_id
+        ON gpu.variant_id = time.variant_id AND gpu.gpu_op_id = time.gpu_op_id
     WINDOW in_segment AS (
-        PARTITION BY gpu.variant_id, gpu.lane, gpu.segment ORDER BY place.position
+        PARTITION BY gpu.variant_id, gpu.lane, gpu.segment ORDER BY placement.position
     )
 ),
 
@@ -56,7 +56,7 @@ passed AS (
         hop.scope,
         hop.path_id,
         hop.hop,
-        work.kernel_id,
+        work.gpu_op_id,
         work.position,
         work.start_ns,
         work.earlier_end_ns,
@@ -66,7 +66,7 @@ passed AS (
         hop.lane <= 0 OR work.position > late_position AS is_behind
     FROM hop
     INNER JOIN segment_work AS last
-        ON hop.variant_id = last.variant_id AND last_id = last.kernel_id
+        ON hop.variant_id = last.variant_id AND last_id = last.gpu_op_id
     INNER JOIN segment_work AS work
         ON
             last.variant_id = work.variant_id
@@ -77,6 +77,6 @@ passed AS (
 )
 
 SELECT
-    variant_id, scope, path_id, hop, kernel_id, position, start_ns,
+    variant_id, scope, path_id, hop, gpu_op_id, position, start_ns,
     CASE WHEN is_behind THEN earlier_end_ns END
 FROM passed;

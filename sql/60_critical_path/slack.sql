@@ -2,7 +2,7 @@
 -- trace without steps, before the trace does. It is 0 on the critical path of a step. A
 -- delay passes on as the measured causes say, and where something else was the cause, it
 -- may first take up the time until then.
--- One row per op, call and piece of GPU work.
+-- One row per op, call and GPU op.
 -- Key: node_id.
 CREATE TABLE critical_path.slack (
     -- The node.
@@ -16,38 +16,38 @@ CREATE TABLE critical_path.slack (
 ) AS
 WITH RECURSIVE
 -- What goes on at a time or later within the stretch of the thread, whichever is least.
-out AS (
+going_on AS (
     SELECT
-        host_out.trace_id,
+        host_successor.trace_id,
         thread_id,
         at_ns,
         min(
-            host_out.slack_ns + CASE WHEN kind = 'end' THEN 0 ELSE target.slack_ns END
+            host_successor.slack_ns + CASE WHEN kind = 'end' THEN 0 ELSE target.slack_ns END
         ) OVER (
-            PARTITION BY thread_id, moment ORDER BY at_ns DESC
+            PARTITION BY thread_id, resume_id ORDER BY at_ns DESC
             RANGE BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
         ) AS slack_ns
-    FROM critical_path.host_out
+    FROM critical_path.host_successor
     LEFT JOIN critical_path.stream_stretch AS work
-        ON target_kernel_id = work.kernel_id AND kind = 'launch'
+        ON target_gpu_op_id = work.gpu_op_id AND kind = 'launch'
     LEFT JOIN critical_path.stretch_slack AS target
         ON
-            host_out.trace_id = target.trace_id
+            host_successor.trace_id = target.trace_id
             AND coalesce(target_thread_id, work.lane) = target.lane
-            AND coalesce(target_moment, target_kernel_id) = target.stretch
+            AND coalesce(target_resume_id, target_gpu_op_id) = target.stretch
     QUALIFY row_number() OVER (PARTITION BY thread_id, at_ns ORDER BY kind) = 1
 ),
 
--- Calls that blocked, and all ops around them, go on from a moment inside of them.
+-- Calls that blocked, and all ops around them, go on from a time inside of them.
 inside AS (
-    SELECT launch_id AS node_id, op_id, slack_ns
+    SELECT call_id AS node_id, op_id, slack_ns
     FROM graph.host_cause AS cause
-    INNER JOIN (SELECT launch_id, op_id FROM staging.launch) AS call USING (launch_id)
+    INNER JOIN (SELECT call_id, op_id FROM staging.call) AS call USING (call_id)
     INNER JOIN critical_path.stretch_slack AS after
         ON
             cause.trace_id = after.trace_id
             AND cause.thread_id = after.lane
-            AND cause.moment = after.stretch
+            AND cause.resume_id = after.stretch
     WHERE cause.trace_id IN (SELECT trace_id FROM staging.computing)
     UNION ALL
     SELECT inside.op_id, op.parent_op_id, min(slack_ns)
@@ -63,21 +63,21 @@ least_inside AS (
 host AS (
     SELECT op_id AS node_id, run_id, trace_id, thread_id, start_ns FROM staging.op
     UNION ALL
-    SELECT launch_id, run_id, trace_id, thread_id, start_ns FROM staging.launch
+    SELECT call_id, run_id, trace_id, thread_id, start_ns FROM staging.call
 )
 
 SELECT
-    host.node_id, host.run_id, host.trace_id, least(out.slack_ns, least_inside.slack_ns)
+    host.node_id, host.run_id, host.trace_id, least(going_on.slack_ns, least_inside.slack_ns)
 FROM host
-ASOF LEFT JOIN out ON host.thread_id = out.thread_id AND host.start_ns <= out.at_ns
+ASOF LEFT JOIN going_on ON host.thread_id = going_on.thread_id AND host.start_ns <= going_on.at_ns
 LEFT JOIN least_inside ON host.node_id = least_inside.node_id
 UNION ALL
 SELECT
-    work.kernel_id, work.run_id, work.trace_id, stretch.slack_ns + last.slack_ns
+    work.gpu_op_id, work.run_id, work.trace_id, stretch.slack_ns + last.slack_ns
 FROM graph.stream_position AS work
-LEFT JOIN critical_path.stream_stretch AS stretch USING (kernel_id)
+LEFT JOIN critical_path.stream_stretch AS stretch USING (gpu_op_id)
 LEFT JOIN critical_path.stretch_slack AS last
     ON
         stretch.trace_id = last.trace_id
         AND stretch.lane = last.lane
-        AND stretch.last_kernel_id = last.stretch;
+        AND stretch.last_gpu_op_id = last.stretch;

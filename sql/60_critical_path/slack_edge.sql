@@ -1,6 +1,6 @@
 -- What a delay passes on: from a stretch of a host thread or of a stream to the stretches
 -- that it would delay, and how long it may be before it does. A stretch of a thread
--- begins at a moment at which the thread went on, one of a stream ends with work that
+-- begins when the thread went on, one of a stream ends with work that
 -- something waits for.
 -- One row per stretch and stretch that depends on it; `origin` for each, once.
 -- Key: trace_id, lane, stretch, target_lane, target_stretch, kind.
@@ -9,7 +9,7 @@ CREATE TABLE critical_path.slack_edge (
     trace_id,
     -- Lane: a thread, or minus the first work of a stream.
     lane,
-    -- Stretch of the lane: a moment of the thread, 0 before the first, or GPU work.
+    -- Stretch of the lane: a `resume_id` of the thread, 0 before the first, or GPU work.
     stretch,
     -- Lane that depends on it; 0 for the end of a step.
     target_lane,
@@ -25,81 +25,81 @@ CREATE TABLE critical_path.slack_edge (
 ) AS
 WITH
 last_work AS (
-    SELECT trace_id, lane, kernel_id, next_last_kernel_id, next_slack_ns
+    SELECT trace_id, lane, gpu_op_id, next_last_gpu_op_id, next_slack_ns
     FROM critical_path.stream_stretch
-    WHERE kernel_id = last_kernel_id
+    WHERE gpu_op_id = last_gpu_op_id
 ),
 
--- Moments at which blocked calls returned, and calls that found nothing to wait for.
+-- Times at which blocked calls returned, and calls that found nothing to wait for.
 returned AS (
     SELECT
         awaited.trace_id,
-        awaited.kernel_id,
+        awaited.gpu_op_id,
         call.thread_id,
-        cause.moment,
+        cause.resume_id,
         call.end_ns,
         CASE
-            WHEN cause.cause_kernel_id = awaited.kernel_id THEN 0
-            ELSE greatest(awaited.end_ns - kernel_end_ns, 0)
+            WHEN cause.cause_gpu_op_id = awaited.gpu_op_id THEN 0
+            ELSE greatest(awaited.end_ns - gpu_op_end_ns, 0)
         END AS slack_ns
     FROM graph.host_awaited AS awaited
-    INNER JOIN staging.launch AS call ON awaited.launch_id = call.launch_id
+    INNER JOIN staging.call AS call ON awaited.call_id = call.call_id
     INNER JOIN graph.host_cause AS cause
-        ON awaited.trace_id = cause.trace_id AND awaited.launch_id = cause.launch_id
+        ON awaited.trace_id = cause.trace_id AND awaited.call_id = cause.call_id
 ),
 
 waiting AS (
     SELECT
         wait.trace_id,
-        awaited_kernel_id,
+        awaited_gpu_op_id,
         stretch.lane,
-        last_kernel_id,
+        last_gpu_op_id,
         stretch.slack_ns + CASE
-            WHEN cause_kernel_id = awaited_kernel_id THEN 0
+            WHEN cause_gpu_op_id = awaited_gpu_op_id THEN 0
             ELSE greatest(wait.start_ns - awaited_end_ns, 0)
         END AS slack_ns
     FROM graph.stream_wait AS wait
-    INNER JOIN critical_path.stream_stretch AS stretch USING (kernel_id)
-    INNER JOIN graph.gpu_cause USING (kernel_id)
+    INNER JOIN critical_path.stream_stretch AS stretch USING (gpu_op_id)
+    INNER JOIN graph.gpu_cause USING (gpu_op_id)
 ),
 
 edge AS (
     SELECT
-        host_out.trace_id,
+        host_successor.trace_id,
         thread_id AS lane,
-        moment AS stretch,
+        resume_id AS stretch,
         CASE
             WHEN kind = 'end' THEN 0 ELSE coalesce(target_thread_id, last_work.lane)
         END AS target_lane,
-        coalesce(target_moment, target_kernel_id, 0) AS target_stretch,
+        coalesce(target_resume_id, target_gpu_op_id, 0) AS target_stretch,
         kind,
         slack_ns
-    FROM critical_path.host_out
+    FROM critical_path.host_successor
     LEFT JOIN last_work
         ON
-            host_out.trace_id = last_work.trace_id
-            AND target_kernel_id = last_work.kernel_id
+            host_successor.trace_id = last_work.trace_id
+            AND target_gpu_op_id = last_work.gpu_op_id
     UNION ALL
     SELECT
-        trace_id, lane, kernel_id, lane, next_last_kernel_id, 'stream', next_slack_ns
+        trace_id, lane, gpu_op_id, lane, next_last_gpu_op_id, 'stream', next_slack_ns
     FROM last_work
-    WHERE next_last_kernel_id IS NOT NULL
+    WHERE next_last_gpu_op_id IS NOT NULL
     UNION ALL
     SELECT
-        returned.trace_id, last_work.lane, last_work.kernel_id, thread_id, moment,
+        returned.trace_id, last_work.lane, last_work.gpu_op_id, thread_id, resume_id,
         'return', slack_ns
     FROM returned
-    INNER JOIN last_work ON returned.kernel_id = last_work.kernel_id
+    INNER JOIN last_work ON returned.gpu_op_id = last_work.gpu_op_id
     UNION ALL
     SELECT
-        waiting.trace_id, last_work.lane, last_work.kernel_id, waiting.lane,
-        last_kernel_id, 'stream_wait', slack_ns
+        waiting.trace_id, last_work.lane, last_work.gpu_op_id, waiting.lane,
+        last_gpu_op_id, 'stream_wait', slack_ns
     FROM waiting
-    INNER JOIN last_work ON awaited_kernel_id = last_work.kernel_id
+    INNER JOIN last_work ON awaited_gpu_op_id = last_work.gpu_op_id
     UNION ALL
-    SELECT path.trace_id, last_work.lane, path.kernel_id, 0, 0, 'end', 0
+    SELECT path.trace_id, last_work.lane, path.gpu_op_id, 0, 0, 'end', 0
     FROM critical_path.measured_path AS path
-    INNER JOIN last_work ON path.kernel_id = last_work.kernel_id
+    INNER JOIN last_work ON path.gpu_op_id = last_work.gpu_op_id
     WHERE scope = 'trace' AND path.trace_id NOT IN (SELECT trace_id FROM staging.step)
 ),
 

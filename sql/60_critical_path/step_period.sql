@@ -3,7 +3,7 @@
 -- One row per variant, 0 as measured, and step that takes time.
 -- Key: variant_id, step_id.
 CREATE TABLE critical_path.step_period (
-    -- Rung and scenario, as in `prediction.variant`; 0 as measured.
+    -- Method and scenario, as in `prediction.variant`; 0 as measured.
     variant_id,
     -- The run it is of.
     run_id,
@@ -19,7 +19,7 @@ CREATE TABLE critical_path.step_period (
     -- likewise; NULL without any.
     gpu_end_ns,
     -- The GPU work that ends then.
-    last_kernel_id,
+    last_gpu_op_id,
     -- [ns] Begin of the period, likewise.
     start_ns,
     -- [ns] End of the period, likewise.
@@ -34,9 +34,9 @@ latest AS (
         source_trace_id,
         source_lane,
         source_segment,
-        max({'weight_ns': weight_ns, 'kernel_id': kernel_id}) AS work
+        max({'weight_ns': weight_ns, 'gpu_op_id': gpu_op_id}) AS work
     FROM staging.step_work
-    INNER JOIN simulation.work_end USING (trace_id, kernel_id)
+    INNER JOIN simulation.work_end USING (trace_id, gpu_op_id)
     GROUP BY ALL
 ),
 
@@ -44,7 +44,7 @@ gpu AS (
     SELECT
         latest.variant_id,
         step_id,
-        max({'end_ns': begin_ns + work.weight_ns, 'kernel_id': work.kernel_id}) AS last
+        max({'end_ns': begin_ns + work.weight_ns, 'gpu_op_id': work.gpu_op_id}) AS last
     FROM latest
     INNER JOIN simulation.segment_time AS segment
         ON
@@ -55,25 +55,25 @@ gpu AS (
     GROUP BY latest.variant_id, step_id
 ),
 
--- The pieces that steps begin and end with.
+-- The spans that steps begin and end with.
 bound AS (
     SELECT step_id, thread_id, first_position AS position, true AS is_first
-    FROM simulation.step_piece
+    FROM simulation.step_span
     UNION ALL
     SELECT step_id, thread_id, last_position, false
-    FROM simulation.step_piece
+    FROM simulation.step_span
 ),
 
 host AS (
     SELECT
         variant_id,
         step_id,
-        min(piece.start_ns) FILTER (is_first) AS start_ns,
-        max(piece.end_ns) FILTER (NOT is_first) AS end_ns
+        min(span.start_ns) FILTER (is_first) AS start_ns,
+        max(span.end_ns) FILTER (NOT is_first) AS end_ns
     FROM bound
-    INNER JOIN simulation.host_piece_time AS piece USING (thread_id, position)
+    INNER JOIN simulation.host_span_time AS span USING (thread_id, position)
     GROUP BY variant_id, step_id
-    HAVING count(piece.end_ns) = 2
+    HAVING count(span.end_ns) = 2
 ),
 
 -- Steps in the order in which they were measured.
@@ -85,7 +85,7 @@ done AS (
         step.thread_id,
         step.start_ns AS measured_start_ns,
         gpu.last.end_ns AS gpu_end_ns,
-        gpu.last.kernel_id AS last_kernel_id,
+        gpu.last.gpu_op_id AS last_gpu_op_id,
         max(greatest(host.end_ns, gpu.last.end_ns)) OVER (
             PARTITION BY host.variant_id, step.thread_id
             ORDER BY step.start_ns, host.step_id
@@ -104,7 +104,7 @@ SELECT
     step.start_ns - origin_ns,
     step.end_ns - origin_ns,
     step.gpu_end_ns - origin_ns,
-    last_kernel_id,
+    last_gpu_op_id,
     period.start_ns - origin_ns,
     period.end_ns - origin_ns
 FROM graph.step_period AS period
@@ -120,7 +120,7 @@ SELECT
     start_ns,
     end_ns,
     gpu_end_ns,
-    last_kernel_id,
+    last_gpu_op_id,
     coalesce(
         lag(done_ns) OVER (
             PARTITION BY variant_id, thread_id ORDER BY measured_start_ns, step_id

@@ -1,13 +1,13 @@
--- The per-batch training time: each step as measured and as predicted by each rung. It is
+-- The per-batch training time: each step as measured and as predicted by each method. It is
 -- the step's period (`critical_path.step_period`); the times of the host alone and of the
 -- GPU stand beside.
--- One row per scenario, rung and step.
--- Key: scenario, rung, step_id.
+-- One row per scenario, method and step.
+-- Key: scenario, method, step_id.
 CREATE VIEW critical_path.step_time (
     -- The scenario; `baseline` edits nothing.
     scenario,
-    -- The rung, as in `prediction.rung`.
-    rung,
+    -- The method, as in `prediction.method`.
+    method,
     -- The run it is of.
     run_id,
     -- The trace it is from.
@@ -34,7 +34,7 @@ CREATE VIEW critical_path.step_time (
     -- [ns] Predicted GPU end.
     predicted_gpu_end_ns,
     -- [1] Part of the step's host time, waits aside, that the prediction takes as measured:
-    -- all of it in replay, in others that of pieces to which nothing is alike.
+    -- all of it in replay, in others that of spans to which nothing is alike.
     as_measured_share,
     -- [ns] Measured delay without a cause, on the step's thread while its mark lasted and of
     -- GPU work in its period, whenever that was launched; the prediction leaves it out,
@@ -56,8 +56,8 @@ timed AS (
     WHERE variant_id > 0
     UNION ALL
     SELECT variant_id, step_id, predicted_ns, host_ns, gpu_end_ns
-    FROM critical_path.published_time
-    INNER JOIN prediction.variant USING (rung)
+    FROM critical_path.lin2022_time
+    INNER JOIN prediction.variant USING (method)
     WHERE scenario = 'baseline'
 ),
 
@@ -116,7 +116,7 @@ gpu_unexplained AS (
             AND step.end_ns > work.launch_start_ns
     INNER JOIN prediction.gpu_time AS time
         ON
-            work.kernel_id = time.kernel_id
+            work.gpu_op_id = time.gpu_op_id
             AND step.end_ns > work.start_ns - unexplained_ns
     WHERE unexplained_ns > 0
     GROUP BY ALL
@@ -124,7 +124,7 @@ gpu_unexplained AS (
 
 SELECT
     scenario,
-    rung,
+    method,
     step.run_id,
     step.trace_id,
     step.step_id,

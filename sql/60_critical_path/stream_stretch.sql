@@ -1,19 +1,19 @@
 -- Streams cut behind the work that something waits for. A delay of GPU work comes to the
 -- end of its stretch by as much as the gaps between do not take up: where work began
 -- because the work before it was over there is no gap.
--- One row per piece of GPU work that has such an end at or behind it.
--- Key: kernel_id.
+-- One row per GPU op that has such an end at or behind it.
+-- Key: gpu_op_id.
 CREATE TABLE critical_path.stream_stretch (
-    -- The GPU work.
-    kernel_id,
+    -- The GPU op.
+    gpu_op_id,
     -- The trace it is from.
     trace_id,
     -- The stream as a lane: minus the first work on it.
     lane,
     -- The end of the stretch: the work that something waits for.
-    last_kernel_id,
+    last_gpu_op_id,
     -- The end of the next stretch; NULL for the last.
-    next_last_kernel_id,
+    next_last_gpu_op_id,
     -- [ns] By how much it may end later before the end of the stretch does.
     slack_ns,
     -- [ns] By how much the end of the stretch may before the end of the next does.
@@ -21,16 +21,16 @@ CREATE TABLE critical_path.stream_stretch (
 ) AS
 WITH
 awaited AS (
-    SELECT kernel_id FROM graph.host_awaited
+    SELECT gpu_op_id FROM graph.host_awaited
     UNION
-    SELECT awaited_kernel_id FROM graph.stream_wait
+    SELECT awaited_gpu_op_id FROM graph.stream_wait
     UNION
-    SELECT kernel_id FROM critical_path.measured_path WHERE kernel_id IS NOT NULL
+    SELECT gpu_op_id FROM critical_path.measured_path WHERE gpu_op_id IS NOT NULL
 ),
 
 gap AS (
     SELECT
-        work.kernel_id,
+        work.gpu_op_id,
         work.trace_id,
         device,
         stream,
@@ -39,17 +39,17 @@ gap AS (
             WHEN cause = 'stream' THEN 0
             ELSE greatest(coalesce(work.start_ns - after_stream_ns, 0), 0)
         END AS gap_ns,
-        awaited.kernel_id IS NOT NULL AS is_last
+        awaited.gpu_op_id IS NOT NULL AS is_last
     FROM graph.stream_position AS work
-    INNER JOIN graph.gpu_cause USING (kernel_id)
-    INNER JOIN graph.usual_start USING (kernel_id)
-    LEFT JOIN awaited ON work.kernel_id = awaited.kernel_id
+    INNER JOIN graph.gpu_cause USING (gpu_op_id)
+    INNER JOIN graph.typical_start USING (gpu_op_id)
+    LEFT JOIN awaited ON work.gpu_op_id = awaited.gpu_op_id
 ),
 
 summed AS (
     SELECT
         *,
-        -first_value(kernel_id) OVER on_stream AS lane,
+        -first_value(gpu_op_id) OVER on_stream AS lane,
         sum(gap_ns) OVER on_stream AS until_ns
     FROM gap
     WINDOW on_stream AS (PARTITION BY trace_id, device, stream ORDER BY position)
@@ -58,17 +58,17 @@ summed AS (
 ended AS (
     SELECT
         *,
-        first_value(CASE WHEN is_last THEN kernel_id END IGNORE NULLS) OVER ahead
-        AS last_kernel_id,
-        first_value(CASE WHEN is_last THEN until_ns END IGNORE NULLS) OVER ahead
+        first_value(CASE WHEN is_last THEN gpu_op_id END IGNORE NULLS) OVER from_here
+        AS last_gpu_op_id,
+        first_value(CASE WHEN is_last THEN until_ns END IGNORE NULLS) OVER from_here
         AS last_until_ns,
-        first_value(CASE WHEN is_last THEN kernel_id END IGNORE NULLS) OVER behind
+        first_value(CASE WHEN is_last THEN gpu_op_id END IGNORE NULLS) OVER behind
         AS following_id,
         first_value(CASE WHEN is_last THEN until_ns END IGNORE NULLS) OVER behind
         AS following_until_ns
     FROM summed
     WINDOW
-        ahead AS (
+        from_here AS (
             PARTITION BY lane ORDER BY position
             ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING
         ),
@@ -79,12 +79,12 @@ ended AS (
 )
 
 SELECT
-    own.kernel_id,
+    own.gpu_op_id,
     own.trace_id,
     own.lane,
-    own.last_kernel_id,
+    own.last_gpu_op_id,
     last.following_id,
     (own.last_until_ns - own.until_ns)::BIGINT,
     (last.following_until_ns - last.until_ns)::BIGINT
 FROM ended AS own
-INNER JOIN ended AS last ON own.last_kernel_id = last.kernel_id;
+INNER JOIN ended AS last ON own.last_gpu_op_id = last.gpu_op_id;

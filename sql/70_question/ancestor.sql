@@ -1,6 +1,6 @@
 -- What had to begin, or to be over, before a node could begin (or, of a call that waits,
 -- could end)? All that leads to it along `graph.step_edge`, within its step. A user range
--- is asked about by the first activity in it. Needs DuckDB 2.0.
+-- is asked about by the first top-level event in it. Needs DuckDB 2.0.
 -- One row per node that it depends on.
 -- Key: node_id.
 CREATE MACRO question.ancestor(
@@ -25,21 +25,22 @@ FROM (
     edge AS MATERIALIZED (FROM graph.step_edge(node)),
 
     seed AS (
-        SELECT coalesce(activity.node_id, asked.node_id) AS node_id
+        SELECT coalesce(top_level_event.node_id, asked.node_id) AS node_id
         FROM (SELECT node::BIGINT AS node_id) AS asked
         LEFT JOIN staging.annotation AS user_range
             ON asked.node_id = user_range.annotation_id
-        LEFT JOIN graph.activity
+        LEFT JOIN graph.top_level_event
             ON
-                user_range.thread_id = activity.thread_id
-                AND user_range.start_ns <= activity.start_ns
-                AND user_range.end_ns > activity.start_ns
-        ORDER BY activity.start_ns
+                user_range.thread_id = top_level_event.thread_id
+                AND user_range.start_ns <= top_level_event.start_ns
+                AND user_range.end_ns > top_level_event.start_ns
+        ORDER BY top_level_event.start_ns
         LIMIT 1
     ),
 
-    -- The way to a node is that of fewest edges; `moment` is which of its moments counts.
-    walk (node_id, moment, way) USING KEY (node_id, moment, min(way)) AS (
+    -- The way to a node is that of fewest edges; `endpoint` is which of its endpoints
+    -- counts.
+    walk (node_id, endpoint, way) USING KEY (node_id, endpoint, min(way)) AS (
         SELECT
             node_id,
             'end',
@@ -53,7 +54,7 @@ FROM (
         UNION
         SELECT
             edge.source_node_id,
-            edge.source_moment,
+            edge.source_endpoint,
             {
                 'distance': walk.way.distance + 1,
                 'kind': edge.kind,
@@ -63,7 +64,7 @@ FROM (
         FROM walk
         INNER JOIN edge ON walk.node_id = edge.target_node_id
         WHERE
-            (walk.moment = 'end' OR edge.target_moment = 'begin')
+            (walk.endpoint = 'end' OR edge.target_endpoint = 'begin')
             -- What began in the node itself is no cause of it.
             AND (walk.way.distance > 0 OR edge.kind <> 'within')
     )
@@ -74,7 +75,7 @@ FROM (
         min(way).kind AS kind,
         min(way).recorded AS recorded,
         min(way).next_node_id AS next_node_id,
-        bool_or(moment = 'end') AS is_over
+        bool_or(endpoint = 'end') AS is_over
     FROM walk
     WHERE node_id NOT IN (SELECT node_id FROM seed)
     GROUP BY node_id

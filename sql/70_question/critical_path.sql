@@ -1,13 +1,14 @@
--- What bounds each step, each trace, and each step of a run? At rest as measured; rungs and
--- scenarios that are asked for stand beside that (`tracedb critical-path --rung`), also with
--- the kinds of time that only the measured path has.
--- One row per scenario, rung, critical path, trace that it passes, and kind of time there.
--- Key: scenario, rung, scope, path_id, trace_id, kind.
+-- What bounds each step, each trace, and each step of a run? At rest as measured; methods
+-- and scenarios that are asked for stand beside that (`tracedb critical-path --method`),
+-- also with the kinds of time that only the measured path has.
+-- One row per scenario, method, critical path, trace that it passes, and kind of time
+-- there.
+-- Key: scenario, method, scope, path_id, trace_id, kind.
 CREATE VIEW question.critical_path (
     -- The scenario; `baseline` edits nothing.
     scenario,
-    -- `measured`, or the rung, as in `prediction.rung`.
-    rung,
+    -- `measured`, or the method, as in `prediction.method`.
+    method,
     -- `period`, `step`, `trace` or `run`.
     scope,
     -- The path, as in `critical_path.path`.
@@ -54,7 +55,7 @@ known AS (
 
 SELECT
     scenario,
-    rung,
+    method,
     known.scope,
     known.path_id,
     known.trace_id,

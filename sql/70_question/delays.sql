@@ -2,7 +2,7 @@
 -- started after it because of it (`graph.gpu_cause`), and what these delay in turn: also
 -- GPU work that was launched late, since its thread went on only then (`graph.host_cause`).
 -- Within the step of its launch, or its trace if that lies in none.
--- One row per call, GPU work or activity that is delayed.
+-- One row per call, GPU work or top-level event that is delayed.
 -- Key: node_id, kind.
 CREATE MACRO question.delays(
     -- The GPU work that delays them.
@@ -10,7 +10,8 @@ CREATE MACRO question.delays(
 ) AS TABLE
 SELECT
     -- What is delayed: GPU work, the call that was blocked (`return`), or the first
-    -- activity of a thread after it waited for another (`join`) or was woken (`fork`).
+    -- top-level event of a thread after it waited for another (`join`) or was woken
+    -- (`fork`).
     node_id,
     -- Its name.
     name,
@@ -35,7 +36,7 @@ FROM (
 
     gpu AS (
         SELECT
-            work.kernel_id,
+            work.gpu_op_id,
             gpu_cause.cause,
             before.cause_node AS source,
             gpu_cause.cause_ns,
@@ -44,7 +45,7 @@ FROM (
                     THEN greatest(gpu_cause.cause_ns - work.launch_start_ns, 0)
             END AS waited_ns
         FROM graph.stream_position AS work
-        INNER JOIN graph.gpu_cause ON work.kernel_id = gpu_cause.kernel_id
+        INNER JOIN graph.gpu_cause ON work.gpu_op_id = gpu_cause.gpu_op_id
         INNER JOIN scope
             ON
                 work.trace_id = scope.trace_id
@@ -53,17 +54,17 @@ FROM (
         INNER JOIN critical_path.cause AS before
             ON
                 work.trace_id = before.trace_id
-                AND work.kernel_id = before.node
+                AND work.gpu_op_id = before.node
                 AND NOT is_run
     ),
 
     host AS (
         SELECT
-            coalesce(host_cause.launch_id, gone_on.after_node_id) AS node_id,
-            moment,
+            coalesce(host_cause.call_id, gone_on.after_node_id) AS node_id,
+            resume_id,
             cause,
-            coalesce(cause_kernel_id, -cause_moment) AS source,
-            coalesce(kernel_end_ns, resume_ns) AS cause_ns,
+            coalesce(cause_gpu_op_id, -cause_resume_id) AS source,
+            coalesce(gpu_op_end_ns, resume_ns) AS cause_ns,
             coalesce(
                 host_wait.end_ns - host_wait.start_ns,
                 CASE cause WHEN 'join' THEN gone_on.end_ns - gone_on.start_ns END
@@ -74,7 +75,7 @@ FROM (
                 host_cause.trace_id = scope.trace_id
                 AND coalesce(resume_ns >= scope.start_ns, true)
                 AND coalesce(resume_ns < scope.end_ns, true)
-        LEFT JOIN graph.host_wait ON host_cause.launch_id = host_wait.launch_id
+        LEFT JOIN graph.host_wait ON host_cause.call_id = host_wait.call_id
         LEFT JOIN graph.thread_wait AS gone_on
             ON
                 cause = gone_on.kind
@@ -84,10 +85,10 @@ FROM (
     ),
 
     link AS MATERIALIZED (
-        SELECT kernel_id AS target, source, kernel_id AS node_id, cause, cause_ns, waited_ns
+        SELECT gpu_op_id AS target, source, gpu_op_id AS node_id, cause, cause_ns, waited_ns
         FROM gpu
         UNION ALL
-        SELECT -moment, source, node_id, cause, cause_ns, waited_ns
+        SELECT -resume_id, source, node_id, cause, cause_ns, waited_ns
         FROM host
     ),
 

@@ -24,19 +24,19 @@ FROM (
     edge AS MATERIALIZED (
         FROM graph.step_edge(node)
         UNION ALL
-        SELECT user_range.annotation_id, activity.node_id, 'nesting', true, 'begin', 'begin'
+        SELECT user_range.annotation_id, top_level_event.node_id, 'nesting', true, 'begin', 'begin'
         FROM staging.annotation AS user_range
-        INNER JOIN graph.activity
+        INNER JOIN graph.top_level_event
             ON
-                user_range.thread_id = activity.thread_id
-                AND user_range.start_ns <= activity.start_ns
-                AND user_range.end_ns > activity.start_ns
+                user_range.thread_id = top_level_event.thread_id
+                AND user_range.start_ns <= top_level_event.start_ns
+                AND user_range.end_ns > top_level_event.start_ns
         WHERE annotation_id = node
     ),
 
-    -- The way to a node is that of fewest edges; `moment` is the first of its moments that
-    -- comes after: if that is its end, what it led to at its begin does not.
-    walk (node_id, moment, way) USING KEY (node_id, moment, min(way)) AS (
+    -- The way to a node is that of fewest edges; `endpoint` is the first of its endpoints
+    -- that comes after: if that is its end, what it led to at its begin does not.
+    walk (node_id, endpoint, way) USING KEY (node_id, endpoint, min(way)) AS (
         SELECT
             node::BIGINT,
             'begin',
@@ -49,7 +49,7 @@ FROM (
         UNION
         SELECT
             edge.target_node_id,
-            edge.target_moment,
+            edge.target_endpoint,
             {
                 'distance': walk.way.distance + 1,
                 'kind': edge.kind,
@@ -58,7 +58,7 @@ FROM (
             }
         FROM walk
         INNER JOIN edge ON walk.node_id = edge.source_node_id
-        WHERE walk.moment = 'begin' OR edge.source_moment = 'end'
+        WHERE walk.endpoint = 'begin' OR edge.source_endpoint = 'end'
     )
 
     SELECT

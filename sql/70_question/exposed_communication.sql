@@ -24,7 +24,7 @@ change AS (
         unnest([start_ns, end_ns]) AS at_ns,
         unnest([1, -1]) * is_collective::INTEGER AS communicating,
         unnest([1, -1]) * (NOT is_collective)::INTEGER AS computing
-    FROM staging.kernel
+    FROM staging.gpu_op
     WHERE kind <> 'other'
 ),
 

@@ -1,11 +1,11 @@
 -- How long is each device active in each step, measured and predicted?
--- One row per scenario, rung, step and device that ran work in the trace.
--- Key: scenario, rung, step_id, device.
+-- One row per scenario, method, step and device that ran work in the trace.
+-- Key: scenario, method, step_id, device.
 CREATE VIEW question.gpu_active (
     -- The scenario; `baseline` edits nothing.
     scenario,
-    -- The rung, as in `prediction.rung`.
-    rung,
+    -- The method, as in `prediction.method`.
+    method,
     -- The trace.
     trace_id,
     -- Its rank.
@@ -36,20 +36,20 @@ active AS (
         device.device,
         any_value(step.end_ns - step.start_ns) AS step_ns,
         step_ns - coalesce(sum(idle.end_ns - idle.start_ns), 0)::BIGINT AS active_ns
-    FROM critical_path.step_moment AS step
+    FROM critical_path.step_outcome AS step
     INNER JOIN staging.device AS device ON step.trace_id = device.trace_id
     LEFT JOIN critical_path.idle AS idle
         ON
             step.variant_id = idle.variant_id
             AND step.step_id = idle.step_id
             AND device.device = idle.device
-    WHERE kernel_count > 0
+    WHERE gpu_op_count > 0
     GROUP BY step.variant_id, step.trace_id, step.step_id, device.device
 )
 
 SELECT
     scenario,
-    rung,
+    method,
     trace.trace_id,
     rank,
     step.step_id,

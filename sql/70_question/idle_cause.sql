@@ -1,14 +1,14 @@
 -- Why is each device idle in each step? By what kept the work that came next from coming
 -- before: what its host thread did until the launch, or the delays after that. At rest as
--- measured; rungs and scenarios that are asked for stand beside that (`tracedb ask --rung`),
--- also with the kinds of time that were only measured.
--- One row per scenario, rung, step, device and kind of time.
--- Key: scenario, rung, step_id, device, kind.
+-- measured; methods and scenarios that are asked for stand beside that (`tracedb ask
+-- --method`), also with the kinds of time that were only measured.
+-- One row per scenario, method, step, device and kind of time.
+-- Key: scenario, method, step_id, device, kind.
 CREATE VIEW question.idle_cause (
     -- The scenario; `baseline` edits nothing.
     scenario,
-    -- `measured`, or the rung, as in `prediction.rung`.
-    rung,
+    -- `measured`, or the method, as in `prediction.method`.
+    method,
     -- The trace.
     trace_id,
     -- Its rank.
@@ -40,7 +40,7 @@ summed AS (
 -- Kinds that occur in either.
 known AS (
     SELECT variant_id, step_id, device, kind
-    FROM critical_path.step_moment
+    FROM critical_path.step_outcome
     INNER JOIN prediction.variant USING (variant_id)
     INNER JOIN (SELECT step_id, device, kind FROM summed WHERE variant_id = 0) AS measured
         USING (step_id)
@@ -52,7 +52,7 @@ known AS (
 
 SELECT
     scenario,
-    rung,
+    method,
     step.trace_id,
     rank,
     step.step_id,
@@ -60,11 +60,11 @@ SELECT
     known.device,
     known.kind,
     coalesce(own.idle_ns, 0) AS idle_ns,
-    coalesce(own.idle_ns, 0) / nullif(moment.end_ns - moment.start_ns, 0),
+    coalesce(own.idle_ns, 0) / nullif(outcome.end_ns - outcome.start_ns, 0),
     coalesce(measured.idle_ns, 0)
 FROM known
 INNER JOIN prediction.variant AS variant USING (variant_id)
-INNER JOIN critical_path.step_moment AS moment USING (variant_id, step_id)
+INNER JOIN critical_path.step_outcome AS outcome USING (variant_id, step_id)
 INNER JOIN staging.step AS step ON known.step_id = step.step_id
 INNER JOIN staging.trace AS trace ON step.trace_id = trace.trace_id
 LEFT JOIN summed AS own

@@ -26,7 +26,7 @@ within_step AS (
         greatest(work.start_ns, step.start_ns) AS start_ns,
         least(work.end_ns, step.end_ns) AS end_ns
     FROM staging.step
-    INNER JOIN staging.kernel AS work
+    INNER JOIN staging.gpu_op AS work
         ON
             step.trace_id = work.trace_id
             AND step.start_ns < work.end_ns
@@ -63,5 +63,5 @@ SELECT
 FROM staging.step
 INNER JOIN staging.device ON step.trace_id = device.trace_id
 LEFT JOIN busy ON step.step_id = busy.step_id AND device.device = busy.device
-WHERE kernel_count > 0
+WHERE gpu_op_count > 0
 ORDER BY step.step_id, device.device;

@@ -8,8 +8,8 @@ CREATE VIEW question.kernel_coverage (
     trace_id,
     -- Family of GPU work; `unknown` where the op, its shape or its launch is not known.
     family,
-    -- Pieces of GPU work.
-    kernel_count,
+    -- GPU ops.
+    gpu_op_count,
     -- [ns] Time that they took.
     time_ns,
     -- [1] Of the time of all GPU work in the trace.
@@ -24,13 +24,13 @@ CREATE VIEW question.kernel_coverage (
 WITH
 work AS (
     SELECT
-        kernel.run_id,
-        kernel.trace_id,
+        gpu_op.run_id,
+        gpu_op.trace_id,
         coalesce(family, 'unknown') AS family,
         coalesce(basis, 'none') AS basis,
         end_ns - start_ns AS measured_ns
-    FROM staging.kernel AS kernel
-    LEFT JOIN prediction.kernel_time USING (kernel_id)
+    FROM staging.gpu_op AS gpu_op
+    LEFT JOIN prediction.kernel_time USING (gpu_op_id)
     WHERE kind <> 'other'
 )
 

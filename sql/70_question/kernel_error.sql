@@ -1,5 +1,5 @@
 -- How far from the measured times are the predicted ones?
--- Kernels of an op are one piece of work, a copy or memset is one of its own. Without
+-- Kernels of an op are one problem, a copy or memset is one of its own. Without
 -- collectives, whose kernels wait for other ranks, and work that took no time.
 -- One row per trace, family and model.
 -- Key: trace_id, family, model.
@@ -14,8 +14,8 @@ CREATE VIEW question.kernel_error (
     model,
     -- Whether it was calibrated on a trace.
     is_calibrated,
-    -- Pieces of work.
-    piece_count,
+    -- Problems.
+    problem_count,
     -- [ns] Time that they took.
     measured_ns,
     -- [1] Of the time of all GPU work that is predicted, but for collectives.
@@ -32,25 +32,25 @@ CREATE VIEW question.kernel_error (
     inside_share
 ) AS
 WITH
-piece AS (
+problem AS (
     SELECT
-        kernel.run_id,
-        kernel.trace_id,
+        gpu_op.run_id,
+        gpu_op.trace_id,
         family,
         model,
         bool_or(is_calibrated) AS is_calibrated,
-        sum(end_ns - start_ns) AS piece_ns,
+        sum(end_ns - start_ns) AS problem_ns,
         sum(predicted_ns) AS predicted_ns,
-        sum(predicted_ns) / piece_ns - 1 AS error,
-        sum(low_ns) <= piece_ns AND piece_ns <= sum(high_ns) AS is_inside
-    FROM staging.kernel AS kernel
-    INNER JOIN prediction.kernel_time USING (kernel_id)
+        sum(predicted_ns) / problem_ns - 1 AS error,
+        sum(low_ns) <= problem_ns AND problem_ns <= sum(high_ns) AS is_inside
+    FROM staging.gpu_op AS gpu_op
+    INNER JOIN prediction.kernel_time USING (gpu_op_id)
     WHERE family <> 'collective'
     GROUP BY
-        kernel.run_id, kernel.trace_id, family, model,
-        CASE kind WHEN 'kernel' THEN kernel.op_id END,
-        CASE kind WHEN 'kernel' THEN NULL ELSE kernel_id END
-    HAVING piece_ns > 0
+        gpu_op.run_id, gpu_op.trace_id, family, model,
+        CASE kind WHEN 'kernel' THEN gpu_op.op_id END,
+        CASE kind WHEN 'kernel' THEN NULL ELSE gpu_op_id END
+    HAVING problem_ns > 0
 )
 
 SELECT
@@ -60,7 +60,7 @@ SELECT
     model,
     bool_or(is_calibrated),
     count(*),
-    sum(piece_ns)::BIGINT AS measured_ns,
+    sum(problem_ns)::BIGINT AS measured_ns,
     measured_ns / sum(measured_ns) OVER (PARTITION BY trace_id),
     -- Sums of floating point depend on the order.
     round(exp(avg(ln(greatest(abs(error), 0.0001)))), 6),
@@ -68,6 +68,6 @@ SELECT
     round(quantile_cont(abs(error), 0.9), 6),
     sum(predicted_ns) / measured_ns - 1,
     avg(is_inside::BIGINT)
-FROM piece
+FROM problem
 GROUP BY run_id, trace_id, family, model
 ORDER BY run_id, trace_id, measured_ns DESC, family, model;

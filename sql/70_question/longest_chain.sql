@@ -1,7 +1,7 @@
 -- Which chains of causes end last in a step? Each lane that is active in the step (a thread,
--- or a stream with work launched in it) ends one chain: from its last activity back along
--- what was waited for, as `critical_path.hop` goes back from the step's end, to the begin of
--- the step. The k chains that end latest, each from its begin to its end.
+-- or a stream with work launched in it) ends one chain: from its last top-level event back
+-- along what was waited for, as `critical_path.hop` goes back from the step's end, to the
+-- begin of the step. The k chains that end latest, each from its begin to its end.
 -- One row per chain and node on it; an op that the chain leaves and comes back to is on it
 -- again.
 -- Key: rank, position.
@@ -12,14 +12,14 @@ CREATE MACRO question.longest_chain(
     k
 ) AS TABLE
 SELECT
-    -- Place of the chain among the step's, from 1: the one that ends last.
+    -- Position of the chain among the step's, from 1: the one that ends last.
     rank,
     -- [ns] Time of the chain in which something runs: ops, calls and GPU work, without
     -- waits, delays and gaps.
     chain_ns,
     -- [ns] End of the chain.
     chain_end_ns,
-    -- Place of the node on its chain, from 1 at the begin.
+    -- Position of the node on its chain, from 1 at the begin.
     position,
     -- Top-level op, call outside of ops, or GPU work.
     node_id,
@@ -41,17 +41,17 @@ FROM (
     passed AS (
         SELECT
             hop.*,
-            coalesce(activity.node_id, work.kernel_id) AS node_id,
-            greatest(coalesce(activity.start_ns, work.start_ns), from_ns) AS start_ns,
-            least(coalesce(activity.end_ns, work.end_ns), until_ns) AS end_ns
+            coalesce(top_level_event.node_id, work.gpu_op_id) AS node_id,
+            greatest(coalesce(top_level_event.start_ns, work.start_ns), from_ns) AS start_ns,
+            least(coalesce(top_level_event.end_ns, work.end_ns), until_ns) AS end_ns
         FROM hop
-        LEFT JOIN graph.activity
+        LEFT JOIN graph.top_level_event
             ON
-                hop.thread_id = activity.thread_id
-                AND hop.from_ns < activity.end_ns
-                AND hop.until_ns > activity.start_ns
-        LEFT JOIN staging.kernel AS work ON hop.kernel_id = work.kernel_id
-        WHERE activity.node_id IS NOT NULL OR work.kernel_id IS NOT NULL
+                hop.thread_id = top_level_event.thread_id
+                AND hop.from_ns < top_level_event.end_ns
+                AND hop.until_ns > top_level_event.start_ns
+        LEFT JOIN staging.gpu_op AS work ON hop.gpu_op_id = work.gpu_op_id
+        WHERE top_level_event.node_id IS NOT NULL OR work.gpu_op_id IS NOT NULL
     ),
 
     waiting AS (
@@ -73,7 +73,7 @@ FROM (
         GROUP BY ALL
     ),
 
-    placed AS (
+    located AS (
         SELECT
             passed.*,
             row_number() OVER chain AS position,
@@ -90,10 +90,10 @@ FROM (
     )
 
     SELECT
-        placed.*,
+        located.*,
         graph.node.name,
         (sum(work_ns) OVER (PARTITION BY rank))::BIGINT AS chain_ns
-    FROM placed
+    FROM located
     INNER JOIN graph.node USING (node_id)
 )
 ORDER BY rank, position;

@@ -23,7 +23,7 @@ CREATE VIEW question.module (
 WITH
 launched AS (
     SELECT op_id, sum(end_ns - start_ns) AS gpu_time_ns
-    FROM staging.kernel
+    FROM staging.gpu_op
     WHERE op_id IS NOT NULL
     GROUP BY op_id
 ),

@@ -14,8 +14,8 @@ CREATE VIEW question.overhead (
     role,
     -- T1..T5, a named wait, or idle.
     type,
-    -- Pieces of that type.
-    piece_count,
+    -- Spans of that type.
+    span_count,
     -- [ns] Their time.
     time_ns,
     -- [1] Their share of the step.

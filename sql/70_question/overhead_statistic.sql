@@ -8,7 +8,7 @@ CREATE VIEW question.overhead_statistic (
     type,
     -- Name of the op (T2, T3, T5) or of the call (T4); of T1 the op or the call after it.
     name,
-    -- Pieces.
+    -- Spans.
     sample_count,
     -- [ns] Mean.
     mean_ns,

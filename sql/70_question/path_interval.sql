@@ -1,12 +1,12 @@
--- What does each critical path wait for, moment by moment? At rest as measured; rungs and
--- scenarios that are asked for stand beside that (`tracedb critical-path --rung`).
--- One row per scenario, rung and interval of a path.
--- Key: scenario, rung, scope, path_id, offset_ns.
+-- What does each critical path wait for, interval by interval? At rest as measured; methods and
+-- scenarios that are asked for stand beside that (`tracedb critical-path --method`).
+-- One row per scenario, method and interval of a path.
+-- Key: scenario, method, scope, path_id, offset_ns.
 CREATE VIEW question.path_interval (
     -- The scenario; `baseline` edits nothing.
     scenario,
-    -- `measured`, or the rung, as in `prediction.rung`.
-    rung,
+    -- `measured`, or the method, as in `prediction.method`.
+    method,
     -- `period`, `step`, `trace` or `run`.
     scope,
     -- The path, as in `critical_path.path`.
@@ -36,7 +36,7 @@ CREATE VIEW question.path_interval (
 ) AS
 SELECT
     scenario,
-    rung,
+    method,
     interval.scope,
     interval.path_id,
     path.step_id,

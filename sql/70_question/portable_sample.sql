@@ -1,7 +1,7 @@
 -- What can other databases learn from this one's overheads (`tracedb overheads learn`)?
--- Pieces of T1 to T5, without those gaps of 200 us and more between ops that are the
+-- Spans of T1 to T5, without those gaps of 200 us and more between ops that are the
 -- program's (Lin et al. 2022 leave them out of shared overheads, too).
--- One row per piece of host time in a step.
+-- One row per span of host time in a step.
 -- Key: trace_sha256, thread, position.
 CREATE VIEW question.portable_sample (
     -- SHA-256 of the text of the trace that it is from.
@@ -12,22 +12,22 @@ CREATE VIEW question.portable_sample (
     gpu,
     -- Number of the thread, among those of its trace, from 1.
     thread,
-    -- Place of the piece on its thread.
+    -- Position of the span on its thread.
     position,
     -- Number of the step, among those of its trace, from 1.
     step,
     -- Overhead type, T1..T5.
     type,
-    -- What else the piece may be alike in, as in `overhead.sample`.
+    -- What else the span may be alike in, as in `overhead.sample`.
     name,
     -- Role of the host thread.
     role,
     -- What the op or the call is for.
     shapes,
     -- How many of its type and name were before it in the step on its thread.
-    place,
+    ordinal,
     -- How many of its type and name there are in the step on its thread.
-    place_count,
+    ordinal_count,
     -- [ns] Duration.
     sample_ns
 ) AS
@@ -52,8 +52,8 @@ SELECT
     name,
     role,
     shapes,
-    place,
-    place_count,
+    ordinal,
+    ordinal_count,
     sample_ns
 FROM overhead.sample AS sample
 INNER JOIN trace ON sample.trace_id = trace.trace_id

@@ -1,13 +1,14 @@
 -- Between which times is each step to be expected, four times of five?
--- How much a rung's predictions of steps elsewhere were off by tells how much this one may
--- be (jackknife): the root mean square of the logarithms of measured over predicted, and
--- Student's t for 80 %, after Cornish and Fisher. Elsewhere is where the rung learns: the
--- other ranks of the run, the other runs; for all other rungs the trace's other steps.
--- One row per rung and step for which there are two others at least.
--- Key: rung, step_id.
+-- How much a method's predictions of steps elsewhere were off by tells how much this one
+-- may be (jackknife): the root mean square of the logarithms of measured over predicted,
+-- and Student's t for 80 %, after Cornish and Fisher. Elsewhere is where the method learns:
+-- the other ranks of the run, the other runs; for all other methods the trace's other
+-- steps.
+-- One row per method and step for which there are two others at least.
+-- Key: method, step_id.
 CREATE VIEW question.prediction_band (
-    -- The rung, as in `prediction.rung`.
-    rung,
+    -- The method, as in `prediction.method`.
+    method,
     -- The trace.
     trace_id,
     -- Step.
@@ -45,7 +46,7 @@ error AS (
             ELSE step_id
         END AS excluded_id
     FROM critical_path.step_time
-    INNER JOIN prediction.rung USING (rung)
+    INNER JOIN prediction.method USING (method)
     WHERE
         scenario = 'baseline'
         AND predicted_ns > 0
@@ -56,7 +57,7 @@ error AS (
 
 judged AS (
     SELECT
-        own.rung,
+        own.method,
         own.trace_id,
         own.step_id,
         own.step,
@@ -68,7 +69,7 @@ judged AS (
     FROM error AS own
     INNER JOIN error AS other
         ON
-            own.rung = other.rung
+            own.method = other.method
             AND own.pool_id = other.pool_id
             AND own.excluded_id <> other.excluded_id
     GROUP BY ALL
@@ -76,7 +77,7 @@ judged AS (
 )
 
 SELECT
-    rung,
+    method,
     trace_id,
     step_id,
     step,
@@ -87,5 +88,5 @@ SELECT
     round(predicted_ns * exp(reach))::BIGINT AS high_ns,
     measured_ns BETWEEN low_ns AND high_ns
 FROM judged
-INNER JOIN prediction.rung USING (rung)
+INNER JOIN prediction.method USING (method)
 ORDER BY position, step_id;

@@ -1,9 +1,9 @@
 -- How well is each step's time predicted?
--- One row per rung and step, of the baseline: what a scenario says was not measured.
--- Key: rung, step_id.
+-- One row per method and step, of the baseline: what a scenario says was not measured.
+-- Key: method, step_id.
 CREATE VIEW question.prediction_error (
-    -- The rung, as in `prediction.rung`.
-    rung,
+    -- The method, as in `prediction.method`.
+    method,
     -- The trace.
     trace_id,
     -- Step.
@@ -34,7 +34,7 @@ period AS (
 )
 
 SELECT
-    rung,
+    method,
     trace_id,
     step_id,
     step,
@@ -53,6 +53,6 @@ LEFT JOIN (
         ON step.thread_id = other.thread_id AND step.step_id <> other.step_id
     GROUP BY step.step_id
 ) USING (step_id)
-INNER JOIN prediction.rung USING (rung)
+INNER JOIN prediction.method USING (method)
 WHERE scenario = 'baseline'
 ORDER BY position, step_id;

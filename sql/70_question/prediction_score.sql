@@ -1,16 +1,18 @@
 -- How well are steps predicted, in all, by GPU, run and trace?
--- Of a rung that takes host time from elsewhere, steps count of which less than half the
+-- Of a method that takes host time from elsewhere, steps count of which less than half the
 -- host time is taken as measured; of `naive` and `other_steps` those of traces with three
 -- steps at least. Beside each stands the strongest simple guess (`prediction_guess`) that
--- knows no more than the rung, and can be made of all these steps. Rungs that learn from
--- the run have seen the step itself; where it is the only one there, they are scored apart.
--- One row per rung, for what learns from the run with and without other steps, and group.
--- Key: rung, has_others, grouping, gpu, run_id, trace_id.
+-- knows no more than the method, and can be made of all these steps. Methods that learn
+-- from the run have seen the step itself; where it is the only one there, they are scored
+-- apart.
+-- One row per method, for what learns from the run with and without other steps, and group.
+-- Key: method, has_others, grouping, gpu, run_id, trace_id.
 CREATE VIEW question.prediction_score (
-    -- The rung, as in `prediction.rung`; `naive` is the median of the trace's other steps.
-    rung,
-    -- Of rungs that learn from the run: whether it has other steps than the predicted one;
-    -- where not, the prediction has seen all that it predicts. NULL of other rungs.
+    -- The method, as in `prediction.method`; `naive` is the median of the trace's other
+    -- steps.
+    method,
+    -- Of methods that learn from the run: whether it has other steps than the predicted
+    -- one; where not, the prediction has seen all that it predicts. NULL of other methods.
     has_others,
     -- `all`, `gpu`, `run` or `trace`.
     grouping,
@@ -49,12 +51,12 @@ error AS (
         count(DISTINCT step_id) OVER (PARTITION BY run_id) > 1 AS has_others
     FROM question.prediction_error
     INNER JOIN staging.trace USING (trace_id)
-    INNER JOIN prediction.rung USING (rung)
+    INNER JOIN prediction.method USING (method)
 ),
 
 step AS (
     SELECT
-        rung,
+        method,
         CASE WHEN host_from LIKE 'run%' THEN error.has_others END AS has_others,
         position,
         -- What has learnt from that step alone knows its host times.
@@ -71,7 +73,7 @@ step AS (
     WHERE
         error_share IS NOT NULL
         AND (host_from IS NULL OR NOT is_simulated OR as_measured_share < 0.5)
-        AND (rung <> 'other_steps' OR has_two_others)
+        AND (method <> 'other_steps' OR has_two_others)
     UNION ALL
     SELECT DISTINCT ON (step_id)
         'naive', NULL, 0, NULL, step_id, trace_id, naive_error_share, 0
@@ -91,7 +93,7 @@ judged AS (
 
 scored AS (
     SELECT
-        rung,
+        method,
         has_others,
         position,
         guess,
@@ -116,15 +118,15 @@ scored AS (
     INNER JOIN staging.trace AS trace ON judged.trace_id = trace.trace_id
     LEFT JOIN staging.trace_gpu ON judged.trace_id = trace_gpu.trace_id
     GROUP BY GROUPING SETS (
-        (rung, has_others, position, guess),
-        (rung, has_others, position, guess, gpu),
-        (rung, has_others, position, guess, gpu, trace.run_id),
-        (rung, has_others, position, guess, gpu, trace.run_id, judged.trace_id)
+        (method, has_others, position, guess),
+        (method, has_others, position, guess, gpu),
+        (method, has_others, position, guess, gpu, trace.run_id),
+        (method, has_others, position, guess, gpu, trace.run_id, judged.trace_id)
     )
 )
 
 SELECT
-    scored.rung,
+    scored.method,
     scored.has_others,
     scored.grouping,
     scored.gpu,
@@ -143,7 +145,7 @@ SELECT
 FROM scored
 LEFT JOIN (FROM scored WHERE guess IS NOT NULL) AS strongest
     ON
-        scored.rung = strongest.rung
+        scored.method = strongest.method
         AND scored.has_others IS NOT DISTINCT FROM strongest.has_others
         AND scored.grouping = strongest.grouping
         AND scored.gpu IS NOT DISTINCT FROM strongest.gpu
@@ -153,7 +155,7 @@ LEFT JOIN (FROM scored WHERE guess IS NOT NULL) AS strongest
 WHERE scored.guess IS NULL
 QUALIFY row_number() OVER (
     PARTITION BY
-        scored.rung, scored.has_others, scored.grouping, scored.gpu, scored.run_id,
+        scored.method, scored.has_others, scored.grouping, scored.gpu, scored.run_id,
         scored.trace_id
     ORDER BY strongest.mape_share NULLS LAST, strongest.guess
 ) = 1

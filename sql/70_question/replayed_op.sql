@@ -8,8 +8,8 @@ CREATE VIEW question.replayed_op (
     trace_id,
     -- Name of the op in the capture; NULL where no capture was found, or no op was.
     op_name,
-    -- How many pieces of GPU work.
-    kernel_count,
+    -- How many GPU ops.
+    gpu_op_count,
     -- [ns] Their time.
     gpu_time_ns,
     -- [1] Share of the time of all replayed GPU work of the trace.
@@ -19,12 +19,12 @@ SELECT
     replayed.run_id,
     replayed.trace_id,
     op.name AS op_name,
-    count(*) AS kernel_count,
-    sum(kernel.end_ns - kernel.start_ns)::BIGINT AS gpu_time_ns,
+    count(*) AS gpu_op_count,
+    sum(gpu_op.end_ns - gpu_op.start_ns)::BIGINT AS gpu_time_ns,
     gpu_time_ns / nullif(sum(gpu_time_ns) OVER (PARTITION BY replayed.trace_id), 0)
     AS gpu_time_share
-FROM graph.replayed_kernel AS replayed
-INNER JOIN staging.kernel AS kernel ON replayed.kernel_id = kernel.kernel_id
+FROM graph.replayed_gpu_op AS replayed
+INNER JOIN staging.gpu_op AS gpu_op ON replayed.gpu_op_id = gpu_op.gpu_op_id
 LEFT JOIN staging.op AS op ON replayed.captured_op_id = op.op_id
 GROUP BY replayed.run_id, replayed.trace_id, op_name
 ORDER BY replayed.trace_id, gpu_time_ns DESC, op_name;

@@ -1,12 +1,12 @@
--- What does a scenario do to each step, against the baseline of the same rung?
--- One row per scenario, rung and step; a database at rest has no scenarios
+-- What does a scenario do to each step, against the baseline of the same method?
+-- One row per scenario, method and step; a database at rest has no scenarios
 -- (`tracedb predict --scenario`).
--- Key: scenario, rung, step_id.
+-- Key: scenario, method, step_id.
 CREATE VIEW question.scenario_effect (
     -- The scenario.
     scenario,
-    -- The rung, as in `prediction.rung`.
-    rung,
+    -- The method, as in `prediction.method`.
+    method,
     -- The trace.
     trace_id,
     -- Step.
@@ -30,7 +30,7 @@ CREATE VIEW question.scenario_effect (
 ) AS
 SELECT
     edited.scenario,
-    rung,
+    method,
     edited.trace_id,
     step_id,
     edited.step,
@@ -42,8 +42,8 @@ SELECT
     baseline.predicted_gpu_end_ns,
     edited.predicted_gpu_end_ns
 FROM critical_path.step_time AS edited
-INNER JOIN critical_path.step_time AS baseline USING (rung, step_id)
+INNER JOIN critical_path.step_time AS baseline USING (method, step_id)
 INNER JOIN prediction.variant AS variant
-    ON edited.scenario = variant.scenario AND rung = variant.rung
+    ON edited.scenario = variant.scenario AND method = variant.method
 WHERE baseline.scenario = 'baseline' AND edited.scenario <> 'baseline'
 ORDER BY variant_id, step_id;

@@ -4,7 +4,7 @@
 CREATE VIEW question.scenario_match (
     -- The scenario.
     scenario,
-    -- Place of the edit in its scenario, from 1.
+    -- Ordinal of the edit in its scenario, from 1.
     edit,
     -- What it changes: `host`, `gpu`, `profiler` or `wait`.
     target,
@@ -12,15 +12,15 @@ CREATE VIEW question.scenario_match (
     type,
     -- Regular expression that whole names match; NULL: all.
     name,
-    -- Pieces of host time, of GPU work, events or waits that it matches, in all traces.
+    -- Spans of host time, of GPU work, events or waits that it matches, in all traces.
     match_count,
     -- [ns] Their time as measured: of events what recording them is estimated to have cost.
     matched_ns
 ) AS
 WITH
 matched AS (
-    SELECT scenario, edit, piece_ns AS matched_ns, 1 AS match_count
-    FROM prediction.edited_piece
+    SELECT scenario, edit, span_ns AS matched_ns, 1 AS match_count
+    FROM prediction.edited_span
     UNION ALL
     SELECT scenario, edit, work_ns, 1
     FROM prediction.edited_work

@@ -7,7 +7,7 @@ CREATE VIEW question.top_kernel (
     -- Name of the kernel, copy or memset.
     name,
     -- Times that it ran.
-    kernel_count,
+    gpu_op_count,
     -- [ns] Its time.
     time_ns,
     -- [ns] Its mean time.
@@ -22,7 +22,7 @@ SELECT
     sum(end_ns - start_ns)::BIGINT AS time_ns,
     round(avg(end_ns - start_ns))::BIGINT,
     time_ns / nullif(sum(sum(end_ns - start_ns)) OVER (PARTITION BY run_id), 0)
-FROM staging.kernel
+FROM staging.gpu_op
 WHERE kind <> 'other'
 GROUP BY run_id, name
 ORDER BY run_id, time_ns DESC, name;

@@ -24,20 +24,20 @@ wait AS (
             ELSE 'sync_' || host_wait.target
         END AS kind,
         call.name AS waiting_name,
-        kernel_id AS awaited_kernel_id,
+        gpu_op_id AS awaited_gpu_op_id,
         host_wait.end_ns - host_wait.start_ns AS waited_ns
     FROM graph.host_wait
-    INNER JOIN staging.launch AS call USING (launch_id)
+    INNER JOIN staging.call AS call USING (call_id)
     WHERE is_blocked
     UNION ALL
     SELECT
         stream_wait.run_id,
         reason,
         work.name,
-        awaited_kernel_id,
+        awaited_gpu_op_id,
         greatest(excess_ns, 0)
     FROM graph.stream_wait
-    INNER JOIN staging.kernel AS work USING (kernel_id)
+    INNER JOIN staging.gpu_op AS work USING (gpu_op_id)
 )
 
 SELECT
@@ -48,6 +48,6 @@ SELECT
     count(*),
     sum(waited_ns)::BIGINT
 FROM wait
-INNER JOIN staging.kernel AS awaited ON wait.awaited_kernel_id = awaited.kernel_id
+INNER JOIN staging.gpu_op AS awaited ON wait.awaited_gpu_op_id = awaited.gpu_op_id
 GROUP BY wait.run_id, wait.kind, waiting_name, awaited.name
 ORDER BY wait.run_id, sum(waited_ns) DESC, wait.kind, waiting_name, awaited.name;

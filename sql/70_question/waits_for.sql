@@ -10,7 +10,8 @@ CREATE MACRO question.waits_for(
     node
 ) AS TABLE
 SELECT
-    -- Call or GPU work that waited; of `join` the first activity of a thread after its wait.
+    -- Call or GPU work that waited; of `join` the first top-level event of a thread after
+    -- its wait.
     waiting_node_id,
     -- Its name.
     waiting_name,
@@ -22,7 +23,8 @@ SELECT
     -- [ns] Time waited: blocked in the call, idle, or later than launch and stream explain.
     -- 0 where what it waited for was over before.
     waited_ns,
-    -- The GPU work that it waited for; of `join` the last activity of the other thread.
+    -- The GPU work that it waited for; of `join` the last top-level event of the other
+    -- thread.
     awaited_node_id,
     -- Its name.
     awaited_name,
@@ -49,23 +51,23 @@ FROM (
     ),
 
     call AS MATERIALIZED (
-        SELECT launch_id, name
-        FROM staging.launch
-        WHERE launch_id = node OR op_id IN (FROM op_below)
+        SELECT call_id, name
+        FROM staging.call
+        WHERE call_id = node OR op_id IN (FROM op_below)
         UNION
-        SELECT launch_id, name
-        FROM staging.launch
+        SELECT call_id, name
+        FROM staging.call
         INNER JOIN user_range
             ON
-                staging.launch.thread_id = user_range.thread_id
-                AND staging.launch.start_ns >= user_range.start_ns
-                AND staging.launch.start_ns < user_range.end_ns
+                staging.call.thread_id = user_range.thread_id
+                AND staging.call.start_ns >= user_range.start_ns
+                AND staging.call.start_ns < user_range.end_ns
     ),
 
     work AS (
-        SELECT kernel_id, name
-        FROM staging.kernel
-        WHERE kernel_id = node OR launch_id IN (SELECT launch_id FROM call)
+        SELECT gpu_op_id, name
+        FROM staging.gpu_op
+        WHERE gpu_op_id = node OR call_id IN (SELECT call_id FROM call)
     ),
 
     joined AS (
@@ -87,7 +89,7 @@ FROM (
 
     found AS (
         SELECT
-            call.launch_id AS waiting_node_id,
+            call.call_id AS waiting_node_id,
             call.name AS waiting_name,
             CASE
                 WHEN host_wait.target IN ('copy', 'queue') THEN host_wait.target
@@ -97,18 +99,18 @@ FROM (
             host_wait.start_ns,
             CASE WHEN is_blocked THEN host_wait.end_ns - host_wait.start_ns ELSE 0 END
             AS waited_ns,
-            host_wait.kernel_id AS awaited_node_id,
+            host_wait.gpu_op_id AS awaited_node_id,
             recorded
         FROM graph.host_wait
-        INNER JOIN call ON host_wait.launch_id = call.launch_id
+        INNER JOIN call ON host_wait.call_id = call.call_id
         UNION ALL
         SELECT
-            work.kernel_id, work.name,
+            work.gpu_op_id, work.name,
             reason,
             stream_wait.start_ns - greatest(excess_ns, 0), greatest(excess_ns, 0),
-            awaited_kernel_id, recorded
+            awaited_gpu_op_id, recorded
         FROM graph.stream_wait
-        INNER JOIN work ON stream_wait.kernel_id = work.kernel_id
+        INNER JOIN work ON stream_wait.gpu_op_id = work.gpu_op_id
         UNION ALL
         SELECT
             after_node_id, after_node.name, 'join',
@@ -124,7 +126,7 @@ FROM (
         awaiting.name AS awaited_op_name
     FROM found
     INNER JOIN graph.node AS awaited ON found.awaited_node_id = awaited.node_id
-    LEFT JOIN staging.kernel ON found.awaited_node_id = staging.kernel.kernel_id
-    LEFT JOIN staging.op AS awaiting ON staging.kernel.op_id = awaiting.op_id
+    LEFT JOIN staging.gpu_op ON found.awaited_node_id = staging.gpu_op.gpu_op_id
+    LEFT JOIN staging.op AS awaiting ON staging.gpu_op.op_id = awaiting.op_id
 )
 ORDER BY start_ns, waiting_node_id;

@@ -21,9 +21,9 @@ from tracedb.duck import (
 )
 from tracedb.errors import ForeignFileError, IngestError
 from tracedb.ingest import culprit, files, nesting, pairing, runs, steps
-from tracedb.ingest.ahead import ahead
 from tracedb.ingest.culprit import UncomputedError
 from tracedb.ingest.load import Loaded, UnforeseenError, count_unread, load
+from tracedb.ingest.prefetch import prefetch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -226,7 +226,7 @@ def _load_all(
         (source, "" if source.why_not else files.digest(source))
         for source in job.sources
     )
-    with ahead(digested) as sources:
+    with prefetch(digested) as sources:
         for number, (source, sha256) in enumerate(sources, 1):
             place = f"[{number}/{len(job.sources)}] {source.name}"
             if source.why_not:

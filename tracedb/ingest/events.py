@@ -222,7 +222,7 @@ class Cutter:
         if found is None:
             return self._unreadable()
         for key in LISTS.values() & found.keys():
-            return ForeignFileError(f"{path}: its {key} are no list")
+            return ForeignFileError(f"{path}: its {key} are not a list")
         keys = ", ".join(key[:40] for key in sorted(found)[:5]) or "none"
         return ForeignFileError(
             f"{path}: neither a profiler trace (no traceEvents) nor an execution graph "
@@ -340,7 +340,7 @@ class Cutter:
                 f"{self._text.path}: more than {_MOST_FALSE_ENDS} lists of events, the "
                 f"last before byte {self._place:,}; give each as a file of its own"
             )
-        self.issues.add("left out: text that is no event", self._place)
+        self.issues.add("left out: text that is not an event", self._place)
         self._take(following)
 
     def _tell_cut(self) -> None:

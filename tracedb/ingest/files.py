@@ -92,7 +92,7 @@ def _matches(pattern: str) -> list[str]:
 
 def _file(path: Path, name: str, scratch: Path, *, is_named: bool) -> Iterator[Source]:
     if not path.is_dir() and not path.is_file():
-        raise IngestError(f"{name}: no regular file; send a stream by `-`")
+        raise IngestError(f"{name}: not a regular file; send a stream by `-`")
     if name.endswith(_ARCHIVES) and path.is_file():
         yield from _members(path, name, scratch)
     else:

@@ -57,7 +57,7 @@ def why_no_object(text: bytes) -> str:
         msgspec.json.decode(text)
     except NOT_JSON as error:
         return str(error)
-    return "a JSON value that is no object"
+    return "a JSON value that is not an object"
 
 
 def value_end(text: bytes, start: int) -> int | None:

@@ -2,8 +2,9 @@
 
 DuckDB's own reader takes chunks of plain events as they are. It goes by way of doubles,
 which lose up to 125 ns of an absolute time in microseconds, knows no fields but those
-it is told, and refuses a field that is there twice: events in which that matters are
-written anew for it (`normalised`), with times in nanoseconds. Both give the same rows.
+it is reported, and refuses a field that is there twice: events in which that matters
+are written anew for it (`normalised`), with times in nanoseconds. Both give the same
+rows.
 """
 
 from __future__ import annotations
@@ -99,7 +100,7 @@ def store_rows(
 def normalised(chunk: Chunk, issues: Issues) -> list[bytes]:
     """Events with each field once, times in nanoseconds, and the rest in `other`.
 
-    Times that are no numbers, or too large to be one, stay in `other` and are counted;
+    Times that are not numbers, or too large to be one, stay in `other` and are counted;
     of a field that is there twice the last one counts, and the others are counted.
     """
     events = _events.decode(chunk.text)
@@ -125,7 +126,7 @@ def _normalised(event: dict[str, Raw], place: int, issues: Issues) -> bytes:
             row[name] = Raw(b"%d" % nanoseconds)
         elif bytes(text) != b"null":
             event[name] = text
-            issues.add("kept without time: times that are no numbers", place)
+            issues.add("kept without time: times that are not numbers", place)
     if event:
         row["other"] = Raw(msgspec.json.encode(event))
     return msgspec.json.encode(row)

@@ -13,12 +13,12 @@ import pyarrow as pa
 from tracedb.duck import one_thread, scalar, text_file
 from tracedb.errors import IngestError
 from tracedb.ingest import bounds, execution_graph, files, kineto
-from tracedb.ingest.ahead import ahead
 from tracedb.ingest.decompress import Text, unreadable
 from tracedb.ingest.events import Cutter
 from tracedb.ingest.foreign import chakra, reader_of
 from tracedb.ingest.issues import Issues
 from tracedb.ingest.json_text import entries, joined
+from tracedb.ingest.prefetch import prefetch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -187,7 +187,7 @@ def _load(
     begin = number = None
     with connection.cursor() as cursor:
         prepared = _prepared(cutter, cursor if is_careful else None)
-        with ahead(prepared) as chunks, text_file() as put, one_thread(connection):
+        with prefetch(prepared) as chunks, text_file() as put, one_thread(connection):
             for chunk in chunks:
                 if begin is None or number is None:
                     begin = number = scalar(connection, _NUMBERING[cutter.format])
@@ -315,13 +315,13 @@ class _Meter:
     def __init__(self, size: int, progress: Callable[[str], None]) -> None:
         self._size = size
         self._progress = progress
-        self._begun = self._told = monotonic()
+        self._begun = self._reported = monotonic()
 
     def tell(self, text: Text) -> None:
         now = monotonic()
-        if now - self._told < _SECONDS_BETWEEN_REPORTS or not text.read_bytes:
+        if now - self._reported < _SECONDS_BETWEEN_REPORTS or not text.read_bytes:
             return
-        self._told = now
+        self._reported = now
         seconds = now - self._begun
         share = min(1.0, text.read_bytes / max(self._size, 1))
         rate = text.text_bytes / seconds / 1e6

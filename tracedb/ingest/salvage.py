@@ -192,7 +192,7 @@ class Salvage:
     def _leave(self, start: int, end: int) -> None:
         """Leave out an entry that is a list, with what it may hold."""
         held = count_events(self._text[start:end], self._form)
-        self._add("left out: entries that are no objects", start, max(1, held))
+        self._add("left out: entries that are not objects", start, max(1, held))
         self.end = end
 
     def _begin(self, *, is_due: bool) -> int:
@@ -257,7 +257,7 @@ class Salvage:
             kind = "left out: events that cannot be read"
             self._add(kind, start, count - spared)
         elif not spared:
-            self._add("left out: text that is no event", start, 1)
+            self._add("left out: text that is not an event", start, 1)
 
     def _mend(self, start: int, stop: int) -> int | None:
         """Take what can be mended of a text; return where its unread end begins."""
@@ -300,7 +300,7 @@ class Salvage:
                 continue
             events = [entry for entry in found if entry.startswith(b"{")]
             no_objects = len(found) - len(events)
-            self._add("left out: entries that are no objects", start, no_objects)
+            self._add("left out: entries that are not objects", start, no_objects)
             self._issues.add_mended(done, self._place + start)
             self.events += events
             return True

@@ -79,7 +79,7 @@ def mark(
 
 
 def refuse_no_expression(mark: Mark) -> None:
-    """Raise `IngestError` where a mark is no regular expression, or too costly."""
+    """Raise `IngestError` where a mark is not a regular expression, or too costly."""
     wrong = wrong_pattern(mark.pattern)
     if wrong:
         raise IngestError(f"step mark '{mark}' {wrong}")

@@ -66,7 +66,7 @@ def described(model: Model) -> Iterator[Fact]:
         yield "band", name, f"x {ends[0]:.3f} .. {ends[1]:.3f}"
     yield "band", "of another harness", f"x {_ends(model.harness_error)}"
     for name, score in predictor.scores.items():
-        yield "score", name, _told(asdict(score))
+        yield "score", name, _reported(asdict(score))
     for name, value in model.provenance.items():
         yield from (("provenance", *fact) for fact in _leaves(name, value))
     for number, name in enumerate(predictor.core.feature_names, 1):
@@ -88,7 +88,9 @@ def _ends(error: float) -> str:
     return f"{np.exp(-error):.3f} .. {np.exp(error):.3f}"
 
 
-def _told(score: dict[str, Any]) -> str:
+def _reported(score: dict[str, Any]) -> str:
     shares = {n.removesuffix("_share"): v for n, v in score.items() if n != "rows"}
-    told = (f"{name} {100 * v:.2f} %" for name, v in shares.items() if v is not None)
-    return f"{', '.join(told)} of {score['rows']:,} held-out rows"
+    reported = (
+        f"{name} {100 * v:.2f} %" for name, v in shares.items() if v is not None
+    )
+    return f"{', '.join(reported)} of {score['rows']:,} held-out rows"

@@ -179,5 +179,5 @@ def _alike(groups: Sequence[Group]) -> list[list[Group]]:
     return [members for members in pooled(groups).values() if len(members) > 1]
 
 
-def _row(group: Group, score: Scores, told: dict[str, Any]) -> dict[str, Any]:
-    return asdict(group.key) | asdict(score) | told
+def _row(group: Group, score: Scores, reported: dict[str, Any]) -> dict[str, Any]:
+    return asdict(group.key) | asdict(score) | reported

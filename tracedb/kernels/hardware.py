@@ -57,7 +57,7 @@ def hardware_table(
 
 
 def _table(rows: Iterable[dict[str, Any]]) -> HardwareTable:
-    ordered = sorted(rows, key=lambda row: row["place"])
+    ordered = sorted(rows, key=lambda row: row["ordinal"])
     return HardwareTable(tuple(map(_row, ordered)))
 
 
@@ -67,7 +67,7 @@ def _row(row: dict[str, Any]) -> HardwareRow:
         name: float(value)
         for name, value in row.items()
         if isinstance(value, int | float)
-        and name not in ("place", "is_fallback")
+        and name not in ("ordinal", "is_fallback")
         and not name.startswith("reached_")
     }
     return HardwareRow(

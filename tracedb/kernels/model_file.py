@@ -103,7 +103,7 @@ def _archive(file: BinaryIO) -> zipfile.ZipFile:
     try:
         return zipfile.ZipFile(file)
     except zipfile.BadZipFile:
-        raise ValueError("it is no archive") from None
+        raise ValueError("it is not an archive") from None
 
 
 def _array(data: bytes) -> NDArray[Any]:
@@ -119,5 +119,5 @@ def _array(data: bytes) -> NDArray[Any]:
         raise ValueError("an array is longer or shorter than it says")
     column = np.frombuffer(data, dtype, offset=stream.tell()).copy()
     if dtype.kind == "f" and np.isnan(column).any():
-        raise ValueError("an array has values that are no numbers")
+        raise ValueError("an array has values that are not numbers")
     return column

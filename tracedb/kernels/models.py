@@ -156,8 +156,8 @@ class Models:
             is_near = distance <= _SAME
             in_range = is_near & np.isin(predicted.distance, ("known", "new"))
             factor = float(np.exp(model.harness_error))
-            told = (factor, model.title, asked.likeness(model.key))
-            answers.put(rows[_ROW].to_numpy(), predicted, told, in_range)
+            reported = (factor, model.title, asked.likeness(model.key))
+            answers.put(rows[_ROW].to_numpy(), predicted, reported, in_range)
             rows = rows.filter(pl.Series(~in_range))
 
     def _candidates(self, asked: Asked) -> list[tuple[float, Model]]:
@@ -178,15 +178,15 @@ class _Answers:
     def __init__(self, height: int) -> None:
         self._times = np.full((3, height), np.nan)
         self._model = np.zeros(height, np.int64)
-        self._told: list[tuple[float | None, str | None, str | None]]
-        self._told = [(None, None, None)]
+        self._reported: list[tuple[float | None, str | None, str | None]]
+        self._reported = [(None, None, None)]
         self._in_range = np.zeros(height, np.bool_)
 
     def put(
         self,
         places: NDArray[np.int64],
         predicted: Predicted,
-        told: tuple[float, str, str],
+        reported: tuple[float, str, str],
         in_range: NDArray[np.bool_],
     ) -> None:
         """Take predictions that are in range, and those of rows that have none."""
@@ -195,8 +195,8 @@ class _Answers:
         times = (predicted.ns, predicted.low_ns, predicted.high_ns)
         for own, column in zip(self._times, times, strict=True):
             own[here] = column[taken]
-        self._model[here] = len(self._told)
-        self._told.append(told)
+        self._model[here] = len(self._reported)
+        self._reported.append(reported)
         self._in_range[here] = in_range[taken]
 
     def frame(self) -> pl.DataFrame:
@@ -204,12 +204,14 @@ class _Answers:
         columns = dict(zip(RESULT, self._times, strict=False))
         has_model = pl.Series(self._model > 0)
         times = pl.DataFrame(columns, schema_overrides=dict(RESULT)).fill_nan(None)
-        told = {
+        reported = {
             name: pl.Series(values, dtype=RESULT[name]).gather(self._model)
-            for name, values in zip(_TOLD, zip(*self._told, strict=True), strict=True)
+            for name, values in zip(
+                _TOLD, zip(*self._reported, strict=True), strict=True
+            )
         }
         return times.with_columns(
-            **told,
+            **reported,
             in_range=pl.when(has_model).then(pl.Series(self._in_range)),
         )
 

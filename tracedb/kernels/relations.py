@@ -35,7 +35,7 @@ def rows_of(
 @cache
 def _flops(op: str) -> float:
     name = op.removeprefix("aten::").rstrip("_")
-    families = sorted(declared("prediction.op_family"), key=lambda row: row["place"])
+    families = sorted(declared("prediction.op_family"), key=lambda row: row["ordinal"])
     fitting = (row for row in families if re.fullmatch(row["pattern"], name))
     return float(next((row["element_flops"] for row in fitting), 1))
 

@@ -119,7 +119,7 @@ def read(path: Path) -> Model:
 def _broken(path: Path, error: BaseException) -> KernelModelError:
     line = (str(error).splitlines() or [type(error).__name__])[0]
     return KernelModelError(
-        f"{path}: no kernel model, or a broken one ({line}); train it again with "
+        f"{path}: not a kernel model, or a broken one ({line}); train it again with "
         "`tracedb kernels train`"
     )
 
@@ -161,7 +161,7 @@ def _core(header: Header, arrays: Arrays) -> Core:
         raise ValueError("a range ends before it begins")
     known = arrays["known"]
     if known.dtype.kind not in "iu":
-        raise ValueError("known combinations are no numbers")
+        raise ValueError("known combinations are not numbers")
     return Core(base, forests, names, header.clip, header.range, known)
 
 
@@ -173,7 +173,7 @@ def _below(prefix: str, arrays: Arrays) -> dict[str, NDArray[Any]]:
 def _band(arrays: Arrays, name: str) -> Band:
     at, low, high = (arrays[f"{name}.{part}"].astype(float) for part in _BAND)
     if not len(at) == len(low) == len(high) > 0 or (np.diff(at) < 0).any():
-        raise ValueError(f"{name} is no band")
+        raise ValueError(f"{name} is not a band")
     if np.abs([at, low, high]).max() > _MOST_LOG or (low > high).any():
         raise ValueError(f"{name} is out of range")
     return Band(at, low, high)

@@ -88,7 +88,7 @@ class Forest:
             raise KernelModelError("the arrays of a forest differ in length")
         whole = (self.feature, self.left, self.right, self.first)
         if any(column.dtype.kind not in "iu" for column in whole):
-            raise KernelModelError("the nodes of a forest are no numbers")
+            raise KernelModelError("the nodes of a forest are not numbers")
         if not np.abs(np.append(self.value, self.start)).max() <= _MOST_VALUE:
             raise KernelModelError("a value of a forest is out of range")
         for nodes in self._slices():
@@ -97,7 +97,7 @@ class Forest:
             inner = left != 0
             known = (feature >= 0) & (feature < features)
             if not np.all(known | ~inner) or not _is_tree(left, right, inner):
-                raise KernelModelError("a tree of a forest is no tree")
+                raise KernelModelError("a tree of a forest is not a tree")
             if _depth(left, right) > _MOST_DEPTH:
                 raise KernelModelError("a tree of a forest is too deep")
 

@@ -33,7 +33,7 @@ def gpu_facts() -> dict[str, object]:
 
 
 def gpu_clock_mhz() -> int | None:
-    """Read the GPU's clock of this moment; None where nvidia-smi cannot tell."""
+    """Read the GPU's clock now; None where nvidia-smi cannot tell."""
     answer = _ask_smi("clocks.sm")
     found = re.match(r"\d+", answer[0]) if answer else None
     return int(found[0]) if found else None

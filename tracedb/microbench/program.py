@@ -30,17 +30,19 @@ class Summary:
 
     def lines(self) -> list[str]:
         """Tell a person."""
-        told = [f"{self.path}: {self.rows:,} cases on {self.place.device}"]
+        reported = [f"{self.path}: {self.rows:,} cases on {self.place.device}"]
         if score := self.noise.get("all"):
-            told.append(
+            reported.append(
                 f"measured again, {score['case_count']:,} of them differ by "
                 f"{score['gmae_share']:.1%} in the geometric mean, "
                 f"{score['mape_share']:.1%} in the mean"
             )
-        told += [f"left out: {count} of {why}" for why, count in self.failures.items()]
+        reported += [
+            f"left out: {count} of {why}" for why, count in self.failures.items()
+        ]
         if not self.is_whole:
-            told.append("not all is measured: the same command again goes on")
-        return told
+            reported.append("not all is measured: the same command again goes on")
+        return reported
 
 
 def measure(  # noqa: PLR0913 (callers name them, and most have a default)

@@ -85,7 +85,7 @@ class Run:
         self._backend, self._plan, self._journal = backend, plan, journal
         self._effort, self._tell = effort or Effort(), tell
         self._clock_mhz: int | None = None
-        self._referred_s = self._told_s = -_BETWEEN_REFERENCES_S
+        self._referred_s = self._reported_s = -_BETWEEN_REFERENCES_S
 
     def measure(self, until_s: float | None = None) -> bool:
         """Measure what the journal lacks; say whether all of it is there.
@@ -122,7 +122,7 @@ class Run:
             self._backend.release()
             return False
         self._journal.append(
-            line | {"visit": visit.number, "samples_ns": samples} | self._moment()
+            line | {"visit": visit.number, "samples_ns": samples} | self._state()
         )
         return True
 
@@ -134,7 +134,7 @@ class Run:
         taken = self._backend.timer.samples(work, self._effort)
         return [round(sample, 1) for sample in taken]
 
-    def _moment(self) -> Line:
+    def _state(self) -> Line:
         now = datetime.now(UTC).isoformat(timespec="seconds")
         return {"clock_mhz": self._clock_mhz, "measured_at": now}
 
@@ -150,15 +150,15 @@ class Run:
                 continue
             line = {"reference": case.key, "median_ns": median(samples)}
             self._clock_mhz = host.gpu_clock_mhz()
-            self._journal.append(line | self._moment())
+            self._journal.append(line | self._state())
 
     def _progress(
         self, now_s: float, began_s: float, place: int, left: Sequence[Visit]
     ) -> None:
         """Say how far it is, from time to time."""
-        if now_s - self._told_s < _BETWEEN_LINES_S:
+        if now_s - self._reported_s < _BETWEEN_LINES_S:
             return
-        self._told_s = now_s
+        self._reported_s = now_s
         case = left[place].case
         rest_s = (now_s - began_s) / place * (len(left) - place) if place else 0
         self._tell(

@@ -27,7 +27,7 @@ from .training import training_step
 
 @dataclass(frozen=True)
 class _Job:
-    """What every rank is told; it travels to the rank's process."""
+    """What every rank is reported; it travels to the rank's process."""
 
     out_dir: str
     store: str

@@ -27,10 +27,10 @@ Conventions of the file (torch 2.4 and later, or older by `Form`):
 - `External id` of an op or annotation is its own; of a call and of its kernel that of
   the innermost op around the call, absent outside ops.
   `Form(external_id="correlation")` writes their correlation, as files of 2022 to 2024.
-- `correlation` is unique per call. `ac2g` arrows have it as id: from launches,
+- `correlation` is unique per call. `ac2g` flows have it as id: from launches,
   `cudaStreamWaitEvent`, stream and device waits (`s`) to GPU events (`f`); other calls
   have an `f` of their own, without a start.
-- `fwdbwd` arrows join the forward and the backward op of one `Sequence number`; forward
+- `fwdbwd` flows join the forward and the backward op of one `Sequence number`; forward
   ops have `Fwd thread id` 0, backward ops 1. Ids start at 1.
 - Blocking copies have `Pageable` in their name, others `Pinned`.
 - Collectives are kernels `ncclDevKernel_...` with `Collective name`, `In msg nelems`,

@@ -6,14 +6,14 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from .moments import Cause, Moment
+from .event_times import Cause, EventTime
 from .program import Collective, ProgramError
 from .truth import Edge, Kernel
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from .moments import Agenda
+    from .event_times import Agenda
     from .truth import EdgeKind, HostEvent, Truth
 
 
@@ -31,8 +31,8 @@ class Work:
 
     kernel: Kernel
     truth: Truth
-    start: Moment = field(default_factory=Moment)
-    end: Moment = field(default_factory=Moment)
+    start: EventTime = field(default_factory=EventTime)
+    end: EventTime = field(default_factory=EventTime)
 
     @property
     def rank(self) -> int:
@@ -133,7 +133,7 @@ class Device:
 
     def _before(self, number: int, call: HostEvent, lags: Lags) -> Iterator[Cause]:
         """Yield what must have happened before the next kernel of a stream starts."""
-        stream, begin = self.stream(number), Moment(call.start_ns)
+        stream, begin = self.stream(number), EventTime(call.start_ns)
         yield Cause("launch", begin, lags.launch_ns, call.id, self.truth.rank)
         if (last := stream.last) is not None:
             yield last.allow("stream", lags.queue_ns)

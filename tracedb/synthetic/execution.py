@@ -21,8 +21,8 @@ from itertools import count
 from typing import TYPE_CHECKING, assert_never
 
 from .device import Device, Lags, Rendezvous, edges
+from .event_times import Agenda, Cause, EventTime
 from .kineto import GeneratedTrace
-from .moments import Agenda, Cause, Moment
 from .program import (
     Annotation,
     Await,
@@ -93,7 +93,7 @@ class _Frame:
 
 @dataclass(slots=True)
 class _Flag:
-    moment: Moment = field(default_factory=Moment)
+    event_time: EventTime = field(default_factory=EventTime)
     source: int | None = None
 
 
@@ -396,10 +396,10 @@ class _Job:
 
     def _notify(self, thread: _HostThread, action: Notify) -> None:
         flag = thread.process.flag(action.flag)
-        if flag.moment.ns is not None:
+        if flag.event_time.ns is not None:
             raise ProgramError(f"flag {action.flag!r} is raised twice; name two flags")
         flag.source = thread.latest
-        self.agenda.fix(flag.moment, thread.now_ns)
+        self.agenda.fix(flag.event_time, thread.now_ns)
         self._resume(thread, thread.now_ns)
 
     def _await(self, thread: _HostThread, action: Await) -> None:
@@ -407,7 +407,7 @@ class _Job:
         flag = thread.process.flag(action.flag)
         delay_ns = self._draw(thread, "thread_switch_ns")
         rank = thread.process.truth.rank
-        cause = Cause(action.kind, flag.moment, delay_ns, None, rank)
+        cause = Cause(action.kind, flag.event_time, delay_ns, None, rank)
         then = partial(self._awake, thread, action, flag, cause)
         self.agenda.meet([cause], thread.now_ns, then)
 

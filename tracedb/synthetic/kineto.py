@@ -9,7 +9,6 @@ from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from .pen import Args, Lane, Pen, TimeUnit
 from .program import (
     Action,
     Annotation,
@@ -24,6 +23,7 @@ from .program import (
     StreamSync,
     StreamWait,
 )
+from .writer import Args, Lane, TimeUnit, Writer
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -57,7 +57,7 @@ _SYNC_KIND: dict[type, str] = {
     StreamWait: "Stream Wait Event",
 }
 _FLOW_STARTS = (Launch, Copy, Memset, Collective, StreamWait, StreamSync, DeviceSync)
-"""Calls that are the start of an `ac2g` arrow; at other calls an arrow ends."""
+"""Calls that are the start of an `ac2g` flow; at other calls a flow ends."""
 
 _GPU_CATEGORY = {
     "kernel": "kernel",
@@ -118,7 +118,7 @@ class _Writer:
     def __init__(self, truth: Truth, form: Form) -> None:
         self.truth = truth
         self.form = form
-        self.pen = Pen(form.time_unit, truth.base_ns)
+        self.writer = Writer(form.time_unit, truth.base_ns)
         self.host = {event.id: event for event in truth.host_events}
         self.kernel_of = {kernel.launch: kernel for kernel in truth.kernels}
         self.cuda_events = _numbered(
@@ -196,13 +196,13 @@ class _Writer:
 
     def _host_slice(self, category: str, event: HostEvent, args: Args) -> str:
         span = event.start_ns, event.end_ns
-        return self.pen.slice(category, event.name, self._thread(event), span, args)
+        return self.writer.slice(category, event.name, self._thread(event), span, args)
 
     def _thread(self, event: HostEvent) -> Lane:
         return Lane(self.truth.pid, event.thread)
 
     def _forward_backward(self) -> Iterator[str]:
-        """Yield arrows from forward ops to the backward ops of the same sequence."""
+        """Yield flows from forward ops to the backward ops of the same sequence."""
         forward, backward = (
             self._sequences(backward=False),
             self._sequences(backward=True),
@@ -211,9 +211,9 @@ class _Writer:
         for number, sequence in enumerate(pairs, 1):
             start, end = forward[sequence], backward[sequence]
             lane = self._thread(start)
-            yield self.pen.flow_start("fwdbwd", number, lane, start.start_ns)
+            yield self.writer.flow_start("fwdbwd", number, lane, start.start_ns)
             lane = self._thread(end)
-            yield self.pen.flow_end("fwdbwd", number, lane, end.start_ns)
+            yield self.writer.flow_end("fwdbwd", number, lane, end.start_ns)
 
     def _sequences(self, *, backward: bool) -> dict[int, HostEvent]:
         """Return the op of each sequence; of nested ones the innermost, the last."""
@@ -228,7 +228,7 @@ class _Writer:
     # Calls and GPU work
 
     def _call(self, event: HostEvent) -> Iterator[str]:
-        """Yield a call, what it led to on the device, and their arrow."""
+        """Yield a call, what it led to on the device, and their flow."""
         number = event.correlation or 0
         if (kernel := self.kernel_of.get(event.id)) is not None:
             yield from self._kernel(kernel)
@@ -240,7 +240,7 @@ class _Writer:
         category = "cuda_driver" if driver else "cuda_runtime"
         yield self._host_slice(category, event, args)
         starts = isinstance(event.action, _FLOW_STARTS)
-        flow = self.pen.flow_start if starts else self.pen.flow_end
+        flow = self.writer.flow_start if starts else self.writer.flow_end
         yield flow("ac2g", number, self._thread(event), event.start_ns)
 
     def _external_id(self, op: int | None, correlation: int) -> Args:
@@ -254,8 +254,8 @@ class _Writer:
         args = self._external_id(kernel.external_id, kernel.correlation)
         args |= _device_args(kernel) | self._work_args(kernel)
         category = _GPU_CATEGORY[kernel.kind]
-        yield self.pen.slice(category, kernel.name, lane, span, args)
-        yield self.pen.flow_end("ac2g", kernel.correlation, lane, kernel.start_ns)
+        yield self.writer.slice(category, kernel.name, lane, span, args)
+        yield self.writer.flow_end("ac2g", kernel.correlation, lane, kernel.start_ns)
 
     def _work_args(self, kernel: Kernel) -> Args:
         action = kernel.action
@@ -279,8 +279,8 @@ class _Writer:
         args |= {"device": device, "context": 1}
         lane = Lane(device, stream)
         span = event.start_ns, event.end_ns
-        yield self.pen.slice("cuda_sync", kind, lane, span, args)
-        yield self.pen.flow_end("ac2g", number, lane, event.start_ns)
+        yield self.writer.slice("cuda_sync", kind, lane, span, args)
+        yield self.writer.flow_end("ac2g", number, lane, event.start_ns)
 
     def _waited_for(self, event: HostEvent) -> Args:
         """Return which event on which stream a wait for an event refers to."""
@@ -307,7 +307,7 @@ class _Writer:
             event = self.host[number]
             lane = Lane(self.truth.device_of(stream), stream)
             args = {"External id": event.external_id}
-            yield self.pen.slice("gpu_user_annotation", event.name, lane, span, args)
+            yield self.writer.slice("gpu_user_annotation", event.name, lane, span, args)
 
     def _annotation(self, number: int) -> HostEvent | None:
         """Return the innermost annotation around a host event."""
@@ -344,7 +344,7 @@ class _Writer:
         yield self._about("thread_sort_index", lane, {"sort_index": index})
 
     def _about(self, name: str, lane: Lane, args: Args) -> str:
-        return self.pen.metadata(name, lane, self._first_ns, args)
+        return self.writer.metadata(name, lane, self._first_ns, args)
 
     @property
     def _first_ns(self) -> int:
@@ -361,12 +361,12 @@ class _Writer:
         span = self._first_ns, self._last_ns
         spans = Lane("Spans", "PyTorch Profiler")
         name = "PyTorch Profiler (0)"
-        yield self.pen.slice("Trace", name, spans, span, {"Op count": 0})
+        yield self.writer.slice("Trace", name, spans, span, {"Op count": 0})
         yield self._about("process_sort_index", Lane("Spans", 0), _SPANS_SORT_INDEX)
         traces = Lane("Traces", "Trace PyTorch Profiler")
         name = "Iteration Start: PyTorch Profiler"
-        yield self.pen.instant(name, traces, span[0])
-        yield self.pen.instant("Record Window End", Lane("", ""), span[1])
+        yield self.writer.instant(name, traces, span[0])
+        yield self.writer.instant("Record Window End", Lane("", ""), span[1])
 
 
 _THREAD_NAME = {"autograd": "pt_autograd_0"}

@@ -3,9 +3,9 @@
 Inside a top-level op: T2 before its first launch, T4 the launches, T5 between them (or
 the whole op, if it has none), T3 after the last; waits are carved out of whatever
 encloses them. Between top-level ops and calls outside ops: T1, but for waits for
-threads. Before the first and after the last activity of a step: idle, but for joins.
-While a batch is fetched all of that is a wait for data, but for launches and for waits
-for the device. Calls that neither launch nor wait are part of what is around.
+threads. Before the first and after the last top-level event of a step: idle, but for
+joins. While a batch is fetched all of that is a wait for data, but for launches and for
+waits for the device. Calls that neither launch nor wait are part of what is around.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def partition(truth: Truth) -> list[Interval]:
 
 
 class _Timeline:
-    """One thread: its activities, and the waits that cover gaps between them."""
+    """One thread: its top-level events, and the waits that cover gaps between them."""
 
     def __init__(self, truth: Truth, thread: int) -> None:
         self.steps = truth.steps
@@ -123,7 +123,7 @@ class _Timeline:
             yield step, list(self._tile(step, active))
 
     def _within(self, step: Step, first: int) -> Iterator[_Part]:
-        """Yield what of the activities, from the first on, lies in the step."""
+        """Yield what of the top-level events, from the first on, lies in the step."""
         for index in range(first, len(self.active)):
             part = self.active[index]
             if part.start_ns >= step.end_ns:
@@ -132,7 +132,7 @@ class _Timeline:
             yield _Part(part.type, start_ns, min(part.end_ns, step.end_ns))
 
     def _tile(self, step: Step, active: list[_Part]) -> Iterator[_Part]:
-        """Fill the gaps between activities."""
+        """Fill the gaps between top-level events."""
         begin = _Part("idle", step.start_ns, step.start_ns)
         end = _Part("idle", step.end_ns, step.end_ns)
         data = _touching(self.data, step)

@@ -70,7 +70,7 @@ class Family:
 
     name: str
     columns: tuple[str, ...]
-    """The sizes that a row has, as measurements and `prediction.kernel_shape` do."""
+    """The sizes that a row has, as measurements and `prediction.kernel_problem` do."""
     flops: Callable[[Shapes], Floats]
     """[FLOP] Arithmetic; a multiplication with its addition is two."""
     read_bytes: Callable[[Shapes], Floats]

@@ -1,0 +1,114 @@
+-- GPU work: kernels, copies, memsets.
+-- One row per GPU op.
+-- Key: gpu_op_id.
+CREATE TABLE staging.gpu_op (
+    -- The event of the GPU op.
+    gpu_op_id,
+    -- The run it is of.
+    run_id,
+    -- The trace it is from.
+    trace_id,
+    -- Name.
+    name,
+    -- `kernel`, `memcpy`, `memset` or `other`.
+    kind,
+    -- Device.
+    device,
+    -- Stream of the device.
+    stream,
+    -- [ns] Begin.
+    start_ns,
+    -- [ns] End.
+    end_ns,
+    -- Call that launched it; NULL if that is not in the trace.
+    call_id,
+    -- Innermost op around the launch on its thread; NULL without one.
+    op_id,
+    -- Outermost op around the launch that is no user range.
+    top_op_id,
+    -- Outermost op around the launch, user ranges counted where recorded as ops.
+    outermost_op_id,
+    -- Number that it shares with its launch.
+    correlation,
+    -- External id as recorded: the op's, or in files of 2022-24 the correlation.
+    external_id,
+    -- [B] Bytes moved, for copies and memsets; NULL where below 0 or above 2^50.
+    moved_bytes,
+    -- Whether it is communication between ranks (NCCL, RCCL).
+    is_collective
+) AS
+WITH
+event AS (
+    SELECT
+        *,
+        -- All at once: each extraction reads the arguments anew.
+        args ->> [
+            '$.device', '$.stream', '$.correlation', '$."External id"', '$."external id"',
+            '$.bytes'
+        ] AS argument
+    FROM staging.slice
+    WHERE
+        cat IN (
+            'kernel', 'gpu_memcpy', 'gpu_memset', 'Kernel', 'Memcpy', 'Memset',
+            'mtia_ccp_events'
+        )
+),
+
+gpu AS (
+    SELECT
+        event_id,
+        trace_id,
+        name,
+        CASE
+            WHEN cat IN ('kernel', 'Kernel') THEN 'kernel'
+            WHEN cat IN ('gpu_memcpy', 'Memcpy') THEN 'memcpy'
+            WHEN cat IN ('gpu_memset', 'Memset') THEN 'memset'
+            ELSE 'other'
+        END AS kind,
+        coalesce(try_cast(argument[1] AS BIGINT), try_cast(pid AS BIGINT)) AS device,
+        coalesce(
+            try_cast(argument[2] AS BIGINT),
+            try_cast(regexp_extract(tid, '([0-9]+)$', 1) AS BIGINT)
+        ) AS stream,
+        start_ns,
+        end_ns,
+        try_cast(argument[3] AS BIGINT) AS correlation,
+        coalesce(
+            try_cast(argument[4] AS BIGINT), try_cast(argument[5] AS BIGINT)
+        ) AS external_id,
+        try_cast(argument[6] AS BIGINT) AS bytes,
+        CASE WHEN bytes BETWEEN 0 AND 1_125_899_906_842_624 THEN bytes END AS moved_bytes
+    FROM event
+),
+
+first_launch AS (
+    SELECT *
+    FROM staging.call
+    WHERE correlation IS NOT NULL
+    QUALIFY row_number() OVER (
+        PARTITION BY trace_id, correlation ORDER BY start_ns, call_id
+    ) = 1
+)
+
+SELECT
+    event_id AS gpu_op_id,
+    raw.trace.run_id,
+    gpu.trace_id,
+    gpu.name,
+    gpu.kind,
+    device,
+    stream,
+    gpu.start_ns,
+    gpu.end_ns,
+    call_id,
+    op_id,
+    top_op_id,
+    outermost_op_id,
+    gpu.correlation,
+    gpu.external_id,
+    moved_bytes,
+    regexp_matches(gpu.name, '(?i)^(void )?(nccl|rccl|ncclDev|mscclKernel)') AS is_collective
+FROM gpu
+INNER JOIN raw.trace USING (trace_id)
+LEFT JOIN first_launch
+    ON gpu.trace_id = first_launch.trace_id AND gpu.correlation = first_launch.correlation;

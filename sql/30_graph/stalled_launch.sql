@@ -1,0 +1,58 @@
+-- Launches that stalled: the call took longer than it usually does, and its work began
+-- only when it was over. A module is loaded, or memory is staged for a copy,
+-- which then lasts into the copy.
+-- One row per launch that stalled.
+-- Key: call_id.
+CREATE TABLE graph.stalled_launch (
+    -- The launch.
+    call_id,
+    -- The run it is of.
+    run_id,
+    -- The trace it is from.
+    trace_id,
+    -- [ns] Time beyond that of typical calls (of their 95th percentile).
+    stalled_ns
+) AS
+WITH
+-- The first work of each launch, and how long the call took without a copy it fed.
+call AS (
+    SELECT
+        call_id,
+        call.run_id,
+        call.trace_id,
+        work.kind,
+        work.kind = 'memcpy' OR work.start_ns >= call.end_ns AS is_before,
+        call.wait_start_ns - call.start_ns - CASE
+            WHEN work.kind = 'memcpy' AND work.start_ns < call.end_ns
+                THEN work.end_ns - work.start_ns
+            ELSE 0
+        END AS call_ns
+    FROM graph.host_call AS call
+    INNER JOIN graph.stream_position AS work USING (call_id)
+    WHERE call.kind = 'launch'
+    QUALIFY row_number() OVER (
+        PARTITION BY call_id ORDER BY work.start_ns, work.gpu_op_id
+    ) = 1
+),
+
+typical AS (
+    SELECT
+        trace_id,
+        kind,
+        CASE
+            WHEN count(*) < 20
+                THEN
+                    least(
+                        quantile_disc(call_ns, 0.95),
+                        2 * greatest(quantile_disc(call_ns, 0.5), 0) + 10_000
+                    )
+            ELSE quantile_disc(call_ns, 0.95)
+        END AS cap_ns
+    FROM call
+    GROUP BY trace_id, kind
+)
+
+SELECT call_id, run_id, call.trace_id, call_ns - cap_ns
+FROM call
+INNER JOIN typical ON call.trace_id = typical.trace_id AND call.kind = typical.kind
+WHERE is_before AND call_ns > cap_ns;

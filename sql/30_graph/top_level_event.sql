@@ -1,0 +1,55 @@
+-- What a host thread does, seen from above: top-level ops, and launches and waits outside
+-- of ops.
+-- Where one begins before the one before it ended (rounding), it counts from there.
+-- One row per top-level op, or launch or wait outside of ops, that adds time to its thread.
+-- Key: node_id.
+CREATE TABLE graph.top_level_event (
+    -- The op or call.
+    node_id,
+    -- The run it is of.
+    run_id,
+    -- The trace it is from.
+    trace_id,
+    -- Host thread.
+    thread_id,
+    -- Whether it is an op; else a call.
+    is_op,
+    -- [ns] Begin, or end of what ran before it if that is later.
+    start_ns,
+    -- [ns] End.
+    end_ns,
+    -- [ns] End of the top-level event before it on the thread.
+    previous_end_ns
+) AS
+WITH
+outer_node AS (
+    SELECT op_id AS node_id, run_id, trace_id, thread_id, true AS is_op, start_ns, end_ns
+    FROM staging.op
+    WHERE is_top_level
+    UNION ALL
+    SELECT call_id, run_id, trace_id, thread_id, false, start_ns, end_ns
+    FROM staging.call
+    WHERE top_op_id IS NULL AND kind IN ('launch', 'wait')
+),
+
+ordered AS (
+    SELECT
+        *,
+        max(end_ns) OVER (
+            PARTITION BY thread_id ORDER BY start_ns, end_ns DESC, node_id
+            ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+        ) AS previous_end_ns
+    FROM outer_node
+)
+
+SELECT
+    node_id,
+    run_id,
+    trace_id,
+    thread_id,
+    is_op,
+    greatest(start_ns, previous_end_ns) AS start_ns,
+    end_ns,
+    previous_end_ns
+FROM ordered
+WHERE end_ns > coalesce(previous_end_ns, start_ns) OR previous_end_ns IS NULL;

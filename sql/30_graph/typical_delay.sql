@@ -1,0 +1,124 @@
+-- How long GPU work usually starts after what it waited for: medians of a trace, over
+-- the instances whose cause is plain. They tell a delay that needs another cause. A kind
+-- of work without such an instance has the delays of all kinds.
+-- One row per trace, kind of delay and kind of GPU work.
+-- Key: trace_id, delay, kind.
+CREATE TABLE graph.typical_delay (
+    -- The run it is of.
+    run_id,
+    -- The trace it is from.
+    trace_id,
+    -- `launch`: launch begin to start on an idle stream, less the time for which the
+    -- launch stalled; `stream`: end of the work before to start, of work launched well before that.
+    delay,
+    -- `kernel`, `memcpy` or `memset`.
+    kind,
+    -- Instances; 0 where those of all kinds tell.
+    instance_count,
+    -- [ns] Median; of fewer than 20 instances at most 20 us or the 95th percentile over all
+    -- kinds, since the few may all have had another cause.
+    median_ns,
+    -- [ns] 95th percentile: what exceeds it has another cause. Of fewer than 20 instances
+    -- that is the largest: there at most twice the median and 10 us.
+    cap_ns
+) AS
+WITH
+-- What streams were told to wait for is another cause.
+recorded_wait AS (
+    SELECT waiting.gpu_op_id, max(awaited.end_ns) AS awaited_end_ns
+    FROM graph.recorded_stream_wait AS waiting
+    INNER JOIN graph.stream_position AS awaited ON awaited_gpu_op_id = awaited.gpu_op_id
+    GROUP BY waiting.gpu_op_id
+),
+
+-- So is work of another stream, if it was over just before work that began very late.
+held_up AS (
+    SELECT DISTINCT late.gpu_op_id
+    FROM (
+        SELECT *, greatest(launch_start_ns, previous_end_ns) AS allowed_ns
+        FROM graph.stream_position
+        WHERE call_id IS NOT NULL AND start_ns > allowed_ns + 100_000
+    ) AS late
+    INNER JOIN staging.stream AS other
+        ON
+            late.trace_id = other.trace_id
+            AND (late.device <> other.device OR late.stream <> other.stream)
+    ASOF INNER JOIN graph.stream_position AS ended
+        ON
+            other.trace_id = ended.trace_id
+            AND other.device = ended.device
+            AND other.stream = ended.stream
+            AND late.start_ns + 1_000 >= ended.end_ns
+    WHERE ended.end_ns >= late.start_ns - 50_000 AND ended.end_ns > late.allowed_ns
+),
+
+instance AS (
+    SELECT
+        stream_position.run_id,
+        stream_position.trace_id,
+        kind,
+        CASE
+            WHEN coalesce(greatest(previous_end_ns, awaited_end_ns) <= launch_start_ns, true)
+                THEN 'launch'
+            WHEN
+                launch_end_ns + 10_000 <= previous_end_ns
+                AND coalesce(awaited_end_ns <= previous_end_ns, true)
+                THEN 'stream'
+        END AS delay,
+        CASE
+            WHEN delay = 'launch' THEN start_ns - launch_start_ns - coalesce(stalled_ns, 0)
+            ELSE start_ns - previous_end_ns
+        END AS delay_ns
+    FROM graph.stream_position
+    LEFT JOIN graph.stalled_launch USING (call_id)
+    LEFT JOIN recorded_wait USING (gpu_op_id)
+    WHERE call_id IS NOT NULL AND gpu_op_id NOT IN (SELECT gpu_op_id FROM held_up)
+),
+
+-- Of each kind of work, and of all (NULL).
+pooled AS (
+    SELECT
+        run_id,
+        trace_id,
+        delay,
+        kind,
+        count(*) AS instance_count,
+        quantile_disc(delay_ns, 0.5) AS median_ns,
+        quantile_disc(delay_ns, 0.95) AS cap_ns
+    FROM instance
+    WHERE delay IS NOT NULL AND delay_ns >= 0
+    GROUP BY GROUPING SETS ((run_id, trace_id, delay, kind), (run_id, trace_id, delay))
+),
+
+wanted AS (
+    SELECT DISTINCT pooled.run_id, pooled.trace_id, delay, work.kind
+    FROM pooled
+    INNER JOIN (SELECT DISTINCT trace_id, kind FROM graph.stream_position) AS work
+        USING (trace_id)
+)
+
+SELECT
+    wanted.run_id,
+    wanted.trace_id,
+    wanted.delay,
+    wanted.kind,
+    coalesce(own.instance_count, 0),
+    CASE
+        WHEN own.instance_count >= 20 THEN own.median_ns
+        ELSE least(coalesce(own.median_ns, every.median_ns), greatest(every.cap_ns, 20_000))
+    END AS typical_ns,
+    CASE
+        WHEN own.instance_count >= 20 THEN own.cap_ns
+        ELSE least(coalesce(own.cap_ns, every.cap_ns), 2 * typical_ns + 10_000)
+    END
+FROM wanted
+INNER JOIN pooled AS every
+    ON
+        wanted.trace_id = every.trace_id
+        AND wanted.delay = every.delay
+        AND every.kind IS NULL
+LEFT JOIN pooled AS own
+    ON
+        wanted.trace_id = own.trace_id
+        AND wanted.delay = own.delay
+        AND wanted.kind = own.kind;

@@ -1,0 +1,43 @@
+-- When each GPU op usually begins, and at the latest: after its launch, and
+-- after the work before it on its stream. What begins later has another cause.
+-- One row per GPU op.
+-- Key: gpu_op_id.
+CREATE TABLE graph.typical_start (
+    -- The GPU op.
+    gpu_op_id,
+    -- The run it is of.
+    run_id,
+    -- The trace it is from.
+    trace_id,
+    -- [ns] Time for which its launch stalled.
+    stalled_ns,
+    -- [ns] Usual begin after its launch; NULL where that is not in the trace.
+    after_launch_ns,
+    -- [ns] Latest begin that its launch explains.
+    launch_limit_ns,
+    -- [ns] Usual begin after the work before it on its stream; NULL for the first.
+    after_stream_ns,
+    -- [ns] Latest begin that the work before it explains.
+    stream_limit_ns
+) AS
+SELECT
+    gpu_op_id,
+    work.run_id,
+    work.trace_id,
+    coalesce(stalled_ns, 0),
+    launch_start_ns + coalesce(stalled_ns, 0) + coalesce(launch.median_ns, 0),
+    launch_start_ns + coalesce(stalled_ns, 0) + coalesce(launch.cap_ns, 0),
+    previous_end_ns + coalesce(stream_gap.median_ns, 0),
+    previous_end_ns + coalesce(stream_gap.cap_ns, 0)
+FROM graph.stream_position AS work
+LEFT JOIN graph.stalled_launch USING (call_id)
+LEFT JOIN graph.typical_delay AS launch
+    ON
+        work.trace_id = launch.trace_id
+        AND work.kind = launch.kind
+        AND launch.delay = 'launch'
+LEFT JOIN graph.typical_delay AS stream_gap
+    ON
+        work.trace_id = stream_gap.trace_id
+        AND work.kind = stream_gap.kind
+        AND stream_gap.delay = 'stream';

@@ -1,0 +1,179 @@
+-- GPU work as the kernel models know it: hardware, family, op, type and sizes (see
+-- `prediction.op_problem`). A model tells the time of a whole problem, helping kernels
+-- included; its kernels share it in proportion to their rooflines, of which a helper has
+-- little more than the floor. Where an op computes both gradients of a convolution, names
+-- tell which kernel is whose, else the order (the input's first); a helper belongs to the
+-- kernel that it comes before.
+-- One row per GPU op of known shape.
+-- Key: gpu_op_id.
+CREATE VIEW prediction.kernel_problem (
+    -- The GPU op.
+    gpu_op_id,
+    -- The run it is of.
+    run_id,
+    -- The trace it is from.
+    trace_id,
+    -- Op that launched it; NULL for copies and memsets outside of ops.
+    op_id,
+    -- [1] Its part of the time of the whole problem.
+    problem_share,
+    -- Row of `prediction.hardware`.
+    hardware,
+    -- Family of the kernel models.
+    family,
+    -- Op of the family.
+    op,
+    -- Type of the elements: `float32`, `tf32`, `bfloat16` and so on; NULL for copies.
+    dtype,
+    -- Products of a batch; matrices that are copied.
+    batch,
+    -- Rows of A in a product.
+    m,
+    -- Columns of B in a product.
+    n,
+    -- Length of the sums of a product.
+    k,
+    -- Images of a convolution; sequences of an attention.
+    images,
+    -- Channels of a convolution's input.
+    channels_in,
+    -- Channels of its output.
+    channels_out,
+    -- Rows of its input.
+    height,
+    -- Columns of its input; elements of a row.
+    width,
+    -- Rows of its filter.
+    kernel_height,
+    -- Columns of its filter.
+    kernel_width,
+    -- Its stride.
+    stride,
+    -- Its padding.
+    padding,
+    -- Its dilation.
+    dilation,
+    -- Its groups.
+    groups,
+    -- Heads of an attention.
+    heads,
+    -- Heads of its keys.
+    kv_heads,
+    -- Queries of a sequence.
+    queries,
+    -- Keys of a sequence.
+    keys,
+    -- Elements of a head.
+    head_dim,
+    -- 1 where a query sees the keys before it only, else 0.
+    causal,
+    -- Rows: looked up, summed, normalised, joined, moved.
+    rows,
+    -- Rows of a table that is looked up in.
+    table_rows,
+    -- Tables that are looked up in.
+    tables,
+    -- Bags of each table, in which rows are summed.
+    bags,
+    -- Rows of a bag, in the mean.
+    pooling,
+    -- Different rows that are looked up, of all tables.
+    distinct_rows,
+    -- Elements written; elements updated.
+    elements,
+    -- Tensors read.
+    inputs,
+    -- Tensors written.
+    outputs,
+    -- Tensors joined or updated.
+    tensors,
+    -- Bytes copied or set; the message of a collective, as NCCL's tests count it.
+    bytes,
+    -- Ranks of a collective.
+    ranks,
+    -- Ranks of it on a node.
+    ranks_per_node
+) AS
+WITH
+work AS (
+    SELECT roofline.*, name, kind, start_ns
+    FROM prediction.kernel_roofline AS roofline
+    INNER JOIN staging.gpu_op USING (gpu_op_id)
+),
+
+-- Kernels of ops that compute two gradients, in order.
+ranked AS (
+    SELECT
+        *,
+        CASE
+            WHEN regexp_matches(name, '(?i)dgrad|bwd_?data|backward_data|_bwd_') THEN 1
+            WHEN regexp_matches(name, '(?i)wgrad|wrw|bwd_?weight|backward_filter') THEN 2
+        END AS named,
+        count(*) FILTER (is_main) OVER (
+            PARTITION BY op_id ORDER BY start_ns, gpu_op_id
+            ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+        ) + 1 AS ordinal,
+        count(*) FILTER (is_main) OVER (PARTITION BY op_id) AS main_count
+    FROM work
+    WHERE op_id IN (SELECT op_id FROM prediction.op_convolution WHERE writes_x AND writes_w)
+),
+
+gradient AS (
+    SELECT
+        helper.gpu_op_id,
+        CASE
+            WHEN coalesce(main.named = 1, 2 * main.ordinal <= main.main_count)
+                THEN 'backward_input'
+            ELSE 'backward_weight'
+        END AS op
+    FROM ranked AS helper
+    LEFT JOIN ranked AS main
+        ON
+            helper.op_id = main.op_id
+            AND main.is_main
+            AND main.ordinal = least(helper.ordinal, helper.main_count)
+),
+
+launched AS (
+    SELECT
+        gpu_op_id, work.run_id, work.trace_id, roofline_ns, hardware,
+        unit = 'tf32' AS is_tf32,
+        problem.* EXCLUDE (run_id, trace_id)
+    FROM work
+    LEFT JOIN gradient USING (gpu_op_id)
+    INNER JOIN prediction.op_problem AS problem
+        ON work.op_id = problem.op_id AND coalesce(gradient.op, problem.op) = problem.op
+    WHERE kind = 'kernel'
+),
+
+problem_total AS (
+    SELECT op_id, op, sum(roofline_ns) AS total_ns, bool_or(is_tf32) AS is_tf32
+    FROM launched
+    GROUP BY op_id, op
+)
+
+SELECT
+    gpu_op_id, run_id, trace_id, op_id,
+    roofline_ns / total_ns AS problem_share,
+    hardware, family, op,
+    CASE WHEN problem_total.is_tf32 THEN 'tf32' ELSE dtype END AS dtype,
+    batch, m, n, k, images, channels_in, channels_out, height, width, kernel_height,
+    kernel_width, stride, padding, dilation, groups, heads, kv_heads, queries, keys,
+    head_dim, causal, rows, table_rows, tables, bags, pooling, distinct_rows, elements,
+    inputs, outputs, tensors, bytes, ranks, ranks_per_node
+FROM launched
+INNER JOIN problem_total USING (op_id, op)
+UNION ALL BY NAME
+SELECT
+    gpu_op_id, run_id, trace_id, op_id, 1 AS problem_share, hardware,
+    kind AS family,
+    CASE
+        WHEN kind = 'memset' THEN 'memset'
+        WHEN regexp_matches(name, '(?i)PtoP|PeerTo') THEN 'p2p'
+        WHEN regexp_matches(name, '(?i)HtoD|HostTo') THEN 'h2d'
+        WHEN regexp_matches(name, '(?i)DtoH|ToHost') THEN 'd2h'
+        ELSE 'd2d'
+    END || CASE link WHEN 'pageable' THEN '_pageable' ELSE '' END AS op,
+    traffic_bytes // CASE WHEN link = 'dram' AND kind = 'memcpy' THEN 2 ELSE 1 END AS bytes
+FROM work
+WHERE kind <> 'kernel';

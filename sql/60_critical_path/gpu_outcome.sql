@@ -1,0 +1,70 @@
+-- When each GPU op begins and ends, measured and simulated, by one clock, and
+-- what it began after.
+-- One row per variant, 0 as measured, and GPU op.
+-- Key: variant_id, gpu_op_id.
+CREATE VIEW critical_path.gpu_outcome (
+    -- Method and scenario, as in `prediction.variant`; 0 as measured.
+    variant_id,
+    -- The trace it is from.
+    trace_id,
+    -- Device.
+    device,
+    -- The GPU op.
+    gpu_op_id,
+    -- [ns] Begin, from the begin of the trace (`simulation.origin`).
+    start_ns,
+    -- [ns] End, likewise.
+    end_ns,
+    -- What it began after, as in `graph.gpu_cause`.
+    cause,
+    -- [ns] Part of the begin that no cause explains; the simulation has none.
+    unexplained_ns
+) AS
+WITH
+-- From when the work of other streams lets work begin, as simulated.
+let_begin AS (
+    SELECT
+        time.variant_id,
+        awaited.gpu_op_id,
+        max(time.end_ns + awaited.delay_ns) AS ready_ns
+    FROM prediction.gpu_awaited AS awaited
+    INNER JOIN simulation.gpu_work_time AS time
+        ON awaited.awaited_gpu_op_id = time.gpu_op_id
+    GROUP BY time.variant_id, awaited.gpu_op_id
+)
+
+SELECT
+    0, work.trace_id, device, work.gpu_op_id, work.start_ns - origin_ns,
+    work.end_ns - origin_ns, cause, unexplained_ns
+FROM graph.stream_position AS work
+INNER JOIN simulation.origin AS origin ON work.trace_id = origin.trace_id
+INNER JOIN graph.gpu_cause AS gpu_cause ON work.gpu_op_id = gpu_cause.gpu_op_id
+INNER JOIN prediction.gpu_delay AS delay ON work.gpu_op_id = delay.gpu_op_id
+UNION ALL
+SELECT
+    time.variant_id,
+    time.trace_id,
+    work.device,
+    time.gpu_op_id,
+    time.start_ns,
+    time.end_ns,
+    CASE
+        WHEN launched.start_ns + launch_delay_ns >= time.start_ns THEN 'launch'
+        WHEN gpu.awaited_gpu_op_id IS NOT NULL AND ready_ns + kept_ns >= time.start_ns
+            THEN 'stream_wait'
+        WHEN previous_gpu_op_id IS NOT NULL THEN 'stream'
+        ELSE 'none'
+    END,
+    0
+FROM simulation.gpu_work_time AS time
+INNER JOIN prediction.gpu_time AS gpu
+    ON time.variant_id = gpu.variant_id AND time.gpu_op_id = gpu.gpu_op_id
+INNER JOIN graph.stream_position AS work ON time.gpu_op_id = work.gpu_op_id
+INNER JOIN simulation.gpu_placement AS placement ON time.gpu_op_id = placement.gpu_op_id
+LEFT JOIN simulation.host_span_time AS launched
+    ON
+        time.variant_id = launched.variant_id
+        AND placement.launch_thread_id = launched.thread_id
+        AND placement.launch_position = launched.position
+LEFT JOIN let_begin
+    ON time.variant_id = let_begin.variant_id AND time.gpu_op_id = let_begin.gpu_op_id;

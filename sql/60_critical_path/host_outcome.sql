@@ -1,0 +1,23 @@
+-- When each span of host time begins and ends, measured and simulated, by one clock.
+-- One row per variant, 0 as measured, and span of host time.
+-- Key: variant_id, thread_id, position.
+CREATE VIEW critical_path.host_outcome (
+    -- Method and scenario, as in `prediction.variant`; 0 as measured.
+    variant_id,
+    -- The trace it is from.
+    trace_id,
+    -- Host thread.
+    thread_id,
+    -- Position of the span on its thread.
+    position,
+    -- [ns] Begin, from the begin of the trace (`simulation.origin`).
+    start_ns,
+    -- [ns] End, likewise.
+    end_ns
+) AS
+SELECT 0, trace_id, thread_id, position, start_ns - origin_ns, end_ns - origin_ns
+FROM overhead.timeline
+INNER JOIN simulation.origin USING (trace_id)
+UNION ALL
+SELECT variant_id, trace_id, thread_id, position, start_ns, end_ns
+FROM simulation.host_span_time;

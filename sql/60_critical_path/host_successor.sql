@@ -1,0 +1,96 @@
+-- What a delay of a host thread would delay: the work it launches, the threads that it
+-- lets go on, its own next wait, which takes up the time it waits, and the end of a step.
+-- One row per thread, time and what goes on then.
+-- Key: thread_id, at_ns, kind, target_gpu_op_id, target_thread_id, target_resume_id.
+CREATE TABLE critical_path.host_successor (
+    -- The trace it is from.
+    trace_id,
+    -- Host thread.
+    thread_id,
+    -- What it had gone on from (`graph.host_cause`); 0 before the first.
+    resume_id,
+    -- [ns] Time on the thread from which it would be too late for this one.
+    at_ns,
+    -- `launch`, `thread`, `wait` or `end` (of a step, or of a trace without any).
+    kind,
+    -- The end of the stretch of the stream that launched work lies in.
+    target_gpu_op_id,
+    -- The thread that goes on.
+    target_thread_id,
+    -- What it goes on from (`graph.host_cause`).
+    target_resume_id,
+    -- [ns] How long the delay may be before that is delayed.
+    slack_ns
+) AS
+WITH
+-- A thread that went on had waited for some time; a delay before fits into that.
+resumed AS (
+    SELECT
+        cause.*,
+        coalesce(
+            call.wait_start_ns, thread_wait.start_ns, cause.resume_ns
+        ) AS wait_start_ns
+    FROM graph.host_cause AS cause
+    LEFT JOIN graph.host_call AS call ON cause.call_id = call.call_id
+    LEFT JOIN graph.thread_wait AS thread_wait
+        ON
+            cause.cause = thread_wait.kind
+            AND cause.thread_id = thread_wait.thread_id
+            AND cause.resume_ns = thread_wait.end_ns
+),
+
+successor AS (
+    SELECT
+        work.trace_id,
+        work.launch_thread_id AS thread_id,
+        work.launch_start_ns AS at_ns,
+        'launch' AS kind,
+        last_gpu_op_id AS target_gpu_op_id,
+        NULL::BIGINT AS target_thread_id,
+        NULL::BIGINT AS target_resume_id,
+        stretch.slack_ns + CASE
+            WHEN cause = 'launch' THEN 0
+            ELSE greatest(work.start_ns - after_launch_ns, 0)
+        END AS slack_ns
+    FROM graph.stream_position AS work
+    INNER JOIN critical_path.stream_stretch AS stretch USING (gpu_op_id)
+    INNER JOIN graph.gpu_cause USING (gpu_op_id)
+    INNER JOIN graph.typical_start USING (gpu_op_id)
+    WHERE work.call_id IS NOT NULL
+    UNION ALL
+    SELECT
+        trace_id, cause_thread_id, resume_ns, 'thread', NULL, thread_id, resume_id, 0
+    FROM graph.host_cause
+    WHERE cause_thread_id IS NOT NULL
+    UNION ALL
+    SELECT
+        trace_id, thread_id, resume_ns - 1, 'wait', NULL, thread_id, resume_id,
+        greatest(resume_ns - wait_start_ns, 0)
+    FROM resumed
+    UNION ALL
+    SELECT trace_id, thread_id, end_ns, 'end', NULL, NULL, NULL, 0
+    FROM critical_path.measured_path
+    WHERE
+        thread_id IS NOT NULL
+        AND (
+            scope = 'step'
+            OR (
+                scope = 'trace' AND trace_id NOT IN (SELECT trace_id FROM staging.step)
+            )
+        )
+)
+
+SELECT
+    successor.trace_id,
+    successor.thread_id,
+    coalesce(latest.resume_id, 0),
+    at_ns,
+    kind,
+    target_gpu_op_id,
+    target_thread_id,
+    target_resume_id,
+    min(slack_ns)
+FROM successor
+ASOF LEFT JOIN graph.last_resume AS latest
+    ON successor.thread_id = latest.thread_id AND at_ns >= latest.resume_ns
+GROUP BY ALL;

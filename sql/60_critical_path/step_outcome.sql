@@ -1,0 +1,18 @@
+-- When the mark of each step begins and ends, measured and simulated, by one clock.
+-- One row per variant, 0 as measured, and step whose mark takes time.
+-- Key: variant_id, step_id.
+CREATE VIEW critical_path.step_outcome (
+    -- Method and scenario, as in `prediction.variant`; 0 as measured.
+    variant_id,
+    -- The trace it is from.
+    trace_id,
+    -- Step.
+    step_id,
+    -- [ns] Begin, from the begin of the trace (`simulation.origin`).
+    start_ns,
+    -- [ns] End, likewise.
+    end_ns
+) AS
+SELECT variant_id, trace_id, step_id, host_start_ns, host_end_ns
+FROM critical_path.step_period
+WHERE host_end_ns > host_start_ns;

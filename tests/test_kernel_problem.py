@@ -1,0 +1,735 @@
+"""GPU work in the terms of the kernel models, and what models say of it.
+
+Shapes are counted by hand; models are small objects with the one method of real ones.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from launched import FLOAT, HALF, LONG, Op, tensors, write
+from support import rows
+
+import tracedb
+
+V100 = "Tesla V100-SXM2-32GB"
+BFLOAT = "c10::BFloat16"
+BACKWARD = ["", "", "", "[4]", "[2, 2]", "[1, 1]", "[1, 1]", "False", "[0, 0]"]
+LISTED = ["TensorList", "Scalar"]
+CASES: list[tuple[str, Op, str, str, str | None, dict[str, int]]] = []
+
+
+def case(
+    name: str, op: Op, family: str, kind: str, dtype: str | None, **sizes: int
+) -> None:
+    """Add an op with the family, op, type and sizes that its shape has."""
+    CASES.append((name, op, family, kind, dtype, sizes))
+
+
+def matrices(*dims: tuple[int, ...], dtype: str = FLOAT) -> dict[str, Any]:
+    """Return arguments that are tensors of one type."""
+    return tensors(*dims, dtype=dtype)
+
+
+case(
+    "mm",
+    Op("aten::mm", **matrices((2, 3), (3, 5))),
+    *("gemm", "mm", "float32"),
+    batch=1,
+    m=2,
+    n=5,
+    k=3,
+)
+# The gradient of a weight: 7 rows summed.
+case(
+    "mm of a gradient",
+    Op("aten::mm", **matrices((5, 7), (7, 3), dtype=BFLOAT)),
+    *("gemm", "mm", "bfloat16"),
+    batch=1,
+    m=5,
+    n=3,
+    k=7,
+)
+case(
+    "addmm",
+    Op("aten::addmm", **matrices((5,), (2, 3), (3, 5), dtype=HALF)),
+    *("gemm", "addmm", "float16"),
+    batch=1,
+    m=2,
+    n=5,
+    k=3,
+)
+case(
+    "bmm",
+    Op("aten::bmm", **matrices((4, 2, 3), (4, 3, 5))),
+    *("gemm", "bmm", "float32"),
+    batch=4,
+    m=2,
+    n=5,
+    k=3,
+)
+case(
+    "matmul of one weight",
+    Op("aten::matmul", **matrices((4, 2, 3), (3, 5))),
+    *("gemm", "mm", "float32"),
+    batch=1,
+    m=8,
+    n=5,
+    k=3,
+)
+case(
+    "matmul of many",
+    Op("aten::matmul", **matrices((4, 6, 2, 3), (4, 6, 3, 5))),
+    *("gemm", "bmm", "float32"),
+    batch=24,
+    m=2,
+    n=5,
+    k=3,
+)
+case(
+    "linear",
+    Op("aten::linear", **matrices((2, 7, 3), (5, 3), (5,))),
+    *("gemm", "linear", "float32"),
+    batch=1,
+    m=14,
+    n=5,
+    k=3,
+)
+case(
+    "mm with TF32",
+    Op("aten::mm", **matrices((4, 4), (4, 4)), kernels=["s1688gemm", "splitKreduce"]),
+    *("gemm", "mm", "tf32"),
+    batch=1,
+    m=4,
+    n=4,
+    k=4,
+)
+case(
+    "convolution",
+    Op(
+        "aten::cudnn_convolution",
+        **matrices((1, 2, 5, 6), (4, 2, 3, 3)),
+        concrete=["", "", "[1, 1]", "[2, 2]", "[1, 1]", "1", "", "", ""],
+        kernels=["volta_scudnn_128x64"],
+    ),
+    *("convolution", "forward", "float32"),
+    images=1,
+    channels_in=2,
+    channels_out=4,
+    height=5,
+    width=6,
+    kernel_height=3,
+    kernel_width=3,
+    stride=2,
+    padding=1,
+    dilation=1,
+    groups=1,
+)
+# 8 rows and a filter of 3 make 4 rows in strides of 2 with a border of 1.
+case(
+    "convolution without numbers",
+    Op(
+        "aten::convolution_backward",
+        **matrices((1, 4, 4, 4), (1, 6, 8, 8), (4, 3, 3, 3), dtype=HALF),
+        kernels=["wgrad"],
+        concrete=["", "", "", "", "", "", "", "", "", "", "[False, True, False]"],
+    ),
+    *("convolution", "backward_weight", "float16"),
+    images=1,
+    channels_in=6,
+    channels_out=4,
+    height=8,
+    width=8,
+    kernel_height=3,
+    kernel_width=3,
+    stride=2,
+    padding=1,
+    dilation=1,
+    groups=2,
+)
+case(
+    "convolution of sequences",
+    Op(
+        "aten::miopen_convolution",
+        **matrices((2, 3, 9), (4, 3, 5), dtype=HALF),
+        concrete=["", "", "", "[2]", "[1]", "[1]", "1"],
+    ),
+    *("convolution", "forward", "float16"),
+    images=2,
+    channels_in=3,
+    channels_out=4,
+    height=1,
+    width=9,
+    kernel_height=1,
+    kernel_width=5,
+    stride=1,
+    padding=2,
+    dilation=1,
+    groups=1,
+)
+case(
+    "attention",
+    Op(
+        "aten::_flash_attention_forward",
+        **matrices((2, 6, 8, 4), (2, 7, 2, 4), (2, 7, 2, 4), dtype=HALF),
+        concrete=["", "", "", "", "", "6", "7", "0.", "True"],
+    ),
+    *("attention", "forward", "float16"),
+    images=2,
+    heads=8,
+    kv_heads=2,
+    queries=6,
+    keys=7,
+    head_dim=4,
+    causal=1,
+)
+case(
+    "attention with heads first",
+    Op(
+        "aten::_scaled_dot_product_flash_attention_backward",
+        **matrices(*[(2, 8, 6, 4)] * 2, *[(2, 8, 7, 4)] * 2, (2, 8, 6, 4), dtype=HALF),
+        concrete=[*[""] * 11, "False"],
+    ),
+    *("attention", "backward", "float16"),
+    images=2,
+    heads=8,
+    kv_heads=8,
+    queries=6,
+    keys=7,
+    head_dim=4,
+    causal=0,
+)
+case(
+    "index_select",
+    Op("aten::index_select", [[100, 8], [], [5]], [FLOAT, "Scalar", LONG]),
+    *("embedding", "index_select", "float32"),
+    rows=5,
+    width=8,
+    table_rows=100,
+)
+case(
+    "gradient of an embedding",
+    Op(
+        "aten::embedding_dense_backward",
+        [[5, 8], [5], [], [], []],
+        [FLOAT, LONG, "Scalar", "Scalar", "Scalar"],
+        concrete=["", "", "100", "-1", "False"],
+    ),
+    *("embedding_backward", "embedding", "float32"),
+    rows=5,
+    width=8,
+    table_rows=100,
+)
+case(
+    "embedding_bag",
+    Op(
+        "aten::_embedding_bag",
+        [[100, 8], [6], [2], [], []],
+        [FLOAT, LONG, LONG, "Scalar", "Scalar"],
+        concrete=["", "", "", "False", "1"],
+    ),
+    *("embedding_bag", "mean", "float32"),
+    width=8,
+    table_rows=100,
+    tables=1,
+    bags=2,
+    pooling=3,
+)
+case(
+    "add",
+    Op("aten::add_", **matrices((2, 3), (2, 3))),
+    *("elementwise", "add", "float32"),
+    elements=6,
+    inputs=2,
+    outputs=1,
+)
+case(
+    "add of rows",
+    Op("aten::add", **matrices((2, 3), (3,), dtype=BFLOAT)),
+    *("broadcast", "add", "bfloat16"),
+    elements=6,
+    inputs=2,
+    outputs=1,
+)
+case(
+    "dropout",
+    Op("aten::native_dropout", **matrices((2, 3))),
+    *("elementwise", "native_dropout", "float32"),
+    elements=6,
+    inputs=1,
+    outputs=2,
+)
+case(
+    "cast",
+    Op("aten::copy_", [[2, 3], [2, 3]], [HALF, FLOAT]),
+    *("elementwise", "cast", "float32"),
+    elements=6,
+    inputs=1,
+    outputs=1,
+)
+case(
+    "fill",
+    Op("aten::fill_", **matrices((6,), dtype="int")),
+    *("elementwise", "fill", "int32"),
+    elements=6,
+    inputs=0,
+    outputs=1,
+)
+case(
+    "sum of columns",
+    Op("aten::sum", [[4, 8], [], []], [FLOAT, "ScalarList", ""], ["", "[0]", "False"]),
+    *("reduction", "sum", "float32"),
+    rows=8,
+    width=4,
+)
+case(
+    "sum of all",
+    Op("aten::sum", [[4, 8], []], [FLOAT, ""], ["", ""]),
+    *("reduction", "sum", "float32"),
+    rows=1,
+    width=32,
+)
+case(
+    "mse_loss",
+    Op("aten::mse_loss", **matrices((4, 8), (4, 8))),
+    *("reduction", "mse_loss", "float32"),
+    rows=1,
+    width=32,
+)
+case(
+    "softmax over the middle",
+    Op("aten::_softmax", [[2, 8, 3], []], [HALF, "Scalar"], ["", "1", "False"]),
+    *("softmax", "softmax", "float16"),
+    rows=6,
+    width=8,
+)
+case(
+    "gradient of a softmax",
+    Op("aten::_log_softmax_backward_data", **matrices((2, 8), (2, 8))),
+    *("softmax", "log_softmax_backward", "float32"),
+    rows=2,
+    width=8,
+)
+case(
+    "layer_norm of two dimensions",
+    Op("aten::native_layer_norm", **matrices((2, 4, 8), (4, 8), (4, 8))),
+    *("normalisation", "layer_norm", "float32"),
+    rows=2,
+    width=32,
+)
+case(
+    "batch_norm",
+    Op("aten::cudnn_batch_norm_backward", **matrices((2, 3, 4, 4), (2, 3, 4, 4))),
+    *("normalisation", "batch_norm_backward", "float32"),
+    rows=3,
+    width=32,
+)
+case(
+    "group_norm",
+    Op(
+        "aten::native_group_norm",
+        [[2, 6, 5], [6], [6], [], [], [], [], []],
+        [FLOAT, FLOAT, FLOAT, *["Scalar"] * 5],
+        ["", "", "", "2", "6", "5", "3", "1e-5"],
+    ),
+    *("normalisation", "group_norm", "float32"),
+    rows=6,
+    width=10,
+)
+case(
+    "cat of columns",
+    Op("aten::cat", [[[2, 3], [2, 4]], []], LISTED, ["", "1"]),
+    *("concat", "cat", "float32"),
+    tensors=2,
+    rows=2,
+    width=7,
+)
+case(
+    "cat of rows",
+    Op("aten::cat", [[[2, 3], [4, 3]], []], LISTED),
+    *("concat", "cat", "float32"),
+    tensors=2,
+    rows=1,
+    width=18,
+)
+case(
+    "copy",
+    Op("aten::copy_", **matrices((5, 2, 3), (5, 2, 3))),
+    *("copy", "copy", "float32"),
+    batch=5,
+    rows=2,
+    width=3,
+)
+case(
+    "tril",
+    Op("aten::tril", **matrices((4, 4))),
+    *("index", "tril", "float32"),
+    rows=4,
+    width=4,
+)
+case(
+    "optimizer",
+    Op("aten::_fused_adam_", [[[2, 3], [4, 3]]] * 4, ["TensorList"] * 4),
+    *("optimizer", "fused_adam", "float32"),
+    tensors=2,
+    elements=18,
+)
+case(
+    "copy to the device",
+    Op(
+        "aten::copy_",
+        **matrices((2, 3), (2, 3)),
+        kernels=["Memcpy HtoD (Pageable -> Device)"],
+        copied_bytes=24,
+    ),
+    *("memcpy", "h2d_pageable", None),
+    bytes=24,
+)
+case(
+    "memset",
+    Op(
+        "aten::zero_",
+        **matrices((2, 3)),
+        kernels=["Memset (Device)"],
+        copied_bytes=24,
+    ),
+    *("memset", "memset", None),
+    bytes=24,
+)
+case(
+    "collective",
+    Op(
+        "record_param_comms",
+        **tensors(),
+        kernels=["ncclKernel_AllGather"],
+        more=(
+            ("Collective name", "allgather"),
+            ("In msg nelems", 500),
+            ("Out msg nelems", 2000),
+            ("Group size", 4),
+            ("dtype", "Float"),
+        ),
+    ),
+    *("collective", "all_gather", None),
+    bytes=8000,
+    ranks=4,
+)
+
+
+# Names of kernels, and to which gradient each belongs.
+GRADIENTS = {
+    ("dgrad", "wgrad"): "iw",
+    ("wgrad", "dgrad"): "wi",
+    ("conv_a", "conv_b"): "iw",
+    ("transform", "conv_a", "transform", "conv_b", "transform"): "iiwww",
+    ("transform", "wgrad", "transform", "dgrad", "transform"): "wwiii",
+}
+BOTH_GRADIENTS = [
+    Op(
+        "aten::convolution_backward",
+        **matrices((1, 4, 3, 3), (1, 2, 5, 5), (4, 2, 3, 3)),
+        concrete=[*BACKWARD, "1", "[True, True, False]"],
+        kernels=kernels,
+    )
+    for kernels in GRADIENTS
+]
+CONVOLUTION = Op("aten::cudnn_convolution", **matrices((1, 2, 5, 5), (4, 2, 3, 3)))
+
+
+@pytest.fixture(scope="module")
+def shapes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[pl.DataFrame]:
+    """The shapes of all cases and gradients on an H100, and of one op on a V100."""
+    folder = tmp_path_factory.mktemp("shapes")
+    write(folder / "h100.json", [*(op for _, op, *_ in CASES), *BOTH_GRADIENTS])
+    write(folder / "v100.json", [CONVOLUTION], V100)
+    with tracedb.open() as database:
+        database.ingest([folder])
+        yield database.sql("""
+            SELECT external_id, shape.*
+            FROM prediction.kernel_problem AS shape
+            INNER JOIN staging.op USING (op_id)
+            ORDER BY gpu_op_id
+        """)
+
+
+def of_op(shapes: pl.DataFrame, number: int, hardware: str = "H100") -> pl.DataFrame:
+    """The rows of the kernels of one op of a trace."""
+    return shapes.filter(external_id=number, hardware=hardware)
+
+
+@pytest.mark.parametrize(
+    ("number", "expected"),
+    [(n, case[2:]) for n, case in enumerate(CASES, 1)],
+    ids=[name for name, *_ in CASES],
+)
+def test_shape_is_as_counted_by_hand(
+    shapes: pl.DataFrame, number: int, expected: tuple[Any, ...]
+) -> None:
+    """Family, op, type and sizes are the models'; what a family has not is NULL."""
+    found = of_op(shapes, number)
+    assert not found.is_empty()
+    for row in found.iter_rows(named=True):
+        names = shapes.columns[shapes.columns.index("dtype") + 1 :]
+        sizes = {name: row[name] for name in names if row[name] is not None}
+        assert (row["family"], row["op"], row["dtype"], sizes) == expected
+
+
+@pytest.mark.parametrize(
+    ("number", "passes"), list(enumerate(GRADIENTS.values(), len(CASES) + 1))
+)
+def test_gradients_are_recognised_by_name_or_order(
+    shapes: pl.DataFrame, number: int, passes: str
+) -> None:
+    """An op that computes two gradients has kernels of each; helpers come before."""
+    found = of_op(shapes, number)
+    names = {"i": "backward_input", "w": "backward_weight"}
+    assert list(found["op"]) == [names[letter] for letter in passes]
+    shares = found.group_by("op").agg(pl.col("problem_share").sum())
+    assert shares["problem_share"].to_list() == pytest.approx([1, 1])
+
+
+def test_tf32_is_of_hardware_that_has_it(shapes: pl.DataFrame) -> None:
+    """A convolution may use TF32 by default; a V100 multiplies it as fp32."""
+    [on_h100] = of_op(shapes, len(CASES) + 1).filter(op="backward_input")["dtype"]
+    [on_v100] = of_op(shapes, 1, "V100")["dtype"]
+    assert (on_h100, on_v100) == ("tf32", "float32")
+
+
+def test_gradients_of_bags_have_the_shape_of_their_lookup(
+    dlrm8: tracedb.Database,
+) -> None:
+    """What the gradient does not record is known of the lookup with such a result.
+
+    On rank 0: 768 rows of 16 from 3 tables, 128 bags of each.
+    """
+    query = """
+        SELECT DISTINCT family, tables, bags, pooling, width
+        FROM prediction.kernel_problem
+        INNER JOIN staging.trace USING (trace_id)
+        WHERE rank = 0 AND family LIKE 'embedding_bag%' AND tables > 2
+        ORDER BY family
+    """
+    assert rows(dlrm8, query) == [
+        ("embedding_bag", 3, 128, 2, 16),
+        ("embedding_bag_backward", 3, 128, 2, 16),
+    ]
+
+
+SHORT = Op("aten::mm", **matrices((8, 3), (3, 5)))
+LONG_ONE = Op("aten::mm", **matrices((400, 3), (3, 5)))
+SHARED = Op(
+    "aten::mm",
+    **matrices((512, 4096), (4096, 512)),
+    kernels=["volta_sgemm_128x64_nn", "splitKreduce_kernel"],
+)
+ADDITION = Op("aten::add", **matrices((2, 3), (2, 3)))
+MAGIC = Op("mylib::magic", **matrices((4, 4)))
+
+
+class Rows:
+    """A model of products alone: 1 us per row of A, and a band of a quarter.
+
+    Of another harness, kernels may be shorter or longer by this factor.
+    """
+
+    harness_factor = 1.0
+
+    def __init__(self) -> None:
+        """Remember what was asked."""
+        self.asked = pl.DataFrame()
+
+    def predict(self, shapes: pl.DataFrame) -> pl.DataFrame:
+        """A row for each shape; without a number of rows there is no model."""
+        self.asked = shapes
+        time = 1000.0 * pl.col("m")
+        return shapes.select(
+            time.alias("predicted_ns"),
+            (time * 0.75).alias("low_ns"),
+            (time * 1.25).alias("high_ns"),
+            pl.lit(self.harness_factor).alias("harness_factor"),
+            pl.when(pl.col("m").is_not_null()).then(pl.lit("rows-1")).alias("model"),
+            pl.lit("alike").alias("likeness"),
+            (pl.col("m") < 100).alias("in_range"),
+        )
+
+
+class Strange(Rows):
+    """Models of a harness that is far from others."""
+
+    harness_factor = 2.0
+
+
+class Ignorance(Rows):
+    """Models of nothing."""
+
+    def predict(self, shapes: pl.DataFrame) -> pl.DataFrame:
+        """A row for each shape, in which nothing is reported."""
+        return super().predict(shapes).with_columns(pl.lit(None).alias("predicted_ns"))
+
+
+class Fragment(Rows):
+    """A broken model: it returns fewer rows than were asked for."""
+
+    def predict(self, shapes: pl.DataFrame) -> pl.DataFrame:
+        """All rows but one."""
+        return super().predict(shapes).head(-1)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A database of a trace on a V100: the ops above, 5 us each; one is repeated."""
+    path = tmp_path_factory.mktemp("made") / "run.duckdb"
+    ops = [SHORT, SHORT, LONG_ONE, SHARED, ADDITION, MAGIC]
+    with tracedb.open(path) as database:
+        database.ingest([write(path.with_name("trace.json"), ops, V100)])
+    return path
+
+
+@pytest.fixture
+def run(made: Path, tmp_path: Path) -> Iterator[tracedb.Database]:
+    """A copy of that database."""
+    with tracedb.open(shutil.copy(made, tmp_path)) as database:
+        yield database
+
+
+TIMES = """
+    SELECT predicted_ns, low_ns, high_ns, model, in_range, is_calibrated
+    FROM prediction.kernel_time ORDER BY gpu_op_id
+"""
+FULL = """
+    SELECT predicted_ns
+    FROM prediction.gpu_time INNER JOIN prediction.variant USING (variant_id)
+    WHERE method = 'full' ORDER BY gpu_op_id
+"""
+
+
+def test_helpers_share_the_time_of_a_problem(run: tracedb.Database) -> None:
+    """Shares of an op's kernels sum to 1, and are as their rooflines."""
+    query = """
+        SELECT problem_share, roofline_ns FROM prediction.kernel_problem
+        INNER JOIN prediction.kernel_roofline USING (gpu_op_id)
+        WHERE m = 512 ORDER BY gpu_op_id
+    """
+    (main, main_ns), (helper, helper_ns) = rows(run, query)
+    assert main + helper == pytest.approx(1)
+    assert main / helper == pytest.approx(main_ns / helper_ns)
+    assert main > 10 * helper
+    run.apply_models(Rows())
+    query = "SELECT sum(predicted_ns) FROM prediction.kernel_time GROUP BY op_id"
+    assert (512_000,) in rows(run, query)
+
+
+def test_models_are_preferred_to_the_roofline(run: tracedb.Database) -> None:
+    """Time, band, name and range are the model's; where it knows none, the roofline's.
+
+    What is stored and reads kernel times is computed anew.
+    """
+    roofline, full = rows(run, TIMES), rows(run, FULL)
+    run.apply_models(Rows())
+    found = rows(run, TIMES)
+    assert found[0] == found[1] == (8000, 6000, 10000, "rows-1", True, False)
+    assert found[2] == (400_000, 300_000, 500_000, "rows-1", False, False)
+    assert found[5] == roofline[5]
+    assert rows(run, FULL)[:3] == [(8000,), (8000,), (400_000,)]
+    assert rows(run, FULL)[5:] == full[5:]
+
+
+def test_bands_are_as_wide_as_harnesses_differ(run: tracedb.Database) -> None:
+    """Until a trace is calibrated; then the harness is its own, and so the band."""
+    run.apply_models(Strange())
+    assert rows(run, TIMES)[0] == (8000, 4000, 16_000, "rows-1", True, False)
+    constants = "('V100', 1, 'model', 2, 100, 20, 5, 0, 0, 0, 0, true)"
+    run.connection.execute(f"INSERT INTO raw.calibration VALUES {constants}")
+    assert rows(run, TIMES)[0] == (16_100, 12_100, 20_100, "rows-1", True, True)
+
+
+def test_each_shape_is_predicted_once(run: tracedb.Database) -> None:
+    """However often a shape was run, a model is asked for it once."""
+    model = Rows()
+    run.apply_models(model)
+    assert model.asked["m"].to_list().count(8) == 1
+    assert rows(run, "SELECT count(*) FROM raw.kernel_estimate") == [(5,)]
+
+
+def test_other_models_replace_what_was_applied(run: tracedb.Database) -> None:
+    """The last models count, and none but they."""
+    roofline, full = rows(run, TIMES), rows(run, FULL)
+    run.apply_models(Rows())
+    run.apply_models(Ignorance())
+    assert rows(run, TIMES) == roofline
+    assert rows(run, FULL) == full
+
+
+def test_a_broken_model_changes_nothing(run: tracedb.Database) -> None:
+    """Fewer rows than were asked for are refused; what was there stays."""
+    run.apply_models(Rows())
+    before = rows(run, TIMES)
+    with pytest.raises(tracedb.QueryError):
+        run.apply_models(Fragment())
+    assert rows(run, TIMES) == before
+
+
+def test_estimates_outlive_an_upgrade(run: tracedb.Database) -> None:
+    """A database that is computed anew by another version keeps what models said."""
+    run.apply_models(Rows())
+    run.connection.execute("UPDATE raw.database SET value = 'old'")
+    run.close()
+    with tracedb.open(run.path) as database:
+        assert rows(database, FULL)[:2] == [(8000,), (8000,)]
+
+
+def test_coverage_tells_models_from_the_roofline(run: tracedb.Database) -> None:
+    """Of 7 kernels of 5 us models tell 5, the roofline one, nobody the last."""
+    covered = run.apply_models(Rows())
+    shares = ("model_share", "roofline_share", "uncovered_share")
+    found = {row["family"]: row for row in covered.iter_rows(named=True)}
+    times = {family: row["time_share"] for family, row in found.items()}
+    expected = {"gemm": 5 / 7, "elementwise": 1 / 7, "unknown": 1 / 7}
+    assert times == pytest.approx(expected)
+    for family, share in zip(expected, shares, strict=True):
+        assert [found[family][s] for s in shares] == [float(s == share) for s in shares]
+
+
+def test_errors_are_of_ops(run: tracedb.Database) -> None:
+    """Kernels of an op are one problem: 512 us predicted, 10 us measured."""
+    run.apply_models(Rows())
+    errors = run.ask("kernel_error").filter(family="gemm")
+    [error] = errors.iter_rows(named=True)
+    assert (error["model"], error["problem_count"]) == ("rows-1", 4)
+    # 8, 8 and 400 us of 5, 512 of 10.
+    assert error["mape_share"] == pytest.approx((0.6 + 0.6 + 79 + 50.2) / 4)
+    assert error["bias_share"] == pytest.approx(928 / 25 - 1)
+    assert error["time_share"] == pytest.approx(25 / 30)
+    assert error["inside_share"] == 0
+
+
+EMPTY = [
+    Op("aten::mm", **matrices((0, 3), (3, 0))),
+    Op("aten::cudnn_convolution", **matrices((1, 0, 5, 5), (0, 0, 0, 3))),
+    Op("aten::cudnn_batch_norm", **matrices((2, 0, 4))),
+    Op("aten::_softmax", [[2, 0], []], [HALF, "Scalar"], ["", "7"]),
+    Op("aten::native_layer_norm", **matrices((2, 0), (0,), (0,))),
+    Op("aten::index_select", [[0, 8], [], [0]], [FLOAT, "Scalar", LONG]),
+    Op("aten::cat", [[[0, 3], [0]], []], LISTED, ["", "5"]),
+    Op("aten::_index_put_impl_", [[0], [0], [0]], [FLOAT, LONG, FLOAT]),
+]
+
+
+def test_tensors_without_elements_are_no_error(
+    database: tracedb.Database, tmp_path: Path
+) -> None:
+    """Sizes of 0 are ingested and listed like any others; no share is above 1."""
+    database.ingest([write(tmp_path / "trace.json", EMPTY)])
+    query = "SELECT max(problem_share) <= 1 FROM prediction.kernel_problem"
+    assert rows(database, query) == [(True,)]
+
+
+def test_nothing_to_predict_is_reported(database: tracedb.Database) -> None:
+    """Without any shape of GPU work there is nothing to ask models for."""
+    with pytest.raises(tracedb.QueryError, match="no shapes of GPU work"):
+        database.apply_models(Rows())

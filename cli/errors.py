@@ -8,7 +8,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 import click
 
-from tracedb import TracedbError
+from tracedb import TracedbError, renamed
 
 from .interrupt import EXIT_CODE
 from .terminal import tell
@@ -94,6 +94,9 @@ def _within_brackets(error: BaseException) -> str:
 def _usage(error: click.UsageError) -> str:
     """Say which command was typed wrongly, what is wrong, and where its help is."""
     message = " ".join(error.format_message().split()).rstrip(".")
+    new = renamed.OPTIONS.get(getattr(error, "option_name", ""))
+    if new:
+        message = f"{message}: it is {new} now"
     if error.ctx is None:
         return message
     command = error.ctx.command_path

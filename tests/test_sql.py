@@ -190,7 +190,7 @@ def test_nothing_is_unread() -> None:
     loose = {
         r.full_name for r in catalog.relations() if r.layer not in for_users
     } - read
-    assert loose == {"staging.step_mark", "staging.unread_value"}
+    assert loose == {"staging.kernel", "staging.step_mark", "staging.unread_value"}
 
 
 def test_comments_reach_the_database(samples: tracedb.Database) -> None:

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 
 import duckdb
 
+from tracedb import renamed
 from tracedb.duck import literal, one_thread, quoted, scalar
 
 if TYPE_CHECKING:
@@ -226,7 +227,8 @@ def create_over(
 
 
 def complete_raw(connection: duckdb.DuckDBPyConnection) -> None:
-    """Add what the raw layer of an older version lacks: relations, empty columns."""
+    """Give the raw layer of an older version this one's names, and what it lacks."""
+    _rename_raw(connection)
     there = _columns(connection)
     raw = [relation for relation in relations() if relation.layer == "raw"]
     with duckdb.connect() as fresh:
@@ -242,6 +244,14 @@ def complete_raw(connection: duckdb.DuckDBPyConnection) -> None:
             if column not in there[name]:
                 connection.execute(f"ALTER TABLE {name} ADD COLUMN {column} {type_}")
         _comment(connection, relation)
+
+
+def _rename_raw(connection: duckdb.DuckDBPyConnection) -> None:
+    """Rename the columns of the raw layer that an older version called otherwise."""
+    there = _columns(connection)
+    for name, old, new in renamed.RAW_COLUMNS:
+        if old in there.get(name, {}):
+            connection.execute(f"ALTER TABLE {name} RENAME COLUMN {old} TO {new}")
 
 
 def _columns(connection: duckdb.DuckDBPyConnection) -> dict[str, dict[str, str]]:

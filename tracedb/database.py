@@ -14,7 +14,15 @@ from uuid import uuid4
 import duckdb
 
 import tracedb
-from tracedb import calibration, catalog, estimates, hardware, sandbox, template
+from tracedb import (
+    calibration,
+    catalog,
+    estimates,
+    hardware,
+    renamed,
+    sandbox,
+    template,
+)
 from tracedb.depends import find_node, rows_query
 from tracedb.duck import (
     connections,
@@ -228,7 +236,13 @@ class Database:
         `QueryError` with DuckDB's first line where it cannot be run.
         """
         sandbox.check(self._connection, query, allow_files=self._allow_files)
-        return self._rows(query)
+        try:
+            return self._rows(query)
+        except (duckdb.BinderException, duckdb.CatalogException) as error:
+            hint = renamed.hint(query)
+            if not hint:
+                raise
+            raise QueryError(f"{one_line(error)}; {hint}") from error
 
     def _rows(self, query: str) -> pl.DataFrame:
         """The rows of a query of tracedb's own, or of one that was checked."""
@@ -401,9 +415,10 @@ class Database:
 
     def _check_method(self, method: str) -> None:
         if method not in tracedb.METHODS:
-            raise QueryError(
-                f"no method {method}; there are {', '.join(tracedb.METHODS)}"
-            )
+            known = ", ".join(tracedb.METHODS)
+            new = renamed.METHODS.get(method)
+            hint = f"it is {new} now" if new else f"there are {known}"
+            raise QueryError(f"no method {method}; {hint}")
 
     @own_errors()
     def apply_models(self, models: str | Path | estimates.Models) -> pl.DataFrame:
@@ -567,7 +582,9 @@ def find_relation(name: str) -> catalog.Relation:
     if not isinstance(name, str):
         raise QueryError(f"{name!r} is not the name of a relation")
     if name not in known:
-        raise QueryError(f"no relation {name}{_suggestion(name, list(known))}")
+        hint = renamed.hint(name)
+        near = f"; {hint}" if hint else _suggestion(name, list(known))
+        raise QueryError(f"no relation {name}{near}")
     return known[name]
 
 

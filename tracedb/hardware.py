@@ -9,6 +9,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tracedb import renamed
 from tracedb.duck import scalar, transaction
 from tracedb.errors import HardwareError
 from tracedb.estimates import recompute
@@ -189,6 +190,9 @@ def _checked(
 
 
 def _nearest(key: object) -> str:
+    new = renamed.COLUMNS.get(str(key))
+    if new:
+        return f"; it is {new} now"
     near = get_close_matches(str(key), COLUMNS, n=1)
     return f"; did you mean {near[0]}?" if near else f"; there are {', '.join(COLUMNS)}"
 

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import tracedb
-from tracedb import catalog
+from tracedb import catalog, renamed
 from tracedb.duck import one_line, registered, scalar
 from tracedb.errors import LibraryError
 from tracedb.outputs import written
@@ -126,6 +126,8 @@ def _samples(path: str | Path) -> pa.Table:
 def _of_columns(connection: duckdb.DuckDBPyConnection, samples: pa.Table) -> pa.Table:
     """The rows in the order of their table's columns, which have to be its own."""
     wanted = connection.sql(f"FROM {_TABLE}").to_arrow_table().schema
+    new = {old: new for table, old, new in renamed.RAW_COLUMNS if table == _TABLE}
+    samples = samples.rename_columns([new.get(n, n) for n in samples.column_names])
     if sorted(samples.column_names) != sorted(wanted.names):
         raise ValueError(f"its columns are {', '.join(samples.column_names)}")
     for column in wanted:

@@ -730,7 +730,7 @@ class Trial:
                 self._rows(f"DELETE FROM raw.{name} WHERE trace_id = {trace_id}")
 
     def _found(self, trace_id: int) -> list[Key]:
-        events_of = "SELECT name, ts_ns, other ->> '$.ts' FROM raw.event"
+        events_of = "SELECT name, ts_ns, other::VARCHAR FROM raw.event"
         nodes_of = "SELECT node::VARCHAR FROM raw.et_node"
         chosen = f"WHERE trace_id = {trace_id} ORDER BY"
         found = [
@@ -769,11 +769,15 @@ class Trial:
             yield "a second ingest changed the database"
 
 
-def _taken(text: str | None) -> int | None:
-    """A time that was taken from an event, as it stays beside its fields."""
+def _taken(other: str | None) -> int | None:
+    """A time that was taken from an event, as it stays among its other fields.
+
+    DuckDB would give a number as a double has it.
+    """
+    time = json.loads(other or "{}", parse_float=Decimal).get("ts")
     try:
-        return None if text is None else int(Decimal(text) * 1000)
-    except (ArithmeticError, ValueError):
+        return None if time is None else int(Decimal(time) * 1000)
+    except (ArithmeticError, TypeError, ValueError):
         return None
 
 

@@ -281,6 +281,19 @@ def test_two_writers_lose_nothing(tmp_path: Path) -> None:
         assert sorted(counts(database)) == ["0.json", "1.json"]
 
 
+def test_a_database_that_another_process_has_just_made_stays(
+    filled: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A second writer that saw none there does not remove it."""
+    with held(filled, "writer") as process:
+        monkeypatch.setattr(Path, "exists", lambda _: False)
+        with pytest.raises(tracedb.DatabaseError, match="in use by process"):
+            tracedb.open(filled)
+        monkeypatch.undo()
+        assert filled.exists()
+        assert process.communicate("\n")[0].strip() == "1"
+
+
 @pytest.mark.parametrize("holder", ["writer", "reader"])
 def test_a_second_writer_is_told_who_has_the_database(
     tmp_path: Path, filled: Path, holder: str

@@ -127,15 +127,18 @@ class Database:
         """Open the file (see `open_database`), or take a connection that is open."""
         self.path = _path(path)
         self._allow_files = allow_files
-        self._is_made_here = self.path != _MEMORY and not Path(self.path).exists()
+        self._is_made_here = False
         if connection is not None:
             self._connection = connection
             return
         _check_path(self.path, read_only=read_only)
+        is_missing = self.path != _MEMORY and not Path(self.path).exists()
         self._connection = duckdb.connect(config={**_CONFIG})
         connections.add(self._connection)
         try:
             _attach(self._connection, self.path, read_only=read_only)
+            # Not before: another process may have made it meanwhile, and be writing.
+            self._is_made_here = is_missing
             self._prepare(read_only=read_only)
             sandbox.seal(self._connection, read_only=read_only, allow_files=allow_files)
         except BaseException:

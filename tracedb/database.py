@@ -289,6 +289,8 @@ class Database:
             raise QueryError(f"no scope {scope}; there are {', '.join(tracedb.SCOPES)}")
         if method is not None and scope == "trace":
             raise QueryError("paths are predicted of steps and runs, not of traces")
+        if method is not None:
+            self._check_method(method)
         if method in _LIN2022:
             raise QueryError(f"the method {method} has no graph; choose another")
         if method is not None and not self._is_asked(method):
@@ -419,7 +421,7 @@ class Database:
     def _check_method(self, method: str) -> None:
         if method not in tracedb.METHODS:
             known = ", ".join(tracedb.METHODS)
-            new = renamed.METHODS.get(method)
+            new = renamed.METHODS.get(str(method))
             hint = f"it is {new} now" if new else f"there are {known}"
             raise QueryError(f"no method {method}; {hint}")
 

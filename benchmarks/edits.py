@@ -73,6 +73,7 @@ STEPS = """
 SELECT variant.scenario, period.step_id, period.start_ns, period.end_ns
 FROM critical_path.step_period AS period
 INNER JOIN prediction.variant AS variant USING (variant_id)
+WHERE is_simulated
 ORDER BY ALL
 """
 

@@ -9,12 +9,13 @@ import sys
 _INTERRUPTED = 130
 # Of the allocator of polars: where memory is limited, it would write a line to stderr
 # each time that it cannot start a thread of its own.
-_ALLOCATOR = ("_RJEM_MALLOC_CONF", "background_thread:false")
+_ALLOCATOR, _NO_THREADS = "_RJEM_MALLOC_CONF", "background_thread:false"
 
 
 def tracedb() -> None:
     """Run the command; the process ends in it."""
-    os.environ.setdefault(*_ALLOCATOR)
+    chosen = os.environ.get(_ALLOCATOR)
+    os.environ[_ALLOCATOR] = f"{chosen},{_NO_THREADS}" if chosen else _NO_THREADS
     try:
         from .main import tracedb as command
 

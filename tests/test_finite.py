@@ -8,7 +8,7 @@ from support import ROOT
 
 # What is above 0 by a condition of the same query.
 GUARDED = {
-    "kernel_error": ("piece_ns", "sum(measured_ns)", "measured_ns"),
+    "kernel_error": ("problem_ns", "sum(measured_ns)", "measured_ns"),
     "prediction_guess": ("other.active_ns", "measured_ns"),
     "prediction_band": ("predicted_ns", "count(*)"),
     "exposed_communication": ("communication_ns",),

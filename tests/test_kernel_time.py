@@ -716,7 +716,7 @@ def test_ops_of_fbgemm_are_what_they_do(counted: tracedb.Database) -> None:
     )
     others = ("f8f8bf16_rowwise", "bf16i4bf16_rowwise", "jagged_dense_bmm", "new_op")
     query = """
-        SELECT arg_min(family, place) FROM prediction.op_family
+        SELECT arg_min(family, ordinal) FROM prediction.op_family
         WHERE regexp_full_match('fbgemm::' || ?, pattern)
     """
     for names, family in ((moved, "index"), (others, None)):

@@ -284,7 +284,10 @@ BAD = {
         '{"a": [{"target": "gpu", "name": "a\\.b"}]}',
         "a backslash in a text is written twice",
     ),
-    "not finite": ('{"a": [{"target": "gpu", "factor": NaN}]}', "NaN is not a number"),
+    "not finite": (
+        '{"a": [{"target": "gpu", "factor": NaN}]}',
+        "NaN is not a JSON number",
+    ),
     "no object": ("[]", 'an object with a list of edits for each name, as {"faster"'),
     "no list": ('{"a": {"target": "gpu"}}', "scenario a: no edits; it has a list"),
     "no edits": (

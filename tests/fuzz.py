@@ -774,7 +774,8 @@ def _taken(other: str | None) -> int | None:
 
     DuckDB would give a number as a double has it.
     """
-    time = json.loads(other or "{}", parse_float=Decimal).get("ts")
+    load = partial(json.loads, parse_int=Decimal, parse_float=Decimal)
+    time = load(other or "{}").get("ts")
     try:
         return None if time is None else int(Decimal(time) * 1000)
     except (ArithmeticError, TypeError, ValueError):

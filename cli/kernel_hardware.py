@@ -35,9 +35,9 @@ def hardware(database: str | None, add: str | None, output: out.Output) -> None:
     """List the devices, or add some to DB: peaks, bandwidths, and what was reached.
 
     A device is found by a regular expression in its name (`name_pattern`); those that
-    were added come before the others. Keys of FILE are the columns of raw.hardware
-    (`tracedb schema raw.hardware`), in units of 1, never of a thousand or a million;
-    the place follows.
+    were added come before the others. Keys of FILE are the columns that `tracedb schema
+    reference.hardware` lists, in units of 1, never of a thousand or a million; the
+    ordinal follows.
     """
     if add and database is None:
         raise click.UsageError("--add needs a database to add to")

@@ -14,25 +14,33 @@ from . import output as out
     epilog=options.examples(
         "tracedb schema",
         "tracedb schema staging.gpu_op",
+        "tracedb schema --all --format csv",
         "tracedb schema --markdown > docs/schema.md",
     )
 )
 @click.argument("relation", required=False, metavar="[RELATION]")
+@click.option("--all", "internal", is_flag=True, help="Internal relations, too.")
 @click.option("--markdown", is_flag=True, help="All of it, as the page docs/schema.md.")
 @out.option
-def schema(relation: str | None, *, markdown: bool, output: out.Output) -> None:
-    """List the relations, or show one: columns, meaning, SQL."""
+def schema(
+    relation: str | None, *, internal: bool, markdown: bool, output: out.Output
+) -> None:
+    """List the relations, or show one: columns, meaning, SQL.
+
+    The list has what scripts may rely on, in reading order; --all adds, by layer, the
+    internal relations, which may change with any version.
+    """
     from tracedb import catalog, database
 
     if markdown:
         with tracedb.open() as db:
             click.echo(catalog.schema_page(db.connection), nl=False)
     elif relation is None:
-        output.rows(database.schema())
+        output.rows(database.schema(internal=internal))
     else:
         columns = database.schema(relation)
         declared = database.find_relation(relation)
-        output.text(f"{declared.signature}: {declared.doc}\n")
+        output.text(f"{declared.signature}: {declared.comment}\n")
         for name, meaning in declared.parameters.items():
             output.text(f"{name}: {meaning}\n")
         output.rows(columns)

@@ -210,7 +210,7 @@ def test_what_cannot_be_calibrated_is_reported(
     """One line says what is missing; nothing is stored."""
     with pytest.raises(tracedb.QueryError, match=message):
         run.calibrate(kernels, trace)
-    assert rows(run, "FROM raw.calibration") == []
+    assert rows(run, "FROM reference.calibration") == []
 
 
 def test_constants_that_do_not_help_do_not_count(
@@ -312,7 +312,7 @@ def test_a_wrong_row_is_reported_in_a_line(
         empty.add_hardware(path)
     assert str(error.value).startswith(f"{path}, row 2: ")
     assert "\n" not in str(error.value)
-    assert rows(empty, "FROM raw.hardware") == []
+    assert rows(empty, "FROM reference.hardware") == []
 
 
 @pytest.mark.parametrize(

@@ -492,11 +492,28 @@ def test_pipe_that_closes_early(tiny: Path) -> None:
 # schema, upgrade
 
 
-def test_schema_lists_every_relation() -> None:
-    """Every relation has a line with what it means; no database is needed."""
-    listed = {row["relation"]: row["meaning"] for row in ask("schema")}
-    assert set(listed) == {r.full_name for r in catalog.relations()}
-    assert all(listed.values())
+def test_schema_lists_public_relations() -> None:
+    """In reading order, each with what it means; no database is needed."""
+    listed = ask("schema")
+    public = catalog.public()
+    names = [(subject, name) for subject in public for name in public[subject]]
+    assert [(row["subject"], row["relation"]) for row in listed] == names
+    assert all(row["meaning"] for row in listed)
+    assert "--format csv has all" not in run("schema").stderr
+
+
+def test_schema_lists_internal_relations_on_demand() -> None:
+    """Behind the public ones, which stay first."""
+    public, every = ask("schema"), ask("schema", "--all")
+    assert every[: len(public)] == public
+    assert {row["relation"] for row in every} == {
+        relation.full_name for relation in catalog.relations()
+    }
+    behind = every[len(public) :]
+    assert all(row["subject"].startswith("Internal: ") for row in behind)
+    assert run("schema", "graph.late_work").stdout.startswith(
+        "graph.late_work: Internal: "
+    )
 
 
 def test_schema_shows_one_relation() -> None:

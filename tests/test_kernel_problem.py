@@ -644,7 +644,7 @@ def test_bands_are_as_wide_as_harnesses_differ(run: tracedb.Database) -> None:
     run.apply_models(Strange())
     assert rows(run, TIMES)[0] == (8000, 4000, 16_000, "rows-1", True, False)
     constants = "('V100', 1, 'model', 2, 100, 20, 5, 0, 0, 0, 0, true)"
-    run.connection.execute(f"INSERT INTO raw.calibration VALUES {constants}")
+    run.connection.execute(f"INSERT INTO reference.calibration VALUES {constants}")
     assert rows(run, TIMES)[0] == (16_100, 12_100, 20_100, "rows-1", True, True)
 
 
@@ -653,7 +653,7 @@ def test_each_shape_is_predicted_once(run: tracedb.Database) -> None:
     model = Rows()
     run.apply_models(model)
     assert model.asked["m"].to_list().count(8) == 1
-    assert rows(run, "SELECT count(*) FROM raw.kernel_estimate") == [(5,)]
+    assert rows(run, "SELECT count(*) FROM reference.kernel_estimate") == [(5,)]
 
 
 def test_other_models_replace_what_was_applied(run: tracedb.Database) -> None:

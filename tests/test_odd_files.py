@@ -48,7 +48,7 @@ def hardware_database() -> tracedb.Database:
 
 def read_hardware(path: Path) -> list[str]:
     """Add a file's devices to those of the data sheets."""
-    hardware_database().connection.execute("DELETE FROM raw.hardware")
+    hardware_database().connection.execute("DELETE FROM reference.hardware")
     return hardware_database().add_hardware(path)
 
 
@@ -295,7 +295,7 @@ def test_odd_fields_of_hardware(tmp_path: Path, field: str) -> None:
             continue
         ((name, kind, count, floor_ns),) = rows(
             hardware_database(),
-            "SELECT hardware, kind, sm_count, floor_ns FROM raw.hardware",
+            "SELECT hardware, kind, sm_count, floor_ns FROM reference.hardware",
         )
         assert name.isprintable()
         assert isinstance(json.loads(value), str) or field != "hardware"

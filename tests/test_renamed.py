@@ -172,7 +172,7 @@ def old_database(path: Path, tmp_path: Path) -> Path:
         connection.execute(recipe)
         names = connection.execute(
             "SELECT table_name FROM duckdb_tables() "
-            "WHERE database_name = 'old' AND schema_name = 'raw'"
+            "WHERE database_name = 'new' AND schema_name = 'raw'"
         ).fetchall()
         for (name,) in names:
             connection.execute(f"INSERT INTO old.raw.{name} FROM new.raw.{name}")
@@ -186,18 +186,35 @@ def old_database(path: Path, tmp_path: Path) -> Path:
             "clocks_per_second) "
             "VALUES ('Mine', 1, 'Mine', 'gpu', 1e13, 1e12, 1, 1, 1e9)"
         )
+        connection.execute(
+            "INSERT INTO old.raw.calibration "
+            "VALUES ('Mine', 1, 'model', 2, 100, 20, 5, 0, 0, 0, 0, true)"
+        )
+        connection.execute(
+            "INSERT INTO old.raw.kernel_estimate SELECT min(gpu_op_id), 1, 7, 5, 9, 1, "
+            "'mine', 'alike', true FROM new.staging.gpu_op"
+        )
     return old
 
 
+KEPT = {
+    "SELECT hardware, ordinal FROM reference.hardware": ("Mine", 1),
+    "SELECT scale, offset_ns FROM reference.calibration": (2.0, 100),
+    "SELECT predicted_ns, model FROM reference.kernel_estimate "
+    "INNER JOIN staging.gpu_op USING (gpu_op_id)": (7, "mine"),
+}
+"""What users had put into the old database, by how it is asked for now."""
+
+
 def test_an_old_database_is_upgraded(old_database: Path, path: Path) -> None:
-    """Raw rows stay under their new names; all else is computed anew."""
+    """What was filled stays under its new names; all else is computed anew."""
     refused = CliRunner().invoke(main, ["sql", str(old_database), "SELECT 1"])
     assert refused.exit_code == 2
     assert "run `tracedb upgrade" in refused.stderr
     assert CliRunner().invoke(main, ["upgrade", str(old_database)]).exit_code == 0
     with tracedb.open(old_database, read_only=True) as upgraded:
-        query = "SELECT hardware, ordinal FROM raw.hardware"
-        assert rows(upgraded, query) == [("Mine", 1)]
+        for query, kept in KEPT.items():
+            assert rows(upgraded, query) == [kept]
         for name in renamed.RELATIONS:
             with pytest.raises(tracedb.QueryError):
                 upgraded.sql(f"FROM {name}")

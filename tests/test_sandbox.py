@@ -295,8 +295,8 @@ def test_texts_are_no_queries(unchanged: Path, text: str) -> None:
 
 
 NAMES = [
-    *("graph", "raw", "staging", "overhead", "prediction", "simulation"),
-    *("critical_path", "question"),
+    *("graph", "raw", "reference", "staging", "overhead", "prediction"),
+    *("simulation", "critical_path", "question"),
     *("main", "system", "temp", "memory", "tracedb", "information_schema", "select"),
     *("a b", "a'b", 'a"b', "наборы", "数", "a;b", "a.b", "%s", "{}", "~", "$x", "*"),
     *("simulation_1", "sqlite:a", "md:a", "[link=x]y", "a[x]", "[", "C:"),

@@ -183,14 +183,45 @@ def test_folders_are_the_layers() -> None:
     assert [name.split("_", 1)[1] for name in folders] == list(LAYERS)
 
 
+PYTHON = "\n".join(
+    path.read_text()
+    for top in ("tracedb", "cli")
+    for path in (ROOT / top).rglob("*.py")
+)
+
+
 def test_nothing_is_unread() -> None:
-    """Every relation is read by another one, or is an answer that users read."""
-    read = {name for relation in catalog.relations() for name in relation.reads}
-    for_users = {"question", "critical_path", "prediction", "raw"}
-    loose = {
-        r.full_name for r in catalog.relations() if r.layer not in for_users
-    } - read
-    assert loose == {"staging.kernel", "staging.step_mark", "staging.unread_value"}
+    """Every relation is public or read by Python, or one that is reads it."""
+    live = {
+        r.full_name
+        for r in catalog.relations()
+        if r.is_public or re.search(rf"\b{r.full_name}\b", PYTHON)
+    }
+    for relation in reversed(catalog.relations()):
+        if relation.full_name in live:
+            live |= relation.reads
+    assert {r.full_name for r in catalog.relations()} - live == set()
+
+
+def test_public_relations_are_listed_once() -> None:
+    """And are there: a name that is renamed or deleted leaves the list."""
+    listed = [name for names in catalog.public().values() for name in names]
+    assert len(listed) == len(set(listed))
+    assert set(listed) <= {r.full_name for r in catalog.relations()}
+
+
+def test_questions_are_public() -> None:
+    """What `tracedb ask` answers is what users rely on."""
+    questions = [r for r in catalog.relations() if r.layer == "question"]
+    assert [r.full_name for r in questions if not r.is_public] == []
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/questions.md"])
+def test_pages_for_users_name_public_relations(page: str) -> None:
+    """An example that is copied from there keeps working."""
+    internal = {r.full_name for r in catalog.relations() if not r.is_public}
+    named = re.findall(r"\b\w+\.\w+\b", (ROOT / page).read_text())
+    assert internal & {*named} == set()
 
 
 def test_comments_reach_the_database(samples: tracedb.Database) -> None:
@@ -214,7 +245,7 @@ def test_comments_of_macros_reach_the_database(
     """
     ((comment,),) = rows(samples, query)
     documented = {**relation.parameters, **relation.columns}.items()
-    assert comment.startswith(relation.doc)
+    assert comment.startswith(relation.comment)
     assert all(f"{name}: {doc}" in comment for name, doc in documented)
 
 

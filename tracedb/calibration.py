@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     Times = NDArray[np.float64]
 
 LEAST_KERNELS = 5
-_TABLE = "raw.calibration"
+_TABLE = "reference.calibration"
 _LEAST_HELD_OUT = 5
 _SEED = 0
 _ROUNDS, _GRID = 6, 101
@@ -110,8 +110,8 @@ def calibrate(
     """Fit and store constants for each hardware; what was stored for it is dropped.
 
     `count` kernels of a trace, or of all, are fitted on; errors are of the others.
-    Returns the new rows of `raw.calibration`. Raises `QueryError` where the trace does
-    not exist or nowhere are enough kernels.
+    Returns the new rows of `reference.calibration`. Raises `QueryError` where the trace
+    does not exist or nowhere are enough kernels.
     """
     _refuse(connection, count, trace)
     kernels = connection.sql(_KERNELS, params={"trace": trace}).pl()
@@ -154,7 +154,7 @@ def _too_few(kernels: pl.DataFrame, count: int) -> str:
 def _fitted(
     kernels: pl.DataFrame, count: int, trace: int | None
 ) -> Iterator[tuple[Any, ...]]:
-    """A row of `raw.calibration` for each hardware and basis with enough kernels."""
+    """A row of `reference.calibration` for each hardware with enough kernels."""
     groups = kernels.partition_by("hardware", "basis", as_dict=True)
     for (hardware, basis), group in groups.items():
         if group.height < count + _LEAST_HELD_OUT:

@@ -6,12 +6,15 @@ without a query is filled by a loader; a `TABLE` with one is computed per trace,
 the trace is ingested, and must have a column `trace_id`; a `VIEW` when it is read. A
 `MACRO` is a view with parameters: `CREATE MACRO layer.name(` with a comment above each,
 then `AS TABLE`, `SELECT` with a comment above each column, and `FROM` the query.
+
+`public.toml` lists the relations that users may rely on; all others are internal.
 """
 
 from __future__ import annotations
 
 import hashlib
 import re
+import tomllib
 from dataclasses import dataclass
 from functools import cache
 from graphlib import TopologicalSorter
@@ -29,6 +32,7 @@ if TYPE_CHECKING:
 
 LAYERS = (
     "raw",
+    "reference",
     "staging",
     "graph",
     "overhead",
@@ -37,6 +41,10 @@ LAYERS = (
     "critical_path",
     "question",
 )
+INTERNAL = "Internal"
+"""How what may change with any version is marked."""
+_KEPT = ("raw", "reference")
+"""Layers of tables that are filled; all above can be computed again."""
 
 _FILE = re.compile(
     r"(?P<doc>(?:--[^\n]*\n)+)"
@@ -91,6 +99,16 @@ class Relation:
         return self.doc.split(" Key: ")[0]
 
     @property
+    def is_public(self) -> bool:
+        """Whether users may rely on it."""
+        return any(self.full_name in names for names in public().values())
+
+    @property
+    def comment(self) -> str:
+        """The documentation as the database holds it, which says what is internal."""
+        return self.doc if self.is_public else f"{INTERNAL}: {self.doc}"
+
+    @property
     def is_macro(self) -> bool:
         """Whether it is queried with arguments."""
         return self.kind == "MACRO"
@@ -124,6 +142,30 @@ def relations() -> tuple[Relation, ...]:
 
 
 @cache
+def public() -> dict[str, tuple[str, ...]]:
+    """Names of the relations that users may rely on, in reading order, by subject."""
+    listed = tomllib.loads(_public_text())
+    return {subject: tuple(names) for subject, names in listed.items()}
+
+
+def _public_text() -> str:
+    return (files("tracedb.sql") / "public.toml").read_text(encoding="utf-8")
+
+
+def by_subject() -> dict[str, list[Relation]]:
+    """All relations, the public ones by subject, then the internal ones by layer."""
+    known = {relation.full_name: relation for relation in relations()}
+    found = {
+        subject: [known[name] for name in names] for subject, names in public().items()
+    }
+    for layer in LAYERS:
+        internal = [r for r in relations() if r.layer == layer and not r.is_public]
+        if internal:
+            found[f"{INTERNAL}: {layer}"] = sorted(internal, key=lambda r: r.name)
+    return found
+
+
+@cache
 def readers(name: str) -> frozenset[str]:
     """Names of all relations that read a relation, directly or by way of others."""
     found = {name}
@@ -136,7 +178,8 @@ def readers(name: str) -> frozenset[str]:
 @cache
 def fingerprint() -> str:
     """A digest of all statements, to recognise a database of another version."""
-    text = "\n".join(sorted(relation.statement for relation in relations()))
+    statements = sorted(relation.statement for relation in relations())
+    text = "\n".join([*statements, _public_text()])
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
@@ -200,9 +243,9 @@ def create_only(connection: duckdb.DuckDBPyConnection, name: str) -> None:
 
 
 def create_computed(connection: duckdb.DuckDBPyConnection) -> None:
-    """Create the relations of every layer above raw, empty."""
+    """Create the relations of every layer that is computed, empty."""
     for relation in relations():
-        if relation.layer != "raw":
+        if relation.layer not in _KEPT:
             _create(connection, relation)
 
 
@@ -226,16 +269,15 @@ def create_over(
             connection.execute(f"CREATE VIEW {name} AS FROM {stored}.{name}")
 
 
-def complete_raw(connection: duckdb.DuckDBPyConnection) -> None:
-    """Give the raw layer of an older version this one's names, and what it lacks."""
-    _rename_raw(connection)
+def complete_kept(connection: duckdb.DuckDBPyConnection) -> None:
+    """Give tables that an older version filled the columns that they lack."""
     there = _columns(connection)
-    raw = [relation for relation in relations() if relation.layer == "raw"]
+    kept = [relation for relation in relations() if relation.layer in _KEPT]
     with duckdb.connect() as fresh:
-        for relation in raw:
+        for relation in kept:
             _create(fresh, relation)
         declared = _columns(fresh)
-    for relation in raw:
+    for relation in kept:
         name = relation.full_name
         if name not in there:
             _create(connection, relation)
@@ -246,12 +288,15 @@ def complete_raw(connection: duckdb.DuckDBPyConnection) -> None:
         _comment(connection, relation)
 
 
-def _rename_raw(connection: duckdb.DuckDBPyConnection) -> None:
-    """Rename the columns of the raw layer that an older version called otherwise."""
+def move_kept(connection: duckdb.DuckDBPyConnection) -> None:
+    """Move rows from tables of an older version to those that stand in their place."""
     there = _columns(connection)
-    for name, old, new in renamed.RAW_COLUMNS:
-        if old in there.get(name, {}):
-            connection.execute(f"ALTER TABLE {name} RENAME COLUMN {old} TO {new}")
+    for old in there.keys() & renamed.RELATIONS.keys():
+        name = renamed.RELATIONS[old]
+        new = renamed.KEPT_COLUMNS.get(name, {})
+        columns = ", ".join(new.get(column, column) for column in there[old])
+        connection.execute(f"INSERT INTO {name} ({columns}) FROM {old}")
+        connection.execute(f"DROP TABLE {old}")
 
 
 def _columns(connection: duckdb.DuckDBPyConnection) -> dict[str, dict[str, str]]:
@@ -266,8 +311,8 @@ def _columns(connection: duckdb.DuckDBPyConnection) -> dict[str, dict[str, str]]
 
 
 def drop_computed(connection: duckdb.DuckDBPyConnection) -> None:
-    """Drop every layer above raw; what was there can be computed again."""
-    for layer in {relation.layer for relation in relations()} - {"raw"}:
+    """Drop every layer that can be computed again."""
+    for layer in {relation.layer for relation in relations()} - {*_KEPT}:
         connection.execute(f"DROP SCHEMA IF EXISTS {layer} CASCADE")
 
 
@@ -317,7 +362,7 @@ def _comment(connection: duckdb.DuckDBPyConnection, relation: Relation) -> None:
         text = literal(_macro_comment(relation))
         connection.execute(f"COMMENT ON MACRO TABLE {target} IS {text}")
         return
-    comments = [f"COMMENT ON {relation.kind} {target} IS {literal(relation.doc)}"]
+    comments = [f"COMMENT ON {relation.kind} {target} IS {literal(relation.comment)}"]
     comments += [
         f"COMMENT ON COLUMN {target}.{column} IS {literal(doc)}"
         for column, doc in relation.columns.items()
@@ -327,26 +372,28 @@ def _comment(connection: duckdb.DuckDBPyConnection, relation: Relation) -> None:
 
 def _macro_comment(relation: Relation) -> str:
     """All that is documented of a macro: its columns take no comments."""
-    lines = [relation.doc, "", "Parameters:"]
+    lines = [relation.comment, "", "Parameters:"]
     lines += [f"{name}: {doc}" for name, doc in relation.parameters.items()]
     lines += ["", "Columns:"]
     lines += [f"{name}: {doc}" for name, doc in relation.columns.items()]
     return "\n".join(lines)
 
 
+_PAGE = """# Schema
+
+Written by `tracedb schema --markdown`. Scripts may rely on the relations of the first
+sections; those that are marked as internal may change with any version.
+"""
+
+
 def schema_page(connection: duckdb.DuckDBPyConnection) -> str:
     """The schema as Markdown: the page `docs/schema.md`."""
-    layers = sorted({_layer_order(r): r.layer for r in relations()}.items())
-    lines = ["# Schema", "", "Written by `tracedb schema --markdown`.", ""]
-    for _, layer in layers:
-        for relation in sorted(relations(), key=lambda r: r.name):
-            if relation.layer == layer:
-                lines += _page_section(connection, relation)
+    lines = [_PAGE]
+    for subject, found in by_subject().items():
+        lines += [f"## {subject}", ""]
+        for relation in found:
+            lines += _page_section(connection, relation)
     return "\n".join(lines)
-
-
-def _layer_order(relation: Relation) -> int:
-    return LAYERS.index(relation.layer)
 
 
 def _page_section(
@@ -358,7 +405,7 @@ def _page_section(
     if relation.is_macro:
         table += ["", "| parameter | meaning |", "| --- | --- |"]
         table += [f"| `{name}` | {doc} |" for name, doc in relation.parameters.items()]
-    return [f"## `{relation.signature}`", "", relation.doc, "", *table, ""]
+    return [f"### `{relation.signature}`", "", relation.comment, "", *table, ""]
 
 
 def described(

@@ -520,9 +520,14 @@ class Database:
         return self._rows(_ISSUES)
 
     @own_errors()
-    def schema(self, relation: str | None = None) -> pl.DataFrame:
-        """The relations there are, lowest layer first; or the columns of one."""
-        return schema(relation, self._connection)
+    def schema(
+        self, relation: str | None = None, *, internal: bool = False
+    ) -> pl.DataFrame:
+        """The public relations in reading order, and internal ones if asked for.
+
+        Or the columns of one relation.
+        """
+        return schema(relation, self._connection, internal=internal)
 
     def _prepare(self, *, read_only: bool) -> None:
         known = _stored_fingerprint(self._connection, self.path)
@@ -552,19 +557,27 @@ def declared_rows(name: str) -> pl.DataFrame:
 
 
 def schema(
-    relation: str | None = None, connection: duckdb.DuckDBPyConnection | None = None
+    relation: str | None = None,
+    connection: duckdb.DuckDBPyConnection | None = None,
+    *,
+    internal: bool = False,
 ) -> pl.DataFrame:
-    """The relations there are, lowest layer first; or the columns of one.
+    """The public relations in reading order, and internal ones if asked for.
 
-    Without a connection they are those of a database without traces.
+    Or the columns of one relation. Without a connection they are those of a database
+    without traces.
     """
     import polars as pl
 
     if relation is None:
-        order = catalog.LAYERS.index
-        known = sorted(catalog.relations(), key=lambda r: (order(r.layer), r.name))
-        rows = [(r.full_name, r.kind.lower(), r.meaning) for r in known]
-        return pl.DataFrame(rows, schema=["relation", "kind", "meaning"], orient="row")
+        rows = [
+            (subject, r.full_name, r.kind.lower(), r.meaning)
+            for subject, found in catalog.by_subject().items()
+            for r in found
+            if r.is_public or internal
+        ]
+        names = ["subject", "relation", "kind", "meaning"]
+        return pl.DataFrame(rows, schema=names, orient="row")
     declared = find_relation(relation)
     if connection is None:
         with duckdb.connect() as made:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import duckdb
     import polars as pl
 
-_TABLE = "raw.kernel_estimate"
+_TABLE = "reference.kernel_estimate"
 _TIMES = ("predicted_ns", "low_ns", "high_ns")
 _OF_KERNEL = ("gpu_op_id", "trace_id", "problem_share")
 """Columns of `prediction.kernel_problem` that are the kernel's, not the shape's."""
@@ -51,14 +51,14 @@ def apply(connection: duckdb.DuckDBPyConnection, models: Models) -> None:
     estimates = _estimates(shapes, models)
     with transaction(connection):
         connection.execute(f"DELETE FROM {_TABLE}")
-        connection.execute("DELETE FROM raw.calibration WHERE basis = 'model'")
+        connection.execute("DELETE FROM reference.calibration WHERE basis = 'model'")
         with registered(connection, "estimates", estimates.to_arrow()):
             connection.execute(f"INSERT INTO {_TABLE} BY NAME FROM estimates")
         recompute(connection, _TABLE)
 
 
 def recompute(connection: duckdb.DuckDBPyConnection, changed: str) -> None:
-    """Compute the stored relations that read a table of raw, for all traces."""
+    """Compute the stored relations that read a table of `reference`, for all traces."""
     rows = connection.execute("SELECT trace_id FROM raw.trace ORDER BY ALL").fetchall()
     trace_ids = [int(row[0]) for row in rows]
     for _ in catalog.compute(connection, trace_ids, catalog.readers(changed)):
@@ -66,7 +66,7 @@ def recompute(connection: duckdb.DuckDBPyConnection, changed: str) -> None:
 
 
 def _estimates(shapes: pl.DataFrame, models: Models) -> pl.DataFrame:
-    """Rows of `raw.kernel_estimate` for shapes that each list their kernels."""
+    """Rows of `reference.kernel_estimate` for shapes that each list their kernels."""
     import polars as pl
 
     part = pl.col("problem_share")
@@ -76,7 +76,7 @@ def _estimates(shapes: pl.DataFrame, models: Models) -> pl.DataFrame:
         .filter(pl.col("predicted_ns").is_not_null())
         .explode(_OF_KERNEL)
         .select(
-            pl.col("gpu_op_id").alias("event_id"),
+            "gpu_op_id",
             "trace_id",
             *((pl.col(t) * part).round().clip(1).cast(pl.Int64) for t in _TIMES),
             "harness_factor",
@@ -84,5 +84,5 @@ def _estimates(shapes: pl.DataFrame, models: Models) -> pl.DataFrame:
             "likeness",
             "in_range",
         )
-        .sort("event_id")
+        .sort("gpu_op_id")
     )

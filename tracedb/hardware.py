@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     import duckdb
 
-_TABLE = "raw.hardware"
+_TABLE = "reference.hardware"
 _KINDS = ("gpu", "cpu")
 _LONGEST_NAME = 200
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 FORMAT = "1"
 _KEY = "tracedb.overhead_library"
-_TABLE = "raw.library_sample"
+_TABLE = "reference.library_sample"
 _SUMMARY = f"""
 SELECT
     gpu,
@@ -84,7 +84,7 @@ def learn(sources: Iterable[str | Path], path: str | Path) -> pl.DataFrame:
 
 
 def load(connection: duckdb.DuckDBPyConnection, path: str | Path) -> None:
-    """Put a library into the empty `raw.library_sample` of a database.
+    """Put a library into the empty `reference.library_sample` of a database.
 
     Raises `LibraryError` for a file that is none.
     """
@@ -126,7 +126,7 @@ def _samples(path: str | Path) -> pa.Table:
 def _of_columns(connection: duckdb.DuckDBPyConnection, samples: pa.Table) -> pa.Table:
     """The rows in the order of their table's columns, which have to be its own."""
     wanted = connection.sql(f"FROM {_TABLE}").to_arrow_table().schema
-    new = {old: new for table, old, new in renamed.RAW_COLUMNS if table == _TABLE}
+    new = renamed.KEPT_COLUMNS[_TABLE]
     samples = samples.rename_columns([new.get(n, n) for n in samples.column_names])
     if sorted(samples.column_names) != sorted(wanted.names):
         raise ValueError(f"its columns are {', '.join(samples.column_names)}")

@@ -1,7 +1,7 @@
 """Names of earlier versions, and what they are called now.
 
 Nothing answers to an old name. A query that uses one gets an error that says the new
-one, and `tracedb upgrade` renames the columns of the raw layer.
+one, and `tracedb upgrade` moves what users have put into a database to its new place.
 """
 
 from __future__ import annotations
@@ -9,8 +9,16 @@ from __future__ import annotations
 import re
 
 RELATIONS = {
+    "raw.calibration": "reference.calibration",
+    "raw.hardware": "reference.hardware",
+    "raw.kernel_estimate": "reference.kernel_estimate",
+    "raw.library_sample": "reference.library_sample",
     "staging.arrow": "staging.flow",
+    "staging.calibration": "reference.calibration",
+    "staging.hardware": "prediction.hardware",
+    "staging.kernel_estimate": "reference.kernel_estimate",
     "staging.launch": "staging.call",
+    "staging.library_sample": "reference.library_sample",
     "graph.activity": "graph.top_level_event",
     "graph.held_launch": "graph.stalled_launch",
     "graph.last_moment": "graph.last_resume",
@@ -100,12 +108,12 @@ METHODS = {
 OPTIONS = {"--rung": "--method"}
 """Options of commands."""
 
-RAW_COLUMNS = (
-    ("raw.hardware", "place", "ordinal"),
-    ("raw.library_sample", "place", "ordinal"),
-    ("raw.library_sample", "place_count", "ordinal_count"),
-)
-"""Columns of tables that outlive an upgrade: table, old name, new name."""
+KEPT_COLUMNS = {
+    "reference.hardware": {"place": "ordinal"},
+    "reference.kernel_estimate": {"event_id": "gpu_op_id"},
+    "reference.library_sample": {"place": "ordinal", "place_count": "ordinal_count"},
+}
+"""Columns of tables that outlive an upgrade, by table: old names, and new ones."""
 
 _TEXT = re.compile(r"'(?:[^']|'')*'|--[^\n]*|/\*.*?\*/", re.DOTALL)
 _WORD = re.compile(r"\w+\.\w+|\w+")

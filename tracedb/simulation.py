@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from tracedb.scenario import Edit
 
 _VARIANTS = "prediction.variant"
-_LIBRARY = "raw.library_sample"
+_LIBRARY = "reference.library_sample"
 _THERE = """
 SELECT variant_id
 FROM prediction.variant

@@ -50,23 +50,23 @@ pair AS (
     SELECT
         other.trace_id,
         other.process_group,
-        other.own_number - reference.own_number AS shift,
+        other.own_number - base.own_number AS shift,
         coalesce(
-            other.kind = reference.kind
-            AND other.element_count IS NOT DISTINCT FROM reference.element_count,
+            other.kind = base.kind
+            AND other.element_count IS NOT DISTINCT FROM base.element_count,
             false
         ) AS agrees,
-        coalesce(other.step = reference.step, false) AS is_in_step,
+        coalesce(other.step = base.step, false) AS is_in_step,
         other.is_numbered,
-        other.end_ns - reference.end_ns AS late_ns,
-        least(other.duration_ns, reference.duration_ns) AS together_ns
+        other.end_ns - base.end_ns AS late_ns,
+        least(other.duration_ns, base.duration_ns) AS together_ns
     FROM kernel AS other
-    INNER JOIN kernel AS reference
+    INNER JOIN kernel AS base
         ON
-            other.reference_id = reference.trace_id
-            AND other.process_group = reference.process_group
-            AND other.is_numbered = reference.is_numbered
-            AND other.own_number - reference.own_number
+            other.reference_id = base.trace_id
+            AND other.process_group = base.process_group
+            AND other.is_numbered = base.is_numbered
+            AND other.own_number - base.own_number
             BETWEEN CASE WHEN other.is_numbered THEN 0 ELSE -64 END
             AND CASE WHEN other.is_numbered THEN 0 ELSE 64 END
     WHERE other.ordinal <= 256 OR other.is_numbered
@@ -120,15 +120,15 @@ SELECT
     other.trace_id,
     other.process_group,
     other.own_number - shift,
-    reference.gpu_op_id,
+    base.gpu_op_id,
     is_ambiguous AND other.trace_id <> other.reference_id
 FROM kernel AS other
 INNER JOIN shift USING (trace_id, process_group)
-LEFT JOIN kernel AS reference
+LEFT JOIN kernel AS base
     ON
-        other.reference_id = reference.trace_id
-        AND other.process_group = reference.process_group
-        AND other.own_number - shift = reference.own_number
+        other.reference_id = base.trace_id
+        AND other.process_group = base.process_group
+        AND other.own_number - shift = base.own_number
 WHERE
     (other.run_id, other.process_group) IN (
         SELECT (run_id, process_group)

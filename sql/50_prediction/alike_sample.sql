@@ -44,9 +44,20 @@ wanted AS (
 ),
 
 trace AS (
-    SELECT trace_id, run_id, gpu, min(trace_id) OVER (PARTITION BY gpu) AS first_trace_id
+    SELECT trace_id, run_id, sha256, gpu, min(trace_id) OVER (PARTITION BY gpu) AS first_trace_id
     FROM staging.trace
     LEFT JOIN staging.trace_gpu USING (trace_id)
+),
+
+-- Samples of a library, with numbers for their runs and steps that no run or step of this
+-- database has; a trace that is in this database, too, keeps the number of its run.
+library AS (
+    SELECT
+        sample.* EXCLUDE (run_sha256, step),
+        coalesce(known.run_id, -dense_rank() OVER (ORDER BY run_sha256)) AS run_id,
+        -dense_rank() OVER (ORDER BY trace_sha256, step) AS step_id
+    FROM reference.library_sample AS sample
+    LEFT JOIN trace AS known ON trace_sha256 = sha256
 ),
 
 -- Of a library, runs with such a GPU; all of them where there are none.
@@ -58,14 +69,14 @@ shared AS (
             any_value(gpu) AS own_gpu,
             EXISTS (
                 SELECT 1
-                FROM staging.library_sample AS library
+                FROM library
                 WHERE library.gpu IS NOT DISTINCT FROM any_value(trace.gpu)
             ) AS has_gpu
         FROM trace
         SEMI JOIN staging.computing USING (trace_id)
         GROUP BY run_id
     ) AS target
-    INNER JOIN staging.library_sample AS library
+    INNER JOIN library
         ON
             library.run_id <> target.run_id
             AND (NOT has_gpu OR gpu IS NOT DISTINCT FROM own_gpu)

@@ -2,7 +2,8 @@
 -- reached; NVLink and PCIe count one direction. The last row stands for every GPU that no
 -- other one names: it is the V100's, since files that name no GPU are mostly of its time.
 -- Rows that the user added (`tracedb kernels hardware --add`) come before all others, and
--- replace those of the same name.
+-- replace those of the same name; what they do not give is as of a GPU without matrix units:
+-- TF32 and half as fp32, cache three times as fast as the memory, PCIe 4.0, no NVLink.
 -- One row per model of a device.
 -- Key: hardware.
 CREATE VIEW prediction.hardware (
@@ -139,7 +140,7 @@ reached AS (
 SELECT listed.*, reached.fp32, reached.half, reached.dram
 FROM listed
 LEFT JOIN reached USING (hardware)
-WHERE hardware NOT IN (SELECT hardware FROM staging.hardware)
+WHERE hardware NOT IN (SELECT hardware FROM reference.hardware)
 UNION ALL
 SELECT
     hardware,
@@ -149,6 +150,21 @@ SELECT
     kind,
     false,
     'user',
-    * EXCLUDE (hardware, ordinal, name_pattern, kind)
-FROM staging.hardware
+    peak_fp32_flops_per_second,
+    coalesce(peak_tf32_flops_per_second, peak_fp32_flops_per_second),
+    coalesce(peak_half_flops_per_second, peak_fp32_flops_per_second),
+    coalesce(matrix_share, 1),
+    dram_bytes_per_second,
+    l2_bytes,
+    coalesce(l2_bytes_per_second, 3 * dram_bytes_per_second),
+    sm_count,
+    clocks_per_second,
+    coalesce(pcie_bytes_per_second, 31.5e9),
+    coalesce(pageable_bytes_per_second, 10e9),
+    coalesce(nvlink_bytes_per_second, pcie_bytes_per_second, 31.5e9),
+    coalesce(floor_ns, 2000),
+    reached_fp32_flops_per_second,
+    reached_half_flops_per_second,
+    reached_dram_bytes_per_second
+FROM reference.hardware
 ORDER BY ordinal;

@@ -57,7 +57,7 @@ chosen AS (
         CASE WHEN estimate.gpu_op_id IS NULL THEN 'roofline' ELSE 'model' END AS basis,
         coalesce(estimate.in_range, roofline.in_range) AS in_range
     FROM prediction.kernel_roofline AS roofline
-    LEFT JOIN staging.kernel_estimate AS estimate
+    LEFT JOIN reference.kernel_estimate AS estimate
         ON roofline.gpu_op_id = estimate.gpu_op_id AND likeness = 'alike'
 ),
 
@@ -65,8 +65,9 @@ fitted AS (
     SELECT DISTINCT ON (trace.trace_id, hardware, basis)
         trace.trace_id, hardware, basis, scale, offset_ns
     FROM staging.trace AS trace
-    INNER JOIN staging.calibration AS calibration
+    INNER JOIN reference.calibration AS calibration
         ON trace.trace_id = coalesce(calibration.trace_id, trace.trace_id)
+    WHERE is_applied
     ORDER BY calibration.trace_id NULLS LAST
 )
 

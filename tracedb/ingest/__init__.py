@@ -114,15 +114,16 @@ def _no_room(sources: list[Source], memory: int) -> IngestError:
 
 
 def rebuild(connection: duckdb.DuckDBPyConnection, progress: Progress) -> None:
-    """Make all layers above raw anew, as this version of tracedb declares them."""
+    """Make all that is computed anew, as this version of tracedb declares it."""
     # DuckDB 2.0 misreads a table that is made and filled in one transaction. Should the
     # second one not come to its end, the next rebuild finds the old fingerprint.
     with transaction(connection):
         catalog.drop_computed(connection)
-        catalog.complete_raw(connection)
+        catalog.complete_kept(connection)
         catalog.create_computed(connection)
     rows = connection.execute("SELECT trace_id FROM raw.trace ORDER BY ALL").fetchall()
     with transaction(connection):
+        catalog.move_kept(connection)
         trace_ids = [int(row[0]) for row in rows]
         _nest(connection, trace_ids)
         _compute(connection, trace_ids, {*catalog.LAYERS}, progress)

@@ -2,7 +2,7 @@
 -- learn` wrote them into a file; filled beside a database, for one prediction.
 -- One row per span of host time.
 -- Key: trace_sha256, thread, position.
-CREATE TABLE raw.library_sample (
+CREATE TABLE reference.library_sample (
     -- SHA-256 of the text of the trace that it is from.
     trace_sha256 VARCHAR NOT NULL,
     -- The same of the first trace of its run.

@@ -1,11 +1,11 @@
 -- What kernel models predict for GPU work, by `tracedb kernels apply`; each kernel has its
 -- part of the time of the problem (`prediction.op_problem`) that it solves.
 -- One row per kernel, copy or memset that a model has predicted.
--- Key: event_id.
-CREATE TABLE raw.kernel_estimate (
+-- Key: gpu_op_id.
+CREATE TABLE reference.kernel_estimate (
     -- The GPU op.
-    event_id BIGINT NOT NULL,
-    -- The file it is from.
+    gpu_op_id BIGINT NOT NULL,
+    -- The trace it is from.
     trace_id BIGINT NOT NULL,
     -- [ns] Predicted duration.
     predicted_ns BIGINT NOT NULL,

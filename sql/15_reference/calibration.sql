@@ -2,7 +2,7 @@
 -- calibrate`: a time is predicted to be `scale` times what it was, plus `offset_ns`.
 -- One row per hardware, trace (or none) and basis that was calibrated.
 -- Key: hardware, trace_id, basis.
-CREATE TABLE raw.calibration (
+CREATE TABLE reference.calibration (
     -- Row of `prediction.hardware`.
     hardware VARCHAR NOT NULL,
     -- The trace that it was fitted on, and is for; NULL: all of the hardware.

@@ -2,7 +2,7 @@
 -- where they were not.
 -- One row per model of a device.
 -- Key: hardware.
-CREATE TABLE raw.hardware (
+CREATE TABLE reference.hardware (
     -- Name of the model.
     hardware VARCHAR NOT NULL,
     -- Number of the row, from 1.

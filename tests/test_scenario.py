@@ -305,7 +305,7 @@ BAD = {
     ),
     "wrong field": (
         '{"a": [{"target": "gpu", "factor": 2}, {"target": "gpu", "faktor": 2}]}',
-        "scenario a, edit 2: no field faktor; there are target, type, name, factor",
+        "scenario a, edit 2: no field faktor; there are target, type, name, action",
     ),
     "a scenario twice": (
         '{"a": [{"target": "gpu", "factor": 2}],\n"a": []}',
@@ -325,7 +325,7 @@ BAD = {
     "no change": ('{"a": [{"target": "gpu"}]}', "an edit changes nothing"),
     "no wait": (
         '{"a": [{"target": "wait", "factor": 2}]}',
-        "waits are removed; leave factor and add_ns out",
+        "waits are removed; leave factor out",
     ),
     "named profiler": (
         '{"a": [{"target": "profiler", "name": "x", "factor": 0}]}',

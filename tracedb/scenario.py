@@ -3,7 +3,10 @@
 A file of scenarios is a JSON object: each name has a list of edits, as
 
     {"fast GEMM": [{"target": "gpu", "name": "(?i).*gemm.*", "factor": 0.5}],
+     "no copies": [{"target": "gpu", "type": "memcpy", "action": "remove"}],
      "no overheads": [{"target": "host", "factor": 0}]}
+
+What an edit does is in `tracedb.action`.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import msgspec
 
+from tracedb.action import ACTIONS, Action, wrong_action
 from tracedb.duck import scalar
 from tracedb.errors import ScenarioError
 from tracedb.json_file import decode, read_text
@@ -39,8 +43,10 @@ _FIELDS = {
     "target": f"one of {', '.join(TYPES)}",
     "type": "a text",
     "name": "a text, a regular expression",
+    "action": f"one of {', '.join(ACTIONS)}",
     "factor": "a number from 0 to 1e9",
     "add_ns": "a whole number of nanoseconds, up to 1e15",
+    "set_ns": "a whole number of nanoseconds, from 0 to 1e15",
 }
 """The fields of an edit, and what they have to be."""
 
@@ -55,8 +61,10 @@ class Change(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     target: Literal["host", "gpu", "profiler", "wait"]
     type: str | None = None
     name: str | None = None
+    action: Action | None = None
     factor: Annotated[float, msgspec.Meta(ge=0, le=1e9)] | None = None
     add_ns: Annotated[int, msgspec.Meta(ge=-(10**15), le=10**15)] | None = None
+    set_ns: Annotated[int, msgspec.Meta(ge=0, le=10**15)] | None = None
 
 
 class Edit(Change, frozen=True, kw_only=True):
@@ -131,7 +139,6 @@ def check(edits: list[Edit]) -> None:
 
 def _wrong(edit: Edit) -> str | None:
     """What is wrong with an edit, if anything."""
-    changes = edit.factor is not None or edit.add_ns is not None
     known = TYPES[edit.target]
     if edit.scenario == BASELINE:
         return "that is the name of what nothing is edited in; give another"
@@ -141,11 +148,7 @@ def _wrong(edit: Edit) -> str | None:
     if edit.name is not None and (edit.target in _NAMELESS or edit.type in _NAMELESS):
         what = edit.type if edit.type in _NAMELESS else edit.target
         return f"{what} has no names; leave name out"
-    if edit.target == "wait":
-        return "waits are removed; leave factor and add_ns out" if changes else None
-    if not changes:
-        return "an edit changes nothing; give it a factor or add_ns"
-    return _wrong_name(edit.name)
+    return wrong_action(edit) or _wrong_name(edit.name)
 
 
 def check_matches(connection: duckdb.DuckDBPyConnection) -> None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from msgspec import structs
 
 from tracedb import catalog, overhead_library
+from tracedb.action import check_conflicts
 from tracedb.duck import connections, literal, quoted, scalar
 from tracedb.scenario import check_matches
 
@@ -52,12 +53,13 @@ def simulated(
     They are simulated for the baseline and for each scenario of the edits; the method
     `library` learns from that file. What depends on them is computed there, in memory,
     where it is not stored; all else is the database's. Raises `ScenarioError` for an
-    edit that matches nothing.
+    edit that matches nothing, or two that set the same.
     """
     there = [int(n) for (n,) in connection.execute(_THERE, [[*methods]]).fetchall()]
     with beside(connection, methods, edits) as (cursor, stored):
         if edits:
             check_matches(cursor)
+            check_conflicts(cursor)
         if library is not None:
             overhead_library.load(cursor, library)
         _fill(cursor, stored, there)

@@ -15,11 +15,7 @@ CREATE VIEW prediction.edited_span (
     -- Position of the span on its thread.
     position,
     -- [ns] Its duration, as measured.
-    span_ns,
-    -- What its time is multiplied by.
-    factor,
-    -- [ns] What is then added to it.
-    add_ns
+    span_ns
 ) AS
 WITH
 located AS (
@@ -71,9 +67,7 @@ SELECT
     edit.position,
     span.thread_id,
     span.position,
-    span.end_ns - span.start_ns,
-    edit.factor,
-    edit.add_ns
+    span.end_ns - span.start_ns
 FROM typed AS span
 INNER JOIN prediction.scenario_edit AS edit
     ON

@@ -10,13 +10,9 @@ CREATE VIEW prediction.edited_work (
     -- The GPU op.
     gpu_op_id,
     -- [ns] Its duration, as measured.
-    work_ns,
-    -- What its time is multiplied by.
-    factor,
-    -- [ns] What is then added to it.
-    add_ns
+    work_ns
 ) AS
-SELECT scenario, position, gpu_op_id, work.end_ns - work.start_ns, factor, add_ns
+SELECT scenario, position, gpu_op_id, work.end_ns - work.start_ns
 FROM staging.gpu_op AS work
 LEFT JOIN staging.op AS op ON work.op_id = op.op_id
 INNER JOIN prediction.scenario_edit AS edit

@@ -1,5 +1,5 @@
--- What scenarios change of the time of GPU work: the product of the factors and the sum of
--- what is added.
+-- What scenarios change of the time of GPU work: what it is set to, then the product of the
+-- factors, then the sum of what is added.
 -- One row per variant and GPU op that it changes.
 -- Key: variant_id, gpu_op_id.
 CREATE VIEW prediction.gpu_edit (
@@ -7,12 +7,27 @@ CREATE VIEW prediction.gpu_edit (
     variant_id,
     -- The GPU op.
     gpu_op_id,
+    -- Whether it is removed (`prediction.removed_work`).
+    is_removed,
+    -- Edits that set its time: no more than one can.
+    set_count,
+    -- [ns] What its time is set to; NULL: to nothing.
+    set_ns,
     -- What its time is multiplied by.
     factor,
     -- [ns] What is then added to it.
     add_ns
 ) AS
-SELECT variant_id, gpu_op_id, product(factor), sum(add_ns)::BIGINT
-FROM prediction.edited_work
-INNER JOIN prediction.variant USING (scenario)
+SELECT
+    variant_id,
+    gpu_op_id,
+    bool_or(action = 'remove'),
+    count(set_ns),
+    any_value(set_ns),
+    product(factor),
+    sum(add_ns)::BIGINT
+FROM prediction.edited_work AS work
+INNER JOIN prediction.scenario_edit AS edit
+    ON work.scenario = edit.scenario AND work.edit = edit.position
+INNER JOIN prediction.variant AS variant ON work.scenario = variant.scenario
 GROUP BY variant_id, gpu_op_id;

@@ -1,9 +1,9 @@
 -- Predicted duration of every GPU op, and the delays after what it waits for.
 -- Durations are as measured or, in full, those of the kernel models;
 -- work without a model, and collectives stay as measured. Then come the edits of the
--- scenario. What no cause explains of a start is left out, but where it is much of a step
+-- scenario: what is set stands for that, is multiplied, and added to. What no cause explains of a start is left out, but where it is much of a step
 -- (`prediction.unexplained_step`): there it is kept, as part of each delay.
--- One row per variant and GPU op.
+-- One row per variant and GPU op that it has: removed work is not there.
 -- Key: variant_id, gpu_op_id.
 CREATE TABLE prediction.gpu_time (
     -- Method and scenario, as in `prediction.variant`.
@@ -69,16 +69,22 @@ SELECT
     timed.gpu_op_id,
     CASE
         WHEN edit.factor IS NULL THEN predicted_ns
-        ELSE greatest(round(predicted_ns * edit.factor)::BIGINT + edit.add_ns, 0)
+        ELSE greatest(
+            round(coalesce(set_ns, predicted_ns) * edit.factor)::BIGINT + edit.add_ns, 0
+        )
     END,
     launch_delay_ns + CASE method WHEN 'replay' THEN stalled_ns ELSE 0 END + kept_ns,
     stream_delay_ns + kept_ns,
-    CASE WHEN no_stream_wait.kind IS NULL THEN awaited_gpu_op_id END,
+    CASE WHEN no_wait.kind IS NULL THEN awaited_gpu_op_id END,
     wait_delay_ns + kept_ns,
     unexplained_ns,
     kept_ns
 FROM timed
 LEFT JOIN prediction.gpu_edit AS edit
     ON timed.variant_id = edit.variant_id AND timed.gpu_op_id = edit.gpu_op_id
-LEFT JOIN prediction.removed_wait AS no_stream_wait
-    ON timed.variant_id = no_stream_wait.variant_id AND no_stream_wait.kind = 'stream';
+LEFT JOIN prediction.removed_wait AS no_wait
+    ON
+        timed.variant_id = no_wait.variant_id
+        AND timed.gpu_op_id = no_wait.waiting_id
+        AND no_wait.kind = 'stream'
+WHERE is_removed IS NOT TRUE;

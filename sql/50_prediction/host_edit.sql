@@ -1,6 +1,6 @@
--- What scenarios change of the time of spans on host threads: the product of the factors
--- and the sum of what is added. Less profiling, as a factor of `profiler`, takes off its
--- share of the cost of all events that were recorded in a span.
+-- What scenarios change of the time of spans on host threads: what it is set to, then the
+-- product of the factors, then the sum of what is added. Less profiling, as a factor of
+-- `profiler`, takes off its share of the cost of all events that were recorded in a span.
 -- One row per variant and span that it changes.
 -- Key: variant_id, thread_id, position.
 CREATE VIEW prediction.host_edit (
@@ -10,6 +10,12 @@ CREATE VIEW prediction.host_edit (
     thread_id,
     -- Position of the span on its thread.
     position,
+    -- Whether it is removed: it takes no time, and waits for nothing.
+    is_removed,
+    -- Edits that set its time: no more than one can.
+    set_count,
+    -- [ns] What its time is set to; NULL: to nothing.
+    set_ns,
     -- What its time is multiplied by.
     factor,
     -- [ns] What is then added to it.
@@ -17,15 +23,19 @@ CREATE VIEW prediction.host_edit (
 ) AS
 WITH
 edited AS (
-    SELECT scenario, thread_id, position, factor, add_ns
-    FROM prediction.edited_span
+    SELECT span.scenario, thread_id, span.position, action, factor, add_ns, set_ns
+    FROM prediction.edited_span AS span
+    INNER JOIN prediction.scenario_edit AS edit
+        ON span.scenario = edit.scenario AND span.edit = edit.position
     UNION ALL
     SELECT
         scenario,
         thread_id,
         recorded.position,
+        action,
         1,
-        (event_count * (event_ns * (edit.factor - 1) + edit.add_ns))::BIGINT
+        (event_count * (event_ns * (edit.factor - 1) + edit.add_ns))::BIGINT,
+        NULL
     FROM overhead.recorded_event AS recorded
     INNER JOIN overhead.profiler_cost USING (trace_id)
     INNER JOIN overhead.timeline AS timeline USING (thread_id, position)
@@ -33,7 +43,15 @@ edited AS (
     WHERE timeline.type LIKE 'T_' OR timeline.type = 'wait_data'
 )
 
-SELECT variant_id, thread_id, position, product(factor), sum(add_ns)::BIGINT
+SELECT
+    variant_id,
+    thread_id,
+    position,
+    bool_or(action = 'remove'),
+    count(set_ns),
+    any_value(set_ns),
+    product(factor),
+    sum(add_ns)::BIGINT
 FROM edited
 INNER JOIN prediction.variant USING (scenario)
 GROUP BY variant_id, thread_id, position;

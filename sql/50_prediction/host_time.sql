@@ -1,7 +1,8 @@
 -- Predicted duration of every span of host time, and what its end waits for. Replay
 -- takes measured durations (`prediction.host_own`), other methods within steps what is
--- expected from spans that are alike. Then come the edits of the scenario. What no cause
--- explains is left out, but where it is much of a step (`prediction.unexplained_step`):
+-- expected from spans that are alike. Then come the edits of the scenario: what is set
+-- stands for that, is multiplied, and added to; what is removed takes no time, and waits
+-- for nothing. What no cause explains is left out, but where it is much of a step (`prediction.unexplained_step`):
 -- there it is kept as a wait that was measured.
 -- One row per variant and span.
 -- Key: variant_id, thread_id, position.
@@ -41,10 +42,13 @@ own AS (
         own.*,
         variant.variant_id,
         variant.host_from,
-        no_host_wait.kind IS NULL AS waits_for_gpu,
-        no_thread_wait.kind IS NULL AS waits_for_thread,
+        edit.set_ns,
+        edit.factor,
+        edit.add_ns,
+        coalesce(edit.is_removed, false) AS is_gone,
+        NOT is_gone AND no_wait.kind IS NULL AS waits,
         CASE
-            WHEN no_host_wait.kind IS NULL AND EXISTS (
+            WHEN waits AND EXISTS (
                 SELECT 1
                 FROM prediction.unexplained_step AS step
                 WHERE
@@ -57,28 +61,36 @@ own AS (
     FROM prediction.host_own AS own
     INNER JOIN overhead.timeline AS span USING (thread_id, position)
     INNER JOIN prediction.variant AS variant ON is_simulated
-    LEFT JOIN prediction.removed_wait AS no_host_wait
-        ON variant.variant_id = no_host_wait.variant_id AND no_host_wait.kind = 'host'
-    LEFT JOIN prediction.removed_wait AS no_thread_wait
-        ON variant.variant_id = no_thread_wait.variant_id AND no_thread_wait.kind = 'thread'
+    LEFT JOIN prediction.host_edit AS edit
+        ON
+            own.thread_id = edit.thread_id
+            AND own.position = edit.position
+            AND variant.variant_id = edit.variant_id
+    LEFT JOIN prediction.removed_wait AS no_wait
+        ON
+            variant.variant_id = no_wait.variant_id
+            AND own.thread_id = no_wait.waiting_id
+            AND own.position = no_wait.position
+            AND no_wait.kind <> 'stream'
 )
 
 SELECT
-    own.variant_id,
+    variant_id,
     own.run_id,
     own.trace_id,
     own.thread_id,
     own.position,
     CASE
-        WHEN edit.factor IS NULL THEN coalesce(expected_ns, own_ns)
+        WHEN is_gone THEN 0
+        WHEN factor IS NULL THEN coalesce(expected_ns, own_ns)
         ELSE greatest(
-            round(coalesce(expected_ns, own_ns) * edit.factor)::BIGINT + edit.add_ns, 0
+            round(coalesce(set_ns, expected_ns, own_ns) * factor)::BIGINT + add_ns, 0
         )
     END + CASE WHEN is_blocked THEN 0 ELSE kept_ns END,
-    CASE WHEN waits_for_gpu THEN awaited_gpu_op_id END,
-    CASE WHEN waits_for_thread THEN awaited_thread_id END,
-    CASE WHEN waits_for_thread THEN awaited_position END,
-    CASE WHEN waits_for_gpu THEN return_ns ELSE 0 END
+    CASE WHEN waits THEN awaited_gpu_op_id END,
+    CASE WHEN waits THEN awaited_thread_id END,
+    CASE WHEN waits THEN awaited_position END,
+    CASE WHEN waits THEN return_ns ELSE 0 END
     + CASE WHEN is_blocked THEN kept_ns ELSE 0 END,
     unexplained_ns,
     kept_ns,
@@ -89,9 +101,4 @@ LEFT JOIN prediction.host_expectation AS expected
         own.thread_id = expected.thread_id
         AND own.position = expected.position
         AND own.host_from = expected.host_from
-        AND own.awaited_thread_id IS NULL
-LEFT JOIN prediction.host_edit AS edit
-    ON
-        own.thread_id = edit.thread_id
-        AND own.position = edit.position
-        AND own.variant_id = edit.variant_id;
+        AND own.awaited_thread_id IS NULL;

@@ -18,10 +18,15 @@ CREATE VIEW prediction.scenario_edit (
     -- Regular expression that the whole name of the op, the call or the GPU work matches;
     -- NULL: all.
     name,
+    -- What is done to it: `scale` (a time is multiplied and added to), `set` (it is what is
+    -- said), `remove` (GPU work, or host time, is not there) or `unsync` (waits are not).
+    action,
     -- What the time is multiplied by.
     factor,
     -- [ns] What is then added to it.
-    add_ns
+    add_ns,
+    -- [ns] What it is set to; NULL by other actions.
+    set_ns
 ) AS
 SELECT
     edit.scenario,
@@ -30,8 +35,10 @@ SELECT
     edit.target,
     edit.type,
     edit.name,
+    coalesce(edit.action, CASE edit.target WHEN 'wait' THEN 'unsync' ELSE 'scale' END),
     coalesce(edit.factor, 1),
-    coalesce(edit.add_ns, 0)
+    coalesce(edit.add_ns, 0),
+    edit.set_ns
 FROM (
     SELECT
         edit,
@@ -45,7 +52,7 @@ FROM (
             SELECT
                 getvariable('edits')::STRUCT(
                     scenario VARCHAR, target VARCHAR, type VARCHAR, name VARCHAR,
-                    factor DOUBLE, add_ns BIGINT
+                    action VARCHAR, factor DOUBLE, add_ns BIGINT, set_ns BIGINT
                 )[] AS edits
             -- What looks for edits is not even planned while there are none.
             WHERE getvariable('edits') IS NOT NULL

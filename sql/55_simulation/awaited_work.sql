@@ -16,24 +16,50 @@ CREATE VIEW simulation.awaited_work (
     -- [ns] From its end to the begin of the segment, at least.
     delay_ns
 ) AS
-SELECT
-    host.variant_id, thread_id, segment + 1, 'return', awaited.gpu_op_id, delay_ns
-FROM simulation.host_offset AS host
-INNER JOIN prediction.host_time USING (variant_id, thread_id, position)
-INNER JOIN overhead.timeline USING (thread_id, position)
-INNER JOIN graph.host_awaited AS awaited USING (call_id)
-LEFT JOIN prediction.removed_wait AS no_stream_wait
-    ON host.variant_id = no_stream_wait.variant_id AND no_stream_wait.kind = 'stream'
-WHERE waits AND awaited_gpu_op_id IS NOT NULL
-    -- A stream that waits for nothing has nothing to pass on.
-    AND (NOT is_passed OR no_stream_wait.kind IS NULL)
+WITH
+returned AS (
+    SELECT
+        host.variant_id,
+        thread_id,
+        segment + 1 AS segment,
+        awaited.gpu_op_id,
+        delay_ns
+    FROM simulation.host_offset AS host
+    INNER JOIN prediction.host_time USING (variant_id, thread_id, position)
+    INNER JOIN overhead.timeline USING (thread_id, position)
+    INNER JOIN graph.host_awaited AS awaited USING (call_id)
+    ANTI JOIN prediction.removed_pass AS no_pass
+        ON
+            is_passed
+            AND host.variant_id = no_pass.variant_id
+            AND awaited.call_id = no_pass.call_id
+            AND awaited.gpu_op_id = no_pass.gpu_op_id
+    WHERE waits AND awaited_gpu_op_id IS NOT NULL
+)
+
+SELECT variant_id, thread_id, segment, 'return', gpu_op_id, delay_ns
+FROM returned
+ANTI JOIN prediction.removed_place USING (variant_id, gpu_op_id)
+UNION
+-- Of removed work: what takes its place, which may be waited for anyway.
+SELECT returned.variant_id, thread_id, segment, 'return', kept_gpu_op_id, delay_ns
+FROM returned
+INNER JOIN prediction.stand_in USING (variant_id, gpu_op_id)
 UNION ALL
 SELECT variant_id, lane, segment, 'stream_wait', awaited.awaited_gpu_op_id,
     delay_ns + kept_ns
 FROM simulation.gpu_offset
 INNER JOIN prediction.gpu_time AS gpu USING (variant_id, gpu_op_id)
 INNER JOIN prediction.gpu_awaited AS awaited USING (gpu_op_id)
+ANTI JOIN prediction.removed_place AS removed
+    ON
+        gpu.variant_id = removed.variant_id
+        AND awaited.awaited_gpu_op_id = removed.gpu_op_id
 WHERE gpu.awaited_gpu_op_id IS NOT NULL
+UNION ALL
+SELECT work.variant_id, lane, segment, 'stream_wait', awaited_gpu_op_id, delay_ns
+FROM simulation.gpu_offset AS work
+INNER JOIN prediction.added_wait USING (variant_id, gpu_op_id)
 UNION ALL
 SELECT
     following.variant_id,

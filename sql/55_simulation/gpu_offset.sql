@@ -48,7 +48,7 @@ ordered AS (
         placement.lane,
         placement.position,
         collective.gpu_op_id IS NOT NULL AS meets,
-        gpu.awaited_gpu_op_id IS NOT NULL AS waits,
+        gpu.awaited_gpu_op_id IS NOT NULL OR added.gpu_op_id IS NOT NULL AS waits,
         coalesce(host.thread_id, 0) AS host_lane,
         coalesce(host.segment, 0) AS host_segment,
         coalesce(host.offset_ns + launch_delay_ns, placement.start_ns) AS ready_ns,
@@ -56,6 +56,8 @@ ordered AS (
         gpu.predicted_ns
     FROM prediction.gpu_time AS gpu
     INNER JOIN simulation.gpu_placement AS placement ON gpu.gpu_op_id = placement.gpu_op_id
+    LEFT JOIN (SELECT DISTINCT variant_id, gpu_op_id FROM prediction.added_wait) AS added
+        ON gpu.variant_id = added.variant_id AND gpu.gpu_op_id = added.gpu_op_id
     LEFT JOIN graph.collective AS collective ON gpu.gpu_op_id = collective.gpu_op_id
     LEFT JOIN simulation.host_offset AS host
         ON
@@ -69,7 +71,7 @@ ordered AS (
 broken AS (
     SELECT
         *,
-        position = 1
+        coalesce(lane <> lag(lane) OVER () OR variant_id <> lag(variant_id) OVER (), true)
         OR waits
         OR meets
         OR lag(meets) OVER ()

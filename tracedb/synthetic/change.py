@@ -10,6 +10,7 @@ Each is a function of a program and the delays of its machine, and returns both:
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -17,14 +18,17 @@ from typing import TYPE_CHECKING
 from .program import (
     DATA_PREFIX,
     Annotation,
+    Await,
     Collective,
     Copy,
     Delays,
     DeviceSync,
+    EventRecord,
     EventSync,
     Gap,
     Launch,
     Memset,
+    Notify,
     Op,
     OtherCall,
     Program,
@@ -36,6 +40,8 @@ from .program import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
     from .program import Action, KernelCall
 
 Change = Callable[[Program, Delays], tuple[Program, Delays]]
@@ -73,6 +79,48 @@ def copies(factor: float) -> Change:
 def collectives(factor: float) -> Change:
     """Let collectives move their data faster or slower."""
     return _gpu_work(Collective, factor)
+
+
+def without_work(kind: type[Launch | Memset]) -> Change:
+    """Let calls that launch GPU work of a kind launch nothing; they take their time."""
+
+    def change(program: Program, delays: Delays) -> tuple[Program, Delays]:
+        def change_one(action: Action) -> Action:
+            if isinstance(action, kind):
+                return OtherCall(action.call, delays.launch_call_ns)
+            return action
+
+        return each_action(program, change_one), delays
+
+    return change
+
+
+def without_ops(names: str) -> Change:
+    """Let ops whose names match an expression do nothing, and take no time.
+
+    What they let wait for each other stays: events are recorded and awaited unseen.
+    """
+
+    def change_one(action: Action) -> Action:
+        if isinstance(action, Op) and re.search(names, action.name):
+            return Annotation("nothing", tuple(_order(action.body)))
+        return action
+
+    def change(program: Program, delays: Delays) -> tuple[Program, Delays]:
+        return each_action(program, change_one), delays
+
+    return change
+
+
+def _order(body: Iterable[Action]) -> Iterator[Action]:
+    """What actions let wait for each other."""
+    for action in body:
+        if isinstance(action, Op | Annotation):
+            yield from _order(action.body)
+        elif isinstance(action, EventRecord | StreamWait):
+            yield Unseen(action)
+        elif isinstance(action, Unseen | Notify | Await):
+            yield action
 
 
 def _gpu_work(kind: type[KernelCall], factor: float, add_ns: int = 0) -> Change:

@@ -1,0 +1,64 @@
+-- Waits of GPU work for work of other streams that a variant has since other work is
+-- removed: for what takes the place of removed work that it waited for, and for what the
+-- removed work before it on its stream waited for.
+-- One row per variant, GPU op that waits and GPU op that it waits for.
+-- Key: variant_id, gpu_op_id, awaited_gpu_op_id.
+CREATE TABLE prediction.added_wait (
+    -- Method and scenario, as in `prediction.variant`.
+    variant_id,
+    -- The trace it is from.
+    trace_id,
+    -- The GPU work that waits.
+    gpu_op_id,
+    -- The GPU work that it waits for.
+    awaited_gpu_op_id,
+    -- [ns] Delay after that.
+    delay_ns
+) AS
+WITH
+-- Waits for work that may be removed: its own, and those of the removed work before it.
+meant AS (
+    SELECT time.variant_id, time.gpu_op_id, awaited.awaited_gpu_op_id, delay_ns + kept_ns
+        AS delay_ns
+    FROM prediction.gpu_time AS time
+    INNER JOIN prediction.gpu_awaited AS awaited ON time.gpu_op_id = awaited.gpu_op_id
+    SEMI JOIN prediction.removed_place AS removed
+        ON
+            time.variant_id = removed.variant_id
+            AND awaited.awaited_gpu_op_id = removed.gpu_op_id
+    WHERE time.awaited_gpu_op_id IS NOT NULL
+    UNION ALL
+    SELECT last.variant_id, next_gpu_op_id, cause_gpu_op_id, delay_ns
+    FROM (
+        SELECT variant_id, next_gpu_op_id, arg_max(gpu_op_id, position) AS gpu_op_id
+        FROM prediction.removed_place
+        WHERE next_gpu_op_id IS NOT NULL
+        GROUP BY variant_id, next_gpu_op_id
+    ) AS last
+    INNER JOIN prediction.removed_cause USING (variant_id, gpu_op_id)
+    WHERE delay_ns IS NOT NULL
+),
+
+resolved AS (
+    SELECT meant.variant_id, meant.gpu_op_id, kept_gpu_op_id AS awaited_gpu_op_id, delay_ns
+    FROM meant
+    INNER JOIN prediction.stand_in AS stand_in
+        ON
+            meant.variant_id = stand_in.variant_id
+            AND awaited_gpu_op_id = stand_in.gpu_op_id
+    UNION ALL
+    SELECT meant.variant_id, meant.gpu_op_id, awaited_gpu_op_id, delay_ns
+    FROM meant
+    ANTI JOIN prediction.removed_place AS removed
+        ON
+            meant.variant_id = removed.variant_id
+            AND awaited_gpu_op_id = removed.gpu_op_id
+)
+
+SELECT variant_id, work.trace_id, resolved.gpu_op_id, awaited_gpu_op_id, max(delay_ns)
+FROM resolved
+INNER JOIN graph.stream_position AS work ON resolved.gpu_op_id = work.gpu_op_id
+INNER JOIN graph.stream_position AS awaited ON awaited_gpu_op_id = awaited.gpu_op_id
+-- Work of its own stream is before it anyway.
+WHERE work.device <> awaited.device OR work.stream <> awaited.stream
+GROUP BY variant_id, work.trace_id, resolved.gpu_op_id, awaited_gpu_op_id;

@@ -1,0 +1,74 @@
+-- Where the GPU work that a variant does without was: between which work that it keeps.
+-- One row per variant and removed GPU op.
+-- Key: variant_id, gpu_op_id.
+CREATE TABLE prediction.removed_place (
+    -- Method and scenario, as in `prediction.variant`.
+    variant_id,
+    -- The run it is of.
+    run_id,
+    -- The trace it is from.
+    trace_id,
+    -- The GPU op.
+    gpu_op_id,
+    -- Position on the stream.
+    position,
+    -- The first of the removed work that follows each other there.
+    first_gpu_op_id,
+    -- The last work before it that is kept; NULL where there is none.
+    previous_gpu_op_id,
+    -- The first work after it that is kept; NULL where there is none.
+    next_gpu_op_id
+) AS
+WITH
+-- Streams of which something is removed.
+touched AS (
+    SELECT DISTINCT variant_id, trace_id, device, stream
+    FROM prediction.removed_work
+    INNER JOIN graph.stream_position USING (gpu_op_id)
+),
+
+placed AS (
+    SELECT
+        touched.variant_id,
+        work.*,
+        removed.gpu_op_id IS NULL AS is_kept,
+        CASE WHEN is_kept THEN work.gpu_op_id END AS kept_gpu_op_id
+    FROM touched
+    INNER JOIN graph.stream_position AS work USING (trace_id, device, stream)
+    LEFT JOIN prediction.removed_work AS removed
+        ON
+            touched.variant_id = removed.variant_id
+            AND work.gpu_op_id = removed.gpu_op_id
+),
+
+stretched AS (
+    SELECT
+        *,
+        count_if(is_kept) OVER before AS stretch,
+        last_value(kept_gpu_op_id IGNORE NULLS) OVER before AS last_gpu_op_id,
+        first_value(kept_gpu_op_id IGNORE NULLS) OVER behind AS following_gpu_op_id
+    FROM placed
+    WINDOW
+        before AS (
+            PARTITION BY variant_id, trace_id, device, stream ORDER BY position
+            ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
+        ),
+        behind AS (
+            PARTITION BY variant_id, trace_id, device, stream ORDER BY position
+            ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING
+        )
+)
+
+SELECT
+    variant_id,
+    run_id,
+    trace_id,
+    gpu_op_id,
+    position,
+    first_value(gpu_op_id) OVER (
+        PARTITION BY variant_id, trace_id, device, stream, stretch ORDER BY position
+    ),
+    last_gpu_op_id,
+    following_gpu_op_id
+FROM stretched
+WHERE NOT is_kept;

@@ -1,0 +1,152 @@
+"""What edits do to their targets, by hand and by laws."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+import tracedb
+from tracedb import Edit
+from tracedb.action import wrong_action
+
+US = 1_000
+
+
+def event(name: str, start: float, duration: float, **more: Any) -> dict[str, Any]:  # noqa: ANN401 (as JSON has it)
+    """Return a complete event of Kineto's; times are in microseconds."""
+    place = {"ph": "X", "cat": "cpu_op", "pid": 1, "tid": 1}
+    return place | {"name": name, "ts": start, "dur": duration} | more
+
+
+def launched(
+    number: int, launch: float, begin: float, duration: float, stream: int
+) -> list[dict[str, Any]]:
+    """Return a launch of 10 us and its kernel, on a stream."""
+    link = {"correlation": number}
+    call = event("cudaLaunchKernel", launch, 10, cat="cuda_runtime", args=link)
+    lane = link | {"device": 0, "stream": stream}
+    place = {"cat": "kernel", "pid": 0, "tid": stream, "args": lane}
+    return [call, event(f"kernel_{number}", begin, duration, **place)]
+
+
+@pytest.fixture(scope="module")
+def hand_made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tracedb.Database]:
+    """A step of 1 ms: three ops with a kernel each on one stream, and a wait for all.
+
+    Each kernel begins 10 us after its launch, or 5 us after the kernel before it; the
+    wait returns 5 us after the last.
+    """
+    sync = {"cat": "cuda_runtime", "args": {"correlation": 9}}
+    events = [
+        event("ProfilerStep#1", 0, 1000, cat="user_annotation"),
+        event("aten::first", 100, 20),
+        *launched(1, 105, 115, 300, 7),
+        event("aten::second", 120, 20),
+        *launched(2, 125, 420, 100, 7),
+        event("aten::third", 140, 20),
+        *launched(3, 145, 525, 200, 7),
+        event("cudaDeviceSynchronize", 160, 570, **sync),
+        event("aten::fourth", 800, 50),
+    ]
+    path = tmp_path_factory.mktemp("hand_made") / "trace.json"
+    path.write_text(json.dumps({"traceEvents": events}))
+    with tracedb.open() as database:
+        database.ingest([path])
+        yield database
+
+
+def predicted_us(database: tracedb.Database, *edits: dict[str, Any]) -> float:
+    """The period of the one step in a scenario of these edits, by replay."""
+    scenario = [Edit(scenario="edited", **edit) for edit in edits]
+    (row,) = database.scenarios(scenario).iter_rows(named=True)
+    assert row["baseline_ns"] == 1_000 * US
+    return float(row["predicted_ns"] / US)
+
+
+def kernel(name: str, action: str, **values: int) -> dict[str, Any]:
+    """An edit of a kernel."""
+    return {"target": "gpu", "name": name, "action": action} | values
+
+
+BY_HAND = [
+    # Work, and the delay before the next: 105 us less.
+    ([kernel("kernel_2", "remove")], 895),
+    # The third, now the only one, begins after its launch, and takes 200 us.
+    ([kernel("kernel_[12]", "remove")], 155 + 200 + 5 + 270),
+    ([kernel("kernel_2", "set", set_ns=40 * US)], 940),
+    # Set first, then scaled and added to.
+    (
+        [
+            {"target": "gpu", "name": "kernel_2", "factor": 0.5, "add_ns": 10 * US},
+            kernel("kernel_2", "set", set_ns=40 * US),
+        ],
+        930,
+    ),
+    # What is removed is not there, whatever else is said of it.
+    (
+        [
+            kernel("kernel_2", "set", set_ns=40 * US),
+            {"target": "gpu", "name": "kernel_2", "factor": 3},
+            kernel("kernel_2", "remove"),
+        ],
+        895,
+    ),
+    ([{"target": "host", "name": "aten::fourth", "action": "remove"}], 950),
+    (
+        [{"target": "host", "name": "aten::fourth", "action": "set", "set_ns": 7 * US}],
+        957,
+    ),
+]
+
+
+@pytest.mark.parametrize(("edits", "expected_us"), BY_HAND)
+def test_an_action_by_hand(
+    hand_made: tracedb.Database, edits: list[dict[str, Any]], expected_us: float
+) -> None:
+    """A step lasts as long as by hand."""
+    assert predicted_us(hand_made, *edits) == expected_us
+
+
+def test_removed_work_is_not_there(hand_made: tracedb.Database) -> None:
+    """No relation of the simulation tells of it."""
+    edit = Edit(scenario="edited", **kernel("kernel_2", "remove"))
+    with hand_made.simulate(["replay"], [edit]) as beside:
+        for relation in ("prediction.gpu_time", "simulation.gpu_work_time"):
+            found = beside.sql(
+                f"SELECT scenario, count(*) FROM {relation} "
+                "INNER JOIN prediction.variant USING (variant_id) "
+                "GROUP BY ALL ORDER BY ALL"
+            )
+            assert found.rows() == [("baseline", 3), ("edited", 2)]
+
+
+def test_two_values_for_one_target_are_refused(hand_made: tracedb.Database) -> None:
+    """The line says in which scenario, and what to do."""
+    edits = [
+        Edit(scenario="fine", target="gpu", action="set", set_ns=1),
+        Edit(scenario="both", target="gpu", action="set", set_ns=1),
+        Edit(scenario="both", **kernel("kernel_1", "set", set_ns=1)),
+    ]
+    with pytest.raises(tracedb.ScenarioError) as raised:
+        hand_made.scenarios(edits)
+    assert "scenario both: two edits set the time of the same 1 target" in str(
+        raised.value
+    )
+
+
+WRONG = [
+    ({"target": "profiler", "action": "remove"}, "profiler has no action remove"),
+    ({"target": "gpu", "action": "remove", "factor": 2}, "leave factor out"),
+    ({"target": "gpu", "action": "set"}, "give it a set_ns"),
+    ({"target": "gpu", "set_ns": 5}, "scaled by factor and add_ns; leave set_ns out"),
+    ({"target": "wait", "action": "scale", "factor": 1}, "it may be unsync"),
+]
+
+
+@pytest.mark.parametrize(("edit", "line"), WRONG)
+def test_what_does_not_go_together_is_told(edit: dict[str, Any], line: str) -> None:
+    """An action goes with some targets, and with values of its own."""
+    assert line in str(wrong_action(Edit(scenario="wrong", **edit)))

@@ -1,0 +1,95 @@
+"""What an edit does to its targets: the actions, and the values that each takes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, get_args
+
+from tracedb.errors import ScenarioError
+
+if TYPE_CHECKING:
+    import duckdb
+
+    from tracedb.scenario import Change
+
+Action = Literal["scale", "set", "remove", "unsync"]
+ACTIONS: tuple[str, ...] = get_args(Action)
+
+
+@dataclass(frozen=True)
+class Rule:
+    """What an action goes with."""
+
+    targets: tuple[str, ...]
+    """What it can be done to."""
+    needs: tuple[str, ...] = ()
+    """The values of which it takes one or more."""
+
+
+RULES: dict[str, Rule] = {
+    "scale": Rule(("host", "gpu", "profiler"), ("factor", "add_ns")),
+    "set": Rule(("host", "gpu"), ("set_ns",)),
+    "remove": Rule(("host", "gpu")),
+    "unsync": Rule(("wait",)),
+}
+VALUES = tuple(dict.fromkeys(value for rule in RULES.values() for value in rule.needs))
+"""All values that actions take."""
+
+
+def action_of(edit: Change) -> str:
+    """The action of an edit: one that names none scales, or takes waits out."""
+    return edit.action or ("unsync" if edit.target == "wait" else "scale")
+
+
+def wrong_action(edit: Change) -> str | None:
+    """What is wrong with the action of an edit and its values, if anything."""
+    action = action_of(edit)
+    rule = RULES[action]
+    given = [value for value in VALUES if getattr(edit, value) is not None]
+    strange = [value for value in given if value not in rule.needs]
+    if edit.target not in rule.targets:
+        return _wrong_target(edit.target, action)
+    if strange:
+        return f"{_deed(action)}; leave {' and '.join(strange)} out"
+    if rule.needs and not given:
+        return f"an edit changes nothing; give it a {' or '.join(rule.needs)}"
+    return None
+
+
+_CONFLICTS = """
+WITH twice AS (
+    SELECT variant_id FROM prediction.host_edit WHERE set_count > 1
+    UNION ALL
+    SELECT variant_id FROM prediction.gpu_edit WHERE set_count > 1
+)
+SELECT scenario, count(*)
+FROM twice INNER JOIN prediction.variant USING (variant_id)
+GROUP BY scenario, variant_id ORDER BY variant_id
+LIMIT 1
+"""
+
+
+def check_conflicts(connection: duckdb.DuckDBPyConnection) -> None:
+    """Raise `ScenarioError` for the first scenario with two values for one target."""
+    found = connection.execute(_CONFLICTS).fetchone()
+    if found:
+        scenario, count = found
+        raise ScenarioError(
+            f"scenario {scenario}: two edits set the time of the same {count} target(s)"
+            "; choose which, or let one of them scale"
+        )
+
+
+def _wrong_target(target: str, action: str) -> str:
+    possible = [name for name, rule in RULES.items() if target in rule.targets]
+    return f"{target} has no action {action}; it may be {', '.join(possible)}"
+
+
+def _deed(action: str) -> str:
+    """What an action does, for who gave it values of another."""
+    return {
+        "scale": "times are scaled by factor and add_ns",
+        "set": "times are set to set_ns",
+        "remove": "what is removed takes no time",
+        "unsync": "waits are removed",
+    }[action]

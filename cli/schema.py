@@ -41,7 +41,8 @@ def schema(
         columns = database.schema(relation)
         declared = database.find_relation(relation)
         output.text(f"{declared.signature}: {declared.comment}\n")
-        for name, meaning in declared.parameters.items():
-            output.text(f"{name}: {meaning}\n")
+        if declared.is_macro:
+            for name, meaning in declared.parameters.items():
+                output.text(f"{name}: {meaning}\n")
         output.rows(columns)
         output.text(f"\n{declared.query or '-- Filled while files are read.'}")

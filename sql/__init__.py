@@ -13,5 +13,7 @@
 | 70_question | question | one view a question: what the command line asks |
 
 `CREATE VIEW` is computed when read; `CREATE TABLE ... AS` when a trace is ingested;
-`CREATE MACRO ... AS TABLE` when it is read with the values that it takes.
+`CREATE MACRO ... AS TABLE` when it is read with the values that it takes. `CREATE MACRO
+... AS (...)` is a rule that several relations follow. `public.toml` lists the relations
+that users may rely on.
 """

@@ -507,7 +507,7 @@ def test_schema_lists_internal_relations_on_demand() -> None:
     public, every = ask("schema"), ask("schema", "--all")
     assert every[: len(public)] == public
     assert {row["relation"] for row in every} == {
-        relation.full_name for relation in catalog.relations()
+        one.full_name for one in catalog.declared()
     }
     behind = every[len(public) :]
     assert all(row["subject"].startswith("Internal: ") for row in behind)
@@ -527,6 +527,16 @@ def test_schema_shows_one_relation() -> None:
     shown = run("schema", "staging.step").stdout
     assert "One row per step." in shown
     assert "FROM staging.step_range" in shown
+
+
+def test_schema_shows_a_rule() -> None:
+    """A function has parameters in place of columns."""
+    name = "graph.delay_cap_ns"
+    parameters = [row["column"] for row in ask("schema", name)]
+    assert parameters == ["instance_count", "median_ns", "p95_ns"]
+    shown = run("schema", name).stdout
+    assert shown.startswith(f"{name}({', '.join(parameters)}): Internal: [ns] ")
+    assert "CASE" in shown
 
 
 def test_schema_page_is_markdown() -> None:

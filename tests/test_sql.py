@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from importlib.resources import files
@@ -32,8 +33,18 @@ LARGEST_RELATION = 180
 MOST_ROWS = 150
 """Of an answer that is kept: what a person reviews."""
 
+LARGEST_REPETITION = 6
+"""Columns and constants of the largest rule that two relations may each state."""
+
 each_relation = pytest.mark.parametrize(
     "relation", catalog.relations(), ids=lambda relation: relation.full_name
+)
+
+each_function = pytest.mark.parametrize(
+    "function", catalog.functions(), ids=lambda function: function.full_name
+)
+each_declared = pytest.mark.parametrize(
+    "relation", catalog.declared(), ids=lambda relation: relation.full_name
 )
 
 
@@ -86,13 +97,84 @@ def test_every_parameter_is_documented(
     assert all(relation.parameters.values())
 
 
+@each_function
+def test_every_function_is_documented(
+    function: Relation, samples: tracedb.Database
+) -> None:
+    """With its parameters, in order, and the unit of what it gives."""
+    layer, name = function.full_name.split(".")
+    declared = f"""
+        SELECT parameters, comment FROM duckdb_functions()
+        WHERE schema_name = '{layer}' AND function_name = '{name}'
+    """
+    ((parameters, comment),) = rows(samples, declared)
+    assert parameters == list(function.parameters)
+    assert all(function.parameters.values())
+    assert comment.startswith(function.comment)
+    documented = {name: function.doc, **function.parameters}
+    assert_units(documented)
+
+
+@each_function
+def test_a_function_is_a_rule_of_several(function: Relation) -> None:
+    """What one relation alone needs to know stands there."""
+    users = [one for one in catalog.declared() if function.full_name in one.reads]
+    assert len(users) > 1
+
+
+def test_no_rule_is_written_twice() -> None:
+    """What two relations say alike, with constants in it, is a function of both."""
+    found: dict[str, set[str]] = {}
+    for relation in catalog.relations():
+        if relation.query:
+            for rule in rules(tree_of(relation)):
+                found.setdefault(rule, set()).add(relation.full_name)
+    assert [names for names in found.values() if len(names) > 1] == []
+
+
+def rules(tree: Any) -> Iterator[str]:  # noqa: ANN401 (JSON)
+    """Expressions of a query that are large, and have constants: in one form each."""
+    if isinstance(tree, dict):
+        if tree.get("class"):
+            rule = json.dumps(bare(tree))
+            constants, columns = rule.count('"="'), rule.count('"#"')
+            if constants and constants + columns > LARGEST_REPETITION:
+                yield rule
+        tree = list(tree.values())
+    if isinstance(tree, list):
+        for part in tree:
+            yield from rules(part)
+
+
+def bare(tree: Any) -> Any:  # noqa: ANN401 (JSON)
+    """An expression without places and aliases; columns without their tables."""
+    if isinstance(tree, list):
+        return [bare(part) for part in tree]
+    if not isinstance(tree, dict):
+        return tree
+    if tree.get("class") == "COLUMN_REF":
+        return {"#": tree["column_names"][-1]}
+    if tree.get("class") == "CONSTANT":
+        return {"=": {k: v for k, v in tree.items() if "location" not in k}}
+    return {
+        name: bare(part)
+        for name, part in tree.items()
+        if name != "alias" and not name.startswith("query_location")
+    }
+
+
+def tree_of(relation: Relation) -> Any:  # noqa: ANN401 (JSON)
+    """The query as DuckDB's own parser has it."""
+    return json.loads(rows_of("SELECT json_serialize_sql(?)", [relation.query])[0][0])
+
+
 @each_relation
 def test_what_a_relation_reads_is_what_duckdb_finds(relation: Relation) -> None:
     """The catalog looks for names in the text; DuckDB's parser is the judge."""
     if not relation.query:
         assert not relation.reads
         return
-    tree = rows_of("SELECT json_serialize_sql(?)", [relation.query])[0][0]
+    tree = json.dumps(tree_of(relation), separators=(",", ":"))
     tables = re.findall(r'"schema_name":"(\w+)",[^{}]*?"table_name":"(\w+)"', tree)
     macros = re.findall(r'"function_name":"(\w+)","schema":"(\w+)"', tree)
     tables += [(schema, name) for name, schema in macros]
@@ -131,7 +213,12 @@ def test_key_is_unique_on_real_ranks(
 @each_relation
 def test_units_agree_with_names(relation: Relation) -> None:
     """A unit stands in the name of a column and in its documentation, or in neither."""
-    for name, doc in relation.columns.items():
+    assert_units(relation.columns)
+
+
+def assert_units(documented: dict[str, str]) -> None:
+    """Names and what documents them have the same units."""
+    for name, doc in documented.items():
         unit = next((unit for end, unit in UNITS.items() if name.endswith(end)), None)
         stated = re.match(r"\[[^\]]+\]", doc)
         assert (stated[0] if stated else None) == unit, name
@@ -148,7 +235,7 @@ def test_times_are_integers(relation: Relation, samples: tracedb.Database) -> No
     assert [column for column in exact if column[1] != "BIGINT"] == []
 
 
-@each_relation
+@each_declared
 def test_layers_read_downwards(relation: Relation) -> None:
     """A relation reads its own layer and those before it; only staging reads raw."""
     allowed = set(LAYERS[: LAYERS.index(relation.layer) + 1])
@@ -157,7 +244,7 @@ def test_layers_read_downwards(relation: Relation) -> None:
     assert {name.split(".")[0] for name in relation.reads} <= allowed
 
 
-@each_relation
+@each_declared
 def test_file_says_where_it_is(relation: Relation) -> None:
     """`graph.edge` is `sql/30_graph/edge.sql`."""
     assert list((ROOT / "sql").glob(f"*_{relation.layer}/{relation.name}.sql"))
@@ -194,13 +281,13 @@ def test_nothing_is_unread() -> None:
     """Every relation is public or read by Python, or one that is reads it."""
     live = {
         r.full_name
-        for r in catalog.relations()
+        for r in catalog.declared()
         if r.is_public or re.search(rf"\b{r.full_name}\b", PYTHON)
     }
-    for relation in reversed(catalog.relations()):
+    for relation in reversed(catalog.declared()):
         if relation.full_name in live:
             live |= relation.reads
-    assert {r.full_name for r in catalog.relations()} - live == set()
+    assert {r.full_name for r in catalog.declared()} - live == set()
 
 
 def test_public_relations_are_listed_once() -> None:

@@ -32,8 +32,6 @@ _SEED = 0
 _ROUNDS, _GRID = 6, 101
 _BELIEVED = 4
 """Kernels that count as predicted rightly, besides those that are fitted on."""
-_LEAST_ERROR = 1e-4
-"""Of an error in a geometric mean."""
 
 # A kernel that ran often is one kernel, as long as the median.
 _KERNELS = """
@@ -180,6 +178,7 @@ def _fitted(
 
 def _errors(predicted: Times, measured: Times) -> tuple[float, float]:
     """The geometric mean of the relative errors, and their mean."""
-    errors = np.abs(predicted / measured - 1)
-    geometric = np.exp(np.log(np.maximum(errors, _LEAST_ERROR)).mean())
-    return float(geometric), float(errors.mean())
+    from tracedb.kernels.scores import scores_of
+
+    scores = scores_of(predicted, measured)
+    return scores.gmae_share, scores.mape_share

@@ -5,7 +5,10 @@ then `CREATE TABLE | VIEW layer.name (` with a comment above each column. A `TAB
 without a query is filled by a loader; a `TABLE` with one is computed per trace, when
 the trace is ingested, and must have a column `trace_id`; a `VIEW` when it is read. A
 `MACRO` is a view with parameters: `CREATE MACRO layer.name(` with a comment above each,
-then `AS TABLE`, `SELECT` with a comment above each column, and `FROM` the query.
+then `AS TABLE`, `SELECT` with a comment above each column, and `FROM` the query. A
+`FUNCTION` is a rule that several relations follow, about values rather than rows:
+`CREATE MACRO layer.name(` with a comment above each parameter, then `AS (` the
+expression.
 
 `public.toml` lists the relations that users may rely on; all others are internal.
 """
@@ -59,6 +62,13 @@ _MACRO_FILE = re.compile(
     r"(?P<query>SELECT\n(?P<columns>.*?)\nFROM .*);\s*\Z",
     re.DOTALL,
 )
+_FUNCTION_FILE = re.compile(
+    r"(?P<doc>(?:--[^\n]*\n)+)"
+    r"CREATE MACRO (?P<layer>\w+)\.(?P<name>\w+)\(\n"
+    r"(?P<parameters>.*?)\n\) AS \(\n"
+    r"(?P<query>.*?)\n\);\s*\Z",
+    re.DOTALL,
+)
 _COMMENT = re.compile(r"--.*")
 _RELATION = re.compile(rf"\b(?:{'|'.join(LAYERS)})\.\w+")
 _COLUMN = re.compile(r"(?P<doc>(?: +--.*\n)+) +(?P<name>\w+)")
@@ -66,7 +76,7 @@ _COLUMN = re.compile(r"(?P<doc>(?: +--.*\n)+) +(?P<name>\w+)")
 
 @dataclass(frozen=True)
 class Relation:
-    """A table, view or table macro of the database, as its file declares it."""
+    """A table, view or macro of the database, as its file declares it."""
 
     layer: str
     name: str
@@ -113,6 +123,11 @@ class Relation:
         """Whether it is queried with arguments."""
         return self.kind == "MACRO"
 
+    @property
+    def is_function(self) -> bool:
+        """Whether it stands for a value, and has no rows."""
+        return self.kind == "FUNCTION"
+
     def call(self, *arguments: object) -> str:
         """What follows the name in a query: its arguments, or nothing.
 
@@ -120,7 +135,8 @@ class Relation:
         """
         if len(arguments) != len(self.parameters):
             raise ValueError(f"{self.full_name} takes {len(self.parameters)} arguments")
-        return f"({', '.join(map(str, arguments))})" if self.is_macro else ""
+        takes = self.is_macro or self.is_function
+        return f"({', '.join(map(str, arguments))})" if takes else ""
 
     @property
     def is_ordered(self) -> bool:
@@ -134,11 +150,23 @@ class Relation:
 
 
 @cache
-def relations() -> tuple[Relation, ...]:
-    """Every relation under `sql/`, each after those that it reads."""
+def declared() -> tuple[Relation, ...]:
+    """Every relation and function under `sql/`, each after those that it reads."""
     found = {relation.full_name: relation for relation in _read_all()}
     order = TopologicalSorter({name: r.reads for name, r in found.items()})
     return tuple(found[name] for name in order.static_order())
+
+
+@cache
+def relations() -> tuple[Relation, ...]:
+    """Every relation under `sql/`, each after those that it reads."""
+    return tuple(one for one in declared() if not one.is_function)
+
+
+@cache
+def functions() -> tuple[Relation, ...]:
+    """Every rule about values under `sql/`, each after those that it follows."""
+    return tuple(one for one in declared() if one.is_function)
 
 
 @cache
@@ -153,13 +181,13 @@ def _public_text() -> str:
 
 
 def by_subject() -> dict[str, list[Relation]]:
-    """All relations, the public ones by subject, then the internal ones by layer."""
-    known = {relation.full_name: relation for relation in relations()}
+    """All that is declared, public ones by subject, then internal ones by layer."""
+    known = {one.full_name: one for one in declared()}
     found = {
         subject: [known[name] for name in names] for subject, names in public().items()
     }
     for layer in LAYERS:
-        internal = [r for r in relations() if r.layer == layer and not r.is_public]
+        internal = [r for r in declared() if r.layer == layer and not r.is_public]
         if internal:
             found[f"{INTERNAL}: {layer}"] = sorted(internal, key=lambda r: r.name)
     return found
@@ -178,7 +206,7 @@ def readers(name: str) -> frozenset[str]:
 @cache
 def fingerprint() -> str:
     """A digest of all statements, to recognise a database of another version."""
-    statements = sorted(relation.statement for relation in relations())
+    statements = sorted(one.statement for one in declared())
     text = "\n".join([*statements, _public_text()])
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
@@ -193,20 +221,21 @@ def _read_all() -> Iterator[Relation]:
 
 def _read(file: Traversable) -> Relation:
     text = file.read_text(encoding="utf-8")
-    parts = _FILE.match(text) or _MACRO_FILE.match(text)
+    parts = _FILE.match(text) or _MACRO_FILE.match(text) or _FUNCTION_FILE.match(text)
     if parts is None:
         raise ValueError(f"{file} is not one documented CREATE TABLE, VIEW or MACRO")
     query = (parts["query"] or "").rstrip().rstrip(";")
+    named = parts.groupdict()
     return Relation(
         layer=parts["layer"],
         name=parts["name"],
-        kind=parts["kind"],
+        kind=named.get("kind") or "FUNCTION",
         doc=_text(parts["doc"]),
-        columns=_documented(parts["columns"]),
+        columns=_documented(named.get("columns") or ""),
         query=query,
         reads=_relations_read(query),
         statement=text,
-        parameters=_documented(parts.groupdict().get("parameters") or ""),
+        parameters=_documented(named.get("parameters") or ""),
     )
 
 
@@ -227,26 +256,26 @@ def _relations_read(query: str) -> frozenset[str]:
 
 def create(connection: duckdb.DuckDBPyConnection) -> None:
     """Create all relations, empty, with their documentation as database comments."""
-    for relation in relations():
-        _create(connection, relation)
+    for one in declared():
+        _create(connection, one)
 
 
 def create_only(connection: duckdb.DuckDBPyConnection, name: str) -> None:
     """Create one relation and what it reads, empty: all would take a second."""
     needed = {name}
-    for relation in reversed(relations()):
-        if relation.full_name in needed:
-            needed |= relation.reads
-    for relation in relations():
-        if relation.full_name in needed:
-            _create(connection, relation)
+    for one in reversed(declared()):
+        if one.full_name in needed:
+            needed |= one.reads
+    for one in declared():
+        if one.full_name in needed:
+            _create(connection, one)
 
 
 def create_computed(connection: duckdb.DuckDBPyConnection) -> None:
     """Create the relations of every layer that is computed, empty."""
-    for relation in relations():
-        if relation.layer not in _KEPT:
-            _create(connection, relation)
+    for one in declared():
+        if one.layer not in _KEPT:
+            _create(connection, one)
 
 
 def create_over(
@@ -358,9 +387,10 @@ def _creation(relation: Relation) -> str:
 
 def _comment(connection: duckdb.DuckDBPyConnection, relation: Relation) -> None:
     target = relation.full_name
-    if relation.is_macro:
+    if relation.is_macro or relation.is_function:
+        kind = "MACRO TABLE" if relation.is_macro else "MACRO"
         text = literal(_macro_comment(relation))
-        connection.execute(f"COMMENT ON MACRO TABLE {target} IS {text}")
+        connection.execute(f"COMMENT ON {kind} {target} IS {text}")
         return
     comments = [f"COMMENT ON {relation.kind} {target} IS {literal(relation.comment)}"]
     comments += [
@@ -374,8 +404,9 @@ def _macro_comment(relation: Relation) -> str:
     """All that is documented of a macro: its columns take no comments."""
     lines = [relation.comment, "", "Parameters:"]
     lines += [f"{name}: {doc}" for name, doc in relation.parameters.items()]
-    lines += ["", "Columns:"]
-    lines += [f"{name}: {doc}" for name, doc in relation.columns.items()]
+    if relation.columns:
+        lines += ["", "Columns:"]
+        lines += [f"{name}: {doc}" for name, doc in relation.columns.items()]
     return "\n".join(lines)
 
 
@@ -399,19 +430,25 @@ def schema_page(connection: duckdb.DuckDBPyConnection) -> str:
 def _page_section(
     connection: duckdb.DuckDBPyConnection, relation: Relation
 ) -> list[str]:
-    table = ["| column | type | meaning |", "| --- | --- | --- |"]
-    for name, type_ in described(connection, relation):
-        table.append(f"| `{name}` | {type_} | {relation.columns.get(name, '')} |")
-    if relation.is_macro:
-        table += ["", "| parameter | meaning |", "| --- | --- |"]
-        table += [f"| `{name}` | {doc} |" for name, doc in relation.parameters.items()]
-    return [f"### `{relation.signature}`", "", relation.comment, "", *table, ""]
+    lines = [f"### `{relation.signature}`", "", relation.comment, ""]
+    if not relation.is_function:
+        lines += ["| column | type | meaning |", "| --- | --- | --- |"]
+        for name, type_ in described(connection, relation):
+            lines.append(f"| `{name}` | {type_} | {relation.columns.get(name, '')} |")
+        lines.append("")
+    if relation.parameters:
+        lines += ["| parameter | meaning |", "| --- | --- |"]
+        lines += [f"| `{name}` | {doc} |" for name, doc in relation.parameters.items()]
+        lines.append("")
+    return lines
 
 
 def described(
     connection: duckdb.DuckDBPyConnection, relation: Relation
 ) -> list[tuple[str, str]]:
-    """The columns that a relation has, each with its type."""
+    """The columns that a relation has, each with its type; of a function none."""
+    if relation.is_function:
+        return []
     nothing = relation.call(*("NULL" for _ in relation.parameters))
     found = connection.execute(f"DESCRIBE FROM {relation.full_name}{nothing}")
     return [(name, type_) for name, type_, *_ in found.fetchall()]

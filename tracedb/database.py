@@ -255,7 +255,7 @@ class Database:
     def relation(self, name: str, step: int | None = None) -> pl.DataFrame:
         """All rows of a relation, in its own order or by key; of one step on demand."""
         declared = find_relation(name)
-        if declared.is_macro:
+        if declared.parameters:
             raise QueryError(f"{name} is asked with values: {declared.signature}")
         chosen = "" if step is None else _of_step(declared, step)
         order = "" if declared.is_ordered else f"ORDER BY {', '.join(declared.key)}"
@@ -564,8 +564,8 @@ def schema(
 ) -> pl.DataFrame:
     """The public relations in reading order, and internal ones if asked for.
 
-    Or the columns of one relation. Without a connection they are those of a database
-    without traces.
+    Or the columns of one relation, or the parameters of one function. Without a
+    connection they are those of a database without traces.
     """
     import polars as pl
 
@@ -585,18 +585,19 @@ def schema(
             return schema(relation, made)
     columns = catalog.described(connection, declared)
     return pl.DataFrame(
-        [(name, kind, declared.columns.get(name)) for name, kind in columns],
+        [(name, kind, declared.columns.get(name)) for name, kind in columns]
+        or [(name, None, meaning) for name, meaning in declared.parameters.items()],
         schema=["column", "type", "meaning"],
         orient="row",
     )
 
 
 def find_relation(name: str) -> catalog.Relation:
-    """The declared relation of that name.
+    """The relation, or function, that is declared by that name.
 
     Raises `QueryError` that names the nearest ones where there is none.
     """
-    known = {relation.full_name: relation for relation in catalog.relations()}
+    known = {one.full_name: one for one in catalog.declared()}
     if not isinstance(name, str):
         raise QueryError(f"{name!r} is not the name of a relation")
     if name not in known:

@@ -76,7 +76,7 @@ called_collective AS (
 named AS (
     SELECT
         *,
-        replace(lower(coalesce(argument[1], nullif(called, ''), name)), '_', '') AS spoken,
+        lower(coalesce(argument[1], nullif(called, ''), name)) AS spoken,
         try_cast(argument[3] AS INTEGER) AS given_size,
         coalesce(try_cast(argument[4] AS BIGINT), list_product(dims)) AS given_count
     FROM called_collective
@@ -86,17 +86,7 @@ SELECT
     gpu_op_id,
     named.run_id,
     named.trace_id,
-    CASE
-        WHEN spoken LIKE '%allreduce%' THEN 'all_reduce'
-        WHEN spoken LIKE '%allgather%' THEN 'all_gather'
-        WHEN spoken LIKE '%reducescatter%' THEN 'reduce_scatter'
-        WHEN spoken LIKE '%alltoall%' OR spoken LIKE '%sendrecv%' THEN 'all_to_all'
-        WHEN spoken LIKE '%broadcast%' THEN 'broadcast'
-        WHEN spoken LIKE '%reduce%' THEN 'reduce'
-        WHEN spoken LIKE '%send%' THEN 'send'
-        WHEN spoken LIKE '%recv%' THEN 'recv'
-        ELSE 'other'
-    END,
+    staging.collective_kind(spoken),
     concat_ws(' ', argument[2], argument[6]) AS process_group,
     coalesce(CASE WHEN given_size > 0 THEN given_size END, world_size)::BIGINT,
     CASE WHEN given_count BETWEEN 0 AND 1_125_899_906_842_624 THEN given_count::BIGINT END,

@@ -37,20 +37,10 @@ described AS (
 covered AS (
     SELECT
         *,
-        greatest(
-            start_ns,
-            max(end_ns) OVER (
-                PARTITION BY trace_id, device ORDER BY start_ns, gpu_op_id
-                ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
-            )
-        ) AS new_from_ns,
-        greatest(
-            start_ns,
-            max(end_ns) FILTER (kind = 'kernel') OVER (
-                PARTITION BY trace_id, device ORDER BY start_ns, gpu_op_id
-                ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
-            )
-        ) AS new_kernel_from_ns
+        CASE kind WHEN 'kernel' THEN end_ns END AS kernel_end_ns,
+        staging.uncovered_ns(start_ns, end_ns, trace_id, device, NULL) AS uncovered_ns,
+        staging.uncovered_ns(start_ns, kernel_end_ns, trace_id, device, NULL)
+        AS uncovered_by_kernels_ns
     FROM staging.gpu_op
     WHERE kind <> 'other'
 ),
@@ -61,9 +51,8 @@ busy AS (
         trace_id,
         device,
         count(*) AS gpu_op_count,
-        sum(greatest(end_ns - new_from_ns, 0)) AS busy_ns,
-        sum(greatest(end_ns - new_kernel_from_ns, 0)) FILTER (kind = 'kernel')
-        AS kernel_busy_ns
+        sum(uncovered_ns) AS busy_ns,
+        sum(uncovered_by_kernels_ns) AS kernel_busy_ns
     FROM covered
     GROUP BY run_id, trace_id, device
 )

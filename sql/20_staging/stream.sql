@@ -25,13 +25,7 @@ WITH
 covered AS (
     SELECT
         *,
-        greatest(
-            start_ns,
-            max(end_ns) OVER (
-                PARTITION BY trace_id, device, stream ORDER BY start_ns, gpu_op_id
-                ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
-            )
-        ) AS new_from_ns
+        staging.uncovered_ns(start_ns, end_ns, trace_id, device, stream) AS uncovered_ns
     FROM staging.gpu_op
     WHERE kind <> 'other'
 )
@@ -43,7 +37,7 @@ SELECT
     stream,
     count(*),
     sum(end_ns - start_ns)::BIGINT,
-    sum(greatest(end_ns - new_from_ns, 0))::BIGINT,
+    sum(uncovered_ns)::BIGINT,
     min(start_ns),
     max(end_ns)
 FROM covered

@@ -50,7 +50,7 @@ FROM graph.stream_wait
 UNION ALL
 SELECT
     run_id, trace_id, gpu_op_id, call_id,
-    CASE WHEN target IN ('copy', 'queue') THEN target ELSE 'sync_' || target END, recorded
+    graph.wait_kind(target), recorded
 FROM graph.host_wait
 UNION ALL
 SELECT DISTINCT run_id, trace_id, last_node_id, after_node_id, kind, false

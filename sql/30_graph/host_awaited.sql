@@ -101,7 +101,7 @@ ended_before AS (
         candidate.*,
         max(gpu_op_end_ns) OVER (PARTITION BY call_id, meant) AS last_end_ns,
         last_end_ns > start_ns AS was_running,
-        coalesce(abs(end_ns - last_end_ns - median_ns) <= 1_000, false) AS fits
+        coalesce(graph.is_typical(end_ns - last_end_ns, median_ns), false) AS fits
     FROM candidate
     INNER JOIN graph.typical_return AS typical
         ON
@@ -139,7 +139,7 @@ FROM (
                 CASE
                     WHEN fits AND is_own THEN 1
                     WHEN fits AND was_running THEN 2
-                    WHEN was_running AND end_ns - start_ns > 10_000 THEN 3
+                    WHEN was_running AND graph.is_well_before(start_ns, end_ns) THEN 3
                     WHEN is_own THEN 4
                     ELSE 5
                 END,

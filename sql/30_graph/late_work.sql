@@ -1,5 +1,5 @@
 -- GPU work that began later than its launch, its stream and recorded waits explain, by so
--- much that it must have waited for something else: from 15 us on; where a thread had told
+-- much that it must have waited for something else (`graph.shows_wait`); where a thread had told
 -- some stream to wait since the launch before on the stream, and that was not recorded,
 -- from 1 us on.
 -- One row per such GPU op.
@@ -24,7 +24,7 @@ CREATE TABLE graph.late_work (
     -- [ns] Time by which launch and stream do not explain its begin.
     excess_ns,
     -- [ns] How long after work of other streams such work usually begins in the trace: the
-    -- median of what is not over 15 us; 0 without any.
+    -- median of what shows no wait; 0 without any.
     typical_wait_ns
 ) AS
 WITH
@@ -72,11 +72,11 @@ late AS (
             AND explained.launch_start_ns >= wait_call.wait_call_ns
     WHERE
         call_id IS NOT NULL
-        AND coalesce(start_ns - recorded_end_ns > 15_000, true)
-        AND excess_ns > CASE
-            WHEN wait_call_ns > coalesce(previous_launch_start_ns, 0) THEN 1_000
-            ELSE 15_000
-        END
+        AND coalesce(graph.shows_wait(start_ns - recorded_end_ns), true)
+        AND (
+            graph.shows_wait(excess_ns)
+            OR excess_ns > 1_000 AND wait_call_ns > coalesce(previous_launch_start_ns, 0)
+        )
 ),
 
 -- How long after other streams' work such work usually begins.
@@ -97,7 +97,7 @@ typical AS (
                 AND late.start_ns >= ended.end_ns
         GROUP BY late.trace_id, late.gpu_op_id
     )
-    WHERE delay_ns <= 15_000
+    WHERE NOT graph.shows_wait(delay_ns)
     GROUP BY trace_id
 )
 

@@ -10,7 +10,7 @@ CREATE TABLE graph.stalled_launch (
     run_id,
     -- The trace it is from.
     trace_id,
-    -- [ns] Time beyond that of typical calls (of their 95th percentile).
+    -- [ns] Time beyond that of typical calls (`graph.delay_cap_ns`).
     stalled_ns
 ) AS
 WITH
@@ -39,15 +39,9 @@ typical AS (
     SELECT
         trace_id,
         kind,
-        CASE
-            WHEN count(*) < 20
-                THEN
-                    least(
-                        quantile_disc(call_ns, 0.95),
-                        2 * greatest(quantile_disc(call_ns, 0.5), 0) + 10_000
-                    )
-            ELSE quantile_disc(call_ns, 0.95)
-        END AS cap_ns
+        graph.delay_cap_ns(
+            count(*), quantile_disc(call_ns, 0.5), quantile_disc(call_ns, 0.95)
+        ) AS cap_ns
     FROM call
     GROUP BY trace_id, kind
 )

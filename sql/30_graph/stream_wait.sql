@@ -71,7 +71,7 @@ occupancy_wait AS (
         beside.kind = 'kernel'
         AND running.kind = 'kernel'
         AND beside.device = beside.other_device
-        AND beside.excess_ns > 15_000
+        AND graph.shows_wait(beside.excess_ns)
         AND running.end_ns - beside.start_ns
         BETWEEN 0 AND greatest(2_000, 0.05 * (running.end_ns - running.start_ns))
 ),
@@ -105,7 +105,7 @@ inferred AS (
         late.excess_ns,
         late.reason,
         false AS recorded,
-        abs(late.start_ns - awaited.end_ns - typical_wait_ns) <= 1_000 AS is_typical
+        graph.is_typical(late.start_ns - awaited.end_ns, typical_wait_ns) AS is_typical
     FROM (FROM event_wait UNION ALL BY NAME FROM occupancy_wait) AS late
     INNER JOIN graph.stream_position AS awaited
         ON
@@ -126,7 +126,7 @@ QUALIFY row_number() OVER (
     PARTITION BY gpu_op_id
     ORDER BY
         -- An event that was over long before explains less than a device that was full.
-        NOT recorded AND start_ns - awaited_end_ns > 15_000,
+        NOT recorded AND graph.shows_wait(start_ns - awaited_end_ns),
         reason = 'occupancy',
         NOT is_typical,
         awaited_end_ns DESC,

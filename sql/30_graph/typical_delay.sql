@@ -18,8 +18,7 @@ CREATE TABLE graph.typical_delay (
     -- [ns] Median; of fewer than 20 instances at most 20 us or the 95th percentile over all
     -- kinds, since the few may all have had another cause.
     median_ns,
-    -- [ns] 95th percentile: what exceeds it has another cause. Of fewer than 20 instances
-    -- that is the largest: there at most twice the median and 10 us.
+    -- [ns] What exceeds it has another cause (`graph.delay_cap_ns`).
     cap_ns
 ) AS
 WITH
@@ -61,7 +60,7 @@ instance AS (
             WHEN coalesce(greatest(previous_end_ns, awaited_end_ns) <= launch_start_ns, true)
                 THEN 'launch'
             WHEN
-                launch_end_ns + 10_000 <= previous_end_ns
+                graph.is_well_before(launch_end_ns, previous_end_ns)
                 AND coalesce(awaited_end_ns <= previous_end_ns, true)
                 THEN 'stream'
         END AS delay,
@@ -84,7 +83,7 @@ pooled AS (
         kind,
         count(*) AS instance_count,
         quantile_disc(delay_ns, 0.5) AS median_ns,
-        quantile_disc(delay_ns, 0.95) AS cap_ns
+        quantile_disc(delay_ns, 0.95) AS p95_ns
     FROM instance
     WHERE delay IS NOT NULL AND delay_ns >= 0
     GROUP BY GROUPING SETS ((run_id, trace_id, delay, kind), (run_id, trace_id, delay))
@@ -105,12 +104,11 @@ SELECT
     coalesce(own.instance_count, 0),
     CASE
         WHEN own.instance_count >= 20 THEN own.median_ns
-        ELSE least(coalesce(own.median_ns, every.median_ns), greatest(every.cap_ns, 20_000))
+        ELSE least(coalesce(own.median_ns, every.median_ns), greatest(every.p95_ns, 20_000))
     END AS typical_ns,
-    CASE
-        WHEN own.instance_count >= 20 THEN own.cap_ns
-        ELSE least(coalesce(own.cap_ns, every.cap_ns), 2 * typical_ns + 10_000)
-    END
+    graph.delay_cap_ns(
+        own.instance_count, typical_ns, coalesce(own.p95_ns, every.p95_ns)
+    )
 FROM wanted
 INNER JOIN pooled AS every
     ON

@@ -26,8 +26,9 @@ ended AS (
     WHERE
         is_blocking
         -- A short call waited for nothing.
-        AND end_ns >= start_ns + 10_000
-        AND gpu_op_end_ns BETWEEN start_ns + 10_000 AND end_ns + 20_000
+        AND graph.is_well_before(start_ns, end_ns)
+        AND graph.is_well_before(start_ns, gpu_op_end_ns)
+        AND gpu_op_end_ns <= end_ns + 20_000
 ),
 
 -- A device is waited for until the last is over, if it is known which device.

@@ -1,6 +1,5 @@
 -- Spans of host time to learn from, with digests of what they can be alike in. Across
--- runs only overheads are learnt: not data loading nor idle time, nor gaps of 200 us and
--- more, which are the program's (Lin et al. 2022 leave these out too).
+-- runs only overheads are learnt (`overhead.is_portable`): not data loading nor idle time.
 -- One row per source to learn from that a method needs, and span; those of a library have
 -- no trace here, and steps and threads below 0.
 -- Key: host_from, pool_id, step_id, thread_id, position.
@@ -89,12 +88,7 @@ SELECT
         WHEN 'other_runs' THEN first_trace_id
         ELSE sample.run_id
     END,
-    CASE host_from
-        WHEN 'other_steps' THEN step_id
-        WHEN 'other_ranks' THEN sample.trace_id
-        WHEN 'other_runs' THEN sample.run_id
-        WHEN 'library' THEN sample.run_id
-    END,
+    prediction.left_out_id(host_from, sample.run_id, sample.trace_id, step_id),
     sample.run_id,
     sample.trace_id,
     step_id,
@@ -120,7 +114,7 @@ WHERE
     )
     AND (
         host_from NOT IN ('other_runs', 'library')
-        OR type LIKE 'T_' AND (type <> 'T1' OR sample_ns < 200_000)
+        OR overhead.is_portable(type, sample_ns)
     )
 UNION ALL
 SELECT

@@ -20,7 +20,7 @@ CREATE TABLE prediction.delay (
     instance_count,
     -- [ns] Median; of fewer than 3 instances at most 20 us, since one tells nothing.
     median_ns,
-    -- [ns] 95th percentile; of fewer than 20 instances at most twice the median and 10 us.
+    -- [ns] What an instance has at most (`graph.delay_cap_ns`).
     cap_ns
 ) AS
 WITH
@@ -33,9 +33,9 @@ idle_call AS (
         call.trace_id,
         target,
         end_ns - start_ns AS delay_ns,
-        gpu_op_end_ns <= start_ns - 10_000
-        OR coalesce(abs(end_ns - gpu_op_end_ns - median_ns) > 1_000, true)
-        AND NOT bool_or(gpu_op_end_ns <= start_ns - 10_000)
+        graph.is_well_before(gpu_op_end_ns, start_ns)
+        OR NOT coalesce(graph.is_typical(end_ns - gpu_op_end_ns, median_ns), false)
+        AND NOT bool_or(graph.is_well_before(gpu_op_end_ns, start_ns))
             OVER (PARTITION BY call.trace_id, target)
         AS is_plain
     FROM graph.host_wait AS call
@@ -72,15 +72,20 @@ instance AS (
     UNION ALL
     SELECT
         run_id, trace_id, 'return', target, end_ns - gpu_op_end_ns,
-        gpu_op_end_ns >= start_ns + 10_000
+        graph.is_well_before(start_ns, gpu_op_end_ns)
         OR coalesce(target IN ('copy', 'queue') OR end_ns - start_ns > limit_ns, true)
-        AND NOT bool_or(gpu_op_end_ns >= start_ns + 10_000) OVER (PARTITION BY trace_id, target)
+        AND NOT bool_or(graph.is_well_before(start_ns, gpu_op_end_ns))
+            OVER (PARTITION BY trace_id, target)
     FROM graph.host_wait
     LEFT JOIN idle_limit USING (trace_id)
     WHERE
         is_blocked
         -- In a short call something may have ended by chance, if what it is for is not known.
-        AND (recorded OR target NOT IN ('stream', 'event') OR gpu_op_end_ns >= start_ns + 10_000)
+        AND (
+            recorded
+            OR target NOT IN ('stream', 'event')
+            OR graph.is_well_before(start_ns, gpu_op_end_ns)
+        )
     UNION ALL
     SELECT run_id, trace_id, 'call', target, delay_ns, is_plain
     FROM idle_call
@@ -98,14 +103,7 @@ pooled AS (
         count(*) AS instance_count,
         quantile_disc(delay_ns, 0.5) AS middle_ns,
         CASE WHEN count(*) < 3 THEN least(middle_ns, 20_000) ELSE middle_ns END AS median_ns,
-        CASE
-            WHEN count(*) < 20
-                THEN
-                    least(
-                        quantile_disc(delay_ns, 0.95), greatest(2 * median_ns, 0) + 10_000
-                    )
-            ELSE quantile_disc(delay_ns, 0.95)
-        END AS cap_ns
+        graph.delay_cap_ns(count(*), median_ns, quantile_disc(delay_ns, 0.95)) AS cap_ns
     FROM instance
     WHERE is_plain
     GROUP BY

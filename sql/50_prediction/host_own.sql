@@ -90,8 +90,8 @@ delayed AS (
                 OR target <> 'event'
                 OR measured_ns > coalesce(call_ns, 0)
                 AND (
-                    measured_ns - return_ns >= 10_000
-                    OR abs(return_ns - return_median_ns) <= 1_000
+                    graph.is_well_before(return_ns, measured_ns)
+                    OR graph.is_typical(return_ns, return_median_ns)
                 )
                 THEN found_gpu_op_id
         END AS awaited_gpu_op_id,

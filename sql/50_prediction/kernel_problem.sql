@@ -169,10 +169,7 @@ SELECT
     kind AS family,
     CASE
         WHEN kind = 'memset' THEN 'memset'
-        WHEN regexp_matches(name, '(?i)PtoP|PeerTo') THEN 'p2p'
-        WHEN regexp_matches(name, '(?i)HtoD|HostTo') THEN 'h2d'
-        WHEN regexp_matches(name, '(?i)DtoH|ToHost') THEN 'd2h'
-        ELSE 'd2d'
+        ELSE staging.copy_direction(name)
     END || CASE link WHEN 'pageable' THEN '_pageable' ELSE '' END AS op,
     traffic_bytes // CASE WHEN link = 'dram' AND kind = 'memcpy' THEN 2 ELSE 1 END AS bytes
 FROM work

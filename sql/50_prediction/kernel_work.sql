@@ -81,8 +81,8 @@ moved AS (
         CASE
             WHEN kind = 'memset' THEN 'dram'
             WHEN regexp_matches(name, '(?i)pageable') THEN 'pageable'
-            WHEN regexp_matches(name, '(?i)HtoD|DtoH|HostTo|ToHost') THEN 'pcie'
-            WHEN regexp_matches(name, '(?i)PtoP|PeerTo') THEN 'nvlink'
+            WHEN staging.copy_direction(name) IN ('h2d', 'd2h') THEN 'pcie'
+            WHEN staging.copy_direction(name) = 'p2p' THEN 'nvlink'
             ELSE 'dram'
         END AS link,
         coalesce(moved_bytes, CASE WHEN kind = 'memcpy' THEN written_bytes ELSE 0 END) AS bytes

@@ -67,11 +67,8 @@ named AS (
     SELECT
         *,
         CASE
-            WHEN regexp_matches(spoken, 'all_?reduce') THEN 'all_reduce'
-            WHEN regexp_matches(spoken, 'all_?gather') THEN 'all_gather'
-            WHEN regexp_matches(spoken, 'reduce_?scatter') THEN 'reduce_scatter'
-            WHEN regexp_matches(spoken, 'all_?to_?all') THEN 'all_to_all'
-            WHEN regexp_matches(spoken, 'broadcast') THEN 'broadcast'
+            WHEN staging.collective_kind(spoken) NOT IN ('reduce', 'send', 'recv')
+                THEN staging.collective_kind(spoken)
             ELSE 'other'
         END AS collective,
         coalesce(CASE WHEN group_size > 0 THEN group_size END, world_size) AS ranks

@@ -70,14 +70,7 @@ successor AS (
     UNION ALL
     SELECT trace_id, thread_id, end_ns, 'end', NULL, NULL, NULL, 0
     FROM critical_path.measured_path
-    WHERE
-        thread_id IS NOT NULL
-        AND (
-            scope = 'step'
-            OR (
-                scope = 'trace' AND trace_id NOT IN (SELECT trace_id FROM staging.step)
-            )
-        )
+    WHERE thread_id IS NOT NULL AND critical_path.tells_of_trace(scope, trace_id)
 )
 
 SELECT

@@ -100,7 +100,7 @@ edge AS (
     SELECT path.trace_id, last_work.lane, path.gpu_op_id, 0, 0, 'end', 0
     FROM critical_path.measured_path AS path
     INNER JOIN last_work ON path.gpu_op_id = last_work.gpu_op_id
-    WHERE scope = 'trace' AND path.trace_id NOT IN (SELECT trace_id FROM staging.step)
+    WHERE critical_path.tells_of_trace(scope, path.trace_id)
 ),
 
 least_edge AS (

@@ -27,26 +27,6 @@ CREATE VIEW question.gpu_active (
     -- [1] Share of the step in which it runs nothing, as predicted.
     predicted_idle_share
 ) AS
-WITH
-active AS (
-    SELECT
-        step.variant_id,
-        step.trace_id,
-        step.step_id,
-        device.device,
-        any_value(step.end_ns - step.start_ns) AS step_ns,
-        step_ns - coalesce(sum(idle.end_ns - idle.start_ns), 0)::BIGINT AS active_ns
-    FROM critical_path.step_outcome AS step
-    INNER JOIN staging.device AS device ON step.trace_id = device.trace_id
-    LEFT JOIN critical_path.idle AS idle
-        ON
-            step.variant_id = idle.variant_id
-            AND step.step_id = idle.step_id
-            AND device.device = idle.device
-    WHERE gpu_op_count > 0
-    GROUP BY step.variant_id, step.trace_id, step.step_id, device.device
-)
-
 SELECT
     scenario,
     method,
@@ -62,8 +42,8 @@ SELECT
     END,
     1 - measured.active_ns / nullif(measured.step_ns, 0),
     1 - predicted.active_ns / nullif(predicted.step_ns, 0)
-FROM active AS predicted
-INNER JOIN active AS measured
+FROM critical_path.device_activity AS predicted
+INNER JOIN critical_path.device_activity AS measured
     ON predicted.step_id = measured.step_id AND predicted.device = measured.device
 INNER JOIN prediction.variant AS variant ON predicted.variant_id = variant.variant_id
 INNER JOIN staging.step AS step ON predicted.step_id = step.step_id

@@ -37,18 +37,12 @@ within_step AS (
 covered AS (
     SELECT
         *,
-        greatest(
-            start_ns,
-            max(end_ns) OVER (
-                PARTITION BY step_id, device ORDER BY start_ns, end_ns
-                ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
-            )
-        ) AS new_from_ns
+        staging.uncovered_ns(start_ns, end_ns, step_id, device, NULL) AS uncovered_ns
     FROM within_step
 ),
 
 busy AS (
-    SELECT step_id, device, sum(greatest(end_ns - new_from_ns, 0)) AS busy_ns
+    SELECT step_id, device, sum(uncovered_ns) AS busy_ns
     FROM covered
     GROUP BY step_id, device
 )

@@ -62,8 +62,8 @@ SELECT
     count(*),
     sum(problem_ns)::BIGINT AS measured_ns,
     measured_ns / sum(measured_ns) OVER (PARTITION BY trace_id),
+    prediction.gmae_share(error),
     -- Sums of floating point depend on the order.
-    round(exp(avg(ln(greatest(abs(error), 0.0001)))), 6),
     round(avg(abs(error)), 6),
     round(quantile_cont(abs(error), 0.9), 6),
     sum(predicted_ns) / measured_ns - 1,

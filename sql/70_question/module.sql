@@ -28,16 +28,10 @@ launched AS (
     GROUP BY op_id
 ),
 
--- A trace with steps is asked by these.
 on_path AS (
     SELECT op_id, sum(end_ns - start_ns) AS path_time_ns
     FROM critical_path.interval_op
-    WHERE
-        variant_id = 0
-        AND (
-            scope = 'step'
-            OR (scope = 'trace' AND trace_id NOT IN (SELECT trace_id FROM staging.step))
-        )
+    WHERE variant_id = 0 AND critical_path.tells_of_trace(scope, trace_id)
     GROUP BY op_id
 )
 

@@ -1,6 +1,5 @@
 -- What can other databases learn from this one's overheads (`tracedb overheads learn`)?
--- Spans of T1 to T5, without those gaps of 200 us and more between ops that are the
--- program's (Lin et al. 2022 leave them out of shared overheads, too).
+-- Spans of T1 to T5, without gaps between ops that are the program's: 200 us and more.
 -- One row per span of host time in a step.
 -- Key: trace_sha256, thread, position.
 CREATE VIEW question.portable_sample (
@@ -58,4 +57,4 @@ SELECT
 FROM overhead.sample AS sample
 INNER JOIN trace ON sample.trace_id = trace.trace_id
 LEFT JOIN staging.trace_gpu AS gpu ON sample.trace_id = gpu.trace_id
-WHERE type LIKE 'T_' AND (type <> 'T1' OR sample_ns < 200_000);
+WHERE overhead.is_portable(type, sample_ns);

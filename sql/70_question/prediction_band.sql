@@ -39,20 +39,16 @@ error AS (
             WHEN 'library' THEN 0
             ELSE trace_id
         END AS pool_id,
-        CASE host_from
-            WHEN 'other_ranks' THEN trace_id
-            WHEN 'other_runs' THEN run_id
-            WHEN 'library' THEN run_id
-            ELSE step_id
-        END AS excluded_id
+        coalesce(
+            prediction.left_out_id(host_from, run_id, trace_id, step_id), step_id
+        ) AS excluded_id
     FROM critical_path.step_time
     INNER JOIN prediction.method USING (method)
     WHERE
         scenario = 'baseline'
         AND predicted_ns > 0
         AND measured_ns > 0
-        -- What is as measured tells nothing, but in replay.
-        AND (host_from IS NULL OR NOT is_simulated OR as_measured_share < 0.5)
+        AND prediction.is_judged(host_from, is_simulated, as_measured_share)
 ),
 
 judged AS (

@@ -24,21 +24,8 @@ CREATE VIEW question.prediction_guess (
 WITH
 active AS (
     SELECT step_id, max(active_ns) AS active_ns
-    FROM (
-        SELECT
-            step.step_id,
-            any_value(step.end_ns - step.start_ns)
-            - coalesce(sum(idle.end_ns - idle.start_ns), 0)::BIGINT AS active_ns
-        FROM critical_path.step_outcome AS step
-        INNER JOIN staging.device AS device ON step.trace_id = device.trace_id
-        LEFT JOIN critical_path.idle AS idle
-            ON
-                idle.variant_id = 0
-                AND step.step_id = idle.step_id
-                AND device.device = idle.device
-        WHERE step.variant_id = 0 AND gpu_op_count > 0
-        GROUP BY step.step_id, device.device
-    )
+    FROM critical_path.device_activity
+    WHERE variant_id = 0
     GROUP BY step_id
 ),
 

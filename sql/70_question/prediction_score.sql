@@ -72,7 +72,7 @@ step AS (
     FROM error
     WHERE
         error_share IS NOT NULL
-        AND (host_from IS NULL OR NOT is_simulated OR as_measured_share < 0.5)
+        AND prediction.is_judged(host_from, is_simulated, as_measured_share)
         AND (method <> 'other_steps' OR has_two_others)
     UNION ALL
     SELECT DISTINCT ON (step_id)
@@ -107,8 +107,8 @@ scored AS (
         trace.run_id,
         judged.trace_id,
         count(*) AS step_count,
+        prediction.gmae_share(error_share) AS gmae_share,
         -- Sums of floating point depend on the order.
-        round(exp(avg(ln(greatest(abs(error_share), 0.0001)))), 6) AS gmae_share,
         round(avg(abs(error_share)), 6) AS mape_share,
         round(quantile_cont(abs(error_share), 0.9), 6) AS p90_share,
         round(max(abs(error_share)), 6) AS worst_share,

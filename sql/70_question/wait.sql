@@ -19,10 +19,7 @@ WITH
 wait AS (
     SELECT
         host_wait.run_id,
-        CASE
-            WHEN host_wait.target IN ('copy', 'queue') THEN host_wait.target
-            ELSE 'sync_' || host_wait.target
-        END AS kind,
+        graph.wait_kind(host_wait.target) AS kind,
         call.name AS waiting_name,
         gpu_op_id AS awaited_gpu_op_id,
         host_wait.end_ns - host_wait.start_ns AS waited_ns

@@ -91,11 +91,7 @@ FROM (
         SELECT
             call.call_id AS waiting_node_id,
             call.name AS waiting_name,
-            CASE
-                WHEN host_wait.target IN ('copy', 'queue') THEN host_wait.target
-                ELSE 'sync_' || host_wait.target
-            END
-            AS kind,
+            graph.wait_kind(host_wait.target) AS kind,
             host_wait.start_ns,
             CASE WHEN is_blocked THEN host_wait.end_ns - host_wait.start_ns ELSE 0 END
             AS waited_ns,

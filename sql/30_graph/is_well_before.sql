@@ -1,0 +1,10 @@
+-- Whether a time lies so long before another, 10 us, that neither clocks nor chance put it
+-- there.
+CREATE MACRO graph.is_well_before(
+    -- [ns] The time.
+    earlier_ns,
+    -- [ns] The other one.
+    later_ns
+) AS (
+    earlier_ns + 10_000 <= later_ns
+);

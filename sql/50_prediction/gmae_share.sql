@@ -1,0 +1,8 @@
+-- [1] Geometric mean of errors without their signs, each at least 0.01 %; rounded, since sums
+-- of floating point depend on the order.
+CREATE MACRO prediction.gmae_share(
+    -- [1] The errors, of a group.
+    error_share
+) AS (
+    round(exp(avg(ln(greatest(abs(error_share), 0.0001)))), 6)
+);

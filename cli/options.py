@@ -31,7 +31,7 @@ method = click.option(
 scenario = click.option(
     "--scenario",
     metavar="FILE",
-    help="As predicted with the scenarios in this JSON file, and without.",
+    help="As predicted with the scenarios in this file, and without.",
 )
 
 

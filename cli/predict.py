@@ -41,7 +41,9 @@ _MATCHED = {
     "host": "spans of host time",
     "gpu": "GPU ops",
     "profiler": "recorded events",
+    "op": "spans of host time and GPU ops",
     "wait": "waits",
+    "delay": "delays",
 }
 _EFFECTS = (
     *("scenario", "method", "trace_id", "step"),
@@ -86,7 +88,7 @@ _EFFECTS = (
     "--scenario",
     "scenarios",
     metavar="FILE",
-    help="What the scenarios in this JSON file do to each step.",
+    help="What the scenarios in this JSON or TOML file do to each step.",
 )
 @click.option(
     "--without-profiler",
@@ -120,10 +122,9 @@ def predict(  # noqa: PLR0913 (one parameter an option)
     lin2022 is the algorithm of Lin et al. 2022. What is taken as measured, and what no
     cause explains, stands beside.
 
-    A scenario is a list of edits: {"fast GEMM": [{"target": "gpu", "name": ".*gemm.*",
-    "factor": 0.5}]}. The target is host, gpu, profiler or wait; type and name choose
-    among these, factor and add_ns change their time. Its method is replay, if none is
-    given.
+    A scenario is a list of edits: {"fast GEMM": [{"target": "gpu", "name": "*gemm*",
+    "factor": 0.5}]}. Its method is replay, if none is given. docs/scenarios.md says
+    what edits choose by, and what they do.
     """
     if evaluate and (method or bands or scenarios or without_profiler):
         raise click.UsageError("--evaluate is of all methods, and stands alone")

@@ -75,7 +75,7 @@ BY_HAND = [
     # Work, and the delay before the next: 105 us less.
     ([kernel("kernel_2", "remove")], 895),
     # The third, now the only one, begins after its launch, and takes 200 us.
-    ([kernel("kernel_[12]", "remove")], 155 + 200 + 5 + 270),
+    ([kernel("/kernel_[12]/", "remove")], 155 + 200 + 5 + 270),
     ([kernel("kernel_2", "set", set_ns=40 * US)], 940),
     # Set first, then scaled and added to.
     (

@@ -93,7 +93,7 @@ def test_costly_patterns(
     database: tracedb.Database, tmp_path: Path, pattern: str, why: str
 ) -> None:
     """A pattern that would take minutes is refused wherever one is given."""
-    edit = tracedb.Edit(scenario="a", target="gpu", name=pattern, factor=0.5)
+    edit = tracedb.Edit(scenario="a", target="gpu", name=f"/{pattern}/", factor=0.5)
     with pytest.raises(tracedb.ScenarioError, match=why):
         database.scenarios([edit])
     with pytest.raises(tracedb.IngestError, match=why):

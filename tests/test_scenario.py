@@ -69,7 +69,7 @@ def predicted(database: tracedb.Database, *edits: Edit) -> int:
         ({"target": "gpu", "name": "sgemm", "factor": 1.2}, 1100),
         ({"target": "gpu", "type": "kernel", "add_ns": -100 * US}, 900),
         # Found by the op that launched it, too.
-        ({"target": "gpu", "name": "aten::addmm", "add_ns": 7 * US}, 1007),
+        ({"target": "gpu", "op": "aten::addmm", "add_ns": 7 * US}, 1007),
         # Without the wait the host is done after 630 us, the kernel after 665.
         ({"target": "wait", "type": "host"}, 665),
         # The host does nothing in its first 100 us and its last 150.
@@ -144,11 +144,11 @@ def test_what_an_edit_matches_is_reported(
 NO_MATCH = [
     (
         {"target": "gpu", "name": "gemm", "factor": 0},
-        "gemm matches as a whole in this database; 1 name(s) contain it: sgemm",
+        "no GPU work with name gemm in this database; 1 contain(s) it: sgemm",
     ),
     (
         {"target": "gpu", "name": "segmm", "factor": 0},
-        "nearest are sgemm, aten::addmm",
+        "nearest are sgemm",
     ),
     (
         {"target": "gpu", "type": "memcpy", "factor": 0},
@@ -297,7 +297,7 @@ BAD = {
     "no edit": ('{"a": [2]}', 'scenario a, edit 1: no edit; it is an object, as {"t'),
     "no target": (
         '{"a": [{"factor": 2}]}',
-        "scenario a, edit 1: target is missing: one of host, gpu, profiler, wait",
+        "scenario a, edit 1: target is missing: one of host, gpu, op, wait, delay,",
     ),
     "wrong target": (
         '{"a": [{"target": "cpu"}]}',
@@ -305,7 +305,7 @@ BAD = {
     ),
     "wrong field": (
         '{"a": [{"target": "gpu", "factor": 2}, {"target": "gpu", "faktor": 2}]}',
-        "scenario a, edit 2: no field faktor; there are target, type, name, action",
+        "scenario a, edit 2: no field faktor; there are target, type, name, op",
     ),
     "a scenario twice": (
         '{"a": [{"target": "gpu", "factor": 2}],\n"a": []}',
@@ -329,23 +329,63 @@ BAD = {
     ),
     "named profiler": (
         '{"a": [{"target": "profiler", "name": "x", "factor": 0}]}',
-        "profiler has no names",
+        "profiler is chosen as a whole; leave name out",
     ),
     "named wait": (
-        '{"a": [{"target": "wait", "type": "host", "name": "aten::item"}]}',
-        "scenario a: wait has no names; leave name out",
+        '{"a": [{"target": "wait", "type": "thread", "name": "aten::item"}]}',
+        "scenario a: wait of type thread is of no op and has no name; leave name out",
     ),
     "named gap": (
         '{"a": [{"target": "host", "type": "T1", "name": "aten::item", "factor": 0}]}',
-        "scenario a: T1 has no names; leave name out",
+        "scenario a: host of type T1 is of no op and has no name; leave name out",
     ),
     "typed profiler": (
         '{"a": [{"target": "profiler", "type": "T1", "factor": 0}]}',
         "no type T1 of profiler; leave it out",
     ),
     "expression": (
-        '{"a": [{"target": "gpu", "name": "(", "factor": 1}]}',
-        "name ( is not a regular expression",
+        '{"a": [{"target": "gpu", "name": "/(/", "factor": 1}]}',
+        "name /(/ is not a regular expression",
+    ),
+    "range": (
+        '{"a": [{"target": "gpu", "step": "5..3", "factor": 1}]}',
+        "step is 5..3, but 5 is above 3; turn them round",
+    ),
+    "no number": (
+        '{"a": [{"target": "gpu", "step": "3-5", "factor": 1}]}',
+        'step is "3-5"; it has to be a whole number, or a text of some as "3..5"',
+    ),
+    "below 0": (
+        '{"a": [{"target": "gpu", "rank": -1}]}',
+        "it has to be a whole number",
+    ),
+    "host stream": (
+        '{"a": [{"target": "host", "stream": 7, "factor": 1}]}',
+        "host is on no stream; leave stream out",
+    ),
+    "waits of all kinds on a device": (
+        '{"a": [{"target": "wait", "device": 0}]}',
+        "wait is on no device; leave device out",
+    ),
+    "copies in a group": (
+        '{"a": [{"target": "gpu", "type": "memcpy", "process_group": "0"}]}',
+        "gpu of type memcpy has no process group; leave process_group out",
+    ),
+    "op in op": (
+        '{"a": [{"target": "op", "op": "a", "factor": 1}]}',
+        "ops are chosen by name; leave op out",
+    ),
+    "node and sql": (
+        '{"a": [{"target": "op", "node": 1, "sql": "SELECT 1", "factor": 1}]}',
+        "node and sql both say which nodes; leave one out",
+    ),
+    "phase": (
+        '{"a": [{"target": "gpu", "phase": "back", "factor": 1}]}',
+        'phase is "back"; it has to be one of forward, backward, optimizer, ',
+    ),
+    "typed op": (
+        '{"a": [{"target": "op", "type": "T2", "factor": 1}]}',
+        "no type T2 of op; leave it out",
     ),
     "baseline": (
         '{"baseline": [{"target": "gpu", "factor": 1}]}',
@@ -402,7 +442,7 @@ def test_the_command_refuses_what_matches_nothing(
         options = [name, str(database), *more, "--scenario", str(file)]
         done = CliRunner().invoke(command, options)
         assert (done.exit_code, done.stdout) == (2, "")
-        assert "scenario nothing, edit 1: no GPU work with a name" in done.stderr
+        assert "scenario nothing, edit 1: no GPU work with name no such" in done.stderr
         assert len(done.stderr.splitlines()) == 1
 
 

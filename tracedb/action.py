@@ -27,9 +27,9 @@ class Rule:
 
 
 RULES: dict[str, Rule] = {
-    "scale": Rule(("host", "gpu", "profiler"), ("factor", "add_ns")),
+    "scale": Rule(("host", "gpu", "op", "delay", "profiler"), ("factor", "add_ns")),
     "set": Rule(("host", "gpu"), ("set_ns",)),
-    "remove": Rule(("host", "gpu")),
+    "remove": Rule(("host", "gpu", "op")),
     "unsync": Rule(("wait",)),
 }
 VALUES = tuple(dict.fromkeys(value for rule in RULES.values() for value in rule.needs))

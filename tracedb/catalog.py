@@ -204,6 +204,18 @@ def readers(name: str) -> frozenset[str]:
 
 
 @cache
+def chosen_by_edits() -> frozenset[str]:
+    """The stored relations that say what edits choose: empty in a database at rest."""
+    others = readers("prediction.variant") | {"prediction.variant"}
+    chosen = readers("prediction.scenario_edit") - others
+    return frozenset(
+        relation.full_name
+        for relation in relations()
+        if relation.full_name in chosen and relation.is_computed_on_ingest
+    )
+
+
+@cache
 def fingerprint() -> str:
     """A digest of all statements, to recognise a database of another version."""
     statements = sorted(one.statement for one in declared())
@@ -353,6 +365,7 @@ def compute(
     """Compute the stored relations of some traces anew, yielding each name first.
 
     `only` limits it to relations of these names; what reads them is then out of date.
+    Without it that is all but those of edits, which a database at rest has none of.
     It is done with one thread: with two, DuckDB 2.0 takes up to half as much CPU time
     again and hardly less time, and now and then ends in an internal error of its joins.
     """
@@ -363,7 +376,9 @@ def compute(
     with one_thread(connection):
         for relation in relations():
             name = relation.full_name
-            if relation.is_computed_on_ingest and (only is None or name in only):
+            if not relation.is_computed_on_ingest:
+                continue
+            if name not in chosen_by_edits() if only is None else name in only:
                 yield name
                 connection.execute(f"DELETE FROM {name} WHERE {chosen}")
                 connection.execute(

@@ -389,7 +389,13 @@ class Database:
             edits = read_scenarios(edits)
         elif edits is not None:
             check(list(edits))
-        with simulated(self._connection, methods, edits or (), library) as connection:
+        with simulated(
+            self._connection,
+            methods,
+            edits or (),
+            library,
+            allow_files=self._allow_files,
+        ) as connection:
             yield Database(
                 self.path, connection=connection, allow_files=self._allow_files
             )

@@ -1,48 +1,41 @@
 """Scenarios: named edits of what a prediction is made with.
 
-A file of scenarios is a JSON object: each name has a list of edits, as
+A file of scenarios is JSON or TOML: each name has a list of edits, as
 
-    {"fast GEMM": [{"target": "gpu", "name": "(?i).*gemm.*", "factor": 0.5}],
+    {"fast GEMM": [{"target": "gpu", "name": "*gemm*", "factor": 0.5}],
      "no copies": [{"target": "gpu", "type": "memcpy", "action": "remove"}],
      "no overheads": [{"target": "host", "factor": 0}]}
 
-What an edit does is in `tracedb.action`.
+Which fields choose what is edited, `tracedb.selection` says, what is done to it,
+`tracedb.action`.
 """
 
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Annotated, Literal
+import tomllib
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
+import duckdb
 import msgspec
+from msgspec import structs
 
+from tracedb import selection
 from tracedb.action import ACTIONS, Action, wrong_action
-from tracedb.duck import scalar
-from tracedb.errors import ScenarioError
+from tracedb.duck import one_line, stoppable
+from tracedb.errors import QueryError, ScenarioError
 from tracedb.json_file import decode, read_text
-from tracedb.pattern import wrong_pattern
+from tracedb.selection import Selection, near_misses, selected, wrong_selection
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    import duckdb
+    from collections.abc import Iterator, Sequence
 
 BASELINE = "baseline"
-TYPES = {
-    "host": ("T1", "T2", "T3", "T4", "T5", "idle", "wait_data"),
-    "gpu": ("kernel", "memcpy", "memset", "collective", "other"),
-    "profiler": (),
-    "wait": ("host", "thread", "stream"),
-}
-"""What there is to edit, and which types of it."""
-
 
 _EXAMPLE = '{"target": "gpu", "factor": 0.5}'
-_FIELDS = {
-    "target": f"one of {', '.join(TYPES)}",
-    "type": "a text",
-    "name": "a text, a regular expression",
+_FIELDS = selection.WANTED | {
     "action": f"one of {', '.join(ACTIONS)}",
     "factor": "a number from 0 to 1e9",
     "add_ns": "a whole number of nanoseconds, up to 1e15",
@@ -51,16 +44,9 @@ _FIELDS = {
 """The fields of an edit, and what they have to be."""
 
 
-_NAMELESS = ("profiler", "wait", "T1", "idle")
-"""Targets and types that a name would not choose among."""
-
-
-class Change(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class Change(Selection, frozen=True, kw_only=True):
     """An edit as a file has it; see `prediction.scenario_edit` for its fields."""
 
-    target: Literal["host", "gpu", "profiler", "wait"]
-    type: str | None = None
-    name: str | None = None
     action: Action | None = None
     factor: Annotated[float, msgspec.Meta(ge=0, le=1e9)] | None = None
     add_ns: Annotated[int, msgspec.Meta(ge=-(10**15), le=10**15)] | None = None
@@ -82,13 +68,23 @@ def read_scenarios(path: str | Path) -> list[Edit]:
 
     Raises `ScenarioError` with the file, the place and what is wrong.
     """
-    scenarios = decode(path, read_text(path, ScenarioError), ScenarioError)
+    scenarios = _decoded(path, read_text(path, ScenarioError))
     try:
         edits = list(_edits(scenarios))
         check(edits)
     except ScenarioError as error:
         raise ScenarioError(f"{path}: {error}") from error
     return edits
+
+
+def _decoded(path: str | Path, text: str) -> object:
+    """The value of a text, in the language that the file's name says."""
+    if Path(path).suffix != ".toml":
+        return decode(path, text, ScenarioError)
+    try:
+        return tomllib.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ScenarioError(f"{path}: not TOML: {error}") from error
 
 
 def _edits(scenarios: object) -> Iterator[Edit]:
@@ -139,88 +135,95 @@ def check(edits: list[Edit]) -> None:
 
 def _wrong(edit: Edit) -> str | None:
     """What is wrong with an edit, if anything."""
-    known = TYPES[edit.target]
     if edit.scenario == BASELINE:
         return "that is the name of what nothing is edited in; give another"
-    if edit.type is not None and edit.type not in known:
-        listed = f"it may be {', '.join(known)}" if known else "leave it out"
-        return f"no type {edit.type} of {edit.target}; {listed}"
-    if edit.name is not None and (edit.target in _NAMELESS or edit.type in _NAMELESS):
-        what = edit.type if edit.type in _NAMELESS else edit.target
-        return f"{what} has no names; leave name out"
-    return wrong_action(edit) or _wrong_name(edit.name)
+    return wrong_selection(edit) or wrong_action(edit)
 
 
-def check_matches(connection: duckdb.DuckDBPyConnection) -> None:
+def set_edits(
+    connection: duckdb.DuckDBPyConnection,
+    edits: Sequence[Edit],
+    chosen: dict[str, list[int]],
+) -> None:
+    """Make edits the rows of `prediction.scenario_edit`, on a connection.
+
+    `chosen` has the nodes of each query that they choose by (`chosen_nodes`).
+    """
+    rows = [_row(edit, chosen) for edit in edits]
+    fields = {
+        field for row in rows for field, value in row.items() if value is not None
+    }
+    connection.execute("SET VARIABLE edits = $edits", {"edits": rows})
+    connection.execute("SET VARIABLE edit_fields = $fields", {"fields": [*fields]})
+
+
+def _row(edit: Edit, chosen: dict[str, list[int]]) -> dict[str, Any]:
+    """An edit as `prediction.scenario_edit` reads it: numbers are texts."""
+    row = structs.asdict(edit)
+    sql, node = row.pop("sql"), row.pop("node")
+    for field in selection.NUMBERS:
+        if row.get(field) is not None:
+            row[field] = str(row[field])
+    row["nodes"] = chosen[sql] if sql is not None else _nodes(node)
+    return row
+
+
+def _nodes(node: int | str | None) -> list[int] | None:
+    if node is None:
+        return None
+    return [n for low, high in selection.ranges(node) for n in range(low, high + 1)]
+
+
+def chosen_nodes(
+    connection: duckdb.DuckDBPyConnection, edits: Sequence[Edit], *, allow_files: bool
+) -> dict[str, list[int]]:
+    """The nodes that each query of the edits gives, run as any query of a user's.
+
+    Raises `ScenarioError` for one that is refused, fails, or gives no such numbers.
+    """
+    from tracedb import sandbox
+
+    found = {}
+    for edit in edits:
+        if edit.sql is None or edit.sql in found:
+            continue
+        query = edit.sql
+        try:
+            sandbox.check(connection, query, allow_files=allow_files)
+            rows = stoppable(connection, partial(_fetched, connection, query))
+        except (QueryError, duckdb.Error) as error:
+            raise ScenarioError(
+                f"scenario {edit.scenario}: sql: {one_line(error)}"
+            ) from error
+        numbers = [row[0] for row in rows if row[0] is not None]
+        if not all(isinstance(number, int) for number in numbers):
+            raise ScenarioError(
+                f"scenario {edit.scenario}: sql gives {numbers[0]!r}; its first column "
+                "has to be numbers of graph.node"
+            )
+        found[query] = numbers
+    return found
+
+
+def _fetched(connection: duckdb.DuckDBPyConnection, query: str) -> list[Any]:
+    return connection.execute(query).fetchall()
+
+
+def check_matches(connection: duckdb.DuckDBPyConnection, edits: Sequence[Edit]) -> None:
     """Raise `ScenarioError` for the first edit that matches nothing in the database.
 
     The edits are those of `prediction.scenario_edit`; the message lists near misses.
     """
     idle = connection.execute(
-        "SELECT scenario, edit, target, type, name FROM question.scenario_match "
-        "WHERE match_count = 0"
-    ).fetchall()
-    if not idle:
+        "SELECT scenario, edit FROM question.scenario_match "
+        "WHERE match_count = 0 LIMIT 1"
+    ).fetchone()
+    if idle is None:
         return
-    scenario, edit, target, type_, name = idle[0]
-    there = "" if name is None else _near_names(connection, target, name)
+    scenario, number = idle
+    own = [edit for edit in edits if edit.scenario == scenario]
+    edit = own[number - 1]
     raise ScenarioError(
-        f"scenario {scenario}, edit {edit}: no {_selected(target, type_, name)} in "
-        f"this database{there or _near_types(connection, target)}"
+        f"scenario {scenario}, edit {number}: no {selected(edit)} in this database"
+        f"{near_misses(connection, (scenario, number), edit)}"
     )
-
-
-_NOUNS = {
-    "host": "host time",
-    "gpu": "GPU work",
-    "profiler": "event of the profiler",
-    "wait": "wait",
-}
-_NAMES = {
-    "host": "SELECT name FROM staging.op UNION SELECT name FROM staging.call",
-    "gpu": "SELECT name FROM staging.gpu_op UNION SELECT name FROM staging.op "
-    "WHERE op_id IN (SELECT op_id FROM staging.gpu_op)",
-}
-_TYPES = {
-    "host": "SELECT DISTINCT type FROM overhead.interval WHERE type IN $types",
-    "gpu": "SELECT DISTINCT CASE WHEN is_collective THEN 'collective' ELSE kind END "
-    "FROM staging.gpu_op",
-}
-_MOST_NEAR = 3
-
-
-def _selected(target: str, type_: str | None, name: str | None) -> str:
-    """What an edit chooses, in words."""
-    of_type = "" if type_ is None else f" of type {type_}"
-    called = "" if name is None else f" with a name that {name} matches as a whole"
-    return f"{_NOUNS[target]}{of_type}{called}"
-
-
-def _near_names(
-    connection: duckdb.DuckDBPyConnection, target: str, pattern: str
-) -> str:
-    """Names that an expression may have meant: they contain it, or are spelt so."""
-    value = {"pattern": pattern}
-    names = f"SELECT name FROM ({_NAMES[target]}) AS known (name)"
-    within = f"{names} WHERE regexp_matches(name, '(?i)' || $pattern) ORDER BY name"
-    count = scalar(connection, f"SELECT count(*) FROM ({within})", value)
-    alike = "jaro_winkler_similarity(lower(name), lower($pattern))"
-    query = within if count else f"{names} ORDER BY {alike} DESC, name"
-    near = connection.execute(f"{query} LIMIT {_MOST_NEAR}", value).fetchall()
-    listed = ", ".join(name for (name,) in near)
-    reported = f"{count} name(s) contain it:" if count else "nearest are"
-    return f"; {reported} {listed}" if listed else ""
-
-
-def _near_types(connection: duckdb.DuckDBPyConnection, target: str) -> str:
-    """The types that there are of a target."""
-    if target not in _TYPES:
-        return ""
-    query = _TYPES[target].replace("$types", str(TYPES["host"]))
-    listed = ", ".join(sorted(name for (name,) in connection.execute(query).fetchall()))
-    return f"; there is {listed}" if listed else ""
-
-
-def _wrong_name(name: str | None) -> str | None:
-    wrong = wrong_pattern(name or "")
-    return wrong and f"name {name} {wrong}"

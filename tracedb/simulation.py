@@ -10,15 +10,13 @@ from contextlib import contextmanager
 from itertools import count
 from typing import TYPE_CHECKING
 
-from msgspec import structs
-
 from tracedb import catalog, overhead_library
 from tracedb.action import check_conflicts
 from tracedb.duck import connections, literal, quoted, scalar
-from tracedb.scenario import check_matches
+from tracedb.scenario import check_matches, chosen_nodes, set_edits
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Container, Iterator, Sequence
     from pathlib import Path
 
     import duckdb
@@ -47,6 +45,8 @@ def simulated(
     methods: Sequence[str],
     edits: Sequence[Edit] = (),
     library: str | Path | None = None,
+    *,
+    allow_files: bool = False,
 ) -> Iterator[duckdb.DuckDBPyConnection]:
     """A connection on which all relations tell of these methods, while the block lasts.
 
@@ -56,9 +56,10 @@ def simulated(
     edit that matches nothing, or two that set the same.
     """
     there = [int(n) for (n,) in connection.execute(_THERE, [[*methods]]).fetchall()]
-    with beside(connection, methods, edits) as (cursor, stored):
+    with beside(connection, methods, edits, allow_files=allow_files) as opened:
+        cursor, stored = opened
         if edits:
-            check_matches(cursor)
+            check_matches(cursor, edits)
             check_conflicts(cursor)
         if library is not None:
             overhead_library.load(cursor, library)
@@ -71,11 +72,14 @@ def beside(
     connection: duckdb.DuckDBPyConnection,
     methods: Sequence[str],
     edits: Sequence[Edit] = (),
+    *,
+    allow_files: bool = False,
 ) -> Iterator[tuple[duckdb.DuckDBPyConnection, str]]:
     """A connection to a second database, in memory, and the name of the first.
 
     There, relations that depend on the variants are tables of its own, empty as yet.
     """
+    chosen = chosen_nodes(connection, edits, allow_files=allow_files)
     stored = quoted(str(scalar(connection, "SELECT current_database()")))
     name = f"simulation_{next(_numbers)}"
     with connection.cursor() as cursor:
@@ -84,19 +88,17 @@ def beside(
         try:
             cursor.execute(f"USE {name}")
             cursor.execute("SET VARIABLE methods = $methods", {"methods": [*methods]})
-            _set_edits(cursor, edits)
             own = catalog.readers(_VARIANTS) | {_LIBRARY}
+            if edits:
+                set_edits(cursor, edits, chosen)
+                own |= catalog.chosen_by_edits()
             catalog.create_over(cursor, stored, own)
+            if edits:
+                _compute(cursor, catalog.chosen_by_edits())
             yield cursor, stored
         finally:
             cursor.execute(f"USE {stored}")
             cursor.execute(f"DETACH {name}")
-
-
-def _set_edits(cursor: duckdb.DuckDBPyConnection, edits: Sequence[Edit]) -> None:
-    if edits:
-        rows = [structs.asdict(edit) for edit in edits]
-        cursor.execute("SET VARIABLE edits = $edits", {"edits": rows})
 
 
 def _fill(cursor: duckdb.DuckDBPyConnection, stored: str, there: Sequence[int]) -> None:
@@ -111,14 +113,18 @@ def _fill(cursor: duckdb.DuckDBPyConnection, stored: str, there: Sequence[int]) 
         else:
             cursor.execute(f"DROP TABLE {name}")
             cursor.execute(f"CREATE VIEW {name} AS {_rows(stored, name, key, kept)}")
-    rows = cursor.execute("SELECT trace_id FROM raw.trace ORDER BY ALL").fetchall()
     if computed:
-        for _ in catalog.compute(cursor, [int(row[0]) for row in rows], computed):
-            pass
+        _compute(cursor, computed)
     cursor.execute("RESET VARIABLE stored")
     for name, key in _own_tables().items():
         if name in computed:
             cursor.execute(f"INSERT INTO {name} {_rows(stored, name, key, kept)}")
+
+
+def _compute(cursor: duckdb.DuckDBPyConnection, names: Container[str]) -> None:
+    rows = cursor.execute("SELECT trace_id FROM raw.trace ORDER BY ALL").fetchall()
+    for _ in catalog.compute(cursor, [int(row[0]) for row in rows], names):
+        pass
 
 
 def _own_tables() -> dict[str, str]:

@@ -1,13 +1,15 @@
 -- Which waits the edits of scenarios match, and take out: of a host thread for GPU work
 -- (also for work that was not recorded), of a thread for another, of a stream for another.
--- One row per edit of waits, and wait that it matches.
+-- Of ops they are those of the calls in there.
+-- One row per edit of waits or of ops, and wait that it matches.
 -- Key: scenario, edit, kind, waiting_id, position.
 CREATE VIEW prediction.edited_wait (
     -- The scenario.
     scenario,
     -- Ordinal of the edit in its scenario, from 1.
     edit,
-    -- Kind of wait, as in `prediction.removed_wait`.
+    -- Kind of wait: `host` (a thread waits for GPU work), `thread` (for another thread) or
+    -- `stream` (GPU work waits for another stream's).
     kind,
     -- The thread, or the GPU work, that waits.
     waiting_id,
@@ -16,21 +18,13 @@ CREATE VIEW prediction.edited_wait (
     -- [ns] Time waited, as measured; of GPU work what launch and stream do not explain.
     waited_ns
 ) AS
-WITH
-wait AS (
-    SELECT
-        CASE type WHEN 'wait_thread' THEN 'thread' ELSE 'host' END AS kind,
-        thread_id AS waiting_id,
-        position,
-        end_ns - start_ns AS waited_ns
-    FROM overhead.timeline
-    WHERE type LIKE 'wait_%' AND type <> 'wait_data'
-    UNION ALL
-    SELECT 'stream', gpu_op_id, 0, greatest(excess_ns, 0)
-    FROM graph.stream_wait
-)
-
-SELECT scenario, edit.position, kind, waiting_id, wait.position, waited_ns
-FROM wait
-INNER JOIN prediction.scenario_edit AS edit
-    ON target = 'wait' AND coalesce(edit.type, kind) = kind;
+SELECT
+    scenario, edit, CASE type WHEN 'wait_thread' THEN 'thread' ELSE 'host' END, thread_id,
+    position, span_ns
+FROM prediction.chosen_span
+WHERE target IN ('wait', 'op') AND type LIKE 'wait_%' AND type <> 'wait_data'
+UNION ALL
+SELECT scenario, edit, 'stream', gpu_op_id, 0, greatest(excess_ns, 0)
+FROM prediction.chosen_work
+INNER JOIN graph.stream_wait USING (gpu_op_id)
+WHERE target = 'wait';

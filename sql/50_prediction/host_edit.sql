@@ -23,7 +23,20 @@ CREATE VIEW prediction.host_edit (
 ) AS
 WITH
 edited AS (
-    SELECT span.scenario, thread_id, span.position, action, factor, add_ns, set_ns
+    -- Of a span that is matched in part that part alone is multiplied, or removed.
+    SELECT
+        span.scenario,
+        thread_id,
+        span.position,
+        action = 'remove' AND chosen_ns = span_ns AS is_removed,
+        CASE
+            WHEN chosen_ns = span_ns THEN factor
+            ELSE
+                1 - chosen_ns / span_ns
+                + chosen_ns / span_ns * CASE action WHEN 'remove' THEN 0 ELSE factor END
+        END AS factor,
+        add_ns,
+        set_ns
     FROM prediction.edited_span AS span
     INNER JOIN prediction.scenario_edit AS edit
         ON span.scenario = edit.scenario AND span.edit = edit.position
@@ -32,7 +45,7 @@ edited AS (
         scenario,
         thread_id,
         recorded.position,
-        action,
+        false,
         1,
         (event_count * (event_ns * (edit.factor - 1) + edit.add_ns))::BIGINT,
         NULL
@@ -47,7 +60,7 @@ SELECT
     variant_id,
     thread_id,
     position,
-    bool_or(action = 'remove'),
+    bool_or(is_removed),
     count(set_ns),
     any_value(set_ns),
     product(factor),

@@ -1,5 +1,6 @@
 -- The edits of scenarios: what is changed in what the baseline predicts with. Those that
--- are computed now are in the variable `edits`; a database at rest has none.
+-- are computed now are in the variable `edits`; a database at rest has none. A text chooses
+-- by its pattern (`prediction.edit_pattern`), a number is `3`, `3..5` or `1,3..5`; NULL: all.
 -- One row per edit.
 -- Key: scenario, position.
 CREATE VIEW prediction.scenario_edit (
@@ -9,15 +10,42 @@ CREATE VIEW prediction.scenario_edit (
     scenario_position,
     -- Ordinal of the edit in its scenario, from 1.
     position,
-    -- What it changes: `host` (time of spans on host threads), `gpu` (time of GPU work),
-    -- `profiler` (what recording events costs the host) or `wait` (removes waits).
+    -- What it changes: `host` (time of spans on host threads), `gpu` (time of GPU work), `op`
+    -- (all host time and GPU work of ops), `wait` (removes waits), `delay` (between a cause and
+    -- what it lets begin) or `profiler` (what recording events costs the host).
     target,
-    -- Which of these: of `host` the overhead type, of `gpu` the kind of work, of `wait` the
-    -- kind as in `prediction.removed_wait`; NULL: all.
+    -- Which of these: of `host` the overhead type, of `gpu` the kind of work, of `wait` and
+    -- `delay` the kind as in `prediction.edited_wait` and `prediction.edited_delay`; NULL: all.
     type,
-    -- Regular expression that the whole name of the op, the call or the GPU work matches;
-    -- NULL: all.
+    -- Pattern of the name of the top-level op, the call, the GPU work or, of `op`, any op.
     name,
+    -- Pattern of the name of an op around it.
+    op,
+    -- Pattern of the name of a user range around it.
+    annotation,
+    -- Pattern of the dimensions of the arguments of an op around it (`staging.op`).
+    shape,
+    -- Ordinals among what the edit matches otherwise in one step, from 1: of ops, where it
+    -- chooses ops.
+    instance,
+    -- Pattern of the path of the module that it is for, or of one around that.
+    module,
+    -- Phase, as in `graph.phase`.
+    phase,
+    -- Numbers of steps.
+    step,
+    -- Ranks.
+    rank,
+    -- Streams.
+    stream,
+    -- Devices.
+    device,
+    -- Pattern of a collective's process group.
+    process_group,
+    -- Pattern of the role, the name or the number of the thread.
+    thread,
+    -- Nodes, as in `graph.node`: GPU work, or what begins in the op, call or range.
+    nodes,
     -- What is done to it: `scale` (a time is multiplied and added to), `set` (it is what is
     -- said), `remove` (GPU work, or host time, is not there) or `unsync` (waits are not).
     action,
@@ -35,6 +63,19 @@ SELECT
     edit.target,
     edit.type,
     edit.name,
+    edit.op,
+    edit.annotation,
+    edit.shape,
+    edit.instance,
+    edit.module,
+    edit.phase,
+    edit.step,
+    edit.rank,
+    edit.stream,
+    edit.device,
+    edit.process_group,
+    edit.thread,
+    edit.nodes,
     coalesce(edit.action, CASE edit.target WHEN 'wait' THEN 'unsync' ELSE 'scale' END),
     coalesce(edit.factor, 1),
     coalesce(edit.add_ns, 0),
@@ -52,7 +93,11 @@ FROM (
             SELECT
                 getvariable('edits')::STRUCT(
                     scenario VARCHAR, target VARCHAR, type VARCHAR, name VARCHAR,
-                    action VARCHAR, factor DOUBLE, add_ns BIGINT, set_ns BIGINT
+                    op VARCHAR, annotation VARCHAR, shape VARCHAR, instance VARCHAR,
+                    module VARCHAR, phase VARCHAR, step VARCHAR, rank VARCHAR,
+                    stream VARCHAR, device VARCHAR, process_group VARCHAR, thread VARCHAR,
+                    nodes BIGINT[], action VARCHAR, factor DOUBLE, add_ns BIGINT,
+                    set_ns BIGINT
                 )[] AS edits
             -- What looks for edits is not even planned while there are none.
             WHERE getvariable('edits') IS NOT NULL

@@ -6,20 +6,20 @@ CREATE VIEW question.scenario_match (
     scenario,
     -- Ordinal of the edit in its scenario, from 1.
     edit,
-    -- What it changes: `host`, `gpu`, `profiler` or `wait`.
+    -- What it changes, as in `prediction.scenario_edit`.
     target,
     -- Which of these; NULL: all.
     type,
-    -- Regular expression that whole names match; NULL: all.
+    -- Pattern of names; NULL: all.
     name,
-    -- Spans of host time, of GPU work, events or waits that it matches, in all traces.
+    -- Spans of host time, GPU ops, events, waits or delays that it matches, in all traces.
     match_count,
     -- [ns] Their time as measured: of events what recording them is estimated to have cost.
     matched_ns
 ) AS
 WITH
 matched AS (
-    SELECT scenario, edit, span_ns AS matched_ns, 1 AS match_count
+    SELECT scenario, edit, chosen_ns AS matched_ns, 1 AS match_count
     FROM prediction.edited_span
     UNION ALL
     SELECT scenario, edit, work_ns, 1
@@ -27,6 +27,13 @@ matched AS (
     UNION ALL
     SELECT scenario, edit, waited_ns, 1
     FROM prediction.edited_wait
+    -- Those of ops are spans of host time already.
+    WHERE (scenario, edit) NOT IN (
+        SELECT (scenario, position) FROM prediction.scenario_edit WHERE target = 'op'
+    )
+    UNION ALL
+    SELECT scenario, edit, delay_ns, 1
+    FROM prediction.edited_delay
     UNION ALL
     SELECT scenario, position, event_count * event_ns, event_count
     FROM prediction.scenario_edit

@@ -1,0 +1,67 @@
+-- The patterns by which edits choose, and the texts of which kind each is compared with. A
+-- text between slashes is a regular expression, found anywhere; else `*` stands for any
+-- text, `?` for one character, and the pattern is of the whole text.
+-- One row per edit, field with a pattern, and kind of text.
+-- Key: scenario, edit, field, text_kind.
+CREATE VIEW prediction.edit_pattern (
+    -- The scenario.
+    scenario,
+    -- Ordinal of the edit in its scenario, from 1.
+    edit,
+    -- The field of the edit.
+    field,
+    -- Kind of text, as in `prediction.known_text`.
+    text_kind,
+    -- The pattern as given.
+    pattern,
+    -- Whether it is a regular expression.
+    is_expression,
+    -- The expression, or the pattern in the words of DuckDB's GLOB.
+    matcher
+) AS
+WITH
+asked AS (
+    SELECT
+        scenario, position, 'name' AS field, name AS pattern,
+        unnest(
+            CASE target
+                WHEN 'host' THEN ['op', 'call']
+                WHEN 'op' THEN ['op']
+                WHEN 'gpu' THEN ['gpu_op']
+                ELSE ['call', 'gpu_op']
+            END
+        ) AS text_kind
+    FROM prediction.scenario_edit
+    UNION ALL
+    SELECT scenario, position, 'op', op, 'op'
+    FROM prediction.scenario_edit
+    UNION ALL
+    SELECT scenario, position, 'annotation', annotation, 'annotation'
+    FROM prediction.scenario_edit
+    UNION ALL
+    SELECT scenario, position, 'shape', shape, 'shape'
+    FROM prediction.scenario_edit
+    UNION ALL
+    SELECT scenario, position, 'module', module, 'module'
+    FROM prediction.scenario_edit
+    UNION ALL
+    SELECT scenario, position, 'process_group', process_group, 'process_group'
+    FROM prediction.scenario_edit
+    UNION ALL
+    SELECT scenario, position, 'thread', thread, 'thread'
+    FROM prediction.scenario_edit
+)
+
+SELECT
+    scenario,
+    position,
+    field,
+    text_kind,
+    pattern,
+    length(pattern) > 2 AND pattern LIKE '/%/' AS is_expression,
+    CASE
+        WHEN is_expression THEN pattern[2:-2]
+        ELSE replace(replace(pattern, '\', '\\'), '[', '\[')
+    END
+FROM asked
+WHERE pattern IS NOT NULL;

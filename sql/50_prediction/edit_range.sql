@@ -1,0 +1,106 @@
+-- When on which host threads what edits choose by is the case: user ranges, modules, phases,
+-- steps, nodes and threads, each as a field of the edit. What begins in there is chosen; of a
+-- span of host time that part.
+-- One row per edit, field, thread and time without a pause.
+-- Key: scenario, edit, field, thread_id, start_ns.
+CREATE TABLE prediction.edit_range (
+    -- The scenario.
+    scenario,
+    -- Ordinal of the edit in its scenario, from 1.
+    edit,
+    -- The field: `annotation`, `module`, `phase`, `step`, `thread` or `node`.
+    field,
+    -- The trace it is from.
+    trace_id,
+    -- Host thread.
+    thread_id,
+    -- [ns] Begin.
+    start_ns,
+    -- [ns] End.
+    end_ns
+) AS
+WITH
+-- A module is chosen with all that lie in it.
+module AS (
+    SELECT DISTINCT edit.scenario, edit.edit, inner_call.module_call_id
+    FROM prediction.edit_text AS edit
+    INNER JOIN (SELECT DISTINCT path FROM staging.module_call) AS known
+        ON edit.text = known.path OR starts_with(known.path, edit.text || '/')
+    INNER JOIN staging.module_call AS inner_call ON known.path = inner_call.path
+    WHERE field = 'module' AND list_contains(getvariable('edit_fields')::VARCHAR[], 'module')
+),
+
+node AS (
+    SELECT scenario, position, unnest(nodes) AS node_id
+    FROM prediction.scenario_edit
+),
+
+found AS (
+    SELECT scenario, edit, field, thread_id, start_ns, end_ns
+    FROM prediction.edit_text
+    INNER JOIN staging.annotation ON text = name
+    WHERE
+        field = 'annotation'
+        AND list_contains(getvariable('edit_fields')::VARCHAR[], 'annotation')
+    UNION ALL
+    SELECT scenario, edit, 'module', thread_id, start_ns, end_ns
+    FROM module
+    INNER JOIN staging.module_call USING (module_call_id)
+    UNION ALL
+    SELECT scenario, edit, 'module', thread_id, start_ns, end_ns
+    FROM module
+    INNER JOIN graph.op_module AS op_module USING (module_call_id)
+    INNER JOIN staging.op AS op ON op_module.op_id = op.op_id
+    WHERE is_backward
+    UNION ALL
+    SELECT scenario, position, 'phase', thread_id, start_ns, end_ns
+    FROM prediction.scenario_edit AS edit
+    INNER JOIN graph.phase AS phase ON edit.phase = phase.phase
+    WHERE list_contains(getvariable('edit_fields')::VARCHAR[], 'phase')
+    UNION ALL
+    SELECT scenario, edit, field, thread.thread_id, step.start_ns, step.end_ns
+    FROM prediction.edit_number
+    INNER JOIN staging.step AS step ON step.step BETWEEN low AND high
+    INNER JOIN staging.thread AS thread USING (trace_id)
+    WHERE field = 'step' AND list_contains(getvariable('edit_fields')::VARCHAR[], 'step')
+    UNION ALL
+    SELECT
+        scenario, edit, field, thread_id,
+        -1_000_000_000_000_000_000, 1_000_000_000_000_000_000
+    FROM prediction.edit_text
+    INNER JOIN staging.thread ON text IN (role, name, tid::VARCHAR)
+    WHERE field = 'thread' AND list_contains(getvariable('edit_fields')::VARCHAR[], 'thread')
+    UNION ALL
+    SELECT scenario, position, 'node', thread_id, start_ns, end_ns
+    FROM node
+    INNER JOIN graph.node USING (node_id)
+    WHERE
+        thread_id IS NOT NULL
+        AND list_contains(getvariable('edit_fields')::VARCHAR[], 'nodes')
+),
+
+-- One that begins before all others are over goes on from them.
+joined AS (
+    SELECT *, sum(is_new::INTEGER) OVER in_order AS ordinal
+    FROM (
+        SELECT
+            *,
+            coalesce(
+                start_ns > max(end_ns) OVER (
+                    PARTITION BY scenario, edit, field, thread_id ORDER BY start_ns, end_ns
+                    ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+                ),
+                true
+            ) AS is_new
+        FROM found
+    )
+    WINDOW in_order AS (
+        PARTITION BY scenario, edit, field, thread_id ORDER BY start_ns, end_ns
+        ROWS UNBOUNDED PRECEDING
+    )
+)
+
+SELECT scenario, edit, field, trace_id, thread_id, min(start_ns), max(end_ns)
+FROM joined
+INNER JOIN staging.thread USING (thread_id)
+GROUP BY scenario, edit, field, trace_id, thread_id, ordinal;

@@ -1,0 +1,31 @@
+-- The texts of the database that the patterns of edits match.
+-- One row per edit, field with a pattern, and text that it matches.
+-- Key: scenario, edit, field, text_kind, text.
+CREATE VIEW prediction.edit_text (
+    -- The scenario.
+    scenario,
+    -- Ordinal of the edit in its scenario, from 1.
+    edit,
+    -- The field of the edit.
+    field,
+    -- Kind of text, as in `prediction.known_text`.
+    text_kind,
+    -- The text.
+    text
+) AS
+WITH
+-- Scenarios may share their patterns by the hundred.
+matched AS (
+    SELECT text_kind, is_expression, matcher, text
+    FROM (SELECT DISTINCT text_kind, is_expression, matcher FROM prediction.edit_pattern)
+    INNER JOIN prediction.known_text USING (text_kind)
+    WHERE
+        CASE
+            WHEN is_expression THEN regexp_matches(text, matcher)
+            ELSE text GLOB matcher
+        END
+)
+
+SELECT scenario, edit, field, text_kind, text
+FROM prediction.edit_pattern
+INNER JOIN matched USING (text_kind, is_expression, matcher);

@@ -1,0 +1,24 @@
+-- The times on host threads in which what an edit matches lies, for each of its fields that
+-- choose by time (`prediction.edit_field`).
+-- One row per edit, field, thread and time without a pause.
+-- Key: scenario, edit, field, thread_id, start_ns.
+CREATE VIEW prediction.edit_time (
+    -- The scenario.
+    scenario,
+    -- Ordinal of the edit in its scenario, from 1.
+    edit,
+    -- The field, as in `prediction.edit_field`.
+    field,
+    -- Host thread.
+    thread_id,
+    -- [ns] Begin.
+    start_ns,
+    -- [ns] End.
+    end_ns
+) AS
+SELECT scenario, edit, field, thread_id, start_ns, end_ns
+FROM prediction.edit_range
+UNION ALL
+SELECT scenario, edit, 'op', thread_id, start_ns, max(end_ns)
+FROM prediction.edited_op
+GROUP BY scenario, edit, thread_id, start_ns;

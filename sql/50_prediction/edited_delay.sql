@@ -1,0 +1,53 @@
+-- Which delays the edits of scenarios match, and what becomes of them: of GPU work after its
+-- launch (`launch`), after the work before it on its stream (`stream`) and after work of
+-- another stream (`stream_wait`), of a host thread after GPU work that it waits for (`return`)
+-- or after another thread (`thread`: none is measured, so it can be added to alone).
+-- One row per edit of delays, and delay that it matches.
+-- Key: scenario, edit, kind, waiting_id, position.
+CREATE VIEW prediction.edited_delay (
+    -- The scenario.
+    scenario,
+    -- Ordinal of the edit in its scenario, from 1.
+    edit,
+    -- `launch`, `stream`, `stream_wait`, `return` or `thread`.
+    kind,
+    -- The thread, or the GPU work, that is delayed.
+    waiting_id,
+    -- Position of the wait on the thread; 0 of GPU work.
+    position,
+    -- [ns] The delay, as predicted without edits.
+    delay_ns,
+    -- What it is multiplied by.
+    factor,
+    -- [ns] What is then added to it.
+    add_ns
+) AS
+WITH
+chosen AS (
+    SELECT
+        scenario, edit, type AS kind, gpu_op_id AS waiting_id, 0 AS position,
+        CASE type
+            WHEN 'launch' THEN launch_delay_ns
+            WHEN 'stream' THEN stream_delay_ns
+            ELSE wait_delay_ns
+        END AS delay_ns
+    FROM prediction.chosen_work
+    INNER JOIN prediction.gpu_delay USING (gpu_op_id)
+    WHERE target = 'delay'
+    UNION ALL
+    SELECT scenario, edit, 'return', thread_id, position, return_ns
+    FROM prediction.chosen_span
+    INNER JOIN prediction.host_own USING (thread_id, position)
+    WHERE target = 'delay' AND type <> 'wait_thread' AND awaited_gpu_op_id IS NOT NULL
+    UNION ALL
+    SELECT scenario, edit, 'thread', thread_id, position, 0
+    FROM prediction.chosen_span
+    INNER JOIN prediction.host_own USING (thread_id, position)
+    WHERE target = 'delay' AND awaited_thread_id IS NOT NULL
+)
+
+SELECT
+    chosen.scenario, chosen.edit, kind, waiting_id, chosen.position, delay_ns, factor, add_ns
+FROM chosen
+INNER JOIN prediction.scenario_edit AS edited
+    ON chosen.scenario = edited.scenario AND chosen.edit = edited.position;

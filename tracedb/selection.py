@@ -1,0 +1,323 @@
+"""What an edit chooses: its target, and the fields that choose among its kind.
+
+`prediction.chosen_span` and `prediction.chosen_work` carry it out.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Annotated, Literal, get_args
+
+import msgspec
+
+from tracedb.duck import scalar
+from tracedb.pattern import wrong_pattern
+
+if TYPE_CHECKING:
+    import duckdb
+
+Target = Literal["host", "gpu", "op", "wait", "delay", "profiler"]
+Phase = Literal["forward", "backward", "optimizer", "data_loading", "other"]
+Number = Annotated[int, msgspec.Meta(ge=0, le=10**18 - 1)] | str
+"""A number, or several as a text: `3..5`, or `1,3..5`."""
+
+TYPES = {
+    "host": ("T1", "T2", "T3", "T4", "T5", "idle", "wait_data"),
+    "gpu": ("kernel", "memcpy", "memset", "collective", "other"),
+    "op": (),
+    "wait": ("host", "thread", "stream"),
+    "delay": ("launch", "stream", "stream_wait", "return", "thread"),
+    "profiler": (),
+}
+"""What there is to edit, and which types of it."""
+
+TEXTS = ("name", "op", "annotation", "shape", "module", "process_group", "thread")
+"""The fields that choose by a pattern."""
+NUMBERS = ("instance", "step", "rank", "stream", "device", "node")
+"""The fields that choose by numbers."""
+FIELDS = (*TEXTS, "phase", *NUMBERS, "sql")
+"""All fields that choose."""
+
+_ON_STREAMS = ("stream", "device", "process_group")
+_OF_STREAMS = {
+    ("gpu", None),
+    *(("gpu", type_) for type_ in TYPES["gpu"]),
+    ("wait", "stream"),
+    *(("delay", type_) for type_ in ("launch", "stream", "stream_wait")),
+}
+_UNGROUPED = ("memcpy", "memset")
+_UNNAMED = {("host", "T1"), ("host", "idle"), ("wait", "thread"), ("delay", "thread")}
+_NUMBERS = re.compile(r"\d{1,18}(\.\.\d{1,18})?(,\d{1,18}(\.\.\d{1,18})?)*")
+
+_MOST_NODES = 1_000_000
+
+_A_PATTERN = (
+    "a text: * stands for any text, ? for one character, /.../ is an expression"
+)
+_A_NUMBER = 'a whole number, or a text of some as "3..5" or "1,3..5"'
+WANTED = {
+    "target": f"one of {', '.join(TYPES)}",
+    "type": "a text",
+    **dict.fromkeys(TEXTS, _A_PATTERN),
+    "phase": f"one of {', '.join(get_args(Phase))}",
+    **dict.fromkeys(NUMBERS, _A_NUMBER),
+    "sql": "a text: a query of which the first column has numbers of graph.node",
+}
+"""What the fields have to be."""
+
+
+class Selection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What an edit is of; `prediction.scenario_edit` says what the fields choose by."""
+
+    target: Target
+    type: str | None = None
+    name: str | None = None
+    op: str | None = None
+    annotation: str | None = None
+    shape: str | None = None
+    module: str | None = None
+    process_group: str | None = None
+    thread: str | None = None
+    phase: Phase | None = None
+    instance: Number | None = None
+    step: Number | None = None
+    rank: Number | None = None
+    stream: Number | None = None
+    device: Number | None = None
+    node: Number | None = None
+    sql: str | None = None
+
+
+def is_expression(pattern: str) -> bool:
+    """Whether a pattern is a regular expression, between slashes.
+
+    >>> is_expression("/gemm|conv/"), is_expression("*gemm*")
+    (True, False)
+    """
+    return len(pattern) > len("//") and pattern[0] == pattern[-1] == "/"
+
+
+def used(selection: Selection) -> list[str]:
+    """The fields by which it chooses, but for target and type."""
+    return [field for field in FIELDS if getattr(selection, field) is not None]
+
+
+def wrong_selection(selection: Selection) -> str | None:
+    """What is wrong with a selection, if anything."""
+    target, type_ = selection.target, selection.type
+    known = TYPES[target]
+    if type_ is not None and type_ not in known:
+        listed = f"it may be {', '.join(known)}" if known else "leave it out"
+        return f"no type {type_} of {target}; {listed}"
+    return (
+        _wrong_fields(selection)
+        or next(filter(None, (_wrong_text(selection, f) for f in TEXTS)), None)
+        or next(filter(None, (_wrong_numbers(selection, f) for f in NUMBERS)), None)
+    )
+
+
+def _wrong_fields(selection: Selection) -> str | None:
+    """Which field makes no sense for what is chosen."""
+    target, type_, fields = selection.target, selection.type, used(selection)
+    what = target if type_ is None else f"{target} of type {type_}"
+    if target == "profiler" and fields:
+        return f"profiler is chosen as a whole; leave {fields[0]} out"
+    if (target, type_) in _UNNAMED:
+        for field in ("name", "op", "shape"):
+            if field in fields:
+                return f"{what} is of no op and has no name; leave {field} out"
+    wrong = _wrong_on_streams(selection, what)
+    if wrong:
+        return wrong
+    return _wrong_together(selection)
+
+
+def _wrong_on_streams(selection: Selection, what: str) -> str | None:
+    """Which field only work on streams has."""
+    target, type_, fields = selection.target, selection.type, used(selection)
+    for field in _ON_STREAMS:
+        if field in fields and (target, type_) not in _OF_STREAMS:
+            return f"{what} is on no {_STREAMLIKE[field]}; leave {field} out"
+    if "process_group" in fields and target == "gpu" and type_ in _UNGROUPED:
+        return f"{what} has no process group; leave process_group out"
+    return None
+
+
+def _wrong_together(selection: Selection) -> str | None:
+    """Which two fields say the same."""
+    if selection.target == "op" and selection.op is not None:
+        return "ops are chosen by name; leave op out"
+    if selection.node is not None and selection.sql is not None:
+        return "node and sql both say which nodes; leave one out"
+    return None
+
+
+_STREAMLIKE = {
+    "stream": "stream",
+    "device": "device",
+    "process_group": "device, and in no process group",
+}
+
+
+def _wrong_text(selection: Selection, field: str) -> str | None:
+    pattern = getattr(selection, field)
+    if pattern is None or not is_expression(pattern):
+        return None
+    wrong = wrong_pattern(pattern[1:-1])
+    return wrong and f"{field} {pattern} {wrong}"
+
+
+def _wrong_numbers(selection: Selection, field: str) -> str | None:
+    given = getattr(selection, field)
+    if given is None:
+        return None
+    if not _NUMBERS.fullmatch(str(given)):
+        return f'{field} is "{given}"; it has to be {_A_NUMBER}'
+    for low, high in ranges(given):
+        if low > high:
+            return f"{field} is {given}, but {low} is above {high}; turn them round"
+    nodes = sum(high - low + 1 for low, high in ranges(given))
+    if field == "node" and nodes > _MOST_NODES:
+        return f"node has {nodes:,} numbers; choose more than {_MOST_NODES:,} by sql"
+    return None
+
+
+def ranges(given: Number) -> list[tuple[int, int]]:
+    """The ranges of a field that chooses by numbers.
+
+    >>> ranges("1,3..5")
+    [(1, 1), (3, 5)]
+    """
+    found = []
+    for part in str(given).split(","):
+        low, _, high = part.partition("..")
+        found.append((int(low), int(high or low)))
+    return found
+
+
+_NOUNS = {
+    "host": "host time",
+    "gpu": "GPU work",
+    "op": "op",
+    "profiler": "event of the profiler",
+    "wait": "wait",
+    "delay": "delay",
+}
+_NUMBERS_THERE = {
+    "step": "SELECT DISTINCT step FROM staging.step",
+    "rank": "SELECT DISTINCT rank FROM staging.trace",
+    "stream": "SELECT DISTINCT stream FROM staging.gpu_op",
+    "device": "SELECT DISTINCT device FROM staging.gpu_op",
+}
+_TYPES_THERE = {
+    "host": "SELECT DISTINCT type FROM prediction.editable_span "
+    f"WHERE type IN {TYPES['host']}",
+    "gpu": "SELECT DISTINCT CASE WHEN is_collective THEN 'collective' ELSE kind END "
+    "FROM staging.gpu_op",
+}
+_TEXTS_OF = {
+    "host": ("op", "call"),
+    "gpu": ("gpu_op",),
+    "op": ("op",),
+    "wait": ("call", "gpu_op"),
+    "delay": ("call", "gpu_op"),
+}
+_MOST_NEAR = 3
+_MOST_NUMBERS = 8
+_LOOKS_LIKE_EXPRESSION = re.compile(r"\.[*+]|\(\?|[|\\^$]|\[.+\]")
+
+
+def selected(selection: Selection) -> str:
+    """What is chosen, in words."""
+    of_type = "" if selection.type is None else f" of type {selection.type}"
+    fields = [f"{field} {getattr(selection, field)}" for field in used(selection)]
+    by = f" with {' and '.join(fields)}" if fields else ""
+    return f"{_NOUNS[selection.target]}{of_type}{by}"
+
+
+def near_misses(
+    connection: duckdb.DuckDBPyConnection, edit: tuple[str, int], selection: Selection
+) -> str:
+    """What a selection that chooses nothing may have meant."""
+    for field in used(selection):
+        if field in TEXTS and not _matches_text(connection, edit, field):
+            return _near_texts(connection, selection, field)
+        if field in _NUMBERS_THERE:
+            near = _near_numbers(connection, selection, field)
+            if near:
+                return near
+    if used(selection):
+        return "; each of these is there, but not together"
+    return _near_types(connection, selection.target)
+
+
+def _matches_text(
+    connection: duckdb.DuckDBPyConnection, edit: tuple[str, int], field: str
+) -> bool:
+    """Whether any text of the database is matched by a field's pattern."""
+    query = (
+        "SELECT count(*) FROM prediction.edit_text "
+        "WHERE scenario = ? AND edit = ? AND field = ?"
+    )
+    return bool(scalar(connection, query, [*edit, field]))
+
+
+def _near_texts(
+    connection: duckdb.DuckDBPyConnection, selection: Selection, field: str
+) -> str:
+    """Texts that a pattern may have meant: they contain it, or are spelt so."""
+    pattern = getattr(selection, field)
+    kinds = _TEXTS_OF[selection.target] if field == "name" else (field,)
+    value = {"kinds": [*kinds], "bare": pattern.strip("*/").lower()}
+    known = (
+        "SELECT DISTINCT text FROM prediction.known_text "
+        "WHERE list_contains($kinds::VARCHAR[], text_kind)"
+    )
+    within = f"{known} AND contains(lower(text), $bare) ORDER BY text"
+    count = scalar(connection, f"SELECT count(*) FROM ({within})", value)
+    alike = "jaro_winkler_similarity(lower(text), $bare)"
+    query = within if count else f"FROM ({known}) ORDER BY {alike} DESC, text"
+    near = connection.execute(f"{query} LIMIT {_MOST_NEAR}", value).fetchall()
+    if not near:
+        return f"; there is no {field} at all"
+    listed = ", ".join(text for (text,) in near)
+    reported = f"{count} contain(s) it:" if count else "nearest are"
+    return f"; {reported} {listed}{_hint(connection, selection, field)}"
+
+
+def _hint(
+    connection: duckdb.DuckDBPyConnection, selection: Selection, field: str
+) -> str:
+    """How to write what a pattern may have been meant as."""
+    pattern = getattr(selection, field)
+    if not is_expression(pattern) and _LOOKS_LIKE_EXPRESSION.search(pattern):
+        return f" (a regular expression stands between slashes: /{pattern}/)"
+    if field != "name" or selection.target not in ("host", "gpu"):
+        return ""
+    there = "SELECT count(*) FROM staging.op WHERE name = ?"
+    return f" (an op: op={pattern})" if scalar(connection, there, [pattern]) else ""
+
+
+def _near_numbers(
+    connection: duckdb.DuckDBPyConnection, selection: Selection, field: str
+) -> str:
+    """Which numbers there are, if none of those that are chosen is."""
+    wanted = ranges(getattr(selection, field))
+    rows = connection.execute(f"{_NUMBERS_THERE[field]} ORDER BY ALL").fetchall()
+    there = [int(number) for (number,) in rows if number is not None]
+    if any(low <= number <= high for number in there for low, high in wanted):
+        return ""
+    if not there:
+        return f"; no {field} is known"
+    shown = [*map(str, there[:_MOST_NUMBERS])]
+    more = [f"... {there[-1]}"] if len(there) > _MOST_NUMBERS else []
+    return f"; there is {field} {', '.join([*shown, *more])}"
+
+
+def _near_types(connection: duckdb.DuckDBPyConnection, target: str) -> str:
+    """The types that there are of a target."""
+    if target not in _TYPES_THERE:
+        return ""
+    rows = connection.execute(_TYPES_THERE[target]).fetchall()
+    listed = ", ".join(sorted(name for (name,) in rows))
+    return f"; there is {listed}" if listed else ""

@@ -35,6 +35,7 @@ _BRIEF = ("run_id", "trace_id", "format", "rank", "event_count", "path")
         "tracedb ingest traces/ --db run.duckdb",
         "tracedb ingest rank0.json.gz rank0_et.json.gz --db run.duckdb --pair",
         r"tracedb ingest serve.json.gz --db run.duckdb --step-mark 'step\[DECODE.*'",
+        "tracedb ingest job.csv --db run.duckdb --map kind=type --map gpu=rank",
     )
 )
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...", type=click.Path())
@@ -56,6 +57,13 @@ _BRIEF = ("run_id", "trace_id", "format", "rank", "event_count", "path")
     metavar="SIZE",
     help="How much to use, as 4GB; the rest goes to disk. By default 40 % of all.",
 )
+@click.option(
+    "--map",
+    "pairs",
+    multiple=True,
+    metavar="COLUMN=FIELD",
+    help="Of a table of operations: what a column, or an operation, is.",
+)
 @out.option
 def ingest(  # noqa: PLR0913 (the options of the command)
     paths: tuple[str, ...],
@@ -65,6 +73,7 @@ def ingest(  # noqa: PLR0913 (the options of the command)
     step_from: str | None,
     *,
     memory: str | None,
+    pairs: tuple[str, ...],
     pair: bool,
     output: out.Output,
 ) -> None:
@@ -72,7 +81,8 @@ def ingest(  # noqa: PLR0913 (the options of the command)
 
     All of the files, or none on an error. A folder stands for the traces below it (by
     their endings: .json, .et, .sqlite, .db, with .gz or .zst, and archives, .tar.gz and
-    such); a file that is already in the database is passed over. Ranks that
+    such); a file that is already in the database is passed over. A Parquet or CSV file
+    is a table of operations (docs/stragglers.md). Ranks that
     were recorded together become one run, and execution graphs find their trace, unless
     --run says it. Steps are the profiler's ProfilerStep#N, or the user ranges that
     --step-mark names, or last from one range that --step-from names to the next: of
@@ -87,6 +97,7 @@ def ingest(  # noqa: PLR0913 (the options of the command)
                 step_mark=step_mark,
                 step_from=step_from,
                 memory=memory,
+                mapping=_mapping(pairs),
                 progress=progress,
             )
         output.rows(new, brief=_BRIEF)
@@ -95,6 +106,14 @@ def ingest(  # noqa: PLR0913 (the options of the command)
         _tell_pairing(db.relation("staging.trace"), set(new["trace_id"]))
         tell_missing_steps(db, set(new["trace_id"]))
         tell_issues(db.issues(), set(new["trace_id"]))
+
+
+def _mapping(pairs: tuple[str, ...]) -> dict[str, str]:
+    parts = [pair.rpartition("=") for pair in pairs]
+    odd = next((pair for pair in pairs if not pair.strip("=").count("=")), None)
+    if odd is not None:
+        raise click.BadParameter(f"'{odd}' is not COLUMN=FIELD", param_hint="--map")
+    return {column: field for column, _, field in parts}
 
 
 class _Progress:

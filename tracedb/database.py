@@ -39,7 +39,7 @@ from tracedb.scenario import check, read_scenarios
 from tracedb.simulation import simulated
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from types import TracebackType
     from typing import Self
 
@@ -197,6 +197,7 @@ class Database:
         step_mark: str | None = None,
         step_from: str | None = None,
         memory: int | str | None = None,
+        mapping: Mapping[str, str] | None = None,
         progress: Callable[[str], None] = _tell_nobody,
     ) -> pl.DataFrame:
         """Ingest traces and execution graphs: all of the given, or none on an error.
@@ -208,8 +209,10 @@ class Database:
         user ranges that mark steps, in place of the profiler's, and `step_from` of
         those that steps begin with (each then lasts until the next one begins), also of
         files that are there already. `memory` is how much may be used, in bytes or as
-        `4GB`: by default 40 % of the machine's. Returns the new rows of
-        `staging.trace`.
+        `4GB`: by default 40 % of the machine's. `mapping` says of the columns of tables
+        of operations which field they hold (`{"kind": "type"}`), and of operations with
+        names of their own which type they are (`{"fwd": "forward-compute"}`). Returns
+        the new rows of `staging.trace`.
         """
         from tracedb.ingest import ingest
 
@@ -224,6 +227,7 @@ class Database:
             step_mark=step_mark,
             step_from=step_from,
             memory=memory,
+            mapping=mapping,
             progress=progress,
         )
         numbers = ", ".join(map(str, new)) or "NULL"

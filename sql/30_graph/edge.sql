@@ -15,8 +15,9 @@ CREATE VIEW graph.edge (
     -- to work of another stream), `occupancy` (likewise, for lack of room), `sync_stream`,
     -- `sync_device`, `sync_event`, `copy`, `queue` (GPU work to the call that waits for
     -- it), `fork` and `join` (between threads), `forward_backward` (op to its backward op),
-    -- `data` (op to op by a tensor) or `collective` (the last rank's part of a collective
-    -- to those of the other ranks, which end only after that began).
+    -- `data` (op to op by a tensor), `collective` (the last rank's part of a collective
+    -- to those of the other ranks, which end only after that began; also of a send and its
+    -- receive) or `schedule` (between operations of a table: `graph.operation_edge`).
     kind,
     -- Whether the trace says so; else it is inferred from order and times.
     recorded
@@ -92,4 +93,11 @@ FROM graph.data_edge
 UNION ALL
 SELECT run_id, trace_id, last_gpu_op_id, gpu_op_id, 'collective', false
 FROM graph.collective
-WHERE gpu_op_id <> last_gpu_op_id;
+WHERE gpu_op_id <> last_gpu_op_id
+UNION ALL
+SELECT run_id, trace_id, source_operation_id, operation_id, 'schedule', false
+FROM graph.operation_edge
+UNION ALL
+SELECT run_id, trace_id, last_operation_id, operation_id, 'collective', false
+FROM graph.operation
+WHERE operation_id <> last_operation_id;

@@ -1,4 +1,5 @@
--- What takes time: ops, calls, user ranges on the host, and work on the device.
+-- What takes time: ops, calls, user ranges on the host, and work on the device; of tables
+-- of operations these.
 -- One row per event with a duration.
 -- Key: node_id.
 CREATE VIEW graph.node (
@@ -8,8 +9,8 @@ CREATE VIEW graph.node (
     run_id,
     -- The trace it is from.
     trace_id,
-    -- `op`, `annotation`, `launch`, `wait`, `call` (any other), `kernel`, `memcpy`, `memset`
-    -- or `other` (other work on a device).
+    -- `op`, `annotation`, `launch`, `wait`, `call` (any other), `kernel`, `memcpy`, `memset`,
+    -- `other` (other work on a device) or `operation` (of a rank, in `staging.operation`).
     kind,
     -- Name.
     name,
@@ -17,11 +18,11 @@ CREATE VIEW graph.node (
     start_ns,
     -- [ns] End.
     end_ns,
-    -- Host thread; NULL on a device.
+    -- Host thread; NULL on a device, and of operations.
     thread_id,
-    -- Device; NULL on the host.
+    -- Device; NULL on the host, and of operations.
     device,
-    -- Stream of the device; NULL on the host.
+    -- Stream of the device; NULL on the host, and of operations.
     stream
 ) AS
 SELECT
@@ -42,4 +43,7 @@ FROM staging.call
 UNION ALL
 SELECT
     gpu_op_id, run_id, trace_id, kind, name, start_ns, end_ns, NULL, device, stream
-FROM staging.gpu_op;
+FROM staging.gpu_op
+UNION ALL
+SELECT operation_id, run_id, trace_id, 'operation', type, start_ns, end_ns, NULL, NULL, NULL
+FROM staging.operation;

@@ -39,6 +39,8 @@ FROM (
             coalesce(launch.start_ns, work.start_ns)
         FROM staging.gpu_op AS work
         LEFT JOIN staging.call AS launch ON work.call_id = launch.call_id
+        UNION ALL
+        SELECT operation_id, trace_id, start_ns FROM staging.operation
     ),
 
     member AS MATERIALIZED (

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import duckdb
 
-from tracedb import catalog
+from tracedb import catalog, stragglers
 from tracedb.duck import (
     bounded_memory,
     file_of,
@@ -26,7 +26,7 @@ from tracedb.ingest.load import Loaded, UnforeseenError, count_unread, load
 from tracedb.ingest.prefetch import prefetch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
     from contextlib import AbstractContextManager
 
     from tracedb.ingest.files import Source
@@ -61,6 +61,7 @@ def ingest(  # noqa: PLR0913 (the options of one command)
     step_from: str | None = None,
     memory: int | None = None,
     until: str | None = None,
+    mapping: Mapping[str, str] | None = None,
 ) -> list[int]:
     """Ingest files in one transaction and return the numbers of the new traces.
 
@@ -71,7 +72,8 @@ def ingest(  # noqa: PLR0913 (the options of one command)
     profiler's; `step_from` of those that steps begin with. `memory` is how many bytes
     may be used, by default half of what DuckDB took for itself when the database was
     opened; what has no room there is put beside the database for the time being.
-    `progress` is told what happens, a line at a time.
+    `progress` is told what happens, a line at a time. `mapping` says of the columns of
+    tables of operations which field they hold, and of their operations which type.
 
     Raises `IngestError` where a file is not a whole trace, `step_mark` matches no
     range or `memory` is not enough, `PairError` where `pair` is not met; the database
@@ -85,7 +87,12 @@ def ingest(  # noqa: PLR0913 (the options of one command)
         if mark is not None:
             steps.refuse_no_expression(mark)
         run = runs.legible(run)
-        sources = files.expand(paths, Path(scratch), without=file_of(connection))
+        sources = [
+            replace(source, mapping=mapping or {})
+            for source in files.expand(
+                paths, Path(scratch), without=file_of(connection)
+            )
+        ]
         job = _Job(sources, run, pair, progress, mark, until)
         if memory is None:
             memory = int(memory_limit(connection) * _SHARE_OF_ALL)
@@ -358,3 +365,5 @@ def _compute(
     chosen = {r.full_name for r in catalog.relations() if r.layer in layers}
     for name in culprit.computing(connection, trace_ids, chosen):
         progress(f"computing {name}")
+    if "simulation" in layers:
+        stragglers.store(connection, trace_ids)

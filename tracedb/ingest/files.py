@@ -10,7 +10,7 @@ import shutil
 import sys
 import tarfile
 import zlib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, cast
 
@@ -19,7 +19,7 @@ from tracedb.ingest.decompress import Text, bomb, most_text, unreadable
 from tracedb.ingest.foreign import HEAD_BYTES, reader_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
 _ARCHIVES = (".tar", ".tar.gz", ".tgz", ".tar.xz", ".tar.bz2")
 _ENDINGS = (
@@ -28,6 +28,7 @@ _ENDINGS = (
     ".json.zst",
     ".et",
     ".et.gz",
+    ".parquet",
     ".sqlite",
     ".db",
     *_ARCHIVES,
@@ -44,6 +45,8 @@ class Source:
     """Whether the user named it; what a folder or an archive holds may be no trace."""
     why_not: str = ""
     """Why it is passed over, where that is known without reading it."""
+    mapping: Mapping[str, str] = field(default_factory=dict)
+    """What the user says of a table's columns and operations."""
 
 
 def expand(

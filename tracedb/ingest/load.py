@@ -15,7 +15,7 @@ from tracedb.errors import IngestError
 from tracedb.ingest import bounds, execution_graph, files, kineto
 from tracedb.ingest.decompress import Text, unreadable
 from tracedb.ingest.events import Cutter
-from tracedb.ingest.foreign import chakra, reader_of
+from tracedb.ingest.foreign import chakra, operations, reader_of
 from tracedb.ingest.issues import Issues
 from tracedb.ingest.json_text import entries, joined
 from tracedb.ingest.prefetch import prefetch
@@ -131,6 +131,10 @@ def load(
     """
     head = files.head(source)
     reader = reader_of(source.path, head)
+    if source.mapping:
+        if reader is not operations:
+            raise IngestError(f"{source.name}: no table of operations: nothing to map")
+        reader = operations.MappedReader(source.mapping)
     if reader is not None:
         return _load_foreign(connection, source, reader, trace_id)
     if chakra.recognises(source.path, head):

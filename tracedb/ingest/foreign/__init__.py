@@ -9,13 +9,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from tracedb.ingest.foreign import chakra, nsight, rocprof
+from tracedb.ingest.foreign import chakra, nsight, operations, rocprof
 from tracedb.ingest.foreign.event import ForeignTrace
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["HEAD_BYTES", "ForeignReader", "ForeignTrace", "chakra", "reader_of"]
+__all__ = [
+    "HEAD_BYTES",
+    "ForeignReader",
+    "ForeignTrace",
+    "chakra",
+    "operations",
+    "reader_of",
+]
 
 # What `recognises` wants to see of a file.
 HEAD_BYTES = 64
@@ -37,7 +44,7 @@ class ForeignReader(Protocol):
         """
 
 
-_READERS: tuple[ForeignReader, ...] = (nsight, rocprof)
+_READERS: tuple[ForeignReader, ...] = (nsight, rocprof, operations)
 
 
 def reader_of(path: Path, head: bytes) -> ForeignReader | None:

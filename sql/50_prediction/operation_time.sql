@@ -1,0 +1,47 @@
+-- How long each operation takes by itself, and how long those of its type typically do in
+-- the run: the mean of computation, the median of communication, over all ranks and steps.
+-- One row per operation of a step that is alike others.
+-- Key: operation_id.
+CREATE VIEW prediction.operation_time (
+    -- The operation.
+    operation_id,
+    -- The run it is of.
+    run_id,
+    -- The trace it is from.
+    trace_id,
+    -- Number of the step.
+    step,
+    -- Type; sends and receives of a direction are one.
+    op_type,
+    -- Data-parallel rank.
+    dp_rank,
+    -- Pipeline stage.
+    stage,
+    -- The first of the operations that are one with it; NULL if it is alone.
+    group_id,
+    -- Whether the step is over when the last of these is: optimizers, else all.
+    ends_step,
+    -- [ns] What it takes when all of its peers are there.
+    own_ns,
+    -- [ns] What operations of its type typically take.
+    ideal_ns
+) AS
+SELECT
+    operation_id,
+    own.run_id,
+    own.trace_id,
+    own.step,
+    op_type,
+    dp_rank,
+    stage,
+    group_id,
+    type = 'optimizer'
+    OR NOT bool_or(type = 'optimizer') OVER (PARTITION BY own.run_id),
+    own_ns,
+    round(
+        CASE WHEN is_communication THEN median(own_ns) OVER alike ELSE avg(own_ns) OVER alike END
+    )::BIGINT
+FROM graph.operation AS own
+INNER JOIN staging.operation USING (operation_id)
+INNER JOIN staging.operation_type USING (type)
+WINDOW alike AS (PARTITION BY own.run_id, type);

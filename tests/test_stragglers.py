@@ -1,0 +1,463 @@
+"""Tables of operations: they are read as they are, and say what stragglers cost."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from click.testing import CliRunner
+from pipeline_job import Job, randomly
+from pipeline_job import rows as job_rows
+from straggler_reference import Figures, Row, analysis
+from support import CORPUS, needs_corpus, rows
+
+import tracedb
+from tracedb.cli.main import tracedb as main
+from tracedb.errors import ForeignFileError, IngestError
+from tracedb.ingest.foreign.operations import FIELDS, TYPES
+from tracedb.stragglers import CIRCLE, OTHER_STEPS, CircleError, OperationGraph
+
+PUBLISHED = CORPUS / "stragglers"
+PIPELINE = CORPUS / "pipeline"
+JOBS = ("ST", "SE")
+SHAPES = [
+    Job(),
+    Job(stages=1, dp_ranks=3, microbatches=2),
+    Job(stages=4, dp_ranks=1, microbatches=6),
+    Job(stages=3, dp_ranks=2, microbatches=5, unrun=True),
+    Job(stages=2, dp_ranks=2, microbatches=4, chunks=2),
+    Job(stages=4, dp_ranks=2, microbatches=8, chunks=3),
+    Job(stages=3, dp_ranks=1, microbatches=6, chunks=2, unrun=True),
+]
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Callable[..., Path]:
+    """Writes a table of operations."""
+
+    def write(
+        frame: list[dict[str, Any]] | pl.DataFrame, name: str = "job.parquet"
+    ) -> Path:
+        path = tmp_path / name
+        frame = pl.DataFrame(frame)
+        (frame.write_csv if name.endswith(".csv") else frame.write_parquet)(path)
+        return path
+
+    return write
+
+
+def figures(database: tracedb.Database) -> Figures:
+    """All of `question.straggler_slowdown`."""
+    query = "SELECT scope, name, step, slowdown FROM question.straggler_slowdown"
+    found = rows(database, query)
+    assert len({row[:3] for row in found}) == len(found)
+    return {row[:3]: row[3] for row in found}
+
+
+def recovered(database: tracedb.Database) -> dict[str, float]:
+    """All of `question.straggler_recovery`."""
+    query = "SELECT name, recovered_share FROM question.straggler_recovery"
+    return dict(rows(database, query))
+
+
+def read(database: tracedb.Database) -> list[Row]:
+    """The operations, as the reference takes them."""
+    query = """
+        SELECT dp_rank, stage, rank, step, type, start_ns, end_ns, duration_ns, chunk
+        FROM staging.operation
+    """
+    return [Row(*row) for row in rows(database, query)]
+
+
+def assert_is_the_reference(database: tracedb.Database) -> None:
+    """The relations say what a plain loop says."""
+    expected, shares = analysis(read(database))
+    assert figures(database) == pytest.approx(expected, rel=1e-12)
+    assert recovered(database) == pytest.approx(shares, rel=1e-6)
+
+
+@pytest.mark.parametrize("job", SHAPES, ids=str)
+@pytest.mark.parametrize("seed", range(2))
+def test_a_plain_loop_says_the_same(
+    job: Job, seed: int, table: Callable[..., Path], database: tracedb.Database
+) -> None:
+    """For stages, chunks, microbatches and ranks of any number."""
+    database.ingest([table(job_rows(job, randomly(seed), seed))])
+    assert rows(database, "FROM raw.ingest_issue") == []
+    assert_is_the_reference(database)
+
+
+@pytest.mark.parametrize("job", SHAPES, ids=str)
+def test_simulated_steps_are_those_that_were(
+    job: Job, table: Callable[..., Path], database: tracedb.Database
+) -> None:
+    """A job in which nothing delays is simulated to the nanosecond."""
+    database.ingest([table(job_rows(job, randomly(7)))])
+    measured = rows(
+        database,
+        """
+        SELECT step, max(end_ns) - min(start_ns) FROM staging.operation
+        WHERE type IN ('optimizer', 'params-all-gather') GROUP BY step ORDER BY step
+        """,
+    )
+    query = """
+        SELECT step, simulated_ns FROM reference.straggler_time
+        WHERE scope = 'job' ORDER BY step
+    """
+    assert rows(database, query) == measured
+
+
+def test_peers_that_are_alike_cost_nothing(
+    table: Callable[..., Path], database: tracedb.Database
+) -> None:
+    """Where all operations of a type take the same, nothing is slower than ideal."""
+    database.ingest([table(job_rows(SHAPES[4], lambda *_: 1000))])
+    assert {*figures(database).values()} == {1.0}
+    assert set(recovered(database).values()) == {None}
+
+
+def test_one_slow_rank_is_known_by_arithmetic(
+    table: Callable[..., Path], database: tracedb.Database
+) -> None:
+    """One stage, two ranks, two microbatches; the second rank takes twice as long."""
+    job = Job(stages=1, dp_ranks=2, microbatches=2, steps=(1,))
+
+    def duration(dp_rank: int, stage: int, step: int, type_: str) -> int:
+        del stage, step
+        return 100 * (1 + dp_rank) if type_.endswith("compute") else 10
+
+    database.ingest([table(job_rows(job, duration))])
+    # All-gather, two forward, two backward, and five that follow (gc is one of six).
+    rest = 10 + 6 * 10
+    ideal = rest + 4 * 150
+    found = figures(database)
+    assert found["job", "job", None] == (rest + 4 * 200) / ideal
+    assert found["dp_rank", "1", 1] == (rest + 4 * 200) / ideal
+    assert found["dp_rank", "0", 1] == 1
+    assert found["op_type", "forward-compute", 1] == (rest + 2 * 200 + 2 * 150) / ideal
+    assert found["op_type", "optimizer", 1] == 1
+    assert recovered(database)["worst_workers"] == 1
+
+
+def test_optional_operations_may_be_missing(
+    table: Callable[..., Path], database: tracedb.Database
+) -> None:
+    """Without optimizers, a step ends with its last operation."""
+    kept = ("forward-compute", "backward-compute", "grads-reduce-scatter")
+    some = [row for row in job_rows(SHAPES[0], randomly(3)) if row["optype"] in kept]
+    database.ingest([table(some)])
+    kinds = {
+        kind for (kind,) in rows(database, "SELECT kind FROM graph.operation_edge")
+    }
+    assert kinds == {"order", "pipeline", "finish"}
+    assert ("op_type", "grads-reduce-scatter", None) in figures(database)
+    assert all(value > 0 for value in figures(database).values())
+
+
+def test_gradients_that_are_reduced_meanwhile(
+    table: Callable[..., Path], database: tracedb.Database
+) -> None:
+    """With a reduction of their own, the others follow their chunk's computation."""
+    found = job_rows(SHAPES[4], randomly(5))
+    for row in [row for row in found if row["optype"] == "optimizer-clip-main-grad"]:
+        found.append({**row, "optype": "separate-grads-all-reduce"})
+    for row in [row for row in found if row["optype"] == "grads-reduce-scatter"]:
+        row["mc"] = 1
+        found.append({**row, "mc": 0, "start_ns": row["start_ns"] + 1})
+    database.ingest([table(found)])
+    assert_is_the_reference(database)
+
+
+def test_rows_and_numbers_may_be_odd(
+    table: Callable[..., Path], database: tracedb.Database
+) -> None:
+    """Sequence numbers tell nothing but order, stages need not count from 0."""
+    found = job_rows(SHAPES[3], randomly(1))
+    plain = table(found, "plain.parquet")
+    odd = [
+        {**r, "stage": 10 * r["stage"] + 4, "seq_id": r["start_ns"] * 3} for r in found
+    ]
+    database.ingest([plain], run="plain")
+    database.ingest([table(odd, "odd.csv")], run="odd")
+    query = """
+        SELECT scope, step, slowdown FROM question.straggler_slowdown
+        WHERE run_id = {} ORDER BY ALL
+    """
+    assert rows(database, query.format(1)) == rows(database, query.format(2))
+
+
+def test_steps_of_another_kind_are_left_out_and_told(
+    table: Callable[..., Path], database: tracedb.Database
+) -> None:
+    """A step that lacks an operation is compared with none."""
+    found = job_rows(Job(steps=(1, 2, 3)), randomly(2))
+    found.remove(next(r for r in found if r["step"] == 1 and r["optype"] == "gc"))
+    database.ingest([table(found)])
+    assert {key[2] for key in figures(database)} == {None, 2, 3}
+    query = "SELECT kind, occurrences FROM raw.ingest_issue"
+    assert rows(database, query) == [(OTHER_STEPS, 1)]
+
+
+def test_a_circle_is_told_and_nothing_is_made_up(
+    table: Callable[..., Path], database: tracedb.Database
+) -> None:
+    """Two stages that would wait for each other are not simulated."""
+    found = job_rows(Job(dp_ranks=1, steps=(1,)), randomly(2))
+    for row in found:
+        if row["stage"] == 0 and row["optype"].startswith("backward"):
+            row["start_ns"] -= 10**9
+    database.ingest([table(found)])
+    assert figures(database) == {}
+    assert rows(database, "SELECT kind FROM raw.ingest_issue") == [(CIRCLE,)]
+    with pytest.raises(CircleError):
+        OperationGraph(*(np.array(n) for n in ([1, 2], [1, 2], [1, 2], [2, 1])))
+
+
+def test_edges_are_those_of_the_graph(
+    table: Callable[..., Path], database: tracedb.Database
+) -> None:
+    """Operations are nodes, and what they wait for is found by walking back."""
+    database.ingest([table(job_rows(Job(steps=(1,)), randomly(2)))])
+    ((last,),) = rows(
+        database,
+        "SELECT max_by(node_id, end_ns) FROM graph.node WHERE kind = 'operation'",
+    )
+    found = rows(database, f"FROM question.ancestor({last})")
+    assert len(found) > 40
+    kinds = rows(database, "SELECT DISTINCT kind FROM graph.edge ORDER BY ALL")
+    assert kinds == [("collective",), ("schedule",)]
+
+
+def test_another_table_of_the_run_is_analysed_with_it(
+    table: Callable[..., Path], database: tracedb.Database
+) -> None:
+    """A job's log may be one file for each stage."""
+    found = job_rows(SHAPES[0], randomly(6))
+    for stage in (0, 1):
+        part = [row for row in found if row["stage"] == stage]
+        database.ingest([table(part, f"{stage}.parquet")], run="job")
+    parts = figures(database)
+    with tracedb.open() as whole:
+        whole.ingest([table(found)])
+        assert figures(whole) == parts
+
+
+def test_upgrading_keeps_the_figures(
+    table: Callable[..., Path], tmp_path: Path
+) -> None:
+    """What is simulated can be simulated again from what is stored."""
+    path = tmp_path / "run.duckdb"
+    with tracedb.open(path) as opened:
+        opened.ingest([table(job_rows(SHAPES[0], randomly(6)))])
+        before = figures(opened)
+        opened.connection.execute(
+            "UPDATE raw.database SET value = 'old' WHERE property = 'fingerprint'"
+        )
+    with tracedb.open(path) as opened:
+        assert figures(opened) == before
+
+
+# What columns and operations are called
+
+
+def test_types_are_those_of_the_relation(database: tracedb.Database) -> None:
+    """The reader and the relation know the same types."""
+    known = rows(database, "SELECT type FROM staging.operation_type")
+    assert sorted(type_ for (type_,) in known) == sorted(TYPES)
+
+
+@pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
+def test_units_and_names_of_columns(
+    unit: str, table: Callable[..., Path], database: tracedb.Database
+) -> None:
+    """The unit is in the name; an end does for a duration."""
+    factor = {"s": 1e-9, "ms": 1e-6, "us": 1e-3, "ns": 1}[unit]
+    frame = pl.DataFrame(job_rows(SHAPES[0], randomly(4))).select(
+        pl.col("optype").alias("operation"),
+        pl.col("step").alias("iteration"),
+        pl.col("stage").alias("pp_rank"),
+        pl.col("dp_rank").alias("data_parallel_rank"),
+        (pl.col("start_ns") * factor).alias(f"start_{unit}"),
+        ((pl.col("start_ns") + pl.col("duration_ns")) * factor).alias(f"end_{unit}"),
+    )
+    database.ingest([table(frame)])
+    with tracedb.open() as plain:
+        plain.ingest([table(job_rows(SHAPES[0], randomly(4)), "plain.parquet")])
+        assert figures(database) == figures(plain)
+
+
+def test_names_of_ones_own_are_mapped(
+    table: Callable[..., Path], tmp_path: Path
+) -> None:
+    """Columns and operations, on the command line as in Python."""
+    names = {"optype": "what", "stage": "s", "start_ns": "t0", "duration_ns": "took"}
+    frame = pl.DataFrame(job_rows(SHAPES[0], randomly(4))).rename(names)
+    frame = frame.with_columns(pl.col("what").replace({"forward-compute": "FWD"}))
+    path = table(frame, "job.csv")
+    pairs = ["what=type", "s=stage", "t0=start_ns", "took=duration_ns"]
+    options = [text for p in [*pairs, "FWD=forward-compute"] for text in ("--map", p)]
+    database = str(tmp_path / "run.duckdb")
+    result = CliRunner().invoke(main, ["ingest", str(path), "--db", database, *options])
+    assert result.exit_code == 0, result.output
+    with tracedb.open(database) as opened, tracedb.open() as plain:
+        plain.ingest([table(job_rows(SHAPES[0], randomly(4)))])
+        assert figures(opened) == figures(plain)
+
+
+def test_every_known_name_is_of_one_field() -> None:
+    """No name could be two things."""
+    names = [name for field, others in FIELDS.items() for name in (field, *others)]
+    assert len(names) == len(set(names))
+    assert not set(names) & set(TYPES)
+
+
+# Refusals
+
+
+GOOD = {"optype": "optimizer", "step": 1, "stage": 0, "start_s": 0.5, "duration_s": 0.1}
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"duration_s": -0.1}, r"row 2: the duration is negative \(1 such"),
+        ({"duration_s": float("nan")}, "row 2: column 'duration_s' is no time"),
+        ({"start_s": None}, "row 2: column 'start_s' is no time"),
+        ({"start_s": 1e300}, "row 2: column 'start_s' is no time"),
+        ({"optype": "adam"}, "unknown type of operation: 'adam'; known are forward"),
+        ({"optype": None}, "unknown type of operation: an empty one"),
+        ({"step": None}, "row 2: column 'step' is no whole number"),
+        ({"stage": 0.5}, "row 2: column 'stage' is no whole number"),
+        ({"start_s": 0.5}, r"row 2: the operation is there twice \(same step, stage"),
+    ],
+)
+def test_a_row_that_is_none_is_refused(
+    change: dict[str, Any],
+    says: str,
+    table: Callable[..., Path],
+    database: tracedb.Database,
+) -> None:
+    """One line that says where, what and what to do; nothing is stored."""
+    path = table(pl.DataFrame([GOOD, {**GOOD, "start_s": 2.0, **change}], strict=False))
+    with pytest.raises(IngestError, match=says):
+        database.ingest([path])
+    assert rows(database, "FROM raw.trace") == []
+
+
+@pytest.mark.parametrize(
+    ("missing", "says"),
+    [
+        ("optype", "no column type; there are step, stage"),
+        ("step", "no column step;"),
+        ("start_s", r"no column start_s \(or _ms, _us, _ns\)"),
+        ("duration_s", r"no column duration_s \(or _ms, _us, _ns\)"),
+    ],
+)
+def test_a_table_without_a_column_is_refused(
+    missing: str, says: str, table: Callable[..., Path], database: tracedb.Database
+) -> None:
+    """It says which are missing, which there are, and how to say which is which."""
+    path = table([{k: v for k, v in GOOD.items() if k != missing}], "job.csv")
+    with pytest.raises(IngestError, match=f"{says}.*--map COLUMN=FIELD"):
+        database.ingest([path])
+
+
+@pytest.mark.parametrize(
+    ("mapping", "says"),
+    [
+        ({"kind": "type"}, "no column 'kind' among optype, step"),
+        ({"optype": "color"}, "'color' is no field; known are type, step"),
+    ],
+)
+def test_a_mapping_of_nothing_is_refused(
+    mapping: dict[str, str],
+    says: str,
+    table: Callable[..., Path],
+    database: tracedb.Database,
+) -> None:
+    """Both sides have to be known."""
+    with pytest.raises(IngestError, match=says):
+        database.ingest([table([GOOD])], mapping=mapping)
+
+
+def test_files_that_are_no_tables_are_refused(
+    tmp_path: Path, database: tracedb.Database
+) -> None:
+    """A broken file, another table, and a mapping for what is none."""
+    broken = tmp_path / "broken.parquet"
+    broken.write_bytes(b"PAR1 and no more")
+    other = tmp_path / "other.csv"
+    other.write_text("a,b\n1,2\n")
+    trace = tmp_path / "trace.json"
+    trace.write_text('{"traceEvents": []}')
+    for path in (broken, other):
+        with pytest.raises(ForeignFileError, match="no table"):
+            database.ingest([path])
+    with pytest.raises(IngestError, match="nothing to map"):
+        database.ingest([trace], mapping={"a": "type"})
+    result = CliRunner().invoke(
+        main, ["ingest", str(other), "--db", str(tmp_path / "d.duckdb"), "--map", "a"]
+    )
+    assert result.exit_code == 2
+    assert "'a' is not COLUMN=FIELD" in result.output
+
+
+def test_a_run_holds_a_step_of_a_worker_once(
+    table: Callable[..., Path], database: tracedb.Database
+) -> None:
+    """Two jobs that are called one run are refused."""
+    found = job_rows(SHAPES[0], randomly(6))
+    database.ingest([table(found)], run="job")
+    other = [{**row, "start_ns": row["start_ns"] + 1} for row in found]
+    with pytest.raises(IngestError, match="step 3 of data-parallel rank 0, stage 0"):
+        database.ingest([table(other, "other.parquet")], run="job")
+
+
+# Real jobs
+
+
+def published(job: str) -> Figures:
+    """What the paper's authors have of a job, by our names."""
+    result = json.loads((PUBLISHED / f"result-{job}.json").read_text())
+    found: Figures = {("job", "job", None): result["blocking_slowdown"]}
+    for step, value in result["blocking_step_slowdown"].items():
+        found["job", "job", int(step)] = value
+    for scope, name in (("op_type", "optype"), ("dp_rank",) * 2, ("stage",) * 2):
+        of_all = result[f"blocking_decompose_by_{name}"]
+        by_step = result[f"blocking_decompose_by_{name}_per_step"]
+        found |= {(scope, key, None): value for key, value in of_all.items()}
+        for step, values in by_step.items():
+            found |= {(scope, key, int(step)): value for key, value in values.items()}
+    return found
+
+
+@needs_corpus
+@pytest.mark.parametrize("job", JOBS)
+def test_published_figures(job: str, database: tracedb.Database) -> None:
+    """All that the authors of the analysis published, to a millionth."""
+    database.ingest([PUBLISHED / f"trace-{job}.parquet"])
+    expected = published(job)
+    found = figures(database)
+    assert {key: found[key] for key in expected} == pytest.approx(expected, abs=1e-6)
+    shares = [
+        json.loads((PUBLISHED / f"{name}-{job}.json").read_text())[key]
+        for name, key in (("mw", "Mw"), ("ms", "Ms"))
+    ]
+    of = recovered(database)
+    assert [of["worst_workers"], of["last_stage"]] == pytest.approx(shares, abs=1e-6)
+
+
+@needs_corpus
+def test_a_folder_of_primus_is_a_job(database: tracedb.Database) -> None:
+    """Eight stages, twenty steps, sixteen microbatches."""
+    database.ingest([PIPELINE])
+    query = """
+        SELECT count(DISTINCT stage), count(DISTINCT step), max(ordinal) + 1, count(*)
+        FROM staging.operation
+    """
+    assert rows(database, query) == [(8, 20, 16, 8 * 20 * 2 * 16)]

@@ -19,6 +19,7 @@ COMMANDS = (
     "predict",
     "kernels",
     "depends",
+    "report",
     "ask",
     "sql",
     "schema",

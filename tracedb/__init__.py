@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         MeasurementError,
         PairError,
         QueryError,
+        ReportError,
         ScenarioError,
         TracedbError,
     )
@@ -43,6 +44,7 @@ __all__ = [
     "MeasurementError",
     "PairError",
     "QueryError",
+    "ReportError",
     "ScenarioError",
     "TracedbError",
     "open",

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from operator import index
 from pathlib import Path
 from tempfile import gettempdir
-from typing import TYPE_CHECKING, SupportsIndex
+from typing import TYPE_CHECKING, Any, SupportsIndex
 from uuid import uuid4
 
 import duckdb
@@ -518,6 +518,21 @@ class Database:
             return self.relation(declared.full_name)
         call = declared.call(*map(_whole, values))
         return self._rows(f"FROM {declared.full_name}{call}")
+
+    @own_errors()
+    def report(self, path: str | Path, run: int | None = None) -> dict[str, Any]:
+        """Write a report of a run: one HTML file that asks no network.
+
+        Without a number it is of the run with the most events. Returns what was
+        written: the run, the size, and what was left out. Raises `QueryError` where
+        there is no such run, `ReportError` where the file cannot be written.
+        """
+        from tracedb.report import write_report
+
+        number = None if run is None else _whole(run)
+        return stoppable(
+            self._connection, lambda: write_report(self._connection, path, number)
+        )
 
     @own_errors()
     def info(self) -> pl.DataFrame:

@@ -10,6 +10,7 @@ TracedbError
 ├── LibraryError    a library of overheads: missing, foreign, of another version
 ├── MeasurementError   measured kernel times: unreadable, of an unknown format
 ├── QueryError      a query, a relation or a question that does not exist
+├── ReportError     a report or an export cannot be written where it was to be
 └── ScenarioError   a scenario that cannot be carried out as it is written
 """
 
@@ -64,6 +65,10 @@ class MeasurementError(TracedbError, ValueError):
 
 class QueryError(TracedbError, ValueError):
     """A query cannot be answered as it was asked."""
+
+
+class ReportError(TracedbError, OSError):
+    """A report or an export cannot be written there."""
 
 
 class ScenarioError(TracedbError, ValueError):

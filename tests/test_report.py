@@ -1,0 +1,329 @@
+"""A report is one file that asks nothing of a network, whatever a trace is named."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from browser import CHROMIUM, Page, browser
+from click.testing import CliRunner
+from support import SAMPLES, DatabaseOf, Ingested, rows
+
+import tracedb
+from tracedb.cli.main import tracedb as command
+from tracedb.report import MOST_BYTES
+from tracedb.report.timeline import timeline
+
+HOSTILE = (
+    "</script><script>hacked = 1</script>",
+    "<img src=x onerror='hacked = 2'>",
+    "\"><svg onload=alert(3)>' & &lt;b&gt;",
+    '=HYPERLINK("http://evil.example")',
+    "\u202egnitirw desrever\u2069 שלום العربية",
+    "line\u2028separators\u2029 and \u0000 nothing \U0001f600",
+    "a very long name " * 400,
+    "${hacked = 4} {{hacked}} %s @CONTENT@ @SCRIPT@ constructor __proto__",
+)
+GPU = SAMPLES / "generated_gpu"
+
+needs_chromium = pytest.mark.skipif(
+    CHROMIUM is None, reason="no Chromium; Debian has it: chromium-headless-shell"
+)
+
+
+def hostile_trace(path: Path) -> Path:
+    """Write a trace of one step in which everything has a hostile name."""
+    main = {"pid": 1, "tid": 1, "ph": "X"}
+    events: list[dict[str, Any]] = [
+        {
+            **main,
+            "cat": "user_annotation",
+            "name": "ProfilerStep#1",
+            "ts": 0,
+            "dur": 999,
+        }
+    ]
+    for number, name in enumerate(HOSTILE):
+        begin, link = 10 + 100 * number, {"correlation": number + 1}
+        events += [
+            {**main, "cat": "cpu_op", "name": name, "ts": begin, "dur": 60},
+            {**main, "cat": "user_annotation", "name": name, "ts": begin, "dur": 70},
+            {**main, "cat": "cuda_runtime", "name": "cudaLaunchKernel"}
+            | {"ts": begin + 5, "dur": 5, "args": link},
+            {"ph": "X", "cat": "kernel", "name": name, "pid": 0, "tid": 7}
+            | {"ts": begin + 15, "dur": 40, "args": {**link, "device": 0, "stream": 7}},
+        ]
+    thread = {"ph": "M", "name": "thread_name", "pid": 1, "tid": 1}
+    events.append({**thread, "args": {"name": HOSTILE[0]}})
+    path.write_text(json.dumps({"traceEvents": events, "schemaVersion": 1}))
+    return path
+
+
+def reported(database: tracedb.Database, path: Path) -> tuple[str, dict[str, Any]]:
+    """The text of a report, and the data in it."""
+    database.report(path)
+    text = path.read_text()
+    found = re.search(r'<script type="application/json" id="data">(.*?)</script>', text)
+    assert found
+    return text, json.loads(found[1])
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory, ingested: Ingested) -> Path:
+    """A folder with three reports: of two GPUs, of a CPU, and of hostile names."""
+    made = tmp_path_factory.mktemp("reports")
+    for name, traces in (("gpu", GPU), ("cpu", SAMPLES / "dlrm_cpu")):
+        with tracedb.open(ingested(traces), read_only=True) as database:
+            database.report(made / f"{name}.html")
+    with tracedb.open() as database:
+        run = HOSTILE[1].replace("/", "")
+        database.ingest([hostile_trace(made / "hostile.json")], run=run)
+        database.report(made / "hostile.html")
+    return made
+
+
+@pytest.fixture(scope="module")
+def page() -> Iterator[Page]:
+    """A browser's page."""
+    with browser() as opened:
+        yield opened
+
+
+@pytest.mark.parametrize("name", ["gpu", "cpu", "hostile"])
+def test_nothing_is_fetched(folder: Path, name: str) -> None:
+    """No attribute names another file, and the policy allows nothing but the page."""
+    text = (folder / f"{name}.html").read_text()
+    outside = text.partition('id="data">')[0]
+    assert not re.search(
+        r"\b(src|href)=(?![\"']?#)",
+        re.sub(r"<style>.*?</style>", "", outside, flags=re.DOTALL),
+    )
+    assert "@import" not in text
+    assert "default-src 'none'; script-src 'sha256-" in text
+    assert "unsafe" not in outside
+
+
+def test_names_stay_in_the_data(folder: Path) -> None:
+    """What stands in a trace is in the block of data alone, without a bracket."""
+    text = (folder / "hostile.html").read_text()
+    before, _, rest = text.partition('id="data">')
+    block, _, after = rest.partition("</script>")
+    assert "hacked" in block
+    assert not {"<", ">", "&", "\u2028", "\u2029"} & set(block)
+    assert "hacked" not in before + after
+
+
+def test_every_slice_is_drawn_or_counted(database_of: DatabaseOf) -> None:
+    """However coarse, slices in a page are as many as in the timeline, and as long."""
+    database = database_of(GPU)
+    expected = rows(
+        database,
+        "SELECT count(*), sum(time_ns)::BIGINT, min(start_ns), max(start_ns + time_ns) "
+        "FROM question.timeline",
+    )[0]
+    run = rows(database, "SELECT run_id FROM graph.run_time")[0][0]
+    for most in (60_000, 900, 0):
+        drawn = timeline(database.connection, run, most)
+        counted, lasts, begins, ends = 0, 0, [], []
+        for row in drawn["rows"]:
+            counts = row.get("c", [1] * len(row["s"]))
+            summed = row.get("b", [0] * len(row["s"]))
+            counted += sum(counts)
+            lasts += sum(b or d for b, d in zip(summed, row["d"], strict=True))
+            at = 0
+            for difference, length in zip(row["s"], row["d"], strict=True):
+                at += difference
+                begins.append(at)
+                ends.append(at + length)
+        assert (counted, lasts, min(begins), max(ends)) == expected
+        assert bool(drawn["notes"]) == (most < 60_000)
+        if most == 900:
+            assert 300 < len(begins) < 1_300
+
+
+def test_depth_is_how_many_ops_are_open(database_of: DatabaseOf) -> None:
+    """Depth by the loader's nesting is that by a loop over begins and ends."""
+    for sample in ("generated_gpu", "dlrm_cpu"):
+        database = database_of(SAMPLES / sample)
+        query = (
+            "SELECT thread_id, start_ns, start_ns + time_ns, depth, kind = 'op' "
+            "FROM question.timeline WHERE track = 'host' AND time_ns > 0 "
+            "ORDER BY thread_id, start_ns, time_ns DESC, kind <> 'op'"
+        )
+        thread, opened = None, list[int]()
+        for lane, start, end, depth, is_op in rows(database, query):
+            opened = [] if lane != thread else [e for e in opened if e > start]
+            thread = lane
+            assert depth == len(opened)
+            if is_op:
+                opened.append(end)
+
+
+def test_the_same_report_twice(database_of: DatabaseOf, tmp_path: Path) -> None:
+    """A report of the same database is the same, byte by byte, and written over."""
+    database = database_of(GPU)
+    first, data = reported(database, tmp_path / "a.html")
+    again, _ = reported(database, tmp_path / "a.html")
+    assert first == again
+    assert len(first) < MOST_BYTES
+    shown = {section["name"]: section for section in data["sections"]}
+    assert shown["periods"]["rows"]
+    for section in shown.values():
+        assert database.sql(section["query"]).height >= len(section["rows"])
+
+
+def test_runs_are_chosen(tmp_path: Path) -> None:
+    """Without a number the run with the most events is shown; others by theirs."""
+    with tracedb.open(tmp_path / "all.duckdb") as database:
+        database.ingest([GPU, SAMPLES / "dlrm_cpu"])
+        known = dict(rows(database, "SELECT name, run_id FROM raw.run"))
+        largest = database.report(tmp_path / "x.html")
+        assert largest["other_runs"] == 1
+        for run in known.values():
+            assert database.report(tmp_path / "x.html", run)["run_id"] == run
+        with pytest.raises(tracedb.QueryError, match="no run 99; there are"):
+            database.report(tmp_path / "x.html", 99)
+    line = ["report", str(tmp_path / "all.duckdb"), "-o", str(tmp_path / "y.html")]
+    done = CliRunner().invoke(command, line)
+    assert done.exit_code == 0
+    assert done.stdout == ""
+    assert "--run" in done.stderr
+    assert (tmp_path / "y.html").stat().st_size > 100_000
+
+
+def test_places_that_are_refused(database_of: DatabaseOf, tmp_path: Path) -> None:
+    """Nothing but a report is written over, and an error leaves nothing behind."""
+    other = tmp_path / "notes.html"
+    other.write_text("<!doctype html>my notes")
+    with pytest.raises(tracedb.ReportError, match="not a report; name another file"):
+        database_of(GPU).report(other)
+    with pytest.raises(tracedb.ReportError, match="a folder"):
+        database_of(GPU).report(tmp_path)
+    with pytest.raises(tracedb.ReportError):
+        database_of(GPU).report(other / "x.html")
+    assert other.read_text() == "<!doctype html>my notes"
+    with tracedb.open() as empty, pytest.raises(tracedb.QueryError, match="no trace"):
+        empty.report(tmp_path / "none.html")
+    assert [path.name for path in tmp_path.iterdir()] == ["notes.html"]
+
+
+@needs_chromium
+@pytest.mark.parametrize("name", ["gpu", "cpu", "hostile"])
+def test_page_says_nothing_and_asks_nothing(
+    folder: Path, page: Page, name: str
+) -> None:
+    """In both themes it is drawn without an error, a dialog or a request."""
+    page.errors.clear()
+    page.requests.clear()
+    backgrounds = set()
+    for theme in ("light", "dark"):
+        page.theme(theme)
+        page.open(folder / f"{name}.html")
+        script = "getComputedStyle(document.body).backgroundColor"
+        backgrounds.add(page.run(script))
+        page.run("document.getElementById('theme').click()")
+        backgrounds.add(page.run(script))
+        assert page.run("document.querySelectorAll('section').length") > 10
+        # Overflow would make the page scroll sideways.
+        assert page.run("document.documentElement.scrollWidth") <= 1440
+    assert len(backgrounds) == 2
+    assert page.errors == []
+    assert set(page.requests) == {(folder / f"{name}.html").as_uri()}
+
+
+@needs_chromium
+def test_hostile_names_are_text(folder: Path, page: Page) -> None:
+    """Names are shown as they are; what would turn or hide text as an escape."""
+    page.open(folder / "hostile.html")
+    assert page.run("typeof hacked") == "undefined"
+    assert (
+        page.run("document.querySelectorAll('img, iframe, section svg[onload]').length")
+        == 0
+    )
+    cells = page.run("[...document.querySelectorAll('td bdi')].map(c => c.textContent)")
+    assert HOSTILE[0] in cells
+    assert HOSTILE[1] in cells
+    assert "\\u202egnitirw desrever\\u2069 שלום العربية" in cells
+    assert max(map(len, cells)) < 1_000
+    made = page.run("csv(['name'], [['=1+1'], ['a,\"b\"'], [null], [-2]])")
+    assert made == 'name\n\'=1+1\n"a,""b"""\n\n-2\n'
+
+
+@needs_chromium
+def test_search_finds_what_sql_finds(
+    folder: Path, page: Page, database_of: DatabaseOf
+) -> None:
+    """Slices found by a name are those of the timeline; Enter goes to each in turn."""
+    page.open(folder / "gpu.html")
+    query = "SELECT count(*) FROM question.timeline WHERE name ILIKE '%embedding_bag%'"
+    expected = rows(database_of(GPU), query)[0][0]
+    page.press("/")
+    for letter in "Embedding_Bag":
+        page.press(letter)
+    assert page.run("timeline.found.length") == expected > 0
+    page.press("Enter")
+    page.press("Enter")
+    assert page.run("timeline.at") == 1
+    text = page.run("document.querySelector('.detail').textContent")
+    assert "embedding_bag" in text
+    assert "--node" in text
+
+
+@needs_chromium
+def test_keys_move_and_zoom(folder: Path, page: Page) -> None:
+    """The timeline is moved and zoomed by keys, and a click chooses a slice."""
+    page.open(folder / "gpu.html")
+    page.run("timeline.box.focus()")
+    whole = page.run("timeline.view[1] - timeline.view[0]")
+    page.press("w")
+    assert page.run("timeline.view[1] - timeline.view[0]") == pytest.approx(whole * 0.6)
+    begin = page.run("timeline.view[0]")
+    page.press("d")
+    assert page.run("timeline.view[0]") > begin
+    page.press("0")
+    page.press("p")
+    assert page.run("timeline.chosen.row.l.length") > 0
+    page.press("Escape")
+    assert page.run("timeline.chosen") is None
+    place = page.run(
+        "(() => { const b = timeline.canvas.getBoundingClientRect();"
+        " timeline.show(0, timeline.end); timeline.draw();"
+        " const item = timeline.items.find(i => i.lane && i.lane.rows.length);"
+        " const [row, at] = [...item.lane.place][0];"
+        " return [b.x + timeline.x(row.s[0] + row.d[0] / 2),"
+        "  b.y + item.y - timeline.box.scrollTop + (at + 0.5) * 15]; })()"
+    )
+    page.click(*place)
+    assert page.run("timeline.chosen.i") == 0
+
+
+@needs_chromium
+def test_tables_sort(folder: Path, page: Page) -> None:
+    """A click on a heading sorts numbers, the largest first, then the smallest."""
+    page.open(folder / "gpu.html")
+    head = "document.querySelectorAll('#kernels th button')[2]"
+    cells = (
+        "[...document.querySelectorAll('#kernels td:nth-child(3)')]"
+        ".map(c => c.textContent)"
+    )
+    assert page.run(f"{head}.textContent") == "time"
+    first = page.run(cells)
+    page.run(f"{head}.click()")
+    page.run(f"{head}.click()")
+    head_cell = "document.querySelector('#kernels th:nth-child(3)')"
+    assert page.run(f"{head_cell}.getAttribute('aria-sort')") == "ascending"
+    assert page.run(cells) == first[::-1]
+
+
+@needs_chromium
+def test_it_prints(folder: Path, page: Page) -> None:
+    """It can be printed, in light colours also where the screen is dark."""
+    page.theme("dark")
+    page.open(folder / "gpu.html")
+    printed = page.printed()
+    assert printed.startswith(b"%PDF")
+    assert page.run("document.documentElement.dataset.theme") is None

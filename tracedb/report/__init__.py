@@ -1,0 +1,88 @@
+"""A report of a run: one HTML file with pictures and tables, which asks no network.
+
+`sections.py` has what it shows, each with its query; `timeline.py` chooses what of the
+timeline is drawn; `page.py` puts both, as JSON, into the page. `assets/` is the page:
+plain JavaScript, and uPlot for charts.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tracedb.errors import QueryError, ReportError
+from tracedb.outputs import written
+from tracedb.report.page import page
+from tracedb.report.sections import sections
+from tracedb.report.timeline import timeline
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    import duckdb
+
+MOST_BYTES = 4_800_000
+"""Of a file that people pass on; the timeline is drawn coarser until it fits."""
+_MOST_SLICES = 60_000
+_MARK = b"<!doctype html><!-- tracedb report -->\n"
+"""How a file begins that may be written over: a report."""
+
+_RUN = """
+SELECT run.run_id, run.name, count(DISTINCT trace_id) AS traces
+FROM raw.run AS run
+INNER JOIN graph.run_time AS run_time USING (run_id)
+INNER JOIN staging.trace AS trace USING (trace_id)
+GROUP BY ALL
+ORDER BY sum(event_count) DESC, run.run_id
+"""
+
+
+def write_report(
+    connection: duckdb.DuckDBPyConnection, path: str | Path, run: int | None = None
+) -> dict[str, Any]:
+    """Write the report of a run, by default of the one with the most events.
+
+    Returns what was written: the run, the bytes, and notes on what was left out.
+    Raises `QueryError` where there is no such run, `ReportError` where the file cannot
+    be written or is something else than a report.
+    """
+    path = Path(path)
+    _check_place(path)
+    chosen, name, others = _chosen(connection, run)
+    shown = {"run": name, "run_id": chosen, "other_runs": others}
+    parts = sections(connection, chosen)
+    for most in (_MOST_SLICES, _MOST_SLICES // 3, _MOST_SLICES // 12, 0):
+        drawn = timeline(connection, chosen, most)
+        text = _MARK + page({**shown, "sections": parts, "timeline": drawn})
+        if len(text) <= MOST_BYTES:
+            break
+    with written(path, ReportError) as place:
+        place.write_bytes(text)
+    return {**shown, "bytes": len(text), "notes": drawn["notes"]}
+
+
+def _chosen(
+    connection: duckdb.DuckDBPyConnection, run: int | None
+) -> tuple[int, str, int]:
+    """Number and name of the run, and how many others there are."""
+    rows = connection.execute(_RUN).fetchall()
+    if not rows:
+        raise QueryError(
+            "no trace to report on; ingest one with `tracedb ingest` (execution graphs "
+            "alone have no times)"
+        )
+    for number, name, _ in rows:
+        if run in (None, number):
+            return int(number), str(name), len(rows) - 1
+    known = ", ".join(str(number) for number, _, _ in sorted(rows)[:20])
+    raise QueryError(f"no run {run}; there are {known}")
+
+
+def _check_place(path: Path) -> None:
+    """Raise `ReportError` where something else than a report would be lost."""
+    if path.is_dir():
+        raise ReportError(f"{path}: a folder; name a file in it")
+    if path.exists():
+        with path.open("rb") as file:
+            if file.read(len(_MARK)) != _MARK:
+                raise ReportError(f"{path}: not a report; name another file for it")

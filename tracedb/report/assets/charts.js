@@ -1,0 +1,314 @@
+// Pictures of sections: each takes a section, and gives elements.
+
+/** Rows as objects. */
+function objects(section) {
+  return section.rows.map((row) => Object.fromEntries(section.columns.map((name, i) => [name, row[i]])));
+}
+
+/** Rows by the value of a key, in their order. */
+function grouped(rows, key) {
+  const groups = new Map();
+  for (const row of rows) {
+    const value = key(row);
+    if (!groups.has(value)) groups.set(value, []);
+    groups.get(value).push(row);
+  }
+  return groups;
+}
+
+function rankLabel(row) {
+  return row.rank == null ? "trace " + (row.trace_id ?? "") : "rank " + row.rank;
+}
+
+/** Kinds with their colours; the largest first. */
+function legend(kinds) {
+  return el("ul", { class: "legend" }, ...kinds.map((kind) => {
+    const mark = el("i");
+    mark.style.background = colour(kind);
+    return el("li", null, mark, shown(kind));
+  }));
+}
+
+function kindsOf(rows, value) {
+  const sums = new Map();
+  for (const row of rows) {
+    const kind = row.kind ?? row.type;
+    sums.set(kind, (sums.get(kind) ?? 0) + row[value]);
+  }
+  return [...sums].filter(([, sum]) => sum > 0).sort((a, b) => b[1] - a[1]).map(([kind]) => kind);
+}
+
+/** One bar a device or thread: how its time divides. */
+function bars(section) {
+  const rows = objects(section);
+  const value = section.columns.find((name) => name.endsWith("_ns"));
+  const groups = grouped(rows, (row) => [rankLabel(row), row.role ? row.role + " thread" : "GPU " + row.device].join(", ") +
+    "\0" + (row.thread_id ?? ""));
+  const drawn = [...groups].slice(0, 64).map(([label, parts]) => {
+    const whole = parts.reduce((sum, part) => sum + part[value], 0);
+    const stack = parts.filter((part) => part[value] > 0).map((part) => {
+      const kind = part.kind ?? part.type, share = part[value] / whole;
+      const box = el("span", {
+        class: share < 0.05 && "thin",
+        onmousemove: (event) => showTip(event, `${shown(kind)}: ${time(part[value])}, ${(share * 100).toFixed(1)} %`),
+        onmouseleave: hideTip,
+      }, share < 0.05 ? "" : `${shown(kind)} ${(share * 100).toFixed(0)} %`);
+      box.style.flex = `${share} 1 0`;
+      box.style.background = colour(kind);
+      return box;
+    });
+    return el("div", { class: "bar" }, el("span", null, shown(label.split("\0")[0])), el("div", null, ...stack),
+      el("span", null, time(whole)));
+  });
+  const rest = groups.size > 64 ? el("p", { class: "words" }, `The first 64 of ${groups.size}; the table has more.`) : null;
+  return [legend(kindsOf(rows, value)), ...drawn, rest];
+}
+
+/** One column a step: how its time divides; a picture a rank. */
+function stack(section) {
+  const rows = objects(section);
+  const groups = [...grouped(rows, (row) => row.trace_id)];
+  const kinds = kindsOf(rows, "time_ns");
+  const tallest = Math.max(...groups.map(([, parts]) =>
+    Math.max(...[...grouped(parts, (row) => row.step).values()].map((step) => step.reduce((sum, row) => sum + row.time_ns, 0)))));
+  const shownGroups = groups.slice(0, 16);
+  const width = Math.max(230, Math.floor(1300 / Math.min(shownGroups.length, 4)) - 20), height = 190;
+  const pictures = shownGroups.map(([, parts]) => {
+    const steps = [...grouped(parts, (row) => row.step)];
+    const wide = Math.min(64, (width - 70) / steps.length);
+    const drawn = svg("svg", { viewBox: `0 0 ${width} ${height + 40}`, width, height: height + 40, role: "img" });
+    drawn.append(svg("title", null));
+    drawn.firstChild.textContent = `${rankLabel(parts[0])}: the critical path of each step by kind`;
+    for (const share of [0, 0.5, 1]) {
+      const y = 14 + height * (1 - share);
+      drawn.append(svg("line", { x1: 60, x2: width, y1: y, y2: y }));
+      const label = svg("text", { x: 56, y: y + 4, "text-anchor": "end", class: "soft" });
+      label.textContent = time(Math.round(tallest * share));
+      drawn.append(label);
+    }
+    const skip = Math.ceil(steps.length / Math.max(1, Math.floor((width - 70) / 34)));
+    steps.forEach(([step, own], i) => {
+      let y = 14 + height;
+      for (const kind of kinds) {
+        const part = own.find((row) => row.kind === kind);
+        if (!part || part.time_ns <= 0) continue;
+        const tall = (height * part.time_ns) / tallest;
+        y -= tall;
+        const box = svg("rect", { x: 62 + i * wide, y, width: Math.max(0.5, wide - (wide > 6 ? 3 : 0)), height: tall, fill: colour(kind) });
+        box.addEventListener("mousemove", (event) =>
+          showTip(event, `step ${step}, ${shown(kind)}: ${time(part.time_ns)}, ${valued("_share", part.time_share)}`));
+        box.addEventListener("mouseleave", hideTip);
+        drawn.append(box);
+      }
+      if (i % skip === 0) {
+        const label = svg("text", { x: 62 + (i + 0.5) * wide, y: height + 28, "text-anchor": "middle", class: "soft" });
+        label.textContent = step;
+        drawn.append(label);
+      }
+    });
+    const name = svg("text", { x: 62, y: 10 });
+    name.textContent = groups.length > 1 ? rankLabel(parts[0]) : "";
+    drawn.append(name);
+    return drawn;
+  });
+  const rest = groups.length > 16 ? el("p", { class: "words" }, `The first 16 of ${groups.length} ranks.`) : null;
+  return [legend(kinds), ...pictures, rest];
+}
+
+/** A chart of uPlot's in the colours of the theme, drawn anew when they change. */
+function plot(options, values, words) {
+  const host = el("div", { class: "plot", role: "img", "aria-label": words });
+  let drawn = null;
+  redrawn.push(() => {
+    drawn?.destroy();
+    const axis = (more) => ({ stroke: themed("--soft"), grid: { stroke: themed("--line"), width: 1 }, ticks: { stroke: themed("--line") }, ...more });
+    const width = Math.max(320, Math.min(1200, host.clientWidth || 900));
+    drawn = new uPlot({ width, height: 260, ...options, axes: options.axes.map(axis) }, values, host);
+  });
+  return host;
+}
+
+/** Periods as lines, and as a heat map of ranks by steps. */
+function periods(section) {
+  const rows = objects(section);
+  const groups = [...grouped(rows, (row) => row.trace_id).values()];
+  const steps = [...new Set(rows.map((row) => row.step))].sort((a, b) => a - b);
+  const made = [];
+  if (steps.length > 1) {
+    const lines = groups.slice(0, 8);
+    const values = [steps, ...lines.map((own) => {
+      const known = new Map(own.map((row) => [row.step, row.period_ns / 1e6]));
+      return steps.map((step) => known.get(step) ?? null);
+    })];
+    const palette = ["#4e79a7", "#f28e2b", "#59a14f", "#e15759", "#b07aa1", "#499894", "#b6992d", "#d37295"];
+    made.push(plot({
+      scales: { x: { time: false }, y: { range: (_, low, high) => [0, high * 1.1 || 1] } },
+      axes: [{ label: "step", incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 5000, 10000, 100000] }, { label: "period [ms]", size: 70 }],
+      series: [{ label: "step" }, ...lines.map((own, i) => ({
+        label: rankLabel(own[0]), stroke: palette[i], width: 1.5, points: { show: steps.length < 60 },
+        value: (_, value) => (value == null ? "" : value.toPrecision(4) + " ms"),
+      }))],
+    }, values, "The period of each step"));
+  }
+  if (groups.length > 1 && steps.length) made.push(...heat(groups, steps));
+  return made;
+}
+
+/** Ranks by steps: how far each period is from the median of its step. */
+function heat(groups, steps) {
+  const cell = Math.max(2, Math.min(40, Math.floor(1100 / steps.length))), tall = Math.max(4, Math.min(22, Math.floor(400 / groups.length)));
+  const all = [...grouped(groups.flat(), (row) => row.step)].map(([step, own]) => {
+    const sorted = own.map((row) => row.period_ns).sort((a, b) => a - b);
+    return [step, sorted[sorted.length >> 1]];
+  });
+  const medians = new Map(all), places = new Map(steps.map((step, i) => [step, i]));
+  const off = (row) => row.period_ns / (medians.get(row.step) || 1) - 1;
+  const most = Math.max(0.02, ...groups.flat().map((row) => Math.abs(off(row))));
+  const canvas = el("canvas");
+  const width = 90 + cell * steps.length, height = tall * groups.length + 18;
+  redrawn.push(() => {
+    const pen = sized(canvas, width, height);
+    pen.font = "11px system-ui, sans-serif";
+    groups.forEach((own, i) => {
+      pen.fillStyle = themed("--text");
+      pen.textAlign = "right";
+      if (tall >= 10 || i % Math.ceil(12 / tall) === 0) pen.fillText(rankLabel(own[0]), 84, i * tall + tall / 2 + 4);
+      for (const row of own) {
+        const share = off(row) / most;
+        pen.fillStyle = themed("--panel");
+        pen.fillRect(90 + places.get(row.step) * cell, i * tall, cell - 1, tall - 1);
+        pen.globalAlpha = Math.min(1, Math.abs(share));
+        pen.fillStyle = share > 0 ? "#d1495b" : "#3a7ca5";
+        pen.fillRect(90 + places.get(row.step) * cell, i * tall, cell - 1, tall - 1);
+        pen.globalAlpha = 1;
+      }
+    });
+    pen.fillStyle = themed("--soft");
+    pen.textAlign = "left";
+    const skip = Math.ceil(44 / cell);
+    steps.forEach((step, i) => { if (i % skip === 0) pen.fillText(step, 90 + i * cell, height - 4); });
+  });
+  canvas.addEventListener("mousemove", (event) => {
+    const own = groups[Math.floor(event.offsetY / tall)];
+    const step = steps[Math.floor((event.offsetX - 90) / cell)];
+    const row = own?.find((one) => one.step === step);
+    if (!row) return hideTip();
+    showTip(event, `${rankLabel(row)}, step ${step}: ${time(row.period_ns)}, ${(off(row) * 100).toFixed(1)} % from the step's median`);
+  });
+  canvas.addEventListener("mouseleave", hideTip);
+  canvas.setAttribute("role", "img");
+  canvas.setAttribute("aria-label", "Ranks by steps: how far each period is from the median of its step");
+  return [el("h3", null, "Ranks by steps"),
+    el("p", { class: "words" }, `Red is longer than the median of the step over its ranks, blue shorter; full colour is ${(most * 100).toPrecision(2)} %.`), canvas];
+}
+
+/** A canvas in the pixels of the screen, emptied. */
+function sized(canvas, width, height) {
+  const scale = window.devicePixelRatio || 1;
+  canvas.width = Math.round(width * scale);
+  canvas.height = Math.round(height * scale);
+  canvas.style.width = width + "px";
+  canvas.style.height = height + "px";
+  const pen = canvas.getContext("2d");
+  pen.setTransform(scale, 0, 0, scale, 0, 0);
+  pen.clearRect(0, 0, width, height);
+  return pen;
+}
+
+/** Modules within modules, as wide as the GPU work of their ops. */
+function icicle(section) {
+  const root = { name: "all modules", children: new Map(), own: 0, path: 0, total: 0, onPath: 0, parent: null };
+  for (const row of objects(section)) {
+    let place = root;
+    for (const part of row.module.split("/")) {
+      if (!place.children.has(part)) {
+        place.children.set(part, { name: part, children: new Map(), own: 0, path: 0, total: 0, onPath: 0, parent: place });
+      }
+      place = place.children.get(part);
+    }
+    place.own += row.gpu_time_ns;
+    place.path += row.path_time_ns;
+  }
+  const sum = (place) => {
+    place.total = place.own;
+    place.onPath = place.path;
+    let deep = 0;
+    for (const child of place.children.values()) {
+      deep = Math.max(deep, sum(child));
+      place.total += child.total;
+      place.onPath += child.onPath;
+    }
+    return deep + 1;
+  };
+  const depth = Math.min(sum(root), 24), measure = root.total > 0 ? "total" : "onPath";
+  const host = el("div", { class: "icicle" });
+  host.style.height = depth * 22 + "px";
+  let open = root;
+  function draw() {
+    const boxes = [];
+    const put = (place, x, width, level) => {
+      if (width < 0.002 || level >= depth) return;
+      const box = el("button", {
+        type: "button",
+        onclick: () => { open = place === open ? place.parent ?? root : place; draw(); },
+        onmousemove: (event) => showTip(event, bdi(place.name), `: GPU work ${time(place.total)}, on the path ${time(place.onPath)}`),
+        onmouseleave: hideTip,
+      }, shown(place.name));
+      box.style.cssText = `left:${x * 100}%;width:${width * 100}%;top:${level * 22}px`;
+      box.style.background = `hsl(${hue(place.name)} ${themed("--stress")} ${themed("--light")})`;
+      boxes.push(box);
+      const children = [...place.children.values()].sort((a, b) => b[measure] - a[measure]);
+      for (const child of children) {
+        const wide = place[measure] ? (width * child[measure]) / place[measure] : 0;
+        put(child, x, wide, level + 1);
+        x += wide;
+      }
+    };
+    put(open, 0, 1, 0);
+    host.replaceChildren(...boxes);
+  }
+  redrawn.push(draw);
+  return [el("p", { class: "words" }, `As wide as ${measure === "total" ? "GPU work" : "time on the critical path"}, with the modules within; a click on one widens it, a second one goes back.`), host];
+}
+
+/** Achieved arithmetic by intensity; each dot an op, as large as its time. */
+function roofline(section) {
+  const rows = objects(section).filter((row) => row.flops > 0 && row.traffic_bytes > 0);
+  if (rows.length < 1) return [];
+  const width = 900, height = 340, left = 80, low = 14;
+  const log = Math.log10, rate = (row) => row.flops / (row.time_ns / 1e9), intensity = (row) => row.flops / row.traffic_bytes;
+  const bound = (row) => row.flops / (Math.max(1, row.roofline_ns) / 1e9);
+  const xs = rows.map((row) => log(intensity(row))), ys = rows.flatMap((row) => [log(rate(row)), log(bound(row))]);
+  const x0 = Math.floor(Math.min(...xs)), x1 = Math.max(x0 + 1, Math.ceil(Math.max(...xs)));
+  const y0 = Math.floor(Math.min(...ys)), y1 = Math.max(y0 + 1, Math.ceil(Math.max(...ys)));
+  const x = (value) => left + ((value - x0) / (x1 - x0)) * (width - left - 20), y = (value) => low + (1 - (value - y0) / (y1 - y0)) * (height - low - 40);
+  const drawn = svg("svg", { viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": "Roofline" });
+  const label = (text, attributes) => {
+    const made = svg("text", { class: "soft", ...attributes });
+    made.textContent = text;
+    drawn.append(made);
+  };
+  for (let i = x0; i <= x1; i++) {
+    drawn.append(svg("line", { x1: x(i), x2: x(i), y1: low, y2: height - 40 }));
+    label(i < 0 ? (10 ** i).toPrecision(1) : count(10 ** i), { x: x(i), y: height - 24, "text-anchor": "middle" });
+  }
+  for (let i = y0; i <= y1; i++) {
+    drawn.append(svg("line", { x1: left, x2: width - 20, y1: y(i), y2: y(i) }));
+    label(amount(10 ** i, "FLOP/s"), { x: left - 6, y: y(i) + 4, "text-anchor": "end" });
+  }
+  label("arithmetic intensity [FLOP/B]", { x: (left + width) / 2, y: height - 6, "text-anchor": "middle" });
+  const longest = Math.max(...rows.map((row) => row.time_ns));
+  for (const row of [...rows].sort((a, b) => b.time_ns - a.time_ns)) {
+    const at = x(log(intensity(row))), was = y(log(rate(row))), best = y(log(bound(row)));
+    drawn.append(svg("line", { x1: at, x2: at, y1: was, y2: best, "stroke-dasharray": "2 3" }));
+    drawn.append(svg("path", { d: `M${at - 5} ${best}h10`, stroke: themed("--soft") || "#888", "stroke-width": 1.5 }));
+    const dot = svg("circle", { cx: at, cy: was, r: 3 + 11 * Math.sqrt(row.time_ns / longest), fill: colour(row.family), "fill-opacity": 0.75 });
+    dot.addEventListener("mousemove", (event) => showTip(event, bdi(row.op), ` (${shown(row.family)}): ${count(row.kernels)} kernels, ${time(row.time_ns)}; ${amount(rate(row), "FLOP/s")}, ${(100 * row.roofline_ns / row.time_ns).toFixed(0)} % of what the roofline allows`));
+    dot.addEventListener("mouseleave", hideTip);
+    drawn.append(dot);
+  }
+  return [legend([...new Set(rows.map((row) => row.family))]),
+    el("p", { class: "words" }, "Each dot is an op, as large as its time; the bar above it is what the calibrated roofline allows."), drawn];
+}
+
+const PICTURES = { bars, stack, periods, icicle, roofline, none: () => [] };

@@ -1,0 +1,72 @@
+// The page, put together.
+
+function build() {
+  const content = document.getElementById("content"), places = document.getElementById("places");
+  const end = document.getElementById("end");
+  document.title = `${shorter(shown(data.run), 60)} – tracedb report`;
+  document.getElementById("about").append("run ", bdi(data.run));
+  const part = (name, title, words, ...children) => {
+    places.append(el("a", { href: "#" + name }, title));
+    return el("section", { id: name, "aria-labelledby": name + "-title" },
+      el("h2", { id: name + "-title" }, title), el("p", { class: "words" }, words), ...children);
+  };
+  const timeline = new Timeline(data.timeline);
+  const drawn = part("timeline", "Timeline",
+    "Host threads and GPU streams of all ranks by one clock, and the critical path on them (red): what each step waited for.", timeline.host);
+  const late = new Set(["files", "issues"]);
+  const sections = data.sections.map((section) => ({ section, isLate: late.has(section.name) }));
+  const shownSection = ({ section }) => {
+    const children = section.rows.length
+      ? [el("div", { class: "picture" }, ...PICTURES[section.picture](section).filter(Boolean)), ...table(section)]
+      : [el("p", { class: "empty" }, section.empty)];
+    return part(section.name, section.title, section.words, ...children, query(section));
+  };
+  content.append(facts(), drawn, ...sections.filter((one) => !one.isLate).map(shownSection), ...sections.filter((one) => one.isLate).map(shownSection));
+  document.body.append(tip);
+  end.append(`Written by tracedb ${data.version}. Times are relative to the begin of the run. `,
+    data.other_runs ? `The database has ${data.other_runs} more run${data.other_runs > 1 ? "s" : ""}. ` : "",
+    "Charts: uPlot (MIT).");
+  window.timeline = timeline;
+}
+
+function redraw() {
+  for (const draw of redrawn) draw();
+}
+
+/** What the run is, in figures. */
+function facts() {
+  const rowsOf = (name) => objects(data.sections.find((section) => section.name === name));
+  const files = rowsOf("files"), steps = rowsOf("periods"), sorted = steps.map((row) => row.period_ns).sort((a, b) => a - b);
+  const at = (share) => sorted[Math.round((sorted.length - 1) * share)];
+  const gpus = [...new Set(files.map((row) => row.gpu).filter(Boolean))];
+  const fact = (value, words) => el("div", null, el("b", null, value), el("span", null, words));
+  return el("div", { class: "facts" },
+    fact(files.length === 1 ? "1 trace" : `${files.length} ranks`, `${count(files.reduce((sum, row) => sum + row.event_count, 0))} events`),
+    gpus.length ? fact(shown(gpus.join(", ")), "GPU") : null,
+    fact(time(Math.round(data.timeline.lasts_ns)), "recorded"),
+    sorted.length ? fact(time(at(0.5)), sorted.length > 1 ? `period of a step (median; 10 to 90 %: ${time(at(0.1))} to ${time(at(0.9))})` : "period of the step") : null);
+}
+
+/** Light or dark: as the system says, until a person says otherwise. */
+function themes() {
+  const dark = matchMedia("(prefers-color-scheme: dark)"), root = document.documentElement;
+  const isDark = () => (root.dataset.theme ?? (dark.matches ? "dark" : "light")) === "dark";
+  const button = document.getElementById("theme");
+  const told = () => { button.textContent = isDark() ? "Light" : "Dark"; };
+  button.addEventListener("click", () => { root.dataset.theme = isDark() ? "light" : "dark"; told(); redraw(); });
+  dark.addEventListener("change", () => { told(); redraw(); });
+  let before;
+  addEventListener("beforeprint", () => { before = root.dataset.theme; root.dataset.theme = "light"; redraw(); });
+  addEventListener("afterprint", () => {
+    if (before) root.dataset.theme = before;
+    else delete root.dataset.theme;
+    redraw();
+  });
+  told();
+}
+
+build();
+themes();
+redraw();
+let resized;
+addEventListener("resize", () => { clearTimeout(resized); resized = setTimeout(redraw, 100); });

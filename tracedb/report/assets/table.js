@@ -1,0 +1,80 @@
+// Tables that sort by their headings, and are copied as CSV.
+
+const FIRST_ROWS = 50;
+
+/** Rows as CSV; text that a spreadsheet would run gets an apostrophe before it. */
+function csv(columns, rows) {
+  const cell = (value) => {
+    if (value == null) return "";
+    if (typeof value !== "string") return String(value);
+    const safe = /^[=+\-@\t\r]/.test(value) ? "'" + value : value;
+    return /[",\n\r]/.test(safe) ? '"' + safe.replaceAll('"', '""') + '"' : safe;
+  };
+  return [columns, ...rows].map((row) => row.map(cell).join(",")).join("\n") + "\n";
+}
+
+/** Which of two values comes first; what is missing comes last. */
+function ordered(a, b) {
+  if (a == null || b == null) return (a == null) - (b == null);
+  return typeof a === "number" && typeof b === "number" ? a - b : String(a).localeCompare(String(b));
+}
+
+/** The table of a section, with its tools. */
+function table(section) {
+  // A column without any value tells nothing.
+  const used = section.columns.flatMap((_, i) => (section.rows.some((row) => row[i] != null && row[i] !== "") ? [i] : []));
+  const columns = used.map((i) => section.columns[i]);
+  const rows = section.rows.map((row) => used.map((i) => row[i]));
+  const body = el("tbody");
+  let sorted = rows, open = false;
+  const isNumber = columns.map((_, i) => rows.some((row) => typeof row[i] === "number"));
+  const heads = columns.map((column, i) =>
+    el("th", { scope: "col", class: isNumber[i] && "number" },
+      el("button", { type: "button", onclick: () => sort(i) }, heading(column))));
+  const more = el("button", { type: "button", onclick: () => { open = !open; fill(); } });
+  const said = el("span", { class: "note", role: "status" });
+
+  function fill() {
+    const cells = (row) => row.map((value, i) =>
+      typeof value === "string"
+        ? el("td", { class: "text", title: shown(value) }, bdi(value))
+        : el("td", { class: isNumber[i] && "number" }, valued(columns[i], value)));
+    const visible = open ? sorted : sorted.slice(0, FIRST_ROWS);
+    body.replaceChildren(...visible.map((row, i) => el("tr", { class: i >= FIRST_ROWS && "far" }, ...cells(row))));
+    more.hidden = rows.length <= FIRST_ROWS;
+    more.textContent = open ? `First ${FIRST_ROWS} rows` : `All ${rows.length} rows`;
+  }
+
+  function sort(i) {
+    const was = heads[i].getAttribute("aria-sort");
+    const down = was ? was === "ascending" : isNumber[i];
+    for (const head of heads) head.removeAttribute("aria-sort");
+    heads[i].setAttribute("aria-sort", down ? "descending" : "ascending");
+    sorted = [...rows].sort((a, b) => {
+      if (a[i] == null || b[i] == null) return ordered(a[i], b[i]);
+      return down ? ordered(b[i], a[i]) : ordered(a[i], b[i]);
+    });
+    fill();
+  }
+
+  async function copied() {
+    const done = await copy(csv(columns, sorted));
+    said.textContent = done ? `${sorted.length} rows copied` : "The browser does not let pages copy";
+  }
+
+  fill();
+  return [
+    el("div", { class: "table", tabindex: 0, role: "region", "aria-label": section.title },
+      el("table", null, el("thead", null, el("tr", null, ...heads)), body)),
+    el("div", { class: "tools" },
+      el("button", { type: "button", class: "csv", onclick: copied }, "Copy as CSV"), more,
+      section.is_cut ? el("span", { class: "note" }, `The first ${rows.length} rows; the query has all.`) : null,
+      said),
+  ];
+}
+
+/** The query behind a section. */
+function query(section) {
+  return el("details", { class: "query" }, el("summary", null, "SQL"), el("pre", null, el("code", null, section.query)),
+    el("button", { type: "button", onclick: () => copy(section.query) }, "Copy"));
+}

@@ -1,0 +1,149 @@
+"use strict";
+// What all parts of the page share: elements made of text alone, units, colours.
+
+const data = JSON.parse(document.getElementById("data").textContent);
+
+/** An element with attributes, and children that are elements or text. */
+function el(tag, attributes, ...children) {
+  const made = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes || {})) {
+    if (name.startsWith("on")) made.addEventListener(name.slice(2), value);
+    else if (value === true) made.setAttribute(name, "");
+    else if (value !== false && value != null) made.setAttribute(name, value);
+  }
+  made.append(...children.filter((child) => child != null));
+  return made;
+}
+
+/** An SVG element. */
+function svg(tag, attributes, ...children) {
+  const made = document.createElementNS("http://www.w3.org/2000/svg", tag);
+  for (const [name, value] of Object.entries(attributes || {})) made.setAttribute(name, value);
+  made.append(...children);
+  return made;
+}
+
+/** Text of a trace: what would not be seen, or turns writing around, as an escape. */
+function shown(text) {
+  return String(text).replace(
+    /[\u0000-\u001f\u007f-\u009f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff]/g,
+    (c, at, whole) => {
+      const code = c.charCodeAt(0);
+      const next = whole.charCodeAt(at + 1), before = whole.charCodeAt(at - 1);
+      if (code >= 0xd800 && code < 0xdc00 && next >= 0xdc00 && next < 0xe000) return c;
+      if (code >= 0xdc00 && code < 0xe000 && before >= 0xd800 && before < 0xdc00) return c;
+      return "\\u" + code.toString(16).padStart(4, "0");
+    },
+  );
+}
+
+/** A name of the trace, apart from the text around it. */
+function bdi(text) {
+  return el("bdi", null, shown(text));
+}
+
+/** A text with the middle left out. */
+function shorter(text, most) {
+  if (text.length <= most) return text;
+  const half = Math.max(1, Math.floor((most - 1) / 2));
+  return text.slice(0, half) + "…" + text.slice(-half);
+}
+
+/** A duration for a person. */
+function time(ns) {
+  const size = Math.abs(ns);
+  if (size >= 1e9) return (ns / 1e9).toPrecision(4) + " s";
+  if (size >= 1e6) return (ns / 1e6).toPrecision(4) + " ms";
+  if (size >= 1e3) return (ns / 1e3).toPrecision(4) + " us";
+  return ns + " ns";
+}
+
+/** A number for a person. */
+function count(value) {
+  return value.toLocaleString("en-US", { maximumFractionDigits: 3 });
+}
+
+/** A large amount with a prefix. */
+function amount(value, unit) {
+  const sizes = [[1e15, "P"], [1e12, "T"], [1e9, "G"], [1e6, "M"], [1e3, "k"]];
+  for (const [size, prefix] of sizes) {
+    if (Math.abs(value) >= size) return (value / size).toPrecision(3) + " " + prefix + unit;
+  }
+  return count(value) + " " + unit;
+}
+
+/** A value of a column, with the unit that the column's name says. */
+function valued(column, value) {
+  if (value == null) return "";
+  if (typeof value === "boolean") return value ? "yes" : "no";
+  if (typeof value !== "number") return shown(value);
+  if (column.endsWith("_ns")) return time(value);
+  if (column.endsWith("_share")) return (value * 100).toFixed(1) + " %";
+  if (column.endsWith("_bytes")) return amount(value, "B");
+  if (column === "flops") return amount(value, "FLOP");
+  if (column === "step" || column === "rank" || column.endsWith("_id")) return String(value);
+  return count(value);
+}
+
+/** A column's heading: its name without what its values say anyway. */
+function heading(column) {
+  return column.replace(/_(ns|share|bytes)$/, (_, unit) => (unit === "share" ? " share" : ""))
+    .replaceAll("_", " ");
+}
+
+const COLOURS = {
+  host_op: "#4e79a7", launch: "#f28e2b", host_gap: "#9c755f", data_loading: "#b6992d",
+  wait: "#86bcb6", kernel: "#59a14f", collective: "#8a63b8", memcpy: "#499894", memset: "#79a8a0",
+  rank_wait: "#e15759", absent_rank_wait: "#ff9d9a", communication: "#b07aa1",
+  launch_delay: "#f1ce63", stream_gap: "#d4b5a0", stream_wait: "#d37295", occupancy: "#fabfd2",
+  return: "#a0cbe8", unexplained: "#9aa0a8", before_trace: "#c3c7cd", idle: "#c3c7cd",
+  T1: "#9c755f", T2: "#4e79a7", T3: "#86bcb6", T4: "#f28e2b", T5: "#79a8d8",
+};
+const MORE_COLOURS = ["#e15759", "#b07aa1", "#f1ce63", "#d37295", "#499894", "#b6992d", "#ff9d9a"];
+const given = new Map();
+
+/** The colour of a kind of time: the same everywhere on the page. */
+function colour(kind) {
+  if (Object.hasOwn(COLOURS, kind)) return COLOURS[kind];
+  if (!given.has(kind)) given.set(kind, MORE_COLOURS[given.size % MORE_COLOURS.length]);
+  return given.get(kind);
+}
+
+/** The value of a colour of the theme. */
+function themed(name) {
+  return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+}
+
+/** What is drawn anew when the theme or the width changes. */
+const redrawn = [];
+
+/** A box that follows the pointer. */
+const tip = el("div", { class: "tip", hidden: true, role: "tooltip" });
+
+function showTip(event, ...content) {
+  tip.replaceChildren(...content);
+  tip.hidden = false;
+  const right = event.clientX + tip.offsetWidth + 24 > innerWidth;
+  tip.style.left = (right ? Math.max(4, event.clientX - tip.offsetWidth - 12) : event.clientX + 14) + "px";
+  tip.style.top = Math.max(4, Math.min(event.clientY + 14, innerHeight - tip.offsetHeight - 4)) + "px";
+}
+
+function hideTip() {
+  tip.hidden = true;
+}
+
+/** Copy text, also where a page from a file may not use the clipboard. */
+async function copy(text) {
+  try {
+    await navigator.clipboard.writeText(text);
+    return true;
+  } catch {
+    const box = el("textarea");
+    box.value = text;
+    document.body.append(box);
+    box.select();
+    const done = document.execCommand("copy");
+    box.remove();
+    return done;
+  }
+}

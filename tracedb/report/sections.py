@@ -1,0 +1,289 @@
+"""What a report shows beside the timeline: each picture and table with its query.
+
+A query is one that users can run themselves (`tracedb sql`); it asks questions, and
+says of which run. The page shows its text beside the answer.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from tracedb.report.timeline import NAME_LENGTH, shortened
+
+if TYPE_CHECKING:
+    import duckdb
+
+MOST_ROWS = 500
+_LONG_NAME = NAME_LENGTH * 2
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of the page: what it tells, by which query, and how it is drawn."""
+
+    name: str
+    title: str
+    words: str
+    query: str
+    picture: str = "none"
+    """How the page draws it (`charts.js`), above the table."""
+    empty: str = "Nothing of that kind is in this run."
+    """What the page says where there are no rows."""
+
+
+SECTIONS = (
+    Section(
+        "files",
+        "Files",
+        "What the run is made of: one file a rank.",
+        """
+SELECT
+    rank, trace.trace_id, trace.path, gpu, trace.event_count, count(step_id) AS steps,
+    backend, world_size
+FROM staging.trace AS trace
+LEFT JOIN staging.trace_gpu USING (trace_id)
+LEFT JOIN staging.step AS step ON trace.trace_id = step.trace_id
+WHERE trace.run_id = $run AND format <> 'et'
+GROUP BY ALL
+ORDER BY rank, trace.trace_id""",
+    ),
+    Section(
+        "periods",
+        "Steps",
+        "The period of a step: from when the host and the GPU were done with the step "
+        "before to when both are done with this one.",
+        """
+SELECT
+    rank, step, period.end_ns - period.start_ns AS period_ns,
+    host_end_ns - host_start_ns AS host_ns, period.trace_id
+FROM critical_path.step_period AS period
+INNER JOIN staging.step USING (step_id)
+INNER JOIN staging.trace AS trace ON period.trace_id = trace.trace_id
+WHERE variant_id = 0 AND period.run_id = $run
+ORDER BY rank, period.trace_id, period.start_ns""",
+        picture="periods",
+        empty="The trace has no steps: `tracedb ingest --step-mark` says what marks "
+        "them.",
+    ),
+    Section(
+        "bounds",
+        "What bounds each step",
+        "The critical path of each step by kind of time: what would have to become "
+        "shorter for the step to be shorter.",
+        """
+SELECT rank, step, kind, interval_count, time_ns, time_share, trace_id
+FROM question.critical_path
+WHERE
+    method = 'measured' AND scope = 'period'
+    AND path_id IN (SELECT step_id FROM staging.step WHERE run_id = $run)
+ORDER BY rank, trace_id, step, time_ns DESC""",
+        picture="stack",
+        empty="The trace has no steps.",
+    ),
+    Section(
+        "path",
+        "On the critical path",
+        "What lies on the critical paths of all steps (of the trace, where it has "
+        "none), with its place.",
+        """
+SELECT
+    rank, kind, name, op, module, count(*) AS intervals,
+    sum(time_ns)::BIGINT AS time_ns,
+    sum(time_ns) / sum(sum(time_ns)) OVER (PARTITION BY rank) AS time_share
+FROM question.path_interval
+INNER JOIN staging.trace USING (trace_id)
+WHERE
+    method = 'measured' AND run_id = $run
+    AND scope = CASE WHEN trace_id IN (SELECT trace_id FROM staging.step)
+        THEN 'period' ELSE 'trace' END
+GROUP BY rank, kind, name, op, module
+ORDER BY time_ns DESC, rank, kind, name, op, module""",
+    ),
+    Section(
+        "idle",
+        "Why the GPU is idle",
+        "Idle time of each device by what kept its next work from coming earlier.",
+        """
+SELECT
+    rank, device, kind, sum(idle_ns)::BIGINT AS idle_ns, avg(idle_share) AS idle_share,
+    count(*) AS steps
+FROM question.idle_cause
+INNER JOIN staging.trace USING (trace_id, rank)
+WHERE method = 'measured' AND run_id = $run
+GROUP BY ALL
+ORDER BY rank, device, idle_ns DESC, kind""",
+        picture="bars",
+        empty="No device ran work in a step of this run.",
+    ),
+    Section(
+        "overheads",
+        "Where the time of the host goes",
+        "Host time of the steps: T1 gaps between ops; T2 begin of an op until its "
+        "first launch; T3 its last launch until its end; T4 launch calls; T5 between "
+        "launches, and ops without any; waits by what is waited for.",
+        """
+SELECT
+    rank, role, overhead.thread_id, type, sum(span_count)::BIGINT AS spans,
+    sum(time_ns)::BIGINT AS time_ns,
+    sum(time_ns) / sum(sum(time_ns)) OVER (PARTITION BY overhead.thread_id)
+    AS time_share
+FROM question.overhead AS overhead
+INNER JOIN staging.trace USING (trace_id)
+WHERE run_id = $run
+GROUP BY rank, role, overhead.thread_id, type
+ORDER BY rank, overhead.thread_id, time_ns DESC, type""",
+        picture="bars",
+        empty="The trace has no steps.",
+    ),
+    Section(
+        "kernels",
+        "GPU work",
+        "Kernels, copies and memsets by their name.",
+        """
+SELECT name, gpu_op_count, time_ns, mean_ns, time_share
+FROM question.top_kernel
+WHERE run_id = $run
+ORDER BY time_ns DESC, name""",
+        empty="No GPU work was recorded.",
+    ),
+    Section(
+        "modules",
+        "Modules",
+        "GPU work of each module, and its part of the critical path.",
+        """
+SELECT
+    module, CASE WHEN is_backward THEN 'backward' ELSE 'forward' END AS pass,
+    sum(call_count)::BIGINT AS calls, sum(op_count)::BIGINT AS ops,
+    sum(gpu_time_ns)::BIGINT AS gpu_time_ns, sum(path_time_ns)::BIGINT AS path_time_ns
+FROM question.module
+INNER JOIN staging.trace USING (trace_id)
+WHERE run_id = $run
+GROUP BY ALL
+ORDER BY gpu_time_ns DESC, path_time_ns DESC, module, pass""",
+        picture="icicle",
+        empty="Recorded without the Python stack (`with_stack=True`), so no module is "
+        "known.",
+    ),
+    Section(
+        "waits",
+        "Waits",
+        "What waited for what, longest first.",
+        """
+SELECT kind, waiting_name, awaited_name, wait_count, waited_ns
+FROM question.wait
+WHERE run_id = $run
+ORDER BY waited_ns DESC, kind, waiting_name, awaited_name""",
+        empty="Nothing waited for GPU work.",
+    ),
+    Section(
+        "stragglers",
+        "Ranks that others wait for",
+        "Of each rank: how long others waited for it in collectives, and it for "
+        "others.",
+        """
+SELECT
+    rank, collective_count, last_count, delayed_ns, waiting_ns, absent_waiting_ns,
+    moving_ns, clock_offset_ns, clock_uncertainty_ns, is_ambiguous
+FROM question.straggler
+WHERE run_id = $run
+ORDER BY delayed_ns DESC, rank""",
+        empty="No collectives that are matched between ranks of this run.",
+    ),
+    Section(
+        "communication",
+        "Exposed communication",
+        "Time in which a device communicated, and nothing else ran on it.",
+        """
+SELECT rank, device, communication_ns, exposed_ns, exposed_share
+FROM question.exposed_communication
+INNER JOIN staging.trace USING (run_id, trace_id)
+WHERE run_id = $run
+ORDER BY rank, device""",
+        empty="No collectives in this run.",
+    ),
+    Section(
+        "roofline",
+        "Roofline",
+        "Kernels whose work is known from shapes, against what the device could do. "
+        "Where sizes were not recorded, they are left out.",
+        """
+SELECT
+    coalesce(op.name, work.family) AS op, work.family, count(*) AS kernels,
+    sum(work.flops)::BIGINT AS flops, sum(work.traffic_bytes)::BIGINT AS traffic_bytes,
+    sum(kernel.end_ns - kernel.start_ns)::BIGINT AS time_ns,
+    sum(roofline_ns)::BIGINT AS roofline_ns,
+    any_value(hardware) AS hardware
+FROM prediction.kernel_work AS work
+INNER JOIN prediction.kernel_roofline USING (gpu_op_id)
+INNER JOIN staging.gpu_op AS kernel USING (gpu_op_id)
+LEFT JOIN staging.op AS op ON work.op_id = op.op_id
+WHERE work.run_id = $run AND work.link = 'dram'
+GROUP BY ALL
+HAVING sum(kernel.end_ns - kernel.start_ns) > 0
+ORDER BY time_ns DESC, op, family""",
+        picture="roofline",
+        empty="Of no kernel in this run is known what it computes: record with "
+        "`record_shapes=True`.",
+    ),
+    Section(
+        "predictions",
+        "Predicted steps",
+        "The period of each step as each stored method predicts it, and how far it is "
+        "off.",
+        """
+SELECT
+    rank, step, method, measured_ns, predicted_ns, error_share, unexplained_ns, kept_ns
+FROM critical_path.step_time
+INNER JOIN staging.trace USING (run_id, trace_id)
+WHERE run_id = $run AND scenario = 'baseline'
+ORDER BY rank, step, method""",
+        empty="The trace has no steps.",
+    ),
+    Section(
+        "issues",
+        "What was repaired or left out",
+        "What was found wrong in the files while they were read.",
+        """
+SELECT rank, path, kind, occurrences, detail
+FROM raw.ingest_issue
+INNER JOIN staging.trace USING (trace_id)
+WHERE run_id = $run
+ORDER BY rank, path, kind""",
+        empty="Nothing was: all events were read as the profiler wrote them.",
+    ),
+)
+
+
+def sections(connection: duckdb.DuckDBPyConnection, run: int) -> list[dict[str, Any]]:
+    """The sections of a run with their rows, as the page has them."""
+    return [_shown(connection, section, run) for section in SECTIONS]
+
+
+def _shown(
+    connection: duckdb.DuckDBPyConnection, section: Section, run: int
+) -> dict[str, Any]:
+    query = section.query.strip().replace("$run", str(run))
+    cursor = connection.execute(f"FROM ({query})")
+    columns = [column[0] for column in cursor.description or ()]
+    rows = cursor.fetchmany(MOST_ROWS + 1)
+    return {
+        "name": section.name,
+        "title": section.title,
+        "words": section.words,
+        "picture": section.picture,
+        "empty": section.empty,
+        "query": query,
+        "columns": columns,
+        "rows": [[_value(value) for value in row] for row in rows[:MOST_ROWS]],
+        "is_cut": len(rows) > MOST_ROWS,
+    }
+
+
+def _value(value: object) -> object:
+    """A value as JSON has it; names are shortened where they are very long."""
+    if isinstance(value, float):
+        return float(f"{value:.6g}")
+    if value is None or isinstance(value, (bool, int)):
+        return value
+    return shortened(str(value), _LONG_NAME)

@@ -1,0 +1,416 @@
+"""What of a timeline is drawn: all of it where that is little, else what can be seen.
+
+Slices that are too short to see are put together with their neighbours: those that
+begin in the same short stretch of time at one place of one lane. How short a stretch,
+follows from how many slices a page can hold. In some steps (that of median time and
+the slowest) it is shorter, so that one can look closely there.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    import duckdb
+    import polars as pl
+
+MOST_RANKS = 16
+MOST_LANES = 96
+NAME_LENGTH = 200
+_LONGEST = 2**50
+"""[ns] No slice is longer."""
+_CLOSE_SHARE = 0.6
+"""Of the slices, those for the steps that one can look at closely."""
+_PATH_SHARE = 0.25
+"""Intervals of paths, beside the slices."""
+
+_LANES = """
+SELECT
+    slice.trace_id,
+    slice.rank,
+    slice.thread_id,
+    slice.device,
+    slice.stream,
+    role,
+    coalesce(thread.name, '') AS name,
+    tid,
+    count(*) AS slice_count,
+    sum(time_ns) FILTER (depth = 0 AND track IN ('host', 'gpu')) AS busy_ns
+FROM question.timeline AS slice
+LEFT JOIN staging.thread AS thread ON slice.thread_id = thread.thread_id
+WHERE slice.run_id = $run
+GROUP BY
+    slice.trace_id, slice.rank, slice.thread_id, slice.device, slice.stream, role,
+    thread.name, tid
+ORDER BY
+    slice.rank, slice.trace_id, slice.device NULLS FIRST,
+    array_position(['main', 'autograd', 'data_loading', 'other'], role),
+    busy_ns DESC NULLS LAST, slice.thread_id, slice.stream
+"""
+_STEPS = """
+SELECT trace_id, rank, step_id, step, start_ns + shift_ns AS start_ns, end_ns - start_ns
+FROM graph.step_period
+INNER JOIN graph.run_time USING (run_id, trace_id)
+INNER JOIN staging.trace USING (run_id, trace_id)
+WHERE run_id = $run AND end_ns > start_ns
+ORDER BY ALL
+"""
+_SLICES = """
+CREATE OR REPLACE TEMP TABLE report_slice AS
+SELECT
+    lane, track, depth, kind, slice.start_ns, time_ns, name, op, node_id,
+    EXISTS (
+        FROM close
+        WHERE
+            slice.start_ns < close.end_ns
+            AND slice.start_ns + time_ns > close.start_ns
+    ) AS is_close
+FROM question.timeline AS slice
+INNER JOIN report_lane AS lane
+    ON
+        slice.trace_id = lane.trace_id
+        AND slice.thread_id IS NOT DISTINCT FROM lane.thread_id
+        AND slice.device IS NOT DISTINCT FROM lane.device
+        AND slice.stream IS NOT DISTINCT FROM lane.stream
+WHERE run_id = $run
+"""
+_INTERVALS = """
+CREATE OR REPLACE TEMP TABLE report_interval AS
+SELECT
+    CASE WHEN scope = 'run' THEN -1 ELSE interval.trace_id END AS row,
+    coalesce(lane, -1) AS lane,
+    interval.kind,
+    CASE
+        WHEN scope = 'run' THEN interval.start_ns - run_start_ns
+        ELSE interval.start_ns + shift_ns
+    END AS start_ns,
+    interval.end_ns - interval.start_ns AS time_ns,
+    coalesce(interval.name, '') AS name,
+    coalesce(interval.op_name, '') AS op,
+    interval.node_id
+FROM critical_path.interval_op AS interval
+INNER JOIN graph.run_time AS run_time USING (trace_id)
+LEFT JOIN staging.gpu_op AS work ON interval.node_id = work.gpu_op_id
+LEFT JOIN report_lane AS lane
+    ON
+        interval.trace_id = lane.trace_id
+        AND interval.thread_id IS NOT DISTINCT FROM lane.thread_id
+        AND CASE WHEN interval.thread_id IS NULL THEN work.device END
+        IS NOT DISTINCT FROM lane.device
+        AND CASE WHEN interval.thread_id IS NULL THEN work.stream END
+        IS NOT DISTINCT FROM lane.stream
+WHERE
+    variant_id = 0
+    AND run_time.run_id = $run
+    AND (
+        scope IN ('run', 'period')
+        OR (
+            scope = 'trace'
+            AND interval.trace_id NOT IN (SELECT trace_id FROM staging.step)
+        )
+    )
+"""
+
+
+class Lane(NamedTuple):
+    """A host thread or a stream."""
+
+    trace_id: int
+    rank: int | None
+    thread_id: int | None
+    device: int | None
+    stream: int | None
+    role: str | None
+    name: str
+    tid: str | None
+
+    @property
+    def label(self) -> str:
+        """What it is called."""
+        if self.thread_id is None:
+            return f"GPU {self.device} stream {self.stream}"
+        name = self.name.removeprefix("thread ").replace(f"{self.tid} ", "").strip("()")
+        return " ".join(part for part in (self.role, self.tid, name) if part)
+
+
+class _Step(NamedTuple):
+    trace_id: int
+    rank: int | None
+    step_id: int
+    step: int
+    start_ns: int
+    time_ns: int
+
+
+class _Names:
+    """Texts by number: each stands in the page once."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[str, int] = {"": 0}
+
+    def number(self, name: str | None) -> int:
+        """The number of a text, which is shortened in the middle where it is long."""
+        short = shortened(name or "")
+        return self._numbers.setdefault(short, len(self._numbers))
+
+    @property
+    def all(self) -> list[str]:
+        """Texts, in the order of their numbers."""
+        return list(self._numbers)
+
+
+def shortened(name: str, most: int = NAME_LENGTH) -> str:
+    """A name with the middle left out where it is longer than `most`.
+
+    >>> shortened("abcdefghij", 7)
+    'abc…hij'
+    """
+    half = (most - 1) // 2
+    return name if len(name) <= most else f"{name[:half]}…{name[-half:]}"
+
+
+def timeline(
+    connection: duckdb.DuckDBPyConnection, run: int, most: int
+) -> dict[str, Any]:
+    """Lanes, slices, critical paths and steps of a run, as the page has them."""
+    names = _Names()
+    steps = [_Step(*row) for row in _rows(connection, _STEPS, run)]
+    lanes, hidden = _lanes(connection, run)
+    close = _close_steps(steps)
+    _put(connection, lanes, close, run)
+    stretches = {
+        is_close: _stretch(
+            connection, "report_slice", f"is_close = {is_close}", int(most * share)
+        )
+        for is_close, share in ((True, _CLOSE_SHARE), (False, 1 - _CLOSE_SHARE))
+    }
+    path_stretch = _stretch(
+        connection, "report_interval", "true", int(most * _PATH_SHARE)
+    )
+    drawn = {
+        "lanes": [
+            {"label": lane.label, "rank": lane.rank, "trace": lane.trace_id}
+            for lane in lanes
+        ],
+        "rows": _slices(connection, stretches, names),
+        "paths": _paths(connection, path_stretch, lanes, names),
+        "steps": _columns(steps, ("trace_id", "rank", "step", "start_ns", "time_ns")),
+        "close": [[*step] for step in close],
+        "lasts_ns": _lasts(connection),
+        "notes": [*hidden, *_merged(connection, stretches, path_stretch, close)],
+    }
+    for table in ("report_slice", "report_interval", "report_lane", "close"):
+        connection.execute(f"DROP TABLE temp.{table}")
+    return {**drawn, "names": names.all}
+
+
+def _rows(
+    connection: duckdb.DuckDBPyConnection, query: str, run: int
+) -> list[tuple[Any, ...]]:
+    return connection.execute(query, {"run": run}).fetchall()
+
+
+def _lanes(
+    connection: duckdb.DuckDBPyConnection, run: int
+) -> tuple[list[Lane], list[str]]:
+    """The lanes that are drawn, and notes on those that are not."""
+    found = [Lane(*row[:8]) for row in _rows(connection, _LANES, run)]
+    traces = list(dict.fromkeys(lane.trace_id for lane in found))
+    kept = [lane for lane in found if lane.trace_id in traces[:MOST_RANKS]]
+    notes = []
+    if len(traces) > MOST_RANKS:
+        notes.append(f"The first {MOST_RANKS} of {len(traces)} ranks are drawn.")
+    if len(kept) > MOST_LANES:
+        notes.append(f"The first {MOST_LANES} of {len(kept)} lanes are drawn.")
+    return kept[:MOST_LANES], notes
+
+
+def _close_steps(steps: Sequence[_Step]) -> list[tuple[int, int, str]]:
+    """Begin and end, over all ranks, and name of the steps to look at closely."""
+    spans: dict[int, tuple[int, int]] = {}
+    for step in steps:
+        begin, end = spans.get(step.step, (_LONGEST, -_LONGEST))
+        until = step.start_ns + step.time_ns
+        spans[step.step] = (min(begin, step.start_ns), max(end, until))
+    ordered = sorted(spans, key=lambda step: spans[step][1] - spans[step][0])
+    if not ordered:
+        return [(-_LONGEST, _LONGEST, "all")]
+    chosen = {ordered[(len(ordered) - 1) // 2], ordered[-1]}
+    return [(*spans[step], str(step)) for step in sorted(chosen)]
+
+
+def _put(
+    connection: duckdb.DuckDBPyConnection,
+    lanes: Sequence[Lane],
+    close: Sequence[tuple[int, int, str]],
+    run: int,
+) -> None:
+    """Put slices and intervals of these lanes into tables of their own."""
+    rows = [(number, *lane[:1], *lane[2:5]) for number, lane in enumerate(lanes)]
+    connection.execute(
+        "CREATE OR REPLACE TEMP TABLE report_lane ("
+        "lane INTEGER, trace_id BIGINT, thread_id BIGINT, device BIGINT, stream BIGINT)"
+    )
+    connection.executemany("INSERT INTO report_lane VALUES (?, ?, ?, ?, ?)", rows)
+    connection.execute(
+        "CREATE OR REPLACE TEMP TABLE close (start_ns BIGINT, end_ns BIGINT)"
+    )
+    connection.executemany(
+        "INSERT INTO close VALUES (?, ?)", [step[:2] for step in close]
+    )
+    for query in (_SLICES, _INTERVALS):
+        connection.execute(query, {"run": run})
+
+
+def _stretch(
+    connection: duckdb.DuckDBPyConnection, table: str, chosen: str, most: int
+) -> int:
+    """[ns] The shortest stretch (a power of 2) that leaves about so many rows."""
+    place = "lane, track, depth" if table == "report_slice" else "row"
+    low, high = 0, 42
+    while low < high:
+        middle = (low + high) // 2
+        ns = 2**middle
+        query = (
+            f"SELECT count(*) FILTER (time_ns >= {ns}) + approx_count_distinct("
+            f"hash({place}, start_ns // {ns})) FILTER (time_ns < {ns}) "
+            f"FROM {table} WHERE {chosen}"
+        )
+        ((count,),) = connection.execute(query).fetchall()
+        low, high = (low, middle) if count <= most else (middle + 1, high)
+    return int(2**low)
+
+
+def _slices(
+    connection: duckdb.DuckDBPyConnection, stretches: dict[bool, int], names: _Names
+) -> list[dict[str, Any]]:
+    """Rows of a lane: its slices of one track and depth, in order."""
+    import polars as pl
+
+    length = f"CASE WHEN is_close THEN {stretches[True]} ELSE {stretches[False]} END"
+    frame = connection.sql(f"""
+        SELECT
+            lane, track, depth, min(start_ns) AS s,
+            max(start_ns + time_ns) - min(start_ns) AS d,
+            count(*) AS c, sum(time_ns)::BIGINT AS b, arg_max(name, time_ns) AS n,
+            arg_max(kind, time_ns) AS k, arg_max(op, time_ns) AS o,
+            arg_max(node_id, time_ns) AS i
+        FROM (
+            SELECT *, time_ns >= {length} AS is_long, {length} AS length
+            FROM report_slice
+        )
+        GROUP BY
+            lane, track, depth, is_close, CASE WHEN is_long THEN node_id END,
+            CASE WHEN NOT is_long THEN start_ns // length END
+        ORDER BY
+            lane, array_position(['range', 'module', 'host', 'gpu'], track), depth, s, d
+    """).pl()
+    keys = ["lane", "track", "depth"]
+    rows = []
+    for place, part in frame.group_by(keys, maintain_order=True):
+        row = dict(zip(keys, place, strict=True)) | _packed(
+            part, names, ("n", "k", "o")
+        )
+        if part["c"].max() == 1:
+            del row["c"], row["b"]
+        else:
+            row["b"] = part.select(pl.when(pl.col("c") > 1).then("b").otherwise(0))[
+                "b"
+            ].to_list()
+        if not any(row["o"]):
+            del row["o"]
+        rows.append(row)
+    return rows
+
+
+def _packed(
+    part: pl.DataFrame, names: _Names, texts: Iterable[str]
+) -> dict[str, list[int]]:
+    """Columns as lists of numbers: begins as differences, texts by number."""
+    packed = {
+        column: part[column].to_list() for column in part.columns if len(column) == 1
+    }
+    for column in texts:
+        packed[column] = [names.number(text) for text in packed[column]]
+    begins = part["s"]
+    packed["s"] = begins.diff().fill_null(begins.first()).to_list()
+    return packed
+
+
+def _paths(
+    connection: duckdb.DuckDBPyConnection,
+    stretch: int,
+    lanes: Sequence[Lane],
+    names: _Names,
+) -> list[dict[str, Any]]:
+    """The critical path of each rank, and of the run: intervals in order."""
+    frame = connection.sql(f"""
+        SELECT
+            row, min(start_ns) AS s,
+            max(start_ns + time_ns) - min(start_ns) AS d, count(*) AS c,
+            arg_max(lane, time_ns) AS l, arg_max(kind, time_ns) AS k,
+            arg_max(name, time_ns) AS n, arg_max(op, time_ns) AS o,
+            arg_max(node_id, time_ns) AS i
+        FROM report_interval
+        GROUP BY
+            row, CASE WHEN time_ns >= {stretch} THEN start_ns END,
+            CASE WHEN time_ns < {stretch} THEN start_ns // {stretch} END
+        ORDER BY row, s, d
+    """).pl()
+    ranks = {lane.trace_id: lane.rank for lane in lanes}
+    paths = []
+    for (row,), part in frame.group_by("row", maintain_order=True):
+        if row == -1 or row in ranks:
+            place = {"trace": row, "rank": ranks.get(row)}
+            paths.append(place | _packed(part, names, ("n", "k", "o")))
+    return paths
+
+
+def _merged(
+    connection: duckdb.DuckDBPyConnection,
+    stretches: dict[bool, int],
+    path_stretch: int,
+    close: Sequence[tuple[int, int, str]],
+) -> list[str]:
+    """Notes on what is drawn together."""
+    notes = []
+    where = " and ".join(name for _, _, name in close)
+    for is_close, place in ((True, f"In step {where}"), (False, "Elsewhere")):
+        query = (
+            f"SELECT count(*) FROM report_slice WHERE is_close = {is_close} "
+            f"AND time_ns < {stretches[is_close]}"
+        )
+        ((count,),) = connection.execute(query).fetchall()
+        if count and stretches[is_close] > 1:
+            before = "" if where == "all" else f"{place}, "
+            notes.append(
+                f"{before}{count:,} slices shorter than {_time(stretches[is_close])} "
+                "are drawn together with their neighbours."
+            )
+    if path_stretch > 1:
+        notes.append(
+            f"Of the critical path, intervals shorter than {_time(path_stretch)} are "
+            "drawn together."
+        )
+    return notes
+
+
+def _lasts(connection: duckdb.DuckDBPyConnection) -> int:
+    """[ns] From the first begin of a slice to the last end."""
+    query = "SELECT max(start_ns + time_ns) - min(start_ns) FROM report_slice"
+    ((lasts,),) = connection.execute(query).fetchall()
+    return int(lasts or 0)
+
+
+def _time(ns: int) -> str:
+    """A duration for a person."""
+    for size, unit in ((1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us")):
+        if ns >= size:
+            return f"{ns / size:.3g} {unit}"
+    return f"{ns} ns"
+
+
+def _columns(rows: Sequence[_Step], names: Sequence[str]) -> dict[str, list[Any]]:
+    return {name: [getattr(row, name) for row in rows] for name in names}

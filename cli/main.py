@@ -16,6 +16,7 @@ COMMANDS = (
     "info",
     "overheads",
     "critical-path",
+    "slack",
     "predict",
     "kernels",
     "depends",

@@ -239,7 +239,7 @@ def test_info_exits_with_3_on_issues(folder: Path, tmp_path: Path) -> None:
     assert done.stderr == f"{folder / 'tiny.json'}: cut (2 times)\n"
 
 
-# overheads, critical-path, predict, ask
+# overheads, critical-path, slack, predict, ask
 
 
 def test_overheads_tile_the_step(tiny: Path) -> None:
@@ -251,7 +251,7 @@ def test_overheads_tile_the_step(tiny: Path) -> None:
     assert {row["step_id"] for row in ask("overheads", tiny, "--step", 2)} < set(total)
 
 
-@pytest.mark.parametrize("command", ["overheads", "critical-path"])
+@pytest.mark.parametrize("command", ["overheads", "critical-path", "slack"])
 def test_a_step_that_is_not_there_is_reported(tiny: Path, command: str) -> None:
     """No rows are an answer; stderr says which steps there are."""
     done = run(command, tiny, "--step", 99)
@@ -275,6 +275,30 @@ def test_critical_path_summary_is_shorter(tiny: Path) -> None:
     assert {row["step_id"] for row in rows} > {
         row["step_id"] for row in ask("critical-path", tiny, "--step", 2)
     }
+
+
+def test_slack_has_every_node_of_a_step(tiny: Path) -> None:
+    """Least slack first, of these the longest; one kind on demand."""
+    nodes = ask("slack", tiny, "--step", 1)
+    assert {row["step"] for row in nodes} == {1}
+    order = [
+        (row["slack_ns"] is None, row["slack_ns"], -row["duration_ns"]) for row in nodes
+    ]
+    assert order == sorted(order)
+    assert nodes[0]["slack_ns"] == 0
+    kernels = ask("slack", tiny, "--step", 1, "--kind", "kernel")
+    assert kernels == [row for row in nodes if row["kind"] == "kernel"]
+    assert kernels
+
+
+def test_slack_knows_its_kinds(tiny: Path) -> None:
+    """A kind that is none is a mistake, in Python, too."""
+    assert run("slack", tiny, "--kind", "gpu").exit_code == 2
+    with (
+        open_database(tiny, read_only=True) as db,
+        pytest.raises(QueryError, match="no kind gpu; there are op, annotation"),
+    ):
+        db.slack(kind="gpu")
 
 
 @pytest.mark.parametrize("method", ["replay", "statistics", "full"])

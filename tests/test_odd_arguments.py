@@ -20,7 +20,10 @@ TEXTS: list[Any] = [
 NUMBERS: list[Any] = [
     *(0, -1, 2**31, 2**63, -(2**64), 10**400, True, 1.5, float("nan"), "1", b"1"),
 ]
-OF_NUMBERS = ("relation's step", "ask's value", "overheads", "critical path", "kernels")
+OF_NUMBERS = (
+    *("relation's step", "ask's value", "overheads", "critical path", "slack"),
+    "kernels",
+)
 """What takes a number; a text goes to all others."""
 Call = Callable[[Any, Any], object]
 CALLS: dict[str, Call] = {
@@ -33,6 +36,8 @@ CALLS: dict[str, Call] = {
     "critical path": lambda db, odd: db.critical_path(odd),
     "critical path's scope": lambda db, odd: db.critical_path(scope=odd),
     "critical path's method": lambda db, odd: db.critical_path(method=odd),
+    "slack": lambda db, odd: db.slack(odd),
+    "slack's kind": lambda db, odd: db.slack(kind=odd),
     "predict": lambda db, odd: db.predict(odd),
     "library": lambda db, odd: db.predict(library=odd),
     "bands": lambda db, odd: db.bands(odd),

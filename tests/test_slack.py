@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support import CORPUS, DatabaseOf, needs_corpus, rows
+from support import CORPUS, SAMPLES, DatabaseOf, needs_corpus, rows
 from test_waits import Recording
 
 import tracedb
@@ -244,3 +244,48 @@ def test_what_is_done_early_has_the_time_until_it_is_waited_for(
         ("cudaDeviceSynchronize", 0),
         ("cudaLaunchKernel", 0),
     ]
+
+
+def test_the_question_names_what_is_worth_a_look(
+    tmp_path: Path, database: tracedb.Database
+) -> None:
+    """Least slack first, of these the longest, what no step depends on last."""
+    recording = Recording()
+    recording.work(7, 5_000, begin=5_006, duration=3_000)
+    recording.work(8, 5_100, begin=5_106, duration=1_000)
+    recording.add("cuda_runtime", "cudaDeviceSynchronize", 1, 5_200, 2_810)
+    recording.work(7, 9_000, begin=9_006, duration=10)
+    recording.ingest(tmp_path, database)
+    query = """
+        SELECT name, lane, slack_ns, duration_ns FROM question.slack
+        WHERE duration_ns >= 10_000 AND kind IN ('kernel', 'wait')
+    """
+    assert rows(database, query) == [
+        ("kernel at 5006", "device 0 stream 7", 0, 3_000_000),
+        ("cudaDeviceSynchronize", "main thread 1", 0, 2_810_000),
+        ("kernel at 5106", "device 0 stream 8", 1_904_000, 1_000_000),
+        ("kernel at 9006", "device 0 stream 7", None, 10_000),
+    ]
+
+
+def test_nodes_are_of_the_step_in_which_they_begin(database_of: DatabaseOf) -> None:
+    """GPU work of that of its launch; node by node, over all steps of the trace."""
+    database = database_of(SAMPLES / "generated_gpu")
+    steps = rows(
+        database, "SELECT trace_id, start_ns, end_ns, step_id FROM staging.step"
+    )
+    found = dict(rows(database, "SELECT node_id, step_id FROM graph.node_step"))
+    begun = """
+        SELECT node_id, node.trace_id, coalesce(call.start_ns, node.start_ns)
+        FROM graph.node AS node
+        LEFT JOIN staging.gpu_op ON node_id = gpu_op_id
+        LEFT JOIN staging.call AS call USING (call_id)
+    """
+    for node, trace, at in rows(database, begun):
+        around = [
+            (start, -step)
+            for owner, start, end, step in steps
+            if owner == trace and start <= at < end
+        ]
+        assert found.get(node) == (-max(around)[1] if around else None)
+    assert found

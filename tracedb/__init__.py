@@ -61,6 +61,12 @@ METHODS = (
 SCOPES = ("period", "step", "trace", "run")
 """What a critical path is of: a step, a whole trace, or a step over all ranks."""
 
+NODE_KINDS = (
+    *("op", "annotation", "launch", "wait", "call"),
+    *("kernel", "memcpy", "memset", "other"),
+)
+"""What takes time on the host and on a device, and has slack: `graph.node`."""
+
 _HOMES = {
     "Database": ("tracedb.database", "Database"),
     "Edit": ("tracedb.scenario", "Edit"),

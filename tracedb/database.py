@@ -308,6 +308,21 @@ class Database:
         return frame.filter(chosen)
 
     @own_errors()
+    def slack(
+        self, step: int | None = None, *, kind: str | None = None
+    ) -> pl.DataFrame:
+        """How much later each op, call and GPU op could end: `question.slack`.
+
+        Before a step ends later, that is; the least slack first. `kind` chooses nodes
+        of one kind (`tracedb.NODE_KINDS`). Raises `QueryError` for another kind.
+        """
+        if kind is not None and kind not in tracedb.NODE_KINDS:
+            known = ", ".join(tracedb.NODE_KINDS)
+            raise QueryError(f"no kind {kind}; there are {known}")
+        frame = self.relation("question.slack", step)
+        return frame if kind is None else frame.filter(frame["kind"] == kind)
+
+    @own_errors()
     def predict(
         self, method: str | None = None, *, library: str | Path | None = None
     ) -> pl.DataFrame:

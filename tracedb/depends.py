@@ -68,27 +68,20 @@ _CANDIDATES = """
 SELECT
     node.node_id,
     node.trace_id,
-    arg_max(mark.step, (mark.start_ns, mark.step_id)) AS step,
-    any_value(node.start_ns) - coalesce(
-        max(mark.start_ns),
+    mark.step,
+    node.start_ns - coalesce(
+        mark.start_ns,
         (
             SELECT min(start_ns) FROM graph.node AS first
             WHERE first.trace_id = node.trace_id
         )
     ) AS offset_ns,
-    any_value(node.end_ns - node.start_ns) AS duration_ns
+    node.end_ns - node.start_ns AS duration_ns
 FROM graph.node AS node
-LEFT JOIN staging.gpu_op AS work ON node.node_id = work.gpu_op_id
-LEFT JOIN staging.call AS call ON work.call_id = call.call_id
-LEFT JOIN staging.step AS mark
-    ON
-        node.trace_id = mark.trace_id
-        AND coalesce(call.start_ns, node.start_ns) >= mark.start_ns
-        AND coalesce(call.start_ns, node.start_ns) < mark.end_ns
-WHERE {condition}
-GROUP BY node.node_id, node.trace_id
-HAVING $step IS NULL OR step = $step
-ORDER BY any_value(node.start_ns), node.node_id
+LEFT JOIN graph.node_step AS node_step ON node.node_id = node_step.node_id
+LEFT JOIN staging.step AS mark ON node_step.step_id = mark.step_id
+WHERE {condition} AND ($step IS NULL OR mark.step = $step)
+ORDER BY node.start_ns, node.node_id
 """
 
 

@@ -1,5 +1,4 @@
--- The step of a node: that in which it begins, of GPU work that in which its launch begins;
--- of several steps around it the latest begun.
+-- The step of one node, as in `graph.node_step`.
 -- One row per node: the one that is asked about.
 -- Key: node_id.
 CREATE MACRO graph.step_around(
@@ -18,21 +17,9 @@ SELECT
     -- [ns] End of the step.
     end_ns
 FROM (
-    SELECT
-        asked.node_id,
-        asked.trace_id,
-        mark.step_id,
-        mark.start_ns,
-        mark.end_ns
+    SELECT asked.node_id, asked.trace_id, step.step_id, step.start_ns, step.end_ns
     FROM graph.node AS asked
-    LEFT JOIN staging.gpu_op AS work ON asked.node_id = work.gpu_op_id
-    LEFT JOIN staging.call AS launch ON work.call_id = launch.call_id
-    LEFT JOIN staging.step AS mark
-        ON
-            asked.trace_id = mark.trace_id
-            AND coalesce(launch.start_ns, asked.start_ns) >= mark.start_ns
-            AND coalesce(launch.start_ns, asked.start_ns) < mark.end_ns
+    LEFT JOIN graph.node_step AS node_step ON asked.node_id = node_step.node_id
+    LEFT JOIN staging.step AS step ON node_step.step_id = step.step_id
     WHERE asked.node_id = node
-    ORDER BY mark.start_ns DESC NULLS LAST, mark.step_id
-    LIMIT 1
 );

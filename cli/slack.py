@@ -1,0 +1,45 @@
+"""`tracedb slack`: what may end later without making a step longer."""
+
+from __future__ import annotations
+
+import click
+
+import tracedb
+
+from . import options
+from . import output as out
+from .missing_steps import write_rows
+
+_BRIEF = (
+    *("trace_id", "rank", "step", "slack_ns", "duration_ns", "offset_ns"),
+    *("kind", "lane", "op", "name", "node_id"),
+)
+
+
+@click.command(
+    epilog=options.examples(
+        "tracedb slack run.duckdb --step 10",
+        "tracedb slack run.duckdb --step 10 --kind kernel",
+        "tracedb slack run.duckdb --format csv",
+    )
+)
+@options.database
+@options.step
+@click.option(
+    "--kind",
+    type=click.Choice(tracedb.NODE_KINDS),
+    help="Only nodes of this kind, as graph.node has it.",
+)
+@out.option
+def slack(
+    database: str, step: int | None, *, kind: str | None, output: out.Output
+) -> None:
+    """Show how much later each node could end (its slack).
+
+    That is, before a step ends later. Nodes are ops, calls and GPU ops; the least slack
+    comes first, and of equal slack the longest: those of slack 0 are on a critical
+    path. A step is its mark on the host; in a trace without steps the end of the trace
+    counts. No step depends on what stands last, without a slack.
+    """
+    with tracedb.open(database, read_only=True) as db:
+        write_rows(db, output, db.slack(step, kind=kind), _BRIEF)

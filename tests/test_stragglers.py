@@ -305,6 +305,7 @@ def test_names_of_ones_own_are_mapped(
     database = str(tmp_path / "run.duckdb")
     result = CliRunner().invoke(main, ["ingest", str(path), "--db", database, *options])
     assert result.exit_code == 0, result.output
+    assert "no steps" not in result.output
     with tracedb.open(database) as opened, tracedb.open() as plain:
         plain.ingest([table(job_rows(SHAPES[0], randomly(4)))])
         assert figures(opened) == figures(plain)

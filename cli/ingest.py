@@ -106,6 +106,7 @@ def ingest(  # noqa: PLR0913 (the options of the command)
         _tell_pairing(db.relation("staging.trace"), set(new["trace_id"]))
         tell_missing_steps(db, set(new["trace_id"]))
         tell_issues(db.issues(), set(new["trace_id"]))
+        _tell_summary(db, set(new["run_id"]))
 
 
 def _mapping(pairs: tuple[str, ...]) -> dict[str, str]:
@@ -151,6 +152,16 @@ def _progress() -> Iterator[_Progress]:
         yield _Progress(status)
     finally:
         status.stop()
+
+
+def _tell_summary(db: tracedb.Database, runs: set[int]) -> None:
+    if not runs:
+        return
+    from .summary import brief
+
+    for line in brief(db.summary(), runs):
+        tell(line)
+    tell(f"`tracedb summary {db.path}` says where the time goes")
 
 
 def _tell_pairing(traces: pl.DataFrame, new: set[int]) -> None:

@@ -13,6 +13,7 @@ from .options import examples
 # In the order in which a person needs them; each is in the module of its name.
 COMMANDS = (
     "ingest",
+    "summary",
     "info",
     "overheads",
     "critical-path",
@@ -74,7 +75,7 @@ class _Commands(click.Group):
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog=examples(
         "tracedb ingest traces/ --db run.duckdb",
-        "tracedb info run.duckdb",
+        "tracedb summary run.duckdb",
         "tracedb overheads run.duckdb --step 10",
         'tracedb sql run.duckdb "FROM staging.gpu_op LIMIT 5" --format csv',
     ),

@@ -550,6 +550,17 @@ class Database:
         )
 
     @own_errors()
+    def summary(self, run: int | None = None) -> dict[str, pl.DataFrame]:
+        """The answers that a newcomer looks for, by question; of one run on demand.
+
+        They are `tracedb.summary.PARTS`. Raises `QueryError` for a run that is not
+        there.
+        """
+        from tracedb.summary import summary
+
+        return summary(self, None if run is None else _whole(run))
+
+    @own_errors()
     def info(self) -> pl.DataFrame:
         """The runs and their files, and how much of what is in each."""
         return self._rows(_INFO)

@@ -28,6 +28,7 @@ INNER JOIN staging.device AS device ON step.trace_id = device.trace_id
 LEFT JOIN critical_path.idle AS idle
     ON
         step.variant_id = idle.variant_id
+        AND idle.scope = 'step'
         AND step.step_id = idle.step_id
         AND device.device = idle.device
 WHERE gpu_op_count > 0

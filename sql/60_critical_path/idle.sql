@@ -1,14 +1,19 @@
--- The time of each step in which a device runs nothing, cut by why the work that came next
--- did not come before: what the host thread did until it launched that work, the delay of
--- the launch, or of a wait. Without a next one it is what the thread of the step did.
--- One row per variant, 0 as measured, and interval of idle time.
--- Key: variant_id, step_id, device, start_ns.
+-- The time of each step, and as measured of each trace, in which a device runs nothing, cut
+-- by why the work that came next did not come before: what the host thread did until it
+-- launched that work, the delay of the launch, or of a wait. Without a next one it is what
+-- the thread of the step did.
+-- One row per variant, 0 as measured, and interval of idle time of a step or a trace.
+-- Key: variant_id, scope, window_id, device, start_ns.
 CREATE VIEW critical_path.idle (
     -- Method and scenario, as in `prediction.variant`; 0 as measured.
     variant_id,
+    -- `step` (its mark) or `trace`: times that overlap, so one of the two is asked for.
+    scope,
+    -- The step; the trace.
+    window_id,
     -- The trace it is from.
     trace_id,
-    -- Step.
+    -- Step; NULL of a trace.
     step_id,
     -- Device.
     device,
@@ -26,13 +31,13 @@ CREATE VIEW critical_path.idle (
     node_id
 ) AS
 WITH
--- All work of a device, and a last row at the end of all steps.
+-- All work of a device, and a last row at the end of all windows.
 work AS (
     SELECT variant_id, trace_id, device, gpu_op_id, start_ns, end_ns, cause, unexplained_ns
     FROM critical_path.gpu_outcome
     UNION ALL
     SELECT variant_id, trace_id, device, NULL, max(end_ns), max(end_ns), 'end', 0
-    FROM critical_path.step_outcome
+    FROM critical_path.idle_window
     INNER JOIN staging.device USING (trace_id)
     WHERE gpu_op_count > 0
     GROUP BY ALL
@@ -52,21 +57,24 @@ preceded AS (
 gap AS (
     SELECT
         work.variant_id,
+        scope,
+        window_id,
         work.trace_id,
         step_id,
         device,
         gpu_op_id,
         cause,
-        greatest(coalesce(idle_from_ns, step.start_ns), step.start_ns) AS from_ns,
-        least(work.start_ns, step.end_ns) AS until_ns,
+        thread_id AS end_thread_id,
+        greatest(coalesce(idle_from_ns, span.start_ns), span.start_ns) AS from_ns,
+        least(work.start_ns, span.end_ns) AS until_ns,
         greatest(least(work.start_ns - unexplained_ns, until_ns), from_ns) AS explained_ns
     FROM preceded AS work
-    INNER JOIN critical_path.step_outcome AS step
+    INNER JOIN critical_path.idle_window AS span
         ON
-            work.variant_id = step.variant_id
-            AND work.trace_id = step.trace_id
-            AND work.start_ns > step.start_ns
-            AND coalesce(idle_from_ns < step.end_ns, true)
+            work.variant_id = span.variant_id
+            AND work.trace_id = span.trace_id
+            AND work.start_ns > span.start_ns
+            AND coalesce(idle_from_ns < span.end_ns, true)
     WHERE until_ns > from_ns
 ),
 
@@ -74,7 +82,7 @@ gap AS (
 hosted AS (
     SELECT
         gap.*,
-        CASE cause WHEN 'end' THEN step.thread_id ELSE launch.thread_id END AS thread_id,
+        CASE cause WHEN 'end' THEN end_thread_id ELSE launch.thread_id END AS thread_id,
         CASE cause
             WHEN 'end' THEN until_ns
             WHEN 'launch'
@@ -82,7 +90,6 @@ hosted AS (
             ELSE from_ns
         END AS launch_ns
     FROM gap
-    INNER JOIN staging.step AS step USING (step_id)
     LEFT JOIN simulation.gpu_placement AS placement
         ON gap.gpu_op_id = placement.gpu_op_id AND cause = 'launch'
     LEFT JOIN critical_path.host_outcome AS launch
@@ -114,6 +121,8 @@ stretch AS (
 part AS (
     SELECT
         stretch.variant_id,
+        scope,
+        window_id,
         stretch.trace_id,
         step_id,
         device,
@@ -128,7 +137,7 @@ part AS (
     INNER JOIN critical_path.host_kind AS host_kind ON span.type = host_kind.type
     UNION ALL
     SELECT
-        variant_id, trace_id, step_id, device, launch_ns, explained_ns,
+        variant_id, scope, window_id, trace_id, step_id, device, launch_ns, explained_ns,
         CASE cause
             WHEN 'launch' THEN 'launch_delay'
             WHEN 'stream' THEN 'stream_gap'
@@ -139,8 +148,8 @@ part AS (
     FROM hosted
     UNION ALL
     SELECT
-        variant_id, trace_id, step_id, device, explained_ns, until_ns, 'unexplained',
-        gpu_op_id, NULL
+        variant_id, scope, window_id, trace_id, step_id, device, explained_ns, until_ns,
+        'unexplained', gpu_op_id, NULL
     FROM hosted
     WHERE cause <> 'end'
 )

@@ -1,6 +1,7 @@
 -- The intervals of the critical paths with the op and the module that they are for: of a
--- call the op around it, of GPU work the op around its launch. Between ops the module is
--- the innermost that is open on the host thread; as measured alone.
+-- call the op around it, of GPU work the op around its launch; and with the Python function
+-- that these began in. Between ops module and function are the innermost that are open on the
+-- host thread, as measured alone: the function in the middle of the interval.
 -- One row per variant, 0 as measured, and interval of a path.
 -- Key: variant_id, scope, path_id, start_ns.
 CREATE VIEW critical_path.interval_op (
@@ -31,8 +32,21 @@ CREATE VIEW critical_path.interval_op (
     -- The op's name.
     op_name,
     -- The module, with those it lies in; where the Python stack was recorded.
-    module
+    module,
+    -- The Python function, with its file and line, as in `staging.python_frame`; likewise.
+    frame
 ) AS
+-- Times by the clock of the trace.
+WITH
+interval AS (
+    SELECT
+        interval.*,
+        interval.start_ns
+        - CASE scope WHEN 'run' THEN coalesce(shift_ns, 0) ELSE 0 END AS own_start_ns
+    FROM critical_path.interval AS interval
+    LEFT JOIN graph.clock USING (trace_id)
+)
+
 SELECT
     interval.variant_id,
     interval.scope,
@@ -47,14 +61,22 @@ SELECT
     stream,
     op_id,
     op_name,
-    module_call.path
-FROM critical_path.interval
+    module_call.path,
+    frame.name
+FROM interval
 LEFT JOIN graph.node_op AS node ON interval.node_id = node.node_id
 ASOF LEFT JOIN graph.open_module AS open
     ON
         CASE variant_id WHEN 0 THEN interval.thread_id END = open.thread_id
-        AND interval.start_ns >= open.at_ns
+        AND own_start_ns >= open.at_ns
 LEFT JOIN staging.module_call AS module_call
     ON
         CASE WHEN op_id IS NULL THEN open.module_call_id ELSE node.module_call_id END
-        = module_call.module_call_id;
+        = module_call.module_call_id
+ASOF LEFT JOIN graph.open_frame AS frame
+    ON
+        coalesce(
+            node.thread_id, CASE variant_id WHEN 0 THEN interval.thread_id END
+        ) = frame.thread_id
+        AND coalesce(node.at_ns, own_start_ns + (interval.end_ns - interval.start_ns) // 2)
+        >= frame.at_ns;

@@ -33,7 +33,7 @@ summed AS (
     SELECT variant_id, step_id, device, kind, sum(end_ns - start_ns)::BIGINT AS idle_ns
     FROM critical_path.idle
     INNER JOIN prediction.variant USING (variant_id)
-    WHERE is_asked
+    WHERE is_asked AND scope = 'step'
     GROUP BY ALL
 ),
 

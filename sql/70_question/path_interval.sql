@@ -27,6 +27,8 @@ CREATE VIEW question.path_interval (
     op,
     -- Module that it is for, with those it lies in; where the Python stack was recorded.
     module,
+    -- Python function that it is in, with its file and line (`staging.python_frame`); likewise.
+    frame,
     -- Rank, and the role of the host thread or the number of the stream.
     lane,
     -- The trace that it lies in.
@@ -47,6 +49,7 @@ SELECT
     interval.name,
     op_name,
     module,
+    frame,
     concat_ws(
         ' ',
         'rank ' || rank,

@@ -1,0 +1,326 @@
+"""`tracedb summary`: what a database holds, in the first minute."""
+
+from __future__ import annotations
+
+import re
+from shlex import quote
+from textwrap import wrap
+from typing import TYPE_CHECKING, Any
+
+import click
+
+import tracedb
+
+from . import options
+from .summary_words import LEVERS, doubts, kind_words
+from .terminal import printable, write_text
+from .words import counted, duration, share, shortened
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+
+    import polars as pl
+
+    Row = dict[str, Any]
+
+_WIDTH = 80
+_LABEL = 8
+_LEVERS = 3
+_SMALLEST_LEVER = 0.01
+_NAME = 46
+_NO_BREAK = "\u00a0"
+_AMOUNT = re.compile(r"([\d.]) (s|ms|us|ns|%)(?!\w)")
+_SMALLEST_SHARE = 0.005
+"""Of a device's or a thread's time; what is less is left to the questions."""
+
+
+@click.command(
+    epilog=options.examples(
+        "tracedb summary run.duckdb",
+        "tracedb summary run.duckdb --run 2",
+        "tracedb summary run.duckdb --format json",
+    )
+)
+@options.database
+@click.option("--run", "run_id", type=int, metavar="N", help="Only this run.")
+@click.option(
+    "--format",
+    "format_",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="For a person, or every fact as a list of rows by the name of its question.",
+)
+def summary(database: str, run_id: int | None, *, format_: str) -> None:
+    """Show what takes the time, and where.
+
+    What was recorded, how long steps take, what the GPU does and why it is idle,
+    the three largest parts of the critical paths with the place where most of each is,
+    and what the recording leaves in doubt. Each fact is a question that
+    `tracedb ask` answers in full.
+    """
+    with tracedb.open(database, read_only=True) as db:
+        parts = db.summary(run_id)
+    if format_ == "json":
+        _write_json(parts)
+    else:
+        write_text("\n".join(map(printable, lines(parts, database))))
+
+
+def _write_json(parts: dict[str, pl.DataFrame]) -> None:
+    from .encode import encode
+
+    written = (
+        f'"{name}": {encode(rows, "json").decode()}' for name, rows in parts.items()
+    )
+    write_text("{" + ",\n".join(written) + "}")
+
+
+def lines(parts: dict[str, pl.DataFrame], database: str) -> Iterator[str]:
+    """The summary as lines of at most 80 columns, a paragraph a run."""
+    rows = {name: list(frame.iter_rows(named=True)) for name, frame in parts.items()}
+    runs = list(dict.fromkeys(row["run_id"] for row in rows["recording"]))
+    if not runs:
+        yield "No traces: execution graphs alone tell no times (`tracedb info`)."
+    for place, run_id in enumerate(runs):
+        own = {
+            name: [row for row in all_ if row["run_id"] == run_id]
+            for name, all_ in rows.items()
+        }
+        yield from [""] * (place > 0)
+        yield from _run(own, database)
+
+
+def brief(parts: dict[str, pl.DataFrame], runs: Collection[int]) -> Iterator[str]:
+    """One line a run: how long a step takes, and the largest part of that."""
+    levers = list(parts["lever"].iter_rows(named=True))
+    for run_id in sorted(runs):
+        largest = next((row for row in levers if row["run_id"] == run_id), None)
+        if largest is not None:
+            rows = parts["period"].rows(named=True)
+            periods = _steps_in_short([row for row in rows if row["run_id"] == run_id])
+            recorded = parts["recording"].rows(named=True)
+            own = [row for row in recorded if row["run_id"] == run_id]
+            said = f"{share(largest['time_share'])} {_words(largest, own)}"
+            yield f"run {run_id}: {periods}{said}"
+
+
+def _words(lever: Row, traces: list[Row]) -> str:
+    words = LEVERS[lever["lever"]]
+    return words.on_gpu if any(row["device_count"] for row in traces) else words.on_cpu
+
+
+def _steps_in_short(periods: list[Row]) -> str:
+    if not periods:
+        return "no steps; of its time "
+    count = sum(row["step_count"] for row in periods)
+    slowest = max(row["median_ns"] for row in periods)
+    return f"{counted(count, 'step')} of {duration(slowest)}; of that "
+
+
+def _run(rows: dict[str, list[Row]], database: str) -> Iterator[str]:
+    yield from _recorded(rows["recording"])
+    yield ""
+    yield from _labelled("Step", _steps(rows["period"]))
+    yield from _device_lines(rows)
+    yield from _labelled("Host", _host(rows["host_time"]))
+    yield ""
+    yield "What takes the time (critical path)"
+    yield from _levers(rows, database)
+    yield ""
+    yield "How far to trust this"
+    for mark, doubt in doubts(rows["trust"], rows["recording"]):
+        yield from _filled(f"  {mark} ", doubt)
+
+
+def _labelled(label: str, texts: list[str]) -> Iterator[str]:
+    for place, text in enumerate(texts):
+        yield from _filled(f"{'' if place else label:<{_LABEL}}", text)
+
+
+def _filled(head: str, text: str) -> Iterator[str]:
+    """Lines that begin below the end of the head; no number is parted from its unit."""
+    kept = _AMOUNT.sub(rf"\1{_NO_BREAK}\2", text)
+    filled = wrap(
+        kept,
+        _WIDTH,
+        initial_indent=head,
+        subsequent_indent=" " * len(head),
+        break_on_hyphens=False,
+    )
+    return (line.replace(_NO_BREAK, " ") for line in filled)
+
+
+def _recorded(traces: list[Row]) -> Iterator[str]:
+    first = traces[0]
+    yield from _filled("", f"Run {first['run_id']}: {_who(traces)}; {_gpus(traces)}")
+    ops, work = (
+        sum(row[name] for row in traces) for name in ("op_count", "gpu_op_count")
+    )
+    collectives = sum(row["collective_count"] for row in traces)
+    longest = max(row["duration_ns"] for row in traces)
+    tool = ", ".join(filter(None, [first["profiler"], first["runtime"]]))
+    count = f"{counted(ops, 'op')} and {counted(work, 'GPU op')}"
+    among = f" ({counted(collectives, 'collective')})" if collectives else ""
+    yield from _filled("  ", f"{tool}; {duration(longest)} recorded; {count}{among}")
+    yield from _filled("  ", f"{_numbered(traces)}; recorded {_settings(traces)}")
+
+
+def _who(traces: list[Row]) -> str:
+    ranks = sorted(row["rank"] for row in traces if row["rank"] is not None)
+    size = max((row["world_size"] or 0 for row in traces), default=0)
+    if len(traces) == 1 and not ranks:
+        return shortened(traces[0]["file"], _NAME)
+    if not ranks:
+        return counted(len(traces), "trace")
+    listed = ", ".join(map(str, ranks[:8])) + (", …" if len(ranks) > 8 else "")  # noqa: PLR2004 (fits)
+    return f"{'rank' if len(ranks) == 1 else 'ranks'} {listed}" + (
+        f" of {size}" if size > 1 else ""
+    )
+
+
+def _gpus(traces: list[Row]) -> str:
+    count = sum(row["device_count"] for row in traces)
+    if not count:
+        return "no GPU work"
+    names = sorted({row["gpu"] for row in traces if row["gpu"]})
+    return f"{count} x {', '.join(names) or 'a GPU whose model is not recorded'}"
+
+
+def _numbered(traces: list[Row]) -> str:
+    stepped = [row for row in traces if row["step_count"]]
+    if not stepped:
+        return "no steps"
+    first = min(row["first_step"] for row in stepped)
+    last = max(row["last_step"] for row in stepped)
+    if first == last:
+        return f"step {first}"
+    return f"{counted(stepped[0]['step_count'], 'step')} ({first} to {last})"
+
+
+def _settings(traces: list[Row]) -> str:
+    said = {
+        "has_shapes": "shapes",
+        "has_stack": "Python stacks",
+        "has_memory": "memory",
+    }
+    having = [word for name, word in said.items() if all(row[name] for row in traces)]
+    lacking = [word for word in said.values() if word not in having]
+    with_ = f"with {_listed(having)}" if having else ""
+    without = f"without {_listed(lacking, 'or')}" if lacking else ""
+    return ", ".join(filter(None, [with_, without]))
+
+
+def _listed(words: list[str], last: str = "and") -> str:
+    if len(words) == 1:
+        return words[0]
+    return f"{', '.join(words[:-1])} {last} {words[-1]}"
+
+
+def _steps(periods: list[Row]) -> list[str]:
+    if not periods:
+        text = (
+            "The trace has no step marks, so times are of all of it. staging.step_mark "
+            "has what could mark steps, and `tracedb ingest --step-mark` takes it."
+        )
+        return [text]
+    slowest = max(periods, key=lambda row: row["median_ns"])
+    several = len(periods) > 1
+    of_rank = f", {_rank(slowest)}, the slowest of {len(periods)}" if several else ""
+    if slowest["step_count"] == 1:
+        return [f"{duration(slowest['median_ns'])}: the only one{of_rank}"]
+    text = (
+        f"{duration(slowest['median_ns'])} "
+        f"(median of {slowest['step_count']}{of_rank}; "
+        f"{duration(slowest['shortest_ns'])} to {duration(slowest['longest_ns'])}, "
+        f"longest step {slowest['longest_step']})"
+    )
+    spread = slowest["spread_share"]
+    return [text, *([f"middle half within {share(spread)}"] if spread else [])]
+
+
+def _rank(row: Row) -> str:
+    return f"trace {row['trace_id']}" if row["rank"] is None else f"rank {row['rank']}"
+
+
+def _device_lines(rows: dict[str, list[Row]]) -> Iterator[str]:
+    devices = rows["device_time"]
+    if not devices:
+        text = "no GPU work in this run: neither kernels nor copies are recorded"
+        yield from _labelled("GPU", [text])
+        return
+    count = len({(row["trace_id"], row["device"]) for row in devices})
+    mean = f", mean of {count}" if count > 1 else ""
+    texts = []
+    for is_busy, word in ((True, "busy"), (False, "idle")):
+        shares = _shares(
+            [row for row in devices if row["is_busy"] is is_busy], "kind", count
+        )
+        texts.append(f"{word} {share(sum(shares.values()))}{mean}{_parts(shares)}")
+        mean = ""
+    yield from _labelled("GPU", texts)
+
+
+def _shares(rows: list[Row], name: str, count: int) -> dict[str, float]:
+    """Mean shares by kind, the largest first."""
+    shares: dict[str, float] = {}
+    for row in rows:
+        shares[row[name]] = shares.get(row[name], 0) + (row["time_share"] or 0) / count
+    return dict(sorted(shares.items(), key=lambda item: -item[1]))
+
+
+def _parts(shares: dict[str, float]) -> str:
+    said = [
+        f"{kind_words(kind)} {share(value)}"
+        for kind, value in shares.items()
+        if value >= _SMALLEST_SHARE
+    ]
+    return f": {', '.join(said)}" if said else ""
+
+
+def _host(types: list[Row]) -> list[str]:
+    count = len({row["trace_id"] for row in types})
+    if not count:
+        return ["no ops or calls on host threads are recorded"]
+    return [f"main thread{_parts(_shares(types, 'type', count))}"]
+
+
+def _levers(rows: dict[str, list[Row]], database: str) -> Iterator[str]:
+    if not rows["lever"]:
+        yield "  nothing: the trace has neither ops nor GPU work"
+    each = "a step" if rows["period"] else "in all"
+    large = [row for row in rows["lever"] if row["time_share"] >= _SMALLEST_LEVER]
+    for number, row in enumerate(large[:_LEVERS], 1):
+        head = f"{share(row['time_share'])} ({duration(row['mean_ns'])} {each})"
+        words = _words(row, rows["recording"])
+        text = f"{head} {words}.{_place(row, rows)}"
+        yield from _filled(f"  {number}. ", text)
+        yield f"     -> {LEVERS[row['lever']].command.format(db=quote(database))}"
+
+
+def _place(row: Row, rows: dict[str, list[Row]]) -> str:
+    if row["place"] is None:
+        stacks = all(trace["has_stack"] for trace in rows["recording"])
+        return "" if stacks else " Where is not known: recorded without Python stacks."
+    part = row["place_ns"] / row["time_ns"] if row["time_ns"] else 0
+    is_frame = row["place"] == row["frame"]
+    name = row["place"] if is_frame else shortened(_plain(row["place"]), _NAME)
+    where = [f" Most ({share(part)} of it) in {name}"]
+    if row["op"] and row["op"] != row["place"]:
+        where.append(f"of {shortened(_plain(row['op']), _NAME)}")
+    if row["module"] and row["module"] != row["place"]:
+        where.append(f"for {shortened(row['module'], _NAME)}")
+    if row["frame"] and row["frame"] != row["place"]:
+        where.append(f"called from {row['frame']}")
+    if row["step"] is not None and len(rows["recording"]) > 1:
+        where.append(
+            f"as in step {row['step']} of {_rank(row)}"
+            if row["rank"] is not None
+            else ""
+        )
+    return ", ".join(filter(None, where)) + "."
+
+
+def _plain(name: str) -> str:
+    """The name without what autograd puts before that of every backward op."""
+    return name.removeprefix("autograd::engine::evaluate_function: ")

@@ -1,0 +1,232 @@
+"""What a summary says of each kind of time, and of each doubt."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from .words import counted, duration, share
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Lever:
+    """What a part of the critical path means, and where more is told about it."""
+
+    on_gpu: str
+    on_cpu: str
+    command: str
+
+
+LEVERS = {
+    "compute": Lever(
+        "is GPU kernels that run",
+        "is GPU kernels that run",
+        "tracedb ask {db} top_kernel",
+    ),
+    "communication": Lever(
+        "is collectives that move data",
+        "is collectives that move data",
+        "tracedb ask {db} exposed_communication",
+    ),
+    "rank_wait": Lever(
+        "is collectives that wait for ranks that come late",
+        "is collectives that wait for ranks that come late",
+        "tracedb ask {db} straggler",
+    ),
+    "copy": Lever(
+        "is copies and memsets",
+        "is copies and memsets",
+        "tracedb ask {db} top_kernel",
+    ),
+    "dispatch": Lever(
+        "is the host running ops and launching their work, while the GPU waits for it",
+        "is ops on the CPU",
+        "tracedb ask {db} overhead_by_op",
+    ),
+    "python": Lever(
+        "is the host between ops, in Python, while the GPU waits for it",
+        "is the host between ops, in Python",
+        "tracedb critical-path {db} --intervals",
+    ),
+    "data_loading": Lever(
+        "is fetching batches",
+        "is fetching batches",
+        "tracedb overheads {db}",
+    ),
+    "sync": Lever(
+        "is the host waiting, and coming back from waits for the GPU",
+        "is the host waiting",
+        "tracedb ask {db} wait",
+    ),
+    "gpu_wait": Lever(
+        "is gaps between GPU work that had been launched in time",
+        "is gaps between GPU work that had been launched in time",
+        "tracedb ask {db} idle_cause",
+    ),
+    "unexplained": Lever(
+        "has no cause in the trace: begun before it, or not recorded",
+        "has no cause in the trace: begun before it, or not recorded",
+        "tracedb critical-path {db} --intervals",
+    ),
+}
+
+_KINDS = {
+    "compute": "kernels",
+    "communication": "collectives alone",
+    "copy": "copies alone",
+    "host_op": "host in ops",
+    "launch": "launch calls",
+    "host_gap": "host between ops",
+    "data_loading": "data loading",
+    "wait": "host waiting",
+    "launch_delay": "launch latency",
+    "stream_gap": "between kernels",
+    "stream_wait": "another stream",
+    "occupancy": "no room",
+    "unexplained": "no cause found",
+    "before_trace": "launched before the trace",
+    "T1": "between ops",
+    "T2": "ops before a launch",
+    "T3": "ops after launches",
+    "T4": "launch calls",
+    "T5": "ops between or without launches",
+    "wait_stream": "stream sync",
+    "wait_device": "device sync",
+    "wait_event": "event sync",
+    "wait_copy": "blocking copies",
+    "wait_queue": "full queue",
+    "wait_thread": "other threads",
+    "wait_data": "data loading",
+    "idle": "idle",
+}
+
+
+def kind_words(kind: str) -> str:
+    """What a kind of time, or an overhead type, is called in a sentence."""
+    return _KINDS.get(kind, kind)
+
+
+def _repaired(row: Row) -> str:
+    return (
+        f"{counted(row['occurrences'], 'place')} of the files repaired or left out "
+        "(`tracedb info` says which)"
+    )
+
+
+def _lost_work(row: Row) -> str:
+    return f"{_of(row)} launches have no GPU work in the trace: dropped, or cut off"
+
+
+def _lost_launch(row: Row) -> str:
+    return (
+        f"{_of(row)} GPU ops ({share(row['time_share'] or 0)} of GPU time) have no "
+        "launch in the trace: from before it, or dropped; their op is not known"
+    )
+
+
+def _overlapping(row: Row) -> str:
+    return (
+        f"{_of(row)} GPU ops begin before the one before them on their stream ends "
+        f"({duration(row['time_ns'])})"
+    )
+
+
+def _inferred_wait(row: Row) -> str:
+    return (
+        f"{_of(row)} blocking waits are inferred, not recorded "
+        "(enable_cuda_sync_events=True records them)"
+    )
+
+
+def _unexplained(row: Row) -> str:
+    return f"{share(row['time_share'] or 0)} of the critical paths has no cause found"
+
+
+def _profiler(row: Row) -> str:
+    return (
+        f"recording {counted(row['occurrences'], 'event')} may have cost up to "
+        f"{share(row['time_share'] or 0)} of the time"
+    )
+
+
+def _overflow(row: Row) -> str:
+    return (
+        f"the profiler paused {counted(row['occurrences'], 'time')} "
+        f"({duration(row['time_ns'])}): full buffers, or its own set-up"
+    )
+
+
+def _clock(row: Row) -> str:
+    unsure = (
+        f"; the order of {row['occurrences']} could be another"
+        if row["occurrences"]
+        else ""
+    )
+    return (
+        f"clocks of ranks differ by up to {duration(row['time_ns'])}, "
+        f"corrected by their collectives{unsure}"
+    )
+
+
+def _absent_rank(row: Row) -> str:
+    return f"{_of(row)} ranks are not in the run: what they do is not known"
+
+
+def _of(row: Row) -> str:
+    return f"{row['occurrences']:,} of {row['all_count']:,}"
+
+
+_DOUBTS: dict[str, Callable[[Row], str]] = {
+    "repaired": _repaired,
+    "lost_work": _lost_work,
+    "lost_launch": _lost_launch,
+    "overlapping": _overlapping,
+    "inferred_wait": _inferred_wait,
+    "unexplained": _unexplained,
+    "profiler": _profiler,
+    "overflow": _overflow,
+    "clock": _clock,
+    "absent_rank": _absent_rank,
+}
+_MOST = {
+    "overlapping": ("time_share", 0.005),
+    "unexplained": ("time_share", 0.01),
+    "profiler": ("time_share", 0.05),
+    "clock": ("time_ns", 10_000),
+}
+"""Up to how much of what these are no doubt; of others one is."""
+
+
+def doubts(aspects: list[Row], traces: list[Row]) -> Iterator[tuple[str, str]]:
+    """What is in doubt, each with a mark; then what is not."""
+    fine = []
+    for row in aspects:
+        aspect = row["aspect"]
+        measure, most = _MOST.get(aspect, ("occurrences", 0))
+        if (row[measure] or 0) > most:
+            yield "!", _DOUBTS[aspect](row)
+        else:
+            fine.append(_FINE[aspect])
+    if not any(row["has_stack"] for row in traces):
+        yield "-", "recorded without Python stacks: no modules, no source lines"
+    if fine:
+        yield "+", f"nothing amiss: {', '.join(fine)}"
+
+
+_FINE = {
+    "repaired": "files read whole",
+    "lost_work": "every launch has its work",
+    "lost_launch": "all work has its launch",
+    "overlapping": "hardly an overlap on a stream",
+    "inferred_wait": "waits recorded",
+    "unexplained": "causes found",
+    "profiler": "little recording cost",
+    "overflow": "no pause of the profiler",
+    "clock": "clocks agree",
+    "absent_rank": "all ranks there",
+}

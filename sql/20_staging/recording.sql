@@ -1,0 +1,73 @@
+-- With what each trace was recorded, and what the profiler was told to record along.
+-- One row per profiler file, not of execution graphs.
+-- Key: trace_id.
+CREATE VIEW staging.recording (
+    -- The trace.
+    trace_id,
+    -- The profiler: `PyTorch profiler`, or the tool that the file was exported from.
+    profiler,
+    -- The runtime of the GPUs with its version, as `CUDA 12.4`; NULL where it is not told.
+    runtime,
+    -- Whether ops have the sizes of their arguments (`record_shapes=True`).
+    has_shapes,
+    -- Whether calls of Python functions and modules are recorded (`with_stack=True`).
+    has_stack,
+    -- Whether allocations are recorded (`profile_memory=True`).
+    has_memory,
+    -- Whether the profiler recorded what waits for devices are for
+    -- (`enable_cuda_sync_events=True`).
+    has_waits,
+    -- What the profiler itself took, as it recorded it, in events: buffers that were full
+    -- and flushed, instrumentation.
+    overhead_count,
+    -- [ns] Time of these.
+    overhead_ns
+) AS
+WITH
+found AS (
+    SELECT
+        trace_id,
+        bool_or(cat = 'python_function') AS has_stack,
+        bool_or(name = '[memory]') AS has_memory,
+        bool_or(cat = 'cuda_sync') AS has_waits,
+        count(*) FILTER (cat = 'overhead' AND dur_ns >= 0) AS overhead_count,
+        sum(dur_ns) FILTER (cat = 'overhead' AND dur_ns >= 0) AS overhead_ns
+    FROM raw.event
+    GROUP BY trace_id
+),
+
+shaped AS (
+    SELECT trace_id, bool_or(input_dims IS NOT NULL) AS has_shapes
+    FROM staging.op
+    GROUP BY trace_id
+),
+
+headed AS (
+    SELECT
+        trace_id,
+        format,
+        header ->> '$.source.tool' AS tool,
+        try_cast(header ->> '$.cuda_runtime_version' AS BIGINT) AS cuda,
+        try_cast(header ->> '$.hip_runtime_version' AS BIGINT) AS hip
+    FROM raw.trace
+)
+
+SELECT
+    trace_id,
+    coalesce(tool, 'PyTorch profiler'),
+    CASE
+        WHEN cuda BETWEEN 1_000 AND 1_000_000
+            THEN concat('CUDA ', cuda // 1_000, '.', cuda % 1_000 // 10)
+        WHEN hip BETWEEN 10_000_000 AND 10_000_000_000
+            THEN concat('HIP ', hip // 10_000_000, '.', hip % 10_000_000 // 100_000)
+    END,
+    coalesce(has_shapes, false),
+    coalesce(has_stack, false),
+    coalesce(has_memory, false),
+    coalesce(has_waits, false),
+    coalesce(overhead_count, 0),
+    coalesce(overhead_ns, 0)::BIGINT
+FROM headed
+LEFT JOIN found USING (trace_id)
+LEFT JOIN shaped USING (trace_id)
+WHERE format = 'kineto';

@@ -1,0 +1,49 @@
+-- Which Python function is the innermost that is open on a thread, from each begin and each
+-- end of a call on; outside of PyTorch, as `staging.python_frame` has them.
+-- One row per thread and time at which that changes.
+-- Key: thread_id, at_ns.
+CREATE VIEW graph.open_frame (
+    -- Host thread.
+    thread_id,
+    -- [ns] From when on.
+    at_ns,
+    -- The call; NULL where none is open.
+    python_frame_id,
+    -- Name of the function, with its file and line; NULL where none is open.
+    name
+) AS
+WITH
+bound AS (
+    SELECT thread_id, python_frame_id, name, start_ns AS at_ns, 1 AS change, end_ns AS other_ns
+    FROM staging.python_frame
+    UNION ALL
+    SELECT thread_id, python_frame_id, name, end_ns, -1, start_ns
+    FROM staging.python_frame
+),
+
+-- How many are open from there on: at one time the inner end first, then the outer begins.
+counted AS (
+    SELECT
+        *,
+        (sum(change) OVER in_order)::BIGINT AS depth,
+        row_number() OVER in_order AS position
+    FROM bound
+    WINDOW in_order AS (
+        PARTITION BY thread_id ORDER BY at_ns, change, other_ns DESC, python_frame_id
+    )
+),
+
+last_change AS (
+    SELECT thread_id, at_ns, depth, position
+    FROM counted
+    QUALIFY row_number() OVER (PARTITION BY thread_id, at_ns ORDER BY position DESC) = 1
+)
+
+-- Of those that are open the innermost is the last to have begun at that depth.
+SELECT last_change.thread_id, last_change.at_ns, begun.python_frame_id, begun.name
+FROM last_change
+ASOF LEFT JOIN (SELECT * FROM counted WHERE change = 1) AS begun
+    ON
+        last_change.thread_id = begun.thread_id
+        AND last_change.depth = begun.depth
+        AND last_change.position >= begun.position;

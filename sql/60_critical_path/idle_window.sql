@@ -1,0 +1,61 @@
+-- The times in which idle time of devices is looked for: the mark of each step, and as
+-- measured each trace as a whole, from its first event, or where it has steps the begin of
+-- the first of them, to the end of the last period, or of the last event.
+-- One row per variant, 0 as measured, and step or trace.
+-- Key: variant_id, scope, window_id.
+CREATE VIEW critical_path.idle_window (
+    -- Method and scenario, as in `prediction.variant`; 0 as measured.
+    variant_id,
+    -- `step` (its mark) or `trace`.
+    scope,
+    -- The step; the trace.
+    window_id,
+    -- The trace.
+    trace_id,
+    -- Step; NULL of a trace.
+    step_id,
+    -- The host thread that tells what is done after the last work of a device.
+    thread_id,
+    -- [ns] Begin, from the begin of the trace (`simulation.origin`).
+    start_ns,
+    -- [ns] End, likewise.
+    end_ns
+) AS
+WITH
+stepped AS (
+    SELECT trace_id, min(start_ns) AS start_ns, max(end_ns) AS end_ns
+    FROM critical_path.step_period
+    WHERE variant_id = 0
+    GROUP BY trace_id
+),
+
+recorded AS (
+    SELECT
+        trace_id,
+        min(path.start_ns) - any_value(origin_ns) AS start_ns,
+        max(path.end_ns) - any_value(origin_ns) AS end_ns
+    FROM critical_path.measured_path AS path
+    INNER JOIN simulation.origin USING (trace_id)
+    WHERE scope = 'trace'
+    GROUP BY trace_id
+),
+
+main AS (
+    SELECT trace_id, min(thread_id) AS thread_id
+    FROM staging.thread
+    WHERE role = 'main'
+    GROUP BY trace_id
+)
+
+SELECT
+    variant_id, 'step', step_id, outcome.trace_id, step_id, step.thread_id,
+    outcome.start_ns, outcome.end_ns
+FROM critical_path.step_outcome AS outcome
+INNER JOIN staging.step AS step USING (step_id)
+UNION ALL
+SELECT
+    0, 'trace', trace_id, trace_id, NULL, thread_id,
+    coalesce(stepped.start_ns, recorded.start_ns), coalesce(stepped.end_ns, recorded.end_ns)
+FROM recorded
+LEFT JOIN stepped USING (trace_id)
+LEFT JOIN main USING (trace_id);

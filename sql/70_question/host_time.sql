@@ -1,0 +1,44 @@
+-- What does the thread of the steps do? Over all steps of a trace (their marks), by overhead
+-- type; where there are no steps over all of its main thread.
+-- One row per trace and overhead type.
+-- Key: trace_id, type.
+CREATE VIEW question.host_time (
+    -- The run.
+    run_id,
+    -- The trace.
+    trace_id,
+    -- Its rank.
+    rank,
+    -- T1..T5, a named wait, or idle, as in `overhead.interval`.
+    type,
+    -- [ns] Time.
+    time_ns,
+    -- [1] Its share; those of a trace add up to 1.
+    time_share
+) AS
+WITH
+span AS (
+    SELECT interval.trace_id, type, interval.end_ns - interval.start_ns AS span_ns
+    FROM overhead.interval AS interval
+    INNER JOIN staging.step AS step
+        ON interval.step_id = step.step_id AND interval.thread_id = step.thread_id
+    UNION ALL
+    SELECT timeline.trace_id, type, end_ns - start_ns
+    FROM overhead.timeline AS timeline
+    INNER JOIN staging.thread AS thread USING (thread_id)
+    WHERE
+        role = 'main'
+        AND timeline.trace_id NOT IN (SELECT trace_id FROM staging.step)
+)
+
+SELECT
+    run_id,
+    trace_id,
+    rank,
+    type,
+    sum(span_ns)::BIGINT AS time_ns,
+    time_ns / nullif(sum(sum(span_ns)) OVER (PARTITION BY trace_id), 0)
+FROM span
+INNER JOIN staging.trace USING (trace_id)
+GROUP BY run_id, trace_id, rank, type
+ORDER BY run_id, rank, trace_id, time_ns DESC, type;

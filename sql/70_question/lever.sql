@@ -1,0 +1,128 @@
+-- What takes the time, and where? The critical paths of all steps (of the period of each; of
+-- a trace without steps that of the trace) by what could be done about it, with the place
+-- where most of it is.
+-- One row per run and lever.
+-- Key: run_id, lever.
+CREATE VIEW question.lever (
+    -- The run.
+    run_id,
+    -- What the time is: `compute` (kernels), `communication` (collectives that move data),
+    -- `rank_wait` (collectives that wait for other ranks), `copy` (copies and memsets),
+    -- `dispatch` (ops on the host and their launches, until the work begins), `python` (the
+    -- host is between ops), `data_loading`, `sync` (waits of the host and their return),
+    -- `gpu_wait` (of a stream for its previous work, another stream or room) or
+    -- `unexplained` (no cause, or one from before the trace).
+    lever,
+    -- [ns] Time on the critical paths.
+    time_ns,
+    -- [1] Its share of them.
+    time_share,
+    -- Steps that have it on their path; of traces without steps, traces.
+    path_count,
+    -- [ns] The mean over all paths.
+    mean_ns,
+    -- Where most of it is: of work and ops the name; between ops the Python function, or
+    -- the module, as far as they were recorded.
+    place,
+    -- [ns] Time there.
+    place_ns,
+    -- The rank that has most of that.
+    rank,
+    -- The step that has most of it there; NULL for traces without steps.
+    step,
+    -- The op that most of it is for; NULL between ops.
+    op,
+    -- The module that most of it is for.
+    module,
+    -- The Python function, with its file and line, that most of it began in.
+    frame
+) AS
+WITH
+interval AS (
+    SELECT
+        path.run_id,
+        path.trace_id,
+        path_id,
+        path.step,
+        CASE
+            WHEN interval.kind = 'kernel' THEN 'compute'
+            WHEN interval.kind IN ('rank_wait', 'absent_rank_wait') THEN 'rank_wait'
+            WHEN interval.kind IN ('memcpy', 'memset') THEN 'copy'
+            WHEN interval.kind IN ('host_op', 'launch', 'launch_delay') THEN 'dispatch'
+            WHEN interval.kind = 'host_gap' THEN 'python'
+            WHEN interval.kind IN ('wait', 'return') THEN 'sync'
+            WHEN interval.kind IN ('stream_gap', 'stream_wait', 'occupancy') THEN 'gpu_wait'
+            WHEN interval.kind IN ('communication', 'data_loading') THEN interval.kind
+            ELSE 'unexplained'
+        END AS lever,
+        CASE lever
+            WHEN 'python' THEN coalesce(frame, module)
+            WHEN 'data_loading' THEN coalesce(frame, op_name)
+            WHEN 'dispatch' THEN coalesce(op_name, name)
+            ELSE name
+        END AS place,
+        op_name AS op,
+        module,
+        frame,
+        interval.end_ns - interval.start_ns AS time_ns
+    FROM critical_path.interval_op AS interval
+    INNER JOIN critical_path.path AS path USING (variant_id, scope, path_id)
+    WHERE variant_id = 0 AND critical_path.bounds_period(scope, path.trace_id)
+),
+
+paths AS (
+    SELECT run_id, count(DISTINCT path_id) AS path_count FROM interval GROUP BY run_id
+),
+
+placed AS (
+    SELECT
+        *,
+        sum(time_ns) OVER (PARTITION BY run_id, lever, place) AS place_ns,
+        sum(time_ns) OVER (PARTITION BY run_id, lever, place, op, module, frame) AS part_ns,
+        sum(time_ns) OVER (
+            PARTITION BY run_id, lever, place, op, module, frame, path_id
+        ) AS path_ns
+    FROM interval
+),
+
+-- One of the largest part of the place where most is, as far as places are known.
+example AS (
+    SELECT *
+    FROM placed
+    QUALIFY row_number() OVER (
+        PARTITION BY run_id, lever
+        ORDER BY
+            place IS NULL, place_ns DESC, place, part_ns DESC, op, module, frame,
+            path_ns DESC, path_id
+    ) = 1
+),
+
+summed AS (
+    SELECT
+        run_id,
+        lever,
+        sum(time_ns)::BIGINT AS time_ns,
+        count(DISTINCT path_id) AS path_count
+    FROM interval
+    GROUP BY run_id, lever
+)
+
+SELECT
+    run_id,
+    lever,
+    summed.time_ns AS time_ns,
+    summed.time_ns / sum(summed.time_ns) OVER (PARTITION BY run_id),
+    summed.path_count,
+    round(summed.time_ns / paths.path_count)::BIGINT,
+    place,
+    CASE WHEN place IS NOT NULL THEN place_ns END::BIGINT,
+    rank,
+    example.step,
+    op,
+    module,
+    frame
+FROM summed
+INNER JOIN paths USING (run_id)
+INNER JOIN example USING (run_id, lever)
+LEFT JOIN staging.trace AS trace USING (run_id, trace_id)
+ORDER BY run_id, summed.time_ns DESC, lever;

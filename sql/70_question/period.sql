@@ -1,0 +1,52 @@
+-- How long do steps take, and how far apart are they? Of the period of each step
+-- (`critical_path.step_period`), as measured.
+-- One row per trace with steps.
+-- Key: trace_id.
+CREATE VIEW question.period (
+    -- The run.
+    run_id,
+    -- The trace.
+    trace_id,
+    -- Its rank.
+    rank,
+    -- Steps that take time.
+    step_count,
+    -- [ns] Median of their periods.
+    median_ns,
+    -- [ns] Mean.
+    mean_ns,
+    -- [ns] The shortest.
+    shortest_ns,
+    -- [ns] The longest.
+    longest_ns,
+    -- Number of the longest.
+    longest_step,
+    -- [1] How far the middle half of them spreads, over the median; NULL for fewer than four.
+    spread_share,
+    -- [ns] Median of the time of the host alone, from the begin to the end of the mark.
+    host_ns
+) AS
+SELECT
+    period.run_id,
+    period.trace_id,
+    rank,
+    count(*),
+    median(period.end_ns - period.start_ns)::BIGINT AS median_ns,
+    round(avg(period.end_ns - period.start_ns))::BIGINT,
+    min(period.end_ns - period.start_ns),
+    max(period.end_ns - period.start_ns),
+    arg_max(step, (period.end_ns - period.start_ns, -step)),
+    CASE
+        WHEN count(*) >= 4 THEN
+            (
+                quantile_cont(period.end_ns - period.start_ns, 0.75)
+                - quantile_cont(period.end_ns - period.start_ns, 0.25)
+            ) / nullif(median_ns, 0)
+    END,
+    median(period.host_end_ns - period.host_start_ns)::BIGINT
+FROM critical_path.step_period AS period
+INNER JOIN staging.step AS step USING (step_id)
+INNER JOIN staging.trace AS trace ON period.trace_id = trace.trace_id
+WHERE variant_id = 0
+GROUP BY period.run_id, period.trace_id, rank
+ORDER BY period.run_id, rank, period.trace_id;

@@ -1,0 +1,126 @@
+-- What was recorded in each trace: where, of what, how much, and with what settings of the
+-- profiler?
+-- One row per trace.
+-- Key: trace_id.
+CREATE VIEW question.recording (
+    -- The run.
+    run_id,
+    -- The trace.
+    trace_id,
+    -- Its rank.
+    rank,
+    -- Ranks of the job, where the trace tells.
+    world_size,
+    -- The GPU model that ran work; NULL where none did, or its name is not recorded.
+    gpu,
+    -- Devices that ran work.
+    device_count,
+    -- The profiler: `PyTorch profiler`, or the tool that the file was exported from.
+    profiler,
+    -- The runtime of the GPUs with its version, as `CUDA 12.4`; NULL where it is not told.
+    runtime,
+    -- Steps.
+    step_count,
+    -- Number of the first step.
+    first_step,
+    -- Number of the last step.
+    last_step,
+    -- [ns] From the first event of a host thread or a device to the last.
+    duration_ns,
+    -- Host threads that ran something.
+    thread_count,
+    -- CPU operator events, without user ranges.
+    op_count,
+    -- Kernels, copies and memsets.
+    gpu_op_count,
+    -- Of them collectives.
+    collective_count,
+    -- Whether ops have the sizes of their arguments (`record_shapes=True`).
+    has_shapes,
+    -- Whether calls of Python functions and modules are recorded (`with_stack=True`).
+    has_stack,
+    -- Whether allocations are recorded (`profile_memory=True`).
+    has_memory,
+    -- Name of the file.
+    file
+) AS
+WITH
+lasting AS (
+    SELECT trace_id, start_ns, end_ns FROM overhead.timeline
+    UNION ALL
+    SELECT trace_id, start_ns, end_ns FROM staging.gpu_op
+),
+
+extent AS (
+    SELECT trace_id, max(end_ns) - min(start_ns) AS duration_ns
+    FROM lasting
+    GROUP BY trace_id
+),
+
+worked AS (
+    SELECT
+        trace_id,
+        any_value(name ORDER BY device) AS gpu,
+        count(*) AS device_count
+    FROM staging.device
+    WHERE gpu_op_count > 0
+    GROUP BY trace_id
+),
+
+stepped AS (
+    SELECT
+        trace_id, count(*) AS step_count, min(step) AS first_step, max(step) AS last_step
+    FROM staging.step
+    GROUP BY trace_id
+),
+
+threaded AS (
+    SELECT trace_id, count(*) AS thread_count FROM staging.thread GROUP BY trace_id
+),
+
+operated AS (
+    SELECT trace_id, count(*) FILTER (NOT is_annotation) AS op_count
+    FROM staging.op
+    GROUP BY trace_id
+),
+
+ran AS (
+    SELECT
+        trace_id,
+        count(*) AS gpu_op_count,
+        count(*) FILTER (is_collective) AS collective_count
+    FROM staging.gpu_op
+    WHERE kind <> 'other'
+    GROUP BY trace_id
+)
+
+SELECT
+    run_id,
+    trace.trace_id,
+    rank,
+    world_size,
+    gpu,
+    coalesce(device_count, 0),
+    profiler,
+    runtime,
+    coalesce(step_count, 0),
+    first_step,
+    last_step,
+    coalesce(duration_ns, 0)::BIGINT,
+    coalesce(thread_count, 0),
+    coalesce(op_count, 0),
+    coalesce(gpu_op_count, 0),
+    coalesce(collective_count, 0),
+    has_shapes,
+    has_stack,
+    has_memory,
+    parse_filename(path)
+FROM staging.trace AS trace
+INNER JOIN staging.recording AS recording USING (trace_id)
+LEFT JOIN extent USING (trace_id)
+LEFT JOIN worked USING (trace_id)
+LEFT JOIN stepped USING (trace_id)
+LEFT JOIN threaded USING (trace_id)
+LEFT JOIN operated USING (trace_id)
+LEFT JOIN ran USING (trace_id)
+ORDER BY run_id, rank, trace.trace_id;

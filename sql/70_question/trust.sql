@@ -1,0 +1,179 @@
+-- How far are the answers about a run to be trusted? What may be missing from the recording,
+-- what was put right while it was read, and what was concluded rather than recorded.
+-- One row per run and aspect, also where nothing is amiss.
+-- Key: run_id, aspect.
+CREATE VIEW question.trust (
+    -- The run.
+    run_id,
+    -- `repaired` (places of the files that were repaired or left out), `lost_work` (launches
+    -- whose work is not in the trace), `lost_launch` (work whose launch is not),
+    -- `overlapping` (GPU ops that begin before the one before them on their stream ends),
+    -- `inferred_wait` (blocking calls for which the trace does not say what they wait for),
+    -- `unexplained` (time on critical paths for which no cause was found), `profiler` (what
+    -- recording the events of ops and calls may have cost), `overflow` (pauses of the
+    -- profiler itself, as to flush full buffers), `clock` (by how much clocks of ranks
+    -- differ; corrected as far as collectives tell) or `absent_rank` (ranks of the job that
+    -- are not in the run).
+    aspect,
+    -- How many of them; for `clock` ranks whose order could be another.
+    occurrences,
+    -- Of how many; NULL where that means nothing.
+    all_count,
+    -- [ns] Their time; NULL where that means nothing. For `clock` the largest offset.
+    time_ns,
+    -- [1] Its share of all such time; for `profiler` and `overflow` of the recorded time.
+    time_share
+) AS
+WITH
+run AS (
+    SELECT
+        run_id,
+        count(*) AS rank_count,
+        max(world_size) AS world_size,
+        sum(duration_ns) AS duration_ns
+    FROM question.recording
+    GROUP BY run_id
+),
+
+repaired AS (
+    SELECT run.run_id, sum(occurrences) AS occurrences
+    FROM run
+    LEFT JOIN staging.ingest_issue USING (run_id)
+    GROUP BY run.run_id
+),
+
+launch AS (
+    SELECT call.run_id, count(*) AS all_count, count(*) FILTER (work.call_id IS NULL) AS lost
+    FROM staging.call AS call
+    LEFT JOIN (SELECT DISTINCT call_id FROM staging.gpu_op) AS work USING (call_id)
+    WHERE kind = 'launch'
+    GROUP BY call.run_id
+),
+
+ordered AS (
+    SELECT
+        run_id,
+        call_id,
+        end_ns - start_ns AS time_ns,
+        least(end_ns, max(end_ns) OVER (
+            PARTITION BY trace_id, device, stream ORDER BY start_ns, end_ns, gpu_op_id
+            ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+        )) - start_ns AS overlap_ns
+    FROM staging.gpu_op
+    WHERE kind <> 'other'
+),
+
+work AS (
+    SELECT
+        run_id,
+        count(*) AS all_count,
+        sum(time_ns) AS time_ns,
+        count(*) FILTER (call_id IS NULL) AS lost_count,
+        sum(time_ns) FILTER (call_id IS NULL) AS lost_ns,
+        count(*) FILTER (overlap_ns > 0) AS overlap_count,
+        sum(overlap_ns) FILTER (overlap_ns > 0) AS overlap_ns
+    FROM ordered
+    GROUP BY run_id
+),
+
+wait AS (
+    SELECT
+        run_id,
+        count(*) AS all_count,
+        sum(end_ns - start_ns) AS time_ns,
+        count(*) FILTER (NOT recorded) AS inferred_count,
+        sum(end_ns - start_ns) FILTER (NOT recorded) AS inferred_ns
+    FROM graph.host_wait
+    WHERE is_blocked
+    GROUP BY run_id
+),
+
+path AS (
+    SELECT
+        run_id,
+        count(*) AS all_count,
+        sum(end_ns - start_ns) AS time_ns,
+        count(*) FILTER (kind = 'unexplained') AS unexplained_count,
+        sum(end_ns - start_ns) FILTER (kind = 'unexplained') AS unexplained_ns
+    FROM critical_path.measured_interval
+    WHERE critical_path.bounds_period(scope, trace_id)
+    GROUP BY run_id
+),
+
+cost AS (
+    SELECT
+        run_id,
+        count(*) AS event_count,
+        sum(event_ns) AS time_ns
+    FROM (
+        SELECT trace_id FROM staging.op
+        UNION ALL
+        SELECT trace_id FROM staging.call
+    )
+    INNER JOIN overhead.profiler_cost USING (trace_id)
+    GROUP BY run_id
+),
+
+pause AS (
+    SELECT run_id, sum(overhead_count) AS occurrences, sum(overhead_ns) AS time_ns
+    FROM staging.recording
+    INNER JOIN staging.trace USING (trace_id)
+    GROUP BY run_id
+),
+
+clock AS (
+    SELECT
+        run_id,
+        count(*) AS all_count,
+        count(*) FILTER (is_ambiguous) AS ambiguous_count,
+        max(abs(offset_ns)) AS offset_ns
+    FROM graph.clock
+    GROUP BY run_id
+),
+
+found AS (
+    SELECT run_id, 1 AS place, 'repaired' AS aspect, occurrences, NULL AS all_count,
+        NULL AS time_ns, NULL AS all_ns
+    FROM repaired
+    UNION ALL
+    SELECT run_id, 2, 'lost_work', lost, all_count, NULL, NULL FROM launch
+    UNION ALL
+    SELECT run_id, 3, 'lost_launch', lost_count, all_count, coalesce(lost_ns, 0), time_ns
+    FROM work
+    UNION ALL
+    SELECT run_id, 4, 'overlapping', overlap_count, all_count, coalesce(overlap_ns, 0), time_ns
+    FROM work
+    UNION ALL
+    SELECT run_id, 5, 'inferred_wait', inferred_count, all_count, coalesce(inferred_ns, 0),
+        time_ns
+    FROM wait
+    UNION ALL
+    SELECT run_id, 6, 'unexplained', unexplained_count, all_count,
+        coalesce(unexplained_ns, 0), time_ns
+    FROM path
+    UNION ALL
+    SELECT run_id, 7, 'profiler', event_count, NULL, cost.time_ns, duration_ns
+    FROM cost
+    INNER JOIN run USING (run_id)
+    UNION ALL
+    SELECT run_id, 8, 'overflow', occurrences, NULL, pause.time_ns, duration_ns
+    FROM pause
+    INNER JOIN run USING (run_id)
+    UNION ALL
+    SELECT run_id, 9, 'clock', ambiguous_count, all_count, offset_ns, NULL FROM clock
+    UNION ALL
+    SELECT run_id, 10, 'absent_rank', greatest(world_size - rank_count, 0), world_size, NULL,
+        NULL
+    FROM run
+    WHERE world_size IS NOT NULL
+)
+
+SELECT
+    run_id,
+    aspect,
+    coalesce(occurrences, 0)::BIGINT,
+    all_count::BIGINT,
+    time_ns::BIGINT,
+    time_ns / nullif(all_ns, 0)
+FROM found
+ORDER BY run_id, place;

@@ -1,0 +1,231 @@
+"""The summary: its facts are those of traces whose truth is known, and it fits."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from support import SAMPLES, Ingested, rows
+from test_modules import event, op
+
+import tracedb
+from tracedb.cli.main import tracedb as command
+from tracedb.summary import PARTS
+from tracedb.synthetic import Delays, execute, random_program
+
+WIDTH = 80
+
+
+def launched(
+    op_name: str, begin: int, kernel: tuple[str, int, int], number: int
+) -> list[dict[str, Any]]:
+    """An op of ten microseconds that launches a kernel."""
+    name, start, end = kernel
+    return [
+        op(op_name, begin, begin + 10),
+        event(
+            "cuda_runtime",
+            "cudaLaunchKernel",
+            1,
+            begin + 2,
+            begin + 6,
+            correlation=number,
+        ),
+        event("kernel", name, 7, start, end, correlation=number, device=0, stream=7),
+    ]
+
+
+def two_steps() -> list[dict[str, Any]]:
+    """Steps of 200 us: 150 of them in `preprocess`, 30 in which a kernel runs."""
+    events = [event("python_function", "train.py(3): main", 1, 0, 500)]
+    for number in (4, 5):
+        begin = 200 * (number - 4)
+        events += [
+            event("user_annotation", f"ProfilerStep#{number}", 1, begin, begin + 200),
+            event("python_function", "torch/_ops.py(9): run", 1, begin, begin + 12),
+            *launched("aten::mm", begin + 2, ("gemm", begin + 10, begin + 40), number),
+            event(
+                "python_function", "data.py(12): preprocess", 1, begin + 12, begin + 190
+            ),
+            event(
+                "python_function",
+                "<built-in function sorted>",
+                1,
+                begin + 50,
+                begin + 180,
+            ),
+            op("aten::item", begin + 190, begin + 200),
+        ]
+    return events
+
+
+@pytest.fixture
+def known(tmp_path: Path) -> Path:
+    """A database of the two steps."""
+    trace = tmp_path / "known.json"
+    trace.write_text(json.dumps({"traceEvents": two_steps()}))
+    with tracedb.open(tmp_path / "known.duckdb") as database:
+        database.ingest([trace])
+    return tmp_path / "known.duckdb"
+
+
+def said(database: Path, *options: str) -> str:
+    """What the command prints."""
+    done = CliRunner().invoke(command, ["summary", str(database), *options])
+    assert done.exit_code == 0, done.output
+    return done.stdout
+
+
+def test_facts_are_those_of_the_trace(known: Path) -> None:
+    """The period, the busy time and the largest lever with its place, by hand."""
+    with tracedb.open(known, read_only=True) as database:
+        assert rows(
+            database,
+            "SELECT step_count, median_ns, longest_ns FROM question.period",
+        ) == [(2, 200_000, 200_000)]
+        busy = "SELECT kind, time_ns FROM question.device_time WHERE is_busy"
+        assert rows(database, busy) == [("compute", 60_000)]
+        first = "SELECT lever, place, step, time_ns FROM question.lever LIMIT 1"
+        lever, place, step, time_ns = rows(database, first)[0]
+        assert (lever, place) == ("python", "preprocess (data.py:12)")
+        assert step in (4, 5)
+        assert 2 * 148_000 <= time_ns <= 2 * 190_000
+
+
+def test_what_is_said_is_where_to_look(known: Path) -> None:
+    """The text names the step's time, the frame with its file and line, and doubts."""
+    text = said(known)
+    assert "200 us (median of 2" in text
+    assert "preprocess (data.py:12)" in " ".join(text.split())
+    assert "busy 15.0 %: kernels 15.0 %" in text
+    assert "recorded with Python stacks, without shapes or memory" in text
+    assert "no modules" not in text
+
+
+def test_without_stacks_it_says_so(ingested: Ingested) -> None:
+    """Places that are not recorded are missed aloud, not passed over."""
+    text = said(ingested(SAMPLES / "generated_gpu"))
+    assert "recorded without Python stacks" in " ".join(text.split())
+    assert "ranks 0, 1 of 2" in text
+
+
+@pytest.mark.parametrize("sample", ["generated_gpu", "dlrm_cpu", "ddp_gloo"])
+def test_it_fits(
+    sample: str, ingested: Ingested, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No line is longer than 80 columns; where no GPU ran work, that is said."""
+    database = ingested(SAMPLES / sample)
+    monkeypatch.chdir(database.parent)
+    text = said(Path(database.name))
+    assert max(map(len, text.splitlines())) <= WIDTH
+    assert ("no GPU work" in text) is (sample != "generated_gpu")
+
+
+def test_json_has_every_fact(ingested: Ingested) -> None:
+    """The parts are the answers of the questions of their names."""
+    database = ingested(SAMPLES / "generated_gpu")
+    parts = json.loads(said(database, "--format", "json"))
+    assert tuple(parts) == PARTS
+    with tracedb.open(database, read_only=True) as opened:
+        assert all(len(parts[name]) == opened.ask(name).height for name in PARTS)
+
+
+def test_a_run_that_is_not_there(ingested: Ingested) -> None:
+    """It is an error that lists the runs."""
+    path = str(ingested(SAMPLES / "generated_gpu"))
+    done = CliRunner().invoke(command, ["summary", path, "--run", "7"])
+    assert done.exit_code == 2
+    assert "no run 7; there are 1" in done.stderr
+
+
+def test_device_time_is_that_of_the_truth(
+    database: tracedb.Database, tmp_path: Path
+) -> None:
+    """On random programs busy time is what a loop over the kernels finds; all is 1."""
+    expected: dict[str, int] = {}
+    for seed in range(6):
+        program = random_program(seed, threads=2, streams=2, steps=2)
+        trace = execute(program, Delays(jitter=0.1), seed)[0]
+        trace.write(tmp_path / f"{seed}.json")
+        expected[f"{seed}.json"] = covered(
+            [(work.start_ns, work.end_ns) for work in trace.truth.kernels]
+        )
+    database.ingest([tmp_path])
+    found = """
+        SELECT parse_filename(path), sum(time_ns) FILTER (is_busy), sum(time_share)
+        FROM question.device_time
+        INNER JOIN staging.trace USING (trace_id)
+        GROUP BY path
+    """
+    for name, busy_ns, share in rows(database, found):
+        assert share == pytest.approx(1)
+        # Work behind the last period is not of the steps.
+        assert busy_ns <= expected[name]
+        assert busy_ns == pytest.approx(expected[name], rel=0.05)
+    assert rows(database, found)
+
+
+def covered(spans: list[tuple[int, int]]) -> int:
+    """Time that at least one of the spans covers."""
+    total = last = 0
+    for start, end in sorted(spans):
+        total += max(end - max(start, last), 0)
+        last = max(last, end)
+    return total
+
+
+def test_a_lost_launch_is_doubted(database: tracedb.Database, tmp_path: Path) -> None:
+    """Work without its launch, and a launch without its work, are told from others."""
+    events = two_steps()
+    lost = next(e for e in events if e["cat"] == "cuda_runtime")
+    kept = [e for e in events if e is not lost]
+    kept.append(event("cuda_runtime", "cudaLaunchKernel", 1, 195, 196, correlation=99))
+    file = tmp_path / "a.json"
+    file.write_text(json.dumps({"traceEvents": kept}))
+    database.ingest([file])
+    found = rows(
+        database,
+        "SELECT aspect, occurrences, all_count, time_ns FROM question.trust "
+        "WHERE aspect IN ('lost_launch', 'lost_work')",
+    )
+    assert found == [("lost_work", 1, 2, None), ("lost_launch", 1, 2, 30_000)]
+
+
+def test_frames_are_the_innermost_outside_of_pytorch(known: Path) -> None:
+    """Built-in and PyTorch's own functions are looked through."""
+    with tracedb.open(known, read_only=True) as database:
+        found = rows(database, "SELECT at_ns, name FROM graph.open_frame ORDER BY ALL")
+    main, inner = "main (train.py:3)", "preprocess (data.py:12)"
+    assert found == [
+        (0, main),
+        (12_000, inner),
+        (190_000, main),
+        (212_000, inner),
+        (390_000, main),
+        (500_000, None),
+    ]
+
+
+def test_path_intervals_have_frames(known: Path) -> None:
+    """A host gap has the function in its middle, a kernel the one that launched it."""
+    query = """
+        SELECT DISTINCT kind, frame FROM question.path_interval
+        WHERE scope = 'period' AND kind IN ('host_gap', 'host_op') AND time_ns > 9_000
+    """
+    with tracedb.open(known, read_only=True) as database:
+        found = rows(database, query)
+    assert ("host_gap", "preprocess (data.py:12)") in found
+
+
+def test_ingest_ends_with_it_in_short(tmp_path: Path) -> None:
+    """A line a new run, and what to type for more."""
+    trace = tmp_path / "a.json"
+    trace.write_text(json.dumps({"traceEvents": two_steps()}))
+    words = ["ingest", str(trace), "--db", str(tmp_path / "a.duckdb")]
+    done = CliRunner().invoke(command, words)
+    assert done.exit_code == 0, done.output
+    assert "run 1: 2 steps of 200 us; of that" in done.stderr
+    assert f"`tracedb summary {tmp_path / 'a.duckdb'}`" in done.stderr

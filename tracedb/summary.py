@@ -1,0 +1,33 @@
+"""The overview of a database: what a newcomer would ask first."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tracedb.errors import QueryError
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from tracedb.database import Database
+
+PARTS = (
+    *("recording", "period", "device_time", "host_time", "lever", "straggler"),
+    "trust",
+)
+"""Questions (`question.<name>`), each a part of a summary."""
+
+
+def summary(database: Database, run: int | None = None) -> dict[str, pl.DataFrame]:
+    """The answers by the names of their questions; of one run on demand.
+
+    Raises `QueryError` for a run that is not there.
+    """
+    answers = {name: database.ask(name) for name in PARTS}
+    if run is None:
+        return answers
+    runs = sorted(set(answers["recording"]["run_id"]))
+    if run not in runs:
+        there = ", ".join(map(str, runs)) or "none"
+        raise QueryError(f"no run {run}; there are {there}")
+    return {name: rows.filter(rows["run_id"] == run) for name, rows in answers.items()}

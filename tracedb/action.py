@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from tracedb.scenario import Change
 
-Action = Literal["scale", "set", "remove", "unsync"]
+Action = Literal["scale", "set", "remove", "unsync", "insert", "move"]
 ACTIONS: tuple[str, ...] = get_args(Action)
 
 
@@ -22,17 +22,30 @@ class Rule:
 
     targets: tuple[str, ...]
     """What it can be done to."""
-    needs: tuple[str, ...] = ()
+    some: tuple[str, ...] = ()
     """The values of which it takes one or more."""
+    needs: tuple[str, ...] = ()
+    """The values that it has to have."""
+    takes: tuple[str, ...] = ()
+    """The values that it may have besides."""
+
+    @property
+    def values(self) -> tuple[str, ...]:
+        """All values that it goes with."""
+        return self.some + self.needs + self.takes
 
 
 RULES: dict[str, Rule] = {
-    "scale": Rule(("host", "gpu", "op", "delay", "profiler"), ("factor", "add_ns")),
-    "set": Rule(("host", "gpu"), ("set_ns",)),
+    "scale": Rule(
+        ("host", "gpu", "op", "delay", "profiler"), some=("factor", "add_ns")
+    ),
+    "set": Rule(("host", "gpu"), needs=("set_ns",)),
     "remove": Rule(("host", "gpu", "op")),
     "unsync": Rule(("wait",)),
+    "insert": Rule(("gpu",), needs=("place", "gpu_ns"), takes=("host_ns",)),
+    "move": Rule(("gpu",), needs=("to_stream",)),
 }
-VALUES = tuple(dict.fromkeys(value for rule in RULES.values() for value in rule.needs))
+VALUES = tuple(dict.fromkeys(value for rule in RULES.values() for value in rule.values))
 """All values that actions take."""
 
 
@@ -46,25 +59,34 @@ def wrong_action(edit: Change) -> str | None:
     action = action_of(edit)
     rule = RULES[action]
     given = [value for value in VALUES if getattr(edit, value) is not None]
-    strange = [value for value in given if value not in rule.needs]
+    strange = [value for value in given if value not in rule.values]
+    missing = [value for value in rule.needs if value not in given]
     if edit.target not in rule.targets:
         return _wrong_target(edit.target, action)
     if strange:
-        return f"{_deed(action)}; leave {' and '.join(strange)} out"
-    if rule.needs and not given:
-        return f"an edit changes nothing; give it a {' or '.join(rule.needs)}"
+        return f"{_DEEDS[action]}; leave {' and '.join(strange)} out"
+    if rule.some and not given:
+        return f"an edit changes nothing; give it a {' or '.join(rule.some)}"
+    if missing:
+        return f"{_DEEDS[action]}; give it a {' and '.join(missing)}"
     return None
 
 
 _CONFLICTS = """
 WITH twice AS (
-    SELECT variant_id FROM prediction.host_edit WHERE set_count > 1
+    SELECT variant_id, 'set the time of' AS deed
+    FROM prediction.host_edit WHERE set_count > 1
     UNION ALL
-    SELECT variant_id FROM prediction.gpu_edit WHERE set_count > 1
+    SELECT variant_id, 'set the time of' FROM prediction.gpu_edit WHERE set_count > 1
+    UNION ALL
+    SELECT variant_id, 'move' FROM prediction.gpu_edit WHERE stream_count > 1
+    UNION ALL
+    SELECT variant_id, 'remove, and insert beside,'
+    FROM prediction.gpu_edit WHERE is_removed AND is_anchor
 )
-SELECT scenario, count(*)
+SELECT scenario, deed, count(*)
 FROM twice INNER JOIN prediction.variant USING (variant_id)
-GROUP BY scenario, variant_id ORDER BY variant_id
+GROUP BY scenario, variant_id, deed ORDER BY variant_id, deed
 LIMIT 1
 """
 
@@ -73,10 +95,10 @@ def check_conflicts(connection: duckdb.DuckDBPyConnection) -> None:
     """Raise `ScenarioError` for the first scenario with two values for one target."""
     found = connection.execute(_CONFLICTS).fetchone()
     if found:
-        scenario, count = found
+        scenario, deed, count = found
         raise ScenarioError(
-            f"scenario {scenario}: two edits set the time of the same {count} target(s)"
-            "; choose which, or let one of them scale"
+            f"scenario {scenario}: two edits {deed} the same {count} target(s)"
+            "; leave one of them out"
         )
 
 
@@ -85,11 +107,12 @@ def _wrong_target(target: str, action: str) -> str:
     return f"{target} has no action {action}; it may be {', '.join(possible)}"
 
 
-def _deed(action: str) -> str:
-    """What an action does, for who gave it values of another."""
-    return {
-        "scale": "times are scaled by factor and add_ns",
-        "set": "times are set to set_ns",
-        "remove": "what is removed takes no time",
-        "unsync": "waits are removed",
-    }[action]
+_DEEDS = {
+    "scale": "times are scaled by factor and add_ns",
+    "set": "times are set to set_ns",
+    "remove": "what is removed takes no time",
+    "unsync": "waits are removed",
+    "insert": "GPU work of gpu_ns is inserted, in a place, by a launch of host_ns",
+    "move": "GPU work is moved to_stream",
+}
+"""What an action does, for who gave it other values."""

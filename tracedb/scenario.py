@@ -16,7 +16,7 @@ import json
 import tomllib
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import duckdb
 import msgspec
@@ -40,8 +40,15 @@ _FIELDS = selection.WANTED | {
     "factor": "a number from 0 to 1e9",
     "add_ns": "a whole number of nanoseconds, up to 1e15",
     "set_ns": "a whole number of nanoseconds, from 0 to 1e15",
+    "place": "before or after",
+    "host_ns": "a whole number of nanoseconds, from 0 to 1e15",
+    "gpu_ns": "a whole number of nanoseconds, from 0 to 1e15",
+    "to_stream": "the number of a stream",
 }
 """The fields of an edit, and what they have to be."""
+
+
+_Duration = Annotated[int, msgspec.Meta(ge=0, le=10**15)]
 
 
 class Change(Selection, frozen=True, kw_only=True):
@@ -50,7 +57,11 @@ class Change(Selection, frozen=True, kw_only=True):
     action: Action | None = None
     factor: Annotated[float, msgspec.Meta(ge=0, le=1e9)] | None = None
     add_ns: Annotated[int, msgspec.Meta(ge=-(10**15), le=10**15)] | None = None
-    set_ns: Annotated[int, msgspec.Meta(ge=0, le=10**15)] | None = None
+    set_ns: _Duration | None = None
+    place: Literal["before", "after"] | None = None
+    host_ns: _Duration | None = None
+    gpu_ns: _Duration | None = None
+    to_stream: Annotated[int, msgspec.Meta(ge=0, lt=2**63)] | None = None
 
 
 class Edit(Change, frozen=True, kw_only=True):

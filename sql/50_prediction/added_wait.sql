@@ -1,6 +1,8 @@
--- Waits of GPU work for work of other streams that a variant has since other work is
--- removed: for what takes the place of removed work that it waited for, and for what the
--- removed work before it on its stream waited for.
+-- Waits of GPU work for work of other streams that a variant has since work is removed,
+-- moved or inserted: for what takes the place of removed work that it waited for, and for
+-- what the removed work before it on its stream waited for; of moved work for what stays
+-- before it on its own stream, and of what stays behind it for the moved; and what waits
+-- for work that something is inserted behind waits for that, too.
 -- One row per variant, GPU op that waits and GPU op that it waits for.
 -- Key: variant_id, gpu_op_id, awaited_gpu_op_id.
 CREATE TABLE prediction.added_wait (
@@ -21,7 +23,8 @@ meant AS (
     SELECT time.variant_id, time.gpu_op_id, awaited.awaited_gpu_op_id, delay_ns + kept_ns
         AS delay_ns
     FROM prediction.gpu_time AS time
-    INNER JOIN prediction.gpu_awaited AS awaited ON time.gpu_op_id = awaited.gpu_op_id
+    INNER JOIN prediction.variant_wait AS awaited
+        ON time.variant_id = awaited.variant_id AND time.gpu_op_id = awaited.gpu_op_id
     SEMI JOIN prediction.removed_place AS removed
         ON
             time.variant_id = removed.variant_id
@@ -53,12 +56,62 @@ resolved AS (
         ON
             meant.variant_id = removed.variant_id
             AND awaited_gpu_op_id = removed.gpu_op_id
+),
+
+wait AS (
+    SELECT variant_id, resolved.gpu_op_id, awaited_gpu_op_id, delay_ns
+    FROM resolved
+    INNER JOIN graph.stream_position AS work ON resolved.gpu_op_id = work.gpu_op_id
+    INNER JOIN graph.stream_position AS awaited ON awaited_gpu_op_id = awaited.gpu_op_id
+    -- Work of its own stream is before it anyway.
+    WHERE work.device <> awaited.device OR work.stream <> awaited.stream
+    UNION ALL
+    SELECT variant_id, moved.gpu_op_id, moved.previous_gpu_op_id, delay_ns
+    FROM prediction.moved_work AS moved
+    INNER JOIN graph.stream_position AS work ON moved.gpu_op_id = work.gpu_op_id
+    INNER JOIN prediction.wait_delay AS delay
+        ON work.trace_id = delay.trace_id AND work.kind = delay.kind
+    WHERE moved.previous_gpu_op_id IS NOT NULL
+    UNION ALL
+    SELECT variant_id, next_gpu_op_id, moved.gpu_op_id, delay_ns
+    FROM prediction.moved_work AS moved
+    INNER JOIN graph.stream_position AS work ON next_gpu_op_id = work.gpu_op_id
+    INNER JOIN prediction.wait_delay AS delay
+        ON work.trace_id = delay.trace_id AND work.kind = delay.kind
+),
+
+-- All waits of and for what something is inserted beside.
+beside AS (
+    FROM wait
+    UNION ALL
+    SELECT time.variant_id, time.gpu_op_id, awaited.awaited_gpu_op_id, delay_ns + kept_ns
+    FROM prediction.gpu_time AS time
+    INNER JOIN prediction.variant_wait AS awaited
+        ON time.variant_id = awaited.variant_id AND time.gpu_op_id = awaited.gpu_op_id
+    ANTI JOIN prediction.removed_work AS removed
+        ON
+            time.variant_id = removed.variant_id
+            AND awaited.awaited_gpu_op_id = removed.gpu_op_id
+    WHERE
+        time.awaited_gpu_op_id IS NOT NULL
+        AND time.variant_id IN (SELECT variant_id FROM prediction.inserted_work)
+),
+
+every AS (
+    FROM wait
+    UNION ALL
+    SELECT variant_id, inserted.gpu_op_id, awaited_gpu_op_id, delay_ns
+    FROM beside
+    INNER JOIN prediction.inserted_work AS inserted USING (variant_id)
+    WHERE beside.gpu_op_id = inserted.beside_gpu_op_id AND NOT is_after
+    UNION ALL
+    SELECT variant_id, beside.gpu_op_id, inserted.gpu_op_id, delay_ns
+    FROM beside
+    INNER JOIN prediction.inserted_work AS inserted USING (variant_id)
+    WHERE awaited_gpu_op_id = beside_gpu_op_id AND is_after
 )
 
-SELECT variant_id, work.trace_id, resolved.gpu_op_id, awaited_gpu_op_id, max(delay_ns)
-FROM resolved
-INNER JOIN graph.stream_position AS work ON resolved.gpu_op_id = work.gpu_op_id
-INNER JOIN graph.stream_position AS awaited ON awaited_gpu_op_id = awaited.gpu_op_id
--- Work of its own stream is before it anyway.
-WHERE work.device <> awaited.device OR work.stream <> awaited.stream
-GROUP BY variant_id, work.trace_id, resolved.gpu_op_id, awaited_gpu_op_id;
+SELECT variant_id, time.trace_id, gpu_op_id, every.awaited_gpu_op_id, max(delay_ns)
+FROM every
+INNER JOIN prediction.gpu_time AS time USING (variant_id, gpu_op_id)
+GROUP BY variant_id, time.trace_id, gpu_op_id, every.awaited_gpu_op_id;

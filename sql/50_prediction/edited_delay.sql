@@ -1,4 +1,4 @@
--- Which delays the edits of scenarios match, and what becomes of them: of GPU work after its
+-- Which delays the edits of scenarios match: of GPU work after its
 -- launch (`launch`), after the work before it on its stream (`stream`) and after work of
 -- another stream (`stream_wait`), of a host thread after GPU work that it waits for (`return`)
 -- or after another thread (`thread`: none is measured, so it can be added to alone).
@@ -16,11 +16,7 @@ CREATE VIEW prediction.edited_delay (
     -- Position of the wait on the thread; 0 of GPU work.
     position,
     -- [ns] The delay, as predicted without edits.
-    delay_ns,
-    -- What it is multiplied by.
-    factor,
-    -- [ns] What is then added to it.
-    add_ns
+    delay_ns
 ) AS
 WITH
 chosen AS (
@@ -46,8 +42,5 @@ chosen AS (
     WHERE target = 'delay' AND awaited_thread_id IS NOT NULL
 )
 
-SELECT
-    chosen.scenario, chosen.edit, kind, waiting_id, chosen.position, delay_ns, factor, add_ns
-FROM chosen
-INNER JOIN prediction.scenario_edit AS edited
-    ON chosen.scenario = edited.scenario AND chosen.edit = edited.position;
+SELECT scenario, edit, kind, waiting_id, position, delay_ns
+FROM chosen;

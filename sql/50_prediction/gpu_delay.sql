@@ -32,7 +32,8 @@ SELECT
     CASE
         -- Work that overlaps the work before it (programmatic dependent launch).
         WHEN work.start_ns < previous_end_ns THEN work.start_ns - previous_end_ns
-        ELSE coalesce(after_stream_ns - previous_end_ns, 0)
+        -- The first of its stream may come to follow other work in a scenario.
+        ELSE coalesce(after_stream_ns - previous_end_ns, following.median_ns, 0)
     END,
     stream_wait.awaited_gpu_op_id,
     coalesce(waiting.median_ns, 0),
@@ -50,6 +51,12 @@ SELECT
 FROM graph.stream_position AS work
 INNER JOIN graph.typical_start USING (gpu_op_id)
 LEFT JOIN graph.stream_wait USING (gpu_op_id)
+LEFT JOIN graph.typical_delay AS following
+    ON
+        previous_end_ns IS NULL
+        AND work.trace_id = following.trace_id
+        AND work.kind = following.kind
+        AND following.delay = 'stream'
 LEFT JOIN prediction.delay AS waiting
     ON
         work.trace_id = waiting.trace_id

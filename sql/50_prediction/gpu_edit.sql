@@ -11,6 +11,10 @@ CREATE VIEW prediction.gpu_edit (
     is_removed,
     -- Edits that set its time: no more than one can.
     set_count,
+    -- Streams that it is moved to: no more than one can be.
+    stream_count,
+    -- Whether something is inserted beside it.
+    is_anchor,
     -- [ns] What its time is set to; NULL: to nothing.
     set_ns,
     -- What its time is multiplied by.
@@ -23,6 +27,8 @@ SELECT
     gpu_op_id,
     bool_or(action = 'remove'),
     count(set_ns),
+    count(DISTINCT to_stream),
+    bool_or(action = 'insert'),
     any_value(set_ns),
     product(factor),
     sum(add_ns)::BIGINT

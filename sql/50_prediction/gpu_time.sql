@@ -3,7 +3,8 @@
 -- work without a model, and collectives stay as measured. Then come the edits of the
 -- scenario: what is set stands for that, is multiplied, and added to. What no cause explains of a start is left out, but where it is much of a step
 -- (`prediction.unexplained_step`): there it is kept, as part of each delay.
--- One row per variant and GPU op that it has: removed work is not there.
+-- One row per variant and GPU op that it has: removed work is not there, inserted
+-- work (`prediction.inserted_work`) is.
 -- Key: variant_id, gpu_op_id.
 CREATE TABLE prediction.gpu_time (
     -- Method and scenario, as in `prediction.variant`.
@@ -73,10 +74,11 @@ SELECT
             round(coalesce(set_ns, predicted_ns) * edit.factor)::BIGINT + edit.add_ns, 0
         )
     END,
-    launch_delay_ns + CASE method WHEN 'replay' THEN stalled_ns ELSE 0 END + kept_ns,
-    stream_delay_ns + kept_ns,
+    prediction.edited_delay_ns(launch_delay_ns, launch.factor, launch.add_ns)
+    + CASE method WHEN 'replay' THEN stalled_ns ELSE 0 END + kept_ns,
+    prediction.edited_delay_ns(stream_delay_ns, following.factor, following.add_ns) + kept_ns,
     CASE WHEN no_wait.kind IS NULL THEN awaited_gpu_op_id END,
-    wait_delay_ns + kept_ns,
+    prediction.edited_delay_ns(wait_delay_ns, waiting.factor, waiting.add_ns) + kept_ns,
     unexplained_ns,
     kept_ns
 FROM timed
@@ -87,4 +89,24 @@ LEFT JOIN prediction.removed_wait AS no_wait
         timed.variant_id = no_wait.variant_id
         AND timed.gpu_op_id = no_wait.waiting_id
         AND no_wait.kind = 'stream'
-WHERE is_removed IS NOT TRUE;
+LEFT JOIN prediction.delay_edit AS launch
+    ON
+        timed.variant_id = launch.variant_id
+        AND timed.gpu_op_id = launch.waiting_id
+        AND launch.kind = 'launch'
+LEFT JOIN prediction.delay_edit AS following
+    ON
+        timed.variant_id = following.variant_id
+        AND timed.gpu_op_id = following.waiting_id
+        AND following.kind = 'stream'
+LEFT JOIN prediction.delay_edit AS waiting
+    ON
+        timed.variant_id = waiting.variant_id
+        AND timed.gpu_op_id = waiting.waiting_id
+        AND waiting.kind = 'stream_wait'
+WHERE is_removed IS NOT TRUE
+UNION ALL
+SELECT
+    variant_id, run_id, trace_id, gpu_op_id, predicted_ns, launch_delay_ns, stream_delay_ns,
+    NULL, 0, 0, 0
+FROM prediction.inserted_work;

@@ -23,18 +23,18 @@ CREATE VIEW prediction.host_edit (
 ) AS
 WITH
 edited AS (
-    -- Of a span that is matched in part that part alone is multiplied, or removed.
+    -- Of a span that is matched in part that part alone is multiplied, or removed: parts
+    -- that several edits match are taken to be different ones.
     SELECT
         span.scenario,
         thread_id,
         span.position,
         action = 'remove' AND chosen_ns = span_ns AS is_removed,
+        CASE WHEN chosen_ns = span_ns THEN factor ELSE 1 END AS factor,
         CASE
-            WHEN chosen_ns = span_ns THEN factor
-            ELSE
-                1 - chosen_ns / span_ns
-                + chosen_ns / span_ns * CASE action WHEN 'remove' THEN 0 ELSE factor END
-        END AS factor,
+            WHEN chosen_ns = span_ns THEN 0
+            ELSE chosen_ns / span_ns * (CASE action WHEN 'remove' THEN 0 ELSE factor END - 1)
+        END AS part,
         add_ns,
         set_ns
     FROM prediction.edited_span AS span
@@ -47,6 +47,7 @@ edited AS (
         recorded.position,
         false,
         1,
+        0,
         (event_count * (event_ns * (edit.factor - 1) + edit.add_ns))::BIGINT,
         NULL
     FROM overhead.recorded_event AS recorded
@@ -63,7 +64,7 @@ SELECT
     bool_or(is_removed),
     count(set_ns),
     any_value(set_ns),
-    product(factor),
+    product(factor) * greatest(1 + sum(part), 0),
     sum(add_ns)::BIGINT
 FROM edited
 INNER JOIN prediction.variant USING (scenario)

@@ -75,22 +75,26 @@ own AS (
 )
 
 SELECT
-    variant_id,
+    own.variant_id,
     own.run_id,
     own.trace_id,
     own.thread_id,
     own.position,
     CASE
         WHEN is_gone THEN 0
-        WHEN factor IS NULL THEN coalesce(expected_ns, own_ns)
+        WHEN own.factor IS NULL THEN coalesce(expected_ns, own_ns)
         ELSE greatest(
-            round(coalesce(set_ns, expected_ns, own_ns) * factor)::BIGINT + add_ns, 0
+            round(coalesce(set_ns, expected_ns, own_ns) * own.factor)::BIGINT + own.add_ns, 0
         )
     END + CASE WHEN is_blocked THEN 0 ELSE kept_ns END,
     CASE WHEN waits THEN awaited_gpu_op_id END,
     CASE WHEN waits THEN awaited_thread_id END,
     CASE WHEN waits THEN awaited_position END,
-    CASE WHEN waits THEN return_ns ELSE 0 END
+    CASE
+        WHEN waits
+            THEN prediction.edited_delay_ns(return_ns, delayed.factor, delayed.add_ns)
+        ELSE 0
+    END
     + CASE WHEN is_blocked THEN kept_ns ELSE 0 END,
     unexplained_ns,
     kept_ns,
@@ -101,4 +105,10 @@ LEFT JOIN prediction.host_expectation AS expected
         own.thread_id = expected.thread_id
         AND own.position = expected.position
         AND own.host_from = expected.host_from
-        AND own.awaited_thread_id IS NULL;
+        AND own.awaited_thread_id IS NULL
+LEFT JOIN prediction.delay_edit AS delayed
+    ON
+        own.variant_id = delayed.variant_id
+        AND own.thread_id = delayed.waiting_id
+        AND own.position = delayed.position
+        AND delayed.kind IN ('return', 'thread');

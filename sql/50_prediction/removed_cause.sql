@@ -29,11 +29,12 @@ waited AS (
             'gpu_op_id': cause.gpu_op_id,
             'delay_ns': awaited.delay_ns
         }) OVER (
-            PARTITION BY variant_id, first_gpu_op_id, cause.device, cause.stream
+            PARTITION BY place.variant_id, first_gpu_op_id, cause.device, cause.stream
             ORDER BY place.position
         ) AS last
     FROM prediction.removed_place AS place
-    INNER JOIN prediction.gpu_awaited AS awaited ON place.gpu_op_id = awaited.gpu_op_id
+    INNER JOIN prediction.variant_wait AS awaited
+        ON place.variant_id = awaited.variant_id AND place.gpu_op_id = awaited.gpu_op_id
     INNER JOIN graph.stream_position AS cause
         ON awaited.awaited_gpu_op_id = cause.gpu_op_id
     ANTI JOIN prediction.removed_wait AS no_wait

@@ -47,14 +47,23 @@ CREATE VIEW prediction.scenario_edit (
     -- Nodes, as in `graph.node`: GPU work, or what begins in the op, call or range.
     nodes,
     -- What is done to it: `scale` (a time is multiplied and added to), `set` (it is what is
-    -- said), `remove` (GPU work, or host time, is not there) or `unsync` (waits are not).
+    -- said), `remove` (GPU work, or host time, is not there), `unsync` (waits are not),
+    -- `insert` (GPU work is put beside it) or `move` (GPU work is on another stream).
     action,
     -- What the time is multiplied by.
     factor,
     -- [ns] What is then added to it.
     add_ns,
     -- [ns] What it is set to; NULL by other actions.
-    set_ns
+    set_ns,
+    -- Where what is inserted comes: `before` or `after`; NULL by other actions.
+    place,
+    -- [ns] What is inserted: the host time for it; NULL: as the launch that it is put beside.
+    host_ns,
+    -- [ns] Likewise the duration of the GPU work.
+    gpu_ns,
+    -- The stream, of the same device, that GPU work is moved to.
+    to_stream
 ) AS
 SELECT
     edit.scenario,
@@ -79,7 +88,11 @@ SELECT
     coalesce(edit.action, CASE edit.target WHEN 'wait' THEN 'unsync' ELSE 'scale' END),
     coalesce(edit.factor, 1),
     coalesce(edit.add_ns, 0),
-    edit.set_ns
+    edit.set_ns,
+    edit.place,
+    edit.host_ns,
+    edit.gpu_ns,
+    edit.to_stream
 FROM (
     SELECT
         edit,
@@ -97,7 +110,8 @@ FROM (
                     module VARCHAR, phase VARCHAR, step VARCHAR, rank VARCHAR,
                     stream VARCHAR, device VARCHAR, process_group VARCHAR, thread VARCHAR,
                     nodes BIGINT[], action VARCHAR, factor DOUBLE, add_ns BIGINT,
-                    set_ns BIGINT
+                    set_ns BIGINT, place VARCHAR, host_ns BIGINT, gpu_ns BIGINT,
+                    to_stream BIGINT
                 )[] AS edits
             -- What looks for edits is not even planned while there are none.
             WHERE getvariable('edits') IS NOT NULL

@@ -22,6 +22,7 @@ returned AS (
         host.variant_id,
         thread_id,
         segment + 1 AS segment,
+        call_id,
         awaited.gpu_op_id,
         delay_ns
     FROM simulation.host_offset AS host
@@ -35,22 +36,41 @@ returned AS (
             AND awaited.call_id = no_pass.call_id
             AND awaited.gpu_op_id = no_pass.gpu_op_id
     WHERE waits AND awaited_gpu_op_id IS NOT NULL
+),
+
+-- Of removed work what takes its place, which may be waited for anyway.
+kept AS (
+    SELECT variant_id, thread_id, segment, call_id, gpu_op_id, delay_ns
+    FROM returned
+    ANTI JOIN prediction.removed_place USING (variant_id, gpu_op_id)
+    UNION
+    SELECT variant_id, thread_id, segment, call_id, kept_gpu_op_id, delay_ns
+    FROM returned
+    INNER JOIN prediction.stand_in USING (variant_id, gpu_op_id)
+),
+
+-- And what is inserted behind, but for the call that launched what it is behind.
+awaited AS (
+    FROM kept
+    UNION ALL
+    SELECT kept.variant_id, thread_id, segment, call_id, inserted.gpu_op_id, delay_ns
+    FROM kept
+    INNER JOIN prediction.inserted_work AS inserted
+        ON
+            kept.variant_id = inserted.variant_id
+            AND kept.gpu_op_id = beside_gpu_op_id
+            AND call_id IS DISTINCT FROM beside_call_id
+    WHERE is_after
 )
 
 SELECT variant_id, thread_id, segment, 'return', gpu_op_id, delay_ns
-FROM returned
-ANTI JOIN prediction.removed_place USING (variant_id, gpu_op_id)
-UNION
--- Of removed work: what takes its place, which may be waited for anyway.
-SELECT returned.variant_id, thread_id, segment, 'return', kept_gpu_op_id, delay_ns
-FROM returned
-INNER JOIN prediction.stand_in USING (variant_id, gpu_op_id)
+FROM awaited
 UNION ALL
 SELECT variant_id, lane, segment, 'stream_wait', awaited.awaited_gpu_op_id,
     delay_ns + kept_ns
 FROM simulation.gpu_offset
 INNER JOIN prediction.gpu_time AS gpu USING (variant_id, gpu_op_id)
-INNER JOIN prediction.gpu_awaited AS awaited USING (gpu_op_id)
+INNER JOIN prediction.variant_wait AS awaited USING (variant_id, gpu_op_id)
 ANTI JOIN prediction.removed_place AS removed
     ON
         gpu.variant_id = removed.variant_id

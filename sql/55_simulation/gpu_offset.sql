@@ -45,27 +45,33 @@ ordered AS (
         gpu.run_id,
         gpu.trace_id,
         gpu.gpu_op_id,
-        placement.lane,
-        placement.position,
+        coalesce(edited.lane, placement.lane) AS lane,
+        coalesce(edited.position, placement.position) AS position,
         collective.gpu_op_id IS NOT NULL AS meets,
         gpu.awaited_gpu_op_id IS NOT NULL OR added.gpu_op_id IS NOT NULL AS waits,
         coalesce(host.thread_id, 0) AS host_lane,
         coalesce(host.segment, 0) AS host_segment,
-        coalesce(host.offset_ns + launch_delay_ns, placement.start_ns) AS ready_ns,
+        coalesce(
+            host.offset_ns - coalesce(launch_back_ns, 0) + launch_delay_ns,
+            edited.start_ns,
+            placement.start_ns
+        ) AS ready_ns,
         stream_delay_ns,
         gpu.predicted_ns
     FROM prediction.gpu_time AS gpu
-    INNER JOIN simulation.gpu_placement AS placement ON gpu.gpu_op_id = placement.gpu_op_id
+    LEFT JOIN simulation.gpu_placement AS placement ON gpu.gpu_op_id = placement.gpu_op_id
+    LEFT JOIN simulation.edited_placement AS edited
+        ON gpu.variant_id = edited.variant_id AND gpu.gpu_op_id = edited.gpu_op_id
     LEFT JOIN (SELECT DISTINCT variant_id, gpu_op_id FROM prediction.added_wait) AS added
         ON gpu.variant_id = added.variant_id AND gpu.gpu_op_id = added.gpu_op_id
     LEFT JOIN graph.collective AS collective ON gpu.gpu_op_id = collective.gpu_op_id
     LEFT JOIN simulation.host_offset AS host
         ON
             gpu.variant_id = host.variant_id
-            AND launch_thread_id = host.thread_id
-            AND launch_position = host.position
+            AND coalesce(edited.launch_thread_id, placement.launch_thread_id) = host.thread_id
+            AND coalesce(edited.launch_position, placement.launch_position) = host.position
     WHERE gpu.trace_id IN (SELECT trace_id FROM staging.computing)
-    ORDER BY gpu.variant_id, placement.lane, placement.position
+    ORDER BY gpu.variant_id, lane, position
 ),
 
 broken AS (
@@ -110,7 +116,7 @@ delayed AS (
 segment AS (
     SELECT
         number,
-        row_number() OVER (PARTITION BY variant_id, lane ORDER BY position) - 1 AS segment,
+        row_number() OVER (PARTITION BY variant_id, lane ORDER BY number) - 1 AS segment,
         total_ns - predicted_ns AS begin_ns
     FROM summed
     WHERE is_first

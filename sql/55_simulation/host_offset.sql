@@ -15,8 +15,10 @@ CREATE TABLE simulation.host_offset (
     position,
     -- Segment that the span begins in, from 0; one that waits begins the next at its end.
     segment,
-    -- [ns] Begin of the span, from the begin of the segment.
+    -- [ns] Begin of the span, from the begin of the segment, behind what is inserted there.
     offset_ns,
+    -- [ns] What a scenario inserts there (`prediction.host_insert`).
+    before_ns,
     -- [ns] Duration, but for what it waits for.
     predicted_ns,
     -- Whether its end waits for something.
@@ -31,9 +33,11 @@ ordered AS (
         trace_id,
         thread_id,
         position,
-        predicted_ns,
+        coalesce(before_ns, 0) AS before_ns,
+        predicted_ns + coalesce(after_ns, 0) AS predicted_ns,
         awaited_gpu_op_id IS NOT NULL OR awaited_thread_id IS NOT NULL AS waits
     FROM prediction.host_time
+    LEFT JOIN prediction.host_insert USING (variant_id, thread_id, position)
     WHERE trace_id IN (SELECT trace_id FROM staging.computing)
     ORDER BY variant_id, thread_id, position
 ),
@@ -48,7 +52,7 @@ summed AS (
     SELECT
         *,
         count_if(is_first) OVER so_far AS number,
-        (sum(predicted_ns) OVER so_far)::BIGINT AS total_ns
+        (sum(before_ns + predicted_ns) OVER so_far)::BIGINT AS total_ns
     FROM begun
     WINDOW so_far AS (ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)
 ),
@@ -58,7 +62,7 @@ segment AS (
         number,
         row_number() OVER (PARTITION BY variant_id, thread_id ORDER BY position) - 1
         AS segment,
-        total_ns - predicted_ns AS begin_ns
+        total_ns - predicted_ns - before_ns AS begin_ns
     FROM summed
     WHERE is_first
 )
@@ -71,6 +75,7 @@ SELECT
     position,
     segment,
     total_ns - predicted_ns - begin_ns AS offset_ns,
+    before_ns,
     predicted_ns,
     waits
 FROM summed

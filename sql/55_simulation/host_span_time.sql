@@ -23,7 +23,7 @@ SELECT
     host.trace_id,
     thread_id,
     position,
-    begun.begin_ns + offset_ns,
+    begun.begin_ns + offset_ns - before_ns,
     CASE WHEN waits THEN ended.begin_ns ELSE begun.begin_ns + offset_ns + predicted_ns END
 FROM simulation.host_offset AS host
 INNER JOIN simulation.segment_time AS begun

@@ -27,9 +27,17 @@ let_begin AS (
         time.variant_id,
         awaited.gpu_op_id,
         max(time.end_ns + awaited.delay_ns) AS ready_ns
-    FROM prediction.gpu_awaited AS awaited
+    FROM (
+        SELECT variant_id, gpu_op_id, awaited_gpu_op_id, delay_ns
+        FROM prediction.variant_wait
+        UNION ALL
+        SELECT variant_id, gpu_op_id, awaited_gpu_op_id, delay_ns
+        FROM prediction.added_wait
+    ) AS awaited
     INNER JOIN simulation.gpu_work_time AS time
-        ON awaited.awaited_gpu_op_id = time.gpu_op_id
+        ON
+            awaited.variant_id = time.variant_id
+            AND awaited.awaited_gpu_op_id = time.gpu_op_id
     GROUP BY time.variant_id, awaited.gpu_op_id
 )
 

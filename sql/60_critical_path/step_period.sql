@@ -35,7 +35,15 @@ latest AS (
         source_lane,
         source_segment,
         max({'weight_ns': weight_ns, 'gpu_op_id': gpu_op_id}) AS work
-    FROM staging.step_work
+    FROM (
+        SELECT step_id, trace_id, gpu_op_id FROM staging.step_work
+        UNION ALL
+        -- Of inserted work the step is that of what it is beside.
+        SELECT step_id, trace_id, inserted.gpu_op_id
+        FROM prediction.inserted_work AS inserted
+        INNER JOIN staging.step_work AS work USING (trace_id)
+        WHERE beside_gpu_op_id = work.gpu_op_id
+    ) AS work
     INNER JOIN simulation.work_end USING (trace_id, gpu_op_id)
     GROUP BY ALL
 ),

@@ -13,6 +13,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
+from itertools import count
 from typing import TYPE_CHECKING
 
 from .program import (
@@ -42,7 +44,7 @@ from .program import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from .program import Action, KernelCall
+    from .program import Action, DelayName, KernelCall
 
 Change = Callable[[Program, Delays], tuple[Program, Delays]]
 
@@ -123,6 +125,78 @@ def _order(body: Iterable[Action]) -> Iterator[Action]:
             yield action
 
 
+def insert_kernels(place: str, kernel_ns: int) -> Change:
+    """Launch a kernel before or after each launch of one, on its stream."""
+
+    def change_one(action: Action, _: Rank) -> tuple[Action, ...]:
+        if not isinstance(action, Launch):
+            return (action,)
+        new = replace(action, kernel_ns=kernel_ns)
+        return (new, action) if place == "before" else (action, new)
+
+    return _several(change_one)
+
+
+def move_copies(stream: int) -> Change:
+    """Let copies run on another stream, with waits for theirs and by theirs.
+
+    Streams of other devices than the rank's own have the numbers behind that one.
+    """
+    numbers = count()
+
+    def change_one(action: Action, rank: Rank) -> tuple[Action, ...]:
+        if not isinstance(action, Copy):
+            return (action,)
+        to_stream = stream + rank.devices.get(action.stream, 0)
+        number = next(numbers)
+        before, after = f"before move {number}", f"after move {number}"
+        return (
+            Unseen(EventRecord(before, action.stream)),
+            Unseen(StreamWait(to_stream, before)),
+            replace(action, stream=to_stream),
+            Unseen(EventRecord(after, to_stream)),
+            Unseen(StreamWait(action.stream, after)),
+        )
+
+    def change(program: Program, delays: Delays) -> tuple[Program, Delays]:
+        program, delays = _several(change_one)(program, delays)
+        ranks = [
+            replace(rank, devices={**rank.devices, **_beside(stream, rank)})
+            for rank in program.ranks
+        ]
+        return Program(tuple(ranks)), delays
+
+    return change
+
+
+def _beside(stream: int, rank: Rank) -> dict[int, int]:
+    """A stream for each device of a rank but its own."""
+    return {stream + device: device for device in rank.devices.values()}
+
+
+def _several(change_one: Callable[[Action, Rank], tuple[Action, ...]]) -> Change:
+    """Let several actions come in the place of one."""
+
+    def changed(body: tuple[Action, ...], rank: Rank) -> Iterator[Action]:
+        for action in body:
+            if isinstance(action, Op | Annotation):
+                yield replace(action, body=tuple(changed(action.body, rank)))
+            else:
+                yield from change_one(action, rank)
+
+    def threads(rank: Rank) -> tuple[Thread, ...]:
+        return tuple(
+            replace(thread, body=tuple(changed(thread.body, rank)))
+            for thread in rank.threads
+        )
+
+    def change(program: Program, delays: Delays) -> tuple[Program, Delays]:
+        ranks = (replace(rank, threads=threads(rank)) for rank in program.ranks)
+        return Program(tuple(ranks)), delays
+
+    return change
+
+
 def _gpu_work(kind: type[KernelCall], factor: float, add_ns: int = 0) -> Change:
     def change_one(action: Action) -> Action:
         if not isinstance(action, kind) or not isinstance(action, _GPU_WORK):
@@ -176,6 +250,57 @@ def no_host_waits(program: Program, delays: Delays) -> tuple[Program, Delays]:
         return action
 
     return each_action(program, change_one), delays
+
+
+def no_host_waits_in(names: str) -> Change:
+    """Let no call wait for a device in ops whose names match an expression."""
+
+    def change_one(action: Action, delays: Delays) -> Action:
+        if isinstance(action, Op) and re.search(names, action.name):
+            inside = Program((Rank((Thread("inside", action.body),)),))
+            changed, _ = no_host_waits(inside, delays)
+            return replace(action, body=changed.ranks[0].threads[0].body)
+        return action
+
+    def change(program: Program, delays: Delays) -> tuple[Program, Delays]:
+        return each_action(program, partial(change_one, delays=delays)), delays
+
+    return change
+
+
+def no_waits_of_stream(stream: int) -> Change:
+    """Let one stream wait for no event."""
+
+    def change(program: Program, delays: Delays) -> tuple[Program, Delays]:
+        def change_one(action: Action) -> Action:
+            call = action.call if isinstance(action, Unseen) else action
+            if not isinstance(call, StreamWait) or call.stream != stream:
+                return action
+            if isinstance(action, Unseen):
+                return Gap(0)
+            return OtherCall(call.call, delays.event_call_ns)
+
+        return each_action(program, change_one), delays
+
+    return change
+
+
+def device_delays(factor: float) -> Change:
+    """Let what comes late after its cause on a device come earlier, or later."""
+    names: tuple[DelayName, ...] = (
+        "launch_latency_ns",
+        "queue_gap_ns",
+        "stream_wait_ns",
+        "sync_return_ns",
+        "copy_return_ns",
+    )
+
+    def change(program: Program, delays: Delays) -> tuple[Program, Delays]:
+        late = {name: getattr(delays, name) for name in names}
+        scaled = {name: round(ns * factor) for name, ns in late.items() if ns > 0}
+        return program, replace(delays, **scaled)
+
+    return change
 
 
 def no_stream_waits(program: Program, delays: Delays) -> tuple[Program, Delays]:

@@ -1,0 +1,130 @@
+-- GPU work that scenarios insert: before or behind other work on its stream, by a launch of
+-- its own before the call that launched that, or behind it.
+-- One row per variant and inserted GPU op.
+-- Key: variant_id, gpu_op_id.
+CREATE TABLE prediction.inserted_work (
+    -- Method and scenario, as in `prediction.variant`.
+    variant_id,
+    -- The run it is of.
+    run_id,
+    -- The trace it is from.
+    trace_id,
+    -- A number of its own, below 0: the trace has no such work.
+    gpu_op_id,
+    -- The GPU op that it is put beside.
+    beside_gpu_op_id,
+    -- Call that launched that; NULL where it is not in the trace.
+    beside_call_id,
+    -- Whether it comes after that; else before.
+    is_after,
+    -- Ordinal of the edit in its scenario.
+    edit,
+    -- [ns] Its duration.
+    predicted_ns,
+    -- Host thread of its launch.
+    launch_thread_id,
+    -- Position of the span on that thread before which its launch is inserted: of one
+    -- behind all that the thread does the last, from which it is counted backwards.
+    launch_position,
+    -- [ns] From the begin of its launch to that of the span.
+    launch_back_ns,
+    -- [ns] What its launch takes.
+    host_ns,
+    -- [ns] Delay after the begin of its launch.
+    launch_delay_ns,
+    -- [ns] Delay after the end of the work before it on its stream.
+    stream_delay_ns
+) AS
+WITH
+wanted AS (
+    SELECT
+        variant.variant_id,
+        edit.position AS edit,
+        place = 'after' AS is_after,
+        edit.gpu_ns,
+        edit.host_ns AS given_ns,
+        work.*
+    FROM prediction.edited_work AS edited
+    INNER JOIN prediction.scenario_edit AS edit
+        ON edited.scenario = edit.scenario AND edited.edit = edit.position
+    INNER JOIN prediction.variant AS variant ON edited.scenario = variant.scenario
+    INNER JOIN graph.stream_position AS work ON edited.gpu_op_id = work.gpu_op_id
+    WHERE action = 'insert'
+),
+
+-- The span that the launch is in.
+launched AS (
+    SELECT
+        wanted.*,
+        span.position AS first_position
+    FROM wanted
+    ASOF LEFT JOIN overhead.timeline AS span
+        ON
+            wanted.launch_thread_id = span.thread_id
+            AND wanted.launch_start_ns >= span.start_ns
+),
+
+-- The last spans of calls, whether the thread does nothing behind them, and how long they
+-- launch: steps of other threads may cut that, too.
+behind AS (
+    SELECT
+        span.call_id,
+        max(span.position) AS position,
+        sum(span.end_ns - span.start_ns) FILTER (span.type = 'T4') AS launch_ns,
+        bool_and(following.position IS NULL) AS is_end
+    FROM overhead.timeline AS span
+    LEFT JOIN overhead.timeline AS following
+        ON span.thread_id = following.thread_id AND span.position + 1 = following.position
+    WHERE span.call_id IN (SELECT call_id FROM wanted)
+    GROUP BY span.call_id
+),
+
+placed AS (
+    SELECT
+        launched.*,
+        coalesce(given_ns, launch_ns, 0)::BIGINT AS host_ns,
+        launch_ns,
+        is_after AND coalesce(behind.is_end, false) AS is_end,
+        CASE
+            WHEN is_after AND behind.is_end THEN coalesce(behind.position, first_position)
+            WHEN is_after THEN 1 + coalesce(behind.position, first_position)
+            ELSE first_position
+        END AS launch_position
+    FROM launched
+    LEFT JOIN behind ON launched.call_id = behind.call_id
+)
+
+SELECT
+    variant_id,
+    placed.run_id,
+    placed.trace_id,
+    -(variant_id * 10_000_000_000_000 + edit * 10_000_000_000 + placed.gpu_op_id),
+    placed.gpu_op_id,
+    placed.call_id,
+    is_after,
+    edit,
+    gpu_ns,
+    launch_thread_id,
+    launch_position,
+    CASE
+        WHEN is_end THEN host_ns - launch_ns - sum(host_ns) OVER (
+            PARTITION BY variant_id, launch_thread_id, launch_position, is_end
+            ORDER BY edit
+            ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
+        )
+        ELSE sum(host_ns) OVER (
+            PARTITION BY variant_id, launch_thread_id, launch_position, is_end
+            ORDER BY is_after DESC, launch_start_ns, edit
+            ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING
+        )
+    END::BIGINT,
+    host_ns,
+    launch_delay_ns,
+    coalesce(typical.median_ns, 0)
+FROM placed
+INNER JOIN prediction.gpu_delay AS delay ON placed.gpu_op_id = delay.gpu_op_id
+LEFT JOIN graph.typical_delay AS typical
+    ON
+        placed.trace_id = typical.trace_id
+        AND placed.kind = typical.kind
+        AND typical.delay = 'stream';

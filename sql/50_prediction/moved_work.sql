@@ -1,0 +1,76 @@
+-- GPU work that scenarios put on another stream, and what of its own stream it stays behind
+-- and before: what it depends on, and what depends on it, may be any of that.
+-- One row per variant and GPU op.
+-- Key: variant_id, gpu_op_id.
+CREATE TABLE prediction.moved_work (
+    -- Method and scenario, as in `prediction.variant`.
+    variant_id,
+    -- The trace it is from.
+    trace_id,
+    -- The GPU op.
+    gpu_op_id,
+    -- Its device.
+    device,
+    -- The stream that it is put on.
+    to_stream,
+    -- [ns] Begin of its launch, which puts it behind what was launched there before.
+    launch_start_ns,
+    -- The last work before it on its own stream that stays there; NULL where there is none.
+    previous_gpu_op_id,
+    -- The first work after it that stays there; NULL where there is none.
+    next_gpu_op_id
+) AS
+WITH
+moved AS (
+    SELECT DISTINCT variant_id, edited.gpu_op_id, edit.to_stream
+    FROM prediction.edited_work AS edited
+    INNER JOIN prediction.scenario_edit AS edit
+        ON edited.scenario = edit.scenario AND edited.edit = edit.position
+    INNER JOIN prediction.variant AS variant ON edited.scenario = variant.scenario
+    INNER JOIN graph.stream_position AS work ON edited.gpu_op_id = work.gpu_op_id
+    ANTI JOIN prediction.removed_work AS removed
+        ON
+            variant.variant_id = removed.variant_id
+            AND edited.gpu_op_id = removed.gpu_op_id
+    WHERE action = 'move' AND edit.to_stream <> work.stream
+),
+
+-- All work of streams that something is moved from.
+touched AS (
+    SELECT DISTINCT variant_id, trace_id, device, stream
+    FROM moved
+    INNER JOIN graph.stream_position USING (gpu_op_id)
+),
+
+placed AS (
+    SELECT
+        touched.variant_id,
+        work.*,
+        moved.to_stream,
+        CASE
+            WHEN moved.gpu_op_id IS NULL AND removed.gpu_op_id IS NULL THEN work.gpu_op_id
+        END AS staying_gpu_op_id
+    FROM touched
+    INNER JOIN graph.stream_position AS work USING (trace_id, device, stream)
+    LEFT JOIN moved
+        ON touched.variant_id = moved.variant_id AND work.gpu_op_id = moved.gpu_op_id
+    LEFT JOIN prediction.removed_work AS removed
+        ON touched.variant_id = removed.variant_id AND work.gpu_op_id = removed.gpu_op_id
+)
+
+SELECT
+    variant_id,
+    trace_id,
+    gpu_op_id,
+    device,
+    to_stream,
+    coalesce(launch_start_ns, start_ns),
+    last_value(staying_gpu_op_id IGNORE NULLS) OVER (
+        PARTITION BY variant_id, trace_id, device, stream ORDER BY position
+    ),
+    first_value(staying_gpu_op_id IGNORE NULLS) OVER (
+        PARTITION BY variant_id, trace_id, device, stream ORDER BY position
+        ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING
+    )
+FROM placed
+QUALIFY to_stream IS NOT NULL;

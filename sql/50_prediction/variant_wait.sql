@@ -1,0 +1,27 @@
+-- How long after GPU work of other streams that it waits for GPU work starts in a variant
+-- (`prediction.gpu_awaited`), after the edits of delays.
+-- One row per variant, GPU op that waits and GPU op that it waits for.
+-- Key: variant_id, gpu_op_id, awaited_gpu_op_id.
+CREATE VIEW prediction.variant_wait (
+    -- Method and scenario, as in `prediction.variant`.
+    variant_id,
+    -- The GPU work that waits.
+    gpu_op_id,
+    -- The GPU work that it waits for.
+    awaited_gpu_op_id,
+    -- [ns] Delay after that.
+    delay_ns
+) AS
+SELECT
+    variant.variant_id,
+    awaited.gpu_op_id,
+    awaited.awaited_gpu_op_id,
+    prediction.edited_delay_ns(delay_ns, edit.factor, edit.add_ns)
+FROM prediction.gpu_awaited AS awaited
+CROSS JOIN prediction.variant AS variant
+LEFT JOIN prediction.delay_edit AS edit
+    ON
+        variant.variant_id = edit.variant_id
+        AND awaited.gpu_op_id = edit.waiting_id
+        AND edit.kind = 'stream_wait'
+WHERE is_simulated;

@@ -19,6 +19,7 @@ COMMANDS = (
     "critical-path",
     "slack",
     "predict",
+    "whatif",
     "kernels",
     "depends",
     "report",

@@ -35,8 +35,10 @@ from tracedb.duck import (
 )
 from tracedb.errors import DatabaseError, IngestError, QueryError
 from tracedb.outputs import make_folder
-from tracedb.scenario import check, read_scenarios
+from tracedb.ranking import ranked_edits
+from tracedb.scenario import check, read_scenarios, stored_edits
 from tracedb.simulation import simulated
+from tracedb.sweep import swept
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -418,6 +420,35 @@ class Database:
             yield Database(
                 self.path, connection=connection, allow_files=self._allow_files
             )
+
+    def stored_edits(self) -> list[Edit]:
+        """The edits of the scenarios that are kept in `reference.scenario`.
+
+        Raises `ScenarioError` where there are none, or a row is no edit.
+        """
+        return stored_edits(self._connection)
+
+    @own_errors()
+    def sweep(self, edits: Sequence[Edit], sweep: str) -> list[Edit]:
+        """Each scenario once for each value of a sweep, as `factor=0.1..1:10`.
+
+        Values may be those of a query: `add_ns=SELECT ...`. Raises `ScenarioError`.
+        """
+        return swept(edits, sweep, lambda query: self.sql(query).to_series().to_list())
+
+    @own_errors()
+    def ranking(self, method: str = "replay", candidates: int = 8) -> pl.DataFrame:
+        """What the steps gain if things took no time, half or a roofline's.
+
+        `candidates` limits how many of each kind are tried: those with most time on the
+        critical paths as measured, then in all. It is `question.ranking`, of one
+        simulation of all. Raises `QueryError` for a method that is none.
+        """
+        edits = ranked_edits(self._connection, _whole(candidates))
+        if not edits:
+            return declared_rows("question.ranking")
+        with self.simulate((method,), edits) as beside:
+            return beside.ask("ranking")
 
     def _is_asked(self, method: str) -> bool:
         """Whether the method stands beside what was measured, as in a simulation."""

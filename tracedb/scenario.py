@@ -4,10 +4,10 @@ A file of scenarios is JSON or TOML: each name has a list of edits, as
 
     {"fast GEMM": [{"target": "gpu", "name": "*gemm*", "factor": 0.5}],
      "no copies": [{"target": "gpu", "type": "memcpy", "action": "remove"}],
-     "no overheads": [{"target": "host", "factor": 0}]}
+     "no overheads": ["host x0"]}
 
-Which fields choose what is edited, `tracedb.selection` says, what is done to it,
-`tracedb.action`.
+An edit is an object, or a line (`tracedb.edit_line`). `tracedb.selection` says which
+fields choose what is edited, `tracedb.action` what is done to it.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 BASELINE = "baseline"
 
 _EXAMPLE = '{"target": "gpu", "factor": 0.5}'
-_FIELDS = selection.WANTED | {
+FIELDS = selection.WANTED | {
     "action": f"one of {', '.join(ACTIONS)}",
     "factor": "a number from 0 to 1e9",
     "add_ns": "a whole number of nanoseconds, up to 1e15",
@@ -116,22 +116,76 @@ def _edits(scenarios: object) -> Iterator[Edit]:
 
 def _edit(scenario: str, place: str, fields: object) -> Edit:
     """One edit, with each of its fields checked."""
+    if isinstance(fields, str):
+        from tracedb.edit_line import parse
+
+        try:
+            return of_scenario(scenario, parse(fields))
+        except ScenarioError as error:
+            raise ScenarioError(f"{place}: {error}") from error
     if not isinstance(fields, dict):
         raise ScenarioError(f"{place}: no edit; it is an object, as {_EXAMPLE}")
     for name, value in fields.items():
-        if name not in _FIELDS:
+        if name not in FIELDS:
             raise ScenarioError(
-                f"{place}: no field {name}; there are {', '.join(_FIELDS)}"
+                f"{place}: no field {name}; there are {', '.join(FIELDS)}"
             )
         try:
             msgspec.convert({"target": "gpu", name: value}, Change)
         except msgspec.ValidationError as error:
+            shown = json.dumps(value, default=str)
             raise ScenarioError(
-                f"{place}: {name} is {json.dumps(value)}; it has to be {_FIELDS[name]}"
+                f"{place}: {name} is {shown}; it has to be {FIELDS[name]}"
             ) from error
     if "target" not in fields:
-        raise ScenarioError(f"{place}: target is missing: {_FIELDS['target']}")
+        raise ScenarioError(f"{place}: target is missing: {FIELDS['target']}")
     return Edit(scenario=scenario, **fields)
+
+
+def of_scenario(scenario: str, change: Change) -> Edit:
+    """A change as an edit of a scenario."""
+    return Edit(scenario=scenario, **structs.asdict(change))
+
+
+def stored_edits(connection: duckdb.DuckDBPyConnection) -> list[Edit]:
+    """The edits that users inserted into `reference.scenario`, in their order.
+
+    Raises `ScenarioError` where there are none, or a row is no edit.
+    """
+    cursor = connection.execute(
+        "SELECT * EXCLUDE (ordinal) FROM reference.scenario ORDER BY ordinal, rowid"
+    )
+    names = [column[0] for column in cursor.description or ()]
+    edits = []
+    for number, row in enumerate(cursor.fetchall(), 1):
+        fields = {k: v for k, v in zip(names, row, strict=True) if v is not None}
+        place = f"reference.scenario, row {number}"
+        scenario = fields.pop("scenario", None)
+        if scenario is None:
+            raise ScenarioError(f"{place}: scenario is missing: its name")
+        edits.append(_edit(scenario, place, fields))
+    if not edits:
+        raise ScenarioError(
+            "reference.scenario is empty; insert a row for each edit of a scenario"
+        )
+    check(edits)
+    return edits
+
+
+def file_schema() -> bytes:
+    """The JSON Schema of a file of scenarios."""
+    edit = {"anyOf": [{"type": "string"}, {"$ref": "#/$defs/Change"}]}
+    (_,), known = msgspec.json.schema_components(
+        [Change], ref_template="#/$defs/{name}"
+    )
+    schema = {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "Scenarios of tracedb: a list of edits for each name",
+        "type": "object",
+        "additionalProperties": {"type": "array", "minItems": 1, "items": edit},
+        "$defs": known,
+    }
+    return msgspec.json.format(msgspec.json.encode(schema), indent=2)
 
 
 def check(edits: list[Edit]) -> None:

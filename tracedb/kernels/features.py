@@ -39,7 +39,10 @@ def sizes_of(rows: Rows) -> dict[str, Floats]:
 
 
 def _sizes(family: Family, shapes: Shapes) -> dict[str, Floats]:
-    return {f"log_{name}": _log(shapes[name]) for name in family.columns}
+    named = {}
+    for name in family.columns:
+        named[f"log_{name}"] = _log(family.size(shapes, name))
+    return named
 
 
 def _work(work: Work) -> dict[str, Floats]:

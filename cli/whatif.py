@@ -1,0 +1,261 @@
+"""`tracedb whatif`: what changes would do to each step, and what is worth changing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+import tracedb
+
+from . import options
+from . import output as out
+from .missing_steps import write_rows
+from .terminal import tell
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from tracedb.scenario import Edit
+
+_ROWS = {
+    "summary": (
+        *("scenario", "method", "run_id", "step_count", "baseline_ns", "predicted_ns"),
+        *("change_ns", "change_share", "baseline_host_ns", "predicted_host_ns"),
+        *("baseline_gpu_end_ns", "predicted_gpu_end_ns", "unexplained_ns"),
+    ),
+    "effect": (
+        *("scenario", "method", "trace_id", "step", "baseline_ns", "predicted_ns"),
+        *("change_share", "baseline_host_ns", "predicted_host_ns"),
+        *("baseline_gpu_end_ns", "predicted_gpu_end_ns"),
+    ),
+    "hit": ("scenario", "edit", "method", "match_count", "matched_ns", "path_ns"),
+    "saving": ("scenario", "method", "run_id", "expected_ns", "saved_ns", "lost_ns"),
+    "path": (
+        *("scenario", "method", "run_id", "kind", "name", "baseline_ns"),
+        *("predicted_ns", "change_ns"),
+    ),
+    "guess": ("scenario", "edit", "kind", "wait_count"),
+}
+"""The answers that may be asked for, with what a table of each has."""
+_RANKING = (
+    *("target", "type", "name", "method", "run_id", "baseline_ns"),
+    *("gain_ns", "gain_share", "half_gain_ns", "roofline_gain_ns"),
+)
+_MOST_TOLD = 8
+_MOST_KINDS = 3
+_MS = 1_000_000
+
+
+@click.command(
+    epilog=options.examples(
+        "tracedb whatif run.duckdb",
+        "tracedb whatif run.duckdb --edit 'gpu:*gemm* x0.5' --edit 'host:T2 -2us'",
+        "tracedb whatif run.duckdb --remove 'op:aten::item' --name 'no item'",
+        "tracedb whatif run.duckdb --edit 'gpu:kernel x1' --sweep factor=0.1..1:10",
+        "tracedb whatif run.duckdb --scenario faster.toml --rows path --format csv",
+        "tracedb whatif --scenario faster.toml --check",
+    )
+)
+@click.argument("database", metavar="[DB]", type=click.Path(), required=False)
+@click.option(
+    "--edit",
+    "edits",
+    multiple=True,
+    metavar="LINE",
+    help="An edit, as 'gpu:*gemm* x0.5'; more of them are of one scenario.",
+)
+@click.option(
+    "--remove",
+    "removed",
+    multiple=True,
+    metavar="LINE",
+    help="What is removed, as 'op:aten::item'.",
+)
+@click.option("--name", metavar="TEXT", help="Name of the scenario of these edits.")
+@click.option("--each", is_flag=True, help="Each edit is a scenario of its own.")
+@click.option(
+    "--scenario", "path", metavar="FILE", help="Scenarios of a JSON or TOML file."
+)
+@click.option(
+    "--stored", is_flag=True, help="Scenarios of the database: reference.scenario."
+)
+@click.option(
+    "--sweep",
+    metavar="FIELD=VALUES",
+    help="Each scenario with each value: factor=0.1..1:10, add_ns=-1000,1000, or SQL.",
+)
+@click.option(
+    "--ranking",
+    is_flag=True,
+    help="What is worth changing; it is the answer where nothing is edited.",
+)
+@click.option(
+    "--candidates",
+    type=click.IntRange(1, 100),
+    default=8,
+    show_default=True,
+    metavar="N",
+    help="Of the ranking: how many of each kind, those with most time first.",
+)
+@click.option(
+    "--rows",
+    type=click.Choice(list(_ROWS)),
+    default="summary",
+    show_default=True,
+    help="Which rows are written: question.scenario_summary, _effect and so on.",
+)
+@options.method
+@click.option(
+    "--check",
+    is_flag=True,
+    help="Only check the edits; with a database also that each matches something.",
+)
+@click.option("--schema", is_flag=True, help="Write the JSON Schema of a file.")
+@out.option
+def whatif(  # noqa: PLR0913 (one parameter an option)
+    database: str | None,
+    *,
+    edits: tuple[str, ...],
+    removed: tuple[str, ...],
+    name: str | None,
+    each: bool,
+    path: str | None,
+    stored: bool,
+    sweep: str | None,
+    ranking: bool,
+    candidates: int,
+    rows: str,
+    method: str | None,
+    check: bool,
+    schema: bool,
+    output: out.Output,
+) -> None:
+    """Show what changes would do to each step: to its period, on host and on the GPU.
+
+    An edit says what it changes, and how: a target (host, gpu, op, wait, delay,
+    profiler) with a type or a pattern of names behind a colon, fields that choose among
+    these (op=, step=, stream=, phase= and more), then x0.5, +2us, -2us, =5us or an
+    action as remove. docs/scenarios.md has them all. Without edits it is told what is
+    worth changing: what the steps gain if an op, a kernel, a module, an overhead type
+    or a wait took no time, half, or a kernel its roofline's.
+    """
+    from tracedb.scenario import file_schema, read_scenarios
+
+    if schema:
+        click.echo(file_schema().decode())
+        return
+    lines = [*edits, *(f"{line} remove" for line in removed)]
+    chosen = _typed(lines, name, each=each)
+    if path is not None:
+        chosen += read_scenarios(path)
+    asked = bool(chosen) or stored
+    if ranking and asked:
+        raise click.UsageError("--ranking is without edits; leave one of the two out")
+    if database is None:
+        _check_alone(chosen, sweep, needs=not check or stored)
+        return
+    with tracedb.open(database, read_only=True) as db:
+        if stored:
+            chosen += db.stored_edits()
+        if sweep is not None:
+            chosen = db.sweep(chosen, sweep)
+        if not asked:
+            frame = db.ranking(method or "replay", candidates)
+            write_rows(db, output, frame, _RANKING)
+            return
+        with db.simulate([method or "replay"], chosen) as beside:
+            if check:
+                tell(f"{len(chosen)} edit(s), each of which matches something")
+                return
+            write_rows(db, output, beside.ask(f"scenario_{rows}"), _ROWS[rows])
+            if rows == "summary" and output.format == "table":
+                _tell_scenarios(beside, output, chosen)
+
+
+def _typed(lines: list[str], name: str | None, *, each: bool) -> list[Edit]:
+    """The edits of the command line, in one scenario or each in its own."""
+    from tracedb.edit_line import parse
+    from tracedb.scenario import check, of_scenario
+
+    if name is not None and (each or not lines):
+        raise click.UsageError("--name is of the edits of one scenario; leave it out")
+    together = name or "; ".join(lines)
+    found = [of_scenario(line if each else together, parse(line)) for line in lines]
+    if found:
+        check(found)
+    return found
+
+
+def _check_alone(chosen: list[Edit], sweep: str | None, *, needs: bool) -> None:
+    """Tell that edits are sound by themselves, without a database."""
+    if needs or sweep is not None or not chosen:
+        raise click.UsageError("Missing argument 'DB': it is what the edits are of")
+    tell(f"{len(chosen)} edit(s), as they should be")
+
+
+def _tell_scenarios(
+    beside: tracedb.Database, output: out.Output, edits: list[Edit]
+) -> None:
+    """Write what each scenario's edits hit, what is lost, and what bounds it then."""
+    names = list(dict.fromkeys(edit.scenario for edit in edits))
+    if len(names) > _MOST_TOLD:
+        tell(f"{len(names)} scenarios; --rows hit, saving, path tell more of each")
+        return
+    hits, savings = beside.ask("scenario_hit"), beside.ask("scenario_saving")
+    paths, guesses = beside.ask("scenario_path"), beside.ask("scenario_guess")
+    for name in names:
+        own = (f.filter(f["scenario"] == name) for f in (hits, savings, paths, guesses))
+        output.text("\n".join(["", f"scenario {name}", *_lines(*own)]))
+
+
+def _lines(
+    hits: pl.DataFrame,
+    savings: pl.DataFrame,
+    paths: pl.DataFrame,
+    guesses: pl.DataFrame,
+) -> list[str]:
+    """What is to be told of a scenario."""
+    lines = [
+        f"  edit {hit['edit']} hits {hit['match_count']:,}, {_ms(hit['matched_ns'])}, "
+        f"of which {_ms(hit['path_ns'])} on the critical paths"
+        for hit in hits.iter_rows(named=True)
+    ]
+    for saving in savings.iter_rows(named=True):
+        path = paths.filter(paths["run_id"] == saving["run_id"])
+        grown = path.filter(path["change_ns"] > 0).sort("change_ns", descending=True)
+        times = [_ms(saving[name]) for name in ("expected_ns", "saved_ns", "lost_ns")]
+        lines.append(
+            f"  run {saving['run_id']}, mean step: {times[0]} less on the path, "
+            f"saved {times[1]}, lost {times[2]}"
+        )
+        if saving["lost_ns"]:
+            lines.append(f"  taken over by {_parts(grown, 'change_ns')}")
+        lines.append(f"  then bound by {_parts(path, 'predicted_ns')}")
+    lines += [
+        f"  edit {guess['edit']}: {guess['wait_count']:,} wait(s) of kind "
+        f"{guess['kind']} next to it are guessed, not recorded"
+        for guess in guesses.iter_rows(named=True)
+    ]
+    return lines
+
+
+def _parts(path: pl.DataFrame, column: str) -> str:
+    """The largest parts of a path."""
+    parts = [
+        f"{part['kind']}{' ' if part['name'] else ''}{_short(part['name'])} "
+        f"{_ms(part[column])}"
+        for part in path.head(_MOST_KINDS).iter_rows(named=True)
+    ]
+    return ", ".join(parts) or "nothing that is on the paths"
+
+
+_MOST_LETTERS = 48
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= _MOST_LETTERS else f"{name[:_MOST_LETTERS]}..."
+
+
+def _ms(time_ns: int) -> str:
+    return f"{time_ns / _MS:,.3f} ms"

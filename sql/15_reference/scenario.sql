@@ -1,0 +1,61 @@
+-- Scenarios that users keep in the database: they insert a row for each edit (`INSERT INTO
+-- reference.scenario BY NAME SELECT ...`), and `tracedb whatif DB --stored` carries them out.
+-- Rows are as an edit in a file, and checked when they are read.
+-- One row per edit.
+-- Key: ordinal.
+CREATE TABLE reference.scenario (
+    -- The scenario.
+    scenario VARCHAR,
+    -- Ordinal of the edit among all; its order is that of the rows where it is not given.
+    ordinal BIGINT,
+    -- What it changes, as in `prediction.scenario_edit`; so are the fields that follow.
+    target VARCHAR,
+    -- Which of these.
+    type VARCHAR,
+    -- Pattern of the name.
+    name VARCHAR,
+    -- Pattern of the name of an op around it.
+    op VARCHAR,
+    -- Pattern of the name of a user range around it.
+    annotation VARCHAR,
+    -- Pattern of the dimensions of the arguments of an op around it.
+    shape VARCHAR,
+    -- Pattern of the path of its module.
+    module VARCHAR,
+    -- Pattern of a collective's process group.
+    process_group VARCHAR,
+    -- Pattern of the role, the name or the number of the thread.
+    thread VARCHAR,
+    -- Phase.
+    phase VARCHAR,
+    -- Ordinals in a step.
+    instance VARCHAR,
+    -- Numbers of steps.
+    step VARCHAR,
+    -- Ranks.
+    rank VARCHAR,
+    -- Streams.
+    stream VARCHAR,
+    -- Devices.
+    device VARCHAR,
+    -- Nodes, as in `graph.node`.
+    node VARCHAR,
+    -- A query that gives nodes.
+    sql VARCHAR,
+    -- What is done to it.
+    action VARCHAR,
+    -- What the time is multiplied by.
+    factor DOUBLE,
+    -- [ns] What is then added to it.
+    add_ns BIGINT,
+    -- [ns] What it is set to.
+    set_ns BIGINT,
+    -- Where work is inserted: `before` or `after`.
+    place VARCHAR,
+    -- [ns] What the launch of inserted work takes.
+    host_ns BIGINT,
+    -- [ns] Duration of inserted work.
+    gpu_ns BIGINT,
+    -- Stream that work is moved to.
+    to_stream BIGINT
+);

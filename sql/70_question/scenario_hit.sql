@@ -1,0 +1,54 @@
+-- What does each edit hit, and how much of that bounds the steps?
+-- One row per scenario, edit and method; a database at rest has no scenarios
+-- (`tracedb whatif`).
+-- Key: scenario, edit, method.
+CREATE VIEW question.scenario_hit (
+    -- The scenario.
+    scenario,
+    -- Ordinal of the edit in its scenario, from 1.
+    edit,
+    -- The method, as in `prediction.method`.
+    method,
+    -- Spans of host time, GPU ops, events, waits or delays that it hits, in all traces.
+    match_count,
+    -- [ns] Their time, as in `question.scenario_match`.
+    matched_ns,
+    -- [ns] Of their time what lies on the critical paths of the periods of the baseline.
+    path_ns
+) AS
+WITH
+hit AS (
+    SELECT scenario, edit, 'span' AS thing, thread_id AS thing_id, position,
+        chosen_ns / span_ns AS share
+    FROM prediction.edited_span
+    UNION ALL
+    SELECT scenario, edit, 'work', gpu_op_id, 0, 1
+    FROM prediction.edited_work
+    UNION ALL
+    SELECT scenario, edit, kind, waiting_id, position, 1
+    FROM prediction.edited_delay
+),
+
+on_path AS (
+    SELECT scenario, edit, variant_id, sum(time_ns * share) AS path_ns
+    FROM hit
+    INNER JOIN critical_path.path_thing USING (thing, thing_id, position)
+    GROUP BY ALL
+)
+
+SELECT
+    match.scenario,
+    match.edit,
+    base.method,
+    match_count,
+    matched_ns,
+    coalesce(round(path_ns)::BIGINT, 0)
+FROM question.scenario_match AS match
+CROSS JOIN prediction.variant AS base
+LEFT JOIN on_path
+    ON
+        match.scenario = on_path.scenario
+        AND match.edit = on_path.edit
+        AND base.variant_id = on_path.variant_id
+WHERE base.scenario = 'baseline' AND is_simulated
+ORDER BY match.scenario, match.edit, base.variant_id;

@@ -1,0 +1,83 @@
+-- How much of what a scenario takes off the critical paths do the steps gain, and how much is
+-- lost to other paths, which then bound them?
+-- One row per scenario, method and run; a database at rest has no scenarios
+-- (`tracedb whatif`).
+-- Key: scenario, method, run_id.
+CREATE VIEW question.scenario_saving (
+    -- The scenario.
+    scenario,
+    -- The method, as in `prediction.method`.
+    method,
+    -- The run.
+    run_id,
+    -- [ns] What the edits take off the time of what is on the baseline's paths of the
+    -- periods, mean of the steps: what would be gained if nothing else took over.
+    expected_ns,
+    -- [ns] What is gained of the mean period.
+    saved_ns,
+    -- [ns] The first less the second, where the first is more.
+    lost_ns
+) AS
+WITH
+predicted AS (
+    SELECT variant_id, 'span' AS thing, thread_id AS thing_id, position, predicted_ns
+    FROM prediction.host_time
+    UNION ALL
+    SELECT variant_id, 'work', gpu_op_id, 0, predicted_ns
+    FROM prediction.gpu_time
+    UNION ALL
+    SELECT variant_id, 'launch', gpu_op_id, 0, launch_delay_ns
+    FROM prediction.gpu_time
+    UNION ALL
+    SELECT variant_id, 'stream', gpu_op_id, 0, stream_delay_ns
+    FROM prediction.gpu_time
+    UNION ALL
+    SELECT variant_id, 'stream_wait', gpu_op_id, 0, wait_delay_ns
+    FROM prediction.gpu_time
+),
+
+pair AS (
+    SELECT edited.variant_id, edited.scenario, method, baseline.variant_id AS base_id
+    FROM prediction.variant AS edited
+    INNER JOIN prediction.variant AS baseline USING (method)
+    WHERE edited.scenario <> 'baseline' AND baseline.scenario = 'baseline'
+),
+
+-- A path may hold a part of a thing alone: its first in the period.
+gain AS (
+    SELECT
+        pair.variant_id,
+        path.run_id,
+        sum(
+            least(path.time_ns, base.predicted_ns)
+            * (1 - coalesce(own.predicted_ns, 0) / base.predicted_ns)
+        ) AS gain_ns
+    FROM pair
+    INNER JOIN critical_path.path_thing AS path ON base_id = path.variant_id
+    INNER JOIN predicted AS base
+        ON
+            base_id = base.variant_id
+            AND path.thing = base.thing
+            AND path.thing_id = base.thing_id
+            AND path.position = base.position
+    LEFT JOIN predicted AS own
+        ON
+            pair.variant_id = own.variant_id
+            AND path.thing = own.thing
+            AND path.thing_id = own.thing_id
+            AND path.position = own.position
+    WHERE base.predicted_ns > 0
+    GROUP BY pair.variant_id, path.run_id
+)
+
+SELECT
+    summary.scenario,
+    summary.method,
+    summary.run_id,
+    round(coalesce(gain_ns, 0) / step_count)::BIGINT AS expected_ns,
+    -change_ns AS saved_ns,
+    greatest(expected_ns - saved_ns, 0)
+FROM question.scenario_summary AS summary
+INNER JOIN pair USING (scenario, method)
+LEFT JOIN gain ON pair.variant_id = gain.variant_id AND summary.run_id = gain.run_id
+ORDER BY pair.variant_id, summary.run_id;

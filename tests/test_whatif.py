@@ -1,0 +1,395 @@
+"""`tracedb whatif`: edits as lines, sweeps, what is kept, the answers, the ranking."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from click.testing import CliRunner, Result
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support import ROOT, SAMPLES, Ingested
+
+import tracedb
+from tracedb import Edit
+from tracedb.cli.main import tracedb as command
+from tracedb.edit_line import parse
+from tracedb.scenario import Change, file_schema, of_scenario, read_scenarios
+from tracedb.sweep import swept
+
+PAGE = ROOT / "docs" / "scenarios.md"
+MOST_LINES = 14
+EXAMPLE = re.compile(
+    r"^```\n(?P<asked>tracedb whatif .*?)\n```\n(?:\n```text\n(?P<answer>.*?)\n```\n)?",
+    re.DOTALL | re.MULTILINE,
+)
+EXAMPLES = [match["asked"] for match in EXAMPLE.finditer(PAGE.read_text())]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory, ingested: Ingested) -> Path:
+    """A folder with the database that the page asks."""
+    made = tmp_path_factory.mktemp("whatif")
+    shutil.copy(ingested(SAMPLES / "generated_gpu"), made / "run.duckdb")
+    return made
+
+
+@pytest.fixture
+def database(folder: Path) -> Iterator[tracedb.Database]:
+    """The same, opened."""
+    with tracedb.open(folder / "run.duckdb", read_only=True) as opened:
+        yield opened
+
+
+def run(*words: str) -> Result:
+    """What the command does."""
+    return CliRunner().invoke(command, ["whatif", *words])
+
+
+@pytest.mark.parametrize("asked", EXAMPLES)
+def test_example(
+    asked: str,
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    request: pytest.FixtureRequest,
+) -> None:
+    """An example of `docs/scenarios.md` gives the answer that stands below it."""
+    monkeypatch.chdir(folder)
+    done = run(*shlex.split(asked)[2:])
+    assert done.exit_code == 0, done.stderr
+    lines = [line.rstrip() for line in done.stdout.splitlines()]
+    found = "\n".join(
+        [*lines[:MOST_LINES], *(["..."] if len(lines) > MOST_LINES else [])]
+    )
+    page = PAGE.read_text()
+    example = next(m for m in EXAMPLE.finditer(page) if m["asked"] == asked)
+    if request.config.getoption("--update-answers"):
+        written = f"```\n{asked}\n```\n\n```text\n{found}\n```\n"
+        PAGE.write_text(page.replace(example[0], written))
+    elif example["answer"] != found:
+        pytest.fail(f"review with --update-answers:\n{found}")
+
+
+def test_the_page_has_examples() -> None:
+    """None is passed over."""
+    assert len(EXAMPLES) >= 8
+
+
+LINES: list[tuple[str, dict[str, Any]]] = [
+    ("gpu:*gemm* x0.5", {"target": "gpu", "name": "*gemm*", "factor": 0.5}),
+    ("host:T2 -2us", {"target": "host", "type": "T2", "add_ns": -2000}),
+    (
+        "op:aten::item remove",
+        {"target": "op", "name": "aten::item", "action": "remove"},
+    ),
+    ("gpu:kernel =5us", {"target": "gpu", "type": "kernel", "set_ns": 5000}),
+    ('gpu:"a b" x0', {"name": "a b", "factor": 0}),
+    (r'gpu:"a \"b\"" x0', {"name": 'a "b"'}),
+    ("gpu:/a b|c/ x2 +1.5ms", {"name": "/a b|c/", "factor": 2, "add_ns": 1_500_000}),
+    ("gpu stream=7 step=1..3 x1e-1", {"stream": 7, "step": "1..3", "factor": 0.1}),
+    ("host thread=19392 add_ns=-3us", {"thread": "19392", "add_ns": -3000}),
+    ("wait:host", {"target": "wait", "type": "host"}),
+    ('gpu sql="SELECT 1 AS n" x0', {"sql": "SELECT 1 AS n"}),
+    ("delay:launch x0.5", {"target": "delay", "type": "launch", "factor": 0.5}),
+]
+
+
+@pytest.mark.parametrize(("line", "fields"), LINES)
+def test_a_line_says_an_edit(line: str, fields: dict[str, Any]) -> None:
+    """Target, type or name, fields and changes."""
+    found = parse(line)
+    assert {name: getattr(found, name) for name in fields} == fields
+
+
+BAD_LINES = [
+    (
+        "",
+        "column 1: a target (host, gpu, op, wait, delay, profiler) is due, not the end",
+    ),
+    (
+        "gpux x1",
+        'column 1: a target (host, gpu, op, wait, delay, profiler) is due, not "g',
+    ),
+    ("name=x x1", "column 1: a target"),
+    ("gpu: x0.5", 'column 5: a value is due, not "x0.5"'),
+    ('gpu:"a x0.5', 'column 1: a word, or a text that is closed by " is due'),
+    ("gpu:a b x0", "column 7: a change (x0.5, +2us, -2us, =5us, set, remove, unsync"),
+    ("gpu:a b x0", "a text with spaces stands in double quotes"),
+    (
+        "gpu x0.5 x2",
+        'column 10: another field (factor is given before) is due, not "x2"',
+    ),
+    ("host:T2 -2", 'column 9: a time with its unit (ns, us, ms, s) is due, not "-2"'),
+    ("gpu stpe=1", "column 5: a field (type, name, op,"),
+    ("gpu phase=up x1", "column 5: phase=one of forward, backward, optimizer"),
+    ("gpu rank=-1 x1", 'rank is "-1"; it has to be a whole number'),
+    ("gpu x1e99", "column 5: factor, a number from 0 to 1e9, is due, not"),
+]
+
+
+@pytest.mark.parametrize(("line", "said"), BAD_LINES)
+def test_a_bad_line_is_told_with_its_column(line: str, said: str) -> None:
+    """Exit code 2, before any database is opened."""
+    done = run("none.duckdb", "--edit", line)
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert said in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+@given(
+    st.sampled_from(["gpu", "host", "op"]),
+    st.text("ab*?[]():<>, \"\\'", min_size=1, max_size=12),
+    st.floats(0, 1e3, allow_subnormal=False),
+)
+def test_any_name_can_be_quoted(target: str, name: str, factor: float) -> None:
+    """A name in double quotes, with a backslash before these, is read as it was."""
+    quoted = name.replace("\\", "\\\\").replace('"', '\\"')
+    found = parse(f'{target} name="{quoted}" x{factor!r}')
+    assert (found.target, found.name, found.factor) == (target, name, factor)
+
+
+def test_lines_stand_in_files(tmp_path: Path) -> None:
+    """JSON and TOML hold lines and objects; both say the same."""
+    (tmp_path / "a.json").write_text('{"a": ["gpu:*g* x0.5", {"target": "wait"}]}')
+    (tmp_path / "a.toml").write_text(
+        'a = ["gpu:*g* x0.5"]\n[["b c"]]\ntarget = "host"\nfactor = 0\nstep = "1..2"\n'
+    )
+    edits = read_scenarios(tmp_path / "a.json")
+    assert [edit.target for edit in edits] == ["gpu", "wait"]
+    first, second = read_scenarios(tmp_path / "a.toml")
+    assert first == edits[0]
+    assert (second.scenario, second.step, second.factor) == ("b c", "1..2", 0)
+
+
+BAD_FILES = {
+    "a.json": ('{"a": ["gpu y"]}', "scenario a, edit 1: edit 'gpu y', column 5"),
+    "b.toml": ("a = [", "not TOML: "),
+    "c.toml": ('[["a"]]\ntarget = "gpu"\nfactor = 2020-01-01\n', "factor is "),
+}
+
+
+@pytest.mark.parametrize("name", BAD_FILES)
+def test_a_bad_file_is_one_line(name: str, tmp_path: Path) -> None:
+    """With the file, the scenario and the edit."""
+    text, said = BAD_FILES[name]
+    (tmp_path / name).write_text(text)
+    done = run("--scenario", str(tmp_path / name), "--check")
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert f"{name}: " in done.stderr
+    assert said in done.stderr
+
+
+def test_check_needs_no_database(tmp_path: Path, folder: Path) -> None:
+    """By itself a file may be sound; with a database each edit has to match."""
+    path = tmp_path / "a.json"
+    path.write_text('{"a": ["gpu:nothing_such x0.5"]}')
+    alone = run("--scenario", str(path), "--check")
+    assert (alone.exit_code, alone.stdout) == (0, "")
+    assert "1 edit(s), as they should be" in alone.stderr
+    matched = run(str(folder / "run.duckdb"), "--scenario", str(path), "--check")
+    assert matched.exit_code == 2
+    assert "no GPU work with name nothing_such" in matched.stderr
+
+
+def test_the_schema_has_all_fields(database: tracedb.Database) -> None:
+    """It names each field of an edit, and no other; so does the table in the database."""
+    kept = set(database.schema("reference.scenario")["column"])
+    assert kept == {*Edit.__struct_fields__, "ordinal"}
+    schema = json.loads(file_schema())
+    assert set(schema["$defs"]["Change"]["properties"]) == set(Change.__struct_fields__)
+    assert run("--schema").stdout == file_schema().decode() + "\n"
+
+
+def no_query(_query: str) -> list[Any]:
+    """Run nothing."""
+    raise AssertionError
+
+
+def test_a_sweep_is_a_scenario_for_each_value() -> None:
+    """The value is in the name, and in the edits that have the field."""
+    edits = [of_scenario("a", parse("gpu x1")), of_scenario("a", parse("host -1us"))]
+    found = swept(edits, "factor=0.5..1:3", no_query)
+    assert [(e.scenario, e.factor, e.add_ns) for e in found] == [
+        (f"a factor={factor:g}", *values)
+        for factor in (0.5, 0.75, 1)
+        for values in ((factor, None), (None, -1000))
+    ]
+    queried = swept(edits[1:], "add_ns=SELECT x", lambda _: [-5, 7])
+    assert [edit.add_ns for edit in queried] == [-5, 7]
+
+
+BAD_SWEEPS = [
+    ("facto=1", "a field and its values are due"),
+    ("factor", "a field and its values are due"),
+    ("set_ns=1,2", "no edit has set_ns"),
+    ("factor=a", "a is neither numbers (0.25,0.5,2) nor a range"),
+    ("factor=-1", "-1.0 is no factor; it has to be a number from 0 to 1e9"),
+    ("factor=0..1:99999", "99,999 values"),
+    ("factor=SELECT 1 WHERE false", "0 values"),
+    ("factor=SELECT 'x'", "x is no factor"),
+]
+
+
+@pytest.mark.parametrize(("sweep", "said"), BAD_SWEEPS)
+def test_a_bad_sweep_is_one_line(folder: Path, sweep: str, said: str) -> None:
+    """Exit code 2, nothing on stdout."""
+    done = run(str(folder / "run.duckdb"), "--edit", "gpu x1", "--sweep", sweep)
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert said.replace("99,999", "10,001") in done.stderr
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--edit", "gpu x1", "--ranking"),
+        ("--edit", "gpu x1", "--name", "a", "--each"),
+        ("--name", "a"),
+    ],
+)
+def test_what_does_not_go_together(words: tuple[str, ...]) -> None:
+    """Exit code 2, before anything is opened."""
+    done = run("none.duckdb", *words)
+    assert done.exit_code == 2
+    assert "none.duckdb" not in done.stderr
+
+
+def test_scenarios_are_kept_in_the_database(folder: Path, tmp_path: Path) -> None:
+    """Rows of `reference.scenario` are carried out like a file; a wrong one is told."""
+    path = tmp_path / "kept.duckdb"
+    shutil.copy(folder / "run.duckdb", path)
+    empty = run(str(path), "--stored")
+    assert empty.exit_code == 2
+    assert "reference.scenario is empty" in empty.stderr
+    with tracedb.open(path) as database:
+        database.connection.execute(
+            "INSERT INTO reference.scenario BY NAME "
+            "SELECT 'x' || f AS scenario, 'gpu' AS target, f / 10 AS factor "
+            "FROM range(1, 4) AS t (f)"
+        )
+    kept = json.loads(run(str(path), "--stored", "--format", "json").stdout)
+    with tracedb.open(path, read_only=True) as database:
+        edits = [Edit(scenario=f"x{f}", target="gpu", factor=f / 10) for f in (1, 2, 3)]
+        with database.simulate(["replay"], edits) as beside:
+            said = beside.ask("scenario_summary").to_dicts()
+    assert kept == said
+    with tracedb.open(path) as database:
+        database.connection.execute(
+            "INSERT INTO reference.scenario BY NAME "
+            "SELECT 'y' AS scenario, 'gpu' AS target, 'z' AS phase"
+        )
+    wrong = run(str(path), "--stored")
+    assert wrong.exit_code == 2
+    assert 'reference.scenario, row 4: phase is "z"' in wrong.stderr
+
+
+def test_what_is_saved_and_lost(database: tracedb.Database) -> None:
+    """Nothing is lost where nothing is edited; the parts of a path are its whole."""
+    edits = [
+        Edit(scenario="same", target="gpu", factor=1),
+        Edit(scenario="fast", target="gpu", factor=0.5),
+        Edit(scenario="host", target="host", factor=0.5),
+    ]
+    with database.simulate(["replay"], edits) as beside:
+        summary = beside.ask("scenario_summary").rows(named=True)
+        saving = beside.ask("scenario_saving").rows(named=True)
+        path = beside.ask("scenario_path")
+        hits = {hit["scenario"]: hit for hit in beside.ask("scenario_hit").to_dicts()}
+        matches = beside.ask("scenario_match").to_dicts()
+    assert [row["change_ns"] == 0 for row in summary] == [True, False, False]
+    for row, one in zip(summary, saving, strict=True):
+        assert one["saved_ns"] == -row["change_ns"]
+        assert one["lost_ns"] == max(one["expected_ns"] - one["saved_ns"], 0)
+        own = path.filter(path["scenario"] == row["scenario"])
+        assert abs(own["baseline_ns"].sum() - row["baseline_ns"]) <= len(own)
+        assert abs(own["predicted_ns"].sum() - row["predicted_ns"]) <= len(own)
+    assert saving[0]["expected_ns"] == 0
+    for match in matches:
+        hit = hits[match["scenario"]]
+        assert hit["match_count"] == match["match_count"]
+        assert 0 < hit["path_ns"] <= match["matched_ns"]
+    # All host time and delays of a path are spans of host time.
+    assert hits["same"]["path_ns"] == hits["fast"]["path_ns"]
+
+
+@settings(max_examples=3, deadline=None)
+@given(
+    st.lists(
+        st.sampled_from(
+            [
+                "gpu:*gemm* x0.5",
+                "gpu:memcpy x3",
+                "host:T2 -2us",
+                "host:T4 x0.5",
+                "host:idle +1us",
+            ]
+        ),
+        min_size=2,
+        max_size=4,
+        unique=True,
+    )
+)
+def test_disjoint_edits_commute(
+    database_of: tracedb.Database, lines: list[str]
+) -> None:
+    """In whatever order they stand, steps take as long; an identity changes nothing."""
+    edits = [of_scenario("there", parse(line)) for line in lines]
+    edits += [of_scenario("back", parse(line)) for line in reversed(lines)]
+    edits.append(of_scenario("same", parse("op x1")))
+    rows = database_of.scenarios(edits).to_dicts()
+    times = {
+        name: [row["predicted_ns"] for row in rows if row["scenario"] == name]
+        for name in ("there", "back", "same")
+    }
+    assert times["there"] == times["back"]
+    assert times["same"] == [r["baseline_ns"] for r in rows if r["scenario"] == "same"]
+
+
+@pytest.fixture(scope="module")
+def database_of(folder: Path) -> Iterator[tracedb.Database]:
+    """The database, opened once for hypothesis."""
+    with tracedb.open(folder / "run.duckdb", read_only=True) as opened:
+        yield opened
+
+
+def test_the_ranking_is_of_scenarios(database: tracedb.Database) -> None:
+    """A row is what the steps gain in a scenario of its own."""
+    ranked = database.ranking(candidates=2).to_dicts()
+    named = [row for row in ranked if row["target"] == "host" and row["name"]]
+    assert len(named) == 2
+    edits = [
+        Edit(scenario="0", target="host", name=named[0]["name"], factor=0),
+        Edit(scenario="half", target="host", name=named[0]["name"], factor=0.5),
+        Edit(scenario="T2", target="host", type="T2", factor=0),
+    ]
+    with database.simulate(["replay"], edits) as beside:
+        gains = {
+            row["scenario"]: -row["change_ns"]
+            for row in beside.ask("scenario_summary").to_dicts()
+        }
+    t2 = next(row for row in ranked if row["type"] == "T2")
+    assert (named[0]["gain_ns"], named[0]["half_gain_ns"]) == (
+        gains["0"],
+        gains["half"],
+    )
+    assert t2["gain_ns"] == gains["T2"]
+    assert ranked == sorted(ranked, key=lambda row: -row["gain_ns"])
+    assert {"gpu", "host", "wait"} <= {row["target"] for row in ranked}
+
+
+def test_an_empty_database_has_no_ranking() -> None:
+    """Nothing is there to change."""
+    with tracedb.open() as opened:
+        assert opened.ranking().is_empty()
+
+
+def test_edits_are_typed() -> None:
+    """A field of an edit that is none is refused where it is made from data."""
+    with pytest.raises(msgspec.ValidationError):
+        msgspec.convert({"target": "gpu", "scenario": "a", "steps": 1}, Edit)

@@ -1,0 +1,176 @@
+"""Edits as a person types them: one line each, on the command line or in a file.
+
+    edit      = target [":" (type | pattern)] {field "=" value} {change}
+    change    = "x" number | ("+" | "-" | "=") number unit | action
+    unit      = "ns" | "us" | "ms" | "s"
+    value     = a word, a text in double quotes, or an expression between slashes
+
+So `gpu:*gemm* x0.5` halves the GPU work with such names, `host:T2 -2us` takes 2 us off
+each span of that type, `gpu:kernel =5us` has kernels take 5 us, and
+`op:aten::item phase=optimizer remove` removes ops. Fields and actions are those of
+`tracedb.Edit`, in any order after the target.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from tracedb.action import ACTIONS
+from tracedb.errors import ScenarioError
+from tracedb.scenario import FIELDS, Change
+from tracedb.selection import TYPES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_UNITS = {"ns": 1, "us": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
+_NUMBER = r"\d+(?:\.\d*)?(?:[eE][+-]?\d+)?|\.\d+"
+_FACTOR = re.compile(rf"x({_NUMBER})")
+_TIME = re.compile(rf"([-+=])({_NUMBER})(ns|us|ms|s)?")
+# A word ends at a space that is in no text of double quotes and in no expression.
+_WORD = re.compile(
+    r"""
+    (?P<key>[a-z_]+[:=])?
+    (?: "(?P<quoted>(?:[^"\\]|\\.)*)" | (?P<expression>/.*?/) | (?P<plain>[^\s"]+) )
+    (?=\s|$)
+    """,
+    re.VERBOSE,
+)
+_CHANGES = "a change (x0.5, +2us, -2us, =5us, {}) or field=value"
+
+
+class _Line:
+    """A line that is read word by word, and where in it an error is."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.at = 0
+
+    def error(self, wanted: str, hint: str = "") -> ScenarioError:
+        """What to raise where something else is due, with the place."""
+        rest = self.text[self.at :].split(maxsplit=1)
+        found = f'"{rest[0]}"' if rest else "the end"
+        place = f"edit '{self.text}', column {self.at + 1}"
+        return ScenarioError(f"{place}: {wanted} is due, not {found}{hint}")
+
+    def words(self) -> Iterator[tuple[str | None, str, bool]]:
+        """Each word: the key before `:` or `=`, the value, and whether it is bare."""
+        while self._skip():
+            word = _WORD.match(self.text, self.at)
+            if word is None:
+                raise self.error('a word, or a text that is closed by "')
+            key, bare = word["key"], word["quoted"] is None
+            quoted = word["quoted"] or ""
+            value = (
+                word["expression"] or word["plain"] or re.sub(r"\\(.)", r"\1", quoted)
+            )
+            if key is None and bare and value.endswith((":", "=")):
+                self.at = word.end()
+                raise self.error("a value")
+            yield key, value, bare
+            self.at = word.end()
+
+    def _skip(self) -> bool:
+        while self.at < len(self.text) and self.text[self.at].isspace():
+            self.at += 1
+        return self.at < len(self.text)
+
+
+def parse(text: str) -> Change:
+    """The edit that a line says.
+
+    >>> parse("gpu:*gemm* x0.5").factor
+    0.5
+    >>> parse("host:T2 -2us").add_ns
+    -2000
+    >>> parse('gpu name="Memcpy HtoD*" stream=7..9 x0').stream
+    '7..9'
+
+    Raises `ScenarioError` with the column, and what is due there.
+    """
+    line = _Line(text)
+    fields: dict[str, Any] = {}
+    for key, value, is_bare in line.words():
+        given = (
+            _first(line, key, value) if not fields else _next(line, key, value, is_bare)
+        )
+        for name, one in given.items():
+            if not _takes(name, one):
+                raise line.error(f"{name}, {FIELDS[name]},")
+            if name in fields:
+                raise line.error(f"another field ({name} is given before)")
+            fields[name] = one
+    if not fields:
+        raise line.error(f"a target ({', '.join(TYPES)})")
+    return msgspec.convert(fields, Change)
+
+
+def _first(line: _Line, key: str | None, value: str) -> dict[str, Any]:
+    """The target, with the type or the name behind its colon."""
+    target = value if key is None else key[:-1]
+    if target not in TYPES or (key is not None and not key.endswith(":")):
+        raise line.error(f"a target ({', '.join(TYPES)})")
+    if key is None:
+        return {"target": target}
+    return {"target": target, "type" if value in TYPES[target] else "name": value}
+
+
+def _next(line: _Line, key: str | None, value: str, is_bare: bool) -> dict[str, Any]:  # noqa: FBT001 (of a word)
+    """What a word after the target says."""
+    if key is not None:
+        return _field(line, key, value)
+    factor, time = _FACTOR.fullmatch(value), _TIME.fullmatch(value)
+    if factor and is_bare:
+        return {"factor": float(factor[1])}
+    if time and is_bare:
+        return _time(line, *time.groups())
+    if is_bare and value in ACTIONS:
+        return {"action": value}
+    hint = '; a text with spaces stands in double quotes: name="..."'
+    raise line.error(
+        _CHANGES.format(", ".join(a for a in ACTIONS if a != "scale")), hint
+    )
+
+
+def _time(line: _Line, sign: str, number: str, unit: str | None) -> dict[str, Any]:
+    if unit is None:
+        raise line.error(f"a time with its unit ({', '.join(_UNITS)})")
+    time_ns = round(float(number) * _UNITS[unit])
+    if sign == "=":
+        return {"action": "set", "set_ns": time_ns}
+    return {"add_ns": -time_ns if sign == "-" else time_ns}
+
+
+def _field(line: _Line, key: str, value: str) -> dict[str, Any]:
+    """A field by its name, with a value of its type."""
+    name = key[:-1]
+    if key.endswith(":") or name not in FIELDS or name == "target":
+        raise line.error(f"a field ({', '.join(f for f in FIELDS if f != 'target')})")
+    for one in _readings(value):
+        if _takes(name, one):
+            return {name: one}
+    raise line.error(f"{name}={FIELDS[name]}")
+
+
+def _takes(name: str, value: object) -> bool:
+    """Whether a field takes a value."""
+    try:
+        msgspec.convert({"target": "gpu", name: value}, Change)
+    except msgspec.ValidationError:
+        return False
+    return True
+
+
+def _readings(value: str) -> Iterator[str | int | float]:
+    """What a text may mean: itself, or a number."""
+    if re.fullmatch(r"-?\d{1,18}", value):
+        yield int(value)
+    yield value
+    if re.fullmatch(rf"-?(?:{_NUMBER})", value):
+        yield float(value)
+    time = re.fullmatch(rf"(-?)({_NUMBER})(ns|us|ms|s)", value)
+    if time:
+        yield round(float(f"{time[1]}{time[2]}") * _UNITS[time[3]])

@@ -1,0 +1,51 @@
+"""What is worth changing: scenarios of all that takes time, simulated at once."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tracedb.scenario import Edit
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import duckdb
+
+_CANDIDATES = """
+SELECT target, type, field, name, roofline_share
+FROM question.ranking_candidate
+WHERE total_ns > 0
+QUALIFY
+    field = ''
+    OR row_number() OVER (
+        PARTITION BY target, field ORDER BY path_ns DESC, total_ns DESC, name
+    ) <= ?
+ORDER BY ALL
+"""
+
+
+def ranked_edits(connection: duckdb.DuckDBPyConnection, candidates: int) -> list[Edit]:
+    """The edits of `question.ranking`: each candidate at no time, half, its roofline.
+
+    So many are taken of each kind that has names, those first that bound steps most.
+    """
+    rows = connection.execute(_CANDIDATES, [candidates]).fetchall()
+    return [edit for row in rows for edit in _edits(*row)]
+
+
+def _edits(
+    target: str, type_: str, field: str, name: str, roofline_share: float | None
+) -> Iterator[Edit]:
+    """The edits of one candidate, each in a scenario of its own."""
+    thing = f"{target} {type_}{name}"
+    chosen = {"target": target, "type": type_ or None}
+    if field:
+        chosen[field] = name
+    if target == "wait":
+        yield Edit(scenario=f"{thing} unsync", **chosen)  # type: ignore[arg-type] # as the table has it
+        return
+    factors = {0.0, 0.5}
+    if roofline_share is not None:
+        factors.add(float(roofline_share))
+    for factor in sorted(factors):
+        yield Edit(scenario=f"{thing} x{factor:g}", factor=factor, **chosen)  # type: ignore[arg-type] # as the table has it

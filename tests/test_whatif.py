@@ -199,7 +199,7 @@ def test_check_needs_no_database(tmp_path: Path, folder: Path) -> None:
 
 
 def test_the_schema_has_all_fields(database: tracedb.Database) -> None:
-    """It names each field of an edit, and no other; so does the table in the database."""
+    """It names each field of an edit, and no other; so does the database's table."""
     kept = set(database.schema("reference.scenario")["column"])
     assert kept == {*Edit.__struct_fields__, "ordinal"}
     schema = json.loads(file_schema())

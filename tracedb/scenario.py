@@ -61,7 +61,7 @@ class Change(Selection, frozen=True, kw_only=True):
     place: Literal["before", "after"] | None = None
     host_ns: _Duration | None = None
     gpu_ns: _Duration | None = None
-    to_stream: Annotated[int, msgspec.Meta(ge=0, lt=2**63)] | None = None
+    to_stream: Annotated[int, msgspec.Meta(ge=0, le=10**18 - 1)] | None = None
 
 
 class Edit(Change, frozen=True, kw_only=True):

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from support import SAMPLES, Ingested
 
 import tracedb
 from tracedb import Edit
@@ -150,3 +151,67 @@ WRONG = [
 def test_what_does_not_go_together_is_told(edit: dict[str, Any], line: str) -> None:
     """An action goes with some targets, and with values of its own."""
     assert line in str(wrong_action(Edit(scenario="wrong", **edit)))
+
+
+EVERYTHING = [
+    {"target": "op", "action": "remove"},
+    *({"target": "host", "type": t, "action": "remove"} for t in ("T1", "T4", "idle")),
+    {"target": "host", "type": "wait_data", "action": "remove"},
+    {"target": "gpu", "action": "remove"},
+    {"target": "wait"},
+]
+LINEAR = {"target": "op", "name": "aten::linear", "action": "remove"}
+COPIES = {"target": "gpu", "type": "memcpy", "factor": 0.3}
+LAUNCHES = {"target": "delay", "type": "launch", "add_ns": 700}
+LAWS: dict[str, list[dict[str, Any]]] = {
+    "the same": [{"target": "op", "factor": 1}, {"target": "delay", "factor": 1}],
+    "nothing": EVERYTHING,
+    "some": [LINEAR, COPIES, LAUNCHES],
+    "some, turned": [LAUNCHES, COPIES, LINEAR],
+    "less": [
+        {"target": "host", "factor": 0.7},
+        {"target": "gpu", "factor": 0.9},
+        {"target": "delay", "type": "return", "factor": 0.5},
+    ],
+}
+
+
+@pytest.fixture(scope="module")
+def laws(ingested: Ingested) -> dict[str, list[dict[str, Any]]]:
+    """The effects on each step of two ranks, by scenario."""
+    edits = [Edit(scenario=n, **edit) for n, some in LAWS.items() for edit in some]
+    with tracedb.open(ingested(SAMPLES / "generated_gpu"), read_only=True) as database:
+        effects = database.scenarios(edits)
+    found: dict[str, list[dict[str, Any]]] = {}
+    for row in effects.iter_rows(named=True):
+        found.setdefault(row["scenario"], []).append(row)
+    return found
+
+
+def test_edits_that_change_nothing_leave_the_base(
+    laws: dict[str, list[dict[str, Any]]],
+) -> None:
+    """Factors of 1 on all ops and delays: each step is as without them."""
+    assert all(row["predicted_ns"] == row["baseline_ns"] for row in laws["the same"])
+
+
+def test_without_everything_nothing_is_left(
+    laws: dict[str, list[dict[str, Any]]],
+) -> None:
+    """All ops, all time between them, all GPU work and waits are removed: 0."""
+    assert [row["predicted_ns"] for row in laws["nothing"]] == [0] * 6
+
+
+def test_edits_of_different_targets_commute(
+    laws: dict[str, list[dict[str, Any]]],
+) -> None:
+    """Their order does not matter."""
+    turned = [row["predicted_ns"] for row in laws["some, turned"]]
+    assert [row["predicted_ns"] for row in laws["some"]] == turned
+    assert turned != [row["baseline_ns"] for row in laws["some"]]
+
+
+def test_less_time_ends_no_step_later(laws: dict[str, list[dict[str, Any]]]) -> None:
+    """While all edges stay, the host is done no later."""
+    for row in laws["less"]:
+        assert row["predicted_host_ns"] < row["baseline_host_ns"]

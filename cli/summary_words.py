@@ -41,7 +41,7 @@ LEVERS = {
     "copy": Lever(
         "is copies and memsets",
         "is copies and memsets",
-        "tracedb ask {db} top_kernel",
+        "tracedb ask {db} copy",
     ),
     "dispatch": Lever(
         "is the host running ops and launching their work, while the GPU waits for it",
@@ -51,7 +51,7 @@ LEVERS = {
     "python": Lever(
         "is the host between ops, in Python, while the GPU waits for it",
         "is the host between ops, in Python",
-        "tracedb critical-path {db} --intervals",
+        "tracedb ask {db} host_gap",
     ),
     "data_loading": Lever(
         "is fetching batches",

@@ -229,3 +229,34 @@ def test_ingest_ends_with_it_in_short(tmp_path: Path) -> None:
     assert done.exit_code == 0, done.output
     assert "run 1: 2 steps of 200 us; of that" in done.stderr
     assert f"`tracedb summary {tmp_path / 'a.duckdb'}`" in done.stderr
+
+
+def test_gaps_and_late_launches_are_those_of_the_trace(known: Path) -> None:
+    """Two gaps are in `preprocess`; both kernels find their stream free."""
+    gaps = "SELECT frame, gap_count FROM question.host_gap LIMIT 1"
+    late = "SELECT name, late_count, short_count, free_ns FROM question.launch_bound"
+    with tracedb.open(known, read_only=True) as database:
+        assert rows(database, gaps) == [("preprocess (data.py:12)", 2)]
+        assert rows(database, late) == [("gemm", 2, 0, 170_000)]
+
+
+def test_copies_by_direction(database: tracedb.Database, tmp_path: Path) -> None:
+    """Bytes, time and bandwidth of each way; the memory is what the name tells."""
+    kinds = ("HtoD (Pinned -> Device)", "HtoD (Pageable -> Device)", "DtoD")
+    events = [
+        event("gpu_memcpy", f"Memcpy {kind}", 7, 20 * n, 20 * n + 10, **args)
+        for n, kind in enumerate(kinds)
+        for args in [{"device": 0, "stream": 7, "bytes": 1_000 * (n + 1)}]
+    ]
+    file = tmp_path / "a.json"
+    file.write_text(json.dumps({"traceEvents": [*events, op("aten::mm", 0, 5)]}))
+    database.ingest([file])
+    query = """
+        SELECT direction, memory, moved_bytes, time_ns, moved_bytes_per_second
+        FROM question.copy ORDER BY moved_bytes
+    """
+    assert rows(database, query) == [
+        ("h2d", "pinned", 1_000, 10_000, 1e8),
+        ("h2d", "pageable", 2_000, 10_000, 2e8),
+        ("d2d", None, 3_000, 10_000, 3e8),
+    ]

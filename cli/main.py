@@ -23,6 +23,7 @@ COMMANDS = (
     "kernels",
     "depends",
     "report",
+    "export",
     "ask",
     "sql",
     "schema",

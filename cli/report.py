@@ -7,6 +7,7 @@ import click
 import tracedb
 
 from . import options
+from .summary import lines
 from .terminal import tell
 
 
@@ -27,11 +28,14 @@ from .terminal import tell
 def report(database: str, path: str, run: int | None) -> None:
     """Write a report of a run: one HTML file that needs no network.
 
-    It has the timeline of all threads, streams and ranks with the critical path drawn
-    on it, and pictures and tables of what bounds the steps, each with its SQL.
+    It begins with the summary (tracedb summary), and has the timeline of all threads,
+    streams and ranks with the critical path drawn on it, and pictures and tables of
+    what bounds the steps, each with its SQL.
     """
     with tracedb.open(database, read_only=True) as db:
-        done = db.report(path, run)
+        done = db.report(
+            path, run, words=lambda chosen: lines(db.summary(chosen), database)
+        )
     size = f"{done['bytes'] / 1e6:.1f} MB"
     tell(f"{path}: a report of run {done['run_id']}, {done['run']} ({size})")
     for note in done["notes"]:

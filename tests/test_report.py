@@ -206,7 +206,10 @@ def test_places_that_are_refused(database_of: DatabaseOf, tmp_path: Path) -> Non
     with pytest.raises(tracedb.ReportError):
         database_of(GPU).report(other / "x.html")
     assert other.read_text() == "<!doctype html>my notes"
-    with tracedb.open() as empty, pytest.raises(tracedb.QueryError, match="no trace"):
+    with (
+        tracedb.open() as empty,
+        pytest.raises(tracedb.QueryError, match="no trace with"),
+    ):
         empty.report(tmp_path / "none.html")
     assert [path.name for path in tmp_path.iterdir()] == ["notes.html"]
 

@@ -566,18 +566,26 @@ class Database:
         return self._rows(f"FROM {declared.full_name}{call}")
 
     @own_errors()
-    def report(self, path: str | Path, run: int | None = None) -> dict[str, Any]:
+    def report(
+        self,
+        path: str | Path,
+        run: int | None = None,
+        *,
+        words: Callable[[int], Iterable[str]] | None = None,
+    ) -> dict[str, Any]:
         """Write a report of a run: one HTML file that asks no network.
 
-        Without a number it is of the run with the most events. Returns what was
-        written: the run, the size, and what was left out. Raises `QueryError` where
-        there is no such run, `ReportError` where the file cannot be written.
+        Without a number it is of the run with the most events. It begins with the lines
+        that `words` gives of that run, if any. Returns what was written: the run, the
+        size, and what was left out. Raises `QueryError` where there is no such run,
+        `ReportError` where the file cannot be written.
         """
         from tracedb.report import write_report
 
         number = None if run is None else _whole(run)
         return stoppable(
-            self._connection, lambda: write_report(self._connection, path, number)
+            self._connection,
+            lambda: write_report(self._connection, path, number, words),
         )
 
     @own_errors()
@@ -590,6 +598,27 @@ class Database:
         from tracedb.summary import summary
 
         return summary(self, None if run is None else _whole(run))
+
+    @own_errors()
+    def export(
+        self, path: str | Path, *, step: int | None = None, run: int | None = None
+    ) -> int:
+        """Write a run, or a step of it, as Chrome JSON with its critical path.
+
+        Without a number it is the run with the most events. In a `simulate` block what
+        was simulated stands beside what was measured. Returns the number of events.
+        Raises `QueryError` where there is no such run or step, `ReportError` where the
+        file cannot be written.
+        """
+        from tracedb.export import write_chrome
+        from tracedb.report import find_run
+
+        asked = [None if number is None else _whole(number) for number in (run, step)]
+        chosen = find_run(self._connection, asked[0]).run_id
+        return stoppable(
+            self._connection,
+            lambda: write_chrome(self._connection, path, chosen, asked[1]),
+        )
 
     @own_errors()
     def info(self) -> pl.DataFrame:

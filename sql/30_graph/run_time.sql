@@ -2,7 +2,7 @@
 -- (`graph.clock`) the run's clock is that of its first rank; otherwise the traces' own time
 -- bases count, unless a trace would then begin only after all others could be over: such
 -- traces each begin with their run.
--- One row per trace that something took time in.
+-- One row per trace that something took time in; tables of operations are none.
 -- Key: trace_id.
 CREATE VIEW graph.run_time (
     -- The trace.
@@ -18,6 +18,7 @@ WITH
 extent AS (
     SELECT trace_id, min(start_ns) AS start_ns, max(end_ns) AS end_ns
     FROM graph.node
+    WHERE kind <> 'operation'
     GROUP BY trace_id
 ),
 

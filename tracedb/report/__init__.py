@@ -8,7 +8,7 @@ plain JavaScript, and uPlot for charts.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from tracedb.errors import QueryError, ReportError
 from tracedb.outputs import written
@@ -17,6 +17,7 @@ from tracedb.report.sections import sections
 from tracedb.report.timeline import timeline
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
     from typing import Any
 
     import duckdb
@@ -28,7 +29,7 @@ _MARK = b"<!doctype html><!-- tracedb report -->\n"
 """How a file begins that may be written over: a report."""
 
 _RUN = """
-SELECT run.run_id, run.name, count(DISTINCT trace_id) AS traces
+SELECT run.run_id, run.name
 FROM raw.run AS run
 INNER JOIN graph.run_time AS run_time USING (run_id)
 INNER JOIN staging.trace AS trace USING (trace_id)
@@ -37,23 +38,38 @@ ORDER BY sum(event_count) DESC, run.run_id
 """
 
 
+class Run(NamedTuple):
+    """A run with traces, and how many others the database has."""
+
+    run_id: int
+    name: str
+    others: int
+
+
 def write_report(
-    connection: duckdb.DuckDBPyConnection, path: str | Path, run: int | None = None
+    connection: duckdb.DuckDBPyConnection,
+    path: str | Path,
+    run: int | None = None,
+    words: Callable[[int], Iterable[str]] | None = None,
 ) -> dict[str, Any]:
     """Write the report of a run, by default of the one with the most events.
 
-    Returns what was written: the run, the bytes, and notes on what was left out.
+    It begins with the lines that `words` gives of the run, if any. Returns what was
+    written: the run, the bytes, and notes on what was left out.
     Raises `QueryError` where there is no such run, `ReportError` where the file cannot
     be written or is something else than a report.
     """
     path = Path(path)
     _check_place(path)
-    chosen, name, others = _chosen(connection, run)
-    shown = {"run": name, "run_id": chosen, "other_runs": others}
+    chosen, name, others = find_run(connection, run)
+    shown: dict[str, Any] = {"run": name, "run_id": chosen, "other_runs": others}
+    summary = [] if words is None else [*words(chosen)]
     parts = sections(connection, chosen)
     for most in (_MOST_SLICES, _MOST_SLICES // 3, _MOST_SLICES // 12, 0):
         drawn = timeline(connection, chosen, most)
-        text = _MARK + page({**shown, "sections": parts, "timeline": drawn})
+        text = _MARK + page(
+            {**shown, "summary": summary, "sections": parts, "timeline": drawn}
+        )
         if len(text) <= MOST_BYTES:
             break
     with written(path, ReportError) as place:
@@ -61,20 +77,20 @@ def write_report(
     return {**shown, "bytes": len(text), "notes": drawn["notes"]}
 
 
-def _chosen(
-    connection: duckdb.DuckDBPyConnection, run: int | None
-) -> tuple[int, str, int]:
-    """Number and name of the run, and how many others there are."""
+def find_run(connection: duckdb.DuckDBPyConnection, run: int | None) -> Run:
+    """The run of a number, or the one with the most events.
+
+    Raises `QueryError` where there is none.
+    """
     rows = connection.execute(_RUN).fetchall()
     if not rows:
         raise QueryError(
-            "no trace to report on; ingest one with `tracedb ingest` (execution graphs "
-            "alone have no times)"
+            "no trace with threads or streams to show; ingest one with `tracedb ingest`"
         )
-    for number, name, _ in rows:
+    for number, name in rows:
         if run in (None, number):
-            return int(number), str(name), len(rows) - 1
-    known = ", ".join(str(number) for number, _, _ in sorted(rows)[:20])
+            return Run(int(number), str(name), len(rows) - 1)
+    known = ", ".join(str(number) for number, _ in sorted(rows)[:20])
     raise QueryError(f"no run {run}; there are {known}")
 
 

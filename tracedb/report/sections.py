@@ -34,6 +34,28 @@ class Section:
 
 SECTIONS = (
     Section(
+        "levers",
+        "What takes the time",
+        "The critical paths of all steps by what could be done about them, with the "
+        "place where most of each is.",
+        """
+SELECT * EXCLUDE (run_id)
+FROM question.lever
+WHERE run_id = $run
+ORDER BY time_ns DESC, lever""",
+    ),
+    Section(
+        "trust",
+        "How far to trust this",
+        "What may be missing from the recording, what was put right while it was read, "
+        "and what was concluded rather than recorded.",
+        """
+SELECT * EXCLUDE (run_id)
+FROM question.trust
+WHERE run_id = $run
+ORDER BY aspect""",
+    ),
+    Section(
         "files",
         "Files",
         "What the run is made of: one file a rank.",

@@ -21,7 +21,11 @@ function build() {
       : [el("p", { class: "empty" }, section.empty)];
     return part(section.name, section.title, section.words, ...children, query(section));
   };
-  content.append(facts(), drawn, ...sections.filter((one) => !one.isLate).map(shownSection), ...sections.filter((one) => one.isLate).map(shownSection));
+  const early = new Set(["levers", "trust"]), shownEarly = sections.filter((one) => early.has(one.section.name)).map(shownSection);
+  places.append(...[...places.children].slice(0, 1));
+  content.append(facts(),
+    data.summary.length ? el("section", { id: "summary" }, el("h2", null, "Summary"), el("pre", null, data.summary.map(shown).join("\n"))) : "",
+    ...shownEarly, drawn, ...sections.filter((one) => !one.isLate && !early.has(one.section.name)).map(shownSection), ...sections.filter((one) => one.isLate).map(shownSection));
   document.body.append(tip);
   end.append(`Written by tracedb ${data.version}. Times are relative to the begin of the run. `,
     data.other_runs ? `The database has ${data.other_runs} more run${data.other_runs > 1 ? "s" : ""}. ` : "",

@@ -1,0 +1,197 @@
+"""An export is the trace as it was, with what tracedb knows of it beside."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections import Counter, defaultdict
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from support import CORPUS, SAMPLES, DatabaseOf, needs_corpus, rows
+
+import tracedb
+from tracedb.cli.main import tracedb as command
+
+GPU = SAMPLES / "generated_gpu"
+PATH_PROCESS = "critical path"
+SAME = (
+    *("staging.op", "staging.call", "staging.gpu_op", "staging.step"),
+    *("staging.thread", "staging.module_call", "staging.flow", "graph.edge"),
+    *("critical_path.interval", "critical_path.slack", "question.timeline"),
+)
+
+
+def events_of(path: Path) -> list[dict[str, Any]]:
+    """The events of an export."""
+    data = path.read_bytes()
+    text = gzip.decompress(data) if path.suffix == ".gz" else data
+    return list(json.loads(text)["traceEvents"])
+
+
+def ns(us: float) -> int:
+    """A time in nanoseconds: a double has all of them below some weeks."""
+    return round(us * 1000)
+
+
+@pytest.mark.parametrize(
+    "trace",
+    [
+        GPU / "rank0.kineto.json.gz",
+        SAMPLES / "dlrm_cpu" / "dlrm.kineto.json.gz",
+        *(
+            pytest.param(CORPUS / name, marks=needs_corpus)
+            for name in (
+                "hta/call_stack/backward_thread.json",
+                "kineto/resnet50_w4_2020list.json.gz",
+                "tracelens/h100/gaunernst_bert-small-uncased__1016001.json.gz",
+            )
+        ),
+    ],
+    ids=lambda path: path.name,
+)
+def test_it_is_the_same_trace(trace: Path, tmp_path: Path) -> None:
+    """An export that is ingested gives the same ops, kernels, times and paths."""
+    with tracedb.open() as first, tracedb.open() as second:
+        first.ingest([trace])
+        first.export(tmp_path / "out.json.gz")
+        second.ingest([tmp_path / "out.json.gz"])
+        assert rows(second, "FROM raw.ingest_issue") == []
+        for name in SAME:
+            order = f"FROM {name} ORDER BY ALL"
+            assert first.sql(order).equals(second.sql(order)), name
+
+
+def test_it_keeps_the_rules_of_the_format(
+    database_of: DatabaseOf, tmp_path: Path
+) -> None:
+    """Of two ranks: whole numbers for processes, durations, flows within slices."""
+    with database_of(GPU).simulate(["replay"]) as database:
+        count = database.export(tmp_path / "out.json")
+    events = events_of(tmp_path / "out.json")
+    assert len(events) == count
+    slices = defaultdict(list)
+    for event in events:
+        assert isinstance(event["pid"], int)
+        assert event["ph"] in "XMsfti"
+        if event["ph"] == "X":
+            assert event["dur"] >= 0
+            begin = ns(event["ts"])
+            end = begin + ns(event["dur"])
+            slices[event["pid"], event["tid"]].append((begin, end))
+    flows = [e for e in events if e.get("cat") == "critical_path" and e["ph"] in "sf"]
+    ends: dict[str, dict[str, Any]] = defaultdict(dict)
+    for event in flows:
+        ends[event["id"]][event["ph"]] = event
+        at = ns(event["ts"])
+        there = slices[event["pid"], event["tid"]]
+        assert any(begin <= at <= end for begin, end in there)
+    assert len(ends) > 100
+    for pair in ends.values():
+        assert pair["s"]["ts"] <= pair["f"]["ts"]
+        assert pair["f"]["bp"] == "e"
+    query = "SELECT count(*) FROM raw.event WHERE ph IN ('s', 'f')"
+    recorded = rows(database_of(GPU), query)[0][0]
+    assert sum(e["ph"] in "sf" for e in events) == recorded + len(flows)
+
+
+def test_the_path_is_a_process(database_of: DatabaseOf, tmp_path: Path) -> None:
+    """It has the path of the run and of each rank, and the same events are critical."""
+    database = database_of(GPU)
+    database.export(tmp_path / "out.json")
+    events = events_of(tmp_path / "out.json")
+    names = {e["pid"]: e["args"]["name"] for e in events if e["name"] == "process_name"}
+    process = next(pid for pid, name in names.items() if name == PATH_PROCESS)
+    lanes = defaultdict(list)
+    for event in events:
+        if event["pid"] == process and event["ph"] == "X":
+            begin = ns(event["ts"])
+            lanes[event["tid"]].append((begin, begin + ns(event["dur"])))
+    assert len(lanes) == 3
+    for number, lane in lanes.items():
+        gaps = [b[0] - a[1] for a, b in pairwise(sorted(lane))]
+        # Steps of a run overlap where a rank begins one before another ends the last.
+        assert number == 0 or set(gaps) == {0}
+    expected = rows(
+        database,
+        "SELECT count(DISTINCT node_id) FROM critical_path.interval "
+        "WHERE scope IN ('run', 'period') AND end_ns > start_ns",
+    )[0][0]
+    critical = [e for e in events if e.get("args", {}).get("critical") == 1]
+    assert sum(e["ph"] == "X" for e in critical) == expected
+    known = rows(database, "SELECT count(slack_ns) FROM critical_path.slack")[0][0]
+    assert sum("slack_ns" in e.get("args", {}) for e in events) == known
+
+
+def test_predictions_are_processes(database_of: DatabaseOf, tmp_path: Path) -> None:
+    """A method and each scenario has a process with all that it predicts."""
+    edit = tracedb.Edit(scenario="half", target="gpu", factor=0.5)
+    with database_of(GPU).simulate(["replay"], [edit]) as database:
+        database.export(tmp_path / "out.json")
+        query = (
+            "SELECT variant_id, node_id, name, end_ns - start_ns FROM "
+            "critical_path.node_time INNER JOIN (SELECT node_id, name FROM graph.node) "
+            "USING (node_id) WHERE variant_id > 0"
+        )
+        expected = Counter((name, lasts) for _, _, name, lasts in rows(database, query))
+    events = events_of(tmp_path / "out.json")
+    names = {e["pid"]: e["args"]["name"] for e in events if e["name"] == "process_name"}
+    shown = {pid for pid, name in names.items() if name.startswith("predicted by")}
+    assert {names[pid] for pid in shown} == {
+        "predicted by replay",
+        "predicted by replay, scenario half",
+    }
+    found = Counter(
+        (e["name"], ns(e["dur"]))
+        for e in events
+        if e["pid"] in shown and e["ph"] == "X"
+    )
+    assert found == expected
+
+
+def test_a_step_alone(database_of: DatabaseOf, tmp_path: Path) -> None:
+    """With a step only what overlaps it is written; one that is not is refused."""
+    database = database_of(GPU)
+    whole = database.export(tmp_path / "whole.json")
+    alone = database.export(tmp_path / "step.json", step=2)
+    assert 0 < alone < whole * 0.6
+    marks = [e["name"] for e in events_of(tmp_path / "step.json")]
+    assert "ProfilerStep#2" in marks
+    with pytest.raises(tracedb.QueryError, match="no step 77 in run"):
+        database.export(tmp_path / "none.json", step=77)
+    assert not (tmp_path / "none.json").exists()
+
+
+def test_only_exports_are_written_over(database_of: DatabaseOf, tmp_path: Path) -> None:
+    """A trace of the user's is never lost to an export."""
+    database = database_of(GPU)
+    mine = tmp_path / "trace.json"
+    mine.write_text('{"traceEvents": []}')
+    with pytest.raises(tracedb.ReportError, match="not an export"):
+        database.export(mine)
+    assert mine.read_text() == '{"traceEvents": []}'
+    assert database.export(tmp_path / "a.json.gz") == database.export(
+        tmp_path / "a.json.gz"
+    )
+
+
+def test_on_the_command_line(tmp_path: Path) -> None:
+    """The command says how many events it wrote, and nothing to stdout."""
+    with tracedb.open(tmp_path / "run.duckdb") as database:
+        database.ingest([SAMPLES / "dlrm_cpu"])
+    out = tmp_path / "out.json"
+    line = [
+        "export",
+        str(tmp_path / "run.duckdb"),
+        "-o",
+        str(out),
+        "--method",
+        "replay",
+    ]
+    done = CliRunner().invoke(command, line)
+    assert done.exit_code == 0
+    assert done.stdout == ""
+    assert f"{len(events_of(out)):,} events" in done.stderr

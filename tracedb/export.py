@@ -1,0 +1,492 @@
+"""A run as Chrome JSON, for Perfetto's UI, with what tracedb knows of it.
+
+Every event of the files is there as it was, by the clock of the run. What lies on the
+critical path has `critical` among its arguments, and what has slack `slack_ns`; flows
+named `critical_path`, as HolisticTraceAnalysis writes them, lead along the path. The
+path, and what a method or a scenario predicts, are processes of their own.
+"""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
+
+from tracedb.errors import QueryError, ReportError
+from tracedb.outputs import written
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import duckdb
+
+_MARK = b'{"exportedBy":"tracedb",\n'
+"""How a file begins that may be written over: an export."""
+_BATCH = 20_000
+_FOREVER = 2**62
+_OWN_PROCESS = 900_000_000
+"""Processes of tracedb's own begin here: no system gives such numbers."""
+
+_TRACES = """
+SELECT
+    trace_id, rank, CASE WHEN count(*) OVER () = 1 THEN 0 ELSE shift_ns END AS shift_ns,
+    run_start_ns, header
+FROM graph.run_time
+INNER JOIN staging.trace USING (run_id, trace_id)
+INNER JOIN (SELECT trace_id, header FROM raw.trace) USING (trace_id)
+WHERE run_id = $run
+ORDER BY rank, trace_id
+"""
+_SPAN = """
+SELECT min(start_ns + shift_ns), max(end_ns + shift_ns)
+FROM graph.step_period
+INNER JOIN export_trace USING (trace_id)
+WHERE step = $step
+"""
+# A path is that of the run, where ranks are compared; else of each step, or trace.
+_PATH = """
+CREATE OR REPLACE TEMP TABLE export_path AS
+SELECT
+    scope, path_id, interval.trace_id, interval.kind, interval.node_id,
+    CASE
+        WHEN scope = 'run' THEN interval.start_ns - run_time.run_start_ns
+        ELSE interval.start_ns + trace.shift_ns
+    END AS start_ns,
+    interval.end_ns - interval.start_ns AS time_ns
+FROM critical_path.interval AS interval
+INNER JOIN graph.run_time AS run_time USING (trace_id)
+INNER JOIN export_trace AS trace USING (trace_id)
+WHERE
+    variant_id = 0
+    AND interval.start_ns < interval.end_ns
+    AND CASE scope
+        WHEN 'run' THEN (SELECT count(*) FROM export_trace) > 1
+        WHEN 'period' THEN true
+        WHEN 'trace' THEN interval.trace_id NOT IN (SELECT trace_id FROM staging.step)
+        ELSE false
+    END
+"""
+_EVENTS = """
+SELECT
+    event.trace_id, ph, cat, event.name, pid, tid, ts_ns + shift_ns, dur_ns, id,
+    args::VARCHAR, other::VARCHAR, slack_ns,
+    event_id IN (SELECT node_id FROM export_path) AS is_critical
+FROM raw.event AS event
+INNER JOIN export_trace AS trace USING (trace_id)
+LEFT JOIN critical_path.slack AS slack ON event_id = node_id
+WHERE
+    ph = 'M'
+    OR ts_ns IS NULL
+    OR (ts_ns + shift_ns < $end AND ts_ns + shift_ns + coalesce(dur_ns, 0) >= $start)
+ORDER BY event_id
+"""
+_PATH_SLICES = """
+SELECT
+    path.scope, path.trace_id, rank, path.kind, path.start_ns, path.time_ns, node.name,
+    path.node_id
+FROM export_path AS path
+INNER JOIN export_trace USING (trace_id)
+LEFT JOIN graph.node AS node ON path.node_id = node.node_id
+WHERE path.start_ns < $end AND path.start_ns + time_ns > $start
+ORDER BY path.scope, path.path_id, path.start_ns
+"""
+# From each interval that has a node to the next one that has another, within both.
+_FLOWS = """
+WITH
+placed AS (
+    SELECT
+        path.*,
+        event.trace_id AS node_trace_id,
+        pid,
+        tid,
+        greatest(
+            least(path.start_ns, event.end_ns + shift_ns),
+            event.start_ns + shift_ns
+        ) AS at_ns
+    FROM export_path AS path
+    INNER JOIN staging.slice AS event ON path.node_id = event.event_id
+    INNER JOIN export_trace AS trace ON event.trace_id = trace.trace_id
+    WHERE scope = CASE WHEN (SELECT count(*) FROM export_trace) > 1
+        AND EXISTS (FROM export_path WHERE scope = 'run') THEN 'run' ELSE scope END
+),
+
+followed AS (
+    SELECT
+        *,
+        lead(node_id) OVER along AS next_node_id,
+        lead(node_trace_id) OVER along AS next_trace_id,
+        lead(pid) OVER along AS next_pid,
+        lead(tid) OVER along AS next_tid,
+        lead(at_ns) OVER along AS next_ns,
+        lead(kind) OVER along AS next_kind
+    FROM placed
+    WINDOW along AS (PARTITION BY scope, path_id ORDER BY start_ns)
+)
+
+SELECT
+    node_trace_id, pid, tid, at_ns, next_trace_id, next_pid, next_tid, next_ns,
+    next_kind, time_ns
+FROM followed
+WHERE
+    node_id <> next_node_id
+    AND at_ns <= next_ns
+    AND at_ns < $end
+    AND next_ns >= $start
+ORDER BY scope, path_id, start_ns
+"""
+_VARIANTS = """
+SELECT variant_id, method, scenario
+FROM prediction.variant
+WHERE is_asked AND is_simulated AND variant_id > 0
+ORDER BY variant_id
+"""
+_PREDICTED = """
+SELECT
+    trace.trace_id, rank, node.thread_id, node.device, node.stream, node.kind,
+    node.name,
+    time.start_ns + origin_ns + trace.shift_ns AS begin_ns, time.end_ns - time.start_ns,
+    node.end_ns - node.start_ns
+FROM critical_path.node_time AS time
+INNER JOIN graph.node AS node USING (node_id)
+INNER JOIN export_trace AS trace ON node.trace_id = trace.trace_id
+INNER JOIN simulation.origin AS origin ON node.trace_id = origin.trace_id
+WHERE
+    variant_id = $variant
+    AND begin_ns < $end
+    AND begin_ns + time.end_ns - time.start_ns >= $start
+ORDER BY rank, trace.trace_id, node.device NULLS FIRST, thread_id, stream, begin_ns,
+    time.end_ns DESC, node_id
+"""
+
+
+class _Trace(NamedTuple):
+    trace_id: int
+    rank: int | None
+    shift_ns: int
+    run_start_ns: int
+    header: str | None
+
+
+class _Numbers:
+    """Numbers of processes: as recorded in one trace, of their own in several."""
+
+    def __init__(self, traces: list[_Trace]) -> None:
+        self._is_one = len(traces) == 1
+        self._known: dict[tuple[int, str | None], int] = {}
+        self._ranks = {trace.trace_id: trace.rank for trace in traces}
+
+    def process(self, trace: int, pid: str | None) -> int | str | None:
+        """The process that an event of a trace is of."""
+        if self._is_one:
+            return _plain(pid)
+        return self._known.setdefault((trace, pid), len(self._known) + 1)
+
+    def link(self, trace: int, number: str | None) -> int | str | None:
+        """What the ends of a flow share."""
+        return _plain(number) if self._is_one else f"{trace}:{number}"
+
+    def labels(self) -> Iterator[dict[str, Any]]:
+        """Events that say which rank a process is of."""
+        for (trace, _), process in self._known.items():
+            label = f"rank {self._ranks[trace]}"
+            yield _about(process, "process_labels", labels=label)
+            yield _about(process, "process_sort_index", sort_index=process)
+
+
+def write_chrome(
+    connection: duckdb.DuckDBPyConnection,
+    path: str | Path,
+    run: int,
+    step: int | None = None,
+) -> int:
+    """Write a run, or one of its steps, as Chrome JSON; `.gz` compresses it.
+
+    Variants that are asked for (`prediction.variant`) are processes of their own.
+    Returns how many events were written. Raises `QueryError` for a step that the run
+    does not have, `ReportError` where the file cannot be written or is something else.
+    """
+    path = Path(path)
+    _check_place(path)
+    traces = [
+        _Trace(*row) for row in connection.execute(_TRACES, {"run": run}).fetchall()
+    ]
+    _keep(connection, traces)
+    try:
+        span = _span(connection, run, step)
+        connection.execute(_PATH)
+        with written(path, ReportError) as place, _opened(path, place) as file:
+            return _write(file, traces, _all_events(connection, traces, span))
+    finally:
+        for table in ("export_path", "export_trace"):
+            connection.execute(f"DROP TABLE IF EXISTS temp.{table}")
+
+
+def _check_place(path: Path) -> None:
+    """Raise `ReportError` where something else than an export would be lost."""
+    if path.is_dir():
+        raise ReportError(f"{path}: a folder; name a file in it")
+    if not path.exists():
+        return
+    try:
+        with (gzip.open if path.suffix == ".gz" else Path.open)(path, "rb") as file:
+            head = file.read(len(_MARK))
+    except (OSError, EOFError):
+        head = b""
+    if head != _MARK:
+        raise ReportError(
+            f"{path}: not an export of tracedb's; name another file for it"
+        )
+
+
+def _opened(path: Path, place: Path) -> IO[bytes]:
+    if path.suffix == ".gz":
+        file: IO[bytes] = gzip.GzipFile(place, "wb", compresslevel=5, mtime=0)  # type: ignore[assignment]
+        return file
+    return place.open("wb")
+
+
+def _keep(connection: duckdb.DuckDBPyConnection, traces: list[_Trace]) -> None:
+    connection.execute(
+        "CREATE OR REPLACE TEMP TABLE export_trace "
+        "(trace_id BIGINT, rank BIGINT, shift_ns BIGINT)"
+    )
+    rows = [trace[:3] for trace in traces]
+    connection.executemany("INSERT INTO export_trace VALUES (?, ?, ?)", rows)
+
+
+def _span(
+    connection: duckdb.DuckDBPyConnection, run: int, step: int | None
+) -> dict[str, int]:
+    """From when to when events are written."""
+    if step is None:
+        return {"start": -_FOREVER, "end": _FOREVER}
+    rows = connection.execute(_SPAN, {"step": step}).fetchall()
+    if rows[0][0] is None:
+        query = (
+            "SELECT DISTINCT step FROM staging.step WHERE run_id = $run ORDER BY step "
+            "LIMIT 20"
+        )
+        known = connection.execute(query, {"run": run}).fetchall()
+        there = ", ".join(str(number) for (number,) in known) or "none"
+        raise QueryError(f"no step {step} in run {run}; there are {there}")
+    return {"start": rows[0][0], "end": rows[0][1]}
+
+
+def _write(
+    file: IO[bytes], traces: list[_Trace], events: Iterator[dict[str, Any]]
+) -> int:
+    """Write the header and the events, each on a line; gives their number."""
+    file.write(_MARK)
+    for name, value in _header(traces).items():
+        file.write(
+            msgspec.json.encode(name) + b":" + msgspec.json.encode(value) + b",\n"
+        )
+    file.write(b'"traceEvents":[')
+    count = 0
+    for count, event in enumerate(events, 1):
+        file.write((b"\n" if count == 1 else b",\n") + msgspec.json.encode(event))
+    file.write(b"\n]}\n")
+    return count
+
+
+def _header(traces: list[_Trace]) -> dict[str, Any]:
+    """What the file says beside its events: of one trace as recorded."""
+    if len(traces) > 1:
+        return {"baseTimeNanoseconds": traces[0].run_start_ns}
+    header = msgspec.json.decode(traces[0].header or "{}")
+    kept = header if isinstance(header, dict) else {}
+    return {
+        name: value
+        for name, value in kept.items()
+        if name not in ("traceEvents", "exportedBy")
+    }
+
+
+def _all_events(
+    connection: duckdb.DuckDBPyConnection,
+    traces: list[_Trace],
+    span: dict[str, int],
+) -> Iterator[dict[str, Any]]:
+    numbers = _Numbers(traces)
+    yield from _recorded(connection, numbers, span)
+    yield from _path(connection, span)
+    yield from _flows(connection, numbers, span)
+    yield from numbers.labels()
+    variants = connection.execute(_VARIANTS).fetchall()
+    for place, (variant, method, scenario) in enumerate(variants, 1):
+        words = "" if scenario == "baseline" else f", scenario {scenario}"
+        process = _OWN_PROCESS + place
+        yield from _process(process, f"predicted by {method}{words}")
+        yield from _predicted(connection, process, span | {"variant": variant})
+
+
+def _batches(
+    connection: duckdb.DuckDBPyConnection, query: str, values: dict[str, int]
+) -> Iterator[tuple[Any, ...]]:
+    """Rows of a query, some thousand at a time; no other query may come between."""
+    found = connection.execute(query, values)
+    while rows := found.fetchmany(_BATCH):
+        yield from rows
+
+
+def _recorded(
+    connection: duckdb.DuckDBPyConnection, numbers: _Numbers, span: dict[str, int]
+) -> Iterator[dict[str, Any]]:
+    """The events as the profiler wrote them, with what is critical and has slack."""
+    for row in _batches(connection, _EVENTS, span):
+        trace, ph, cat, name, pid, tid, ts, dur, link, args, other, slack, critical = (
+            row
+        )
+        event = {
+            "ph": ph,
+            "cat": cat,
+            "name": name,
+            "pid": numbers.process(trace, pid),
+            "tid": _plain(tid),
+            "ts": _us(ts),
+            "dur": _us(dur),
+            "id": None if link is None else numbers.link(trace, link),
+            "args": _with(args, critical=critical, slack_ns=slack),
+        }
+        yield {key: value for key, value in event.items() if value is not None} | (
+            msgspec.json.decode(other) if other else {}
+        )
+
+
+def _path(
+    connection: duckdb.DuckDBPyConnection, span: dict[str, int]
+) -> Iterator[dict[str, Any]]:
+    """The critical path as a process of its own: a thread a rank, one of the run."""
+    yield from _process(_OWN_PROCESS, "critical path")
+    seen = set()
+    for scope, trace, rank, kind, start, lasts, name, node in _batches(
+        connection, _PATH_SLICES, span
+    ):
+        thread = 0 if scope == "run" else trace
+        if thread not in seen:
+            seen.add(thread)
+            label = (
+                "run" if scope == "run" else f"rank {rank}" if rank is not None else ""
+            )
+            yield _about(_OWN_PROCESS, "thread_name", thread, name=label or "trace")
+        yield {
+            "ph": "X",
+            "cat": "critical_path",
+            "name": f"{kind}: {name}" if name else kind,
+            "pid": _OWN_PROCESS,
+            "tid": thread,
+            "ts": _us(start),
+            "dur": _us(lasts),
+            "args": {"kind": kind, "node": node, "trace": trace},
+        }
+
+
+def _flows(
+    connection: duckdb.DuckDBPyConnection, numbers: _Numbers, span: dict[str, int]
+) -> Iterator[dict[str, Any]]:
+    """Pairs of events that lead from one event of the path to the next."""
+    for number, row in enumerate(_batches(connection, _FLOWS, span), 1):
+        trace, pid, tid, at, next_trace, next_pid, next_tid, until, kind, lasts = row
+        shared = {
+            "cat": "critical_path",
+            "name": "critical_path",
+            "id": f"critical_path:{number}",
+            "args": {"weight": lasts / 1000, "critical": True, "type": kind},
+        }
+        yield {
+            "ph": "s",
+            "pid": numbers.process(trace, pid),
+            "tid": _plain(tid),
+            "ts": _us(at),
+            **shared,
+        }
+        yield {
+            "ph": "f",
+            "bp": "e",
+            "pid": numbers.process(next_trace, next_pid),
+            "tid": _plain(next_tid),
+            "ts": _us(until),
+            **shared,
+        }
+
+
+def _predicted(
+    connection: duckdb.DuckDBPyConnection, process: int, values: dict[str, int]
+) -> Iterator[dict[str, Any]]:
+    """What a variant predicts, lane by lane, with how long it was measured to take."""
+    lanes: dict[tuple[Any, ...], int] = {}
+    for row in _batches(connection, _PREDICTED, values):
+        trace, rank, thread, device, stream, kind, name, start, lasts, measured = row
+        lane = (trace, thread, device, stream)
+        if lane not in lanes:
+            lanes[lane] = len(lanes) + 1
+            place = (
+                f"thread {thread}"
+                if device is None
+                else f"GPU {device} stream {stream}"
+            )
+            label = place if rank is None else f"rank {rank} {place}"
+            yield _about(process, "thread_name", lanes[lane], name=label)
+            yield _about(
+                process, "thread_sort_index", lanes[lane], sort_index=lanes[lane]
+            )
+        yield {
+            "ph": "X",
+            "cat": f"predicted_{kind}",
+            "name": name,
+            "pid": process,
+            "tid": lanes[lane],
+            "ts": _us(start),
+            "dur": _us(lasts),
+            "args": {"measured_ns": measured, "change_ns": lasts - measured},
+        }
+
+
+def _process(process: int, name: str) -> Iterator[dict[str, Any]]:
+    """Events that name a process of tracedb's own, and put it first."""
+    yield _about(process, "process_name", name=name)
+    yield _about(process, "process_sort_index", sort_index=process - 2 * _OWN_PROCESS)
+
+
+def _about(
+    process: int, what: str, thread: int = 0, /, **args: object
+) -> dict[str, Any]:
+    """An event that says something of a process or a thread."""
+    about = {"pid": process, "tid": thread, "ts": 0}
+    return {"ph": "M", "name": what, **about, "args": args}
+
+
+def _us(ns: int | None) -> msgspec.Raw | None:
+    """Microseconds with all digits of the nanoseconds.
+
+    >>> bytes(_us(-1_234_567))
+    b'-1234.567'
+    """
+    if ns is None:
+        return None
+    whole, rest = divmod(abs(ns), 1000)
+    return msgspec.Raw(f"{'-' if ns < 0 else ''}{whole}.{rest:03d}".encode())
+
+
+def _plain(text: str | None) -> int | str | None:
+    """A number where the text is one as JSON has it, else the text."""
+    if text is None or not text.removeprefix("-").isascii():
+        return text
+    digits = text.removeprefix("-")
+    is_number = digits.isdigit() and (digits == "0" or digits[0] != "0")
+    return int(text) if is_number and len(digits) < 16 else text  # noqa: PLR2004 (exact in JSON)
+
+
+def _with(
+    args: str | None, *, critical: bool, slack_ns: int | None
+) -> msgspec.Raw | None:
+    """Arguments with what tracedb knows before them."""
+    own = ['"critical":1'] if critical else []
+    own += [] if slack_ns is None else [f'"slack_ns":{slack_ns}']
+    if not own or (args is not None and not args.startswith("{")):
+        return None if args is None else msgspec.Raw(args.encode())
+    rest = (args or "{}").removeprefix("{").strip()
+    comma = "" if rest.startswith("}") else ","
+    return msgspec.Raw(f"{{{','.join(own)}{comma}{rest}".encode())

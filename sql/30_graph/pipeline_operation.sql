@@ -2,9 +2,11 @@
 -- waits for what is found among them.
 -- One row per operation.
 -- Key: run_id, stage, type, ordinal.
-CREATE VIEW graph.pipeline_operation (
+CREATE TABLE graph.pipeline_operation (
     -- The run.
     run_id,
+    -- The trace it is from.
+    trace_id,
     -- Pipeline stage.
     stage,
     -- Type, as in `staging.operation_type`.
@@ -34,6 +36,7 @@ CREATE VIEW graph.pipeline_operation (
 ) AS
 SELECT
     run_id,
+    trace_id,
     stage,
     type,
     ordinal,

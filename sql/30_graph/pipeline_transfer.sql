@@ -6,9 +6,11 @@
 -- sends that end before the first has ended, and those at the ends of the pipeline.
 -- One row per send and receive that goes with a computation.
 -- Key: run_id, stage, type, ordinal.
-CREATE VIEW graph.pipeline_transfer (
+CREATE TABLE graph.pipeline_transfer (
     -- The run.
     run_id,
+    -- The trace it is from.
+    trace_id,
     -- Pipeline stage.
     stage,
     -- Type of the send or receive.
@@ -86,6 +88,7 @@ ran AS (
 
 SELECT
     ran.run_id,
+    ran.trace_id,
     ran.stage,
     ran.type,
     ran.ordinal,

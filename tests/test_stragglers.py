@@ -92,6 +92,24 @@ def test_a_plain_loop_says_the_same(
     assert_is_the_reference(database)
 
 
+def test_the_first_receive_may_be_missing(
+    table: Callable[..., Path], database: tracedb.Database
+) -> None:
+    """The first stage's first one moves nothing: with it or without, all is the same."""
+    found = job_rows(SHAPES[6], randomly(1))
+    for step in SHAPES[6].steps:
+        first = [r for r in found if (r["step"], r["stage"]) == (step, 0)]
+        first = [r for r in first if r["optype"] == "forward-recv"]
+        found.remove(min(first, key=lambda row: row["start_ns"]))
+    database.ingest([table(found)])
+    assert_is_the_reference(database)
+    with tracedb.open() as whole:
+        whole.ingest([table(job_rows(SHAPES[6], randomly(1)), "whole.parquet")])
+        assert figures(database)["job", "job", 3] == pytest.approx(
+            figures(whole)["job", "job", 3], rel=1e-3
+        )
+
+
 @pytest.mark.parametrize("job", SHAPES, ids=str)
 def test_simulated_steps_are_those_that_were(
     job: Job, table: Callable[..., Path], database: tracedb.Database

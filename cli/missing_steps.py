@@ -31,7 +31,10 @@ SELECT
     AS begins
 FROM staging.trace
 LEFT JOIN staging.step_mark USING (trace_id)
-WHERE format = 'kineto' AND trace_id NOT IN (SELECT trace_id FROM staging.step)
+WHERE
+    format = 'kineto'
+    AND trace_id NOT IN (SELECT trace_id FROM staging.step)
+    AND trace_id NOT IN (SELECT trace_id FROM staging.operation)
 GROUP BY trace_id, path
 ORDER BY trace_id
 """

@@ -67,6 +67,7 @@ def sources(relation: Relation, database: tracedb.Database) -> list[str]:
         "node": [node for (node,) in rows(database, nodes)],
         "step": [s for (s,) in rows(database, "SELECT step_id FROM staging.step")],
         "k": [1, 9],
+        "chunks": [1, 2],
     }
     chosen = product(*(values[name] for name in relation.parameters))
     return [relation.full_name + relation.call(*arguments) for arguments in chosen]

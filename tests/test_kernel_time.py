@@ -28,8 +28,31 @@ COUNTED = [
         Op("aten::addmm", **tensors((5,), (2, 3), (3, 5))),
         "gemm",
         60,
-        4 * (5 + 6 + 15),
+        4 * (6 + 15),
         40,
+    ),
+    # A matrix that is added counts, a vector does not.
+    (
+        Op("aten::addmm", **tensors((2, 5), (2, 3), (3, 5))),
+        "gemm",
+        60,
+        4 * (10 + 6 + 15),
+        40,
+    ),
+    # Of int8 the sums are int32, of float8 bfloat16.
+    (
+        Op("aten::_int_mm", **tensors((2, 3), (3, 5), dtype="signed char")),
+        "gemm",
+        60,
+        6 + 15,
+        4 * 10,
+    ),
+    (
+        Op("aten::_scaled_mm", **tensors((2, 3), (3, 5), dtype="c10::Float8_e4m3fn")),
+        "gemm",
+        60,
+        6 + 15,
+        2 * 10,
     ),
     (
         Op("aten::bmm", **tensors((4, 2, 3), (4, 3, 5), dtype=HALF)),
@@ -49,7 +72,7 @@ COUNTED = [
         Op("aten::linear", **tensors((2, 7, 3), (5, 3), (5,))),
         "gemm",
         2 * 14 * 3 * 5,
-        4 * (42 + 15 + 5),
+        4 * (42 + 15),
         4 * 70,
     ),
     (Op("aten::mv", **tensors((2, 3), (3,))), "gemm", 12, 4 * 9, 4 * 2),
@@ -107,9 +130,22 @@ COUNTED = [
             concrete=["", "", "", "", "", "6", "6", "0.", "True"],
         ),
         "attention",
-        2 * 6 * 3 * (2 * 4 * 6),
+        # Of 6 queries, the first sees a key and the last all 6.
+        2 * 3 * (1 + 2 + 3 + 4 + 5 + 6) * (2 * 4) * 2,
         2 * 3 * 144,
         2 * 144,
+    ),
+    # A single query comes after all keys, and sees them.
+    (
+        Op(
+            "aten::_flash_attention_forward",
+            **tensors((2, 1, 3, 4), *[(2, 6, 3, 4)] * 2, dtype=HALF),
+            concrete=["", "", "", "", "", "1", "6", "0.", "True"],
+        ),
+        "attention",
+        2 * 3 * 6 * (2 * 4) * 2,
+        2 * (24 + 2 * 144),
+        2 * 24,
     ),
     (
         Op(
@@ -150,7 +186,7 @@ COUNTED = [
         Op("aten::embedding_dense_backward", [[5, 8], [5]], [FLOAT, LONG]),
         "embedding_backward",
         40,
-        4 * (40 + 40) + 8 * 5,
+        4 * 40 + 8 * 5,
         4 * 40,
     ),
     (
@@ -159,8 +195,8 @@ COUNTED = [
             **tensors((16, 24)),
         ),
         "embedding_bag_backward",
-        384,
-        4 * (384 + 384),
+        2 * 384,
+        4 * (384 + 384) + 8 * (16 + 16),
         4 * 384,
     ),
     (Op("aten::add", **tensors((2, 3), (2, 3))), "elementwise", 6, 48, 24),
@@ -169,21 +205,20 @@ COUNTED = [
     (Op("aten::gelu", **tensors((2, 3), dtype=HALF)), "elementwise", 175 * 6, 12, 12),
     (Op("aten::threshold_backward", **tensors((6,), (6,))), "elementwise", 12, 48, 24),
     (Op("aten::sum", **tensors((4, 8))), "reduction", 32, 128, 0),
-    (Op("aten::mse_loss", **tensors((4, 8), (4, 8))), "reduction", 96, 256, 0),
-    # Two passes over the rows, then the result.
-    (Op("aten::_softmax", **tensors((2, 8))), "softmax", 174 * 16, 128, 64),
+    (Op("aten::mse_loss", **tensors((4, 8), (4, 8))), "reduction", 96, 256, 4),
+    (Op("aten::_softmax", **tensors((2, 8))), "softmax", 174 * 16, 64, 64),
     (
         Op("aten::native_layer_norm", **tensors((2, 8), (8,), (8,))),
         "normalisation",
         5 * 16,
-        2 * 64 + 32 + 32,
+        64,
         64,
     ),
     (
         Op("aten::native_layer_norm_backward", **tensors((2, 8), (2, 8))),
         "normalisation",
         10 * 16,
-        4 * 64,
+        2 * 64,
         64,
     ),
     (
@@ -206,8 +241,8 @@ COUNTED = [
     (
         Op("aten::_index_put_impl_", [[10, 4], [], [3, 4]], [FLOAT, "", FLOAT]),
         "index",
-        40,
-        4 * 2 * 12,
+        0,
+        4 * 12 + 8 * 3,
         4 * 12,
     ),
     (Op("aten::tril", **tensors((4, 4))), "index", 0, 64, 64),
@@ -220,7 +255,7 @@ COUNTED = [
             ["TensorList", "TensorList", "Scalar"],
         ),
         "optimizer",
-        20,
+        10,
         80,
         40,
     ),
@@ -228,7 +263,7 @@ COUNTED = [
     (
         Op("aten::_fused_adam_", [[[8]], [[8]], [[8]], [[8]]], ["TensorList"] * 4),
         "optimizer",
-        320,
+        13 * 8,
         128,
         96,
     ),
@@ -239,7 +274,7 @@ COUNTED = [
         64,
         16,
     ),
-    (Op("triton_poi_fused_add_0", **tensors((8,), (8,))), "fused", 64, 64, 0),
+    (Op("triton_poi_fused_add_0", **tensors((8,), (8,))), "fused", 32, 32, 32),
     # Of a ring of 4 each rank sends a quarter 3 times to reduce and 3 times to gather.
     (
         Op(
@@ -672,8 +707,8 @@ def test_table_lookups_are_counted_from_the_execution_graph(
         INNER JOIN staging.op USING (op_id)
         WHERE rank = 0 AND name LIKE 'fbgemm::split_embedding%'
     """
-    read = 4 * 768 * 16 + 8 * (768 + 385)
-    assert rows(dlrm8, query) == [(768, 16.0, read, 4 * 128 * 48)]
+    read = 4 * 768 * 16 + 8 * (768 + 384)
+    assert rows(dlrm8, query) == [(768, 16, read, 4 * 128 * 48)]
 
 
 @needs_corpus

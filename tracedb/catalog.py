@@ -8,7 +8,7 @@ the trace is ingested, and must have a column `trace_id`; a `VIEW` when it is re
 then `AS TABLE`, `SELECT` with a comment above each column, and `FROM` the query. A
 `FUNCTION` is a rule that several relations follow, about values rather than rows:
 `CREATE MACRO layer.name(` with a comment above each parameter, then `AS (` the
-expression.
+expression. A `VIEW` without a query has all rows of those that say `Part of:` it.
 
 `public.toml` lists the relations that users may rely on; all others are internal.
 """
@@ -18,7 +18,7 @@ from __future__ import annotations
 import hashlib
 import re
 import tomllib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from graphlib import TopologicalSorter
 from importlib.resources import files
@@ -71,6 +71,7 @@ _FUNCTION_FILE = re.compile(
 )
 _COMMENT = re.compile(r"--.*")
 _RELATION = re.compile(rf"\b(?:{'|'.join(LAYERS)})\.\w+")
+_PART = re.compile(r"Part of: (\w+\.\w+)\.")
 _COLUMN = re.compile(r"(?P<doc>(?: +--.*\n)+) +(?P<name>\w+)")
 
 
@@ -107,6 +108,17 @@ class Relation:
     def meaning(self) -> str:
         """The documentation without its key."""
         return self.doc.split(" Key: ")[0]
+
+    @property
+    def part_of(self) -> str | None:
+        """The relation that has all its rows, if there is one."""
+        found = _PART.search(self.doc)
+        return found and found[1]
+
+    @property
+    def counting(self) -> str:
+        """The last SELECT, which reads what the expressions before it have made."""
+        return self.query.rpartition("\n)\n\n")[2]
 
     @property
     def is_public(self) -> bool:
@@ -152,7 +164,7 @@ class Relation:
 @cache
 def declared() -> tuple[Relation, ...]:
     """Every relation and function under `sql/`, each after those that it reads."""
-    found = {relation.full_name: relation for relation in _read_all()}
+    found = {relation.full_name: relation for relation in _united(list(_read_all()))}
     order = TopologicalSorter({name: r.reads for name, r in found.items()})
     return tuple(found[name] for name in order.static_order())
 
@@ -194,6 +206,12 @@ def by_subject() -> dict[str, list[Relation]]:
 
 
 @cache
+def find(name: str) -> Relation:
+    """One relation by its full name."""
+    return next(found for found in relations() if found.full_name == name)
+
+
+@cache
 def readers(name: str) -> frozenset[str]:
     """Names of all relations that read a relation, directly or by way of others."""
     found = {name}
@@ -229,6 +247,20 @@ def _read_all() -> Iterator[Relation]:
         for file in sorted(layer.iterdir(), key=lambda entry: entry.name):
             if file.name.endswith(".sql"):
                 yield _read(file)
+
+
+def _united(found: Sequence[Relation]) -> Iterator[Relation]:
+    """All relations; views without a query have that of their parts, by name."""
+    for whole in found:
+        parts = [part.full_name for part in found if part.part_of == whole.full_name]
+        if not parts:
+            yield whole
+            continue
+        rows = "\n    UNION ALL BY NAME\n".join(f"    FROM {part}" for part in parts)
+        query = f"SELECT {', '.join(whole.columns)}\nFROM (\n{rows}\n)"
+        statement = f"{whole.statement.rstrip().rstrip(';')} AS\n{query};\n"
+        reads = frozenset(parts)
+        yield replace(whole, query=query, statement=statement, reads=reads)
 
 
 def _read(file: Traversable) -> Relation:

@@ -29,7 +29,7 @@ RELATIONS = {
     "prediction.edited_piece": "prediction.edited_span",
     "prediction.kernel_shape": "prediction.kernel_problem",
     "prediction.op_bag": "prediction.op_embedding_bag",
-    "prediction.op_extent": "prediction.tensor_extent",
+    "prediction.op_extent": "prediction.op_problem",
     "prediction.op_lookup": "prediction.op_embedding",
     "prediction.op_message": "prediction.op_collective",
     "prediction.op_piece": "prediction.op_problem",

@@ -55,6 +55,10 @@ CREATE VIEW prediction.kernel_problem (
     dilation,
     -- Its groups.
     groups,
+    -- Rows of its output.
+    output_height,
+    -- Columns of its output.
+    output_width,
     -- Heads of an attention.
     heads,
     -- Heads of its keys.
@@ -71,6 +75,8 @@ CREATE VIEW prediction.kernel_problem (
     rows,
     -- Rows of a table that is looked up in.
     table_rows,
+    -- Rows of its gradient that are cleared before.
+    cleared_rows,
     -- Tables that are looked up in.
     tables,
     -- Bags of each table, in which rows are summed.
@@ -87,6 +93,10 @@ CREATE VIEW prediction.kernel_problem (
     outputs,
     -- Tensors joined or updated.
     tensors,
+    -- [B] All that is read, where the other sizes do not say it.
+    input_bytes,
+    -- [B] All that is written, where the other sizes do not say it.
+    output_bytes,
     -- Bytes copied or set; the message of a collective, as NCCL's tests count it.
     bytes,
     -- Ranks of a collective.
@@ -115,34 +125,37 @@ ranked AS (
         ) + 1 AS ordinal,
         count(*) FILTER (is_main) OVER (PARTITION BY op_id) AS main_count
     FROM work
-    WHERE op_id IN (SELECT op_id FROM prediction.op_convolution WHERE writes_x AND writes_w)
+    WHERE op_id IN (
+        SELECT op_id FROM prediction.op_convolution GROUP BY op_id HAVING count(*) > 1
+    )
 ),
 
 gradient AS (
     SELECT
         helper.gpu_op_id,
         CASE
-            WHEN coalesce(main.named = 1, 2 * main.ordinal <= main.main_count)
-                THEN 'backward_input'
-            ELSE 'backward_weight'
-        END AS op
+            WHEN coalesce(main.named = 1, 2 * main.ordinal <= main.main_count) THEN 'input'
+            ELSE 'weight'
+        END AS operand
     FROM ranked AS helper
     LEFT JOIN ranked AS main
-        ON
-            helper.op_id = main.op_id
-            AND main.is_main
-            AND main.ordinal = least(helper.ordinal, helper.main_count)
+        ON helper.op_id = main.op_id AND main.is_main
+        AND main.ordinal = least(helper.ordinal, helper.main_count)
 ),
 
 launched AS (
     SELECT
         gpu_op_id, work.run_id, work.trace_id, roofline_ns, hardware,
-        unit = 'tf32' AS is_tf32,
-        problem.* EXCLUDE (run_id, trace_id)
+        work.unit = 'tf32' AS is_tf32,
+        problem.* EXCLUDE (
+            run_id, trace_id, unit, flops, read_bytes, written_bytes, footprint_bytes, is_exact
+        )
     FROM work
     LEFT JOIN gradient USING (gpu_op_id)
     INNER JOIN prediction.op_problem AS problem
-        ON work.op_id = problem.op_id AND coalesce(gradient.op, problem.op) = problem.op
+        ON
+            work.op_id = problem.op_id
+            AND coalesce((operand = 'weight') = (problem.op = 'backward_weight'), true)
     WHERE kind = 'kernel'
 ),
 
@@ -155,22 +168,13 @@ problem_total AS (
 SELECT
     gpu_op_id, run_id, trace_id, op_id,
     roofline_ns / total_ns AS problem_share,
-    hardware, family, op,
-    CASE WHEN problem_total.is_tf32 THEN 'tf32' ELSE dtype END AS dtype,
-    batch, m, n, k, images, channels_in, channels_out, height, width, kernel_height,
-    kernel_width, stride, padding, dilation, groups, heads, kv_heads, queries, keys,
-    head_dim, causal, rows, table_rows, tables, bags, pooling, distinct_rows, elements,
-    inputs, outputs, tensors, bytes, ranks, ranks_per_node
+    hardware, family, op, CASE WHEN problem_total.is_tf32 THEN 'tf32' ELSE dtype END AS dtype,
+    launched.* EXCLUDE (
+        gpu_op_id, run_id, trace_id, op_id, roofline_ns, hardware, is_tf32, family, op, dtype
+    )
 FROM launched
 INNER JOIN problem_total USING (op_id, op)
 UNION ALL BY NAME
-SELECT
-    gpu_op_id, run_id, trace_id, op_id, 1 AS problem_share, hardware,
-    kind AS family,
-    CASE
-        WHEN kind = 'memset' THEN 'memset'
-        ELSE staging.copy_direction(name)
-    END || CASE link WHEN 'pageable' THEN '_pageable' ELSE '' END AS op,
-    traffic_bytes // CASE WHEN link = 'dram' AND kind = 'memcpy' THEN 2 ELSE 1 END AS bytes
-FROM work
-WHERE kind <> 'kernel';
+SELECT gpu_op_id, run_id, trace_id, copied.op_id, 1 AS problem_share, hardware, family, op, bytes
+FROM prediction.gpu_copy AS copied
+INNER JOIN work USING (gpu_op_id, run_id, trace_id, family);

@@ -73,22 +73,6 @@ shared AS (
     INNER JOIN launched USING (op_id)
     INNER JOIN prediction.op_work AS work USING (op_id)
     WHERE is_kernel AND (is_collective = (family = 'collective'))
-),
-
-moved AS (
-    SELECT
-        gpu_op.*,
-        CASE
-            WHEN kind = 'memset' THEN 'dram'
-            WHEN regexp_matches(name, '(?i)pageable') THEN 'pageable'
-            WHEN staging.copy_direction(name) IN ('h2d', 'd2h') THEN 'pcie'
-            WHEN staging.copy_direction(name) = 'p2p' THEN 'nvlink'
-            ELSE 'dram'
-        END AS link,
-        coalesce(moved_bytes, CASE WHEN kind = 'memcpy' THEN written_bytes ELSE 0 END) AS bytes
-    FROM gpu_op
-    LEFT JOIN prediction.op_work AS work ON gpu_op.op_id = work.op_id AND family = 'copy'
-    WHERE kind IN ('memcpy', 'memset')
 )
 
 SELECT
@@ -119,14 +103,13 @@ SELECT
     trace_id,
     op_id,
     device,
-    kind,
+    family,
     'fp32',
     false,
     link,
-    0,
-    bytes * (CASE WHEN link = 'dram' AND kind = 'memcpy' THEN 2 ELSE 1 END),
+    flops,
+    read_bytes + written_bytes,
     0,
     1.0,
-    moved_bytes IS NOT NULL
-FROM moved
-WHERE bytes IS NOT NULL;
+    is_exact
+FROM prediction.gpu_copy;

@@ -1,9 +1,13 @@
--- Work of fused attention: Q is [batch, queries, heads, d] and K [batch, keys, heads, d]
--- (`_scaled_dot_product_*`: heads before queries and keys). FLOPs 4 keys per element of Q
--- (two products), half of it under a causal mask, 2.5 times as many backward (five
--- products). Reads the arguments, writes as much as Q (backward: Q, K and V).
+-- Fused attention: Q is [batch, queries, heads, d] and K [batch, keys, heads, d]
+-- (`_scaled_dot_product_*`: heads before queries and keys).
+-- Each query is multiplied with each key that it sees, and the values by what comes of it:
+-- 2 products of 2 FLOPs an element, backward 5. Under a causal mask the last query sees all
+-- keys, and each one before it one less: a single query sees all of them.
+-- Q, K and V are read (backward the result and its gradient, too), as much as Q is written
+-- (backward: Q, K and V).
 -- One row per attention op of known shape.
 -- Key: op_id.
+-- Part of: prediction.op_problem.
 CREATE VIEW prediction.op_attention (
     -- The op.
     op_id,
@@ -11,8 +15,12 @@ CREATE VIEW prediction.op_attention (
     run_id,
     -- The trace it is from.
     trace_id,
-    -- Whether it is the backward pass.
-    is_backward,
+    -- Family of the kernel models.
+    family,
+    -- `forward` or `backward`.
+    op,
+    -- Type of the elements, as the kernel models name it.
+    dtype,
     -- Sequences.
     images,
     -- Heads of Q.
@@ -25,14 +33,18 @@ CREATE VIEW prediction.op_attention (
     keys,
     -- Elements of a head.
     head_dim,
-    -- Whether a query sees the keys before it only.
-    is_causal,
-    -- [FLOP] Multiplications and additions.
+    -- 1 where a query sees the keys before it only, else 0.
+    causal,
+    -- Units that do the arithmetic: `fp32`, `tf32` or `half` (`prediction.hardware`).
+    unit,
+    -- [FLOP] Arithmetic.
     flops,
     -- [B] Bytes read.
     read_bytes,
     -- [B] Bytes written.
-    written_bytes
+    written_bytes,
+    -- Whether sizes and types of all that counts were recorded.
+    is_exact
 ) AS
 WITH
 operand AS (
@@ -50,39 +62,55 @@ operand AS (
             WHEN name LIKE '%_efficient_attention_forward' THEN '$[9]'
         END AS causal_ordinal
     FROM prediction.op_shape
-    INNER JOIN prediction.op_kind USING (name)
-    WHERE rule = 'attention' AND is_complete
+    INNER JOIN prediction.op_name USING (name)
+    WHERE
+        is_complete
+        AND regexp_full_match(
+            bare_name, '_scaled_dot_product_.*|_(flash|efficient|cudnn)_attention_.*'
+        )
 ),
 
-measured AS (
+problem AS (
     SELECT
         *,
-        k.dims[CASE WHEN is_heads_first THEN 3 ELSE 2 END] AS keys,
+        model_dtype AS dtype,
+        CASE WHEN is_backward THEN 'backward' ELSE 'forward' END AS op,
+        q.dims[1] AS images,
         q.dims[CASE WHEN is_heads_first THEN 2 ELSE 3 END] AS heads,
         k.dims[CASE WHEN is_heads_first THEN 2 ELSE 3 END] AS kv_heads,
         q.dims[CASE WHEN is_heads_first THEN 3 ELSE 2 END] AS queries,
-        coalesce(concrete_inputs ->> causal_ordinal IN ('True', '1'), false) AS is_causal
+        k.dims[CASE WHEN is_heads_first THEN 3 ELSE 2 END] AS keys,
+        q.dims[4] AS head_dim,
+        coalesce(concrete_inputs ->> causal_ordinal IN ('True', '1'), false)::BIGINT AS causal,
+        is_dtype_known AND element_bytes IN (2, 4) AS is_exact
     FROM operand
     WHERE len(q.dims) = 4 AND len(k.dims) = 4
 )
 
 SELECT
-    op_id,
-    run_id,
-    trace_id,
-    is_backward,
-    q.dims[1],
+    op_id, run_id, trace_id, 'attention' AS family, op, dtype,
+    images,
     heads,
-    kv_heads,
+    coalesce(kv_heads, heads) AS kv_heads,
     queries,
     keys,
-    q.dims[4],
-    is_causal,
-    TRY((
-        4 * q.elements * keys
-        * (CASE WHEN is_causal THEN 0.5 ELSE 1 END)
-        * (CASE WHEN is_backward THEN 2.5 ELSE 1 END)
-    )::BIGINT),
-    input_bytes,
-    (q.size + (CASE WHEN is_backward THEN 2 * k.size ELSE 0 END))::BIGINT
-FROM measured;
+    head_dim,
+    coalesce(causal, 0) AS causal,
+    CASE WHEN element_bytes <= 2 THEN 'half' ELSE 'fp32' END AS unit,
+    2 * (CASE op WHEN 'backward' THEN 5 ELSE 2 END) * images::DOUBLE * heads * head_dim * (
+        CASE
+            WHEN causal > 0
+                THEN least(queries, keys) * (keys - (least(queries, keys) - 1) / 2)
+            ELSE queries::DOUBLE * keys
+        END
+    ) AS flops,
+    try_cast(images::DOUBLE * head_dim * element_bytes * (
+        CASE op WHEN 'backward' THEN 3 ELSE 1 END * queries * heads
+        + 2 * keys * coalesce(kv_heads, heads)
+    ) AS BIGINT) AS read_bytes,
+    try_cast(images::DOUBLE * head_dim * element_bytes * (
+        queries * heads
+        + CASE op WHEN 'backward' THEN 2 ELSE 0 END * keys * coalesce(kv_heads, heads)
+    ) AS BIGINT) AS written_bytes,
+    is_exact
+FROM problem;

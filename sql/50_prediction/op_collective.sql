@@ -1,8 +1,11 @@
 -- Messages of collectives, as the profiler records them with the call, as the shapes of its
 -- tensors tell, or the range around it that says what is called. The size is counted as
--- NCCL's tests do: what a rank has in the end or in the beginning, whichever is more.
+-- NCCL's tests do: what a rank has in the end or in the beginning, whichever is more. What
+-- is read is what each rank sends: the size times NCCL's bus factor, which is
+-- (n - 1) / n, of all_reduce twice that, of broadcast and send_recv 1.
 -- One row per call of a collective whose message is known.
 -- Key: op_id.
+-- Part of: prediction.op_problem.
 CREATE VIEW prediction.op_collective (
     -- The op that records the call.
     op_id,
@@ -10,15 +13,26 @@ CREATE VIEW prediction.op_collective (
     run_id,
     -- The trace it is from.
     trace_id,
+    -- Family of the kernel models.
+    family,
     -- `all_reduce`, `all_gather`, `reduce_scatter`, `all_to_all`, `broadcast` or `other`.
-    collective,
-    -- [B] Message.
-    message_bytes,
+    op,
+    -- NULL: sizes are in bytes.
+    dtype,
+    -- Message.
+    bytes,
     -- Ranks that take part.
-    rank_count,
-    -- [B] What a rank sends: all_reduce 2 (n - 1) / n of the message, others (n - 1) / n,
-    -- broadcast all of it.
-    sent_bytes
+    ranks,
+    -- Ranks of them on a node; all, where it is not known.
+    ranks_per_node,
+    -- [FLOP] Arithmetic.
+    flops,
+    -- [B] What a rank sends.
+    read_bytes,
+    -- [B] Bytes written.
+    written_bytes,
+    -- Whether sizes and types of all that counts were recorded.
+    is_exact
 ) AS
 WITH
 ranged AS (
@@ -78,30 +92,40 @@ named AS (
 
 sized AS (
     SELECT
-        *,
+        * EXCLUDE (ranks),
+        ranks::BIGINT AS ranks,
         TRY(coalesce(recorded_bytes, greatest(
             result_bytes,
             coalesce(input_bytes, ranged_bytes)
             * (CASE WHEN collective = 'all_gather' THEN ranks ELSE 1 END)
         ))) AS message_bytes
     FROM named
+),
+
+problem AS (
+    SELECT
+        *,
+        collective AS op,
+        NULL::VARCHAR AS dtype,
+        message_bytes AS bytes,
+        NULL::BIGINT AS ranks_per_node
+    FROM sized
+    WHERE message_bytes BETWEEN 0 AND 1_125_899_906_842_624 AND ranks IS NOT NULL
 )
 
 SELECT
-    op_id,
-    sized.run_id,
-    trace_id,
-    collective,
-    message_bytes,
+    op_id, run_id, trace_id, 'collective' AS family, op, dtype,
+    bytes,
     ranks,
-    (
-        message_bytes * (
-            CASE collective
-                WHEN 'broadcast' THEN 1
-                WHEN 'all_reduce' THEN 2 * (ranks - 1) / ranks
-                ELSE (ranks - 1) / ranks
-            END
-        )
-    )::BIGINT
-FROM sized
-WHERE message_bytes BETWEEN 0 AND 1_125_899_906_842_624 AND ranks IS NOT NULL;
+    coalesce(ranks_per_node, ranks) AS ranks_per_node,
+    0::DOUBLE AS flops,
+    try_cast(
+        bytes * CASE
+            WHEN op IN ('broadcast', 'send_recv') THEN 1
+            WHEN op = 'all_reduce' THEN 2 * (ranks::DOUBLE - 1) / ranks
+            ELSE (ranks::DOUBLE - 1) / ranks
+        END AS BIGINT
+    ) AS read_bytes,
+    0::BIGINT AS written_bytes,
+    false AS is_exact -- which links join the ranks is not recorded
+FROM problem;

@@ -1,8 +1,11 @@
--- Work of table lookups by index: `rows` rows of `width` elements of a table [.., ..] are
--- read with their indices and written, row by row or (`_embedding_bag`) summed per bag.
--- Backward: the gradient is read, and each row read, added to and written.
+-- Table lookups by index: `rows` rows of `width` elements are read with their 8-byte
+-- indices, and written one by one. Backward a gradient for each is read, and added into the
+-- distinct rows of the table's gradient, which a whole op clears before (in a trace that is
+-- an op of its own: `cleared_rows` is 0 there). Where the table's size is known, as many
+-- different rows are met as by chance.
 -- One row per lookup of known shape.
 -- Key: op_id.
+-- Part of: prediction.op_problem.
 CREATE VIEW prediction.op_embedding (
     -- The op.
     op_id,
@@ -10,87 +13,97 @@ CREATE VIEW prediction.op_embedding (
     run_id,
     -- The trace it is from.
     trace_id,
-    -- What it is to the kernel models: `embedding`, `index_select`; of bags `sum`, `mean`.
+    -- `embedding` or `embedding_backward`.
+    family,
+    -- `embedding` or `index_select`.
     op,
+    -- Type of the elements, as the kernel models name it.
+    dtype,
     -- Rows that are looked up.
     rows,
     -- Elements of a row.
     width,
     -- Rows of the table; NULL where they are not recorded.
     table_rows,
-    -- Bags that rows are summed in; NULL where they are not.
-    bags,
-    -- [FLOP] Additions into sums.
+    -- Rows of its gradient that are cleared before.
+    cleared_rows,
+    -- Different rows that are looked up, as is to be expected.
+    distinct_rows,
+    -- [FLOP] Arithmetic.
     flops,
     -- [B] Bytes read.
     read_bytes,
     -- [B] Bytes written.
-    written_bytes
+    written_bytes,
+    -- [B] Distinct memory that is touched.
+    footprint_bytes,
+    -- Whether sizes and types of all that counts were recorded.
+    is_exact
 ) AS
 WITH
 lookup AS (
     SELECT
         *,
-        family LIKE '%backward' AS is_backward,
-        name LIKE '%embedding_bag%' AS is_summed,
+        bare_name = 'embedding_dense_backward' AS is_backward,
         CASE
-            WHEN name = 'aten::index_select'
+            WHEN bare_name = 'index_select'
                 THEN coalesce(try_cast(concrete_inputs ->> 1 AS BIGINT), 0)
             ELSE 0
         END AS dim,
-        CASE name
-            WHEN 'aten::embedding_dense_backward' THEN '$[2]'
-            WHEN 'aten::_embedding_bag_dense_backward' THEN '$[5]'
-        END AS table_ordinal,
-        CASE WHEN is_backward THEN '$[7]' ELSE '$[4]' END AS mode_ordinal,
-        tensors[1] AS first,
-        tensors[2] AS indices
+        tensors[1] AS first
     FROM prediction.op_shape
-    INNER JOIN prediction.op_kind USING (name)
-    WHERE rule = 'lookup' AND is_complete AND len(tensors) >= 2
+    INNER JOIN prediction.op_name USING (name)
+    WHERE
+        is_complete
+        AND len(tensors) >= 2
+        AND bare_name IN ('index_select', 'embedding', 'embedding_dense_backward')
 ),
 
-measured AS (
+problem AS (
     SELECT
         *,
-        indices.elements AS rows,
+        CASE bare_name WHEN 'index_select' THEN 'index_select' ELSE 'embedding' END AS op,
+        'embedding' || CASE WHEN is_backward THEN '_backward' ELSE '' END AS family,
+        model_dtype AS dtype,
+        tensors[2].elements AS rows,
         TRY(CASE
             WHEN is_backward THEN first.dims[-1]
             ELSE first.elements // first.dims[CASE WHEN dim < 0 THEN dim ELSE dim + 1 END]
         END) AS width,
         CASE
-            WHEN is_backward THEN try_cast(concrete_inputs ->> table_ordinal AS BIGINT)
+            WHEN is_backward THEN try_cast(concrete_inputs ->> 2 AS BIGINT)
             ELSE TRY(first.dims[CASE WHEN dim < 0 THEN dim ELSE dim + 1 END])
         END AS table_rows,
-        CASE
-            WHEN is_summed AND is_backward THEN TRY(first.elements // first.dims[-1])
-            WHEN is_summed THEN tensors[3].elements
-        END AS bags
+        0 AS cleared_rows,
+        is_dtype_known AS is_exact
     FROM lookup
 )
 
 SELECT
-    op_id,
-    run_id,
-    trace_id,
-    CASE
-        WHEN is_summed
-            THEN CASE WHEN concrete_inputs ->> mode_ordinal = '1' THEN 'mean' ELSE 'sum' END
-        WHEN name = 'aten::index_select' THEN 'index_select'
-        ELSE 'embedding'
-    END,
+    op_id, run_id, trace_id, family, op, dtype,
     rows,
     width,
     table_rows,
-    bags,
-    CASE WHEN is_backward OR is_summed THEN TRY(rows * width) ELSE 0 END,
-    TRY(
-        rows * width * element_bytes + input_bytes - first.size
-        + (CASE WHEN is_backward THEN first.size ELSE 0 END)
-    ),
-    TRY(CASE
-        WHEN is_summed AND NOT is_backward THEN bags * width * element_bytes
-        ELSE rows * width * element_bytes
-    END)
-FROM measured
-WHERE width IS NOT NULL;
+    try_cast(cleared AS BIGINT) AS cleared_rows,
+    try_cast(round(met) AS BIGINT) AS distinct_rows,
+    CASE family WHEN 'embedding' THEN 0 ELSE row_elements END AS flops,
+    try_cast(row_elements * element_bytes + 8 * rows AS BIGINT) AS read_bytes,
+    try_cast(element_bytes * (
+        CASE family WHEN 'embedding' THEN row_elements ELSE (met + cleared) * width END
+    ) AS BIGINT) AS written_bytes,
+    try_cast((row_elements + met * width) * element_bytes + 8 * rows AS BIGINT)
+    AS footprint_bytes,
+    is_exact
+FROM (
+    SELECT
+        *,
+        rows::DOUBLE * width AS row_elements,
+        CASE
+            WHEN table_rows IS NULL THEN rows
+            -- The same for few of many, where the power loses its digits.
+            WHEN rows < 1e-4 * table_rows THEN rows - rows::DOUBLE * (rows - 1) / 2 / table_rows
+            ELSE table_rows * (1 - pow(1 - 1 / table_rows::DOUBLE, rows))
+        END AS met,
+        coalesce(cleared_rows, table_rows, 0) AS cleared
+    FROM problem
+);

@@ -1,11 +1,13 @@
--- Work of FBGEMM's lookups in several tables at once, summed per bag. Forward: `rows` rows
--- of `width` elements (the mean of the tables: elements of the result per bag) are read
--- with 8-byte indices and offsets, and one row per bag is written. Backward, where the
--- profiler records the gradient of the result only: rows, bags and tables are those of the
--- forward lookup in the trace whose result is of that size. The gradient is read, and each
--- row read and written; without such a lookup, one row per bag (that may be too few).
+-- Table lookups that are summed per bag, in one table (PyTorch) or several (FBGEMM).
+-- Forward: the rows are read with 8-byte indices and an offset a bag, and one row per bag is
+-- written. Backward, fused with the update: gradients of bags, indices and rows are read,
+-- the rows are multiplied, added to and written. Of FBGEMM's the profiler records the
+-- gradient of the result only: sizes are those of the forward lookup in the trace whose
+-- result is of that size; without such a lookup, one row per bag (that may be too few).
+-- Of several tables, `width` is the mean of the elements of a row.
 -- One row per such op of known shape.
 -- Key: op_id.
+-- Part of: prediction.op_problem.
 CREATE VIEW prediction.op_embedding_bag (
     -- The op.
     op_id,
@@ -13,101 +15,166 @@ CREATE VIEW prediction.op_embedding_bag (
     run_id,
     -- The trace it is from.
     trace_id,
-    -- Whether it is the backward pass.
-    is_backward,
-    -- Rows that are looked up; NULL where it is not recorded.
-    rows,
-    -- Mean elements of a row; NULL where it is not recorded.
-    width,
-    -- Bags of all tables; NULL where it is not recorded.
-    bags,
-    -- Tables; NULL where it is not recorded.
+    -- `embedding_bag` or `embedding_bag_backward`.
+    family,
+    -- `sum` or `mean`.
+    op,
+    -- Type of the elements, as the kernel models name it.
+    dtype,
+    -- Tables.
     tables,
-    -- Rows of all tables on the device; NULL where it is not recorded.
+    -- Rows of each table; NULL where they are not recorded.
     table_rows,
-    -- [FLOP] Additions into sums.
+    -- Elements of a row.
+    width,
+    -- Bags of each table.
+    bags,
+    -- Rows of a bag, in the mean.
+    pooling,
+    -- Rows that are looked up.
+    rows,
+    -- Different rows that are looked up, of all tables.
+    distinct_rows,
+    -- [FLOP] Arithmetic.
     flops,
     -- [B] Bytes read.
     read_bytes,
     -- [B] Bytes written.
     written_bytes,
-    -- Whether rows and width are recorded.
+    -- [B] Distinct memory that is touched.
+    footprint_bytes,
+    -- Whether sizes and types of all that counts were recorded.
     is_exact
 ) AS
 WITH
 bag AS (
     SELECT
         *,
-        family = 'embedding_bag_backward' AS is_backward,
+        regexp_full_match(bare_name, '_embedding_bag.*') AS is_one_table,
+        regexp_matches(bare_name, 'backward|LookupFunction') AS is_backward,
         CASE WHEN name LIKE '%dense_embedding%' THEN 7 ELSE 11 END AS index_ordinal,
-        coalesce(results[1], tensors[1]).elements AS result_elements
+        CASE WHEN is_backward THEN '$[7]' ELSE '$[4]' END AS mode_ordinal,
+        coalesce(results[1], tensors[1]) AS result
     FROM prediction.op_shape
-    INNER JOIN prediction.op_kind USING (name)
-    WHERE rule = 'bag' AND is_complete
+    INNER JOIN prediction.op_name USING (name)
+    WHERE
+        is_complete
+        AND regexp_full_match(
+            bare_name,
+            '_embedding_bag(_forward_only|_dense_backward)?'
+            || '|fbgemm::.*embedding_codegen_(lookup|forward).*'
+            || '|torch::autograd::CppNode<.*LookupFunction.*'
+        )
 ),
 
--- Before the indices come the places where tables begin; the weights come first: of a
--- dense lookup one tensor, else those on the host, on the device and in managed memory.
+-- Of FBGEMM's: before the indices come the places where tables begin; the weights come
+-- first: of a dense lookup one tensor, else those on the host, on the device and managed.
 forward AS (
     SELECT
         *,
         [t for t in tensors if t.argument = index_ordinal][1].elements AS rows,
-        [t for t in tensors if t.argument = index_ordinal + 1][1].elements - 1 AS bags,
+        [t for t in tensors if t.argument = index_ordinal + 1][1].elements - 1 AS all_bags,
         [t for t in tensors if t.argument = index_ordinal - 5][1].elements - 1 AS tables,
-        result_elements / nullif(bags, 0) AS width,
+        result.elements / nullif(all_bags, 0) AS width,
         list_sum([t.elements for t in tensors if t.argument <= (index_ordinal - 7) // 2])
-        // nullif(width, 0) AS table_rows
+        // nullif(width, 0) AS all_rows
     FROM bag
-    WHERE NOT is_backward AND result_bytes > 0
+    WHERE NOT is_one_table AND NOT is_backward AND result_bytes > 0
 ),
 
 seen AS (
     SELECT
         trace_id,
-        result_elements,
-        min({
-            'rows': rows, 'bags': bags, 'tables': tables, 'width': width,
-            'table_rows': table_rows
-        }) AS lookup
+        result.elements AS elements,
+        min(struct_pack(rows, all_bags, tables, width, all_rows)) AS lookup
     FROM forward
-    GROUP BY trace_id, result_elements
+    GROUP BY ALL
 ),
 
 counted AS (
+    SELECT *, true AS is_exact FROM forward WHERE width IS NOT NULL
+    UNION ALL BY NAME
     SELECT
-        op_id, run_id, trace_id, element_bytes, is_backward, result_elements,
-        rows, width, bags, tables, table_rows
-    FROM forward
-    WHERE width IS NOT NULL
-    UNION ALL
-    SELECT
-        op_id, run_id, trace_id, element_bytes, is_backward, result_elements,
-        lookup.rows, lookup.width, lookup.bags, lookup.tables, lookup.table_rows
+        bag.*,
+        coalesce(lookup.rows, result.dims[1]) AS rows,
+        coalesce(lookup.all_bags, result.dims[1]) AS all_bags,
+        coalesce(lookup.tables, 1) AS tables,
+        TRY(coalesce(lookup.width, result.elements // result.dims[1])) AS width,
+        lookup.all_rows,
+        lookup IS NOT NULL AS is_exact
     FROM bag
-    LEFT JOIN seen USING (trace_id, result_elements)
-    WHERE is_backward
-),
-
-sized AS (
+    LEFT JOIN seen ON bag.trace_id = seen.trace_id AND result.elements = seen.elements
+    WHERE NOT is_one_table AND is_backward
+    UNION ALL BY NAME
     SELECT
         *,
-        TRY((coalesce(rows * width, result_elements) * element_bytes)::BIGINT) AS row_bytes,
-        result_elements * element_bytes AS result_bytes
+        tensors[2].elements AS rows,
+        CASE
+            WHEN is_backward THEN TRY(tensors[1].elements // tensors[1].dims[-1])
+            ELSE tensors[3].elements
+        END AS all_bags,
+        1 AS tables,
+        tensors[1].dims[-1] AS width,
+        CASE
+            WHEN is_backward THEN try_cast(concrete_inputs ->> 5 AS BIGINT)
+            ELSE tensors[1].dims[1]
+        END AS all_rows,
+        true AS is_exact
+    FROM bag
+    WHERE is_one_table
+),
+
+problem AS (
+    SELECT
+        * REPLACE (is_exact AND is_dtype_known AS is_exact),
+        CASE
+            WHEN is_one_table AND concrete_inputs ->> mode_ordinal = '1' THEN 'mean'
+            ELSE 'sum'
+        END AS op,
+        'embedding_bag' || CASE WHEN is_backward THEN '_backward' ELSE '' END AS family,
+        model_dtype AS dtype,
+        TRY(all_rows // nullif(tables, 0)) AS table_rows,
+        all_bags / nullif(tables, 0) AS bags,
+        rows / nullif(all_bags, 0) AS pooling,
+        NULL::BIGINT AS distinct_rows
     FROM counted
 )
 
 SELECT
-    op_id,
-    run_id,
-    trace_id,
-    is_backward,
-    rows,
-    width,
-    bags,
-    tables,
-    TRY(table_rows::BIGINT),
-    row_bytes // element_bytes,
-    TRY(row_bytes + CASE WHEN is_backward THEN result_bytes ELSE 8 * (rows + bags + 1) END),
-    CASE WHEN is_backward THEN row_bytes ELSE result_bytes END,
-    rows IS NOT NULL
-FROM sized;
+    op_id, run_id, trace_id, family, op, dtype,
+    coalesce(tables, 1) AS tables, try_cast(table_rows AS BIGINT) AS table_rows,
+    try_cast(round(width) AS BIGINT) AS width,
+    try_cast(bags AS BIGINT) AS bags,
+    try_cast(round(pooling) AS BIGINT) AS pooling,
+    try_cast(lookups AS BIGINT) AS rows,
+    try_cast(round(met) AS BIGINT) AS distinct_rows,
+    (CASE family WHEN 'embedding_bag' THEN 1 ELSE 2 END) * lookups * width AS flops,
+    try_cast(
+        (lookups + CASE family WHEN 'embedding_bag' THEN 0 ELSE summed END)
+        * width * element_bytes + index_bytes AS BIGINT
+    ) AS read_bytes,
+    try_cast(
+        (CASE family WHEN 'embedding_bag' THEN summed ELSE lookups END)
+        * width * element_bytes AS BIGINT
+    ) AS written_bytes,
+    try_cast((met + summed) * width * element_bytes + index_bytes AS BIGINT)
+    AS footprint_bytes,
+    is_exact
+FROM (
+    SELECT
+        *,
+        coalesce(tables, 1)::DOUBLE * bags AS summed,
+        coalesce(rows, summed * pooling) AS lookups,
+        lookups / coalesce(tables, 1) AS of_table,
+        8 * (lookups + summed) AS index_bytes,
+        greatest(coalesce(distinct_rows, coalesce(tables, 1) * (
+            CASE
+                WHEN table_rows IS NULL THEN of_table
+                -- The same for few of many, where the power loses its digits.
+                WHEN of_table < 1e-4 * table_rows
+                    THEN of_table - of_table * (of_table - 1) / 2 / table_rows
+                ELSE table_rows * (1 - pow(1 - 1 / table_rows::DOUBLE, of_table))
+            END
+        )), 1) AS met
+    FROM problem
+);

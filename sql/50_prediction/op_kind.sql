@@ -1,25 +1,27 @@
--- The family of the ops of each name.
--- One row per name of an op that launches GPU work and is of a known family.
+-- The family of the ops of each name, where several families share a relation.
+-- One row per name of an op that launches GPU work and is listed in `prediction.op_family`.
 -- Key: name.
 CREATE VIEW prediction.op_kind (
     -- Name of the op.
     name,
+    -- Op of the family: the name without what says how it is called.
+    op,
     -- Family.
     family,
-    -- Rule by which its work is counted.
+    -- The relation that counts, without `op_`.
     rule,
-    -- [FLOP] Arithmetic per element, where `op_movement` counts.
+    -- [FLOP] Arithmetic per element, where that is how it is counted.
     element_flops
 ) AS
 SELECT
     named.name,
+    regexp_replace(
+        regexp_replace(named.name, '^(\w+::)*_?(native_|cudnn_|miopen_)?', ''),
+        '([^_])_$|(backward)_data$', '\1\2'
+    ),
     arg_min(op_family.family, ordinal),
     arg_min(op_family.rule, ordinal),
     arg_min(op_family.element_flops, ordinal)::BIGINT
-FROM (SELECT DISTINCT name FROM prediction.op_shape) AS named
-INNER JOIN prediction.op_family
-    ON regexp_full_match(
-        regexp_replace(regexp_replace(named.name, '^aten::', ''), '([^_])_$', '\1'),
-        op_family.pattern
-    )
+FROM prediction.op_name AS named
+INNER JOIN prediction.op_family ON regexp_full_match(bare_name, op_family.pattern)
 GROUP BY named.name;

@@ -1,6 +1,10 @@
--- What the kernel models know of an op: family, op, type and sizes, in their terms (NULL
--- where the family has no such size, or it is not recorded). The backward pass of a
--- convolution is a problem for each gradient that it computes.
+-- What an op has to do: family, op, type and sizes, in the terms of the kernel models (NULL
+-- where the family has no such size, or it is not recorded), and the arithmetic and bytes
+-- that follow from them. It is all rows of the relations that say to be part of it, one a
+-- family (`prediction.op_gemm` and so on): each says which ops it is of, which sizes their
+-- arguments have, and in its last SELECT what work that is. Kernel models count the work of
+-- what they were measured on by that same SELECT (`tracedb/kernels/work.py`).
+-- The backward pass of a convolution is a problem for each gradient that it computes.
 -- One row per op that launches GPU work of known shape, and problem that it solves.
 -- Key: op_id, op.
 CREATE VIEW prediction.op_problem (
@@ -46,6 +50,10 @@ CREATE VIEW prediction.op_problem (
     dilation,
     -- Its groups.
     groups,
+    -- Rows of its output.
+    output_height,
+    -- Columns of its output.
+    output_width,
     -- Heads of an attention.
     heads,
     -- Heads of its keys.
@@ -62,6 +70,8 @@ CREATE VIEW prediction.op_problem (
     rows,
     -- Rows of a table that is looked up in.
     table_rows,
+    -- Rows of its gradient that are cleared before.
+    cleared_rows,
     -- Tables that are looked up in.
     tables,
     -- Bags of each table, in which rows are summed.
@@ -78,90 +88,26 @@ CREATE VIEW prediction.op_problem (
     outputs,
     -- Tensors joined or updated.
     tensors,
-    -- Bytes copied or set; the message of a collective, as NCCL's tests count it.
+    -- [B] All that is read, where the other sizes do not say it.
+    input_bytes,
+    -- [B] All that is written, where the other sizes do not say it.
+    output_bytes,
+    -- Bytes; the message of a collective, as NCCL's tests count it.
     bytes,
     -- Ranks of a collective.
     ranks,
     -- Ranks of it on a node.
-    ranks_per_node
-) AS
-WITH
-problem AS (
-    SELECT op_id, run_id, trace_id, 'gemm' AS family, op, batch, m, n, k
-    FROM prediction.op_gemm
-    UNION ALL BY NAME
-    SELECT
-        op_id, run_id, trace_id,
-        'convolution' AS family,
-        unnest(
-            (CASE WHEN writes_y THEN ['forward'] ELSE [] END)
-            || (CASE WHEN writes_x THEN ['backward_input'] ELSE [] END)
-            || (CASE WHEN writes_w THEN ['backward_weight'] ELSE [] END)
-        ) AS op,
-        input_dims[1] AS images,
-        input_dims[2] AS channels_in,
-        CASE WHEN is_transposed THEN weight_dims[2] ELSE weight_dims[1] END AS channels_out,
-        input_dims[3] AS height,
-        input_dims[4] AS width,
-        weight_dims[3] AS kernel_height,
-        weight_dims[4] AS kernel_width,
-        stride, padding, dilation,
-        CASE
-            WHEN is_transposed THEN 1
-            ELSE input_dims[2] // greatest(weight_dims[2], 1)
-        END AS groups
-    FROM prediction.op_convolution
-    WHERE len(input_dims) = 4 AND len(weight_dims) = 4
-    UNION ALL BY NAME
-    SELECT
-        op_id, run_id, trace_id,
-        'attention' AS family,
-        CASE WHEN is_backward THEN 'backward' ELSE 'forward' END AS op,
-        images, heads, kv_heads, queries, keys, head_dim,
-        is_causal::BIGINT AS causal
-    FROM prediction.op_attention
-    UNION ALL BY NAME
-    SELECT
-        op_id, run_id, trace_id, family, op, width, table_rows,
-        CASE WHEN bags IS NULL THEN rows END AS rows,
-        CASE WHEN bags IS NOT NULL THEN 1 END AS tables,
-        bags,
-        rows / nullif(bags, 0) AS pooling
-    FROM prediction.op_embedding
-    INNER JOIN prediction.op_shape USING (op_id, run_id, trace_id)
-    INNER JOIN prediction.op_kind USING (name)
-    UNION ALL BY NAME
-    SELECT
-        op_id, run_id, trace_id,
-        'embedding_bag' || CASE WHEN is_backward THEN '_backward' ELSE '' END AS family,
-        'sum' AS op,
-        width,
-        tables,
-        table_rows // nullif(tables, 0) AS table_rows,
-        bags // nullif(tables, 0) AS bags,
-        rows / nullif(bags, 0) AS pooling
-    FROM prediction.op_embedding_bag
-    WHERE rows IS NOT NULL
-    UNION ALL BY NAME
-    SELECT * FROM prediction.tensor_extent
-    UNION ALL BY NAME
-    SELECT
-        op_id, run_id, trace_id,
-        'collective' AS family,
-        collective AS op,
-        message_bytes AS bytes,
-        rank_count AS ranks
-    FROM prediction.op_collective
-)
-
-SELECT
-    op_id, run_id, trace_id, family, op, model_dtype,
-    batch::BIGINT, m::BIGINT, n::BIGINT, k::BIGINT, images::BIGINT, channels_in::BIGINT,
-    channels_out::BIGINT, height::BIGINT, round(width)::BIGINT, kernel_height::BIGINT,
-    kernel_width::BIGINT, stride::BIGINT, padding::BIGINT, dilation::BIGINT,
-    groups::BIGINT, heads::BIGINT, kv_heads::BIGINT, queries::BIGINT, keys::BIGINT,
-    head_dim::BIGINT, causal::BIGINT, rows::BIGINT, table_rows::BIGINT, tables::BIGINT,
-    bags::BIGINT, round(pooling)::BIGINT, NULL::BIGINT, elements::BIGINT, inputs::BIGINT,
-    outputs::BIGINT, problem.tensors::BIGINT, bytes::BIGINT, ranks::BIGINT, NULL::BIGINT
-FROM problem
-LEFT JOIN prediction.op_shape USING (op_id, run_id, trace_id);
+    ranks_per_node,
+    -- Units that do the arithmetic; NULL: those of vectors, in fp32.
+    unit,
+    -- [FLOP] Arithmetic; a multiplication with its addition is two.
+    flops,
+    -- [B] Bytes read, each access counted.
+    read_bytes,
+    -- [B] Bytes written.
+    written_bytes,
+    -- [B] Distinct memory that is touched; NULL: all that is read or written.
+    footprint_bytes,
+    -- Whether sizes and types of all that counts were recorded.
+    is_exact
+);

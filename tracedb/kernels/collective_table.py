@@ -13,14 +13,15 @@ about another. Beyond the largest message, bandwidth stays as it was.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tracedb.errors import KernelModelError
 
-from .families.collective import bus_bytes, ranks_per_node
+from .families.collective import COLLECTIVE
+from .work import counted_again
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -52,7 +53,7 @@ class CollectiveTable:
 
     def predict_ns(self, rows: Rows) -> Floats:
         """[ns] The time of each row."""
-        ranks, per_node = rows.shapes["ranks"], ranks_per_node(rows.shapes)
+        ranks, per_node = rows.shapes["ranks"], rows.shapes["ranks_per_node"]
         found = np.empty(len(rows))
         for n, layout in {*zip(ranks.tolist(), per_node.tolist(), strict=True)}:
             here = (ranks == n) & (per_node == layout)
@@ -148,8 +149,8 @@ class CollectiveTable:
 
 def _log_bus_bytes(shapes: Shapes, ranks: float) -> Floats:
     """The logarithm of what each rank sends, were there so many ranks."""
-    sizes = {**shapes.sizes, "ranks": np.full(len(shapes), ranks)}
-    logs: Floats = np.log(np.maximum(bus_bytes(replace(shapes, sizes=sizes)), 1.0))
+    sent = counted_again(COLLECTIVE, shapes, ranks=ranks)["read_bytes"]
+    logs: Floats = np.log(np.maximum(sent, 1.0))
     return logs
 
 
@@ -190,7 +191,7 @@ def _tail(x: Floats, y: Floats, beyond: Floats) -> Floats:
 def fit_table(rows: Rows) -> CollectiveTable:
     """Put the medians of measured times, by size, into curves."""
     size = np.log(np.maximum(rows.work.bytes, 1.0))
-    ranks, per_node = rows.shapes["ranks"], ranks_per_node(rows.shapes)
+    ranks, per_node = rows.shapes["ranks"], rows.shapes["ranks_per_node"]
     curves = sorted({*zip(ranks.tolist(), per_node.tolist(), strict=True)})
     knots = [
         _knots(size[here], np.log(rows.time_ns[here]))

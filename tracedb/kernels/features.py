@@ -39,10 +39,7 @@ def sizes_of(rows: Rows) -> dict[str, Floats]:
 
 
 def _sizes(family: Family, shapes: Shapes) -> dict[str, Floats]:
-    named = {}
-    for name in family.columns:
-        named[f"log_{name}"] = _log(family.size(shapes, name))
-    return named
+    return {f"log_{name}": _log(shapes[name]) for name in family.columns}
 
 
 def _work(work: Work) -> dict[str, Floats]:

@@ -152,12 +152,9 @@ def _with_shapes(frame: pl.DataFrame) -> pl.DataFrame:
 
 def _has_work(rows: pl.DataFrame, op: Op) -> pl.Series:
     """Which rows of an op read or write, as much as can be counted."""
-    family = FAMILIES[op.family]
-    shapes = shapes_of(family, rows, op)
-    with np.errstate(all="ignore"):
-        moved = family.read_bytes(shapes) + family.written_bytes(shapes)
-        counts = (family.flops(shapes) + 1, moved, family.footprint(shapes))
-        return pl.Series(np.all([(n > 0) & np.isfinite(n) for n in counts], axis=0))
+    shapes = shapes_of(FAMILIES[op.family], rows, op)
+    counts = (shapes["flops"] + 1, shapes.moved_bytes, shapes.footprint_bytes)
+    return pl.Series(np.all([(n > 0) & np.isfinite(n) for n in counts], axis=0))
 
 
 def _is_parquet(path: Path) -> bool:

@@ -1,4 +1,4 @@
-"""What the models take from the SQL: hardware figures, arithmetic per element."""
+"""What the models take from the SQL: hardware figures, and what work shapes are."""
 
 from __future__ import annotations
 
@@ -7,12 +7,11 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import duckdb
-import numpy as np
 
 from tracedb import catalog
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    import polars as pl
 
 
 @cache
@@ -33,14 +32,41 @@ def rows_of(
 
 
 @cache
-def _flops(op: str) -> float:
+def element_flops(op: str) -> float:
+    """[FLOP] Arithmetic per element of an op (`prediction.op_family`); else 1."""
     name = op.removeprefix("aten::").rstrip("_")
     families = sorted(declared("prediction.op_family"), key=lambda row: row["ordinal"])
     fitting = (row for row in families if re.fullmatch(row["pattern"], name))
     return float(next((row["element_flops"] for row in fitting), 1))
 
 
-def element_flops(ops: NDArray[np.str_]) -> NDArray[np.float64]:
-    """[FLOP] Arithmetic per element of each op (`prediction.op_family`); else 1."""
-    names, codes = np.unique(ops, return_inverse=True)
-    return np.array([_flops(str(name)) for name in names], dtype=float)[codes]
+def counted(relation: str, problems: pl.DataFrame) -> pl.DataFrame:
+    """What a family's relation says of problems that are no ops of a trace, in order.
+
+    Its last SELECT counts them, in the place of its expression `problem`. Columns are
+    those of `prediction.op_problem`; what is missing is NULL.
+    """
+    counting = catalog.find(relation).counting
+    missing = _read_of_problems(counting) - set(problems.columns)
+    absent = "".join(f", NULL::DOUBLE AS {name}" for name in sorted(missing))
+    with _counter().cursor() as connection:
+        connection.register("asked", problems.to_arrow())
+        found: pl.DataFrame = connection.sql(
+            f"WITH problem AS (SELECT *{absent} FROM asked) {counting}"
+        ).pl()
+        return found
+
+
+@cache
+def _read_of_problems(counting: str) -> frozenset[str]:
+    """The columns of problems that a text names."""
+    problem = catalog.find("prediction.op_problem").columns
+    copied = catalog.find("prediction.gpu_copy").columns
+    known = {*problem, *copied, "element_bytes", "element_flops"}
+    return frozenset(known.intersection(re.findall(r"\w+", counting)))
+
+
+@cache
+def _counter() -> duckdb.DuckDBPyConnection:
+    """A database without relations; one thread keeps rows in order."""
+    return duckdb.connect(config={"threads": 1})

@@ -59,7 +59,7 @@ class Rows:
         """A number for each combination of sizes; NaN is a size like any other."""
         code = np.zeros(len(self), np.uint64)
         for name in columns:
-            size = np.nan_to_num(self.family.size(self.shapes, name), posinf=-1)
+            size = np.nan_to_num(self.shapes[name], nan=-1)
             code = (code ^ size.astype(np.int64).view(np.uint64)) * np.uint64(
                 0x9E3779B97F4A7C15
             )

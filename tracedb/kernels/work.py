@@ -10,6 +10,7 @@ import polars as pl
 
 from .dtypes import element_bytes, matrix_peak
 from .families import Shapes
+from .relations import counted, element_flops
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -86,14 +87,43 @@ class Op(NamedTuple):
 
 
 def shapes_of(family: Family, frame: pl.DataFrame, op: Op) -> Shapes:
-    """The rows of a frame that has some of the family's columns."""
-    sizes = {
-        name: frame[name].cast(float).fill_null(np.nan).to_numpy()
-        for name in family.columns
-        if name in frame.columns
-    }
-    ops = np.full(frame.height, op.op)
-    return Shapes(sizes, ops, np.full(frame.height, float(element_bytes(op.dtype))))
+    """The rows of a frame that has some of the family's columns, with their work.
+
+    What a size is that is not known, and FLOPs and bytes, the family's relation says.
+    """
+    given = frame.select(pl.selectors.numeric().cast(pl.Float64))
+    return _counted(family, given, op)
+
+
+def counted_again(family: Family, shapes: Shapes, **sizes: float) -> Shapes:
+    """The same shapes with some sizes, the same for all, in the place of theirs."""
+    given = pl.DataFrame({n: shapes[n] for n in family.columns}).fill_nan(None)
+    given = given.with_columns(**{name: pl.lit(size) for name, size in sizes.items()})
+    op = Op(family.name, str(shapes.op[0]) if len(shapes) else "", "")
+    return _counted(family, given, op)
+
+
+def _counted(family: Family, sizes: pl.DataFrame, op: Op) -> Shapes:
+    """Rows of one op, given by their sizes as floating-point numbers."""
+    bytes_ = float(element_bytes(op.dtype))
+    rows = counted(
+        family.relation,
+        sizes.with_columns(
+            family=pl.lit(op.family),
+            op=pl.lit(op.op),
+            dtype=pl.lit(op.dtype),
+            element_bytes=pl.lit(bytes_),
+            element_flops=pl.lit(element_flops(op.op)),
+        ),
+    )
+    numbers = rows.select(pl.selectors.numeric().cast(pl.Float64).fill_null(np.nan))
+    found = {name: column.to_numpy() for name, column in numbers.to_dict().items()}
+    unknown = np.full(sizes.height, np.nan)
+    for name in family.columns:
+        if name not in found:
+            column = sizes.get_column(name, default=None)
+            found[name] = unknown if column is None else column.to_numpy()
+    return Shapes(found, np.full(sizes.height, op.op), np.full(sizes.height, bytes_))
 
 
 def work_of(family: Family, shapes: Shapes, hardware: Hardware, op: Op) -> Work:
@@ -108,9 +138,9 @@ def work_of(family: Family, shapes: Shapes, hardware: Hardware, op: Op) -> Work:
         return np.full(len(shapes), figure)
 
     return Work(
-        flops=family.flops(shapes),
-        bytes=family.read_bytes(shapes) + family.written_bytes(shapes),
-        footprint=family.footprint(shapes),
+        flops=shapes["flops"],
+        bytes=shapes.moved_bytes,
+        footprint=shapes.footprint_bytes,
         peak=each(peak),
         bandwidth=each(bandwidth),
         l2_bytes=each(hardware["l2_bytes"]),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from . import rows
-from .family import Family, no_flops
+from .family import Family
 
 if TYPE_CHECKING:
     from .family import Figures, Floats, Shapes
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def features(shapes: Shapes, hardware: Figures) -> dict[str, Floats]:
     """Those of rows, and the size of one tensor."""
     found = rows.features(shapes, hardware)
-    tensors = shapes.known("tensors", 2)
+    tensors = shapes["tensors"]
     found["log_width_of_tensor"] = np.log(shapes["width"] / tensors)
     return found
 
@@ -24,11 +24,9 @@ def features(shapes: Shapes, hardware: Figures) -> dict[str, Floats]:
 CONCAT = Family(
     name="concat",
     columns=("tensors", "rows", "width"),
-    flops=no_flops,
-    read_bytes=rows.tensor_bytes,
-    written_bytes=rows.tensor_bytes,
+    relation="prediction.op_concat",
     features=features,
-    optional={"tensors": 2},
+    optional=("tensors",),
     group=("tensors", "width"),
     ops_alike=True,
 )

@@ -1,6 +1,7 @@
 """The contract of a family: ops whose time is a matter of the same sizes.
 
-Everything counts row by row: arrays in, arrays of the same length out.
+What work follows from the sizes is said in SQL, by the family's relation. Features are
+made row by row: arrays in, arrays of the same length out.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ class Shapes:
     """Rows of one family: their sizes (NaN where unknown), ops, bytes an element."""
 
     sizes: Mapping[str, Floats]
+    """What the family's relation has of each row, FLOPs and bytes included."""
     op: NDArray[np.str_]
     element_bytes: Floats
 
@@ -34,28 +36,21 @@ class Shapes:
         """One size of each row."""
         return self.sizes[name]
 
-    def known(self, name: str, default: float | Floats) -> Floats:
-        """One size of each row, or what it usually is where that is unknown."""
-        size = self.sizes.get(name)
-        if size is None:
-            return np.broadcast_to(np.asarray(default, dtype=float), (len(self),))
-        return np.where(np.isnan(size), default, size)
+    @property
+    def moved_bytes(self) -> Floats:
+        """[B] Read and written, each access counted."""
+        return self["read_bytes"] + self["written_bytes"]
+
+    @property
+    def footprint_bytes(self) -> Floats:
+        """[B] Distinct memory that is touched; else all that is read or written."""
+        found = self.sizes.get("footprint_bytes")
+        return self.moved_bytes if found is None else found
 
     def take(self, chosen: NDArray[np.int64] | NDArray[np.bool_]) -> Shapes:
         """Some of the rows."""
         sizes = {name: size[chosen] for name, size in self.sizes.items()}
         return Shapes(sizes, self.op[chosen], self.element_bytes[chosen])
-
-    def by_op(self, values: Mapping[str, float], default: float) -> Floats:
-        """A number that depends on the op, row by row."""
-        names, codes = np.unique(self.op, return_inverse=True)
-        found = [values.get(str(name), default) for name in names]
-        return np.array(found, dtype=float)[codes]
-
-
-def no_flops(shapes: Shapes) -> Floats:
-    """Count no arithmetic: data are moved only."""
-    return np.zeros(len(shapes))
 
 
 def no_features(shapes: Shapes, hardware: Figures) -> dict[str, Floats]:
@@ -66,25 +61,17 @@ def no_features(shapes: Shapes, hardware: Figures) -> dict[str, Floats]:
 
 @dataclass(frozen=True)
 class Family:
-    """A family of ops: which sizes it has, and what work follows from them."""
+    """A family of ops: which sizes it has, and what a model learns from."""
 
     name: str
     columns: tuple[str, ...]
     """The sizes that a row has, as measurements and `prediction.kernel_problem` do."""
-    flops: Callable[[Shapes], Floats]
-    """[FLOP] Arithmetic; a multiplication with its addition is two."""
-    read_bytes: Callable[[Shapes], Floats]
-    """[B] What is asked of memory, each access counted."""
-    written_bytes: Callable[[Shapes], Floats]
-    """[B] What is written."""
-    footprint_bytes: Callable[[Shapes], Floats] | None = None
-    """[B] Distinct memory that is touched; without it, all that is read or written."""
+    relation: str
+    """Where sizes become FLOPs and bytes, in its last SELECT (`work.py`)."""
     features: Callable[[Shapes, Figures], dict[str, Floats]] = no_features
     """What a model may learn from beside sizes and work."""
-    optional: Mapping[str, float | Callable[[Shapes], Floats]] = field(
-        default_factory=dict
-    )
-    """Sizes that a row may lack, with what they are then; NaN says nothing of them."""
+    optional: tuple[str, ...] = ()
+    """Sizes that a row may lack; the relation says what they are then, if anything."""
     uses_matrix_units: bool = False
     is_typed: bool = True
     """Whether the type of elements matters; sizes of untyped ops are in bytes."""
@@ -101,17 +88,6 @@ class Family:
     def required(self) -> tuple[str, ...]:
         """Sizes without which nothing can be said."""
         return tuple(name for name in self.columns if name not in self.optional)
-
-    def size(self, shapes: Shapes, name: str) -> Floats:
-        """One size of each row, or what it usually is where that is unknown."""
-        usual = self.optional.get(name, np.nan)
-        return shapes.known(name, usual(shapes) if callable(usual) else usual)
-
-    def footprint(self, shapes: Shapes) -> Floats:
-        """[B] Distinct memory that is touched."""
-        if self.footprint_bytes is not None:
-            return self.footprint_bytes(shapes)
-        return self.read_bytes(shapes) + self.written_bytes(shapes)
 
     def op_class(self, op: str) -> str:
         """The op whose models serve this one."""

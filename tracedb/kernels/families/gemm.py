@@ -21,26 +21,9 @@ _FULL_BYTES = 4
 """Bytes of an element that goes to no matrix unit as it is."""
 
 
-def flops(shapes: Shapes) -> Floats:
-    """[FLOP] 2 x batch x m x n x k."""
-    return 2 * shapes.known("batch", 1) * shapes["m"] * shapes["n"] * shapes["k"]
-
-
-def read_bytes(shapes: Shapes) -> Floats:
-    """[B] Both factors, once."""
-    elements = shapes["m"] * shapes["k"] + shapes["k"] * shapes["n"]
-    return shapes.known("batch", 1) * elements * shapes.element_bytes
-
-
-def written_bytes(shapes: Shapes) -> Floats:
-    """[B] The product; that of 8-bit factors has two bytes an element."""
-    elements = shapes.known("batch", 1) * shapes["m"] * shapes["n"]
-    return elements * np.maximum(shapes.element_bytes, 2)
-
-
 def features(shapes: Shapes, hardware: Figures) -> dict[str, Floats]:
     """Tiles and waves, alignment, and how far the reduction could be split."""
-    batch, m, n, k = (shapes.known(name, 1) for name in ("batch", "m", "n", "k"))
+    batch, m, n, k = (shapes[name] for name in ("batch", "m", "n", "k"))
     found = wave_features(m, n, batch, hardware)
     if np.all(shapes.element_bytes < _FULL_BYTES):
         found |= _tile_costs(m, n, batch, hardware)
@@ -72,11 +55,9 @@ def _tile_costs(
 GEMM = Family(
     name="gemm",
     columns=("batch", "m", "n", "k"),
-    flops=flops,
-    read_bytes=read_bytes,
-    written_bytes=written_bytes,
+    relation="prediction.op_gemm",
     features=features,
-    optional={"batch": 1},
+    optional=("batch",),
     uses_matrix_units=True,
     group=("batch", "n", "k"),
     op_classes={

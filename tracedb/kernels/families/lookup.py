@@ -1,4 +1,4 @@
-"""What lookups in embedding tables share: distinct rows, and what caches keep."""
+"""What lookups in embedding tables share: what caches keep."""
 
 from __future__ import annotations
 
@@ -8,16 +8,6 @@ import numpy as np
 
 if TYPE_CHECKING:
     from .family import Figures, Floats
-
-INDEX_BYTES = 8
-
-
-def distinct_rows(lookups: Floats, table_rows: Floats) -> Floats:
-    """How many rows of a table are met by so many lookups, uniformly at random."""
-    is_known = np.isfinite(table_rows)
-    rows = np.where(is_known, np.maximum(table_rows, 1.000001), 1.000001)
-    met = rows * -np.expm1(np.log1p(-1 / rows) * lookups)
-    return np.where(is_known, met, lookups)
 
 
 def cache_features(

@@ -6,8 +6,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tracedb.kernels.relations import element_flops
-
 from .waves import alignment
 
 if TYPE_CHECKING:
@@ -17,16 +15,6 @@ if TYPE_CHECKING:
 def elements(shapes: Shapes) -> Floats:
     """Elements of all rows."""
     return shapes["rows"] * shapes["width"]
-
-
-def flops(shapes: Shapes) -> Floats:
-    """[FLOP] Per element that is read, by op."""
-    return elements(shapes) * element_flops(shapes.op)
-
-
-def tensor_bytes(shapes: Shapes) -> Floats:
-    """[B] Of all rows, once."""
-    return elements(shapes) * shapes.element_bytes
 
 
 def features(shapes: Shapes, hardware: Figures) -> dict[str, Floats]:

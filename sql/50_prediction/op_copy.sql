@@ -1,0 +1,73 @@
+-- Copies that change the layout, not the type: `batch` matrices of `rows` rows of `width`
+-- elements are read and written. (Were they contiguous, they would be a memcpy.)
+-- One row per such op of known shape.
+-- Key: op_id.
+-- Part of: prediction.op_problem.
+CREATE VIEW prediction.op_copy (
+    -- The op.
+    op_id,
+    -- The run it is of.
+    run_id,
+    -- The trace it is from.
+    trace_id,
+    -- Family of the kernel models.
+    family,
+    -- Op of the family.
+    op,
+    -- Type of the elements, as the kernel models name it.
+    dtype,
+    -- Matrices.
+    batch,
+    -- Rows of each.
+    rows,
+    -- Elements of a row.
+    width,
+    -- [B] All that it writes, where the sizes do not say it; else NULL.
+    output_bytes,
+    -- [FLOP] Arithmetic.
+    flops,
+    -- [B] Bytes read.
+    read_bytes,
+    -- [B] Bytes written.
+    written_bytes,
+    -- Whether sizes and types of all that counts were recorded.
+    is_exact
+) AS
+WITH
+problem AS (
+    SELECT
+        *,
+        model_dtype AS dtype,
+        tensors[1].dims AS dims,
+        coalesce(dims[-1], 1) AS width,
+        coalesce(dims[-2], 1) AS rows,
+        TRY(tensors[1].elements // width // rows) AS batch,
+        -- What pads or repeats writes more than it reads.
+        CASE
+            WHEN NOT regexp_matches(op, 'copy|clone|contiguous') THEN result_bytes
+        END AS output_bytes,
+        is_dtype_known AS is_exact
+    FROM prediction.op_shape
+    INNER JOIN prediction.op_kind USING (name)
+    WHERE
+        is_complete
+        AND rule = 'copy'
+        AND (
+            NOT regexp_matches(op, 'copy|clone|contiguous') OR tensors[-1].size = first_bytes
+        )
+)
+
+SELECT
+    op_id, run_id, trace_id, 'copy' AS family, op, dtype,
+    coalesce(batch, 1) AS batch,
+    rows,
+    width,
+    output_bytes,
+    0::DOUBLE AS flops,
+    try_cast(coalesce(batch, 1)::DOUBLE * rows * width * element_bytes AS BIGINT) AS read_bytes,
+    coalesce(
+        output_bytes,
+        try_cast(coalesce(batch, 1)::DOUBLE * rows * width * element_bytes AS BIGINT)
+    ) AS written_bytes,
+    is_exact
+FROM problem;

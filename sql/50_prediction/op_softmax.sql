@@ -1,0 +1,75 @@
+-- Softmax of rows and its gradient: `rows` rows of `width` elements along the dimension
+-- that it is over are read (backward those of two tensors) and written.
+-- One row per such op of known shape.
+-- Key: op_id.
+-- Part of: prediction.op_problem.
+CREATE VIEW prediction.op_softmax (
+    -- The op.
+    op_id,
+    -- The run it is of.
+    run_id,
+    -- The trace it is from.
+    trace_id,
+    -- Family of the kernel models.
+    family,
+    -- Op of the family.
+    op,
+    -- Type of the elements, as the kernel models name it.
+    dtype,
+    -- Rows.
+    rows,
+    -- Elements of a row.
+    width,
+    -- [B] All that it reads, where the sizes do not say it; else NULL.
+    input_bytes,
+    -- [B] All that it writes, where the sizes do not say it; else NULL.
+    output_bytes,
+    -- [FLOP] Arithmetic.
+    flops,
+    -- [B] Bytes read.
+    read_bytes,
+    -- [B] Bytes written.
+    written_bytes,
+    -- Whether sizes and types of all that counts were recorded.
+    is_exact
+) AS
+WITH
+shape AS (
+    SELECT
+        *,
+        prediction.mixed_bytes(tensors, element_bytes) AS large_bytes,
+        CASE
+            WHEN regexp_matches(name, 'softmax_backward') THEN concrete_inputs ->> 2
+            ELSE concrete_inputs ->> 1
+        END AS along,
+        prediction.elements_along(tensors[1].dims, along) AS along_elements
+    FROM prediction.op_shape
+    INNER JOIN prediction.op_kind USING (name)
+    WHERE is_complete AND rule = 'softmax'
+),
+
+problem AS (
+    SELECT
+        * REPLACE (large_bytes AS input_bytes),
+        model_dtype AS dtype,
+        TRY(coalesce(along_elements, tensors[1].dims[-1])) AS width,
+        TRY(tensors[1].elements // width) AS rows,
+        result_bytes AS output_bytes,
+        is_dtype_known AS is_exact
+    FROM shape
+)
+
+SELECT
+    op_id, run_id, trace_id, 'softmax' AS family, op, dtype,
+    rows,
+    width,
+    input_bytes,
+    output_bytes,
+    rows::DOUBLE * width * coalesce(element_flops, 1) AS flops,
+    coalesce(input_bytes, try_cast(
+        rows::DOUBLE * width * element_bytes * (1 + (op LIKE '%backward')::BIGINT) AS BIGINT
+    )) AS read_bytes,
+    coalesce(output_bytes, try_cast(rows::DOUBLE * width * element_bytes AS BIGINT))
+    AS written_bytes,
+    is_exact
+FROM problem;

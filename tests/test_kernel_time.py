@@ -246,6 +246,15 @@ COUNTED = [
         4 * 12,
     ),
     (Op("aten::tril", **tensors((4, 4))), "index", 0, 64, 64),
+    (Op("aten::cumsum", [[4, 8], []], [FLOAT, "Scalar"]), "scan", 32, 128, 128),
+    # Of each of 4 rows, 2 values and their places; 8 elements take 3 comparisons each.
+    (
+        Op("aten::topk", [[4, 8], [], []], [FLOAT, *["Scalar"] * 2], ["", "2", "-1"]),
+        "scan",
+        3 * 32,
+        128,
+        4 * 2 * (4 + 8),
+    ),
     (Op("aten::fill_", [[2, 3], []], [FLOAT, "Scalar"]), "fill", 0, 0, 24),
     (Op("aten::uniform_", **tensors((2, 3))), "random", 120, 0, 24),
     (

@@ -28,7 +28,6 @@ from tracedb.cli.main import tracedb
 from tracedb.microbench import (
     COLUMNS,
     COUNTS,
-    SHAPES,
     Backend,
     Case,
     Effort,
@@ -224,11 +223,6 @@ def test_every_op_runs(cpu: Backend, case: Case) -> None:
     if case.op in ("bmm", "baddbmm"):
         case = Case(case.family, case.op, case.dtype, {**case.shape, "batch": 3})
     assert all(sample > 0 for sample in cpu.timer.samples(cpu.build(case), BRIEF))
-
-
-def test_every_family_is_tried() -> None:
-    """The test above leaves no family out."""
-    assert {case.family for case in tiny_cases()} == set(SHAPES)
 
 
 @pytest.mark.parametrize("family", ARRAY_BUILDERS)

@@ -71,7 +71,13 @@ bound AS (
     FROM prediction.kernel_work
     INNER JOIN prediction.kernel_device USING (run_id, trace_id, device)
     INNER JOIN prediction.hardware USING (hardware)
-    INNER JOIN prediction.kernel_efficiency USING (family)
+    INNER JOIN (
+        SELECT * RENAME (family AS known) FROM prediction.kernel_efficiency
+    ) ON
+        known = CASE
+            WHEN family IN (SELECT family FROM prediction.kernel_efficiency) THEN family
+            ELSE 'other'
+        END
 )
 
 SELECT

@@ -67,6 +67,7 @@ _PLANS: Mapping[str, Sequence[_Part]] = {
     "softmax": (_Part(sweeps.softmax, 300),),
     "layer_norm": (_Part(sweeps.layer_norm, 300),),
     "batch_norm": (_Part(sweeps.batch_norm, 300),),
+    "scan": (_Part(sweeps.scan, 300),),
     "dropout": (_Part(sweeps.dropout, 300),),
     "convolution": (_Part(sweeps.convolution, 300),),
     "attention": (_Part(sweeps.attention, 300),),

@@ -233,6 +233,12 @@ def batch_norm() -> Iterator[Case]:
     )
 
 
+def scan() -> Iterator[Case]:
+    """Cumulative sums and sorts of rows."""
+    ops = ("cumsum", "logcumsumexp", "cummax", "sort")
+    yield from cases("scan", ops, _FLOATS, _by_rows(8, 2**17))
+
+
 def concat() -> Iterator[Case]:
     """From two tensors to a recommender's 27, and back."""
     sizes = grid(

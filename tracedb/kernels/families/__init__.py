@@ -1,44 +1,32 @@
-"""The families of kernels: one file each, all of one contract (`family.py`)."""
+"""The families of kernels: one file each, all of one contract (`family.py`).
+
+A family is found by its name: `scan.py` holds `SCAN`.
+"""
 
 from __future__ import annotations
 
+from importlib import import_module
+from pkgutil import iter_modules
 from typing import TYPE_CHECKING
 
-from .attention import ATTENTION
-from .broadcast import BROADCAST
-from .collective import COLLECTIVE
-from .concat import CONCAT
-from .convolution import CONVOLUTION
-from .copy import COPY
-from .elementwise import ELEMENTWISE
-from .embedding import EMBEDDING
-from .embedding_backward import EMBEDDING_BACKWARD
-from .embedding_bag import EMBEDDING_BAG
-from .embedding_bag_backward import EMBEDDING_BAG_BACKWARD
 from .family import Family, Figures, Floats, Hardware, Shapes
-from .gemm import GEMM
-from .index import INDEX
-from .memcpy import MEMCPY
-from .memset import MEMSET
-from .normalisation import NORMALISATION
-from .optimizer import OPTIMIZER
-from .reduction import REDUCTION
-from .softmax import SOFTMAX
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
 __all__ = ["COLUMNS", "FAMILIES", "Family", "Figures", "Floats", "Hardware", "Shapes"]
 
-FAMILIES: Mapping[str, Family] = {
-    family.name: family
-    for family in (
-        *(GEMM, CONVOLUTION, ATTENTION),
-        *(EMBEDDING, EMBEDDING_BACKWARD, EMBEDDING_BAG, EMBEDDING_BAG_BACKWARD),
-        *(ELEMENTWISE, BROADCAST, REDUCTION, SOFTMAX, NORMALISATION),
-        *(CONCAT, COPY, INDEX, MEMCPY, MEMSET, OPTIMIZER, COLLECTIVE),
-    )
-}
+
+def _families() -> Iterator[Family]:
+    """Those of the modules beside this one, in the order of their names."""
+    for module in iter_modules(__path__):
+        found = import_module(f".{module.name}", __name__)
+        family = getattr(found, module.name.upper(), None)
+        if isinstance(family, Family):
+            yield family
+
+
+FAMILIES: Mapping[str, Family] = {family.name: family for family in _families()}
 
 COLUMNS = tuple(
     dict.fromkeys(c for family in FAMILIES.values() for c in family.columns)

@@ -1,28 +1,38 @@
-"""What PyTorch runs: one builder a family, found in one table.
+"""What PyTorch runs: one builder a family, found by its name or in one table.
+
+A module with a function `build` is that of the family of its name.
 
 A builder makes the tensors of a case on a device, and gives back the work to time: a
 function without arguments. It raises UnsupportedError for an op that it does not have.
 """
 
 from collections.abc import Callable, Mapping
+from importlib import import_module
+from pkgutil import iter_modules
 
 import torch
 
 from ..case import Case
-from . import attention, convolution, elementwise, embedding, gemm, movement, optimizer
+from . import embedding, movement
 from . import rows as by_rows
 
 Builder = Callable[[Case, torch.device], Callable[[], object]]
 
+
+def _named() -> dict[str, Builder]:
+    """The builders of modules that have the name of their family."""
+    modules = {
+        m.name: import_module(f".{m.name}", __name__) for m in iter_modules(__path__)
+    }
+    return {name: m.build for name, m in modules.items() if hasattr(m, "build")}
+
+
 BUILDERS: Mapping[str, Builder] = {
-    "gemm": gemm.build,
-    "convolution": convolution.build,
-    "attention": attention.build,
+    **_named(),
     "embedding": embedding.lookup,
     "embedding_backward": embedding.lookup_backward,
     "embedding_bag": embedding.bags,
     "embedding_bag_backward": embedding.bags_backward,
-    "elementwise": elementwise.build,
     "reduction": by_rows.reduction,
     "softmax": by_rows.softmax,
     "normalisation": by_rows.normalisation,
@@ -31,5 +41,4 @@ BUILDERS: Mapping[str, Builder] = {
     "index": movement.index,
     "memcpy": movement.memcpy,
     "memset": movement.memset,
-    "optimizer": optimizer.build,
 }

@@ -35,13 +35,7 @@ WITH
 copied AS (
     SELECT
         *,
-        CASE
-            WHEN kind = 'memset' THEN 'memset'
-            WHEN regexp_matches(name, '(?i)PtoP|PeerTo') THEN 'p2p'
-            WHEN regexp_matches(name, '(?i)HtoD|HostTo') THEN 'h2d'
-            WHEN regexp_matches(name, '(?i)DtoH|ToHost') THEN 'd2h'
-            ELSE 'd2d'
-        END AS direction
+        CASE kind WHEN 'memset' THEN kind ELSE staging.copy_direction(name) END AS direction
     FROM staging.gpu_op
     WHERE kind IN ('memcpy', 'memset')
 ),

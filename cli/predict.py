@@ -220,7 +220,8 @@ def _write_effects(
     """Write what a file's scenarios do, or the profiler did; tell what they match."""
     from tracedb.scenario import UNPROFILED
 
-    with db.simulate([method or "replay"], path or [UNPROFILED]) as beside:
+    edits = path or [UNPROFILED]
+    with db.simulate([method or "replay"], edits, only_steps=True) as beside:
         rows = beside.ask("scenario_effect")
         matches = beside.ask("scenario_match")
     write_rows(db, output, rows, _EFFECTS)

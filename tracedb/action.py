@@ -28,6 +28,9 @@ class Rule:
     """The values that it has to have."""
     takes: tuple[str, ...] = ()
     """The values that it may have besides."""
+    times: tuple[str, ...] = ()
+    """Of which targets it changes how long they last, and nothing else: what waits for
+    what stays, so arrays can evaluate it (`tracedb.twin`)."""
 
     @property
     def values(self) -> tuple[str, ...]:
@@ -37,9 +40,11 @@ class Rule:
 
 RULES: dict[str, Rule] = {
     "scale": Rule(
-        ("host", "gpu", "op", "delay", "profiler"), some=("factor", "add_ns")
+        ("host", "gpu", "op", "delay", "profiler"),
+        some=("factor", "add_ns"),
+        times=("host", "gpu", "op", "profiler"),
     ),
-    "set": Rule(("host", "gpu"), needs=("set_ns",)),
+    "set": Rule(("host", "gpu"), needs=("set_ns",), times=("host", "gpu")),
     "remove": Rule(("host", "gpu", "op")),
     "unsync": Rule(("wait",)),
     "insert": Rule(("gpu",), needs=("place", "gpu_ns"), takes=("host_ns",)),

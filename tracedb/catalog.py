@@ -234,6 +234,20 @@ def chosen_by_edits() -> frozenset[str]:
 
 
 @cache
+def said_by_edits() -> tuple[str, ...]:
+    """The views of edits that come before all stored relations of them, in order."""
+    chosen = chosen_by_edits()
+    others = readers("prediction.variant") | {"prediction.variant"}
+    behind = chosen.union(others, *(readers(name) for name in chosen))
+    first = {"prediction.scenario_edit", *readers("prediction.scenario_edit")} - behind
+    return tuple(
+        relation.full_name
+        for relation in relations()
+        if relation.full_name in first and relation.kind == "VIEW"
+    )
+
+
+@cache
 def fingerprint() -> str:
     """A digest of all statements, to recognise a database of another version."""
     statements = sorted(one.statement for one in declared())

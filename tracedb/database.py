@@ -370,7 +370,7 @@ class Database:
         `simulate` block. Raises `ScenarioError` for what cannot be carried out, or
         matches nothing, `QueryError` for a method that is not in `tracedb.METHODS`.
         """
-        with self.simulate((method,), edits) as beside:
+        with self.simulate((method,), edits, only_steps=True) as beside:
             return beside.relation("question.scenario_effect")
 
     @contextmanager
@@ -379,12 +379,17 @@ class Database:
         methods: Sequence[str],
         edits: str | Path | Sequence[Edit] | None = None,
         library: str | Path | None = None,
+        *,
+        only_steps: bool = False,
     ) -> Iterator[Database]:
         """All relations as they are for some methods and scenarios, in a `with` block.
 
         What is asked there is answered for these methods alone, of the baseline and of
         each scenario of the edits, which may be in a file (`tracedb.scenario`); this
         database stays as it is. The method `library` learns from that file.
+        With `only_steps`, scenarios that only change how long things last are evaluated
+        by arrays, which takes far less: the times of steps (`question.scenario_effect`,
+        `critical_path.step_period`) are the same, other relations are without them.
 
         >>> with tracedb.open() as db, db.simulate(["replay"]) as beside:
         ...     beside.ask("gpu_active").height
@@ -416,6 +421,7 @@ class Database:
             edits or (),
             library,
             allow_files=self._allow_files,
+            only_steps=only_steps,
         ) as connection:
             yield Database(
                 self.path, connection=connection, allow_files=self._allow_files

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from itertools import count
 from typing import TYPE_CHECKING
 
-from tracedb import catalog, overhead_library
+from tracedb import catalog, overhead_library, twin
 from tracedb.action import check_conflicts
 from tracedb.duck import connections, literal, quoted, scalar
 from tracedb.scenario import check_matches, chosen_nodes, set_edits
@@ -40,30 +40,37 @@ _numbers = count(1)
 
 
 @contextmanager
-def simulated(
+def simulated(  # noqa: PLR0913 (as `Database.simulate` has them)
     connection: duckdb.DuckDBPyConnection,
     methods: Sequence[str],
     edits: Sequence[Edit] = (),
     library: str | Path | None = None,
     *,
     allow_files: bool = False,
+    only_steps: bool = False,
 ) -> Iterator[duckdb.DuckDBPyConnection]:
     """A connection on which all relations tell of these methods, while the block lasts.
 
     They are simulated for the baseline and for each scenario of the edits; the method
     `library` learns from that file. What depends on them is computed there, in memory,
-    where it is not stored; all else is the database's. Raises `ScenarioError` for an
-    edit that matches nothing, or two that set the same.
+    where it is not stored; all else is the database's. With `only_steps`, scenarios
+    that only change times are evaluated by arrays (`tracedb.twin`): of these there are
+    the times of steps alone. Raises `ScenarioError` for an edit that matches nothing,
+    or two that set the same.
     """
     there = [int(n) for (n,) in connection.execute(_THERE, [[*methods]]).fetchall()]
     with beside(connection, methods, edits, allow_files=allow_files) as opened:
         cursor, stored = opened
         if edits:
             check_matches(cursor, edits)
+        if len({edit.scenario for edit in edits}) < len(edits):
             check_conflicts(cursor)
         if library is not None:
             overhead_library.load(cursor, library)
-        _fill(cursor, stored, there)
+        twins = twin.variants(cursor, twin.only_times(edits) if only_steps else ())
+        _fill(cursor, stored, there, [n for of in twins.values() for n in of])
+        for base, of in twins.items():
+            twin.evaluate(cursor, base, of)
         yield cursor
 
 
@@ -94,6 +101,7 @@ def beside(
                 own |= catalog.chosen_by_edits()
             catalog.create_over(cursor, stored, own)
             if edits:
+                _store(cursor, catalog.said_by_edits())
                 _compute(cursor, catalog.chosen_by_edits())
             yield cursor, stored
         finally:
@@ -101,24 +109,38 @@ def beside(
             cursor.execute(f"DETACH {name}")
 
 
-def _fill(cursor: duckdb.DuckDBPyConnection, stored: str, there: Sequence[int]) -> None:
-    """Compute the variants that are not there; take those that are from the first."""
+def _store(cursor: duckdb.DuckDBPyConnection, views: Sequence[str]) -> None:
+    """Make tables of views: many read them, and would take edits apart each time."""
+    for view in views:
+        cursor.execute(f"CREATE TABLE {view}_rows AS FROM {view}")
+        cursor.execute(f"DROP VIEW {view}")
+        cursor.execute(f"ALTER TABLE {view}_rows RENAME TO {view.partition('.')[2]}")
+
+
+def _fill(
+    cursor: duckdb.DuckDBPyConnection,
+    stored: str,
+    there: Sequence[int],
+    twins: Sequence[int],
+) -> None:
+    """Compute the variants that are not there; take those that are from the first.
+
+    Variants that arrays evaluate are left out; their results will have a table.
+    """
     kept = {key: _values(cursor, key, there) for key in _KEYS}
-    cursor.execute("SET VARIABLE stored = $there", {"there": [*there]})
+    cursor.execute("SET VARIABLE stored = $there", {"there": [*there, *twins]})
     new = {key: _values(cursor, key) - kept[key] for key in _KEYS}
-    computed = set()
-    for name, key in _own_tables().items():
-        if new[key]:
-            computed.add(name)
-        else:
-            cursor.execute(f"DROP TABLE {name}")
-            cursor.execute(f"CREATE VIEW {name} AS {_rows(stored, name, key, kept)}")
+    own = _own_tables()
+    computed = {name for name, key in own.items() if new[key]}
+    filled = computed | {twin.RESULT} if twins else computed
+    for name in own.keys() - filled:
+        cursor.execute(f"DROP TABLE {name}")
+        cursor.execute(f"CREATE VIEW {name} AS {_rows(stored, name, own[name], kept)}")
     if computed:
         _compute(cursor, computed)
     cursor.execute("RESET VARIABLE stored")
-    for name, key in _own_tables().items():
-        if name in computed:
-            cursor.execute(f"INSERT INTO {name} {_rows(stored, name, key, kept)}")
+    for name in filled:
+        cursor.execute(f"INSERT INTO {name} {_rows(stored, name, own[name], kept)}")
 
 
 def _compute(cursor: duckdb.DuckDBPyConnection, names: Container[str]) -> None:

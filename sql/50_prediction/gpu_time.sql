@@ -68,12 +68,7 @@ SELECT
     run_id,
     trace_id,
     timed.gpu_op_id,
-    CASE
-        WHEN edit.factor IS NULL THEN predicted_ns
-        ELSE greatest(
-            round(coalesce(set_ns, predicted_ns) * edit.factor)::BIGINT + edit.add_ns, 0
-        )
-    END,
+    prediction.edited_ns(predicted_ns, set_ns, edit.factor, edit.add_ns),
     prediction.edited_delay_ns(launch_delay_ns, launch.factor, launch.add_ns)
     + CASE method WHEN 'replay' THEN stalled_ns ELSE 0 END + kept_ns,
     prediction.edited_delay_ns(stream_delay_ns, following.factor, following.add_ns) + kept_ns,

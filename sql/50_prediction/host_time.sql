@@ -82,9 +82,8 @@ SELECT
     own.position,
     CASE
         WHEN is_gone THEN 0
-        WHEN own.factor IS NULL THEN coalesce(expected_ns, own_ns)
-        ELSE greatest(
-            round(coalesce(set_ns, expected_ns, own_ns) * own.factor)::BIGINT + own.add_ns, 0
+        ELSE prediction.edited_ns(
+            coalesce(expected_ns, own_ns), set_ns, own.factor, own.add_ns
         )
     END + CASE WHEN is_blocked THEN 0 ELSE kept_ns END,
     CASE WHEN waits THEN awaited_gpu_op_id END,

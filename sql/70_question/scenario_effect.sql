@@ -29,21 +29,23 @@ CREATE VIEW question.scenario_effect (
     predicted_gpu_end_ns
 ) AS
 SELECT
-    edited.scenario,
-    method,
+    variant.scenario,
+    variant.method,
     edited.trace_id,
     step_id,
-    edited.step,
-    baseline.predicted_ns,
-    edited.predicted_ns,
-    edited.predicted_ns / nullif(baseline.predicted_ns, 0) - 1,
-    baseline.predicted_host_ns,
-    edited.predicted_host_ns,
-    baseline.predicted_gpu_end_ns,
-    edited.predicted_gpu_end_ns
-FROM critical_path.step_time AS edited
-INNER JOIN critical_path.step_time AS baseline USING (method, step_id)
-INNER JOIN prediction.variant AS variant
-    ON edited.scenario = variant.scenario AND method = variant.method
-WHERE baseline.scenario = 'baseline' AND edited.scenario <> 'baseline'
-ORDER BY variant_id, step_id;
+    step.step,
+    baseline.end_ns - baseline.start_ns AS baseline_ns,
+    edited.end_ns - edited.start_ns AS predicted_ns,
+    predicted_ns / nullif(baseline_ns, 0) - 1,
+    baseline.host_end_ns - baseline.host_start_ns,
+    edited.host_end_ns - edited.host_start_ns,
+    baseline.gpu_end_ns - baseline.host_start_ns,
+    edited.gpu_end_ns - edited.host_start_ns
+FROM critical_path.step_period AS edited
+INNER JOIN prediction.variant AS variant USING (variant_id)
+INNER JOIN prediction.variant AS base
+    ON base.scenario = 'baseline' AND variant.method = base.method
+INNER JOIN critical_path.step_period AS baseline USING (step_id)
+INNER JOIN staging.step AS step USING (step_id)
+WHERE variant.scenario <> 'baseline' AND baseline.variant_id = base.variant_id
+ORDER BY edited.variant_id, step_id;

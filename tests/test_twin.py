@@ -1,0 +1,237 @@
+"""Scenarios as arrays: the same as in SQL, to the nanosecond."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
+from support import CORPUS, Ingested, needs_corpus, rows, write_generated
+
+import tracedb
+from tracedb import Edit, catalog, twin, twin_graph
+from tracedb.action import RULES
+from tracedb.errors import ScenarioError
+from tracedb.synthetic import Delays, execute, random_program
+
+SEEDS = range(4)
+HALF = {"target": "gpu", "factor": 0.5}
+TARGETS: list[dict[str, Any]] = [
+    {"target": "host"},
+    *({"target": "host", "type": f"T{number}"} for number in range(1, 6)),
+    {"target": "host", "type": "idle"},
+    {"target": "gpu"},
+    {"target": "gpu", "type": "kernel"},
+    {"target": "gpu", "type": "memcpy"},
+    {"target": "gpu", "type": "collective"},
+    {"target": "gpu", "stream": "7"},
+    {"target": "op", "name": "*a*"},
+    {"target": "profiler"},
+]
+EFFECTS = "FROM question.scenario_effect"
+PERIODS = """
+SELECT * EXCLUDE (last_gpu_op_id)
+FROM critical_path.step_period
+ORDER BY variant_id, step_id
+"""
+Scenario = list[dict[str, Any]]
+
+
+@pytest.fixture(scope="module")
+def programs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tracedb.Database]:
+    """Traces of several threads and streams, and a run of two ranks."""
+    folder = tmp_path_factory.mktemp("programs")
+    write_generated(folder, SEEDS)
+    program = random_program(5, threads=2, streams=3, steps=3, ranks=2)
+    ranks = []
+    for rank, trace in enumerate(execute(program, Delays(jitter=0.1), 5)):
+        ranks.append(folder / "ranks" / f"rank{rank}.json")
+        ranks[-1].parent.mkdir(exist_ok=True)
+        trace.write(ranks[-1])
+    with tracedb.open() as database:
+        database.ingest(sorted(folder.glob("*.json")))
+        database.ingest(ranks, run="ranks")
+        yield database
+
+
+def edits_of(scenarios: list[Scenario]) -> list[Edit]:
+    """The edits of scenarios, which are numbered."""
+    return [
+        Edit(scenario=f"scenario {number}", **edit)
+        for number, scenario in enumerate(scenarios)
+        for edit in scenario
+    ]
+
+
+def assert_equal_to_sql(
+    database: tracedb.Database, scenarios: list[Scenario], method: str = "replay"
+) -> None:
+    """Arrays and SQL find the same times of all steps, and the same effects."""
+    edits = edits_of(scenarios)
+    with database.simulate([method], edits, only_steps=True) as beside:
+        by_arrays = rows(beside, EFFECTS), rows(beside, PERIODS)
+        computed = "SELECT DISTINCT variant_id FROM prediction.host_time"
+        there = {int(variant) for (variant,) in rows(beside, computed)}
+    assert max(there) < 100, "SQL has evaluated a scenario"
+    with database.simulate([method], edits) as beside:
+        by_query = rows(beside, EFFECTS), rows(beside, PERIODS)
+    assert by_arrays == by_query
+    assert len(by_arrays[0]) >= len(scenarios)
+
+
+FACTORS = st.one_of(st.sampled_from([0.0, 0.5, 1.0]), st.floats(0, 20))
+ADDED = st.one_of(st.none(), st.integers(-30_000, 30_000))
+CHANGES = st.builds(
+    lambda target, factor, add_ns: target | {"factor": factor, "add_ns": add_ns},
+    st.sampled_from(TARGETS),
+    FACTORS,
+    ADDED,
+)
+SETS = st.builds(
+    lambda target, set_ns: target | {"action": "set", "set_ns": set_ns},
+    st.sampled_from([edit for edit in TARGETS if edit["target"] in RULES["set"].times]),
+    st.integers(0, 100_000),
+)
+SCENARIOS = st.lists(
+    st.builds(
+        lambda changes, sets: [*changes, *sets],
+        st.lists(CHANGES, min_size=1, max_size=3),
+        st.lists(SETS, max_size=1),
+    ),
+    min_size=15,
+    max_size=30,
+)
+
+
+@settings(max_examples=4, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(SCENARIOS, st.sampled_from(["replay", "statistics", "full", "other_steps"]))
+def test_arrays_and_sql_agree(
+    programs: tracedb.Database, scenarios: list[Scenario], method: str
+) -> None:
+    """Whatever is scaled, prolonged or set, of what, by any method."""
+    assert_equal_to_sql(programs, scenarios, method)
+
+
+def test_every_target_that_arrays_take_agrees(programs: tracedb.Database) -> None:
+    """Each by itself, in blocks of one scenario, too."""
+    scenarios = [[target | {"factor": 0.3, "add_ns": 1_001}] for target in TARGETS] + [
+        [target | {"action": "set", "set_ns": 7_777}]
+        for target in TARGETS
+        if target["target"] in RULES["set"].times
+    ]
+    assert_equal_to_sql(programs, scenarios)
+    taken = {rule for name in RULES for rule in RULES[name].times}
+    assert taken == {target["target"] for target in TARGETS}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(twin, "_CELLS", 1)
+        patch.setattr(twin_graph, "_CELLS", 1)
+        assert_equal_to_sql(programs, scenarios[:3])
+
+
+def test_other_edits_go_the_way_of_sql(programs: tracedb.Database) -> None:
+    """Both kinds may be in one request, and are told in its order."""
+    scenarios: list[Scenario] = [
+        [HALF],
+        [{"target": "wait", "type": "host"}],
+        [{"target": "gpu", "type": "memcpy", "action": "remove"}, HALF],
+        [{"target": "host", "factor": 0}],
+    ]
+    edits = edits_of(scenarios)
+    with programs.simulate(["replay"], edits) as beside:
+        expected = rows(beside, EFFECTS)
+    assert programs.scenarios(edits).rows() == expected
+    query = """
+        SELECT DISTINCT scenario
+        FROM prediction.host_time INNER JOIN prediction.variant USING (variant_id)
+        ORDER BY ALL
+    """
+    with programs.simulate(["replay"], edits, only_steps=True) as beside:
+        found = [scenario for (scenario,) in rows(beside, query)]
+    assert found == ["baseline", "scenario 1", "scenario 2"]
+
+
+def test_a_circle_has_no_time_in_scenarios_either(tmp_path: Path) -> None:
+    """What waits in a circle never begins; all else is as in SQL."""
+    write_generated(tmp_path, [2, 5])
+    tables = {"prediction.host_time", twin.RESULT} | {
+        f"simulation.{name}"
+        for name in ("host_offset", "gpu_offset", "segment_edge", "segment_time")
+    }
+    with tracedb.open() as database:
+        database.ingest([tmp_path])
+        query = "SELECT DISTINCT thread_id FROM prediction.host_own WHERE trace_id = 1"
+        first, second = [thread for (thread,) in rows(database, query)][:2]
+        for waiting, awaited in ((first, second), (second, first)):
+            database.connection.execute(
+                "UPDATE prediction.host_own SET awaited_gpu_op_id = NULL, "
+                "awaited_thread_id = ?, awaited_position = 3 "
+                "WHERE thread_id = ? AND position = 2",
+                [awaited, waiting],
+            )
+        steps = len(rows(database, PERIODS))
+        for _ in catalog.compute(database.connection, [1, 2], tables):
+            pass
+        assert len(rows(database, PERIODS)) < steps
+        assert_equal_to_sql(database, [[HALF], [{"target": "host", "factor": 2}]])
+
+
+def test_times_beyond_all_bounds_are_refused(programs: tracedb.Database) -> None:
+    """They would not fit into the numbers."""
+    edits = edits_of(
+        [
+            [HALF],
+            [
+                {"target": "gpu", "set_ns": 10**15, "action": "set"},
+                HALF | {"factor": 5e3},
+            ],
+        ]
+    )
+    with pytest.raises(ScenarioError, match="add up to more than a century"):
+        programs.scenarios(edits)
+
+
+NUMBERS = st.integers(-(10**6), 10**6)
+
+
+@given(
+    arrays.arrays(
+        np.int64, st.tuples(st.integers(1, 3), st.just(12)), elements=NUMBERS
+    ),
+    st.lists(st.booleans(), min_size=12, max_size=12),
+    st.sampled_from([2**61, 10**7, 1]),
+)
+def test_running_maxima_begin_anew(
+    values: twin_graph.Numbers, is_first: list[bool], most: int
+) -> None:
+    """In each stretch, also where there are too many stretches for one pass."""
+    is_first[0] = True
+    first = np.maximum.accumulate(np.where(is_first, np.arange(12), 0))
+    expected = [
+        [max(row[first[place] : place + 1]) for place in range(12)] for row in values
+    ]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(twin_graph, "_MOST", most)
+        found = twin_graph._running_max(values, first)  # noqa: SLF001 (its arithmetic)
+    assert found.tolist() == expected
+
+
+@needs_corpus
+def test_a_real_rank_agrees(ingested: Ingested) -> None:
+    """A rank of a recommendation model on eight GPUs."""
+    trace = CORPUS / "param" / "dlrm8" / "kineto" / "worker0.pt.trace.json.gz"
+    with tracedb.open(ingested(trace), read_only=True) as database:
+        scenarios = [
+            [target | {"factor": factor}]
+            for target in (
+                {"target": "gpu"},
+                {"target": "host"},
+                {"target": "op", "name": "*"},
+            )
+            for factor in (0, 0.35, 2)
+        ]
+        assert_equal_to_sql(database, scenarios)

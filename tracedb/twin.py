@@ -1,0 +1,349 @@
+"""The simulation as arrays: step times of many scenarios at once.
+
+Where scenarios only change how long things last, all else is as in the baseline of the
+method: what waits for what, and so the segments of `simulation.host_offset` and
+`gpu_offset` and the edges between them. These are read once, with the durations that
+each scenario changes; the rest are sums and running maxima, with a row per scenario.
+All comes to the same as in SQL, to the nanosecond.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from tracedb.action import RULES, action_of
+from tracedb.duck import registered
+from tracedb.errors import ScenarioError
+from tracedb.twin_graph import Changes, Graph
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import duckdb
+
+    from tracedb.scenario import Edit
+    from tracedb.twin_graph import Columns, Numbers, Periods
+
+RESULT = "critical_path.step_period"
+"""What has the times of steps of all variants."""
+
+_CELLS = 2**24
+"""Nodes times scenarios whose changed durations are read at once."""
+
+_VARIANTS = """
+SELECT variant.variant_id, base.variant_id
+FROM prediction.variant
+INNER JOIN prediction.variant AS base USING (method)
+WHERE
+    list_contains($scenarios::VARCHAR[], variant.scenario)
+    AND base.scenario = 'baseline'
+    AND variant.is_simulated
+ORDER BY variant.variant_id
+"""
+# Segments, spans and GPU work of the baseline, by number: the place in their arrays.
+# What waits in a circle has no time in the baseline, nor in a scenario.
+_SEGMENTS = """
+CREATE OR REPLACE TEMP TABLE twin_segment AS
+SELECT
+    row_number() OVER (ORDER BY trace_id, lane, segment) - 1 AS number,
+    trace_id,
+    lane,
+    segment
+FROM simulation.segment_time
+WHERE variant_id = $base
+"""
+_SPANS = """
+CREATE OR REPLACE TEMP TABLE twin_span AS
+SELECT
+    row_number() OVER (ORDER BY thread_id, position) - 1 AS number,
+    thread_id,
+    position,
+    begun.number AS segment,
+    CASE WHEN host.waits THEN ended.number ELSE begun.number END AS end_segment,
+    host.waits,
+    time.awaited_thread_id,
+    time.awaited_position,
+    time.delay_ns,
+    CASE WHEN is_blocked THEN 0 ELSE time.kept_ns END AS kept_ns,
+    time.predicted_ns - CASE WHEN is_blocked THEN 0 ELSE time.kept_ns END AS own_ns
+FROM prediction.host_time AS time
+INNER JOIN simulation.host_offset AS host USING (variant_id, thread_id, position)
+INNER JOIN prediction.host_own USING (thread_id, position)
+INNER JOIN twin_segment AS begun
+    ON thread_id = begun.lane AND host.segment = begun.segment
+LEFT JOIN twin_segment AS ended
+    ON thread_id = ended.lane AND host.segment + 1 = ended.segment
+WHERE variant_id = $base
+"""
+_WORK = """
+CREATE OR REPLACE TEMP TABLE twin_work AS
+SELECT
+    row_number() OVER (ORDER BY work.lane, placement.position) - 1 AS number,
+    gpu_op_id,
+    work.trace_id,
+    stream.number AS segment,
+    host.number AS host_segment,
+    coalesce(span.number, -1) AS span,
+    CASE WHEN span.number IS NULL THEN start_ns ELSE launch_delay_ns END AS ready_ns,
+    is_first,
+    CASE WHEN is_first THEN 0 ELSE work.stream_delay_ns END AS stream_delay_ns,
+    work.predicted_ns
+FROM simulation.gpu_offset AS work
+INNER JOIN prediction.gpu_time USING (variant_id, gpu_op_id)
+INNER JOIN simulation.gpu_placement AS placement USING (gpu_op_id)
+LEFT JOIN twin_segment AS stream
+    ON work.lane = stream.lane AND work.segment = stream.segment
+LEFT JOIN twin_segment AS host
+    ON
+        work.trace_id = host.trace_id
+        AND host_lane = host.lane
+        AND host_segment = host.segment
+LEFT JOIN twin_span AS span
+    ON launch_thread_id = span.thread_id AND launch_position = span.position
+WHERE variant_id = $base
+"""
+# After which segments work ends, as in `simulation.work_end`: of a collective after
+# those of all its ranks.
+_TERMS = """
+CREATE OR REPLACE TEMP TABLE twin_term AS
+WITH
+part AS (
+    SELECT own.number AS work, own.number AS part, 0 AS later_ns
+    FROM twin_work AS own
+    ANTI JOIN graph.collective USING (gpu_op_id)
+    UNION ALL
+    SELECT
+        own.number,
+        part.number,
+        part_origin.run_origin_ns - own_origin.run_origin_ns
+    FROM twin_work AS own
+    INNER JOIN graph.collective AS own_collective
+        ON own.gpu_op_id = own_collective.gpu_op_id
+    INNER JOIN graph.collective AS part_collective
+        ON own_collective.last_gpu_op_id = part_collective.last_gpu_op_id
+    INNER JOIN twin_work AS part ON part_collective.gpu_op_id = part.gpu_op_id
+    INNER JOIN simulation.origin AS own_origin ON own.trace_id = own_origin.trace_id
+    INNER JOIN simulation.origin AS part_origin ON part.trace_id = part_origin.trace_id
+)
+
+SELECT
+    work,
+    part,
+    later_ns,
+    is_host,
+    CASE WHEN is_host THEN host_segment ELSE segment END AS source
+FROM part
+INNER JOIN twin_work ON part = number
+CROSS JOIN (VALUES (false), (true)) AS known (is_host)
+WHERE source IS NOT NULL
+"""
+# Edges between segments, as in `simulation.segment_edge`: after host time (the end of a
+# span; without a span, the begin of the source), and after GPU work.
+_HOST_EDGES = """
+SELECT origin.number AS source, target.number AS target, -1 AS span, 0 AS delay_ns
+FROM twin_segment AS target
+INNER JOIN twin_segment AS origin USING (trace_id)
+WHERE target.segment = 0 AND target.lane <> 0 AND origin.lane = 0
+UNION ALL
+SELECT segment, end_segment, number, 0
+FROM twin_span
+WHERE waits AND end_segment IS NOT NULL
+UNION ALL
+SELECT
+    awaited.end_segment,
+    waiting.end_segment,
+    CASE WHEN awaited.waits THEN -1 ELSE awaited.number END,
+    waiting.delay_ns
+FROM twin_span AS waiting
+INNER JOIN twin_span AS awaited
+    ON
+        waiting.awaited_thread_id = awaited.thread_id
+        AND waiting.awaited_position = awaited.position
+WHERE waiting.waits AND waiting.end_segment IS NOT NULL
+"""
+_WORK_EDGES = """
+SELECT
+    source,
+    target.number AS target,
+    work,
+    part,
+    is_host,
+    later_ns + delay_ns AS later_ns
+FROM simulation.awaited_work AS awaited
+INNER JOIN twin_segment AS target
+    ON target_lane = target.lane AND target_segment = target.segment
+INNER JOIN twin_work AS own ON awaited.gpu_op_id = own.gpu_op_id
+INNER JOIN twin_term ON own.number = work
+WHERE variant_id = $base
+"""
+# Steps in the order of their threads, and the GPU work of each.
+_STEPS = """
+CREATE OR REPLACE TEMP TABLE twin_step AS
+SELECT
+    row_number() OVER (ORDER BY step.thread_id, step.start_ns, step_id) - 1 AS number,
+    step_id,
+    step.run_id,
+    step.trace_id,
+    step.thread_id,
+    first.number AS first_span,
+    last.number AS last_span
+FROM simulation.step_span AS bound
+INNER JOIN staging.step AS step USING (step_id)
+INNER JOIN twin_span AS first
+    ON bound.thread_id = first.thread_id AND first_position = first.position
+INNER JOIN twin_span AS last
+    ON bound.thread_id = last.thread_id AND last_position = last.position
+WHERE first.end_segment IS NOT NULL AND last.end_segment IS NOT NULL
+"""
+_STEP_WORK = """
+SELECT step.number AS step, source, work, part, is_host, later_ns
+FROM staging.step_work
+INNER JOIN twin_step AS step USING (step_id)
+INNER JOIN twin_work AS own USING (gpu_op_id)
+INNER JOIN twin_term ON own.number = work
+ORDER BY step, source
+"""
+_TABLES = (_SEGMENTS, _SPANS, _WORK, _TERMS, _STEPS)
+_COLUMNS = {
+    "segment": "SELECT count(*) AS count FROM twin_segment",
+    "span": "SELECT segment, coalesce(end_segment, -1) AS end_segment, waits, "
+    "own_ns + kept_ns AS predicted_ns FROM twin_span ORDER BY number",
+    "work": "SELECT is_first, span, ready_ns, stream_delay_ns, predicted_ns "
+    "FROM twin_work ORDER BY number",
+    "step": "SELECT * EXCLUDE (number) FROM twin_step ORDER BY number",
+    "host_edge": _HOST_EDGES,
+    "work_edge": _WORK_EDGES,
+    "step_work": _STEP_WORK,
+}
+# What scenarios change, as `prediction.host_time` and `gpu_time` have it.
+_CHANGES = {
+    "span": """
+SELECT
+    variant_id,
+    number,
+    prediction.edited_ns(own_ns, set_ns, factor, add_ns) + kept_ns AS lasting_ns
+FROM prediction.host_edit
+INNER JOIN twin_span USING (thread_id, position)
+WHERE variant_id BETWEEN $first AND $last
+""",
+    "work": """
+SELECT
+    variant_id,
+    number,
+    prediction.edited_ns(predicted_ns, set_ns, factor, add_ns) AS lasting_ns
+FROM prediction.gpu_edit
+INNER JOIN twin_work USING (gpu_op_id)
+WHERE variant_id BETWEEN $first AND $last
+""",
+}
+
+
+def only_times(edits: Sequence[Edit]) -> list[str]:
+    """The scenarios that change how long things last, and nothing else."""
+    found: dict[str, bool] = {}
+    for edit in edits:
+        is_one = edit.target in RULES[action_of(edit)].times
+        found[edit.scenario] = found.get(edit.scenario, True) and is_one
+    return [scenario for scenario, is_one in found.items() if is_one]
+
+
+def variants(
+    connection: duckdb.DuckDBPyConnection, scenarios: Sequence[str]
+) -> dict[int, list[int]]:
+    """The variants of some scenarios, by the baseline of their method."""
+    found: dict[int, list[int]] = {}
+    rows = connection.execute(_VARIANTS, {"scenarios": [*scenarios]}).fetchall()
+    for variant, base in rows:
+        found.setdefault(int(base), []).append(int(variant))
+    return found
+
+
+def evaluate(connection: duckdb.DuckDBPyConnection, base: int, of: list[int]) -> None:
+    """Put the times of steps of some variants beside those of their baseline.
+
+    Raises `ScenarioError` where the times of one add up to more than a century.
+    """
+    columns = _read(connection, base)
+    graph = Graph(columns)
+    size = max(_CELLS // (graph.nodes + 1), 1)
+    for first in range(0, len(of), size):
+        chunk = of[first : first + size]
+        spans = _changes(connection, "span", chunk)
+        work = _changes(connection, "work", chunk)
+        try:
+            periods = graph.periods(spans, work, len(chunk))
+        except OverflowError as error:
+            raise ScenarioError(
+                "the times of a scenario add up to more than a century"
+            ) from error
+        _store(connection, columns["step"], chunk, periods)
+
+
+def _read(connection: duckdb.DuckDBPyConnection, base: int) -> dict[str, Columns]:
+    """The arrays that a baseline is evaluated from."""
+    for query in _TABLES:
+        connection.execute(query, _values(query, base=base))
+    return {
+        name: _columns(connection, query, base=base) for name, query in _COLUMNS.items()
+    }
+
+
+def _columns(
+    connection: duckdb.DuckDBPyConnection, query: str, **values: int
+) -> Columns:
+    """The columns of a query, none of which is ever NULL."""
+    rows = connection.sql(query, params=_values(query, **values))
+    table = rows.to_arrow_table()
+    return {name: table[name].to_numpy() for name in table.column_names}
+
+
+def _values(query: str, **values: int) -> dict[str, int] | None:
+    """The values that a query names."""
+    named = {name: value for name, value in values.items() if f"${name}" in query}
+    return named or None
+
+
+def _changes(
+    connection: duckdb.DuckDBPyConnection, name: str, chunk: list[int]
+) -> Changes:
+    """The durations that some variants change."""
+    query = _CHANGES[name]
+    found = _columns(connection, query, first=chunk[0], last=chunk[-1])
+    # Between the first and the last there may be others.
+    among = np.flatnonzero(np.isin(found["variant_id"], chunk))
+    order = among[np.argsort(found["variant_id"][among], kind="stable")]
+    row = np.searchsorted(chunk, found["variant_id"][order])
+    return Changes(row, found["number"][order], found["lasting_ns"][order])
+
+
+def _store(
+    connection: duckdb.DuckDBPyConnection,
+    steps: Columns,
+    chunk: list[int],
+    periods: Periods,
+) -> None:
+    """Add the rows of some variants to the relation of periods."""
+    count = len(steps["step_id"])
+
+    def each(name: str) -> Numbers:
+        return np.tile(steps[name], len(chunk))
+
+    columns = {
+        "variant_id": np.repeat(chunk, count),
+        "run_id": each("run_id"),
+        "trace_id": each("trace_id"),
+        "step_id": each("step_id"),
+        "host_start_ns": periods.host_start.T.ravel(),
+        "host_end_ns": periods.host_end.T.ravel(),
+        "gpu_end_ns": pa.array(
+            periods.gpu_end.T.ravel(), mask=~np.tile(periods.has_work, len(chunk))
+        ),
+        "last_gpu_op_id": pa.nulls(count * len(chunk), pa.int64()),
+        "start_ns": periods.start.T.ravel(),
+        "end_ns": periods.done.T.ravel(),
+    }
+    with registered(connection, "twin_period", pa.table(columns)):
+        connection.execute(f"INSERT INTO {RESULT} BY NAME FROM twin_period")

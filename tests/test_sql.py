@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from importlib.resources import files
 from itertools import product
@@ -261,6 +264,34 @@ def test_a_relation_can_be_read_at_a_sitting(relation: Relation) -> None:
 def test_stored_relations_are_computed_by_trace(relation: Relation) -> None:
     """What is stored on ingest can be computed for one trace alone."""
     assert "trace_id" in relation.columns
+
+
+def test_what_needs_edits_is_empty_without(samples: tracedb.Database) -> None:
+    """What is not computed at ingest has no rows there, were it computed."""
+    assert {r.full_name for r in COMPUTED if r.needs_edits} >= catalog.chosen_by_edits()
+    samples.connection.execute("SET VARIABLE computing = [1, 2]")
+    for relation in COMPUTED:
+        if relation.needs_edits:
+            assert rows(samples, relation.query) == [], relation.full_name
+    samples.connection.execute("RESET VARIABLE computing")
+
+
+ORDER = "from tracedb import catalog; print([r.full_name for r in catalog.declared()])"
+
+
+def test_relations_have_one_order() -> None:
+    """Whatever the seed of hashes is: files of equal content are equal."""
+    orders = {
+        subprocess.run(  # noqa: S603 (our own words)
+            [sys.executable, "-c", ORDER],
+            env=os.environ | {"PYTHONHASHSEED": seed},
+            capture_output=True,
+            check=True,
+            text=True,
+        ).stdout
+        for seed in "123"
+    }
+    assert len(orders) == 1
 
 
 def test_folders_are_the_layers() -> None:

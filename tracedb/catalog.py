@@ -3,10 +3,11 @@
 A file holds one documented statement: a comment (what it means, its grain, its key),
 then `CREATE TABLE | VIEW layer.name (` with a comment above each column. A `TABLE`
 without a query is filled by a loader; a `TABLE` with one is computed per trace, when
-the trace is ingested, and must have a column `trace_id`; a `VIEW` when it is read. A
-`MACRO` is a view with parameters: `CREATE MACRO layer.name(` with a comment above each,
-then `AS TABLE`, `SELECT` with a comment above each column, and `FROM` the query. A
-`FUNCTION` is a rule that several relations follow, about values rather than rows:
+the trace is ingested, and must have a column `trace_id`; where its comment says
+"Without edits it is empty", for scenarios alone. A `VIEW` is computed when it is read.
+A `MACRO` is a view with parameters: `CREATE MACRO layer.name(` with a comment above
+each, then `AS TABLE`, `SELECT` with a comment above each column, and `FROM` the query.
+A `FUNCTION` is a rule that several relations follow, about values rather than rows:
 `CREATE MACRO layer.name(` with a comment above each parameter, then `AS (` the
 expression. A `VIEW` without a query has all rows of those that say `Part of:` it.
 
@@ -72,6 +73,7 @@ _FUNCTION_FILE = re.compile(
 _COMMENT = re.compile(r"--.*")
 _RELATION = re.compile(rf"\b(?:{'|'.join(LAYERS)})\.\w+")
 _PART = re.compile(r"Part of: (\w+\.\w+)\.")
+_NEEDS_EDITS = "Without edits it is empty."
 _COLUMN = re.compile(r"(?P<doc>(?: +--.*\n)+) +(?P<name>\w+)")
 
 
@@ -114,6 +116,11 @@ class Relation:
         """The relation that has all its rows, if there is one."""
         found = _PART.search(self.doc)
         return found and found[1]
+
+    @property
+    def needs_edits(self) -> bool:
+        """Whether it has rows of scenarios alone: a database at rest has none."""
+        return _NEEDS_EDITS in self.doc
 
     @property
     def counting(self) -> str:
@@ -165,7 +172,8 @@ class Relation:
 def declared() -> tuple[Relation, ...]:
     """Every relation and function under `sql/`, each after those that it reads."""
     found = {relation.full_name: relation for relation in _united(list(_read_all()))}
-    order = TopologicalSorter({name: r.reads for name, r in found.items()})
+    # Sorted, so that every process has them in one order.
+    order = TopologicalSorter({name: sorted(r.reads) for name, r in found.items()})
     return tuple(found[name] for name in order.static_order())
 
 
@@ -411,7 +419,7 @@ def compute(
     """Compute the stored relations of some traces anew, yielding each name first.
 
     `only` limits it to relations of these names; what reads them is then out of date.
-    Without it that is all but those of edits, which a database at rest has none of.
+    Those that are empty without edits are left so where there are none.
     It is done with one thread: with two, DuckDB 2.0 takes up to half as much CPU time
     again and hardly less time, and now and then ends in an internal error of its joins.
     """
@@ -419,12 +427,15 @@ def compute(
     chosen = f"trace_id IN ({numbers})"
     # Recursive relations cannot be filtered from outside; they read staging.computing.
     connection.execute(f"SET VARIABLE computing = [{numbers}]")
+    are_edits = scalar(connection, "SELECT getvariable('edits') IS NOT NULL")
     with one_thread(connection):
         for relation in relations():
             name = relation.full_name
-            if not relation.is_computed_on_ingest:
+            if not relation.is_computed_on_ingest or (
+                relation.needs_edits and not are_edits
+            ):
                 continue
-            if name not in chosen_by_edits() if only is None else name in only:
+            if only is None or name in only:
                 yield name
                 connection.execute(f"DELETE FROM {name} WHERE {chosen}")
                 connection.execute(

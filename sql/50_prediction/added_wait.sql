@@ -3,6 +3,7 @@
 -- what the removed work before it on its stream waited for; of moved work for what stays
 -- before it on its own stream, and of what stays behind it for the moved; and what waits
 -- for work that something is inserted behind waits for that, too.
+-- Without edits it is empty.
 -- One row per variant, GPU op that waits and GPU op that it waits for.
 -- Key: variant_id, gpu_op_id, awaited_gpu_op_id.
 CREATE TABLE prediction.added_wait (

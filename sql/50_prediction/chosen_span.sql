@@ -1,5 +1,6 @@
 -- Which spans of host time edits choose, and how much of each: what chooses an op within
 -- another, a user range or a module chooses that part of a span.
+-- Without edits it is empty.
 -- One row per edit, and span that it chooses.
 -- Key: scenario, edit, thread_id, position.
 CREATE TABLE prediction.chosen_span (

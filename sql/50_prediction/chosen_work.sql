@@ -1,5 +1,6 @@
 -- Which GPU work edits choose: by target, type, name, rank, stream, device and process group,
 -- and by when its launch began. Work whose launch is not in the trace has no such time.
+-- Without edits it is empty.
 -- One row per edit, what is chosen of it, and GPU op that it chooses.
 -- Key: scenario, edit, type, gpu_op_id.
 CREATE TABLE prediction.chosen_work (

@@ -1,6 +1,7 @@
 -- When on which host threads what edits choose by is the case: user ranges, modules, phases,
 -- steps, nodes and threads, each as a field of the edit. What begins in there is chosen; of a
 -- span of host time that part.
+-- Without edits it is empty.
 -- One row per edit, field, thread and time without a pause.
 -- Key: scenario, edit, field, thread_id, start_ns.
 CREATE TABLE prediction.edit_range (

@@ -1,5 +1,6 @@
 -- Which ops edits choose: by name and by the dimensions of their arguments, in the times of
 -- the edit's other fields. Of ops within each other that match the outermost counts.
+-- Without edits it is empty.
 -- One row per edit that chooses ops, and op.
 -- Key: scenario, edit, op_id.
 CREATE TABLE prediction.edited_op (

@@ -1,5 +1,6 @@
 -- GPU work that scenarios insert: before or behind other work on its stream, by a launch of
 -- its own before the call that launched that, or behind it.
+-- Without edits it is empty.
 -- One row per variant and inserted GPU op.
 -- Key: variant_id, gpu_op_id.
 CREATE TABLE prediction.inserted_work (

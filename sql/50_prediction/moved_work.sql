@@ -1,5 +1,6 @@
 -- GPU work that scenarios put on another stream, and what of its own stream it stays behind
 -- and before: what it depends on, and what depends on it, may be any of that.
+-- Without edits it is empty.
 -- One row per variant and GPU op.
 -- Key: variant_id, gpu_op_id.
 CREATE TABLE prediction.moved_work (

@@ -1,4 +1,5 @@
 -- Where the GPU work that a variant does without was: between which work that it keeps.
+-- Without edits it is empty.
 -- One row per variant and removed GPU op.
 -- Key: variant_id, gpu_op_id.
 CREATE TABLE prediction.removed_place (

@@ -1,6 +1,7 @@
 -- What takes the place of removed GPU work for those that waited for it: what it came after
 -- (`prediction.removed_cause`), and for what of that is removed, what that came after.
 -- Only of removed work that something waited for.
+-- Without edits it is empty.
 -- One row per variant, removed GPU op and kept GPU op.
 -- Key: variant_id, gpu_op_id, kept_gpu_op_id.
 CREATE TABLE prediction.stand_in (

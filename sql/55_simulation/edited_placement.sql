@@ -1,5 +1,6 @@
 -- Where GPU work stands that is inserted, or on another stream, as `simulation.gpu_placement`
 -- has it of all other: moved work behind what was launched on its new stream before.
+-- Without edits it is empty.
 -- One row per variant and GPU op.
 -- Key: variant_id, gpu_op_id.
 CREATE TABLE simulation.edited_placement (

@@ -221,6 +221,9 @@ def test_a_sweep_is_a_scenario_for_each_value() -> None:
         for factor in (0.5, 0.75, 1)
         for values in ((factor, None), (None, -1000))
     ]
+    bare = [of_scenario("a", parse(line)) for line in ("gpu", "wait:host", "host -1us")]
+    found = swept(bare, "factor=0.5,2", no_query)
+    assert [edit.factor for edit in found] == [0.5, None, None, 2, None, None]
     queried = swept(edits[1:], "add_ns=SELECT x", lambda _: [-5, 7])
     assert [edit.add_ns for edit in queried] == [-5, 7]
 

@@ -453,7 +453,7 @@ class Database:
         edits = ranked_edits(self._connection, _whole(candidates))
         if not edits:
             return declared_rows("question.ranking")
-        with self.simulate((method,), edits) as beside:
+        with self.simulate((method,), edits, only_steps=True) as beside:
             return beside.ask("ranking")
 
     def _is_asked(self, method: str) -> bool:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import structs
 
-from tracedb.action import VALUES
+from tracedb.action import VALUES, action_of
 from tracedb.errors import ScenarioError
 from tracedb.scenario import FIELDS, Change, Edit, check
 
@@ -30,8 +30,9 @@ def swept(
 ) -> list[Edit]:
     """Each scenario of the edits once for each value of a sweep, with it in its name.
 
-    The value is set in all edits of the action that it is for. `query` runs SQL.
-    Raises `ScenarioError` for a sweep that is none, or changes no edit.
+    The value is set in all edits that have one already; where none has, in those that
+    say nothing of what they change. `query` runs SQL. Raises `ScenarioError` for a
+    sweep that is none, or changes no edit.
     """
     field, _, given = sweep.partition("=")
     if field not in VALUES or not given:
@@ -39,12 +40,14 @@ def swept(
             f"sweep {sweep}: a field and its values are due, as factor=0.1..1:10; the "
             f"field may be {', '.join(VALUES)}"
         )
-    if not any(getattr(edit, field) is not None for edit in edits):
+    changed = [edit for edit in edits if getattr(edit, field) is not None]
+    changed = changed or [edit for edit in edits if _is_bare(edit)]
+    if not changed:
         raise ScenarioError(
             f"sweep {sweep}: no edit has {field}; give one to those that are swept"
         )
     found = [
-        _with(edit, field, value)
+        _with(edit, {field: value} if edit in changed else {}, f"{field}={value:g}")
         for value in _values(sweep, field, given, query)
         for edit in edits
     ]
@@ -52,12 +55,15 @@ def swept(
     return found
 
 
-def _with(edit: Edit, field: str, value: float) -> Edit:
-    """An edit in the scenario of a value."""
-    scenario = f"{edit.scenario} {field}={value:g}"
-    if getattr(edit, field) is None:
-        return structs.replace(edit, scenario=scenario)
-    return structs.replace(edit, scenario=scenario, **{field: value})
+def _is_bare(edit: Edit) -> bool:
+    """Whether an edit says what it chooses, and not what is done to it."""
+    given = [value for value in VALUES if getattr(edit, value) is not None]
+    return action_of(edit) == "scale" and not given
+
+
+def _with(edit: Edit, values: dict[str, float], name: str) -> Edit:
+    """An edit with other values, in the scenario that is named so."""
+    return structs.replace(edit, scenario=f"{edit.scenario} {name}", **values)
 
 
 def _values(

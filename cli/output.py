@@ -29,11 +29,19 @@ class Output:
 
     format: str
 
-    def rows(self, frame: pl.DataFrame, brief: Sequence[str] = ()) -> None:
-        """Write rows to stdout; `brief` names the columns that a table has."""
+    def rows(
+        self,
+        frame: pl.DataFrame,
+        brief: Sequence[str] = (),
+        most: int | None = TABLE_ROWS,
+    ) -> None:
+        """Write rows to stdout; `brief` names the columns that a table has.
+
+        A table has so many rows at `most`; None: all.
+        """
         if self.format == "table":
             names = [name for name in brief if name in frame.columns]
-            _write_table(frame.select(names) if names else frame)
+            _write_table(frame.select(names) if names else frame, most)
         else:
             from .encode import encode
 
@@ -72,10 +80,10 @@ def _write(data: bytes) -> None:
     sys.stdout.buffer.flush()
 
 
-def _write_table(frame: pl.DataFrame) -> None:
+def _write_table(frame: pl.DataFrame, most: int | None) -> None:
     from . import table
 
-    shown = frame.head(TABLE_ROWS)
+    shown = frame if most is None else frame.head(most)
     hidden = table.write(shown)
     if hidden:
         tell(f"too narrow for columns {', '.join(hidden)}; --format csv has them")

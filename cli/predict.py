@@ -234,4 +234,4 @@ def _write_effects(
     changed = rows.filter(rows["change_share"] != 0)["scenario"]
     for name in rows["scenario"].unique(maintain_order=True):
         if name not in changed:
-            tell(f"scenario {name}: what it matches bounds no step, so none changes")
+            tell(f"scenario {name}: no step changes")

@@ -36,7 +36,7 @@ def schema(
         with tracedb.open() as db:
             click.echo(catalog.schema_page(db.connection), nl=False)
     elif relation is None:
-        output.rows(database.schema(internal=internal))
+        output.rows(database.schema(internal=internal), most=None)
     else:
         columns = database.schema(relation)
         declared = database.find_relation(relation)

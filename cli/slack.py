@@ -39,7 +39,8 @@ def slack(
     That is, before a step ends later. Nodes are ops, calls and GPU ops; the least slack
     comes first, and of equal slack the longest: those of slack 0 are on a critical
     path. A step is its mark on the host; in a trace without steps the end of the trace
-    counts. No step depends on what stands last, without a slack.
+    counts. It is of each rank alone: that others may be later is not in it. No step
+    depends on what stands last, without a slack.
     """
     with tracedb.open(database, read_only=True) as db:
         write_rows(db, output, db.slack(step, kind=kind), _BRIEF)

@@ -113,9 +113,16 @@ def _words(lever: Row, traces: list[Row]) -> str:
 def _steps_in_short(periods: list[Row]) -> str:
     if not periods:
         return "no steps; of its time "
+    count = max(row["step_count"] for row in periods)
+    each = f"{duration(_mean_ns(periods))} in the mean"
+    return f"{counted(count, 'step')} of {each}; of that "
+
+
+def _mean_ns(periods: list[Row]) -> float:
+    """The mean step of all ranks, which shares of the time of steps are of."""
     count = sum(row["step_count"] for row in periods)
-    slowest = max(row["median_ns"] for row in periods)
-    return f"{counted(count, 'step')} of {duration(slowest)}; of that "
+    total_ns = sum(row["mean_ns"] * row["step_count"] for row in periods)
+    return float(total_ns / count)
 
 
 def _run(rows: dict[str, list[Row]], database: str) -> Iterator[str]:
@@ -235,8 +242,10 @@ def _steps(periods: list[Row]) -> list[str]:
         f"{duration(slowest['shortest_ns'])} to {duration(slowest['longest_ns'])}, "
         f"longest step {slowest['longest_step']})"
     )
+    of_all = f" of {len(periods)} ranks" if several else ""
+    lines = [text, f"mean{of_all} {duration(_mean_ns(periods))}"]
     spread = slowest["spread_share"]
-    return [text, *([f"middle half within {share(spread)}"] if spread else [])]
+    return [*lines, *([f"middle half within {share(spread)}"] if spread else [])]
 
 
 def _rank(row: Row) -> str:

@@ -14,6 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from .terminal import printable, write_text
+from .words import shortened
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -36,6 +37,8 @@ _SCALES: dict[str, list[tuple[float, str]]] = {
     "_count": [(1, "{:,.0f}")],
 }
 _SAID_BY_THE_CELLS = ("_ns", "_bytes")
+_NO_THINGS = ("all", "last", "late", "short", "present")
+"""What is counted under the name of how it is: headings without a plural."""
 _PROSE = ("meaning", "pairing")
 _NARROWEST_TEXT = 12
 _GAP = 2
@@ -84,7 +87,7 @@ def write(frame: pl.DataFrame) -> list[str]:
         console.width = full_width
     elif full_width > console.width:
         columns = _lift_constants(columns)
-    shown = _fitting(columns, console.width)
+    shown = _cut(_fitting(columns, console.width), console.width)
     _print(console, _table(shown))
     return [column.name for column in columns[len(shown) :]]
 
@@ -110,7 +113,14 @@ def _columns(frame: pl.DataFrame) -> Iterator[_Column]:
 def _heading(name: str) -> str:
     for suffix in _SAID_BY_THE_CELLS:
         name = name.removesuffix(suffix)
-    return f"{name.removesuffix('_count')}s" if name.endswith("_count") else name
+    thing, _, count = name.rpartition("_")
+    if count != "count" or not thing:
+        return name
+    return thing if thing in _NO_THINGS else _plural(thing)
+
+
+def _plural(noun: str) -> str:
+    return f"{noun}es" if noun.endswith(("ch", "sh", "s", "x")) else f"{noun}s"
 
 
 def _cells(column: pl.Series) -> list[str]:
@@ -162,6 +172,20 @@ def _fitting(columns: list[_Column], width: int) -> list[_Column]:
     while count > 1 and width < _together(c.least_width for c in columns[:count]):
         count -= 1
     return columns[:count]
+
+
+def _cut(columns: list[_Column], width: int) -> list[_Column]:
+    """Cut names in the middle to what room they have; prose is wrapped instead."""
+    names = [c for c in columns if not (c.is_number or c.name in _PROSE)]
+    room = width - _together(c.width for c in columns) + sum(c.width for c in names)
+    cut = {}
+    # The narrowest first: what they leave of their share is for the others.
+    for left, column in enumerate(sorted(names, key=lambda c: c.width)):
+        own = max(min(column.width, room // (len(names) - left)), 1)
+        room -= own
+        cells = [shortened(cell, own) for cell in column.cells]
+        cut[column.name] = replace(column, cells=cells)
+    return [cut.get(column.name, column) for column in columns]
 
 
 def _together(widths: Iterable[int]) -> int:

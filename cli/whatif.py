@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import click
+from click.core import ParameterSource
 
 import tracedb
 
@@ -12,6 +13,7 @@ from . import options
 from . import output as out
 from .missing_steps import write_rows
 from .terminal import tell
+from .words import shortened
 
 if TYPE_CHECKING:
     import polars as pl
@@ -88,6 +90,7 @@ _MS = 1_000_000
 @click.option(
     "--ranking",
     is_flag=True,
+    expose_value=False,
     help="What is worth changing; it is the answer where nothing is edited.",
 )
 @click.option(
@@ -123,7 +126,6 @@ def whatif(  # noqa: PLR0913 (one parameter an option)
     path: str | None,
     stored: bool,
     sweep: str | None,
-    ranking: bool,
     candidates: int,
     rows: str,
     method: str | None,
@@ -150,8 +152,7 @@ def whatif(  # noqa: PLR0913 (one parameter an option)
     if path is not None:
         chosen += read_scenarios(path)
     asked = bool(chosen) or stored
-    if ranking and asked:
-        raise click.UsageError("--ranking is without edits; leave one of the two out")
+    _check_together(asked=asked)
     if database is None:
         _check_alone(chosen, sweep, needs=not check or stored)
         return
@@ -195,6 +196,17 @@ def _typed(
     return found
 
 
+def _check_together(*, asked: bool) -> None:
+    """Refuse options that say nothing: of the ranking with edits, of edits without."""
+    context = click.get_current_context()
+    of_edits = ("rows", "check", "sweep", "name")
+    strange = ("ranking", "candidates") if asked else of_edits
+    for name in strange:
+        if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+            what = "is without edits" if asked else "is of edits, and there are none"
+            raise click.UsageError(f"--{name} {what}; leave it out")
+
+
 def _check_alone(chosen: list[Edit], sweep: str | None, *, needs: bool) -> None:
     """Tell that edits are sound by themselves, without a database."""
     if needs or sweep is not None or not chosen:
@@ -232,13 +244,15 @@ def _lines(
     for saving in savings.iter_rows(named=True):
         path = paths.filter(paths["run_id"] == saving["run_id"])
         grown = path.filter(path["change_ns"] > 0).sort("change_ns", descending=True)
-        times = [_ms(saving[name]) for name in ("expected_ns", "saved_ns", "lost_ns")]
         lines.append(
-            f"  run {saving['run_id']}, mean step: {times[0]} less on the path, "
-            f"saved {times[1]}, lost {times[2]}"
+            f"  run {saving['run_id']}, mean step: {_change(saving['expected_ns'])} on "
+            f"the path, {_change(saving['saved_ns'])} in all"
         )
         if saving["lost_ns"]:
-            lines.append(f"  taken over by {_parts(grown, 'change_ns')}")
+            lines.append(
+                f"  {_ms(saving['lost_ns'])} of that is lost, taken over by "
+                f"{_parts(grown, 'change_ns')}"
+            )
         lines.append(f"  then bound by {_parts(path, 'predicted_ns')}")
     lines += [
         f"  edit {guess['edit']}: {guess['wait_count']:,} wait(s) of kind "
@@ -251,8 +265,7 @@ def _lines(
 def _parts(path: pl.DataFrame, column: str) -> str:
     """The largest parts of a path."""
     parts = [
-        f"{part['kind']}{' ' if part['name'] else ''}{_short(part['name'])} "
-        f"{_ms(part[column])}"
+        " ".join(filter(None, (part["kind"], _short(part["name"]), _ms(part[column]))))
         for part in path.head(_MOST_KINDS).iter_rows(named=True)
     ]
     return ", ".join(parts) or "nothing that is on the paths"
@@ -262,7 +275,11 @@ _MOST_LETTERS = 48
 
 
 def _short(name: str) -> str:
-    return name if len(name) <= _MOST_LETTERS else f"{name[:_MOST_LETTERS]}..."
+    return shortened(name, _MOST_LETTERS)
+
+
+def _change(saved_ns: int) -> str:
+    return f"{_ms(abs(saved_ns))} {'more' if saved_ns < 0 else 'less'}"
 
 
 def _ms(time_ns: int) -> str:

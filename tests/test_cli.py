@@ -846,6 +846,26 @@ def test_wide_tables_fit_the_terminal(tiny: Path) -> None:
     assert errors == ""
 
 
+def test_names_of_narrow_tables_are_cut_in_the_middle(tiny: Path) -> None:
+    """What tells long names apart is at their ends; short columns stay whole."""
+    names = ", ".join(f"'autograd::engine::{'x' * 80}: {n}Backward'" for n in "AB")
+    query = f"SELECT unnest([{names}]) AS a, unnest(['b', 'c']) AS short"
+    _, shown, _ = on_terminal("sql", tiny, query, columns=50)
+    *_, first, second = shown.splitlines()
+    assert first.startswith("autograd::engine")
+    assert [line.split()[-2:] for line in (first, second)] == [
+        ["ABackward", "b"],
+        ["BBackward", "c"],
+    ]
+
+
+def test_headings_of_counts_are_words(tiny: Path) -> None:
+    """A plural where things are counted, the word itself where it is how they are."""
+    query = "SELECT 1 AS op_count, 2 AS match_count, 3 AS late_count"
+    heading, *_ = run("sql", tiny, query).stdout.splitlines()
+    assert heading.split() == ["ops", "matches", "late"]
+
+
 def test_paths_of_narrow_tables_keep_their_ends(tiny: Path) -> None:
     """The folder that all paths share moves to the line above the table."""
     paths = "unnest(['/some/where/a/b.json', '/some/where/c.json'])"

@@ -227,7 +227,7 @@ def test_ingest_ends_with_it_in_short(tmp_path: Path) -> None:
     words = ["ingest", str(trace), "--db", str(tmp_path / "a.duckdb")]
     done = CliRunner().invoke(command, words)
     assert done.exit_code == 0, done.output
-    assert "run 1: 2 steps of 200 us; of that" in done.stderr
+    assert "run 1: 2 steps of 200 us in the mean; of that" in done.stderr
     assert f"`tracedb summary {tmp_path / 'a.duckdb'}`" in done.stderr
 
 

@@ -228,6 +228,24 @@ def test_a_sweep_is_a_scenario_for_each_value() -> None:
     assert [edit.add_ns for edit in queried] == [-5, 7]
 
 
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--check"], "--check is of edits, and there are none"),
+        (["--rows", "hit"], "--rows is of edits, and there are none"),
+        (["--edit", "gpu x2", "--ranking"], "--ranking is without edits"),
+        (["--edit", "gpu x2", "--candidates", "3"], "--candidates is without edits"),
+    ],
+)
+def test_options_of_the_other_answer_are_refused(
+    folder: Path, words: list[str], said: str
+) -> None:
+    """What would change nothing of the answer is an error."""
+    done = run(str(folder / "run.duckdb"), *words)
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert said in done.stderr
+
+
 BAD_SWEEPS = [
     ("facto=1", "a field and its values are due"),
     ("factor", "a field and its values are due"),
@@ -236,6 +254,7 @@ BAD_SWEEPS = [
     ("factor=-1", "-1.0 is no factor; it has to be a number from 0 to 1e9"),
     ("factor=0..1:99999", "99,999 values"),
     ("factor=SELECT 1 WHERE false", "0 values"),
+    ("factor=0.5,0.5", "a value is there twice"),
     ("factor=SELECT 'x'", "x is no factor"),
 ]
 

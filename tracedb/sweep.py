@@ -46,9 +46,12 @@ def swept(
         raise ScenarioError(
             f"sweep {sweep}: no edit has {field}; give one to those that are swept"
         )
+    values = _values(sweep, field, given, query)
+    if len(set(values)) < len(values):
+        raise ScenarioError(f"sweep {sweep}: a value is there twice; leave one out")
     found = [
         _with(edit, {field: value} if edit in changed else {}, f"{field}={value:g}")
-        for value in _values(sweep, field, given, query)
+        for value in values
         for edit in edits
     ]
     check(found)

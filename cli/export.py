@@ -44,7 +44,7 @@ def export(  # noqa: PLR0913 (one parameter an option)
     method: str | None,
     scenario: str | None,
 ) -> None:
-    """Write a run or a step for a trace viewer, with its critical path.
+    """Write a run or a step for a trace viewer.
 
     All events are as they were recorded, ranks by one clock. What is critical has
     `critical` among its arguments, and `slack_ns` says how much longer anything could

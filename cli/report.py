@@ -26,7 +26,7 @@ from .terminal import tell
     help="The run (`tracedb sql DB 'FROM raw.run'`); by default the largest.",
 )
 def report(database: str, path: str, run: int | None) -> None:
-    """Write a report of a run: one HTML file that needs no network.
+    """Write a report of a run: one HTML file.
 
     It begins with the summary (tracedb summary), and has the timeline of all threads,
     streams and ranks with the critical path drawn on it, and pictures and tables of

@@ -133,14 +133,15 @@ def whatif(  # noqa: PLR0913 (one parameter an option)
     schema: bool,
     output: out.Output,
 ) -> None:
-    """Show what changes would do to each step: to its period, on host and on the GPU.
+    """Show what changes would do to the time of steps.
 
-    An edit says what it changes, and how: a target (host, gpu, op, wait, delay,
-    profiler) with a type or a pattern of names behind a colon, fields that choose among
-    these (op=, step=, stream=, phase= and more), then x0.5, +2us, -2us, =5us or an
-    action as remove. docs/scenarios.md has them all. Without edits it is told what is
-    worth changing: what the steps gain if an op, a kernel, a module, an overhead type
-    or a wait took no time, half, or a kernel its roofline's.
+    That is to their period, and to their time on the host and on the GPU. An edit says
+    what it changes, and how: a target (host, gpu, op, wait, delay, profiler) with a
+    type or a pattern of names behind a colon, fields that choose among these (op=,
+    step=, stream=, phase= and more), then x0.5, +2us, -2us, =5us or an action as
+    remove. docs/scenarios.md has them all. Without edits it is told what is worth
+    changing: what the steps gain if an op, a kernel, a module, an overhead type or a
+    wait took no time, half, or a kernel its roofline's.
     """
     from tracedb.scenario import file_schema, read_scenarios
 

@@ -12,6 +12,10 @@ GUARDED = {
     "prediction_guess": ("other.active_ns", "measured_ns"),
     "prediction_band": ("predicted_ns", "count(*)"),
     "exposed_communication": ("communication_ns",),
+    # Counts of what rows are there of.
+    "lever": ("paths.path_count",),
+    "scenario_path": ("max(base.path_count)", "max(own.path_count)"),
+    "scenario_saving": ("base.predicted_ns", "step_count"),
 }
 _CODE = re.compile(r"--.*|'[^']*'")
 _DIVISOR = re.compile(r"(?<!/)/(?!/)\s*([\w.(*)]+)")

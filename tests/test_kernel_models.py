@@ -915,7 +915,7 @@ def bad_file(folder: Path, name: str) -> Path:
 
 MISTAKES = {
     "version": "measurements of version 7; this tracedb reads version 1",
-    "family": "row 1: family is 'gem'; it must be one of gemm, convolution",
+    "family": "row 1: family is 'gem'; it must be one of attention, broadcast",
     "column": "measurements lack column time_ns",
     "type": "a column has a wrong type",
     "few": "no kernel was measured at 8 or more shapes (at most 3)",
@@ -961,7 +961,7 @@ def test_families_that_are_none_are_reported(tmp_path: Path) -> None:
     path = write(measured("memset"), tmp_path / "sets.parquet")
     done = run("evaluate", path, "--family", "bogus")
     assert (done.exit_code, done.stdout, done.stderr.count("\n")) == (2, "", 1)
-    assert "no family bogus; there are gemm, convolution, " in done.stderr
+    assert "no family bogus; there are attention, broadcast, " in done.stderr
 
 
 def test_empty_folder_has_no_measurements(tmp_path: Path) -> None:

@@ -292,9 +292,10 @@ def test_keys_move_and_zoom(folder: Path, page: Page) -> None:
     assert page.run("timeline.chosen.row.l.length") > 0
     page.press("Escape")
     assert page.run("timeline.chosen") is None
+    page.run("timeline.box.scrollIntoView(); timeline.show(0, timeline.end)")
+    page.settle()
     place = page.run(
         "(() => { const b = timeline.canvas.getBoundingClientRect();"
-        " timeline.show(0, timeline.end); timeline.draw();"
         " const item = timeline.items.find(i => i.lane && i.lane.rows.length);"
         " const [row, at] = [...item.lane.place][0];"
         " return [b.x + timeline.x(row.s[0] + row.d[0] / 2),"

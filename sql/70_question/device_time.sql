@@ -86,7 +86,7 @@ SELECT
     is_busy,
     kind,
     part.time_ns::BIGINT AS time_ns,
-    part.time_ns / (recording.end_ns - recording.start_ns)
+    part.time_ns / nullif(recording.end_ns - recording.start_ns, 0)
 FROM part
 INNER JOIN recording ON part.trace_id = recording.trace_id
 INNER JOIN staging.trace AS trace ON part.trace_id = trace.trace_id

@@ -111,7 +111,7 @@ SELECT
     run_id,
     lever,
     summed.time_ns AS time_ns,
-    summed.time_ns / sum(summed.time_ns) OVER (PARTITION BY run_id),
+    summed.time_ns / nullif(sum(summed.time_ns) OVER (PARTITION BY run_id), 0),
     summed.path_count,
     round(summed.time_ns / paths.path_count)::BIGINT,
     place,

@@ -19,7 +19,7 @@ CREATE VIEW question.scenario_hit (
 WITH
 hit AS (
     SELECT scenario, edit, 'span' AS thing, thread_id AS thing_id, position,
-        chosen_ns / span_ns AS share
+        chosen_ns / nullif(span_ns, 0) AS share
     FROM prediction.edited_span
     UNION ALL
     SELECT scenario, edit, 'work', gpu_op_id, 0, 1

@@ -423,7 +423,7 @@ def test_the_command_says_what_edits_match(tmp_path: Path, ingested: Ingested) -
     assert done.exit_code == 0
     assert "scenario half, edit 1: " in done.stderr
     assert "GPU ops, " in done.stderr
-    assert "scenario nothing: what it matches bounds no step" in done.stderr
+    assert "scenario nothing: no step changes" in done.stderr
     assert "scenario half: " not in done.stderr
     shown = json.loads(done.stdout)
     assert [row["scenario"] for row in shown] == ["nothing"] * 6 + ["half"] * 6

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 import tracedb
+from tracedb.words import counted, duration, share, shortened
 
 from . import options
 from .summary_words import LEVERS, doubts, kind_words
 from .terminal import printable, write_text
-from .words import counted, duration, share, shortened
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator

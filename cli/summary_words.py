@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from .words import counted, duration, share
+from tracedb.words import counted, duration, share
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -13,8 +13,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from tracedb.words import shortened
+
 from .terminal import printable, write_text
-from .words import shortened
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

@@ -8,12 +8,12 @@ import click
 from click.core import ParameterSource
 
 import tracedb
+from tracedb.words import shortened
 
 from . import options
 from . import output as out
 from .missing_steps import write_rows
 from .terminal import tell
-from .words import shortened
 
 if TYPE_CHECKING:
     import polars as pl

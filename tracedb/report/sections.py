@@ -9,7 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tracedb.report.timeline import NAME_LENGTH, shortened
+from tracedb.report.timeline import NAME_LENGTH
+from tracedb.words import shortened
 
 if TYPE_CHECKING:
     import duckdb

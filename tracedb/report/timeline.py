@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from tracedb.words import duration, shortened
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
@@ -152,23 +154,13 @@ class _Names:
 
     def number(self, name: str | None) -> int:
         """The number of a text, which is shortened in the middle where it is long."""
-        short = shortened(name or "")
+        short = shortened(name or "", NAME_LENGTH)
         return self._numbers.setdefault(short, len(self._numbers))
 
     @property
     def all(self) -> list[str]:
         """Texts, in the order of their numbers."""
         return list(self._numbers)
-
-
-def shortened(name: str, most: int = NAME_LENGTH) -> str:
-    """A name with the middle left out where it is longer than `most`.
-
-    >>> shortened("abcdefghij", 7)
-    'abc…hij'
-    """
-    half = (most - 1) // 2
-    return name if len(name) <= most else f"{name[:half]}…{name[-half:]}"
 
 
 def timeline(
@@ -386,13 +378,14 @@ def _merged(
         if count and stretches[is_close] > 1:
             before = "" if where == "all" else f"{place}, "
             notes.append(
-                f"{before}{count:,} slices shorter than {_time(stretches[is_close])} "
-                "are drawn together with their neighbours."
+                f"{before}{count:,} slices shorter than "
+                f"{duration(stretches[is_close])} are drawn together with their "
+                "neighbours."
             )
     if path_stretch > 1:
         notes.append(
-            f"Of the critical path, intervals shorter than {_time(path_stretch)} are "
-            "drawn together."
+            "Of the critical path, intervals shorter than "
+            f"{duration(path_stretch)} are drawn together."
         )
     return notes
 
@@ -402,14 +395,6 @@ def _lasts(connection: duckdb.DuckDBPyConnection) -> int:
     query = "SELECT max(start_ns + time_ns) - min(start_ns) FROM report_slice"
     ((lasts,),) = connection.execute(query).fetchall()
     return int(lasts or 0)
-
-
-def _time(ns: int) -> str:
-    """A duration for a person."""
-    for size, unit in ((1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us")):
-        if ns >= size:
-            return f"{ns / size:.3g} {unit}"
-    return f"{ns} ns"
 
 
 def _columns(rows: Sequence[_Step], names: Sequence[str]) -> dict[str, list[Any]]:

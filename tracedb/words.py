@@ -44,7 +44,7 @@ def shortened(name: str, width: int) -> str:
     """Cut a name in the middle: what tells names apart is at both of their ends.
 
     >>> shortened("ampere_sgemm_128x64_tn", 15)
-    'ampere_…x64_tn'
+    'ampere_…8x64_tn'
     >>> shortened("aten::mm", 15)
     'aten::mm'
     """

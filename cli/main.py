@@ -12,6 +12,7 @@ from .options import examples
 
 # In the order in which a person needs them; each is in the module of its name.
 COMMANDS = (
+    "record",
     "ingest",
     "summary",
     "info",

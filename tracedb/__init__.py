@@ -26,10 +26,12 @@ if TYPE_CHECKING:
         MeasurementError,
         PairError,
         QueryError,
+        RecordError,
         ReportError,
         ScenarioError,
         TracedbError,
     )
+    from tracedb.profiling import profile
     from tracedb.scenario import Edit
 
 __all__ = [
@@ -44,10 +46,12 @@ __all__ = [
     "MeasurementError",
     "PairError",
     "QueryError",
+    "RecordError",
     "ReportError",
     "ScenarioError",
     "TracedbError",
     "open",
+    "profile",
 ]
 __version__ = "0.1.0"
 
@@ -71,6 +75,7 @@ _HOMES = {
     "Database": ("tracedb.database", "Database"),
     "Edit": ("tracedb.scenario", "Edit"),
     "open": ("tracedb.database", "open_database"),
+    "profile": ("tracedb.profiling", "profile"),
 }
 
 

@@ -10,6 +10,7 @@ TracedbError
 ├── LibraryError    a library of overheads: missing, foreign, of another version
 ├── MeasurementError   measured kernel times: unreadable, of an unknown format
 ├── QueryError      a query, a relation or a question that does not exist
+├── RecordError     a training loop of which nothing was recorded
 ├── ReportError     a report or an export cannot be written where it was to be
 └── ScenarioError   a scenario that cannot be carried out as it is written
 """
@@ -65,6 +66,10 @@ class MeasurementError(TracedbError, ValueError):
 
 class QueryError(TracedbError, ValueError):
     """A query cannot be answered as it was asked."""
+
+
+class RecordError(TracedbError, RuntimeError):
+    """A training loop cannot be recorded, or had too few steps."""
 
 
 class ReportError(TracedbError, OSError):

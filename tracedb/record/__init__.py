@@ -35,6 +35,7 @@ from .dlrm import (
     random_model,
     record_dlrm,
 )
+from .loop import Loop, Plan, Rank
 from .recording import Counts, Recording, record
 from .training import Training, training_step
 from .transformer import Sentences, Transformer, TransformerConfig
@@ -55,6 +56,9 @@ __all__ = [
     "Counts",
     "DLRMConfig",
     "Images",
+    "Loop",
+    "Plan",
+    "Rank",
     "Recording",
     "Sentences",
     "Training",

@@ -16,12 +16,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 from time import perf_counter_ns
-from typing import TypeAlias, TypedDict
+from typing import Any, TypeAlias, TypedDict
 
 import torch
 import torch.distributed as dist
 from torch._C._profiler import _ExperimentalConfig  # it has no public name
-from torch.profiler import ExecutionTraceObserver, ProfilerActivity, profile, schedule
+from torch.profiler import (
+    ExecutionTraceObserver,
+    ProfilerAction,
+    ProfilerActivity,
+    profile,
+    schedule,
+)
 
 Step: TypeAlias = Callable[[], object]
 
@@ -102,8 +108,13 @@ def _profile_steps(
     The observer starts with Kineto, so that the two begin to count at the same op.
     """
     observer = ExecutionTraceObserver().register_callback(str(raw / _ET))
-    profiler = _make_profiler(raw, recorded, observer, device)
-    _state_rank(profiler, rank)
+    profiler = make_profiler(
+        schedule(wait=0, warmup=recorded.start, active=len(recorded), repeat=1),
+        lambda done: done.export_chrome_trace(str(raw / _KINETO)),
+        has_gpu=device.type == "cuda",
+        execution_trace_observer=observer,
+    )
+    state_rank(profiler, rank)
     with profiler:
         for number in range(recorded.stop):
             step()
@@ -112,29 +123,27 @@ def _profile_steps(
                 observer.stop()
 
 
-def _make_profiler(
-    raw: Path,
-    recorded: range,
-    observer: ExecutionTraceObserver,
-    device: torch.device,
+def make_profiler(
+    schedule: Callable[[int], ProfilerAction],
+    on_ready: Callable[[profile], object],
+    *,
+    has_gpu: bool,
+    **settings: Any,  # noqa: ANN401 (those of `torch.profiler.profile`)
 ) -> profile:
-    """Set up Kineto for the steps of these numbers."""
+    """Set up Kineto for the steps that a schedule chooses."""
     activities = [ProfilerActivity.CPU]
-    if device.type == "cuda":
+    if has_gpu:
         activities.append(ProfilerActivity.CUDA)
     return profile(
         activities=activities,
-        schedule=schedule(
-            wait=0, warmup=recorded.start, active=len(recorded), repeat=1
-        ),
-        on_trace_ready=lambda done: done.export_chrome_trace(str(raw / _KINETO)),
-        record_shapes=True,
+        schedule=schedule,
+        on_trace_ready=on_ready,
         experimental_config=_ExperimentalConfig(enable_cuda_sync_events=True),
-        execution_trace_observer=observer,
+        **{"record_shapes": True, **settings},
     )
 
 
-def _state_rank(profiler: profile, rank: int | None) -> None:
+def state_rank(profiler: profile, rank: int | None) -> None:
     """Write a rank that torch.distributed does not know into the Kineto file."""
     if rank is not None and _distributed(rank)["world_size"] is None:
         profiler.preset_metadata_json("distributedInfo", json.dumps({"rank": rank}))

@@ -1,0 +1,111 @@
+"""`tracedb record`: run a training script, and record some of its steps."""
+
+from __future__ import annotations
+
+import runpy
+import sys
+import traceback
+from pathlib import Path
+from shlex import quote
+
+import click
+
+import tracedb
+from tracedb.words import counted
+
+from . import options
+from .terminal import tell
+
+
+@click.command(
+    epilog=options.examples(
+        "tracedb record train.py -o run.duckdb",
+        "tracedb record train.py -o run.duckdb --steps 5 --stacks -- --epochs 1",
+        "tracedb record --module package.train -o run.duckdb",
+    )
+)
+@click.argument("script", metavar="SCRIPT")
+@click.argument("arguments", nargs=-1, metavar="[-- ARGUMENT...]")
+@click.option(
+    *("-o", "--output", "database"),
+    required=True,
+    metavar="DB",
+    help="The database; made if missing, else the recording is one more run.",
+)
+@click.option("--module", is_flag=True, help="SCRIPT is the name of a module.")
+@click.option("--steps", default=3, show_default=True, help="How many are recorded.")
+@click.option("--warmup", default=5, show_default=True, help="Steps before these.")
+@click.option("--stacks", is_flag=True, help="Python functions and modules, too.")
+@click.option("--memory", is_flag=True, help="Allocations, too.")
+@click.option("--graph", is_flag=True, help="The first step's execution graph, too.")
+@click.option("--run", metavar="NAME", help="Name of the run.")
+@click.option("--traces", metavar="FOLDER", help="Keep the profiler's files there.")
+@click.pass_context
+def record(  # noqa: PLR0913 (one parameter an option)
+    context: click.Context,
+    script: str,
+    arguments: tuple[str, ...],
+    database: str,
+    *,
+    module: bool,
+    steps: int,
+    warmup: int,
+    stacks: bool,
+    memory: bool,
+    graph: bool,
+    run: str | None,
+    traces: str | None,
+) -> None:
+    """Run a training script, and record some of its steps into a database.
+
+    The script is not changed. A step ends when its first optimizer has taken one
+    (`tracedb.profile` in the script says it otherwise). Under torchrun all ranks are
+    recorded as one run: `torchrun --nproc-per-node 8 --module tracedb record train.py
+    -o run.duckdb`. The script runs to its end; a Ctrl-C after the recorded steps loses
+    nothing.
+    """
+    if not module and not Path(script).is_file():
+        raise tracedb.RecordError(f"{script}: no such script")
+    with tracedb.profile(
+        database,
+        steps=steps,
+        warmup=warmup,
+        stacks=stacks,
+        memory=memory,
+        graph=graph,
+        run=run,
+        traces=traces,
+        tell=tell,
+    ) as loop:
+        code = _run(script, arguments, is_module=module)
+        if code:
+            context.exit(code)
+    if loop.rank.number == 0:
+        tell(f"{database}: {counted(loop.recorded_steps, 'step')}")
+        tell(f"`tracedb summary {quote(database)}` says where the time goes")
+
+
+def _run(script: str, arguments: tuple[str, ...], *, is_module: bool) -> int:
+    """Run a script as Python does; its exit code."""
+    usual = sys.argv, sys.path
+    sys.argv = [script, *arguments]
+    sys.path = [str(Path.cwd() if is_module else Path(script).parent), *sys.path]
+    try:
+        if is_module:
+            runpy.run_module(script, run_name="__main__", alter_sys=True)
+        else:
+            runpy.run_path(script, run_name="__main__")
+    except SystemExit as end:
+        return _code(end.code)
+    except Exception:  # noqa: BLE001 (the script's own, told as Python does)
+        traceback.print_exc()
+        return 1
+    finally:
+        sys.argv, sys.path = usual
+    return 0
+
+
+def _code(code: object) -> int:
+    if isinstance(code, str):
+        tell(code)
+    return code if isinstance(code, int) else int(code is not None)

@@ -1,0 +1,172 @@
+"""A training loop is recorded into a database: `tracedb.profile`, `tracedb record`."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click.testing
+import pytest
+
+torch = pytest.importorskip("torch", reason="recording needs tracedb[record]")
+torch.set_num_threads(1)  # other tests run beside these
+
+import tracedb  # noqa: E402  only where PyTorch is
+from tracedb.cli.main import tracedb as command  # noqa: E402
+from tracedb.record import Loop, Plan  # noqa: E402
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+SCRIPT = """
+import sys, torch
+weight = torch.ones(4, requires_grad=True)
+optimizer = torch.optim.SGD([weight])
+scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 5)
+for _ in range(int(sys.argv[1])):
+    weight.square().sum().backward()
+    optimizer.step()
+    scheduler.step()
+sys.exit(int(sys.argv[2]))
+"""
+
+
+@pytest.fixture(autouse=True)
+def alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the tests run under, a process is no rank of a job."""
+    for name in ("RANK", "WORLD_SIZE"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def train(steps: int, end_step: Callable[[], object] = lambda: None) -> Any:  # noqa: ANN401 (an optimizer)
+    """Train one weight so many steps."""
+    weight = torch.ones(4, requires_grad=True)
+    optimizer = torch.optim.SGD([weight])
+    for _ in range(steps):
+        weight.square().sum().backward()
+        optimizer.step()
+        end_step()
+    return optimizer
+
+
+def record(*words: object) -> click.testing.Result:
+    """Run `tracedb record` in this process."""
+    return click.testing.CliRunner().invoke(command, ["record", *map(str, words)])
+
+
+def test_ranks_become_one_run_with_their_graphs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rank 1 leaves its files, rank 0 ingests all; the traces are removed then."""
+    path = tmp_path / "new" / "run.duckdb"
+    for rank in (1, 0):
+        monkeypatch.setenv("RANK", str(rank))
+        monkeypatch.setenv("WORLD_SIZE", "2")
+        with tracedb.profile(path, steps=2, warmup=2, graph=True, run="both") as prof:
+            train(6, prof.step)
+        assert path.exists() == (rank == 0)
+    with tracedb.open(path, read_only=True) as db:
+        rows = db.info().rows(named=True)
+        steps = db.relation("staging.step")
+    assert {row["run"] for row in rows} == {"both"}
+    assert [(r["rank"], r["format"], r["step_count"]) for r in rows] == [
+        *((0, "kineto", 2), (0, "et", 0), (1, "kineto", 2), (1, "et", 0)),
+    ]
+    assert all(row["paired_trace_id"] for row in rows if row["format"] == "et")
+    assert steps["step"].to_list() == [2, 3, 2, 3]
+    assert list(path.parent.iterdir()) == [path]
+
+
+def test_optimizers_end_steps_until_the_loop_does(tmp_path: Path) -> None:
+    """The first one is found, and left as it was; `step` takes over from it."""
+    with Loop(tmp_path, Plan(warmup=1, steps=2)) as loop:
+        optimizer = train(3)
+        assert loop.ended_steps == 2
+        assert "step" in vars(optimizer)
+        loop.step()
+        assert "step" not in vars(optimizer)
+        optimizer.step()
+        assert (loop.ended_steps, loop.is_done) == (3, True)
+    assert [file.name for file in loop.files] == ["recording.kineto.json"]
+
+
+def test_a_script_is_recorded_as_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has its arguments and exit code; what was recorded before it failed stays."""
+    monkeypatch.setenv("RANK", "1")
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    script, path = tmp_path / "train.py", tmp_path / "run.duckdb"
+    script.write_text(SCRIPT)
+    usual = list(sys.path)
+    done = record(script, "-o", path, "--steps", 1, "--warmup", 1, "--", 4, 7)
+    assert (done.exit_code, sys.path) == (7, usual)
+    (trace,) = (tmp_path / "run.duckdb.traces").iterdir()
+    assert (trace.name, "ProfilerStep#1" in trace.read_text()) == (
+        "rank1.kineto.json",
+        True,
+    )
+
+
+@pytest.mark.parametrize(("steps", "code", "exit_code"), [(1, 0, 2), (1, 3, 3)])
+def test_nothing_recorded_is_one_line(
+    tmp_path: Path, steps: int, code: int, exit_code: int
+) -> None:
+    """A script that ends too early leaves no database; its own failure comes first."""
+    script, path = tmp_path / "train.py", tmp_path / "run.duckdb"
+    script.write_text(SCRIPT)
+    done = record(script, "-o", path, "--", steps, code)
+    assert done.exit_code == exit_code
+    assert ("nothing was recorded: the loop ended 0 steps" in done.stderr) == (not code)
+    assert [file.name for file in tmp_path.iterdir()] == ["train.py"]
+
+
+def test_a_script_that_raises_is_told_as_python_does(tmp_path: Path) -> None:
+    """With its traceback, and exit code 1."""
+    script = tmp_path / "train.py"
+    script.write_text("1 / 0")
+    done = record(script, "-o", tmp_path / "run.duckdb")
+    assert (done.exit_code, "ZeroDivisionError" in done.stderr) == (1, True)
+    assert not (tmp_path / "run.duckdb").exists()
+
+
+def test_what_is_missing_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Fewer steps than planned, and a rank that never comes; the rest is ingested."""
+    monkeypatch.setenv("RANK", "0")
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    lines: list[str] = []
+    path, kept = tmp_path / "run.duckdb", tmp_path / "kept"
+    with tracedb.profile(
+        path, steps=3, warmup=1, patience=0, traces=kept, tell=lines.append
+    ) as prof:
+        train(2, prof.step)
+    short, missing = lines
+    assert short.startswith("the loop ended 2 steps; 1 warm up, 1 of 3 are recorded;")
+    assert missing == f"{kept}: no trace of rank 1 within 0 s"
+    assert [file.name for file in kept.iterdir()] == ["rank0.kineto.json"]
+    assert path.exists()
+
+
+def test_what_cannot_be_recorded_is_told_before_anything_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file that is no database, numbers that make no sense, no PyTorch, no script."""
+    (tmp_path / "text").write_text("nothing of tracedb's")
+    with pytest.raises(tracedb.DatabaseError), tracedb.profile(tmp_path / "text"):
+        pytest.fail("the loop ran")
+    with (
+        pytest.raises(tracedb.RecordError, match="at least 1 step"),
+        tracedb.profile(tmp_path / "run.duckdb", steps=0),
+    ):
+        pytest.fail("the loop ran")
+    assert "no such script" in record("absent.py", "-o", tmp_path / "a.duckdb").stderr
+    for name in [n for n in sys.modules if n.startswith("tracedb.record")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "torch", None)
+    done = record(__file__, "-o", tmp_path / "a.duckdb")
+    assert done.stderr == (
+        "tracedb: error: tracedb.record needs PyTorch: pip install 'tracedb[record]'\n"
+    )

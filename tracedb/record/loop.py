@@ -1,0 +1,214 @@
+"""Record some steps of a training loop that somebody else runs.
+
+The loop says where a step ends (`Loop.step`), or the first optimizer that takes a step
+does: from then on, a step ends where that optimizer's does. Each rank writes files of
+its own.
+"""
+
+import os
+from collections.abc import Callable
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
+from functools import wraps
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import torch
+import torch.distributed as dist
+from torch.optim import Optimizer
+from torch.optim.optimizer import register_optimizer_step_post_hook
+from torch.profiler import ExecutionTraceObserver, profile, schedule
+
+from .recording import make_profiler, state_rank
+
+
+@dataclass(frozen=True)
+class Rank:
+    """Which process of how many this is."""
+
+    number: int = 0
+    count: int = 1
+
+    @classmethod
+    def current(cls) -> "Rank":
+        """The rank of this process, as torch.distributed or its variables tell."""
+        if dist.is_available() and dist.is_initialized():
+            return cls(dist.get_rank(), dist.get_world_size())
+        with suppress(KeyError, ValueError):
+            return cls(int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"]))
+        return cls()
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is to be recorded, and after how many steps."""
+
+    warmup: int = 5
+    steps: int = 3
+    shapes: bool = True
+    stacks: bool = False
+    memory: bool = False
+    graph: bool = False
+
+    @property
+    def settings(self) -> dict[str, bool]:
+        """What `torch.profiler.profile` is told of it."""
+        return {
+            "record_shapes": self.shapes,
+            "with_stack": self.stacks,
+            "profile_memory": self.memory,
+        }
+
+    def schedule(self) -> Callable[[int], Any]:
+        """When the profiler does what: it warms up for one step, which costs time."""
+        return schedule(
+            wait=max(self.warmup - 1, 0),
+            warmup=min(self.warmup, 1),
+            active=self.steps,
+            repeat=1,
+        )
+
+
+class Loop:
+    """The profiler around a training loop.
+
+    After `plan.warmup` steps it records `plan.steps`, writes them as `files` into the
+    folder, and is idle from then on.
+    """
+
+    def __init__(self, folder: Path, plan: Plan) -> None:
+        """Say where files go, and what is recorded."""
+        self.files: list[Path] = []
+        self.rank = Rank.current()
+        self.ended_steps = 0
+        self.folder, self._plan = folder, plan
+        folder.mkdir(parents=True, exist_ok=True)
+        self._remove_stale()
+        self._graph = folder / f".graph.{os.getpid()}.json"
+        self._observer = (
+            ExecutionTraceObserver().register_callback(str(self._graph))
+            if plan.graph
+            else None
+        )
+        self._profiler = make_profiler(
+            plan.schedule(),
+            self._write,
+            has_gpu=torch.cuda.is_available(),
+            execution_trace_observer=self._observer,
+            **plan.settings,
+        )
+        self._automatic = _Automatic(self._end_step)
+        self._stop = ExitStack()
+
+    @property
+    def recorded_steps(self) -> int:
+        """How many whole steps have been recorded so far."""
+        return min(max(self.ended_steps - self._plan.warmup, 0), self._plan.steps)
+
+    @property
+    def is_done(self) -> bool:
+        """Whether all steps have been recorded."""
+        return self.recorded_steps == self._plan.steps
+
+    def __enter__(self) -> Self:
+        """Begin with the first step."""
+        with ExitStack() as stack:
+            stack.callback(self._graph.unlink, missing_ok=True)
+            stack.enter_context(self._profiler)
+            stack.callback(self._automatic.stop)
+            self._automatic.start()
+            self._stop = stack.pop_all()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Stop, and write what was recorded, if that was not done before."""
+        self._stop.__exit__(kind, error, trace)
+
+    def step(self) -> None:
+        """End a step. Optimizers do not from now on: the loop itself says it."""
+        self._automatic.stop()
+        self._end_step()
+
+    def _end_step(self) -> None:
+        if self.is_done:
+            return
+        self.ended_steps += 1
+        self._profiler.step()
+        if self._observer is not None and self.recorded_steps:
+            self._observer.stop()
+        if self.is_done:
+            self._automatic.stop()
+
+    def _write(self, profiler: profile) -> None:
+        """Write the files of this rank; each is there once it is whole."""
+        self.rank = Rank.current()
+        if self.rank.count > 1:
+            state_rank(profiler, self.rank.number)
+        own = self.folder / f".kineto.{os.getpid()}.json"
+        profiler.export_chrome_trace(str(own))
+        # The trace comes last: who waits for it has both.
+        if self._observer is not None:
+            self._observer.unregister_callback()
+            self._keep(self._graph, "et")
+        self._keep(own, "kineto")
+
+    def _keep(self, file: Path, kind: str) -> None:
+        self.files.append(file.replace(self.file_of(self.rank.number, kind)))
+
+    def _remove_stale(self) -> None:
+        """Remove this rank's earlier files: the first rank waits for new ones."""
+        for kind in ("kineto", "et"):
+            self.file_of(self.rank.number, kind).unlink(missing_ok=True)
+
+    def file_of(self, rank: int, kind: str = "kineto") -> Path:
+        """Where a rank's trace lies once it is whole, or its execution graph (`et`)."""
+        name = f"rank{rank}" if self.rank.count > 1 else "recording"
+        return self.folder / f"{name}.{kind}.json"
+
+
+class _Automatic:
+    """Ends a step wherever the first optimizer that is seen has taken one.
+
+    A hook finds the optimizer. It runs within the optimizer's own range, which steps
+    must not cut, so from then on the optimizer's `step` ends ours when it returns.
+    """
+
+    def __init__(self, end_step: Callable[[], None]) -> None:
+        self._end_step = end_step
+        self._restore: Callable[[], None] = lambda: None
+
+    def start(self) -> None:
+        """Look for an optimizer."""
+        handle = register_optimizer_step_post_hook(self._found)
+        self._restore = handle.remove
+
+    def stop(self) -> None:
+        """Leave all optimizers as they were."""
+        self._restore()
+        self._restore = lambda: None
+
+    def _found(self, optimizer: Optimizer, *_: object) -> None:
+        self.stop()
+        own = vars(optimizer)
+        before, usual = own.get("step"), optimizer.step
+
+        @wraps(usual)
+        def step(*values: Any, **named: Any) -> Any:  # noqa: ANN401 (as optimizers do)
+            result = usual(*values, **named)
+            self._end_step()
+            return result
+
+        def restore() -> None:
+            # What somebody else has put there since stays.
+            if own.get("step") is step:
+                own.pop("step")
+                own.update({} if before is None else {"step": before})
+
+        own["step"] = step
+        self._restore = restore

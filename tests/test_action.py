@@ -42,6 +42,7 @@ def hand_made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tracedb.Data
     """
     sync = {"cat": "cuda_runtime", "args": {"correlation": 9}}
     events = [
+        event("aten::before", -50, 20),
         event("ProfilerStep#1", 0, 1000, cat="user_annotation"),
         event("aten::first", 100, 20),
         *launched(1, 105, 115, 300, 7),
@@ -124,6 +125,22 @@ def test_removed_work_is_not_there(hand_made: tracedb.Database) -> None:
             assert found.rows() == [("baseline", 3), ("edited", 2)]
 
 
+@pytest.mark.parametrize(
+    ("edit", "line"),
+    [
+        ({"from_run": 7}, "edit 1: no run 7; there is run 1"),
+        ({"set_to": "rank_min", "name": "aten::before"}, "nothing that it chooses is"),
+    ],
+)
+def test_times_that_nobody_has_are_told(
+    hand_made: tracedb.Database, edit: dict[str, Any], line: str
+) -> None:
+    """An edit that can take none is an error, and says why."""
+    edits = [Edit(scenario="set", target="host", action="set", **edit)]
+    with pytest.raises(tracedb.ScenarioError, match=line):
+        hand_made.scenarios(edits)
+
+
 def test_two_values_for_one_target_are_refused(hand_made: tracedb.Database) -> None:
     """The line says in which scenario, and what to do."""
     edits = [
@@ -141,7 +158,12 @@ def test_two_values_for_one_target_are_refused(hand_made: tracedb.Database) -> N
 WRONG = [
     ({"target": "profiler", "action": "remove"}, "profiler has no action remove"),
     ({"target": "gpu", "action": "remove", "factor": 2}, "leave factor out"),
-    ({"target": "gpu", "action": "set"}, "give it a set_ns"),
+    ({"target": "gpu", "action": "set"}, "one of set_ns, set_to, from_run"),
+    (
+        {"target": "gpu", "action": "set", "set_ns": 5, "set_to": "rank_min"},
+        "one of set_ns, set_to, from_run",
+    ),
+    ({"target": "op", "action": "set", "set_ns": 5}, "set_ns is of host or gpu"),
     ({"target": "gpu", "set_ns": 5}, "scaled by factor and add_ns; leave set_ns out"),
     ({"target": "wait", "action": "scale", "factor": 1}, "it may be unsync"),
 ]

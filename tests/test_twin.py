@@ -33,6 +33,13 @@ TARGETS: list[dict[str, Any]] = [
     {"target": "op", "name": "*a*"},
     {"target": "profiler"},
 ]
+TAKEN: list[dict[str, Any]] = [
+    {"action": "set", "set_to": "step_median"},
+    {"action": "set", "set_to": "rank_min"},
+    {"action": "set", "from_run": 1},
+    {"action": "ideal"},
+]
+"""Times that are taken from others."""
 EFFECTS = "FROM question.scenario_effect"
 PERIODS = """
 SELECT * EXCLUDE (last_gpu_op_id)
@@ -92,10 +99,17 @@ CHANGES = st.builds(
     FACTORS,
     ADDED,
 )
-SETS = st.builds(
-    lambda target, set_ns: target | {"action": "set", "set_ns": set_ns},
-    st.sampled_from([edit for edit in TARGETS if edit["target"] in RULES["set"].times]),
-    st.integers(0, 100_000),
+SETS = st.one_of(
+    st.builds(
+        lambda target, how: {**target, **how},
+        st.sampled_from([e for e in TARGETS if e["target"] in RULES["set"].times]),
+        st.sampled_from(TAKEN),
+    ),
+    st.builds(
+        lambda target, set_ns: {**target, "action": "set", "set_ns": set_ns},
+        st.sampled_from([e for e in TARGETS if e["target"] in {"host", "gpu"}]),
+        st.integers(0, 100_000),
+    ),
 )
 SCENARIOS = st.lists(
     st.builds(
@@ -122,7 +136,10 @@ def test_every_target_that_arrays_take_agrees(programs: tracedb.Database) -> Non
     scenarios = [[target | {"factor": 0.3, "add_ns": 1_001}] for target in TARGETS] + [
         [target | {"action": "set", "set_ns": 7_777}]
         for target in TARGETS
-        if target["target"] in RULES["set"].times
+        if target["target"] in {"host", "gpu"}
+    ]
+    scenarios += [
+        [{"target": target} | how] for target in ("host", "gpu", "op") for how in TAKEN
     ]
     assert_equal_to_sql(programs, scenarios)
     taken = {rule for name in RULES for rule in RULES[name].times}

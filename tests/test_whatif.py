@@ -90,6 +90,9 @@ LINES: list[tuple[str, dict[str, Any]]] = [
         {"target": "op", "name": "aten::item", "action": "remove"},
     ),
     ("gpu:kernel =5us", {"target": "gpu", "type": "kernel", "set_ns": 5000}),
+    ("gpu =rank_min", {"action": "set", "set_to": "rank_min"}),
+    ("op ideal", {"target": "op", "action": "ideal"}),
+    ("gpu set from_run=2", {"action": "set", "from_run": 2}),
     ('gpu:"a b" x0', {"name": "a b", "factor": 0}),
     (r'gpu:"a \"b\"" x0', {"name": 'a "b"'}),
     ("gpu:/a b|c/ x2 +1.5ms", {"name": "/a b|c/", "factor": 2, "add_ns": 1_500_000}),
@@ -120,7 +123,7 @@ BAD_LINES = [
     ("name=x x1", "column 1: a target"),
     ("gpu: x0.5", 'column 5: a value is due, not "x0.5"'),
     ('gpu:"a x0.5', 'column 1: a word, or a text that is closed by " is due'),
-    ("gpu:a b x0", "column 7: a change (x0.5, +2us, -2us, =5us, set, remove, unsync"),
+    ("gpu:a b x0", "column 7: a change (x0.5, +2us, -2us, =5us, =rank_min, set, ideal"),
     ("gpu:a b x0", "a text with spaces stands in double quotes"),
     (
         "gpu x0.5 x2",

@@ -12,8 +12,10 @@ if TYPE_CHECKING:
 
     from tracedb.scenario import Change
 
-Action = Literal["scale", "set", "remove", "unsync", "insert", "move"]
+Action = Literal["scale", "set", "ideal", "remove", "unsync", "insert", "move"]
 ACTIONS: tuple[str, ...] = get_args(Action)
+Statistic = Literal["step_median", "rank_median", "rank_min"]
+STATISTICS: tuple[str, ...] = get_args(Statistic)
 
 
 @dataclass(frozen=True)
@@ -24,6 +26,8 @@ class Rule:
     """What it can be done to."""
     some: tuple[str, ...] = ()
     """The values of which it takes one or more."""
+    one: tuple[str, ...] = ()
+    """The values of which it takes one."""
     needs: tuple[str, ...] = ()
     """The values that it has to have."""
     takes: tuple[str, ...] = ()
@@ -35,7 +39,7 @@ class Rule:
     @property
     def values(self) -> tuple[str, ...]:
         """All values that it goes with."""
-        return self.some + self.needs + self.takes
+        return self.some + self.one + self.needs + self.takes
 
 
 RULES: dict[str, Rule] = {
@@ -44,7 +48,12 @@ RULES: dict[str, Rule] = {
         some=("factor", "add_ns"),
         times=("host", "gpu", "op", "profiler"),
     ),
-    "set": Rule(("host", "gpu"), needs=("set_ns",), times=("host", "gpu")),
+    "set": Rule(
+        ("host", "gpu", "op"),
+        one=("set_ns", "set_to", "from_run"),
+        times=("host", "gpu", "op"),
+    ),
+    "ideal": Rule(("host", "gpu", "op"), times=("host", "gpu", "op")),
     "remove": Rule(("host", "gpu", "op")),
     "unsync": Rule(("wait",)),
     "insert": Rule(("gpu",), needs=("place", "gpu_ns"), takes=("host_ns",)),
@@ -62,19 +71,65 @@ def action_of(edit: Change) -> str:
 def wrong_action(edit: Change) -> str | None:
     """What is wrong with the action of an edit and its values, if anything."""
     action = action_of(edit)
+    if edit.target not in RULES[action].targets:
+        return _wrong_target(edit.target, action)
+    return _wrong_values(edit, action) or _wrong_set(edit)
+
+
+def _wrong_values(edit: Change, action: str) -> str | None:
+    """Which values an action does not go with, or lacks."""
     rule = RULES[action]
     given = [value for value in VALUES if getattr(edit, value) is not None]
     strange = [value for value in given if value not in rule.values]
     missing = [value for value in rule.needs if value not in given]
-    if edit.target not in rule.targets:
-        return _wrong_target(edit.target, action)
     if strange:
         return f"{_DEEDS[action]}; leave {' and '.join(strange)} out"
     if rule.some and not given:
         return f"an edit changes nothing; give it a {' or '.join(rule.some)}"
     if missing:
         return f"{_DEEDS[action]}; give it a {' and '.join(missing)}"
+    if rule.one and len(given) != 1:
+        return f"{_DEEDS[action]}; give it one of {', '.join(rule.one)}"
     return None
+
+
+def _wrong_set(edit: Change) -> str | None:
+    """Whether one time is set for several."""
+    if edit.target == "op" and edit.set_ns is not None:
+        return "an op has several times: set_ns is of host or gpu, or give it a set_to"
+    return None
+
+
+_IDLE = """
+SELECT edit.scenario, edit.position, edit.from_run
+FROM prediction.scenario_edit AS edit
+LEFT JOIN prediction.set_time AS time
+    ON edit.scenario = time.scenario AND edit.position = time.edit
+WHERE (set_to IS NOT NULL OR from_run IS NOT NULL) AND time.edit IS NULL
+ORDER BY scenario_position, edit.position
+LIMIT 1
+"""
+
+
+def check_effects(connection: duckdb.DuckDBPyConnection) -> None:
+    """Raise `ScenarioError` for the first edit that has nothing to take times from."""
+    found = connection.execute(_IDLE).fetchone()
+    if found is None:
+        return
+    scenario, edit, run = found
+    place = f"scenario {scenario}, edit {edit}"
+    if run is None:
+        raise ScenarioError(
+            f"{place}: nothing that it chooses is of a step; times of other steps and "
+            "ranks are taken in steps"
+        )
+    rows = connection.execute("SELECT DISTINCT run_id FROM raw.trace ORDER BY ALL")
+    runs = [known for (known,) in rows.fetchall()]
+    if run not in runs:
+        raise ScenarioError(
+            f"{place}: no run {run}; there is run {', '.join(map(str, runs))}"
+        )
+    raise ScenarioError(f"{place}: run {run} has nothing of what it chooses, in a step")
 
 
 _CONFLICTS = """
@@ -114,7 +169,8 @@ def _wrong_target(target: str, action: str) -> str:
 
 _DEEDS = {
     "scale": "times are scaled by factor and add_ns",
-    "set": "times are set to set_ns",
+    "set": "times are set to set_ns, to what others of its kind take, or from_run",
+    "ideal": "all ranks take the mean of the ranks' times",
     "remove": "what is removed takes no time",
     "unsync": "waits are removed",
     "insert": "GPU work of gpu_ns is inserted, in a place, by a launch of host_ns",

@@ -1,12 +1,13 @@
 """Edits as a person types them: one line each, on the command line or in a file.
 
     edit      = target [":" (type | pattern)] {field "=" value} {change}
-    change    = "x" number | ("+" | "-" | "=") number unit | action
+    change    = "x" number | ("+" | "-" | "=") number unit | "=" statistic | action
     unit      = "ns" | "us" | "ms" | "s"
     value     = a word, a text in double quotes, or an expression between slashes
 
 So `gpu:*gemm* x0.5` halves the GPU work with such names, `host:T2 -2us` takes 2 us off
-each span of that type, `gpu:kernel =5us` has kernels take 5 us, and
+each span of that type, `gpu:kernel =5us` has kernels take 5 us, `gpu =rank_min` what
+the fastest rank takes, and
 `op:aten::item phase=optimizer remove` removes ops. Fields and actions are those of
 `tracedb.Edit`, in any order after the target.
 """
@@ -18,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from tracedb.action import ACTIONS
+from tracedb.action import ACTIONS, STATISTICS
 from tracedb.errors import ScenarioError
 from tracedb.scenario import FIELDS, Change
 from tracedb.selection import TYPES
@@ -39,7 +40,7 @@ _WORD = re.compile(
     """,
     re.VERBOSE,
 )
-_CHANGES = "a change (x0.5, +2us, -2us, =5us, {}) or field=value"
+_CHANGES = "a change (x0.5, +2us, -2us, =5us, =rank_min, {}) or field=value"
 
 
 class _Line:
@@ -127,6 +128,8 @@ def _next(line: _Line, key: str | None, value: str, is_bare: bool) -> dict[str, 
         return {"factor": float(factor[1])}
     if time and is_bare:
         return _time(line, *time.groups())
+    if is_bare and value[:1] == "=" and value[1:] in STATISTICS:
+        return {"action": "set", "set_to": value[1:]}
     if is_bare and value in ACTIONS:
         return {"action": value}
     hint = '; a text with spaces stands in double quotes: name="..."'

@@ -23,7 +23,7 @@ import msgspec
 from msgspec import structs
 
 from tracedb import selection
-from tracedb.action import ACTIONS, Action, wrong_action
+from tracedb.action import ACTIONS, STATISTICS, Action, Statistic, wrong_action
 from tracedb.duck import one_line, stoppable
 from tracedb.errors import QueryError, ScenarioError
 from tracedb.json_file import decode, read_text
@@ -40,6 +40,8 @@ FIELDS = selection.WANTED | {
     "factor": "a number from 0 to 1e9",
     "add_ns": "a whole number of nanoseconds, up to 1e15",
     "set_ns": "a whole number of nanoseconds, from 0 to 1e15",
+    "set_to": f"one of {', '.join(STATISTICS)}",
+    "from_run": "the number of a run",
     "place": "before or after",
     "host_ns": "a whole number of nanoseconds, from 0 to 1e15",
     "gpu_ns": "a whole number of nanoseconds, from 0 to 1e15",
@@ -58,6 +60,8 @@ class Change(Selection, frozen=True, kw_only=True):
     factor: Annotated[float, msgspec.Meta(ge=0, le=1e9)] | None = None
     add_ns: Annotated[int, msgspec.Meta(ge=-(10**15), le=10**15)] | None = None
     set_ns: _Duration | None = None
+    set_to: Statistic | None = None
+    from_run: Annotated[int, msgspec.Meta(ge=0, le=10**9)] | None = None
     place: Literal["before", "after"] | None = None
     host_ns: _Duration | None = None
     gpu_ns: _Duration | None = None

@@ -11,7 +11,7 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 from tracedb import catalog, overhead_library, twin
-from tracedb.action import check_conflicts
+from tracedb.action import check_conflicts, check_effects
 from tracedb.duck import connections, literal, quoted, scalar
 from tracedb.scenario import check_matches, chosen_nodes, set_edits
 
@@ -63,6 +63,7 @@ def simulated(  # noqa: PLR0913 (as `Database.simulate` has them)
         cursor, stored = opened
         if edits:
             check_matches(cursor, edits)
+            check_effects(cursor)
         if len({edit.scenario for edit in edits}) < len(edits):
             check_conflicts(cursor)
         if library is not None:

@@ -50,6 +50,10 @@ CREATE TABLE reference.scenario (
     add_ns BIGINT,
     -- [ns] What it is set to.
     set_ns BIGINT,
+    -- Whose time it is set to: `step_median`, `rank_median` or `rank_min`.
+    set_to VARCHAR,
+    -- The run whose time it is set to.
+    from_run BIGINT,
     -- Where work is inserted: `before` or `after`.
     place VARCHAR,
     -- [ns] What the launch of inserted work takes.

@@ -26,14 +26,20 @@ SELECT
     variant_id,
     gpu_op_id,
     bool_or(action = 'remove'),
-    count(set_ns),
+    count(coalesce(edit.set_ns, time.set_ns)),
     count(DISTINCT to_stream),
     bool_or(action = 'insert'),
-    any_value(set_ns),
+    any_value(coalesce(edit.set_ns, time.set_ns)),
     product(factor),
     sum(add_ns)::BIGINT
 FROM prediction.edited_work AS work
 INNER JOIN prediction.scenario_edit AS edit
     ON work.scenario = edit.scenario AND work.edit = edit.position
+LEFT JOIN prediction.set_time AS time
+    ON
+        work.scenario = time.scenario
+        AND work.edit = time.edit
+        AND time.kind = 'gpu'
+        AND gpu_op_id = target_id
 INNER JOIN prediction.variant AS variant ON work.scenario = variant.scenario
 GROUP BY variant_id, gpu_op_id;

@@ -36,10 +36,17 @@ edited AS (
             ELSE chosen_ns / span_ns * (CASE action WHEN 'remove' THEN 0 ELSE factor END - 1)
         END AS part,
         add_ns,
-        set_ns
+        coalesce(edit.set_ns, time.set_ns) AS set_ns
     FROM prediction.edited_span AS span
     INNER JOIN prediction.scenario_edit AS edit
         ON span.scenario = edit.scenario AND span.edit = edit.position
+    LEFT JOIN prediction.set_time AS time
+        ON
+            span.scenario = time.scenario
+            AND span.edit = time.edit
+            AND time.kind = 'host'
+            AND thread_id = target_id
+            AND span.position = time.position
     UNION ALL
     SELECT
         scenario,

@@ -47,7 +47,7 @@ CREATE VIEW prediction.scenario_edit (
     -- Nodes, as in `graph.node`: GPU work, or what begins in the op, call or range.
     nodes,
     -- What is done to it: `scale` (a time is multiplied and added to), `set` (it is what is
-    -- said), `remove` (GPU work, or host time, is not there), `unsync` (waits are not),
+    -- said, or what others take), `ideal` (what the same takes in all ranks), `remove` (GPU work, or host time, is not there), `unsync` (waits are not),
     -- `insert` (GPU work is put beside it) or `move` (GPU work is on another stream).
     action,
     -- What the time is multiplied by.
@@ -56,6 +56,12 @@ CREATE VIEW prediction.scenario_edit (
     add_ns,
     -- [ns] What it is set to; NULL by other actions.
     set_ns,
+    -- Whose time it is set to (`prediction.set_time`): `step_median` (the same in all steps of
+    -- its trace), `rank_median` or `rank_min` (in that step of all ranks), or `ideal` (the mean
+    -- of these; of collectives the median); NULL: nobody's.
+    set_to,
+    -- The run whose time it is set to: the median over its steps and ranks; NULL: none's.
+    from_run,
     -- Where what is inserted comes: `before` or `after`; NULL by other actions.
     place,
     -- [ns] What is inserted: the host time for it; NULL: as the launch that it is put beside.
@@ -89,6 +95,8 @@ SELECT
     coalesce(edit.factor, 1),
     coalesce(edit.add_ns, 0),
     edit.set_ns,
+    CASE edit.action WHEN 'ideal' THEN 'ideal' ELSE edit.set_to END,
+    edit.from_run,
     edit.place,
     edit.host_ns,
     edit.gpu_ns,
@@ -110,7 +118,7 @@ FROM (
                     module VARCHAR, phase VARCHAR, step VARCHAR, rank VARCHAR,
                     stream VARCHAR, device VARCHAR, process_group VARCHAR, thread VARCHAR,
                     nodes BIGINT[], action VARCHAR, factor DOUBLE, add_ns BIGINT,
-                    set_ns BIGINT, place VARCHAR, host_ns BIGINT, gpu_ns BIGINT,
+                    set_ns BIGINT, set_to VARCHAR, from_run BIGINT, place VARCHAR, host_ns BIGINT, gpu_ns BIGINT,
                     to_stream BIGINT
                 )[] AS edits
             -- What looks for edits is not even planned while there are none.

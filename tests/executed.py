@@ -1,0 +1,316 @@
+"""Programs that are executed, and executed anew with a change, against predictions.
+
+All times of a program are multiples of 20 ns, so that no product is rounded.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from shown import of_own_streams, shown
+from support import rows
+
+import tracedb
+from tracedb import Edit
+from tracedb.synthetic import (
+    Annotation,
+    Collective,
+    Copy,
+    Delays,
+    EventRecord,
+    Form,
+    Gap,
+    Launch,
+    Memset,
+    Op,
+    OtherCall,
+    Program,
+    Rank,
+    StreamSync,
+    StreamWait,
+    Thread,
+    Truth,
+    change,
+    execute,
+    random_program,
+    step,
+)
+from tracedb.synthetic.execution import START_NS
+from tracedb.synthetic.program import DATA_PREFIX, Action
+from tracedb.synthetic.random_program import STREAMS
+
+UNIT_NS = 20
+CUDA = Delays()
+AMD = Delays(sync_return_ns=-8_000, copy_return_ns=-1_000)
+"""Calls return before the recorded end of what they wait for."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """A program, how it is executed and written, and what of it is known."""
+
+    name: str
+    program: Program
+    known: Program
+    delays: Delays
+    form: Form
+
+
+def case(name: str, program: Program, delays: Delays, *, recorded: bool) -> Case:
+    """A program; where synchronisation is not recorded, with what its trace shows."""
+    form = Form(sync_events=recorded)
+    if recorded:
+        return Case(name, program, program, delays, form)
+    program = of_own_streams(program)
+    traces = execute(program, delays)
+    known = shown(program, traces, delays)
+    same = execute(known, delays)
+    assert [times(t.truth) for t in same] == [times(t.truth) for t in traces]
+    return Case(name, program, known, delays, form)
+
+
+def one_thread(seed: int, *, recorded: bool) -> Case:
+    """A thread, one to four streams; with an odd seed two of four on a second GPU."""
+    streams = STREAMS[: 1 + seed % 4]
+    program = random_program(seed, threads=1, streams=len(streams), steps=2, ops=8)
+    (rank,) = program.ranks
+    (thread,) = rank.threads
+    main = Thread(thread.name, (step(0, *warm_up(streams)), *thread.body))
+    devices = {24: 1, 28: 1} if seed % 2 else {}
+    delays = CUDA if seed % 5 else AMD
+    changed = rounded(Program((Rank((main,), devices),)), delays)
+    kind = "recorded" if recorded else "told by time"
+    return case(f"{kind} {seed}", changed, delays, recorded=recorded)
+
+
+def rounded(program: Program, delays: Delays) -> Program:
+    """The program in units of time; on AMD copies that block have another name."""
+
+    def change_one(action: Action) -> Action:
+        if isinstance(action, Gap | OtherCall):
+            return replace(action, ns=units(action.ns))
+        if isinstance(action, Copy) and action.blocking and delays is AMD:
+            action = replace(action, call="hipMemcpyWithStream")
+        if isinstance(action, Launch | Copy | Memset | Collective):
+            return replace(action, kernel_ns=units(action.kernel_ns))
+        if isinstance(action, Annotation) and action.name.startswith(DATA_PREFIX):
+            loading = [inner for inner in action.body if isinstance(inner, Gap)]
+            return replace(action, body=tuple(loading))
+        return action
+
+    return change.each_action(program, change_one)
+
+
+def units(ns: int) -> int:
+    """A time as the nearest multiple of the unit."""
+    return max(UNIT_NS, round(ns / UNIT_NS) * UNIT_NS)
+
+
+def warm_up(streams: tuple[int, ...]) -> tuple[Action, ...]:
+    """Show each delay of the machine: of one that no trace shows nothing is known."""
+    first, last = streams[0], streams[-1]
+    alone = Gap(60_000)
+    body: list[Action] = [Gap(2_000)]
+    for number in range(3):
+        body += [Launch(first, 1_000), alone, Copy(first, 1_000), alone]
+        body += [Memset(first, 1_000), alone, Launch(first, 100_000), Gap(1_000)]
+        body += [Launch(first, 1_000), Copy(first, 2_000), Memset(first, 1_000)]
+        body += [Launch(first, 1_000), StreamSync(first), alone, StreamSync(first)]
+        body += [Gap(2_000), Copy(first, 30_000, blocking=True), Gap(2_000)]
+        if last != first:
+            event = f"warm {number}"
+            body += [Launch(first, 100_000), EventRecord(event, first)]
+            body += [StreamWait(last, event), Launch(last, 1_000), Gap(400_000)]
+    return (Op("aten::warm_up", tuple(body)),)
+
+
+Times = dict[tuple[str, int, float], tuple[int, int]]
+"""Begin and end of GPU work (by thread and number of its launch) and of steps.
+
+Work that is inserted before or behind other has a number a quarter off."""
+
+
+def works(truth: Truth) -> dict[int, tuple[str, int, int]]:
+    """Each GPU op by its correlation: the thread, and the launch there."""
+    threads = list(truth.threads)
+    counts: dict[int, int] = defaultdict(int)
+    found = {}
+    for call in sorted(truth.launches, key=lambda call: call.correlation or 0):
+        thread = threads.index(call.thread)
+        found[call.correlation or 0] = ("work", thread, counts[thread])
+        counts[thread] += 1
+    return found
+
+
+def times(truth: Truth) -> Times:
+    """When everything was, from the begin of the execution."""
+    names = works(truth)
+    found: Times = {
+        names[work.correlation]: (work.start_ns - START_NS, work.end_ns - START_NS)
+        for work in truth.kernels
+    }
+    for mark in truth.steps:
+        span = mark.start_ns - START_NS, mark.end_ns - START_NS
+        found["step", 0, mark.number] = span
+    return found
+
+
+Launched = dict[int, list[tuple[str, int, int]]]
+"""The GPU work that was launched in each step, by any thread."""
+
+
+def launched(truth: Truth) -> Launched:
+    """Which work belongs to which step, as its trace has it."""
+    names = works(truth)
+    return {
+        mark.number: [
+            names[call.correlation or 0]
+            for call in truth.launches
+            if mark.start_ns <= call.start_ns < mark.end_ns
+        ]
+        for mark in truth.steps
+    }
+
+
+def periods(happened: Times, of_steps: Launched) -> Times:
+    """When host and GPU were done with each step, and its period, of what happened."""
+    found: Times = {}
+    done_ns = None
+    for number, of_step in of_steps.items():
+        start_ns, host_ns = happened["step", 0, number]
+        gpu_ns = max((happened[work][1] for work in of_step), default=host_ns)
+        begun_ns = start_ns if done_ns is None else done_ns
+        done_ns = max(done_ns or 0, host_ns, gpu_ns)
+        found["done", 0, number] = host_ns, gpu_ns
+        found["period", 0, number] = begun_ns, done_ns
+    return found
+
+
+@dataclass(frozen=True)
+class Predicted:
+    """Times by name of the case, rank and change, and what was mistaken."""
+
+    times: dict[tuple[str, int, str], Times]
+    launched: dict[tuple[str, int], Launched]
+    mistaken: set[str]
+    """Cases in which a thread that rests was taken to wait for the other."""
+
+
+Edits = Mapping[str, list[dict[str, Any]]]
+"""The edits of scenarios."""
+
+
+def predict(folder: Path, cases: list[Case], scenarios: Edits) -> Predicted:
+    """Predict the times of the changed programs from the traces of the unchanged."""
+    names: dict[str, tuple[str, int]] = {}
+    known: dict[tuple[str, int], dict[int, tuple[str, int, int]]] = {}
+    of_steps: dict[tuple[str, int], Launched] = {}
+    for number, one in enumerate(cases):
+        for rank, trace in enumerate(execute(one.program, one.delays)):
+            path = folder / f"{number:03}-{rank}.json"
+            names[str(trace.write(path, one.form))] = (one.name, rank)
+            known[one.name, rank] = works(trace.truth)
+            of_steps[one.name, rank] = launched(trace.truth)
+    edits = [
+        Edit(scenario=name, **edit) for name, of in scenarios.items() for edit in of
+    ]
+    found: dict[tuple[str, int, str], Times] = defaultdict(dict)
+    with tracedb.open() as database:
+        database.ingest([folder])
+        with database.simulate(["replay"], edits) as simulated:
+            for path, scenario, correlation, beside, *span in rows(simulated, WORK):
+                what, thread, number = known[names[path]][correlation]
+                work = what, thread, number + beside
+                found[*names[path], scenario][work] = (span[0], span[1])
+            for path, scenario, what, number, *span in rows(simulated, STEPS):
+                found[*names[path], scenario][what, 0, number] = (span[0], span[1])
+        mistaken = {names[path][0] for (path,) in rows(database, RESTS)}
+    return Predicted(found, of_steps, mistaken)
+
+
+WORK = """
+    SELECT path, scenario, correlation,
+        CASE is_after WHEN true THEN 1 / 4 WHEN false THEN -1 / 4 ELSE 0 END,
+        time.start_ns, time.end_ns
+    FROM simulation.gpu_work_time AS time
+    INNER JOIN prediction.variant USING (variant_id)
+    LEFT JOIN prediction.inserted_work AS inserted
+        ON time.gpu_op_id = inserted.gpu_op_id
+    INNER JOIN staging.gpu_op AS work
+        ON coalesce(beside_gpu_op_id, time.gpu_op_id) = work.gpu_op_id
+    INNER JOIN staging.trace ON time.trace_id = staging.trace.trace_id
+"""
+STEPS = """
+    SELECT path, scenario, what, step, span.start_ns, span.end_ns
+    FROM (
+        SELECT scenario, step_id, 'step' AS what, host_start_ns AS start_ns,
+            host_end_ns AS end_ns
+        FROM critical_path.step_period
+        INNER JOIN prediction.variant USING (variant_id)
+        WHERE variant_id > 0
+        UNION ALL
+        SELECT scenario, step_id, 'done', host_end_ns, coalesce(gpu_end_ns, host_end_ns)
+        FROM critical_path.step_period
+        INNER JOIN prediction.variant USING (variant_id)
+        WHERE variant_id > 0
+        UNION ALL
+        SELECT scenario, step_id, 'period', start_ns, end_ns
+        FROM critical_path.step_period
+        INNER JOIN prediction.variant USING (variant_id)
+        WHERE variant_id > 0
+    ) AS span
+    INNER JOIN staging.step AS mark USING (step_id)
+    INNER JOIN staging.trace ON mark.trace_id = staging.trace.trace_id
+"""
+RESTS = """
+    SELECT DISTINCT path FROM graph.thread_wait
+    INNER JOIN staging.trace USING (trace_id)
+"""
+
+
+def assert_foretold(
+    one: Case, name: str, predicted: Predicted, program: Program, delays: Delays
+) -> None:
+    """Execute a changed program, and compare all times with the predicted."""
+    traces = execute(program, delays)
+    for rank, trace in enumerate(traces):
+        happened = times(trace.truth)
+        foretold = predicted.times[one.name, rank, name]
+        numbers = renumbered(foretold)
+        of_steps = {
+            step: [
+                numbers[what, thread, number + beside]
+                for what, thread, number in works
+                for beside in (-1 / 4, 0, 1 / 4)
+                if (what, thread, number + beside) in numbers
+            ]
+            for step, works in predicted.launched[one.name, rank].items()
+        }
+        happened |= periods(happened, of_steps)
+        foretold = {numbers.get(what, what): span for what, span in foretold.items()}
+        assert wrong_times(happened, foretold) == {}, (one.name, rank, name)
+
+
+def renumbered(foretold: Times) -> dict[Any, Any]:
+    """The GPU work that there is, as it is named where the rest was not launched."""
+    counts: dict[int, int] = defaultdict(int)
+    numbers = {}
+    for what, thread, number in sorted(foretold):
+        if what == "work":
+            numbers[what, thread, number] = (what, thread, counts[thread])
+            counts[thread] += 1
+    return numbers
+
+
+def wrong_times(happened: Times, foretold: Times) -> dict[Any, Any]:
+    """What is not as predicted, the first of it first."""
+    wrong = {
+        what: (span, foretold.get(what))
+        for what, span in happened.items()
+        if span != foretold.get(what)
+    }
+    return dict(sorted(wrong.items(), key=lambda item: item[1][0])[:3])

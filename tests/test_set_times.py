@@ -1,0 +1,175 @@
+"""Times that edits set to those of other steps, ranks and runs, against programs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from statistics import mean, median
+from typing import Any
+
+import pytest
+from executed import (
+    CUDA,
+    UNIT_NS,
+    Case,
+    Predicted,
+    assert_foretold,
+    case,
+    predict,
+    warm_up,
+)
+
+from tracedb.synthetic import (
+    Annotation,
+    Collective,
+    Copy,
+    Gap,
+    Launch,
+    Memset,
+    Op,
+    OtherCall,
+    Program,
+    Rank,
+    Thread,
+    random_program,
+    step,
+)
+from tracedb.synthetic.program import Action, seeded
+from tracedb.synthetic.random_program import STREAMS
+
+WORK = Launch | Copy | Memset | Collective
+TARGETS = ({"target": "gpu"}, {"target": "host"}, {"target": "host", "type": "idle"})
+STATISTICS: dict[str, Callable[[tuple[int, ...]], float]] = {
+    "step_median": median,
+    "rank_median": median,
+    "rank_min": min,
+    "ideal": mean,
+}
+Body = tuple[Action, ...]
+Times = list[int]
+"""What a step takes: a factor of host time, and the time of each of its GPU ops."""
+
+
+def edits_of(name: str) -> list[dict[str, Any]]:
+    """The edits that set all times."""
+    how = {"action": "ideal"} if name == "ideal" else {"action": "set", "set_to": name}
+    return [target | how for target in TARGETS]
+
+
+def body_of(seed: int) -> Body:
+    """What a random step does on a thread and one stream or two."""
+    program = random_program(seed, threads=1, streams=1 + seed % 2, steps=1, ops=6)
+    (rank,) = program.ranks
+    (body,) = (a.body for a in rank.threads[0].body if isinstance(a, Annotation))
+    return tuple(action for action in body if not isinstance(action, Annotation))
+
+
+def in_times(body: Body, times: Times) -> Body:
+    """The body with host time times a factor, and GPU work of other times."""
+    factor, *left = times
+
+    def changed(action: Action) -> Action:
+        if isinstance(action, Op | Annotation):
+            return replace(action, body=tuple(map(changed, action.body)))
+        if isinstance(action, Gap | OtherCall):
+            return replace(action, ns=action.ns // UNIT_NS * UNIT_NS * factor)
+        if isinstance(action, WORK):
+            return replace(action, kernel_ns=left.pop(0))
+        return action
+
+    return tuple(map(changed, body))
+
+
+def random_times(body: Body, *seed: int) -> Times:
+    """Times that differ: all are multiples of what their mean may divide them by."""
+    random = seeded(*seed)
+    marks = works_in(body)
+    return [6 * random.randint(1, 5), *(120 * random.randint(1, 999) for _ in marks)]
+
+
+def works_in(body: Body) -> list[Action]:
+    """The GPU work that a body launches."""
+    found = []
+    for action in body:
+        if isinstance(action, Op | Annotation):
+            found += works_in(action.body)
+        elif isinstance(action, WORK):
+            found.append(action)
+    return found
+
+
+def rank_of(bodies: Sequence[Body], times: Sequence[Times]) -> Rank:
+    """A rank that does one after another, each in its times."""
+    steps = [
+        step(number, *in_times(body, own))
+        for number, (body, own) in enumerate(zip(bodies, times, strict=True), 1)
+    ]
+    return Rank((Thread("main", (*warm_up(STREAMS[:2]), *steps)),))
+
+
+def typical(name: str, times: Sequence[Times]) -> Times:
+    """The statistic of each of several times."""
+    return [round(STATISTICS[name](of)) for of in zip(*times, strict=True)]
+
+
+@pytest.fixture(scope="module")
+def programs() -> list[tuple[Case, Body, list[Times]]]:
+    """Twenty programs of three steps each, and the first of them in other times."""
+    made = []
+    for number in range(21):
+        body = body_of(number % 20)
+        times = [random_times(body, number, of_step) for of_step in range(3)]
+        program = Program((rank_of([body] * 3, times),))
+        made.append((case(f"{number}", program, CUDA, recorded=True), body, times))
+    return made
+
+
+@pytest.fixture(scope="module")
+def predicted(
+    programs: list[tuple[Case, Body, list[Times]]],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Predicted:
+    """What is predicted with the medians of their steps, and with times of the last."""
+    scenarios = {
+        "step_median": edits_of("step_median"),
+        "run": [target | {"action": "set", "from_run": 21} for target in TARGETS],
+    }
+    folder = tmp_path_factory.mktemp("programs")
+    return predict(folder, [one for one, *_ in programs], scenarios)
+
+
+def test_medians_of_steps_are_as_in_a_program_that_has_them(
+    programs: list[tuple[Case, Body, list[Times]]], predicted: Predicted
+) -> None:
+    """All of them are predicted to the nanosecond."""
+    for one, body, times in programs:
+        changed = rank_of([body] * 3, [typical("step_median", times)] * 3)
+        assert_foretold(one, "step_median", predicted, Program((changed,)), CUDA)
+
+
+def test_times_of_another_run_are_its_medians(
+    programs: list[tuple[Case, Body, list[Times]]], predicted: Predicted
+) -> None:
+    """The first program takes those of the last, which does the same."""
+    (first, body, _), *_, (_, same, times) = programs
+    assert body == same
+    changed = rank_of([body] * 3, [typical("step_median", times)] * 3)
+    assert_foretold(first, "run", predicted, Program((changed,)), CUDA)
+
+
+def test_times_of_ranks_are_as_in_a_job_that_has_them(tmp_path: Path) -> None:
+    """Three ranks of twenty steps, none like another: to the nanosecond, too."""
+    bodies = [body_of(seed) for seed in range(20)]
+    ranks = [
+        [random_times(body, rank, seed) for seed, body in enumerate(bodies)]
+        for rank in range(3)
+    ]
+    job = Program(tuple(rank_of(bodies, times) for times in ranks))
+    one = case("job", job, CUDA, recorded=True)
+    names = ("rank_median", "rank_min", "ideal")
+    predicted = predict(tmp_path, [one], {name: edits_of(name) for name in names})
+    for name in names:
+        times = [typical(name, of) for of in zip(*ranks, strict=True)]
+        same = Program((rank_of(bodies, times),) * 3)
+        assert_foretold(one, name, predicted, same, CUDA)

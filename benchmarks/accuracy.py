@@ -7,13 +7,13 @@ Ingests all traces of the corpus with steps into one database, and scores all me
 
 from __future__ import annotations
 
-import argparse
 import gzip
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from explained import traces
-from measure import CORPUS, table, tell
+from measure import CORPUS, tell
+from pages import parser, publish, table
 
 import tracedb
 from tracedb import Edit
@@ -462,14 +462,8 @@ def page() -> str:
 
 def main() -> None:
     """Write the page where it is wanted, or to the terminal."""
-    parser = argparse.ArgumentParser(description="Say how well steps are predicted.")
-    parser.add_argument("--write", type=Path, help="the page to write")
-    written = parser.parse_args().write
-    text = page()
-    if written:
-        written.write_text(text)
-    else:
-        print(text, end="")
+    asked = parser(__doc__).parse_args()
+    publish(page(), asked.write)
 
 
 if __name__ == "__main__":

@@ -11,7 +11,6 @@ Markdown.
 
 from __future__ import annotations
 
-import argparse
 import gzip
 import json
 import logging
@@ -19,15 +18,16 @@ import os
 import subprocess
 import sys
 import tempfile
-import textwrap
 import tomllib
 from collections import defaultdict
 from importlib import import_module
 from itertools import pairwise
 from pathlib import Path
+from textwrap import fill
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from measure import CORPUS, peers_python, tell, words
+from measure import CORPUS, peers_python, tell
+from pages import WIDTH, filled, parser, publish, table, written_by
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -341,11 +341,7 @@ def _ms(nanoseconds: float | None) -> float:
 PAGE = """\
 # The critical path, beside HTA's
 
-Written by
-
-```
-python benchmarks/compare_hta.py {words}
-```
+{written_by}
 
 {about}
 
@@ -406,14 +402,12 @@ SHORT = {
 }
 
 
-def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
-    """A Markdown table: texts at the left, figures at the right."""
-    names = [*head]
-    rule = ["---" if name in TEXTS else "---:" for name in names]
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in (names, rule, *rows))
-
-
 TEXTS = {"trace", "HTA: bound by %", "tracedb: kinds %", "HTA"}
+
+
+def table_of(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+    """A Markdown table: texts at the left, figures at the right."""
+    return "\n".join(table(list(head), map(list, rows), left=0, texts=TEXTS))
 
 
 def our_cells(figures: Figures) -> list[str]:
@@ -430,7 +424,7 @@ def summary(found: Mapping[str, Figures]) -> str:
         *("trace", "step", "HTA: length", "of step", "of span", "HTA: bound by %"),
         *("tracedb: path", "of step", "tracedb: kinds %", "unexplained"),
     )
-    return table(head, ([title, *_summary(of)] for title, of in found.items()))
+    return table_of(head, ([title, *_summary(of)] for title, of in found.items()))
 
 
 def _summary(of: Figures) -> list[str]:
@@ -468,7 +462,7 @@ def places(found: Mapping[str, Figures]) -> str:
         ]
         for title, of in found.items()
     )
-    return table(["trace", *COLUMNS, BEYOND], rows)
+    return table_of(["trace", *COLUMNS, BEYOND], rows)
 
 
 def _time(milliseconds: float) -> str:
@@ -481,7 +475,7 @@ def work(found: Mapping[str, Figures]) -> str:
         *("trace", "tracedb's", "ms", "HTA's", "ms", "on both"),
         *("of tracedb's time", "of HTA's time", "waits inferred", "sync rows"),
     )
-    return table(head, ([title, *_work(of)] for title, of in found.items()))
+    return table_of(head, ([title, *_work(of)] for title, of in found.items()))
 
 
 def _work(of: Figures) -> list[str]:
@@ -496,9 +490,9 @@ def _work(of: Figures) -> list[str]:
 
 def section(case: Case, figures: Figures, cells: str) -> str:
     """A trace: why its paths differ, and both of them crossed."""
-    filled = {k: f"{v:,.3f}" if isinstance(v, float) else v for k, v in figures.items()}
+    facts = {k: f"{v:,.3f}" if isinstance(v, float) else v for k, v in figures.items()}
     why = tomllib.loads(WHY.read_text()).get(case.title, "")
-    reported = textwrap.fill(why.format_map(defaultdict(lambda: "0", filled)), 88)
+    reported = fill(why.format_map(defaultdict(lambda: "0", facts)), WIDTH)
     place = f"Step `{case.mark}` of {case.path}"
     return "\n\n".join([f"## {case.title}", f"{place}.", reported, cells]) + "\n"
 
@@ -509,7 +503,7 @@ def crossed(database: tracedb.Database) -> str:
     kinds = sorted({kind for _, kind, _ in rows})
     said = sorted({said for said, _, _ in rows})
     time = {(said, kind): _ms(time) for said, kind, time in rows}
-    return table(
+    return table_of(
         ["HTA", *kinds],
         (
             [name, *(_time(time.get((name, kind), 0)) for kind in kinds)]
@@ -550,8 +544,8 @@ def _page(python: Path, found: Mapping[str, Figures], sections: list[str]) -> st
     columns = [f"- {name}: {meaning}" for name, meaning in COLUMNS.items()]
     columns.append(f"- {BEYOND} (not of the step): HTA's path after the step's end")
     return PAGE.format(
-        words=words(),
-        about=textwrap.fill(ABOUT.format(version=version(python)), 88),
+        written_by=written_by(),
+        about=filled(ABOUT, version=version(python)),
         summary=summary(found),
         columns="\n".join(columns),
         places=places(found),
@@ -569,20 +563,14 @@ def version(python: Path) -> str:
     return f"traceinsight {done.stdout.strip()}"
 
 
-def arguments() -> argparse.Namespace:
-    """What is asked for."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    say = parser.add_argument
-    say("--peers", action="store_true", help="install HTA beside, if it is missing")
-    say("--write", type=Path, help="write the page into this file too")
-    say("--traces", nargs="+", default=[], help="words of the titles of those wanted")
-    say("--hta", help=argparse.SUPPRESS)
-    return parser.parse_args()
-
-
 def main() -> None:
     """Compare, and print the page; or be the process that runs HTA."""
-    given = arguments()
+    asked = parser(__doc__)
+    say = asked.add_argument
+    say("--peers", action="store_true", help="install HTA beside, if it is missing")
+    say("--traces", nargs="+", default=[], help="words of the titles of those wanted")
+    say("--hta", metavar="TITLE", help="be the process that asks HTA of one trace")
+    given = asked.parse_args()
     if given.hta:
         case = next(case for case in CASES if case.title == given.hta)
         print(json.dumps(hta(case)))
@@ -590,10 +578,7 @@ def main() -> None:
     python = peers_python(install=given.peers)
     if python is None:
         sys.exit("HTA is not there: say --peers to install it")
-    text = page(python, given.traces)
-    if given.write:
-        given.write.write_text(text)
-    print(text)
+    publish(page(python, given.traces), given.write)
 
 
 if __name__ == "__main__":

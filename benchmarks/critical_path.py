@@ -13,14 +13,13 @@ the page that `--write` names.
 
 from __future__ import annotations
 
-import argparse
 import hashlib
-import json
 import shutil
 import sys
 import tempfile
 import textwrap
 from collections import defaultdict
+from dataclasses import dataclass
 from importlib import import_module
 from itertools import pairwise
 from math import log
@@ -35,24 +34,34 @@ from measure import (
     Bounds,
     Clock,
     Outcome,
+    Task,
+    add_bounds,
+    bounds,
     cache,
-    goal,
-    goal_table,
     ingest_until,
-    machine,
+    is_wanted,
     measure,
     medians,
     peers_python,
-    ratio,
-    report,
     scaled,
-    table,
     tell,
-    words,
-    write_section,
+    work_if_asked,
+)
+from pages import (
+    WIDTH,
+    filled,
+    goal,
+    goal_table,
+    machine,
+    parser,
+    publish_section,
+    ratio,
+    table,
+    written_by,
 )
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Callable, Iterator
 
 LAYERS = ("graph", "overhead", "prediction", "simulation", "critical_path")
@@ -66,22 +75,11 @@ SHARE = 20
 # each part of its work took.
 
 
-class Task(NamedTuple):
+@dataclass(frozen=True)
+class Job(Task):
     """A trace, and a folder for what one process leaves to the next."""
 
-    trace: Path
     folder: Path
-    memory_bytes: int
-
-    @classmethod
-    def parse(cls, text: str) -> Task:
-        """Read a task as `dump` writes it."""
-        trace, folder, memory_bytes = json.loads(text)
-        return cls(Path(trace), Path(folder), memory_bytes)
-
-    def dump(self) -> str:
-        """Write it for `parse`."""
-        return json.dumps([str(self.trace), str(self.folder), self.memory_bytes])
 
     @property
     def staged(self) -> Path:
@@ -99,17 +97,17 @@ class Task(NamedTuple):
         return self.folder / "edges.npy"
 
 
-def ingest(task: Task) -> Iterator[Outcome]:
+def ingest(task: Job) -> Iterator[Outcome]:
     """Ingest up to staging: what HTA calls to load."""
     import tracedb
 
     clock = Clock()
     with clock, tracedb.open(task.staged) as database:
-        ingest_until("staging", database.connection, task.trace)
+        ingest_until("staging", database.connection, task.path)
     yield Outcome.of(clock, part="load")
 
 
-def compute(task: Task) -> Iterator[Outcome]:
+def compute(task: Job) -> Iterator[Outcome]:
     """Compute the layers above staging, relation by relation, and store them."""
     import tracedb
     from tracedb import catalog
@@ -134,7 +132,7 @@ def compute(task: Task) -> Iterator[Outcome]:
     yield Outcome.of(clock, part=STORING)
 
 
-def export(task: Task) -> Iterator[Outcome]:
+def export(task: Job) -> Iterator[Outcome]:
     """Leave the graph to networkx, and say what there is."""
     import node_graph
     import numpy as np
@@ -163,12 +161,12 @@ COUNTED = {
 }
 
 
-def hta(task: Task) -> Iterator[Outcome]:
+def hta(task: Job) -> Iterator[Outcome]:
     """Let HTA load, and find the critical path of the whole trace."""
     analysis_of = import_module("hta.trace_analysis").TraceAnalysis
     loading, searching = Clock(), Clock()
     with loading:
-        analysis = analysis_of(trace_files={0: str(task.trace)}, trace_dir="/")
+        analysis = analysis_of(trace_files={0: str(task.path)}, trace_dir="/")
     yield Outcome.of(loading, part="load")
     with searching:
         graph, is_found = analysis.critical_path_analysis(0, "", None)
@@ -177,7 +175,7 @@ def hta(task: Task) -> Iterator[Outcome]:
     yield Outcome.of(searching, len(graph.critical_path_nodes), "path")
 
 
-def networkx(task: Task) -> Iterator[Outcome]:
+def networkx(task: Job) -> Iterator[Outcome]:
     """Let networkx find the longest path."""
     import node_graph
 
@@ -192,7 +190,7 @@ def networkx(task: Task) -> Iterator[Outcome]:
 class Tool(NamedTuple):
     """Something that works on a trace, or prepares it for others."""
 
-    work: Callable[[Task], Iterator[Outcome]]
+    work: Callable[[Job], Iterator[Outcome]]
     is_peer: bool = False
     """Whether it is in the environment of its own."""
     is_once: bool = False
@@ -227,11 +225,11 @@ def traces(*, quick: bool, wanted: list[str]) -> Iterator[Trace]:
     """Yield the traces, which are made when it is their turn."""
     for events, waits, is_for_hta in QUICK if quick else SIZES:
         title = f"waiting job, {events:,} events, {waits:,} waits"
-        if _is_wanted(title, wanted):
+        if is_wanted(title, wanted):
             yield _generated(title, events, waits)._replace(is_for_hta=is_for_hta)
     source = CORPUS / CONTROL
     title = f"trace_diff_control, {MILLION:,} events"
-    if not quick and source.exists() and _is_wanted(title, wanted):
+    if not quick and source.exists() and is_wanted(title, wanted):
         yield Trace(title, *scaled(source, MILLION))
 
 
@@ -244,10 +242,6 @@ SIZES = (
     (250_000, 1_000, False),
 )
 """Events, waits, and whether HTA is asked."""
-
-
-def _is_wanted(title: str, wanted: list[str]) -> bool:
-    return not wanted or any(word in title for word in wanted)
 
 
 def _generated(title: str, events: int, waits: int) -> Trace:
@@ -324,7 +318,7 @@ def path_relations() -> frozenset[str]:
     """Return the names of the graph's edges, the measured path, and what both read."""
     from tracedb import catalog
 
-    reads = {relation.full_name: relation.reads for relation in catalog.relations()}
+    reads = {one.full_name: one.reads for one in catalog.declared()}
     needed: frozenset[str] = frozenset()
     left = frozenset({"graph.edge", "critical_path.measured_interval"})
     while left:
@@ -359,18 +353,18 @@ def measure_all(plan: Plan, trace: Trace) -> Results:
     """Let all tools work on a trace, one after another."""
     results = Results(trace, {}, {})
     with tempfile.TemporaryDirectory() as folder:
-        task = Task(trace.path, Path(folder), plan.bounds.memory_bytes)
+        task = Job(trace.path, plan.bounds.memory_bytes, Path(folder))
         for tool in plan.tools_for(trace):
             _measure(plan, tool, task, results)
     _compare(results)
     return results
 
 
-def _measure(plan: Plan, tool: str, task: Task, results: Results) -> None:
+def _measure(plan: Plan, tool: str, task: Job, results: Results) -> None:
     runs: dict[str, list[Outcome]] = defaultdict(list)
     for _ in range(1 if TOOLS[tool].is_once else plan.runs):
-        reported = ("--work", tool, task.dump())
-        outcomes = measure(plan.pythons[tool], __file__, reported, plan.bounds)
+        limit_s, python = plan.bounds.timeout_s, plan.pythons[tool]
+        outcomes = measure(__file__, tool, task, limit_s, python)
         tell(f"{results.trace.title}, {tool}: {_reported(outcomes)}")
         if outcomes[0].failure:
             results.failures[tool] = outcomes[0].failure
@@ -404,11 +398,7 @@ def _compare(results: Results) -> None:
 PAGE = """\
 ## Critical path
 
-What graph and critical path take. Written by
-
-```
-python benchmarks/critical_path.py {words}
-```
+What graph and critical path take. {written_by}
 
 {about}
 
@@ -442,13 +432,14 @@ HEAD = ["work", "CPU s", "wall s", "peak MB", "÷ tracedb"]
 
 def introduction(plan: Plan, peers: Path | None) -> str:
     """What was measured, on what."""
-    about = ABOUT.format(
+    about = filled(
+        ABOUT,
         machine=machine(peers),
         runs="one run" if plan.runs == 1 else f"{plan.runs} runs",
         memory=plan.bounds.memory_bytes / GB,
         timeout=plan.bounds.timeout_s,
     )
-    return PAGE.format(words=words(), about=textwrap.fill(about, 88))
+    return PAGE.format(written_by=written_by(), about=about)
 
 
 def section(results: Results) -> str:
@@ -466,7 +457,7 @@ def section(results: Results) -> str:
 
 
 def _wrapped(text: str) -> list[str]:
-    return [*textwrap.wrap(text, 88), ""] if text else []
+    return [*textwrap.wrap(text, WIDTH), ""] if text else []
 
 
 def _facts(results: Results) -> str:
@@ -484,7 +475,7 @@ def _facts(results: Results) -> str:
             f" networkx's longest path, over {nodes:,} nodes and {edges:,} edges, and "
             f"the simulation both end at {end_ns:,} ns."
         )
-    return textwrap.fill(text, 88)
+    return textwrap.fill(text, WIDTH)
 
 
 def _rows(results: Results) -> Iterator[list[str]]:
@@ -606,35 +597,28 @@ def n_log_n(small: int, large: int) -> float:
 
 def arguments() -> argparse.Namespace:
     """What is asked for."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    say = parser.add_argument
+    asked = parser(__doc__)
+    say = asked.add_argument
     say("--quick", action="store_true", help="small traces, one run each")
     say("--peers", action="store_true", help="install HTA and networkx, if missing")
-    say("--write", type=Path, help="write the section into this page too")
     say("--runs", type=int, default=3, help="how often tracedb computes the layers")
     say("--traces", nargs="+", default=[], help="words of the titles of those wanted")
-    say("--memory", type=float, default=12, help="GB that a process may use")
-    say("--timeout", type=float, default=900, help="seconds that a process may take")
-    say("--work", nargs=2, help=argparse.SUPPRESS)
-    return parser.parse_args()
+    add_bounds(asked)
+    return asked.parse_args()
 
 
 def main() -> None:
-    """Measure, and print the section; or be a process that works."""
+    """Measure, and write the section; or be a process that works."""
+    work_if_asked(Job, {name: tool.work for name, tool in TOOLS.items()})
     given = arguments()
-    if given.work:
-        task = Task.parse(given.work[1])
-        report(lambda: TOOLS[given.work[0]].work(task), task.memory_bytes)
-        return
     peers, own = peers_python(install=given.peers), Path(sys.executable)
     pythons = {
         tool: peers if TOOLS[tool].is_peer and peers else own
         for tool in TOOLS
         if peers or not TOOLS[tool].is_peer
     }
-    bounds = Bounds(int(given.memory * GB), given.timeout)
     runs = 1 if given.quick else given.runs
-    plan = Plan(pythons, runs, bounds)
+    plan = Plan(pythons, runs, bounds(given))
     found: list[Results] = []
     text = introduction(plan, peers)
     for trace in traces(quick=given.quick, wanted=given.traces):
@@ -642,8 +626,8 @@ def main() -> None:
         parts = [introduction(plan, peers), *map(section, found)]
         text = "\n".join(filter(None, [*parts, growth(found), goals(found)]))
         if given.write:
-            write_section(given.write, text)
-    print(text)
+            publish_section(text, given.write)
+    publish_section(text, given.write)
 
 
 if __name__ == "__main__":

@@ -7,12 +7,12 @@ Replays with every type of op removed, the time of every thread and loading halv
 
 from __future__ import annotations
 
-import argparse
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from measure import CORPUS, table, tell
+from measure import CORPUS, tell
+from pages import parser, publish, table
 
 import tracedb
 from tracedb import Edit, catalog
@@ -274,14 +274,8 @@ def rows() -> Iterator[list[str]]:
 
 def main() -> None:
     """Print the page, or write it."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--write", type=Path, help="where the page goes; else stdout")
-    chosen = parser.parse_args()
-    text = "\n".join([ABOUT, *table(list(HEAD), rows())]) + "\n"
-    if chosen.write:
-        chosen.write.write_text(text)
-    else:
-        print(text)
+    asked = parser(__doc__).parse_args()
+    publish("\n".join([ABOUT, *table(list(HEAD), rows())]) + "\n", asked.write)
 
 
 if __name__ == "__main__":

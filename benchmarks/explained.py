@@ -7,16 +7,16 @@ Ingests each trace of the corpus on its own, and the ranks of one job together.
 
 from __future__ import annotations
 
-import argparse
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from measure import CORPUS, table, tell
+from measure import CORPUS, tell
+from pages import parser, publish, table
 
 import tracedb
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 FOLDERS = (
     "hta",
@@ -258,14 +258,8 @@ def ranks() -> Iterator[str]:
 
 def main() -> None:
     """Print the page, or write it."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--write", type=Path, help="where the page goes; else stdout")
-    chosen = parser.parse_args()
-    text = page()
-    if chosen.write:
-        chosen.write.write_text(text)
-    else:
-        print(text)
+    asked = parser(__doc__).parse_args()
+    publish(page(), asked.write)
 
 
 if __name__ == "__main__":

@@ -12,14 +12,14 @@ the page that `--write` names.
 
 from __future__ import annotations
 
-import argparse
 import gc
 import inspect
 import json
 import sys
 import tempfile
-import textwrap
 from collections import defaultdict
+from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -33,24 +33,33 @@ from measure import (
     Clock,
     NotThereError,
     Outcome,
+    Task,
+    add_bounds,
+    bounds,
     cache,
-    goal,
-    goal_table,
-    machine,
+    is_wanted,
     measure,
     medians,
     peers_python,
-    ratio,
-    report,
     scaled,
-    table,
     tell,
     text_of,
-    words,
-    write_section,
+    work_if_asked,
+)
+from pages import (
+    filled,
+    goal,
+    goal_table,
+    machine,
+    parser,
+    publish_section,
+    ratio,
+    table,
+    written_by,
 )
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Callable, Iterator
 
 LARGE = 2_000_000
@@ -61,26 +70,15 @@ LARGE = 2_000_000
 # how many events it ends up with; what it does within the clock counts.
 
 
-class Task(NamedTuple):
+@dataclass(frozen=True)
+class File(Task):
     """A file to load, and what a tool may want to know of it before."""
 
-    path: Path
     json_bytes: int
     is_list: bool
-    memory_bytes: int
-
-    @classmethod
-    def parse(cls, text: str) -> Task:
-        """Read a task as `json.dumps` writes it."""
-        path, *others = json.loads(text)
-        return cls(Path(path), *others)
-
-    def dump(self) -> str:
-        """Write it for `parse`."""
-        return json.dumps([str(self.path), *self[1:]])
 
 
-def tracedb_all(task: Task, clock: Clock, until: str | None = None) -> int:
+def tracedb_all(task: File, clock: Clock, until: str | None = None) -> int:
     """Ingest into a database on disk, and close it."""
     import polars  # noqa: F401, ICN001 (imports are not measured)
 
@@ -105,17 +103,17 @@ def tracedb_all(task: Task, clock: Clock, until: str | None = None) -> int:
         return int(database.sql("SELECT count(*) FROM raw.event").item())
 
 
-def tracedb_raw(task: Task, clock: Clock) -> int:
+def tracedb_raw(task: File, clock: Clock) -> int:
     """Ingest until `raw.event` is filled."""
     return tracedb_all(task, clock, "raw")
 
 
-def tracedb_staging(task: Task, clock: Clock) -> int:
+def tracedb_staging(task: File, clock: Clock) -> int:
     """Ingest until staging answers, with parents and links."""
     return tracedb_all(task, clock, "staging")
 
 
-def hta(task: Task, clock: Clock) -> int:
+def hta(task: File, clock: Clock) -> int:
     """Load, as every analysis of HTA does first."""
     analysis_of = import_module("hta.trace_analysis").TraceAnalysis
     with clock:
@@ -123,29 +121,29 @@ def hta(task: Task, clock: Clock) -> int:
     return len(analysis.t.get_trace(0))
 
 
-def orjson_gc_on(task: Task, clock: Clock) -> int:
+def orjson_gc_on(task: File, clock: Clock) -> int:
     """Load all into Python objects."""
     return _objects(task, clock, import_module("orjson").loads)
 
 
-def orjson_gc_off(task: Task, clock: Clock) -> int:
+def orjson_gc_off(task: File, clock: Clock) -> int:
     """Load all into Python objects without Python looking for cycles meanwhile."""
     gc.disable()
     return orjson_gc_on(task, clock)
 
 
-def json_loads(task: Task, clock: Clock) -> int:
+def json_loads(task: File, clock: Clock) -> int:
     """Load all into Python objects."""
     return _objects(task, clock, json.loads)
 
 
-def _objects(task: Task, clock: Clock, loads: Callable[[bytes], Any]) -> int:
+def _objects(task: File, clock: Clock, loads: Callable[[bytes], Any]) -> int:
     with clock:
         document = loads(text_of(task.path))
     return len(document["traceEvents"] if isinstance(document, dict) else document)
 
 
-def duckdb_read_json(task: Task, clock: Clock) -> int:
+def duckdb_read_json(task: File, clock: Clock) -> int:
     """Let DuckDB read the file in one query, into a table on disk."""
     import duckdb
 
@@ -161,7 +159,7 @@ def duckdb_read_json(task: Task, clock: Clock) -> int:
     return int(found[0][0])
 
 
-def _read_json(task: Task) -> str:
+def _read_json(task: File) -> str:
     texts = ("ph", "cat", "name", "pid", "tid", "id")
     fields = dict.fromkeys(texts, "VARCHAR") | {"ts": "DOUBLE", "dur": "DOUBLE"}
     fields["args"] = "JSON"
@@ -182,7 +180,7 @@ class Tool(NamedTuple):
     """Something that loads traces."""
 
     title: str
-    load: Callable[[Task, Clock], int]
+    load: Callable[[File, Clock], int]
     is_peer: bool = False
     """Whether it is in the environment of its own."""
 
@@ -200,10 +198,10 @@ TOOLS = {
 OURS = ("raw", "staging", "all")
 
 
-def load(tool: str, task: Task) -> Iterator[Outcome]:
+def load(tool: Tool, task: File) -> Iterator[Outcome]:
     """Load, and say what it took."""
     clock = Clock()
-    events = TOOLS[tool].load(task, clock)
+    events = tool.load(task, clock)
     yield Outcome.of(clock, events)
 
 
@@ -220,9 +218,9 @@ class Trace(NamedTuple):
     json_bytes: int
     is_list: bool
 
-    def task(self, memory_bytes: int) -> Task:
+    def task(self, memory_bytes: int) -> File:
         """Return what a tool is reported."""
-        return Task(self.path, self.json_bytes, self.is_list, memory_bytes)
+        return File(self.path, memory_bytes, self.json_bytes, self.is_list)
 
 
 CORPUS_FILES = {
@@ -246,20 +244,16 @@ def traces(*, quick: bool, wanted: list[str]) -> Iterator[Trace]:
     """Yield the traces, those that have to be made when it is their turn."""
     files = [(CORPUS / name, *reported) for name, reported in CORPUS_FILES.items()]
     for path, title, layout in files[: 1 if quick else None]:
-        if path.exists() and _is_wanted(title, wanted):
+        if path.exists() and is_wanted(title, wanted):
             yield _trace(title, layout, path)
     for events in (200_000,) if quick else (1_000_000, 5_000_000):
         size = f"{events / MB:g} M"
-        if _is_wanted(title := f"training job, {size}", wanted):
+        if is_wanted(title := f"training job, {size}", wanted):
             yield _scaled(title, _training_job(), events)
         if quick or not (CORPUS / CONTROL).exists():
             continue
-        if _is_wanted(title := f"trace_diff_control, {size}", wanted):
+        if is_wanted(title := f"trace_diff_control, {size}", wanted):
             yield _scaled(title, CORPUS / CONTROL, events)
-
-
-def _is_wanted(title: str, wanted: list[str]) -> bool:
-    return not wanted or any(word in title for word in wanted)
 
 
 def _trace(title: str, layout: str, path: Path) -> Trace:
@@ -316,8 +310,8 @@ def measure_all(plan: Plan, trace: Trace) -> Results:
             if any(outcome.failure for outcome in results[tool]):
                 continue
             task = trace.task(plan.bounds.memory_bytes)
-            reported = ("--load", tool, task.dump())
-            [outcome] = measure(plan.pythons[tool], __file__, reported, plan.bounds)
+            limit_s, python = plan.bounds.timeout_s, plan.pythons[tool]
+            [outcome] = measure(__file__, tool, task, limit_s, python)
             results[tool].append(outcome)
             tell(f"{trace.title}, run {run + 1}, {tool}: {_reported(outcome)}")
     return results
@@ -340,11 +334,7 @@ def medians_of(results: Results) -> dict[str, Outcome]:
 PAGE = """\
 ## Loading a trace
 
-How fast, in how much memory. Written by
-
-```
-python benchmarks/ingest.py {words}
-```
+How fast, in how much memory. {written_by}
 
 {about}
 
@@ -388,8 +378,9 @@ HEAD = [
 def introduction(plan: Plan, peers: Path | None) -> str:
     """What was measured, on what, and what the columns mean."""
     memory = plan.bounds.memory_bytes / GB
-    about = textwrap.fill(ABOUT.format(machine=machine(peers), memory=memory), 88)
-    return PAGE.format(words=words(), about=about, columns=textwrap.fill(COLUMNS, 88))
+    about = filled(ABOUT, machine=machine(peers), memory=memory)
+    columns = filled(COLUMNS)
+    return PAGE.format(written_by=written_by(), about=about, columns=columns)
 
 
 def section(plan: Plan, trace: Trace, results: Results) -> str:
@@ -466,36 +457,28 @@ def _goals(
 
 def arguments() -> argparse.Namespace:
     """What is asked for."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    say = parser.add_argument
+    asked = parser(__doc__)
+    say = asked.add_argument
     say("--quick", action="store_true", help="two small traces, one run each")
     say(
         "--peers", action="store_true", help="install HTA and orjson beside, if missing"
     )
-    say("--write", type=Path, help="write the section into this page too")
     say("--runs", type=int, default=3, help="how often; the largest only once")
     say("--traces", nargs="+", default=[], help="words of the titles of those wanted")
     say("--tools", nargs="+", choices=TOOLS, default=[*TOOLS], help="those wanted")
-    say("--memory", type=float, default=12, help="GB that a process may use")
-    say("--timeout", type=float, default=900, help="seconds that a load may take")
-    say("--load", nargs=2, help=argparse.SUPPRESS)
-    return parser.parse_args()
+    add_bounds(asked)
+    return asked.parse_args()
 
 
 def main() -> None:
-    """Measure, and print the page; or be a process that loads."""
+    """Measure, and write the section; or be a process that loads."""
+    work_if_asked(File, {name: partial(load, tool) for name, tool in TOOLS.items()})
     given = arguments()
-    if given.load:
-        task = Task.parse(given.load[1])
-        report(lambda: load(given.load[0], task), task.memory_bytes)
-        return
     peers = peers_python(install=given.peers)
     tools = [tool for tool in given.tools if peers or not TOOLS[tool].is_peer]
     own = Path(sys.executable)
     pythons = {tool: peers if TOOLS[tool].is_peer and peers else own for tool in tools}
-    runs = 1 if given.quick else given.runs
-    bounds = Bounds(int(given.memory * GB), given.timeout)
-    plan = Plan(tools, pythons, runs, bounds)
+    plan = Plan(tools, pythons, 1 if given.quick else given.runs, bounds(given))
     parts = [introduction(plan, peers)]
     found: Medians = {}
     for trace in traces(quick=given.quick, wanted=given.traces):
@@ -503,8 +486,8 @@ def main() -> None:
         found[trace.title] = medians_of(results)
         parts.append(section(plan, trace, results))
         if given.write:
-            write_section(given.write, "\n".join([*parts, goals(found)]))
-    print("\n".join([*parts, goals(found)]))
+            publish_section("\n".join([*parts, goals(found)]), given.write)
+    publish_section("\n".join([*parts, goals(found)]), given.write)
 
 
 if __name__ == "__main__":

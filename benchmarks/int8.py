@@ -8,7 +8,6 @@ rounds of a shuffled order, and all of it twice, which tells the noise.
 
 from __future__ import annotations
 
-import argparse
 import os
 import tempfile
 from itertools import product
@@ -19,7 +18,8 @@ from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
-from measure import table, tell
+from measure import tell
+from pages import parser, publish, table
 
 from tracedb.microbench import Case, Plan, Summary, measure, open_backend
 
@@ -114,15 +114,10 @@ def _geometric(ratios: Iterable[float]) -> float:
 
 def main() -> None:
     """Measure, and print the page or write it."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--write", type=Path, metavar="PAGE")
-    parser.add_argument("--threads", type=int, default=1)
-    asked = parser.parse_args()
-    text = page(*measured(plan(LAYERS, BATCHES), asked.threads))
-    if asked.write:
-        asked.write.write_text(text)
-    else:
-        print(text)
+    given = parser(__doc__)
+    given.add_argument("--threads", type=int, default=1)
+    asked = given.parse_args()
+    publish(page(*measured(plan(LAYERS, BATCHES), asked.threads)), asked.write)
 
 
 if __name__ == "__main__":

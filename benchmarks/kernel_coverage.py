@@ -9,14 +9,14 @@ one; `--models` names a file or folder of trained kernel models to predict with,
 
 from __future__ import annotations
 
-import argparse
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from explained import traces
-from measure import CORPUS, table, tell
+from measure import CORPUS, tell
+from pages import parser, publish, table
 
 import tracedb
 from tracedb import kernels
@@ -244,19 +244,14 @@ def _pair(row: Row, when: str) -> str:
 
 def main() -> None:
     """Print the page, or write it."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--write", type=Path, help="where the page goes; else stdout")
-    parser.add_argument("--models", type=Path, help="trained models, to predict with")
-    chosen = parser.parse_args()
+    asked = parser(__doc__)
+    asked.add_argument("--models", type=Path, help="trained models, to predict with")
+    chosen = asked.parse_args()
     if not CORPUS.exists():
-        parser.exit(1, "../shared/corpus is absent: there is nothing to measure\n")
+        asked.exit(1, "../shared/corpus is absent: there is nothing to measure\n")
     models = kernels.load(chosen.models) if chosen.models else None
     found = [t for path in traces() for t in measured(path, models)]
-    text = page(found)
-    if chosen.write:
-        chosen.write.write_text(text)
-    else:
-        print(text)
+    publish(page(found), chosen.write)
 
 
 if __name__ == "__main__":

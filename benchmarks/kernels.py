@@ -9,7 +9,6 @@ where one family has changed the others are not evaluated anew.
 
 from __future__ import annotations
 
-import argparse
 import hashlib
 import json
 import re
@@ -20,7 +19,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
-from measure import Clock, cache, machine, table, tell, words
+from measure import Clock, cache, tell
+from pages import machine, parser, publish, table, words
 
 import tracedb.kernels as models_of
 from tracedb import kernels
@@ -426,15 +426,14 @@ def training_section(found: dict[str, Any] | None) -> list[str]:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Evaluate, train, and write the page."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--write", type=Path, metavar="PAGE")
-    parser.add_argument("--only", metavar="FILE", help="evaluate files named so")
-    parser.add_argument(
+    asked = parser(__doc__)
+    asked.add_argument("--only", metavar="FILE", help="evaluate files named so")
+    asked.add_argument(
         "--cached", action="store_true", help="write what was evaluated before alone"
     )
-    chosen = parser.parse_args(arguments)
+    chosen = asked.parse_args(arguments)
     if not DATA.exists():
-        parser.exit(message=f"{DATA.name} is absent: nothing to evaluate\n")
+        asked.exit(message=f"{DATA.name} is absent: nothing to evaluate\n")
     files = [path for path in data_files() if (chosen.only or "") in path.name]
     found = {path.name: evaluated(path, is_cached=chosen.cached) for path in files}
     scores = pl.concat(score for score in found.values() if score is not None)
@@ -442,7 +441,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         print(scores.write_csv())
         return
     absent = [name for name, score in found.items() if score is None]
-    chosen.write.write_text(page(scores, absent, train_all(is_cached=chosen.cached)))
+    trained = train_all(is_cached=chosen.cached)
+    publish(page(scores, absent, trained), chosen.write)
 
 
 if __name__ == "__main__":

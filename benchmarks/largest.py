@@ -9,47 +9,37 @@ Linux. Prints Markdown, which is a section of the page that `--write` names.
 
 from __future__ import annotations
 
-import argparse
-import json
-import sys
 import tempfile
-import textwrap
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from measure import (
     CONTROL,
     CORPUS,
     GB,
     MB,
-    Bounds,
     Clock,
     Outcome,
-    machine,
+    Task,
     measure,
-    report,
     scaled,
-    table,
     tell,
-    words,
-    write_section,
+    work_if_asked,
 )
+from pages import filled, machine, parser, publish_section, table, written_by
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 CASES = {20_000_000: "4GB"}
 """Events, and the memory that may be used."""
-ALLOWED = Bounds(16 * GB, 7200)
+MEMORY_BYTES, TIMEOUT_S = 16 * GB, 7200
 
 PAGE = """\
 ## A trace larger than memory
 
-What a trace takes that does not fit into the memory allowed. Written by
-
-```
-python benchmarks/largest.py {words}
-```
+What a trace takes that does not fit into the memory allowed. {written_by}
 
 {about}
 """
@@ -62,14 +52,14 @@ ABOUT = (
 HEAD = ["events", "JSON MB", "allowed", "CPU s", "wall s", "peak MB", "database MB"]
 
 
-class Task(NamedTuple):
+@dataclass(frozen=True)
+class Large(Task):
     """A trace to ingest, and the memory for it."""
 
-    path: Path
     memory: str
 
 
-def load(task: Task) -> Iterator[Outcome]:
+def load(task: Large) -> Iterator[Outcome]:
     """Ingest into a database on disk; what comes out is its size in bytes."""
     import polars  # noqa: F401, ICN001 (imports are not measured)
 
@@ -83,7 +73,7 @@ def load(task: Task) -> Iterator[Outcome]:
         yield Outcome.of(clock, path.stat().st_size)
 
 
-def row(events: int, task: Task, outcome: Outcome) -> list[str]:
+def row(events: int, task: Large, outcome: Outcome) -> list[str]:
     """What a trace took; of one that was too large, why."""
     facts = [f"{events:,}", f"{task.path.stat().st_size / MB:,.0f}", task.memory]
     if outcome.failure:
@@ -101,34 +91,19 @@ def rows() -> Iterator[list[str]]:
     """Make the traces, and measure one after another."""
     for least, memory in CASES.items():
         path, events = scaled(CORPUS / CONTROL, least)
-        task = Task(path, memory)
-        reported = ("--load", json.dumps([str(path), memory]))
-        [outcome] = measure(Path(sys.executable), __file__, reported, ALLOWED)
+        task = Large(path, MEMORY_BYTES, memory)
+        [outcome] = measure(__file__, "load", task, TIMEOUT_S)
         yield row(events, task, outcome)
         tell(f"{events:,} events: {outcome.failure or f'{outcome.cpu_s:.0f} s of CPU'}")
 
 
-def arguments() -> argparse.Namespace:
-    """What is asked for."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--write", type=Path, help="write the section into this page")
-    parser.add_argument("--load", help=argparse.SUPPRESS)
-    return parser.parse_args()
-
-
 def main() -> None:
-    """Measure, and print the section; or be a process that ingests."""
-    given = arguments()
-    if given.load:
-        path, memory = json.loads(given.load)
-        report(lambda: load(Task(Path(path), memory)), ALLOWED.memory_bytes)
-        return
-    about = textwrap.fill(ABOUT.format(machine=machine(None)), 88)
-    page = PAGE.format(words=words(), about=about)
-    page = "\n".join([page, *table(HEAD, rows(), left=0), ""])
-    print(page)
-    if given.write:
-        write_section(given.write, page)
+    """Measure, and write the section; or be a process that ingests."""
+    work_if_asked(Large, {"load": load})
+    given = parser(__doc__).parse_args()
+    about = filled(ABOUT, machine=machine(None))
+    page = PAGE.format(written_by=written_by(), about=about)
+    publish_section("\n".join([page, *table(HEAD, rows(), left=0), ""]), given.write)
 
 
 if __name__ == "__main__":

@@ -7,29 +7,26 @@ Scenarios scale kernels, T2, T4 or all host time, each by another factor.
 
 from __future__ import annotations
 
-import argparse
-import sys
 import tempfile
-import textwrap
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from measure import (
-    GB,
-    Bounds,
     Clock,
     Outcome,
-    machine,
+    Task,
+    add_bounds,
+    bounds,
     measure,
     medians,
-    report,
-    table,
     tell,
-    words,
-    write_section,
+    work_if_asked,
 )
+from pages import filled, machine, parser, publish_section, table, written_by
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Iterator
 
 COUNTS = (1, 100, 1_000)
@@ -42,11 +39,7 @@ CHOSEN: tuple[tuple[Literal["gpu", "host"], str | None], ...] = (
 PAGE = """\
 ## Many scenarios
 
-What `Database.scenarios` takes, all scenarios at once. Written by
-
-```
-python benchmarks/many_scenarios.py {words}
-```
+What `Database.scenarios` takes, all scenarios at once. {written_by}
 
 {about}
 
@@ -58,8 +51,15 @@ ABOUT = (
 )
 
 
-def evaluate(database: Path, count: int) -> Iterator[Outcome]:
-    """Ask so many scenarios of a database."""
+@dataclass(frozen=True)
+class Many(Task):
+    """A database, and how many scenarios it is asked for."""
+
+    count: int
+
+
+def evaluate(task: Many) -> Iterator[Outcome]:
+    """Ask all scenarios of a database at once."""
     import tracedb
 
     edits = [
@@ -67,11 +67,11 @@ def evaluate(database: Path, count: int) -> Iterator[Outcome]:
             scenario=f"{number}",
             target=CHOSEN[number % 4][0],
             type=CHOSEN[number % 4][1],
-            factor=1 - number / (2 * count),
+            factor=1 - number / (2 * task.count),
         )
-        for number in range(count)
+        for number in range(task.count)
     ]
-    with tracedb.open(database, read_only=True) as opened:
+    with tracedb.open(task.path, read_only=True) as opened:
         clock = Clock()
         with clock:
             found = opened.scenarios(edits)
@@ -82,43 +82,37 @@ def section(given: argparse.Namespace) -> str:
     """Measure all counts, and put them into a table."""
     import tracedb
 
-    bounds = Bounds(int(8 * GB), 900)
+    limits = bounds(given)
     cells = []
     with tempfile.TemporaryDirectory() as folder:
         database = Path(folder) / "run.duckdb"
         with tracedb.open(database) as opened:
             opened.ingest([given.trace])
         for count in COUNTS:
-            runs = []
-            for _ in range(given.runs):
-                task = ("--work", str(database), str(count))
-                runs += measure(Path(sys.executable), __file__, task, bounds)
-            found = medians(runs)
+            task = Many(database, limits.memory_bytes, count)
+            runs = (
+                measure(__file__, "evaluate", task, limits.timeout_s)
+                for _ in range(given.runs)
+            )
+            found = medians([outcome for run in runs for outcome in run])
             tell(f"{count} scenarios: {found.cpu_s:.2f} s of CPU")
             cells.append([f"{count:,}", f"{found.cpu_s:.2f}", f"{found.wall_s:.2f}"])
-    about = ABOUT.format(machine=machine(None), runs=given.runs)
-    page = PAGE.format(words=words(), about=textwrap.fill(about, 88))
+    about = filled(ABOUT, machine=machine(None), runs=given.runs)
+    page = PAGE.format(written_by=written_by(), about=about)
     rows = table(["scenarios", "CPU s", "wall s"], cells, left=0)
     return "\n".join([page.rstrip(), "", *rows, ""])
 
 
 def main() -> None:
-    """Measure, and print the section; or be a process that works."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    say = parser.add_argument
-    say("trace", type=Path, nargs="?", help="the trace that is asked")
-    say("--write", type=Path, help="write the section into this page too")
+    """Measure, and write the section; or be a process that works."""
+    work_if_asked(Many, {"evaluate": evaluate})
+    asked = parser(__doc__)
+    say = asked.add_argument
+    say("trace", type=Path, help="the trace that is asked")
     say("--runs", type=int, default=3, help="how often each count is asked")
-    say("--work", nargs=2, help=argparse.SUPPRESS)
-    given = parser.parse_args()
-    if given.work:
-        database, count = given.work
-        report(lambda: evaluate(Path(database), int(count)), 8 * GB)
-        return
-    text = section(given)
-    if given.write:
-        write_section(given.write, text)
-    print(text)
+    add_bounds(asked, memory=8)
+    given = asked.parse_args()
+    publish_section(section(given), given.write)
 
 
 if __name__ == "__main__":

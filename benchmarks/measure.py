@@ -1,8 +1,8 @@
-"""What the programs that measure share: clocks, processes, traces, peers, the page.
+"""What the programs that measure share: clocks, tasks, processes, traces, peers.
 
-Every figure comes from a process of its own, which says what it took (`report`) while
-this one watches its memory (`measure`). Files that take long to make lie in a cache.
-Needs Linux.
+Every figure comes from a process of its own, which says what it took (`work_if_asked`)
+while this one watches its memory (`measure`). Files that take long to make lie in a
+cache. Needs Linux.
 """
 
 from __future__ import annotations
@@ -11,21 +11,20 @@ import gzip
 import hashlib
 import json
 import os
-import platform
 import re
 import resource
-import shlex
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from importlib import metadata
+from dataclasses import astuple, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar, get_type_hints
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    import argparse
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     import duckdb
 
@@ -92,13 +91,65 @@ class Bounds(NamedTuple):
     timeout_s: float
 
 
-def report(work: Callable[[], Iterable[Outcome]], memory_bytes: int) -> None:
-    """Be the process that works: print the outcomes, or why there are none."""
+def add_bounds(parser: argparse.ArgumentParser, memory: float = 12) -> None:
+    """Let the command line say what a process may use."""
+    say = parser.add_argument
+    say("--memory", type=float, default=memory, help="GB that a process may use")
+    say("--timeout", type=float, default=900, help="seconds that a process may take")
+
+
+def bounds(given: argparse.Namespace) -> Bounds:
+    """What the command line says a process may use."""
+    return Bounds(int(given.memory * GB), given.timeout)
+
+
+@dataclass(frozen=True)
+class Task:
+    """What a process works on; a program adds what its own processes need."""
+
+    path: Path
+    memory_bytes: int
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Read a task as `dump` writes it."""
+        kinds = get_type_hints(cls).values()
+        found: list[Any] = json.loads(text)
+        values = zip(kinds, found, strict=True)
+        return cls(*(kind(value) for kind, value in values))
+
+    def dump(self) -> str:
+        """Write it for `parse`.
+
+        >>> Task.parse(Task(Path("/a.json"), 10).dump())
+        Task(path=PosixPath('/a.json'), memory_bytes=10)
+        """
+        return json.dumps(astuple(self), default=str)
+
+
+SomeTask = TypeVar("SomeTask", bound=Task)
+_WORK = "--work"
+
+
+def work_if_asked(
+    kind: type[SomeTask], tools: Mapping[str, Callable[[SomeTask], Iterable[Outcome]]]
+) -> None:
+    """Be the process that works, and end, where `measure` started it as one."""
+    if sys.argv[1:2] != [_WORK]:
+        return
+    tool, text = sys.argv[2:]
+    print(json.dumps(_outcomes(tools[tool], kind.parse(text))))
+    sys.exit()
+
+
+def _outcomes(
+    work: Callable[[SomeTask], Iterable[Outcome]], task: SomeTask
+) -> list[Outcome]:
+    """What it took, or why it cannot be done."""
     try:
-        outcomes = list(work())
+        return list(work(task))
     except Exception as error:  # noqa: BLE001 (a peer may raise anything)
-        outcomes = [Outcome(failure=_reason(error, memory_bytes))]
-    print(json.dumps(outcomes))
+        return [Outcome(failure=_reason(error, task.memory_bytes))]
 
 
 def ingest_until(
@@ -140,11 +191,16 @@ def _out_of_memory(memory_bytes: int) -> str:
 
 
 def measure(
-    python: Path, program: str, words: Sequence[str], bounds: Bounds
+    program: str,
+    tool: str,
+    task: Task,
+    timeout_s: float,
+    python: Path = Path(sys.executable),
 ) -> list[Outcome]:
     """Let a process work on its own, which is ended when it takes too much."""
     # Neither the environment nor the user's packages have a part in it.
-    command = [str(python), "-sE", program, *words]
+    command = [str(python), "-sE", program, _WORK, tool, task.dump()]
+    bounds = Bounds(task.memory_bytes, timeout_s)
     with tempfile.TemporaryFile() as out:
         process = subprocess.Popen(  # noqa: S603 (our own program)
             command, stdout=out, stderr=subprocess.DEVNULL
@@ -152,9 +208,9 @@ def measure(
         try:
             peak_bytes = _watch(process, bounds)
         except TimeoutError:
-            return [Outcome(failure=f"not done in {bounds.timeout_s:g} s")]
+            return [Outcome(failure=f"not done in {timeout_s:g} s")]
         except MemoryError:
-            return [Outcome(failure=_out_of_memory(bounds.memory_bytes))]
+            return [Outcome(failure=_out_of_memory(task.memory_bytes))]
         finally:
             process.kill()
             process.wait()
@@ -261,6 +317,11 @@ def scaled(source: Path, events: int) -> Scaled:
     return Scaled(path, int(said.read_text().split()[0].replace(",", "")))
 
 
+def is_wanted(title: str, wanted: Sequence[str]) -> bool:
+    """Whether a title has one of the words; without words every title is wanted."""
+    return not wanted or any(word in title for word in wanted)
+
+
 def text_of(path: Path) -> bytes:
     """Return the text of a trace file."""
     stored = path.read_bytes()
@@ -292,79 +353,3 @@ def quietly(*command: str) -> str:
         command, check=True, text=True, capture_output=True
     )
     return done.stdout
-
-
-# The page.
-
-HEADING = "# Benchmarks"
-
-
-def machine(peers: Path | None) -> str:
-    """What was measured on: the processor, memory and versions."""
-    processor = re.search(r"model name\s*: (.+)", _text(Path("/proc/cpuinfo")))
-    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    facts = [
-        f"{os.cpu_count()} cores ({processor[1] if processor else platform.machine()})",
-        f"{memory / 2**30:.0f} GiB of memory",
-        f"Python {platform.python_version()}",
-        *(f"{name} {metadata.version(name)}" for name in ("tracedb", "duckdb")),
-    ]
-    names = [re.split("[<>=]", peer)[0] for peer in PEERS]
-    if peers is not None:
-        code = (
-            "from importlib.metadata import version as v;"
-            f"print(*(f'{{n}} {{v(n)}}' for n in {names}), sep=',')"
-        )
-        facts += quietly(str(peers), "-c", code).strip().split(",")
-    return ", ".join(facts)
-
-
-def words() -> str:
-    """The words of the command line, without folders of this machine."""
-    shown = (Path(w).name if Path(w).is_absolute() else w for w in sys.argv[1:])
-    return shlex.join(shown)
-
-
-def table(head: list[str], rows: Iterable[list[str]], *, left: int = 1) -> list[str]:
-    """A Markdown table; so many columns begin at the left, the others end right."""
-    rule = ["---"] * left + ["---:"] * (len(head) - left)
-    return [f"| {' | '.join(cells)} |" for cells in (head, rule, *rows)]
-
-
-def ratio(dividend: float, divisor: float) -> str:
-    """How many times as much, with two digits that say something."""
-    value = dividend / divisor
-    return f"{value:.1f}" if value >= 1 else f"{value:.2f}"
-
-
-def goal(text: str, measured: float, bound: float) -> list[str]:
-    """What was aimed at, and whether it came out: a row of a table."""
-    met = "yes" if measured <= bound else "no"
-    return [text, f"{bound:,.2f}", f"{measured:,.2f}", met]
-
-
-def goal_table(rows: list[list[str]]) -> str:
-    """The goals of some traces; nothing where there are none."""
-    head = ["trace", "goal", "bound", "measured", "met"]
-    return "\n".join(["### Goals\n", *table(head, rows, left=2), ""]) if rows else ""
-
-
-def replace_section(page: str, section: str) -> str:
-    r"""Put a section, which begins with its `## Title`, in the place of the old one.
-
-    >>> replace_section("# A\n\n## B\n\nold\n\n## C\n", "## B\n\nnew\n")
-    '# A\n\n## B\n\nnew\n\n## C\n'
-    """
-    title = section.partition("\n")[0]
-    parts = re.split(r"^(?=## )", page or HEADING, flags=re.MULTILINE)
-    head, *sections = parts
-    titles = [old.partition("\n")[0] for old in sections]
-    place = titles.index(title) if title in titles else len(sections)
-    sections[place : place + 1] = [section]
-    return "\n\n".join(part.strip() for part in (head, *sections)) + "\n"
-
-
-def write_section(path: Path, section: str) -> None:
-    """Write a section into the page, and leave those of other programs alone."""
-    page = path.read_text() if path.exists() else ""
-    path.write_text(replace_section(page, section))

@@ -9,37 +9,40 @@ come to the same end, to the nanosecond.
 
 from __future__ import annotations
 
-import argparse
-import json
-import sys
 import tempfile
-import textwrap
 from collections import defaultdict
 from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from critical_path import generated
 from measure import (
-    GB,
-    Bounds,
     Clock,
     Outcome,
-    goal,
-    goal_table,
+    Task,
+    add_bounds,
+    bounds,
     ingest_until,
-    machine,
     measure,
     medians,
-    ratio,
-    report,
-    table,
     tell,
-    words,
-    write_section,
+    work_if_asked,
+)
+from pages import (
+    filled,
+    goal,
+    goal_table,
+    machine,
+    parser,
+    publish_section,
+    ratio,
+    table,
+    written_by,
 )
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Callable, Iterator
 
     import duckdb
@@ -264,25 +267,12 @@ FROM (
 # What is measured, each in a process of its own.
 
 
-class Task(NamedTuple):
+@dataclass(frozen=True)
+class Job(Task):
     """A trace, how often it is evaluated, and what one process leaves to the next."""
 
-    trace: Path
     scenarios: int
     folder: Path
-    memory_bytes: int
-
-    @classmethod
-    def parse(cls, text: str) -> Task:
-        """Read a task as `dump` writes it."""
-        trace, scenarios, folder, memory_bytes = json.loads(text)
-        return cls(Path(trace), scenarios, Path(folder), memory_bytes)
-
-    def dump(self) -> str:
-        """Write it for `parse`."""
-        return json.dumps(
-            [str(self.trace), self.scenarios, str(self.folder), self.memory_bytes]
-        )
 
     @property
     def database(self) -> Path:
@@ -295,7 +285,7 @@ class Task(NamedTuple):
         return self.folder / "job.npz"
 
 
-def ingest(task: Task) -> Iterator[Outcome]:
+def ingest(task: Job) -> Iterator[Outcome]:
     """Make what all others read."""
     import numpy as np
 
@@ -306,13 +296,13 @@ def ingest(task: Task) -> Iterator[Outcome]:
     clock = Clock()
     with clock, tracedb.open(task.database) as database:
         connection = database.connection
-        ingest_until("prediction", connection, task.trace)
+        ingest_until("prediction", connection, task.path)
         for _ in catalog.compute(connection, [1], PLACES):
             pass
         connection.execute(WORK)
         launched = connection.sql(LAUNCHED).fetchnumpy()
         # Which spans an edit of the host changes: idle time is none of them.
-        with beside(connection, ["replay"], edits(task._replace(scenarios=2))) as given:
+        with beside(connection, ["replay"], edits(replace(task, scenarios=2))) as given:
             edited, _ = given
             for _ in catalog.compute(edited, [1], DURATIONS):
                 pass
@@ -331,7 +321,7 @@ def ingest(task: Task) -> Iterator[Outcome]:
     yield Outcome.of(clock, len(spans["span"]) + len(launched["number"]))
 
 
-def query(task: Task) -> Iterator[Outcome]:
+def query(task: Job) -> Iterator[Outcome]:
     """The simulation: its relations, and the ends of all nodes."""
     from tracedb import catalog
     from tracedb.duck import scalar
@@ -345,7 +335,7 @@ def query(task: Task) -> Iterator[Outcome]:
     yield Outcome.of(clock, end)
 
 
-def floor(task: Task) -> Iterator[Outcome]:
+def floor(task: Job) -> Iterator[Outcome]:
     """One order of the nodes, one sum over them, and one table."""
     from tracedb.duck import one_thread
 
@@ -357,7 +347,7 @@ def floor(task: Task) -> Iterator[Outcome]:
 
 
 @contextmanager
-def timed(task: Task) -> Iterator[duckdb.DuckDBPyConnection]:
+def timed(task: Job) -> Iterator[duckdb.DuckDBPyConnection]:
     """A connection on which it is known how long everything lasts in each scenario."""
     import tracedb
     from tracedb import catalog
@@ -372,7 +362,7 @@ def timed(task: Task) -> Iterator[duckdb.DuckDBPyConnection]:
         yield connection
 
 
-def edits(task: Task) -> list[Edit]:
+def edits(task: Job) -> list[Edit]:
     """The scenarios after the first, which is the baseline."""
     from tracedb import Edit
 
@@ -382,7 +372,7 @@ def edits(task: Task) -> list[Edit]:
     ]
 
 
-def naive(task: Task) -> Iterator[Outcome]:
+def naive(task: Job) -> Iterator[Outcome]:
     """A recursive query that goes from row to row."""
     import duckdb
     import pyarrow as pa
@@ -451,7 +441,7 @@ def host_times(arrays: dict[str, Numbers], count: int) -> list[Numbers]:
     ]
 
 
-def loop(task: Task) -> Iterator[Outcome]:
+def loop(task: Job) -> Iterator[Outcome]:
     """A loop over all nodes, in plain Python."""
     arrays = _arrays(task)
     awaited = awaits_of(arrays, "return", len(arrays["span_span"]))
@@ -500,7 +490,7 @@ def walk(times: list[int], awaited: list[Awaited], work: list[list[Launch]]) -> 
     return max(host, *ends)
 
 
-def vectorised(task: Task) -> Iterator[Outcome]:
+def vectorised(task: Job) -> Iterator[Outcome]:
     """The simulation's relations as arrays, and a loop over segments."""
     arrays = _arrays(task)
     scenarios = host_times(arrays, task.scenarios)
@@ -652,14 +642,14 @@ def _joined(
     return max(end, hosts[-1] + rest)
 
 
-def _arrays(task: Task) -> dict[str, Numbers]:
+def _arrays(task: Job) -> dict[str, Numbers]:
     import numpy as np
 
     with np.load(task.arrays) as found:
         return dict(found)
 
 
-TOOLS: dict[str, Callable[[Task], Iterator[Outcome]]] = {
+TOOLS: dict[str, Callable[[Job], Iterator[Outcome]]] = {
     "ingest": ingest,
     "query": query,
     "floor": floor,
@@ -679,7 +669,7 @@ NAMES = {
 # All measurements, and the page.
 
 
-class Job(NamedTuple):
+class Results(NamedTuple):
     """What came out for a job, by tool."""
 
     title: str
@@ -691,20 +681,19 @@ class Job(NamedTuple):
         return self.found[tool].cpu_s / self.found[other].cpu_s
 
 
-def measured(events: int, waits: int, count: int, given: argparse.Namespace) -> Job:
+def measured(events: int, waits: int, count: int, given: argparse.Namespace) -> Results:
     """Let all tools work on a job, and hold their ends against each other."""
     trace = generated(events, waits)
     title = f"{events:,} events, {waits:,} waits"
     title += f", {count} scenarios" if count > 1 else ""
-    bounds = Bounds(int(given.memory * GB), given.timeout)
+    limits = bounds(given)
     runs: dict[str, list[Outcome]] = defaultdict(list)
     with tempfile.TemporaryDirectory() as folder:
-        task = Task(trace, count, Path(folder), bounds.memory_bytes)
+        task = Job(trace, limits.memory_bytes, count, Path(folder))
         for tool in TOOLS:
             is_long = tool == "ingest" or (tool == "naive" and events * count > 10**5)
             for _ in range(1 if is_long or given.quick else given.runs):
-                reported = ("--work", tool, task.dump())
-                [outcome] = measure(Path(sys.executable), __file__, reported, bounds)
+                [outcome] = measure(__file__, tool, task, limits.timeout_s)
                 if outcome.failure:
                     raise RuntimeError(f"{title}, {tool}: {outcome.failure}")
                 tell(f"{title}, {tool}: {outcome.cpu_s:.3f} s of CPU")
@@ -714,17 +703,13 @@ def measured(events: int, waits: int, count: int, given: argparse.Namespace) -> 
     ends = {tool: outcome.result for tool, outcome in found.items() if tool != "floor"}
     if len(set(ends.values())) != 1:
         raise ValueError(f"{title}: ends differ: {ends}")
-    return Job(title, nodes, found)
+    return Results(title, nodes, found)
 
 
 PAGE = """\
 ## Simulation
 
-What it takes to simulate a job, in several ways. Written by
-
-```
-python benchmarks/predict.py {words}
-```
+What it takes to simulate a job, in several ways. {written_by}
 
 {about}
 
@@ -751,10 +736,10 @@ ABOUT = (
 )
 
 
-def section(jobs: list[Job], given: argparse.Namespace) -> str:
+def section(jobs: list[Results], given: argparse.Namespace) -> str:
     """All jobs, and what was aimed at."""
     runs = 1 if given.quick else given.runs
-    about = textwrap.fill(ABOUT.format(machine=machine(None), runs=runs), 88)
+    about = filled(ABOUT, machine=machine(None), runs=runs)
     head = ["job", "way", "CPU s", "wall s", "peak MB", "÷ the query"]
     cells = (
         [
@@ -770,14 +755,14 @@ def section(jobs: list[Job], given: argparse.Namespace) -> str:
     )
     rows = [row for job in jobs for row in goals(job)]
     parts = [
-        PAGE.format(words=words(), about=about),
+        PAGE.format(written_by=written_by(), about=about),
         "\n".join([*table(head, cells, left=2), ""]),
         goal_table(rows).replace("### Goals", "### Goals of the simulation"),
     ]
     return "\n".join(parts)
 
 
-def goals(job: Job) -> Iterator[list[str]]:
+def goals(job: Results) -> Iterator[list[str]]:
     """What was aimed at for a job."""
     loop_share = job.ratio("query", "loop")
     text = "the query: CPU s over those of the loop"
@@ -791,33 +776,26 @@ def goals(job: Job) -> Iterator[list[str]]:
 
 def arguments() -> argparse.Namespace:
     """What is asked for."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    say = parser.add_argument
+    asked = parser(__doc__)
+    say = asked.add_argument
     say("--quick", action="store_true", help="small jobs, one run each")
-    say("--write", type=Path, help="write the section into this page too")
     say("--runs", type=int, default=3, help="how often each tool works")
-    say("--memory", type=float, default=12, help="GB that a process may use")
-    say("--timeout", type=float, default=900, help="seconds that a process may take")
-    say("--work", nargs=2, help=argparse.SUPPRESS)
-    return parser.parse_args()
+    add_bounds(asked)
+    return asked.parse_args()
 
 
 def main() -> None:
-    """Measure, and print the section; or be a process that works."""
+    """Measure, and write the section; or be a process that works."""
+    work_if_asked(Job, TOOLS)
     given = arguments()
-    if given.work:
-        task = Task.parse(given.work[1])
-        report(lambda: TOOLS[given.work[0]](task), task.memory_bytes)
-        return
     sizes = [(*size, 1) for size in (QUICK if given.quick else SIZES)]
     sizes.append((MANY_EVENTS, 1_000, 3 if given.quick else MANY))
-    jobs: list[Job] = []
+    jobs: list[Results] = []
     for events, waits, count in sizes:
         jobs.append(measured(events, waits, count, given))
-        text = section(jobs, given)
         if given.write:
-            write_section(given.write, text)
-    print(text)
+            publish_section(section(jobs, given), given.write)
+    publish_section(section(jobs, given), given.write)
 
 
 if __name__ == "__main__":

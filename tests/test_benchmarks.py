@@ -14,10 +14,11 @@ import int8
 import kernels
 import measure
 import node_graph
+import pages
 import predict
 import pytest
 import waiting_job as waiting
-from measure import replace_section
+from pages import replace_section
 from waiting_job import STEPS, STREAMS, count_waits, waiting_job
 
 import tracedb
@@ -111,7 +112,7 @@ def test_no_edge_twice(tmp_path: Path) -> None:
 @pytest.mark.parametrize("scenarios", [1, 3])
 def test_all_ways_to_simulate_come_to_one_end(scenarios: int, tmp_path: Path) -> None:
     """Also with scenarios, of which each is longer than the one before."""
-    task = predict.Task(written(job(), tmp_path), scenarios, tmp_path, 10**9)
+    task = predict.Job(written(job(), tmp_path), 10**9, scenarios, tmp_path)
     [(_, _, _, nodes, *_)] = predict.ingest(task)
     ends = {
         tool: outcome.result
@@ -157,7 +158,7 @@ def test_sections(page: str, section: str, expected: str) -> None:
     assert replace_section(page, section) == expected
 
 
-@pytest.mark.parametrize("module", [critical_path, measure, predict, waiting])
+@pytest.mark.parametrize("module", [critical_path, measure, pages, predict, waiting])
 def test_examples(module: ModuleType) -> None:
     """What the docstrings show is so."""
     failed, tried = doctest.testmod(module)

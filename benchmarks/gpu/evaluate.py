@@ -10,7 +10,6 @@ profiled, which all predictions are held against. Runs anywhere; `--models` are 
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 import tempfile
@@ -22,7 +21,8 @@ from typing import TYPE_CHECKING, Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from measure import table, tell
+from measure import tell
+from pages import parser, publish, table
 
 import tracedb
 from tracedb import overhead_library
@@ -257,21 +257,17 @@ def percent(share: float | None) -> str:
 
 def main(words: list[str] | None = None) -> int:
     """Write the page where it is wanted, or to the terminal; 2: nothing to evaluate."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("folder", type=Path, help="with what record.py left")
-    parser.add_argument("--models", type=Path, help="trained kernel models")
-    parser.add_argument("--write", type=Path, help="the page to write")
-    asked = parser.parse_args(words)
+    given = parser(__doc__)
+    given.add_argument("folder", type=Path, help="with what record.py left")
+    given.add_argument("--models", type=Path, help="trained kernel models")
+    asked = given.parse_args(words)
     found = recordings(asked.folder)
     if not found:
         tell(f"evaluate: error: {asked.folder}: no recording; record.py makes them")
         return 2
     with tempfile.TemporaryDirectory() as folder:
         text = page(list(evaluate(found, Path(folder), asked.models)))
-    if asked.write:
-        asked.write.write_text(text)
-    else:
-        print(text, end="")
+    publish(text, asked.write)
     return 0
 
 

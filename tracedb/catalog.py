@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING
 
 import duckdb
 
-from tracedb import renamed
+from tracedb import emptiness, renamed
 from tracedb.duck import literal, one_thread, quoted, scalar
 
 if TYPE_CHECKING:
@@ -273,8 +273,11 @@ def _read_all() -> Iterator[Relation]:
 
 def _united(found: Sequence[Relation]) -> Iterator[Relation]:
     """All relations; views without a query have that of their parts, by name."""
+    parts_of: dict[str | None, list[str]] = {}
+    for part in found:
+        parts_of.setdefault(part.part_of, []).append(part.full_name)
     for whole in found:
-        parts = [part.full_name for part in found if part.part_of == whole.full_name]
+        parts = parts_of.get(whole.full_name)
         if not parts:
             yield whole
             continue
@@ -324,6 +327,7 @@ def create(connection: duckdb.DuckDBPyConnection) -> None:
     """Create all relations, empty, with their documentation as database comments."""
     for one in declared():
         _create(connection, one)
+    note_emptiness(connection)
 
 
 def create_only(connection: duckdb.DuckDBPyConnection, name: str) -> None:
@@ -362,6 +366,12 @@ def create_over(
             name = f"{quoted(schema)}.{quoted(table)}"
             connection.execute(f"DROP TABLE {name}")
             connection.execute(f"CREATE VIEW {name} AS FROM {stored}.{name}")
+
+
+def note_emptiness(connection: duckdb.DuckDBPyConnection) -> None:
+    """Put into the database what relations cannot have rows without."""
+    queries = {one.full_name: one.query for one in relations() if one.query}
+    emptiness.note(connection, queries, fingerprint())
 
 
 def complete_kept(connection: duckdb.DuckDBPyConnection) -> None:
@@ -419,7 +429,8 @@ def compute(
     """Compute the stored relations of some traces anew, yielding each name first.
 
     `only` limits it to relations of these names; what reads them is then out of date.
-    Those that are empty without edits are left so where there are none.
+    Those that are empty without edits are left so where there are none, and those that
+    are empty because what they read is (`tracedb.emptiness`) are not asked.
     It is done with one thread: with two, DuckDB 2.0 takes up to half as much CPU time
     again and hardly less time, and now and then ends in an internal error of its joins.
     """
@@ -428,21 +439,35 @@ def compute(
     # Recursive relations cannot be filtered from outside; they read staging.computing.
     connection.execute(f"SET VARIABLE computing = [{numbers}]")
     are_edits = scalar(connection, "SELECT getvariable('edits') IS NOT NULL")
+    known = what_is_empty(connection)
     with one_thread(connection):
-        for relation in relations():
+        for relation in _to_compute(only, are_edits=are_edits):
             name = relation.full_name
-            if not relation.is_computed_on_ingest or (
-                relation.needs_edits and not are_edits
-            ):
-                continue
-            if only is None or name in only:
-                yield name
+            if known.has_rows(name):
                 connection.execute(f"DELETE FROM {name} WHERE {chosen}")
+                known.look_again(name)
+            if not known.follows(name):
+                yield name
                 connection.execute(
                     f"INSERT INTO {name} "
                     f"SELECT * FROM ({relation.query}\n) WHERE {chosen}"
                 )
+                known.look_again(name)
     connection.execute("RESET VARIABLE computing")
+
+
+def what_is_empty(connection: duckdb.DuckDBPyConnection) -> emptiness.Emptiness:
+    """What is known of the relations that have no rows."""
+    tables = [one.full_name for one in relations() if one.kind == "TABLE"]
+    return emptiness.Emptiness(connection, fingerprint(), tables)
+
+
+def _to_compute(only: Container[str] | None, *, are_edits: bool) -> Iterator[Relation]:
+    for relation in relations():
+        is_asked = only is None or relation.full_name in only
+        has_rows = are_edits or not relation.needs_edits
+        if relation.is_computed_on_ingest and is_asked and has_rows:
+            yield relation
 
 
 def _create(connection: duckdb.DuckDBPyConnection, relation: Relation) -> None:

@@ -668,8 +668,7 @@ class Database:
 
 def declared_rows(name: str) -> pl.DataFrame:
     """The rows that a relation has in a database without traces."""
-    with duckdb.connect() as connection:
-        catalog.create_only(connection, name)
+    with template.empty(name) as connection:
         return _frame(connection.sql(f"FROM {name}"))
 
 
@@ -697,8 +696,7 @@ def schema(
         return pl.DataFrame(rows, schema=names, orient="row")
     declared = find_relation(relation)
     if connection is None:
-        with duckdb.connect() as made:
-            catalog.create_only(made, relation)
+        with template.empty(relation) as made:
             return schema(relation, made)
     columns = catalog.described(connection, declared)
     return pl.DataFrame(

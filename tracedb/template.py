@@ -42,11 +42,24 @@ def create(connection: duckdb.DuckDBPyConnection) -> None:
             sign(connection)
 
 
+@contextmanager
+def empty(name: str) -> Iterator[duckdb.DuckDBPyConnection]:
+    """A connection to an empty database that has a relation, and what it reads.
+
+    It is the template, where there is one.
+    """
+    with duckdb.connect() as connection:
+        if _attach(connection, _path()):
+            connection.execute(f"USE {_NAME}")
+        else:
+            catalog.create_only(connection, name)
+        yield connection
+
+
 def sign(connection: duckdb.DuckDBPyConnection) -> None:
     """Note which version's relations the database has."""
-    connection.execute("DELETE FROM raw.database")
     connection.execute(
-        "INSERT INTO raw.database VALUES ('version', ?), ('fingerprint', ?)",
+        "INSERT OR REPLACE INTO raw.database VALUES ('version', ?), ('fingerprint', ?)",
         [tracedb.__version__, catalog.fingerprint()],
     )
 
@@ -71,7 +84,7 @@ def folder() -> Path:
 @contextmanager
 def _attached(connection: duckdb.DuckDBPyConnection) -> Iterator[bool]:
     """Attach a sound template, made now if there is none; yield whether it is there."""
-    path = folder() / f"{_key()}.duckdb"
+    path = _path()
     is_there = _attach(connection, path) or (_make(path) and _attach(connection, path))
     try:
         yield is_there
@@ -80,10 +93,10 @@ def _attached(connection: duckdb.DuckDBPyConnection) -> Iterator[bool]:
             connection.execute(f"DETACH {_NAME}")
 
 
-def _key() -> str:
-    """What the template depends on."""
+def _path() -> Path:
+    """Where the template is: its name tells what it depends on."""
     versions = f"{tracedb.__version__} {duckdb.__version__} {catalog.fingerprint()}"
-    return hashlib.sha256(versions.encode()).hexdigest()[:16]
+    return folder() / f"{hashlib.sha256(versions.encode()).hexdigest()[:16]}.duckdb"
 
 
 def _attach(connection: duckdb.DuckDBPyConnection, path: Path) -> bool:

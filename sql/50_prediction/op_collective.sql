@@ -74,7 +74,10 @@ call AS (
         ('Byte', 1), ('Char', 1), ('Bool', 1), ('Short', 2), ('Float8_e4m3fn', 1)
     ) AS element (dtype, element_bytes)
         ON event.args ->> '$.dtype' = element.dtype
-    WHERE op.name = 'record_param_comms' AND event.name = 'record_param_comms'
+    WHERE
+        op.name = 'record_param_comms'
+        AND event.name = 'record_param_comms'
+        AND op.trace_id IN (SELECT trace_id FROM staging.gpu_op)
 ),
 
 named AS (

@@ -128,6 +128,7 @@ def rebuild(connection: duckdb.DuckDBPyConnection, progress: Progress) -> None:
         catalog.drop_computed(connection)
         catalog.complete_kept(connection)
         catalog.create_computed(connection)
+        catalog.note_emptiness(connection)
     rows = connection.execute("SELECT trace_id FROM raw.trace ORDER BY ALL").fetchall()
     with transaction(connection):
         catalog.move_kept(connection)

@@ -1,0 +1,180 @@
+"""Relations that are empty because what they read is are known without asking them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import product
+from pathlib import Path
+
+import duckdb
+import pytest
+from support import CORPUS, SAMPLES, DatabaseOf, needs_corpus
+
+from tracedb import catalog
+from tracedb.emptiness import Emptiness, note
+
+# Queries over two tables, which have rows or have none, and none of whose conditions
+# fails where there are rows: of these the rule is exact.
+QUERIES = [
+    "FROM t.a",
+    "SELECT x + 1 AS x FROM t.a WHERE x > 0 ORDER BY x",
+    "FROM t.a JOIN t.b USING (x)",
+    "FROM t.a, t.b",
+    "FROM t.a LEFT JOIN t.b USING (x)",
+    "FROM t.a RIGHT JOIN t.b USING (x)",
+    "FROM t.a FULL JOIN t.b USING (x)",
+    "FROM t.a SEMI JOIN t.b USING (x)",
+    "SELECT x FROM t.a ANTI JOIN t.b ON a.x = b.x + 1",
+    "FROM t.a ASOF JOIN t.b ON a.x >= b.x",
+    "FROM t.a ASOF LEFT JOIN t.b ON a.x >= b.x",
+    "FROM t.a UNION ALL FROM t.b",
+    "FROM t.a UNION FROM t.b",
+    "FROM t.a UNION ALL FROM t.b UNION ALL FROM t.a",
+    "FROM t.a INTERSECT FROM t.b",
+    "FROM t.a EXCEPT SELECT x + 1 FROM t.b",
+    "SELECT count(*) FROM t.a",
+    "SELECT x FROM t.a GROUP BY x",
+    "SELECT x, count(*) FROM t.a GROUP BY ALL",
+    "SELECT count(*) FROM t.a GROUP BY ALL",
+    "SELECT x, count(*) FROM t.a GROUP BY GROUPING SETS ((x), ())",
+    "SELECT x, count(*) FROM t.a GROUP BY ROLLUP (x)",
+    "SELECT 1 FROM t.a HAVING count(*) >= 0",
+    "SELECT sum(x) OVER () FROM t.a",
+    "SELECT row_number() OVER (ORDER BY sum(x)) FROM t.a",
+    "SELECT list_sum([x]) FROM t.a",
+    "SELECT geomean(x) FROM t.a",
+    "SELECT t.total(x) FROM t.a",
+    "SELECT t.doubled(x) FROM t.a",
+    "SELECT unnest([x, x]) FROM t.a",
+    "SELECT (SELECT count(*) FROM t.b) FROM t.a",
+    "SELECT DISTINCT x FROM t.a",
+    "SELECT x FROM t.a QUALIFY row_number() OVER () = 1",
+    "WITH c AS (FROM t.a), d AS MATERIALIZED (FROM c) FROM d",
+    "WITH a AS (SELECT 1) FROM a",
+    "WITH c AS (FROM t.a) FROM (WITH c AS (FROM t.b) FROM c)",
+    "FROM (SELECT * FROM t.a) AS s, (SELECT max(x) FROM t.b)",
+    "WITH RECURSIVE c(x) AS (FROM t.a UNION SELECT x FROM c JOIN t.b USING (x)) FROM c",
+    "WITH RECURSIVE c(x) USING KEY (x) AS (FROM t.a UNION FROM c WHERE x < 0) FROM c",
+    "FROM (VALUES (1)) AS v (x)",
+    "SELECT 1 AS x",
+    "FROM range(3)",
+    "FROM t.a WHERE EXISTS (FROM t.b)",
+    "FROM t.a WHERE x IN (FROM t.b) AND x > 0",
+    "SELECT x FROM t.v",
+    "FROM t.m(1)",
+    "FROM t.a, t.m(1)",
+]
+# Here a condition decides, which no rule looks at.
+UNDECIDED = [
+    "FROM t.a WHERE x NOT IN (SELECT x + 1 FROM t.b)",
+    "FROM t.a WHERE NOT EXISTS (FROM t.b WHERE x > 1)",
+    "FROM t.a WHERE x IN (FROM t.b) OR x > 0",
+    "FROM t.a WHERE x > ALL (SELECT x - 1 FROM t.b)",
+    "FROM t.a WHERE x < 0",
+    "FROM t.a JOIN t.b ON a.x > b.x",
+    "SELECT (SELECT x FROM t.b LIMIT 1) FROM t.a",
+]
+
+
+@pytest.fixture
+def small() -> Iterator[duckdb.DuckDBPyConnection]:
+    """Two empty tables, a view and macros."""
+    with duckdb.connect() as connection:
+        connection.execute(
+            "CREATE SCHEMA raw; CREATE TABLE raw.database ("
+            "property VARCHAR PRIMARY KEY, value VARCHAR);"
+            "CREATE SCHEMA t; CREATE TABLE t.a (x BIGINT); CREATE TABLE t.b (x BIGINT);"
+            "CREATE VIEW t.v AS FROM t.a;"
+            "CREATE MACRO t.total(x) AS sum(x) + 1;"
+            "CREATE MACRO t.doubled(x) AS list_sum([x, x]);"
+            "CREATE MACRO t.m(y) AS TABLE FROM t.b"
+        )
+        yield connection
+
+
+def told(
+    connection: duckdb.DuckDBPyConnection, query: str
+) -> Iterator[tuple[bool, bool]]:
+    """Whether a query is told to have rows, and has, for all tables there may be."""
+    queries = {"t.v": "FROM t.a", "t.m": "FROM t.b", "t.q": query}
+    note(connection, queries, "of these")
+    for rows in product((0, 1), repeat=2):
+        for table, count in zip("ab", rows, strict=True):
+            connection.execute(f"DELETE FROM t.{table}")
+            connection.execute(f"INSERT INTO t.{table} SELECT 1 FROM range({count})")
+        emptiness = Emptiness(connection, "of these", ["t.a", "t.b"])
+        has_rows = bool(connection.execute(query).fetchall())
+        yield emptiness.follows("t.q"), has_rows
+
+
+@pytest.mark.parametrize("query", QUERIES)
+def test_rules_say_what_the_query_says(
+    small: duckdb.DuckDBPyConnection, query: str
+) -> None:
+    """A query is told to be empty just where it is."""
+    assert all(is_empty != has_rows for is_empty, has_rows in told(small, query))
+
+
+@pytest.mark.parametrize("query", UNDECIDED)
+def test_what_conditions_decide_is_asked(
+    small: duckdb.DuckDBPyConnection, query: str
+) -> None:
+    """Where there may be rows, none is told to be none."""
+    assert not any(is_empty and has_rows for is_empty, has_rows in told(small, query))
+
+
+def test_rules_of_others_say_nothing(small: duckdb.DuckDBPyConnection) -> None:
+    """Without rules, or with those of another version, everything is asked."""
+    assert not Emptiness(small, "of these", ["t.a"]).follows("t.q")
+    note(small, {"t.q": "FROM t.a"}, "of others")
+    assert not Emptiness(small, "of these", ["t.a"]).follows("t.q")
+    assert Emptiness(small, "of others", ["t.a"]).follows("t.q")
+
+
+def test_what_became_of_tables_is_seen(small: duckdb.DuckDBPyConnection) -> None:
+    """A table that was filled, or emptied, is known to be so."""
+    note(small, {"t.q": "FROM t.a"}, "of these")
+    emptiness = Emptiness(small, "of these", ["t.a"])
+    small.execute("INSERT INTO t.a VALUES (1)")
+    emptiness.look_again("t.a")
+    assert emptiness.has_rows("t.a")
+    assert not emptiness.follows("t.q")
+    small.execute("DELETE FROM t.a")
+    emptiness.look_again("t.a")
+    assert emptiness.follows("t.q")
+
+
+CASES = [
+    *(SAMPLES / name for name in ("dlrm_cpu", "generated_gpu")),
+    pytest.param(CORPUS / "param" / "dlrm8" / "kineto", marks=needs_corpus),
+]
+
+
+@pytest.mark.parametrize("path", CASES, ids=lambda path: path.name)
+def test_what_is_told_to_be_empty_is(path: Path, database_of: DatabaseOf) -> None:
+    """Computed all the same, what a trace was told to lack has no rows."""
+    database = database_of(path)
+    emptiness = catalog.what_is_empty(database.connection)
+    passed_over = [
+        one
+        for one in catalog.relations()
+        if one.is_computed_on_ingest and emptiness.follows(one.full_name)
+    ]
+    assert passed_over
+    database.connection.execute(
+        "SET VARIABLE computing = (SELECT list(trace_id) FROM raw.trace)"
+    )
+    for one in passed_over:
+        assert not database.connection.execute(one.query).fetchall(), one.full_name
+
+
+def test_most_of_a_cpu_trace_is_passed_over(database_of: DatabaseOf) -> None:
+    """Nothing on the way from GPU work to what it is for hides that there is none."""
+    database = database_of(SAMPLES / "dlrm_cpu")
+    emptiness = catalog.what_is_empty(database.connection)
+    of_gpu_work = (
+        *("staging.collective", "graph.clock", "graph.stream_wait", "graph.gpu_cause"),
+        *("prediction.op_shape", "prediction.op_work", "prediction.gpu_time"),
+        *("simulation.gpu_offset", "critical_path.stream_stretch"),
+    )
+    assert [name for name in of_gpu_work if not emptiness.follows(name)] == []

@@ -1,0 +1,226 @@
+"""Which relations are empty because what they read is.
+
+To bind and plan a query takes DuckDB longer than to run it on a small trace, and most
+traces lack many things: GPU work, collectives, sizes of tensors. What a relation cannot
+have rows without follows from its query, as DuckDB's own parser reads it: an inner join
+has none where either side has none, a union where all parts have none, and so on.
+Where nothing follows, the relation is computed.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+import duckdb
+import msgspec
+
+from tracedb.duck import scalar
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    Rule = bool | str | tuple[str, list["Rule"]]
+    """Empty always or never, as another relation is, or as `all` or `any` of others."""
+    Tree = Mapping[str, Any]
+
+_PROPERTY = "empty_without"
+_NOTED = f"SELECT value FROM raw.database WHERE property = '{_PROPERTY}'"
+_CALLED = re.compile(r"\b[a-z]\w*(?=\()")
+# The parser's own, that no list of functions has.
+_UNFOLDING = ("unnest",)
+
+
+def note(
+    connection: duckdb.DuckDBPyConnection,
+    queries: Mapping[str, str],
+    fingerprint: str,
+) -> None:
+    """Put into the database what each of its relations, by name, is empty without."""
+    reader = _Reader(_functions_of_values(connection))
+    # The form of a tree follows the age of the database that is in use.
+    with duckdb.connect() as parser:
+        found = {name: reader.rule(parser, query) for name, query in queries.items()}
+    text = msgspec.json.encode({"fingerprint": fingerprint, "rules": found}).decode()
+    connection.execute(
+        "INSERT OR REPLACE INTO raw.database VALUES (?, ?)", [_PROPERTY, text]
+    )
+
+
+class Emptiness:
+    """Tells which relations of a database have no rows, without computing them."""
+
+    def __init__(
+        self,
+        connection: duckdb.DuckDBPyConnection,
+        fingerprint: str,
+        tables: Iterable[str],
+    ) -> None:
+        """Read the rules, and which tables have rows.
+
+        Rules of another version's relations say nothing.
+        """
+        noted = msgspec.json.decode(scalar(connection, _NOTED) or b"{}")
+        is_of_these = noted.get("fingerprint") == fingerprint
+        self._rules: dict[str, Rule] = noted["rules"] if is_of_these else {}
+        self._connection = connection
+        self._tables = frozenset(tables)
+        self._filled = set(self._with_rows(self._tables))
+        self._known: dict[str, bool] = {}
+
+    def has_rows(self, table: str) -> bool:
+        """Whether a table has rows, as far as has been told."""
+        return table in self._filled
+
+    def follows(self, name: str) -> bool:
+        """Whether a relation can have no rows, since what it reads has none."""
+        return self._holds(self._rules.get(name, False))
+
+    def look_again(self, table: str) -> None:
+        """Take note of what has become of a table."""
+        self._filled.discard(table)
+        self._filled.update(self._with_rows([table]))
+
+    def _with_rows(self, tables: Iterable[str]) -> list[str]:
+        parts = (f"(SELECT '{name}' FROM {name} LIMIT 1)" for name in tables)
+        found = self._connection.execute(" UNION ALL ".join(parts)).fetchall()
+        return [name for (name,) in found]
+
+    def _holds(self, rule: Rule) -> bool:
+        if isinstance(rule, bool):
+            return rule
+        if isinstance(rule, str):
+            return self._is_empty(rule)
+        kind, parts = rule
+        return (all if kind == "all" else any)(map(self._holds, parts))
+
+    def _is_empty(self, name: str) -> bool:
+        if name in self._tables:
+            return name not in self._filled
+        if name not in self._known:
+            self._known[name] = self.follows(name)
+        return self._known[name]
+
+
+class _Reader:
+    """Reads from the syntax tree of a query when it has no rows."""
+
+    def __init__(self, of_values: frozenset[str]) -> None:
+        """Take the functions that aggregate nothing."""
+        self._of_values = of_values
+
+    def rule(self, parser: duckdb.DuckDBPyConnection, query: str) -> Rule:
+        """When a query has no rows."""
+        serialized = "SELECT json_serialize_sql(?::VARCHAR)"
+        tree = msgspec.json.decode(scalar(parser, serialized, [query]))
+        return self._of_query(tree["statements"][0]["node"], {})
+
+    def _of_query(self, node: Tree, around: Mapping[str, Rule]) -> Rule:
+        """When a query has no rows; `around` has the rules of expressions by name."""
+        named = dict(around)
+        for entry in node["cte_map"]["map"]:
+            named[entry["key"]] = self._of_query(entry["value"]["query_node"], named)
+        if node["type"] == "RECURSIVE_CTE_NODE":
+            return self._of_query(node["left"], named)
+        if node["type"] == "SET_OPERATION_NODE":
+            return self._of_set(node, named)
+        if node["type"] == "SELECT_NODE" and self._keeps_nothing(node):
+            where = list(self._of_condition(node["where_clause"], named))
+            return _any(self._of_source(node["from_table"], named), *where)
+        return False
+
+    def _of_set(self, node: Tree, named: Mapping[str, Rule]) -> Rule:
+        parts = [self._of_query(part, named) for part in node["children"]]
+        kind = node["setop_type"]
+        if kind == "INTERSECT":
+            return _any(*parts)
+        return parts[0] if kind == "EXCEPT" else _all(*parts)
+
+    def _of_source(self, node: Tree, named: Mapping[str, Rule]) -> Rule:
+        if node["type"] == "BASE_TABLE":
+            schema, name = node["schema_name"], node["table_name"]
+            return f"{schema}.{name}" if schema else named.get(name, False)
+        if node["type"] == "SUBQUERY":
+            return self._of_query(node["subquery"]["node"], named)
+        if node["type"] == "JOIN":
+            return self._of_join(node, named)
+        if node["type"] == "TABLE_FUNCTION" and node["function"]["schema"]:
+            return f"{node['function']['schema']}.{node['function']['function_name']}"
+        return False
+
+    def _of_join(self, node: Tree, named: Mapping[str, Rule]) -> Rule:
+        sides = [self._of_source(node[side], named) for side in ("left", "right")]
+        kind = node["join_type"]
+        if kind in ("INNER", "SEMI"):
+            return _any(*sides)
+        if kind in ("LEFT", "ANTI"):
+            return sides[0]
+        return sides[1] if kind == "RIGHT" else _all(*sides)
+
+    def _of_condition(
+        self, node: Tree | None, named: Mapping[str, Rule]
+    ) -> Iterator[Rule]:
+        """When a condition fails, since it asks whether a query has rows."""
+        if node is None:
+            return
+        if node["type"] == "CONJUNCTION_AND":
+            for part in node["children"]:
+                yield from self._of_condition(part, named)
+        elif node["type"] == "SUBQUERY" and node["subquery_type"] in ("EXISTS", "ANY"):
+            yield self._of_query(node["subquery"]["node"], named)
+
+    def _keeps_nothing(self, node: Tree) -> bool:
+        """Whether a SELECT has no rows of its own, as that of an aggregate would be."""
+        if node["group_expressions"]:
+            return all(node["group_sets"])
+        if node["aggregate_handling"] == "FORCE_AGGREGATES":
+            return any(one["class"] == "COLUMN_REF" for one in node["select_list"])
+        return self._of_values.issuperset(
+            _functions([node["select_list"], node["having"], node["qualify"]])
+        )
+
+
+def _functions(tree: object) -> Iterator[str]:
+    """The functions that expressions call, but for those of queries within them."""
+    if isinstance(tree, list):
+        for part in tree:
+            yield from _functions(part)
+    elif isinstance(tree, dict) and tree.get("class") != "SUBQUERY":
+        if tree.get("class") == "FUNCTION":
+            yield str(tree["function_name"])
+        yield from _functions([*tree.values()])
+
+
+def _functions_of_values(connection: duckdb.DuckDBPyConnection) -> frozenset[str]:
+    """Functions that aggregate nothing, nor are macros of such that do."""
+    found = connection.execute(
+        "SELECT function_name, bool_and(function_type <> 'aggregate'), "
+        "list(macro_definition) FROM duckdb_functions() GROUP BY function_name"
+    ).fetchall()
+    called = {name: _CALLED.findall(str(texts)) for name, _, texts in found}
+    known = {name for name, is_of_values, _ in found if is_of_values}
+    while wrong := {name for name in known if not known.issuperset(called[name])}:
+        known -= wrong
+    return frozenset(known.union(_UNFOLDING))
+
+
+def _any(*rules: Rule) -> Rule:
+    return _joined("any", rules, neutral=False)
+
+
+def _all(*rules: Rule) -> Rule:
+    return _joined("all", rules, neutral=True)
+
+
+def _joined(kind: str, rules: Iterable[Rule], *, neutral: bool) -> Rule:
+    """Rules put together, each once; `neutral` is what adds nothing to the others."""
+    parts: list[Rule] = []
+    for rule in rules:
+        if isinstance(rule, (bool, str)) or rule[0] != kind:
+            parts.append(rule)
+        else:
+            parts += rule[1]
+    if (not neutral) in parts:
+        return not neutral
+    found = [rule for n, rule in enumerate(parts) if rule not in (neutral, *parts[:n])]
+    return (kind, found) if len(found) > 1 else found[0] if found else neutral

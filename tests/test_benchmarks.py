@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-import doctest
 import json
 from collections import Counter
 from itertools import pairwise
 from pathlib import Path
-from types import ModuleType
 
-import critical_path
 import int8
 import kernels
-import measure
 import node_graph
-import pages
 import predict
 import pytest
-import waiting_job as waiting
 from pages import replace_section
 from waiting_job import STEPS, STREAMS, count_waits, waiting_job
 
@@ -156,14 +150,6 @@ PAGE = "# Benchmarks\n\n## Loading\n\n### A trace\n\n1 s\n\n## Path\n\n2 s\n"
 def test_sections(page: str, section: str, expected: str) -> None:
     """A program replaces its own section, or adds it, and leaves the others alone."""
     assert replace_section(page, section) == expected
-
-
-@pytest.mark.parametrize("module", [critical_path, measure, pages, predict, waiting])
-def test_examples(module: ModuleType) -> None:
-    """What the docstrings show is so."""
-    failed, tried = doctest.testmod(module)
-    assert tried
-    assert not failed
 
 
 @pytest.mark.parametrize(

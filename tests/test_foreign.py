@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 import gzip
 import json
 import sqlite3
@@ -28,7 +27,6 @@ from tracedb.ingest.foreign import (
     ForeignTrace,
     chakra,
     nsight,
-    ranges,
     reader_of,
     rocprof,
 )
@@ -252,12 +250,6 @@ def insert(database: tracedb.Database, path: Path) -> ForeignTrace:
     for _ in catalog.compute(connection, [1]):
         pass
     return trace
-
-
-@pytest.mark.parametrize("module", [ranges, chakra])
-def test_examples(module: Any) -> None:  # noqa: ANN401 (a module)
-    """The examples in docstrings are true."""
-    assert doctest.testmod(module).failed == 0
 
 
 # Nsight Systems

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 import gzip
 import json
 from collections import Counter, defaultdict
@@ -14,7 +13,6 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import pytest
 
-from tracedb import synthetic
 from tracedb.synthetic import (
     OVERHEAD_TYPES,
     Annotation,
@@ -41,16 +39,12 @@ from tracedb.synthetic import (
     random_program,
     step,
     training_job,
-    writer,
 )
-from tracedb.synthetic import program as programs
 from tracedb.synthetic.execution import START_NS
 from tracedb.synthetic.program import seeded
 from tracedb.synthetic.truth import EdgeKind
 
 if TYPE_CHECKING:
-    from types import ModuleType
-
     from tracedb.synthetic import Edge, HostEvent, Kernel, Truth
     from tracedb.synthetic.program import Action, DelayName
 
@@ -777,13 +771,6 @@ def test_the_sample_is_what_its_generator_makes() -> None:
 
 
 # Examples, and what cannot be executed
-
-
-@pytest.mark.parametrize("module", [synthetic, writer, programs])
-def test_examples_in_the_documentation_run(module: ModuleType) -> None:
-    """What the docstrings show is what one gets."""
-    failed, tried = doctest.testmod(module)
-    assert (failed, tried > 0) == (0, True)
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,7 @@ COMMANDS = (
     "slack",
     "predict",
     "whatif",
+    "diff",
     "kernels",
     "depends",
     "report",

@@ -71,6 +71,8 @@ def sources(relation: Relation, database: tracedb.Database) -> list[str]:
         "step": [s for (s,) in rows(database, "SELECT step_id FROM staging.step")],
         "k": [1, 9],
         "chunks": [1, 2],
+        "a": [1],
+        "b": [1, 2],
     }
     chosen = product(*(values[name] for name in relation.parameters))
     return [relation.full_name + relation.call(*arguments) for arguments in chosen]

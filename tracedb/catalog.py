@@ -330,14 +330,21 @@ def create(connection: duckdb.DuckDBPyConnection) -> None:
     note_emptiness(connection)
 
 
-def create_only(connection: duckdb.DuckDBPyConnection, name: str) -> None:
-    """Create one relation and what it reads, empty: all would take a second."""
-    needed = {name}
+def create_only(
+    connection: duckdb.DuckDBPyConnection,
+    *names: str,
+    given: frozenset[str] = frozenset(),
+) -> None:
+    """Create some relations and what they read, empty: all would take a second.
+
+    But for those that are given: these are there already.
+    """
+    needed = {*names}
     for one in reversed(declared()):
-        if one.full_name in needed:
+        if one.full_name in needed - given:
             needed |= one.reads
     for one in declared():
-        if one.full_name in needed:
+        if one.full_name in needed - given:
             _create(connection, one)
 
 

@@ -39,6 +39,7 @@ from tracedb.ranking import ranked_edits
 from tracedb.scenario import check, read_scenarios, stored_edits
 from tracedb.simulation import simulated
 from tracedb.sweep import swept
+from tracedb.words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -47,7 +48,10 @@ if TYPE_CHECKING:
 
     import polars as pl
 
+    from tracedb.diff import Difference
     from tracedb.scenario import Edit
+
+    Pair = tuple[int | None, int | None]
 
 # Files of this storage version can be opened by DuckDB 1.5 and later. Rows that are not
 # committed yet look few to the optimiser, which then loops where it should sort.
@@ -625,6 +629,45 @@ class Database:
             self._connection,
             lambda: write_chrome(self._connection, path, chosen, asked[1]),
         )
+
+    @own_errors()
+    def diff(
+        self,
+        other: Database | None = None,
+        *,
+        run: Pair = (None, None),
+        step: Pair = (None, None),
+        rank: Pair = (None, None),
+    ) -> Difference:
+        """What is different in another run: its period, path, ops and kernels.
+
+        The other run is in another database, or is this one's second. Each pair says
+        for both sides which run, which step, which rank is compared. `diff["period"]`,
+        `"kind"`, `"path"` and `"work"` are the answers of `question.diff_period` and so
+        on. Raises `QueryError` where there is no such run, step or rank.
+        """
+        from tracedb.diff import choose, difference, runs_of
+
+        if other is None and run == (None, None) and step == rank == (None, None):
+            runs = runs_of(self._connection)
+            if len(runs) != 2:  # noqa: PLR2004 (this one and the other)
+                raise QueryError(
+                    f"{self.path}: {counted(len(runs), 'run')}; name another database, "
+                    "or say what is compared: --run, --step or --rank, for both sides"
+                )
+            first, second = runs
+            run = first, second
+        sides = [
+            choose(
+                database.connection,
+                database.path,
+                run=run[place],
+                step=step[place],
+                rank=rank[place],
+            )
+            for place, database in enumerate((self, other or self))
+        ]
+        return stoppable(self._connection, lambda: difference(*sides))
 
     @own_errors()
     def info(self) -> pl.DataFrame:

@@ -1,0 +1,36 @@
+-- The paths that are compared, by kind of time and place. Runs of other software have other
+-- names of kernels and other numbers of lines: GPU work has the place of its op, and
+-- functions are without their lines.
+-- One row per path, kind of time, module and place.
+-- Key: trace_id, path_id, kind, module, place.
+CREATE VIEW critical_path.compared_part (
+    -- The run it is of.
+    run_id,
+    -- The trace it is from.
+    trace_id,
+    -- The path, as in `critical_path.compared_path`.
+    path_id,
+    -- Kind of time, as in `critical_path.interval`.
+    kind,
+    -- The module that it is for, with those it lies in; where the Python stack was recorded.
+    module,
+    -- The op, or what is of none the call or the work; between ops the Python function.
+    place,
+    -- [ns] The time on the path.
+    time_ns
+) AS
+SELECT
+    path.run_id,
+    path.trace_id,
+    path_id,
+    kind,
+    module,
+    CASE
+        WHEN kind = 'host_gap' THEN regexp_replace(frame, ':\d+\)$', ')')
+        ELSE coalesce(op_name, name)
+    END AS place,
+    sum(interval.end_ns - interval.start_ns)::BIGINT
+FROM critical_path.interval_op AS interval
+INNER JOIN critical_path.path AS path USING (variant_id, scope, path_id)
+WHERE variant_id = 0 AND critical_path.bounds_period(scope, path.trace_id)
+GROUP BY path.run_id, path.trace_id, path_id, kind, module, place;

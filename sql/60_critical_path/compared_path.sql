@@ -1,0 +1,22 @@
+-- The steps that are compared: the path of the period of each, as measured; of a trace
+-- without steps the path of the trace.
+-- One row per path.
+-- Key: trace_id, path_id.
+CREATE VIEW critical_path.compared_path (
+    -- The run it is of.
+    run_id,
+    -- The trace it is from.
+    trace_id,
+    -- The path, as in `critical_path.path`: the step, else the trace.
+    path_id,
+    -- The rank.
+    rank,
+    -- Number of the step; NULL for a trace.
+    step,
+    -- [ns] Its length: the period.
+    time_ns
+) AS
+SELECT path.run_id, trace_id, path_id, rank, step, end_ns - start_ns
+FROM critical_path.path AS path
+INNER JOIN staging.trace USING (trace_id)
+WHERE variant_id = 0 AND critical_path.bounds_period(scope, trace_id);

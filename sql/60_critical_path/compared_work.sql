@@ -1,0 +1,107 @@
+-- Ops and GPU work, each with what it is known by in another run: of an op the module, the
+-- pass, its name, the shapes of its arguments and how often such an op was there before in
+-- its step; of GPU work the op that launched it, and its place among the work of that op.
+-- One row per op, and GPU op, in a step; in a trace without steps each.
+-- Key: node_id.
+CREATE VIEW critical_path.compared_work (
+    -- The op or GPU op.
+    node_id,
+    -- The run it is of.
+    run_id,
+    -- The trace it is from.
+    trace_id,
+    -- The step that it is of, as in `critical_path.compared_path`.
+    path_id,
+    -- `host` or `gpu`.
+    device,
+    -- The module, with those it lies in; where the Python stack was recorded.
+    module,
+    -- Whether it is of the backward pass of that module.
+    is_backward,
+    -- The op; NULL of GPU work whose launch lies in none.
+    op,
+    -- Sizes of its arguments, as a JSON list; NULL where they are not recorded.
+    shape,
+    -- How many such ops there are in the step up to it.
+    ordinal,
+    -- Of GPU work its place among that of the op, from 1; of the op itself 0.
+    position,
+    -- Name of the op or GPU op.
+    name,
+    -- [ns] Its time: of an op without the ops within it.
+    time_ns
+) AS
+WITH
+inner_op AS (
+    SELECT parent_op_id AS op_id, sum(end_ns - start_ns) AS time_ns
+    FROM staging.op
+    WHERE parent_op_id IS NOT NULL
+    GROUP BY parent_op_id
+),
+
+placed AS (
+    SELECT node.node_id, node.trace_id, coalesce(step_id, node.trace_id) AS path_id
+    FROM graph.node AS node
+    LEFT JOIN graph.node_step AS node_step USING (node_id)
+    WHERE step_id IS NOT NULL OR node.trace_id NOT IN (SELECT trace_id FROM staging.step)
+),
+
+op AS (
+    SELECT
+        op.op_id,
+        op.run_id,
+        op.trace_id,
+        path_id,
+        module_call.path AS module,
+        is_backward,
+        op.name,
+        op.input_dims::VARCHAR AS shape,
+        row_number() OVER (
+            PARTITION BY path_id, op.trace_id, module, is_backward, op.name, shape
+            ORDER BY op.start_ns, op.op_id
+        ) AS ordinal,
+        greatest(op.end_ns - op.start_ns - coalesce(inner_op.time_ns, 0), 0)::BIGINT
+        AS time_ns
+    FROM staging.op AS op
+    INNER JOIN placed ON op.op_id = placed.node_id
+    LEFT JOIN inner_op USING (op_id)
+    LEFT JOIN graph.op_module AS op_module USING (op_id)
+    LEFT JOIN staging.module_call AS module_call USING (module_call_id)
+    WHERE NOT is_annotation
+),
+
+work AS (
+    SELECT
+        work.*,
+        path_id,
+        row_number() OVER (
+            PARTITION BY op_id, CASE WHEN op_id IS NULL THEN path_id END,
+                CASE WHEN op_id IS NULL THEN name END
+            ORDER BY start_ns, gpu_op_id
+        ) AS ordinal
+    FROM staging.gpu_op AS work
+    INNER JOIN placed ON gpu_op_id = node_id
+    WHERE kind <> 'other'
+)
+
+SELECT
+    op_id, run_id, trace_id, path_id, 'host', module, is_backward, name, shape, ordinal, 0,
+    name, time_ns
+FROM op
+UNION ALL
+SELECT
+    gpu_op_id,
+    work.run_id,
+    work.trace_id,
+    coalesce(op.path_id, work.path_id),
+    'gpu',
+    module,
+    is_backward,
+    op.name,
+    shape,
+    CASE WHEN op.op_id IS NULL THEN work.ordinal ELSE op.ordinal END,
+    CASE WHEN op.op_id IS NULL THEN 1 ELSE work.ordinal END,
+    work.name,
+    work.end_ns - work.start_ns
+FROM work
+LEFT JOIN op ON work.op_id = op.op_id;

@@ -1,0 +1,66 @@
+-- What do the steps of another run take longer for? The time on their critical paths by kind,
+-- in the mean over steps: the changes add up to that of `question.diff_period`, but for
+-- rounding.
+-- One row per kind of time.
+-- Key: kind.
+CREATE MACRO question.diff_kind(
+    -- The one run.
+    a,
+    -- The other.
+    b
+) AS TABLE
+SELECT
+    -- Kind of time, as in `critical_path.interval`.
+    kind,
+    -- [ns] Mean time a step of the one.
+    a_ns,
+    -- [ns] Mean time a step of the other.
+    b_ns,
+    -- [ns] By how much the other has more.
+    change_ns,
+    -- How likely that is by chance alone, as in `question.diff_period`.
+    p_value,
+    -- Whether that is below 5 %.
+    is_significant
+FROM (
+    WITH
+    size AS (
+        SELECT
+            count(*) FILTER (run_id = a) AS a_count,
+            count(*) FILTER (run_id = b) AS b_count
+        FROM critical_path.compared_path
+        WHERE run_id IN (a, b)
+    ),
+
+    path AS (
+        SELECT run_id, trace_id, path_id, kind, sum(time_ns)::BIGINT AS time_ns
+        FROM critical_path.compared_part
+        WHERE run_id IN (a, b)
+        GROUP BY run_id, trace_id, path_id, kind
+    ),
+
+    -- Steps without that kind of time have 0 of it.
+    listed AS (
+        SELECT
+            kind,
+            list_resize(
+                coalesce(list(time_ns ORDER BY time_ns) FILTER (run_id = a), []), a_count, 0
+            ) AS a_times,
+            list_resize(
+                coalesce(list(time_ns ORDER BY time_ns) FILTER (run_id = b), []), b_count, 0
+            ) AS b_times
+        FROM path
+        CROSS JOIN size
+        GROUP BY kind, a_count, b_count
+    )
+
+    SELECT
+        kind,
+        round(list_avg(a_times))::BIGINT AS a_ns,
+        round(list_avg(b_times))::BIGINT AS b_ns,
+        b_ns - a_ns AS change_ns,
+        question.rank_test_p(a_times, b_times) AS p_value,
+        p_value < 0.05 AS is_significant
+    FROM listed
+)
+ORDER BY abs(change_ns) DESC, kind;

@@ -1,0 +1,130 @@
+-- Which ops and kernels are slower, faster, new or gone in another run? Ops are matched by
+-- module, pass, op, shape and order in the step, GPU work by its op and its order there: so a
+-- kernel that another one took the place of is a row with both names.
+-- One row per device, module, pass, op, shape, and names on both sides.
+-- Key: device, module, is_backward, op, shape, a_name, b_name.
+CREATE MACRO question.diff_work(
+    -- The one run.
+    a,
+    -- The other.
+    b
+) AS TABLE
+SELECT
+    -- `host` (ops, without the ops within them) or `gpu`.
+    device,
+    -- The module; where the Python stack was recorded.
+    module,
+    -- Whether it is of the backward pass of that module.
+    is_backward,
+    -- The op, or that which launched the work.
+    op,
+    -- Sizes of its arguments.
+    shape,
+    -- What it is called in the one; NULL where it is not there.
+    a_name,
+    -- What it is called in the other; NULL where it is not there.
+    b_name,
+    -- `added`, `removed`, `slower`, `faster` or `same`.
+    outcome,
+    -- Times that it is there in a step of the one, in the mean.
+    a_occurrences,
+    -- Times that it is there in a step of the other, in the mean.
+    b_occurrences,
+    -- [ns] Mean time a step of the one.
+    a_ns,
+    -- [ns] Mean time a step of the other.
+    b_ns,
+    -- [ns] By how much the other has more.
+    change_ns,
+    -- How likely that is by chance alone, as in `question.diff_period`; NULL for too few
+    -- steps, and for what is added or removed.
+    p_value,
+    -- Whether it is no chance, as many rows as there are: of those that say so at most 5 % do
+    -- so wrongly (Benjamini and Hochberg).
+    is_significant
+FROM (
+    WITH
+    size AS (
+        SELECT
+            count(*) FILTER (run_id = a) AS a_count,
+            count(*) FILTER (run_id = b) AS b_count
+        FROM critical_path.compared_path
+        WHERE run_id IN (a, b)
+    ),
+
+    work AS (
+        SELECT
+            *,
+            min(CASE run_id WHEN a THEN name END) OVER matched AS a_name,
+            min(CASE run_id WHEN b THEN name END) OVER matched AS b_name
+        FROM critical_path.compared_work
+        WHERE run_id IN (a, b)
+        WINDOW matched AS (
+            PARTITION BY device, module, is_backward, op, shape, ordinal, position,
+                CASE WHEN op IS NULL THEN name END
+        )
+    ),
+
+    step AS (
+        SELECT
+            device, module, is_backward, op, shape, a_name, b_name, run_id, trace_id,
+            path_id, sum(time_ns)::BIGINT AS time_ns, count(*) AS occurrences
+        FROM work
+        GROUP BY ALL
+    ),
+
+    -- Steps without it have 0 of its time.
+    listed AS (
+        SELECT
+            device, module, is_backward, op, shape, a_name, b_name,
+            coalesce(sum(occurrences) FILTER (run_id = a), 0) / a_count AS a_occurrences,
+            coalesce(sum(occurrences) FILTER (run_id = b), 0) / b_count AS b_occurrences,
+            list_resize(
+                coalesce(list(time_ns ORDER BY time_ns) FILTER (run_id = a), []), a_count, 0
+            ) AS a_times,
+            list_resize(
+                coalesce(list(time_ns ORDER BY time_ns) FILTER (run_id = b), []), b_count, 0
+            ) AS b_times
+        FROM step
+        CROSS JOIN size
+        GROUP BY device, module, is_backward, op, shape, a_name, b_name, a_count, b_count
+    ),
+
+    tested AS (
+        SELECT
+            *,
+            round(list_avg(a_times))::BIGINT AS a_ns,
+            round(list_avg(b_times))::BIGINT AS b_ns,
+            b_ns - a_ns AS change_ns,
+            CASE
+                WHEN a_name IS NOT NULL AND b_name IS NOT NULL
+                    THEN question.rank_test_p(a_times, b_times)
+            END AS p_value
+        FROM listed
+    ),
+
+    -- Of so many rows how many are expected to be as unlikely by chance.
+    ordered AS (
+        SELECT
+            *,
+            p_value * count(p_value) OVER ()
+            <= 0.05 * count(p_value) OVER (ORDER BY p_value) AS is_rare
+        FROM tested
+    )
+
+    SELECT
+        *,
+        CASE
+            WHEN a_name IS NULL THEN 'added'
+            WHEN b_name IS NULL THEN 'removed'
+            WHEN change_ns > 0 THEN 'slower'
+            WHEN change_ns < 0 THEN 'faster'
+            ELSE 'same'
+        END AS outcome,
+        CASE
+            WHEN p_value IS NOT NULL
+                THEN coalesce(p_value <= max(p_value) FILTER (is_rare) OVER (), false)
+        END AS is_significant
+    FROM ordered
+)
+ORDER BY abs(change_ns) DESC, device, op, shape, module, a_name, b_name, is_backward;

@@ -1,0 +1,265 @@
+"""What is different in another run: its steps, their paths, its ops and kernels."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections import Counter, defaultdict
+from typing import TYPE_CHECKING, Any
+
+import click.testing
+import pytest
+from scipy.stats import mannwhitneyu
+from support import SAMPLES, Ingested, rows
+
+import tracedb
+from tracedb.cli.main import tracedb as command
+from tracedb.diff import PARTS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+STEPS = 5
+MM, LONG_MM = "[[8,8],[8,8]]", "[[64,8],[8,8]]"
+
+
+def event(cat: str, name: str, at: int, lasts: int, **args: object) -> dict[str, Any]:
+    """An event on the main thread."""
+    fields = {"ph": "X", "cat": cat, "name": name, "pid": 1, "tid": 1}
+    return fields | {"ts": at, "dur": lasts, "args": args}
+
+
+def launched(name: str, at: int, lasts: int, number: int) -> list[dict[str, Any]]:
+    """A launch of a kernel, which begins as soon as it returns."""
+    linked = {"correlation": number, "External id": number}
+    kernel = event("kernel", name, at + 10, lasts, device=0, stream=7, **linked)
+    return [
+        event("cuda_runtime", "cudaLaunchKernel", at, 10, **linked),
+        kernel | {"pid": 0, "tid": 7},
+    ]
+
+
+def trace(
+    ops: Sequence[tuple[str, str, str, list[tuple[str, int]]]], jitter: int
+) -> dict[str, Any]:
+    """Steps of ops, each with its module, its shape, its kernels and their times."""
+    events = []
+    at = 1000
+    for step in range(STEPS):
+        begin = at
+        for module, name, shape, kernels in ops:
+            own = [event("python_function", f"nn.Module: {module}", at, 0)]
+            inner: list[dict[str, Any]] = []
+            lasts = 20
+            for kernel, time in kernels:
+                inner += launched(kernel, at + lasts, time, at + lasts)
+                lasts += 10 + time + jitter * step
+            own.append(
+                event("cpu_op", name, at, lasts, **{"Input Dims": json.loads(shape)})
+            )
+            own[0]["dur"] = lasts
+            events += own + inner
+            at += lasts + 5
+        events.append(event("cuda_runtime", "cudaDeviceSynchronize", at, 10))
+        number = f"ProfilerStep#{step + 1}"
+        at += 20
+        events.append(event("user_annotation", number, begin, at - begin))
+    return {"traceEvents": events}
+
+
+BEFORE = trace(
+    [
+        ("A_0", "aten::mm", MM, [("volta_gemm", 100)]),
+        ("A_0", "aten::mm", MM, [("volta_gemm", 100)]),
+        ("B_0", "aten::mm", MM, [("volta_gemm", 100)]),
+        ("B_0", "aten::mm", LONG_MM, [("volta_gemm", 300), ("reduce", 50)]),
+        ("B_0", "aten::relu", "[[8,8]]", [("clamp", 30)]),
+    ],
+    jitter=1,
+)
+AFTER = trace(
+    [
+        ("A_0", "aten::mm", MM, [("volta_gemm", 100)]),
+        ("A_0", "aten::mm", MM, [("ampere_gemm", 200)]),
+        ("B_0", "aten::mm", MM, [("volta_gemm", 100)]),
+        ("B_0", "aten::mm", LONG_MM, [("volta_gemm", 250), ("reduce", 50)]),
+        ("B_0", "aten::gelu", "[[8,8]]", [("gelu", 40)]),
+    ],
+    jitter=1,
+)
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tracedb.Database]:
+    """The two runs in one database."""
+    folder = tmp_path_factory.mktemp("pair")
+    for name, content in (("before", BEFORE), ("after", AFTER)):
+        (folder / f"{name}.json").write_text(json.dumps(content))
+    path = folder / "pair.duckdb"
+    with tracedb.open(path) as database:
+        database.ingest([folder / "before.json", folder / "after.json"])
+    with tracedb.open(path, read_only=True) as database:
+        yield database
+
+
+def run(*words: object) -> click.testing.Result:
+    """Run `tracedb` in this process."""
+    return click.testing.CliRunner().invoke(command, [*map(str, words)])
+
+
+def test_kernels_are_matched_by_module_op_shape_and_order(
+    pair: tracedb.Database,
+) -> None:
+    """A module's second product has another kernel; that of another is as ever."""
+    found = pair.diff()["work"]
+    gpu = {
+        (r["module"], r["op"], r["shape"], r["a_name"], r["b_name"]): (
+            *(r["outcome"], r["a_ns"], r["b_ns"], r["is_significant"]),
+        )
+        for r in found.filter(found["device"] == "gpu").iter_rows(named=True)
+    }
+    kept, replaced = ("volta_gemm",) * 2, ("volta_gemm", "ampere_gemm")
+    shape = json.dumps([[8, 8]], separators=(",", ":"))
+    assert gpu == {
+        ("A_0", "aten::mm", MM, *kept): ("same", 100_000, 100_000, False),
+        ("A_0", "aten::mm", MM, *replaced): ("slower", 100_000, 200_000, True),
+        ("B_0", "aten::mm", MM, *kept): ("same", 100_000, 100_000, False),
+        ("B_0", "aten::mm", LONG_MM, *kept): ("faster", 300_000, 250_000, True),
+        ("B_0", "aten::mm", LONG_MM, "reduce", "reduce"): (
+            *("same", 50_000, 50_000, False),
+        ),
+        ("B_0", "aten::relu", shape, "clamp", None): ("removed", 30_000, 0, None),
+        ("B_0", "aten::gelu", shape, None, "gelu"): ("added", 0, 40_000, None),
+    }
+
+
+def test_the_path_explains_the_change(pair: tracedb.Database) -> None:
+    """The period is 60 us longer; kinds and places add up to that, but for rounding."""
+    found = pair.diff()
+    (period,) = found["period"].iter_rows(named=True)
+    assert (period["a_step_count"], period["b_step_count"]) == (STEPS, STEPS)
+    assert period["change_ns"] == 60_000
+    assert period["is_significant"] is True
+    for part in ("kind", "path"):
+        assert found[part]["change_ns"].sum() == pytest.approx(60_000, abs=10)
+        assert found[part]["a_ns"].sum() == pytest.approx(period["a_mean_ns"], abs=10)
+    assert found["kind"].row(0)[0] == "host_op"
+    assert found["path"].row(0)[1:3] == ("A_0", "aten::mm")
+
+
+def test_a_run_does_not_differ_from_itself(pair: tracedb.Database) -> None:
+    """Nor in SQL, where a question takes two runs."""
+    for part in PARTS:
+        found = pair.ask(f"diff_{part}", 1, 1)
+        assert found["change_ns"].to_list() == [0] * found.height
+        assert not found.is_empty()
+    assert pair.ask("diff_work", 1, 2).equals(pair.diff()["work"])
+
+
+def plain_work(db: tracedb.Database, rank: int) -> dict[tuple[Any, ...], list[Any]]:
+    """GPU work of a rank by what it is matched by, with its names and summed time."""
+    ops: Counter[tuple[Any, ...]] = Counter()
+    known: dict[int, tuple[Any, ...]] = {}
+    query = f"""
+        SELECT op_id, op.name, input_dims::VARCHAR, step
+        FROM staging.op INNER JOIN staging.trace USING (trace_id)
+        INNER JOIN graph.node_step ON op_id = node_id
+        INNER JOIN staging.step USING (step_id)
+        WHERE rank = {rank} AND NOT is_annotation ORDER BY op.start_ns, op_id
+    """
+    for op_id, name, shape, step in rows(db, query):
+        ops[name, shape, step] += 1
+        known[op_id] = (name, shape, ops[name, shape, step])
+    work: Counter[int] = Counter()
+    found: dict[tuple[Any, ...], list[Any]] = defaultdict(lambda: [None, 0])
+    query = """
+        SELECT op_id, name, end_ns - start_ns FROM staging.gpu_op
+        ORDER BY start_ns, gpu_op_id
+    """
+    for op_id, name, time_ns in rows(db, query):
+        if op_id in known:
+            work[op_id] += 1
+            own = found[*known[op_id], work[op_id]]
+            own[:] = min(own[0] or name, name), own[1] + time_ns
+    return found
+
+
+def test_work_is_what_a_plain_loop_finds(ingested: Ingested) -> None:
+    """Of two ranks of a sample, matched op by op, all times and names."""
+    with tracedb.open(ingested(SAMPLES / "generated_gpu"), read_only=True) as db:
+        found = db.diff(rank=(0, 1))["work"]
+        one, other = plain_work(db, 0), plain_work(db, 1)
+    expected: dict[tuple[Any, ...], list[int]] = defaultdict(lambda: [0, 0])
+    for key in one.keys() | other.keys():
+        (a_name, a_ns), (b_name, b_ns) = (s.get(key, (None, 0)) for s in (one, other))
+        times = expected[(*key[:2], a_name, b_name)]
+        times[0] += a_ns
+        times[1] += b_ns
+    gpu = found.filter((found["device"] == "gpu") & found["op"].is_not_null())
+    assert len(expected) == gpu.height
+    for row in gpu.iter_rows(named=True):
+        times = expected[row["op"], row["shape"], row["a_name"], row["b_name"]]
+        assert [row["a_ns"], row["b_ns"]] == [round(time / 3) for time in times]
+
+
+def test_the_rank_test_is_that_of_scipy(database: tracedb.Database) -> None:
+    """Mann and Whitney's, by the normal distribution; too few steps have no answer."""
+    chance = random.Random(1)  # noqa: S311 (numbers to test with)
+    for one, other in [(4, 4), (3, 5), (8, 9), (5, 30), (20, 20)]:
+        a = [chance.randint(0, 9) for _ in range(one)]
+        b = [chance.randint(0, 9) + chance.choice((0, 4)) for _ in range(other)]
+        query = f"SELECT question.rank_test_p({a}, {b}), question.rank_test_p({b}, {a})"
+        expected = mannwhitneyu(a, b, method="asymptotic").pvalue
+        assert rows(database, query)[0] == pytest.approx((expected, expected), abs=1e-6)
+    query = "SELECT question.rank_test_p([1, 2, 3], [4, 5, 6])"
+    assert rows(database, query) == [(None,)]
+    query = "SELECT question.rank_test_p([5, 5, 5, 5], [5, 5, 5, 5])"
+    assert rows(database, query)[0][0] == pytest.approx(1)
+
+
+def test_the_command_tells_it_in_lines(pair: tracedb.Database) -> None:
+    """Both sides, by how much, whether it is chance; then the tables, largest first."""
+    done = run("diff", pair.path)
+    lines = done.stdout.splitlines()
+    assert done.exit_code == 0, done.stderr
+    assert lines[0].startswith("A  ")
+    assert "(before.json)" in lines[0]
+    assert "Steps of B are 60.0 us (" in lines[4]
+    assert lines[5].startswith("no chance (p = 0.0")
+    assert "volta_gemm -> ampere_gemm" in done.stdout
+    one = run("diff", pair.path, pair.path, "--run", 2, 2, "--step", 1, 3, "--top", 2)
+    assert "too few steps to tell that from chance" in one.stdout
+    rows_ = run("diff", pair.path, "--rows", "work", "--format", "json")
+    assert json.loads(rows_.stdout) == pair.diff()["work"].to_dicts()
+
+
+def test_two_databases_are_compared(ingested: Ingested) -> None:
+    """Whatever each of them has; neither is changed."""
+    paths = [ingested(SAMPLES / name) for name in ("dlrm_cpu", "generated_gpu")]
+    before = [path.read_bytes() for path in paths]
+    done = run("diff", *paths, "--rows", "period", "--format", "json")
+    (period,) = json.loads(done.stdout)
+    assert period["a_step_count"] > 0
+    assert period["b_step_count"] == 6
+    assert [path.read_bytes() for path in paths] == before
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--run", 1, 1, "--step", 1, 9], "no step 9; there are 1, 2, 3, 4, 5"),
+        (["--run", 1, 7], "no run 7; there are 1 (before.json), 2 (after.json)"),
+        (["--rank", 0, 0], "runs 1 (before.json), 2 (after.json); say which one"),
+        (["--run", 1, 2, "--rank", 0, 0], "no rank 0; there are none"),
+        (["--format", "csv"], "--format csv is of one part: give --rows"),
+        (["absent.duckdb"], "absent.duckdb: no such database"),
+    ],
+)
+def test_misuse_is_one_line(
+    pair: tracedb.Database, words: list[Any], said: str
+) -> None:
+    """It says what there is to choose from."""
+    done = run("diff", pair.path, *words)
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert said in done.stderr
+    assert done.stderr.count("\n") == 1

@@ -1,0 +1,145 @@
+"""Two runs side by side, of one database or of two: what differs, and where.
+
+The comparison is SQL (`question.diff_period` and the others), which takes two runs of
+one database. Here the steps that are to be compared, and what they are made of, are
+copied into a small database in memory: run 1 is the one side, run 2 the other.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import duckdb
+import pyarrow as pa
+
+from tracedb import catalog
+from tracedb.duck import registered
+from tracedb.errors import QueryError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import polars as pl
+
+PARTS = ("period", "kind", "path", "work")
+"""The questions that tell two runs apart, without `diff_` before them."""
+
+_PATHS = "critical_path.compared_path"
+_COPIED = (_PATHS, "critical_path.compared_part", "critical_path.compared_work")
+_RUNS = f"""
+SELECT DISTINCT run_id, name
+FROM {_PATHS}
+INNER JOIN raw.run USING (run_id)
+ORDER BY run_id
+"""
+
+
+@dataclass(frozen=True)
+class Side:
+    """What is compared: a run, or those of its steps with a number or of a rank."""
+
+    connection: duckdb.DuckDBPyConnection
+    path: str
+    run: int
+    name: str
+    step: int | None = None
+    rank: int | None = None
+
+    def __str__(self) -> str:
+        """Name it for a reader."""
+        wanted = (("step", self.step), ("rank", self.rank))
+        parts = [f"{name} {value}" for name, value in wanted if value is not None]
+        return ", ".join([self.path, f"run {self.run} ({self.name})", *parts])
+
+    @property
+    def condition(self) -> str:
+        """Which rows of `critical_path.compared_path` are compared."""
+        wanted = {"run_id": self.run, "step": self.step, "rank": self.rank}
+        return " AND ".join(
+            f"{name} = {value}" for name, value in wanted.items() if value is not None
+        )
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Two sides, and the answers of `question.diff_period` and the others by part."""
+
+    sides: tuple[Side, Side]
+    parts: dict[str, pl.DataFrame]
+
+    def __getitem__(self, part: str) -> pl.DataFrame:
+        """The rows of a part."""
+        return self.parts[part]
+
+
+def choose(
+    connection: duckdb.DuckDBPyConnection,
+    path: str,
+    *,
+    run: int | None = None,
+    step: int | None = None,
+    rank: int | None = None,
+) -> Side:
+    """Choose what is compared; a run without a number is the only one.
+
+    Raises `QueryError` where there is nothing such, or several runs to choose from.
+    """
+    runs = runs_of(connection)
+    if not runs:
+        raise QueryError(f"{path}: no run with times to compare")
+    listed = ", ".join(f"{number} ({name})" for number, name in runs.items())
+    if run is None and len(runs) > 1:
+        raise QueryError(f"{path}: runs {listed}; say which one (--run)")
+    number = next(iter(runs)) if run is None else run
+    if number not in runs:
+        raise QueryError(f"{path}: no run {number}; there are {listed}")
+    chosen = Side(connection, path, number, runs[number], step, rank)
+    for name, value in (("step", step), ("rank", rank)):
+        _check(chosen, name, value)
+    return chosen
+
+
+def runs_of(connection: duckdb.DuckDBPyConnection) -> dict[int, str]:
+    """The runs that have something to compare, each with its name."""
+    return dict(connection.execute(_RUNS).fetchall())
+
+
+def _check(chosen: Side, name: str, value: int | None) -> None:
+    """Raise `QueryError` where the run has no such step or rank."""
+    query = f"SELECT DISTINCT {name} FROM {_PATHS} WHERE run_id = ? ORDER BY ALL"
+    rows = chosen.connection.execute(query, [chosen.run]).fetchall()
+    there = [str(number) for (number,) in rows if number is not None]
+    if value is not None and str(value) not in there:
+        listed = ", ".join(there) or "none"
+        raise QueryError(f"{chosen.path}: no {name} {value}; there are {listed}")
+
+
+def difference(one: Side, other: Side) -> Difference:
+    """What is different on the other side."""
+    with _side_by_side(one, other) as own:
+        parts = {p: own.sql(f"FROM question.diff_{p}(1, 2)").pl() for p in PARTS}
+    return Difference((one, other), parts)
+
+
+@contextmanager
+def _side_by_side(*sides: Side) -> Iterator[duckdb.DuckDBPyConnection]:
+    """A database in memory whose run 1 is the one side, and run 2 the other."""
+    with duckdb.connect(config={"error_on_division_by_zero": "false"}) as own:
+        for name in _COPIED:
+            own.execute(f"CREATE SCHEMA IF NOT EXISTS {name.partition('.')[0]}")
+            rows = [_rows(side, name, number) for number, side in enumerate(sides, 1)]
+            with registered(own, "rows", pa.concat_tables(rows)):
+                own.execute(f"CREATE TABLE {name} AS FROM rows")
+        wanted = [f"question.diff_{part}" for part in PARTS]
+        catalog.create_only(own, *wanted, given=frozenset(_COPIED))
+        yield own
+
+
+def _rows(side: Side, name: str, number: int) -> pa.Table:
+    """The rows of a relation that are of a side, which is a run of that number."""
+    return side.connection.sql(
+        f"SELECT * REPLACE ({number}::BIGINT AS run_id) FROM {name} "
+        f"SEMI JOIN (FROM {_PATHS} WHERE {side.condition}) USING (trace_id, path_id)"
+    ).to_arrow_table()

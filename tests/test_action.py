@@ -12,6 +12,8 @@ from support import SAMPLES, Ingested
 import tracedb
 from tracedb import Edit
 from tracedb.action import wrong_action
+from tracedb.edit_line import parse
+from tracedb.scenario import of_scenario
 
 US = 1_000
 
@@ -155,7 +157,68 @@ def test_two_values_for_one_target_are_refused(hand_made: tracedb.Database) -> N
     )
 
 
+OPS_BY_HAND = [
+    # The op, and the shorter of the gaps around it.
+    (["op:aten::b remove"], 30 + 20),
+    (["op:aten::b remove gaps=all"], 30),
+    # Of three gaps the longest stays, whichever edit removes what is between them.
+    (["op:/aten::[bc]/ remove"], 30 + 40 + 20 + 5),
+    (["op:aten::b remove", "op:aten::c remove"], 30 + 40 + 20 + 5),
+    # Two rows: each keeps its own.
+    (["op:/aten::[bd]/ remove"], 30 + 20 + 95 + 5),
+    # Before the first op, and behind the last, is no gap between ops.
+    (["op:/aten::[ae]/ remove"], 50 + 90),
+    (["op:* remove"], 305 + 35),
+    # Host time alone leaves gaps.
+    (["host:aten::b remove"], 30),
+    (["host module=Net_0/Linear_0 x0"], 135),
+    (["host module=Net_0 x0.5"], 200),
+    (["op module=*/Linear_0 remove"], 30 + 40 + 20 + 5),
+]
+
+
+@pytest.fixture(scope="module")
+def gains(tmp_path_factory: pytest.TempPathFactory) -> dict[str, float]:
+    """What the step of a trace without GPU gains by each of these scenarios.
+
+    Five ops, with 20, 60, 5 and 10 us between them; two of them lie in a module.
+    """
+    ops = [("a", 100, 50), ("b", 170, 30), ("c", 260, 40), ("d", 305, 95)]
+    events = [
+        event("ProfilerStep#1", 0, 1000, cat="user_annotation"),
+        event("nn.Module: Net_0", 90, 600, cat="python_function"),
+        event("nn.Module: Linear_0", 166, 135, cat="python_function"),
+        *(event(f"aten::{name}", start, length) for name, start, length in ops),
+        event("aten::e", 410, 90),
+    ]
+    path = tmp_path_factory.mktemp("gains") / "trace.json"
+    path.write_text(json.dumps({"traceEvents": events}))
+    edits = [
+        of_scenario("; ".join(lines), parse(line))
+        for lines, _ in OPS_BY_HAND
+        for line in lines
+    ]
+    with tracedb.open() as database:
+        database.ingest([path])
+        rows = database.scenarios(edits).to_dicts()
+    return {
+        row["scenario"]: (row["baseline_ns"] - row["predicted_ns"]) / US for row in rows
+    }
+
+
+@pytest.mark.parametrize(("lines", "gain_us"), OPS_BY_HAND)
+def test_ops_and_modules_by_hand(
+    gains: dict[str, float], lines: list[str], gain_us: float
+) -> None:
+    """What goes with removed ops, and what lies in a module."""
+    assert gains["; ".join(lines)] == gain_us
+
+
 WRONG = [
+    (
+        {"target": "gpu", "action": "remove", "gaps": "all"},
+        "gaps stay or go around removed ops; leave gaps out",
+    ),
     ({"target": "profiler", "action": "remove"}, "profiler has no action remove"),
     ({"target": "gpu", "action": "remove", "factor": 2}, "leave factor out"),
     ({"target": "gpu", "action": "set"}, "one of set_ns, set_to, from_run"),

@@ -60,6 +60,10 @@ HOST = tuple({"target": "host", "type": type_} for type_ in (None, "wait_data", 
 """All that hosts do: T1 to T5, loading, and what is before the first op of a step."""
 
 
+REMOVED = {"action": "remove", "gaps": "all"}
+"""What is between the ops of a generated program is none of theirs."""
+
+
 def gpu(kind: str, **how: float | str) -> list[dict[str, Any]]:
     """An edit of GPU work of a kind."""
     return [{"target": "gpu", "type": kind, **how}]
@@ -86,11 +90,11 @@ CHANGES: dict[str, tuple[change.Change, list[dict[str, Any]]]] = {
     ),
     "no linear, nor item": (
         change.without_ops(r"^aten::(linear|matmul|item)$"),
-        [{"target": "op", "name": OUTER, "action": "remove"}],
+        [{"target": "op", "name": OUTER, **REMOVED}],
     ),
     "no nested ops": (
         change.without_ops(r"^aten::(addmm|bmm|copy_)$"),
-        [{"target": "op", "name": "/^aten::(addmm|bmm|copy_)$/", "action": "remove"}],
+        [{"target": "op", "name": "/^aten::(addmm|bmm|copy_)$/", **REMOVED}],
     ),
     "delays x 0.5": (
         change.device_delays(0.5),

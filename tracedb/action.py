@@ -54,7 +54,7 @@ RULES: dict[str, Rule] = {
         times=("host", "gpu", "op"),
     ),
     "ideal": Rule(("host", "gpu", "op"), times=("host", "gpu", "op")),
-    "remove": Rule(("host", "gpu", "op")),
+    "remove": Rule(("host", "gpu", "op"), takes=("gaps",)),
     "unsync": Rule(("wait",)),
     "insert": Rule(("gpu",), needs=("place", "gpu_ns"), takes=("host_ns",)),
     "move": Rule(("gpu",), needs=("to_stream",)),
@@ -73,7 +73,7 @@ def wrong_action(edit: Change) -> str | None:
     action = action_of(edit)
     if edit.target not in RULES[action].targets:
         return _wrong_target(edit.target, action)
-    return _wrong_values(edit, action) or _wrong_set(edit)
+    return _wrong_values(edit, action) or _wrong_set(edit) or _wrong_gaps(edit)
 
 
 def _wrong_values(edit: Change, action: str) -> str | None:
@@ -97,6 +97,13 @@ def _wrong_set(edit: Change) -> str | None:
     """Whether one time is set for several."""
     if edit.target == "op" and edit.set_ns is not None:
         return "an op has several times: set_ns is of host or gpu, or give it a set_to"
+    return None
+
+
+def _wrong_gaps(edit: Change) -> str | None:
+    """Whether gaps are asked for where none go with what is removed."""
+    if edit.target != "op" and edit.gaps is not None:
+        return "gaps stay or go around removed ops; leave gaps out"
     return None
 
 

@@ -42,6 +42,7 @@ FIELDS = selection.WANTED | {
     "set_ns": "a whole number of nanoseconds, from 0 to 1e15",
     "set_to": f"one of {', '.join(STATISTICS)}",
     "from_run": "the number of a run",
+    "gaps": "longest or all",
     "place": "before or after",
     "host_ns": "a whole number of nanoseconds, from 0 to 1e15",
     "gpu_ns": "a whole number of nanoseconds, from 0 to 1e15",
@@ -62,6 +63,7 @@ class Change(Selection, frozen=True, kw_only=True):
     set_ns: _Duration | None = None
     set_to: Statistic | None = None
     from_run: Annotated[int, msgspec.Meta(ge=0, le=10**9)] | None = None
+    gaps: Literal["longest", "all"] | None = None
     place: Literal["before", "after"] | None = None
     host_ns: _Duration | None = None
     gpu_ns: _Duration | None = None

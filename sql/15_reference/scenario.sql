@@ -54,6 +54,8 @@ CREATE TABLE reference.scenario (
     set_to VARCHAR,
     -- The run whose time it is set to.
     from_run BIGINT,
+    -- Which gaps stay around removed ops: `longest` or `all`.
+    gaps VARCHAR,
     -- Where work is inserted: `before` or `after`.
     place VARCHAR,
     -- [ns] What the launch of inserted work takes.

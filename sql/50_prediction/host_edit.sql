@@ -48,6 +48,9 @@ edited AS (
             AND thread_id = target_id
             AND span.position = time.position
     UNION ALL
+    SELECT scenario, thread_id, position, true, 1, 0, 0, NULL
+    FROM prediction.removed_gap
+    UNION ALL
     SELECT
         scenario,
         thread_id,

@@ -62,6 +62,9 @@ CREATE VIEW prediction.scenario_edit (
     set_to,
     -- The run whose time it is set to: the median over its steps and ranks; NULL: none's.
     from_run,
+    -- Of removed ops, which of the gaps around them stay: the `longest` of those that become
+    -- one (NULL: likewise), or `all`.
+    gaps,
     -- Where what is inserted comes: `before` or `after`; NULL by other actions.
     place,
     -- [ns] What is inserted: the host time for it; NULL: as the launch that it is put beside.
@@ -97,6 +100,7 @@ SELECT
     edit.set_ns,
     CASE edit.action WHEN 'ideal' THEN 'ideal' ELSE edit.set_to END,
     edit.from_run,
+    edit.gaps,
     edit.place,
     edit.host_ns,
     edit.gpu_ns,
@@ -118,8 +122,8 @@ FROM (
                     module VARCHAR, phase VARCHAR, step VARCHAR, rank VARCHAR,
                     stream VARCHAR, device VARCHAR, process_group VARCHAR, thread VARCHAR,
                     nodes BIGINT[], action VARCHAR, factor DOUBLE, add_ns BIGINT,
-                    set_ns BIGINT, set_to VARCHAR, from_run BIGINT, place VARCHAR, host_ns BIGINT, gpu_ns BIGINT,
-                    to_stream BIGINT
+                    set_ns BIGINT, set_to VARCHAR, from_run BIGINT, gaps VARCHAR, place VARCHAR,
+                    host_ns BIGINT, gpu_ns BIGINT, to_stream BIGINT
                 )[] AS edits
             -- What looks for edits is not even planned while there are none.
             WHERE getvariable('edits') IS NOT NULL

@@ -17,7 +17,6 @@ from .families import FAMILIES, Family, Shapes
 from .measurements import Measurements, read_measurements
 from .models import Models, load_model
 from .models import load_models as load
-from .models import shipped_models as shipped
 from .train import Trained, train
 
 __all__ = [
@@ -32,7 +31,6 @@ __all__ = [
     "load",
     "load_model",
     "read_measurements",
-    "shipped",
     "summary",
     "train",
 ]

@@ -1,4 +1,4 @@
-"""From measurements to models: one for each key."""
+"""From measurements to models: one for each key, and one for hardware not measured."""
 
 from __future__ import annotations
 
@@ -8,32 +8,24 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import polars as pl
 
 import tracedb
 from tracedb.errors import KernelModelError
 from tracedb.outputs import make_folder
 
-from .groups import LEAST_ROWS, groups_of
+from .groups import LEAST_ROWS, groups_of, pooled
 from .harnesses import harness_errors
 from .measurements import read_measurements
 from .model import Model
-from .predictor import fit_predictor
-from .public import LICENCES
-from .residual import FORESTS
+from .predictor import fit_pooled, fit_predictor
 from .store import save
-from .transfer import transfer_errors
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    import polars as pl
-
     from .groups import Group
     from .measurements import Measurements
-
-
-_DOUBTFUL = 1.0
-"""Mean error of held-out rows from which a model tells next to nothing."""
 
 
 @dataclass(frozen=True)
@@ -46,29 +38,13 @@ class Trained:
     """Keys with fewer rows than a model needs."""
     measurements: Measurements
 
-    @property
-    def doubtful(self) -> Iterator[str]:
-        """Models that held-out rows say are worse than the data sheet's roofline."""
-        for model in self.models:
-            for distance, score in model.predictor.scores.items():
-                plain = model.predictor.datasheet_scores[distance]
-                if score.mape_share > plain.mape_share or score.mape_share > _DOUBTFUL:
-                    yield (
-                        f"{model.key.name}: off by {score.mape_share:.0%} of held-out "
-                        f"rows ({distance}), the data sheet by {plain.mape_share:.0%}"
-                    )
-                    break
-
 
 def train(
     paths: Sequence[str | Path],
     folder: str | Path,
     tell: Callable[[str], None] = lambda _line: None,
-    forests: Sequence[str] = FORESTS,
 ) -> Trained:
     """Train a model for each key of measurements, and write them into a folder.
-
-    `forests` are the kinds that models may have, of which held-out rows choose.
 
     Raises `MeasurementError` for files that cannot be read, and `KernelModelError`
     where the folder cannot be written, or no key has enough rows.
@@ -85,26 +61,22 @@ def train(
     folder = Path(folder)
     make_folder(folder, KernelModelError)
     models, written = [], []
-    for model in models_of(enough, measurements, tell, forests):
+    for model in _models(enough, measurements, tell):
         models.append(model)
         written.append(save(model, folder))
     too_few = tuple(g.key.name for g in groups if len(g.rows) < LEAST_ROWS)
     return Trained(tuple(written), tuple(models), too_few, measurements)
 
 
-def models_of(
-    groups: Sequence[Group],
-    measurements: Measurements,
-    tell: Callable[[str], None],
-    kinds: Sequence[str] = FORESTS,
+def _models(
+    groups: Sequence[Group], measurements: Measurements, tell: Callable[[str], None]
 ) -> Iterator[Model]:
-    """A model for each group, all of which have enough rows."""
+    others = pooled(groups)
     predictors = {}
     for number, group in enumerate(groups, 1):
-        tell(f"[{number}/{len(groups)}] {group.key.name}")
-        predictors[group.key] = fit_predictor(group.rows, kinds)
+        tell(f"[{number}/{len(groups) + len(others)}] {group.key.name}")
+        predictors[group.key] = fit_predictor(group.rows)
     errors = harness_errors(groups, predictors)
-    moved = transfer_errors(groups, predictors)
     for group in groups:
         yield Model(
             group.key,
@@ -112,15 +84,24 @@ def models_of(
             not group.hardware.is_fallback,
             predictors[group.key],
             errors[group.key.family],
-            moved[group.key.family],
-            _provenance(group, measurements),
+            _provenance([group], measurements),
+        )
+    for number, (key, members) in enumerate(others.items(), len(groups) + 1):
+        tell(f"[{number}/{len(groups) + len(others)}] {key.name}")
+        yield Model(
+            key,
+            {},
+            is_listed=True,
+            predictor=fit_pooled([member.rows for member in members]),
+            harness_error=errors[key.family],
+            provenance=_provenance(members, measurements),
         )
 
 
-def _provenance(group: Group, measurements: Measurements) -> dict[str, Any]:
+def _provenance(groups: Sequence[Group], measurements: Measurements) -> dict[str, Any]:
     import sklearn
 
-    frame = group.frame
+    frame = pl.concat([group.frame for group in groups])
     files = frame.group_by("file").len().sort("file").rows()
     return {
         "tracedb": tracedb.__version__,
@@ -131,10 +112,10 @@ def _provenance(group: Group, measurements: Measurements) -> dict[str, Any]:
             for name, count in files
         ],
         "rows": frame.height,
-        "shapes": len(group.rows),
+        "shapes": sum(len(group.rows) for group in groups),
         "devices": sorted(frame["device"].unique()),
+        "hardware": sorted({group.key.hardware for group in groups}),
         "repeat_noise_share": _noise(frame),
-        "licence": LICENCES.get(group.key.source),
     }
 
 

@@ -1,0 +1,70 @@
+-- Which time between ops goes with ops that are removed. Where these were, two gaps or more
+-- become one, in which a program has little more to do than in one of them: the longest
+-- stays, and with it whatever else is in there. A wait or a call between them keeps them
+-- apart, as does the begin of a step.
+-- Without edits it is empty.
+-- One row per scenario and span of such time.
+-- Key: scenario, thread_id, position.
+CREATE TABLE prediction.removed_gap (
+    -- The scenario.
+    scenario,
+    -- The trace it is from.
+    trace_id,
+    -- Host thread.
+    thread_id,
+    -- Position of the span on its thread.
+    position
+) AS
+WITH
+removed AS MATERIALIZED (
+    SELECT DISTINCT scenario, trace_id, thread_id, chosen.position
+    FROM prediction.chosen_span AS chosen
+    INNER JOIN prediction.scenario_edit AS edit USING (scenario)
+    WHERE
+        chosen.edit = edit.position
+        AND edit.target = 'op'
+        AND action = 'remove'
+        AND coalesce(gaps, 'longest') = 'longest'
+        AND chosen_ns = span_ns
+),
+
+-- Spans of one row without another between them have one number.
+stretch AS (
+    SELECT
+        *,
+        position - row_number() OVER (PARTITION BY scenario, thread_id ORDER BY position)
+        AS number
+    FROM (
+        SELECT scenario, trace_id, thread_id, position, 0 AS gap_ns, 1 AS op_count
+        FROM removed
+        UNION ALL
+        SELECT scenario, trace_id, thread_id, position, end_ns - start_ns, 0
+        FROM (SELECT DISTINCT scenario, thread_id FROM removed)
+        INNER JOIN prediction.editable_span USING (thread_id)
+        WHERE type = 'T1'
+    )
+),
+
+-- A gap may be cut where another thread's wait ends.
+gap AS (
+    SELECT *, sum(op_count) OVER so_far AS ordinal
+    FROM stretch
+    WINDOW so_far AS (PARTITION BY scenario, thread_id, number ORDER BY position)
+),
+
+ranked AS (
+    SELECT
+        scenario, thread_id, number, ordinal,
+        row_number() OVER (
+            PARTITION BY scenario, thread_id, number
+            ORDER BY sum(gap_ns) DESC, ordinal
+        ) AS place
+    FROM gap
+    WHERE op_count = 0
+    GROUP BY scenario, thread_id, number, ordinal
+)
+
+SELECT scenario, trace_id, thread_id, position
+FROM gap
+INNER JOIN ranked USING (scenario, thread_id, number, ordinal)
+WHERE op_count = 0 AND place > 1;

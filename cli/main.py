@@ -22,7 +22,6 @@ COMMANDS = (
     "predict",
     "whatif",
     "diff",
-    "check",
     "kernels",
     "depends",
     "report",

@@ -81,6 +81,8 @@ def train(paths: tuple[str, ...], path: str, output: out.Output) -> None:
         tell(f"skipped {name}: no measurements")
     for name in done.too_few:
         tell(f"too few shapes for a model: {name}")
+    for why in done.doubtful:
+        tell(f"doubtful: {why}; measure more shapes, or leave this model out")
     output.rows(_listed(done.models), _BRIEF_MODELS)
 
 
@@ -96,7 +98,7 @@ def train(paths: tuple[str, ...], path: str, output: out.Output) -> None:
     "--split",
     "splits",
     multiple=True,
-    type=click.Choice(["random", "shape", "largest", "hardware"]),
+    type=click.Choice(["random", "shape", "largest", "hardware", "campaign"]),
     help="Only this split; may be given several times.",
 )
 @out.option

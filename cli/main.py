@@ -22,6 +22,7 @@ COMMANDS = (
     "predict",
     "whatif",
     "diff",
+    "check",
     "kernels",
     "depends",
     "report",

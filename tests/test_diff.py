@@ -6,18 +6,22 @@ import json
 import random
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Any
+from xml.etree import ElementTree as ET
 
 import click.testing
+import duckdb
 import pytest
 from scipy.stats import mannwhitneyu
 from support import SAMPLES, Ingested, rows
 
 import tracedb
+from tracedb import catalog
 from tracedb.cli.main import tracedb as command
-from tracedb.diff import PARTS
+from tracedb.diff import PARTS, checked, choose
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from pathlib import Path
 
 STEPS = 5
 MM, LONG_MM = "[[8,8],[8,8]]", "[[64,8],[8,8]]"
@@ -263,3 +267,81 @@ def test_misuse_is_one_line(
     assert (done.exit_code, done.stdout) == (2, "")
     assert said in done.stderr
     assert done.stderr.count("\n") == 1
+
+
+def suite_of(report: Path) -> ET.Element:
+    """The JUnit report."""
+    return ET.fromstring(report.read_text())  # noqa: S314 (our own)
+
+
+def test_a_slower_run_fails_the_check(pair: tracedb.Database, tmp_path: Path) -> None:
+    """With exit code 1, a failed test case and an annotation; a faster one passes."""
+    report = tmp_path / "check.xml"
+    words = ("check", pair.path, "--baseline", pair.path, "--junit", report, "--github")
+    slower = run(*words, "--baseline-run", 1, "--run", 2, "--format", "json")
+    assert slower.exit_code == 1
+    (period, *kinds) = json.loads(slower.stdout)
+    assert (period["measure"], period["is_within"]) == ("period", False)
+    assert period["change_ns"] == 60_000 > period["limit_ns"]
+    assert {row["measure"] for row in kinds} > {"host_op"}
+    suite = suite_of(report)
+    assert (suite.get("tests"), suite.get("failures")) == ("1", "1")
+    assert "longer" in str(suite[0][0].get("message"))
+    assert "\n::error title=tracedb check: period::period: " in slower.stderr
+    faster = run(*words, "--baseline-run", 2, "--run", 1)
+    assert (faster.exit_code, "::error" in faster.stderr) == (0, False)
+    assert suite_of(report).get("failures") == "0"
+    each = run(*words, "--baseline-run", 1, "--run", 1, "--each")
+    assert each.exit_code == 0
+    assert len(suite_of(report)) == len(kinds) + 1
+
+
+def test_a_check_needs_steps_or_a_tolerance(
+    pair: tracedb.Database, tmp_path: Path
+) -> None:
+    """Noise is learnt from four steps; a report is not written over other files."""
+    few = choose(pair.connection, "a.duckdb", run=1, step=2)
+    whole = choose(pair.connection, "a.duckdb", run=2)
+    with pytest.raises(tracedb.QueryError, match="noise is learnt from 4 or more"):
+        checked(few, whole, None)
+    assert checked(few, whole, 0.5)["is_within"].all()
+    (tmp_path / "notes.xml").write_text("<notes/>")
+    words = ("check", pair.path, "--baseline", pair.path, "--run", 1)
+    done = run(*words, "--baseline-run", 1, "--junit", tmp_path / "notes.xml")
+    assert (done.exit_code, "name another" in done.stderr) == (2, True)
+    assert (tmp_path / "notes.xml").read_text() == "<notes/>"
+
+
+def test_noise_is_rarely_taken_for_a_change() -> None:
+    """Of alike runs hardly any fails; one that is a fifth slower always does."""
+    chance = random.Random(4)  # noqa: S311 (numbers to test with)
+    pairs, steps = 200, 6
+
+    def times(mean: float) -> list[int]:
+        return [round(chance.lognormvariate(0, 0.03) * mean) for _ in range(steps)]
+
+    samples = [
+        (number, time)
+        for number in range(pairs)
+        for time in times(1e6 if number % 2 else 1.2e6)
+    ]
+    path, part = "critical_path.compared_path", "critical_path.compared_part"
+    with duckdb.connect() as own:
+        own.execute("CREATE SCHEMA critical_path")
+        own.execute(
+            f"CREATE TABLE {path} AS SELECT unnest(?) AS run_id, 0 AS trace_id, "
+            "0 AS path_id, unnest(?) AS time_ns",
+            [list(column) for column in zip(*samples, strict=True)],
+        )
+        own.execute(f"CREATE TABLE {part} AS SELECT *, '' AS kind FROM {path} LIMIT 0")
+        given = frozenset({path, part})
+        catalog.create_only(own, "question.diff_noise", given=given)
+        seen = "change_ns > noise_ns AND p_value < 0.05"
+        query = f"SELECT {seen} FROM question.diff_noise(?, ?)"
+        alarms = Counter(
+            (step, own.execute(query, [number, number + step]).fetchall()[0][0])
+            for number in range(1, pairs - 2, 2)
+            for step in (1, 2)
+        )
+    assert alarms[1, True] == alarms.total() / 2
+    assert alarms[2, True] <= 4

@@ -21,6 +21,7 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 from support import ROOT
+from threadpoolctl import threadpool_limits
 
 import tracedb as library
 from tracedb.cli import measured_shapes
@@ -453,6 +454,15 @@ class FakeCuda:
     def get_elapsed_time(self, start: Any, end: Any) -> float:  # noqa: ANN401
         """Return milliseconds, as CuPy does."""
         return float(end.at_ms - start.at_ms)
+
+
+def test_numpy_works_with_the_threads_that_are_asked_for() -> None:
+    """What is stored is what BLAS was told, whatever the machine has."""
+    with threadpool_limits():  # gives back what there was
+        for threads in (2, 1):
+            place = open_backend("numpy", "cpu", threads).place()
+            assert place.facts["threads"] == threads
+            assert f", {threads} thread" in place.software
 
 
 def test_cupy_is_driven_as_numpy_is(

@@ -657,7 +657,7 @@ class Database:
                 )
             first, second = runs
             run = first, second
-        sides = [
+        one, two = (
             choose(
                 database.connection,
                 database.path,
@@ -666,8 +666,31 @@ class Database:
                 rank=rank[place],
             )
             for place, database in enumerate((self, other or self))
-        ]
-        return stoppable(self._connection, lambda: difference(*sides))
+        )
+        return stoppable(self._connection, lambda: difference(one, two))
+
+    @own_errors()
+    def check(
+        self,
+        baseline: Database,
+        *,
+        run: Pair = (None, None),
+        tolerance: float | None = None,
+    ) -> pl.DataFrame:
+        """Whether steps take longer than in a baseline, by more than its noise.
+
+        A row per measure, the period first, as `question.diff_noise`; beside these the
+        limit of the change, and whether it is kept. The limit is the noise, but at
+        least the tolerance, a share of the baseline's period (1 %). `run` says which
+        run of the baseline, and which of this database. Raises `QueryError` where there
+        is no such run, or the baseline has too few steps to learn from, and there is no
+        tolerance.
+        """
+        from tracedb.diff import checked, choose
+
+        before = choose(baseline.connection, baseline.path, run=run[0])
+        after = choose(self._connection, self.path, run=run[1])
+        return stoppable(self._connection, lambda: checked(before, after, tolerance))
 
     @own_errors()
     def info(self) -> pl.DataFrame:

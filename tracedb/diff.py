@@ -17,6 +17,7 @@ import pyarrow as pa
 from tracedb import catalog
 from tracedb.duck import registered
 from tracedb.errors import QueryError
+from tracedb.words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,6 +29,9 @@ PARTS = ("period", "kind", "path", "work")
 
 _PATHS = "critical_path.compared_path"
 _COPIED = (_PATHS, "critical_path.compared_part", "critical_path.compared_work")
+_TOLERANCE = 0.01
+"""Of the period: a check lets pass what is less, however quiet the baseline is."""
+_UNLIKELY = 0.05
 _RUNS = f"""
 SELECT DISTINCT run_id, name
 FROM {_PATHS}
@@ -116,11 +120,41 @@ def _check(chosen: Side, name: str, value: int | None) -> None:
         raise QueryError(f"{chosen.path}: no {name} {value}; there are {listed}")
 
 
-def difference(one: Side, other: Side) -> Difference:
+def difference(one: Side, other: Side, parts: tuple[str, ...] = PARTS) -> Difference:
     """What is different on the other side."""
     with _side_by_side(one, other) as own:
-        parts = {p: own.sql(f"FROM question.diff_{p}(1, 2)").pl() for p in PARTS}
-    return Difference((one, other), parts)
+        catalog.create_only(
+            own, *(f"question.diff_{part}" for part in parts), given=frozenset(_COPIED)
+        )
+        found = {p: own.sql(f"FROM question.diff_{p}(1, 2)").pl() for p in parts}
+    return Difference((one, other), found)
+
+
+def checked(baseline: Side, run: Side, tolerance: float | None) -> pl.DataFrame:
+    """Which measures of a run are longer than the noise of a baseline explains.
+
+    And than the tolerance, a share of the period; where the rank test can tell, it has
+    to take that for no chance. Raises `QueryError` where the noise is not known and
+    there is no tolerance.
+    """
+    import polars as pl
+
+    rows = difference(baseline, run, ("noise",))["noise"]
+    if tolerance is None and rows["noise_ns"].null_count():
+        raise QueryError(
+            f"{baseline}: {counted(int(rows['a_step_count'][0]), 'step')}; noise is "
+            "learnt from 4 or more: record more, or give a tolerance (--tolerance)"
+        )
+    floor = _TOLERANCE if tolerance is None else tolerance
+    limit = pl.max_horizontal(
+        pl.col("noise_ns").fill_null(0), (pl.first("a_ns") * floor).cast(pl.Int64)
+    )
+    return rows.with_columns(limit.alias("limit_ns")).with_columns(
+        (
+            (pl.col("change_ns") <= pl.col("limit_ns"))
+            | (pl.col("p_value") >= _UNLIKELY).fill_null(value=False)
+        ).alias("is_within")
+    )
 
 
 @contextmanager
@@ -132,8 +166,6 @@ def _side_by_side(*sides: Side) -> Iterator[duckdb.DuckDBPyConnection]:
             rows = [_rows(side, name, number) for number, side in enumerate(sides, 1)]
             with registered(own, "rows", pa.concat_tables(rows)):
                 own.execute(f"CREATE TABLE {name} AS FROM rows")
-        wanted = [f"question.diff_{part}" for part in PARTS]
-        catalog.create_only(own, *wanted, given=frozenset(_COPIED))
         yield own
 
 

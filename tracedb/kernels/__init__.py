@@ -17,6 +17,7 @@ from .families import FAMILIES, Family, Shapes
 from .measurements import Measurements, read_measurements
 from .models import Models, load_model
 from .models import load_models as load
+from .models import shipped_models as shipped
 from .train import Trained, train
 
 __all__ = [
@@ -31,6 +32,7 @@ __all__ = [
     "load",
     "load_model",
     "read_measurements",
+    "shipped",
     "summary",
     "train",
 ]

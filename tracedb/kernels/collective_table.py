@@ -1,14 +1,13 @@
 """Collectives of one cluster: a table over log(size) and log(ranks).
 
 For each number of ranks and each layout over nodes, the curve of the time by size.
-Between and beyond numbers of ranks, the logarithm of the time is interpolated:
+Between and beyond numbers of ranks, the logarithm of the time is interpolated over
+log(ranks): within a node at the same message, over several nodes at the same bytes on
+the bus. Curves rise with the size there, for the scatter of one number of ranks says
+nothing about another. Beyond the largest message, bandwidth stays as it was.
 
-- within a node at the same message, over 1 / ranks: a part of the time is that of the
-  links, over which (n - 1) / n of the message goes, and another is each rank's own;
-- over several nodes at the same bytes on the bus, over log(ranks).
-
-Curves rise with the size there, for the scatter of one number of ranks says nothing
-about another. Beyond the largest message, bandwidth stays as it was.
+Curves within a node say nothing of several nodes, nor the other way round: what is
+asked of the other kind has the nearest there is, and is not in range (`away`).
 """
 
 from __future__ import annotations
@@ -36,6 +35,8 @@ _FARTHEST = 2.0
 """How far beyond two numbers of ranks their line is believed, in their distances: from
 4 and 8 as far as to 2."""
 _MOST_LOG = 100.0
+OTHER_KIND = 10.0
+"""How far curves within a node are from those over several."""
 _TAIL = 4.0
 """The bandwidth beyond the table is that from the largest message over this on."""
 
@@ -78,12 +79,10 @@ class CollectiveTable:
     ) -> Floats:
         """The line through two curves, at another number of ranks."""
         lower, upper = map(int, curves)
+        places = np.log([self.ranks[lower], self.ranks[upper], ranks])
+        sent_by = (ranks, ranks)
         if per_node >= ranks:
-            places = 1 / np.array([self.ranks[lower], self.ranks[upper], ranks])
             sent_by = (float(self.ranks[lower]), float(self.ranks[upper]))
-        else:
-            places = np.log([self.ranks[lower], self.ranks[upper], ranks])
-            sent_by = (ranks, ranks)
         share = (places[2] - places[0]) / (places[1] - places[0])
         share = float(np.clip(share, -_FARTHEST, 1 + _FARTHEST))
         below, above = (
@@ -91,6 +90,19 @@ class CollectiveTable:
             for curve, n in zip((lower, upper), sent_by, strict=True)
         )
         return below * (1 - share) + above * share
+
+    def away(self, rows: Rows) -> Floats:
+        """How far each row's layout is from those measured, as a log of ranks."""
+        ranks, per_node = rows.shapes["ranks"], rows.shapes["ranks_per_node"]
+        found = np.zeros(len(rows))
+        for n, layout in {*zip(ranks.tolist(), per_node.tolist(), strict=True)}:
+            here = (ranks == n) & (per_node == layout)
+            is_kind = (self.per_node >= self.ranks) == (layout >= n)
+            apart = np.abs(np.log(self.ranks / n)) + np.abs(
+                np.log(np.minimum(self.per_node, self.ranks) / min(layout, n))
+            )
+            found[here] = np.min(np.where(is_kind, apart, apart + OTHER_KIND))
+        return found
 
     def _alike(self, ranks: float, per_node: float) -> NDArray[np.int64]:
         """Curves within one node, or over several, as asked; else all; by ranks."""
@@ -107,7 +119,7 @@ class CollectiveTable:
         x, y = self.log_bytes[knots], self.log_ns[knots]
         if rises:
             y = _rising(y)
-        inside = _smooth(x, y, np.clip(size, x[0], x[-1]))
+        inside = smooth(x, y, np.clip(size, x[0], x[-1]))
         beyond = np.maximum(size - x[-1], 0)
         return np.where(beyond > 0, _tail(x, y, beyond), inside)
 
@@ -157,13 +169,46 @@ def _log_bus_bytes(shapes: Shapes, ranks: float) -> Floats:
 _ARRAYS = ("ranks", "per_node", "first", "log_bytes", "log_ns")
 
 
-def _smooth(x: Floats, y: Floats, at: Floats) -> Floats:
-    """A monotone cubic through the knots; it leaves none of them out, and no bump."""
-    from scipy.interpolate import PchipInterpolator
+def smooth(x: Floats, y: Floats, at: Floats) -> Floats:
+    """A monotone cubic through the knots; it leaves none of them out, and no bump.
 
-    found: Floats = (
-        PchipInterpolator(x, y)(at) if len(x) > 1 else np.full(len(at), y[0])
-    )
+    As SciPy's `PchipInterpolator`, whose import takes longer than all predictions.
+    """
+    if len(x) == 1:
+        return np.full(len(at), y[0])
+    width, slope = np.diff(x), np.diff(y) / np.diff(x)
+    slopes = _slopes(width, slope)
+    place = np.clip(np.searchsorted(x, at, side="right") - 1, 0, len(width) - 1)
+    span, part = width[place], (at - x[place]) / width[place]
+    left = (1 + 2 * part) * (1 - part) ** 2 * y[place]
+    left += part * (1 - part) ** 2 * span * slopes[place]
+    right = part**2 * (3 - 2 * part) * y[place + 1]
+    found: Floats = left + right + part**2 * (part - 1) * span * slopes[place + 1]
+    return found
+
+
+def _slopes(width: Floats, slope: Floats) -> Floats:
+    """The slope at each knot: Fritsch and Butland's, at the ends of three points."""
+    if len(slope) == 1:
+        return np.repeat(slope, 2)
+    before, after = width[:-1], width[1:]
+    early, late = slope[:-1], slope[1:]
+    turns = early * late <= 0
+    one, other = np.where(turns, 1, early), np.where(turns, 1, late)
+    weights = 2 * after + before, after + 2 * before
+    within = sum(weights) / (weights[0] / one + weights[1] / other)
+    first = _end_slope(*width[:2], *slope[:2])
+    last = _end_slope(*width[:-3:-1], *slope[:-3:-1])
+    return np.concatenate([[first], np.where(turns, 0, within), [last]])
+
+
+def _end_slope(width: float, beside: float, slope: float, next_slope: float) -> float:
+    """The slope at an end, which neither turns nor overshoots."""
+    found = ((2 * width + beside) * slope - width * next_slope) / (width + beside)
+    if np.sign(found) != np.sign(slope):
+        return 0.0
+    if np.sign(slope) != np.sign(next_slope) and abs(found) > abs(3 * slope):
+        return 3 * slope
     return found
 
 

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .predictor import DISTANCES
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -32,13 +34,14 @@ def summary(model: Model) -> dict[str, Any]:
         "scored": nearest,
         **{name: score.get(name) for name in ("gmae_share", "mape_share", "p90_share")},
         "repeat_noise_share": model.provenance.get("repeat_noise_share"),
+        "licence": model.provenance.get("licence"),
         "files": ", ".join(data["file"] for data in model.provenance["data"]),
         "trained_at": model.provenance["trained_at"],
     }
 
 
 def _nearness(distance: str) -> int:
-    return ("known", "new", "beyond", "unseen").index(distance)
+    return DISTANCES.index(distance)
 
 
 def _kind(model: Model) -> str:
@@ -60,13 +63,17 @@ def described(model: Model) -> Iterator[Fact]:
         yield "forest", name, f"{len(forest.first)} trees, {len(forest.value):,} nodes"
     for name, (low, high) in predictor.core.range.items():
         yield "range", name, f"{low:.6g} .. {high:.6g}"
-    yield from (("mix", name, mix) for name, mix in predictor.mixes.items())
+    yield "mix", "within range", predictor.mix
+    yield "mix", "reach beyond it", f"{predictor.reach:g}"
     for name, band in predictor.bands.items():
         ends = np.exp(band.low.min()), np.exp(band.high.max())
         yield "band", name, f"x {ends[0]:.3f} .. {ends[1]:.3f}"
     yield "band", "of another harness", f"x {_ends(model.harness_error)}"
+    yield "band", "of other hardware", f"x {_ends(model.transfer_error)}"
     for name, score in predictor.scores.items():
         yield "score", name, _reported(asdict(score))
+    for name, score in predictor.datasheet_scores.items():
+        yield "data sheet's score", name, _reported(asdict(score))
     for name, value in model.provenance.items():
         yield from (("provenance", *fact) for fact in _leaves(name, value))
     for number, name in enumerate(predictor.core.feature_names, 1):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,18 +12,22 @@ import polars as pl
 from tracedb.errors import MeasurementError
 
 from .baselines import BASELINES
+from .blend import Answer, blended
 from .families import FAMILIES
-from .groups import LEAST_ROWS, groups_of, pooled
+from .groups import LEAST_ROWS, groups_of
+from .harnesses import are_alike, harness_errors
 from .measurements import read_measurements
-from .predictor import fit_pooled, fit_predictor
+from .predictor import fit_predictor
 from .scores import Scores, scores_of
 from .splits import SEED, SPLITS
+from .transfer import moved_from, neighbours, transfer_errors
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from .groups import Group
+    from .predictor import Predicted
     from .rows import Rows
 
 MOST_ROWS = 15_000
@@ -55,9 +59,11 @@ def evaluate(
 ) -> pl.DataFrame:
     """Score models and baselines on rows held out by each split, key by key.
 
-    Splits are `random`, `shape`, `largest` (`splits.py`) and `hardware`: all rows of
-    one piece of hardware, predicted by a model of the others. Returns a row for each
-    key, split and predictor. Raises `MeasurementError` where there is nothing to split.
+    Splits are `random`, `shape`, `largest` (`splits.py`), `hardware`: all rows of one
+    piece of hardware, predicted by the model of the nearest other one; and `campaign`:
+    all rows of one harness, as far as they lie in the range of others on the same
+    hardware, predicted by the models of those. Returns a row for each key, split and
+    predictor. Raises `MeasurementError` where there is nothing to split.
     """
     parts = parts_of(paths, families, splits)
     found: list[dict[str, Any]] = []
@@ -78,14 +84,13 @@ class Part:
 
     groups: tuple[Group, ...]
     splits: tuple[str, ...]
-    """Those within the key; of several keys, each is held out in turn."""
+    """Those within the key, or one of `ACROSS`."""
 
     @property
     def name(self) -> str:
         """What it is of, in words."""
-        first, *others = (group.key for group in self.groups)
-        words = ", ".join(sorted({first.hardware, *(key.hardware for key in others)}))
-        return f"{first.name}, by turns of {words}" if others else first.name
+        first, *others = (group.key.name for group in self.groups)
+        return f"{first} and {len(others)} more by turns" if others else first
 
     @property
     def families(self) -> set[str]:
@@ -105,9 +110,8 @@ class Part:
 
     def scores(self) -> Iterator[dict[str, Any]]:
         """A row for each split and predictor."""
-        if self.splits:
-            return _within(self.groups[0], self.splits)
-        return _across(self.groups)
+        across = ACROSS.get(self.splits[0])
+        return across(self.groups) if across else _within(self.groups[0], self.splits)
 
 
 def parts_of(
@@ -130,11 +134,14 @@ def parts_of(
         if len(group.rows) >= 2 * LEAST_ROWS
         and (not families or group.key.family in families)
     ]
-    wanted = splits or [*SPLITS, "hardware"]
+    wanted = splits or [*SPLITS, *ACROSS]
     within = tuple(name for name in wanted if name in SPLITS)
     parts = [Part((group,), within) for group in groups if within]
     if "hardware" in wanted:
-        parts += [Part(tuple(members), ()) for members in _alike(groups)]
+        parts += [Part(tuple(members), ("hardware",)) for members in _alike(groups)]
+    if "campaign" in wanted:
+        twice = _measured_twice(groups)
+        parts += [Part(tuple(members), ("campaign",)) for members in twice]
     return parts
 
 
@@ -162,21 +169,79 @@ def _some(rows: Rows) -> Rows:
 
 
 def _across(members: Sequence[Group]) -> Iterator[dict[str, Any]]:
-    """Scores of models for hardware that was not measured, one left out at a time."""
+    """Scores of hardware that was not measured, by the nearest of the others."""
+    predictors = {g.key: fit_predictor(_some(g.rows)) for g in members}
+    errors = transfer_errors(members, predictors)
+    for group, other in neighbours(members):
+        predicted = moved_from(other, predictors[other.key], group.rows)
+        predicted = predicted.widened(float(np.exp(errors[group.key.family])))
+        counts = {"split": "hardware", "trained_rows": len(other.rows)}
+        yield from _scored(group, predicted, counts)
+
+
+def _campaigns(members: Sequence[Group]) -> Iterator[dict[str, Any]]:
+    """Scores of one harness by the models of all others on the same hardware."""
+    predictors = {g.key: fit_predictor(_some(g.rows)) for g in members}
+    errors = harness_errors(members, predictors)
     for group in members:
-        others = [other.rows for other in members if other is not group]
-        predicted = fit_pooled(others).predict(group.rows)
-        band = (predicted.low_ns, predicted.high_ns)
-        score = scores_of(predicted.ns, group.rows.time_ns, band)
-        counts = {"split": "hardware", "trained_rows": sum(map(len, others))}
-        yield _row(group, score, counts | {"predictor": "model"})
-        score = scores_of(group.rows.work.datasheet_ns, group.rows.time_ns)
-        yield _row(group, score, counts | {"predictor": "datasheet"})
+        others = [other for other in members if other is not group]
+        answers = [Answer(predictors[o.key].predict(group.rows), 0.0) for o in others]
+        predicted = blended(answers)
+        known = predicted.away == 0
+        if not known.any():
+            continue
+        part = replace(group, rows=group.rows.take(known))
+        factor = float(np.exp(errors[group.key.family]))
+        counts = {
+            "split": "campaign",
+            "trained_rows": sum(len(other.rows) for other in others),
+        }
+        yield from _scored(part, predicted.take(known).widened(factor), counts)
+
+
+def _scored(
+    group: Group, predicted: Predicted, counts: dict[str, Any]
+) -> Iterator[dict[str, Any]]:
+    """Rows of a model, and of the data sheet beside it."""
+    band = (predicted.low_ns, predicted.high_ns)
+    score = scores_of(predicted.ns, group.rows.time_ns, band)
+    yield _row(group, score, counts | {"predictor": "model"})
+    score = scores_of(group.rows.work.datasheet_ns, group.rows.time_ns)
+    yield _row(group, score, counts | {"predictor": "datasheet"})
+
+
+ACROSS: Mapping[str, Callable[[Sequence[Group]], Iterator[dict[str, Any]]]] = {
+    "hardware": _across,
+    "campaign": _campaigns,
+}
+"""What is held out in turn, of several keys."""
 
 
 def _alike(groups: Sequence[Group]) -> list[list[Group]]:
-    """Groups that differ in their hardware, which is listed, and harness alone."""
-    return [members for members in pooled(groups).values() if len(members) > 1]
+    """Groups that differ in their hardware, which is listed, and harness alone.
+
+    Of several harnesses on one piece of hardware, the one with most rows.
+    """
+    found: dict[tuple[str, ...], dict[str, Group]] = {}
+    for group in sorted(groups, key=lambda group: len(group.rows)):
+        key = group.key
+        if not group.hardware.is_fallback:
+            same = (key.family, key.op, key.dtype, key.measured, key.source)
+            found.setdefault(same, {})[key.hardware] = group
+    return [[*members.values()] for members in found.values() if len(members) > 1]
+
+
+def _measured_twice(groups: Sequence[Group]) -> list[list[Group]]:
+    """Groups that differ in their harness alone."""
+    found: list[list[Group]] = []
+    for group in groups:
+        for members in found:
+            if are_alike(group.key, members[0].key):
+                members.append(group)
+                break
+        else:
+            found.append([group])
+    return [members for members in found if len(members) > 1]
 
 
 def _row(group: Group, score: Scores, reported: dict[str, Any]) -> dict[str, Any]:

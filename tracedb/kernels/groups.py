@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+import numpy as np
 import polars as pl
 
 from .families import FAMILIES
 from .hardware import hardware_table
-from .model import ANY, Key
+from .model import Key
 from .rows import rows_of
-from .work import Op, complete
+from .work import Op, complete, work_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from .hardware import HardwareRow
     from .rows import Rows
 
@@ -33,6 +32,25 @@ class Group:
     rows: Rows
     frame: pl.DataFrame
     """The measurements, before equal shapes became one."""
+
+    def rows_of(self, rows: Rows) -> Rows:
+        """Rows of the same op, as they would be on this group's hardware."""
+        what = Op(self.key.family, self.key.op, self.key.dtype)
+        figures = self.hardware.figures
+        return replace(
+            rows,
+            work=work_of(rows.family, rows.shapes, figures, what),
+            figures={n: np.full(len(rows), v) for n, v in figures.items()},
+        )
+
+    def is_alike_on_other_hardware(self, other: Group) -> bool:
+        """Whether another group differs in its hardware, which is listed, alone."""
+        same = ("family", "op", "dtype", "measured", "source")
+        return (
+            self.key.hardware != other.key.hardware
+            and all(getattr(self.key, n) == getattr(other.key, n) for n in same)
+            and not (self.hardware.is_fallback or other.hardware.is_fallback)
+        )
 
 
 def groups_of(frame: pl.DataFrame) -> list[Group]:
@@ -65,19 +83,3 @@ def _group(key: Key, frame: pl.DataFrame, hardware: HardwareRow) -> Group:
     what = Op(key.family, key.op, key.dtype)
     rows = rows_of(shapes, what, hardware.figures, is_listed=is_listed)
     return Group(key, hardware, rows, frame)
-
-
-def pooled(groups: Sequence[Group]) -> dict[Key, list[Group]]:
-    """Groups of listed hardware that a model for other hardware can learn from.
-
-    Of several harnesses on one piece of hardware, the one with most rows.
-    """
-    found: dict[Key, dict[str, Group]] = {}
-    for group in sorted(groups, key=lambda group: len(group.rows)):
-        key = group.key
-        if not group.hardware.is_fallback:
-            anywhere = Key(
-                ANY, key.family, key.op, key.dtype, key.measured, key.source, ""
-            )
-            found.setdefault(anywhere, {})[key.hardware] = group
-    return {key: list(members.values()) for key, members in found.items()}

@@ -24,6 +24,13 @@ class HardwareRow:
     pattern: str
     is_fallback: bool
     figures: Hardware
+    kind: str = "gpu"
+    """`gpu` or `cpu`."""
+
+    @property
+    def is_generic(self) -> bool:
+        """Whether it stands for many models, and its figures for none of them."""
+        return self.is_fallback or bool(self.figures.get("is_generic", 0.0))
 
 
 @dataclass(frozen=True)
@@ -71,5 +78,5 @@ def _row(row: dict[str, Any]) -> HardwareRow:
         and not name.startswith("reached_")
     }
     return HardwareRow(
-        row["hardware"], row["name_pattern"], row["is_fallback"], figures
+        row["hardware"], row["name_pattern"], row["is_fallback"], figures, row["kind"]
     )

@@ -40,7 +40,7 @@ def harness_errors(
     """
     found: dict[str, float] = {}
     for one, other in permutations(groups, 2):
-        if not _are_alike(one.key, other.key):
+        if not are_alike(one.key, other.key):
             continue
         error = _error(predictors[one.key], other)
         if error is not None:
@@ -50,7 +50,7 @@ def harness_errors(
     return {name: found.get(name, max(own, default=0.0)) for name in FAMILIES}
 
 
-def _are_alike(one: Key, other: Key) -> bool:
+def are_alike(one: Key, other: Key) -> bool:
     """Whether two keys differ in the harness alone."""
     family = FAMILIES[one.family]
     same = ("hardware", "family", "measured")

@@ -5,7 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from .collective_table import CollectiveTable
 from .rows import rows_of
+from .transfer import moved, without_launch
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -17,8 +21,6 @@ if TYPE_CHECKING:
     from .predictor import Predicted, Predictor
     from .work import Op
 
-ANY = "any"
-"""In the place of a hardware's name: a model for hardware that was not measured."""
 _UNLISTED = 2.0
 """How much wider the band is where not even the data sheet is known."""
 
@@ -36,11 +38,6 @@ class Key:
     software: str
 
     @property
-    def is_pooled(self) -> bool:
-        """Whether it is for hardware that was not measured."""
-        return self.hardware == ANY
-
-    @property
     def name(self) -> str:
         """The key in words."""
         what = " ".join(filter(None, (self.family, self.op, self.dtype, self.measured)))
@@ -54,11 +51,13 @@ class Model:
 
     key: Key
     hardware: Hardware
-    """Figures of the hardware as `prediction.hardware` had them; none if pooled."""
+    """Figures of the hardware as `prediction.hardware` had them."""
     is_listed: bool
     predictor: Predictor
     harness_error: float = 0.0
     """[1] Log error within which four of five kernels of another harness lie."""
+    transfer_error: float = 0.0
+    """[1] The same of other hardware, by the nearest that was measured."""
     provenance: Mapping[str, Any] = field(default_factory=dict)
     """Versions, data files with their SHA-256, rows, devices, noise."""
 
@@ -72,11 +71,27 @@ class Model:
         """The key, and what the model was trained on, in words."""
         return f"{self.key.name}, {self.rows:,} shapes"
 
-    def predict(self, frame: pl.DataFrame, op: Op, hardware: HardwareRow) -> Predicted:
-        """Predict rows of one op, of the model's family, on some hardware."""
-        own = hardware.figures if self.key.is_pooled else self.hardware
-        rows = rows_of(frame, op, own, is_listed=self.is_listed)
+    def predict(
+        self, frame: pl.DataFrame, op: Op, hardware: HardwareRow, measured: str
+    ) -> Predicted:
+        """Predict rows of one op, of the model's family, on some hardware.
+
+        `hardware` may be another than the model's, and `measured` another way to
+        measure: kernels alone, of a model of ops.
+        """
+        rows = rows_of(frame, op, self.hardware, is_listed=self.is_listed)
         predicted = self.predictor.predict(rows)
-        if self.key.is_pooled and hardware.is_fallback:
-            return predicted.widened(_UNLISTED)
-        return predicted
+        base = self.predictor.core.base
+        if hardware.name != self.key.hardware and hardware.figures != self.hardware:
+            is_kernel = self.key.measured == "kernel"
+            is_listed = not hardware.is_fallback
+            there = rows_of(frame, op, hardware.figures, is_listed=is_listed)
+            predicted = moved(predicted, base, rows, there, is_kernel=is_kernel)
+            doubt = 1.0 if is_listed else _UNLISTED
+            predicted = predicted.widened(doubt * float(np.exp(self.transfer_error)))
+            rows = there
+        if measured == self.key.measured or measured != "kernel":
+            return predicted
+        if isinstance(base, CollectiveTable):
+            return predicted
+        return without_launch(predicted, base, rows, hardware.figures["floor_ns"])

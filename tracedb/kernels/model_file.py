@@ -64,14 +64,17 @@ class Header(msgspec.Struct):
     hardware: dict[str, float]
     is_listed: bool
     harness_error: Annotated[float, msgspec.Meta(ge=0, le=100)]
+    transfer_error: Annotated[float, msgspec.Meta(ge=0, le=100)]
     provenance: dict[str, Any]
     base: _Base
     features: Annotated[list[str], msgspec.Meta(max_length=1000)]
     forests: dict[str, float]
     clip: tuple[_Log, _Log]
     range: dict[str, tuple[_Size, _Size]]
-    mixes: dict[str, str]
+    mix: str
+    reach: Annotated[float, msgspec.Meta(gt=0, le=100)]
     scores: dict[str, Scores]
+    datasheet_scores: dict[str, Scores]
 
 
 def header_of(fields: object) -> Header:

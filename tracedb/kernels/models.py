@@ -1,9 +1,16 @@
-"""All models of a folder: for each shape the one that is nearest to it."""
+"""All models of a folder, and the shipped ones: one answer for each shape.
+
+Models of what is asked, by several harnesses, answer together: the mean of the logs,
+weighted by how near each is to the op and type, and to its own range. Weights change
+with sizes as smoothly as predictions do, so no size has a step.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import json
+from dataclasses import dataclass, fields
 from functools import cached_property
+from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,24 +19,31 @@ import polars as pl
 
 from tracedb.errors import KernelModelError
 
+from .blend import Answer, blended
+from .collective_table import OTHER_KIND
 from .dtypes import ALIKE
-from .families import FAMILIES
+from .families import COLUMNS, FAMILIES
 from .hardware import HardwareTable, hardware_table
+from .model import Key
 from .model_file import UNREADABLE
-from .roofline import Roofline
+from .predictor import Predicted
 from .store import SUFFIX, read
+from .transfer import apart, is_reachable
 from .work import Op, complete
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     import duckdb
     from numpy.typing import NDArray
 
     from .hardware import HardwareRow
-    from .model import Key, Model
-    from .predictor import Predicted
+    from .model import Model
 
+SHIPPED = "shipped"
+"""The folder of the models that the wheel carries (`benchmarks/shipped_models.py`)."""
+INDEX = "index.json"
+"""What it has: of each model its file, its key, its scores."""
 _ASKED = ("hardware", "family", "op", "dtype", "measured")
 RESULT = {
     "predicted_ns": pl.Float64,
@@ -41,12 +55,16 @@ RESULT = {
     "in_range": pl.Boolean,
 }
 _TOLD = ("harness_factor", "model", "likeness")
-LIKENESSES = ("alike", "other_measure", "other_hardware", "other_op")
+LIKENESSES = (
+    *("alike", "other_measure", "other_hardware", "other_op", "other_topology"),
+)
 """Of what a model is, set beside what is asked: the same or one that has the same
-times; measured with the launch rather than without; other hardware; another op."""
+times; measured with the launch rather than without; the nearest hardware that was
+measured; another op; collectives within a node rather than over several."""
 _MOST_NAMES = 8
-_MOST_NS = 1e15
-_POOLED = 8.0
+_MOST_NS = 3.6e12
+"""An hour and more is no time of GPU work."""
+_OTHER_HARDWARE = 8.0
 _OTHER_OP = 4.0
 _OTHER_MEASURED = 2.0
 _SAME = 1.0
@@ -68,26 +86,30 @@ class Asked:
         """The op, without where it runs."""
         return Op(self.family, self.op, self.dtype)
 
-    def distance(self, key: Key, hardware: str) -> float | None:
+    def distance(self, key: Key, hardware: HardwareRow) -> float | None:
         """How far a model is from what is asked; None where it says nothing of it.
 
-        `hardware` is today's name of the hardware of the model.
+        `hardware` is the row of today that the model's hardware is.
         """
-        if not (key.is_pooled or hardware == self.hardware.name):
-            return None
         parts = (self._op_distance(key), self._dtype_distance(key))
         if None in parts:
             return None
-        measured = 0.0 if key.measured == self.measured else _OTHER_MEASURED
-        pooled = _POOLED if key.is_pooled else 0.0
-        return sum(part or 0.0 for part in parts) + measured + pooled
+        found = sum(part or 0.0 for part in parts)
+        found += 0.0 if key.measured == self.measured else _OTHER_MEASURED
+        if hardware.name == self.hardware.name:
+            return found
+        family = FAMILIES[self.family]
+        away = apart(self.hardware, hardware, family, self.dtype)
+        if hardware.is_fallback or not is_reachable(self.hardware, hardware, away):
+            return None
+        return found + _OTHER_HARDWARE + away
 
-    def likeness(self, key: Key) -> str:
+    def likeness(self, key: Key, hardware: HardwareRow) -> str:
         """One of `LIKENESSES`: the one that makes the time most doubtful."""
         parts = (self._op_distance(key), self._dtype_distance(key))
         if _OTHER_OP in parts:
             return "other_op"
-        if key.is_pooled:
+        if hardware.name != self.hardware.name:
             return "other_hardware"
         return "alike" if key.measured == self.measured else "other_measure"
 
@@ -109,19 +131,52 @@ class Asked:
 
 
 @dataclass(frozen=True)
+class Shelf:
+    """Where a model is: read, or in a file that is read once it is asked."""
+
+    key: Key
+    source: Model | Path
+    is_users: bool = True
+    """Whether the user trained it; else it is shipped, and users' come first."""
+
+    @cached_property
+    def model(self) -> Model:
+        """The model itself; raises `KernelModelError` for a broken file."""
+        return read(self.source) if isinstance(self.source, Path) else self.source
+
+
+_Candidate = tuple[float, "HardwareRow", Shelf]
+"""Its distance, its hardware in the table of today, and where it is."""
+
+
+@dataclass(frozen=True)
 class Models:
     """Models to predict with."""
 
-    models: tuple[Model, ...]
+    shelves: tuple[Shelf, ...]
     hardware: HardwareTable
 
+    @classmethod
+    def of(cls, models: Iterable[Model], hardware: HardwareTable) -> Models:
+        """Models that were trained or read."""
+        return cls(tuple(Shelf(model.key, model) for model in models), hardware)
+
+    @property
+    def models(self) -> tuple[Model, ...]:
+        """All of them, read."""
+        return tuple(shelf.model for shelf in self.shelves)
+
+    def over(self, below: Models) -> Models:
+        """These models, and others for what these say nothing of."""
+        return Models(self.shelves + below.shelves, self.hardware)
+
     @cached_property
-    def _of_family(self) -> dict[str, list[tuple[str, Model]]]:
-        """Models with the names that their hardware has in the table of today."""
-        found: dict[str, list[tuple[str, Model]]] = {}
-        for model in self.models:
-            name = self.hardware.find(model.key.hardware).name
-            found.setdefault(model.key.family, []).append((name, model))
+    def _of_family(self) -> dict[str, list[tuple[HardwareRow, Shelf]]]:
+        """Models with what their hardware is in the table of today."""
+        found: dict[str, list[tuple[HardwareRow, Shelf]]] = {}
+        for shelf in self.shelves:
+            row = self.hardware.find(shelf.key.hardware)
+            found.setdefault(shelf.key.family, []).append((row, shelf))
         return found
 
     def predict(self, shapes: pl.DataFrame) -> pl.DataFrame:
@@ -133,11 +188,12 @@ class Models:
         harness_factor (by which kernels of another harness may be shorter or longer),
         model, likeness (of `LIKENESSES`), in_range (only what is alike can be); NULL
         where there is no model, or a size is missing. Raises
-        `KernelModelError` where a column is missing.
+        `KernelModelError` where a column is missing, or a size is no whole number.
         """
         missing = [name for name in _ASKED[:4] if name not in shapes.columns]
         if missing:
             raise KernelModelError(f"shapes lack the column {', '.join(missing)}")
+        _refuse_no_sizes(shapes)
         answers = _Answers(shapes.height)
         for texts, rows in _asked(shapes):
             hardware = self.hardware.find(texts[0])
@@ -145,35 +201,46 @@ class Models:
         return answers.frame()
 
     def _answer(self, asked: Asked, rows: pl.DataFrame, answers: _Answers) -> None:
-        """Ask the nearest model, then those as near for what lies out of its range."""
+        """Ask the nearest models, and make one answer of theirs."""
         if asked.family not in FAMILIES:
             return
         rows = complete(FAMILIES[asked.family], rows)
-        for distance, model in self._candidates(asked):
-            if rows.is_empty():
-                return
-            predicted = _predicted(model, rows, asked)
-            is_near = distance <= _SAME
-            in_range = is_near & np.isin(predicted.distance, ("known", "new"))
-            factor = float(np.exp(model.harness_error))
-            reported = (factor, model.title, asked.likeness(model.key))
-            answers.put(rows[_ROW].to_numpy(), predicted, reported, in_range)
-            rows = rows.filter(pl.Series(~in_range))
+        chosen = [] if rows.is_empty() else self._candidates(asked)
+        if not chosen:
+            return
+        parts = [(c, _predicted(c[2].model, rows, asked)) for c in chosen]
+        found = blended(
+            [
+                Answer(predicted, distance, is_first=shelf.is_users)
+                for (distance, _, shelf), predicted in parts
+            ]
+        )
+        nearest, hardware, shelf = chosen[0]
+        factor = max(float(np.exp(c[2].model.harness_error)) for c in chosen)
+        others = f", and {len(chosen) - 1} more" if len(chosen) > 1 else ""
+        likeness = asked.likeness(shelf.key, hardware)
+        in_range = (nearest <= _SAME) & (found.away == 0)
+        is_kind = found.away < OTHER_KIND
+        for kind, here in ((likeness, is_kind), ("other_topology", ~is_kind)):
+            if here.any():
+                reported = (factor, shelf.model.title + others, kind)
+                places = rows[_ROW].to_numpy()[here]
+                answers.put(places, found.take(here), reported, in_range[here])
 
-    def _candidates(self, asked: Asked) -> list[tuple[float, Model]]:
-        """The models of what is asked, or else the nearest; most rows first."""
+    def _candidates(self, asked: Asked) -> list[_Candidate]:
+        """The models of what is asked, or else the nearest; the nearest first."""
         found = [
-            (distance, model)
-            for hardware, model in self._of_family.get(asked.family, ())
-            if (distance := asked.distance(model.key, hardware)) is not None
+            (distance, hardware, shelf)
+            for hardware, shelf in self._of_family.get(asked.family, ())
+            if (distance := asked.distance(shelf.key, hardware)) is not None
         ]
-        farthest = max(_SAME, min((distance for distance, _ in found), default=0.0))
-        chosen = [pair for pair in found if pair[0] <= farthest]
-        return sorted(chosen, key=lambda pair: (pair[0], -pair[1].rows))
+        found.sort(key=lambda each: (not each[2].is_users, each[0], each[2].key.name))
+        farthest = max(_SAME, min((each[0] for each in found), default=0.0))
+        return [each for each in found if each[0] <= farthest]
 
 
 class _Answers:
-    """The columns of the result, filled part by part; the first in-range one stays."""
+    """The columns of the result, filled part by part."""
 
     def __init__(self, height: int) -> None:
         self._times = np.full((3, height), np.nan)
@@ -189,15 +256,13 @@ class _Answers:
         reported: tuple[float, str, str],
         in_range: NDArray[np.bool_],
     ) -> None:
-        """Take predictions that are in range, and those of rows that have none."""
-        taken = in_range | (self._model[places] == 0)
-        here = places[taken]
+        """Take predictions for the rows at some places."""
         times = (predicted.ns, predicted.low_ns, predicted.high_ns)
         for own, column in zip(self._times, times, strict=True):
-            own[here] = column[taken]
-        self._model[here] = len(self._reported)
+            own[places] = column
+        self._model[places] = len(self._reported)
         self._reported.append(reported)
-        self._in_range[here] = in_range[taken]
+        self._in_range[places] = in_range
 
     def frame(self) -> pl.DataFrame:
         """The result, in the order of the question."""
@@ -229,39 +294,43 @@ def _asked(shapes: pl.DataFrame) -> Iterator[tuple[list[str], pl.DataFrame]]:
         yield [str(text or "") for text in texts], rows
 
 
+def _refuse_no_sizes(shapes: pl.DataFrame) -> None:
+    """Raise `KernelModelError` for a size that is text, infinite or not a number."""
+    for name in COLUMNS:
+        if name not in shapes.columns:
+            continue
+        column = shapes[name]
+        if column.dtype == pl.Null:
+            continue
+        if not column.dtype.is_numeric():
+            raise KernelModelError(
+                f"the size {name} is {column.dtype}; sizes are whole numbers"
+            )
+        if column.dtype.is_float() and not bool(column.is_finite().all()):
+            wrong = shapes.with_row_index(_ROW).filter(~pl.col(name).is_finite())
+            row, value = wrong.select(_ROW, name).row(0)
+            raise KernelModelError(
+                f"the size {name} of row {row + 1} is {value}; sizes are whole numbers"
+            )
+
+
 def _predicted(model: Model, rows: pl.DataFrame, asked: Asked) -> Predicted:
     """What a model says; raises `KernelModelError` where its parts do not fit."""
     try:
-        predicted = model.predict(rows, asked.what, asked.hardware)
+        predicted = model.predict(rows, asked.what, asked.hardware, asked.measured)
     except UNREADABLE as error:
         raise KernelModelError(
             f"the model {model.title} cannot be used ({error!r}); train it again with "
             "`tracedb kernels train`"
         ) from error
-    if (
-        max(map(np.nanmax, (predicted.ns, predicted.low_ns, predicted.high_ns)))
-        > _MOST_NS
-    ):
+    times = np.stack([predicted.ns, predicted.low_ns, predicted.high_ns])
+    if not np.isfinite(times).all():
         raise KernelModelError(
-            f"the model {model.title} predicts times of days; train it again with "
+            f"the model {model.title} predicts times without end; train it again with "
             "`tracedb kernels train`"
         )
-    return _as_asked(asked, model, predicted)
-
-
-def _as_asked(asked: Asked, model: Model, predicted: Predicted) -> Predicted:
-    """Kernels alone, predicted by a model of ops: without the cost of the launch.
-
-    That is what the model's floor has above the hardware's.
-    """
-    base = model.predictor.core.base
-    if not (asked.measured == "kernel" and model.key.measured == "op"):
-        return predicted
-    if not isinstance(base, Roofline):
-        return predicted
-    floor = asked.hardware.figures["floor_ns"]
-    launch = max(base.floor_ns - floor, 0.0)
-    return predicted.shifted(np.maximum(predicted.ns - launch, floor))
+    ns, low, high = np.minimum(times, _MOST_NS)
+    return Predicted(ns, low, high, predicted.away)
 
 
 def load_models(
@@ -272,7 +341,19 @@ def load_models(
     `connection` is that of a database with hardware that its user added. Raises
     `KernelModelError` where there is none, or one is broken.
     """
-    return Models(tuple(map(read, _files(Path(path)))), hardware_table(connection))
+    return Models.of(map(read, _files(Path(path))), hardware_table(connection))
+
+
+def shipped_models(connection: duckdb.DuckDBPyConnection | None = None) -> Models:
+    """The models that come with tracedb, each read once something asks for it."""
+    folder = Path(str(files("tracedb.kernels"))) / SHIPPED
+    rows = json.loads((folder / INDEX).read_bytes())
+    names = [field.name for field in fields(Key)]
+    shelves = (
+        Shelf(Key(*(row[n] for n in names)), folder / row["file"], is_users=False)
+        for row in rows
+    )
+    return Models(tuple(shelves), hardware_table(connection))
 
 
 def load_model(path: str | Path) -> Model:

@@ -5,12 +5,13 @@ A row lies at one of these distances from what was measured:
 - `known`: its sizes lie in the range, and the sizes that belong together (a weight's n
   and k, a row's width) were measured in this combination;
 - `new`: in the range, but not in this combination;
-- `beyond`: outside of the range of a size, of FLOPs or of bytes;
-- `unseen`: on hardware that was not measured.
+- `beyond`: outside of the range of a size, of FLOPs or of bytes.
 
-Held-out rows at each distance decide how much of the residual to believe there, and
-how wide the band is: folds at random, folds of whole combinations, the largest fifth,
-and whole pieces of hardware.
+Held-out rows decide which forests are believed in the range, how fast that belief fades
+beyond it, and how wide the band is at each distance: folds at random, folds of whole
+combinations, and the largest fifth. Predictions have no step where a range ends: the
+residual fades with the logarithm of how far beyond a row is, and leaves the roofline.
+None is below what the data sheet allows.
 """
 
 from __future__ import annotations
@@ -25,13 +26,12 @@ from tracedb.errors import KernelModelError
 from .bands import Band, band_of
 from .collective_table import CollectiveTable, fit_table
 from .features import features_of, sizes_of
-from .residual import LEAST_ROWS, MIXES, fit_forests, mixed
+from .residual import FORESTS, LEAST_ROWS, MIXES, fit_forests, mixed
 from .roofline import Roofline, fit_roofline
-from .rows import together
 from .scores import Scores, scores_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from .rows import Rows
     from .trees import Forest
 
-DISTANCES = ("known", "new", "beyond", "unseen")
+DISTANCES = ("known", "new", "beyond")
 _CLIP = (0.002, 0.998)
 _FOLDS = 3
 _TRIAL_ROWS = 6_000
@@ -53,8 +53,9 @@ _LEARNING = 0.12
 _UNTRIED = (2.0, 0.1)
 """How much wider a band gets at a distance at which nothing could be tried, and the
 least log error that is then allowed for."""
-_UNSEEN = 0.7
-"""Log error that a single piece of hardware says nothing about: a factor of two."""
+_REACHES = (0.35, 1.0, 3.0)
+"""Logs of how far beyond the range the residual has lost 63 %: one is chosen."""
+_USUAL_REACH = 1.0
 
 
 @dataclass(frozen=True)
@@ -98,21 +99,37 @@ class Core:
         if len(self.known):
             combination = rows.codes(rows.family.group)
             found[np.isin(combination, self.known)] = "known"
-        found[~self.in_range(rows)] = "beyond"
+        found[self.away(rows) > 0] = "beyond"
         return found
 
     def in_range(self, rows: Rows) -> NDArray[np.bool_]:
         """Whether every size, FLOPs and bytes are between the measured ones."""
-        inside = np.ones(len(rows), np.bool_)
-        for name, values in sizes_of(rows).items():
-            low, high = self.range[name]
-            inside &= (values >= low - _TOLERANCE) & (values <= high + _TOLERANCE)
+        inside: NDArray[np.bool_] = self.away(rows) == 0
         return inside
 
+    def away(self, rows: Rows) -> Floats:
+        """How far beyond the range a row is, as a logarithm: 0.7 is twice as far.
 
-def fit_core(rows: Rows) -> Core:
-    """Fit a base and forests to all of some rows."""
-    base = fit_base(rows)
+        Of collectives, numbers of ranks that were not measured are beyond it.
+        """
+        found = np.zeros(len(rows))
+        for name, values in sizes_of(rows).items():
+            low, high = self.range[name]
+            over = np.maximum(low - values, values - high)
+            np.maximum(found, np.where(over > _TOLERANCE, over, 0), out=found)
+        if isinstance(self.base, CollectiveTable):
+            found += self.base.away(rows)
+        return found
+
+
+def fit_core(
+    rows: Rows, kinds: Sequence[str] = FORESTS, like: Roofline | None = None
+) -> Core:
+    """Fit a base and forests of some kinds to all of some rows.
+
+    How the bounds of the base join is tried out, or as another has it.
+    """
+    base = fit_base(rows, like)
     residual = np.log(rows.time_ns / base.predict_ns(rows))
     low, high = np.quantile(residual, _CLIP).tolist()
     codes = np.unique(rows.codes(rows.family.group))
@@ -127,7 +144,7 @@ def fit_core(rows: Rows) -> Core:
     )
     if isinstance(base, CollectiveTable) or len(rows) < LEAST_ROWS:
         return core
-    forests = fit_forests(core.features(rows).T, residual)
+    forests = fit_forests(core.features(rows).T, residual, kinds)
     return replace(core, forests=forests)
 
 
@@ -137,36 +154,42 @@ def _features(
     return features_of(rows, base if isinstance(base, Roofline) else None)
 
 
-def fit_base(rows: Rows) -> Roofline | CollectiveTable:
+def fit_base(rows: Rows, like: Roofline | None = None) -> Roofline | CollectiveTable:
     """The table of a cluster's collectives, or the calibrated roofline."""
     is_cluster = rows.family.name == "collective" and len(set(rows.work.bandwidth)) == 1
-    return fit_table(rows) if is_cluster else fit_roofline(rows)
+    return fit_table(rows) if is_cluster else fit_roofline(rows, like)
 
 
 @dataclass(frozen=True)
 class Trial:
-    """Held-out rows of one distance, as cores predicted them that had not seen them."""
+    """Held-out rows, as cores predicted them that had not seen them."""
 
     base_ns: Floats
     residuals: Mapping[str, Floats]
+    away: Floats
+    least_ns: Floats
+    datasheet_ns: Floats
     measured_ns: Floats
 
-    def predicted_ns(self, mix: str) -> Floats:
-        """[ns] What a mix of forests predicted."""
-        added = mixed(mix, self.residuals, len(self.base_ns))
-        return self.base_ns * np.exp(added)
+    def __len__(self) -> int:
+        """How many rows were held out."""
+        return len(self.measured_ns)
 
-    def best_mix(self) -> str:
-        """The mix with the least error of the logarithm."""
-        mixes = [
-            m for m, parts in MIXES.items() if parts.keys() <= self.residuals.keys()
-        ]
+    def predicted_ns(self, mix: str, reach: float) -> Floats:
+        """[ns] What a mix of forests predicted; the base where too few rows had any."""
+        mix = mix if mix in self.mixes else "base"
+        added = mixed(mix, self.residuals, len(self)) * np.exp(-self.away / reach)
+        return np.maximum(self.base_ns * np.exp(added), self.least_ns)
 
-        def error(mix: str) -> float:
-            off = np.log(self.predicted_ns(mix) / self.measured_ns)
-            return float(np.mean(np.minimum(np.abs(off), 1)))
+    def error(self, mix: str, reach: float) -> float:
+        """The mean error of the logarithm."""
+        off = np.log(self.predicted_ns(mix, reach) / self.measured_ns)
+        return float(np.mean(np.minimum(np.abs(off), 1)))
 
-        return min(mixes, key=error)
+    @property
+    def mixes(self) -> list[str]:
+        """Those that the forests allow."""
+        return [m for m, p in MIXES.items() if p.keys() <= self.residuals.keys()]
 
 
 @dataclass(frozen=True)
@@ -176,14 +199,17 @@ class Predicted:
     ns: Floats
     low_ns: Floats
     high_ns: Floats
-    distance: NDArray[np.str_]
+    away: Floats
+    """How far beyond the range, as a logarithm; 0 within."""
 
-    def widened(self, power: float) -> Predicted:
-        """The same with bands as much wider, on the logarithm."""
-        low = self.ns * (self.low_ns / self.ns) ** power
-        return replace(
-            self, low_ns=low, high_ns=self.ns * (self.high_ns / self.ns) ** power
-        )
+    def take(self, chosen: NDArray[np.bool_]) -> Predicted:
+        """Some of the rows."""
+        times = (self.ns, self.low_ns, self.high_ns, self.away)
+        return Predicted(*(time[chosen] for time in times))
+
+    def widened(self, factor: float) -> Predicted:
+        """The same with bands that are so much farther on both sides."""
+        return replace(self, low_ns=self.low_ns / factor, high_ns=self.high_ns * factor)
 
     def shifted(self, ns: Floats) -> Predicted:
         """The same with predictions of these times, and bands in proportion."""
@@ -198,71 +224,62 @@ class Predictor:
     """A core with what was learnt from held-out rows about each distance."""
 
     core: Core
-    mixes: Mapping[str, str]
+    mix: str
+    """How forests are weighed, of `MIXES`."""
+    reach: float
+    """How far beyond the range the residual is believed, as a logarithm."""
     bands: Mapping[str, Band]
     scores: Mapping[str, Scores] = field(default_factory=dict)
     """Of held-out rows, by distance."""
+    datasheet_scores: Mapping[str, Scores] = field(default_factory=dict)
+    """Of the same rows, those of the data sheet's roofline."""
 
     def predict(self, rows: Rows) -> Predicted:
         """Predict each row, with its band."""
         distance = self.core.distance(rows)
-        if "unseen" in self.bands:
-            distance[:] = "unseen"
-        residuals = self.core.residuals(rows)
-        ns = self.core.base.predict_ns(rows)
+        trial = _trial(self.core, rows)
+        ns = trial.predicted_ns(self.mix, self.reach)
         low, high = np.empty(len(rows)), np.empty(len(rows))
         for name in np.unique(distance).tolist():
             here = distance == name
-            parts = {forest: values[here] for forest, values in residuals.items()}
-            ns[here] *= np.exp(mixed(self.mixes[name], parts, int(here.sum())))
             low[here], high[here] = self.bands[name].around(ns[here])
-        return Predicted(ns, low, high, distance)
+        return Predicted(ns, np.maximum(low, trial.least_ns), high, trial.away)
 
 
-def fit_predictor(rows: Rows) -> Predictor:
-    """Fit a predictor for the hardware of the rows."""
+def fit_predictor(rows: Rows, kinds: Sequence[str] = FORESTS) -> Predictor:
+    """Fit a predictor for the hardware of the rows, with forests of some kinds."""
     tried = _some(rows)
-    mixes, bands, scores = _learnt(_tried(tried))
+    trials = _tried(tried, kinds)
+    mix, reach = _chosen(trials)
+    bands, scores, plain = {}, {}, {}
+    for name, trial in trials.items():
+        predicted_ns = trial.predicted_ns(mix, reach)
+        bands[name] = band_of(predicted_ns, trial.measured_ns)
+        scores[name] = scores_of(predicted_ns, trial.measured_ns)
+        plain[name] = scores_of(trial.datasheet_ns, trial.measured_ns)
     seen = len(tried) * (1 - 1 / _FOLDS) / len(rows)
     for name in bands.keys() - {"beyond"}:
         bands[name] = bands[name].narrowed(seen**_LEARNING)
     nearest = next(name for name in DISTANCES if name in bands)
-    for name in ("known", "new", "beyond"):
+    for name in DISTANCES:
         if name not in bands:
             is_farther = DISTANCES.index(name) > DISTANCES.index(nearest)
             untried = _UNTRIED if is_farther else (1.0, 0.0)
-            mixes[name] = mixes[nearest]
             bands[name] = bands[nearest].widened(*untried)
         nearest = name
-    return Predictor(fit_core(rows), mixes, bands, scores)
+    core = fit_core(rows, [kind for kind in kinds if kind in MIXES[mix]])
+    return Predictor(core, mix, reach, bands, scores, plain)
 
 
-def fit_pooled(parts: list[Rows]) -> Predictor:
-    """Fit a predictor for hardware that was not measured, to all that was.
-
-    The band is the widest that any piece of hardware needed when it was held out.
-    """
-    parts = [_some(part, _TRIAL_ROWS // 2) for part in parts]
-    whole = fit_core(together(parts))
-    if len(parts) == 1:
-        band = Band(np.zeros(1), np.array([-_UNSEEN]), np.array([_UNSEEN]))
-        return Predictor(whole, {"unseen": "base"}, {"unseen": band})
-    tried = []
-    for left_out, part in enumerate(parts):
-        others = [other for n, other in enumerate(parts) if n != left_out]
-        core = fit_core(together(others))
-        tried.append(_trial(core, part))
-    mix = _joined(tried).best_mix()
-    bands = [band_of(t.predicted_ns(mix), t.measured_ns) for t in tried]
-    low = min(float(np.min(band.low)) for band in bands)
-    high = max(float(np.max(band.high)) for band in bands)
-    every = _joined(tried)
-    return Predictor(
-        whole,
-        {"unseen": mix},
-        {"unseen": Band(np.zeros(1), np.array([low]), np.array([high]))},
-        {"unseen": scores_of(every.predicted_ns(mix), every.measured_ns)},
-    )
+def _chosen(trials: Mapping[str, Trial]) -> tuple[str, float]:
+    """The mix of least error within the range, and the reach of least beyond it."""
+    inside = [trial for name, trial in trials.items() if name != "beyond"]
+    whole = _joined(inside or [*trials.values()])
+    mix = min(whole.mixes, key=lambda mix: whole.error(mix, _USUAL_REACH))
+    beyond = trials.get("beyond")
+    if beyond is None:
+        return mix, _USUAL_REACH
+    return mix, min(_REACHES, key=lambda reach: beyond.error(mix, reach))
 
 
 def _some(rows: Rows, most: int = _TRIAL_ROWS) -> Rows:
@@ -272,17 +289,19 @@ def _some(rows: Rows, most: int = _TRIAL_ROWS) -> Rows:
     return rows.take(np.sort(chosen))
 
 
-def _tried(rows: Rows) -> dict[str, Trial]:
+def _tried(rows: Rows, kinds: Sequence[str]) -> dict[str, Trial]:
     """Trials of the rows that folds held out, by their distance."""
     found: dict[str, list[Trial]] = {}
+    base = fit_base(rows)
+    like = base if isinstance(base, Roofline) else None
     for fitted, held_out in _folds(rows):
-        core = fit_core(rows.take(fitted))
+        core = fit_core(rows.take(fitted), kinds, like)
         test = rows.take(held_out)
         distance = core.distance(test)
         for name in np.unique(distance).tolist():
             found.setdefault(name, []).append(_trial(core, test.take(distance == name)))
     trials = {name: _joined(parts) for name, parts in found.items()}
-    return {n: t for n, t in trials.items() if len(t.measured_ns) >= _LEAST_TRIAL} or {
+    return {n: t for n, t in trials.items() if len(t) >= _LEAST_TRIAL} or {
         "new": _joined([trial for parts in found.values() for trial in parts])
     }
 
@@ -308,26 +327,27 @@ def _folds(rows: Rows) -> Iterator[tuple[NDArray[np.bool_], NDArray[np.bool_]]]:
 
 
 def _trial(core: Core, rows: Rows) -> Trial:
-    return Trial(core.base.predict_ns(rows), core.residuals(rows), rows.time_ns)
+    return Trial(
+        core.base.predict_ns(rows),
+        core.residuals(rows),
+        core.away(rows),
+        rows.least_ns,
+        rows.work.datasheet_ns,
+        rows.time_ns,
+    )
 
 
 def _joined(trials: list[Trial]) -> Trial:
     names = set.intersection(*(set(trial.residuals) for trial in trials))
+
+    def joined(name: str) -> Floats:
+        return np.concatenate([getattr(trial, name) for trial in trials])
+
     return Trial(
-        np.concatenate([trial.base_ns for trial in trials]),
+        joined("base_ns"),
         {n: np.concatenate([t.residuals[n] for t in trials]) for n in names},
-        np.concatenate([trial.measured_ns for trial in trials]),
+        joined("away"),
+        joined("least_ns"),
+        joined("datasheet_ns"),
+        joined("measured_ns"),
     )
-
-
-def _learnt(
-    trials: Mapping[str, Trial],
-) -> tuple[dict[str, str], dict[str, Band], dict[str, Scores]]:
-    """The mix, the band and the scores of each distance that was tried."""
-    mixes = {name: trial.best_mix() for name, trial in trials.items()}
-    bands, scores = {}, {}
-    for name, trial in trials.items():
-        predicted_ns = trial.predicted_ns(mixes[name])
-        bands[name] = band_of(predicted_ns, trial.measured_ns)
-        scores[name] = scores_of(predicted_ns, trial.measured_ns)
-    return mixes, bands, scores

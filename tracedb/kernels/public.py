@@ -14,6 +14,18 @@ import polars as pl
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+LICENCES: Mapping[str, str] = {
+    "aiconfigurator": "ai-dynamo/aiconfigurator, Apache-2.0",
+    "apex_plus": "microsoft/apex_plus, Apache-2.0",
+    "infersim": "alibaba/InferSim, Apache-2.0",
+    "mlpredict": "CDECatapult/ml-performance-prediction, Apache-2.0",
+    "neusight": "sitar-lab/NeuSight, MIT",
+    "pipeweave": "zksainx/pipeweave, Apache-2.0",
+    "superbench": "microsoft/superbenchmark, MIT",
+    "vidur": "microsoft/vidur, MIT",
+}
+"""The projects on GitHub whose measurements are read, and their licences."""
+
 
 @dataclass(frozen=True)
 class Reader:
@@ -70,6 +82,13 @@ _VIDUR_DEVICES = {
     "a100": "NVIDIA A100-SXM4-80GB",
     "h100": "NVIDIA H100 80GB HBM3",
     "a40": "NVIDIA A40",
+}
+_VIDUR_CLUSTERS = {
+    "a100_dgx": "NVIDIA A100-SXM4-80GB",
+    # Pairs of cards with a bridge between them are not nodes with a switch.
+    "a100_pairwise_nvlink": "NVIDIA A100 80GB PCIe",
+    "h100_pairwise_nvlink": "NVIDIA H100 PCIe",
+    "a40_pairwise_nvlink": "NVIDIA A40",
 }
 _NCCL_OPS = {"alltoall": "all_to_all"}
 _kernel, _op = pl.lit("kernel"), pl.lit("op")
@@ -144,6 +163,7 @@ _COLLECTIVE = {
     "bytes": _c("bytes"),
     "time_ns": _milliseconds(),
 }
+_GEMM = {"m": _c("m"), "n": _c("n"), "k": _c("k")}
 _PROFILED = {"low_ns": _milliseconds("t_min"), "high_ns": _milliseconds("t_max")}
 
 READERS: tuple[Reader, ...] = (
@@ -339,7 +359,7 @@ READERS: tuple[Reader, ...] = (
             "repeats": pl.lit(20),
             "time_ns": _milliseconds(),
         },
-        {"shorter than 5 us: the clock has 1 us": _milliseconds() < 5 * _MICROSECOND},
+        {"shorter than 1 us: the clock has 1 us": _milliseconds() < _MICROSECOND},
     ),
     Reader(
         "vidur",
@@ -347,12 +367,12 @@ READERS: tuple[Reader, ...] = (
         _COLLECTIVE
         | _PROFILED
         | {
-            "device": _c("device").str.to_uppercase().str.extract(r"^(\w+?)_"),
+            "device": _named("device", _VIDUR_CLUSTERS),
             "software": pl.lit("vidur ") + _c("device"),
             "ranks": _c("num_gpus"),
             "ranks_per_node": _c("devices_per_node"),
         },
-        {"shorter than 5 us: the clock has 1 us": _milliseconds() < 5 * _MICROSECOND},
+        {"shorter than 1 us: the clock has 1 us": _milliseconds() < _MICROSECOND},
     ),
     Reader(
         "pipeweave",
@@ -364,6 +384,35 @@ READERS: tuple[Reader, ...] = (
             "software": pl.lit("pipeweave"),
             "ranks": _c("n"),
             "ranks_per_node": _c("devices_per_node"),
+        },
+    ),
+    Reader(
+        "apex_plus",
+        "gpu dtype m k n time(us)",
+        {
+            "device": pl.lit("Tesla ") + _c("gpu"),
+            "software": pl.lit("apex_plus"),
+            # Whole microseconds, and no product below 13: with its launch.
+            "measured": _op,
+            "family": pl.lit("gemm"),
+            "op": pl.lit("gemm"),
+            "dtype": _dtype,
+            **_GEMM,
+            "time_ns": _milliseconds("time(us)") / 1000,
+        },
+    ),
+    Reader(
+        "infersim",
+        "m k n latency_us mfu gpu",
+        {
+            "device": pl.lit("NVIDIA ") + _c("gpu"),
+            "software": pl.lit("DeepGEMM"),
+            "measured": _kernel,
+            "family": pl.lit("gemm"),
+            "op": pl.lit("gemm"),
+            "dtype": pl.lit("float8"),
+            **_GEMM,
+            "time_ns": _milliseconds("latency_us") / 1000,
         },
     ),
     Reader(

@@ -92,9 +92,10 @@ def _joined(one: Floats, other: Floats, power: float) -> Floats:
     return larger * (1 + (smaller / larger) ** power) ** (1 / power)
 
 
-def fit_roofline(rows: Rows) -> Roofline:
+def fit_roofline(rows: Rows, like: Roofline | None = None) -> Roofline:
     """Fit the constants to measured times [ns], robustly, on the logarithm.
 
+    How bounds join and what fits the cache is tried out, or as another roofline has it.
     Shares are at most 1 where the hardware is listed; where it is not, its peaks are
     another's, and any share may come out. Few rows do not tell how bounds join.
     """
@@ -102,6 +103,9 @@ def fit_roofline(rows: Rows) -> Roofline:
     some, times = rows.work.take(chosen), rows.time_ns[chosen]
     highest = _highest_shares(rows)
     start = replace(_USUAL, floor_ns=float(np.quantile(times, 0.01)))
+    if like is not None:
+        joins = {n: getattr(like, n) for n in ("cache_fit", "join", "floor_join")}
+        return _fit(replace(start, **joins), some, times, highest)[1]
     if len(chosen) < _ROWS_FOR_JOINS:
         return _fit(start, some, times, highest)[1]
     fits = [_fit(replace(start, cache_fit=fit), some, times, highest) for fit in _FITS]

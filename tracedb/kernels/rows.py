@@ -55,6 +55,18 @@ class Rows:
         """By what rows are large: FLOPs of products, else bytes."""
         return self.work.flops if self.family.uses_matrix_units else self.work.bytes
 
+    @property
+    def least_ns(self) -> Floats:
+        """[ns] No kernel is shorter: by the data sheet, where there is one.
+
+        Arithmetic at the peak, and memory touched at the bandwidth. What goes over a
+        link is not bounded: which one it is, a trace does not say.
+        """
+        is_linked = len(self) and str(self.shapes.op[0]) in self.family.bandwidths
+        if not self.is_listed or is_linked:
+            return np.zeros(len(self))
+        return self.work.least_ns(self.family.arithmetic_saved)
+
     def codes(self, columns: Sequence[str]) -> NDArray[np.uint64]:
         """A number for each combination of sizes; NaN is a size like any other."""
         code = np.zeros(len(self), np.uint64)
@@ -85,26 +97,4 @@ def rows_of(
         {name: np.full(frame.height, value) for name, value in hardware.items()},
         time_ns,
         is_listed,
-    )
-
-
-def together(parts: Sequence[Rows]) -> Rows:
-    """Rows of several pieces of hardware, one after another."""
-    first, *others = parts
-    work = first.work
-    for other in others:
-        work = work.followed_by(other.work)
-    names = [n for n in first.shapes.sizes if all(n in p.shapes.sizes for p in parts)]
-    shapes = Shapes(
-        {name: np.concatenate([p.shapes.sizes[name] for p in parts]) for name in names},
-        np.concatenate([p.shapes.op for p in parts]),
-        np.concatenate([p.shapes.element_bytes for p in parts]),
-    )
-    return Rows(
-        first.family,
-        shapes,
-        work,
-        {n: np.concatenate([p.figures[n] for p in parts]) for n in first.figures},
-        np.concatenate([p.time_ns for p in parts]),
-        all(p.is_listed for p in parts),
     )

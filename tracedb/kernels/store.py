@@ -31,11 +31,10 @@ if TYPE_CHECKING:
 
     Arrays = Mapping[str, NDArray[Any]]
 
-VERSION = 2
+VERSION = 3
 SUFFIX = ".npz"
 _HEADER = "header"
 _BAND = ("at", "low", "high")
-_KNOWN_DISTANCES = ({"known", "new", "beyond"}, {"unseen"})
 _MOST_LOG = 100.0
 _MOST_OF_NAME = 30
 """Of each part of a key in a file's name, which may have 255 bytes."""
@@ -47,8 +46,19 @@ def save(model: Model, folder: Path) -> Path:
     header = json.dumps(_header(model), indent=1, sort_keys=True).encode()
     arrays = _arrays(model) | {_HEADER: np.frombuffer(header, np.uint8)}
     with written(path, KernelModelError) as beside, beside.open("wb") as file:
-        np.savez_compressed(file, allow_pickle=False, **arrays)
+        narrow = {name: _narrow(array) for name, array in arrays.items()}
+        np.savez_compressed(file, allow_pickle=False, **narrow)
     return path
+
+
+def _narrow(array: NDArray[Any]) -> NDArray[Any]:
+    """The same numbers in the narrowest type that holds them all."""
+    if array.dtype.kind in "iu" and array.size:
+        ends = (np.min_scalar_type(end) for end in (array.min(), array.max()))
+        found = np.promote_types(*ends)
+        return array.astype(found) if found.kind in "iu" else array
+    single = array.astype(np.float32) if array.dtype.kind == "f" else array
+    return single if np.array_equal(single, array) else array
 
 
 def _slug(key: Key) -> str:
@@ -70,14 +80,19 @@ def _header(model: Model) -> dict[str, Any]:
         "hardware": dict(model.hardware),
         "is_listed": model.is_listed,
         "harness_error": model.harness_error,
+        "transfer_error": model.transfer_error,
         "provenance": dict(model.provenance),
         "base": {"kind": kind, "constants": core.base.constants()},
         "features": list(core.feature_names),
         "forests": {name: float(len(f.first)) for name, f in core.forests.items()},
         "clip": list(core.clip),
         "range": {name: list(ends) for name, ends in core.range.items()},
-        "mixes": dict(model.predictor.mixes),
+        "mix": model.predictor.mix,
+        "reach": model.predictor.reach,
         "scores": {n: asdict(s) for n, s in model.predictor.scores.items()},
+        "datasheet_scores": {
+            n: asdict(s) for n, s in model.predictor.datasheet_scores.items()
+        },
     }
 
 
@@ -125,23 +140,22 @@ def _broken(path: Path, error: BaseException) -> KernelModelError:
 
 
 def _model(header: Header, arrays: Arrays) -> Model:
-    mixes = header.mixes
     if header.key.family not in FAMILIES:
         raise ValueError(f"unknown family {header.key.family}")
-    if set(mixes) not in _KNOWN_DISTANCES:
-        raise ValueError(f"no distances from the data are {', '.join(mixes)}")
     core = _core(header, arrays)
-    if not all(MIXES[mix].keys() <= core.forests.keys() for mix in mixes.values()):
+    if not MIXES[header.mix].keys() <= core.forests.keys():
         raise ValueError("a forest is missing")
-    if not header.scores.keys() <= set(DISTANCES):
+    if not {*header.scores, *header.datasheet_scores} <= set(DISTANCES):
         raise ValueError("a score is of no distance")
-    bands = {name: _band(arrays, f"band.{name}") for name in mixes}
+    bands = {name: _band(arrays, f"band.{name}") for name in DISTANCES}
+    learnt = (header.mix, header.reach, bands, header.scores, header.datasheet_scores)
     return Model(
         header.key,
         header.hardware,
         header.is_listed,
-        Predictor(core, mixes, bands, header.scores),
+        Predictor(core, *learnt),
         header.harness_error,
+        header.transfer_error,
         header.provenance,
     )
 

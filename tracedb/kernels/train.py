@@ -1,4 +1,4 @@
-"""From measurements to models: one for each key, and one for hardware not measured."""
+"""From measurements to models: one for each key."""
 
 from __future__ import annotations
 
@@ -8,24 +8,32 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import polars as pl
 
 import tracedb
 from tracedb.errors import KernelModelError
 from tracedb.outputs import make_folder
 
-from .groups import LEAST_ROWS, groups_of, pooled
+from .groups import LEAST_ROWS, groups_of
 from .harnesses import harness_errors
 from .measurements import read_measurements
 from .model import Model
-from .predictor import fit_pooled, fit_predictor
+from .predictor import fit_predictor
+from .public import LICENCES
+from .residual import FORESTS
 from .store import save
+from .transfer import transfer_errors
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    import polars as pl
+
     from .groups import Group
     from .measurements import Measurements
+
+
+_DOUBTFUL = 1.0
+"""Mean error of held-out rows from which a model tells next to nothing."""
 
 
 @dataclass(frozen=True)
@@ -38,13 +46,29 @@ class Trained:
     """Keys with fewer rows than a model needs."""
     measurements: Measurements
 
+    @property
+    def doubtful(self) -> Iterator[str]:
+        """Models that held-out rows say are worse than the data sheet's roofline."""
+        for model in self.models:
+            for distance, score in model.predictor.scores.items():
+                plain = model.predictor.datasheet_scores[distance]
+                if score.mape_share > plain.mape_share or score.mape_share > _DOUBTFUL:
+                    yield (
+                        f"{model.key.name}: off by {score.mape_share:.0%} of held-out "
+                        f"rows ({distance}), the data sheet by {plain.mape_share:.0%}"
+                    )
+                    break
+
 
 def train(
     paths: Sequence[str | Path],
     folder: str | Path,
     tell: Callable[[str], None] = lambda _line: None,
+    forests: Sequence[str] = FORESTS,
 ) -> Trained:
     """Train a model for each key of measurements, and write them into a folder.
+
+    `forests` are the kinds that models may have, of which held-out rows choose.
 
     Raises `MeasurementError` for files that cannot be read, and `KernelModelError`
     where the folder cannot be written, or no key has enough rows.
@@ -61,22 +85,26 @@ def train(
     folder = Path(folder)
     make_folder(folder, KernelModelError)
     models, written = [], []
-    for model in _models(enough, measurements, tell):
+    for model in models_of(enough, measurements, tell, forests):
         models.append(model)
         written.append(save(model, folder))
     too_few = tuple(g.key.name for g in groups if len(g.rows) < LEAST_ROWS)
     return Trained(tuple(written), tuple(models), too_few, measurements)
 
 
-def _models(
-    groups: Sequence[Group], measurements: Measurements, tell: Callable[[str], None]
+def models_of(
+    groups: Sequence[Group],
+    measurements: Measurements,
+    tell: Callable[[str], None],
+    kinds: Sequence[str] = FORESTS,
 ) -> Iterator[Model]:
-    others = pooled(groups)
+    """A model for each group, all of which have enough rows."""
     predictors = {}
     for number, group in enumerate(groups, 1):
-        tell(f"[{number}/{len(groups) + len(others)}] {group.key.name}")
-        predictors[group.key] = fit_predictor(group.rows)
+        tell(f"[{number}/{len(groups)}] {group.key.name}")
+        predictors[group.key] = fit_predictor(group.rows, kinds)
     errors = harness_errors(groups, predictors)
+    moved = transfer_errors(groups, predictors)
     for group in groups:
         yield Model(
             group.key,
@@ -84,24 +112,15 @@ def _models(
             not group.hardware.is_fallback,
             predictors[group.key],
             errors[group.key.family],
-            _provenance([group], measurements),
-        )
-    for number, (key, members) in enumerate(others.items(), len(groups) + 1):
-        tell(f"[{number}/{len(groups) + len(others)}] {key.name}")
-        yield Model(
-            key,
-            {},
-            is_listed=True,
-            predictor=fit_pooled([member.rows for member in members]),
-            harness_error=errors[key.family],
-            provenance=_provenance(members, measurements),
+            moved[group.key.family],
+            _provenance(group, measurements),
         )
 
 
-def _provenance(groups: Sequence[Group], measurements: Measurements) -> dict[str, Any]:
+def _provenance(group: Group, measurements: Measurements) -> dict[str, Any]:
     import sklearn
 
-    frame = pl.concat([group.frame for group in groups])
+    frame = group.frame
     files = frame.group_by("file").len().sort("file").rows()
     return {
         "tracedb": tracedb.__version__,
@@ -112,10 +131,10 @@ def _provenance(groups: Sequence[Group], measurements: Measurements) -> dict[str
             for name, count in files
         ],
         "rows": frame.height,
-        "shapes": sum(len(group.rows) for group in groups),
+        "shapes": len(group.rows),
         "devices": sorted(frame["device"].unique()),
-        "hardware": sorted({group.key.hardware for group in groups}),
         "repeat_noise_share": _noise(frame),
+        "licence": LICENCES.get(group.key.source),
     }
 
 

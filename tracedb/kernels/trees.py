@@ -6,7 +6,7 @@ down: features are float32, for which that is the same comparison.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -66,6 +66,10 @@ class Forest:
         for begin, end in zip(self.first.tolist(), ends, strict=True):
             yield slice(begin, end)
 
+    def in_single_precision(self) -> Forest:
+        """The same with values that single precision holds."""
+        return replace(self, value=self.value.astype(np.float32).astype(float))
+
     def arrays(self) -> dict[str, NDArray[Any]]:
         """The arrays by their names."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
@@ -74,7 +78,7 @@ class Forest:
     def of_arrays(cls, arrays: Mapping[str, NDArray[Any]], features: int) -> Forest:
         """A forest from a file, checked so that no walk can leave its arrays."""
         try:
-            forest = cls(*(arrays[field.name] for field in fields(cls)))
+            forest = cls(*(_whole(arrays[f.name], f.name) for f in fields(cls)))
         except KeyError as error:
             raise KernelModelError(f"a forest lacks the array {error}") from error
         forest._check(features)
@@ -167,6 +171,18 @@ class _WalkedTree:
             node = self.left.take(node) + goes_right * self.step.take(node)
         found: Floats = self.value.take(node)
         return found
+
+
+_TYPES = {"feature": np.int64, "left": np.int64, "right": np.int64, "first": np.int64}
+
+
+def _whole(array: NDArray[Any], name: str) -> NDArray[Any]:
+    """An array of a file, which has the narrowest type, in one to reckon with."""
+    if name == "threshold" or array.dtype.kind not in "iuf":
+        return array
+    if name in _TYPES and array.dtype.kind == "f":
+        return array  # refused by the check of the nodes
+    return array.astype(_TYPES.get(name, np.float64))
 
 
 def _prepared(forest: Forest, nodes: slice) -> _MaskedTree | _WalkedTree:

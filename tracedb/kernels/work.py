@@ -57,6 +57,19 @@ class Work:
         """[ns] The plain roofline: no kernel is shorter than the floor."""
         return np.maximum(np.maximum(self.compute_ns, self.memory_ns), self.floor_ns)
 
+    def least_ns(self, saved: float | None) -> Floats:
+        """[ns] What no kernel is below, however good it is.
+
+        Memory that is touched comes out of the cache as long as it fits, and from twice
+        that on through the memory. `saved` is how many times less arithmetic than the
+        sums say an algorithm may do; without it, arithmetic does not count.
+        """
+        touched = np.minimum(self.footprint, self.bytes) * 1e9
+        cached = np.clip(2 - touched / 1e9 / self.l2_bytes, 0, 1)
+        memory = touched * (1 - cached) / self.bandwidth
+        memory += touched * cached / self.l2_bandwidth
+        return memory if saved is None else np.maximum(memory, self.compute_ns / saved)
+
     def take(self, rows: Rows) -> Work:
         """Some of the rows."""
         return Work(*(getattr(self, name)[rows] for name in _FIELDS))

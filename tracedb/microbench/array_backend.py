@@ -4,6 +4,7 @@ import os
 import platform
 from collections.abc import Callable
 from importlib import import_module
+from importlib.util import find_spec
 from typing import Any
 
 from . import host
@@ -14,16 +15,20 @@ from .errors import DeviceMissingError, UnsupportedError
 from .timing import LEAST_FLUSH_BYTES, EventTimer, HostTimer, Timer
 
 _ROOM = 0.6
+_LIMITS = "threadpoolctl"
+"""Sets the threads of BLAS; it need not be there."""
 
 
 def open_backend(name: str, device: str, threads: int | None) -> "ArrayBackend":
     """Open NumPy or CuPy; DeviceMissingError without a GPU for the latter.
 
-    NumPy's threads are those of its BLAS, which its environment sets.
+    NumPy's threads are those of its BLAS: as many as its environment says, unless given
+    where threadpoolctl is there to set them.
     """
-    del threads
     arrays = import_module(name)
     if device == "cpu":
+        if threads is not None:
+            _limit(threads)
         return ArrayBackend(arrays, HostTimer(), host.memory_bytes(), _numpy_place)
     try:
         total = arrays.cuda.Device().mem_info[1]
@@ -71,12 +76,29 @@ class ArrayBackend:
             self.arrays.get_default_memory_pool().free_all_blocks()
 
 
+def _limit(threads: int) -> None:
+    """Let BLAS work with so many threads; DeviceMissingError where none can say so."""
+    if find_spec(_LIMITS) is None:
+        raise DeviceMissingError(
+            f"{_LIMITS} is not installed, which sets NumPy's threads: leave --threads "
+            f"out, and set OMP_NUM_THREADS={threads} in the environment"
+        )
+    import_module(_LIMITS).threadpool_limits(threads)
+
+
+def _threads() -> int:
+    """With how many threads BLAS works."""
+    if find_spec(_LIMITS) is None:
+        return int(os.environ.get("OMP_NUM_THREADS") or os.cpu_count() or 1)
+    pools = import_module(_LIMITS).threadpool_info()
+    return max((int(pool["num_threads"]) for pool in pools), default=1)
+
+
 def _numpy_place(numpy: Any) -> Place:  # noqa: ANN401
-    threads = os.environ.get("OMP_NUM_THREADS", str(os.cpu_count()))
+    threads = _threads()
     facts = {"threads": threads, "system": platform.system(), "cache": "warm"}
-    return Place(
-        host.processor(), f"numpy {numpy.__version__}, {threads} threads", "op", facts
-    )
+    software = f"numpy {numpy.__version__}, {threads} thread{'s'[threads == 1 :]}"
+    return Place(host.processor(), software, "op", facts)
 
 
 def _cupy_place(cupy: Any) -> Place:  # noqa: ANN401

@@ -33,5 +33,6 @@ ATTENTION = Family(
     features=features,
     optional=("kv_heads", "causal"),
     uses_matrix_units=True,
+    arithmetic_saved=1.0,
     group=("heads", "kv_heads", "keys", "head_dim"),
 )

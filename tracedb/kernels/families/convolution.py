@@ -41,5 +41,7 @@ CONVOLUTION = Family(
     features=features,
     optional=("stride", "padding", "dilation", "groups"),
     uses_matrix_units=True,
+    # Winograd's for filters of 3 x 3, with tiles of 4 x 4.
+    arithmetic_saved=4.0,
     group=("channels_in", "channels_out", "height", "width", "kernel_height"),
 )

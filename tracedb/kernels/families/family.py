@@ -73,6 +73,9 @@ class Family:
     optional: tuple[str, ...] = ()
     """Sizes that a row may lack; the relation says what they are then, if anything."""
     uses_matrix_units: bool = False
+    arithmetic_saved: float | None = None
+    """How many times less arithmetic than the sums say an algorithm may do; None where
+    FLOPs are nominal counts of instructions, which bound nothing."""
     is_typed: bool = True
     """Whether the type of elements matters; sizes of untyped ops are in bytes."""
     ops_alike: bool = False

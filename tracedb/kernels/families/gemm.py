@@ -59,6 +59,7 @@ GEMM = Family(
     features=features,
     optional=("batch",),
     uses_matrix_units=True,
+    arithmetic_saved=1.0,
     group=("batch", "n", "k"),
     op_classes={
         "mm": "gemm",

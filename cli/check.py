@@ -1,0 +1,118 @@
+"""`tracedb check`: has a run become slower than a baseline? For CI."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree as ET
+
+import click
+
+import tracedb
+from tracedb.outputs import written
+from tracedb.words import duration, share
+
+from . import options
+from . import output as out
+from .terminal import printable, tell
+
+_SLOWER = 1
+_SUITE = "tracedb check"
+_BRIEF = ("measure", "a_ns", "b_ns", "change_ns", "limit_ns", "is_within")
+
+
+@click.command(
+    epilog=options.examples(
+        "tracedb check run.duckdb --baseline main.duckdb",
+        "tracedb check run.duckdb --baseline main.duckdb --junit check.xml --github",
+        "tracedb check run.duckdb --baseline main.duckdb --tolerance 0.05 --each",
+    )
+)
+@options.database
+@click.option(
+    "--baseline", required=True, metavar="DB", type=click.Path(), help="What it was."
+)
+@click.option("--run", type=int, metavar="N", help="The run that is checked.")
+@click.option("--baseline-run", type=int, metavar="N", help="The run of the baseline.")
+@click.option(
+    "--tolerance",
+    type=click.FloatRange(0),
+    metavar="SHARE",
+    help="Lets pass such a share of the period, however quiet the baseline; else 0.01.",
+)
+@click.option("--each", is_flag=True, help="Each kind of time has to be kept, too.")
+@click.option("--junit", metavar="FILE", help="Write a JUnit report there, too.")
+@click.option("--github", is_flag=True, help="Write annotations of GitHub to stderr.")
+@out.option
+@click.pass_context
+def check(  # noqa: PLR0913 (one parameter an option)
+    context: click.Context,
+    database: str,
+    *,
+    baseline: str,
+    run: int | None,
+    baseline_run: int | None,
+    tolerance: float | None,
+    each: bool,
+    junit: str | None,
+    github: bool,
+    output: out.Output,
+) -> None:
+    """Check that steps take no longer than in a baseline.
+
+    Exits with 1 if they do: if the median period is longer by more than the baseline's
+    own noise, which is learnt from its steps (question.diff_noise), by more than the
+    tolerance, and not by chance (the rank test of tracedb diff). The kinds of time on
+    the critical path stand beside that; --each checks them, too. `tracedb diff` says
+    what else is different.
+    """
+    with (
+        tracedb.open(database, read_only=True) as db,
+        tracedb.open(baseline, read_only=True) as before,
+    ):
+        rows = db.check(before, run=(baseline_run, run), tolerance=tolerance)
+    output.rows(rows, _BRIEF)
+    cases = [row for row in rows.rows(named=True) if each or row["measure"] == "period"]
+    failed = [row for row in cases if not row["is_within"]]
+    if junit is not None:
+        _write_junit(Path(junit), cases)
+    for row in cases:
+        tell(_words(row))
+    for row in failed if github else ():
+        tell(f"::error title=tracedb check: {row['measure']}::{_words(row)}")
+    if failed:
+        tell(f"`tracedb diff {baseline} {database}` says what is different")
+        context.exit(_SLOWER)
+
+
+def _words(row: dict[str, Any]) -> str:
+    """How long it was and is, and what was allowed."""
+    change = row["change_ns"]
+    part = f" ({share(abs(change) / row['a_ns'])})" if row["a_ns"] else ""
+    return (
+        f"{row['measure']}: {duration(row['a_ns'])}, now {duration(row['b_ns'])}: "
+        f"{duration(abs(change))}{part} {'longer' if change > 0 else 'shorter'}, "
+        f"{duration(row['limit_ns'])} more are allowed"
+    )
+
+
+def _write_junit(path: Path, cases: list[dict[str, Any]]) -> None:
+    """Write a test case for each measure."""
+    if path.exists() and _SUITE.encode() not in path.read_bytes()[:200]:
+        raise tracedb.ReportError(
+            f"{path}: there is a file that is no report of a check; name another"
+        )
+    failed = sum(not row["is_within"] for row in cases)
+    suite = ET.Element(
+        "testsuite", name=_SUITE, tests=str(len(cases)), failures=str(failed)
+    )
+    for row in cases:
+        named = {"classname": "tracedb.check", "name": row["measure"]}
+        case = ET.SubElement(suite, "testcase", named)
+        words = printable(_words(row))
+        if row["is_within"]:
+            ET.SubElement(case, "system-out").text = words
+        else:
+            ET.SubElement(case, "failure", message=words)
+    with written(path, tracedb.ReportError) as beside:
+        ET.ElementTree(suite).write(beside, encoding="utf-8", xml_declaration=True)

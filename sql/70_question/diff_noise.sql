@@ -1,0 +1,85 @@
+-- Is another run slower than a baseline's own noise explains? The median over steps of the
+-- period, and of each kind of time on its critical path, and how far apart the medians of so
+-- many steps may be by chance: three standard errors, learnt from how far the steps of the
+-- baseline lie apart (their median distance from the median, which a late step does not
+-- move). Steps that influence each other, and what tells one start of a program from the
+-- next, are not in it.
+-- One row per measure.
+-- Key: measure.
+CREATE MACRO question.diff_noise(
+    -- The baseline, a run.
+    a,
+    -- The run that is checked.
+    b
+) AS TABLE
+SELECT
+    -- `period`, or a kind of time as in `critical_path.interval`.
+    measure,
+    -- Steps of the baseline; of several ranks those of each count.
+    a_step_count,
+    -- Steps of the run.
+    b_step_count,
+    -- [ns] The median of the baseline.
+    a_ns,
+    -- [ns] The median of the run.
+    b_ns,
+    -- [ns] By how much that of the run is longer.
+    change_ns,
+    -- [ns] By how much it may be by chance; NULL for a baseline of fewer than four steps.
+    noise_ns,
+    -- How likely that is by chance alone, as in `question.diff_period`. Of alike runs one in
+    -- 100 is beyond both, the noise and 5 % (one in 60 where steps have a long tail).
+    p_value
+FROM (
+    WITH
+    step AS (
+        SELECT run_id, 'period' AS measure, time_ns
+        FROM critical_path.compared_path
+        UNION ALL
+        SELECT run_id, kind, sum(time_ns)::BIGINT
+        FROM critical_path.compared_part
+        GROUP BY run_id, trace_id, path_id, kind
+    ),
+
+    size AS (
+        SELECT
+            count(*) FILTER (run_id = a) AS a_count,
+            count(*) FILTER (run_id = b) AS b_count
+        FROM critical_path.compared_path
+        WHERE run_id IN (a, b)
+    ),
+
+    -- Steps without that kind of time have 0 of it.
+    listed AS (
+        SELECT
+            measure,
+            a_count,
+            b_count,
+            list_resize(coalesce(list(time_ns) FILTER (run_id = a), []), a_count, 0)
+            AS a_times,
+            list_resize(coalesce(list(time_ns) FILTER (run_id = b), []), b_count, 0)
+            AS b_times
+        FROM step
+        CROSS JOIN size
+        WHERE run_id IN (a, b)
+        GROUP BY measure, a_count, b_count
+    )
+
+    SELECT
+        measure,
+        a_count AS a_step_count,
+        b_count AS b_step_count,
+        round(list_median(a_times))::BIGINT AS a_ns,
+        round(list_median(b_times))::BIGINT AS b_ns,
+        b_ns - a_ns AS change_ns,
+        CASE
+            WHEN a_count >= 4
+                THEN round(
+                    3 * 1.4826 * list_mad(a_times) * sqrt(pi() / 2 * (1 / a_count + 1 / b_count))
+                )::BIGINT
+        END AS noise_ns,
+        question.rank_test_p(a_times, b_times) AS p_value
+    FROM listed
+    WHERE a_count > 0 AND b_count > 0
+)
+ORDER BY measure <> 'period', change_ns DESC, measure;

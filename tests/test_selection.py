@@ -68,6 +68,7 @@ class Rows:
     def __init__(self, database: tracedb.Database) -> None:
         """Read them all."""
         self.database = database
+        self._times: dict[tuple[Edit, int], dict[str, Times]] = {}
 
     def _read(self, query: str) -> list[Row]:
         return list(self.database.sql(query).iter_rows(named=True))
@@ -169,7 +170,12 @@ class Rows:
         return self._read("SELECT node_id AS node, * FROM graph.node")
 
     def times(self, edit: Edit, thread: int) -> dict[str, Times]:
-        """When each of an edit's fields is the case on a thread."""
+        """When each of an edit's fields is the case on a thread, looked up once."""
+        if (edit, thread) not in self._times:
+            self._times[edit, thread] = self._times_of(edit, thread)
+        return self._times[edit, thread]
+
+    def _times_of(self, edit: Edit, thread: int) -> dict[str, Times]:
         row = self.threads[thread]
 
         def on(rows: list[Row], chosen: Callable[[Row], bool]) -> Times:

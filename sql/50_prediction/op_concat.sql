@@ -52,7 +52,7 @@ shape AS (
             1
         ) AS dim
     FROM prediction.op_shape
-    INNER JOIN prediction.op_kind USING (name)
+    INNER JOIN prediction.op_kind USING (trace_id, name)
     WHERE is_complete AND rule = 'concat'
 ),
 

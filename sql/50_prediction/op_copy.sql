@@ -48,7 +48,7 @@ problem AS (
         END AS output_bytes,
         is_dtype_known AS is_exact
     FROM prediction.op_shape
-    INNER JOIN prediction.op_kind USING (name)
+    INNER JOIN prediction.op_kind USING (trace_id, name)
     WHERE
         is_complete
         AND rule = 'copy'

@@ -54,7 +54,7 @@ shape AS (
             [t.elements > 1 AND t.size <> t.elements * element_bytes for t in tensors]
         ) AS is_mixed
     FROM prediction.op_shape
-    INNER JOIN prediction.op_kind USING (name)
+    INNER JOIN prediction.op_kind USING (trace_id, name)
     WHERE
         is_complete
         AND (

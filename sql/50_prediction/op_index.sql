@@ -52,7 +52,7 @@ shape AS (
         tensors[1].dims AS dims,
         name LIKE 'fbgemm::%' AS is_moved
     FROM prediction.op_shape
-    INNER JOIN prediction.op_kind USING (name)
+    INNER JOIN prediction.op_kind USING (trace_id, name)
     WHERE is_complete AND rule = 'index'
 ),
 

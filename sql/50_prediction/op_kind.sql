@@ -1,7 +1,10 @@
 -- The family of the ops of each name, where several families share a relation.
--- One row per name of an op that launches GPU work and is listed in `prediction.op_family`.
--- Key: name.
-CREATE VIEW prediction.op_kind (
+-- One row per trace and name of an op that launches GPU work and is listed in
+-- `prediction.op_family`.
+-- Key: trace_id, name.
+CREATE TABLE prediction.op_kind (
+    -- The trace.
+    trace_id,
     -- Name of the op.
     name,
     -- Op of the family: the name without what says how it is called.
@@ -14,6 +17,7 @@ CREATE VIEW prediction.op_kind (
     element_flops
 ) AS
 SELECT
+    trace_id,
     named.name,
     regexp_replace(
         regexp_replace(named.name, '^(\w+::)*_?(native_|cudnn_|miopen_)?', ''),
@@ -22,6 +26,7 @@ SELECT
     arg_min(op_family.family, ordinal),
     arg_min(op_family.rule, ordinal),
     arg_min(op_family.element_flops, ordinal)::BIGINT
-FROM prediction.op_name AS named
+FROM (SELECT DISTINCT trace_id, name FROM prediction.op_shape) AS used
+INNER JOIN prediction.op_name AS named USING (name)
 INNER JOIN prediction.op_family ON regexp_full_match(bare_name, op_family.pattern)
-GROUP BY named.name;
+GROUP BY trace_id, named.name;

@@ -44,7 +44,7 @@ shape AS (
         prediction.mixed_bytes(tensors, element_bytes) AS large_bytes,
         tensors[1].elements AS elements
     FROM prediction.op_shape
-    INNER JOIN prediction.op_kind USING (name)
+    INNER JOIN prediction.op_kind USING (trace_id, name)
     WHERE is_complete AND rule = 'normalisation'
 ),
 

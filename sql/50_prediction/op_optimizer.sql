@@ -41,7 +41,7 @@ shape AS (
         prediction.first_list(tensors) AS parameters,
         list_sum([t.elements for t in parameters])::BIGINT AS elements
     FROM prediction.op_shape
-    INNER JOIN prediction.op_kind USING (name)
+    INNER JOIN prediction.op_kind USING (trace_id, name)
     WHERE is_complete AND rule = 'optimizer'
 ),
 

@@ -44,7 +44,7 @@ shape AS (
         END AS along,
         prediction.elements_along(tensors[1].dims, along) AS along_elements
     FROM prediction.op_shape
-    INNER JOIN prediction.op_kind USING (name)
+    INNER JOIN prediction.op_kind USING (trace_id, name)
     WHERE is_complete AND rule = 'reduction'
 ),
 

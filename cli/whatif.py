@@ -225,8 +225,9 @@ def _tell_scenarios(
         return
     hits, savings = beside.ask("scenario_hit"), beside.ask("scenario_saving")
     paths, guesses = beside.ask("scenario_path"), beside.ask("scenario_guess")
+    answers = (hits, savings, paths, guesses, beside.ask("scenario_summary"))
     for name in names:
-        own = (f.filter(f["scenario"] == name) for f in (hits, savings, paths, guesses))
+        own = (f.filter(f["scenario"] == name) for f in answers)
         output.text("\n".join(["", f"scenario {name}", *_lines(*own)]))
 
 
@@ -235,6 +236,7 @@ def _lines(
     savings: pl.DataFrame,
     paths: pl.DataFrame,
     guesses: pl.DataFrame,
+    bands: pl.DataFrame,
 ) -> list[str]:
     """What is to be told of a scenario."""
     lines = [
@@ -249,6 +251,7 @@ def _lines(
             f"  run {saving['run_id']}, mean step: {_change(saving['expected_ns'])} on "
             f"the path, {_change(saving['saved_ns'])} in all"
         )
+        lines += _band(bands.filter(bands["run_id"] == saving["run_id"]))
         if saving["lost_ns"]:
             lines.append(
                 f"  {_ms(saving['lost_ns'])} of that is lost, taken over by "
@@ -261,6 +264,16 @@ def _lines(
         for guess in guesses.iter_rows(named=True)
     ]
     return lines
+
+
+def _band(summary: pl.DataFrame) -> list[str]:
+    """Where the period and its change are to be expected, if that is known."""
+    return [
+        f"  four steps of five: {_ms(row['low_ns'])} to {_ms(row['high_ns'])}, a "
+        f"change of {_ms(row['change_low_ns'])} to {_ms(row['change_high_ns'])}"
+        for row in summary.iter_rows(named=True)
+        if row["low_ns"] is not None
+    ]
 
 
 def _parts(path: pl.DataFrame, column: str) -> str:

@@ -314,6 +314,18 @@ def test_scenarios_are_kept_in_the_database(folder: Path, tmp_path: Path) -> Non
     assert 'reference.scenario, row 4: phase is "z"' in wrong.stderr
 
 
+def _check_bands(summary: list[dict[str, Any]]) -> None:
+    """Each answer has one; what both simulations miss is not in that of the change."""
+    same, *edited = summary
+    assert same["change_low_ns"] == same["change_high_ns"] == 0
+    assert same["low_ns"] < same["predicted_ns"] < same["high_ns"]
+    for row in edited:
+        assert row["low_ns"] < row["predicted_ns"] < row["high_ns"]
+        assert row["change_low_ns"] < row["change_ns"] < row["change_high_ns"]
+        both = same["high_ns"] - same["low_ns"] + row["high_ns"] - row["low_ns"]
+        assert row["change_high_ns"] - row["change_low_ns"] < 0.6 * both
+
+
 def test_what_is_saved_and_lost(database: tracedb.Database) -> None:
     """Nothing is lost where nothing is edited; the parts of a path are its whole."""
     edits = [
@@ -328,6 +340,7 @@ def test_what_is_saved_and_lost(database: tracedb.Database) -> None:
         hits = {hit["scenario"]: hit for hit in beside.ask("scenario_hit").to_dicts()}
         matches = beside.ask("scenario_match").to_dicts()
     assert [row["change_ns"] == 0 for row in summary] == [True, False, False]
+    _check_bands(summary)
     for row, one in zip(summary, saving, strict=True):
         assert one["saved_ns"] == -row["change_ns"]
         assert one["lost_ns"] == max(one["expected_ns"] - one["saved_ns"], 0)

@@ -1,7 +1,7 @@
 -- Between which times is each step to be expected, four times of five?
 -- How much a method's predictions of steps elsewhere were off by tells how much this one
--- may be (jackknife): the root mean square of the logarithms of measured over predicted,
--- and Student's t for 80 %, after Cornish and Fisher. Elsewhere is where the method learns:
+-- may be (jackknife): the root mean square of the logarithms of measured over predicted
+-- (`prediction.band_reach`). Elsewhere is where the method learns:
 -- the other ranks of the run, the other runs; for all other methods the trace's other
 -- steps.
 -- One row per method and step for which there are two others at least.
@@ -60,8 +60,7 @@ judged AS (
         own.measured_ns,
         own.predicted_ns,
         count(*) AS other_count,
-        (1.2816 + 0.8467 / count(*) + 0.5711 / count(*) ** 2)
-        * sqrt(avg(other.residual ** 2)) * sqrt(1 + 1 / count(*)) AS reach
+        prediction.band_reach(sqrt(avg(other.residual ** 2)), count(*)) AS reach
     FROM error AS own
     INNER JOIN error AS other
         ON

@@ -1,4 +1,7 @@
--- What is each scenario worth? Its steps against those of the baseline, in the mean.
+-- What is each scenario worth? Its steps against those of the baseline, in the mean, and the
+-- bands in which four steps of five are to be expected. Each step is simulated twice, with
+-- the edits and without; both are taken to be off by the same factor, measured over baseline.
+-- So what is off in both does not widen the band of the change.
 -- One row per scenario, method and run; a database at rest has no scenarios
 -- (`tracedb whatif`).
 -- Key: scenario, method, run_id.
@@ -19,6 +22,14 @@ CREATE VIEW question.scenario_summary (
     change_ns,
     -- [1] That as a part of the first.
     change_share,
+    -- [ns] 10th percentile of a step's period with them; NULL for fewer than three steps.
+    low_ns,
+    -- [ns] 90th percentile.
+    high_ns,
+    -- [ns] 10th percentile of a step's change.
+    change_low_ns,
+    -- [ns] 90th percentile.
+    change_high_ns,
     -- [ns] Mean host time without them.
     baseline_host_ns,
     -- [ns] Mean host time with them.
@@ -30,24 +41,82 @@ CREATE VIEW question.scenario_summary (
     -- [ns] Mean time of a step that no cause explains, and predictions leave out.
     unexplained_ns
 ) AS
+WITH
+pair AS (
+    SELECT
+        variant_id,
+        edited.scenario,
+        edited.method,
+        edited.run_id,
+        baseline.predicted_ns AS baseline_ns,
+        edited.predicted_ns,
+        edited.predicted_ns - baseline.predicted_ns AS change_ns,
+        baseline.predicted_host_ns AS baseline_host_ns,
+        edited.predicted_host_ns,
+        baseline.predicted_gpu_end_ns AS baseline_gpu_end_ns,
+        edited.predicted_gpu_end_ns,
+        baseline.unexplained_ns,
+        baseline.measured_ns / nullif(baseline.predicted_ns, 0) AS off_factor
+    FROM critical_path.step_time AS edited
+    INNER JOIN critical_path.step_time AS baseline USING (method, step_id)
+    INNER JOIN prediction.variant AS variant
+        ON edited.scenario = variant.scenario AND edited.method = variant.method
+    WHERE baseline.scenario = 'baseline' AND edited.scenario <> 'baseline'
+),
+
+-- How far each step is from the mean: its period and its change, each as off as the baseline.
+distant AS (
+    SELECT
+        *,
+        predicted_ns * off_factor - avg(predicted_ns) OVER of_run AS distance_ns,
+        change_ns * off_factor - avg(change_ns) OVER of_run AS change_distance_ns
+    FROM pair
+    WINDOW of_run AS (PARTITION BY variant_id, run_id)
+),
+
+mean AS (
+    SELECT
+        variant_id,
+        scenario,
+        method,
+        run_id,
+        count(*) AS step_count,
+        round(avg(baseline_ns))::BIGINT AS base_ns,
+        round(avg(predicted_ns))::BIGINT AS own_ns,
+        round(avg(baseline_host_ns))::BIGINT AS base_host_ns,
+        round(avg(predicted_host_ns))::BIGINT AS own_host_ns,
+        round(avg(baseline_gpu_end_ns))::BIGINT AS base_gpu_end_ns,
+        round(avg(predicted_gpu_end_ns))::BIGINT AS own_gpu_end_ns,
+        round(avg(unexplained_ns))::BIGINT AS left_ns,
+        CASE WHEN count(off_factor) >= 3 THEN
+            round(prediction.band_reach(sqrt(avg(distance_ns ** 2)), count(off_factor)))
+        END::BIGINT AS reach_ns,
+        CASE WHEN count(off_factor) >= 3 THEN
+            round(
+                prediction.band_reach(sqrt(avg(change_distance_ns ** 2)), count(off_factor))
+            )
+        END::BIGINT AS change_reach_ns
+    FROM distant
+    GROUP BY variant_id, scenario, method, run_id
+)
+
 SELECT
-    edited.scenario,
-    edited.method,
-    edited.run_id,
-    count(*),
-    round(avg(baseline.predicted_ns))::BIGINT AS base_ns,
-    round(avg(edited.predicted_ns))::BIGINT AS own_ns,
+    scenario,
+    method,
+    run_id,
+    step_count,
+    base_ns,
+    own_ns,
     own_ns - base_ns,
     (own_ns - base_ns) / nullif(base_ns, 0),
-    round(avg(baseline.predicted_host_ns))::BIGINT,
-    round(avg(edited.predicted_host_ns))::BIGINT,
-    round(avg(baseline.predicted_gpu_end_ns))::BIGINT,
-    round(avg(edited.predicted_gpu_end_ns))::BIGINT,
-    round(avg(baseline.unexplained_ns))::BIGINT
-FROM critical_path.step_time AS edited
-INNER JOIN critical_path.step_time AS baseline USING (method, step_id)
-INNER JOIN prediction.variant AS variant
-    ON edited.scenario = variant.scenario AND edited.method = variant.method
-WHERE baseline.scenario = 'baseline' AND edited.scenario <> 'baseline'
-GROUP BY variant_id, edited.scenario, edited.method, edited.run_id
-ORDER BY variant_id, edited.run_id;
+    greatest(own_ns - reach_ns, 0),
+    own_ns + reach_ns,
+    own_ns - base_ns - change_reach_ns,
+    own_ns - base_ns + change_reach_ns,
+    base_host_ns,
+    own_host_ns,
+    base_gpu_end_ns,
+    own_gpu_end_ns,
+    left_ns
+FROM mean
+ORDER BY variant_id, run_id;

@@ -23,6 +23,7 @@ COMMANDS = (
     "whatif",
     "diff",
     "check",
+    "estimate",
     "kernels",
     "depends",
     "report",

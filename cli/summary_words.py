@@ -181,7 +181,12 @@ def _of(row: Row) -> str:
     return f"{row['occurrences']:,} of {row['all_count']:,}"
 
 
+def _estimated(row: Row) -> str:
+    return f"{_of(row)} traces never ran: a program's code was estimated"
+
+
 _DOUBTS: dict[str, Callable[[Row], str]] = {
+    "estimated": _estimated,
     "repaired": _repaired,
     "lost_work": _lost_work,
     "lost_launch": _lost_launch,

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from tracedb.database import open_database as open  # noqa: A004 (as `io.open`)
     from tracedb.errors import (
         DatabaseError,
+        EstimateError,
         ForeignFileError,
         HardwareError,
         IngestError,
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
         ScenarioError,
         TracedbError,
     )
+    from tracedb.from_code.estimation import Estimate, estimate
     from tracedb.profiling import profile
     from tracedb.scenario import Edit
 
@@ -38,6 +40,8 @@ __all__ = [
     "Database",
     "DatabaseError",
     "Edit",
+    "Estimate",
+    "EstimateError",
     "ForeignFileError",
     "HardwareError",
     "IngestError",
@@ -50,6 +54,7 @@ __all__ = [
     "ReportError",
     "ScenarioError",
     "TracedbError",
+    "estimate",
     "open",
     "profile",
 ]
@@ -74,6 +79,8 @@ NODE_KINDS = (
 _HOMES = {
     "Database": ("tracedb.database", "Database"),
     "Edit": ("tracedb.scenario", "Edit"),
+    "Estimate": ("tracedb.from_code.estimation", "Estimate"),
+    "estimate": ("tracedb.from_code.estimation", "estimate"),
     "open": ("tracedb.database", "open_database"),
     "profile": ("tracedb.profiling", "profile"),
 }

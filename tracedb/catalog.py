@@ -230,6 +230,16 @@ def readers(name: str) -> frozenset[str]:
 
 
 @cache
+def sources(name: str) -> frozenset[str]:
+    """Names of all relations that a relation reads, directly or by way of others."""
+    found = {name}
+    for relation in reversed(relations()):
+        if relation.full_name in found:
+            found |= relation.reads
+    return frozenset(found - {name})
+
+
+@cache
 def chosen_by_edits() -> frozenset[str]:
     """The stored relations that say what edits choose: empty in a database at rest."""
     others = readers("prediction.variant") | {"prediction.variant"}

@@ -5,6 +5,7 @@ TracedbError
 ├── IngestError     a trace file: unreadable, not a trace, broken at a byte
 │   ├── ForeignFileError  a whole JSON file that is no trace
 │   └── PairError   an execution graph that is not of the trace it came with
+├── EstimateError   a step that cannot be estimated: no file, no GPU, data-dependent
 ├── HardwareError   a file of hardware rows: a figure missing, wrong, in another unit
 ├── KernelModelError   a kernel model: unreadable, made by another version
 ├── LibraryError    a library of overheads: missing, foreign, of another version
@@ -46,6 +47,10 @@ class ForeignFileError(IngestError):
 
 class PairError(IngestError):
     """An execution graph and a trace are not of one run."""
+
+
+class EstimateError(TracedbError, ValueError):
+    """A training step cannot be estimated from its code."""
 
 
 class HardwareError(TracedbError, ValueError):

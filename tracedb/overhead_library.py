@@ -92,6 +92,23 @@ def load(connection: duckdb.DuckDBPyConnection, path: str | Path) -> None:
         connection.execute(f"INSERT INTO {_TABLE} FROM sample")
 
 
+def medians(path: str | Path) -> dict[tuple[str, str], int]:
+    """The median time of a library's spans, by type and name.
+
+    Raises `LibraryError` for a file that is none.
+    """
+    query = (
+        "SELECT type, name, median(sample_ns)::BIGINT FROM sample "
+        "GROUP BY type, name ORDER BY type, name"
+    )
+    with (
+        duckdb.connect() as connection,
+        registered(connection, "sample", _samples(path)),
+    ):
+        rows = connection.execute(query).fetchall()
+    return {(kind, name): ns for kind, name, ns in rows}
+
+
 def gpus_of(path: str | Path) -> list[str | None]:
     """The GPUs of the traces that a library was learnt from; None: of no GPU's name.
 

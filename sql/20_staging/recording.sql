@@ -6,6 +6,8 @@ CREATE VIEW staging.recording (
     trace_id,
     -- The profiler: `PyTorch profiler`, or the tool that the file was exported from.
     profiler,
+    -- Whether nothing of it ever ran: `tracedb estimate` made it from a program's code.
+    is_estimated,
     -- The runtime of the GPUs with its version, as `CUDA 12.4`; NULL where it is not told.
     runtime,
     -- Whether ops have the sizes of their arguments (`record_shapes=True`).
@@ -47,6 +49,7 @@ headed AS (
         trace_id,
         format,
         header ->> '$.source.tool' AS tool,
+        coalesce(header ->> '$.estimated' = 'true', false) AS is_estimated,
         try_cast(header ->> '$.cuda_runtime_version' AS BIGINT) AS cuda,
         try_cast(header ->> '$.hip_runtime_version' AS BIGINT) AS hip
     FROM raw.trace
@@ -55,6 +58,7 @@ headed AS (
 SELECT
     trace_id,
     coalesce(tool, 'PyTorch profiler'),
+    is_estimated,
     CASE
         WHEN cuda BETWEEN 1_000 AND 1_000_000
             THEN concat('CUDA ', cuda // 1_000, '.', cuda % 1_000 // 10)

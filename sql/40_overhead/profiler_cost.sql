@@ -2,7 +2,7 @@
 -- beyond the one op in it, if it makes no call of its own. Such ops mostly pass their
 -- arguments on, so that little but the recording is left in the median. Ops that do more
 -- make it too high: it is at most the 2 us of Lin et al. 2022 (section 3), which also
--- stand where fewer than 20 ops tell.
+-- stand where fewer than 20 ops tell. What was estimated from code was not recorded: 0.
 -- One row per trace with ops.
 -- Key: trace_id.
 CREATE VIEW overhead.profiler_cost (
@@ -37,7 +37,12 @@ SELECT
     trace.trace_id,
     count(op_id),
     median(own_ns)::BIGINT,
-    CASE WHEN count(op_id) < 20 THEN 2_000 ELSE least(median(own_ns), 2_000) END::BIGINT
+    CASE
+        WHEN any_value(is_estimated) THEN 0
+        WHEN count(op_id) < 20 THEN 2_000
+        ELSE least(median(own_ns), 2_000)
+    END::BIGINT
 FROM (SELECT DISTINCT run_id, trace_id FROM staging.op) AS trace
+LEFT JOIN staging.recording AS recording ON trace.trace_id = recording.trace_id
 LEFT JOIN around ON trace.trace_id = around.trace_id
 GROUP BY trace.run_id, trace.trace_id;

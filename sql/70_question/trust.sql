@@ -5,8 +5,8 @@
 CREATE VIEW question.trust (
     -- The run.
     run_id,
-    -- `repaired` (places of the files that were repaired or left out), `lost_work` (launches
-    -- whose work is not in the trace), `lost_launch` (work whose launch is not),
+    -- `estimated` (traces that never ran, where there are such), `repaired` (places of the
+    -- files that were repaired or left out), `lost_work` (launches whose work is not in the trace), `lost_launch` (work whose launch is not),
     -- `overlapping` (GPU ops that begin before the one before them on their stream ends),
     -- `inferred_wait` (blocking calls for which the trace does not say what they wait for),
     -- `unexplained` (time on critical paths for which no cause was found), `profiler` (what
@@ -26,10 +26,7 @@ CREATE VIEW question.trust (
 ) AS
 WITH
 run AS (
-    SELECT
-        run_id,
-        count(*) AS rank_count,
-        max(world_size) AS world_size,
+    SELECT run_id, count(*) AS rank_count, max(world_size) AS world_size,
         sum(duration_ns) AS duration_ns
     FROM question.recording
     GROUP BY run_id
@@ -101,10 +98,7 @@ path AS (
 ),
 
 cost AS (
-    SELECT
-        run_id,
-        count(*) AS event_count,
-        sum(event_ns) AS time_ns
+    SELECT run_id, count(*) AS event_count, sum(event_ns) AS time_ns
     FROM (
         SELECT trace_id FROM staging.op
         UNION ALL
@@ -114,8 +108,9 @@ cost AS (
     GROUP BY run_id
 ),
 
-pause AS (
-    SELECT run_id, sum(overhead_count) AS occurrences, sum(overhead_ns) AS time_ns
+recorded AS (
+    SELECT run_id, count(*) AS all_count, count(*) FILTER (is_estimated) AS estimated_count,
+        sum(overhead_count) AS pause_count, sum(overhead_ns) AS time_ns
     FROM staging.recording
     INNER JOIN staging.trace USING (trace_id)
     GROUP BY run_id
@@ -156,8 +151,8 @@ found AS (
     FROM cost
     INNER JOIN run USING (run_id)
     UNION ALL
-    SELECT run_id, 8, 'overflow', occurrences, NULL, pause.time_ns, duration_ns
-    FROM pause
+    SELECT run_id, 8, 'overflow', pause_count, NULL, recorded.time_ns, duration_ns
+    FROM recorded
     INNER JOIN run USING (run_id)
     UNION ALL
     SELECT run_id, 9, 'clock', ambiguous_count, all_count, offset_ns, NULL FROM clock
@@ -166,6 +161,10 @@ found AS (
         NULL
     FROM run
     WHERE world_size IS NOT NULL
+    UNION ALL
+    SELECT run_id, 0, 'estimated', estimated_count, all_count, NULL, NULL
+    FROM recorded
+    WHERE estimated_count > 0
 )
 
 SELECT

@@ -1,0 +1,166 @@
+"""`tracedb estimate`: what a training step would take on a GPU it never ran on."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import click
+
+from tracedb.words import counted, duration, share, shortened
+
+from . import options
+from .terminal import printable, write_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tracedb import Estimate
+
+_LISTED = 5
+_NAME = 70
+
+
+@click.command(
+    epilog=options.examples(
+        "tracedb estimate train.py:step --gpu H100",
+        "tracedb estimate train.py:step --gpu A100 --batch 4096 --largest-batch",
+        "tracedb estimate train.py:step --gpu H100 --db step.duckdb",
+        "tracedb summary step.duckdb",
+    )
+)
+@click.argument("step", metavar="FILE:FUNCTION")
+@click.option(
+    "--gpu",
+    required=True,
+    metavar="NAME",
+    help="The GPU: a name that `tracedb kernels hardware` lists.",
+)
+@click.option(
+    "--batch",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Batch size, for the function's parameter `batch` or `batch_size`.",
+)
+@click.option(
+    "--db",
+    "database",
+    default=":memory:",
+    metavar="DB",
+    type=click.Path(),
+    help="Put the run that would be there, for all other commands; its own traces "
+    "tell which kernels ops launch.",
+)
+@click.option(
+    "--library",
+    metavar="FILE",
+    type=click.Path(),
+    help="Host times from what `tracedb overheads learn` wrote, not those shipped.",
+)
+@click.option(
+    "--largest-batch", is_flag=True, help="Also look for the largest batch that fits."
+)
+@click.option(
+    "--format",
+    "format_",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="For a person, or all figures (nanoseconds, bytes) by their names.",
+)
+def estimate(  # noqa: PLR0913 (the options of the command)
+    *,
+    step: str,
+    gpu: str,
+    batch: int | None,
+    database: str,
+    library: str | None,
+    largest_batch: bool,
+    format_: str,
+) -> None:
+    """Estimate a training step from its code alone, for a GPU that need not be there.
+
+    The function does one step whenever it is called. It runs on PyTorch's fake tensors:
+    no memory is taken, no GPU is used. What it launches, how long that takes, and what
+    the GPU's memory holds at its peak follow from the ops that it dispatches. A step
+    that decides by values of tensors cannot be estimated: the line is told.
+    """
+    # PyTorch's profiler would tell on stderr that it starts and ends.
+    os.environ.setdefault("KINETO_LOG_LEVEL", "9")
+    from tracedb.from_code.estimation import estimate as run
+
+    found = run(
+        step,
+        gpu=gpu,
+        batch=batch,
+        database=database,
+        library=library,
+        find_largest_batch=largest_batch,
+    )
+    with found.database:
+        if format_ == "json":
+            _write_json(found)
+        else:
+            write_text("\n".join(map(printable, lines(found))))
+
+
+def _write_json(found: Estimate) -> None:
+    import json
+    from dataclasses import asdict, fields
+
+    kept = {f.name: getattr(found, f.name) for f in fields(found)}
+    del kept["database"]
+    kept["memory"] = asdict(found.memory)
+    write_text(json.dumps(kept, indent=2))
+
+
+def lines(found: Estimate) -> Iterator[str]:
+    """The answer, for a person to read."""
+    batch = f", batch {found.batch:,}" if found.batch else ""
+    active = share(found.gpu_active_ns / max(found.step_ns, 1))
+    yield f"Estimated for {found.gpu}{batch}; nothing ran"
+    yield ""
+    yield (
+        f"Step    {duration(found.step_ns)} "
+        f"({duration(found.low_ns)} to {duration(found.high_ns)})"
+    )
+    yield (
+        f"GPU     active {duration(found.gpu_active_ns)} ({active}) in "
+        f"{counted(found.kernel_count, 'GPU op')}"
+    )
+    yield from _unmodelled(found)
+    yield from _memory(found)
+
+
+def _unmodelled(found: Estimate) -> Iterator[str]:
+    if found.unmodelled:
+        names = ", ".join(sorted(found.unmodelled))
+        count = sum(found.unmodelled.values())
+        yield f"        {count} of them have no model: {shortened(names, _NAME)}"
+
+
+def _memory(found: Estimate) -> Iterator[str]:
+    memory = found.memory
+    held = [(size, kind) for kind, size in memory.by_kind.items() if size]
+    parts = ", ".join(
+        f"{kind} {_size(size)}" for size, kind in sorted(held, reverse=True)
+    )
+    of = f" of {_size(found.capacity_bytes)}" if found.capacity_bytes else ""
+    yield f"Memory  {_size(memory.peak_bytes)} at the peak{of}, in {memory.peak_op}"
+    yield f"        {parts}"
+    for kind, words, size in memory.largest[:_LISTED]:
+        yield f"        {_size(size):>9}  {kind}: {shortened(words, _NAME)}"
+    if found.largest_batch is not None:
+        yield f"        the largest batch that fits: {found.largest_batch:,}"
+
+
+def _size(count: int) -> str:
+    """A size as a person reads it.
+
+    >>> _size(1_500_000)
+    '1.50 MB'
+    """
+    for unit, name in ((1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
+        if count >= unit:
+            return f"{count / unit:.2f} {name}"
+    return f"{count} B"

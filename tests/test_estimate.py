@@ -1,0 +1,389 @@
+"""Steps that never ran: memory, launches and times from code alone."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from click.testing import CliRunner
+from support import ROOT
+from torch import nn
+from torch.profiler import ProfilerActivity, profile
+
+import tracedb
+from tracedb.cli.main import tracedb as command
+from tracedb.from_code.fake_run import FakeRun, FakeStep
+from tracedb.from_code.launches import LaunchTable
+from tracedb.from_code.recorder import Argument, Dispatched, Shape
+
+Make = Callable[[int], Callable[[], object]]
+
+
+def readme_script() -> str:
+    """The script that README has as its example."""
+    text = (ROOT / "README.md").read_text().partition("## Estimate")[2]
+    found = re.search(r"```python\n(.*?)```", text, re.DOTALL)
+    assert found is not None
+    return found[1]
+
+
+@pytest.fixture(scope="module")
+def script(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """README's `train.py`."""
+    path = tmp_path_factory.mktemp("estimate") / "train.py"
+    path.write_text(readme_script())
+    return path
+
+
+@pytest.fixture(scope="module")
+def estimate(script: Path) -> Iterator[tracedb.Estimate]:
+    """README's example, estimated once for all tests."""
+    found = tracedb.estimate(
+        f"{script}:step", gpu="H100", batch=4096, find_largest_batch=True
+    )
+    with found.database:
+        yield found
+
+
+def fake(make: Make, batch: int = 32, *, block: int | None = None) -> FakeStep:
+    """A step on fake tensors."""
+    run = FakeRun("NVIDIA H100")
+    with run.inside():
+        step = make(batch)
+    return run.step(step, block=block)
+
+
+def names(step: FakeStep) -> list[str]:
+    """The ops that a step dispatches."""
+    return [op.name.removeprefix("aten::") for op in step.ops.values()]
+
+
+def trained(model: nn.Module, error: Callable[[], torch.Tensor]) -> Callable[[], None]:
+    """A step with Adam over lists."""
+    optimizer = torch.optim.Adam(model.parameters(), foreach=True)
+
+    def step() -> None:
+        optimizer.zero_grad()
+        torch.autograd.backward(error())
+        optimizer.step()
+
+    return step
+
+
+def perceptron(batch: int) -> Callable[[], None]:
+    """Products, a norm, activations."""
+    model = nn.Sequential(
+        nn.Linear(64, 256), nn.ReLU(), nn.LayerNorm(256), nn.Linear(256, 1)
+    )
+    return trained(model, lambda: model(torch.randn(batch, 64)).square().mean())
+
+
+def recommender(batch: int) -> Callable[[], None]:
+    """Embedding bags and products of their rows."""
+    tables = nn.ModuleList([nn.EmbeddingBag(n, 16, mode="sum") for n in (1000, 200)])
+    top = nn.Sequential(nn.Linear(32, 128), nn.ReLU(), nn.Linear(128, 1))
+    model = nn.ModuleList([tables, top])
+
+    def error() -> torch.Tensor:
+        rows = torch.zeros(batch, 4, dtype=torch.long)
+        found = torch.cat([table(rows) for table in tables], 1)
+        return nn.functional.binary_cross_entropy_with_logits(
+            top(found), torch.ones(batch, 1)
+        )
+
+    return trained(model, error)
+
+
+def attention(batch: int) -> Callable[[], None]:
+    """Attention in ops that CPUs and GPUs have alike."""
+    mixed = nn.Linear(32, 96)
+    norm = nn.LayerNorm(32)
+
+    def error() -> torch.Tensor:
+        inputs = torch.randn(batch, 16, 32)
+        query, key, value = mixed(norm(inputs)).chunk(3, -1)
+        weights = torch.softmax(query @ key.transpose(1, 2), -1)
+        return torch.square(inputs + weights @ value).mean()
+
+    return trained(nn.ModuleList([mixed, norm]), error)
+
+
+def measured_peak(make: Make, batch: int) -> int:
+    """The peak of the second step as PyTorch's CPU allocator reports it."""
+    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiler:
+        step = make(batch)
+        step()
+        with torch.profiler.record_function("second"):
+            step()
+    events = exported(profiler)
+    begin = next(e["ts"] for e in events if e["name"] == "second")
+    held: dict[int, int] = {}
+    peak = 0
+    for event in (e for e in events if e["name"] == "[memory]"):
+        size, address = event["args"]["Bytes"], event["args"]["Addr"]
+        if size > 0:
+            held[address] = size
+        else:
+            held.pop(address, None)
+        if event["ts"] >= begin:
+            peak = max(peak, sum(held.values()))
+    return peak
+
+
+def exported(profiler: profile) -> list[dict[str, Any]]:
+    """The profiler's events in order of time."""
+    from tempfile import TemporaryDirectory
+
+    with TemporaryDirectory() as folder:
+        file = Path(folder, "trace.json")
+        profiler.export_chrome_trace(str(file))
+        events = json.loads(file.read_text())["traceEvents"]
+    return sorted((e for e in events if "ts" in e), key=lambda e: e["ts"])
+
+
+@pytest.mark.parametrize("make", [perceptron, recommender, attention])
+@pytest.mark.parametrize("batch", [16, 256])
+def test_the_peak_is_that_of_the_allocator(make: Make, batch: int) -> None:
+    """The peak is within 2 % of what PyTorch's CPU allocator holds in a real step."""
+    real = measured_peak(make, batch)
+    assert fake(make, batch, block=1).memory.peak_bytes == pytest.approx(real, rel=0.02)
+
+
+def test_memory_is_told_by_what_holds_it(estimate: tracedb.Estimate) -> None:
+    """Parameters and Adam's state have their sizes; the largest tensor is named."""
+    elements = 512 * 4096 + 4096 + 4096 + 1
+    held = estimate.memory.by_kind
+    assert held["parameter"] == pytest.approx(4 * elements, abs=4 * 512)
+    assert held["optimizer"] == pytest.approx(8 * elements, abs=8 * 512)
+    kind, words, size = estimate.memory.largest[0]
+    assert (kind, size) == ("activation", 4 * 4096 * 4096)
+    assert "aten::addmm in Sequential.0" in words or "aten::relu in" in words
+
+
+def test_the_largest_batch_fits_and_twice_it_does_not(
+    script: Path, estimate: tracedb.Estimate
+) -> None:
+    """The largest batch is the largest but for what a line misses."""
+    assert estimate.largest_batch is not None
+    assert estimate.capacity_bytes is not None
+    namespace: dict[str, Any] = {}
+    run = FakeRun("H100")
+    with run.inside():
+        exec(script.read_text(), namespace)  # noqa: S102 (README's own example)
+    sizes = [estimate.largest_batch, 2 * estimate.largest_batch]
+    peaks = [
+        run.step(lambda n=n: namespace["step"](n)).memory.peak_bytes  # type: ignore[misc]
+        for n in sizes
+    ]
+    room = estimate.capacity_bytes - 1_000_000_000
+    assert 0.95 * room < peaks[0] <= room < peaks[1]
+
+
+def test_the_run_answers_as_any_other(estimate: tracedb.Estimate) -> None:
+    """Steps, shapes, modules, kernel times, replay are there; it says it never ran."""
+    asked = estimate.database.sql
+    assert asked("SELECT count(*) FROM staging.step").item() == 2
+    shapes = asked(
+        "SELECT DISTINCT input_dims::VARCHAR FROM staging.op WHERE name = 'aten::addmm'"
+    ).to_series()
+    assert "[[4096],[4096,512],[512,4096],[],[]]" in list(shapes)
+    found = asked(
+        "SELECT count(*), count(predicted_ns) FROM staging.gpu_op "
+        "LEFT JOIN prediction.kernel_time USING (gpu_op_id)"
+    ).row(0)
+    assert found[0] == found[1] == 2 * estimate.kernel_count
+    paths = asked("SELECT DISTINCT path FROM staging.module_call").to_series()
+    assert "Sequential_0/Linear_0" in list(paths)
+    replayed = estimate.database.predict("replay")["error_share"]
+    assert replayed.abs().max() < 0.01  # type: ignore[operator]
+    trust = estimate.database.ask("trust")
+    assert trust["aspect"][0] == "estimated"
+    assert estimate.low_ns < estimate.step_ns < estimate.high_ns
+
+
+def test_copies_and_waits_are_those_of_the_code(estimate: tracedb.Estimate) -> None:
+    """`.cuda()` copies the batch in, `loss.item()` four bytes out, and waits."""
+    copies = estimate.database.sql(
+        "SELECT name, moved_bytes FROM staging.gpu_op WHERE kind = 'memcpy' "
+        "ORDER BY start_ns LIMIT 2"
+    ).rows()
+    assert copies == [
+        ("Memcpy HtoD (Pageable -> Device)", 4 * 4096 * 512),
+        ("Memcpy DtoH (Device -> Pageable)", 4),
+    ]
+
+
+def test_kernels_run_one_after_another(estimate: tracedb.Estimate) -> None:
+    """No work of the stream begins before that before it ends, or before its launch."""
+    late = estimate.database.sql(
+        "SELECT gpu_op_id FROM (SELECT *, lag(gpu_op.end_ns) OVER (ORDER BY "
+        "gpu_op.start_ns, gpu_op_id) AS before_ns, call.end_ns AS launched_ns "
+        "FROM staging.gpu_op INNER JOIN staging.call AS call USING (call_id)) "
+        "WHERE start_ns < before_ns OR start_ns < launched_ns"
+    )
+    assert late.is_empty()
+
+
+def test_a_real_model_stays_as_it_was() -> None:
+    """Parameters, gradients and the state of optimizers are what they were before."""
+    model = nn.Linear(8, 8)
+    optimizer = torch.optim.Adam(model.parameters())
+    kept = model.weight.clone()
+
+    def step(inputs: torch.Tensor) -> None:
+        model(inputs).sum().backward()
+        optimizer.step()
+
+    run = FakeRun("H100")
+    found = run.step(lambda: step(torch.ones(2, 8)))
+    assert "_foreach_addcdiv_" in names(found)
+    assert model.weight.grad is None
+    assert not optimizer.state
+    assert type(model.weight) is nn.Parameter
+    assert torch.equal(model.weight, kept)
+
+
+def test_half_precision_as_cuda_casts() -> None:
+    """Products take half precision, what loses by it does not, attention is Flash."""
+
+    def make(batch: int) -> Callable[[], None]:
+        layer = nn.TransformerEncoderLayer(32, 4, 64, dropout=0.1, batch_first=True)
+        layer.cuda()
+
+        def step() -> None:
+            inputs = torch.randn(batch, 16, 32, device="cuda")
+            with torch.autocast("cuda", dtype=torch.bfloat16):
+                loss = layer(inputs).softmax(-1).mean()
+            loss.backward()
+
+        return step
+
+    found = fake(make)
+    types = {
+        op.name: {shape.dtype for shape in op.tensors} for op in found.ops.values()
+    }
+    assert types["aten::addmm"] == {"c10::BFloat16"}
+    assert types["aten::_softmax"] == {"float"}
+    assert types["aten::native_layer_norm"] == {"float"}
+    assert "_scaled_dot_product_flash_attention_backward" in names(found)
+    assert "native_dropout" in names(found)
+
+
+UNRUNNABLE = {
+    "loss.item() > 0": "a comparison",
+    "loss.isnan()": "a condition",
+    "inputs[inputs > 0].sum() is None": "aten.index.Tensor",
+    "inputs.tolist()[0] > 1": "a comparison",
+}
+
+
+@pytest.mark.parametrize("condition", UNRUNNABLE)
+def test_what_depends_on_values_is_told_with_its_line(
+    condition: str, tmp_path: Path
+) -> None:
+    """Control flow by values is one line, with the file and the line of the code."""
+    path = tmp_path / "deciding.py"
+    path.write_text(
+        "import torch\n\n\ndef step():\n    inputs = torch.ones(8)\n"
+        f"    loss = inputs.mean()\n    if {condition}:\n        pass\n"
+    )
+    result = CliRunner().invoke(
+        command, ["estimate", f"{path}:step", "--gpu", "H100"], catch_exceptions=False
+    )
+    assert result.exit_code == 2
+    assert f"{path}:7: {UNRUNNABLE[condition]}" in result.stderr
+    assert result.stderr.count("\n") == 1
+
+
+def test_a_value_may_be_passed_on() -> None:
+    """What is only printed or added up needs no value; a gradient scaler goes on."""
+
+    def make(batch: int) -> Callable[[], object]:
+        model = nn.Linear(8, 1)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        scaler = torch.amp.GradScaler("cpu")
+
+        def step() -> object:
+            loss = model(torch.ones(batch, 8)).mean()
+            scaler.scale(loss).backward()
+            scaler.step(optimizer)
+            scaler.update()
+            return f"{loss.item() + 1:.3f}"
+
+        return step
+
+    assert "_foreach_add_" in names(fake(make))
+
+
+WRONG = {
+    ("train.py:step", "--gpu", "Abacus"): "no GPU Abacus is known; there are P100",
+    ("train.py", "--gpu", "H100"): "train.py: name a file and a function in it",
+    ("none.py:step", "--gpu", "H100"): "none.py: no such file",
+    ("train.py:stop", "--gpu", "H100"): "it has no function stop",
+    ("plain.py:step", "--gpu", "H100", "--batch", "4"): "takes no batch size",
+    ("plain.py:other", "--gpu", "H100"): "other() needs inputs",
+}
+
+
+@pytest.mark.parametrize("arguments", WRONG)
+def test_wrong_arguments_are_one_line(
+    arguments: tuple[str, ...], script: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What cannot be estimated is one line that says what to do, and exit code 2."""
+    monkeypatch.chdir(script.parent)
+    Path("plain.py").write_text(
+        "def step():\n    pass\n\n\ndef other(inputs):\n    pass\n"
+    )
+    result = CliRunner().invoke(command, ["estimate", *arguments])
+    assert result.exit_code == 2
+    assert WRONG[arguments] in result.stderr
+    assert result.stderr.count("\n") == 1
+
+
+def table(**learnt: tuple[str, ...]) -> LaunchTable:
+    """The shipped rules, and what traces have shown besides."""
+    with tracedb.open() as empty:
+        found = LaunchTable.of(
+            empty.connection, tf32_products=False, tf32_convolutions=True
+        )
+    names = {f"aten::{name}": kernels for name, kernels in learnt.items()}
+    return LaunchTable(found.rules, names, found.tf32_products, found.tf32_convolutions)
+
+
+def launched(op: Dispatched, **learnt: tuple[str, ...]) -> list[str]:
+    """Names of what an op launches."""
+    return [work.name for work in table(**learnt).launching(op).work]
+
+
+def single(count: int, *dims: int) -> list[Shape]:
+    """So many tensors of single precision."""
+    return [Shape(dims, "float", 4)] * count
+
+
+def test_launches_of_ops() -> None:
+    """Views launch nothing, convolutions what is wanted, lists by their chunks."""
+    matrix = single(1, 8, 8)
+
+    def op(name: str, *given: Argument, view: bool = False) -> Dispatched:
+        return Dispatched(
+            f"aten::{name}", list(given), matrix, is_on_gpu=True, is_view=view
+        )
+
+    assert launched(op("t", *matrix, view=True)) == []
+    assert launched(op("add", *single(2, 8, 8))) == ["add"]
+    assert launched(op("addmm", *single(3, 8, 8))) == ["sgemm"]
+    assert launched(op("add", *matrix), add=("vectorized",)) == ["vectorized"]
+    images = single(3, 2, 3, 8, 8)
+    backward = op("convolution_backward", *images, "[False, True, True]")
+    assert launched(backward) == ["tf32_conv_wgrad", "bias_sum"]
+    assert len(launched(op("_foreach_add_", single(111, 8), single(111, 8)))) == 2
+    assert len(launched(op("_foreach_sqrt", single(110, 8)))) == 1
+    many = single(1, 65_536 * 641)
+    assert len(launched(op("_foreach_sqrt", many))) == 3
+    host = Dispatched("aten::add", [], matrix, is_on_gpu=False, is_view=False)
+    assert launched(host) == []

@@ -1,0 +1,393 @@
+"""A GPU that is not there: PyTorch code that asks for one finds it.
+
+All tensors are fake ones of the CPU, in every build of PyTorch alike; which of them
+would be on the GPU is noted beside. Where a GPU has an op of its own (attention,
+dropout), that is what is dispatched.
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import nn
+from torch._subclasses.fake_tensor import FakeTensor
+from torch.nn import functional
+from torch.optim import optimizer as _optimizer
+from torch.overrides import TorchFunctionMode
+from torch.profiler import record_function
+from torch.utils import _foreach_utils
+
+from tracedb.from_code import place
+from tracedb.from_code.unknown import Unknown, refuse
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from tracedb.from_code.recorder import Recorder
+
+SYNCHRONIZE = "tracedb synchronize"
+"""The range that says that the code waits for the device."""
+
+_GPU = torch.device("cuda", 0)
+_CPU = torch.device("cpu")
+_FLASH_HEAD = 256
+"""Elements of a head up to which there is FlashAttention."""
+
+_LISTED = (_foreach_utils._foreach_supported_types, _optimizer._foreach_supported_types)  # noqa: SLF001
+"""Types of tensors that optimizers and clipping treat in lists on a GPU, by default."""
+
+# What CUDA's autocast computes in fp32 and the CPU's does not (PyTorch's documentation,
+# "CUDA Ops that autocast to float32").
+_IN_FP32 = frozenset(
+    [
+        "acos",
+        "asin",
+        "cosh",
+        "exp",
+        "expm1",
+        "log",
+        "log10",
+        "log1p",
+        "log2",
+        "pow",
+        "reciprocal",
+        "rsqrt",
+        "sinh",
+        "tan",
+        "softmax",
+        "log_softmax",
+        "softmin",
+        "softplus",
+        "layer_norm",
+        "group_norm",
+        "norm",
+        "cumsum",
+        "cumprod",
+        "prod",
+        "sum",
+        "dist",
+        "cosine_similarity",
+        "cross_entropy",
+        "nll_loss",
+        "mse_loss",
+        "l1_loss",
+        "smooth_l1_loss",
+        "kl_div",
+        "binary_cross_entropy_with_logits",
+    ]
+)
+
+
+def _is_gpu(value: object) -> bool:
+    if isinstance(value, torch.device):
+        return value.type == "cuda"
+    return isinstance(value, str) and value.partition(":")[0] == "cuda"
+
+
+def _is_cpu(value: object) -> bool:
+    if isinstance(value, torch.device):
+        return value.type == "cpu"
+    return isinstance(value, str) and value == "cpu"
+
+
+class FakeGpu(TorchFunctionMode):
+    """Answers for the GPU wherever Python asks PyTorch for one."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        """Take what notes the ops."""
+        super().__init__()
+        self._recorder = recorder
+        self._side = recorder.side
+        own: dict[Any, Callable[..., object]] = {
+            torch.Tensor.device.__get__: self.device,
+            torch.Tensor.is_cuda.__get__: self._is_on_gpu,  # type: ignore[attr-defined]
+            torch.Tensor.get_device: lambda t: self.device(t).index or 0,
+            torch.Tensor.item: self._item,
+            torch.Tensor.__float__: self._item,
+            torch.Tensor.__bool__: lambda t: bool(self._item(t)),
+            torch.Tensor.__int__: lambda _: refuse("a whole number of a tensor"),
+            torch.Tensor.__index__: lambda _: refuse("an index of a tensor"),
+            torch.Tensor.tolist: lambda _: refuse("tolist()"),
+            torch.Tensor.numpy: lambda *_, **__: refuse("numpy()"),
+            torch.Tensor.to: self._to,
+            torch.Tensor.cuda: lambda t, *_, **more: self._to(t, _GPU, **more),
+            torch.Tensor.cpu: lambda t, *_, **__: self._to(t, _CPU),
+            torch.Tensor.pin_memory: lambda t, *_, **__: t,
+            torch.Tensor.backward: self._backward,
+            torch.dropout: self.dropout,
+            functional.dropout: self.dropout,
+            functional.scaled_dot_product_attention: self.attention,
+        }
+        self._own = own
+
+    def __torch_function__(
+        self,
+        func: Any,  # noqa: ANN401 (as PyTorch has it)
+        types: object,
+        args: tuple[object, ...] = (),
+        kwargs: dict[str, object] | None = None,
+    ) -> object:
+        """Do as the function does on a GPU."""
+        del types
+        kwargs = kwargs or {}
+        with _cast_as_on_gpu() as is_cast:
+            if is_cast and getattr(func, "__name__", "") in _IN_FP32:
+                args, kwargs = _in_fp32(args), _in_fp32(kwargs)
+            own = self._own.get(func)
+            if own is not None:
+                return own(*args, **kwargs)
+            return self._placed(func, args, kwargs)
+
+    def _placed(
+        self,
+        func: Callable[..., object],
+        args: tuple[object, ...],
+        kwargs: dict[str, object],
+    ) -> object:
+        """Call a function that may say on which device its result is to be."""
+        named = [v for v in (*args, *kwargs.values()) if _is_gpu(v) or _is_cpu(v)]
+        if not named:
+            return func(*args, **kwargs)
+        # What PyTorch's own code makes on the host (steps of optimizers) stays there.
+        is_kept = _is_cpu(named[-1]) and place.is_torch_calling()
+        on_gpu = not is_kept and self._names(named[-1])
+        args = tuple(_CPU if _is_gpu(value) else value for value in args)
+        kwargs = {k: _CPU if _is_gpu(v) else v for k, v in kwargs.items()}
+        with self._side.placing(on_gpu=on_gpu):
+            return func(*args, **kwargs)
+
+    def _names(self, device: object) -> bool:
+        """Whether a device that the code names is the GPU.
+
+        Code that never names one is taken to be on the GPU as a whole.
+        """
+        if _is_gpu(device):
+            self.is_asked()
+        return _is_gpu(device) or not self._side.is_gpu_named
+
+    def move(self, module: nn.Module, device: object) -> None:
+        """Have a model on a device; how long that takes is not the step's."""
+        on_gpu = self._names(device)
+        for tensor in (*module.parameters(), *module.buffers()):
+            self._recorder.holding(tensor).is_on_gpu = on_gpu
+
+    def is_asked(self) -> None:
+        """Note that the code knows of GPUs: what it makes elsewhere is elsewhere."""
+        if not self._side.is_gpu_named and not place.is_torch_calling():
+            self._side.is_gpu_named = True
+            self._side.is_on_gpu = False
+
+    def _is_on_gpu(self, tensor: torch.Tensor, *_: object) -> bool:
+        return self._recorder.holding(tensor).is_on_gpu
+
+    def device(self, tensor: torch.Tensor, *_: object) -> torch.device:
+        """The device that a tensor would be on."""
+        return _GPU if self._is_on_gpu(tensor) else _CPU
+
+    def _item(self, tensor: torch.Tensor) -> object:
+        torch.Tensor.item(tensor)
+        return Unknown()
+
+    def _to(self, tensor: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:  # noqa: ANN401
+        """Copy to the other side where the tensor is not there yet."""
+        if args and isinstance(args[0], torch.Tensor):
+            return self._to(tensor, self.device(args[0]), args[0].dtype, **kwargs)
+        named = [v for v in (*args, *kwargs.values()) if _is_gpu(v) or _is_cpu(v)]
+        rest = [v for v in args if not (_is_gpu(v) or _is_cpu(v))]
+        kwargs.pop("device", None)
+        is_async = kwargs.pop("non_blocking", False)
+        on_gpu = self._names(named[-1]) if named else self._is_on_gpu(tensor)
+        if on_gpu == self._is_on_gpu(tensor):
+            return tensor.to(*rest, **kwargs) if rest or kwargs else tensor
+        is_async = is_async or any(value is True for value in rest[:2])
+        rest = [value for value in rest if not isinstance(value, bool)]
+        kwargs.pop("copy", None)
+        dtype = kwargs.pop("dtype", rest[0] if rest else tensor.dtype)
+        way = ("HtoD" if on_gpu else "DtoH") + " async" * is_async
+        with self._side.placing(on_gpu=on_gpu, transfer=way):
+            return tensor.to(dtype=dtype, copy=True, **kwargs)
+
+    def _backward(self, tensor: torch.Tensor, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401
+        """Stay in force for what is computed again in the backward pass."""
+        names = ("gradient", "retain_graph", "create_graph", "inputs")
+        kwargs.update(zip(names, args, strict=False))
+        kwargs["grad_tensors"] = kwargs.pop("gradient", None)
+        with self:
+            torch.autograd.backward(tensor, **kwargs)
+
+    def dropout(
+        self,
+        input: torch.Tensor,  # noqa: A002 (as PyTorch has it)
+        p: float = 0.5,
+        training: bool = True,  # noqa: FBT001, FBT002 (as PyTorch has it)
+        inplace: bool = False,  # noqa: FBT001, FBT002
+        *,
+        train: bool | None = None,
+    ) -> torch.Tensor:
+        """Dispatch CUDA's op for it, which is one kernel."""
+        del inplace
+        is_training = training if train is None else train
+        if not is_training or p == 0:
+            return input
+        return torch.native_dropout(input, p, is_training)[0]
+
+    def attention(  # noqa: PLR0913, PLR0917 (as PyTorch has it)
+        self,
+        query: torch.Tensor,
+        key: torch.Tensor,
+        value: torch.Tensor,
+        attn_mask: torch.Tensor | None = None,
+        dropout_p: float = 0.0,
+        is_causal: bool = False,  # noqa: FBT001, FBT002
+        scale: float | None = None,
+        **kwargs: Any,  # noqa: ANN401
+    ) -> torch.Tensor:
+        """Dispatch the kernel that CUDA has for it: FlashAttention, else efficient."""
+        if torch.is_autocast_enabled("cuda") or torch.is_autocast_enabled("cpu"):
+            is_cuda = torch.is_autocast_enabled("cuda")
+            half = torch.get_autocast_dtype("cuda" if is_cuda else "cpu")
+            query, key, value = (t.to(dtype=half) for t in (query, key, value))
+        if kwargs.get("enable_gqa"):
+            groups = query.shape[-3] // key.shape[-3]
+            key, value = (t.repeat_interleave(groups, -3) for t in (key, value))
+        is_half = query.dtype in (torch.float16, torch.bfloat16)
+        aten = torch.ops.aten
+        if is_half and attn_mask is None and query.shape[-1] <= _FLASH_HEAD:
+            result = aten._scaled_dot_product_flash_attention(  # noqa: SLF001
+                query, key, value, dropout_p, is_causal, scale=scale
+            )
+        else:
+            is_needed = torch.is_grad_enabled() and query.requires_grad
+            result = aten._scaled_dot_product_efficient_attention(  # noqa: SLF001
+                query, key, value, attn_mask, is_needed, dropout_p, is_causal,
+                scale=scale,
+            )  # fmt: skip
+        output: torch.Tensor = result[0]
+        return output
+
+
+@contextmanager
+def _cast_as_on_gpu() -> Iterator[bool]:
+    """Cast as CUDA's autocast would, which touches no fake tensors of the CPU."""
+    if not torch.is_autocast_enabled("cuda"):
+        yield False
+    elif torch.is_autocast_enabled("cpu"):
+        yield True
+    else:
+        with torch.autocast("cpu", dtype=torch.get_autocast_dtype("cuda")):
+            yield True
+
+
+def _in_fp32(values: Any) -> Any:  # noqa: ANN401
+    """Arguments with the tensors of half precision among them cast."""
+    if isinstance(values, dict):
+        return {name: _in_fp32((value,))[0] for name, value in values.items()}
+    half = (torch.float16, torch.bfloat16)
+    return tuple(
+        v.to(dtype=torch.float32)
+        if isinstance(v, torch.Tensor) and v.dtype in half
+        else v
+        for v in values
+    )
+
+
+def _answers(
+    gpu: FakeGpu, name: str, recorder: Recorder
+) -> dict[str, Callable[..., object]]:
+    """What functions of `torch.cuda` answer."""
+
+    def available() -> bool:
+        gpu.is_asked()
+        return True
+
+    def synchronize(device: object = None) -> None:
+        del device
+        with record_function(SYNCHRONIZE):
+            pass
+
+    def nothing(*_: object, **__: object) -> int:
+        return 0
+
+    def held(*_: object, **__: object) -> int:
+        there = (h for h in recorder.ledger.held if h.is_on_gpu and h.end is None)
+        return sum(h.size_bytes for h in there)
+
+    return {
+        "is_available": available,
+        "synchronize": synchronize,
+        "device_count": lambda: 1,
+        "get_device_name": lambda *_: name,
+        "is_bf16_supported": lambda *_, **__: True,
+        **dict.fromkeys(("memory_allocated", "max_memory_allocated"), held),
+        **dict.fromkeys(("memory_reserved", "max_memory_reserved"), held),
+        **dict.fromkeys(
+            ("current_device", "set_device", "empty_cache", "reset_peak_memory_stats"),
+            nothing,
+        ),
+    }
+
+
+def _moves(gpu: FakeGpu) -> dict[str, Callable[..., nn.Module]]:
+    """How models move: by a mark, since swapping their fake tensors fails."""
+    convert = nn.Module.to
+
+    def to(module: nn.Module, *args: Any, **kwargs: Any) -> nn.Module:  # noqa: ANN401
+        parse = torch._C._nn._parse_to  # noqa: SLF001 (as Module.to)
+        device, dtype, _, layout = parse(*args, **kwargs)
+        if device is not None:
+            gpu.move(module, device)
+        wanted: dict[str, Any] = {"dtype": dtype, "memory_format": layout}
+        given = {key: value for key, value in wanted.items() if value is not None}
+        return convert(module, **given) if given else module
+
+    def cuda(module: nn.Module, device: object = None) -> nn.Module:
+        del device
+        gpu.move(module, _GPU)
+        return module
+
+    def cpu(module: nn.Module) -> nn.Module:
+        gpu.move(module, _CPU)
+        return module
+
+    return {"to": to, "cuda": cuda, "cpu": cpu}
+
+
+@contextmanager
+def _changed(place_: object, attributes: Mapping[str, object]) -> Iterator[None]:
+    """Other attributes of a class or a module, while it lasts."""
+    before = {key: getattr(place_, key) for key in attributes}
+    for key, value in attributes.items():
+        setattr(place_, key, value)
+    try:
+        yield
+    finally:
+        for key, value in before.items():
+            setattr(place_, key, value)
+
+
+@contextmanager
+def present(gpu: FakeGpu, name: str, recorder: Recorder) -> Iterator[None]:
+    """Let PyTorch answer as if a GPU of that name were there, while it lasts."""
+    own = FakeTensor.device.fget  # type: ignore[attr-defined]
+
+    def device(tensor: FakeTensor) -> torch.device:
+        """It is a property of Python's, which no mode is asked for."""
+        found: torch.device = own(tensor) if recorder.is_running else gpu.device(tensor)
+        return found
+
+    with ExitStack() as stack:
+        stack.enter_context(_changed(torch.cuda, _answers(gpu, name, recorder)))
+        stack.enter_context(_changed(nn.Module, _moves(gpu)))
+        # Functions of Python's call these by name, while no mode is asked.
+        called = {
+            "scaled_dot_product_attention": gpu.attention,
+            "dropout": gpu.dropout,
+        }
+        stack.enter_context(_changed(functional, called))
+        stack.enter_context(_changed(FakeTensor, {"device": property(device)}))
+        for types in _LISTED:
+            types.append(FakeTensor)
+            stack.callback(types.remove, FakeTensor)
+        yield

@@ -1,0 +1,231 @@
+"""A training step on fake tensors: which ops it dispatches, and what memory it holds.
+
+The step runs twice: the first run makes what only first steps make (gradients, the
+state of the optimizer), the second one is that which is estimated. The nesting of the
+ops, the passes and the optimizer's ranges are PyTorch's own profiler's.
+"""
+
+from __future__ import annotations
+
+import json
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from torch.nn.modules import module as modules
+from torch.optim import Optimizer, optimizer
+from torch.profiler import ProfilerActivity, profile, record_function
+
+from tracedb.errors import EstimateError, TracedbError
+from tracedb.from_code import place
+from tracedb.from_code.fake_gpu import FakeGpu, present
+from tracedb.from_code.memory import Memory, peak
+from tracedb.from_code.recorder import Dispatched, Recorder, tensors_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+MODULE = "nn.Module: "
+"""What ranges of modules begin with, as in recordings with the Python stack."""
+
+
+@dataclass(frozen=True)
+class FakeStep:
+    """What a step does: events of the profiler, the ops by number, the memory."""
+
+    events: list[dict[str, Any]]
+    ops: dict[int, Dispatched]
+    memory: Memory
+    tf32_products: bool
+    tf32_convolutions: bool
+
+
+class FakeRun:
+    """A place in which code runs on tensors that are not there."""
+
+    def __init__(self, gpu: str) -> None:
+        """Prepare it for a GPU of that name."""
+        self._fake = FakeTensorMode(allow_non_fake_inputs=True)
+        self._recorder = Recorder(self._fake)
+        self._gpu = FakeGpu(self._recorder)
+        self._name = gpu
+        self._observer = _Observer(self._recorder)
+
+    @contextmanager
+    def inside(self) -> Iterator[None]:
+        """Run what is in the block on fake tensors, and leave no trace of it."""
+        with ExitStack() as stack:
+            stack.enter_context(self._fake)
+            stack.enter_context(present(self._gpu, self._name, self._recorder))
+            stack.enter_context(self._observer.watching())
+            stack.enter_context(self._recorder)
+            stack.enter_context(self._gpu)
+            yield
+
+    def step(self, call: Callable[[], object], *, block: int | None = None) -> FakeStep:
+        """Run a step twice and say what the second run does.
+
+        `block` is what sizes are rounded up to, if not as CUDA's allocator does.
+        Raises `EstimateError` with the user's line for what cannot run.
+        """
+        with self.inside(), told():
+            self._once(call)
+            begin = self._recorder.ledger.now
+            events = self._profiled(call)
+        ops = {n: op for n, op in self._recorder.ops.items() if n > begin}
+        names = {number: op.name for number, op in self._recorder.ops.items()}
+        sizes = {} if block is None else {"block": block}
+        return FakeStep(
+            events,
+            ops,
+            peak(self._recorder.ledger.held, names, since=begin, **sizes),
+            torch.backends.cuda.matmul.allow_tf32,
+            torch.backends.cudnn.allow_tf32,
+        )
+
+    def _once(self, call: Callable[[], object]) -> None:
+        self._recorder.now.phase = "forward"
+        try:
+            call()
+            self._observer.mark_gradients()
+        finally:
+            self._recorder.now.phase = "setup"
+
+    def _profiled(self, call: Callable[[], object]) -> list[dict[str, Any]]:
+        with TemporaryDirectory(prefix="tracedb-") as folder:
+            file = Path(folder, "trace.json")
+            with profile(activities=[ProfilerActivity.CPU]) as profiler:
+                self._once(call)
+            profiler.export_chrome_trace(str(file))
+            events = json.loads(file.read_text())["traceEvents"]
+        return [event for event in events if event.get("ph") == "X"]
+
+
+@contextmanager
+def told() -> Iterator[None]:
+    """Raise what the user's code raises as one line with the line that raised it."""
+    try:
+        yield
+    except TracedbError:
+        raise
+    except Exception as error:
+        why = str(error).strip().partition("\n")[0] or type(error).__name__
+        raise EstimateError(
+            f"{place.of_error(error)}: it cannot run on fake tensors: "
+            f"{type(error).__name__}: {why}"
+        ) from error
+
+
+class _Observer:
+    """Notes modules, parameters and optimizers, and puts back what real ones had."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self._recorder = recorder
+        self._open: list[Any] = []
+        self._names: dict[int, str] = {}
+        self._numbers: dict[int, str] = {}
+        self._counts: dict[str, int] = {}
+        self._modules: dict[int, torch.nn.Module] = {}
+        self._optimizers: dict[int, Optimizer] = {}
+        self._gradients: list[tuple[torch.Tensor, torch.Tensor | None]] = []
+        self._states: list[tuple[Optimizer, dict[Any, Any]]] = []
+
+    @contextmanager
+    def watching(self) -> Iterator[None]:
+        """Have hooks for all modules and optimizers."""
+        handles = [
+            modules.register_module_forward_pre_hook(self._enter),
+            modules.register_module_forward_hook(self._leave, always_call=True),
+            optimizer.register_optimizer_step_pre_hook(self._before),
+            optimizer.register_optimizer_step_post_hook(self._after),
+        ]
+        try:
+            yield
+        finally:
+            for handle in handles:
+                handle.remove()
+            self._restore()
+
+    def _enter(self, module: torch.nn.Module, _args: object) -> None:
+        if not self._open and id(module) not in self._modules:
+            self._know(module)
+        now = self._recorder.now
+        now.modules.append(self._names.get(id(module), type(module).__name__))
+        opened = record_function(f"{MODULE}{self._number(module)}")
+        opened.__enter__()  # type: ignore[no-untyped-call]
+        self._open.append(opened)
+
+    def _leave(self, _module: torch.nn.Module, _args: object, _result: object) -> None:
+        if self._open:
+            self._recorder.now.modules.pop()
+            self._open.pop().__exit__(None, None, None)
+
+    def _number(self, module: torch.nn.Module) -> str:
+        """The class with the number of the module among those of its class."""
+        kind = type(module).__name__
+        if id(module) not in self._numbers:
+            number = self._counts.get(kind, 0)
+            self._counts[kind] = number + 1
+            self._numbers[id(module)] = f"{kind}_{number}"
+        return self._numbers[id(module)]
+
+    def _know(self, root: torch.nn.Module) -> None:
+        """Learn the names of all that is in a model, and what it holds."""
+        self._modules[id(root)] = root
+        for name, module in root.named_modules():
+            path = f"{type(root).__name__}.{name}" if name else type(root).__name__
+            self._names[id(module)] = path
+        for name, parameter in root.named_parameters():
+            self._hold(parameter, "parameter", name)
+            if not isinstance(parameter, FakeTensor):
+                self._gradients.append((parameter, parameter.grad))
+        for name, buffer in root.named_buffers():
+            self._hold(buffer, "buffer", name)
+
+    def _hold(self, tensor: torch.Tensor, kind: str, name: str = "") -> None:
+        holding = self._recorder.holding(tensor)
+        holding.kind, holding.name = kind, name or holding.name
+
+    def _before(self, chosen: Optimizer, _args: object, _kwargs: object) -> None:
+        if id(chosen) not in self._optimizers:
+            self._optimizers[id(chosen)] = chosen
+            state = {p: dict(kept) for p, kept in chosen.state.items()}
+            self._states.append((chosen, state))
+        self.mark_gradients()
+        self._recorder.now.phase = "optimizer"
+
+    def _after(self, chosen: Optimizer, _args: object, _kwargs: object) -> None:
+        for state in chosen.state.values():
+            for tensor in tensors_of(state):
+                self._hold(tensor, "optimizer")
+        self._recorder.now.phase = "forward"
+
+    def mark_gradients(self) -> None:
+        """Say of the gradients there are that they are."""
+        for parameter in self._parameters():
+            known = self._recorder.holding(parameter)
+            known.kind = known.kind or "parameter"
+            if parameter.grad is not None:
+                name = f"gradient of {known.name}" if known.name else ""
+                self._hold(parameter.grad, "gradient", name)
+
+    def _parameters(self) -> Iterator[torch.Tensor]:
+        for root in self._modules.values():
+            yield from root.parameters()
+        for chosen in self._optimizers.values():
+            for group in chosen.param_groups:
+                yield from group["params"]
+
+    def _restore(self) -> None:
+        for parameter, gradient in self._gradients:
+            parameter.grad = gradient
+        for chosen, state in self._states:
+            chosen.state.clear()
+            chosen.state.update(state)
+        self._gradients.clear()
+        self._states.clear()
+        self._optimizers.clear()

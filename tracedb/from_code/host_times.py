@@ -1,0 +1,71 @@
+"""How long the host takes: for an op itself, between ops, for a launch."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from importlib.resources import files
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_SHIPPED = "host_times.json"
+
+
+@dataclass(frozen=True)
+class HostTimes:
+    """Host times to lay out a step with, all in nanoseconds.
+
+    `own` is what an op takes itself, without the ops in it and without launches, by its
+    name; `gap` the time between top-level ops, by the name of the next one. `spans` are
+    what a library of overheads says instead, of top-level ops, by type and name.
+    """
+
+    own: dict[str, int]
+    gap: dict[str, int]
+    launch: int
+    copy: int
+    wait: int
+    return_delay: int
+    handover: int
+    spans: dict[tuple[str, str], int] = field(default_factory=dict)
+    factor: float = 1.0
+
+    @classmethod
+    def shipped(cls) -> HostTimes:
+        """Those that come with tracedb, learnt on a CPU: see `docs/estimate.md`."""
+        text = files("tracedb.from_code").joinpath(_SHIPPED).read_text("utf-8")
+        return cls(**json.loads(text)["times"])
+
+    def with_library(self, path: str | Path) -> HostTimes:
+        """Take what a library of overheads knows before what is shipped.
+
+        Raises `LibraryError` for a file that is none.
+        """
+        from dataclasses import replace
+
+        from tracedb.overhead_library import medians
+
+        spans = medians(path)
+        calls = {name: ns for (kind, name), ns in spans.items() if kind == "T4"}
+        return replace(
+            self,
+            spans=spans,
+            launch=calls.get("cudaLaunchKernel", self.launch),
+            copy=calls.get("cudaMemcpyAsync", self.copy),
+        )
+
+    def own_ns(self, name: str) -> int:
+        """What an op of that name takes itself."""
+        return int(self.factor * self.own.get(name, self.own[""]))
+
+    def gap_ns(self, name: str) -> int:
+        """The time before a top-level op of that name."""
+        known = self.spans.get(("T1", name), self.gap.get(name, self.gap[""]))
+        return int(self.factor * known)
+
+    def span_ns(self, kind: str, name: str) -> int | None:
+        """What the library says of a span of a top-level op, if anything."""
+        known = self.spans.get((kind, name))
+        return None if known is None else int(self.factor * known)

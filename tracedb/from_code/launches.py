@@ -1,0 +1,174 @@
+"""Which GPU work an op launches: copies by what they move, kernels by the tables."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cached_property
+from math import ceil
+from typing import TYPE_CHECKING
+
+from tracedb.from_code.recorder import Shape
+
+if TYPE_CHECKING:
+    import duckdb
+
+    from tracedb.from_code.recorder import Argument, Dispatched
+
+# Lists of tensors in an op of lists: how many tensors a launch takes, and into pieces
+# of how many elements they are cut, of which it takes 320 (MultiTensorApply.cuh).
+_TENSORS_A_LAUNCH = {1: 110, 2: 64, 3: 48, 4: 36, 5: 30}
+_PIECES_A_LAUNCH = 320
+_PIECE = 65_536
+
+_FILLED = re.compile(
+    r"(zeros|ones|full|new_zeros|new_ones|new_full|scalar_tensor|eye)(_like)?"
+)
+_DRAWN = re.compile(r"(rand|randn|randint|randperm|normal|bernoulli)(_like)?")
+_COPIED = re.compile(r"_to_copy|clone|contiguous|copy")
+
+
+@dataclass(frozen=True)
+class Work:
+    """What is put on the GPU: a kernel, or a copy of so many bytes."""
+
+    kind: str
+    name: str
+    moved_bytes: int = 0
+    is_waited_for: bool = False
+
+
+@dataclass(frozen=True)
+class Launching:
+    """The op that launches, as a recording would name it, and its work in order.
+
+    What copies or fills does so in an op of its own, whose arguments tell the work.
+    """
+
+    work: tuple[Work, ...]
+    name: str = ""
+    arguments: tuple[Argument, ...] = ()
+
+
+_NOTHING = Launching(())
+
+
+@dataclass(frozen=True)
+class LaunchTable:
+    """The launches of ops: of rules, and before them of what traces have shown."""
+
+    rules: tuple[tuple[str, tuple[str, ...]], ...]
+    learnt: dict[str, tuple[str, ...]]
+    tf32_products: bool = False
+    tf32_convolutions: bool = False
+
+    @classmethod
+    def of(
+        cls,
+        connection: duckdb.DuckDBPyConnection,
+        *,
+        tf32_products: bool,
+        tf32_convolutions: bool,
+    ) -> LaunchTable:
+        """Read it from a database, whose own traces count first."""
+        rules = connection.execute(
+            "SELECT pattern, kernels FROM prediction.launch_rule ORDER BY ordinal"
+        ).fetchall()
+        learnt = connection.execute(
+            "SELECT name, kernels FROM prediction.learnt_launch ORDER BY name"
+        ).fetchall()
+        return cls(
+            tuple((pattern, tuple(kernels)) for pattern, kernels in rules),
+            {name: tuple(kernels) for name, kernels in learnt},
+            tf32_products,
+            tf32_convolutions,
+        )
+
+    @cached_property
+    def _patterns(self) -> list[tuple[re.Pattern[str], tuple[str, ...]]]:
+        return [(re.compile(pattern), kernels) for pattern, kernels in self.rules]
+
+    def launching(self, op: Dispatched) -> Launching:
+        """What an op launches."""
+        bare = re.sub(r"([^_])_$", r"\1", op.name.rpartition("::")[2])
+        if op.transfer:
+            return _transfer(op)
+        if bare == "_local_scalar_dense" and op.is_on_gpu:
+            return Launching(
+                (_copy("DtoH", op.tensors[0].element_bytes, is_waited=True),)
+            )
+        if not op.is_on_gpu or op.is_view or not (op.results or op.writes):
+            return _NOTHING
+        if not any(result.elements for result in op.results or op.tensors):
+            return _NOTHING
+        return self._kernels(bare, op)
+
+    def _kernels(self, bare: str, op: Dispatched) -> Launching:
+        shown = self.learnt.get(op.name)
+        if bare.startswith(("_foreach", "_fused")) and "norm" not in bare:
+            return Launching((Work("kernel", bare),) * _chunks(op))
+        if op.name != "aten::copy_" and _COPIED.fullmatch(bare):
+            into = (op.results[0], op.tensors[0])
+            return Launching(_named(shown or ("copy",)), "aten::copy_", into)
+        for pattern, name in ((_FILLED, "fill_"), (_DRAWN, "normal_")):
+            if pattern.fullmatch(bare):
+                return Launching(_named((name,)), f"aten::{name}", (op.results[0],))
+        return Launching(_named(shown or self._ruled(bare, op)))
+
+    def _ruled(self, bare: str, op: Dispatched) -> tuple[str, ...]:
+        for pattern, kernels in self._patterns:
+            if pattern.fullmatch(bare):
+                return self._particular(kernels, op)
+        return (bare,)
+
+    def _particular(self, kernels: tuple[str, ...], op: Dispatched) -> tuple[str, ...]:
+        """Kernels as the numbers' type and the wanted gradients have them."""
+        if kernels == ("conv_dgrad", "conv_wgrad"):
+            kernels = _wanted_gradients(kernels, op)
+        is_single = any(shape.dtype == "float" for shape in op.tensors)
+        if kernels == ("gemm",) and is_single:
+            return ("tf32_gemm",) if self.tf32_products else ("sgemm",)
+        if is_single and self.tf32_convolutions:
+            return tuple(
+                f"tf32_{name}" if name.startswith("conv") else name for name in kernels
+            )
+        return kernels
+
+
+def _wanted_gradients(kernels: tuple[str, ...], op: Dispatched) -> tuple[str, ...]:
+    """Of a convolution's gradients those that its mask asks for; a bias's is a sum."""
+    mask = str(op.arguments[-1])
+    wanted = [part.strip() == "True" for part in mask.strip("[]()").split(",")]
+    if len(wanted) != len(kernels) + 1:
+        return kernels
+    chosen = [
+        name for name, is_wanted in zip(kernels, wanted, strict=False) if is_wanted
+    ]
+    return (*chosen, *["bias_sum"] * wanted[-1])
+
+
+def _named(names: tuple[str, ...]) -> tuple[Work, ...]:
+    return tuple(Work("kernel", name) for name in names)
+
+
+def _chunks(op: Dispatched) -> int:
+    """How many kernels an op of lists takes."""
+    lists = [a for a in op.arguments if isinstance(a, list)] or [op.tensors]
+    depth = min(max(len(lists), 1), max(_TENSORS_A_LAUNCH))
+    tensors = [shape for shape in lists[0] if isinstance(shape, Shape)]
+    pieces = sum(ceil(shape.elements / _PIECE) for shape in tensors)
+    by_count = ceil(len(tensors) / _TENSORS_A_LAUNCH[depth])
+    return max(by_count, ceil(pieces / _PIECES_A_LAUNCH), 1)
+
+
+def _transfer(op: Dispatched) -> Launching:
+    size = op.results[0].elements * op.results[0].element_bytes
+    way, _, is_async = op.transfer.partition(" ")
+    copied = _copy(way, size, is_waited=not is_async)
+    return Launching((copied,), "aten::copy_", (op.results[0], op.tensors[0]))
+
+
+def _copy(way: str, size: int, *, is_waited: bool) -> Work:
+    host = "Pageable" if is_waited else "Pinned"
+    ends = f"{host} -> Device" if way == "HtoD" else f"Device -> {host}"
+    return Work("memcpy", f"Memcpy {way} ({ends})", size, is_waited)

@@ -1,0 +1,86 @@
+"""A step as a tree: ranges, modules and ops, with what each op dispatches."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from tracedb.from_code.fake_gpu import SYNCHRONIZE
+from tracedb.from_code.fake_run import MODULE
+from tracedb.from_code.recorder import MARK
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from tracedb.from_code.recorder import Dispatched
+
+BACKWARD = "autograd::engine::evaluate_function: "
+"""What ops begin with that autograd executes, in recordings on a thread of its own."""
+
+_PASSED_OVER = ("PythonDispatchMode", "PythonSubclass", "PythonTLSSnapshot")
+"""What the profiler records of dispatching to Python, which a GPU run does not."""
+
+
+@dataclass
+class Node:
+    """An op, a range or a module's call, and what lies in it, in order."""
+
+    name: str
+    kind: str
+    arguments: dict[str, Any] = field(default_factory=dict)
+    dispatched: Dispatched | None = None
+    children: list[Node] = field(default_factory=list)
+
+    @property
+    def is_backward(self) -> bool:
+        """Whether autograd's thread executes it."""
+        return self.kind == "op" and self.name.startswith(BACKWARD)
+
+    def walk(self) -> Iterator[Node]:
+        """The node and all below it, in order."""
+        yield self
+        for child in self.children:
+            yield from child.walk()
+
+
+def tree(events: list[dict[str, Any]], ops: Mapping[int, Dispatched]) -> Node:
+    """Nest the events of a profiled step; give ops what they dispatched."""
+    root = Node("", "step")
+    opened: list[tuple[float, Node]] = [(float("inf"), root)]
+    known = [e for e in events if e.get("cat") in ("cpu_op", "user_annotation")]
+    for event in sorted(known, key=lambda e: (e["ts"], -e["dur"])):
+        while opened[-1][0] <= event["ts"]:
+            opened.pop()
+        end, around = event["ts"] + event["dur"], opened[-1][1]
+        name = str(event["name"])
+        if name in _PASSED_OVER:
+            continue
+        if name.startswith(MARK):
+            _give(around, ops.get(int(name.removeprefix(MARK))))
+            continue
+        node = _node(name, event)
+        around.children.append(node)
+        opened.append((min(end, opened[-1][0]), node))
+    return root
+
+
+def _node(name: str, event: dict[str, Any]) -> Node:
+    if name == SYNCHRONIZE:
+        return Node(name, "synchronize")
+    if name.startswith(MODULE):
+        return Node(name, "module")
+    if event["cat"] == "user_annotation":
+        return Node(name, "annotation")
+    kept = ("Sequence number", "Fwd thread id")
+    given = event.get("args", {})
+    return Node(name, "op", {key: given[key] for key in kept if key in given})
+
+
+def _give(around: Node, dispatched: Dispatched | None) -> None:
+    """Say what an op dispatched: the op around, or else one of its own."""
+    if dispatched is None:
+        return
+    if around.kind == "op" and around.name == dispatched.name:
+        around.dispatched = dispatched
+    else:
+        around.children.append(Node(dispatched.name, "op", dispatched=dispatched))

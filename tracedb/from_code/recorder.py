@@ -1,0 +1,308 @@
+"""Every op that PyTorch dispatches: its arguments, results, side and module."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch._subclasses.fake_tensor import (
+    DataDependentOutputException,
+    DynamicOutputShapeException,
+    FakeTensor,
+    FakeTensorMode,
+)
+from torch.profiler import record_function
+from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
+
+from tracedb.from_code.memory import Holding, Ledger
+from tracedb.from_code.unknown import refuse
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+MARK = "tracedb dispatched "
+"""What the ranges begin with that say which op of ours a recorded op is."""
+
+_NO_WORK = ("prim", "profiler")
+"""Where ops are from that only ask, or mark ranges."""
+
+_TYPES = {
+    torch.float64: "double",
+    torch.float32: "float",
+    torch.float16: "c10::Half",
+    torch.bfloat16: "c10::BFloat16",
+    torch.int64: "long int",
+    torch.int32: "int",
+    torch.int16: "short int",
+    torch.int8: "signed char",
+    torch.uint8: "unsigned char",
+    torch.bool: "bool",
+    torch.complex64: "c10::complex<float>",
+    torch.complex128: "c10::complex<double>",
+}
+"""Types as the profiler names them."""
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A tensor among arguments or results."""
+
+    dims: tuple[int, ...]
+    dtype: str
+    element_bytes: int
+
+    @property
+    def elements(self) -> int:
+        """How many elements it has."""
+        count = 1
+        for size in self.dims:
+            count *= size
+        return count
+
+
+Argument = Shape | list[Shape] | str
+"""A tensor, tensors, or the value of anything else."""
+
+
+@dataclass
+class Dispatched:
+    """An op as PyTorch dispatched it."""
+
+    name: str
+    arguments: list[Argument]
+    results: list[Shape]
+    is_on_gpu: bool
+    is_view: bool
+    transfer: str = ""
+    writes: bool = False
+
+    @property
+    def tensors(self) -> list[Shape]:
+        """All tensors among the arguments, those of lists one by one."""
+        found: list[Shape] = []
+        for argument in self.arguments:
+            if isinstance(argument, Shape):
+                found.append(argument)
+            elif isinstance(argument, list):
+                found += argument
+        return found
+
+
+def tensors_of(value: object) -> Iterator[torch.Tensor]:
+    """The tensors of an argument or a result, which may be nested."""
+    if isinstance(value, torch.Tensor):
+        yield value
+    elif isinstance(value, (list, tuple)):
+        for one in value:
+            yield from tensors_of(one)
+    elif isinstance(value, dict):
+        yield from tensors_of(list(value.values()))
+
+
+def _shape(tensor: torch.Tensor) -> Shape:
+    name = _TYPES.get(tensor.dtype, str(tensor.dtype))
+    return Shape(tuple(map(int, tensor.shape)), name, tensor.element_size())
+
+
+def _argument(value: object) -> Argument:
+    if isinstance(value, torch.Tensor):
+        return _shape(value)
+    if isinstance(value, (list, tuple)) and list(tensors_of(value)):
+        return [_shape(one) for one in tensors_of(value)]
+    return "" if value is None else str(value)
+
+
+@dataclass
+class Side:
+    """Which side tensors come to be on that are made of no others."""
+
+    is_gpu_named: bool = False
+    is_on_gpu: bool = True
+    transfer: str = ""
+
+    @contextmanager
+    def placing(self, *, on_gpu: bool, transfer: str = "") -> Iterator[None]:
+        """Make what is made meanwhile there; by a copy between the two, if so said."""
+        before = self.is_on_gpu, self.transfer
+        self.is_on_gpu, self.transfer = on_gpu, transfer
+        try:
+            yield
+        finally:
+            self.is_on_gpu, self.transfer = before
+
+
+@dataclass
+class Now:
+    """What is being executed: phase and modules."""
+
+    phase: str = "setup"
+    modules: list[str] = field(default_factory=list)
+
+    @property
+    def pass_(self) -> str:
+        """The phase, of which autograd's is known to PyTorch alone."""
+        is_backward = torch._C._current_graph_task_id() != -1  # noqa: SLF001 (as its ModTracker)
+        return "backward" if is_backward and self.phase == "forward" else self.phase
+
+    @property
+    def module(self) -> str:
+        """The path of the innermost module."""
+        return self.modules[-1] if self.modules else ""
+
+
+class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Runs ops on fake tensors, and notes each with what it makes."""
+
+    def __init__(self, fake: FakeTensorMode) -> None:
+        """Note nothing yet; `fake` computes sizes and types."""
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.fake = fake
+        self.ledger = Ledger()
+        self.side = Side()
+        self.now = Now()
+        self.ops: dict[int, Dispatched] = {}
+        self.is_running = False
+        self._twins: dict[int, tuple[torch.Tensor, FakeTensor]] = {}
+
+    def __torch_dispatch__(
+        self,
+        func: Any,  # noqa: ANN401 (an overload of an op; PyTorch has no public name)
+        types: object,
+        args: tuple[object, ...] = (),
+        kwargs: dict[str, object] | None = None,
+    ) -> object:
+        """Run one op on fake tensors."""
+        kwargs = kwargs or {}
+        with self._running():
+            if func.namespace in _NO_WORK:
+                return func(*args, **kwargs)
+            if getattr(kwargs.get("device"), "type", "") == "cuda":
+                # PyTorch's own code asks for the device of a tensor, out of sight.
+                kwargs = {**kwargs, "device": torch.device("cpu")}
+                with self.side.placing(on_gpu=True):
+                    return self.__torch_dispatch__(func, types, args, kwargs)
+            # What a list of numbers becomes first is a tensor of the host's for good.
+            self.ledger.now += 1
+            number = self.ledger.now
+            is_made = "lift" in func.name()
+            given = (
+                [] if is_made else list(map(self.holding, tensors_of([args, kwargs])))
+            )
+            with record_function(f"{MARK}{number}"), _unrecorded():
+                result = self._run(func, args, kwargs)
+            self._note(number, func, (args, kwargs), result, given)
+        return result
+
+    @contextmanager
+    def _running(self) -> Iterator[None]:
+        before, self.is_running = self.is_running, True
+        try:
+            yield
+        finally:
+            self.is_running = before
+
+    def _run(
+        self,
+        func: Callable[..., object],
+        args: tuple[object, ...],
+        kwargs: dict[str, object],
+    ) -> object:
+        if func is torch.ops.aten._local_scalar_dense.default:  # noqa: SLF001
+            (tensor,) = tensors_of(args)
+            return 0.0 if tensor.dtype.is_floating_point else 0
+        try:
+            return func(*args, **kwargs)
+        except (DataDependentOutputException, DynamicOutputShapeException):
+            refuse(f"{func}".removesuffix(".default"))
+
+    def holding(self, tensor: torch.Tensor) -> Holding:
+        """What is held by a tensor; entered now if it was there before the run."""
+        with self._running(), torch._C.DisableTorchFunction():  # noqa: SLF001 (it has no public name)
+            if not isinstance(tensor, FakeTensor):
+                tensor = self._twin(tensor)
+            storage = tensor.untyped_storage()
+        known = self.ledger.find(storage)
+        if known is not None:
+            return known
+        there = Holding(
+            storage.nbytes(), 0, True, "the caller", "", "setup",  # noqa: FBT003
+            tuple(tensor.shape), str(tensor.dtype).removeprefix("torch."),
+        )  # fmt: skip
+        return self.ledger.add(storage, there)
+
+    def _twin(self, tensor: torch.Tensor) -> FakeTensor:
+        """The fake tensor that stands for a real one."""
+        if id(tensor) not in self._twins:
+            with _disable_current_modes():
+                self._twins[id(tensor)] = tensor, self.fake.from_tensor(tensor)
+        return self._twins[id(tensor)][1]
+
+    def _note(
+        self,
+        number: int,
+        func: Any,  # noqa: ANN401
+        given: tuple[tuple[object, ...], dict[str, object]],
+        result: object,
+        holdings: list[Holding],
+    ) -> None:
+        args, kwargs = given
+        schema = func._schema  # noqa: SLF001 (it has no public name)
+        inputs = [_shape(t) for t in tensors_of([args, kwargs])]
+        is_on_gpu = self._is_on_gpu(inputs, holdings)
+        self.ops[number] = Dispatched(
+            schema.name,
+            _in_order(schema, args, kwargs),
+            [_shape(t) for t in tensors_of(result)],
+            is_on_gpu,
+            is_view=bool(func.is_view),
+            transfer=self.side.transfer if "_to_copy" in schema.name else "",
+            writes=bool(schema.is_mutable),
+        )
+        for tensor in tensors_of(result):
+            self._enter(tensor, schema.name, number, is_on_gpu=is_on_gpu)
+
+    def _is_on_gpu(self, inputs: list[Shape], holdings: list[Holding]) -> bool:
+        """Where an op runs: where its tensors are; numbers may be elsewhere."""
+        if self.side.transfer or not holdings:
+            return self.side.is_on_gpu
+        pairs = zip(inputs, holdings, strict=True)
+        deciding = [h for shape, h in pairs if shape.dims] or holdings
+        return any(holding.is_on_gpu for holding in deciding)
+
+    def _enter(
+        self, tensor: torch.Tensor, name: str, number: int, *, is_on_gpu: bool
+    ) -> None:
+        storage = tensor.untyped_storage()
+        if self.ledger.find(storage) is None:
+            made = Holding(
+                storage.nbytes(), number, is_on_gpu, name, self.now.module,
+                self.now.pass_, tuple(tensor.shape),
+                str(tensor.dtype).removeprefix("torch."),
+                kind="input" if self.side.transfer else None,
+            )  # fmt: skip
+            self.ledger.add(storage, made)
+
+
+def _in_order(
+    schema: Any,  # noqa: ANN401
+    args: tuple[object, ...],
+    kwargs: dict[str, object],
+) -> list[Argument]:
+    """The arguments as the profiler lists them: all that the op has, in its order."""
+    others = schema.arguments[len(args) :]
+    named = [kwargs.get(other.name, other.default_value) for other in others]
+    return [_argument(value) for value in (*args, *named)]
+
+
+@contextmanager
+def _unrecorded() -> Iterator[None]:
+    """Let the profiler pass over what computes sizes: no such ops run on a GPU."""
+    # It has no public name; PyTorch's own tests of tensors over many ranks use it.
+    enable = torch._C._autograd._enable_record_function  # noqa: SLF001
+    enable(False)  # noqa: FBT003 (it takes no name)
+    try:
+        yield
+    finally:
+        enable(True)  # noqa: FBT003

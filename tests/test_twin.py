@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
-from support import CORPUS, Ingested, needs_corpus, rows, write_generated
+from support import CORPUS, SAMPLES, Ingested, needs_corpus, rows, write_generated
 
 import tracedb
 from tracedb import Edit, catalog, twin, twin_graph
@@ -129,6 +129,76 @@ def test_arrays_and_sql_agree(
 ) -> None:
     """Whatever is scaled, prolonged or set, of what, by any method."""
     assert_equal_to_sql(programs, scenarios, method)
+
+
+LESS = st.builds(
+    lambda target, factor, add_ns: target | {"factor": factor, "add_ns": add_ns},
+    st.sampled_from(TARGETS),
+    st.floats(0, 1),
+    st.integers(-30_000, 0),
+)
+DISJOINT = st.permutations(
+    [
+        {"target": "host", "type": "T2", "factor": 0.5},
+        {"target": "host", "type": "T4", "factor": 3, "add_ns": -700},
+        {"target": "host", "type": "idle", "add_ns": 900},
+        {"target": "gpu", "type": "kernel", "factor": 1.5},
+        {"target": "gpu", "type": "memcpy", "action": "set", "set_ns": 5_000},
+    ]
+)
+
+
+@settings(max_examples=4, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    st.lists(st.lists(LESS, min_size=1, max_size=4), min_size=5, max_size=20), DISJOINT
+)
+def test_laws(
+    programs: tracedb.Database, less: list[Scenario], disjoint: Scenario
+) -> None:
+    """No change is none; less time ends no step later; edits have no order.
+
+    A period may become longer by less: where the step before ends earlier, and
+    something else decides about this one.
+    """
+    same = [target | {"factor": 1} for target in TARGETS]
+    edits = edits_of([same, disjoint, disjoint[::-1], *less])
+    query = """
+        SELECT scenario, list((step_id, start_ns, end_ns) ORDER BY step_id)
+        FROM critical_path.step_period INNER JOIN prediction.variant USING (variant_id)
+        WHERE is_simulated
+        GROUP BY scenario
+    """
+    with programs.simulate(["replay"], edits, only_steps=True) as beside:
+        steps = dict(rows(beside, query))
+    base, *edited = (steps[name] for name in ("baseline", *_names(edits)))
+    assert edited[0] == base
+    assert edited[1] == edited[2]
+    for shorter in edited[3:]:
+        for (_, _, end_ns), (_, _, base_end_ns) in zip(shorter, base, strict=True):
+            assert end_ns <= base_end_ns
+
+
+def _names(edits: list[Edit]) -> list[str]:
+    return list(dict.fromkeys(edit.scenario for edit in edits))
+
+
+@settings(max_examples=2, deadline=None)
+@given(st.lists(st.integers(0, 50), min_size=1, max_size=8, unique=True))
+def test_all_host_time_scales_steps_of_a_host(
+    ingested: Ingested, factors: list[int]
+) -> None:
+    """Where only a host computes, k times all of its time is k times the step."""
+    types = (None, "idle", "wait_data")
+    edits = [
+        Edit(scenario=f"{factor}", target="host", type=type_, factor=factor)
+        for factor in factors
+        for type_ in types
+    ]
+    with tracedb.open(ingested(SAMPLES / "dlrm_cpu"), read_only=True) as database:
+        effects = database.scenarios(edits).to_dicts()
+    assert len(effects) >= len(factors)
+    for row in effects:
+        assert row["predicted_ns"] == int(row["scenario"]) * row["baseline_ns"]
 
 
 def test_every_target_that_arrays_take_agrees(programs: tracedb.Database) -> None:

@@ -15,7 +15,7 @@ import pytest
 from click.testing import CliRunner, Result
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support import ROOT, SAMPLES, Ingested
+from support import CORPUS, ROOT, SAMPLES, Ingested, needs_corpus
 
 import tracedb
 from tracedb import Edit
@@ -419,6 +419,26 @@ def test_the_ranking_is_of_scenarios(database: tracedb.Database) -> None:
     assert t2["gain_ns"] == gains["T2"]
     assert ranked == sorted(ranked, key=lambda row: -row["gain_ns"])
     assert {"gpu", "host", "wait"} <= {row["target"] for row in ranked}
+
+
+@needs_corpus
+def test_loading_in_workers_is_predicted(ingested: Ingested) -> None:
+    """A ResNet-50 that loads in its steps, and the same with four workers beside it.
+
+    These have a batch ready where they take less than four steps for it.
+    """
+    traces = [f"resnet50_{name}.json.gz" for name in ("w0_2021a", "w4_2021b")]
+    alone, beside = (ingested(CORPUS / "kineto" / trace) for trace in traces)
+    edit = of_scenario("workers", parse("host:wait_data x0"))
+    with tracedb.open(alone, read_only=True) as database:
+        predicted = database.scenarios([edit])["predicted_ns"].median()
+        match = "SELECT max(end_ns - start_ns) FROM staging.data_loading"
+        longest = database.sql(match).item()
+    assert isinstance(predicted, float)
+    assert longest < 4 * predicted
+    with tracedb.open(beside, read_only=True) as database:
+        steady = database.ask("prediction_error")["measured_ns"].median()
+    assert predicted == pytest.approx(steady, rel=0.1)
 
 
 def test_an_empty_database_has_no_ranking() -> None:

@@ -134,23 +134,30 @@ Times = dict[tuple[str, int, float], tuple[int, int]]
 Work that is inserted before or behind other has a number a quarter off."""
 
 
-def works(truth: Truth) -> dict[int, tuple[str, int, int]]:
-    """Each GPU op by its correlation: the thread, and the launch there."""
+def named(truth: Truth) -> dict[int, tuple[str, int, int]]:
+    """Each GPU op by its id: the thread, and its ordinal among what that launched."""
     threads = list(truth.threads)
+    launching = {call.id: threads.index(call.thread) for call in truth.launches}
     counts: dict[int, int] = defaultdict(int)
     found = {}
-    for call in sorted(truth.launches, key=lambda call: call.correlation or 0):
-        thread = threads.index(call.thread)
-        found[call.correlation or 0] = ("work", thread, counts[thread])
+    for kernel in sorted(truth.kernels, key=lambda kernel: kernel.id):
+        thread = launching[kernel.launch]
+        found[kernel.id] = ("work", thread, counts[thread])
         counts[thread] += 1
     return found
 
 
+def works(truth: Truth) -> dict[int, tuple[str, int, int]]:
+    """Each GPU op likewise, by the correlation of a launch of its own."""
+    names = named(truth)
+    return {kernel.correlation: names[kernel.id] for kernel in truth.kernels}
+
+
 def times(truth: Truth) -> Times:
     """When everything was, from the begin of the execution."""
-    names = works(truth)
+    names = named(truth)
     found: Times = {
-        names[work.correlation]: (work.start_ns - START_NS, work.end_ns - START_NS)
+        names[work.id]: (work.start_ns - START_NS, work.end_ns - START_NS)
         for work in truth.kernels
     }
     for mark in truth.steps:
@@ -198,14 +205,23 @@ class Predicted:
     launched: dict[tuple[str, int], Launched]
     mistaken: set[str]
     """Cases in which a thread that rests was taken to wait for the other."""
+    answers: dict[tuple[str, int], list[tuple[Any, ...]]]
+    """What else was asked of the simulation, by name of the case and rank."""
+    works: dict[tuple[str, int], dict[int, tuple[str, int, int]]]
+    """The GPU work of each, by correlation."""
 
 
 Edits = Mapping[str, list[dict[str, Any]]]
 """The edits of scenarios."""
 
 
-def predict(folder: Path, cases: list[Case], scenarios: Edits) -> Predicted:
-    """Predict the times of the changed programs from the traces of the unchanged."""
+def predict(
+    folder: Path, cases: list[Case], scenarios: Edits, question: str | None = None
+) -> Predicted:
+    """Predict the times of the changed programs from the traces of the unchanged.
+
+    A question is asked of the simulation; its first column has the paths of traces.
+    """
     names: dict[str, tuple[str, int]] = {}
     known: dict[tuple[str, int], dict[int, tuple[str, int, int]]] = {}
     of_steps: dict[tuple[str, int], Launched] = {}
@@ -219,6 +235,7 @@ def predict(folder: Path, cases: list[Case], scenarios: Edits) -> Predicted:
         Edit(scenario=name, **edit) for name, of in scenarios.items() for edit in of
     ]
     found: dict[tuple[str, int, str], Times] = defaultdict(dict)
+    answers: dict[tuple[str, int], list[tuple[Any, ...]]] = defaultdict(list)
     with tracedb.open() as database:
         database.ingest([folder])
         with database.simulate(["replay"], edits) as simulated:
@@ -228,8 +245,10 @@ def predict(folder: Path, cases: list[Case], scenarios: Edits) -> Predicted:
                 found[*names[path], scenario][work] = (span[0], span[1])
             for path, scenario, what, number, *span in rows(simulated, STEPS):
                 found[*names[path], scenario][what, 0, number] = (span[0], span[1])
+            for path, *row in rows(simulated, question) if question else ():
+                answers[names[path]].append(tuple(row))
         mistaken = {names[path][0] for (path,) in rows(database, RESTS)}
-    return Predicted(found, of_steps, mistaken)
+    return Predicted(found, of_steps, mistaken, answers, known)
 
 
 WORK = """

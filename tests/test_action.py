@@ -75,6 +75,7 @@ def kernel(name: str, action: str, **values: int) -> dict[str, Any]:
     return {"target": "gpu", "name": name, "action": action} | values
 
 
+THREE = {"target": "op", "name": "/first|second|third/"}
 BY_HAND = [
     # Work, and the delay before the next: 105 us less.
     ([kernel("kernel_2", "remove")], 895),
@@ -99,6 +100,18 @@ BY_HAND = [
         895,
     ),
     ([{"target": "host", "name": "aten::fourth", "action": "remove"}], 950),
+    # One kernel of 600 us, 10 us after its launch.
+    ([{"target": "gpu", "action": "fuse"}], 115 + 600 + 5 + 270),
+    ([{"target": "gpu", "action": "fuse", "gpu_ns": 100 * US}], 115 + 100 + 5 + 270),
+    ([kernel("/kernel_[23]/", "fuse", gpu_ns=80 * US)], 420 + 80 + 5 + 270),
+    # Launched as the first was, in turn with 1 us between them; or for longer.
+    ([{"target": "gpu", "action": "graph"}], 115 + 600 + 2 + 5 + 270),
+    (
+        [{"target": "gpu", "action": "graph", "gap_ns": 0, "host_ns": 900 * US}],
+        105 + 900 + 25 + 270,
+    ),
+    # The host begins with the launch, where the first op did.
+    ([THREE | {"action": "graph"}], 110 + 600 + 2 + 5 + 270),
     (
         [{"target": "host", "name": "aten::fourth", "action": "set", "set_ns": 7 * US}],
         957,
@@ -132,13 +145,18 @@ def test_removed_work_is_not_there(hand_made: tracedb.Database) -> None:
     [
         ({"from_run": 7}, "edit 1: no run 7; there is run 1"),
         ({"set_to": "rank_min", "name": "aten::before"}, "nothing that it chooses is"),
+        (kernel("/kernel_[13]/", "fuse"), "edit 1: no two kernels that it chooses"),
+        (
+            {"target": "op", "name": "/first|third/", "action": "graph"},
+            "no two launches that it chooses follow each other",
+        ),
     ],
 )
-def test_times_that_nobody_has_are_told(
+def test_what_cannot_be_done_is_told(
     hand_made: tracedb.Database, edit: dict[str, Any], line: str
 ) -> None:
-    """An edit that can take none is an error, and says why."""
-    edits = [Edit(scenario="set", target="host", action="set", **edit)]
+    """An edit that takes times that nobody has, or joins what is apart, is an error."""
+    edits = [Edit(**{"scenario": "set", "target": "host", "action": "set"} | edit)]
     with pytest.raises(tracedb.ScenarioError, match=line):
         hand_made.scenarios(edits)
 

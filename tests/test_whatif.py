@@ -91,6 +91,7 @@ LINES: list[tuple[str, dict[str, Any]]] = [
     ),
     ("gpu:kernel =5us", {"target": "gpu", "type": "kernel", "set_ns": 5000}),
     ("gpu =rank_min", {"action": "set", "set_to": "rank_min"}),
+    ("gpu graph gap_ns=1us", {"action": "graph", "gap_ns": 1000}),
     ("op ideal", {"target": "op", "action": "ideal"}),
     ("gpu set from_run=2", {"action": "set", "from_run": 2}),
     ('gpu:"a b" x0', {"name": "a b", "factor": 0}),

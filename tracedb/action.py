@@ -12,7 +12,9 @@ if TYPE_CHECKING:
 
     from tracedb.scenario import Change
 
-Action = Literal["scale", "set", "ideal", "remove", "unsync", "insert", "move"]
+Action = Literal[
+    "scale", "set", "ideal", "remove", "unsync", "insert", "move", "fuse", "graph"
+]
 ACTIONS: tuple[str, ...] = get_args(Action)
 Statistic = Literal["step_median", "rank_median", "rank_min"]
 STATISTICS: tuple[str, ...] = get_args(Statistic)
@@ -58,6 +60,8 @@ RULES: dict[str, Rule] = {
     "unsync": Rule(("wait",)),
     "insert": Rule(("gpu",), needs=("place", "gpu_ns"), takes=("host_ns",)),
     "move": Rule(("gpu",), needs=("to_stream",)),
+    "fuse": Rule(("gpu", "op"), takes=("gpu_ns",)),
+    "graph": Rule(("gpu", "op"), takes=("host_ns", "gap_ns")),
 }
 VALUES = tuple(dict.fromkeys(value for rule in RULES.values() for value in rule.values))
 """All values that actions take."""
@@ -108,36 +112,56 @@ def _wrong_gaps(edit: Change) -> str | None:
 
 
 _IDLE = """
-SELECT edit.scenario, edit.position, edit.from_run
+WITH
+done AS (
+    SELECT scenario, edit FROM prediction.set_time
+    UNION
+    SELECT scenario, edit FROM prediction.fused_work
+    UNION
+    SELECT scenario, edit FROM prediction.captured_work
+)
+
+SELECT edit.scenario, edit.position, edit.action, edit.from_run
 FROM prediction.scenario_edit AS edit
-LEFT JOIN prediction.set_time AS time
-    ON edit.scenario = time.scenario AND edit.position = time.edit
-WHERE (set_to IS NOT NULL OR from_run IS NOT NULL) AND time.edit IS NULL
+LEFT JOIN done ON edit.scenario = done.scenario AND edit.position = done.edit
+WHERE
+    (set_to IS NOT NULL OR from_run IS NOT NULL OR action IN ('fuse', 'graph'))
+    AND done.edit IS NULL
 ORDER BY scenario_position, edit.position
 LIMIT 1
 """
 
 
 def check_effects(connection: duckdb.DuckDBPyConnection) -> None:
-    """Raise `ScenarioError` for the first edit that has nothing to take times from."""
+    """Raise `ScenarioError` for the first edit of which nothing can be done."""
     found = connection.execute(_IDLE).fetchone()
-    if found is None:
-        return
-    scenario, edit, run = found
-    place = f"scenario {scenario}, edit {edit}"
+    if found is not None:
+        scenario, edit, action, run = found
+        why = _ALONE.get(action) or _no_times(connection, run)
+        raise ScenarioError(f"scenario {scenario}, edit {edit}: {why}")
+
+
+def _no_times(connection: duckdb.DuckDBPyConnection, run: int | None) -> str:
+    """Why there are no times of others to take."""
     if run is None:
-        raise ScenarioError(
-            f"{place}: nothing that it chooses is of a step; times of other steps and "
-            "ranks are taken in steps"
+        return (
+            "nothing that it chooses is of a step; times of other steps and ranks are "
+            "taken in steps"
         )
     rows = connection.execute("SELECT DISTINCT run_id FROM raw.trace ORDER BY ALL")
     runs = [known for (known,) in rows.fetchall()]
     if run not in runs:
-        raise ScenarioError(
-            f"{place}: no run {run}; there is run {', '.join(map(str, runs))}"
-        )
-    raise ScenarioError(f"{place}: run {run} has nothing of what it chooses, in a step")
+        return f"no run {run}; there is run {', '.join(map(str, runs))}"
+    return f"run {run} has nothing of what it chooses, in a step"
 
+
+_ALONE = {
+    "fuse": "no two kernels that it chooses follow each other on a stream, with no "
+    "wait between them",
+    "graph": "no two launches that it chooses follow each other on a thread, with no "
+    "wait and no other launch between them",
+}
+"""What is wrong where an edit of several has none that go together."""
 
 _CONFLICTS = """
 WITH twice AS (
@@ -150,6 +174,15 @@ WITH twice AS (
     UNION ALL
     SELECT variant_id, 'remove, and insert beside,'
     FROM prediction.gpu_edit WHERE is_removed AND is_anchor
+    UNION ALL
+    SELECT variant_id, 'fuse, or capture,'
+    FROM (
+        SELECT scenario, gpu_op_id FROM prediction.fused_work
+        UNION ALL
+        SELECT scenario, gpu_op_id FROM prediction.captured_work
+    )
+    INNER JOIN prediction.variant USING (scenario)
+    GROUP BY variant_id, gpu_op_id HAVING count(*) > 1
 )
 SELECT scenario, deed, count(*)
 FROM twice INNER JOIN prediction.variant USING (variant_id)
@@ -182,5 +215,7 @@ _DEEDS = {
     "unsync": "waits are removed",
     "insert": "GPU work of gpu_ns is inserted, in a place, by a launch of host_ns",
     "move": "GPU work is moved to_stream",
+    "fuse": "GPU work becomes one launch, of the sum less the traffic or of gpu_ns",
+    "graph": "GPU work is launched at once, in host_ns, and follows after gap_ns",
 }
 """What an action does, for who gave it other values."""

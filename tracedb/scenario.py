@@ -46,6 +46,7 @@ FIELDS = selection.WANTED | {
     "place": "before or after",
     "host_ns": "a whole number of nanoseconds, from 0 to 1e15",
     "gpu_ns": "a whole number of nanoseconds, from 0 to 1e15",
+    "gap_ns": "a whole number of nanoseconds, from 0 to 1e15",
     "to_stream": "the number of a stream",
 }
 """The fields of an edit, and what they have to be."""
@@ -67,6 +68,7 @@ class Change(Selection, frozen=True, kw_only=True):
     place: Literal["before", "after"] | None = None
     host_ns: _Duration | None = None
     gpu_ns: _Duration | None = None
+    gap_ns: _Duration | None = None
     to_stream: Annotated[int, msgspec.Meta(ge=0, le=10**18 - 1)] | None = None
 
 

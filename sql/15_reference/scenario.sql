@@ -58,10 +58,12 @@ CREATE TABLE reference.scenario (
     gaps VARCHAR,
     -- Where work is inserted: `before` or `after`.
     place VARCHAR,
-    -- [ns] What the launch of inserted work takes.
+    -- [ns] What the launch of inserted work, or of a graph, takes.
     host_ns BIGINT,
-    -- [ns] Duration of inserted work.
+    -- [ns] Duration of inserted, or fused, work.
     gpu_ns BIGINT,
+    -- [ns] Time between work of a graph.
+    gap_ns BIGINT,
     -- Stream that work is moved to.
     to_stream BIGINT
 );

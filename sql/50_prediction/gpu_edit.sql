@@ -24,12 +24,12 @@ CREATE VIEW prediction.gpu_edit (
 ) AS
 SELECT
     variant_id,
-    gpu_op_id,
-    bool_or(action = 'remove'),
-    count(coalesce(edit.set_ns, time.set_ns)),
+    work.gpu_op_id,
+    bool_or(action = 'remove' OR fused.gpu_op_id <> fused.first_gpu_op_id),
+    count(coalesce(edit.set_ns, time.set_ns, fused_ns)),
     count(DISTINCT to_stream),
     bool_or(action = 'insert'),
-    any_value(coalesce(edit.set_ns, time.set_ns)),
+    any_value(coalesce(edit.set_ns, time.set_ns, fused_ns)),
     product(factor),
     sum(add_ns)::BIGINT
 FROM prediction.edited_work AS work
@@ -40,6 +40,11 @@ LEFT JOIN prediction.set_time AS time
         work.scenario = time.scenario
         AND work.edit = time.edit
         AND time.kind = 'gpu'
-        AND gpu_op_id = target_id
+        AND work.gpu_op_id = target_id
+LEFT JOIN prediction.fused_work AS fused
+    ON
+        work.scenario = fused.scenario
+        AND work.edit = fused.edit
+        AND work.gpu_op_id = fused.gpu_op_id
 INNER JOIN prediction.variant AS variant ON work.scenario = variant.scenario
-GROUP BY variant_id, gpu_op_id;
+GROUP BY variant_id, work.gpu_op_id;

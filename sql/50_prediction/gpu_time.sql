@@ -48,7 +48,11 @@ timed AS (
     SELECT
         variant_id,
         method,
-        delay.*,
+        delay.* REPLACE (
+            coalesce(captured.stalled_ns, delay.stalled_ns) AS stalled_ns,
+            coalesce(captured.launch_delay_ns, delay.launch_delay_ns) AS launch_delay_ns,
+            CASE WHEN follows THEN gap_ns ELSE delay.stream_delay_ns END AS stream_delay_ns
+        ),
         coalesce(kept.kept_ns, 0) AS kept_ns,
         CASE
             WHEN models_kernels AND NOT work.is_collective
@@ -60,7 +64,9 @@ timed AS (
     LEFT JOIN kept ON delay.gpu_op_id = kept.gpu_op_id
     LEFT JOIN graph.collective AS collective ON delay.gpu_op_id = collective.gpu_op_id
     LEFT JOIN prediction.kernel_time AS model ON delay.gpu_op_id = model.gpu_op_id
-    INNER JOIN prediction.variant ON is_simulated
+    INNER JOIN prediction.variant AS variant ON is_simulated
+    LEFT JOIN prediction.captured_work AS captured
+        ON variant.scenario = captured.scenario AND delay.gpu_op_id = captured.gpu_op_id
 )
 
 SELECT

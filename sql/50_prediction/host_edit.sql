@@ -51,6 +51,18 @@ edited AS (
     SELECT scenario, thread_id, position, true, 1, 0, 0, NULL
     FROM prediction.removed_gap
     UNION ALL
+    -- A graph is launched where its first work was, which is all that is left of that span.
+    SELECT
+        scenario,
+        thread_id,
+        position,
+        gone_share = 1 AND set_ns IS NULL,
+        1,
+        CASE WHEN gone_share < 1 THEN -gone_share ELSE 0 END,
+        0,
+        set_ns
+    FROM prediction.relaunched_span
+    UNION ALL
     SELECT
         scenario,
         thread_id,

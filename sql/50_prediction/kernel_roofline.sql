@@ -27,6 +27,10 @@ CREATE VIEW prediction.kernel_roofline (
     link,
     -- [B] Bytes read and written; through a link, bytes sent.
     traffic_bytes,
+    -- [ns] What these alone take.
+    traffic_ns,
+    -- [ns] What arithmetic or addressing alone take: the longer of them.
+    other_ns,
     -- [ns] Time by the roofline.
     roofline_ns,
     -- [ns] Lower end of its band.
@@ -95,6 +99,8 @@ SELECT
     is_main,
     link,
     traffic_bytes,
+    traffic_ns,
+    greatest(compute_ns, element_ns),
     round(roofline_ns)::BIGINT,
     floor(roofline_ns * low_factor / doubt)::BIGINT,
     ceil(roofline_ns * high_factor * doubt)::BIGINT,

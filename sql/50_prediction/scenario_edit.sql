@@ -48,7 +48,8 @@ CREATE VIEW prediction.scenario_edit (
     nodes,
     -- What is done to it: `scale` (a time is multiplied and added to), `set` (it is what is
     -- said, or what others take), `ideal` (what the same takes in all ranks), `remove` (GPU work, or host time, is not there), `unsync` (waits are not),
-    -- `insert` (GPU work is put beside it) or `move` (GPU work is on another stream).
+    -- `fuse` (GPU work becomes one), `graph` (it is launched as one), `insert` (GPU work is
+    -- put beside it) or `move` (GPU work is on another stream).
     action,
     -- What the time is multiplied by.
     factor,
@@ -67,10 +68,13 @@ CREATE VIEW prediction.scenario_edit (
     gaps,
     -- Where what is inserted comes: `before` or `after`; NULL by other actions.
     place,
-    -- [ns] What is inserted: the host time for it; NULL: as the launch that it is put beside.
+    -- [ns] What is inserted: the host time for it; NULL: as the launch that it is put
+    -- beside. Of a graph that of its launch; NULL: as in recorded graphs.
     host_ns,
-    -- [ns] Likewise the duration of the GPU work.
+    -- [ns] Likewise the duration of the GPU work; of fused work that of all.
     gpu_ns,
+    -- [ns] Of a graph, the time between work on a stream; NULL: as in recorded graphs.
+    gap_ns,
     -- The stream, of the same device, that GPU work is moved to.
     to_stream
 ) AS
@@ -104,6 +108,7 @@ SELECT
     edit.place,
     edit.host_ns,
     edit.gpu_ns,
+    edit.gap_ns,
     edit.to_stream
 FROM (
     SELECT
@@ -123,7 +128,7 @@ FROM (
                     stream VARCHAR, device VARCHAR, process_group VARCHAR, thread VARCHAR,
                     nodes BIGINT[], action VARCHAR, factor DOUBLE, add_ns BIGINT,
                     set_ns BIGINT, set_to VARCHAR, from_run BIGINT, gaps VARCHAR, place VARCHAR,
-                    host_ns BIGINT, gpu_ns BIGINT, to_stream BIGINT
+                    host_ns BIGINT, gpu_ns BIGINT, gap_ns BIGINT, to_stream BIGINT
                 )[] AS edits
             -- What looks for edits is not even planned while there are none.
             WHERE getvariable('edits') IS NOT NULL

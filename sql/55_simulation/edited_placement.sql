@@ -1,5 +1,6 @@
--- Where GPU work stands that is inserted, or on another stream, as `simulation.gpu_placement`
--- has it of all other: moved work behind what was launched on its new stream before.
+-- Where GPU work stands that is inserted, on another stream, or launched by another call, as
+-- `simulation.gpu_placement` has it of all other: moved work behind what was launched on its
+-- new stream before, captured work (`prediction.captured_work`) where its graph is launched.
 -- Without edits it is empty.
 -- One row per variant and GPU op.
 -- Key: variant_id, gpu_op_id.
@@ -100,10 +101,30 @@ ranked AS (
             ORDER BY tie_ns, start_ns, beside_gpu_op_id, side, edit
         ) - count_if(is_before) OVER (PARTITION BY variant_id, lane, position) AS ordinal
     FROM ordered
+),
+
+captured AS (
+    SELECT variant_id, captured.*
+    FROM prediction.captured_work AS captured
+    INNER JOIN prediction.variant USING (scenario)
 )
 
 SELECT
-    variant_id, trace_id, gpu_op_id, lane,
+    ranked.variant_id, ranked.trace_id, ranked.gpu_op_id, lane,
     position + (ordinal - is_before::INTEGER) / 134_217_728,
-    start_ns, launch_thread_id, launch_position, launch_back_ns
-FROM ranked;
+    start_ns,
+    coalesce(captured.launch_thread_id, ranked.launch_thread_id),
+    coalesce(captured.launch_position, ranked.launch_position),
+    launch_back_ns
+FROM ranked
+LEFT JOIN captured
+    ON ranked.variant_id = captured.variant_id AND ranked.gpu_op_id = captured.gpu_op_id
+UNION ALL
+SELECT
+    captured.variant_id, captured.trace_id, captured.gpu_op_id, lane, position, start_ns,
+    captured.launch_thread_id, captured.launch_position, 0
+FROM captured
+INNER JOIN simulation.gpu_placement AS placement
+    ON captured.gpu_op_id = placement.gpu_op_id
+ANTI JOIN moved
+    ON captured.variant_id = moved.variant_id AND captured.gpu_op_id = moved.gpu_op_id;

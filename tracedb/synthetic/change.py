@@ -11,7 +11,7 @@ Each is a function of a program and the delays of its machine, and returns both:
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import count
@@ -28,6 +28,7 @@ from .program import (
     EventRecord,
     EventSync,
     Gap,
+    GraphLaunch,
     Launch,
     Memset,
     Notify,
@@ -164,6 +165,137 @@ def move_copies(stream: int) -> Change:
             replace(rank, devices={**rank.devices, **_beside(stream, rank)})
             for rank in program.ranks
         ]
+        return Program(tuple(ranks)), delays
+
+    return change
+
+
+Groups = Mapping[int, Sequence[Sequence[int]]]
+"""Ordinals of launches, from 0, that go together, by the number of their thread."""
+
+
+def fuse(groups: Groups, kernel_ns: Callable[[int, int], int]) -> Change:
+    """Launch one kernel in the place of several; how long depends on the first.
+
+    `kernel_ns` says that by the number of the thread and of the first launch.
+    """
+
+    def changed(thread: int, body: tuple[Action, ...]) -> tuple[Action, ...]:
+        firsts = {group[0] for group in groups.get(thread, ())}
+        others = {number for group in groups.get(thread, ()) for number in group[1:]}
+        numbers = count()
+
+        def change_one(action: Action) -> tuple[Action, ...]:
+            if not isinstance(action, _GPU_WORK):
+                return (action,)
+            number = next(numbers)
+            if number in firsts:
+                return (replace(action, kernel_ns=kernel_ns(thread, number)),)
+            return () if number in others else (action,)
+
+        return _spliced(body, change_one)
+
+    return _of_threads(changed)
+
+
+def capture(groups: Groups, ns: int, gap_ns: int) -> Change:
+    """Launch groups of GPU work as a graph, where the first of it was launched.
+
+    What is recorded or awaited between them is so in the graph; these calls stay.
+    """
+
+    def changed(
+        thread: int, body: tuple[Action, ...], delays: Delays
+    ) -> tuple[Action, ...]:
+        graphs = _parts(body, groups.get(thread, ()))
+        numbers, under_way = count(), [-1]
+
+        def change_one(action: Action) -> tuple[Action, ...]:
+            if isinstance(action, _GPU_WORK):
+                number = next(numbers)
+                for group in groups.get(thread, ()):
+                    if number in group:
+                        under_way[0] = -1 if number == group[-1] else number
+                        if number == group[0]:
+                            return (GraphLaunch(graphs[number], ns, gap_ns),)
+                        return ()
+            elif under_way[0] >= 0 and isinstance(action, EventRecord | StreamWait):
+                return (OtherCall(action.call, delays.event_call_ns),)
+            elif under_way[0] >= 0 and isinstance(action, Unseen):
+                return ()
+            return (action,)
+
+        return _spliced(body, change_one)
+
+    def change(program: Program, delays: Delays) -> tuple[Program, Delays]:
+        return _of_threads(partial(changed, delays=delays))(program, delays)
+
+    return change
+
+
+def _parts(
+    body: tuple[Action, ...], groups: Sequence[Sequence[int]]
+) -> dict[int, tuple[Launch | Copy | Memset | Unseen, ...]]:
+    """The work of each graph, by the number of its first, and what orders it."""
+    found: dict[int, list[Launch | Copy | Memset | Unseen]] = {}
+    numbers, first, last = count(), -1, -1
+
+    for action in _flat(body):
+        if isinstance(action, Launch | Copy | Memset | Collective):
+            number = next(numbers)
+            for group in groups:
+                if number == group[0]:
+                    first, last = group[0], group[-1]
+                    found[first] = []
+            if number <= last and not isinstance(action, Collective):
+                found[first].append(action)
+            if number >= last:
+                last = -1
+        elif last >= 0 and isinstance(action, EventRecord | StreamWait):
+            found[first].append(Unseen(action))
+        elif last >= 0 and isinstance(action, Unseen):
+            found[first].append(action)
+    return {number: tuple(work) for number, work in found.items()}
+
+
+def _flat(body: Iterable[Action]) -> Iterator[Action]:
+    """What is done, in its order, without what it is in."""
+    for action in body:
+        if isinstance(action, Op | Annotation):
+            yield from _flat(action.body)
+        else:
+            yield action
+
+
+def _spliced(
+    body: tuple[Action, ...], change_one: Callable[[Action], tuple[Action, ...]]
+) -> tuple[Action, ...]:
+    """The body with several actions, or none, in the place of each."""
+    found: list[Action] = []
+    for action in body:
+        if isinstance(action, Op | Annotation):
+            found.append(replace(action, body=_spliced(action.body, change_one)))
+        else:
+            found += change_one(action)
+    return tuple(found)
+
+
+def _of_threads(
+    changed: Callable[[int, tuple[Action, ...]], tuple[Action, ...]],
+) -> Change:
+    """Change what each thread of each rank does, by its number in the rank."""
+
+    def change(program: Program, delays: Delays) -> tuple[Program, Delays]:
+        ranks = (
+            replace(
+                rank,
+                threads=tuple(
+                    replace(thread, body=changed(number, thread.body))
+                    for number, thread in enumerate(rank.threads)
+                ),
+            )
+            for rank in program.ranks
+        )
         return Program(tuple(ranks)), delays
 
     return change

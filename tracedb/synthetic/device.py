@@ -7,13 +7,14 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from .event_times import Cause, EventTime
-from .program import Collective, ProgramError
+from .program import Collective, EventRecord, ProgramError
 from .truth import Edge, Kernel
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from .event_times import Agenda
+    from .program import Unseen
     from .truth import EdgeKind, HostEvent, Truth
 
 
@@ -170,6 +171,14 @@ class Device:
             known = awaited.get(source)
             if source != number and (known is None or known.kernel.id < work.kernel.id):
                 awaited[source] = work
+
+    def order(self, action: Unseen) -> None:
+        """Record an event, or let a stream wait for one, unseen."""
+        call = action.call
+        if isinstance(call, EventRecord):
+            self.record(call.event, call.stream, None)
+        else:
+            self.hold(call.stream, call.event)
 
     def marked(self, event: str) -> tuple[Work, ...]:
         """Return what an event has marked: nothing, if it was never recorded."""

@@ -33,6 +33,7 @@ from .program import (
     EventRecord,
     EventSync,
     Gap,
+    GraphLaunch,
     Launch,
     Memset,
     Notify,
@@ -220,6 +221,8 @@ class _Job:
                 self._enter(thread, action)
             case Launch() | Copy() | Memset() | Collective():
                 self._launch(thread, action)
+            case GraphLaunch():
+                self._launch_graph(thread, action)
             case StreamSync() | DeviceSync() | EventSync():
                 self._wait(thread, action)
             case EventRecord() | StreamWait() | OtherCall():
@@ -309,11 +312,7 @@ class _Job:
 
     def _unseen(self, thread: _HostThread, action: Unseen) -> None:
         """Record an event, or let a stream wait for one, without a call."""
-        device, call = thread.process.device, action.call
-        if isinstance(call, EventRecord):
-            device.record(call.event, call.stream, None)
-        else:
-            device.hold(call.stream, call.event)
+        thread.process.device.order(action)
         self._resume(thread, thread.now_ns)
 
     def _recorder(self, thread: _HostThread, event: str) -> int | None:
@@ -336,6 +335,24 @@ class _Job:
             self._block(thread, call, "copy", (work,), end_ns)
         else:
             self._close(thread, call, end_ns)
+
+    def _launch_graph(self, thread: _HostThread, action: GraphLaunch) -> None:
+        call = self._open_call(thread, "launch", action)
+        device = thread.process.device
+        launch_ns = self._draw(thread, "launch_latency_ns")
+        own: set[int] = set()
+        for part in action.work:
+            if isinstance(part, Unseen):
+                device.order(part)
+                continue
+            queue_ns = self._draw(thread, "queue_gap_ns")
+            if part.stream in own:
+                queue_ns = action.gap_ns
+            own.add(part.stream)
+            wait_ns = self._draw(thread, "stream_wait_ns")
+            kernel = self._kernel(thread, call, part)
+            device.launch(kernel, call, Lags(launch_ns, queue_ns, wait_ns))
+        self._close(thread, call, call.start_ns + action.ns)
 
     def _kernel(
         self, thread: _HostThread, call: HostEvent, action: KernelCall

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from collections import defaultdict
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
@@ -17,6 +18,7 @@ from .program import (
     DeviceSync,
     EventRecord,
     EventSync,
+    GraphLaunch,
     Launch,
     Memset,
     Op,
@@ -56,7 +58,16 @@ _SYNC_KIND: dict[type, str] = {
     EventSync: "Event Sync",
     StreamWait: "Stream Wait Event",
 }
-_FLOW_STARTS = (Launch, Copy, Memset, Collective, StreamWait, StreamSync, DeviceSync)
+_FLOW_STARTS = (
+    Launch,
+    Copy,
+    Memset,
+    Collective,
+    GraphLaunch,
+    StreamWait,
+    StreamSync,
+    DeviceSync,
+)
 """Calls that are the start of an `ac2g` flow; at other calls a flow ends."""
 
 _GPU_CATEGORY = {
@@ -120,7 +131,9 @@ class _Writer:
         self.form = form
         self.writer = Writer(form.time_unit, truth.base_ns)
         self.host = {event.id: event for event in truth.host_events}
-        self.kernel_of = {kernel.launch: kernel for kernel in truth.kernels}
+        self.kernels_of: dict[int, list[Kernel]] = defaultdict(list)
+        for kernel in truth.kernels:
+            self.kernels_of[kernel.launch].append(kernel)
         self.cuda_events = _numbered(
             event.action.event
             for event in truth.host_events
@@ -230,7 +243,7 @@ class _Writer:
     def _call(self, event: HostEvent) -> Iterator[str]:
         """Yield a call, what it led to on the device, and their flow."""
         number = event.correlation or 0
-        if (kernel := self.kernel_of.get(event.id)) is not None:
+        for kernel in self.kernels_of.get(event.id, ()):
             yield from self._kernel(kernel)
         if self.form.sync_events and type(event.action) in _SYNC_KIND:
             yield from self._sync_event(event)

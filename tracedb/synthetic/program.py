@@ -190,6 +190,18 @@ class Unseen:
 
 
 @dataclass(frozen=True, slots=True)
+class GraphLaunch:
+    """A call that puts the work of a recorded graph on its streams, all at once."""
+
+    call: ClassVar[str] = "cudaGraphLaunch"
+    work: tuple[Launch | Copy | Memset | Unseen, ...]
+    ns: int
+    """The call itself."""
+    gap_ns: int
+    """From the end of work of the graph to the next of it on its stream."""
+
+
+@dataclass(frozen=True, slots=True)
 class Notify:
     """Raises a flag for another thread of the rank; a flag is raised once."""
 
@@ -207,7 +219,7 @@ class Await:
 KernelCall = Launch | Copy | Memset | Collective
 HostWait = StreamSync | DeviceSync | EventSync
 PlainCall = EventRecord | StreamWait | OtherCall
-Call = KernelCall | HostWait | PlainCall
+Call = KernelCall | GraphLaunch | HostWait | PlainCall
 Scope = Op | Annotation
 Action = Gap | Scope | Call | Unseen | Notify | Await
 

@@ -1,0 +1,41 @@
+-- What launches of recorded graphs take: the host, and the device between the work of one.
+-- Of a trace without any it is the median of the others' medians; where no trace has any it
+-- is assumed: 10 us for the launch, 1 us between kernels.
+-- One row per trace.
+-- Key: trace_id.
+CREATE VIEW prediction.graph_replay (
+    -- The trace.
+    trace_id,
+    -- Launches of graphs that it is learnt from; 0 where it is from other traces, or assumed.
+    replay_count,
+    -- [ns] Median of what the call takes.
+    host_ns,
+    -- [ns] Median from the end of work to the begin of the next on its stream.
+    gap_ns
+) AS
+WITH
+replay AS (
+    SELECT trace_id, count(*) AS replay_count, median(end_ns - start_ns) AS host_ns
+    FROM staging.call
+    WHERE kind = 'launch' AND target = 'graph'
+    GROUP BY trace_id
+),
+
+gap AS (
+    SELECT work.trace_id, median(work.start_ns - work.previous_end_ns) AS gap_ns
+    FROM graph.stream_position AS work
+    INNER JOIN staging.gpu_op AS previous
+        ON work.previous_gpu_op_id = previous.gpu_op_id AND work.call_id = previous.call_id
+    INNER JOIN staging.call AS call ON work.call_id = call.call_id
+    WHERE call.kind = 'launch' AND target = 'graph'
+    GROUP BY work.trace_id
+)
+
+SELECT
+    trace_id,
+    coalesce(replay_count, 0),
+    round(coalesce(host_ns, median(host_ns) OVER (), 10_000))::BIGINT,
+    round(coalesce(gap_ns, median(gap_ns) OVER (), 1_000))::BIGINT
+FROM staging.trace
+LEFT JOIN replay USING (trace_id)
+LEFT JOIN gap USING (trace_id);

@@ -1,0 +1,129 @@
+-- Host time that is for another launch, or for none, where edits fuse or capture GPU work:
+-- of fused work the calls but the first launch nothing, and of a graph the first launches
+-- all. Where ops are captured, all of their host time from the first to the last launch goes,
+-- and what is between them.
+-- Without edits it is empty.
+-- One row per edit and span of host time.
+-- Key: scenario, edit, thread_id, position.
+CREATE TABLE prediction.relaunched_span (
+    -- The scenario.
+    scenario,
+    -- Ordinal of the edit in its scenario, from 1.
+    edit,
+    -- The trace it is from.
+    trace_id,
+    -- Host thread.
+    thread_id,
+    -- Position of the span on its thread.
+    position,
+    -- The part of the span that is not there: 1 is all of it.
+    gone_share,
+    -- [ns] What it is set to: of the launch of a graph; NULL of all other.
+    set_ns
+) AS
+WITH
+-- The spans of captured ops: those of the outermost ops around them.
+op_span AS (
+    SELECT scenario, edit, thread_id, position, type, op_id, chosen_ns / span_ns AS share
+    FROM prediction.edited_span
+    INNER JOIN overhead.timeline USING (thread_id, position)
+    SEMI JOIN prediction.captured_work USING (scenario, edit)
+    WHERE span_ns > 0
+),
+
+op_range AS (
+    SELECT
+        scenario, edit, thread_id, op_id, min(position) AS first_position,
+        max(position) AS last_position
+    FROM op_span
+    WHERE op_id IS NOT NULL
+    GROUP BY scenario, edit, thread_id, op_id
+),
+
+-- Each graph, and from where to where its ops last.
+recorded AS (
+    SELECT
+        work.scenario,
+        work.edit,
+        launch_thread_id AS thread_id,
+        launch_position,
+        host_ns,
+        min(coalesce(first_position, own_position)) AS first_position,
+        max(coalesce(last_position, own_position)) AS last_position,
+        max(own_position) AS last_launch,
+        count(op_range.op_id) > 0 AS has_ops
+    FROM prediction.captured_work AS work
+    INNER JOIN overhead.timeline AS own
+        ON launch_thread_id = own.thread_id AND own_position = own.position
+    LEFT JOIN op_range
+        ON
+            work.scenario = op_range.scenario
+            AND work.edit = op_range.edit
+            AND launch_thread_id = op_range.thread_id
+            AND own.op_id = op_range.op_id
+    GROUP BY work.scenario, work.edit, launch_thread_id, launch_position, host_ns
+),
+
+wait AS (
+    SELECT thread_id, position
+    FROM overhead.timeline
+    WHERE type LIKE 'wait_%'
+),
+
+-- But no further than to a wait: what a thread waits in is not captured.
+bound AS (
+    SELECT
+        recorded.*,
+        coalesce(
+            (
+                SELECT max(wait.position)
+                FROM wait
+                WHERE
+                    wait.thread_id = recorded.thread_id
+                    AND wait.position BETWEEN first_position AND launch_position
+            ) + 1,
+            first_position
+        ) AS from_position,
+        coalesce(
+            (
+                SELECT min(wait.position)
+                FROM wait
+                WHERE
+                    wait.thread_id = recorded.thread_id
+                    AND wait.position BETWEEN last_launch AND last_position
+            ) - 1,
+            last_position
+        ) AS to_position
+    FROM recorded
+),
+
+relaunched AS (
+    SELECT scenario, edit, fused.trace_id, thread_id, position, 1 AS share, NULL AS set_ns
+    FROM prediction.fused_work AS fused
+    INNER JOIN overhead.timeline USING (call_id)
+    WHERE gpu_op_id <> first_gpu_op_id AND type = 'T4'
+    UNION ALL
+    SELECT
+        scenario, edit, captured.trace_id, thread_id, position, 1,
+        CASE WHEN position = launch_position THEN host_ns END
+    FROM prediction.captured_work AS captured
+    INNER JOIN overhead.timeline USING (call_id)
+    WHERE type = 'T4'
+    UNION ALL
+    SELECT bound.scenario, bound.edit, trace_id, thread_id, span.position, share, NULL
+    FROM bound
+    INNER JOIN op_span USING (scenario, edit, thread_id)
+    INNER JOIN overhead.timeline AS span USING (thread_id, position)
+    WHERE position BETWEEN from_position AND to_position
+    UNION ALL
+    SELECT scenario, edit, trace_id, thread_id, position, 1, NULL
+    FROM bound
+    INNER JOIN overhead.timeline AS span USING (thread_id)
+    WHERE has_ops AND position BETWEEN from_position AND to_position AND type = 'T1'
+)
+
+SELECT
+    scenario, edit, any_value(trace_id) AS trace_id, thread_id, position, max(share),
+    max(set_ns)
+FROM relaunched
+GROUP BY scenario, edit, thread_id, position;

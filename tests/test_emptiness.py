@@ -55,6 +55,7 @@ QUERIES = [
     "FROM (SELECT * FROM t.a) AS s, (SELECT max(x) FROM t.b)",
     "WITH RECURSIVE c(x) AS (FROM t.a UNION SELECT x FROM c JOIN t.b USING (x)) FROM c",
     "WITH RECURSIVE c(x) USING KEY (x) AS (FROM t.a UNION FROM c WHERE x < 0) FROM c",
+    "WITH RECURSIVE c(x) AS (FROM t.a UNION FROM t.b) FROM c",
     "FROM (VALUES (1)) AS v (x)",
     "SELECT 1 AS x",
     "FROM range(3)",

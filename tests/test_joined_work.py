@@ -151,7 +151,7 @@ def test_what_one_writes_for_the_next_is_saved(shaped: tracedb.Database) -> None
         first, second = rows(beside, FUSED)
     assert first[:2] == ("aten::relu", BYTES)
     assert second[:2] == ("aten::mul", BYTES)
-    assert [row[2] for row in (first, second)] == [row[4] for row in (first, second)]
+    assert all(abs(saved - told) <= 1 for _, _, saved, _, told in (first, second))
     assert 0 < first[2] < 30_000 / 2
     assert first[3] == 30_000 + 50_000 - first[2] - second[2]
     assert second[3] is None

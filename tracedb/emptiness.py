@@ -121,7 +121,10 @@ class _Reader:
         for entry in node["cte_map"]["map"]:
             named[entry["key"]] = self._of_query(entry["value"]["query_node"], named)
         if node["type"] == "RECURSIVE_CTE_NODE":
-            return self._of_query(node["left"], named)
+            # So is any union after WITH RECURSIVE, whether it reads itself or not.
+            first = self._of_query(node["left"], named)
+            itself = named | {node["cte_name"]: first}
+            return _all(first, self._of_query(node["right"], itself))
         if node["type"] == "SET_OPERATION_NODE":
             return self._of_set(node, named)
         if node["type"] == "SELECT_NODE" and self._keeps_nothing(node):

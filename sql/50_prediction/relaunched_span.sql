@@ -16,7 +16,7 @@ CREATE TABLE prediction.relaunched_span (
     thread_id,
     -- Position of the span on its thread.
     position,
-    -- The part of the span that is not there: 1 is all of it.
+    -- [1] The part of the span that is not there.
     gone_share,
     -- [ns] What it is set to: of the launch of a graph; NULL of all other.
     set_ns

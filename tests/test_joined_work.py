@@ -46,6 +46,7 @@ JOINED = """
     FROM (
         SELECT scenario, gpu_op_id, first_gpu_op_id, fused_ns
         FROM prediction.fused_work
+        INNER JOIN prediction.fused_time USING (scenario, edit, gpu_op_id)
         UNION ALL
         SELECT scenario, gpu_op_id, first_gpu_op_id, NULL
         FROM prediction.captured_work
@@ -136,7 +137,7 @@ FUSED = """
             (work.end_ns - work.start_ns) * traffic_ns / roofline_ns
             * (saved_bytes / traffic_bytes)
         )::BIGINT
-    FROM prediction.fused_work
+    FROM prediction.fused_time
     INNER JOIN staging.gpu_op AS work USING (gpu_op_id)
     INNER JOIN staging.op AS op ON work.op_id = op.op_id
     INNER JOIN prediction.kernel_roofline USING (gpu_op_id)

@@ -46,5 +46,10 @@ LEFT JOIN prediction.fused_work AS fused
         work.scenario = fused.scenario
         AND work.edit = fused.edit
         AND work.gpu_op_id = fused.gpu_op_id
+LEFT JOIN prediction.fused_time AS together
+    ON
+        work.scenario = together.scenario
+        AND work.edit = together.edit
+        AND work.gpu_op_id = together.gpu_op_id
 INNER JOIN prediction.variant AS variant ON work.scenario = variant.scenario
 GROUP BY variant_id, work.gpu_op_id;

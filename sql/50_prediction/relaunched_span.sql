@@ -98,9 +98,10 @@ bound AS (
 ),
 
 relaunched AS (
-    SELECT scenario, edit, fused.trace_id, thread_id, position, 1 AS share, NULL AS set_ns
+    SELECT
+        scenario, edit, fused.trace_id, thread_id, span.position, 1 AS share, NULL AS set_ns
     FROM prediction.fused_work AS fused
-    INNER JOIN overhead.timeline USING (call_id)
+    INNER JOIN overhead.timeline AS span USING (call_id)
     WHERE gpu_op_id <> first_gpu_op_id AND type = 'T4'
     UNION ALL
     SELECT

@@ -7,6 +7,7 @@ import hashlib
 import os
 from collections.abc import Iterator
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -15,6 +16,7 @@ import pytest
 from support import CORPUS, DatabaseOf, Ingested, corpus_files, truth
 
 import tracedb
+import tracedb.ingest
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -57,6 +59,16 @@ def database() -> Iterator[tracedb.Database]:
     """An empty database in memory."""
     with tracedb.open() as opened:
         yield opened
+
+
+@pytest.fixture
+def no_layers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ingests stop at staging: for tests of how files are read.
+
+    That all layers stand whatever a file has in it is for `fuzz.py` and its like.
+    """
+    whole = tracedb.ingest.ingest
+    monkeypatch.setattr(tracedb.ingest, "ingest", partial(whole, until="staging"))
 
 
 @pytest.fixture(scope="session")

@@ -13,6 +13,8 @@ from support import rows
 
 import tracedb
 
+pytestmark = pytest.mark.usefixtures("no_layers")
+
 
 def content(name: str) -> bytes:
     """A trace of one event of that name."""

@@ -41,6 +41,7 @@ def counts(database: tracedb.Database) -> list[int]:
     return [rows(database, f"SELECT count(*) FROM {name}")[0][0] for (name,) in tables]
 
 
+@pytest.mark.usefixtures("no_layers")
 def test_unknown_fields_are_kept(tmp_path: Path, database: tracedb.Database) -> None:
     """Fields that tracedb has no column for, and all arguments, survive as JSON."""
     args = {"External id": 4, "odd": {"deep": [1, 2.50, "x"]}}
@@ -103,6 +104,7 @@ def test_both_readers_round_alike(tmp_path: Path, database: tracedb.Database) ->
         ("1661203462598738", 1_661_203_462_598_738_000),
     ],
 )
+@pytest.mark.usefixtures("no_layers")
 def test_times_come_from_the_decimal_text(
     tmp_path: Path, database: tracedb.Database, text: str, expected: int
 ) -> None:
@@ -223,6 +225,7 @@ def test_a_run_can_be_named(tmp_path: Path, database: tracedb.Database) -> None:
         ("trace.json", None),
     ],
 )
+@pytest.mark.usefixtures("no_layers")
 def test_rank_from_the_file_name(
     tmp_path: Path, database: tracedb.Database, name: str, rank: int | None
 ) -> None:
@@ -231,6 +234,7 @@ def test_rank_from_the_file_name(
     assert rows(database, "SELECT rank FROM staging.trace") == [(rank,)]
 
 
+@pytest.mark.usefixtures("no_layers")
 def test_other_json_in_a_folder_is_passed_over(
     tmp_path: Path, database: tracedb.Database
 ) -> None:
@@ -278,6 +282,7 @@ def test_a_folder_may_hold_the_database(tmp_path: Path) -> None:
         assert database.ingest([tmp_path]).height == 1
 
 
+@pytest.mark.usefixtures("no_layers")
 def test_white_space_may_stand_before_a_list(
     tmp_path: Path, database: tracedb.Database
 ) -> None:

@@ -386,8 +386,13 @@ def create_over(
 
 
 def note_emptiness(connection: duckdb.DuckDBPyConnection) -> None:
-    """Put into the database what relations cannot have rows without."""
-    queries = {one.full_name: one.query for one in relations() if one.query}
+    """Put into the database what stored relations cannot have rows without."""
+    queries: dict[str, str] = {}
+    read: set[str] = set()
+    for one in reversed(relations()):
+        if one.query and (one.is_computed_on_ingest or one.full_name in read):
+            queries[one.full_name] = one.query
+            read |= one.reads
     emptiness.note(connection, queries, fingerprint())
 
 
@@ -474,7 +479,7 @@ def compute(
 
 
 def what_is_empty(connection: duckdb.DuckDBPyConnection) -> emptiness.Emptiness:
-    """What is known of the relations that have no rows."""
+    """What is known of stored relations that have no rows, and of what they read."""
     tables = [one.full_name for one in relations() if one.kind == "TABLE"]
     return emptiness.Emptiness(connection, fingerprint(), tables)
 

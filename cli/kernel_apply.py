@@ -16,20 +16,26 @@ _COVERAGE = (
 
 @click.command(
     short_help="Predict the kernels of a database.",
-    epilog=options.examples("tracedb kernels apply run.duckdb models/"),
+    epilog=options.examples(
+        "tracedb kernels apply run.duckdb models/",
+        "tracedb kernels apply run.duckdb",
+    ),
 )
 @options.database
-@click.argument("models", metavar="MODELS", type=click.Path())
+@click.argument("models", metavar="[MODELS]", type=click.Path(), required=False)
 @out.option
-def apply(database: str, models: str, output: out.Output) -> None:
+def apply(database: str, models: str | None, output: out.Output) -> None:
     """Predict the kernels of DB with MODELS, a file or a folder of them.
 
     Their times replace those of the roofline wherever a model is of such an op on such
     hardware, in all that is predicted, and those of models that were applied before.
-    Shown is how much of the time of GPU work is covered, by family.
+    What they say nothing of is predicted by the models that come with tracedb, as
+    everything is at ingest, and without MODELS. Shown is how much of the time of GPU
+    work is covered, by family.
     """
     with options.existing(database) as db:
         rows = db.apply_models(models)
         output.rows(rows, _COVERAGE)
         if not (rows["model_share"] > 0).any():
-            tell(f"{models}: none is of such ops on such hardware: all by roofline")
+            name = models or "shipped models"
+            tell(f"{name}: none is of such ops on such hardware: all by roofline")

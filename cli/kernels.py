@@ -31,7 +31,9 @@ _FAMILY = "Only of this family; may be given several times."
 _measured = click.argument(
     "paths", metavar="PATH...", type=click.Path(), nargs=-1, required=True
 )
-_models = click.argument("models", metavar="MODELS", type=click.Path())
+_models = click.argument(
+    "models", metavar="[MODELS]", type=click.Path(), required=False
+)
 
 
 @click.group(
@@ -124,16 +126,20 @@ def evaluate(
     "list",
     short_help="List models, with what they were trained on.",
     epilog=options.examples(
-        "tracedb kernels list models/", "tracedb kernels list models/ --format csv"
+        "tracedb kernels list models/", "tracedb kernels list --format csv"
     ),
 )
 @_models
 @out.option
-def list_models(models: str, output: out.Output) -> None:
-    """List models: what each was trained on, and its scores on held-out rows."""
-    from tracedb.kernels import load
+def list_models(models: str | None, output: out.Output) -> None:
+    """List models: what each was trained on, and its scores on held-out rows.
 
-    output.rows(_listed(load(models).models), _BRIEF_MODELS)
+    Without MODELS, those that come with tracedb, with their licences.
+    """
+    from tracedb.kernels import load, shipped
+
+    found = load(models) if models else shipped()
+    output.rows(_listed(found.models), _BRIEF_MODELS)
 
 
 @kernels.command(epilog=options.examples("tracedb kernels show models/MODEL.npz"))

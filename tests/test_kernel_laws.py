@@ -146,3 +146,14 @@ def test_no_numbers_are_refused(
     question = sweep("gemm", "V100", 100, 200).with_columns(m=pl.lit(value))
     with pytest.raises(KernelModelError, match=words):
         models.predict(question)
+
+
+def test_a_user_model_comes_before_the_shipped_ones(models: kernels.Models) -> None:
+    """Where the user measured, shipped models count little; elsewhere they answer."""
+    both = models.over(kernels.shipped())
+    known = sweep("gemm", "V100", 1e4, 1.1e4)
+    own, laid = models.predict(known), both.predict(known)
+    ratio = laid["predicted_ns"].to_numpy() / own["predicted_ns"].to_numpy()
+    assert np.abs(np.log(ratio)).max() < 0.2
+    other = sweep("gemm", "A100 80GB", 1e4, 1.1e4)
+    assert both.predict(other).equals(kernels.shipped().predict(other))

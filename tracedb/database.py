@@ -492,18 +492,22 @@ class Database:
             raise QueryError(f"no method {method}; {hint}")
 
     @own_errors()
-    def apply_models(self, models: str | Path | estimates.Models) -> pl.DataFrame:
+    def apply_models(
+        self, models: str | Path | estimates.Models | None = None
+    ) -> pl.DataFrame:
         """Predict kernel times with trained models: a file, a folder or an object.
 
-        They are stored in place of what was predicted before, and used in place of the
-        roofline; what reads them is computed anew. Returns
-        `question.kernel_coverage`. Raises `KernelModelError` for a broken file,
-        `QueryError` where no shape of GPU work is known.
+        Of files, what they say nothing of is predicted by the models that come with
+        tracedb; so is everything without any. They are stored in place of what was
+        predicted before, and used in place of the roofline; what reads them is computed
+        anew. Returns `question.kernel_coverage`. Raises `KernelModelError` for a broken
+        file, `QueryError` where no shape of GPU work is known.
         """
-        if isinstance(models, (str, Path)):
-            from tracedb.kernels import load
+        if models is None or isinstance(models, (str, Path)):
+            from tracedb.kernels import load, shipped
 
-            models = load(models, self._connection)
+            own = shipped(self._connection)
+            models = own if models is None else load(models, self._connection).over(own)
         estimates.apply(self._connection, models)
         return self.relation("question.kernel_coverage")
 

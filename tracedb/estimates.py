@@ -9,6 +9,8 @@ from tracedb.duck import registered, transaction
 from tracedb.errors import QueryError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import duckdb
     import polars as pl
 
@@ -17,12 +19,14 @@ _TIMES = ("predicted_ns", "low_ns", "high_ns")
 _OF_KERNEL = ("gpu_op_id", "trace_id", "problem_share")
 """Columns of `prediction.kernel_problem` that are the kernel's, not the shape's."""
 
-# Each shape once, with its kernels: a million of them have a few thousand shapes.
+# Each shape of some traces once, with its kernels: a million of them have a few
+# thousand shapes.
 _SHAPES = f"""
 SELECT
     * EXCLUDE (run_id, op_id, {", ".join(_OF_KERNEL)}),
     {", ".join(f"list({name}) AS {name}" for name in _OF_KERNEL)}
 FROM prediction.kernel_problem AS shape
+WHERE list_contains($traces, trace_id)
 GROUP BY ALL
 ORDER BY min(shape.gpu_op_id)
 """
@@ -45,24 +49,77 @@ def apply(connection: duckdb.DuckDBPyConnection, models: Models) -> None:
     What other models predicted before, and the calibration of that, is dropped. All of
     it, or on an error none. Raises `QueryError` where no shape of GPU work is known.
     """
-    shapes: pl.DataFrame = connection.sql(_SHAPES).pl()
+    trace_ids = _traces(connection)
+    shapes = _shapes(connection, trace_ids)
     if shapes.is_empty():
         raise QueryError("no shapes of GPU work are known: record with record_shapes")
     estimates = _estimates(shapes, models)
     with transaction(connection):
         connection.execute(f"DELETE FROM {_TABLE}")
         connection.execute("DELETE FROM reference.calibration WHERE basis = 'model'")
-        with registered(connection, "estimates", estimates.to_arrow()):
-            connection.execute(f"INSERT INTO {_TABLE} BY NAME FROM estimates")
+        _store(connection, estimates)
         recompute(connection, _TABLE)
+
+
+def apply_shipped(
+    connection: duckdb.DuckDBPyConnection, trace_ids: Sequence[int]
+) -> None:
+    """Store what the shipped models predict for traces that have no estimates yet.
+
+    It does nothing, and takes next to no time, where no GPU of them is listed, or no
+    op has its shapes. What reads the estimates is not computed anew.
+    """
+    names = connection.execute(_UNTOLD, {"traces": [*trace_ids]}).fetchall()
+    if not names:
+        return
+    from tracedb import kernels
+
+    models = kernels.shipped(connection)
+    rows = {int(trace_id): models.hardware.find(name) for trace_id, name in names}
+    known = [n for n, row in rows.items() if row.kind == "gpu" and not row.is_generic]
+    shapes = _shapes(connection, known) if known else None
+    if shapes is not None and not shapes.is_empty():
+        _store(connection, _estimates(shapes, models))
+
+
+# Traces with shapes and without estimates, with the name of a GPU of theirs.
+_UNTOLD = f"""
+SELECT trace_id, max(coalesce(device.name, trace.device_name))
+FROM staging.trace AS trace
+INNER JOIN staging.device AS device USING (trace_id)
+WHERE
+    list_contains($traces, trace_id)
+    AND trace_id NOT IN (SELECT trace_id FROM {_TABLE})
+    AND trace_id IN (SELECT trace_id FROM prediction.op_shape)
+GROUP BY trace_id
+HAVING max(coalesce(device.name, trace.device_name)) IS NOT NULL
+"""
 
 
 def recompute(connection: duckdb.DuckDBPyConnection, changed: str) -> None:
     """Compute the stored relations that read a table of `reference`, for all traces."""
-    rows = connection.execute("SELECT trace_id FROM raw.trace ORDER BY ALL").fetchall()
-    trace_ids = [int(row[0]) for row in rows]
+    trace_ids = _traces(connection)
     for _ in catalog.compute(connection, trace_ids, catalog.readers(changed)):
         pass
+
+
+def _traces(connection: duckdb.DuckDBPyConnection) -> list[int]:
+    rows = connection.execute("SELECT trace_id FROM raw.trace ORDER BY ALL").fetchall()
+    return [int(row[0]) for row in rows]
+
+
+def _shapes(
+    connection: duckdb.DuckDBPyConnection, trace_ids: Sequence[int]
+) -> pl.DataFrame:
+    """The shapes of some traces, each with its kernels."""
+    asked = {"traces": [*trace_ids]}
+    shapes: pl.DataFrame = connection.sql(_SHAPES, params=asked).pl()
+    return shapes
+
+
+def _store(connection: duckdb.DuckDBPyConnection, estimates: pl.DataFrame) -> None:
+    with registered(connection, "estimates", estimates.to_arrow()):
+        connection.execute(f"INSERT INTO {_TABLE} BY NAME FROM estimates")
 
 
 def _estimates(shapes: pl.DataFrame, models: Models) -> pl.DataFrame:

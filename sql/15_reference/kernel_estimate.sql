@@ -1,5 +1,6 @@
--- What kernel models predict for GPU work, by `tracedb kernels apply`; each kernel has its
--- part of the time of the problem (`prediction.op_problem`) that it solves.
+-- What kernel models predict for GPU work: those that come with tracedb at ingest, others by
+-- `tracedb kernels apply`. Each kernel has its part of the time of the problem
+-- (`prediction.op_problem`) that it solves.
 -- One row per kernel, copy or memset that a model has predicted.
 -- Key: gpu_op_id.
 CREATE TABLE reference.kernel_estimate (
@@ -19,7 +20,8 @@ CREATE TABLE reference.kernel_estimate (
     -- Name of the model.
     model VARCHAR NOT NULL,
     -- What the model is of: `alike` (such an op on such hardware), `other_measure` (the
-    -- same, measured with its launch), `other_hardware` or `other_op`.
+    -- same, measured with its launch), `other_hardware` (of the nearest that was measured, by
+    -- their rooflines), `other_op` or `other_topology` (of ranks within a node, not over nodes).
     likeness VARCHAR NOT NULL,
     -- Whether the shape is of those that it was trained on.
     in_range BOOLEAN NOT NULL

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import duckdb
 
-from tracedb import catalog, stragglers
+from tracedb import catalog, estimates, stragglers
 from tracedb.duck import (
     bounded_memory,
     file_of,
@@ -364,7 +364,12 @@ def _compute(
     if not trace_ids:
         return
     chosen = {r.full_name for r in catalog.relations() if r.layer in layers}
+    before = catalog.readers("reference.kernel_estimate")
+    is_estimated = False
     for name in culprit.computing(connection, trace_ids, chosen):
+        if name in before and not is_estimated:
+            estimates.apply_shipped(connection, trace_ids)
+            is_estimated = True
         progress(f"computing {name}")
     if "simulation" in layers:
         stragglers.store(connection, trace_ids)

@@ -1,0 +1,86 @@
+"""Make the kernel models that the wheel carries, of public measurements.
+
+    python benchmarks/shipped_models.py --write tracedb/kernels/shipped
+
+Trains small forests on the public data beside the checkout (`measure.py`), leaves out
+what no op of a PyTorch trace is, and writes a file for each model and `index.json`.
+Which data, whose, and under which licence each model has is in its provenance.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kernels import DATA
+from measure import Clock, tell
+
+from tracedb.errors import KernelModelError
+from tracedb.kernels import read_measurements, summary
+from tracedb.kernels.groups import LEAST_ROWS, groups_of
+from tracedb.kernels.models import INDEX
+from tracedb.kernels.residual import SMALL
+from tracedb.kernels.store import save
+from tracedb.kernels.train import models_of
+from tracedb.outputs import make_folder, written
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tracedb.kernels.groups import Group
+    from tracedb.kernels.model import Model
+
+MORE = DATA.with_name("kerneldata-more")
+_NO_TRACES = ("rope", "scale_matrix", "compute_scale")
+"""Ops of servers' own kernels, which no op of PyTorch is."""
+_NOT_NEEDED = ("mul", "pow", "tanh")
+"""Ops that take the time of another, or are rare."""
+_NO_SOURCES = ("mlpredict",)
+"""TensorFlow's layers, with what it does around them."""
+
+
+def is_shipped(group: Group) -> bool:
+    """Whether traces have such ops, and enough was measured of listed hardware."""
+    return (
+        not group.hardware.is_fallback
+        and group.key.source not in _NO_SOURCES
+        and group.key.op not in (*_NO_TRACES, *_NOT_NEEDED)
+        and len(group.rows) >= LEAST_ROWS
+    )
+
+
+def slim(model: Model) -> Model:
+    """The model without the list of measured combinations: all count as new."""
+    core = replace(model.predictor.core, known=model.predictor.core.known[:0])
+    return replace(model, predictor=replace(model.predictor, core=core))
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Train, and write the folder."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--write", type=Path, required=True, metavar="FOLDER")
+    folder = parser.parse_args(arguments).write
+    clock = Clock()
+    with clock:
+        measured = read_measurements([path for path in (DATA, MORE) if path.exists()])
+        groups = [g for g in groups_of(measured.frame) if is_shipped(g)]
+        make_folder(folder, KernelModelError)
+        for old in folder.glob("*.npz"):
+            old.unlink()
+        listed = []
+        for model in models_of(groups, measured, tell, (SMALL,)):
+            path = save(slim(model), folder)
+            row = summary(model) | {"file": path.name}
+            row.pop("trained_at")
+            listed.append(row)
+    with written(folder / INDEX, KernelModelError) as beside:
+        beside.write_text(json.dumps(listed, indent=1) + "\n")
+    size = sum(path.stat().st_size for path in folder.iterdir())
+    tell(f"{len(listed)} models, {size / 1e6:.1f} MB, {clock.cpu_s:.0f} CPU seconds")
+
+
+if __name__ == "__main__":
+    main()

@@ -8,7 +8,9 @@ import numpy as np
 import polars as pl
 import pyarrow.parquet as pq
 import pytest
+from support import ROOT
 
+import tracedb
 from tracedb import KernelModelError, kernels
 from tracedb.kernels.blend import Answer, blended
 from tracedb.kernels.hardware import hardware_table
@@ -157,3 +159,44 @@ def test_a_user_model_comes_before_the_shipped_ones(models: kernels.Models) -> N
     assert np.abs(np.log(ratio)).max() < 0.2
     other = sweep("gemm", "A100 80GB", 1e4, 1.1e4)
     assert both.predict(other).equals(kernels.shipped().predict(other))
+
+
+def test_what_is_shipped() -> None:
+    """Each model has its file, its score, its data and their licence; all are small."""
+    folder = ROOT / "tracedb" / "kernels" / "shipped"
+    shipped = kernels.shipped()
+    files = {shelf.source for shelf in shipped.shelves}
+    assert files == set(folder.glob("*.npz"))
+    assert sum(path.stat().st_size for path in folder.iterdir()) < 5e6
+    for row in map(kernels.summary, shipped.models):
+        assert row["licence"].endswith(("Apache-2.0", "MIT")), row
+        assert row["files"]
+        assert row["gmae_share"] < 0.2
+    hardware = {shelf.key.hardware for shelf in shipped.shelves}
+    assert hardware >= {"A100 80GB", "H100", "B200", "L40S", "V100", "T4", "P100"}
+
+
+@pytest.mark.parametrize("hardware", ["H200", "MI300X", "A100 40GB"])
+def test_hardware_without_data_has_the_nearest_model(hardware: str) -> None:
+    """Only what the GPU needs is read, and such times serve for products."""
+    shipped = kernels.shipped().serving()
+    found = shipped.predict(sweep("gemm", hardware, 100, 1e4))
+    assert found["predicted_ns"].null_count() == 0
+    assert set(found["likeness"]) == {"other_hardware"}
+    read = [shelf for shelf in shipped.shelves if "model" in vars(shelf)]
+    assert 1 <= len(read) <= 4
+    memory = shipped.predict(sweep("elementwise", hardware, 100, 1e4))
+    assert memory["predicted_ns"].null_count() == memory.height
+
+
+def test_ingest_asks_the_shipped_models() -> None:
+    """A first trace has times of models without any setup, and again after a second."""
+    trace = ROOT / "sample_traces" / "generated_gpu" / "rank0.kineto.json.gz"
+    with tracedb.open() as database:
+        database.ingest([trace])
+        query = "SELECT count(*), any_value(likeness) FROM reference.kernel_estimate"
+        count, likeness = database.sql(query).row(0)
+        assert count > 0
+        assert likeness == "alike"
+        database.apply_models()
+        assert database.sql(query).row(0)[0] >= count

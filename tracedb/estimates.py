@@ -74,7 +74,7 @@ def apply_shipped(
         return
     from tracedb import kernels
 
-    models = kernels.shipped(connection)
+    models = kernels.shipped(connection).serving()
     rows = {int(trace_id): models.hardware.find(name) for trace_id, name in names}
     known = [n for n, row in rows.items() if row.kind == "gpu" and not row.is_generic]
     shapes = _shapes(connection, known) if known else None

@@ -8,7 +8,7 @@ with sizes as smoothly as predictions do, so no size has a step.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from importlib.resources import files
 from pathlib import Path
@@ -113,6 +113,15 @@ class Asked:
             return "other_hardware"
         return "alike" if key.measured == self.measured else "other_measure"
 
+    def is_served(self, likeness: str) -> bool:
+        """Whether such a model did better than the roofline on real traces.
+
+        Products and attention reach about the same share of the peaks on other GPUs;
+        what memory bounds does not.
+        """
+        is_matrix = FAMILIES[self.family].uses_matrix_units
+        return likeness == "alike" or (likeness == "other_hardware" and is_matrix)
+
     def _op_distance(self, key: Key) -> float | None:
         family = FAMILIES[self.family]
         if key.op == self.op:
@@ -155,6 +164,8 @@ class Models:
 
     shelves: tuple[Shelf, ...]
     hardware: HardwareTable
+    are_serving_alone: bool = False
+    """Whether models are left out whose times serve no better than the roofline's."""
 
     @classmethod
     def of(cls, models: Iterable[Model], hardware: HardwareTable) -> Models:
@@ -165,6 +176,10 @@ class Models:
     def models(self) -> tuple[Model, ...]:
         """All of them, read."""
         return tuple(shelf.model for shelf in self.shelves)
+
+    def serving(self) -> Models:
+        """The same, without those that serve no better than the roofline."""
+        return replace(self, are_serving_alone=True)
 
     def over(self, below: Models) -> Models:
         """These models, and others for what these say nothing of."""
@@ -236,7 +251,10 @@ class Models:
         ]
         found.sort(key=lambda each: (not each[2].is_users, each[0], each[2].key.name))
         farthest = max(_SAME, min((each[0] for each in found), default=0.0))
-        return [each for each in found if each[0] <= farthest]
+        nearest = [each for each in found if each[0] <= farthest]
+        if not self.are_serving_alone:
+            return nearest
+        return [e for e in nearest if asked.is_served(asked.likeness(e[2].key, e[1]))]
 
 
 class _Answers:

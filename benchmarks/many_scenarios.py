@@ -45,7 +45,7 @@ What `Database.scenarios` takes, all scenarios at once. {written_by}
 
 """
 ABOUT = (
-    "The machine has {machine}. Each figure is the median of {runs} run(s), each in a "
+    "The machine has {machine}. Each figure is the median of {runs}, each in a "
     "process of its own, from the open database to the times of all steps; the machine "
     "was shared. Scenarios scale kernels, T2, T4 or all host time."
 )

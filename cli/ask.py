@@ -40,4 +40,4 @@ def ask(  # noqa: PLR0913 (one parameter an option)
     """
     with options.simulated(database, method, scenario) as db:
         rows = db.ask(question, *values) if question else db.questions()
-        write_rows(db, output, rows)
+        write_rows(db, output, rows, question=question or "")

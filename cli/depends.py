@@ -10,16 +10,8 @@ from . import options
 from . import output as out
 
 _BRIEF = (
-    "direction",
-    "distance",
-    "kind",
-    "recorded",
-    "waited_ns",
-    "offset_ns",
-    "duration_ns",
-    "lane",
-    "name",
-    "node_id",
+    *("direction", "distance", "kind", "name", "node_id", "waited_ns", "offset_ns"),
+    *("duration_ns", "lane", "recorded"),
 )
 
 
@@ -27,7 +19,7 @@ _BRIEF = (
     short_help="Show what a node depends on, and what on it.",
     epilog=options.examples(
         "tracedb depends run.duckdb --node 4711",
-        "tracedb depends run.duckdb --node aten::item --step 10 --up",
+        "tracedb depends run.duckdb --node aten::item --step 10 --rank 1 --up",
         "tracedb depends run.duckdb --node 4711 --down --waits --format csv",
     ),
 )
@@ -42,12 +34,14 @@ _BRIEF = (
 @click.option("--down", "direction", flag_value="down", help="Only what depends on it.")
 @click.option("--waits", is_flag=True, help="What it waits for, and what it delays.")
 @options.step
+@click.option("--rank", type=int, metavar="N", help="Only nodes of this rank.")
 @out.option
 def depends(  # noqa: PLR0913 (the options of the command)
     database: str,
     node: str,
     direction: str | None,
     step: int | None,
+    rank: int | None,
     *,
     waits: bool,
     output: out.Output,
@@ -61,5 +55,5 @@ def depends(  # noqa: PLR0913 (the options of the command)
     """
     with tracedb.open(database, read_only=True) as db:
         asked = int(node) if node.isdecimal() else node
-        rows = db.depends(asked, direction=direction, waits=waits, step=step)
+        rows = db.depends(asked, direction=direction, waits=waits, step=step, rank=rank)
         output.rows(rows, _BRIEF)

@@ -72,13 +72,14 @@ def diff(  # noqa: PLR0913 (one parameter an option)
     top: int,
     output: out.Output,
 ) -> None:
-    """Show what is different in another run: of another database, or of the same.
+    """Show what is different in another run.
 
-    How much longer steps take (their period), by which kinds of time on the critical
-    path and where, and which ops and kernels are slower, faster, added or removed. Ops
-    are matched by module, pass, op, shape and order, GPU work by its op and order
-    there, whatever it is called. What is significant is found by the rank test of Mann
-    and Whitney over steps, which needs four a side, or three and five.
+    It is of another database, or of the same: how much longer steps take (their
+    period), by which kinds of time on the critical path and where, and which ops and
+    kernels are slower, faster, added or removed. Ops are matched by module, pass, op,
+    shape and order, GPU work by its op and order there, whatever it is called. What is
+    significant is found by the rank test of Mann and Whitney over steps, which needs
+    four a side, or three and five.
     """
     if rows is None and output.format != "table":
         raise click.UsageError(f"--format {output.format} is of one part: give --rows")

@@ -22,12 +22,13 @@ _NAME = 70
 
 
 @click.command(
+    short_help="Estimate a training step from its code alone.",
     epilog=options.examples(
         "tracedb estimate train.py:step --gpu H100",
         "tracedb estimate train.py:step --gpu A100 --batch 4096 --largest-batch",
         "tracedb estimate train.py:step --gpu H100 --db step.duckdb",
         "tracedb summary step.duckdb",
-    )
+    ),
 )
 @click.argument("step", metavar="FILE:FUNCTION")
 @click.option(

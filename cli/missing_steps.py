@@ -1,13 +1,11 @@
-"""Tell the person which traces have no steps, and what could mark them.
+"""Tell the person why an answer has no rows: what the traces lack that it is of.
 
-Most answers are of steps: one without rows is explained by this.
+Most answers are of steps: which traces have none, and what could mark them, comes last.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
-
-import click
 
 from .terminal import tell
 
@@ -21,7 +19,20 @@ if TYPE_CHECKING:
     from .output import Output
 
 _MOST_MARKS = 3
-_MOST_STEPS = 12
+_NEEDS = {
+    **dict.fromkeys(
+        (
+            *("top_kernel", "device_time", "gpu_active", "idle_share", "idle_cause"),
+            *("launch_bound", "copy", "kernel_coverage", "kernel_error"),
+            *("replayed_op", "exposed_communication", "straggler"),
+        ),
+        ("gpu_op_count", "no GPU work in this database"),
+    ),
+    "module": ("has_stack", "recorded without Python stacks (with_stack=True)"),
+}
+"""What a question has no rows without, as `question.recording` counts it."""
+_OF_COLLECTIVES = ("exposed_communication", "straggler")
+_OF_OPERATIONS = ("straggler_slowdown", "straggler_recovery", "interleaved_step")
 _QUERY = """
 SELECT
     trace_id,
@@ -41,26 +52,34 @@ ORDER BY trace_id
 
 
 def write_rows(
-    db: tracedb.Database, output: Output, rows: pl.DataFrame, brief: Sequence[str] = ()
+    db: tracedb.Database,
+    output: Output,
+    rows: pl.DataFrame,
+    brief: Sequence[str] = (),
+    question: str = "",
 ) -> None:
-    """Write the rows of an answer; if it has none, tell why.
-
-    The step that was asked for is not there, or traces have no steps at all.
-    """
+    """Write the rows of an answer; if it has none, tell why, of a question by name."""
     output.rows(rows, brief)
     if rows.is_empty():
-        _tell_other_steps(db, click.get_current_context().params.get("step"))
-        tell_missing_steps(db)
+        reason = _reason(db.relation("question.recording"), question)
+        if reason:
+            tell(reason)
+        else:
+            tell_missing_steps(db)
 
 
-def _tell_other_steps(db: tracedb.Database, step: int | None) -> None:
-    """Tell which steps there are, where one was asked for that is not among them."""
-    there = db.sql("SELECT DISTINCT step FROM staging.step ORDER BY step")["step"]
-    if step is None or there.is_empty() or step in there:
-        return
-    listed = ", ".join(map(str, there.head(_MOST_STEPS)))
-    more = f" and others up to {there[-1]}" if there.len() > _MOST_STEPS else ""
-    tell(f"no step {step}; there are {listed}{more}")
+def _reason(recorded: pl.DataFrame, question: str) -> str:
+    """What the traces lack that a question is of; nothing where that is not known."""
+    needed, words = _NEEDS.get(question, ("", ""))
+    if question in _OF_OPERATIONS:
+        return "no table of operations of ranks in this database (docs/stragglers.md)"
+    if question.startswith("scenario_"):
+        return "no scenario was given: --scenario, or `tracedb whatif`"
+    if question in _OF_COLLECTIVES and not recorded["collective_count"].sum():
+        return "no collectives in this database"
+    if question == "straggler" and recorded.height == 1:
+        return "one rank alone: nothing to compare it with"
+    return words if needed and not recorded[needed].sum() else ""
 
 
 def tell_missing_steps(db: tracedb.Database, among: set[int] | None = None) -> None:

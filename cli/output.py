@@ -85,7 +85,7 @@ def _write_table(frame: pl.DataFrame, most: int | None) -> None:
 
     shown = frame if most is None else frame.head(most)
     hidden = table.write(shown)
-    if hidden:
+    if hidden and not frame.is_empty():
         tell(f"too narrow for columns {', '.join(hidden)}; --format csv has them")
     if frame.height > shown.height:
         tell(f"the first {shown.height} of {frame.height:,} rows; --format csv has all")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 import tracedb
+from tracedb.words import counted
 
 from . import options
 from . import output as out
@@ -171,9 +172,9 @@ def _tell_kept(rows: pl.DataFrame) -> None:
     for (trace_id,), kept in sorted(steps.group_by("trace_id")):
         share = max((kept["kept_ns"] / kept["measured_ns"]).to_list())
         tell(
-            f"trace {trace_id}: up to {share:.0%} of {len(kept)} step(s) is waiting "
-            "for what the trace does not have (GPU work that was not recorded?); it is "
-            "kept as measured in all predictions (kept_ns)"
+            f"trace {trace_id}: up to {share:.0%} of {counted(len(kept), 'step')} is "
+            "waiting for what the trace does not have (GPU work that was not "
+            "recorded?); it is kept as measured in all predictions (kept_ns)"
         )
 
 
@@ -205,8 +206,8 @@ def _tell_other_gpus(db: tracedb.Database, library: str) -> None:
     for gpu, count in rows:
         if gpu not in known:
             tell(
-                f"{count} trace(s) of a host with {_host(gpu)}, but {library} is of "
-                f"hosts with {learnt}: their host times may be several times off"
+                f"{counted(count, 'trace')} of a host with {_host(gpu)}, but {library} "
+                f"is of hosts with {learnt}: their host times may be several times off"
             )
 
 

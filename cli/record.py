@@ -56,13 +56,13 @@ def record(  # noqa: PLR0913 (one parameter an option)
     run: str | None,
     traces: str | None,
 ) -> None:
-    """Run a training script, and record some of its steps into a database.
+    """Run a training script, and record some of its steps.
 
-    The script is not changed. A step ends when its first optimizer has taken one
-    (`tracedb.profile` in the script says it otherwise). Under torchrun all ranks are
-    recorded as one run: `torchrun --nproc-per-node 8 --module tracedb record train.py
-    -o run.duckdb`. The script runs to its end; a Ctrl-C after the recorded steps loses
-    nothing.
+    They are put into a database; the script is not changed. A step ends when its first
+    optimizer has taken one (`tracedb.profile` in the script says it otherwise). Under
+    torchrun all ranks are recorded as one run: `torchrun --nproc-per-node 8 --module
+    tracedb record train.py -o run.duckdb`. The script runs to its end; a Ctrl-C after
+    the recorded steps loses nothing.
     """
     if not module and not Path(script).is_file():
         raise tracedb.RecordError(f"{script}: no such script")

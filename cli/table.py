@@ -42,6 +42,7 @@ _NO_THINGS = ("all", "last", "late", "short", "present")
 """What is counted under the name of how it is: headings without a plural."""
 _PROSE = ("meaning", "pairing")
 _NARROWEST_TEXT = 12
+_IN_A_PIPE = 100
 _GAP = 2
 
 
@@ -77,16 +78,16 @@ class _Column:
 def write(frame: pl.DataFrame) -> list[str]:
     """Print rows to stdout; return the names of the columns that did not fit.
 
-    On a terminal that is too narrow, columns that say the same in every row move to a
-    line above the table, names are cut, prose is wrapped, and columns at the right are
-    left out.
+    A table fits the terminal, elsewhere 100 columns. Where that is too narrow, columns
+    that say the same in every row move to a line above the table, names are cut, prose
+    is wrapped, and columns at the right are left out.
     """
     console = Console(highlight=False)
     columns = list(_columns(frame))
     full_width = _together(column.width for column in columns)
     if not console.is_terminal:
-        console.width = full_width
-    elif full_width > console.width:
+        console.width = _IN_A_PIPE
+    if full_width > console.width:
         columns = _lift_constants(columns)
     shown = _cut(_fitting(columns, console.width), console.width)
     _print(console, _table(shown))

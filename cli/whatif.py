@@ -8,7 +8,7 @@ import click
 from click.core import ParameterSource
 
 import tracedb
-from tracedb.words import shortened
+from tracedb.words import counted, shortened
 
 from . import options
 from . import output as out
@@ -171,7 +171,7 @@ def whatif(  # noqa: PLR0913 (one parameter an option)
         only_steps = check or (rows == "summary" and many)
         with db.simulate([method or "replay"], chosen, only_steps=only_steps) as beside:
             if check:
-                tell(f"{len(chosen)} edit(s), each of which matches something")
+                tell(f"{counted(len(chosen), 'edit')}, each of which matches something")
                 return
             write_rows(db, output, beside.ask(f"scenario_{rows}"), _ROWS[rows])
             if rows == "summary" and output.format == "table":
@@ -212,7 +212,7 @@ def _check_alone(chosen: list[Edit], sweep: str | None, *, needs: bool) -> None:
     """Tell that edits are sound by themselves, without a database."""
     if needs or sweep is not None or not chosen:
         raise click.UsageError("Missing argument 'DB': it is what the edits are of")
-    tell(f"{len(chosen)} edit(s), as they should be")
+    tell(f"{counted(len(chosen), 'edit')}, as they should be")
 
 
 def _tell_scenarios(
@@ -259,8 +259,8 @@ def _lines(
             )
         lines.append(f"  then bound by {_parts(path, 'predicted_ns')}")
     lines += [
-        f"  edit {guess['edit']}: {guess['wait_count']:,} wait(s) of kind "
-        f"{guess['kind']} next to it are guessed, not recorded"
+        f"  edit {guess['edit']}: guessed, not recorded: "
+        f"{counted(guess['wait_count'], 'wait')} of kind {guess['kind']} next to it"
         for guess in guesses.iter_rows(named=True)
     ]
     return lines

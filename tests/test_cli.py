@@ -23,7 +23,7 @@ from support import SAMPLES
 
 from tracedb import QueryError, catalog
 from tracedb import open as open_database
-from tracedb.cli import table
+from tracedb.cli import missing_steps, table
 from tracedb.cli.main import COMMANDS, tracedb
 
 if TYPE_CHECKING:
@@ -253,10 +253,34 @@ def test_overheads_tile_the_step(tiny: Path) -> None:
 
 @pytest.mark.parametrize("command", ["overheads", "critical-path", "slack"])
 def test_a_step_that_is_not_there_is_reported(tiny: Path, command: str) -> None:
-    """No rows are an answer; stderr says which steps there are."""
+    """One line says which steps there are."""
     done = run(command, tiny, "--step", 99)
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert done.stderr == "tracedb: error: no step 99; there are 1, 2\n"
+
+
+@pytest.mark.parametrize(
+    ("question", "said"),
+    [
+        ("module", "recorded without Python stacks (with_stack=True)"),
+        ("straggler", "no collectives in this database"),
+        ("straggler_recovery", "no table of operations of ranks in this database"),
+        ("scenario_hit", "no scenario was given"),
+    ],
+)
+def test_an_empty_answer_says_why(tiny: Path, question: str, said: str) -> None:
+    """It is an answer all the same."""
+    done = run("ask", tiny, question)
     assert done.exit_code == 0
-    assert done.stderr == "no rows\nno step 99; there are 1, 2\n"
+    assert done.stderr.startswith(f"no rows\n{said}")
+    assert done.stderr.count("\n") == 2
+
+
+def test_reasons_are_of_questions() -> None:
+    """A question that is renamed takes its reason along."""
+    known = {r.name for r in catalog.relations() if r.layer == "question"}
+    told = {*missing_steps._NEEDS, *missing_steps._OF_OPERATIONS}  # noqa: SLF001
+    assert told <= known
 
 
 def test_critical_path_sums_to_the_step(tiny: Path) -> None:
@@ -624,11 +648,14 @@ MISTAKES = {
     ),
     "write": ("sql {}/tiny.duckdb CREATE/**/TABLE/**/t(a/**/INT)", "CREATE is refused"),
     "delete": ("sql {}/tiny.duckdb DELETE/**/FROM/**/raw.event", "DELETE is refused"),
-    "no question": ("ask {}/tiny.duckdb top_kernels", "mean question.top_kernel"),
+    "no question": (
+        "ask {}/tiny.duckdb top_kernels",
+        "no question top_kernels; did you mean top_kernel",
+    ),
     "no node": ("depends {}/tiny.duckdb --node 99", "no node 99; graph.node lists"),
     "no node in step": (
         "depends {}/tiny.duckdb --node gemm --step 3",
-        "no node gemm in step 3",
+        "no step 3; there are 1, 2",
     ),
     "many nodes": (
         "depends {}/tiny.duckdb --node gemm",
@@ -636,9 +663,13 @@ MISTAKES = {
     ),
     "no value": (
         "ask {}/tiny.duckdb delays",
-        "takes 1 value(s), not 0: question.delays(",
+        "takes 1 value, not 0: question.delays(",
     ),
-    "a value": ("ask {}/tiny.duckdb wait 7", "question.wait takes 0 value(s), not 1"),
+    "a value": ("ask {}/tiny.duckdb wait 7", "question.wait takes 0 values, not 1"),
+    "no such node": ("ask {}/tiny.duckdb ancestor 4711", "no node 4711; graph.node"),
+    "no such step": ("ask {}/tiny.duckdb longest_chain 99 1", "no step_id 99"),
+    "no such run": ("ask {}/tiny.duckdb diff_kind 1 7", "no run 7; raw.run lists"),
+    "far miss": ("sql {}/tiny.duckdb FROM/**/sequence", "sequence does not exist; `"),
     "no relation": ("schema staging.kernels", "did you mean staging.kernel"),
     "no such layer": ("schema xyzzy", "`tracedb schema` lists"),
     "foreign": (

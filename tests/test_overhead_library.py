@@ -230,7 +230,7 @@ def test_a_library_of_other_hosts_is_reported(
     (gpu,) = overhead_library.gpus_of(library)
     assert gpu
     assert done.stderr == (
-        f"1 trace(s) of a host with no GPU, but {library} is of hosts with {gpu}: "
+        f"1 trace of a host with no GPU, but {library} is of hosts with {gpu}: "
         "their host times may be several times off\n"
     )
 

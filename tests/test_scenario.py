@@ -144,7 +144,7 @@ def test_what_an_edit_matches_is_reported(
 NO_MATCH = [
     (
         {"target": "gpu", "name": "gemm", "factor": 0},
-        "no GPU work with name gemm in this database; 1 contain(s) it: sgemm",
+        "no GPU work with name gemm in this database; 1 contains it: sgemm",
     ),
     (
         {"target": "gpu", "name": "segmm", "factor": 0},

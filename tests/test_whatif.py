@@ -196,7 +196,7 @@ def test_check_needs_no_database(tmp_path: Path, folder: Path) -> None:
     path.write_text('{"a": ["gpu:nothing_such x0.5"]}')
     alone = run("--scenario", str(path), "--check")
     assert (alone.exit_code, alone.stdout) == (0, "")
-    assert "1 edit(s), as they should be" in alone.stderr
+    assert "1 edit, as they should be" in alone.stderr
     matched = run(str(folder / "run.duckdb"), "--scenario", str(path), "--check")
     assert matched.exit_code == 2
     assert "no GPU work with name nothing_such" in matched.stderr

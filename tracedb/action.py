@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, get_args
 
 from tracedb.errors import ScenarioError
+from tracedb.words import counted
 
 if TYPE_CHECKING:
     import duckdb
@@ -197,7 +198,7 @@ def check_conflicts(connection: duckdb.DuckDBPyConnection) -> None:
     if found:
         scenario, deed, count = found
         raise ScenarioError(
-            f"scenario {scenario}: two edits {deed} the same {count} target(s)"
+            f"scenario {scenario}: two edits {deed} the same {counted(count, 'target')}"
             "; leave one of them out"
         )
 

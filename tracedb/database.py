@@ -74,8 +74,21 @@ _LIN2022 = ("lin2022", "lin2022_as_profiled")
 _MEASURED = "measured"
 """The variant of what was measured; the others are methods."""
 
+_MOST_STEPS = 12
+_NUMBERED = {
+    "node": ("node", "graph.node", "node_id"),
+    "step": ("step_id", "staging.step", "step_id"),
+    "a": ("run", "raw.run", "run_id"),
+    "b": ("run", "raw.run", "run_id"),
+}
+"""What parameters of questions are numbers of."""
+_FOREIGN_HINT = re.compile(
+    r'(?P<name>\S+) does not exist! Did you mean "(pg_|duckdb_|sqlite_|pragma_).*'
+)
+
 _INFO = """
 SELECT
+    run_id,
     raw.run.name AS run,
     trace_id,
     format,
@@ -252,10 +265,16 @@ class Database:
         try:
             return self._rows(query)
         except (duckdb.BinderException, duckdb.CatalogException) as error:
-            hint = renamed.hint(query)
-            if not hint:
+            hint, said = renamed.hint(query), one_line(error)
+            foreign = _FOREIGN_HINT.search(said)
+            if foreign:
+                # Near in letters alone: nobody means one of DuckDB's own catalogs.
+                known = [relation.full_name for relation in catalog.relations()]
+                said = f"{said[: foreign.end('name')]} does not exist"
+                said += "" if hint else _suggestion(foreign["name"], known)
+            elif not hint:
                 raise
-            raise QueryError(f"{one_line(error)}; {hint}") from error
+            raise QueryError("; ".join(filter(None, [said, hint]))) from error
 
     def _rows(self, query: str) -> pl.DataFrame:
         """The rows of a query of tracedb's own, or of one that was checked."""
@@ -267,6 +286,8 @@ class Database:
         declared = find_relation(name)
         if declared.parameters:
             raise QueryError(f"{name} is asked with values: {declared.signature}")
+        if step is not None:
+            step = self._check_step(step)
         chosen = "" if step is None else _of_step(declared, step)
         order = "" if declared.is_ordered else f"ORDER BY {', '.join(declared.key)}"
         return self._rows(f"FROM {declared.full_name} {chosen} {order}")
@@ -484,6 +505,31 @@ class Database:
         stored = self.relation(name)
         return stored if method is None else stored.filter(stored["method"] == method)
 
+    def _check_number(self, parameter: str, number: int) -> None:
+        """Raise `QueryError` where what a question is asked about is not there."""
+        if parameter not in _NUMBERED:
+            return
+        noun, relation, column = _NUMBERED[parameter]
+        query = f"SELECT count(*) FROM {relation} WHERE {column} = ?"
+        if not scalar(self._connection, query, [number]):
+            raise QueryError(f"no {noun} {number}; {relation} lists those there are")
+
+    def _check_step(self, step: int) -> int:
+        """Raise `QueryError`, with the steps there are, where there is none such."""
+        number = _whole(step)
+        there = self._rows("SELECT DISTINCT step FROM staging.step ORDER BY step")
+        if number in there["step"]:
+            return number
+        if there.is_empty():
+            raise QueryError(
+                f"no step {number}: the traces have no steps; staging.step_mark has "
+                "what could mark them, for `tracedb ingest --step-mark`"
+            )
+        listed = ", ".join(map(str, there["step"].head(_MOST_STEPS)))
+        more = ", ..." if there.height > _MOST_STEPS else ""
+        last = f" up to {there['step'][-1]}" if more else ""
+        raise QueryError(f"no step {number}; there are {listed}{more}{last}")
+
     def _check_method(self, method: str) -> None:
         if method not in tracedb.METHODS:
             known = ", ".join(tracedb.METHODS)
@@ -540,15 +586,18 @@ class Database:
         direction: str | None = None,
         waits: bool = False,
         step: int | None = None,
+        rank: int | None = None,
     ) -> pl.DataFrame:
         """What a node depends on (`up`), and what depends on it (`down`), by distance.
 
         The node is named by its number in `graph.node`, or by its exact name if one
-        node alone bears it, in that step if one is given. With `waits` the rows are
-        what it waits for, and what it delays, each with the time. Raises `QueryError`
-        where there is no such node, or several are.
+        node alone bears it, in that step or rank if they are given. With `waits` the
+        rows are what it waits for, and what it delays, each with the time. Raises
+        `QueryError` where there is no such node, or several are.
         """
-        number = find_node(self._connection, node, step)
+        if step is not None:
+            step = self._check_step(step)
+        number = find_node(self._connection, node, step, rank)
         return self._rows(rows_query(number, direction, waits=waits))
 
     def questions(self) -> pl.DataFrame:
@@ -568,15 +617,19 @@ class Database:
         """
         if not isinstance(question, str):
             raise QueryError(f"{question!r} is not the name of a question")
-        declared = find_relation(f"question.{question.removeprefix('question.')}")
+        declared = find_question(question)
         if len(values) != len(declared.parameters):
             raise QueryError(
-                f"{declared.full_name} takes {len(declared.parameters)} value(s), not "
-                f"{len(values)}: {declared.signature}"
+                f"{declared.full_name} takes "
+                f"{counted(len(declared.parameters), 'value')}, not {len(values)}: "
+                f"{declared.signature}"
             )
         if not declared.is_macro:
             return self.relation(declared.full_name)
-        call = declared.call(*map(_whole, values))
+        numbers = [*map(_whole, values)]
+        for parameter, number in zip(declared.parameters, numbers, strict=True):
+            self._check_number(parameter, number)
+        call = declared.call(*numbers)
         return self._rows(f"FROM {declared.full_name}{call}")
 
     @own_errors()
@@ -792,22 +845,35 @@ def find_relation(name: str) -> catalog.Relation:
     return known[name]
 
 
-def _suggestion(name: str, known: list[str]) -> str:
+def find_question(name: str) -> catalog.Relation:
+    """The question of that name.
+
+    Raises `QueryError` that names the nearest ones where there is none.
+    """
+    known = {r.name: r for r in catalog.relations() if r.layer == "question"}
+    bare = name.removeprefix("question.")
+    if bare not in known:
+        hint = renamed.hint(f"question.{bare}")
+        near = f"; {hint}" if hint else _suggestion(bare, list(known), "ask DB")
+        raise QueryError(f"no question {bare}{near}")
+    return known[bare]
+
+
+def _suggestion(name: str, known: list[str], listing: str = "schema") -> str:
     from difflib import get_close_matches
 
     layer = name.partition(".")[0]
     same_layer = [other for other in known if other.startswith(f"{layer}.")]
     near = get_close_matches(name, same_layer or known, n=3, cutoff=0.5)
     if not near:
-        return "; `tracedb schema` lists those there are"
+        return f"; `tracedb {listing}` lists those there are"
     return f"; did you mean {' or '.join(near)}?"
 
 
 def _of_step(relation: catalog.Relation, step: int) -> str:
     if "step_id" not in relation.columns:
         raise QueryError(f"{relation.full_name} has no steps to choose from")
-    number = _whole(step)
-    return f"WHERE step_id IN (SELECT step_id FROM staging.step WHERE step = {number})"
+    return f"WHERE step_id IN (SELECT step_id FROM staging.step WHERE step = {step})"
 
 
 def _whole(value: object) -> int:

@@ -80,26 +80,34 @@ SELECT
 FROM graph.node AS node
 LEFT JOIN graph.node_step AS node_step ON node.node_id = node_step.node_id
 LEFT JOIN staging.step AS mark ON node_step.step_id = mark.step_id
-WHERE {condition} AND ($step IS NULL OR mark.step = $step)
+INNER JOIN staging.trace AS trace ON node.trace_id = trace.trace_id
+WHERE
+    {condition}
+    AND ($step IS NULL OR mark.step = $step)
+    AND ($rank IS NULL OR trace.rank = $rank)
 ORDER BY node.start_ns, node.node_id
 """
 
 
 def find_node(
-    connection: duckdb.DuckDBPyConnection, node: int | str, step: int | None
+    connection: duckdb.DuckDBPyConnection,
+    node: int | str,
+    step: int | None,
+    rank: int | None,
 ) -> int:
-    """The number of the node of that number or exact name, in a step if one is given.
+    """The number of the node of that number or exact name, in a step or rank if given.
 
     Raises `QueryError` where there is none, and, with the first few of them, where
     several nodes bear the name.
     """
     condition = "node.node_id = $node" if isinstance(node, int) else "node.name = $node"
-    found = connection.execute(
-        _CANDIDATES.format(condition=condition), {"node": node, "step": step}
-    ).fetchall()
+    values = {"node": node, "step": step, "rank": rank}
+    query = _CANDIDATES.format(condition=condition)
+    found = connection.execute(query, values).fetchall()
     if len(found) == 1:
         return int(found[0][0])
     where = "" if step is None else f" in step {step}"
+    where += "" if rank is None else f" of rank {rank}"
     if not found:
         raise QueryError(f"no node {node}{where}; graph.node lists those there are")
     listed = "; ".join(_reported(*row) for row in found[:_MOST_NAMED])

@@ -281,7 +281,8 @@ def _near_texts(
     if not near:
         return f"; there is no {field} at all"
     listed = ", ".join(text for (text,) in near)
-    reported = f"{count} contain(s) it:" if count else "nearest are"
+    verb = "contains" if count == 1 else "contain"
+    reported = f"{count} {verb} it:" if count else "nearest are"
     return f"; {reported} {listed}{_hint(connection, selection, field)}"
 
 

@@ -274,6 +274,24 @@ def test_half_precision_as_cuda_casts() -> None:
     assert "native_dropout" in names(found)
 
 
+def test_a_model_may_be_converted() -> None:
+    """A model that is moved and cast computes, and keeps its buffers, in that type."""
+
+    def make(batch: int) -> Callable[[], None]:
+        model = nn.Sequential(nn.Linear(8, 8), nn.BatchNorm1d(8)).cuda().half()
+
+        def step() -> None:
+            inputs = torch.zeros(batch, 8, dtype=torch.half, device="cuda")
+            torch.autograd.backward(model(inputs).sum())
+
+        return step
+
+    found = fake(make)
+    products = [op for op in found.ops.values() if op.name == "aten::addmm"]
+    assert {s.dtype for op in products for s in op.tensors} == {"c10::Half"}
+    assert found.memory.by_kind["buffer"] == 3 * 512
+
+
 UNRUNNABLE = {
     "loss.item() > 0": "a comparison",
     "loss.isnan()": "a condition",

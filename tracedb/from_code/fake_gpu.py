@@ -167,12 +167,6 @@ class FakeGpu(TorchFunctionMode):
             self.is_asked()
         return _is_gpu(device) or not self._side.is_gpu_named
 
-    def move(self, module: nn.Module, device: object) -> None:
-        """Have a model on a device; how long that takes is not the step's."""
-        on_gpu = self._names(device)
-        for tensor in (*module.parameters(), *module.buffers()):
-            self._recorder.holding(tensor).is_on_gpu = on_gpu
-
     def is_asked(self) -> None:
         """Note that the code knows of GPUs: what it makes elsewhere is elsewhere."""
         if not self._side.is_gpu_named and not place.is_torch_calling():
@@ -329,29 +323,22 @@ def _answers(
     }
 
 
-def _moves(gpu: FakeGpu) -> dict[str, Callable[..., nn.Module]]:
-    """How models move: by a mark, since swapping their fake tensors fails."""
-    convert = nn.Module.to
-
-    def to(module: nn.Module, *args: Any, **kwargs: Any) -> nn.Module:  # noqa: ANN401
-        parse = torch._C._nn._parse_to  # noqa: SLF001 (as Module.to)
-        device, dtype, _, layout = parse(*args, **kwargs)
-        if device is not None:
-            gpu.move(module, device)
-        wanted: dict[str, Any] = {"dtype": dtype, "memory_format": layout}
-        given = {key: value for key, value in wanted.items() if value is not None}
-        return convert(module, **given) if given else module
-
-    def cuda(module: nn.Module, device: object = None) -> nn.Module:
-        del device
-        gpu.move(module, _GPU)
-        return module
-
-    def cpu(module: nn.Module) -> nn.Module:
-        gpu.move(module, _CPU)
-        return module
-
-    return {"to": to, "cuda": cuda, "cpu": cpu}
+def _apply(
+    module: nn.Module,
+    convert: Callable[[torch.Tensor], torch.Tensor],
+    recurse: bool = True,  # noqa: FBT001, FBT002 (as PyTorch has it)
+) -> nn.Module:
+    """Convert a model's tensors: PyTorch would swap fake ones, which mostly fails."""
+    for child in module.children() if recurse else ():
+        _apply(child, convert)
+    for parameter in module.parameters(recurse=False):
+        with torch.no_grad():
+            converted = convert(parameter)
+        if converted is not parameter and isinstance(parameter, FakeTensor):
+            parameter.data = converted
+    for name, buffer in module.named_buffers(recurse=False):
+        setattr(module, name, convert(buffer))
+    return module
 
 
 @contextmanager
@@ -379,7 +366,7 @@ def present(gpu: FakeGpu, name: str, recorder: Recorder) -> Iterator[None]:
 
     with ExitStack() as stack:
         stack.enter_context(_changed(torch.cuda, _answers(gpu, name, recorder)))
-        stack.enter_context(_changed(nn.Module, _moves(gpu)))
+        stack.enter_context(_changed(nn.Module, {"_apply": _apply}))
         # Functions of Python's call these by name, while no mode is asked.
         called = {
             "scaled_dot_product_attention": gpu.attention,

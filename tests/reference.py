@@ -10,6 +10,7 @@ from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from itertools import pairwise
 from typing import Any
 
@@ -183,6 +184,9 @@ def simulate(
         """,
     ):
         awaited[waiting].append((kernel, delay))
+    awaited = _without_removed(
+        database, awaited, {w[0] for s in streams.values() for w in s}
+    )
     starts = defaultdict(list)
     for thread, start in rows(
         database,
@@ -208,6 +212,66 @@ def simulate(
     )
     simulation.run()
     return simulation
+
+
+def _without_removed(
+    database: tracedb.Database, awaited: dict[Span | int, list[Pair]], present: set[int]
+) -> dict[Span | int, list[Pair]]:
+    """What is waited for where some GPU work is removed: what that came after.
+
+    The first work behind removed work waits for what that waited for, too.
+    """
+    lane, before = _stream_order(database)
+    own: dict[int, list[Pair]] = defaultdict(list)
+    for waiting, kernel, delay in rows(
+        database,
+        "SELECT gpu_op_id, awaited_gpu_op_id, delay_ns FROM prediction.gpu_awaited",
+    ):
+        own[waiting].append((kernel, delay))
+
+    @cache
+    def instead(kernel: int) -> frozenset[int]:
+        if kernel in present:
+            return frozenset([kernel])
+        causes = [cause for cause, _ in own[kernel]]
+        causes += [before[kernel]] if kernel in before else []
+        return frozenset().union(*map(instead, causes))
+
+    waits = list(awaited.items())
+    for kernel in present:
+        removed = before.get(kernel)
+        while removed is not None and removed not in present:
+            waits.append((kernel, own[removed]))
+            removed = before.get(removed)
+    found: dict[Span | int, list[Pair]] = defaultdict(list)
+    for waiting, of in waits:
+        found[waiting] += [
+            (cause, delay)
+            for kernel, delay in of
+            for cause in instead(kernel)
+            # Work of its own stream is before it anyway.
+            if isinstance(waiting, tuple) or lane[cause] != lane[waiting]
+        ]
+    return found
+
+
+def _stream_order(
+    database: tracedb.Database,
+) -> tuple[dict[int, tuple[int, ...]], dict[int, int]]:
+    """The stream of all recorded GPU work, and the work before it there."""
+    lane: dict[int, tuple[int, ...]] = {}
+    before: dict[int, int] = {}
+    last: dict[tuple[int, ...], int] = {}
+    for kernel, *place in rows(
+        database,
+        "SELECT gpu_op_id, trace_id, device, stream FROM graph.stream_position "
+        "ORDER BY start_ns, end_ns, gpu_op_id",
+    ):
+        lane[kernel] = tuple(place)
+        if lane[kernel] in last:
+            before[kernel] = last[lane[kernel]]
+        last[lane[kernel]] = kernel
+    return lane, before
 
 
 Times = tuple[int, int, int | None]

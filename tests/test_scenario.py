@@ -250,6 +250,10 @@ def test_scenarios_equal_the_plain_loop(ingested: Ingested) -> None:
         Edit(scenario="no waits", target="wait"),
         Edit(scenario="no threads", target="wait", type="thread"),
         UNPROFILED,
+        Edit(scenario="no copies", target="gpu", type="memcpy", action="remove"),
+        Edit(scenario="no sums", target="gpu", type="collective", action="remove"),
+        Edit(scenario="no products", target="gpu", name="*gemm*", action="remove"),
+        Edit(scenario="no ops", target="op", name="/linear|::to$/", action="remove"),
     ]
     path = ingested(SAMPLES / "generated_gpu")
     with (
@@ -268,6 +272,11 @@ def test_scenarios_equal_the_plain_loop(ingested: Ingested) -> None:
                 ).fetchall()
                 times = {(t, p): (start, end) for t, p, start, end in found}
                 assert times == reference.spans
+                work = connection.execute(
+                    "SELECT gpu_op_id, start_ns, end_ns FROM simulation.gpu_work_time "
+                    f"INNER JOIN prediction.variant USING (variant_id) {chosen}"
+                ).fetchall()
+                assert {w: (start, end) for w, start, end in work} == reference.kernels
 
 
 class _Beside:

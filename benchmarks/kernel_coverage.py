@@ -1,25 +1,30 @@
 """Say how much GPU time of real traces is predicted, and how well: a page.
 
     python benchmarks/kernel_coverage.py --write docs/kernel-coverage.md
-    python benchmarks/kernel_coverage.py --models models/
 
-Ingests each trace of the corpus on its own, with its execution graph where there is
-one; `--models` names a file or folder of trained kernel models to predict with, too.
+Takes each trace of the corpus on its own, with its execution graph where there is one,
+and computes of it what kernel times follow from. Databases up to the layer staging are
+kept between runs.
 """
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
+import duckdb
+import polars as pl
 from explained import traces
-from measure import CORPUS, tell
+from measure import CORPUS, cache, ingest_until, tell
 from pages import parser, publish, table
 
 import tracedb
-from tracedb import kernels
+from tracedb import calibration, catalog
+from tracedb.database import CONFIG
+from tracedb.duck import registered
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -73,18 +78,25 @@ tell what it was: its launch lies before the recording (or the whole graph was l
 from there), no op is around the launch (replays of graphs, servers), or the op's shapes
 were not recorded; what is left are ops that no rule knows.
 """
-ERRORS = """## Predicted against measured
+TAUGHT = """## What a trace teaches
 
-Kernels of an op are one problem. Median over the traces in which a family has at
-least {least} problems, without collectives: geometric mean / mean of the errors without
-their signs, %, and predicted over measured time less 1. The roofline has learnt nothing
-from these traces.
+GPU time of each trace that is predicted, without collectives: predicted over measured
+less 1, and the geometric mean / mean of the errors of its problems (the kernels of an
+op, a copy, a memset) without their signs, all in %. *Alone*: from shapes, nothing
+learnt. *Taught*: as `full` has it; each problem has learnt from the other steps of the
+trace, or where it has but one from its other problems, never from its own time. The
+other ways say what that is worth elsewhere: *half*, from the half of the problems that
+was launched before or after; *new shapes*, from problems of other shapes alone; *other
+traces*, from the other traces of the corpus on such a GPU and nothing of its own.
+*Recurring* is the part of the problems whose shape the trace has elsewhere. Traces with
+{least} problems and more.
 """
-CALIBRATED = """## Calibrated on 20 kernels
+WORST = "What is most wrong, of the trace's GPU time: alone, and taught."
+ERRORS = """## By family
 
-`tracedb kernels calibrate`: two constants from 20 kernels of the trace. Errors are of
-the other kernels, each kernel (name, family, predicted time) counted once: geometric
-mean / mean of the errors, %. Constants that do not help are not used.
+Median over the traces in which a family has at least {least} problems: geometric mean /
+mean of the errors, and predicted over measured time less 1, alone and taught, and the
+part of the problems that were measured within their band.
 """
 SAID = (
     "Of the {count} training traces with shapes {covered:.1f} % of the time is "
@@ -93,14 +105,61 @@ SAID = (
 )
 
 
+WAYS = {
+    "taught": "left_out_id",
+    "half": "problem_id > median(problem_id) OVER (PARTITION BY trace_id)",
+    "new shapes": "hash(shape_key)",
+    "other traces": "trace_id",
+}
+"""What a problem may not learn from, by how it is called."""
+# The trace as a whole, and its families by what they are off.
+SCORE = """
+WITH
+problem AS (
+    SELECT
+        kernel_time.family,
+        problem_id,
+        sum(end_ns - start_ns) AS measured,
+        sum({column}) AS predicted,
+        bool_and(learnt_from = 'shape') AS is_recurring
+    FROM staging.gpu_op
+    INNER JOIN prediction.kernel_time USING (gpu_op_id)
+    INNER JOIN prediction.kernel_roofline USING (gpu_op_id)
+    WHERE kernel_time.family <> 'collective'
+    GROUP BY ALL
+    HAVING measured > 0
+)
+
+SELECT
+    count(*) AS problems,
+    sum(measured) / 1e6 AS time_ms,
+    sum(predicted) / sum(measured) - 1 AS bias,
+    prediction.gmae_share(predicted / measured - 1) AS gmae,
+    avg(abs(predicted / measured - 1)) AS mape,
+    avg(is_recurring::BIGINT) AS recurring,
+    (
+        SELECT max_by(family, abs(off), 2)
+        FROM (SELECT family, sum(predicted - measured) AS off FROM problem GROUP BY ALL)
+    ) AS worst,
+    (
+        SELECT max(off, 2)
+        FROM (
+            SELECT abs(sum(predicted - measured)) / sum(sum(measured)) OVER () AS off
+            FROM problem GROUP BY family
+        )
+    ) AS worst_share
+FROM problem
+"""
+
+
 @dataclass
 class Trace:
-    """What is known of one trace: coverage, errors by family, constants."""
+    """What is known of one trace: coverage, errors by family, scores by way."""
 
     name: str
     coverage: Row
     errors: list[Row] = field(default_factory=list)
-    constants: list[Row] = field(default_factory=list)
+    scores: dict[str, Row] = field(default_factory=dict)
 
     def share(self, *columns: str) -> float:
         """Part of the GPU time, in percent."""
@@ -123,45 +182,105 @@ def files(path: Path) -> list[Path]:
     return [path, graph] if graph != path and graph.exists() else [path]
 
 
-def measured(path: Path, models: kernels.Models | None) -> Iterator[Trace]:
-    """A trace as it is predicted; none where it has no GPU work."""
-    name = str(path.relative_to(CORPUS)).removesuffix(".gz").removesuffix(".json")
-    tell(name)
-    with tracedb.open() as database:
-        database.ingest(files(path))
-        if database.sql(COVERAGE).is_empty():
-            return
-        errors = [_errors(database, "roofline")]
-        has_shapes = database.sql("FROM prediction.kernel_problem LIMIT 1").height
-        if models is not None and has_shapes:
-            database.apply_models(models)
-            errors.append(_errors(database, "models"))
-        [coverage] = database.sql(COVERAGE).iter_rows(named=True)
-        constants = _constants(database)
-    yield Trace(name, coverage, [row for rows in errors for row in rows], constants)
+def staged(path: Path) -> Path:
+    """A database of a trace up to the layer staging, unless it is there."""
+    kept = [r.statement for r in catalog.declared() if r.layer in ("raw", "staging")]
+    digest = hashlib.sha256("".join(kept).encode() + path.read_bytes())
+    for source in sorted((Path(tracedb.__file__).parent / "ingest").rglob("*.py")):
+        digest.update(source.read_bytes())
+    database = (
+        cache() / f"staged-{path.name.partition('.')[0]}-{digest.hexdigest()[:12]}"
+    )
+    if not database.exists():
+        beside = database.with_suffix(".tmp")
+        beside.unlink(missing_ok=True)
+        with tracedb.open(beside) as made:
+            ingest_until("staging", made.connection, *files(path))
+        beside.rename(database)
+    return database
 
 
-def _errors(database: tracedb.Database, way: str) -> list[Row]:
-    """Errors by family; with models, of what models predict."""
-    rows = database.ask("kernel_error").iter_rows(named=True)
-    is_model = way == "models"
-    return [
-        row | {"way": way} for row in rows if (row["model"] != "roofline") == is_model
-    ]
+class Predicted:
+    """A trace of which the GPU work is predicted, and no more is computed."""
+
+    def __init__(self, path: Path) -> None:
+        """Compute what kernel times follow from."""
+        self.name = str(path.relative_to(CORPUS)).removesuffix(".gz")
+        self.name = self.name.removesuffix(".json")
+        tell(self.name)
+        self.connection = duckdb.connect(config={**CONFIG})
+        self.connection.execute(f"ATTACH '{staged(path)}' AS kept (READ_ONLY)")
+        needed = {"question.kernel_error", "staging.trace_gpu"}
+        for one in reversed(catalog.declared()):
+            if one.full_name in needed:
+                needed |= one.reads
+        for one in catalog.declared():
+            if one.full_name in needed:
+                self._create(one)
+        # Recursive relations read what is being computed.
+        self.connection.execute(
+            "SET VARIABLE computing = (SELECT list(trace_id) FROM raw.trace)"
+        )
+        self._compute(*(name for name in needed if name.startswith("prediction.")))
+
+    def _create(self, one: catalog.Relation) -> None:
+        self.connection.execute(f"CREATE SCHEMA IF NOT EXISTS {one.layer}")
+        if one.kind == "TABLE" and one.layer in ("raw", "staging"):
+            query = f"CREATE VIEW {one.full_name} AS FROM kept.{one.full_name}"
+        else:
+            empty = "\nLIMIT 0" if one.is_computed_on_ingest else ""
+            query = one.statement.rstrip().rstrip(";") + empty
+        self.connection.execute(query)
+
+    def _compute(self, *names: str) -> None:
+        for one in catalog.relations():
+            if one.full_name in names and one.is_computed_on_ingest:
+                self.connection.execute(f"DELETE FROM {one.full_name}")
+                self.connection.execute(f"INSERT INTO {one.full_name} {one.query}")
+
+    def lessons(self) -> pl.DataFrame:
+        """What the trace teaches others."""
+        taught: pl.DataFrame = self.connection.sql(calibration.LESSONS).pl()
+        return taught
+
+    def score(self, way: str, column: str = "predicted_ns") -> Row:
+        """How well the trace is predicted in a way (`WAYS`)."""
+        sample = catalog.find("prediction.kernel_sample")
+        self.connection.execute(
+            f"CREATE OR REPLACE VIEW {sample.full_name} AS "
+            f"SELECT * REPLACE ({WAYS[way]} AS left_out_id) "
+            f"FROM ({sample.query}\n) AS sample ({', '.join(sample.columns)})"
+        )
+        self._compute("prediction.kernel_factor")
+        [row] = rows_of(self.connection, SCORE.format(column=column))
+        return row
+
+    def trace(self, lessons: pl.DataFrame) -> Iterator[Trace]:
+        """What is known of it; nothing where it has no GPU work."""
+        for coverage in rows_of(self.connection, COVERAGE):
+            found = Trace(self.name, coverage)
+            if found.share("model", "roofline"):
+                found.scores["alone"] = self.score("taught", "uncalibrated_ns")
+                found.scores |= {way: self.score(way) for way in list(WAYS)[1:-1]}
+                found.scores["taught"] = self.score("taught")
+                found.errors = rows_of(self.connection, "FROM question.kernel_error")
+                with registered(self.connection, "lessons", lessons.to_arrow()):
+                    self.connection.execute(
+                        "INSERT INTO reference.kernel_lesson BY NAME FROM lessons"
+                    )
+                found.scores["other traces"] = self.score("other traces")
+            yield found
 
 
-def _constants(database: tracedb.Database) -> list[Row]:
-    try:
-        return list(database.calibrate().iter_rows(named=True))
-    except tracedb.QueryError:
-        return []
+def rows_of(connection: duckdb.DuckDBPyConnection, query: str) -> list[Row]:
+    """The rows of a query, each by the names of its columns."""
+    return list(connection.sql(query).pl().iter_rows(named=True))
 
 
 def page(found: Sequence[Trace]) -> str:
     """The whole page."""
-    parts = [ABOUT, said(found), "", *coverage_table(found), "", *error_tables(found)]
-    parts += ["", CALIBRATED, *constant_table(found)]
-    return "\n".join(parts) + "\n"
+    parts = [ABOUT, said(found), "", *coverage_table(found), "", *taught_tables(found)]
+    return "\n".join([*parts, "", *error_tables(found)]) + "\n"
 
 
 def said(found: Sequence[Trace]) -> str:
@@ -194,16 +313,64 @@ def coverage_table(found: Iterable[Trace]) -> list[str]:
     return table(head, cells, left=3)
 
 
+def taught_tables(found: Sequence[Trace]) -> Iterator[str]:
+    """How far each trace is off in each way, and what is most."""
+    yield TAUGHT.format(least=LEAST_PROBLEMS)
+    scored = [t for t in found if t.scores]
+    scored = [t for t in scored if t.scores["alone"]["problems"] >= LEAST_PROBLEMS]
+    ways = ["alone", *WAYS]
+    head = ["trace", "time, ms", "problems", "recurring, %", *ways]
+    cells = [
+        [
+            trace.name,
+            f"{trace.scores['taught']['time_ms']:,.1f}",
+            f"{trace.scores['taught']['problems']:,}",
+            f"{100 * trace.scores['taught']['recurring']:.0f}",
+            *(_score(trace.scores[way]) for way in ways),
+        ]
+        for trace in scored
+    ]
+    for name, of in (("median", median), ("worst", max)):
+        summed = [
+            {key: of(abs(t.scores[way][key]) for t in scored) for key in SCORES}
+            for way in ways
+        ]
+        cells.append([f"**{name}, without signs**", "", "", "", *map(_score, summed)])
+    yield from table(head, cells)
+    yield from ("", WORST, "")
+    yield from table(
+        ["trace", "alone", "taught"],
+        ([t.name, *(_worst(t.scores[w]) for w in ("alone", "taught"))] for t in scored),
+        left=3,
+    )
+    yield ""
+
+
+SCORES = ("bias", "gmae", "mape")
+
+
+def _score(row: Row) -> str:
+    bias, gmae, mape = (100 * row[key] for key in SCORES)
+    return f"{bias:.1f}; {gmae:.1f} / {mape:.1f}"
+
+
+def _worst(row: Row) -> str:
+    pairs = zip(row["worst"], row["worst_share"], strict=True)
+    return ", ".join(f"{family} {100 * share:.0f} %" for family, share in pairs)
+
+
 def error_tables(found: Sequence[Trace]) -> Iterator[str]:
     """Errors by family, of the roofline and of models where they were applied."""
     yield ERRORS.format(least=LEAST_PROBLEMS)
-    ways: dict[tuple[str, str], list[Row]] = {}
+    families: dict[tuple[str, str], list[Row]] = {}
     for trace in found:
         for row in trace.errors:
             if row["problem_count"] >= LEAST_PROBLEMS:
-                ways.setdefault((row["family"], row["way"]), []).append(row)
-    head = ["family", "by", "traces", "problems", "errors, %", "bias, %", "in band, %"]
-    cells = [[*key, *_medians(ways[key])] for key in sorted(ways)]
+                by = "roofline" if row["model"] == "roofline" else "models"
+                families.setdefault((row["family"], by), []).append(row)
+    head = ["family", "by", "traces", "problems", "alone, %", "bias, %"]
+    head += ["taught, %", "bias, %", "in band, %"]
+    cells = [[*key, *_medians(families[key])] for key in sorted(families)]
     yield from table(head, cells, left=2)
 
 
@@ -211,46 +378,24 @@ def _medians(rows: list[Row]) -> list[str]:
     def percent(column: str) -> str:
         return f"{100 * median(row[column] for row in rows):.1f}"
 
-    errors = f"{percent('gmae_share')} / {percent('mape_share')}"
     problems = sum(row["problem_count"] for row in rows)
-    shares = (percent("bias_share"), percent("inside_share"))
-    return [str(len(rows)), f"{problems:,}", errors, *shares]
-
-
-def constant_table(found: Iterable[Trace]) -> list[str]:
-    """What calibration leads to, trace by trace."""
-    head = ["trace", "of", "scale", "offset, us", "other kernels", "before", "after"]
-    head += ["used"]
-    cells = [
-        [
-            trace.name,
-            row["basis"],
-            f"{row['scale']:.2f}",
-            f"{row['offset_ns'] / 1000:.2f}",
-            str(row["other_count"]),
-            *(_pair(row, when) for when in ("before", "after")),
-            "yes" if row["is_applied"] else "no",
-        ]
-        for trace in found
-        for row in trace.constants
+    taught = f"{percent('gmae_share')} / {percent('mape_share')}"
+    return [
+        *(str(len(rows)), f"{problems:,}"),
+        *(percent(f"uncalibrated_{kind}_share") for kind in ("gmae", "bias")),
+        *(taught, percent("bias_share"), percent("inside_share")),
     ]
-    return table(head, cells, left=2)
-
-
-def _pair(row: Row, when: str) -> str:
-    geometric, mean = (100 * row[f"{kind}_{when}_share"] for kind in ("gmae", "mape"))
-    return f"{geometric:.1f} / {mean:.1f}"
 
 
 def main() -> None:
     """Print the page, or write it."""
     asked = parser(__doc__)
-    asked.add_argument("--models", type=Path, help="trained models, to predict with")
     chosen = asked.parse_args()
     if not CORPUS.exists():
         asked.exit(1, "../shared/corpus is absent: there is nothing to measure\n")
-    models = kernels.load(chosen.models) if chosen.models else None
-    found = [t for path in traces() for t in measured(path, models)]
+    predicted = [Predicted(path) for path in traces()]
+    lessons = pl.concat([one.lessons() for one in predicted])
+    found = [trace for one in predicted for trace in one.trace(lessons)]
     publish(page(found), chosen.write)
 
 

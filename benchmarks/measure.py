@@ -153,14 +153,14 @@ def _outcomes(
 
 
 def ingest_until(
-    layer: str, connection: duckdb.DuckDBPyConnection, trace: Path
+    layer: str, connection: duckdb.DuckDBPyConnection, *paths: Path
 ) -> None:
-    """Ingest a trace, and compute the layers up to this one."""
+    """Ingest files, and compute the layers up to this one."""
     from tracedb.ingest import ingest
 
     ingest(
         connection,
-        [trace],
+        paths,
         run=None,
         pair=False,
         progress=lambda _line: None,

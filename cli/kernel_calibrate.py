@@ -1,4 +1,4 @@
-"""`tracedb kernels calibrate`: bring predicted kernel times to those of a trace."""
+"""`tracedb kernels calibrate`: learn kernel times from traces of another database."""
 
 from __future__ import annotations
 
@@ -6,46 +6,33 @@ import click
 
 from . import options
 from . import output as out
-from .terminal import tell
 
-_CONSTANTS = (
-    *("hardware", "basis", "scale", "offset_ns", "kernel_count", "other_count"),
-    *("gmae_before_share", "gmae_after_share", "mape_before_share"),
-    *("mape_after_share", "is_applied"),
-)
+_LEARNT = ("hardware", "family", "basis", "trace_count", "shape_count", "factor")
 
 
 @click.command(
-    short_help="Fit predictions to some kernels of a trace.",
+    short_help="Learn kernel times from traces of another database.",
     epilog=options.examples(
-        "tracedb kernels calibrate run.duckdb",
-        "tracedb kernels calibrate run.duckdb --kernels 40 --trace 2",
+        "tracedb kernels calibrate run.duckdb --from before.duckdb"
     ),
 )
 @options.database
 @click.option(
-    "--kernels",
-    type=int,
-    default=20,
-    show_default=True,
-    metavar="N",
-    help="Fit on so many kernels.",
-)
-@click.option(
-    "--trace", type=int, metavar="N", help="Fit on this trace, and calibrate it alone."
+    "--from",
+    "source",
+    type=click.Path(),
+    metavar="OTHER",
+    required=True,
+    help="Database whose traces teach.",
 )
 @out.option
-def calibrate(
-    database: str, kernels: int, trace: int | None, output: out.Output
-) -> None:
-    """Fit a factor and an offset to the measured times of some kernels of DB.
+def calibrate(database: str, source: str, output: out.Output) -> None:
+    """Let the kernel times of DB learn from the traces of OTHER, on such GPUs.
 
-    For each hardware, and for times of the roofline and of models apart. The errors
-    before and after are of the kernels that were not fitted on; the constants are used
-    where neither became more. Without --trace they are for all traces.
+    A trace teaches itself at ingest; what others teach counts where it has little to
+    say. Shown is what DB has been taught: by which factor kernels of a family took
+    longer than the roofline or the model says, in the mean over their shapes.
+    How well all that predicts: `tracedb ask DB kernel_error`.
     """
     with options.existing(database) as db:
-        rows = db.calibrate(kernels, trace)
-        output.rows(rows, _CONSTANTS)
-        if not rows["is_applied"].all():
-            tell("constants that make an error larger are not applied")
+        output.rows(db.calibrate(source), _LEARNT)

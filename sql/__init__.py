@@ -3,7 +3,7 @@
 | folder | schema | holds |
 | --- | --- | --- |
 | 10_raw | raw | what the loaders read, as the profiler wrote it |
-| 15_reference | reference | what commands put in: devices, calibrations, estimates |
+| 15_reference | reference | what commands put in: devices, lessons, estimates |
 | 20_staging | staging | typed events, one set of words and units; sole reader of raw |
 | 30_graph | graph | nodes, and edges that say what had to be over before what |
 | 40_overhead | overhead | host time by overhead type T1..T5, waits and idle time |

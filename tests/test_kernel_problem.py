@@ -640,14 +640,22 @@ def run(made: Path, tmp_path: Path) -> Iterator[tracedb.Database]:
 
 
 TIMES = """
-    SELECT predicted_ns, low_ns, high_ns, model, in_range, is_calibrated
+    SELECT predicted_ns, low_ns, high_ns, model, in_range
     FROM prediction.kernel_time ORDER BY gpu_op_id
 """
 FULL = """
-    SELECT predicted_ns
-    FROM prediction.gpu_time INNER JOIN prediction.variant USING (variant_id)
+    SELECT stored.predicted_ns, time.predicted_ns
+    FROM prediction.gpu_time AS stored
+    INNER JOIN prediction.variant USING (variant_id)
+    INNER JOIN prediction.kernel_time AS time USING (gpu_op_id)
     WHERE method = 'full' ORDER BY gpu_op_id
 """
+
+
+def untaught(database: tracedb.Database) -> list[Any]:
+    """Kernel times as they are until a trace teaches: as predicted from shapes."""
+    database.connection.execute("DELETE FROM prediction.kernel_factor")
+    return rows(database, TIMES)
 
 
 def test_helpers_share_the_time_of_a_problem(run: tracedb.Database) -> None:
@@ -662,7 +670,7 @@ def test_helpers_share_the_time_of_a_problem(run: tracedb.Database) -> None:
     assert main / helper == pytest.approx(main_ns / helper_ns)
     assert main > 10 * helper
     run.apply_models(Rows())
-    query = "SELECT sum(predicted_ns) FROM prediction.kernel_time GROUP BY op_id"
+    query = "SELECT sum(uncalibrated_ns) FROM prediction.kernel_time GROUP BY op_id"
     assert (512_000,) in rows(run, query)
 
 
@@ -671,23 +679,27 @@ def test_models_are_preferred_to_the_roofline(run: tracedb.Database) -> None:
 
     What is stored and reads kernel times is computed anew.
     """
-    roofline, full = rows(run, TIMES), rows(run, FULL)
+    before = rows(run, FULL)
     run.apply_models(Rows())
-    found = rows(run, TIMES)
-    assert found[0] == found[1] == (8000, 6000, 10000, "rows-1", True, False)
-    assert found[2] == (400_000, 300_000, 500_000, "rows-1", False, False)
-    assert found[5] == roofline[5]
-    assert rows(run, FULL)[:3] == [(8000,), (8000,), (400_000,)]
-    assert rows(run, FULL)[5:] == full[5:]
+    full = rows(run, FULL)
+    assert full != before
+    assert all(stored == time for stored, time in full)
+    found = untaught(run)
+    assert found[0] == found[1] == (8000, 6000, 10000, "rows-1", True)
+    assert found[2] == (400_000, 300_000, 500_000, "rows-1", False)
+    run.apply_models(Ignorance())
+    assert found[5] == untaught(run)[5]
 
 
 def test_bands_are_as_wide_as_harnesses_differ(run: tracedb.Database) -> None:
-    """Until a trace is calibrated; then the harness is its own, and so the band."""
+    """Until a trace teaches how far its own times are off."""
     run.apply_models(Strange())
-    assert rows(run, TIMES)[0] == (8000, 4000, 16_000, "rows-1", True, False)
-    constants = "('V100', 1, 'model', 2, 100, 20, 5, 0, 0, 0, 0, true)"
-    run.connection.execute(f"INSERT INTO reference.calibration VALUES {constants}")
-    assert rows(run, TIMES)[0] == (16_100, 12_100, 20_100, "rows-1", True, True)
+    assert untaught(run)[0] == (8000, 4000, 16_000, "rows-1", True)
+    run.connection.execute(
+        "INSERT INTO prediction.kernel_factor SELECT problem_id, trace_id, 'model', 2, "
+        "'shape', 1.25 FROM prediction.kernel_roofline GROUP BY ALL"
+    )
+    assert rows(run, TIMES)[0] == (16_000, 12_800, 20_000, "rows-1", True)
 
 
 def test_each_shape_is_predicted_once(run: tracedb.Database) -> None:
@@ -722,7 +734,7 @@ def test_estimates_outlive_an_upgrade(run: tracedb.Database) -> None:
     run.connection.execute("UPDATE raw.database SET value = 'old'")
     run.close()
     with tracedb.open(run.path) as database:
-        assert rows(database, FULL)[:2] == [(8000,), (8000,)]
+        assert untaught(database)[0][0] == untaught(database)[1][0] == 8000
 
 
 def test_coverage_tells_models_from_the_roofline(run: tracedb.Database) -> None:
@@ -740,6 +752,7 @@ def test_coverage_tells_models_from_the_roofline(run: tracedb.Database) -> None:
 def test_errors_are_of_ops(run: tracedb.Database) -> None:
     """Kernels of an op are one problem: 512 us predicted, 10 us measured."""
     run.apply_models(Rows())
+    untaught(run)
     errors = run.ask("kernel_error").filter(family="gemm")
     [error] = errors.iter_rows(named=True)
     assert (error["model"], error["problem_count"]) == ("rows-1", 4)

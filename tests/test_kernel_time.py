@@ -380,7 +380,7 @@ def test_generated_kernels_move_the_tensors_of_their_op(
     query = "SELECT family, is_main, traffic_bytes FROM prediction.kernel_work"
     assert rows(database, query) == [("fused", False, TOUCHED)] * len(FUSED)
     # 52 MB, not the 638 ms of a convolution.
-    predicted = rows(database, "SELECT predicted_ns FROM prediction.kernel_time")
+    predicted = rows(database, "SELECT roofline_ns FROM prediction.kernel_roofline")
     assert all(10_000 < time < 100_000 for (time,) in predicted)
 
 
@@ -540,7 +540,9 @@ def batched(batch: int) -> list[Op]:
 
 
 def predicted(
-    database: tracedb.Database, times: str = "kernel_time", column: str = "predicted_ns"
+    database: tracedb.Database,
+    times: str = "kernel_time",
+    column: str = "uncalibrated_ns",
 ) -> list[list[int]]:
     """Predicted times of each trace, in the order of its ops."""
     query = f"""
@@ -594,7 +596,7 @@ def test_newer_hardware_is_never_slower(
 def test_measured_times_play_no_part(
     database: tracedb.Database, tmp_path: Path
 ) -> None:
-    """The same ops with kernels of other durations have the same predictions."""
+    """The same ops with kernels of other durations have the same base."""
     for number, kernel_us in enumerate((1, 500)):
         write(tmp_path / f"{number}.json", batched(64), kernel_us=kernel_us)
     database.ingest([tmp_path])

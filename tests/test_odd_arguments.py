@@ -47,7 +47,7 @@ CALLS: dict[str, Call] = {
     "schema": lambda db, odd: db.schema(odd),
     "models": lambda db, odd: db.apply_models(odd),
     "hardware": lambda db, odd: db.add_hardware(odd),
-    "kernels": lambda db, odd: db.calibrate(odd),
+    "calibrate": lambda db, odd: db.calibrate(odd),
     "ingest": lambda db, odd: db.ingest(odd),
     "ingested path": lambda db, odd: db.ingest([odd]),
     "open": lambda _, odd: tracedb.open(odd, read_only=True),

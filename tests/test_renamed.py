@@ -142,8 +142,8 @@ def test_names_are_those_of_today() -> None:
     assert set(renamed.RELATIONS.values()) <= declared.keys()
     assert not renamed.RELATIONS.keys() & declared.keys()
     columns = {column for relation in declared.values() for column in relation.columns}
-    # Calibrations are fitted on kernels; a place is where, no longer the how many-th.
-    assert renamed.COLUMNS.keys() & columns == {"kernel_count", "place"}
+    # A place is where, no longer the how many-th.
+    assert renamed.COLUMNS.keys() & columns == {"place"}
     new = {name.split()[0] for name in renamed.COLUMNS.values()}
     assert new <= columns
     assert set(renamed.METHODS.values()) <= set(tracedb.METHODS)
@@ -199,7 +199,6 @@ def old_database(path: Path, tmp_path: Path) -> Path:
 
 KEPT = {
     "SELECT hardware, ordinal FROM reference.hardware": ("Mine", 1),
-    "SELECT scale, offset_ns FROM reference.calibration": (2.0, 100),
     "SELECT predicted_ns, model FROM reference.kernel_estimate "
     "INNER JOIN staging.gpu_op USING (gpu_op_id)": (7, "mine"),
 }

@@ -416,13 +416,17 @@ def complete_kept(connection: duckdb.DuckDBPyConnection) -> None:
 
 
 def move_kept(connection: duckdb.DuckDBPyConnection) -> None:
-    """Move rows from tables of an older version to those that stand in their place."""
+    """Move rows from tables of an older version to those that stand in their place.
+
+    Tables in whose place something is computed now are dropped.
+    """
     there = _columns(connection)
     for old in there.keys() & renamed.RELATIONS.keys():
         name = renamed.RELATIONS[old]
-        new = renamed.KEPT_COLUMNS.get(name, {})
-        columns = ", ".join(new.get(column, column) for column in there[old])
-        connection.execute(f"INSERT INTO {name} ({columns}) FROM {old}")
+        if find(name).layer in _KEPT:
+            new = renamed.KEPT_COLUMNS.get(name, {})
+            columns = ", ".join(new.get(column, column) for column in there[old])
+            connection.execute(f"INSERT INTO {name} ({columns}) FROM {old}")
         connection.execute(f"DROP TABLE {old}")
 
 

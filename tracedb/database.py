@@ -57,7 +57,7 @@ if TYPE_CHECKING:
 # committed yet look few to the optimiser, which then loops where it should sort.
 # Tensors without elements are no error: what is divided by their sizes is unknown.
 # Queries load no code, and see no variables of Python's.
-_CONFIG = {
+CONFIG = {
     "error_on_division_by_zero": "false",
     "storage_compatibility_version": "v1.5.0",
     "asof_loop_join_threshold": "0",
@@ -152,7 +152,7 @@ class Database:
             return
         _check_path(self.path, read_only=read_only)
         is_missing = self.path != _MEMORY and not Path(self.path).exists()
-        self._connection = duckdb.connect(config={**_CONFIG})
+        self._connection = duckdb.connect(config={**CONFIG})
         connections.add(self._connection)
         try:
             _attach(self._connection, self.path, read_only=read_only)
@@ -558,17 +558,16 @@ class Database:
         return self.relation("question.kernel_coverage")
 
     @own_errors()
-    def calibrate(self, kernels: int = 20, trace: int | None = None) -> pl.DataFrame:
-        """Fit predicted kernel times to those of a trace, or of all: scale and offset.
+    def calibrate(self, source: str | Path) -> pl.DataFrame:
+        """Let kernel times learn from the traces of another database, on such GPUs.
 
-        Two constants for each hardware, from so many kernels; from then on
-        `prediction.kernel_time` is calibrated, for the trace or all of the hardware.
-        Returns the constants, with the errors before and after of the kernels that were
-        not fitted on. Raises `QueryError` where there are too few kernels.
+        A trace teaches itself at ingest (`prediction.kernel_factor`); what others teach
+        counts where it has little to say. What reads kernel times is computed anew.
+        Returns what was learnt by hardware, family and basis: traces, shapes, and the
+        factor by which kernels took longer than predicted. Raises `DatabaseError` where
+        the source cannot be opened, `QueryError` where it teaches nothing.
         """
-        return calibration.calibrate(
-            self._connection, _whole(kernels), None if trace is None else _whole(trace)
-        )
+        return calibration.calibrate(self._connection, source)
 
     @own_errors()
     def add_hardware(self, path: str | Path) -> list[str]:

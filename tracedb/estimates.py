@@ -46,8 +46,8 @@ class Models(Protocol):
 def apply(connection: duckdb.DuckDBPyConnection, models: Models) -> None:
     """Store the times that models predict, and compute anew what follows from them.
 
-    What other models predicted before, and the calibration of that, is dropped. All of
-    it, or on an error none. Raises `QueryError` where no shape of GPU work is known.
+    What other models predicted before is dropped. All of it, or on an error none.
+    Raises `QueryError` where no shape of GPU work is known.
     """
     trace_ids = _traces(connection)
     shapes = _shapes(connection, trace_ids)
@@ -56,7 +56,6 @@ def apply(connection: duckdb.DuckDBPyConnection, models: Models) -> None:
     estimates = _estimates(shapes, models)
     with transaction(connection):
         connection.execute(f"DELETE FROM {_TABLE}")
-        connection.execute("DELETE FROM reference.calibration WHERE basis = 'model'")
         _store(connection, estimates)
         recompute(connection, _TABLE)
 

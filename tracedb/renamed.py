@@ -9,12 +9,13 @@ from __future__ import annotations
 import re
 
 RELATIONS = {
-    "raw.calibration": "reference.calibration",
+    "raw.calibration": "prediction.kernel_factor",
     "raw.hardware": "reference.hardware",
     "raw.kernel_estimate": "reference.kernel_estimate",
     "raw.library_sample": "reference.library_sample",
+    "reference.calibration": "prediction.kernel_factor",
     "staging.arrow": "staging.flow",
-    "staging.calibration": "reference.calibration",
+    "staging.calibration": "prediction.kernel_factor",
     "staging.hardware": "prediction.hardware",
     "staging.kernel_estimate": "reference.kernel_estimate",
     "staging.launch": "staging.call",

@@ -6,7 +6,7 @@
 -- wait for the last rank, which its kernel spends running, is no part of it.
 -- One row per GPU op whose work is known.
 -- Key: gpu_op_id.
-CREATE VIEW prediction.kernel_roofline (
+CREATE TABLE prediction.kernel_roofline (
     -- The GPU op.
     gpu_op_id,
     -- The run it is of.
@@ -15,6 +15,8 @@ CREATE VIEW prediction.kernel_roofline (
     trace_id,
     -- Op that launched it.
     op_id,
+    -- What is predicted as one: the kernels of its op; copies and memsets alone.
+    problem_id,
     -- Row of `prediction.hardware`.
     hardware,
     -- Family, see `prediction.kernel_efficiency`.
@@ -89,6 +91,7 @@ SELECT
     run_id,
     trace_id,
     op_id,
+    CASE WHEN family IN ('memcpy', 'memset') THEN gpu_op_id ELSE op_id END,
     hardware,
     family,
     CASE

@@ -1,12 +1,12 @@
 -- Predicted time of GPU work: that of a kernel model where one of such an op on such
 -- hardware has been applied to the database (`tracedb kernels apply`), else by the
--- roofline, which did better on real traces than models of other ops, of other hardware,
--- or measured with their launches. Where the user has calibrated
--- them on a trace (`tracedb kernels calibrate`), it is times `scale`, plus `offset_ns`;
--- else nothing here is learnt from the trace's own times. Constants fitted on a trace alone
--- count before those fitted on all traces of the hardware. Never calibrated are
--- collectives, whose kernels wait for other ranks, and copies: links are the host's.
--- What is not calibrated has a band as wide as harnesses differ, in the data of the model.
+-- roofline; times the factor that the trace teaches (`prediction.kernel_factor`): from its
+-- other steps, or where it has but one from its other ops, never from the time of the work
+-- itself. Where the trace shows that the roofline is nearer than the model, it serves.
+-- Nothing is learnt of collectives, whose kernels wait for other ranks.
+-- The band is as wide as others in the trace that learnt in the same way are off; where
+-- less than five have, it is that of the model or the roofline, in which of the model is
+-- how harnesses differ.
 -- One row per GPU op that has a model.
 -- Key: gpu_op_id.
 CREATE VIEW prediction.kernel_time (
@@ -24,7 +24,7 @@ CREATE VIEW prediction.kernel_time (
     family,
     -- [ns] Predicted duration.
     predicted_ns,
-    -- [ns] The same before calibration.
+    -- [ns] The same without what the trace teaches.
     uncalibrated_ns,
     -- [ns] Lower end of its band.
     low_ns,
@@ -37,8 +37,11 @@ CREATE VIEW prediction.kernel_time (
     -- Whether the shape is of those that the model was trained on; of the roofline, whether
     -- shape, type and hardware are known rather than assumed.
     in_range,
-    -- Whether constants fitted on a trace are applied.
-    is_calibrated
+    -- Whether other work of the trace, or of other databases, has taught a factor.
+    is_calibrated,
+    -- The nearest that has: `shape`, `size` (work of the same op about as long), `op`,
+    -- `family`, `trace`; `none`.
+    learnt_from
 ) AS
 WITH
 chosen AS (
@@ -49,53 +52,52 @@ chosen AS (
         op_id,
         hardware,
         family,
-        coalesce(estimate.predicted_ns, roofline_ns) AS predicted_ns,
-        coalesce(estimate.low_ns, roofline.low_ns) AS low_ns,
-        coalesce(estimate.high_ns, roofline.high_ns) AS high_ns,
-        coalesce(harness_factor, 1) AS harness_factor,
-        coalesce(estimate.model, 'roofline') AS model,
-        CASE WHEN estimate.gpu_op_id IS NULL THEN 'roofline' ELSE 'model' END AS basis,
-        coalesce(estimate.in_range, roofline.in_range) AS in_range
+        estimate.gpu_op_id IS NOT NULL AND factor.basis IS DISTINCT FROM 'roofline' AS is_model,
+        coalesce(factor, 1) AS factor,
+        spread_factor,
+        coalesce(learnt_from, 'none') AS learnt_from,
+        coalesce(estimate.predicted_ns, roofline_ns) AS uncalibrated_ns,
+        CASE WHEN is_model THEN estimate.predicted_ns ELSE roofline_ns END AS base_ns,
+        CASE
+            WHEN is_model THEN least(estimate.low_ns, estimate.predicted_ns / harness_factor)
+            ELSE roofline.low_ns
+        END AS low_ns,
+        CASE
+            WHEN is_model THEN greatest(estimate.high_ns, estimate.predicted_ns * harness_factor)
+            ELSE roofline.high_ns
+        END AS high_ns,
+        CASE WHEN is_model THEN estimate.model ELSE 'roofline' END AS model,
+        CASE WHEN is_model THEN estimate.in_range ELSE roofline.in_range END AS in_range
     FROM prediction.kernel_roofline AS roofline
     LEFT JOIN reference.kernel_estimate AS estimate
         ON roofline.gpu_op_id = estimate.gpu_op_id AND likeness = 'alike'
-),
-
-fitted AS (
-    SELECT DISTINCT ON (trace.trace_id, hardware, basis)
-        trace.trace_id, hardware, basis, scale, offset_ns
-    FROM staging.trace AS trace
-    INNER JOIN reference.calibration AS calibration
-        ON trace.trace_id = coalesce(calibration.trace_id, trace.trace_id)
-    WHERE is_applied
-    ORDER BY calibration.trace_id NULLS LAST
+    LEFT JOIN prediction.kernel_factor AS factor
+        ON
+            roofline.problem_id = factor.problem_id
+            AND roofline.trace_id = factor.trace_id
+            AND family <> 'collective'
 )
 
 SELECT
     gpu_op_id,
     run_id,
-    chosen.trace_id,
+    trace_id,
     op_id,
-    chosen.hardware,
+    hardware,
     family,
-    round(greatest(coalesce(scale, 1) * predicted_ns + coalesce(offset_ns, 0), 1))::BIGINT,
-    predicted_ns,
-    CASE
-        WHEN scale IS NULL THEN round(greatest(least(low_ns, predicted_ns / harness_factor), 1))
-        ELSE round(greatest(scale * low_ns + offset_ns, 1))
-    END::BIGINT,
-    CASE
-        WHEN scale IS NULL THEN round(greatest(high_ns, predicted_ns * harness_factor))
-        ELSE round(greatest(scale * high_ns + offset_ns, 1))
-    END::BIGINT,
+    round(greatest(factor * base_ns, 1))::BIGINT,
+    uncalibrated_ns,
+    round(greatest(
+        CASE WHEN spread_factor IS NULL THEN factor * low_ns ELSE factor * base_ns / spread_factor END,
+        1
+    ))::BIGINT,
+    round(greatest(
+        CASE WHEN spread_factor IS NULL THEN factor * high_ns ELSE factor * base_ns * spread_factor END,
+        1
+    ))::BIGINT,
     model,
-    chosen.basis,
+    CASE WHEN is_model THEN 'model' ELSE 'roofline' END,
     in_range,
-    scale IS NOT NULL
-FROM chosen
-LEFT JOIN fitted
-    ON
-        chosen.trace_id = fitted.trace_id
-        AND chosen.hardware = fitted.hardware
-        AND chosen.basis = fitted.basis
-        AND family NOT IN ('collective', 'memcpy');
+    learnt_from <> 'none',
+    learnt_from
+FROM chosen;

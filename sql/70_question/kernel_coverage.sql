@@ -18,6 +18,8 @@ CREATE VIEW question.kernel_coverage (
     model_share,
     -- [1] That of which the roofline does.
     roofline_share,
+    -- [1] That whose prediction other work of the trace, or of other databases, has taught.
+    calibrated_share,
     -- [1] That which is not predicted.
     uncovered_share
 ) AS
@@ -28,6 +30,7 @@ work AS (
         gpu_op.trace_id,
         coalesce(family, 'unknown') AS family,
         coalesce(basis, 'none') AS basis,
+        coalesce(is_calibrated, false) AS is_calibrated,
         end_ns - start_ns AS measured_ns
     FROM staging.gpu_op AS gpu_op
     LEFT JOIN prediction.kernel_time USING (gpu_op_id)
@@ -43,6 +46,7 @@ SELECT
     coalesce(time_ns / nullif(sum(time_ns) OVER (PARTITION BY trace_id), 0), 0),
     coalesce(sum(measured_ns) FILTER (basis = 'model') / nullif(time_ns, 0), 0),
     coalesce(sum(measured_ns) FILTER (basis = 'roofline') / nullif(time_ns, 0), 0),
+    coalesce(sum(measured_ns) FILTER (is_calibrated) / nullif(time_ns, 0), 0),
     coalesce(sum(measured_ns) FILTER (basis = 'none') / nullif(time_ns, 0), 0)
 FROM work
 GROUP BY run_id, trace_id, family

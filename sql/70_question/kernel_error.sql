@@ -12,10 +12,12 @@ CREATE VIEW question.kernel_error (
     family,
     -- What predicts it: `roofline`, or the name of the model.
     model,
-    -- Whether it was calibrated on a trace.
+    -- Whether other work of the trace, or of other databases, has taught factors.
     is_calibrated,
     -- Problems.
     problem_count,
+    -- [1] Part of them whose factor is learnt from work of the same shape.
+    recurring_share,
     -- [ns] Time that they took.
     measured_ns,
     -- [1] Of the time of all GPU work that is predicted, but for collectives.
@@ -29,7 +31,11 @@ CREATE VIEW question.kernel_error (
     -- [1] Predicted time of all of them over the measured, less 1.
     bias_share,
     -- [1] Part of them that was measured within the band.
-    inside_share
+    inside_share,
+    -- [1] Geometric mean of the errors without what the trace teaches.
+    uncalibrated_gmae_share,
+    -- [1] Predicted time over the measured, less 1, without what the trace teaches.
+    uncalibrated_bias_share
 ) AS
 WITH
 problem AS (
@@ -39,9 +45,12 @@ problem AS (
         family,
         model,
         bool_or(is_calibrated) AS is_calibrated,
+        bool_and(learnt_from = 'shape') AS is_recurring,
         sum(end_ns - start_ns) AS problem_ns,
         sum(predicted_ns) AS predicted_ns,
+        sum(uncalibrated_ns) AS uncalibrated_ns,
         sum(predicted_ns) / problem_ns - 1 AS error,
+        sum(uncalibrated_ns) / problem_ns - 1 AS uncalibrated_error,
         sum(low_ns) <= problem_ns AND problem_ns <= sum(high_ns) AS is_inside
     FROM staging.gpu_op AS gpu_op
     INNER JOIN prediction.kernel_time USING (gpu_op_id)
@@ -60,6 +69,7 @@ SELECT
     model,
     bool_or(is_calibrated),
     count(*),
+    avg(is_recurring::BIGINT),
     sum(problem_ns)::BIGINT AS measured_ns,
     measured_ns / sum(measured_ns) OVER (PARTITION BY trace_id),
     prediction.gmae_share(error),
@@ -67,7 +77,9 @@ SELECT
     round(avg(abs(error)), 6),
     round(quantile_cont(abs(error), 0.9), 6),
     sum(predicted_ns) / measured_ns - 1,
-    avg(is_inside::BIGINT)
+    avg(is_inside::BIGINT),
+    prediction.gmae_share(uncalibrated_error),
+    sum(uncalibrated_ns) / measured_ns - 1
 FROM problem
 GROUP BY run_id, trace_id, family, model
 ORDER BY run_id, trace_id, measured_ns DESC, family, model;

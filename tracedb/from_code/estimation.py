@@ -179,6 +179,8 @@ def _kernel_times(
         needed = catalog.sources("prediction.kernel_time")
         rows = first.connection.execute("SELECT trace_id FROM raw.trace").fetchall()
         stored = {name for name in needed if name.startswith("prediction.")}
+        # Nothing is to be learnt from kernels whose times are not known yet.
+        stored.discard("prediction.kernel_factor")
         for _ in catalog.compute(first.connection, [n for (n,) in rows], stored):
             pass
         found = first.connection.execute(_TIMES).fetchall()

@@ -1,0 +1,161 @@
+-- What a trace teaches of its own kernel times: a factor for each problem, learnt from the
+-- others. Nothing is predicted from its own time: what is left out of the sums is its step
+-- where the GPU works in several, else itself (`prediction.kernel_sample`).
+-- A factor is a mean of logarithms of measured over predicted times, shrunk level by level:
+-- that of the trace towards 1 (of what takes 12 us and more, and of the rest, which floors
+-- rule), that of a family towards the trace's, that of an op towards
+-- its family's, of an op's work of about that length (a factor of 2) towards the op's, and
+-- that of a shape towards that. Each level counts as some votes (4, 4, 2, 1, a third) for
+-- the next. Below the shape, each shape has one vote, however often it recurs, and 12 times
+-- as long or short counts as no more. Traces of other databases have a quarter of a vote.
+-- Where a model and the roofline both predict a family, and the trace has five other shapes
+-- of it or more, that one serves which is nearer there, when both have learnt.
+-- One row per problem: the kernels of an op, a copy, a memset.
+-- Key: problem_id.
+CREATE TABLE prediction.kernel_factor (
+    -- The op, or the copy or memset.
+    problem_id,
+    -- The trace it is from.
+    trace_id,
+    -- What serves: the `roofline`, or a `model`.
+    basis,
+    -- What its prediction is multiplied by.
+    factor,
+    -- The nearest level that has taught something: `shape`, `size` (of such an op), `op`,
+    -- `family`, `trace`; `none` where it is alone.
+    learnt_from,
+    -- By which four of five others in the trace and family that learnt from this level
+    -- were longer or shorter than predicted; NULL where there are less than five.
+    spread_factor
+) AS
+WITH
+sample AS (
+    SELECT * FROM prediction.kernel_sample
+),
+
+told AS (
+    SELECT
+        trace_id, hardware, basis, family, op, octave, shape_key, left_out_id,
+        count(*) AS times,
+        avg(log_ratio) AS log_ratio
+    FROM sample
+    GROUP BY ALL
+),
+
+-- Lessons of other databases stand beside the trace's, and are never left out.
+voted AS (
+    SELECT
+        *,
+        true AS is_own,
+        times / sum(times) OVER (PARTITION BY trace_id, basis, octave, shape_key) AS votes
+    FROM told
+    UNION ALL BY NAME
+    SELECT
+        lesson.* EXCLUDE (trace_sha256),
+        own.trace_id,
+        1 AS times,
+        false AS is_own,
+        0.25 AS votes
+    FROM reference.kernel_lesson AS lesson
+    INNER JOIN (SELECT DISTINCT trace_id, hardware FROM told) AS own USING (hardware)
+    INNER JOIN staging.trace AS trace ON own.trace_id = trace.trace_id
+    WHERE lesson.trace_sha256 <> trace.sha256
+),
+
+-- Votes of all but what is left out, and what they say together.
+others AS (
+    SELECT
+        *,
+        votes * greatest(least(log_ratio, 2.5), -2.5) AS said,
+        sum(votes) OVER trace - sum(votes) OVER own_trace AS trace_votes,
+        sum(said) OVER trace - sum(said) OVER own_trace AS trace_said,
+        sum(votes) OVER family - sum(votes) OVER own_family AS family_votes,
+        sum(said) OVER family - sum(said) OVER own_family AS family_said,
+        sum(votes) OVER op - sum(votes) OVER own_op AS op_votes,
+        sum(said) OVER op - sum(said) OVER own_op AS op_said,
+        sum(votes) OVER size - sum(votes) OVER own_size AS size_votes,
+        sum(said) OVER size - sum(said) OVER own_size AS size_said,
+        sum(times) OVER shape - sum(times) OVER own_shape AS shape_times,
+        sum(times * log_ratio) OVER shape - sum(times * log_ratio) OVER own_shape
+        AS shape_said
+    FROM voted
+    WINDOW
+        trace AS (PARTITION BY trace_id, basis, octave <= 13),
+        own_trace AS (PARTITION BY trace_id, basis, octave <= 13, left_out_id),
+        family AS (PARTITION BY trace_id, basis, family),
+        own_family AS (PARTITION BY trace_id, basis, family, left_out_id),
+        op AS (PARTITION BY trace_id, basis, family, op),
+        own_op AS (PARTITION BY trace_id, basis, family, op, left_out_id),
+        size AS (PARTITION BY trace_id, basis, family, op, octave),
+        own_size AS (PARTITION BY trace_id, basis, family, op, octave, left_out_id),
+        shape AS (PARTITION BY trace_id, basis, octave, shape_key),
+        own_shape AS (PARTITION BY trace_id, basis, octave, shape_key, left_out_id)
+),
+
+learnt AS (
+    SELECT
+        *,
+        trace_said / (trace_votes + 4) AS of_trace,
+        (family_said + 4 * of_trace) / (family_votes + 4) AS of_family,
+        (op_said + 2 * of_family) / (op_votes + 2) AS of_op,
+        (size_said + of_op) / (size_votes + 1) AS of_size,
+        (shape_said + of_size / 3) / (shape_times + 1 / 3) AS of_shape,
+        CASE
+            WHEN shape_times > 0.5 THEN 'shape'
+            WHEN size_votes > 0.1 THEN 'size'
+            WHEN op_votes > 0.1 THEN 'op'
+            WHEN family_votes > 0.1 THEN 'family'
+            WHEN trace_votes > 0.1 THEN 'trace'
+            ELSE 'none'
+        END AS learnt_from
+    FROM others
+    WHERE is_own
+),
+
+scored AS (
+    SELECT
+        *,
+        sum(votes * abs(log_ratio - of_size)) OVER family AS family_off,
+        (family_off - sum(votes * abs(log_ratio - of_size)) OVER own_family)
+        / nullif(family_votes, 0) AS rival_error,
+        sum(times) OVER level - sum(times) OVER own_level AS level_times,
+        sum(times * abs(log_ratio - of_shape)) OVER level
+        - sum(times * abs(log_ratio - of_shape)) OVER own_level AS level_off
+    FROM learnt
+    WINDOW
+        family AS (PARTITION BY trace_id, basis, family),
+        own_family AS (PARTITION BY trace_id, basis, family, left_out_id),
+        level AS (PARTITION BY trace_id, basis, family, learnt_from),
+        own_level AS (PARTITION BY trace_id, basis, family, learnt_from, left_out_id)
+)
+
+-- Of errors that fall off evenly on a logarithmic scale, four of five are below ln(5) times
+-- their mean. Rounded, since sums of floating point depend on the order.
+SELECT
+    problem_id,
+    trace_id,
+    serving.basis,
+    round(exp(serving.of_shape), 6),
+    serving.learnt_from,
+    round(exp(ln(5) * serving.level_off / serving.level_times), 6)
+FROM (
+    SELECT
+        problem_id,
+        sample.trace_id,
+        arg_min(
+            {
+                'basis': basis,
+                'of_shape': of_shape,
+                'learnt_from': learnt_from,
+                'level_off': greatest(level_off, 0),
+                'level_times': CASE WHEN level_times > 4.5 THEN level_times END
+            },
+            CASE
+                WHEN family_votes > 4.9 THEN rival_error
+                ELSE CASE basis WHEN 'model' THEN 0 ELSE 1e9 END
+            END
+        ) AS serving
+    FROM sample
+    INNER JOIN scored USING (trace_id, basis, octave, shape_key, left_out_id)
+    GROUP BY problem_id, sample.trace_id
+);

@@ -1,0 +1,82 @@
+-- What GPU work took, against what is predicted of it without the trace's times: all
+-- kernels of an op together, copies and memsets alone. Where a model has estimated it, there
+-- are two rows, for the roofline can be the better one in a trace. Not of collectives, whose
+-- kernels wait for other ranks, nor of what took no time.
+-- One row per problem and basis.
+-- Key: problem_id, basis.
+CREATE VIEW prediction.kernel_sample (
+    -- The op, or the copy or memset.
+    problem_id,
+    -- The trace it is from.
+    trace_id,
+    -- Row of `prediction.hardware`.
+    hardware,
+    -- What predicts: the `roofline`, or a `model`.
+    basis,
+    -- Family.
+    family,
+    -- Name of the op; of a copy what it goes through, and which way.
+    op,
+    -- Digest of family, op, tensors and values; of a copy, with its bytes.
+    shape_key,
+    -- What its own prediction may not learn from: its step, where the GPU works in several;
+    -- else itself.
+    left_out_id,
+    -- Binary logarithm of the predicted time [ns], rounded.
+    octave,
+    -- Logarithm of measured over predicted time.
+    log_ratio
+) AS
+WITH
+step AS (
+    SELECT
+        trace_id,
+        gpu_op_id,
+        min(step_id) AS step_id,
+        min(min(step_id)) OVER (PARTITION BY trace_id)
+        < max(max(step_id)) OVER (PARTITION BY trace_id) AS are_several
+    FROM staging.step_work
+    GROUP BY trace_id, gpu_op_id
+),
+
+problem AS (
+    SELECT
+        problem_id,
+        roofline.trace_id,
+        hardware,
+        roofline.family,
+        min(CASE WHEN kind <> 'kernel' THEN link || ' ' || staging.copy_direction(name) END)
+        AS copied,
+        min(CASE WHEN kind <> 'kernel' THEN traffic_bytes END) AS copied_bytes,
+        min(CASE WHEN are_several THEN step_id END) AS step_id,
+        sum(work.end_ns - work.start_ns) AS measured_ns,
+        sum(roofline_ns) AS roofline,
+        CASE WHEN count(estimate.predicted_ns) = count(*) THEN sum(estimate.predicted_ns) END
+        AS model
+    FROM prediction.kernel_roofline AS roofline
+    INNER JOIN staging.gpu_op AS work USING (gpu_op_id)
+    LEFT JOIN step ON roofline.gpu_op_id = step.gpu_op_id
+    LEFT JOIN reference.kernel_estimate AS estimate
+        ON roofline.gpu_op_id = estimate.gpu_op_id AND likeness = 'alike'
+    WHERE roofline.family <> 'collective'
+    GROUP BY problem_id, roofline.trace_id, hardware, roofline.family
+    HAVING measured_ns > 0
+),
+
+based AS (
+    UNPIVOT problem ON roofline, model INTO NAME basis VALUE predicted_ns
+)
+
+SELECT
+    problem_id,
+    based.trace_id,
+    hardware,
+    basis,
+    family,
+    coalesce(copied, name, '') AS op,
+    hash(family, op, copied_bytes, tensors, concrete_inputs),
+    coalesce(step_id, problem_id),
+    round(log2(greatest(predicted_ns, 1)))::BIGINT,
+    ln(measured_ns / greatest(predicted_ns, 1))
+FROM based
+LEFT JOIN prediction.op_shape AS shape ON problem_id = shape.op_id;

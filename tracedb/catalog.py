@@ -9,7 +9,8 @@ A `MACRO` is a view with parameters: `CREATE MACRO layer.name(` with a comment a
 each, then `AS TABLE`, `SELECT` with a comment above each column, and `FROM` the query.
 A `FUNCTION` is a rule that several relations follow, about values rather than rows:
 `CREATE MACRO layer.name(` with a comment above each parameter, then `AS (` the
-expression. A `VIEW` without a query has all rows of those that say `Part of:` it.
+expression. A relation without a query that is no loader's has all rows of those that
+say `Part of:` it.
 
 `public.toml` lists the relations that users may rely on; all others are internal.
 """

@@ -7,7 +7,7 @@
 -- The backward pass of a convolution is a problem for each gradient that it computes.
 -- One row per op that launches GPU work of known shape, and problem that it solves.
 -- Key: op_id, op.
-CREATE VIEW prediction.op_problem (
+CREATE TABLE prediction.op_problem (
     -- The op.
     op_id,
     -- The run it is of.

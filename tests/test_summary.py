@@ -194,6 +194,25 @@ def test_a_lost_launch_is_doubted(database: tracedb.Database, tmp_path: Path) ->
     assert found == [("lost_work", 1, 2, None), ("lost_launch", 1, 2, 30_000)]
 
 
+def test_work_that_overlaps_is_doubted(
+    database: tracedb.Database, tmp_path: Path
+) -> None:
+    """By as much as it does; the first of a stream overlaps nothing."""
+    events = two_steps()
+    first = next(e for e in events if e["cat"] == "kernel")
+    early = {**first, "ts": first["ts"] + 20, "args": {**first["args"]}}
+    early["args"]["correlation"] = 98
+    file = tmp_path / "a.json"
+    file.write_text(json.dumps({"traceEvents": [*events, early]}))
+    database.ingest([file])
+    found = rows(
+        database,
+        "SELECT occurrences, all_count, time_ns FROM question.trust "
+        "WHERE aspect = 'overlapping'",
+    )
+    assert found == [(1, 3, 10_000)]
+
+
 def test_frames_are_the_innermost_outside_of_pytorch(known: Path) -> None:
     """Built-in and PyTorch's own functions are looked through."""
     with tracedb.open(known, read_only=True) as database:

@@ -52,10 +52,12 @@ ordered AS (
         run_id,
         call_id,
         end_ns - start_ns AS time_ns,
-        least(end_ns, max(end_ns) OVER (
+        max(end_ns) OVER (
             PARTITION BY trace_id, device, stream ORDER BY start_ns, end_ns, gpu_op_id
             ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
-        )) - start_ns AS overlap_ns
+        ) AS busy_until_ns,
+        -- The first on a stream overlaps nothing: `least` would take its own end for NULL.
+        least(end_ns, coalesce(busy_until_ns, start_ns)) - start_ns AS overlap_ns
     FROM staging.gpu_op
     WHERE kind <> 'other'
 ),

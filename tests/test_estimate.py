@@ -25,8 +25,8 @@ Make = Callable[[int], Callable[[], object]]
 
 
 def readme_script() -> str:
-    """The script that README has as its example."""
-    text = (ROOT / "README.md").read_text().partition("## Estimate")[2]
+    """The script that the guide has as its example."""
+    text = (ROOT / "docs" / "guide.md").read_text().partition("## Estimate")[2]
     found = re.search(r"```python\n(.*?)```", text, re.DOTALL)
     assert found is not None
     return found[1]
@@ -34,7 +34,7 @@ def readme_script() -> str:
 
 @pytest.fixture(scope="module")
 def script(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """README's `train.py`."""
+    """The guide's `train.py`."""
     path = tmp_path_factory.mktemp("estimate") / "train.py"
     path.write_text(readme_script())
     return path
@@ -42,7 +42,7 @@ def script(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def estimate(script: Path) -> Iterator[tracedb.Estimate]:
-    """README's example, estimated once for all tests."""
+    """The guide's example, estimated once for all tests."""
     found = tracedb.estimate(
         f"{script}:step", gpu="H100", batch=4096, find_largest_batch=True
     )
@@ -174,7 +174,7 @@ def test_the_largest_batch_fits_and_twice_it_does_not(
     namespace: dict[str, Any] = {}
     run = FakeRun("H100")
     with run.inside():
-        exec(script.read_text(), namespace)  # noqa: S102 (README's own example)
+        exec(script.read_text(), namespace)  # noqa: S102 (the guide's own example)
     sizes = [estimate.largest_batch, 2 * estimate.largest_batch]
     peaks = [
         run.step(lambda n=n: namespace["step"](n)).memory.peak_bytes  # type: ignore[misc]

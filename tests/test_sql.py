@@ -337,7 +337,7 @@ def test_questions_are_public() -> None:
     assert [r.full_name for r in questions if not r.is_public] == []
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/questions.md"])
+@pytest.mark.parametrize("page", ["README.md", "docs/guide.md", "docs/questions.md"])
 def test_pages_for_users_name_public_relations(page: str) -> None:
     """An example that is copied from there keeps working."""
     internal = {r.full_name for r in catalog.relations() if not r.is_public}

@@ -93,7 +93,7 @@ def test_an_interrupted_ingest_leaves_nothing(tmp_path: Path, step: int) -> None
 def test_an_interrupted_simulation_changes_nothing(database: Path, step: int) -> None:
     """The database is as it was, byte by byte."""
     before = database.read_bytes()
-    process = start("predict", database, "--method", "other_steps")
+    process = start("predict", database, "--method", "other_steps", "--format", "csv")
     code, reported, _ = interrupted(process, STARTED_SECONDS + step)
     assert (code, reported) in {(130, "tracedb: interrupted\n"), (0, "")}
     assert database.read_bytes() == before

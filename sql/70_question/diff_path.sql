@@ -36,8 +36,8 @@ FROM (
         kind,
         module,
         place,
-        coalesce(round(sum(time_ns) FILTER (run_id = a) / a_count), 0)::BIGINT AS a_ns,
-        coalesce(round(sum(time_ns) FILTER (run_id = b) / b_count), 0)::BIGINT AS b_ns,
+        coalesce(round(sum(time_ns) FILTER (run_id = a) / nullif(a_count, 0)), 0)::BIGINT AS a_ns,
+        coalesce(round(sum(time_ns) FILTER (run_id = b) / nullif(b_count, 0)), 0)::BIGINT AS b_ns,
         b_ns - a_ns AS change_ns
     FROM critical_path.compared_part
     CROSS JOIN size

@@ -77,8 +77,8 @@ FROM (
     listed AS (
         SELECT
             device, module, is_backward, op, shape, a_name, b_name,
-            coalesce(sum(occurrences) FILTER (run_id = a), 0) / a_count AS a_occurrences,
-            coalesce(sum(occurrences) FILTER (run_id = b), 0) / b_count AS b_occurrences,
+            coalesce(sum(occurrences) FILTER (run_id = a), 0) / nullif(a_count, 0) AS a_occurrences,
+            coalesce(sum(occurrences) FILTER (run_id = b), 0) / nullif(b_count, 0) AS b_occurrences,
             list_resize(
                 coalesce(list(time_ns ORDER BY time_ns) FILTER (run_id = a), []), a_count, 0
             ) AS a_times,

@@ -9,7 +9,6 @@ from xml.etree import ElementTree as ET
 import click
 
 import tracedb
-from tracedb.outputs import written
 from tracedb.words import duration, share
 
 from . import options
@@ -98,6 +97,8 @@ def _words(row: dict[str, Any]) -> str:
 
 def _write_junit(path: Path, cases: list[dict[str, Any]]) -> None:
     """Write a test case for each measure."""
+    from tracedb.outputs import written
+
     if path.exists() and _SUITE.encode() not in path.read_bytes()[:200]:
         raise tracedb.ReportError(
             f"{path}: there is a file that is no report of a check; name another"

@@ -23,7 +23,6 @@ except SystemExit as stop:
 print(*sorted({{name.partition(".")[0] for name in sys.modules}}), file=sys.stderr)
 """
 MEASURED = {
-    "device": "Tesla V100-SXM2-16GB",
     "software": "made up",
     "source": "test",
     "measured": "kernel",
@@ -36,10 +35,14 @@ SLOW = {"scipy", "sklearn", "torch"}
 
 @pytest.fixture(scope="module")
 def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder of two models: of a GPU, and of any."""
+    """A folder of two models, of one kind of work on two GPUs."""
     made = tmp_path_factory.mktemp("models")
     sizes = [2**place for place in range(16, 28)]
-    rows = [{**MEASURED, "bytes": s, "time_ns": 2000 + s / 800} for s in sizes]
+    rows = [
+        {**MEASURED, "device": device, "bytes": size, "time_ns": 2000 + size / 800}
+        for device in ("Tesla V100-SXM2-16GB", "NVIDIA A100-SXM4-80GB")
+        for size in sizes
+    ]
     path = made / "sets.parquet"
     pl.DataFrame(rows).write_parquet(path, metadata={"tracedb.measurements": "1"})
     kernels.train([path], made)

@@ -26,10 +26,8 @@ FROM (
     WITH
     size AS (
         SELECT
-            count(*) FILTER (run_id = a) AS a_count,
-            count(*) FILTER (run_id = b) AS b_count
-        FROM critical_path.compared_path
-        WHERE run_id IN (a, b)
+            critical_path.compared_count(a) AS a_count,
+            critical_path.compared_count(b) AS b_count
     )
 
     SELECT

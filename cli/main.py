@@ -30,6 +30,7 @@ COMMANDS = (
     "export",
     "ask",
     "sql",
+    "mcp",
     "schema",
     "microbench",
     "upgrade",

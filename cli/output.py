@@ -43,7 +43,7 @@ class Output:
             names = [name for name in brief if name in frame.columns]
             _write_table(frame.select(names) if names else frame, most)
         else:
-            from .encode import encode
+            from tracedb.encode import encode
 
             _write(encode(frame, self.format))
 

@@ -68,7 +68,7 @@ def summary(database: str, run_id: int | None, *, format_: str) -> None:
 
 
 def _write_json(parts: dict[str, pl.DataFrame]) -> None:
-    from .encode import encode
+    from tracedb.encode import encode
 
     written = (
         f'"{name}": {encode(rows, "json").decode()}' for name, rows in parts.items()

@@ -114,6 +114,7 @@ ATTACKS = [
     "FROM query",
     # neither of these
     "",
+    "SELECT 1e999",
     "-- nothing",
     "EXPLAIN",
 ]

@@ -255,15 +255,16 @@ class Database:
         )
 
     @own_errors()
-    def sql(self, query: str) -> pl.DataFrame:
+    def sql(self, query: str, most: int | None = None) -> pl.DataFrame:
         """Run one query, which reads relations and changes nothing.
 
-        It reads files only where the database was opened with `allow_files`. Raises
-        `QueryError` with DuckDB's first line where it cannot be run.
+        With `most` it ends with so many rows. It reads files only where the database
+        was opened with `allow_files`. Raises `QueryError` with DuckDB's first line
+        where it cannot be run.
         """
         sandbox.check(self._connection, query, allow_files=self._allow_files)
         try:
-            return self._rows(query)
+            return self._rows(query, most)
         except (duckdb.BinderException, duckdb.CatalogException) as error:
             hint, said = renamed.hint(query), one_line(error)
             foreign = _FOREIGN_HINT.search(said)
@@ -276,9 +277,14 @@ class Database:
                 raise
             raise QueryError("; ".join(filter(None, [said, hint]))) from error
 
-    def _rows(self, query: str) -> pl.DataFrame:
+    def _rows(self, query: str, most: int | None = None) -> pl.DataFrame:
         """The rows of a query of tracedb's own, or of one that was checked."""
-        return stoppable(self._connection, lambda: _frame(self._connection.sql(query)))
+
+        def work() -> pl.DataFrame:
+            relation = self._connection.sql(query)
+            return _frame(relation if most is None else relation.limit(most))
+
+        return stoppable(self._connection, work)
 
     @own_errors()
     def relation(self, name: str, step: int | None = None) -> pl.DataFrame:

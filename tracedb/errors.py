@@ -10,6 +10,7 @@ TracedbError
 ├── KernelModelError   a kernel model: unreadable, made by another version
 ├── LibraryError    a library of overheads: missing, foreign, of another version
 ├── MeasurementError   measured kernel times: unreadable, of an unknown format
+├── MissingPackageError   a package is not installed that an extra brings
 ├── QueryError      a query, a relation or a question that does not exist
 ├── RecordError     a training loop of which nothing was recorded
 ├── ReportError     a report or an export cannot be written where it was to be
@@ -67,6 +68,10 @@ class KernelModelError(TracedbError, ValueError):
 
 class MeasurementError(TracedbError, ValueError):
     """A file or folder holds no measured kernel times that can be read."""
+
+
+class MissingPackageError(TracedbError, ImportError):
+    """A package is needed that is not installed; the message says how to."""
 
 
 class QueryError(TracedbError, ValueError):

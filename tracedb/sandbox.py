@@ -136,6 +136,10 @@ def _tree(connection: duckdb.DuckDBPyConnection, query: str) -> Any:  # noqa: AN
         tree = msgspec.json.decode(text)
     except RecursionError as error:
         raise QueryError("the query is nested too deeply") from error
+    except msgspec.DecodeError as error:
+        # DuckDB writes such a number as `inf`, which is no JSON.
+        text = "a number in the query is too large; write 'inf'::DOUBLE"
+        raise QueryError(text) from error
     if tree["error"]:
         raise QueryError(f"only a SELECT can be explained: {tree['error_message']}")
     return tree

@@ -1,0 +1,85 @@
+"""`tracedb mcp`: a database for coding assistants, by the Model Context Protocol."""
+
+from __future__ import annotations
+
+from functools import wraps
+from typing import TYPE_CHECKING, Any
+
+import click
+
+import tracedb
+
+from . import options
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+
+@click.command(
+    epilog=options.examples(
+        "tracedb mcp run.duckdb",
+        "tracedb mcp run.duckdb --seconds 300",
+    )
+)
+@options.database
+@click.option(
+    "--seconds",
+    type=click.FloatRange(min=1),
+    default=60,
+    show_default=True,
+    metavar="S",
+    help="How long a call may take before it is stopped.",
+)
+def mcp(database: str, seconds: float) -> None:
+    """Serve a database to a coding assistant, on stdin and stdout.
+
+    The tools are summary, questions, ask, relations, sql and whatif. They read the
+    database, at most 1,000 rows a call, and can change nothing; queries read no files.
+    It is open only while a call lasts, so traces can be ingested meanwhile. It ends
+    with its stdin. It needs the package mcp: pip install 'tracedb[mcp]'.
+    """
+    server = _server(database, seconds)
+    tracedb.open(database, read_only=True).close()
+    server.run("stdio")
+
+
+def _server(database: str, seconds: float) -> Any:  # noqa: ANN401 (of a package that may be missing)
+    """A server of the official SDK with all tools."""
+    from tracedb.extras import needed
+    from tracedb.tools import INSTRUCTIONS, TOOLS, Tools
+
+    sdk = needed("mcp.server.mcpserver", "mcp", "tracedb mcp")
+    refused = needed("mcp.server.mcpserver.exceptions", "mcp", "tracedb mcp").ToolError
+    kinds = needed("mcp.types", "mcp", "tracedb mcp")
+    server = sdk.MCPServer(
+        "tracedb",
+        instructions=INSTRUCTIONS,
+        version=tracedb.__version__,
+        log_level="ERROR",
+    )
+    tools = Tools(database, _words(database), seconds)
+    reads = kinds.ToolAnnotations(read_only_hint=True, open_world_hint=False)
+    for name in TOOLS:
+        tool = _telling(getattr(tools, name), refused)
+        server.add_tool(tool, annotations=reads)
+    return server
+
+
+def _words(database: str) -> Callable[[tracedb.Database, int | None], Iterable[str]]:
+    """Who writes a summary, as `tracedb summary` does."""
+    from .summary import lines
+
+    return lambda opened, run: lines(opened.summary(run), database)
+
+
+def _telling(tool: Callable[..., Any], refused: type[Exception]) -> Callable[..., Any]:
+    """The tool, whose errors the assistant is told in their own line."""
+
+    @wraps(tool)
+    def told(*args: Any, **named: Any) -> Any:  # noqa: ANN401 (as the tool has them)
+        try:
+            return tool(*args, **named)
+        except tracedb.TracedbError as error:
+            raise refused(str(error)) from error
+
+    return told

@@ -1,0 +1,226 @@
+"""A coding assistant reads a database by the Model Context Protocol, and no more.
+
+One session of the official SDK's own client, over the pipes of the real command.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import subprocess
+import sys
+import time
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support import SAMPLES, Ingested
+
+import tracedb
+from tracedb import live
+from tracedb.tools import TOOLS, Tools
+
+GPU = SAMPLES / "generated_gpu" / "rank0.kineto.json.gz"
+SLOW = """
+SELECT count(*) FROM range(1000000) a, range(1000000) b WHERE a.range % 7 = b.range % 5
+"""
+CALLS: dict[str, tuple[str, dict[str, Any]]] = {
+    "summary": ("summary", {}),
+    "questions": ("questions", {}),
+    "top": ("ask", {"question": "top_kernel", "limit": 2}),
+    "step": ("ask", {"question": "overhead", "step": 2}),
+    "no step": ("ask", {"question": "overhead", "step": 99}),
+    "no question": ("ask", {"question": "top_kernels"}),
+    "relations": ("relations", {}),
+    "relation": ("relations", {"name": "question.lever"}),
+    "rows": ("sql", {"query": "FROM staging.op ORDER BY start_ns", "limit": 3}),
+    "count": ("sql", {"query": "SELECT count(*) AS n FROM staging.op"}),
+    "names": ("sql", {"query": "SELECT repeat('x', 9000) AS a, chr(27) || '[2J' AS b"}),
+    "numbers": (
+        "sql",
+        {"query": "SELECT 'inf'::DOUBLE AS a, 2::HUGEINT AS b, [1, 2] AS c"},
+    ),
+    "file": ("sql", {"query": "FROM read_text('/etc/hostname')"}),
+    "write": ("sql", {"query": "DELETE FROM raw.trace"}),
+    "limit": ("sql", {"query": "SELECT 1", "limit": 100_000}),
+    "ranking": ("whatif", {}),
+    "edit": ("whatif", {"edits": ["gpu:* x0.5", "host:T2 x0.5"]}),
+    "wrong edit": ("whatif", {"edits": ["gpu"]}),
+    "after": ("sql", {"query": "SELECT 2 AS n"}),
+}
+
+
+def digest(path: Path) -> str:
+    """What is in a file."""
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+@pytest.fixture(scope="module")
+def path(ingested: Ingested) -> Path:
+    """A database of one rank with a GPU."""
+    return ingested(GPU)
+
+
+@pytest.fixture(scope="module")
+def answers(path: Path) -> dict[str, Any]:
+    """What the client is answered to all calls of one session, and what is offered."""
+    pytest.importorskip("mcp", reason="the package mcp is not installed")
+    before = digest(path)
+    found = asyncio.run(_session(path))
+    assert digest(path) == before
+    return found
+
+
+async def _session(path: Path) -> dict[str, Any]:
+    from mcp import Client, StdioServerParameters
+
+    command = StdioServerParameters(
+        command=sys.executable, args=["-Im", "tracedb", "mcp", str(path)]
+    )
+    async with Client(command) as client:
+        found: dict[str, Any] = {"tools": (await client.list_tools()).tools}
+        for name, (tool, values) in CALLS.items():
+            found[name] = await client.call_tool(tool, values)
+    return found
+
+
+def said(answer: Any) -> str:  # noqa: ANN401 (of the SDK)
+    """The text of an answer, as a model reads it."""
+    return str(answer.content[0].text)
+
+
+def value(answer: Any) -> dict[str, Any]:  # noqa: ANN401 (of the SDK)
+    """What an answer that is no error holds."""
+    assert not answer.is_error, said(answer)
+    return dict(json.loads(said(answer)))
+
+
+def test_the_tools_are_named_and_only_read(answers: dict[str, Any]) -> None:
+    """Each says what it is for, and that it reads."""
+    tools = answers["tools"]
+    assert {tool.name for tool in tools} == set(TOOLS)
+    assert all(tool.annotations.read_only_hint for tool in tools)
+    assert all(len(tool.description) > 40 for tool in tools)
+
+
+def test_the_summary_is_the_commands(answers: dict[str, Any], path: Path) -> None:
+    """The assistant reads what a person reads."""
+    shown = subprocess.run(  # noqa: S603 (our own program)
+        [sys.executable, "-Im", "tracedb", "summary", str(path)],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert said(answers["summary"]).split() == shown.stdout.split()
+
+
+def test_questions_are_listed_and_answered(answers: dict[str, Any], path: Path) -> None:
+    """An answer has the first rows, in their order, and says how many there are."""
+    assert "top_kernel" in {row[0] for row in value(answers["questions"])["rows"]}
+    with tracedb.open(path, read_only=True) as database:
+        whole = database.ask("top_kernel")
+        of_step = database.relation("question.overhead", 2)
+    top = value(answers["top"])
+    assert top["columns"] == whole.columns
+    assert [row[0] for row in top["rows"]] == whole.to_series(0).to_list()[:2]
+    assert top["note"] == f"the first 2 rows of {whole.height}"
+    assert len(value(answers["step"])["rows"]) == of_step.height
+
+
+def test_relations_are_listed_and_told(answers: dict[str, Any]) -> None:
+    """One is told with its columns, their meaning, and its SQL."""
+    listed = {row[1] for row in value(answers["relations"])["rows"]}
+    assert {"question.lever", "staging.gpu_op"} <= listed
+    told = value(answers["relation"])
+    assert "time_share" in {row[0] for row in told["rows"]}
+    assert "SELECT" in told["sql"]
+
+
+def test_sql_is_answered_within_the_limit(answers: dict[str, Any]) -> None:
+    """So many rows come, and that there are more is said."""
+    assert len(value(answers["rows"])["rows"]) == 3
+    assert value(answers["rows"])["note"] == "the first 3 rows; there are more"
+    assert "note" not in value(answers["count"])
+
+
+def test_values_are_those_of_json(answers: dict[str, Any]) -> None:
+    """Long texts are cut, control characters escaped, large sums are numbers."""
+    long, control = value(answers["names"])["rows"][0]
+    assert len(long) == 500
+    assert "\x1b" not in said(answers["names"])
+    assert control == "\x1b[2J"
+    assert value(answers["numbers"])["rows"] == [[None, 2, [1, 2]]]
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("no step", "no step 99; there are"),
+        ("no question", "did you mean top_kernel"),
+        ("file", "read_text"),
+        ("write", "DELETE is refused"),
+        ("limit", "choose 1 to 1,000"),
+        ("wrong edit", "an edit changes nothing"),
+    ],
+)
+def test_misuse_is_one_line(answers: dict[str, Any], name: str, words: str) -> None:
+    """What is wrong is told to the assistant, and the session goes on."""
+    assert answers[name].is_error
+    assert words in said(answers[name])
+    assert "\n" not in said(answers[name])
+    assert value(answers["after"])["rows"] == [[2]]
+
+
+def test_whatif_predicts_and_ranks(answers: dict[str, Any]) -> None:
+    """Edits have an effect on steps; without any, candidates are ranked."""
+    assert value(answers["ranking"])["ranking"]["rows"]
+    told = value(answers["edit"])
+    summary = dict(
+        zip(told["summary"]["columns"], told["summary"]["rows"][0], strict=True)
+    )
+    assert summary["predicted_ns"] < summary["baseline_ns"]
+    assert len(told["hit"]["rows"]) == 2
+
+
+def test_a_call_that_takes_too_long_is_stopped(path: Path) -> None:
+    """The limit is kept within a second, and others may ask afterwards."""
+    tools = Tools(str(path), lambda _database, _run: (), seconds=0.3)
+    begun = time.monotonic()
+    with pytest.raises(tracedb.QueryError, match=r"stopped after 0\.3 seconds"):
+        tools.sql(SLOW)
+    assert time.monotonic() - begun < 10
+    with live.opened(path) as database:
+        assert live.query(database, "SELECT 1 AS n", 1)["rows"] == [[1]]
+
+
+def test_without_the_package_one_line_says_what_to_install(path: Path) -> None:
+    """The command needs an extra, and names it."""
+    program = (
+        "import sys; sys.modules['mcp'] = None\n"
+        "from tracedb.cli.main import tracedb; tracedb(sys.argv[1:])"
+    )
+    done = subprocess.run(  # noqa: S603 (our own program)
+        [sys.executable, "-Ic", program, "mcp", str(path)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert done.stderr.count("\n") == 1
+    assert "pip install 'tracedb[mcp]'" in done.stderr
+
+
+@pytest.mark.skipif(find_spec("mcp") is None, reason="mcp is not installed")
+def test_a_database_that_is_not_there_is_told_at_once(tmp_path: Path) -> None:
+    """Before there is a session."""
+    done = subprocess.run(  # noqa: S603 (our own program)
+        [sys.executable, "-Im", "tracedb", "mcp", str(tmp_path / "none.duckdb")],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert "no such database" in done.stderr

@@ -1,0 +1,94 @@
+"""A database as programs ask it from outside, one call at a time: to read, in bounds.
+
+Each call opens the file anew, which takes a tenth of a second: so nobody is kept from
+writing meanwhile, and what was ingested since is there.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager, suppress
+from threading import Event, Lock, Thread
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+import tracedb
+from tracedb.duck import connections
+from tracedb.encode import encode
+from tracedb.errors import QueryError
+from tracedb.words import counted, shortened
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    import polars as pl
+
+    from tracedb.database import Database
+
+MOST_ROWS = 1000
+MOST_SECONDS = 60.0
+_LONGEST = 500
+"""Characters of a text; names of kernels in C++ may have thousands."""
+_AGAIN_SECONDS = 0.1
+_one_call = Lock()
+
+
+@contextmanager
+def opened(path: str | Path, seconds: float = MOST_SECONDS) -> Iterator[Database]:
+    """A database to be read in the block, which may take so long and no longer.
+
+    Raises `QueryError` where it takes longer.
+    """
+    with _one_call, tracedb.open(path, read_only=True) as database:
+        is_done, is_late = Event(), Event()
+        watcher = Thread(target=_stop_late, args=(seconds, is_done, is_late))
+        watcher.start()
+        try:
+            yield database
+        except KeyboardInterrupt as error:
+            # That is what becomes of a query that is interrupted, by whomever.
+            if not is_late.is_set():
+                raise
+            text = f"stopped after {seconds:g} seconds; ask for less"
+            raise QueryError(text) from error
+        finally:
+            is_done.set()
+            watcher.join()
+
+
+def _stop_late(seconds: float, is_done: Event, is_late: Event) -> None:
+    """Interrupt all queries from then on: one that is between two feels nothing."""
+    wait = seconds
+    while not is_done.wait(wait):
+        is_late.set()
+        for connection in list(connections):
+            # One that has just been closed has nothing to stop.
+            with suppress(Exception):
+                connection.interrupt()
+        wait = _AGAIN_SECONDS
+
+
+def query(database: Database, text: str, most: int) -> dict[str, Any]:
+    """The first rows of a query; no more of them are made than that."""
+    return table(database.sql(text, most + 1), most, is_all=False)
+
+
+def table(frame: pl.DataFrame, most: int, *, is_all: bool = True) -> dict[str, Any]:
+    """The first rows for JSON: names of columns, lists of values, what is left out.
+
+    Long texts are cut in the middle.
+    """
+    rows = msgspec.json.decode(encode(frame.head(most), "json"))
+    found: dict[str, Any] = {
+        "columns": frame.columns,
+        "rows": [[_cut(value) for value in row.values()] for row in rows],
+    }
+    if frame.height > most:
+        of = f" of {frame.height:,}" if is_all else "; there are more"
+        found["note"] = f"the first {counted(most, 'row')}{of}"
+    return found
+
+
+def _cut(value: object) -> object:
+    return shortened(value, _LONGEST) if isinstance(value, str) else value

@@ -25,10 +25,14 @@ _NEEDS = {
             *("top_kernel", "device_time", "gpu_active", "idle_share", "idle_cause"),
             *("launch_bound", "copy", "kernel_coverage", "kernel_error"),
             *("replayed_op", "exposed_communication", "straggler"),
+            *("efficiency", "efficiency_by_op", "efficiency_by_step"),
         ),
         ("gpu_op_count", "no GPU work in this database"),
     ),
-    "module": ("has_stack", "recorded without Python stacks (with_stack=True)"),
+    **dict.fromkeys(
+        ("module", "efficiency_by_module"),
+        ("has_stack", "recorded without Python stacks (with_stack=True)"),
+    ),
 }
 """What a question has no rows without, as `question.recording` counts it."""
 _OF_COLLECTIVES = ("exposed_communication", "straggler")

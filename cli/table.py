@@ -32,6 +32,21 @@ _SCALES: dict[str, list[tuple[float, str]]] = {
         (2**10, "{:,.2f} KiB"),
         (1, "{:,.0f} B"),
     ],
+    "flops_per_second": [
+        (1e12, "{:,.2f} TFLOP/s"),
+        (1e9, "{:,.2f} GFLOP/s"),
+        (1e6, "{:,.2f} MFLOP/s"),
+    ],
+    "bytes_per_second": [
+        (1e9, "{:,.2f} GB/s"),
+        (1e6, "{:,.2f} MB/s"),
+        (1e3, "{:,.2f} kB/s"),
+    ],
+    "flops": [
+        (1e12, "{:,.3f} TFLOP"),
+        (1e9, "{:,.3f} GFLOP"),
+        (1e6, "{:,.3f} MFLOP"),
+    ],
     "error_share": [(0.01, "{:+.2f} %")],
     "change_share": [(0.01, "{:+.2f} %")],
     "_share": [(0.01, "{:.2f} %")],

@@ -24,10 +24,11 @@ UNITS = {
     "_ns": "[ns]",
     "_bytes": "[B]",
     "_share": "[1]",
-    "_bytes_per_second": "[B/s]",
-    "_flops_per_second": "[FLOP/s]",
+    "bytes_per_second": "[B/s]",
+    "flops_per_second": "[FLOP/s]",
     "clocks_per_second": "[1/s]",
     "flops": "[FLOP]",
+    "flops_per_byte": "[FLOP/B]",
 }
 COMPUTED = [r for r in catalog.relations() if r.is_computed_on_ingest]
 QUESTIONS = [r for r in catalog.relations() if r.layer == "question" and not r.is_macro]

@@ -1,0 +1,68 @@
+-- The work of each kernel that is no collective, and of each copy and memset within a device,
+-- beside what the hardware does at best (`prediction.hardware`).
+-- One row per such GPU op.
+-- Key: gpu_op_id.
+CREATE VIEW prediction.work_rate (
+    -- The GPU op.
+    gpu_op_id,
+    -- The run it is of.
+    run_id,
+    -- The trace it is from.
+    trace_id,
+    -- Op that launched it.
+    op_id,
+    -- Device.
+    device,
+    -- Row of `prediction.hardware`; NULL where the device's model is not listed there.
+    hardware,
+    -- Family of its op; `unknown` where what it has to do is not known.
+    family,
+    -- Units that do the arithmetic, as in `prediction.kernel_work`; NULL of unknown work.
+    unit,
+    -- [ns] Time that it took.
+    time_ns,
+    -- [ns] The same; NULL of unknown work.
+    known_ns,
+    -- [FLOP] Arithmetic; NULL of unknown work.
+    flops,
+    -- [B] Bytes that it reads and writes, each access counted; NULL of unknown work.
+    traffic_bytes,
+    -- [FLOP/s] What these units do at best; NULL of hardware that is not listed.
+    peak_flops_per_second,
+    -- [B/s] What the memory moves at best; likewise.
+    peak_bytes_per_second
+) AS
+WITH
+listed AS (
+    SELECT trace_id, device, peak.*
+    FROM prediction.kernel_device
+    INNER JOIN prediction.hardware AS peak USING (hardware)
+    WHERE is_known
+)
+
+SELECT
+    gpu_op.gpu_op_id,
+    gpu_op.run_id,
+    gpu_op.trace_id,
+    gpu_op.op_id,
+    gpu_op.device,
+    hardware,
+    coalesce(family, 'unknown'),
+    unit,
+    gpu_op.end_ns - gpu_op.start_ns,
+    CASE WHEN family IS NOT NULL THEN gpu_op.end_ns - gpu_op.start_ns END,
+    flops,
+    traffic_bytes,
+    CASE unit
+        WHEN 'half' THEN peak_half_flops_per_second
+        WHEN 'tf32' THEN peak_tf32_flops_per_second
+        ELSE peak_fp32_flops_per_second
+    END,
+    dram_bytes_per_second
+FROM staging.gpu_op AS gpu_op
+LEFT JOIN prediction.kernel_work AS work USING (gpu_op_id)
+LEFT JOIN listed ON gpu_op.trace_id = listed.trace_id AND gpu_op.device = listed.device
+WHERE
+    gpu_op.kind <> 'other'
+    AND NOT is_collective
+    AND (gpu_op.kind <> 'memcpy' OR staging.copy_direction(gpu_op.name) = 'd2d');

@@ -1,0 +1,71 @@
+-- How much of what the hardware can do do the kernels of each module reach, those of the
+-- modules within it counted? As `question.efficiency`; needs a trace with the Python stack.
+-- One row per trace, module and pass.
+-- Key: trace_id, module, is_backward.
+CREATE VIEW question.efficiency_by_module (
+    -- The run.
+    run_id,
+    -- The trace.
+    trace_id,
+    -- Its rank.
+    rank,
+    -- The module, with those it lies in; NULL for ops that are for none.
+    module,
+    -- Whether of the backward pass; NULL for ops that are for no module.
+    is_backward,
+    -- GPU ops.
+    gpu_op_count,
+    -- [ns] Their time.
+    time_ns,
+    -- [1] Of this time, that of GPU ops of which it is not known what they have to do: all
+    -- that follows is of the others.
+    unknown_share,
+    -- [1] Share of the peak of arithmetic; NULL where `prediction.hardware` does not list it.
+    compute_share,
+    -- [1] Share of the peak of the memory's bandwidth; above 1 where the cache serves it.
+    memory_share,
+    -- `compute` or `memory`, whichever takes longer at its peak.
+    bound,
+    -- [FLOP/s] Arithmetic over time.
+    flops_per_second,
+    -- [B/s] Bytes over time.
+    traffic_bytes_per_second,
+    -- [FLOP/B] Arithmetic intensity.
+    flops_per_byte,
+    -- [FLOP] Arithmetic.
+    flops,
+    -- [B] Bytes that are read and written, each access counted, from cache or memory.
+    traffic_bytes
+) AS
+WITH
+placed AS (
+    SELECT rate.*, around AS module, is_backward
+    FROM prediction.work_rate AS rate
+    LEFT JOIN graph.op_module AS op_module ON rate.op_id = op_module.op_id
+    LEFT JOIN staging.module_call AS call USING (module_call_id)
+    LEFT JOIN graph.module_within AS within
+        ON call.trace_id = within.trace_id AND call.path = within.module
+    WHERE rate.trace_id IN (SELECT trace_id FROM staging.module_call)
+)
+
+SELECT
+    run_id,
+    trace_id,
+    rank,
+    module,
+    is_backward,
+    count(*),
+    sum(time_ns)::BIGINT AS time_ns,
+    1 - coalesce(sum(known_ns), 0) / nullif(sum(time_ns), 0),
+    prediction.peak_share(flops, peak_flops_per_second, known_ns) AS compute_share,
+    prediction.peak_share(traffic_bytes, peak_bytes_per_second, known_ns) AS memory_share,
+    prediction.roofline_bound(compute_share, memory_share),
+    1e9 * sum(flops) / nullif(sum(known_ns), 0),
+    1e9 * sum(traffic_bytes) / nullif(sum(known_ns), 0),
+    sum(flops) / nullif(sum(traffic_bytes), 0),
+    sum(flops),
+    sum(traffic_bytes)::BIGINT
+FROM placed
+INNER JOIN staging.trace AS trace USING (run_id, trace_id)
+GROUP BY run_id, trace_id, rank, module, is_backward
+ORDER BY trace_id, time_ns DESC, module, is_backward;

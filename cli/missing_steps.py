@@ -35,7 +35,9 @@ _NEEDS = {
     ),
 }
 """What a question has no rows without, as `question.recording` counts it."""
-_OF_COLLECTIVES = ("exposed_communication", "straggler")
+_OF_COLLECTIVES = (
+    *("exposed_communication", "straggler", "collective", "collective_kernel"),
+)
 _OF_OPERATIONS = ("straggler_slowdown", "straggler_recovery", "interleaved_step")
 _QUERY = """
 SELECT

@@ -159,7 +159,7 @@ def _tell_summary(db: tracedb.Database, runs: set[int]) -> None:
         return
     from .summary import brief
 
-    for line in brief(db.summary(), runs):
+    for line in brief(db, runs):
         tell(line)
     tell(f"`tracedb summary {db.path}` says where the time goes")
 

@@ -90,7 +90,7 @@ def _reason(recorded: pl.DataFrame, question: str) -> str:
 
 def tell_missing_steps(db: tracedb.Database, among: set[int] | None = None) -> None:
     """Tell so a line a trace, of all traces or of those whose numbers are given."""
-    for trace_id, path, marks, begins in db.sql(_QUERY).iter_rows():
+    for trace_id, path, marks, begins in db.connection.execute(_QUERY).fetchall():
         if among is not None and trace_id not in among:
             continue
         # Ranges that cover steps say more than those that they begin with.

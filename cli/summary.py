@@ -30,6 +30,7 @@ _SMALLEST_LEVER = 0.01
 _NAME = 46
 _NO_BREAK = "\u00a0"
 _AMOUNT = re.compile(r"([\d.]) (s|ms|us|ns|%)(?!\w)")
+_WORKED = "SELECT DISTINCT run_id FROM staging.gpu_op WHERE kind <> 'other'"
 _SMALLEST_SHARE = 0.005
 """Of a device's or a thread's time; what is less is left to the questions."""
 
@@ -91,23 +92,26 @@ def lines(parts: dict[str, pl.DataFrame], database: str) -> Iterator[str]:
         yield from _run(own, database)
 
 
-def brief(parts: dict[str, pl.DataFrame], runs: Collection[int]) -> Iterator[str]:
-    """One line a run: how long a step takes, and the largest part of that."""
-    levers = list(parts["lever"].iter_rows(named=True))
+def brief(database: tracedb.Database, runs: Collection[int]) -> Iterator[str]:
+    """One line a run: how long a step takes, and the largest part of that.
+
+    It asks no more than that: a summary would take longer than to ingest a small trace.
+    """
+    levers = database.relation("critical_path.lever_time").rows(named=True)
+    periods = database.ask("period").rows(named=True)
+    worked = {number for (number,) in database.connection.execute(_WORKED).fetchall()}
     for run_id in sorted(runs):
-        largest = next((row for row in levers if row["run_id"] == run_id), None)
-        if largest is not None:
-            rows = parts["period"].rows(named=True)
-            periods = _steps_in_short([row for row in rows if row["run_id"] == run_id])
-            recorded = parts["recording"].rows(named=True)
-            own = [row for row in recorded if row["run_id"] == run_id]
-            said = f"{share(largest['time_share'])} {_words(largest, own)}"
-            yield f"run {run_id}: {periods}{said}"
+        own = [row for row in levers if row["run_id"] == run_id]
+        if own:
+            largest = min(own, key=lambda row: (-row["time_ns"], row["lever"]))
+            steps = _steps_in_short([row for row in periods if row["run_id"] == run_id])
+            words = _words(largest["lever"], on_gpu=run_id in worked)
+            yield f"run {run_id}: {steps}{share(largest['time_share'])} {words}"
 
 
-def _words(lever: Row, traces: list[Row]) -> str:
-    words = LEVERS[lever["lever"]]
-    return words.on_gpu if any(row["device_count"] for row in traces) else words.on_cpu
+def _words(lever: str, *, on_gpu: bool) -> str:
+    words = LEVERS[lever]
+    return words.on_gpu if on_gpu else words.on_cpu
 
 
 def _steps_in_short(periods: list[Row]) -> str:
@@ -298,10 +302,11 @@ def _levers(rows: dict[str, list[Row]], database: str) -> Iterator[str]:
     if not rows["lever"]:
         yield "  nothing: the trace has neither ops nor GPU work"
     each = "a step" if rows["period"] else "in all"
+    on_gpu = any(row["device_count"] for row in rows["recording"])
     large = [row for row in rows["lever"] if row["time_share"] >= _SMALLEST_LEVER]
     for number, row in enumerate(large[:_LEVERS], 1):
         head = f"{share(row['time_share'])} ({duration(row['mean_ns'])} {each})"
-        words = _words(row, rows["recording"])
+        words = _words(row["lever"], on_gpu=on_gpu)
         text = f"{head} {words}.{_place(row, rows)}"
         yield from _filled(f"  {number}. ", text)
         yield f"     -> {LEVERS[row['lever']].command.format(db=quote(database))}"

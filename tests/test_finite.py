@@ -16,7 +16,6 @@ GUARDED = {
     "diff_noise": ("a_count", "b_count"),
     # Its CASE asks for four values and more.
     "rank_test_p": ("((len(one)", "(1"),
-    "lever": ("paths.path_count",),
     "scenario_path": ("max(base.path_count)", "max(own.path_count)"),
     "scenario_saving": ("base.predicted_ns", "step_count"),
 }

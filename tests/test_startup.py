@@ -78,6 +78,15 @@ def test_only_training_waits_for_scikit_learn(
     assert not imported(words, code) & SLOW
 
 
+def test_ingest_imports_no_more_than_it_needs(tmp_path: Path) -> None:
+    """To import NumPy and pyarrow takes as long as polars: a small trace needs none."""
+    path = tmp_path / "one.json"
+    path.write_text('{"traceEvents": [{"ph": "X", "name": "a", "ts": 1, "dur": 2}]}')
+    found = imported(["ingest", str(path), "--db", str(tmp_path / "one.duckdb")])
+    assert "polars" in found
+    assert not found & {"numpy", "pyarrow", *SLOW}
+
+
 def imported(arguments: list[str], code: int = 0) -> set[str]:
     """The packages that a command imports, which ends with that exit code."""
     program = PROGRAM.format(arguments=arguments, code=code)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import tracedb
-from tracedb.duck import registered, transaction
+from tracedb.duck import frame, registered, transaction
 from tracedb.errors import QueryError
 from tracedb.estimates import recompute
 
@@ -70,7 +70,7 @@ def calibrate(
         raise QueryError(
             f"{source}: no GPU work of known shape on a listed GPU: nothing to learn"
         )
-    with transaction(connection), registered(connection, "lessons", lessons.to_arrow()):
+    with transaction(connection), registered(connection, "lessons", lessons):
         connection.execute(
             f"DELETE FROM {_TABLE} "
             "WHERE trace_sha256 IN (SELECT trace_sha256 FROM lessons)"
@@ -79,5 +79,4 @@ def calibrate(
             f"INSERT INTO {_TABLE} BY NAME SELECT DISTINCT * FROM lessons"
         )
         recompute(connection, _TABLE)
-    summary: pl.DataFrame = connection.sql(_SUMMARY).pl()
-    return summary
+    return frame(connection.sql(_SUMMARY))

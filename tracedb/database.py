@@ -26,6 +26,7 @@ from tracedb import (
 from tracedb.depends import find_node, rows_query
 from tracedb.duck import (
     connections,
+    frame,
     literal,
     one_line,
     own_errors,
@@ -37,7 +38,6 @@ from tracedb.errors import DatabaseError, IngestError, QueryError
 from tracedb.outputs import make_folder
 from tracedb.ranking import ranked_edits
 from tracedb.scenario import check, read_scenarios, stored_edits
-from tracedb.simulation import simulated
 from tracedb.sweep import swept
 from tracedb.words import counted
 
@@ -264,7 +264,7 @@ class Database:
         """
         sandbox.check(self._connection, query, allow_files=self._allow_files)
         try:
-            return self._rows(query, most)
+            return stoppable(self._connection, lambda: self._rows_of_any(query, most))
         except (duckdb.BinderException, duckdb.CatalogException) as error:
             hint, said = renamed.hint(query), one_line(error)
             foreign = _FOREIGN_HINT.search(said)
@@ -277,14 +277,15 @@ class Database:
                 raise
             raise QueryError("; ".join(filter(None, [said, hint]))) from error
 
-    def _rows(self, query: str, most: int | None = None) -> pl.DataFrame:
-        """The rows of a query of tracedb's own, or of one that was checked."""
+    def _rows_of_any(self, query: str, most: int | None) -> pl.DataFrame:
+        """The rows of a user's query, whose columns may have one name, or odd types."""
+        relation = self._connection.sql(query)
+        rows: pl.DataFrame = (relation if most is None else relation.limit(most)).pl()
+        return rows
 
-        def work() -> pl.DataFrame:
-            relation = self._connection.sql(query)
-            return _frame(relation if most is None else relation.limit(most))
-
-        return stoppable(self._connection, work)
+    def _rows(self, query: str) -> pl.DataFrame:
+        """The rows of a query of tracedb's own."""
+        return stoppable(self._connection, lambda: frame(self._connection.sql(query)))
 
     @own_errors()
     def relation(self, name: str, step: int | None = None) -> pl.DataFrame:
@@ -430,6 +431,8 @@ class Database:
         `ScenarioError` for edits that cannot be carried out or match nothing,
         `LibraryError` for a file that is none.
         """
+        from tracedb.simulation import simulated
+
         for method in methods:
             self._check_method(method)
             if edits is not None and method in _LIN2022:
@@ -797,7 +800,7 @@ class Database:
 def declared_rows(name: str) -> pl.DataFrame:
     """The rows that a relation has in a database without traces."""
     with template.empty(name) as connection:
-        return _frame(connection.sql(f"FROM {name}"))
+        return frame(connection.sql(f"FROM {name}"))
 
 
 def schema(
@@ -984,8 +987,3 @@ def _stored_fingerprint(connection: duckdb.DuckDBPyConnection, path: str) -> str
         raise DatabaseError(f"{path}: a DuckDB file, but not one that tracedb made")
     query = "SELECT value FROM raw.database WHERE property = 'fingerprint'"
     return str(scalar(connection, query))
-
-
-def _frame(relation: duckdb.DuckDBPyRelation) -> pl.DataFrame:
-    frame: pl.DataFrame = relation.pl()
-    return frame

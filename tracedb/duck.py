@@ -19,6 +19,7 @@ from tracedb.errors import DatabaseError, QueryError, TracedbError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    import polars as pl
     import pyarrow as pa
 
 connections: WeakSet[duckdb.DuckDBPyConnection] = WeakSet()
@@ -149,12 +150,36 @@ def _roll_back(connection: duckdb.DuckDBPyConnection) -> None:
         connection.execute("ROLLBACK")
 
 
+class _Rows:
+    """Rows as Arrow's interface for C has them, and nothing else.
+
+    By their types, DuckDB would convert those of polars by way of pyarrow, and polars
+    would keep the class of DuckDB's, of which a process then complains as it ends.
+    """
+
+    def __init__(self, rows: duckdb.DuckDBPyRelation | pa.Table | pl.DataFrame) -> None:
+        self._rows = rows
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        return self._rows.__arrow_c_stream__(requested_schema)
+
+
+def frame(relation: duckdb.DuckDBPyRelation) -> pl.DataFrame:
+    """The rows of a query of tracedb's own: columns with names of their own.
+
+    DuckDB's `pl()` goes by way of pyarrow, whose import takes as long as polars'.
+    """
+    import polars as pl
+
+    return pl.DataFrame(_Rows(relation))
+
+
 @contextmanager
 def registered(
-    connection: duckdb.DuckDBPyConnection, name: str, table: pa.Table
+    connection: duckdb.DuckDBPyConnection, name: str, rows: pa.Table | pl.DataFrame
 ) -> Iterator[None]:
-    """An Flow table under a name that queries can read, for as long as the block."""
-    connection.register(name, table)
+    """Rows under a name that queries can read, for as long as the block."""
+    connection.register(name, _Rows(rows))
     try:
         yield
     finally:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 from tracedb import catalog
-from tracedb.duck import registered, transaction
+from tracedb.duck import frame, registered, transaction
 from tracedb.errors import QueryError
 
 if TYPE_CHECKING:
@@ -111,13 +111,11 @@ def _shapes(
     connection: duckdb.DuckDBPyConnection, trace_ids: Sequence[int]
 ) -> pl.DataFrame:
     """The shapes of some traces, each with its kernels."""
-    asked = {"traces": [*trace_ids]}
-    shapes: pl.DataFrame = connection.sql(_SHAPES, params=asked).pl()
-    return shapes
+    return frame(connection.sql(_SHAPES, params={"traces": [*trace_ids]}))
 
 
 def _store(connection: duckdb.DuckDBPyConnection, estimates: pl.DataFrame) -> None:
-    with registered(connection, "estimates", estimates.to_arrow()):
+    with registered(connection, "estimates", estimates):
         connection.execute(f"INSERT INTO {_TABLE} BY NAME FROM estimates")
 
 

@@ -150,7 +150,7 @@ def _store(connection: duckdb.DuckDBPyConnection, run: dict[str, int]) -> None:
     while scenarios := connection.execute(_SCENARIOS, run).fetchall():
         kept = connection.sql(_KEPT, params=run).pl()
         for rows in _times(graph, operations, kept, scenarios):
-            with registered(connection, "simulated", rows.to_arrow()):
+            with registered(connection, "simulated", rows):
                 connection.execute(
                     "INSERT INTO reference.straggler_time BY NAME "
                     "SELECT $run_id AS run_id, * FROM simulated",

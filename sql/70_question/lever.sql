@@ -44,17 +44,7 @@ interval AS (
         path.trace_id,
         path_id,
         path.step,
-        CASE
-            WHEN interval.kind = 'kernel' THEN 'compute'
-            WHEN interval.kind IN ('rank_wait', 'absent_rank_wait') THEN 'rank_wait'
-            WHEN interval.kind IN ('memcpy', 'memset') THEN 'copy'
-            WHEN interval.kind IN ('host_op', 'launch', 'launch_delay') THEN 'dispatch'
-            WHEN interval.kind = 'host_gap' THEN 'python'
-            WHEN interval.kind IN ('wait', 'return') THEN 'sync'
-            WHEN interval.kind IN ('stream_gap', 'stream_wait', 'occupancy') THEN 'gpu_wait'
-            WHEN interval.kind IN ('communication', 'data_loading') THEN interval.kind
-            ELSE 'unexplained'
-        END AS lever,
+        critical_path.lever(interval.kind) AS lever,
         CASE lever
             WHEN 'python' THEN coalesce(frame, module)
             WHEN 'data_loading' THEN coalesce(frame, op_name)
@@ -68,10 +58,6 @@ interval AS (
     FROM critical_path.interval_op AS interval
     INNER JOIN critical_path.path AS path USING (variant_id, scope, path_id)
     WHERE variant_id = 0 AND critical_path.bounds_period(scope, path.trace_id)
-),
-
-paths AS (
-    SELECT run_id, count(DISTINCT path_id) AS path_count FROM interval GROUP BY run_id
 ),
 
 placed AS (
@@ -95,25 +81,15 @@ example AS (
             place IS NULL, place_ns DESC, place, part_ns DESC, op, module, frame,
             path_ns DESC, path_id
     ) = 1
-),
-
-summed AS (
-    SELECT
-        run_id,
-        lever,
-        sum(time_ns)::BIGINT AS time_ns,
-        count(DISTINCT path_id) AS path_count
-    FROM interval
-    GROUP BY run_id, lever
 )
 
 SELECT
     run_id,
     lever,
-    summed.time_ns AS time_ns,
-    summed.time_ns / nullif(sum(summed.time_ns) OVER (PARTITION BY run_id), 0),
-    summed.path_count,
-    round(summed.time_ns / paths.path_count)::BIGINT,
+    summed.time_ns,
+    time_share,
+    path_count,
+    mean_ns,
     place,
     CASE WHEN place IS NOT NULL THEN place_ns END::BIGINT,
     rank,
@@ -121,8 +97,7 @@ SELECT
     op,
     module,
     frame
-FROM summed
-INNER JOIN paths USING (run_id)
+FROM critical_path.lever_time AS summed
 INNER JOIN example USING (run_id, lever)
 LEFT JOIN staging.trace AS trace USING (run_id, trace_id)
 ORDER BY run_id, summed.time_ns DESC, lever;

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import duckdb
 
-from tracedb import catalog, estimates, stragglers
+from tracedb import catalog, estimates
 from tracedb.duck import (
     bounded_memory,
     file_of,
@@ -46,6 +46,7 @@ _LEAST_SHARE_OF_DUCKDB = 0.9
 _LEAST_TO_LOAD = 400 << 20
 _TO_SORT = 150 << 20
 _SHARE_OF_TEXT = 0.5
+_ANY_OPERATION = "SELECT true FROM staging.operation LIMIT 1"
 # Compressed, a trace is up to a fifteenth of its text.
 _COMPRESSION = 15
 
@@ -371,5 +372,7 @@ def _compute(
             estimates.apply_shipped(connection, trace_ids)
             is_estimated = True
         progress(f"computing {name}")
-    if "simulation" in layers:
+    if "simulation" in layers and scalar(connection, _ANY_OPERATION):
+        from tracedb import stragglers
+
         stragglers.store(connection, trace_ids)

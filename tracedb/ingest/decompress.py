@@ -6,8 +6,6 @@ import zlib
 from dataclasses import dataclass, field
 from typing import IO, TYPE_CHECKING
 
-import pyarrow as pa
-
 from tracedb.errors import IngestError
 
 if TYPE_CHECKING:
@@ -91,6 +89,8 @@ class Text:
             self.damage = "the gzip stream ends early"
 
     def _zstandard(self) -> Iterator[bytes]:
+        import pyarrow as pa
+
         self.file.seek(0)
         with pa.CompressedInputStream(pa.PythonFile(self.file), "zstd") as stream:
             while True:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import pyarrow as pa
-
 from tracedb.duck import can_read, registered
 
 if TYPE_CHECKING:
     import duckdb
+    import polars as pl
 
     from tracedb.ingest.events import Chunk
 
@@ -31,11 +30,10 @@ def can_store(cursor: duckdb.DuckDBPyConnection, text: bytes) -> bool:
 
 
 def store_rows(
-    connection: duckdb.DuckDBPyConnection, table: pa.Table, trace_id: int, first: int
+    connection: duckdb.DuckDBPyConnection, rows: pl.DataFrame, trace_id: int, first: int
 ) -> None:
     """Insert nodes that another reader has made, numbered from `first` on."""
-    numbers = pa.array(range(first, first + table.num_rows))
-    with registered(connection, "batch", table.append_column("et_node_id", numbers)):
+    with registered(connection, "batch", rows.with_row_index("et_node_id", first)):
         connection.execute(
             "INSERT INTO raw.et_node SELECT et_node_id, $trace_id, node FROM batch",
             {"trace_id": trace_id},

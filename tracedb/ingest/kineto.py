@@ -15,7 +15,6 @@ from math import floor
 from typing import TYPE_CHECKING
 
 import msgspec
-import pyarrow as pa
 from msgspec import Raw
 
 from tracedb.duck import can_read, registered
@@ -23,6 +22,7 @@ from tracedb.ingest.json_text import REPEATED, entries, field_count
 
 if TYPE_CHECKING:
     import duckdb
+    import pyarrow as pa
 
     from tracedb.ingest.events import Chunk
     from tracedb.ingest.issues import Issues
@@ -84,6 +84,8 @@ def store_rows(
     connection: duckdb.DuckDBPyConnection, table: pa.Table, trace_id: int, first: int
 ) -> None:
     """Insert rows that another reader has made, numbered from `first` on."""
+    import pyarrow as pa
+
     numbers = pa.array(range(first, first + table.num_rows))
     with registered(connection, "batch", table.append_column("event_id", numbers)):
         connection.execute(

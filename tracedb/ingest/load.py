@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import duckdb
 import msgspec
-import pyarrow as pa
 
 from tracedb.duck import one_thread, scalar, text_file
 from tracedb.errors import IngestError
@@ -173,10 +172,12 @@ def _load_chakra(
     connection: duckdb.DuckDBPyConnection, source: Source, trace_id: int
 ) -> Loaded:
     header, nodes = chakra.read_nodes(source.path)
-    table = pa.table({"node": pa.array(nodes, pa.string())})
+    import polars as pl
+
+    table = pl.Series("node", nodes, pl.Binary).cast(pl.String).to_frame()
     number = scalar(connection, _NUMBERING["et"])
     execution_graph.store_rows(connection, table, trace_id, number)
-    return Loaded("et", _json(header), table.num_rows)
+    return Loaded("et", _json(header), table.height)
 
 
 def _load(

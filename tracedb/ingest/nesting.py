@@ -4,27 +4,24 @@ Ops of a thread nest, but for rounding: a child may end microseconds after its p
 The rule is therefore about beginnings only: an op lies inside the latest-begun op that
 has not ended yet; a call also inside one that ends in the very nanosecond it begins.
 
-Spans come sorted from DuckDB, one slice of time after the other, and what is found goes
-to a file until all have come: memory holds neither, however long the trace. One sort of
-all would not do, though it can go to disk: rows of the open transaction look few to
-DuckDB, which then makes a hash table of all spans beside it.
+Spans come sorted from DuckDB, one slice of time after the other: memory holds no more,
+however long the trace. One sort of all would not do, though it can go to disk: rows of
+the open transaction look few to DuckDB, which then makes a hash table of all beside it.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from itertools import pairwise
-from tempfile import TemporaryFile
 from typing import TYPE_CHECKING
 
-import pyarrow as pa
-
-from tracedb.duck import memory_limit, registered, scalar, spill_folder
+from tracedb.duck import frame, memory_limit, registered, scalar
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     import duckdb
+    import polars as pl
 
 # Only where ops begin and end together their identifiers tell which one is outside;
 # identifiers are in the arguments, which take longer to read than all the rest (and
@@ -89,54 +86,41 @@ WHERE
 ORDER BY first_ns
 """
 
-# What sorting and its hash tables take at most for an event.
-_BYTES_PER_EVENT = 400
+# What sorting and its hash tables take at most for an event, and its sorted span.
+_BYTES_PER_EVENT = 456
 _EARLIEST_NS, _LATEST_NS = -(1 << 63), (1 << 63) - 1
 _BATCH = 50_000
 _NONE = -1
-_FOUND = pa.schema(
-    [
-        (name, pa.int64())
-        for name in (
-            "event_id",
-            "trace_id",
-            "parent_event_id",
-            "outermost_event_id",
-            "top_event_id",
-        )
-    ]
+_FOUND = (
+    *("event_id", "trace_id"),
+    *("parent_event_id", "outermost_event_id", "top_event_id"),
 )
+_STORE = """
+INSERT INTO raw.nesting BY NAME
+SELECT * REPLACE (nullif(top_event_id, ?) AS top_event_id) FROM nesting
+"""
 
 
 def load(connection: duckdb.DuckDBPyConnection, trace_ids: Sequence[int]) -> None:
     """Fill `raw.nesting` for some traces, where they have no rows yet."""
     nesting = _Nesting()
-    with TemporaryFile(dir=spill_folder(connection)) as file:
-        with pa.ipc.new_stream(file, _FOUND) as writer:
-            for batch in _spans(connection, trace_ids):
-                writer.write_batch(nesting.found_in(batch))
-        file.seek(0)
-        with registered(connection, "nesting", pa.ipc.open_stream(file)):
-            connection.execute(
-                "INSERT INTO raw.nesting "
-                "SELECT * REPLACE (nullif(top_event_id, ?) AS top_event_id) "
-                "FROM nesting",
-                [_NONE],
-            )
+    for spans in _spans(connection, trace_ids):
+        with registered(connection, "nesting", nesting.found_in(spans)):
+            connection.execute(_STORE, [_NONE])
 
 
 def _spans(
     connection: duckdb.DuckDBPyConnection, trace_ids: Sequence[int]
-) -> Iterator[pa.RecordBatch]:
+) -> Iterator[pl.DataFrame]:
     """Ops and calls of the traces, those of each lane as they begin."""
     traces = {"trace_ids": list(trace_ids)}
-    lanes = connection.sql(_LANES, params=traces).to_arrow_table()
+    lanes = frame(connection.sql(_LANES, params=traces))
     firsts = [_EARLIEST_NS, *_parts(connection, traces), _LATEST_NS + 1]
     with registered(connection, "lane", lanes):
         for first, next_first in pairwise(firsts):
             slice_ = {"first_ns": first, "last_ns": next_first - 1}
-            spans = connection.sql(_SPANS, params=slice_)
-            yield from spans.to_arrow_reader(_BATCH)
+            spans = frame(connection.sql(_SPANS, params=slice_))
+            yield from spans.iter_slices(_BATCH)
 
 
 def _parts(
@@ -159,13 +143,15 @@ class _Nesting:
         self._stacks: defaultdict[int, list[tuple[int, int, int]]] = defaultdict(list)
         """End, event and top op of each op that is open, innermost last."""
 
-    def found_in(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The rows of `raw.nesting` for the next spans, but for the trace."""
-        columns = (column.to_numpy().tolist() for column in batch)
+    def found_in(self, spans: pl.DataFrame) -> pl.DataFrame:
+        """The rows of `raw.nesting` for the next spans."""
+        import polars as pl
+
+        columns = (column.to_list() for column in spans)
         rows = list(self._nest(zip(*columns, strict=True)))
         values = zip(*rows, strict=True) if rows else [()] * len(_FOUND)
-        arrays = [pa.array(column, pa.int64()) for column in values]
-        return pa.record_batch(arrays, _FOUND)
+        found = dict(zip(_FOUND, values, strict=True))
+        return pl.DataFrame(found, schema=dict.fromkeys(_FOUND, pl.Int64))
 
     def _nest(
         self, spans: Iterator[tuple[int, ...]]

@@ -11,8 +11,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import pyarrow as pa
-
 from tracedb.duck import registered, scalar
 from tracedb.errors import PairError
 
@@ -85,10 +83,10 @@ def store(connection: duckdb.DuckDBPyConnection, pairing: Pairing) -> None:
     )
     if pairing.trace_id is None:
         return
-    columns = [
-        pa.array(values, pa.int64()) for values in zip(*pairing.matches, strict=True)
-    ]
-    matches = pa.table(columns, names=["event_id", "et_node_id", "occurrence"])
+    import polars as pl
+
+    columns = dict.fromkeys(("event_id", "et_node_id", "occurrence"), pl.Int64)
+    matches = pl.DataFrame(pairing.matches, schema=columns, orient="row")
     with registered(connection, "matches", matches):
         connection.execute(
             "INSERT INTO raw.pairing "

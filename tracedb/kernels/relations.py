@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import duckdb
 
 from tracedb import catalog
+from tracedb.duck import frame, registered
 
 if TYPE_CHECKING:
     import polars as pl
@@ -50,11 +51,9 @@ def counted(relation: str, problems: pl.DataFrame) -> pl.DataFrame:
     missing = _read_of_problems(counting) - set(problems.columns)
     absent = "".join(f", NULL::DOUBLE AS {name}" for name in sorted(missing))
     with _counter().cursor() as connection:
-        connection.register("asked", problems.to_arrow())
-        found: pl.DataFrame = connection.sql(
-            f"WITH problem AS (SELECT *{absent} FROM asked) {counting}"
-        ).pl()
-        return found
+        query = f"WITH problem AS (SELECT *{absent} FROM asked) {counting}"
+        with registered(connection, "asked", problems):
+            return frame(connection.sql(query))
 
 
 @cache

@@ -9,10 +9,11 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
-import pyarrow as pa
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+
+    import pyarrow as pa
 
 Row = dict[str, Any]
 
@@ -22,17 +23,7 @@ _MAX_INTEGER = 2**61
 # Correlations count within a process; those of further processes get numbers above.
 _PROCESS_BITS = 40
 
-_TYPES = {
-    "ph": pa.string(),
-    "cat": pa.string(),
-    "name": pa.string(),
-    "pid": pa.string(),
-    "tid": pa.string(),
-    "ts_ns": pa.int64(),
-    "dur_ns": pa.int64(),
-    "id": pa.string(),
-    "args": pa.string(),
-}
+_NUMBERS = ("ts_ns", "dur_ns")
 
 
 class Event(NamedTuple):
@@ -69,6 +60,8 @@ def batched(events: Iterable[Event]) -> Iterator[pa.Table]:
 
 
 def _table(events: list[Event]) -> pa.Table:
+    import pyarrow as pa
+
     ph, cat, name, pid, tid, ts_ns, dur_ns, args = zip(*events, strict=True)
     absent = [None] * len(events)
     columns = {
@@ -81,9 +74,14 @@ def _table(events: list[Event]) -> pa.Table:
         "dur_ns": dur_ns,
         "id": absent,
         "args": [_json(value) for value in args],
+        "other": absent,
     }
-    arrays = {key: pa.array(columns[key], type_) for key, type_ in _TYPES.items()}
-    return pa.table({**arrays, "other": pa.array(absent, pa.string())})
+    return pa.table(
+        {
+            key: pa.array(column, pa.int64() if key in _NUMBERS else pa.string())
+            for key, column in columns.items()
+        }
+    )
 
 
 def _json(args: Row) -> str:

@@ -6,8 +6,6 @@ import sqlite3
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
-import pyarrow as pa
-
 from tracedb.errors import IngestError
 
 if TYPE_CHECKING:
@@ -151,6 +149,8 @@ class _ParquetTables:
                 yield row
 
     def _read(self, table: str) -> Iterator[Row]:
+        import pyarrow as pa
+
         count = 0
         try:
             for batch in self._file(table).iter_batches(_BATCH):
@@ -160,6 +160,7 @@ class _ParquetTables:
             raise self._broken(table, count, error) from error
 
     def _file(self, table: str) -> Any:  # noqa: ANN401 (pyarrow ships no types)
+        import pyarrow as pa
         from pyarrow import parquet
 
         try:

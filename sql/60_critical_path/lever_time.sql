@@ -1,0 +1,41 @@
+-- The critical paths of all steps, as measured (of the period of each; of a trace without
+-- steps that of the trace), by what could be done about their time.
+-- One row per run and lever.
+-- Key: run_id, lever.
+CREATE VIEW critical_path.lever_time (
+    -- The run.
+    run_id,
+    -- What the time is, as in `question.lever`.
+    lever,
+    -- [ns] Time on the critical paths.
+    time_ns,
+    -- [1] Its share of them.
+    time_share,
+    -- Steps that have it on their path; of traces without steps, traces.
+    path_count,
+    -- [ns] The mean over all paths.
+    mean_ns
+) AS
+WITH
+interval AS (
+    SELECT run_id, path_id, critical_path.lever(kind) AS lever, end_ns - start_ns AS time_ns
+    FROM critical_path.measured_interval
+    WHERE critical_path.bounds_period(scope, trace_id)
+),
+
+paths AS (
+    SELECT run_id, sum(time_ns) AS time_ns, count(DISTINCT path_id) AS path_count
+    FROM interval
+    GROUP BY run_id
+)
+
+SELECT
+    run_id,
+    lever,
+    sum(interval.time_ns)::BIGINT AS time_ns,
+    sum(interval.time_ns) / nullif(any_value(paths.time_ns), 0),
+    count(DISTINCT path_id),
+    round(sum(interval.time_ns) / any_value(paths.path_count))::BIGINT
+FROM interval
+INNER JOIN paths USING (run_id)
+GROUP BY run_id, lever;

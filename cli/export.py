@@ -7,23 +7,30 @@ import click
 from . import options
 from .terminal import tell
 
+_VIEWERS = {
+    "chrome": ("events", "https://ui.perfetto.dev"),
+    "speedscope": ("profiles", "https://www.speedscope.app"),
+}
+"""What a file of each format is made of, and what opens it."""
+
 
 @click.command(
     epilog=options.examples(
         "tracedb export run.duckdb -o trace.json",
         "tracedb export run.duckdb -o step.json.gz --step 10 --method replay",
         "tracedb export run.duckdb -o faster.json --scenario faster.json",
+        "tracedb export run.duckdb -o path.json --format speedscope --step 10",
     )
 )
 @options.database
-@options.output("FILE", "The trace; `.gz` compresses it.")
+@options.output("FILE", "The trace; `.gz` compresses Chrome JSON.")
 @click.option(
     "--format",
     "format_",
-    type=click.Choice(["chrome"]),
+    type=click.Choice(["chrome", "speedscope"]),
     default="chrome",
     show_default=True,
-    help="`chrome` is what Perfetto's UI opens.",
+    help="`chrome` is what Perfetto's UI opens; `speedscope` draws stacks.",
 )
 @options.step
 @click.option(
@@ -49,9 +56,10 @@ def export(  # noqa: PLR0913 (one parameter an option)
     All events are as they were recorded, ranks by one clock. What is critical has
     `critical` among its arguments, and `slack_ns` says how much longer anything could
     take. The critical path is a process of its own, and flows lead along it; so is what
-    a method or a scenario predicts.
+    a method or a scenario predicts. For speedscope, each critical path is a profile of
+    stacks (module, Python function, op, kind of time), and so is each host thread.
     """
-    del format_
     with options.simulated(database, method, scenario) as db:
-        count = db.export(path, step=step, run=run)
-    tell(f"{path}: {count:,} events, for https://ui.perfetto.dev")
+        count = db.export(path, step=step, run=run, format=format_)
+    words, viewer = _VIEWERS[format_]
+    tell(f"{path}: {count:,} {words}, for {viewer}")

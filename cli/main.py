@@ -27,6 +27,7 @@ COMMANDS = (
     "kernels",
     "depends",
     "report",
+    "serve",
     "export",
     "ask",
     "sql",

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
+
 import click
 
 import tracedb
@@ -10,11 +13,16 @@ from . import options
 from .summary import lines
 from .terminal import tell
 
+if TYPE_CHECKING:
+    from tracedb.scenario import Edit
+
 
 @click.command(
     epilog=options.examples(
         "tracedb report run.duckdb -o report.html",
         "tracedb report run.duckdb -o second.html --run 2",
+        "tracedb report after.duckdb -o change.html --against before.duckdb",
+        "tracedb report run.duckdb -o report.html --scenario faster.toml",
     )
 )
 @options.database
@@ -25,16 +33,47 @@ from .terminal import tell
     metavar="N",
     help="The run (`tracedb sql DB 'FROM raw.run'`); by default the largest.",
 )
-def report(database: str, path: str, run: int | None) -> None:
+@click.option(
+    "--against",
+    metavar="DB",
+    type=click.Path(),
+    help="Also what differs from this database's largest run, as `tracedb diff`.",
+)
+@click.option(
+    "--scenario",
+    metavar="FILE",
+    help="Also what the scenarios in this file would do, side by side.",
+)
+@click.option(
+    "--stored", is_flag=True, help="Also those of the database: reference.scenario."
+)
+def report(  # noqa: PLR0913 (one parameter an option)
+    database: str,
+    path: str,
+    run: int | None,
+    *,
+    against: str | None,
+    scenario: str | None,
+    stored: bool,
+) -> None:
     """Write a report of a run: one HTML file.
 
     It begins with the summary (tracedb summary), and has the timeline of all threads,
     streams and ranks with the critical path drawn on it, and pictures and tables of
     what bounds the steps, each with its SQL.
     """
-    with tracedb.open(database, read_only=True) as db:
+    with ExitStack() as stack:
+        db, *others = (
+            stack.enter_context(tracedb.open(name, read_only=True))
+            for name in (database, against)
+            if name is not None
+        )
         done = db.report(
-            path, run, words=lambda chosen: lines(db.summary(chosen), database)
+            path,
+            run,
+            words=lambda chosen: lines(db.summary(chosen), database),
+            against=others[0] if others else None,
+            scenarios=_edits(db, scenario, stored=stored),
         )
     size = f"{done['bytes'] / 1e6:.1f} MB"
     tell(f"{path}: a report of run {done['run_id']}, {done['run']} ({size})")
@@ -42,3 +81,15 @@ def report(database: str, path: str, run: int | None) -> None:
         tell(note)
     if done["other_runs"]:
         tell(f"{done['other_runs']} more in the database: --run says which")
+
+
+def _edits(
+    database: tracedb.Database, path: str | None, *, stored: bool
+) -> list[Edit] | None:
+    """The edits of a file and of the database, if either is asked for."""
+    from tracedb.scenario import read_scenarios
+
+    if path is None and not stored:
+        return None
+    own = database.stored_edits() if stored else []
+    return [*own, *(read_scenarios(path) if path else ())]

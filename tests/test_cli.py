@@ -939,3 +939,23 @@ def test_python_m_tracedb() -> None:
         command, capture_output=True, text=True, check=True
     )
     assert re.fullmatch(r"\S.* \d+\.\d+\.\d+\n", done.stdout)
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [("tracedb su", "plain,summary"), ("tracedb ask x.duckdb --for", "plain,--format")],
+)
+def test_the_shell_is_told_what_can_follow(words: str, expected: str) -> None:
+    """Click's own completion finds commands that are imported on demand."""
+    program = "import sys; sys.argv[0] = 'tracedb'; "
+    program += "from tracedb.cli.start import tracedb; tracedb()"
+    typed = words.split()
+    told = {"COMP_WORDS": words, "COMP_CWORD": str(len(typed) - 1)}
+    done = subprocess.run(  # noqa: S603 (our own program)
+        [sys.executable, "-Ic", program],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "_TRACEDB_COMPLETE": "bash_complete", **told},
+    )
+    assert expected in done.stdout.splitlines(), done

@@ -72,6 +72,12 @@ def reported(database: tracedb.Database, path: Path) -> tuple[str, dict[str, Any
     return text, json.loads(found[1])
 
 
+SCENARIOS = {
+    "half the kernels": ["gpu:kernel x0.5"],
+    HOSTILE[1]: ["host:T4 x0.1"],
+}
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory, ingested: Ingested) -> Path:
     """A folder with three reports: of two GPUs, of a CPU, and of hostile names."""
@@ -79,6 +85,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory, ingested: Ingested) -> Path
     for name, traces in (("gpu", GPU), ("cpu", SAMPLES / "dlrm_cpu")):
         with tracedb.open(ingested(traces), read_only=True) as database:
             database.report(made / f"{name}.html")
+    (made / "scenarios.json").write_text(json.dumps(SCENARIOS))
+    with (
+        tracedb.open(ingested(GPU), read_only=True) as database,
+        tracedb.open(ingested(GPU / "rank0.kineto.json.gz"), read_only=True) as against,
+    ):
+        path = made / "scenarios.json"
+        database.report(made / "beside.html", against=against, scenarios=path)
     with tracedb.open() as database:
         run = HOSTILE[1].replace("/", "")
         database.ingest([hostile_trace(made / "hostile.json")], run=run)
@@ -93,7 +106,7 @@ def page() -> Iterator[Page]:
         yield opened
 
 
-@pytest.mark.parametrize("name", ["gpu", "cpu", "hostile"])
+@pytest.mark.parametrize("name", ["gpu", "cpu", "beside", "hostile"])
 def test_nothing_is_fetched(folder: Path, name: str) -> None:
     """No attribute names another file, and the policy allows nothing but the page."""
     text = (folder / f"{name}.html").read_text()
@@ -115,6 +128,29 @@ def test_names_stay_in_the_data(folder: Path) -> None:
     assert "hacked" in block
     assert not {"<", ">", "&", "\u2028", "\u2029"} & set(block)
     assert "hacked" not in before + after
+
+
+def test_another_run_and_scenarios_are_beside(
+    folder: Path, database_of: DatabaseOf
+) -> None:
+    """What `diff` and `whatif` answer stands in the page."""
+    text = (folder / "beside.html").read_text()
+    found = re.search(r'id="data">(.*?)</script>', text)
+    assert found
+    shown = {part["name"]: part for part in json.loads(found[1])["sections"]}
+    database, against = database_of(GPU), database_of(GPU / "rank0.kineto.json.gz")
+    difference = against.diff(database)
+    (period,) = difference["period"].iter_rows(named=True)
+    part = shown["difference_period"]
+    told = dict(zip(part["columns"], part["rows"][0], strict=True))
+    assert told["here_mean_ns"] == period["b_mean_ns"]
+    assert told["against_mean_ns"] == period["a_mean_ns"]
+    kinds = difference["kind"]
+    assert len(shown["difference_kind"]["rows"]) == (kinds["change_ns"] != 0).sum()
+    names = {row[0] for row in shown["scenarios"]["rows"]}
+    assert names == set(SCENARIOS)
+    plain = (folder / "gpu.html").read_text()
+    assert "difference_kind" not in re.sub(r"<script>.*", "", plain, flags=re.DOTALL)
 
 
 def test_every_slice_is_drawn_or_counted(database_of: DatabaseOf) -> None:
@@ -215,7 +251,7 @@ def test_places_that_are_refused(database_of: DatabaseOf, tmp_path: Path) -> Non
 
 
 @needs_chromium
-@pytest.mark.parametrize("name", ["gpu", "cpu", "hostile"])
+@pytest.mark.parametrize("name", ["gpu", "cpu", "beside", "hostile"])
 def test_page_says_nothing_and_asks_nothing(
     folder: Path, page: Page, name: str
 ) -> None:

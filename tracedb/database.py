@@ -647,21 +647,72 @@ class Database:
         run: int | None = None,
         *,
         words: Callable[[int], Iterable[str]] | None = None,
+        against: Database | None = None,
+        scenarios: str | Path | Sequence[Edit] | None = None,
     ) -> dict[str, Any]:
         """Write a report of a run: one HTML file that asks no network.
 
         Without a number it is of the run with the most events. It begins with the lines
-        that `words` gives of that run, if any. Returns what was written: the run, the
-        size, and what was left out. Raises `QueryError` where there is no such run,
-        `ReportError` where the file cannot be written.
+        that `words` gives of that run, if any; then comes what differs from the largest
+        run of another database (`diff`), and what scenarios would do (`simulate`).
+        Returns what was written: the run, the size, and what was left out. Raises
+        `QueryError` where there is no such run, `ReportError` where the file cannot be
+        written, `ScenarioError` for edits that cannot be carried out.
         """
-        from tracedb.report import write_report
+        from tracedb.report import find_run, write_report
 
         number = None if run is None else _whole(run)
+        chosen = find_run(self._connection, number).run_id
+        beside = [*self._difference(chosen, against), *self._effects(chosen, scenarios)]
         return stoppable(
             self._connection,
-            lambda: write_report(self._connection, path, number, words),
+            lambda: write_report(self._connection, path, chosen, words, beside),
         )
+
+    def _difference(self, run: int, against: Database | None) -> list[dict[str, Any]]:
+        """The sections of a report that hold a run against another database's."""
+        from tracedb.report import find_run
+        from tracedb.report.beside import difference_sections
+
+        if against is None:
+            return []
+        other = find_run(against.connection, None).run_id
+        return difference_sections(against.diff(self, run=(other, run)))
+
+    def _effects(
+        self, run: int, edits: str | Path | Sequence[Edit] | None
+    ) -> list[dict[str, Any]]:
+        """The sections of a report that say what scenarios would do to a run."""
+        from tracedb.report.beside import scenario_sections
+
+        if edits is None:
+            return []
+        with self.simulate(["replay"], edits) as beside:
+            return scenario_sections(beside.connection, run)
+
+    @own_errors()
+    def plot(self, name: str, run: int | None = None) -> Any:  # noqa: ANN401 (of a package that may be missing)
+        """Draw a picture of a run as an Altair chart: `tracedb.plots.PLOTS`.
+
+        They are of sections of a report: periods, bounds, path, idle, overheads,
+        kernels, modules, roofline, predictions. Without a number it is the run with the
+        most events. Raises `QueryError` for another picture or run,
+        `MissingPackageError` without the extra `notebook`.
+        """
+        from tracedb.plots import plot
+
+        number = None if run is None else _whole(run)
+        return stoppable(self._connection, lambda: plot(self._connection, name, number))
+
+    def _repr_html_(self) -> str | None:
+        """The traces in it, for notebooks; nothing of one that is closed."""
+        from tracedb.markup import table
+
+        try:
+            rows = self.info().drop("path", "paired_trace_id", "pairing")
+        except QueryError:
+            return None
+        return table(f"tracedb {self.path}", rows.iter_rows(named=True))
 
     @own_errors()
     def summary(self, run: int | None = None) -> dict[str, pl.DataFrame]:
@@ -676,23 +727,33 @@ class Database:
 
     @own_errors()
     def export(
-        self, path: str | Path, *, step: int | None = None, run: int | None = None
+        self,
+        path: str | Path,
+        *,
+        step: int | None = None,
+        run: int | None = None,
+        format: str = "chrome",  # noqa: A002 (as the command has it)
     ) -> int:
-        """Write a run, or a step of it, as Chrome JSON with its critical path.
+        """Write a run, or a step of it, with its critical path for another tool.
 
-        Without a number it is the run with the most events. In a `simulate` block what
-        was simulated stands beside what was measured. Returns the number of events.
-        Raises `QueryError` where there is no such run or step, `ReportError` where the
+        As `chrome` JSON, or for `speedscope`. Without a number it is the run with the
+        most events. In a `simulate` block what was simulated stands beside what was
+        measured. Returns the number of events, of speedscope that of profiles. Raises
+        `QueryError` where there is no such run, step or format, `ReportError` where the
         file cannot be written.
         """
         from tracedb.export import write_chrome
         from tracedb.report import find_run
+        from tracedb.speedscope import write_speedscope
 
+        writers = {"chrome": write_chrome, "speedscope": write_speedscope}
+        if format not in writers:
+            raise QueryError(f"no format {format}; there are {', '.join(writers)}")
         asked = [None if number is None else _whole(number) for number in (run, step)]
         chosen = find_run(self._connection, asked[0]).run_id
         return stoppable(
             self._connection,
-            lambda: write_chrome(self._connection, path, chosen, asked[1]),
+            lambda: writers[format](self._connection, path, chosen, asked[1]),
         )
 
     @own_errors()

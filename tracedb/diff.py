@@ -17,6 +17,7 @@ import pyarrow as pa
 from tracedb import catalog
 from tracedb.duck import registered
 from tracedb.errors import QueryError
+from tracedb.markup import table
 from tracedb.words import counted
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ _COPIED = (_PATHS, "critical_path.compared_part", "critical_path.compared_work")
 _TOLERANCE = 0.01
 """Of the period: a check lets pass what is less, however quiet the baseline is."""
 _UNLIKELY = 0.05
+_SHOWN = 8
 _RUNS = f"""
 SELECT DISTINCT run_id, name
 FROM {_PATHS}
@@ -76,6 +78,15 @@ class Difference:
     def __getitem__(self, part: str) -> pl.DataFrame:
         """The rows of a part."""
         return self.parts[part]
+
+    def _repr_html_(self) -> str:
+        """How much longer steps take, and what changed most, for notebooks."""
+        sides = " beside ".join(map(str, self.sides))
+        shown = {"period": sides, "kind": "Critical path", "work": "Ops and GPU work"}
+        return "".join(
+            table(heading, self[part].head(_SHOWN).iter_rows(named=True))
+            for part, heading in shown.items()
+        )
 
 
 def choose(

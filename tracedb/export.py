@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 _MARK = b'{"exportedBy":"tracedb",\n'
 """How a file begins that may be written over: an export."""
 _BATCH = 20_000
+_MOST_TOLD = 20
 _FOREVER = 2**62
 _OWN_PROCESS = 900_000_000
 """Processes of tracedb's own begin here: no system gives such numbers."""
@@ -262,16 +263,20 @@ def _span(
     """From when to when events are written."""
     if step is None:
         return {"start": -_FOREVER, "end": _FOREVER}
-    rows = connection.execute(_SPAN, {"step": step}).fetchall()
-    if rows[0][0] is None:
-        query = (
-            "SELECT DISTINCT step FROM staging.step WHERE run_id = $run ORDER BY step "
-            "LIMIT 20"
-        )
-        known = connection.execute(query, {"run": run}).fetchall()
-        there = ", ".join(str(number) for (number,) in known) or "none"
+    check_step(connection, run, step)
+    ((start, end),) = connection.execute(_SPAN, {"step": step}).fetchall()
+    return {"start": start, "end": end}
+
+
+def check_step(
+    connection: duckdb.DuckDBPyConnection, run: int, step: int | None
+) -> None:
+    """Raise `QueryError`, with those there are, where a run has no such step."""
+    query = "SELECT DISTINCT step FROM staging.step WHERE run_id = $run ORDER BY step"
+    known = [n for (n,) in connection.execute(query, {"run": run}).fetchall()]
+    if step is not None and step not in known:
+        there = ", ".join(map(str, known[:_MOST_TOLD])) or "none"
         raise QueryError(f"no step {step} in run {run}; there are {there}")
-    return {"start": rows[0][0], "end": rows[0][1]}
 
 
 def _write(

@@ -1,6 +1,7 @@
 """A report of a run: one HTML file with pictures and tables, which asks no network.
 
-`sections.py` has what it shows, each with its query; `timeline.py` chooses what of the
+`sections.py` has what it shows, each with its query, `beside.py` another run and
+scenarios; `timeline.py` chooses what of the
 timeline is drawn; `page.py` puts both, as JSON, into the page. `assets/` is the page:
 plain JavaScript, and uPlot for charts.
 """
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     import duckdb
+
+    from tracedb.report.sections import Shown
 
 MOST_BYTES = 4_800_000
 """Of a file that people pass on; the timeline is drawn coarser until it fits."""
@@ -51,30 +54,47 @@ def write_report(
     path: str | Path,
     run: int | None = None,
     words: Callable[[int], Iterable[str]] | None = None,
+    beside: Iterable[Shown] = (),
 ) -> dict[str, Any]:
     """Write the report of a run, by default of the one with the most events.
 
-    It begins with the lines that `words` gives of the run, if any. Returns what was
-    written: the run, the bytes, and notes on what was left out.
+    It begins with the lines that `words` gives of the run, if any, and the sections
+    of what is beside it (`beside.py`). Returns what was written: the run, the bytes,
+    and notes on what was left out.
     Raises `QueryError` where there is no such run, `ReportError` where the file cannot
     be written or is something else than a report.
     """
     path = Path(path)
     _check_place(path)
-    chosen, name, others = find_run(connection, run)
-    shown: dict[str, Any] = {"run": name, "run_id": chosen, "other_runs": others}
-    summary = [] if words is None else [*words(chosen)]
-    parts = sections(connection, chosen)
-    for most in (_MOST_SLICES, _MOST_SLICES // 3, _MOST_SLICES // 12, 0):
-        drawn = timeline(connection, chosen, most)
-        text = _MARK + page(
-            {**shown, "summary": summary, "sections": parts, "timeline": drawn}
-        )
-        if len(text) <= MOST_BYTES:
-            break
+    text, told = made(connection, run, words, beside)
     with written(path, ReportError) as place:
         place.write_bytes(text)
-    return {**shown, "bytes": len(text), "notes": drawn["notes"]}
+    return told
+
+
+def made(
+    connection: duckdb.DuckDBPyConnection,
+    run: int | None,
+    words: Callable[[int], Iterable[str]] | None = None,
+    beside: Iterable[Shown] = (),
+    *,
+    is_live: bool = False,
+) -> tuple[bytes, dict[str, Any]]:
+    """The page of a run, and what is to be told of it: run, bytes, notes.
+
+    One that `is_live` asks its server (`tracedb/serve.py`).
+    """
+    chosen, name, others = find_run(connection, run)
+    told: dict[str, Any] = {"run": name, "run_id": chosen, "other_runs": others}
+    summary = [] if words is None else [*words(chosen)]
+    parts = [*beside, *sections(connection, chosen)]
+    for most in (_MOST_SLICES, _MOST_SLICES // 3, _MOST_SLICES // 12, 0):
+        drawn = timeline(connection, chosen, most)
+        content = {**told, "summary": summary, "sections": parts, "timeline": drawn}
+        text = _MARK + page(content, is_live=is_live)
+        if len(text) <= MOST_BYTES:
+            break
+    return text, {**told, "bytes": len(text), "notes": drawn["notes"]}
 
 
 def find_run(connection: duckdb.DuckDBPyConnection, run: int | None) -> Run:

@@ -24,6 +24,7 @@ _SCRIPTS = (
     "timeline.js",
     "main.js",
 )
+_LIVE = "live.js"
 _STYLES = ("uPlot.min.css", "report.css")
 # What would end the block or begin another, and line ends that only JavaScript knows.
 _ESCAPED = {
@@ -35,15 +36,20 @@ _ESCAPED = {
 }
 
 
-def page(content: dict[str, Any]) -> bytes:
-    """The page with its content, without the line that it begins with."""
-    script = "\n".join(_asset(name) for name in _SCRIPTS)
+def page(content: dict[str, Any], *, is_live: bool = False) -> bytes:
+    """The page with its content, without the line that it begins with.
+
+    One that `is_live` may ask the server that it comes from, and no other.
+    """
+    scripts = (*_SCRIPTS, _LIVE) if is_live else _SCRIPTS
+    script = "\n".join(_asset(name) for name in scripts)
     style = "\n".join(_asset(name) for name in _STYLES)
     text = _asset("page.html")
     policy = (
         f"default-src 'none'; script-src '{_digest(script)}'; "
         f"style-src '{_digest(style)}'; base-uri 'none'; form-action 'none'"
     )
+    policy += "; connect-src 'self'" if is_live else ""
     content = {"version": tracedb.__version__, **content}
     for place, part in (
         ("POLICY", policy),

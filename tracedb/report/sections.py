@@ -15,6 +15,9 @@ from tracedb.words import shortened
 if TYPE_CHECKING:
     import duckdb
 
+    Shown = dict[str, Any]
+    """A section as the page has it."""
+
 MOST_ROWS = 500
 _LONG_NAME = NAME_LENGTH * 2
 
@@ -252,15 +255,19 @@ ORDER BY time_ns DESC, op, family""",
     Section(
         "predictions",
         "Predicted steps",
-        "The period of each step as each stored method predicts it, and how far it is "
-        "off.",
+        "The period of each step as each stored method predicts it, how far it is off, "
+        "and between which times four of five such steps are expected.",
         """
 SELECT
-    rank, step, method, measured_ns, predicted_ns, error_share, unexplained_ns, kept_ns
-FROM critical_path.step_time
+    rank, time.step, time.method, time.measured_ns, time.predicted_ns, low_ns, high_ns,
+    error_share, unexplained_ns, kept_ns
+FROM critical_path.step_time AS time
 INNER JOIN staging.trace USING (run_id, trace_id)
+LEFT JOIN question.prediction_band AS band
+    ON time.step_id = band.step_id AND time.method = band.method
 WHERE run_id = $run AND scenario = 'baseline'
-ORDER BY rank, step, method""",
+ORDER BY rank, time.step, time.method""",
+        picture="ranges",
         empty="The trace has no steps.",
     ),
     Section(
@@ -278,18 +285,23 @@ ORDER BY rank, path, kind""",
 )
 
 
-def sections(connection: duckdb.DuckDBPyConnection, run: int) -> list[dict[str, Any]]:
+def sections(connection: duckdb.DuckDBPyConnection, run: int) -> list[Shown]:
     """The sections of a run with their rows, as the page has them."""
-    return [_shown(connection, section, run) for section in SECTIONS]
+    return [shown(connection, section, run) for section in SECTIONS]
 
 
-def _shown(
-    connection: duckdb.DuckDBPyConnection, section: Section, run: int
-) -> dict[str, Any]:
+def shown(connection: duckdb.DuckDBPyConnection, section: Section, run: int) -> Shown:
+    """A section of a run with its rows, as the page has it."""
     query = section.query.strip().replace("$run", str(run))
     cursor = connection.execute(f"FROM ({query})")
     columns = [column[0] for column in cursor.description or ()]
-    rows = cursor.fetchmany(MOST_ROWS + 1)
+    return with_rows(section, query, columns, cursor.fetchmany(MOST_ROWS + 1))
+
+
+def with_rows(
+    section: Section, query: str, columns: list[str], rows: list[tuple[Any, ...]]
+) -> Shown:
+    """A section with rows that are there already."""
     return {
         "name": section.name,
         "title": section.title,

@@ -311,4 +311,69 @@ function roofline(section) {
     el("p", { class: "words" }, "Each dot is an op, as large as its time; the bar above it is what the calibrated roofline allows."), drawn];
 }
 
-const PICTURES = { bars, stack, periods, icicle, roofline, none: () => [] };
+/** A drawing of labelled rows over one axis of time, from low to high. */
+function labelled(rows, label, low, high, words, draw) {
+  const width = 1100, left = 300, tall = 22, height = rows.length * tall + 34;
+  const x = (ns) => left + ((ns - low) / (high - low || 1)) * (width - left - 30);
+  const drawn = svg("svg", { viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": words });
+  for (const share of [0, 0.25, 0.5, 0.75, 1]) {
+    const at = low + share * (high - low);
+    drawn.append(svg("line", { x1: x(at), x2: x(at), y1: 0, y2: height - 22 }));
+    const text = svg("text", { x: x(at), y: height - 6, "text-anchor": "middle", class: "soft" });
+    text.textContent = time(Math.round(at));
+    drawn.append(text);
+  }
+  rows.forEach((row, i) => {
+    const text = svg("text", { x: left - 8, y: i * tall + 15, "text-anchor": "end" });
+    text.textContent = shorter(shown(label(row)), 46);
+    drawn.append(text);
+    for (const part of draw(row, x, i * tall + 11)) {
+      part.box.addEventListener("mousemove", (event) => showTip(event, bdi(label(row)), ": " + part.words));
+      part.box.addEventListener("mouseleave", hideTip);
+      drawn.append(part.box);
+    }
+  });
+  return drawn;
+}
+
+/** What is predicted (tick), where it is expected (bar), what it is held against (dot). */
+function ranges(section) {
+  const all = objects(section).filter((row) => row.predicted_ns != null), rows = all.slice(0, 40);
+  if (!rows.length) return [];
+  const from = (row) => row.measured_ns ?? row.baseline_ns;
+  const times = rows.flatMap((row) => [row.predicted_ns, row.low_ns, row.high_ns, from(row)]).filter((ns) => ns != null);
+  const label = (row) => row.scenario ?? `${rankLabel(row)}, step ${row.step}, ${row.method}`;
+  const drawn = labelled(rows, label, 0, Math.max(...times), section.title, (row, x, y) => {
+    const parts = [];
+    if (row.low_ns != null) {
+      parts.push({
+        box: svg("rect", { x: x(row.low_ns), y: y - 6, width: Math.max(1, x(row.high_ns) - x(row.low_ns)), height: 12, fill: "#4e79a7", "fill-opacity": 0.35 }),
+        words: `expected between ${time(row.low_ns)} and ${time(row.high_ns)}`,
+      });
+    }
+    parts.push({ box: svg("rect", { x: x(row.predicted_ns) - 1.5, y: y - 8, width: 3, height: 16, fill: "#3a7ca5" }), words: `predicted ${time(row.predicted_ns)}` });
+    if (from(row) != null) {
+      parts.push({
+        box: svg("circle", { cx: x(from(row)), cy: y, r: 4, fill: "#e8871e" }),
+        words: `${row.measured_ns == null ? "without the edits" : "measured"} ${time(from(row))}`,
+      });
+    }
+    return parts;
+  });
+  const rest = all.length > rows.length ? el("p", { class: "words" }, `The first ${rows.length} of ${all.length}; the table has more.`) : null;
+  return [drawn, rest];
+}
+
+/** What is more here (red, to the right) and what is less (blue, to the left). */
+function changes(section) {
+  const rows = objects(section).filter((row) => row.change_ns).sort((a, b) => Math.abs(b.change_ns) - Math.abs(a.change_ns)).slice(0, 20);
+  if (!rows.length) return [];
+  const most = Math.abs(rows[0].change_ns);
+  const label = (row) => [row.kind, row.place].filter(Boolean).join(": ");
+  return [labelled(rows, label, -most, most, section.title, (row, x, y) => [{
+    box: svg("rect", { x: x(Math.min(0, row.change_ns)), y: y - 7, width: Math.max(1, Math.abs(x(row.change_ns) - x(0))), height: 14, fill: row.change_ns > 0 ? "#d1495b" : "#3a7ca5" }),
+    words: `${row.change_ns > 0 ? "+" : ""}${time(row.change_ns)} a step (${time(row.against_ns ?? 0)} there, ${time(row.here_ns ?? 0)} here)`,
+  }])];
+}
+
+const PICTURES = { bars, stack, periods, icicle, roofline, ranges, changes, none: () => [] };

@@ -21,7 +21,7 @@ function build() {
       : [el("p", { class: "empty" }, section.empty)];
     return part(section.name, section.title, section.words, ...children, query(section));
   };
-  const early = new Set(["levers", "trust"]), shownEarly = sections.filter((one) => early.has(one.section.name)).map(shownSection);
+  const early = new Set(["difference_period", "difference_kind", "difference_path", "difference_work", "scenarios", "scenario_path", "levers", "trust"]), shownEarly = sections.filter((one) => early.has(one.section.name)).map(shownSection);
   places.append(...[...places.children].slice(0, 1));
   content.append(facts(),
     data.summary.length ? el("section", { id: "summary" }, el("h2", null, "Summary"), el("pre", null, data.summary.map(shown).join("\n"))) : "",
@@ -34,6 +34,9 @@ function build() {
 }
 
 function redraw() {
+  // What a link leads to begins below the head, however many lines that has.
+  const head = document.querySelector("header");
+  document.documentElement.style.scrollPaddingTop = (getComputedStyle(head).position === "sticky" ? head.offsetHeight : 0) + "px";
   for (const draw of redrawn) draw();
 }
 

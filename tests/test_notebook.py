@@ -1,0 +1,124 @@
+"""What a notebook shows of a database: tables and charts, whatever names are in it."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+from support import SAMPLES, DatabaseOf, Ingested, rows
+from test_report import HOSTILE, hostile_trace
+
+import tracedb
+from tracedb.plots import PLOTS
+from tracedb.report.sections import SECTIONS
+
+GPU = SAMPLES / "generated_gpu"
+
+needs_altair = pytest.mark.skipif(
+    find_spec("altair") is None, reason="the package altair is not installed"
+)
+
+
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A database in which everything has a hostile name."""
+    made = tmp_path_factory.mktemp("hostile")
+    with tracedb.open(made / "run.duckdb") as database:
+        database.ingest([hostile_trace(made / "a.json")], run=HOSTILE[0])
+    return made / "run.duckdb"
+
+
+def test_every_plot_is_of_a_section() -> None:
+    """They have the names of what a report shows."""
+    assert set(PLOTS) <= {section.name for section in SECTIONS}
+
+
+@needs_altair
+@pytest.mark.parametrize("name", PLOTS)
+def test_plots_have_the_rows_of_their_section(
+    database_of: DatabaseOf, name: str
+) -> None:
+    """Vega-Lite's schema holds, and fields that are drawn are columns."""
+    database = database_of(GPU)
+    section = next(one for one in SECTIONS if one.name == name)
+    run = rows(database, "SELECT run_id FROM graph.run_time")[0][0]
+    if not rows(database, section.query.replace("$run", str(run))):
+        with pytest.raises(tracedb.QueryError, match=re.escape(section.empty)):
+            database.plot(name)
+        return
+    drawn = database.plot(name).to_dict()
+    (data,) = drawn["datasets"].values()
+    fields = set(re.findall(r"'field': '(\w+)'", str(drawn)))
+    assert fields
+    assert fields <= set(data[0])
+
+
+@needs_altair
+@pytest.mark.parametrize("name", ["periods", "path", "kernels"])
+def test_names_cannot_leave_the_script(hostile: Path, name: str) -> None:
+    """Altair writes data into a script as they are: no name ends it."""
+    with tracedb.open(hostile, read_only=True) as database:
+        chart = database.plot(name)
+        text = chart.to_html()
+    assert "hacked" in text
+    data = json.dumps(chart.to_dict(), ensure_ascii=False)
+    assert "</" not in data
+    assert "<!" not in data
+
+
+def test_tables_show_names_as_text(hostile: Path) -> None:
+    """A database and a difference are tables in which no name is markup."""
+    with tracedb.open(hostile, read_only=True) as database:
+        difference = database.diff(step=(1, 1))
+        shown = [str(database._repr_html_()), difference._repr_html_()]
+    for text in shown:
+        assert "hacked" in text
+        assert set(re.findall(r"<(/?\w+)", text)) <= {
+            f"{slash}{tag}"
+            for slash in ("", "/")
+            for tag in ("p", "table", "tr", "td", "th")
+        }
+        assert "\u202e" not in text
+
+
+def test_a_closed_database_has_no_table(ingested: Ingested) -> None:
+    """A notebook then shows that it is a database, and no error."""
+    with tracedb.open(ingested(GPU), read_only=True) as database:
+        assert "2,411" in str(database._repr_html_())
+    assert database._repr_html_() is None
+
+
+def test_plots_that_are_not_there(database_of: DatabaseOf) -> None:
+    """Another name is an error that lists them; so is another run."""
+    with pytest.raises(tracedb.QueryError, match="no plot pie; there are periods, "):
+        database_of(GPU).plot("pie")
+
+
+@needs_altair
+def test_runs_that_are_not_there(database_of: DatabaseOf) -> None:
+    """Another run is an error that lists them."""
+    with pytest.raises(tracedb.QueryError, match="no run 99"):
+        database_of(GPU).plot("periods", 99)
+
+
+def test_without_altair_one_line_says_what_to_install(ingested: Ingested) -> None:
+    """A plot needs an extra, and names it."""
+    program = (
+        "import sys; sys.modules['altair'] = None\n"
+        "import tracedb\n"
+        "with tracedb.open(sys.argv[1], read_only=True) as database:\n"
+        "    try:\n        database.plot('idle')\n"
+        "    except tracedb.MissingPackageError as error:\n        print(error)"
+    )
+    done = subprocess.run(  # noqa: S603 (our own program)
+        [sys.executable, "-Ic", program, str(ingested(GPU))],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.strip().endswith("pip install 'tracedb[notebook]'")

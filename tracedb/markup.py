@@ -1,0 +1,53 @@
+"""Rows as HTML that shows them, whatever is in them: for notebooks."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+from tracedb.words import duration, share, shortened
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_NAME = 60
+_HIDDEN = "\N{REPLACEMENT CHARACTER}"
+
+
+def table(heading: str, rows: Iterable[dict[str, Any]]) -> str:
+    """A table with a heading above it; times and shares have units.
+
+    >>> table("<b>", [{"time_ns": 1_500}])
+    '<p>&lt;b&gt;</p><table><tr><th>time</th></tr><tr><td>1.50 us</td></tr></table>'
+    """
+    found = list(rows)
+    heads = [_tag("th", _bare(name)) for name in (found[0] if found else ())]
+    lines = [
+        _line(_tag("td", _said(name, value)) for name, value in row.items())
+        for row in found
+    ]
+    return f"{_tag('p', heading)}<table>{_line(heads)}{''.join(lines)}</table>"
+
+
+def _line(cells: Iterable[str]) -> str:
+    return f"<tr>{''.join(cells)}</tr>"
+
+
+def _tag(name: str, text: str) -> str:
+    # What turns the direction of text round would reach beyond the cell.
+    safe = "".join(c if c.isprintable() else _HIDDEN for c in text)
+    return f"<{name}>{escape(safe)}</{name}>"
+
+
+def _bare(column: str) -> str:
+    return column.removesuffix("_ns").removesuffix("_share").replace("_", " ")
+
+
+def _said(column: str, value: object) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, int | float) and column.endswith("_ns"):
+        return duration(value)
+    if isinstance(value, float) and column.endswith("_share"):
+        return share(value)
+    return f"{value:,}" if type(value) is int else shortened(str(value), _NAME)

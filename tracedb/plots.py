@@ -1,0 +1,199 @@
+"""Pictures of a run for notebooks: Altair charts of what a report shows.
+
+Each is of a section of the report (`tracedb/report/sections.py`), whose query gives the
+rows. Altair writes what it draws into a script of the notebook's page as it is: names
+are kept from ending that script.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from tracedb.errors import QueryError
+from tracedb.extras import needed
+from tracedb.report import find_run
+from tracedb.report.sections import SECTIONS
+from tracedb.words import shortened
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import duckdb
+    import polars as pl
+
+MOST_ROWS = 5000
+"""Altair puts no more into a page."""
+_MOST_NAMES = 20
+_NAME = 60
+_WIDTH = 640
+_LABELS = ("rank", "trace_id", "device", "role", "thread_id")
+"""Columns that say what a row is of."""
+_MARKUP = re.compile(r"<(?=[/!])")
+_JOINER = "\N{WORD JOINER}"
+"""Between the characters of a mark: nobody sees it, and it is none any more."""
+
+
+def plot(connection: duckdb.DuckDBPyConnection, name: str, run: int | None) -> Any:  # noqa: ANN401 (a chart of a package that may be missing)
+    """Draw a picture of a run, by default of the one with the most events.
+
+    Raises `QueryError` for another name or run, and with the reason where there is
+    nothing to draw; `MissingPackageError` without Altair.
+    """
+    if name not in PLOTS:
+        raise QueryError(f"no plot {name}; there are {', '.join(PLOTS)}")
+    section = next(one for one in SECTIONS if one.name == name)
+    altair = needed("altair", "notebook", "a plot")
+    chosen = find_run(connection, run)
+    query = section.query.replace("$run", str(chosen.run_id))
+    frame = connection.sql(query).limit(MOST_ROWS).pl()
+    if frame.is_empty():
+        raise QueryError(f"nothing to draw: {section.empty}")
+    title = {"text": section.title, "subtitle": _text(chosen.name)}
+    return PLOTS[name](altair, _drawable(frame)).properties(title=title, width=_WIDTH)
+
+
+def _drawable(frame: pl.DataFrame) -> pl.DataFrame:
+    """Rows with times in ms, names that may stand in a page, and what a row is of."""
+    import polars as pl
+
+    texts = [name for name, kind in frame.schema.items() if kind == pl.String]
+    times = [name for name in frame.columns if name.endswith("_ns")]
+    labels = [
+        pl.format(f"{name} {{}}", pl.col(name))
+        for name in _LABELS
+        if name in frame.columns
+    ]
+    return frame.with_columns(
+        *(pl.col(name).map_elements(_text, pl.String) for name in texts),
+        *(
+            (pl.col(name).cast(pl.Float64) / 1e6).alias(f"{name[:-3]}_ms")
+            for name in times
+        ),
+        pl.concat_str([pl.lit(""), *labels], separator=", ", ignore_nulls=True)
+        .str.strip_prefix(", ")
+        .alias("of"),
+    )
+
+
+def _text(name: str) -> str:
+    plain = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in name)
+    return _MARKUP.sub(f"<{_JOINER}", shortened(plain, _NAME))
+
+
+def _periods(alt: Any, frame: pl.DataFrame) -> Any:  # noqa: ANN401 (of Altair)
+    """How long each step is, a line a rank."""
+    return (
+        alt.Chart(frame)
+        .mark_line(point=True)
+        .encode(
+            x=alt.X("step:Q", axis=alt.Axis(format="d", tickMinStep=1)),
+            y=alt.Y("period_ms:Q", title="period [ms]"),
+            color=alt.Color("of:N", title=None),
+            tooltip=["of", "step", "period_ms", "host_ms"],
+        )
+    )
+
+
+def _bounds(alt: Any, frame: pl.DataFrame) -> Any:  # noqa: ANN401 (of Altair)
+    """What bounds each step, a column a step."""
+    return (
+        alt.Chart(frame)
+        .mark_bar()
+        .encode(
+            x=alt.X("step:O"),
+            y=alt.Y("mean(time_ms):Q", title="critical path [ms], mean of ranks"),
+            color=alt.Color("kind:N", title=None),
+            tooltip=["step", "kind", "mean(time_ms):Q"],
+        )
+    )
+
+
+def _shares(kind: str, time: str) -> Callable[[Any, Any], Any]:
+    """How the time of each device or thread divides, a bar each."""
+
+    def draw(alt: Any, frame: pl.DataFrame) -> Any:  # noqa: ANN401 (of Altair)
+        return (
+            alt.Chart(frame)
+            .mark_bar()
+            .encode(
+                x=alt.X(f"sum({time}):Q", stack="normalize", title="share of time"),
+                y=alt.Y("of:N", title=None),
+                color=alt.Color(f"{kind}:N", title=None),
+                tooltip=["of", kind, f"sum({time}):Q"],
+            )
+        )
+
+    return draw
+
+
+def _largest(name: str, time: str) -> Callable[[Any, Any], Any]:
+    """What takes the most time, a bar each."""
+
+    def draw(alt: Any, frame: pl.DataFrame) -> Any:  # noqa: ANN401 (of Altair)
+        return (
+            alt.Chart(frame.head(_MOST_NAMES))
+            .mark_bar()
+            .encode(
+                x=alt.X(f"sum({time}):Q", title="time [ms]"),
+                y=alt.Y(
+                    f"{name}:N", sort="-x", title=None, axis=alt.Axis(labelLimit=400)
+                ),
+                tooltip=[name, f"sum({time}):Q"],
+            )
+        )
+
+    return draw
+
+
+def _roofline(alt: Any, frame: pl.DataFrame) -> Any:  # noqa: ANN401 (of Altair)
+    """What kernels achieve by how much they compute for each byte that they move."""
+    import polars as pl
+
+    known = frame.filter(pl.col("flops") > 0, pl.col("traffic_bytes") > 0)
+    points = known.with_columns(
+        (pl.col("flops") / pl.col("traffic_bytes")).alias("intensity"),
+        (pl.col("flops") / pl.col("time_ms") / 1e9).alias("tflops"),
+    )
+    log = alt.Scale(type="log")
+    return (
+        alt.Chart(points)
+        .mark_point(filled=True)
+        .encode(
+            x=alt.X("intensity:Q", scale=log, title="FLOP a byte"),
+            y=alt.Y("tflops:Q", scale=log, title="TFLOP/s"),
+            size=alt.Size("time_ms:Q", title="time [ms]"),
+            color=alt.Color("family:N"),
+            tooltip=["op", "family", "kernels", "time_ms", "roofline_ms", "tflops"],
+        )
+    )
+
+
+def _predictions(alt: Any, frame: pl.DataFrame) -> Any:  # noqa: ANN401 (of Altair)
+    """Steps as predicted against steps as measured; on the line both are the same."""
+    points = (
+        alt.Chart(frame)
+        .mark_point()
+        .encode(
+            x=alt.X("measured_ms:Q", title="measured [ms]"),
+            y=alt.Y("predicted_ms:Q", title="predicted [ms]"),
+            color=alt.Color("method:N"),
+            tooltip=["of", "step", "method", "measured_ms", "predicted_ms"],
+        )
+    )
+    same = alt.Chart(frame).mark_line(opacity=0.4, color="gray")
+    return points + same.encode(x="measured_ms:Q", y="measured_ms:Q")
+
+
+PLOTS: dict[str, Callable[[Any, Any], Any]] = {
+    "periods": _periods,
+    "bounds": _bounds,
+    "path": _largest("name", "time_ms"),
+    "idle": _shares("kind", "idle_ms"),
+    "overheads": _shares("type", "time_ms"),
+    "kernels": _largest("name", "time_ms"),
+    "modules": _largest("module", "gpu_time_ms"),
+    "roofline": _roofline,
+    "predictions": _predictions,
+}
+"""How each picture is drawn, by the name of the report's section."""

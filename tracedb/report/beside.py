@@ -1,0 +1,106 @@
+"""What a report shows beside its run: another run, and scenarios."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tracedb.report.sections import Section, shown, with_rows
+
+if TYPE_CHECKING:
+    import duckdb
+
+    from tracedb.diff import Difference
+    from tracedb.report.sections import Shown
+
+_NAMES = {"a": "against", "b": "here"}
+"""The columns of both sides, as a reader of one of them has to be told."""
+
+_DIFFERENCE = (
+    Section(
+        "difference_period",
+        "Beside the other run",
+        "How long steps take here, and in the run that this is held against; chance is "
+        "judged by a rank test over steps.",
+        "period",
+    ),
+    Section(
+        "difference_kind",
+        "What differs on the critical path",
+        "Time of a step's critical path by kind, in the mean: red is more here than in "
+        "the other run, blue less.",
+        "kind",
+        picture="changes",
+        empty="The critical paths are the same.",
+    ),
+    Section(
+        "difference_path",
+        "Where the critical path differs",
+        "The same by place: op, call or, between ops, Python function.",
+        "path",
+        picture="changes",
+        empty="The critical paths are the same.",
+    ),
+    Section(
+        "difference_work",
+        "Ops and GPU work that differ",
+        "Matched by module, pass, op, shape and order, whatever work is called; times "
+        "are means of a step.",
+        "work",
+        empty="All work takes the same time.",
+    ),
+)
+_SCENARIOS = (
+    Section(
+        "scenarios",
+        "Scenarios",
+        "The mean period of a step with the edits of each scenario (tick), without "
+        "them (dot), and between which times four of five steps are expected "
+        "(bar). `tracedb whatif` tells more of each.",
+        """
+SELECT
+    scenario, method, step_count, baseline_ns, predicted_ns, low_ns, high_ns,
+    change_ns, change_share, change_low_ns, change_high_ns
+FROM question.scenario_summary
+WHERE run_id = $run
+ORDER BY predicted_ns, scenario""",
+        picture="ranges",
+    ),
+    Section(
+        "scenario_path",
+        "What bounds the steps then",
+        "The mean critical path of a step by kind and name, without the edits and with "
+        "them.",
+        """
+SELECT scenario, kind, name, baseline_ns, predicted_ns, change_ns
+FROM question.scenario_path
+WHERE run_id = $run
+ORDER BY scenario, abs(change_ns) DESC, kind, name""",
+        empty="Nothing on the critical paths changes.",
+    ),
+)
+
+
+def difference_sections(found: Difference) -> list[Shown]:
+    """The parts of a difference that has the other run first; each says its command."""
+    sides = "\n".join(f"-- {side}" for side in found.sides)
+    made = []
+    for section in _DIFFERENCE:
+        frame = found[section.query]
+        if "run_a" in frame.columns:
+            frame = frame.drop("run_a", "run_b")
+        elif "change_ns" in frame.columns:
+            frame = frame.filter(frame["change_ns"] != 0)
+        columns = [_named(name) for name in frame.columns]
+        query = f"{sides}\nFROM question.diff_{section.query}(1, 2)"
+        made.append(with_rows(section, query, columns, frame.rows()))
+    return made
+
+
+def _named(column: str) -> str:
+    side, _, rest = column.partition("_")
+    return f"{_NAMES[side]}_{rest}" if side in _NAMES else column
+
+
+def scenario_sections(connection: duckdb.DuckDBPyConnection, run: int) -> list[Shown]:
+    """What scenarios do to a run, of a connection on which they are simulated."""
+    return [shown(connection, section, run) for section in _SCENARIOS]

@@ -1,0 +1,193 @@
+"""A report that answers: the page of a run with live SQL, on this machine alone.
+
+The server is the standard library's, bound to the loopback. Whoever asks has to know
+the token in the address, name the server by the host that it has, and, being a page of
+a browser, come from it: pages of other origins are told nothing, not even that there
+is a server of tracedb's. Queries are read in the sandbox of `tracedb sql`.
+"""
+
+from __future__ import annotations
+
+import secrets
+from contextlib import suppress
+from functools import partial
+from hmac import compare_digest
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qs, urlsplit
+
+import msgspec
+
+from tracedb import live
+from tracedb.errors import DatabaseError, QueryError, TracedbError
+from tracedb.report import made
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from tracedb.database import Database
+
+    Words = Callable[[Database, int], Iterable[str]]
+
+LOOPBACK = "127.0.0.1"
+_MOST_BYTES = 100_000
+"""Of a query."""
+_PAGE_SECONDS = 600.0
+"""How long a page, or an export, of a large run may take."""
+_HEADERS = {
+    "Cache-Control": "no-store",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+}
+_JSON, _HTML, _GZIP = "application/json", "text/html; charset=utf-8", "application/gzip"
+
+
+class Server(ThreadingHTTPServer):
+    """Serves one run of a database until it is closed."""
+
+    daemon_threads = True
+
+    def __init__(
+        self, path: str, run: int | None, words: Words | None = None, port: int = 0
+    ) -> None:
+        """Take a port, any free one if it is 0.
+
+        Raises `DatabaseError` where another server has it.
+        """
+        self.token = secrets.token_urlsafe(24)
+        self._path, self._run, self._words = path, run, words
+        self._page: tuple[Any, bytes] = None, b""
+        self._making = Lock()
+        try:
+            super().__init__((LOOPBACK, port), _Handler)
+        except OSError as error:
+            raise DatabaseError(
+                f"port {port}: {error.strerror}; choose another (--port)"
+            ) from error
+
+    @property
+    def url(self) -> str:
+        """The address to open, which is a secret of who started it."""
+        return f"http://{LOOPBACK}:{self.server_port}/{self.token}/"
+
+    @property
+    def hosts(self) -> tuple[str, str]:
+        """What a browser calls it, unless DNS led a page of another name here."""
+        return f"{LOOPBACK}:{self.server_port}", f"localhost:{self.server_port}"
+
+    def page(self) -> bytes:
+        """The report, made anew where the database has changed."""
+        with self._making, live.opened(self._path, _PAGE_SECONDS) as database:
+            state = Path(self._path).stat()
+            mark = (state.st_mtime_ns, state.st_size)
+            if self._page[0] != mark:
+                said = self._words
+                words = said and partial(said, database)
+                text, _ = made(database.connection, self._run, words, is_live=True)
+                self._page = mark, text
+            return self._page[1]
+
+    def answer(self, query: str) -> dict[str, Any]:
+        """The first rows of a query, or the line that says why there are none."""
+        try:
+            with live.opened(self._path) as database:
+                return live.query(database, query, live.MOST_ROWS)
+        except TracedbError as error:
+            return {"error": str(error)}
+
+    def trace(self, step: int | None) -> bytes:
+        """The run, or a step of it, as Perfetto's UI opens it."""
+        with TemporaryDirectory() as folder:
+            place = Path(folder) / "trace.json.gz"
+            with live.opened(self._path, _PAGE_SECONDS) as database:
+                database.export(place, step=step, run=self._run)
+            return place.read_bytes()
+
+
+class _Handler(BaseHTTPRequestHandler):
+    """Answers a request, if it is of somebody who may ask."""
+
+    server: Server
+    server_version, sys_version = "tracedb", ""
+    timeout = 60
+
+    def do_GET(self) -> None:
+        """Give the page, or a trace."""
+        place = self._place()
+        if place is None:
+            self._send(HTTPStatus.NOT_FOUND, "text/plain", b"")
+        elif place == "":
+            self._made(_HTML, self.server.page)
+        elif place == "trace":
+            self._made(_GZIP, lambda: self.server.trace(self._step()))
+        else:
+            self._send(HTTPStatus.NOT_FOUND, "text/plain", b"")
+
+    def do_POST(self) -> None:
+        """Answer a query."""
+        size = self.headers.get("Content-Length", "")
+        # A form of another page could not say so of what it sends.
+        is_json = self.headers.get_content_type() == _JSON
+        if self._place() != "sql" or not is_json:
+            self._send(HTTPStatus.NOT_FOUND, "text/plain", b"")
+        elif not size.isdecimal() or int(size) > _MOST_BYTES:
+            self._send(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "text/plain", b"")
+        else:
+            self._made(_JSON, lambda: self._answer(self.rfile.read(int(size))))
+
+    def _answer(self, body: bytes) -> bytes:
+        try:
+            query = msgspec.json.decode(body, type=dict[str, str])["query"]
+        except (msgspec.DecodeError, KeyError) as error:
+            raise QueryError("no query") from error
+        return msgspec.json.encode(self.server.answer(query))
+
+    def _step(self) -> int | None:
+        wanted = parse_qs(urlsplit(self.path).query).get("step", [""])[0]
+        return int(wanted) if wanted.isdecimal() else None
+
+    def _place(self) -> str | None:
+        """What is asked for, below the token; None of who must not ask."""
+        host = self.headers.get("Host", "")
+        origin = self.headers.get("Origin", f"http://{host}")
+        from_here = self.headers.get("Sec-Fetch-Site", "none") in (
+            "none",
+            "same-origin",
+        )
+        if host not in self.server.hosts or origin != f"http://{host}" or not from_here:
+            return None
+        _, token, *rest = urlsplit(self.path).path.split("/", 2)
+        is_known = compare_digest(token.encode(), self.server.token.encode())
+        return rest[0] if is_known and rest else None
+
+    def _made(self, kind: str, make: Callable[[], bytes]) -> None:
+        """Send what is made; an error of the user's as its line."""
+        try:
+            data = make()
+        except TracedbError as error:
+            self._send(HTTPStatus.BAD_REQUEST, "text/plain", str(error).encode())
+        except Exception:
+            self._send(HTTPStatus.INTERNAL_SERVER_ERROR, "text/plain", b"")
+            raise
+        else:
+            self._send(HTTPStatus.OK, kind, data)
+
+    def _send(self, status: HTTPStatus, kind: str, data: bytes) -> None:
+        self.send_response(status)
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(len(data)))
+        for name, value in _HEADERS.items():
+            self.send_header(name, value)
+        self.end_headers()
+        # A browser that has gone takes no more.
+        with suppress(BrokenPipeError, ConnectionResetError):
+            self.wfile.write(data)
+
+    def log_message(self, *_said: object) -> None:
+        """Say nothing of requests: the address is a secret."""

@@ -5,18 +5,24 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import os
-from collections.abc import Iterator
-from contextlib import ExitStack
-from functools import partial
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, nullcontext
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from unittest.mock import patch
 
 import pytest
-from support import CORPUS, DatabaseOf, Ingested, corpus_files, truth
+from support import (
+    CORPUS,
+    DatabaseOf,
+    Ingested,
+    corpus_files,
+    ingests_until,
+    write_ahead,
+    write_generated,
+)
 
 import tracedb
-import tracedb.ingest
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -30,6 +36,9 @@ _SHARED = "TRACEDB_TESTS_SHARED"
 
 def pytest_configure(config: pytest.Config) -> None:
     """Make the folder that the workers share, with a template of empty databases."""
+    config.addinivalue_line(
+        "markers", "until(layer): ingests of the test compute the layers up to this one"
+    )
     if _SHARED not in os.environ:
         shared = TemporaryDirectory(prefix="tracedb-tests-")
         os.environ[_SHARED] = shared.name
@@ -41,10 +50,10 @@ def pytest_configure(config: pytest.Config) -> None:
 # Files that take longest come first, so that no worker is left with one at the end; the
 # first makes databases that others read.
 _LONGEST = (
-    *("test_corpus", "test_robustness", "test_kernel_models", "test_fuzz"),
-    *("test_broken_files", "test_simulation", "test_ingest", "test_sql", "test_cli"),
-    *("test_dependencies", "test_kernel_time", "test_overhead_library"),
-    *("test_partition", "test_expectation", "test_waits", "test_ranks"),
+    *("test_growth_layers", "test_sql", "test_fuzz", "test_cli", "test_kernel_models"),
+    *("test_reexecution", "test_simulation", "test_robustness", "test_whatif"),
+    *("test_twin", "test_ingest", "test_stragglers", "test_ends", "test_corpus"),
+    *("test_dependencies", "test_broken_files", "test_sandbox", "test_kernel_time"),
 )
 
 
@@ -61,14 +70,15 @@ def database() -> Iterator[tracedb.Database]:
         yield opened
 
 
-@pytest.fixture
-def no_layers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ingests stop at staging: for tests of how files are read.
+@pytest.fixture(autouse=True)
+def _until(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Ingests stop at the layer that the mark `until` names: what is above costs most.
 
     That all layers stand whatever a file has in it is for `fuzz.py` and its like.
     """
-    whole = tracedb.ingest.ingest
-    monkeypatch.setattr(tracedb.ingest, "ingest", partial(whole, until="staging"))
+    mark = request.node.get_closest_marker("until")
+    with ingests_until(*mark.args) if mark else nullcontext():
+        yield
 
 
 @pytest.fixture(scope="session")
@@ -81,17 +91,24 @@ def ingested() -> Ingested:
 
 
 def _ingested(*paths: Path) -> Path:
+    def fill(database: Path) -> None:
+        with tracedb.open(database) as opened, ingests_until(None):
+            opened.ingest(paths)
+
     names = "\n".join(map(str, paths))
-    name = hashlib.sha256(names.encode()).hexdigest()[:16]
-    database = Path(os.environ[_SHARED]) / f"{name}.duckdb"
-    with database.with_suffix(".lock").open("w") as lock:
+    return _made(f"{hashlib.sha256(names.encode()).hexdigest()[:16]}.duckdb", fill)
+
+
+def _made(name: str, make: Callable[[Path], None]) -> Path:
+    """A file or a folder that workers share, made by the first who asks for it."""
+    path = Path(os.environ[_SHARED]) / name
+    with path.with_suffix(".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        if not database.exists():
-            beside = database.with_suffix(".new")
-            with tracedb.open(beside) as opened:
-                opened.ingest(paths)
-            beside.rename(database)
-    return database
+        if not path.exists():
+            beside = path.with_suffix(".new")
+            make(beside)
+            beside.rename(path)
+    return path
 
 
 @pytest.fixture
@@ -103,14 +120,38 @@ def database_of(ingested: Ingested) -> Iterator[DatabaseOf]:
         )
 
 
-@pytest.fixture(scope="session", params=corpus_files("kineto"))
-def corpus_trace(
-    request: pytest.FixtureRequest, ingested: Ingested
-) -> Iterator[tuple[tracedb.Database, dict[str, Any]]]:
-    """A corpus trace in a database of its own, with its truth."""
-    path = ingested(CORPUS / request.param)
-    with tracedb.open(path, read_only=True) as opened:
-        yield opened, truth()[request.param]
+@pytest.fixture(scope="session")
+def generated(ingested: Ingested) -> Iterator[tracedb.Database]:
+    """16 generated traces of 1 to 3 threads and 1 to 4 streams."""
+    folder = _made("generated", lambda folder: write_generated(folder, range(16)))
+    with tracedb.open(ingested(folder), read_only=True) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="session")
+def behind(ingested: Ingested) -> Iterator[tracedb.Database]:
+    """Traces in which the GPU runs behind the host, by several steps."""
+    folder = _made("behind", lambda folder: write_ahead(folder, waits=False))
+    with tracedb.open(ingested(folder), read_only=True) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="session")
+def corpus() -> Iterator[tracedb.Database]:
+    """All Kineto traces of the corpus in one database, each a run of its own."""
+    if not CORPUS.exists():
+        pytest.skip("../shared/corpus is absent")
+
+    def fill(database: Path) -> None:
+        with (
+            tracedb.open(database) as opened,
+            ingests_until(None),
+            patch("tracedb.ingest.runs.join_siblings"),
+        ):
+            opened.ingest([CORPUS / name for name in corpus_files("kineto")])
+
+    with tracedb.open(_made("corpus.duckdb", fill), read_only=True) as opened:
+        yield opened
 
 
 @pytest.fixture(scope="session")

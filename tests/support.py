@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Sequence
-from functools import cache
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 
 import tracedb
+from tracedb.ingest import ingest
 from tracedb.synthetic import (
     Delays,
     DeviceSync,
@@ -61,10 +64,19 @@ def rows(database: tracedb.Database, query: str) -> list[tuple[Any, ...]]:
     return database.sql(query).rows()
 
 
+@contextmanager
+def ingests_until(layer: str | None) -> Iterator[None]:
+    """Ingests compute the layers up to one; all of them with `None`."""
+    whole = partial(ingest, until=layer)
+    with patch("tracedb.ingest.ingest", whole):
+        yield
+
+
 def write_generated(
     folder: Path, seeds: Iterable[int], jitters: Sequence[float] = (0.0, 0.2)
 ) -> None:
     """Write traces of 1 to 3 threads and 1 to 4 streams, with a jitter in turn."""
+    folder.mkdir(exist_ok=True)
     for seed in seeds:
         program = random_program(
             seed, threads=1 + seed % 3, streams=1 + seed % 4, steps=1 + seed % 2
@@ -100,6 +112,7 @@ def ahead(seed: int, *, waits: bool) -> Program:
 
 def write_ahead(folder: Path, *, waits: bool) -> None:
     """Write eight such traces."""
+    folder.mkdir(exist_ok=True)
     for seed in range(8):
         program = ahead(seed, waits=waits)
         execute(program, Delays(jitter=0), seed)[0].write(folder / f"ahead{seed}.json")

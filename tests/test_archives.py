@@ -13,7 +13,7 @@ from support import rows
 
 import tracedb
 
-pytestmark = pytest.mark.usefixtures("no_layers")
+pytestmark = pytest.mark.until("staging")
 
 
 def content(name: str) -> bytes:

@@ -47,7 +47,7 @@ def ingested(tmp_path: Path, content: bytes) -> tuple[list[str | None], list[Iss
 
 @needs_corpus
 @pytest.mark.parametrize("name", WHOLE)
-@pytest.mark.usefixtures("no_layers")
+@pytest.mark.until("staging")
 def test_a_mended_file_has_all_events(name: str) -> None:
     """The same events as the file that it was derived from, but for one name."""
     with tracedb.open() as base, tracedb.open() as derived:
@@ -65,7 +65,7 @@ def test_a_mended_file_has_all_events(name: str) -> None:
 
 @needs_corpus
 @pytest.mark.parametrize("name", CUT)
-@pytest.mark.usefixtures("no_layers")
+@pytest.mark.until("staging")
 def test_a_cut_file_has_its_whole_events(name: str) -> None:
     """Every event before the cut is there, and the issue names the byte."""
     with tracedb.open() as base, tracedb.open() as cut:
@@ -113,7 +113,7 @@ def test_the_corpus_has_no_other_broken_file() -> None:
         ),
     ],
 )
-@pytest.mark.usefixtures("no_layers")
+@pytest.mark.until("staging")
 def test_each_kind_of_damage_is_mended_and_counted(
     tmp_path: Path, content: bytes, expected: list[str], issue: str
 ) -> None:
@@ -207,7 +207,7 @@ BAD = b'{"ph": "X", "name" "b", "args": {"x": [{"y": 1}, {"name": 2}]}}'
         ),
     ],
 )
-@pytest.mark.usefixtures("no_layers")
+@pytest.mark.until("staging")
 def test_what_is_broken_takes_nothing_along(
     tmp_path: Path, content: bytes, expected: str, reported: list[Issue]
 ) -> None:
@@ -223,7 +223,7 @@ def test_what_is_broken_takes_nothing_along(
         (b'{"nodes": 4, "traceEvents": [%b]}' % A, "a", "nodes"),
     ],
 )
-@pytest.mark.usefixtures("no_layers")
+@pytest.mark.until("staging")
 def test_lists_of_the_other_format_are_kept(
     tmp_path: Path, content: bytes, expected: str, key: str
 ) -> None:
@@ -281,7 +281,7 @@ def test_a_graph_with_broken_nodes_keeps_the_others(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("place", [0, 7, 29])
-@pytest.mark.usefixtures("no_layers")
+@pytest.mark.until("staging")
 def test_nodes_of_the_oldest_schema_are_mended_one_by_one(
     tmp_path: Path, place: int
 ) -> None:
@@ -299,7 +299,7 @@ def test_nodes_of_the_oldest_schema_are_mended_one_by_one(
 
 
 @pytest.mark.parametrize("order", ["bad first", "bad last"])
-@pytest.mark.usefixtures("no_layers")
+@pytest.mark.until("staging")
 def test_what_can_be_mended_is_mended_beside_what_cannot(
     tmp_path: Path, order: str
 ) -> None:
@@ -348,13 +348,13 @@ def test_a_broken_gzip_stream_is_read_up_to_the_break(tmp_path: Path) -> None:
         b'{"traceEvents": [{"ph": "X", "name": "a", "id": 99999999999999999999999}]}',
     ],
 )
-@pytest.mark.usefixtures("no_layers")
+@pytest.mark.until("staging")
 def test_odd_but_whole_files_need_no_mending(tmp_path: Path, content: bytes) -> None:
     """A mark before the text, a list without its end, decoys: no issue."""
     assert ingested(tmp_path, content) == (["a"], [])
 
 
-@pytest.mark.usefixtures("no_layers")
+@pytest.mark.until("staging")
 def test_gzip_in_several_members(tmp_path: Path) -> None:
     """Members follow each other, as when files were concatenated."""
     text = b'[{"ph": "X", "name": "a"}, {"ph": "X", "name": "b"}]'
@@ -435,7 +435,7 @@ def test_events_that_reach_no_layer_are_counted(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", ["42", '"s"', '{"a": 1}\n{"a": 2}', "[1, 2]"])
-@pytest.mark.usefixtures("no_layers")
+@pytest.mark.until("staging")
 def test_stray_json_in_a_folder_is_passed_over(tmp_path: Path, content: str) -> None:
     """JSON of any shape beside traces does not keep them out."""
     (tmp_path / "stray.json").write_text(content)

@@ -19,7 +19,7 @@ import duckdb
 import polars as pl
 import pytest
 from rich.console import Console
-from support import SAMPLES
+from support import SAMPLES, ingests_until
 
 from tracedb import QueryError, catalog
 from tracedb import open as open_database
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from click.testing import Result
+    from support import Ingested
 
 HOSTILE = "\x1b[2J\x1b]0;owned\x07\u202egnp.exe\x85\n=1+1"
 COLOUR = re.compile(r"\x1b\[[\d;]*m")
@@ -129,23 +130,15 @@ def tiny(folder: Path) -> Path:
 def hostile(folder: Path) -> Path:
     """Make a database whose kernel has a name that would take over a terminal."""
     path = folder / "hostile.duckdb"
-    with open_database(path) as db:
+    with open_database(path) as db, ingests_until("staging"):
         db.ingest([folder / "hostile.json"])
-    return path
-
-
-@pytest.fixture(scope="module")
-def dlrm(folder: Path) -> Path:
-    """Make a database of the DLRM sample with its execution graph."""
-    path = folder / "dlrm.duckdb"
-    with open_database(path) as db:
-        db.ingest(DLRM, pair=True)
     return path
 
 
 # ingest
 
 
+@pytest.mark.until("staging")
 def test_ingest_prints_what_is_new(folder: Path, tmp_path: Path) -> None:
     """The new trace is a row on stdout; progress and counts are on stderr."""
     done = run(
@@ -170,6 +163,7 @@ def test_ingest_again_is_reported(folder: Path, tiny: Path) -> None:
     assert "0 new, 1 already in the database" in done.stderr
 
 
+@pytest.mark.until("staging")
 def test_ingest_names_the_run(folder: Path, tmp_path: Path) -> None:
     """--run gives the run its name."""
     database = tmp_path / "a.duckdb"
@@ -177,6 +171,7 @@ def test_ingest_names_the_run(folder: Path, tmp_path: Path) -> None:
     assert {row["run"] for row in ask("info", database)} == {"monday"}
 
 
+@pytest.mark.until("staging")
 def test_ingest_tells_the_pair(tmp_path: Path) -> None:
     """Stderr says which trace an execution graph belongs to, and by what."""
     done = run("ingest", *DLRM, "--db", tmp_path / "a.duckdb", "--pair")
@@ -184,6 +179,7 @@ def test_ingest_tells_the_pair(tmp_path: Path) -> None:
     assert f"{DLRM[1]}: paired with {DLRM[0]}: " in done.stderr
 
 
+@pytest.mark.until("staging")
 def test_ingest_pairs_with_what_is_there(tmp_path: Path) -> None:
     """An execution graph that waited for its trace is reported when the trace comes."""
     database = tmp_path / "a.duckdb"
@@ -193,6 +189,7 @@ def test_ingest_pairs_with_what_is_there(tmp_path: Path) -> None:
     assert f"{DLRM[1]}: paired with {DLRM[0]}: " in second.stderr
 
 
+@pytest.mark.until("staging")
 def test_ingest_of_a_folder_counts_what_it_passes_over(tmp_path: Path) -> None:
     """JSON files in a folder that are no traces are reported, not taken."""
     done = run("ingest", DLRM[0].parent, "--db", tmp_path / "a.duckdb")
@@ -220,12 +217,13 @@ def test_info_counts_what_is_in_each_trace(tiny: Path) -> None:
     assert (row["gpu_op_count"], row["step_count"]) == (2, 2)
 
 
-def test_info_shows_the_pair(dlrm: Path) -> None:
+def test_info_shows_the_pair(ingested: Ingested) -> None:
     """The row of an execution graph names its trace."""
-    kinds = {row["format"]: row for row in ask("info", dlrm)}
+    kinds = {row["format"]: row for row in ask("info", ingested(DLRM[0].parent))}
     assert kinds["et"]["paired_trace_id"] == kinds["kineto"]["trace_id"]
 
 
+@pytest.mark.until("staging")
 def test_info_exits_with_3_on_issues(folder: Path, tmp_path: Path) -> None:
     """What was repaired is a line on stderr, and no secret to a script."""
     database = tmp_path / "a.duckdb"

@@ -7,40 +7,39 @@ from math import ulp
 from typing import Any
 
 import pytest
-from support import rows
+from support import CORPUS, corpus_files, rows, truth
 
 import tracedb
 
-Opened = tuple[tracedb.Database, dict[str, Any]]
+Opened = tuple[tracedb.Database, str, dict[str, Any]]
 
 
-@pytest.fixture
-def trace(corpus_trace: Opened) -> Opened:
-    """A corpus trace with its truth."""
-    return corpus_trace
+@pytest.fixture(params=corpus_files("kineto"))
+def trace(request: pytest.FixtureRequest, corpus: tracedb.Database) -> Opened:
+    """A database, which rows are of a trace of the corpus, and the truth of it."""
+    query = f"SELECT trace_id FROM raw.trace WHERE path = '{CORPUS / request.param}'"
+    ((trace_id,),) = rows(corpus, query)
+    return corpus, f"trace_id = {trace_id}", truth()[request.param]
 
 
 def test_every_event_is_kept(trace: Opened) -> None:
     """Raw events are as many as in the file, in each category and each phase."""
-    database, facts = trace
-    cats = rows(
-        database, "SELECT coalesce(cat, ''), count(*) FROM raw.event GROUP BY ALL"
-    )
+    database, own, facts = trace
+    events = f"FROM raw.event WHERE {own} GROUP BY ALL"
+    cats = rows(database, f"SELECT coalesce(cat, ''), count(*) {events}")
     assert dict(cats) == facts["cats"]
-    phases = rows(database, "SELECT ph, count(*) FROM raw.event GROUP BY ALL")
+    phases = rows(database, f"SELECT ph, count(*) {events}")
     assert dict(phases) == facts["ph"]
 
 
 def test_ops_calls_and_gpu_work_are_counted(trace: Opened) -> None:
     """Staging has the ops, the calls and the GPU work that the file has."""
-    database, facts = trace
-    kinds = Counter(
-        dict(rows(database, "SELECT kind, count(*) FROM staging.gpu_op GROUP BY ALL"))
-    )
-    assert rows(database, "SELECT count(*) FROM staging.op") == [(facts["n_ops"],)]
-    assert rows(database, "SELECT count(*) FROM staging.call") == [
-        (facts["n_launches"],)
-    ]
+    database, own, facts = trace
+    of_kinds = f"SELECT kind, count(*) FROM staging.gpu_op WHERE {own} GROUP BY ALL"
+    kinds = Counter(dict(rows(database, of_kinds)))
+    for name, fact in (("op", "n_ops"), ("call", "n_launches")):
+        query = f"SELECT count(*) FROM staging.{name} WHERE {own}"
+        assert rows(database, query) == [(facts[fact],)]
     expected = [facts["n_kernels"], facts["n_memcpy"], facts["n_memset"]]
     assert [kinds["kernel"], kinds["memcpy"], kinds["memset"]] == expected
 
@@ -51,10 +50,10 @@ def test_ops_calls_and_gpu_work_are_counted(trace: Opened) -> None:
 )
 def test_gpu_work_is_linked(trace: Opened, kinds: str, fact: str) -> None:
     """GPU work finds its launch by correlation, and its op around the launch."""
-    database, facts = trace
+    database, own, facts = trace
     query = f"""
         SELECT count(call_id), count(op_id)
-        FROM staging.gpu_op WHERE kind IN ({kinds})
+        FROM staging.gpu_op WHERE kind IN ({kinds}) AND {own}
     """
     expected = facts[fact]
     assert rows(database, query) == [
@@ -64,31 +63,31 @@ def test_gpu_work_is_linked(trace: Opened, kinds: str, fact: str) -> None:
 
 def test_both_ways_of_linking_agree(trace: Opened) -> None:
     """Where External id is the op's, it names the op around the launch."""
-    database, facts = trace
+    database, own, facts = trace
     if facts["ext_is_correlation"]:
         pytest.skip("External id is the correlation in this file")
-    query = """
+    query = f"""
         SELECT count(*), count(*) FILTER (gpu_op.op_id <> op.op_id)
         FROM staging.gpu_op INNER JOIN staging.op USING (trace_id, external_id)
-        WHERE gpu_op.op_id IS NOT NULL AND gpu_op.kind = 'kernel'
+        WHERE gpu_op.op_id IS NOT NULL AND gpu_op.kind = 'kernel' AND {own}
     """
     assert rows(database, query) == [(facts["kernels_link"]["both_agree"], 0)]
 
 
 def test_external_id_is_understood(trace: Opened) -> None:
     """Files in which External id is the correlation are told apart."""
-    database, facts = trace
-    query = "SELECT external_id_is_correlation FROM staging.trace"
+    database, own, facts = trace
+    query = f"SELECT external_id_is_correlation FROM staging.trace WHERE {own}"
     assert rows(database, query) == [(facts["ext_is_correlation"],)]
 
 
 def test_kernel_time_by_outermost_op(trace: Opened) -> None:
     """Kernel counts and times by the outermost op around the launch."""
-    database, facts = trace
-    query = """
+    database, own, facts = trace
+    query = f"""
         SELECT op.name, count(*), sum(gpu_op.end_ns - gpu_op.start_ns)::BIGINT
         FROM staging.gpu_op INNER JOIN staging.op ON outermost_op_id = op.op_id
-        WHERE gpu_op.kind = 'kernel'
+        WHERE gpu_op.kind = 'kernel' AND gpu_op.{own}
         GROUP BY op.name
     """
     found = {name: [count, time] for name, count, time in rows(database, query)}
@@ -98,10 +97,10 @@ def test_kernel_time_by_outermost_op(trace: Opened) -> None:
 
 def test_busy_time_of_devices(trace: Opened) -> None:
     """Busy time of each device, with and without copies."""
-    database, facts = trace
-    query = """
+    database, own, facts = trace
+    query = f"""
         SELECT device, kernel_busy_ns, busy_ns
-        FROM staging.device WHERE gpu_op_count > 0
+        FROM staging.device WHERE gpu_op_count > 0 AND {own}
     """
     found = {str(device): times for device, *times in rows(database, query)}
     assert found == {
@@ -112,8 +111,11 @@ def test_busy_time_of_devices(trace: Opened) -> None:
 
 def test_streams(trace: Opened) -> None:
     """GPU work and the busy time of each stream."""
-    database, facts = trace
-    query = "SELECT device || '/' || stream, gpu_op_count, busy_ns FROM staging.stream"
+    database, own, facts = trace
+    query = f"""
+        SELECT device || '/' || stream, gpu_op_count, busy_ns
+        FROM staging.stream WHERE {own}
+    """
     found = {stream: times for stream, *times in rows(database, query)}
     assert found == facts["streams"]
 
@@ -124,10 +126,11 @@ def test_steps(trace: Opened) -> None:
     The truth read the begins through doubles: half of a double's last place is its
     tolerance, 125 ns for absolute times with a fraction, and 0 for all others.
     """
-    database, facts = trace
-    query = (
-        "SELECT name, start_ns, end_ns - start_ns FROM staging.step ORDER BY start_ns"
-    )
+    database, own, facts = trace
+    query = f"""
+        SELECT name, start_ns, end_ns - start_ns
+        FROM staging.step WHERE {own} ORDER BY start_ns
+    """
     found = rows(database, query)
     named = [(name, duration) for name, _, duration in found]
     assert named == [(step["name"], step["dur_ns"]) for step in facts["steps"]]
@@ -138,9 +141,10 @@ def test_steps(trace: Opened) -> None:
 
 def test_rank_and_world(trace: Opened) -> None:
     """The header's rank and world size."""
-    database, facts = trace
-    query = """
-        SELECT coalesce(rank, -1), coalesce(world_size, -1), backend FROM staging.trace
+    database, own, facts = trace
+    query = f"""
+        SELECT coalesce(rank, -1), coalesce(world_size, -1), backend
+        FROM staging.trace WHERE {own}
     """
     ((rank, world, backend),) = rows(database, query)
     assert (world, backend) == (facts["world_size"] or -1, facts["backend"])

@@ -15,7 +15,7 @@ from edits import (
     simulated_steps,
     threads,
 )
-from support import CORPUS, SAMPLES, needs_corpus
+from support import CORPUS, SAMPLES, DatabaseOf, needs_corpus
 
 import tracedb
 from tracedb.synthetic import (
@@ -80,24 +80,21 @@ def test_generated_steps_end_no_later(generated: tracedb.Database) -> None:
 
 
 @pytest.mark.parametrize("name", ["generated_gpu", "dlrm_cpu"])
-def test_steps_of_samples_end_no_later(name: str, tmp_path: Path) -> None:
+def test_steps_of_samples_end_no_later(name: str, database_of: DatabaseOf) -> None:
     """Likewise of the sample traces."""
-    with tracedb.open(tmp_path / "sample.duckdb") as database:
-        database.ingest([SAMPLES / name])
-        check_laws(database)
+    check_laws(database_of(SAMPLES / name))
 
 
 @needs_corpus
-def test_steps_of_an_old_trace_end_no_later(tmp_path: Path) -> None:
+def test_steps_of_an_old_trace_end_no_later(database_of: DatabaseOf) -> None:
     """Of a recording of 2021: removed ops gain what the backward pass leaves over."""
-    with tracedb.open(tmp_path / "resnet.duckdb") as database:
-        database.ingest([CORPUS / "kineto" / "resnet50_w0_2021a.json.gz"])
-        changes = [
-            *(Change("op", 0, name) for name in op_types(database)[:6]),
-            *(Change("thread", 0.5, thread_id=thread) for thread in threads(database)),
-            Change("loading", 0.5),
-        ]
-        steps = simulated_steps(database, changes)
+    database = database_of(CORPUS / "kineto" / "resnet50_w0_2021a.json.gz")
+    changes = [
+        *(Change("op", 0, name) for name in op_types(database)[:6]),
+        *(Change("thread", 0.5, thread_id=thread) for thread in threads(database)),
+        Change("loading", 0.5),
+    ]
+    steps = simulated_steps(database, changes)
     for change in changes:
         found = effect(steps["baseline"], steps[change.scenario])
         assert found.latest_ns <= 0, change

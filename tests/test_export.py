@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from support import CORPUS, SAMPLES, DatabaseOf, needs_corpus, rows
+from support import CORPUS, SAMPLES, DatabaseOf, Ingested, needs_corpus, rows
 
 import tracedb
 from tracedb.cli.main import tracedb as command
@@ -53,10 +53,12 @@ def ns(us: float) -> int:
     ],
     ids=lambda path: path.name,
 )
-def test_it_is_the_same_trace(trace: Path, tmp_path: Path) -> None:
+def test_it_is_the_same_trace(
+    trace: Path, tmp_path: Path, database_of: DatabaseOf
+) -> None:
     """An export that is ingested gives the same ops, kernels, times and paths."""
-    with tracedb.open() as first, tracedb.open() as second:
-        first.ingest([trace])
+    first = database_of(trace)
+    with tracedb.open() as second:
         first.export(tmp_path / "out.json.gz")
         second.ingest([tmp_path / "out.json.gz"])
         assert rows(second, "FROM raw.ingest_issue") == []
@@ -178,14 +180,12 @@ def test_only_exports_are_written_over(database_of: DatabaseOf, tmp_path: Path) 
     )
 
 
-def test_on_the_command_line(tmp_path: Path) -> None:
+def test_on_the_command_line(tmp_path: Path, ingested: Ingested) -> None:
     """The command says how many events it wrote, and nothing to stdout."""
-    with tracedb.open(tmp_path / "run.duckdb") as database:
-        database.ingest([SAMPLES / "dlrm_cpu"])
     out = tmp_path / "out.json"
     line = [
         "export",
-        str(tmp_path / "run.duckdb"),
+        str(ingested(SAMPLES / "dlrm_cpu")),
         "-o",
         str(out),
         "--method",

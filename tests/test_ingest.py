@@ -6,12 +6,14 @@ import bz2
 import gzip
 import json
 import lzma
+import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import duckdb
 import pytest
-from support import CORPUS, SAMPLES, needs_corpus, rows
+from support import CORPUS, SAMPLES, Ingested, ingests_until, needs_corpus, rows
 
 import tracedb
 
@@ -41,7 +43,7 @@ def counts(database: tracedb.Database) -> list[int]:
     return [rows(database, f"SELECT count(*) FROM {name}")[0][0] for (name,) in tables]
 
 
-@pytest.mark.usefixtures("no_layers")
+@pytest.mark.until("staging")
 def test_unknown_fields_are_kept(tmp_path: Path, database: tracedb.Database) -> None:
     """Fields that tracedb has no column for, and all arguments, survive as JSON."""
     args = {"External id": 4, "odd": {"deep": [1, 2.50, "x"]}}
@@ -55,6 +57,7 @@ def test_unknown_fields_are_kept(tmp_path: Path, database: tracedb.Database) -> 
 
 
 @needs_corpus
+@pytest.mark.until("staging")
 def test_a_real_file_can_be_written_again(database: tracedb.Database) -> None:
     """Every event of a real trace is in the database, field by field."""
     path = CORPUS / "param" / "dlrm8" / "kineto" / "worker1.pt.trace.json.gz"
@@ -79,6 +82,7 @@ def test_a_real_file_can_be_written_again(database: tracedb.Database) -> None:
         assert json.loads(other or "{}") == event
 
 
+@pytest.mark.until("staging")
 def test_both_readers_round_alike(tmp_path: Path, database: tracedb.Database) -> None:
     """Also where a time lies in the middle between two nanoseconds."""
     texts = ["1.0005", "2.0015", "0.0004999", "-1.0005", "12345678.9995", "7", "3e-4"]
@@ -104,7 +108,7 @@ def test_both_readers_round_alike(tmp_path: Path, database: tracedb.Database) ->
         ("1661203462598738", 1_661_203_462_598_738_000),
     ],
 )
-@pytest.mark.usefixtures("no_layers")
+@pytest.mark.until("staging")
 def test_times_come_from_the_decimal_text(
     tmp_path: Path, database: tracedb.Database, text: str, expected: int
 ) -> None:
@@ -129,6 +133,15 @@ def test_the_same_file_twice_is_once(
     assert counts(database) == before
 
 
+@pytest.fixture(scope="module")
+def before(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tracedb.Database]:
+    """A database with a trace, which nothing that is refused changes."""
+    folder = tmp_path_factory.mktemp("before")
+    with tracedb.open() as opened:
+        opened.ingest([write(folder / "before.json", EVENT)])
+        yield opened
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [
@@ -149,21 +162,21 @@ def test_the_same_file_twice_is_once(
     ],
 )
 def test_an_ingest_lands_whole_or_not_at_all(
-    tmp_path: Path, database: tracedb.Database, content: bytes, message: str
+    tmp_path: Path, before: tracedb.Database, content: bytes, message: str
 ) -> None:
     """One bad file among good ones: one clear line, and the database is as it was."""
-    database.ingest([write(tmp_path / "before.json", EVENT)])
-    before = counts(database)
+    counted = counts(before)
     good = write(tmp_path / "good.json", EVENT | {"name": "other"})
     bad = tmp_path / "bad.json"
     bad.write_bytes(content)
     with pytest.raises(tracedb.IngestError, match=message) as caught:
-        database.ingest([good, bad])
+        before.ingest([good, bad])
     assert str(bad) in str(caught.value)
     assert "\n" not in str(caught.value)
-    assert counts(database) == before
+    assert counts(before) == counted
 
 
+@pytest.mark.until("staging")
 def test_ranks_that_were_recorded_together_are_one_run(
     tmp_path: Path, database: tracedb.Database
 ) -> None:
@@ -182,6 +195,7 @@ def test_ranks_that_were_recorded_together_are_one_run(
     assert runs == [["first0.json", "first1.json"], ["second0.json", "second1.json"]]
 
 
+@pytest.mark.until("staging")
 def test_a_rank_joins_the_runs_of_the_others(
     tmp_path: Path, database: tracedb.Database
 ) -> None:
@@ -206,6 +220,7 @@ def test_a_rank_joins_the_runs_of_the_others(
     assert sorted(rows(database, query)) == [(1, [0]), (3, [0, 1, 2])]
 
 
+@pytest.mark.until("staging")
 def test_a_run_can_be_named(tmp_path: Path, database: tracedb.Database) -> None:
     """With a name given, files that nothing joins are one run."""
     files = [write(tmp_path / f"{n}.json", EVENT | {"name": str(n)}) for n in range(3)]
@@ -225,7 +240,7 @@ def test_a_run_can_be_named(tmp_path: Path, database: tracedb.Database) -> None:
         ("trace.json", None),
     ],
 )
-@pytest.mark.usefixtures("no_layers")
+@pytest.mark.until("staging")
 def test_rank_from_the_file_name(
     tmp_path: Path, database: tracedb.Database, name: str, rank: int | None
 ) -> None:
@@ -234,7 +249,7 @@ def test_rank_from_the_file_name(
     assert rows(database, "SELECT rank FROM staging.trace") == [(rank,)]
 
 
-@pytest.mark.usefixtures("no_layers")
+@pytest.mark.until("staging")
 def test_other_json_in_a_folder_is_passed_over(
     tmp_path: Path, database: tracedb.Database
 ) -> None:
@@ -247,6 +262,7 @@ def test_other_json_in_a_folder_is_passed_over(
     assert any(line.endswith(": passed over, not a trace") for line in lines)
 
 
+@pytest.mark.until("staging")
 def test_a_file_that_is_no_json_does_not_hold_up_a_folder(
     tmp_path: Path, database: tracedb.Database
 ) -> None:
@@ -264,6 +280,7 @@ def test_a_file_that_is_no_json_does_not_hold_up_a_folder(
         database.ingest([tmp_path])
 
 
+@pytest.mark.until("staging")
 def test_an_empty_file_does_not_hold_up_a_folder(
     tmp_path: Path, database: tracedb.Database
 ) -> None:
@@ -275,6 +292,7 @@ def test_an_empty_file_does_not_hold_up_a_folder(
     assert any("is empty: passed over, not a trace" in line for line in lines)
 
 
+@pytest.mark.until("staging")
 def test_a_folder_may_hold_the_database(tmp_path: Path) -> None:
     """The database that is written is none of its traces."""
     write(tmp_path / "a.json", EVENT)
@@ -282,7 +300,7 @@ def test_a_folder_may_hold_the_database(tmp_path: Path) -> None:
         assert database.ingest([tmp_path]).height == 1
 
 
-@pytest.mark.usefixtures("no_layers")
+@pytest.mark.until("staging")
 def test_white_space_may_stand_before_a_list(
     tmp_path: Path, database: tracedb.Database
 ) -> None:
@@ -292,6 +310,7 @@ def test_white_space_may_stand_before_a_list(
     assert database.ingest([file])["event_count"].to_list() == [1]
 
 
+@pytest.mark.until("staging")
 def test_the_run_of_a_known_file_stays(
     tmp_path: Path, database: tracedb.Database
 ) -> None:
@@ -304,6 +323,7 @@ def test_the_run_of_a_known_file_stays(
     assert rows(database, "SELECT name FROM raw.run") == [("mine",)]
 
 
+@pytest.mark.until("staging")
 def test_fields_mean_the_same_however_they_are_read(
     tmp_path: Path, database: tracedb.Database
 ) -> None:
@@ -325,14 +345,12 @@ def test_a_failed_first_ingest_leaves_no_file(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_file_can_be_opened_by_duckdb_1_5(tmp_path: Path) -> None:
+def test_a_file_can_be_opened_by_duckdb_1_5(ingested: Ingested) -> None:
     """The file's storage version is one that DuckDB 1.5 reads."""
-    path = tmp_path / "run.duckdb"
-    with tracedb.open(path) as database:
-        database.ingest([SAMPLES / "dlrm_cpu"])
+    path = ingested(SAMPLES / "dlrm_cpu")
     with duckdb.connect(path, read_only=True) as connection:
         tags = connection.execute(
-            "SELECT tags FROM duckdb_databases() WHERE database_name = 'run'"
+            "SELECT tags FROM duckdb_databases() WHERE database_name = ?", [path.stem]
         ).fetchall()
     assert tags[0][0]["storage_version"].startswith("v1.5.0")
 
@@ -343,7 +361,8 @@ def test_a_large_database_is_rebuilt_whole(tmp_path: Path) -> None:
     count = 130_000
     with tracedb.open(path) as database:
         events = [EVENT | {"ts": 3 * n} for n in range(count)]
-        database.ingest([write(tmp_path / "a.json", *events)])
+        with ingests_until("raw"):
+            database.ingest([write(tmp_path / "a.json", *events)])
         database.connection.execute(
             "UPDATE raw.database SET value = 'old' WHERE property = 'fingerprint'"
         )
@@ -352,33 +371,25 @@ def test_a_large_database_is_rebuilt_whole(tmp_path: Path) -> None:
         assert rows(database, query) == [(count, count)]
 
 
-def test_a_database_of_another_version_is_rebuilt(tmp_path: Path) -> None:
-    """Opened for writing, all above raw is made anew; read-only says what to do."""
-    path = tmp_path / "run.duckdb"
+def test_a_database_of_another_version_is_rebuilt(
+    tmp_path: Path, ingested: Ingested
+) -> None:
+    """Opened for writing, all above raw is made anew; read-only says what to do.
+
+    Columns and tables of the raw layer that came later are added without loss.
+    """
+    path = shutil.copy(ingested(SAMPLES / "generated_gpu"), tmp_path / "run.duckdb")
     with tracedb.open(path) as database:
-        database.ingest([SAMPLES / "generated_gpu"])
         before = counts(database)
-        database.connection.execute(
-            "DROP TABLE critical_path.measured_interval CASCADE"
-        )
-        database.connection.execute(
-            "UPDATE raw.database SET value = 'old' WHERE property = 'fingerprint'"
-        )
+        for change in (
+            "DROP TABLE critical_path.measured_interval CASCADE",
+            "ALTER TABLE raw.trace DROP COLUMN step_mark",
+            "DROP TABLE raw.pairing",
+            "UPDATE raw.database SET value = 'old' WHERE property = 'fingerprint'",
+        ):
+            database.connection.execute(change)
     with pytest.raises(tracedb.DatabaseError, match="tracedb upgrade"):
         tracedb.open(path, read_only=True)
-    with tracedb.open(path) as database:
-        assert counts(database) == before
-
-
-def test_what_an_older_version_lacked_is_added(tmp_path: Path) -> None:
-    """Columns and tables of the raw layer that came later, without loss."""
-    path = tmp_path / "run.duckdb"
-    with tracedb.open(path) as database:
-        database.ingest([SAMPLES / "generated_gpu"])
-        before = counts(database)
-        database.connection.execute("ALTER TABLE raw.trace DROP COLUMN step_mark")
-        database.connection.execute("DROP TABLE raw.pairing")
-        database.connection.execute("UPDATE raw.database SET value = 'old'")
     with tracedb.open(path) as database:
         assert counts(database) == before
         assert rows(database, "SELECT DISTINCT step_mark FROM raw.trace") == [(None,)]

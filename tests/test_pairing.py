@@ -14,6 +14,8 @@ import tracedb
 
 DLRM8 = CORPUS / "param" / "dlrm8"
 
+pytestmark = pytest.mark.until("graph")
+
 
 def test_all_et_ops_of_dlrm8_are_matched(dlrm8: tracedb.Database) -> None:
     """1,672 nodes a rank: 1,633 ops and 39 annotations, 988 and 684 a thread."""

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support import CORPUS, SAMPLES, DatabaseOf, needs_corpus, rows
+from support import CORPUS, SAMPLES, DatabaseOf, needs_corpus, rows, write_generated
 from test_waits import Recording
 
 import tracedb
-from tracedb.synthetic import Delays, execute, random_program, training_job
+from tracedb.synthetic import Delays, execute, training_job
 
 NONE = 1 << 62
 
@@ -183,27 +183,21 @@ def _deep() -> Iterator[None]:
     sys.setrecursionlimit(usual)
 
 
-@pytest.mark.parametrize("seed", range(12))
 def test_generated_traces_equal_the_oracle(
-    seed: int, tmp_path: Path, database: tracedb.Database
-) -> None:
-    """Several threads and streams, with and without noise."""
-    program = random_program(
-        seed, threads=1 + seed % 3, streams=1 + seed % 4, steps=1 + seed % 2
-    )
-    delays = Delays(jitter=0.2 if seed % 2 else 0.0)
-    execute(program, delays, seed)[0].write(tmp_path / "a.json")
-    database.ingest([tmp_path])
-    assert assert_equal_to_oracle(database, 1) > 20
-
-
-def test_a_training_job_equals_the_oracle(
     tmp_path: Path, database: tracedb.Database
 ) -> None:
-    """With an autograd thread, copies that block, and streams that wait."""
-    execute(training_job(1), Delays(jitter=0.15), 1)[0].write(tmp_path / "a.json")
+    """Several threads and streams, with and without noise; and a training job.
+
+    That has an autograd thread, copies that block, and streams that wait.
+    """
+    write_generated(tmp_path, range(12))
+    execute(training_job(1), Delays(jitter=0.15), 1)[0].write(tmp_path / "job.json")
     database.ingest([tmp_path])
-    assert assert_equal_to_oracle(database, 1) > 100
+    traces = rows(database, "SELECT trace_id, parse_filename(path) FROM staging.trace")
+    assert len(traces) == 12 + 1
+    for trace_id, name in traces:
+        least = 100 if name == "job.json" else 20
+        assert assert_equal_to_oracle(database, trace_id) > least, name
 
 
 @needs_corpus

@@ -13,6 +13,8 @@ from support import rows
 
 import tracedb
 
+pytestmark = pytest.mark.until("staging")
+
 
 def bound(ph: str, name: str, time: int, **fields: object) -> dict[str, Any]:
     """The begin or the end of an op."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -14,7 +15,7 @@ from typing import Any
 
 import duckdb
 import pytest
-from support import ROOT, SAMPLES, Ingested, rows
+from support import CORPUS, ROOT, SAMPLES, DatabaseOf, Ingested, rows
 
 import tracedb
 from tracedb import catalog
@@ -33,6 +34,8 @@ UNITS = {
 COMPUTED = [r for r in catalog.relations() if r.is_computed_on_ingest]
 QUESTIONS = [r for r in catalog.relations() if r.layer == "question" and not r.is_macro]
 MACROS = [r for r in catalog.relations() if r.is_macro]
+DLRM8 = CORPUS / "param" / "dlrm8"
+STORED = "SELECT schema_name || '.' || table_name FROM duckdb_tables()"
 LARGEST_RELATION = 180
 MOST_ROWS = 150
 """Of an answer that is kept: what a person reviews."""
@@ -53,9 +56,14 @@ each_declared = pytest.mark.parametrize(
 
 
 @pytest.fixture(scope="module")
-def samples() -> Iterator[tracedb.Database]:
-    """All sample traces in one database."""
-    with tracedb.open() as opened:
+def samples(
+    tmp_path_factory: pytest.TempPathFactory, ingested: Ingested
+) -> Iterator[tracedb.Database]:
+    """All sample traces in one database, and four ranks of a GPU run where they are."""
+    path = tmp_path_factory.mktemp("samples") / "run.duckdb"
+    if DLRM8.exists():
+        shutil.copy(ingested(DLRM8), path)
+    with tracedb.open(path) as opened:
         opened.ingest([SAMPLES])
         yield opened
 
@@ -207,14 +215,6 @@ def test_key_is_unique(relation: Relation, samples: tracedb.Database) -> None:
     for source in sources(relation, samples):
         repeated = f"SELECT {key} FROM {source} GROUP BY ALL HAVING count(*) > 1"
         assert rows(samples, f"{repeated} LIMIT 3") == [], source
-
-
-@each_relation
-def test_key_is_unique_on_real_ranks(
-    relation: Relation, dlrm8: tracedb.Database
-) -> None:
-    """The same on four ranks of a GPU run."""
-    test_key_is_unique(relation, dlrm8)
 
 
 @each_relation
@@ -423,19 +423,25 @@ def test_answers_of_methods(
     assert answer == golden.read_text(), "review with --update-answers and git diff"
 
 
-def test_the_same_rows_twice() -> None:
-    """Two ingests of the same files give the same rows in every relation."""
-    contents = []
-    for _ in range(2):
-        with tracedb.open() as database:
-            database.ingest([SAMPLES / "generated_gpu"])
-            contents.append(
-                {
-                    relation.full_name: database.relation(
-                        relation.full_name
-                    ).write_json()
-                    for relation in catalog.relations()
-                    if relation.full_name != "raw.event" and not relation.is_macro
-                }
-            )
-    assert contents[0] == contents[1]
+def test_the_same_rows_twice(
+    database: tracedb.Database, database_of: DatabaseOf
+) -> None:
+    """Two ingests of the same files give the same rows in every relation.
+
+    Of views those are compared that no other relation reads: one that reads others has
+    their rows. What questions answer is kept beside the samples.
+    """
+    trace = SAMPLES / "generated_gpu"
+    database.ingest([trace])
+    read = set().union(*(relation.reads for relation in catalog.declared()))
+    is_stored = {name for (name,) in rows(database, STORED)}
+    compared = [
+        relation.full_name
+        for relation in catalog.relations()
+        if relation.full_name in is_stored
+        or not (relation.full_name in read or relation.layer == "question")
+    ]
+    assert len(compared) > len(COMPUTED)
+    for name in compared:
+        if name != "raw.event":
+            assert database.relation(name).equals(database_of(trace).relation(name))

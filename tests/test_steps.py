@@ -36,6 +36,7 @@ def serving(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.until("staging")
 def test_without_marks_there_are_no_steps(
     serving: Path, database: tracedb.Database
 ) -> None:
@@ -62,6 +63,7 @@ def test_a_listed_mark_finds_its_ranges(
         assert database.predict("replay").height == occurrences
 
 
+@pytest.mark.until("staging")
 def test_steps_are_numbered_in_order(serving: Path, database: tracedb.Database) -> None:
     """A name without a number of its own says nothing about the order."""
     database.ingest([serving], step_mark=r"step\[.*")
@@ -71,6 +73,7 @@ def test_steps_are_numbered_in_order(serving: Path, database: tracedb.Database) 
     ]
 
 
+@pytest.mark.until("staging")
 @pytest.mark.parametrize(
     ("marks", "expected"),
     [
@@ -99,6 +102,7 @@ def test_steps_of_a_thread_follow_each_other(
     ]
 
 
+@pytest.mark.until("staging")
 @pytest.mark.parametrize(
     ("mark", "message"),
     [
@@ -119,6 +123,7 @@ def test_a_mark_that_finds_nothing_is_refused(
     assert rows(database, "SELECT count(*) FROM raw.trace") == [(0,)]
 
 
+@pytest.mark.until("staging")
 def test_every_file_is_to_have_the_mark(
     serving: Path, tmp_path: Path, database: tracedb.Database
 ) -> None:
@@ -130,6 +135,7 @@ def test_every_file_is_to_have_the_mark(
     assert database.ingest([serving], step_mark=r"step\[.*").height == 1
 
 
+@pytest.mark.until("staging")
 def test_marks_of_the_profiler_can_be_overruled(
     tmp_path: Path, database: tracedb.Database
 ) -> None:
@@ -221,6 +227,7 @@ def test_steps_from_mark_to_mark(training: Path, database: tracedb.Database) -> 
     assert {duration for *_, duration in rows(database, STEPS)} == {200_000}
 
 
+@pytest.mark.until("staging")
 def test_steps_are_marked_in_one_way(
     training: Path, database: tracedb.Database
 ) -> None:

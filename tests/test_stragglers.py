@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -35,6 +35,8 @@ SHAPES = [
     Job(stages=4, dp_ranks=2, microbatches=8, chunks=3),
     Job(stages=3, dp_ranks=1, microbatches=6, chunks=2, unrun=True),
 ]
+DELAYED = range(2)
+"""Seeds of the jobs with random durations."""
 
 
 @pytest.fixture
@@ -52,45 +54,70 @@ def table(tmp_path: Path) -> Callable[..., Path]:
     return write
 
 
-def figures(database: tracedb.Database) -> Figures:
-    """All of `question.straggler_slowdown`."""
-    query = "SELECT scope, name, step, slowdown FROM question.straggler_slowdown"
+def figures(database: tracedb.Database, run: int = 1) -> Figures:
+    """All of `question.straggler_slowdown` of a run."""
+    query = f"""
+        SELECT scope, name, step, slowdown FROM question.straggler_slowdown
+        WHERE run_id = {run}
+    """
     found = rows(database, query)
     assert len({row[:3] for row in found}) == len(found)
     return {row[:3]: row[3] for row in found}
 
 
-def recovered(database: tracedb.Database) -> dict[str, float]:
-    """All of `question.straggler_recovery`."""
-    query = "SELECT name, recovered_share FROM question.straggler_recovery"
+def recovered(database: tracedb.Database, run: int = 1) -> dict[str, float]:
+    """All of `question.straggler_recovery` of a run."""
+    query = f"""
+        SELECT name, recovered_share FROM question.straggler_recovery
+        WHERE run_id = {run}
+    """
     return dict(rows(database, query))
 
 
-def read(database: tracedb.Database) -> list[Row]:
-    """The operations, as the reference takes them."""
-    query = """
+def read(database: tracedb.Database, run: int) -> list[Row]:
+    """The operations of a run, as the reference takes them."""
+    query = f"""
         SELECT dp_rank, stage, rank, step, type, start_ns, end_ns, duration_ns, chunk
-        FROM staging.operation
+        FROM staging.operation WHERE run_id = {run}
     """
     return [Row(*row) for row in rows(database, query)]
 
 
-def assert_is_the_reference(database: tracedb.Database) -> None:
+def assert_is_the_reference(database: tracedb.Database, run: int = 1) -> None:
     """The relations say what a plain loop says."""
-    expected, shares = analysis(read(database))
-    assert figures(database) == pytest.approx(expected, rel=1e-12)
-    assert recovered(database) == pytest.approx(shares, rel=1e-6)
+    expected, shares = analysis(read(database, run))
+    assert figures(database, run) == pytest.approx(expected, rel=1e-12)
+    assert recovered(database, run) == pytest.approx(shares, rel=1e-6)
+
+
+@pytest.fixture(scope="module")
+def jobs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tracedb.Database]:
+    """A run of each shape with random durations, and of each in which nothing delays.
+
+    Their numbers are the places of the shapes, from 1; those of the latter follow.
+    """
+    folder = tmp_path_factory.mktemp("jobs")
+    with tracedb.open() as database:
+        paths: list[Path] = []
+        for seed in (*DELAYED, None):
+            for job in SHAPES:
+                found = job_rows(job, randomly(7))
+                if seed is not None:
+                    found = job_rows(job, randomly(seed), seed)
+                paths.append(folder / f"{len(paths)}.parquet")
+                pl.DataFrame(found).write_parquet(paths[-1])
+        database.ingest(paths)
+        yield database
 
 
 @pytest.mark.parametrize("job", SHAPES, ids=str)
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", DELAYED)
 def test_a_plain_loop_says_the_same(
-    job: Job, seed: int, table: Callable[..., Path], database: tracedb.Database
+    job: Job, seed: int, jobs: tracedb.Database
 ) -> None:
     """For stages, chunks, microbatches and ranks of any number."""
-    database.ingest([table(job_rows(job, randomly(seed), seed))])
-    assert rows(database, "FROM raw.ingest_issue") == []
-    assert_is_the_reference(database)
+    assert rows(jobs, "FROM raw.ingest_issue") == []
+    assert_is_the_reference(jobs, 1 + seed * len(SHAPES) + SHAPES.index(job))
 
 
 def test_the_first_receive_may_be_missing(
@@ -111,24 +138,23 @@ def test_the_first_receive_may_be_missing(
         )
 
 
-@pytest.mark.parametrize("job", SHAPES, ids=str)
-def test_simulated_steps_are_those_that_were(
-    job: Job, table: Callable[..., Path], database: tracedb.Database
-) -> None:
+def test_simulated_steps_are_those_that_were(jobs: tracedb.Database) -> None:
     """A job in which nothing delays is simulated to the nanosecond."""
-    database.ingest([table(job_rows(job, randomly(7)))])
+    alone = f"run_id > {len(DELAYED) * len(SHAPES)}"
     measured = rows(
-        database,
-        """
-        SELECT step, max(end_ns) - min(start_ns) FROM staging.operation
-        WHERE type IN ('optimizer', 'params-all-gather') GROUP BY step ORDER BY step
+        jobs,
+        f"""
+        SELECT run_id, step, max(end_ns) - min(start_ns) FROM staging.operation
+        WHERE type IN ('optimizer', 'params-all-gather') AND {alone}
+        GROUP BY ALL ORDER BY ALL
         """,
     )
-    query = """
-        SELECT step, simulated_ns FROM reference.straggler_time
-        WHERE scope = 'job' ORDER BY step
+    query = f"""
+        SELECT run_id, step, simulated_ns FROM reference.straggler_time
+        WHERE scope = 'job' AND {alone} ORDER BY ALL
     """
-    assert rows(database, query) == measured
+    assert len(measured) == sum(len(job.steps) for job in SHAPES)
+    assert rows(jobs, query) == measured
 
 
 def test_peers_that_are_alike_cost_nothing(

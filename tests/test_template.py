@@ -146,15 +146,33 @@ def test_old_ones_go(caches: Path) -> None:
     assert len(left) == 8
 
 
+AT_ONCE = """
+import sys, time, tracedb
+from tracedb import catalog
+
+def create(connection):
+    time.sleep(1)
+    catalog.create_only(connection, "raw.database")
+    catalog.create_only(connection, "raw.trace")
+
+catalog.create = create
+with tracedb.open(sys.argv[1]) as opened:
+    print(opened.sql("FROM raw.database WHERE property = 'fingerprint'").item(0, 1))
+"""
+"""Few relations are created, and slowly: another process begins meanwhile."""
+
+
 def test_processes_that_start_at_once(caches: Path, tmp_path: Path) -> None:
     """Each has a whole database, and one template is left."""
-    program = "import tracedb, sys; tracedb.open(sys.argv[1]).ask('gpu_active')"
     processes = [
         subprocess.Popen(  # noqa: S603 (our own program)
-            [sys.executable, "-Ic", program, str(tmp_path / f"{number}.duckdb")],
+            [sys.executable, "-Ic", AT_ONCE, str(tmp_path / f"{number}.duckdb")],
+            stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
+            text=True,
         )
         for number in range(3)
     ]
-    assert [process.communicate()[1] for process in processes] == [b""] * 3
+    told = [process.communicate() for process in processes]
+    assert told == [(f"{catalog.fingerprint()}\n", "")] * 3
     assert len(list(caches.iterdir())) == 1

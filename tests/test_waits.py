@@ -102,6 +102,7 @@ def test_usual_work_waits_for_nothing(
     assert rows(database, UNEXPLAINED) == [(0,)]
 
 
+@pytest.mark.until("graph")
 def test_work_launched_later_hides_no_wait(
     recording: Recording, tmp_path: Path, database: tracedb.Database
 ) -> None:
@@ -143,6 +144,7 @@ def test_a_full_device_leaves_no_room(
     assert rows(database, edge) == [(int(reason == "occupancy" and bool(awaited)),)]
 
 
+@pytest.mark.until("graph")
 def test_an_event_that_was_over_long_before_gives_way(
     recording: Recording, tmp_path: Path, database: tracedb.Database
 ) -> None:
@@ -176,6 +178,7 @@ def test_a_launch_that_takes_long_holds_its_work(
     assert abs(late) < 10_000
 
 
+@pytest.mark.until("graph")
 def test_a_launch_that_takes_long_behind_its_work_holds_nothing(
     recording: Recording, tmp_path: Path, database: tracedb.Database
 ) -> None:
@@ -255,6 +258,7 @@ def test_a_launch_into_a_full_queue_waits_for_work_to_end(
     assert ("return",) in rows(database, path)
 
 
+@pytest.mark.until("graph")
 def test_the_first_work_of_a_stream_may_wait_for_an_event(
     tmp_path: Path, database: tracedb.Database
 ) -> None:
@@ -274,6 +278,7 @@ def test_the_first_work_of_a_stream_may_wait_for_an_event(
     assert rows(database, query) == [(1, "none")]
 
 
+@pytest.mark.until("graph")
 def test_the_parts_of_a_graph_fill_no_queue(
     tmp_path: Path, database: tracedb.Database
 ) -> None:

@@ -223,12 +223,14 @@ def predict(
     A question is asked of the simulation; its first column has the paths of traces.
     """
     names: dict[str, tuple[str, int]] = {}
+    jobs: dict[str, list[Path]] = defaultdict(list)
     known: dict[tuple[str, int], dict[int, tuple[str, int, int]]] = {}
     of_steps: dict[tuple[str, int], Launched] = {}
     for number, one in enumerate(cases):
         for rank, trace in enumerate(execute(one.program, one.delays)):
             path = folder / f"{number:03}-{rank}.json"
             names[str(trace.write(path, one.form))] = (one.name, rank)
+            jobs[one.name].append(path)
             known[one.name, rank] = works(trace.truth)
             of_steps[one.name, rank] = launched(trace.truth)
     edits = [
@@ -237,7 +239,10 @@ def predict(
     found: dict[tuple[str, int, str], Times] = defaultdict(dict)
     answers: dict[tuple[str, int], list[tuple[Any, ...]]] = defaultdict(list)
     with tracedb.open() as database:
-        database.ingest([folder])
+        database.ingest([path for (path, *ranks) in jobs.values() if not ranks])
+        for name, paths in jobs.items():
+            if len(paths) > 1:
+                database.ingest(paths, run=name)
         with database.simulate(["replay"], edits) as simulated:
             for path, scenario, correlation, beside, *span in rows(simulated, WORK):
                 what, thread, number = known[names[path]][correlation]

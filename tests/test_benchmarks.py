@@ -81,7 +81,10 @@ def longest_path_ns(edges: list[tuple[int, int, int]]) -> int:
 
 
 def test_longest_path(tmp_path: Path) -> None:
-    """The longest path is the simulated end; every span and work is a node."""
+    """The longest path is the simulated end; every span and work is a node.
+
+    Edges are ordered and no pair has two: networkx would take the last.
+    """
     with tracedb.open() as database:
         database.ingest([written(job(), tmp_path)])
         edges = node_graph.edges(database.connection).rows()
@@ -93,12 +96,6 @@ def test_longest_path(tmp_path: Path) -> None:
     assert longest_path_ns(edges) == end_ns > 0
     assert {target for _, target, _ in edges} == {*range(1, sum(counts.row(0)) + 1)}
 
-
-def test_no_edge_twice(tmp_path: Path) -> None:
-    """Edges are ordered and no pair has two: networkx would take the last."""
-    with tracedb.open() as database:
-        database.ingest([written(job(), tmp_path)])
-        edges = node_graph.edges(database.connection).rows()
     pairs = [(target, source) for source, target, _ in edges]
     assert all(before < after for before, after in pairwise(pairs))
 

@@ -13,7 +13,7 @@ from typing import Any
 import polars as pl
 import pytest
 from launched import Op, event, tensors, write
-from support import rows
+from support import ingests_until, rows
 from test_cli import ask
 from test_cli import run as run_command
 
@@ -39,7 +39,7 @@ def timed(
 
     With steps, it is cut into so many of the same number of ops.
     """
-    with tracedb.open() as database:
+    with tracedb.open() as database, ingests_until("prediction"):
         database.ingest([write(path, ops, V100)])
         query = "SELECT roofline_ns FROM prediction.kernel_roofline ORDER BY gpu_op_id"
         times = [time for (time,) in rows(database, query)]
@@ -211,6 +211,7 @@ def test_factors_are_those_of_a_plain_loop(still: tracedb.Database, trace: int) 
     assert found == pytest.approx([factor(sample, own) for own in sample], rel=1e-5)
 
 
+@pytest.mark.until("prediction")
 def test_no_time_is_learnt_from_itself(
     database: tracedb.Database, tmp_path: Path
 ) -> None:

@@ -13,7 +13,7 @@ from time import monotonic, sleep
 from typing import Any
 
 import pytest
-from support import SAMPLES
+from support import SAMPLES, Ingested
 
 import tracedb
 
@@ -28,13 +28,12 @@ STARTED_SECONDS = 1.0
 """After which the command's modules are there: until then Python itself is told."""
 
 
-@pytest.fixture(scope="module")
-def database(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A database with a trace."""
-    path = tmp_path_factory.mktemp("ends") / "run.duckdb"
-    with tracedb.open(path) as opened:
-        opened.ingest([SAMPLE])
-    return path
+@pytest.fixture
+def database(tmp_path: Path, ingested: Ingested) -> Path:
+    """A database with a trace, in a folder of its own."""
+    folder = tmp_path / "ends"
+    folder.mkdir()
+    return Path(shutil.copy(ingested(SAMPLE), folder / "run.duckdb"))
 
 
 def start(*arguments: object, **options: Any) -> subprocess.Popen[str]:  # noqa: ANN401
@@ -59,14 +58,16 @@ def interrupted(
 @pytest.mark.parametrize("query", ENDLESS)
 def test_the_first_interrupt_ends_a_query(database: Path, query: str) -> None:
     """One that would run for ever ends at one Ctrl-C, with one line."""
-    code, reported, seconds = interrupted(start("sql", database, query), 5)
+    code, reported, seconds = interrupted(start("sql", database, query), 3)
     assert (code, reported) == (130, "tracedb: interrupted\n")
     # A busy machine takes its time.
     assert seconds < 20
 
 
 @pytest.mark.parametrize("step", range(6))
-def test_an_interrupted_ingest_leaves_nothing(tmp_path: Path, step: int) -> None:
+def test_an_interrupted_ingest_leaves_nothing(
+    tmp_path: Path, ingested: Ingested, step: int
+) -> None:
     """At any moment: the last line says so, and there is no database.
 
     Unless all was committed, and only what to print of it was left: then it is whole.
@@ -80,8 +81,10 @@ def test_an_interrupted_ingest_leaves_nothing(tmp_path: Path, step: int) -> None
     assert reported.endswith("tracedb: interrupted\n")
     assert "Traceback" not in reported
     if path.exists():
-        with tracedb.open(path, read_only=True) as opened, tracedb.open() as other:
-            other.ingest([SAMPLE])
+        with (
+            tracedb.open(path, read_only=True) as opened,
+            tracedb.open(ingested(SAMPLE), read_only=True) as other,
+        ):
             for name in ("raw.event", "graph.node", "critical_path.step_time"):
                 assert opened.relation(name).equals(other.relation(name)), name
         assert list(tmp_path.iterdir()) == [path]

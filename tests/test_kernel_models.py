@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from dataclasses import dataclass
 from functools import cache
@@ -45,6 +46,9 @@ DATA = ROOT.parent / "shared" / "kerneldata"
 V100 = "Tesla V100-SXM2-16GB"
 ROWS = 90
 NOISE = 0.03
+EACH_REAL_ROW = 5
+"""Of real products, which are more than a test needs."""
+
 needs_data = pytest.mark.skipif(
     not DATA.exists(), reason="../shared/kerneldata is absent"
 )
@@ -850,9 +854,13 @@ def test_public_files_are_read() -> None:
 
 
 @needs_data
-def test_model_beats_the_network() -> None:
-    """On each split of real products, the model is better than both baselines."""
-    scores = kernels.evaluate([DATA / "pipeweave_gemm_fp8.csv.gz"], splits=["largest"])
+def test_model_beats_the_network(tmp_path: Path) -> None:
+    """On a split of real products, the model is better than both baselines."""
+    with gzip.open(DATA / "pipeweave_gemm_fp8.csv.gz", "rt") as file:
+        header, *lines = file
+    some = tmp_path / "pipeweave_gemm_fp8.csv"
+    some.write_text("".join([header, *lines[::EACH_REAL_ROW]]))
+    scores = kernels.evaluate([some], splits=["largest"])
     for _, part in scores.group_by("hardware"):
         gmae = dict(part.select("predictor", "gmae_share").iter_rows())
         assert gmae["model"] < min(gmae["mlp"], gmae["roofline"])

@@ -76,10 +76,9 @@ def test_a_library_tells_what_the_traces_themselves_would(
     assert alone == together
 
 
-def test_a_trace_does_not_learn_from_itself(folder: Path, library: Path) -> None:
+def test_a_trace_does_not_learn_from_itself(database: Path, library: Path) -> None:
     """What the library has of a trace that is in the database does not count."""
-    with tracedb.open() as opened:
-        opened.ingest([folder / "3.json", folder / "4.json"])
+    with tracedb.open(database, read_only=True) as opened:
         with simulated(opened.connection, ["shared"]) as connection:
             query = "FROM prediction.host_expectation SELECT * EXCLUDE (host_from)"
             shared = connection.execute(f"{query} ORDER BY ALL").fetchall()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from reference import Times, periods, predicted_periods, simulate
-from support import SAMPLES, Ingested, rows, write_ahead, write_generated
+from support import SAMPLES, Ingested, rows, write_ahead
 from support import STEPS_AHEAD as STEPS
 
 import tracedb
@@ -27,26 +27,6 @@ from tracedb.synthetic import (
 
 MS = 1_000_000
 METHODS = ("replay", "statistics", "full")
-
-
-@pytest.fixture(scope="module")
-def behind(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tracedb.Database]:
-    """Traces in which the GPU runs behind the host, by several steps."""
-    folder = tmp_path_factory.mktemp("behind")
-    write_ahead(folder, waits=False)
-    with tracedb.open() as opened:
-        opened.ingest([folder])
-        yield opened
-
-
-@pytest.fixture(scope="module")
-def generated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tracedb.Database]:
-    """16 generated traces of 1 to 3 threads and 1 to 4 streams."""
-    folder = tmp_path_factory.mktemp("generated")
-    write_generated(folder, range(16))
-    with tracedb.open() as opened:
-        opened.ingest([folder])
-        yield opened
 
 
 @pytest.fixture(scope="module")

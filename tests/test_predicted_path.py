@@ -12,36 +12,15 @@ import duckdb
 import pytest
 from click.testing import CliRunner
 from reference import Simulation, predicted_periods, simulate
-from support import SAMPLES, Ingested, rows, write_ahead, write_generated
+from support import SAMPLES, Ingested, rows
 
 import tracedb
 from tracedb import Edit
 from tracedb.cli.main import tracedb as command
 
-SEEDS = range(16)
 METHODS = ("replay", "statistics", "full")
 LONGER = 7
 ON_DEVICE = ("kernel", "memcpy", "memset", "communication")
-
-
-@pytest.fixture(scope="module")
-def generated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tracedb.Database]:
-    """16 generated traces of 1 to 3 threads and 1 to 4 streams."""
-    folder = tmp_path_factory.mktemp("generated")
-    write_generated(folder, SEEDS)
-    with tracedb.open() as opened:
-        opened.ingest([folder])
-        yield opened
-
-
-@pytest.fixture(scope="module")
-def behind(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tracedb.Database]:
-    """Traces in which the GPU runs behind the host, by several steps."""
-    folder = tmp_path_factory.mktemp("behind")
-    write_ahead(folder, waits=False)
-    with tracedb.open() as opened:
-        opened.ingest([folder])
-        yield opened
 
 
 @pytest.fixture(scope="module")

@@ -346,13 +346,13 @@ def test_pages_for_users_name_public_relations(page: str) -> None:
     assert internal & {*named} == set()
 
 
-def test_comments_reach_the_database(samples: tracedb.Database) -> None:
+def test_comments_reach_the_database(database_of: DatabaseOf) -> None:
     """Any DuckDB client shows the documentation."""
     missing = """
         SELECT schema_name, table_name, column_name FROM duckdb_columns()
         WHERE NOT internal AND comment IS NULL
     """
-    assert rows(samples, missing) == []
+    assert rows(database_of(SAMPLES / "generated_gpu"), missing) == []
 
 
 @pytest.mark.parametrize("relation", MACROS, ids=lambda relation: relation.full_name)

@@ -62,14 +62,15 @@ def two_steps() -> list[dict[str, Any]]:
     return events
 
 
-@pytest.fixture
-def known(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def known(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A database of the two steps."""
-    trace = tmp_path / "known.json"
+    folder = tmp_path_factory.mktemp("known")
+    trace = folder / "known.json"
     trace.write_text(json.dumps({"traceEvents": two_steps()}))
-    with tracedb.open(tmp_path / "known.duckdb") as database:
+    with tracedb.open(folder / "known.duckdb") as database:
         database.ingest([trace])
-    return tmp_path / "known.duckdb"
+    return folder / "known.duckdb"
 
 
 def said(database: Path, *options: str) -> str:

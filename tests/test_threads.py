@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from itertools import product
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from support import CORPUS, DatabaseOf, needs_corpus, rows
+from support import CORPUS, DatabaseOf, ingests_until, needs_corpus, rows
 
 import tracedb
 from tracedb.synthetic import Crew, Delays, execute, taking_turns
@@ -82,53 +83,68 @@ def count_alike(waits: list[Wait], others: list[Wait]) -> int:
     )
 
 
-def judged(tmp_path: Path, crew: Crew, *, steps: int = 6) -> Counter[str]:
-    """How many waits there are, were found, are right, in some programs."""
-    traces = {
-        str(seed): execute(taking_turns(seed, crew, steps=steps), JITTER, seed)[0]
-        for seed in SEEDS
-    }
-    for name, trace in traces.items():
-        trace.write(tmp_path / f"{name}.json")
-    all_found = found_waits(tmp_path)
-    counts: Counter[str] = Counter()
-    for name, trace in traces.items():
-        true, found = true_waits(trace.truth), all_found[name]
+CREWS = {
+    "1 worker": Crew(workers=1, strangers=1),
+    "2 workers": Crew(workers=2, strangers=1),
+    "4 workers": Crew(workers=4, strangers=1),
+    "strangers": Crew(workers=0, strangers=4),
+    "little to load": Crew(workers=1, loaders=1, strangers=1, loading=0.3),
+    "much to load": Crew(workers=1, loaders=1, strangers=1, loading=3),
+    "linked": Crew(workers=1, is_linked=True),
+}
+Judged = dict[str, Counter[str]]
+
+
+@pytest.fixture(scope="module")
+def judged(tmp_path_factory: pytest.TempPathFactory) -> Judged:
+    """How many waits there are, were found, are right, in programs of each crew."""
+    folder = tmp_path_factory.mktemp("crews")
+    traces = {}
+    for name, seed in product(CREWS, SEEDS):
+        program = taking_turns(seed, CREWS[name], steps=1 if name == "linked" else 6)
+        traces[name, seed] = execute(program, JITTER, seed)[0]
+        traces[name, seed].write(folder / f"{name} {seed}.json")
+    with ingests_until("graph"):
+        all_found = found_waits(folder)
+    judged: Judged = defaultdict(Counter)
+    for (name, seed), trace in traces.items():
+        true, found = true_waits(trace.truth), all_found[f"{name} {seed}"]
         long = [wait for wait in true if wait.end_ns - wait.start_ns > LONG_NS]
-        counts["true"] += len(long)
-        counts["hit"] += count_alike(long, found)
-        counts["found"] += len(found)
-        counts["right"] += count_alike(found, true)
-    return counts
+        counts = {
+            "true": len(long),
+            "hit": count_alike(long, found),
+            "found": len(found),
+            "right": count_alike(found, true),
+        }
+        judged[name].update(counts)
+    return judged
 
 
-@pytest.mark.parametrize("workers", [1, 2, 4])
-def test_workers_are_found_without_names(tmp_path: Path, workers: int) -> None:
+@pytest.mark.parametrize("crew", ["1 worker", "2 workers", "4 workers"])
+def test_workers_are_found_without_names(judged: Judged, crew: str) -> None:
     """Threads that are woken and waited for are, however many and whatever called."""
-    counts = judged(tmp_path, Crew(workers=workers, strangers=1))
+    counts = judged[crew]
     assert counts["true"] > 60
     assert counts["hit"] > 0.95 * counts["true"]
     assert counts["right"] > 0.93 * counts["found"]
 
 
-def test_threads_that_overlap_by_chance_are_not_tied(tmp_path: Path) -> None:
+def test_threads_that_overlap_by_chance_are_not_tied(judged: Judged) -> None:
     """Threads that work when they like wait for nobody, and nobody for them."""
-    counts = judged(tmp_path, Crew(workers=0, strangers=4))
-    assert counts == {"true": 0, "hit": 0, "found": 0, "right": 0}
+    assert judged["strangers"] == {"true": 0, "hit": 0, "found": 0, "right": 0}
 
 
-@pytest.mark.parametrize("loading", [0.3, 3])
-def test_who_loads_is_found(tmp_path: Path, loading: float) -> None:
+@pytest.mark.parametrize("crew", ["little to load", "much to load"])
+def test_who_loads_is_found(judged: Judged, crew: str) -> None:
     """A loader waits for room, or the main thread for what it loads."""
-    crew = Crew(workers=1, loaders=1, strangers=1, loading=loading)
-    counts = judged(tmp_path, crew)
+    counts = judged[crew]
     assert counts["hit"] > 0.9 * counts["true"]
     assert counts["right"] > 0.95 * counts["found"]
 
 
-def test_linked_ops_tell_of_a_single_wait(tmp_path: Path) -> None:
+def test_linked_ops_tell_of_a_single_wait(judged: Judged) -> None:
     """One step is enough where forward and backward ops share sequence numbers."""
-    counts = judged(tmp_path, Crew(workers=1, is_linked=True), steps=1)
+    counts = judged["linked"]
     assert counts["hit"] == counts["true"] == 2 * len(SEEDS)
     assert counts["right"] == counts["found"]
 

@@ -97,7 +97,7 @@ def ingest(  # noqa: PLR0913 (the options of the command)
                 step_mark=step_mark,
                 step_from=step_from,
                 memory=memory,
-                mapping=_mapping(pairs),
+                mapping=mapping(pairs),
                 progress=progress,
             )
         output.rows(new, brief=_BRIEF)
@@ -109,7 +109,8 @@ def ingest(  # noqa: PLR0913 (the options of the command)
         _tell_summary(db, set(new["run_id"]))
 
 
-def _mapping(pairs: tuple[str, ...]) -> dict[str, str]:
+def mapping(pairs: tuple[str, ...]) -> dict[str, str]:
+    """What `--map` says, each as COLUMN=FIELD."""
     parts = [pair.rpartition("=") for pair in pairs]
     odd = next((pair for pair in pairs if not pair.strip("=").count("=")), None)
     if odd is not None:

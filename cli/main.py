@@ -33,6 +33,7 @@ COMMANDS = (
     "sql",
     "mcp",
     "schema",
+    "lake",
     "microbench",
     "upgrade",
 )

@@ -76,7 +76,7 @@ def examples(*lines: str) -> str:
 
 def existing(database: str) -> tracedb.Database:
     """Open a database to change it; one that is missing is not made."""
-    if not Path(database).is_file():
+    if not Path(database).exists() and "=" not in Path(database).name:
         raise tracedb.DatabaseError(
             f"{database}: no such database; make it with `tracedb ingest`"
         )

@@ -733,7 +733,7 @@ def test_wrong_usage_exits_with_2(words: list[str]) -> None:
     )
 
 
-@pytest.mark.parametrize("group", ["kernels", "overheads"])
+@pytest.mark.parametrize("group", ["kernels", "lake", "overheads"])
 def test_a_group_alone_shows_its_help(group: str) -> None:
     """A word is missing: which ones there are is the answer, each in one line."""
     done = run(group)
@@ -741,7 +741,7 @@ def test_a_group_alone_shows_its_help(group: str) -> None:
     assert "error" not in done.stderr
 
 
-@pytest.mark.parametrize("words", [[], ["kernels"], ["overheads"]])
+@pytest.mark.parametrize("words", [[], ["kernels"], ["lake"], ["overheads"]])
 def test_commands_are_listed_with_whole_sentences(words: list[str]) -> None:
     """None is cut at the end of its line."""
     assert "...\n" not in run(*words, "--help").stdout.partition("\n")[2]

@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from tracedb.diff import Difference
+    from tracedb.lake import Place
     from tracedb.scenario import Edit
 
     Pair = tuple[int | None, int | None]
@@ -125,9 +126,15 @@ def open_database(
     """Open a database of traces; without `read_only` it is made if it is missing.
 
     Missing folders above it are, too. Queries read files only where `allow_files` says
-    so. Raises `DatabaseError` where the file is missing, is no database of tracedb's,
-    or is in use by a process that writes.
+    so. A lake (`tracedb.lake`), or a run or rank of it (`fleet/run=job1/rank=0`), is
+    opened to be read. Raises `DatabaseError` where the file is missing, is no database
+    of tracedb's, or is in use by a process that writes.
     """
+    place = _in_lake(path)
+    if place is not None:
+        from tracedb.lake import opened
+
+        return opened(place, allow_files=allow_files)
     return Database(path, read_only=read_only, allow_files=allow_files)
 
 
@@ -145,6 +152,7 @@ class Database:
     ) -> None:
         """Open the file (see `open_database`), or take a connection that is open."""
         self.path = _path(path)
+        self.is_of_lake = False
         self._allow_files = allow_files
         self._is_made_here = False
         if connection is not None:
@@ -233,10 +241,11 @@ class Database:
         names of their own which type they are (`{"fwd": "forward-compute"}`). Returns
         the new rows of `staging.trace`.
         """
+        self._refuse_of_lake()
         from tracedb.ingest import ingest
 
         if isinstance(memory, str):
-            memory = _size_of(memory)
+            memory = size_in(memory)
         paths = [paths] if isinstance(paths, (str, Path)) else paths
         new = ingest(
             self._connection,
@@ -490,6 +499,14 @@ class Database:
         with self.simulate((method,), edits, only_steps=True) as beside:
             return beside.ask("ranking")
 
+    def _refuse_of_lake(self) -> None:
+        """Raise `DatabaseError` where what is to be changed is of a lake."""
+        if self.is_of_lake:
+            raise DatabaseError(
+                f"{self.path}: a lake, which is only read; `tracedb lake ingest` adds "
+                "to it, and what is to be changed is ingested into a database"
+            )
+
     def _is_asked(self, method: str) -> bool:
         """Whether the method stands beside what was measured, as in a simulation."""
         asked = self._rows("SELECT method FROM prediction.variant WHERE is_asked")
@@ -558,6 +575,7 @@ class Database:
         anew. Returns `question.kernel_coverage`. Raises `KernelModelError` for a broken
         file, `QueryError` where no shape of GPU work is known.
         """
+        self._refuse_of_lake()
         if models is None or isinstance(models, (str, Path)):
             from tracedb.kernels import load, shipped
 
@@ -576,6 +594,7 @@ class Database:
         factor by which kernels took longer than predicted. Raises `DatabaseError` where
         the source cannot be opened, `QueryError` where it teaches nothing.
         """
+        self._refuse_of_lake()
         return calibration.calibrate(self._connection, source)
 
     @own_errors()
@@ -584,6 +603,7 @@ class Database:
 
         Returns their names. Raises `HardwareError` for a row that is none.
         """
+        self._refuse_of_lake()
         return hardware.add(self._connection, path)
 
     @own_errors()
@@ -952,7 +972,8 @@ def _whole(value: object) -> int:
     return index(value)
 
 
-def _size_of(memory: str) -> int:
+def size_in(memory: str) -> int:
+    """[B] The size that a text tells; raises `IngestError` where it tells none."""
     try:
         return size_of(memory)
     except ValueError:
@@ -980,6 +1001,16 @@ def _path(path: object) -> str:
             f"{text!r}: not a name for a database: it is not UTF-8 text"
         )
     return str(text)
+
+
+def _in_lake(path: str | Path) -> Place | None:
+    """The place in a lake that a path names, if it does."""
+    text = _path(path)
+    if not Path(text).is_dir() and "=" not in text:
+        return None
+    from tracedb.lake import find_place
+
+    return find_place(text)
 
 
 def _check_path(path: str, *, read_only: bool) -> None:

@@ -8,6 +8,7 @@ TracedbError
 ├── EstimateError   a step that cannot be estimated: no file, no GPU, data-dependent
 ├── HardwareError   a file of hardware rows: a figure missing, wrong, in another unit
 ├── KernelModelError   a kernel model: unreadable, made by another version
+├── LakeError       a lake of traces: none there, a runner without what it runs on
 ├── LibraryError    a library of overheads: missing, foreign, of another version
 ├── MeasurementError   measured kernel times: unreadable, of an unknown format
 ├── MissingPackageError   a package is not installed that an extra brings
@@ -56,6 +57,10 @@ class EstimateError(TracedbError, ValueError):
 
 class HardwareError(TracedbError, ValueError):
     """A row does not describe a device; none of its file is stored."""
+
+
+class LakeError(TracedbError, OSError):
+    """A folder is no lake, or nobody is there to fill it."""
 
 
 class LibraryError(TracedbError, ValueError):

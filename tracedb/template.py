@@ -134,12 +134,12 @@ def _make(path: Path) -> bool:
                 sign(connection)
         except (DatabaseError, duckdb.Error):
             return False
-        _drop_old(path.parent)
+        keep_newest(path.parent)
         return True
 
 
-def _drop_old(folder: Path) -> None:
-    """Keep the newest templates, for those who use several versions in turn."""
+def keep_newest(folder: Path) -> None:
+    """Keep the newest files of a folder, for those who use several versions in turn."""
     with suppress(OSError):
         files = sorted(folder.iterdir(), key=lambda file: file.stat().st_mtime)
         for file in files[:-_KEPT]:

@@ -23,6 +23,7 @@ from tracedb.errors import ForeignFileError, IngestError
 from tracedb.ingest import culprit, files, nesting, pairing, runs, steps
 from tracedb.ingest.culprit import UncomputedError
 from tracedb.ingest.load import Loaded, UnforeseenError, count_unread, load
+from tracedb.ingest.numbers import Numbers
 from tracedb.ingest.prefetch import prefetch
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 
     Progress = Callable[[str], None]
 
-__all__ = ["ingest", "rebuild"]
+__all__ = ["Numbers", "default_memory", "ingest", "join", "rebuild"]
 
 # How much of the machine's memory is used at most: others may need it as well.
 _SHARE_OF_ALL = 0.5
@@ -53,7 +54,7 @@ _COMPRESSION = 15
 
 def ingest(  # noqa: PLR0913 (the options of one command)
     connection: duckdb.DuckDBPyConnection,
-    paths: Iterable[str | Path],
+    paths: Iterable[str | Path | Source],
     *,
     run: str | None,
     pair: bool,
@@ -63,6 +64,7 @@ def ingest(  # noqa: PLR0913 (the options of one command)
     memory: int | None = None,
     until: str | None = None,
     mapping: Mapping[str, str] | None = None,
+    numbers: Numbers | None = None,
 ) -> list[int]:
     """Ingest files in one transaction and return the numbers of the new traces.
 
@@ -75,6 +77,8 @@ def ingest(  # noqa: PLR0913 (the options of one command)
     opened; what has no room there is put beside the database for the time being.
     `progress` is told what happens, a line at a time. `mapping` says of the columns of
     tables of operations which field they hold, and of their operations which type.
+    `numbers` is where an empty database begins to count, for several whose rows are put
+    together.
 
     Raises `IngestError` where a file is not a whole trace, `step_mark` matches no
     range or `memory` is not enough, `PairError` where `pair` is not met; the database
@@ -89,12 +93,15 @@ def ingest(  # noqa: PLR0913 (the options of one command)
             steps.refuse_no_expression(mark)
         run = runs.legible(run)
         sources = [
-            replace(source, mapping=mapping or {})
+            replace(source, mapping=mapping or source.mapping)
             for source in files.expand(
                 paths, Path(scratch), without=file_of(connection)
             )
         ]
-        job = _Job(sources, run, pair, progress, mark, until)
+        job = _Job(
+            *(sources, run, pair, progress, mark, until),
+            numbers=numbers or Numbers(),
+        )
         if memory is None:
             memory = int(memory_limit(connection) * _SHARE_OF_ALL)
         try:
@@ -106,6 +113,12 @@ def ingest(  # noqa: PLR0913 (the options of one command)
             ) from error
         except duckdb.OutOfMemoryException as error:
             raise _no_room(sources, memory) from error
+
+
+def default_memory() -> int:
+    """[B] How much memory is used where nobody says how much."""
+    with duckdb.connect() as connection:
+        return int(memory_limit(connection) * _SHARE_OF_ALL)
 
 
 def _of_duckdb(memory: int) -> int:
@@ -138,6 +151,18 @@ def rebuild(connection: duckdb.DuckDBPyConnection, progress: Progress) -> None:
         _compute(connection, trace_ids, {*catalog.LAYERS}, progress)
 
 
+def join(connection: duckdb.DuckDBPyConnection, trace_ids: list[int]) -> None:
+    """Compute what traces of one run tell together that were ingested each alone.
+
+    Their rows up to staging are there; execution graphs find their traces now.
+    """
+    above = {*catalog.LAYERS} - {"staging"}
+    with transaction(connection):
+        changed = _pair(connection, trace_ids, run="as it is")
+        _compute(connection, changed, {"staging"}, lambda _line: None)
+        _compute(connection, trace_ids, above, lambda _line: None)
+
+
 @dataclass(frozen=True)
 class _Job:
     """What to ingest, and how."""
@@ -148,6 +173,7 @@ class _Job:
     progress: Progress
     step_mark: steps.Mark | None
     until: str | None
+    numbers: Numbers
     is_careful: bool = False
     most_events: int | None = None
 
@@ -284,12 +310,19 @@ def _known(connection: duckdb.DuckDBPyConnection, sha256: str) -> int | None:
 def _load(
     connection: duckdb.DuckDBPyConnection, job: _Job, source: Source, sha256: str
 ) -> tuple[int, Loaded]:
-    trace_id = scalar(
-        connection, "SELECT coalesce(max(trace_id), 0) + 1 FROM raw.trace"
-    )
+    first = job.numbers
+    query = "SELECT coalesce(max(trace_id) + 1, ?) FROM raw.trace"
+    trace_id = scalar(connection, query, [first.trace_id])
     name = Path(source.name).name
-    file = load(connection, source, trace_id, job.progress, is_careful=job.is_careful)
-    run_id = (runs.named if job.run else runs.create)(connection, job.run or name)
+    file = load(
+        connection,
+        source,
+        replace(first, trace_id=trace_id),
+        job.progress,
+        is_careful=job.is_careful,
+    )
+    find = runs.named if job.run else runs.create
+    run_id = find(connection, job.run or name, first.run_id)
     connection.execute(
         "INSERT INTO raw.trace VALUES (?, ?, ?, ?, ?, ?, ?, NULL, NULL, NULL, NULL)",
         [

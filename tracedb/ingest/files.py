@@ -50,9 +50,9 @@ class Source:
 
 
 def expand(
-    paths: Iterable[str | Path], scratch: Path, without: str | None = None
+    paths: Iterable[str | Path | Source], scratch: Path, without: str | None = None
 ) -> list[Source]:
-    """List what paths name, in order.
+    """List what paths name, in order; what is a source already is one.
 
     A folder stands for the traces below it, a pattern for what it matches, a tar
     archive for its members (unpacked to `scratch`), `-` for standard input. A folder
@@ -60,7 +60,13 @@ def expand(
 
     Raises `IngestError` where a path does not exist or holds nothing to ingest.
     """
-    found = [source for path in paths for source in _readable(str(path), scratch)]
+    found = [
+        source
+        for path in paths
+        for source in (
+            [path] if isinstance(path, Source) else _readable(str(path), scratch)
+        )
+    ]
     own = None if without is None else Path(without).resolve()
     return [s for s in found if s.is_named or s.path.resolve() != own]
 

@@ -25,10 +25,11 @@ if TYPE_CHECKING:
     from tracedb.ingest.events import Chunk
     from tracedb.ingest.files import Source
     from tracedb.ingest.foreign import ForeignReader
+    from tracedb.ingest.numbers import Numbers
 
 _NUMBERING = {
-    "kineto": "SELECT coalesce(max(event_id), 0) + 1 FROM raw.event",
-    "et": "SELECT coalesce(max(et_node_id), 0) + 1 FROM raw.et_node",
+    "kineto": "SELECT coalesce(max(event_id) + 1, ?) FROM raw.event",
+    "et": "SELECT coalesce(max(et_node_id) + 1, ?) FROM raw.et_node",
 }
 _UNSOUND = """
 WITH
@@ -115,15 +116,16 @@ class UnforeseenError(Exception):
 def load(
     connection: duckdb.DuckDBPyConnection,
     source: Source,
-    trace_id: int,
+    numbers: Numbers,
     progress: Callable[[str], None],
     *,
     is_careful: bool,
 ) -> Loaded:
     """Store all events or nodes of a file, and what had to be mended or left out.
 
-    To be careful is to see first whether DuckDB can read what is stored, and to leave
-    out what it cannot.
+    The numbers are the trace's, and where its events begin in an empty database. To be
+    careful is to see first whether DuckDB can read what is stored, and to leave out
+    what it cannot.
 
     Raises `IngestError` where the file cannot be read, or holds nothing to read, and
     `UnforeseenError` where it has to be loaded anew, with care.
@@ -135,9 +137,9 @@ def load(
             raise IngestError(f"{source.name}: no table of operations: nothing to map")
         reader = operations.MappedReader(source.mapping)
     if reader is not None:
-        return _load_foreign(connection, source, reader, trace_id)
+        return _load_foreign(connection, source, reader, numbers)
     if chakra.recognises(source.path, head):
-        return _load_chakra(connection, source, trace_id)
+        return _load_chakra(connection, source, numbers)
     try:
         size = source.path.stat().st_size
         file = source.path.open("rb")
@@ -145,18 +147,18 @@ def load(
         raise unreadable(source.name, error) from error
     with file:
         text, meter = Text(source.name, file), _Meter(size, progress)
-        return _load(connection, text, trace_id, meter, is_careful=is_careful)
+        return _load(connection, text, numbers, meter, is_careful=is_careful)
 
 
 def _load_foreign(
     connection: duckdb.DuckDBPyConnection,
     source: Source,
     reader: ForeignReader,
-    trace_id: int,
+    numbers: Numbers,
 ) -> Loaded:
     """Store a trace of another profiler, as events of the same meaning."""
-    trace = reader.read(source.path)
-    first = number = scalar(connection, _NUMBERING["kineto"])
+    trace, trace_id = reader.read(source.path), numbers.trace_id
+    begin = number = scalar(connection, _NUMBERING["kineto"], [numbers.event_id])
     for table in trace.batches:
         kineto.store_rows(connection, table, trace_id, number)
         number += table.num_rows
@@ -165,37 +167,38 @@ def _load_foreign(
         issues.add(kind, None, count)
     bounds.bound(connection, trace_id, issues)
     _store_issues(connection, trace_id, issues)
-    return Loaded("kineto", _json(trace.header), number - first)
+    return Loaded("kineto", _json(trace.header), number - begin)
 
 
 def _load_chakra(
-    connection: duckdb.DuckDBPyConnection, source: Source, trace_id: int
+    connection: duckdb.DuckDBPyConnection, source: Source, numbers: Numbers
 ) -> Loaded:
     header, nodes = chakra.read_nodes(source.path)
     import polars as pl
 
     table = pl.Series("node", nodes, pl.Binary).cast(pl.String).to_frame()
-    number = scalar(connection, _NUMBERING["et"])
-    execution_graph.store_rows(connection, table, trace_id, number)
+    number = scalar(connection, _NUMBERING["et"], [numbers.event_id])
+    execution_graph.store_rows(connection, table, numbers.trace_id, number)
     return Loaded("et", _json(header), table.height)
 
 
 def _load(
     connection: duckdb.DuckDBPyConnection,
     text: Text,
-    trace_id: int,
+    numbers: Numbers,
     meter: _Meter,
     *,
     is_careful: bool,
 ) -> Loaded:
-    cutter = Cutter(text)
+    cutter, trace_id = Cutter(text), numbers.trace_id
     begin = number = None
     with connection.cursor() as cursor:
         prepared = _prepared(cutter, cursor if is_careful else None)
         with prefetch(prepared) as chunks, text_file() as put, one_thread(connection):
             for chunk in chunks:
                 if begin is None or number is None:
-                    begin = number = scalar(connection, _NUMBERING[cutter.format])
+                    query = _NUMBERING[cutter.format]
+                    begin = number = scalar(connection, query, [numbers.event_id])
                 values = {
                     "path": put(chunk.text),
                     "size": len(chunk.text) + 1,

@@ -78,16 +78,17 @@ def kept_from(
     return "" if name in (None, own) else f"stays in the run '{own}': "
 
 
-def named(connection: duckdb.DuckDBPyConnection, name: str) -> int:
+def named(connection: duckdb.DuckDBPyConnection, name: str, first: int) -> int:
     """The run of that name, made if there is none."""
     query = "SELECT run_id FROM raw.run WHERE name = ? LIMIT 1"
     known = scalar(connection, query, [name])
-    return create(connection, name) if known is None else int(known)
+    return create(connection, name, first) if known is None else int(known)
 
 
-def create(connection: duckdb.DuckDBPyConnection, name: str) -> int:
-    """A new run."""
-    run_id = scalar(connection, "SELECT coalesce(max(run_id), 0) + 1 FROM raw.run")
+def create(connection: duckdb.DuckDBPyConnection, name: str, first: int) -> int:
+    """A new run; the first of a database has the number `first`."""
+    query = "SELECT coalesce(max(run_id) + 1, ?) FROM raw.run"
+    run_id = scalar(connection, query, [first])
     connection.execute("INSERT INTO raw.run VALUES (?, ?)", [run_id, name])
     return int(run_id)
 

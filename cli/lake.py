@@ -1,0 +1,167 @@
+"""`tracedb lake`: many runs and ranks as Parquet files, filled by many workers."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import click
+
+from . import options
+from . import output as out
+from .info import ISSUES_FOUND
+from .ingest import mapping
+from .terminal import tell
+
+if TYPE_CHECKING:
+    from tracedb.lake.runner import Runner
+
+
+@click.group(
+    short_help="Put many runs and ranks into Parquet files.",
+    epilog=options.examples(
+        "tracedb lake ingest traces/ --lake fleet",
+        "tracedb lake info fleet",
+        "tracedb summary fleet/run=job1/rank=3",
+    ),
+)
+def lake() -> None:
+    """Ingest many runs and ranks into Parquet files, and see what is there.
+
+    Every command that takes a database takes a lake as well, a run of it
+    (LAKE/run=NAME) or a rank (LAKE/run=NAME/rank=N), with * for any.
+    """
+
+
+@lake.command(
+    short_help="Put traces into a lake, each file alone.",
+    epilog=options.examples(
+        "tracedb lake ingest traces/ --lake fleet --workers 8",
+        "tracedb lake ingest traces/ --lake fleet --runner spark --master 'local[2]'",
+    ),
+)
+@click.argument("paths", nargs=-1, required=True, metavar="PATH...", type=click.Path())
+@click.option("--lake", "root", required=True, metavar="DIR", help="Made if missing.")
+@click.option(
+    "--runner",
+    type=click.Choice(["local", "spark"]),
+    default="local",
+    show_default=True,
+    help="Processes of this machine, or Spark (pip install 'tracedb[spark]').",
+)
+@click.option(
+    "--workers",
+    type=click.IntRange(1),
+    metavar="N",
+    help="How many processes the local runner has. By default one for each core.",
+)
+@click.option(
+    "--master",
+    metavar="URL",
+    help="Spark's master, as local[2] or spark://host:7077. By default local[*].",
+)
+@click.option(
+    "--run", metavar="NAME", help="The run of all files. By default a folder."
+)
+@click.option(
+    "--step-mark",
+    metavar="REGEX",
+    help="User ranges that mark the steps, where the profiler did not.",
+)
+@click.option(
+    "--step-from",
+    metavar="REGEX",
+    help="User ranges that steps begin with; each lasts until the next one begins.",
+)
+@click.option(
+    "--memory",
+    metavar="SIZE",
+    help="How much each worker uses, as 4GB. By default 40 % of all, shared.",
+)
+@click.option(
+    "--map",
+    "pairs",
+    multiple=True,
+    metavar="COLUMN=FIELD",
+    help="Of a table of operations: what a column, or an operation, is.",
+)
+@click.pass_context
+def ingest(  # noqa: PLR0913 (the options of the command)
+    context: click.Context,
+    paths: tuple[str, ...],
+    root: str,
+    runner: str,
+    *,
+    workers: int | None,
+    master: str | None,
+    run: str | None,
+    step_mark: str | None,
+    step_from: str | None,
+    memory: str | None,
+    pairs: tuple[str, ...],
+) -> None:
+    """Put traces and execution graphs into a lake, each file by a worker alone.
+
+    A file that the lake has is passed over, one that has changed takes the place of
+    what it was. One that cannot be ingested does not stop the others: it is listed by
+    `tracedb lake info`, and the command exits with 3. The run of a file is the name of
+    its folder, unless --run says it. Workers of Spark read the files, and write the
+    lake, by the same paths as this process.
+    """
+    from tracedb import lake
+    from tracedb.database import size_in
+
+    counts = lake.ingest(
+        paths,
+        root,
+        _runner(runner, workers, master),
+        run=run,
+        step_mark=step_mark,
+        step_from=step_from,
+        memory=None if memory is None else size_in(memory),
+        mapping=mapping(pairs),
+        progress=tell,
+    )
+    tell(", ".join(f"{counts[kind]} {kind}" for kind in lake.OUTCOMES))
+    tell(f"`tracedb lake info {root}` lists what is there")
+    if counts["failed"]:
+        context.exit(ISSUES_FOUND)
+
+
+def _runner(runner: str, workers: int | None, master: str | None) -> Runner:
+    from tracedb.lake import Local, Spark
+
+    if runner == "spark":
+        if workers is not None:
+            raise click.BadParameter(
+                "of the local runner alone", param_hint="--workers"
+            )
+        return Spark(master or "local[*]")
+    if master is not None:
+        raise click.BadParameter("of --runner spark alone", param_hint="--master")
+    return Local(workers or os.cpu_count() or 1)
+
+
+@lake.command(
+    short_help="Show the files of a lake, and which failed.",
+    epilog=options.examples(
+        "tracedb lake info fleet", "tracedb lake info 'fleet/run=a*'"
+    ),
+)
+@click.argument("place", metavar="LAKE", type=click.Path())
+@out.option
+@click.pass_context
+def info(context: click.Context, place: str, output: out.Output) -> None:
+    """Show the files of a lake: which run and rank each is of, and which failed.
+
+    Exits with 3 if a file could not be ingested; its row says why.
+    """
+    from tracedb import LakeError, lake
+
+    found = lake.find_place(place)
+    if found is None:
+        raise LakeError(f"{place}: no lake; make it with `tracedb lake ingest`")
+    rows = lake.info(found)
+    output.rows(rows)
+    if rows["issue"].count():
+        context.exit(ISSUES_FOUND)

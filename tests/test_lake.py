@@ -1,0 +1,411 @@
+"""A lake reads like a database of the same files, whoever filled it."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import signal
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from functools import partial
+from importlib.util import find_spec
+from pathlib import Path
+from time import sleep
+
+import duckdb
+import pytest
+from click.testing import CliRunner
+from support import CORPUS, SAMPLES, Ingested, needs_corpus, write_generated
+
+import tracedb
+import tracedb.ingest
+from tracedb import catalog, lake
+from tracedb.cli.main import tracedb as command
+from tracedb.lake import local, manifest
+from tracedb.lake.place import partition
+from tracedb.lake.spark import java
+from tracedb.lake.worker import Outcome, Task, work
+
+RANKS = SAMPLES / "generated_gpu"
+
+needs_spark = pytest.mark.skipif(
+    find_spec("pyspark") is None or java() is None,
+    reason="PySpark, or the Java that it runs on, is absent",
+)
+
+
+class Here:
+    """The runner that needs no process: one task after the other."""
+
+    workers = 1
+    is_elsewhere = False
+
+    def run(self, tasks: Sequence[Task]) -> Iterator[Outcome]:
+        """Do all tasks."""
+        return map(work, tasks)
+
+
+@pytest.fixture(scope="module")
+def fleet(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A lake of two ranks, as two processes made it."""
+    root = tmp_path_factory.mktemp("lake")
+    assert lake.ingest([RANKS], root, lake.Local(2))["new"] == 2
+    return root
+
+
+@pytest.fixture
+def traces(tmp_path: Path) -> Path:
+    """A folder of two small traces."""
+    folder = tmp_path / "job"
+    folder.mkdir()
+    write_generated(folder, [0, 1])
+    return folder
+
+
+@pytest.fixture
+def no_rows_above_raw(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ingests compute next to nothing: for tests of what becomes of files."""
+    whole = tracedb.ingest.ingest
+    monkeypatch.setattr(tracedb.ingest, "ingest", partial(whole, until="raw"))
+
+
+def contents(root: Path) -> dict[str, str]:
+    """The partitions' files, with digests of their bytes."""
+    return {
+        str(path.relative_to(root)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in root.glob("run=*/**/*.parquet")
+    }
+
+
+def sources(root: Path) -> list[str]:
+    """The names of the files that are in a lake."""
+    return [Path(entry.source).name for entry in lake.Manifest(root).entries()]
+
+
+def stored(database: tracedb.Database) -> dict[str, list[str]]:
+    """The rows of all tables; floating-point numbers to nine digits."""
+    found = {}
+    for relation in catalog.relations():
+        if relation.kind == "TABLE" and relation.full_name != "raw.database":
+            rows = database.connection.execute(f"FROM {relation.full_name}").fetchall()
+            texts = (str([short(value) for value in row]) for row in rows)
+            found[relation.full_name] = sorted(texts)
+    return found
+
+
+def short(value: object) -> object:
+    """A value, of which the last digits of a sum may depend on its order."""
+    return f"{value:.9g}" if isinstance(value, float) else value
+
+
+@pytest.fixture
+def as_in_a_lake(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ingests number events as a lake does, where they are the first of all."""
+    number = "(SELECT coalesce(max(trace_id) + 1, 1) FROM raw.trace)"
+    query = f"SELECT {number} * {manifest.EVENTS} + 1 + 0 * ?"
+    loading = sys.modules["tracedb.ingest.load"]
+    monkeypatch.setattr(loading, "_NUMBERING", {"kineto": query, "et": query})
+
+
+@pytest.mark.usefixtures("as_in_a_lake")
+@pytest.mark.parametrize("ranks", [[0], [0, 1]])
+def test_a_lake_reads_like_a_database(fleet: Path, ranks: list[int]) -> None:
+    """Of one rank, and of ranks together, tables have the rows that an ingest has."""
+    paths = [RANKS / f"rank{rank}.kineto.json.gz" for rank in ranks]
+    place = fleet / "run=generated_gpu" / ("rank=0" if len(ranks) == 1 else "")
+    with tracedb.open() as whole, tracedb.open(place) as read:
+        whole.ingest(paths, run="generated_gpu")
+        assert read.info().equals(whole.info())
+        expected, found = stored(whole), stored(read)
+        assert {
+            name: found[name] for name in found if found[name] != expected[name]
+        } == {}
+
+
+def test_commands_take_a_lake(fleet: Path) -> None:
+    """Those that read a database read a lake, or a rank of it; none changes it."""
+    rank = f"{fleet}/run=generated_*/rank=1"
+    for words in (
+        ["summary", rank],
+        ["ask", rank, "idle_share"],
+        ["sql", rank, "SELECT count(*) FROM staging.step"],
+        ["critical-path", rank],
+    ):
+        done = CliRunner().invoke(command, words)
+        assert done.exit_code == 0, done.stderr
+    for words in (
+        ["ingest", str(RANKS), "--db", str(fleet)],
+        ["kernels", "apply", rank],
+        ["sql", rank, "SELECT * FROM read_parquet('/etc/passwd')"],
+    ):
+        done = CliRunner().invoke(command, words)
+        assert (done.exit_code, done.stdout) == (2, "")
+        assert done.stderr.count("\n") == 1
+    assert lake.Manifest(fleet).failures() == []
+
+
+def test_what_is_not_in_a_lake_is_told(fleet: Path, tmp_path: Path) -> None:
+    """With what there is; a folder of other things does not become a lake."""
+    with pytest.raises(tracedb.LakeError, match="there are the runs generated_gpu"):
+        tracedb.open(fleet / "run=other")
+    (tmp_path / "mine").write_text("")
+    with pytest.raises(tracedb.LakeError, match="a folder with other things in it"):
+        lake.ingest([RANKS], tmp_path, Here())
+    with pytest.raises(tracedb.LakeError, match="a lake knows files by their paths"):
+        lake.ingest(["-"], tmp_path / "new", Here())
+    assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.usefixtures("no_rows_above_raw")
+def test_the_same_again_does_nothing(traces: Path, tmp_path: Path) -> None:
+    """Neither the same file nor a copy of it; a changed one replaces what it was."""
+    root = tmp_path / "lake"
+    assert lake.ingest([traces], root, Here())["new"] == 2
+    before = contents(root)
+    shutil.copy(traces / "0.json", tmp_path / "copy.json")
+    assert lake.ingest([traces, tmp_path / "copy.json"], root, Here()) == {"known": 3}
+    assert contents(root) == before
+    shutil.copy(traces / "1.json", tmp_path / "spare.json")
+    write_generated(tmp_path, [2])
+    (tmp_path / "2.json").rename(traces / "1.json")
+    assert lake.ingest([traces], root, Here()) == {"known": 1, "new": 1}
+    lake.Manifest(root).tidy()
+    assert len(lake.Manifest(root).entries()) == 2
+    assert sources(root) == ["0.json", "1.json"]
+    kept = {path.split("/")[2] for path in contents(root)}
+    assert {name.split("-")[0] for name in kept} == {"trace=1", "trace=2"}
+    assert len(kept) == 2
+    # What it was before may come in again, from another file.
+    again = lake.ingest([tmp_path / "spare.json"], root, Here())
+    assert again == {"new": 1}
+
+
+@pytest.mark.usefixtures("no_rows_above_raw")
+def test_a_content_that_moves_is_not_lost(traces: Path, tmp_path: Path) -> None:
+    """One file gets another's content while that one gets a new one."""
+    root = tmp_path / "lake"
+    lake.ingest([traces], root, Here())
+    write_generated(tmp_path, [2])
+    (traces / "0.json").rename(traces / "1.json")
+    (tmp_path / "2.json").rename(traces / "0.json")
+    lake.ingest([traces], root, Here())
+    assert sources(root) == ["0.json", "1.json"]
+
+
+@pytest.mark.usefixtures("no_rows_above_raw")
+def test_a_file_that_fails_stops_no_other(traces: Path, tmp_path: Path) -> None:
+    """It is listed, with what is wrong, until it is mended."""
+    root = tmp_path / "lake"
+    (traces / "2.json").write_text('{"traceEvents": [')
+    (traces / "notes.json").write_text('{"a": 1}')
+    words = ["lake", "ingest", str(traces), "--lake", str(root), "--workers", "1"]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(lake, "Local", lambda _workers: Here())
+        done = CliRunner().invoke(command, words)
+    assert done.exit_code == 3
+    assert "2 new, 0 known, 1 passed over, 1 failed" in done.stderr
+    done = CliRunner().invoke(command, ["lake", "info", str(root), "--format", "csv"])
+    assert done.exit_code == 3
+    listed = done.stdout.splitlines()
+    assert len(listed) == 4
+    assert "2.json,the file ends" in listed[3] or "2.json," in listed[3]
+    shutil.copy(traces / "1.json", tmp_path / "whole.json")
+    write_generated(tmp_path, [3])
+    (tmp_path / "3.json").rename(traces / "2.json")
+    assert lake.ingest([traces], root, Here())["new"] == 1
+    assert lake.Manifest(root).failures() == []
+
+
+NAMES = [
+    "../../up",
+    "/",
+    ".",
+    "..",
+    "a=b",
+    "a*?[x]",
+    "über\n'\"",
+    "__HIVE_DEFAULT_PARTITION__",
+]
+
+
+@pytest.mark.usefixtures("no_rows_above_raw")
+def test_names_of_runs_escape_nothing(traces: Path, tmp_path: Path) -> None:
+    """Whatever a run is called, it is one folder in the lake, and found by its name."""
+    root = tmp_path / "lake"
+    lake.ingest([traces / "0.json"], root, Here(), run=NAMES[0])
+    assert {path.name for path in tmp_path.iterdir()} == {"job", "lake"}
+    (row,) = root.glob("run=*/rank=*/trace=*/raw.trace.parquet")
+    for name in NAMES:
+        path = root / partition(name, None, "1") / row.name
+        path.parent.mkdir(parents=True)
+        shutil.copy(row, path)
+    assert len(list(root.glob("run=*"))) == len(NAMES)
+    read = duckdb.execute(
+        f"SELECT DISTINCT run FROM read_parquet('{root}/run=*/*/*/raw.trace.parquet', "
+        "hive_types = {'run': VARCHAR})"
+    )
+    assert {run for (run,) in read.fetchall()} == {*NAMES}
+    place = lake.find_place(
+        str(root / partition(NAMES[0], None, "1")).rpartition("/")[0]
+    )
+    assert place is not None
+    assert place.has(NAMES[0], None)
+    assert not place.has(NAMES[1], None)
+    with pytest.raises(tracedb.LakeError, match="too long"):
+        lake.ingest([traces], root, Here(), run="long" * 60)
+
+
+@pytest.mark.usefixtures("no_rows_above_raw")
+def test_folders_of_one_name_are_two_runs(tmp_path: Path) -> None:
+    """The second has a longer name; asked again, both have theirs still."""
+    root = tmp_path / "lake"
+    for job in ("a", "b"):
+        (tmp_path / job / "profile").mkdir(parents=True)
+        write_generated(tmp_path / job / "profile", [ord(job)])
+    for _ in range(2):
+        lake.ingest([tmp_path / "a", tmp_path / "b"], root, Here())
+        runs = [entry.run for entry in lake.Manifest(root).entries()]
+        assert runs == ["profile", "b/profile"]
+
+
+class KilledError(BaseException):
+    """What stands for a kill: nothing cleans up behind it but the system."""
+
+
+@pytest.mark.usefixtures("no_rows_above_raw")
+@pytest.mark.parametrize("moment", ["half", "whole"])
+def test_what_was_half_done_is_never_read(
+    traces: Path, tmp_path: Path, moment: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A partition counts when the manifest has it; who writes next clears up."""
+    root = tmp_path / "lake"
+    lake.ingest([traces / "0.json"], root, Here())
+
+    def die(*_: object) -> None:
+        raise KilledError
+
+    with monkeypatch.context() as patch:
+        if moment == "half":
+            patch.setattr("tracedb.lake.worker._move", die)
+        else:
+            patch.setattr(lake.Manifest, "commit", die)
+        patch.setattr(shutil, "rmtree", lambda *_, **__: None)
+        with pytest.raises(KilledError):
+            lake.ingest([traces], root, Here())
+    assert sources(root) == ["0.json"]
+    assert list((root / "_attempts").iterdir())
+    assert lake.ingest([traces], root, Here()) == {"known": 1, "new": 1}
+    assert list((root / "_attempts").iterdir()) == []
+    kept = {path.split("/")[2] for path in contents(root)}
+    assert len(kept) == 2
+
+
+@pytest.mark.usefixtures("no_rows_above_raw")
+def test_two_may_write_at_once(traces: Path, tmp_path: Path) -> None:
+    """The same files by two writers, each file once; neither clears up the other's."""
+    root = tmp_path / "lake"
+
+    class Both(Here):
+        """Lets another write after its first file."""
+
+        def run(self, tasks: Sequence[Task]) -> Iterator[Outcome]:
+            outcomes = super().run(tasks)
+            yield next(outcomes)
+            lake.ingest([traces], root, Here())
+            yield from outcomes
+
+    lake.ingest([traces], root, Both())
+    assert sources(root) == ["0.json", "1.json"]
+    assert len({path.split("/")[2] for path in contents(root)}) == 2
+
+
+def killing(root: Path, after: str) -> threading.Thread:
+    """Kill the first process that works for a lake, as soon as it has made a file."""
+
+    def kill() -> None:
+        while True:
+            for path in root.glob(f"_attempts/*/*/{after}"):
+                for found in Path("/proc").glob("[0-9]*/fd/*"):
+                    with suppress(OSError):
+                        if found.readlink() == path:
+                            os.kill(int(found.parts[2]), signal.SIGKILL)
+                            return
+            sleep(0.01)
+
+    thread = threading.Thread(target=kill, daemon=True)
+    thread.start()
+    return thread
+
+
+def test_a_killed_worker_doubles_and_loses_nothing(fleet: Path, tmp_path: Path) -> None:
+    """The file that it had is done by another, and the bytes are the same."""
+    root = tmp_path / "lake"
+    killer = killing(root, "trace.duckdb")
+    assert (
+        lake.ingest([RANKS / "rank0.kineto.json.gz"], root, lake.Local(1))["new"] == 1
+    )
+    killer.join(0)
+    assert not killer.is_alive()
+    assert contents(root).items() <= contents(fleet).items()
+    assert len(contents(root)) > 50
+
+
+def test_a_file_that_kills_its_workers_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is tried again, and then told, with how they ended."""
+    kill = "import os, sys; sys.stdin.readline(); os.kill(os.getpid(), 9)"
+    monkeypatch.setattr(local, "_COMMAND", (sys.executable, "-c", kill))
+    root = tmp_path / "lake"
+    assert lake.ingest([RANKS / "rank0.kineto.json.gz"], root, lake.Local(1)) == {
+        "failed": 1
+    }
+    (failure,) = lake.Manifest(root).failures()
+    assert "ended 3 times, by signal 9" in failure.detail
+
+
+@needs_spark
+def test_spark_makes_the_same_bytes(fleet: Path, tmp_path: Path) -> None:
+    """Also where a worker is killed in the middle of its work: Spark tries again."""
+    root = tmp_path / "lake"
+    killer = killing(root, "trace.duckdb")
+    assert lake.ingest([RANKS], root, lake.Spark("local[2]"))["new"] == 2
+    killer.join(0)
+    assert not killer.is_alive()
+    assert contents(root) == contents(fleet)
+
+
+def test_what_spark_lacks_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """PySpark, or Java, and how to get it, before anything is done."""
+    words = ["lake", "ingest", str(RANKS), "--lake", "x", "--runner", "spark"]
+    monkeypatch.setitem(sys.modules, "pyspark", None)
+    done = CliRunner().invoke(command, words)
+    assert done.exit_code == 2
+    assert done.stderr.endswith("pip install 'tracedb[spark]'\n")
+    assert done.stderr.count("\n") == 1
+    monkeypatch.setitem(sys.modules, "pyspark", sys)
+    monkeypatch.setenv("JAVA_HOME", "/nowhere")
+    done = CliRunner().invoke(command, words)
+    assert done.exit_code == 2
+    assert done.stderr.startswith("tracedb: error: Spark needs Java 17 or later")
+
+
+@needs_corpus
+def test_stragglers_of_a_lake_are_those_of_a_database(
+    ingested: Ingested, tmp_path: Path
+) -> None:
+    """A job whose ranks log operations goes the same way."""
+    path = CORPUS / "stragglers" / "trace-ST.parquet"
+    root = tmp_path / "lake"
+    lake.ingest([path], root, Here(), run=path.name)
+    with (
+        tracedb.open(ingested(path), read_only=True) as one,
+        tracedb.open(root) as other,
+    ):
+        for question in ("straggler_slowdown", "straggler_recovery"):
+            expected, found = one.ask(question), other.ask(question)
+            assert expected.height > 0
+            assert found.equals(expected)

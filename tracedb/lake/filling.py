@@ -1,0 +1,139 @@
+"""Fill a lake: find the files, number them, hand them out, tell what became of them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from tracedb.duck import own_errors
+from tracedb.errors import LakeError
+from tracedb.ingest import default_memory, files, runs, steps
+from tracedb.lake.manifest import Manifest
+from tracedb.lake.place import verify_run
+from tracedb.lake.worker import Task
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from tracedb.ingest.files import Source
+    from tracedb.lake.runner import Runner
+    from tracedb.lake.worker import Outcome
+
+    Progress = Callable[[str], None]
+
+
+def _tell_nobody(_line: str) -> None:
+    """Take a line of progress that nobody wants to read."""
+
+
+@own_errors()
+def ingest(  # noqa: PLR0913 (the options of one command)
+    paths: Iterable[str | Path],
+    root: str | Path,
+    runner: Runner,
+    *,
+    run: str | None = None,
+    step_mark: str | None = None,
+    step_from: str | None = None,
+    memory: int | None = None,
+    mapping: Mapping[str, str] | None = None,
+    progress: Progress = _tell_nobody,
+) -> Counter[str]:
+    """Put files into a lake, each alone; one that fails does not stop the others.
+
+    Returns how many were `new`, `known`, `passed over` (in a folder, and no traces), or
+    `failed`: of these the manifest says why. The run of a file is `run`, by default the
+    name of its folder. `memory` is how many bytes each worker may use; `step_mark`,
+    `step_from` and `mapping` are as for `Database.ingest`.
+
+    Raises `IngestError` where there is no such path, `LakeError` where the folder is
+    neither a lake nor a place for one.
+    """
+    mark = steps.chosen(step_mark, step_from)
+    if mark is not None:
+        steps.refuse_no_expression(mark)
+    run = runs.legible(run)
+    verify_run(run or "")
+    manifest = Manifest(Path(root).absolute())
+    with TemporaryDirectory(prefix="tracedb-") as scratch:
+        sources = _sources(paths, Path(scratch), runner)
+        manifest.make()
+        manifest.tidy()
+        with manifest.job() as attempts:
+            pattern = Task(
+                root=str(manifest.root),
+                attempts=str(attempts),
+                memory=memory or default_memory() // runner.workers,
+                step_mark=step_mark,
+                step_from=step_from,
+                mapping=dict(mapping or {}),
+            )
+            tasks = _tasks(manifest, sources, run, pattern)
+            counts: Counter[str] = Counter()
+            for number, outcome in enumerate(_outcomes(manifest, tasks, runner), 1):
+                counts[outcome.kind] += 1
+                progress(f"[{number}/{len(tasks)}] {outcome}")
+    return counts
+
+
+def _sources(
+    paths: Iterable[str | Path], scratch: Path, runner: Runner
+) -> list[Source]:
+    """The files that are to be ingested, by name."""
+    paths = [*paths]
+    if "-" in map(str, paths):
+        raise LakeError("-: a lake knows files by their paths; write it to a file")
+    found = files.expand(paths, scratch)
+    for source in found:
+        if runner.is_elsewhere and source.path.is_relative_to(scratch):
+            raise LakeError(
+                f"{source.name}: unpacked here, where workers cannot read it; unpack "
+                "it beside the lake, or use the local runner"
+            )
+    return sorted(found, key=lambda source: source.name)
+
+
+def _tasks(
+    manifest: Manifest, sources: Sequence[Source], run: str | None, pattern: Task
+) -> list[Task]:
+    """What is to be done, by number; a file that is named twice is done once."""
+    paths = {str(Path(source.name).absolute()): source for source in sources}
+    tasks = []
+    for (path, source), numbered in zip(
+        paths.items(), manifest.numbered(paths, run), strict=True
+    ):
+        task = msgspec.structs.replace(
+            pattern,
+            number=numbered.number,
+            run=numbered.run,
+            run_id=numbered.run_id,
+            path=str(source.path.absolute()),
+            source=path,
+            is_named=source.is_named,
+            why_not=source.why_not,
+        )
+        tasks.append(task)
+    return tasks
+
+
+def _outcomes(
+    manifest: Manifest, tasks: Sequence[Task], runner: Runner
+) -> Iterator[Outcome]:
+    """What becomes of files, each once.
+
+    A file with the content of another, which meanwhile got a new one, is done again.
+    """
+    done: list[Outcome] = []
+    for outcome in runner.run(tasks):
+        done.append(outcome)
+        yield outcome
+    there = {entry.sha256 for entry in manifest.entries()}
+    lost = {o.number for o in done if o.kind == "known" and o.sha256 not in there}
+    if lost:
+        manifest.drop_replaced()
+        for _ in runner.run([task for task in tasks if task.number in lost]):
+            pass

@@ -1,0 +1,118 @@
+"""The local runner: processes of this machine, each with one file at a time.
+
+A worker reads tasks from its standard input and answers on its standard output, a line
+of JSON each. Should it die, who gave it a file knows which: that one is tried again.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass
+from queue import Empty, SimpleQueue
+from typing import IO, TYPE_CHECKING, cast
+
+import msgspec
+
+from tracedb.lake.runner import MOST_TRIES
+from tracedb.lake.worker import Outcome, Task, failed, work
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+_COMMAND = (sys.executable, "-P", "-m", "tracedb.lake.local")
+
+
+@dataclass(frozen=True)
+class Local:
+    """So many processes of this machine: a `Runner`."""
+
+    workers: int
+    is_elsewhere = False
+
+    def run(self, tasks: Sequence[Task]) -> Iterator[Outcome]:
+        """Do all tasks; yield what became of each, as it is known."""
+        processes = _Processes()
+        with ThreadPoolExecutor(self.workers) as threads:
+            asked = [threads.submit(processes.do, task) for task in tasks]
+            try:
+                for answer in as_completed(asked):
+                    yield answer.result()
+            finally:
+                threads.shutdown(wait=False, cancel_futures=True)
+                processes.end()
+
+
+class _Processes:
+    """Processes that do tasks: one for each thread that asks, used again."""
+
+    def __init__(self) -> None:
+        self._idle: SimpleQueue[subprocess.Popen[bytes]] = SimpleQueue()
+        self._all: list[subprocess.Popen[bytes]] = []
+        self._is_over = False
+
+    def do(self, task: Task) -> Outcome:
+        """Have a task done."""
+        for _ in range(MOST_TRIES):
+            process = self._some()
+            answer = _ask(process, msgspec.json.encode(task))
+            if answer:
+                self._idle.put(process)
+                return msgspec.json.decode(answer, type=Outcome)
+            code = process.wait()
+            if self._is_over:
+                break
+        how = f"signal {-code}" if code < 0 else f"exit code {code}"
+        return failed(
+            task,
+            f"its worker ended {MOST_TRIES} times, by {how}; perhaps there is not "
+            "enough memory (`--memory`, fewer `--workers`)",
+        )
+
+    def end(self) -> None:
+        """End all processes, whatever they do."""
+        self._is_over = True
+        for process in self._all:
+            process.kill()
+            process.communicate()
+
+    def _some(self) -> subprocess.Popen[bytes]:
+        try:
+            return self._idle.get_nowait()
+        except Empty:
+            pipe = subprocess.PIPE
+            process = subprocess.Popen(_COMMAND, stdin=pipe, stdout=pipe)  # noqa: S603 (our own words)
+            self._all.append(process)
+            return process
+
+
+def _ask(process: subprocess.Popen[bytes], line: bytes) -> bytes:
+    """What a process answers; nothing if it dies."""
+    asked = cast("IO[bytes]", process.stdin)
+    answers = cast("IO[bytes]", process.stdout)
+    try:
+        asked.write(line + b"\n")
+        asked.flush()
+        return answers.readline()
+    except OSError:
+        return b""
+
+
+def serve() -> None:
+    """Do the tasks of standard input, until it ends."""
+    # A Ctrl-C goes to all processes of a terminal; the first one ends the others.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # What libraries print is no answer.
+    with os.fdopen(os.dup(sys.stdout.fileno()), "wb") as answers:
+        os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+        for line in sys.stdin.buffer:
+            outcome = work(msgspec.json.decode(line, type=Task))
+            answers.write(msgspec.json.encode(outcome) + b"\n")
+            answers.flush()
+
+
+if __name__ == "__main__":
+    serve()

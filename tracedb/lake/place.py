@@ -1,0 +1,94 @@
+"""Where things are in a lake, and how a path names a lake, a run of it, or a rank.
+
+Partitions are folders as Hive has them (`run=job1/rank=3`), which DuckDB, Spark and
+others read as columns. What a name holds that a folder's may not is written as `%2F`.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from tracedb.errors import LakeError
+
+MANIFEST = "_manifest"
+"""The folder by which a lake is known; engines pass over names that begin so."""
+ATTEMPTS = "_attempts"
+NOTHING = "__HIVE_DEFAULT_PARTITION__"
+"""How Hive writes that there is no value."""
+_UNSAFE = re.compile(r"(?![0-9A-Za-z_.-])[\x00-\x7f]")
+_MOST_BYTES = 200
+_LEVELS = ("run", "rank")
+
+
+@dataclass(frozen=True)
+class Place:
+    """A lake, and which of its runs and ranks are meant: patterns, or all."""
+
+    root: Path
+    run: str = "*"
+    rank: str = "*"
+
+    def __str__(self) -> str:
+        """The path that names it."""
+        levels = (("run", self.run), ("rank", self.rank))
+        return "/".join([str(self.root), *(f"{k}={v}" for k, v in levels if v != "*")])
+
+    def has(self, run: str, rank: int | None) -> bool:
+        """Whether a rank of a run is meant."""
+        return self._is_meant(run, self.run) and self._is_meant(
+            NOTHING if rank is None else str(rank), self.rank
+        )
+
+    @staticmethod
+    def _is_meant(name: str, pattern: str) -> bool:
+        return (
+            pattern == "*"
+            or pattern in (name, escaped(name))
+            or fnmatchcase(name, pattern)
+        )
+
+
+def find_place(path: str) -> Place | None:
+    """The lake that a path names, if it names one: `fleet`, `fleet/run=a/rank=0`.
+
+    Parts may have the wildcards `*` and `?`. Nothing needs to be there below the lake:
+    a name without its escapes will do.
+    """
+    root, chosen = Path(path), {}
+    for level in reversed(_LEVELS):
+        key, is_given, value = root.name.partition("=")
+        if is_given and key == level:
+            chosen[level] = value
+            root = root.parent
+    return Place(root, **chosen) if (root / MANIFEST).is_dir() else None
+
+
+def partition(run: str, rank: int | None, trace: str) -> str:
+    """The folder of a trace, below the lake; it raises as `verify_run` does."""
+    verify_run(run)
+    number = NOTHING if rank is None else str(rank)
+    return f"run={escaped(run)}/rank={number}/trace={trace}"
+
+
+def verify_run(run: str) -> None:
+    """Raise `LakeError` where the name of a run is too long for a folder."""
+    if len(escaped(run).encode()) > _MOST_BYTES:
+        raise LakeError(
+            f"the run's name is too long for a folder: {run[:60]}...; name it by --run"
+        )
+
+
+def escaped(name: str) -> str:
+    """A name as a folder's can be, as Hive writes it.
+
+    >>> escaped("a/../b*"), escaped("größe 1")
+    ('a%2F..%2Fb%2A', 'größe%201')
+
+    What is no ASCII stays as it is: Spark would read its bytes one by one.
+    """
+    if name == NOTHING:
+        return "%5F" + name[1:]
+    return _UNSAFE.sub(lambda found: f"%{ord(found[0]):02X}", name)

@@ -1,0 +1,160 @@
+"""Read a lake: chosen traces of it as a database, with all relations by their names.
+
+Their rows are put into a database file in the user's cache folder, which the next one
+who asks for the same traces finds there. No row is changed on the way: numbers are
+unique in a lake. A run of which one trace is chosen has all that its worker stored; of
+a run with several, what they tell together (from `graph` upwards) is computed as an
+ingest of them all would.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import duckdb
+
+import tracedb
+from tracedb import catalog, template
+from tracedb.database import Database
+from tracedb.duck import bounded_memory, literal, transaction
+from tracedb.errors import LakeError
+from tracedb.ingest import default_memory, join
+from tracedb.lake.manifest import Manifest
+from tracedb.lake.worker import file_of, kept
+from tracedb.outputs import written
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    import polars as pl
+
+    from tracedb.lake.manifest import Entry
+    from tracedb.lake.place import Place
+
+MOST_TRACES = 512
+"""Of which a database is made; questions of the fleet are asked of any number."""
+_ALONE = ("raw", "reference", "staging")
+"""Layers that a trace has the same rows of, whatever else is known of its run."""
+_MOST_NAMES = 8
+_INFO = {
+    "trace_id": "Int64",
+    "run": "String",
+    "rank": "Int64",
+    "format": "String",
+    "event_count": "Int64",
+    "path": "String",
+    "issue": "String",
+}
+
+
+def opened(place: Place, *, allow_files: bool = False) -> Database:
+    """Open the traces of a place in a lake, to be read.
+
+    Raises `LakeError` where there are none, too many, or some that another version
+    made.
+    """
+    try:
+        path = _database(place)
+    except duckdb.IOException:
+        # Somebody has replaced a partition since: now there is another.
+        path = _database(place)
+    database = Database(path, read_only=True, allow_files=allow_files)
+    database.path, database.is_of_lake = str(place), True
+    return database
+
+
+def info(place: Place) -> pl.DataFrame:
+    """The files of a place, by number: those in the lake, and those that failed.
+
+    Of the latter, `issue` says why, and all that nobody knows of them is NULL.
+    """
+    import polars as pl
+
+    manifest = Manifest(place.root)
+    rows: list[tuple[int | str | None, ...]] = [
+        (e.number, e.run, e.rank, e.format, e.event_count, e.source, None)
+        for e in manifest.entries()
+        if place.has(e.run, e.rank)
+    ]
+    rows += [
+        (f.number, f.run, None, None, None, f.source, f.detail)
+        for f in manifest.failures()
+        if place.has(f.run, None)
+    ]
+    schema = {name: getattr(pl, type_) for name, type_ in _INFO.items()}
+    return pl.DataFrame(rows, schema, orient="row").sort("trace_id", "issue")
+
+
+def chosen(place: Place) -> list[Entry]:
+    """The traces of a place.
+
+    Raises `LakeError` where there are none, or some that another version made.
+    """
+    entries = Manifest(place.root).entries()
+    found = [entry for entry in entries if place.has(entry.run, entry.rank)]
+    if not found:
+        runs = sorted({entry.run for entry in entries})
+        named = ", ".join(runs[:_MOST_NAMES]) + (", ..." * (len(runs) > _MOST_NAMES))
+        there = f"there are the runs {named}" if runs else "the lake is empty"
+        raise LakeError(f"{place}: no trace of that; {there}")
+    old = [e for e in found if e.fingerprint != catalog.fingerprint()]
+    if old:
+        raise LakeError(
+            f"{place}: {len(old)} of {len(found)} traces, as {old[0].source}, were "
+            "made by another version of tracedb; ingest them again"
+        )
+    return found
+
+
+def _database(place: Place) -> Path:
+    """A database of the traces, made now if it is not there."""
+    entries = chosen(place)
+    if len(entries) > MOST_TRACES:
+        raise LakeError(
+            f"{place}: {len(entries):,} traces, a database is made of {MOST_TRACES} at "
+            f"most; choose some: {place.root}/run=NAME, or {place.root}/run=NAME/rank=N"
+        )
+    parts = [duckdb.__version__, *(f"{e.run_id} {e.partition}" for e in entries)]
+    name = hashlib.sha256("\n".join(parts).encode()).hexdigest()[:32]
+    path = template.folder().with_name("lakes") / f"{name}.duckdb"
+    if path.exists():
+        path.touch()
+        return path
+    with (
+        written(path, LakeError) as beside,
+        tracedb.open(beside, allow_files=True) as database,
+        bounded_memory(database.connection, default_memory()),
+    ):
+        _fill(database.connection, place.root, entries)
+    template.keep_newest(path.parent)
+    return path
+
+
+def _fill(
+    connection: duckdb.DuckDBPyConnection, root: Path, entries: Sequence[Entry]
+) -> None:
+    """Put the rows of traces into an empty database."""
+    sizes = Counter(entry.run_id for entry in entries)
+    runs = sorted({(entry.run_id, entry.run) for entry in entries})
+    with transaction(connection):
+        connection.executemany("INSERT INTO raw.run VALUES (?, ?)", runs)
+        for relation in kept():
+            name = relation.full_name
+            paths = [
+                root / entry.partition / file_of(name)
+                for entry in entries
+                if name in entry.relations
+                and (sizes[entry.run_id] == 1 or relation.layer in _ALONE)
+            ]
+            if paths:
+                listed = ", ".join(literal(str(path)) for path in paths)
+                connection.execute(
+                    f"INSERT INTO {name} BY NAME FROM "
+                    f"read_parquet([{listed}], hive_partitioning = false)"
+                )
+    several = [entry.number for entry in entries if sizes[entry.run_id] > 1]
+    if several:
+        join(connection, several)

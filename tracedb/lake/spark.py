@@ -1,0 +1,129 @@
+"""The Spark runner: a task for each file, on whatever cluster Spark has.
+
+Spark places tasks and tries them again when a worker is lost; what a worker does is the
+same as everywhere (`worker.py`), and the manifest makes it right that a file is done
+twice. Lake and files are paths that all workers see, where tracedb is installed.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from tracedb.errors import LakeError
+from tracedb.extras import needed
+from tracedb.lake.runner import MOST_TRIES
+from tracedb.lake.worker import Outcome, Task, failed, work
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+_LOCAL = re.compile(r"local(?:\[(?P<cores>\d+|\*)\])?")
+
+
+@dataclass(frozen=True)
+class Spark:
+    """The Spark of a master, as `local[2]` or `spark://host:7077`: a `Runner`.
+
+    Raises `MissingPackageError` where PySpark is missing, `LakeError` where Java is.
+    """
+
+    master: str = "local[*]"
+    is_elsewhere = True
+
+    @property
+    def workers(self) -> int:
+        """How many tasks one machine is taken to do at once: as many as this one."""
+        local = _LOCAL.fullmatch(self.master)
+        cores = local["cores"] or "1" if local else "*"
+        return (os.cpu_count() or 1) if cores == "*" else int(cores)
+
+    def __post_init__(self) -> None:
+        """See that everything is there."""
+        needed("pyspark", "spark", "the Spark runner")
+        if not java():
+            raise LakeError(
+                "Spark needs Java 17 or later, and there is none: install it, or name "
+                "its folder by JAVA_HOME"
+            )
+
+    def run(self, tasks: Sequence[Task]) -> Iterator[Outcome]:
+        """Do all tasks; yield what became of them when all are done."""
+        session = self.session()
+        try:
+            yield from _halved(session, tasks)
+        finally:
+            session.stop()
+
+    def session(self) -> Any:  # noqa: ANN401 (PySpark is not always there)
+        """A session of Spark; raises `LakeError` where there is none to be had."""
+        from pyspark.sql import SparkSession
+
+        # Workers would take any Python that the path has.
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        builder = SparkSession.builder.appName("tracedb").master(_trying(self.master))
+        for name, value in _SETTINGS.items():
+            builder = builder.config(name, value)
+        try:
+            return builder.getOrCreate()
+        except Exception as error:
+            raise LakeError(f"Spark at {self.master}: {_first_line(error)}") from error
+
+
+_SETTINGS = {
+    "spark.ui.enabled": "false",
+    "spark.log.level": "ERROR",
+    "spark.ui.showConsoleProgress": "false",
+}
+
+
+def java() -> str | None:
+    """The Java that Spark would take."""
+    home = os.environ.get("JAVA_HOME")
+    return shutil.which("java", path=str(Path(home) / "bin") if home else None)
+
+
+def _trying(master: str) -> str:
+    """A master that tries tasks again: on one machine Spark would not."""
+    local = _LOCAL.fullmatch(master)
+    return f"local[{local['cores'] or 1},{MOST_TRIES}]" if local else master
+
+
+def _halved(session: Any, tasks: Sequence[Task]) -> Iterator[Outcome]:  # noqa: ANN401
+    """Outcomes of tasks; where a job fails, of each half.
+
+    A file that ends its worker each time fails the job that it is in, and is found so;
+    what the others have done meanwhile is in the lake, and known.
+    """
+    if not tasks:
+        return
+    lines = [msgspec.json.encode(task).decode() for task in tasks]
+    try:
+        # A partition for each task.
+        answers = session.sparkContext.parallelize(lines, len(lines)).map(_do).collect()
+    except Exception as error:  # noqa: BLE001 (Spark's are of several modules)
+        if len(tasks) == 1:
+            yield failed(tasks[0], f"its task failed: {_first_line(error)}")
+            return
+        middle = len(tasks) // 2
+        yield from _halved(session, tasks[:middle])
+        yield from _halved(session, tasks[middle:])
+        return
+    for answer in answers:
+        yield msgspec.json.decode(answer, type=Outcome)
+
+
+def _do(line: str) -> str:
+    """What a worker makes of a task."""
+    return msgspec.json.encode(work(msgspec.json.decode(line, type=Task))).decode()
+
+
+def _first_line(error: BaseException) -> str:
+    return str(error).strip().partition("\n")[0] or type(error).__name__

@@ -1,0 +1,198 @@
+"""What a worker does: ingest one file alone, and put its rows into the lake.
+
+The file goes through the ordinary ingest, all layers, into a database of its own. Its
+relations that have rows are written beside the lake's partitions, moved there as one
+folder, and count when the manifest names it. A worker may die at any moment: who does
+its work again finds nothing, or all of it.
+"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from time import time_ns
+from typing import TYPE_CHECKING, Literal
+
+import msgspec
+
+import tracedb
+from tracedb import catalog, ingest
+from tracedb.duck import literal, one_thread, own_errors
+from tracedb.errors import LakeError, TracedbError
+from tracedb.ingest.files import Source, digest
+from tracedb.lake.manifest import Entry, Failure, Manifest, numbers_of
+from tracedb.lake.place import partition
+from tracedb.outputs import make_folder
+
+if TYPE_CHECKING:
+    import duckdb
+
+
+class Task(msgspec.Struct, frozen=True):
+    """A file to ingest into a lake."""
+
+    root: str
+    """The lake."""
+    attempts: str
+    """The folder to write to first."""
+    memory: int
+    """[B] How much may be used."""
+    number: int = 0
+    run: str = ""
+    run_id: int = 0
+    path: str = ""
+    """Where the file is."""
+    source: str = ""
+    """What it is called in the manifest."""
+    is_named: bool = True
+    """Whether the user named it: what a folder holds may be no trace."""
+    why_not: str = ""
+    """Why it is passed over, where that is known."""
+    step_mark: str | None = None
+    step_from: str | None = None
+    mapping: dict[str, str] = {}
+
+
+OUTCOMES = ("new", "known", "passed over", "failed")
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """What became of a file."""
+
+    number: int
+    source: str
+    kind: Literal["new", "known", "passed over", "failed"]
+    detail: str = ""
+    """Why, where it was passed over or failed."""
+    sha256: str = ""
+    event_count: int = 0
+
+    def __str__(self) -> str:
+        """One line for people."""
+        more = f": {self.detail}" if self.detail else ""
+        events = f", {self.event_count:,} events" if self.event_count else ""
+        return f"{self.source}: {self.kind}{events}{more}"
+
+
+def work(task: Task) -> Outcome:
+    """Put a file into the lake, unless it is there; never raises for the file's sake.
+
+    A file that cannot be ingested is noted in the manifest.
+    """
+    manifest = Manifest(Path(task.root))
+    if task.why_not:
+        return Outcome(task.number, task.source, "passed over", task.why_not)
+    try:
+        with own_errors(), TemporaryDirectory(dir=task.attempts) as scratch:
+            return _work(task, manifest, Path(scratch))
+    except TracedbError as error:
+        why = str(error).removeprefix(f"{task.source}: ")
+        return failed(task, why)
+
+
+def failed(task: Task, why: str) -> Outcome:
+    """Note that a file could not be ingested."""
+    manifest = Manifest(Path(task.root))
+    manifest.fail(Failure(task.number, task.run, task.source, why))
+    return Outcome(task.number, task.source, "failed", why)
+
+
+def _work(task: Task, manifest: Manifest, scratch: Path) -> Outcome:
+    source = Source(task.source, Path(task.path), task.is_named, mapping=task.mapping)
+    sha256 = digest(source)
+    known = manifest.entry(sha256)
+    if known is not None and known.fingerprint == catalog.fingerprint():
+        return Outcome(task.number, task.source, "known", sha256=sha256)
+    said: list[str] = []
+    with tracedb.open(scratch / "trace.duckdb", allow_files=True) as db:
+        new = ingest.ingest(
+            db.connection,
+            [source],
+            run=task.run,
+            pair=False,
+            memory=task.memory,
+            step_mark=task.step_mark,
+            step_from=task.step_from,
+            numbers=numbers_of(task.run_id, task.number),
+            progress=said.append,
+        )
+        if not new:
+            why = "".join(said[-1:]).partition(f"{task.source}: ")[2]
+            return Outcome(task.number, task.source, "passed over", why)
+        entry = _put(db.connection, task, scratch / "rows")
+    manifest.commit(entry)
+    return Outcome(
+        *(task.number, task.source, "new"),
+        sha256=entry.sha256,
+        event_count=entry.event_count,
+    )
+
+
+def _put(connection: duckdb.DuckDBPyConnection, task: Task, folder: Path) -> Entry:
+    """Write the rows of a database of one trace, and move them to their place."""
+    query = "SELECT rank, format, sha256, event_count FROM staging.trace"
+    ((rank, format_, sha256, event_count),) = connection.execute(query).fetchall()
+    fingerprint = catalog.fingerprint()
+    name = f"{task.number}-{sha256[:12]}-{fingerprint[:8]}"
+    place = partition(task.run, rank, name)
+    relations = _write(connection, folder)
+    _move(folder, Path(task.root) / place)
+    return Entry(
+        number=task.number,
+        run=task.run,
+        run_id=task.run_id,
+        rank=rank,
+        format=format_,
+        source=task.source,
+        sha256=sha256,
+        event_count=event_count,
+        partition=place,
+        relations=relations,
+        fingerprint=fingerprint,
+        written_ns=time_ns(),
+    )
+
+
+def kept() -> list[catalog.Relation]:
+    """The relations whose rows a lake keeps: all that are stored, of a trace or run."""
+    return [
+        one
+        for one in catalog.relations()
+        if one.kind == "TABLE" and {"trace_id", "run_id"} & one.columns.keys()
+        if one.full_name != "raw.run"
+    ]
+
+
+def file_of(relation: str) -> str:
+    """The name of the file that has the rows of a relation."""
+    return f"{relation}.parquet"
+
+
+def _write(connection: duckdb.DuckDBPyConnection, folder: Path) -> tuple[str, ...]:
+    """Write what has rows, in the order of its key: the same rows give the same bytes.
+
+    Returns the names of these relations.
+    """
+    folder.mkdir()
+    filled = catalog.what_is_empty(connection)
+    found = [one for one in kept() if filled.has_rows(one.full_name)]
+    with one_thread(connection):
+        for one in found:
+            target = literal(str(folder / file_of(one.full_name)))
+            connection.execute(
+                f"COPY (FROM {one.full_name} ORDER BY {', '.join(one.key)}) "
+                f"TO {target} (FORMAT parquet, COMPRESSION zstd)"
+            )
+    return tuple(one.full_name for one in found)
+
+
+def _move(folder: Path, place: Path) -> None:
+    """Move a folder to its place; where it is there already, another was as good."""
+    make_folder(place.parent, LakeError)
+    try:
+        folder.rename(place)
+    except OSError:
+        if not place.is_dir():
+            raise
+        shutil.rmtree(folder)

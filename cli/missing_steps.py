@@ -30,7 +30,11 @@ _NEEDS = {
         ("gpu_op_count", "no GPU work in this database"),
     ),
     **dict.fromkeys(
-        ("module", "efficiency_by_module"),
+        ("memory", "memory_by_step", "memory_at_peak"),
+        ("has_memory", "recorded without allocations (profile_memory=True)"),
+    ),
+    **dict.fromkeys(
+        ("module", "module_tree", "efficiency_by_module"),
         ("has_stack", "recorded without Python stacks (with_stack=True)"),
     ),
 }
@@ -38,6 +42,10 @@ _NEEDS = {
 _OF_COLLECTIVES = (
     *("exposed_communication", "straggler", "collective", "collective_kernel"),
 )
+_OF_RANGES = {
+    "data_loading": "no ranges of a DataLoader in this database (staging.data_loading)",
+}
+"""What a question has no rows without that no count tells."""
 _OF_OPERATIONS = ("straggler_slowdown", "straggler_recovery", "interleaved_step")
 _QUERY = """
 SELECT
@@ -85,6 +93,8 @@ def _reason(recorded: pl.DataFrame, question: str) -> str:
         return "no collectives in this database"
     if question == "straggler" and recorded.height == 1:
         return "one rank alone: nothing to compare it with"
+    if question in _OF_RANGES:
+        return _OF_RANGES[question]
     return words if needed and not recorded[needed].sum() else ""
 
 

@@ -27,9 +27,10 @@ EXAMPLES = [match["question"] for match in EXAMPLE.finditer(PAGE.read_text())]
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory, ingested: Ingested) -> Path:
-    """A folder with the database that the page asks."""
+    """A folder with the databases that the page asks."""
     made = tmp_path_factory.mktemp("questions")
     shutil.copy(ingested(SAMPLES / "generated_gpu"), made / "run.duckdb")
+    shutil.copy(ingested(SAMPLES / "loop_cpu"), made / "loop.duckdb")
     return made
 
 

@@ -395,13 +395,39 @@ def test_answers(
 ) -> None:
     """Each question has the answer that is kept beside the sample trace."""
     name, database = sample
-    golden = SAMPLES / name / "answers" / f"{question.name}.csv"
-    rows = database.relation(question.full_name).head(MOST_ROWS)
+    compare_with_kept(name, question.name, database, request)
+
+
+def compare_with_kept(
+    sample: str,
+    question: str,
+    database: tracedb.Database,
+    request: pytest.FixtureRequest,
+) -> None:
+    """Compare an answer with the kept one, or keep it where that is asked for."""
+    golden = SAMPLES / sample / "answers" / f"{question}.csv"
+    rows = database.relation(f"question.{question}").head(MOST_ROWS)
     answer = rows.write_csv(float_precision=9)
     if request.config.getoption("--update-answers"):
         golden.parent.mkdir(exist_ok=True)
         golden.write_text(answer)
     assert answer == golden.read_text(), "review with --update-answers and git diff"
+
+
+OF_A_LOOP = [
+    *("module", "module_tree", "data_loading"),
+    *("memory", "memory_by_step", "memory_at_peak"),
+]
+"""Questions that need stacks, allocations or a loader, which other samples lack."""
+
+
+@pytest.mark.parametrize("question", OF_A_LOOP)
+def test_answers_of_a_loop(
+    question: str, database_of: DatabaseOf, request: pytest.FixtureRequest
+) -> None:
+    """The same of a sample with Python stacks, allocations and compiled code."""
+    database = database_of(SAMPLES / "loop_cpu")
+    compare_with_kept("loop_cpu", question, database, request)
 
 
 @pytest.mark.parametrize("name", ["critical_path", "path_interval", "idle_cause"])

@@ -94,8 +94,8 @@ def record(  # noqa: PLR0913  callers name them, and most have a default
     with tempfile.TemporaryDirectory() as folder:
         raw = Path(folder)
         _profile_steps(step, recorded, raw, target, rank)
-        _write_gzip(files.kineto, _scrub((raw / _KINETO).read_text(encoding="utf-8")))
-        _write_gzip(files.et, (raw / _ET).read_text(encoding="utf-8"))
+        write_gzip(files.kineto, scrub((raw / _KINETO).read_text(encoding="utf-8")))
+        write_gzip(files.et, (raw / _ET).read_text(encoding="utf-8"))
     files.measured.write_text(json.dumps(measured, indent=2) + "\n", encoding="utf-8")
     return files
 
@@ -149,7 +149,7 @@ def state_rank(profiler: profile, rank: int | None) -> None:
         profiler.preset_metadata_json("distributedInfo", json.dumps({"rank": rank}))
 
 
-def _scrub(kineto: str) -> str:
+def scrub(kineto: str) -> str:
     """Take this machine's name, and what else tells machines apart, from the text.
 
     The text itself is edited, so that every number stays as the profiler wrote it.
@@ -159,7 +159,7 @@ def _scrub(kineto: str) -> str:
     return kineto
 
 
-def _write_gzip(path: Path, text: str) -> None:
+def write_gzip(path: Path, text: str) -> None:
     """Compress text into a file; the same text always gives the same bytes."""
     path.write_bytes(gzip.compress(text.encode(), mtime=0))
 

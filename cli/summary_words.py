@@ -75,7 +75,7 @@ LEVERS = {
     ),
 }
 
-_KINDS = {
+KINDS = {
     "compute": "kernels",
     "communication": "collectives alone",
     "copy": "copies alone",
@@ -108,7 +108,7 @@ _KINDS = {
 
 def kind_words(kind: str) -> str:
     """What a kind of time, or an overhead type, is called in a sentence."""
-    return _KINDS.get(kind, kind)
+    return KINDS.get(kind, kind)
 
 
 def _repaired(row: Row) -> str:

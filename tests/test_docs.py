@@ -11,7 +11,9 @@ import pytest
 from click.testing import CliRunner
 from support import ROOT
 
+from tracedb import METHODS
 from tracedb.cli.main import COMMANDS, tracedb
+from tracedb.cli.summary_words import KINDS, LEVERS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -112,3 +114,18 @@ def test_every_command_has_an_example(name: str) -> None:
     """Help ends with lines to try, of that very command."""
     lines = [line for page, line in helped_lines() if page == f"tracedb {name} --help"]
     assert name in {line.split()[1] for line in lines}
+
+
+def explained() -> Iterator[str]:
+    """Yield every word of the kinds of time and methods that answers have."""
+    yield from (*METHODS, "measured", *LEVERS, *KINDS)
+    yield from ("kernel", "memcpy", "memset", "return", "rank_wait")
+    yield "absent_rank_wait"
+
+
+@pytest.mark.parametrize("word", sorted(set(explained())))
+def test_the_glossary_has_the_words_of_answers(word: str) -> None:
+    """Each kind of time, lever and method is a row of a table in docs/glossary.md."""
+    page = (ROOT / "docs" / "glossary.md").read_text()
+    rows = re.findall(r"^\| `(\w+)` \| (.+?) \|", page, re.MULTILINE)
+    assert word in {name for name, _ in rows}

@@ -153,6 +153,17 @@ def test_another_run_and_scenarios_are_beside(
     assert "difference_kind" not in re.sub(r"<script>.*", "", plain, flags=re.DOTALL)
 
 
+@pytest.mark.parametrize("name", ["idle", "efficiency", "bounds", "path"])
+def test_traces_without_a_rank_have_rows(folder: Path, name: str) -> None:
+    """One GPU has no ranks: what is told of a trace does not depend on that."""
+    text = (folder / "hostile.html").read_text()
+    found = re.search(r'id="data">(.*?)</script>', text)
+    assert found
+    sections = {part["name"]: part for part in json.loads(found[1])["sections"]}
+    assert sections["files"]["rows"][0][0] is None
+    assert sections[name]["rows"]
+
+
 def test_every_slice_is_drawn_or_counted(database_of: DatabaseOf) -> None:
     """However coarse, slices in a page are as many as in the timeline, and as long."""
     database = database_of(GPU)

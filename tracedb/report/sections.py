@@ -135,8 +135,9 @@ SELECT
     rank, device, kind, sum(idle_ns)::BIGINT AS idle_ns, avg(idle_share) AS idle_share,
     count(*) AS steps
 FROM question.idle_cause
-INNER JOIN staging.trace USING (trace_id, rank)
-WHERE method = 'measured' AND run_id = $run
+WHERE
+    method = 'measured'
+    AND trace_id IN (SELECT trace_id FROM staging.trace WHERE run_id = $run)
 GROUP BY ALL
 ORDER BY rank, device, idle_ns DESC, kind""",
         picture="bars",
@@ -251,6 +252,36 @@ ORDER BY time_ns DESC, op, family""",
         picture="roofline",
         empty="Of no kernel in this run is known what it computes: record with "
         "`record_shapes=True`.",
+    ),
+    Section(
+        "efficiency",
+        "How much of the hardware steps use",
+        "Arithmetic of matrix products, convolutions and attention over what the "
+        "device could do in the period (model FLOPs utilization, MFU); all arithmetic "
+        "over the time of kernels alone, and bytes over the period, as shares of the "
+        "peaks.",
+        """
+SELECT
+    rank, step, device, hardware, period_ns, mfu_share, compute_share, memory_share,
+    unknown_share, flops, flops_per_second
+FROM question.efficiency_by_step
+WHERE trace_id IN (SELECT trace_id FROM staging.trace WHERE run_id = $run)
+ORDER BY rank, trace_id, step, device""",
+        empty="No GPU work was recorded.",
+    ),
+    Section(
+        "collectives",
+        "Collectives",
+        "How fast messages are moved, as NCCL's tests count it, and how long ranks "
+        "wait for each other before.",
+        """
+SELECT
+    kind, process_group, message_bytes, group_size, kernel_count, time_ns, waiting_ns,
+    moving_ns, bus_bytes_per_second, best_bus_bytes_per_second, link_share
+FROM question.collective
+WHERE run_id = $run
+ORDER BY time_ns DESC, kind, message_bytes, process_group""",
+        empty="No collectives in this run.",
     ),
     Section(
         "predictions",

@@ -79,6 +79,8 @@ function valued(column, value) {
   if (typeof value !== "number") return shown(value);
   if (column.endsWith("_ns")) return time(value);
   if (column.endsWith("_share")) return (value * 100).toFixed(1) + " %";
+  if (column.endsWith("bytes_per_second")) return amount(value, "B/s");
+  if (column.endsWith("flops_per_second")) return amount(value, "FLOP/s");
   if (column.endsWith("_bytes")) return amount(value, "B");
   if (column === "flops") return amount(value, "FLOP");
   if (column === "step" || column === "rank" || column.endsWith("_id")) return String(value);

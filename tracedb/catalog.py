@@ -74,6 +74,7 @@ _FUNCTION_FILE = re.compile(
 _COMMENT = re.compile(r"--.*")
 _RELATION = re.compile(rf"\b(?:{'|'.join(LAYERS)})\.\w+")
 _PART = re.compile(r"Part of: (\w+\.\w+)\.")
+_EDITS = "prediction.scenario_edit"
 _NEEDS_EDITS = "Without edits it is empty."
 _COLUMN = re.compile(r"(?P<doc>(?: +--.*\n)+) +(?P<name>\w+)")
 
@@ -466,7 +467,7 @@ def compute(
     # Recursive relations cannot be filtered from outside; they read staging.computing.
     connection.execute(f"SET VARIABLE computing = [{numbers}]")
     are_edits = scalar(connection, "SELECT getvariable('edits') IS NOT NULL")
-    known = what_is_empty(connection)
+    known = what_is_empty(connection, () if are_edits else (_EDITS,))
     with one_thread(connection):
         for relation in _to_compute(only, are_edits=are_edits):
             name = relation.full_name
@@ -476,17 +477,18 @@ def compute(
             if not known.follows(name):
                 yield name
                 connection.execute(
-                    f"INSERT INTO {name} "
-                    f"SELECT * FROM ({relation.query}\n) WHERE {chosen}"
+                    f"INSERT INTO {name} {known.reduced(relation.query)} WHERE {chosen}"
                 )
                 known.look_again(name)
     connection.execute("RESET VARIABLE computing")
 
 
-def what_is_empty(connection: duckdb.DuckDBPyConnection) -> emptiness.Emptiness:
+def what_is_empty(
+    connection: duckdb.DuckDBPyConnection, without: Sequence[str] = ()
+) -> emptiness.Emptiness:
     """What is known of stored relations that have no rows, and of what they read."""
     tables = [one.full_name for one in relations() if one.kind == "TABLE"]
-    return emptiness.Emptiness(connection, fingerprint(), tables)
+    return emptiness.Emptiness(connection, fingerprint(), tables, without)
 
 
 def _to_compute(only: Container[str] | None, *, are_edits: bool) -> Iterator[Relation]:

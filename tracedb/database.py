@@ -25,6 +25,7 @@ from tracedb import (
 )
 from tracedb.depends import find_node, rows_query
 from tracedb.duck import (
+    STORAGE,
     connections,
     frame,
     literal,
@@ -54,13 +55,13 @@ if TYPE_CHECKING:
 
     Pair = tuple[int | None, int | None]
 
-# Files of this storage version can be opened by DuckDB 1.5 and later. Rows that are not
-# committed yet look few to the optimiser, which then loops where it should sort.
+# Rows that are not committed yet look few to the optimiser, which then loops where it
+# should sort.
 # Tensors without elements are no error: what is divided by their sizes is unknown.
 # Queries load no code, and see no variables of Python's.
 CONFIG = {
     "error_on_division_by_zero": "false",
-    "storage_compatibility_version": "v1.5.0",
+    **STORAGE,
     "asof_loop_join_threshold": "0",
     "autoinstall_known_extensions": "false",
     "autoload_known_extensions": "false",
@@ -160,6 +161,8 @@ class Database:
             return
         _check_path(self.path, read_only=read_only)
         is_missing = self.path != _MEMORY and not Path(self.path).exists()
+        if is_missing and not read_only:
+            template.copy(Path(self.path))
         self._connection = duckdb.connect(config={**CONFIG})
         connections.add(self._connection)
         try:

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     import polars as pl
     import pyarrow as pa
 
+STORAGE = {"storage_compatibility_version": "v1.5.0"}
+"""Files of this version can be opened by DuckDB 1.5 and later."""
 connections: WeakSet[duckdb.DuckDBPyConnection] = WeakSet()
 """Those of open databases and simulations, for who has to stop what they do."""
 

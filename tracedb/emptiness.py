@@ -4,7 +4,8 @@ To bind and plan a query takes DuckDB longer than to run it on a small trace, an
 traces lack many things: GPU work, collectives, sizes of tensors. What a relation cannot
 have rows without follows from its query, as DuckDB's own parser reads it: an inner join
 has none where either side has none, a union where all parts have none, and so on.
-Where nothing follows, the relation is computed.
+Where nothing follows, the relation is computed; what it reads that has no rows is not
+planned with it: columns of its types stand in its place (`Emptiness.reduced`).
 """
 
 from __future__ import annotations
@@ -27,6 +28,22 @@ if TYPE_CHECKING:
 _PROPERTY = "empty_without"
 _NOTED = f"SELECT value FROM raw.database WHERE property = '{_PROPERTY}'"
 _CALLED = re.compile(r"\b[a-z]\w*(?=\()")
+_COMMENT = re.compile(r"--.*")
+# A name that is read, what it is called there, and a column of it.
+_READ = re.compile(
+    r"(?P<read>\b(?:FROM|JOIN)\s+)?\b(?P<layer>[a-z_]+)\.(?P<name>\w+)\b"
+    r"(?P<called>\s+AS\s+\w+)?(?P<column>\.\w+|\.\*)?(?P<takes>\()?"
+)
+_COLUMNS = """
+SELECT
+    schema_name || '.' || table_name,
+    string_agg(
+        format('NULL::{} AS "{}"', data_type, column_name), ', ' ORDER BY column_index
+    )
+FROM duckdb_columns()
+WHERE database_name = current_database()
+GROUP BY ALL
+"""
 # The parser's own, that no list of functions has.
 _UNFOLDING = ("unnest",)
 
@@ -41,7 +58,9 @@ def note(
     # The form of a tree follows the age of the database that is in use.
     with duckdb.connect() as parser:
         found = {name: reader.rule(parser, query) for name, query in queries.items()}
-    text = msgspec.json.encode({"fingerprint": fingerprint, "rules": found}).decode()
+    columns = dict(connection.execute(_COLUMNS).fetchall())
+    noted = {"fingerprint": fingerprint, "rules": found, "columns": columns}
+    text = msgspec.json.encode(noted).decode()
     connection.execute(
         "INSERT OR REPLACE INTO raw.database VALUES (?, ?)", [_PROPERTY, text]
     )
@@ -55,8 +74,9 @@ class Emptiness:
         connection: duckdb.DuckDBPyConnection,
         fingerprint: str,
         tables: Iterable[str],
+        without: Iterable[str] = (),
     ) -> None:
-        """Read the rules, and which tables have rows.
+        """Read the rules, and which tables have rows; some relations have none.
 
         Rules of another version's relations say nothing.
         """
@@ -66,7 +86,8 @@ class Emptiness:
         self._connection = connection
         self._tables = frozenset(tables)
         self._filled = set(self._with_rows(self._tables))
-        self._known: dict[str, bool] = {}
+        self._columns: dict[str, str] = noted.get("columns", {})
+        self._known = dict.fromkeys(without, True)
 
     def has_rows(self, table: str) -> bool:
         """Whether a table has rows, as far as has been told."""
@@ -75,6 +96,27 @@ class Emptiness:
     def follows(self, name: str) -> bool:
         """Whether a relation can have no rows, since what it reads has none."""
         return self._holds(self._rules.get(name, False))
+
+    def reduced(self, query: str) -> str:
+        """A query of the same rows that reads no relation known to have none.
+
+        Columns of its types, without rows, stand in its place under its name.
+        """
+        query = _COMMENT.sub("", query)
+        empty = sorted(
+            name
+            for name, is_plain in _read(query).items()
+            if is_plain and name in self._columns and self._is_empty(name)
+        )
+        if not empty:
+            return f"SELECT * FROM ({query}\n)"
+        stands = {name: f"no_{name.replace('.', '_')}" for name in empty}
+        parts = ", ".join(
+            f"{stand} AS NOT MATERIALIZED (SELECT {self._columns[name]} WHERE false)"
+            for name, stand in stands.items()
+        )
+        reduced = _READ.sub(lambda found: _standing(found, stands), query)
+        return f"WITH {parts} SELECT * FROM ({reduced}\n)"
 
     def look_again(self, table: str) -> None:
         """Take note of what has become of a table."""
@@ -100,6 +142,26 @@ class Emptiness:
         if name not in self._known:
             self._known[name] = self.follows(name)
         return self._known[name]
+
+
+def _read(query: str) -> dict[str, bool]:
+    """The relations that a query reads; whether each comes after FROM or JOIN alone."""
+    found: dict[str, bool] = {}
+    for one in _READ.finditer(query):
+        is_plain = bool(one["column"] or (one["read"] and not one["takes"]))
+        name = f"{one['layer']}.{one['name']}"
+        found[name] = found.get(name, True) and is_plain
+    return found
+
+
+def _standing(found: re.Match[str], stands: Mapping[str, str]) -> str:
+    """What stands in the place of a relation's name, or of a column of it."""
+    stand = stands.get(f"{found['layer']}.{found['name']}")
+    if stand is None:
+        return found[0]
+    if found["column"]:
+        return f"{found['read'] or ''}{found['name']}{found['column']}"
+    return f"{found['read']}{stand}{found['called'] or ' AS ' + found['name']}"
 
 
 class _Reader:
@@ -147,6 +209,8 @@ class _Reader:
             return self._of_query(node["subquery"]["node"], named)
         if node["type"] == "JOIN":
             return self._of_join(node, named)
+        if node["type"] == "PIVOT" and node["unpivot_names"]:
+            return self._of_source(node["source"], named)
         if node["type"] == "TABLE_FUNCTION" and node["function"]["schema"]:
             return f"{node['function']['schema']}.{node['function']['function_name']}"
         return False

@@ -43,6 +43,10 @@ _OF_COLLECTIVES = (
     *("exposed_communication", "straggler", "collective", "collective_kernel"),
 )
 _OF_RANGES = {
+    **dict.fromkeys(
+        ("compile_time", "compiled_region"),
+        "no code of torch.compile, nor CUDA graphs, in this database",
+    ),
     "data_loading": "no ranges of a DataLoader in this database (staging.data_loading)",
 }
 """What a question has no rows without that no count tells."""

@@ -53,7 +53,7 @@ _SCALES: dict[str, list[tuple[float, str]]] = {
     "_count": [(1, "{:,.0f}")],
 }
 _SAID_BY_THE_CELLS = ("_ns", "_bytes")
-_NO_THINGS = ("all", "last", "late", "short", "present")
+_NO_THINGS = ("all", "last", "late", "short", "present", "resumed")
 """What is counted under the name of how it is: headings without a plural."""
 _PROSE = ("meaning", "pairing")
 _NARROWEST_TEXT = 12

@@ -415,7 +415,7 @@ def compare_with_kept(
 
 
 OF_A_LOOP = [
-    *("module", "module_tree", "data_loading"),
+    *("module", "module_tree", "data_loading", "compile_time", "compiled_region"),
     *("memory", "memory_by_step", "memory_at_peak"),
 ]
 """Questions that need stacks, allocations or a loader, which other samples lack."""

@@ -1,0 +1,128 @@
+-- What did `torch.compile` compile, does its graph break, and was it compiled again? A region
+-- is a stretch of code between graph breaks; behind one the code goes on in a frame of its
+-- own, which is called from within the first. A frame of a higher version than 0 was compiled
+-- again, since no earlier version's guards held.
+-- One row per trace and region.
+-- Key: trace_id, region.
+CREATE VIEW question.compiled_region (
+    -- The trace.
+    trace_id,
+    -- Its rank.
+    rank,
+    -- Dynamo's name for it: frame and version, as `0/1`; of compiled autograd with a `!`.
+    region,
+    -- The frame.
+    frame,
+    -- How many times the frame had been compiled before.
+    version,
+    -- Versions of the frame that ran in the trace.
+    version_count,
+    -- Calls.
+    call_count,
+    -- Of them those from within another region: the code goes on there behind a graph break,
+    -- or calls another compiled function.
+    resumed_count,
+    -- Steps in which it ran; 0 without steps.
+    step_count,
+    -- Outermost ops within: of compiled code these are fused kernels and what is not fused.
+    op_count,
+    -- [ns] Host time of its calls, with the regions called from there.
+    time_ns,
+    -- Kernels, copies and memsets launched within.
+    gpu_op_count,
+    -- [ns] Their time.
+    gpu_time_ns,
+    -- Launches of CUDA or HIP graphs within.
+    graph_launch_count
+) AS
+WITH
+region AS (
+    SELECT
+        op_id,
+        trace_id,
+        thread_id,
+        start_ns,
+        end_ns,
+        regexp_replace(name, '^Torch-Compiled Region: ', '') AS region,
+        coalesce(start_ns < max(end_ns) OVER (
+            PARTITION BY thread_id ORDER BY start_ns, end_ns DESC, op_id
+            ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+        ), false) AS is_resumed
+    FROM staging.op
+    WHERE name LIKE 'Torch-Compiled Region: %'
+),
+
+ran AS (
+    SELECT
+        region.op_id,
+        count(*) AS gpu_op_count,
+        sum(work.end_ns - work.start_ns) AS gpu_time_ns
+    FROM region
+    INNER JOIN staging.call AS launch
+        ON
+            region.thread_id = launch.thread_id
+            AND launch.start_ns >= region.start_ns
+            AND launch.start_ns < region.end_ns
+    INNER JOIN staging.gpu_op AS work ON launch.call_id = work.call_id
+    WHERE work.kind <> 'other'
+    GROUP BY region.op_id
+),
+
+replayed AS (
+    SELECT region.op_id, count(*) AS graph_launch_count
+    FROM region
+    INNER JOIN staging.call AS launch
+        ON
+            region.thread_id = launch.thread_id
+            AND launch.start_ns >= region.start_ns
+            AND launch.start_ns < region.end_ns
+    WHERE contains(name, 'GraphLaunch')
+    GROUP BY region.op_id
+),
+
+held AS (
+    SELECT parent_op_id AS op_id, count(*) AS op_count
+    FROM staging.op
+    WHERE parent_op_id IN (SELECT op_id FROM region) AND NOT is_annotation
+    GROUP BY parent_op_id
+),
+
+summed AS (
+    SELECT
+        region.trace_id,
+        region,
+        count(*) AS call_count,
+        count(*) FILTER (is_resumed) AS resumed_count,
+        count(DISTINCT CASE WHEN region.start_ns < step.end_ns THEN step_id END) AS step_count,
+        coalesce(sum(op_count), 0)::BIGINT AS op_count,
+        sum(region.end_ns - region.start_ns)::BIGINT AS time_ns,
+        coalesce(sum(gpu_op_count), 0)::BIGINT AS gpu_op_count,
+        coalesce(sum(gpu_time_ns), 0)::BIGINT AS gpu_time_ns,
+        coalesce(sum(graph_launch_count), 0)::BIGINT AS graph_launch_count
+    FROM region
+    LEFT JOIN ran USING (op_id)
+    LEFT JOIN replayed USING (op_id)
+    LEFT JOIN held USING (op_id)
+    ASOF LEFT JOIN staging.step AS step
+        ON region.trace_id = step.trace_id AND region.start_ns >= step.start_ns
+    GROUP BY region.trace_id, region
+)
+
+SELECT
+    summed.trace_id,
+    rank,
+    region,
+    regexp_extract(region, '^(.*)/\d+(_\d+)?$', 1) AS frame,
+    try_cast(regexp_extract(region, '/(\d+)(_\d+)?$', 1) AS BIGINT),
+    count(*) OVER (PARTITION BY summed.trace_id, frame),
+    call_count,
+    resumed_count,
+    step_count,
+    op_count,
+    time_ns,
+    gpu_op_count,
+    gpu_time_ns,
+    graph_launch_count
+FROM summed
+INNER JOIN staging.trace AS trace ON summed.trace_id = trace.trace_id
+ORDER BY summed.trace_id, time_ns DESC, region;

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, nullcontext
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -14,10 +13,13 @@ from unittest.mock import patch
 import pytest
 from support import (
     CORPUS,
+    SHARED,
     DatabaseOf,
     Ingested,
     corpus_files,
+    empty_database,
     ingests_until,
+    made,
     write_ahead,
     write_generated,
 )
@@ -30,18 +32,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-answers", action="store_true")
 
 
-# Where databases are that workers share: the first process makes it, and removes it.
-_SHARED = "TRACEDB_TESTS_SHARED"
-
-
 def pytest_configure(config: pytest.Config) -> None:
     """Make the folder that the workers share, with a template of empty databases."""
     config.addinivalue_line(
         "markers", "until(layer): ingests of the test compute the layers up to this one"
     )
-    if _SHARED not in os.environ:
+    if SHARED not in os.environ:
         shared = TemporaryDirectory(prefix="tracedb-tests-")
-        os.environ[_SHARED] = shared.name
+        os.environ[SHARED] = shared.name
         os.environ["XDG_CACHE_HOME"] = shared.name
         config.add_cleanup(shared.cleanup)
         tracedb.open().close()
@@ -65,8 +63,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture
 def database() -> Iterator[tracedb.Database]:
-    """An empty database in memory."""
-    with tracedb.open() as opened:
+    """An empty database."""
+    with empty_database() as opened:
         yield opened
 
 
@@ -96,19 +94,7 @@ def _ingested(*paths: Path) -> Path:
             opened.ingest(paths)
 
     names = "\n".join(map(str, paths))
-    return _made(f"{hashlib.sha256(names.encode()).hexdigest()[:16]}.duckdb", fill)
-
-
-def _made(name: str, make: Callable[[Path], None]) -> Path:
-    """A file or a folder that workers share, made by the first who asks for it."""
-    path = Path(os.environ[_SHARED]) / name
-    with path.with_suffix(".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not path.exists():
-            beside = path.with_suffix(".new")
-            make(beside)
-            beside.rename(path)
-    return path
+    return made(f"{hashlib.sha256(names.encode()).hexdigest()[:16]}.duckdb", fill)
 
 
 @pytest.fixture
@@ -123,7 +109,7 @@ def database_of(ingested: Ingested) -> Iterator[DatabaseOf]:
 @pytest.fixture(scope="session")
 def generated(ingested: Ingested) -> Iterator[tracedb.Database]:
     """16 generated traces of 1 to 3 threads and 1 to 4 streams."""
-    folder = _made("generated", lambda folder: write_generated(folder, range(16)))
+    folder = made("generated", lambda folder: write_generated(folder, range(16)))
     with tracedb.open(ingested(folder), read_only=True) as opened:
         yield opened
 
@@ -131,7 +117,7 @@ def generated(ingested: Ingested) -> Iterator[tracedb.Database]:
 @pytest.fixture(scope="session")
 def behind(ingested: Ingested) -> Iterator[tracedb.Database]:
     """Traces in which the GPU runs behind the host, by several steps."""
-    folder = _made("behind", lambda folder: write_ahead(folder, waits=False))
+    folder = made("behind", lambda folder: write_ahead(folder, waits=False))
     with tracedb.open(ingested(folder), read_only=True) as opened:
         yield opened
 
@@ -150,7 +136,7 @@ def corpus() -> Iterator[tracedb.Database]:
         ):
             opened.ingest([CORPUS / name for name in corpus_files("kineto")])
 
-    with tracedb.open(_made("corpus.duckdb", fill), read_only=True) as opened:
+    with tracedb.open(made("corpus.duckdb", fill), read_only=True) as opened:
         yield opened
 
 

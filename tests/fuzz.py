@@ -533,10 +533,15 @@ MUTATIONS: tuple[Callable[[random.Random, Base], Edit], ...] = (
 
 
 def mutant(seed: int, number: int) -> Mutant:
-    """The mutant of that number."""
+    """The mutant of that number.
+
+    Bases and mutations come in turn: no pair of them is tried again before all were.
+    """
     rng = random.Random(f"{seed}:{number}")  # noqa: S311 (repeatable, no secret)
-    base = rng.choice(bases())
-    edits = [rng.choice(MUTATIONS)(rng, base)]
+    turn, place = divmod(number, len(bases()))
+    base = bases()[place]
+    mutate = MUTATIONS[(seed + turn + place) % len(MUTATIONS)]
+    edits = [mutate(rng, base)]
     text, hurt = edits[0].of(base.text), _hurt(base, edits[0])
     while rng.random() < 0.2:
         edits.append(rng.choice(MUTATIONS)(rng, replace(base, text=text, spans=())))

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
+import os
+import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache, partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 from unittest.mock import patch
 
@@ -62,6 +66,39 @@ def corpus_files(kind: str) -> list[Any]:
 def rows(database: tracedb.Database, query: str) -> list[tuple[Any, ...]]:
     """The rows of a query."""
     return database.sql(query).rows()
+
+
+SHARED = "TRACEDB_TESTS_SHARED"
+"""Where files are that workers share: the first process makes it, and removes it."""
+
+
+def made(name: str, make: Callable[[Path], None]) -> Path:
+    """A file or a folder that workers share, made by the first who asks for it."""
+    path = Path(os.environ[SHARED]) / name
+    with path.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not path.exists():
+            beside = path.with_suffix(".new")
+            make(beside)
+            beside.rename(path)
+    return path
+
+
+@contextmanager
+def empty_database() -> Iterator[tracedb.Database]:
+    """A database without traces: a copy takes half of what one in memory does."""
+    with TemporaryDirectory() as folder:
+        path = shutil.copy(made("empty.duckdb", _make_empty), folder)
+        with tracedb.open(path) as opened:
+            yield opened
+
+
+def _make_empty(path: Path) -> None:
+    # One that stays empty is removed when it is closed.
+    beside = path.with_suffix(".empty")
+    with tracedb.open(beside) as opened:
+        opened.connection.execute("CHECKPOINT")
+        shutil.copy(beside, path)
 
 
 @contextmanager

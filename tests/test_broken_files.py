@@ -5,10 +5,18 @@ from __future__ import annotations
 import gzip
 import json
 import random
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support import CORPUS, needs_corpus, rows, truth
+from support import (
+    CORPUS,
+    empty_database,
+    ingests_until,
+    needs_corpus,
+    rows,
+    truth,
+)
 
 import tracedb
 
@@ -18,6 +26,7 @@ WHOLE = ["bom", "inf_bandwidth", "trailing_comma", "backslash_path"]
 CUT = ["truncated.json", "truncated_gzip.json.gz"]
 
 Issue = tuple[str, int]
+Names = list[str | None]
 
 
 def issues(database: tracedb.Database, kinds: str = "[^k].*") -> list[Issue]:
@@ -29,18 +38,26 @@ def issues(database: tracedb.Database, kinds: str = "[^k].*") -> list[Issue]:
     return [(kind, count) for kind, count in rows(database, query)]
 
 
-def names(database: tracedb.Database) -> list[str | None]:
+def names(database: tracedb.Database) -> Names:
     """The names of all events, in order."""
     return [
         n for (n,) in rows(database, "SELECT name FROM raw.event ORDER BY event_id")
     ]
 
 
-def ingested(tmp_path: Path, content: bytes) -> tuple[list[str | None], list[Issue]]:
+@pytest.fixture(scope="module")
+def base() -> Iterator[tracedb.Database]:
+    """The file that others are derived from."""
+    with empty_database() as database, ingests_until("staging"):
+        database.ingest([BASE])
+        yield database
+
+
+def ingested(tmp_path: Path, content: bytes) -> tuple[Names, list[Issue]]:
     """Names and issues of a file's content."""
     file = tmp_path / "a.json"
     file.write_bytes(content)
-    with tracedb.open() as database:
+    with empty_database() as database:
         database.ingest([file])
         return names(database), issues(database)
 
@@ -48,10 +65,9 @@ def ingested(tmp_path: Path, content: bytes) -> tuple[list[str | None], list[Iss
 @needs_corpus
 @pytest.mark.parametrize("name", WHOLE)
 @pytest.mark.until("staging")
-def test_a_mended_file_has_all_events(name: str) -> None:
+def test_a_mended_file_has_all_events(name: str, base: tracedb.Database) -> None:
     """The same events as the file that it was derived from, but for one name."""
-    with tracedb.open() as base, tracedb.open() as derived:
-        base.ingest([BASE])
+    with empty_database() as derived:
         derived.ingest([DERIVED / f"{name}.json.gz"])
         assert len(names(derived)) == 3387
         differing = sum(
@@ -66,10 +82,9 @@ def test_a_mended_file_has_all_events(name: str) -> None:
 @needs_corpus
 @pytest.mark.parametrize("name", CUT)
 @pytest.mark.until("staging")
-def test_a_cut_file_has_its_whole_events(name: str) -> None:
+def test_a_cut_file_has_its_whole_events(name: str, base: tracedb.Database) -> None:
     """Every event before the cut is there, and the issue names the byte."""
-    with tracedb.open() as base, tracedb.open() as cut:
-        base.ingest([BASE])
+    with empty_database() as cut:
         cut.ingest([DERIVED / name])
         kept = names(cut)
         assert 1000 < len(kept) < 3387
@@ -229,7 +244,7 @@ def test_lists_of_the_other_format_are_kept(
 ) -> None:
     """What is not the list of events is a part of the header like any other."""
     (tmp_path / "a.json").write_bytes(content)
-    with tracedb.open() as database:
+    with empty_database() as database:
         database.ingest([tmp_path])
         assert names(database) == list(expected)
         assert issues(database) == []
@@ -251,7 +266,7 @@ def test_times_beyond_64_bits_are_no_times(tmp_path: Path) -> None:
     event = b'{"ph": "X", "name": "%b", "cat": "cpu_op", "pid": 1, "tid": 1, %b}'
     late = event % (b"a", b'"ts": 9e15, "dur": 9e15')
     early = event % (b"b", b'"ts": 2e15, "dur": 1')
-    with tracedb.open() as database:
+    with empty_database() as database:
         (tmp_path / "a.json").write_bytes(b"[%b, %b]" % (late, early))
         database.ingest([tmp_path])
         query = "SELECT name, ts_ns, dur_ns FROM raw.event ORDER BY name"
@@ -270,7 +285,7 @@ def test_a_graph_with_broken_nodes_keeps_the_others(tmp_path: Path) -> None:
     (tmp_path / "a.json").write_bytes(
         b'{"schema": "1", "nodes": [%b]}' % b",".join(nodes)
     )
-    with tracedb.open() as database:
+    with empty_database() as database:
         database.ingest([tmp_path])
         query = "SELECT node ->> '$.name' FROM raw.et_node ORDER BY et_node_id"
         assert rows(database, query) == [("a",), ("\ufffd",), ("c",)]
@@ -291,7 +306,7 @@ def test_nodes_of_the_oldest_schema_are_mended_one_by_one(
     nodes.insert(place, nodes[0].replace(b'"op_schema":', b'"op_schema"'))
     text = b'{"schema": "1.0.1", "nodes": [%b]}' % b", ".join(nodes)
     (tmp_path / "a.json").write_bytes(text)
-    with tracedb.open() as database:
+    with empty_database() as database:
         database.ingest([tmp_path])
         query = "SELECT node ->> '$.name' FROM raw.et_node ORDER BY et_node_id"
         assert rows(database, query) == [(f"a{number}",) for number in range(29)]
@@ -313,7 +328,7 @@ def test_what_can_be_mended_is_mended_beside_what_cannot(
     bad = nodes[0].replace("[", "", 1)
     nodes = [bad, *nodes] if order == "bad first" else [*nodes, bad]
     (tmp_path / "a.json").write_bytes(b'{"nodes": [%b]}' % ", ".join(nodes).encode())
-    with tracedb.open() as database:
+    with empty_database() as database:
         database.ingest([tmp_path])
         query = "SELECT node ->> '$.name' FROM raw.et_node ORDER BY et_node_id"
         assert rows(database, query) == [(str(n),) for n in range(5)]
@@ -422,7 +437,7 @@ def test_events_that_reach_no_layer_are_counted(tmp_path: Path) -> None:
         {"ph": "B", "cat": "cpu_op", "name": "d", "pid": 1, "tid": 1, "ts": 1},
     ]
     (tmp_path / "a.json").write_text(json.dumps(events))
-    with tracedb.open() as database:
+    with empty_database() as database:
         database.ingest([tmp_path])
         assert names(database) == ["a", "b", "c", "d"]
         reported = issues(database, "kept in raw.*")
@@ -440,7 +455,7 @@ def test_stray_json_in_a_folder_is_passed_over(tmp_path: Path, content: str) -> 
     """JSON of any shape beside traces does not keep them out."""
     (tmp_path / "stray.json").write_text(content)
     (tmp_path / "trace.json").write_text('[{"ph": "X", "name": "a"}]')
-    with tracedb.open() as database:
+    with empty_database() as database:
         database.ingest([tmp_path])
         assert names(database) == ["a"]
 
@@ -450,7 +465,7 @@ def test_an_attribute_twice_is_no_reason_to_refuse(tmp_path: Path) -> None:
     attrs = [{"name": "tid", "value": 7}, {"name": "tid", "value": 8}, {"value": 1}]
     node = {"id": 2, "name": "aten::add", "ctrl_deps": 1, "attrs": attrs}
     (tmp_path / "a.json").write_text(json.dumps({"schema": "1.1.1", "nodes": [node]}))
-    with tracedb.open() as database:
+    with empty_database() as database:
         database.ingest([tmp_path])
         assert rows(database, "SELECT name, tid FROM staging.et_op") == [
             ("aten::add", 7)

@@ -229,6 +229,7 @@ def test_edges_of_ways_are_there(traces: tracedb.Database) -> None:
             assert rows(traces, wrong) == []
 
 
+@pytest.mark.until("graph")
 def test_circles_end() -> None:
     """Edges that lead back, as no good trace has them, do not go on for ever."""
     with tracedb.open() as database:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import pytest
 from fuzz import try_many
 
-MUTANTS = 150
+MUTANTS = 240
+"""As many pairs of a file and a mutation as 300 random ones would have."""
 
 
-@pytest.mark.parametrize("seed", range(2))
-def test_mutants_break_no_law(seed: int) -> None:
+def test_mutants_break_no_law() -> None:
     """No traceback, no silent loss, no half-written database."""
-    report = try_many(seed, range(MUTANTS))
+    report = try_many(0, range(MUTANTS))
     assert report.broken == []
     assert report.outcomes.total() == MUTANTS
     # Were mutants all alike, there would be nothing to find.

@@ -9,7 +9,7 @@ import subprocess
 import sys
 from collections import Counter
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, partial
 from importlib.util import find_spec
 from itertools import count
 from pathlib import Path
@@ -526,11 +526,13 @@ def test_quick_work_is_called_often_in_a_sample() -> None:
 
 # Plans
 
+planned = cache(plan)
+
 
 @pytest.mark.parametrize("name", list(COUNTS))
 def test_plans_have_their_cases(name: str) -> None:
     """As many as stated, each once, all within the paper's memory."""
-    cases = plan(name).cases
+    cases = planned(name).cases
     assert len(cases) == COUNTS[name]
     assert len(cases) == {"quick": 1340, "gemm": 1500, "embedding_bag": 500}.get(
         name, 300
@@ -542,7 +544,7 @@ def test_plans_have_their_cases(name: str) -> None:
 
 def test_gemm_plan_has_every_dtype_and_size() -> None:
     """Four dtypes and four ops have equal parts, from small to large."""
-    cases = plan("gemm").cases
+    cases = planned("gemm").cases
     kinds = Counter((case.op, case.dtype) for case in cases)
     assert {dtype for _, dtype in kinds} == {"float32", "tf32", "bfloat16", "float16"}
     assert max(kinds.values()) - min(kinds.values()) <= 1

@@ -54,6 +54,7 @@ def ingest(
     database.ingest([file])
 
 
+@pytest.mark.until("graph")
 def test_an_op_is_for_the_innermost_module_that_is_open(
     database: tracedb.Database, tmp_path: Path
 ) -> None:
@@ -78,6 +79,7 @@ def test_an_op_is_for_the_innermost_module_that_is_open(
     ]
 
 
+@pytest.mark.until("graph")
 def test_a_backward_op_is_for_the_module_of_its_forward_op(
     database: tracedb.Database, tmp_path: Path
 ) -> None:

@@ -329,7 +329,7 @@ def test_a_database_may_have_any_name(folder: Path, tmp_path: Path, name: str) -
         assert database.sql("SELECT count(*) FROM graph.node").item() > 0
         assert database.ingest([SAMPLE]).is_empty()
     with chdir(tmp_path), tracedb.open(path.name, read_only=True) as database:
-        assert not database.relation("critical_path.interval").is_empty()
+        assert not database.relation("overhead.interval").is_empty()
         if name in LARGE:
             assert not database.critical_path(summary=True).is_empty()
         if name in SIMULATED:

@@ -230,6 +230,7 @@ def write(path: Path, *events: Any) -> Path:  # noqa: ANN401 (events as JSON)
     return path
 
 
+@pytest.mark.until("graph")
 def test_work_that_starts_at_once_does_not_wait_for_each_other(
     tmp_path: Path, database: tracedb.Database
 ) -> None:
@@ -246,6 +247,7 @@ def test_work_that_starts_at_once_does_not_wait_for_each_other(
     assert rows(database, "SELECT count(*) FROM graph.stream_wait") == [(0,)]
 
 
+@pytest.mark.until("graph")
 def test_a_wait_for_work_launched_before_the_trace(
     tmp_path: Path, database: tracedb.Database
 ) -> None:
@@ -287,15 +289,17 @@ def test_overlapping_steps_of_two_threads_are_each_predicted(
 
 
 @needs_corpus
-def test_the_order_of_ingest_does_not_matter() -> None:
+def test_the_order_of_ingest_does_not_matter(dlrm8_alone: Path) -> None:
     """Ranks that come one by one are predicted as when they come together."""
     query = """
         SELECT rank, method, predicted_ns FROM critical_path.step_time
         INNER JOIN staging.trace USING (trace_id) ORDER BY ALL
     """
     ranks = sorted((CORPUS / "param" / "dlrm8" / "kineto").iterdir())
-    with tracedb.open() as together, tracedb.open() as one_by_one:
-        together.ingest(ranks)
+    with (
+        tracedb.open(dlrm8_alone, read_only=True) as together,
+        tracedb.open() as one_by_one,
+    ):
         for rank in reversed(ranks):
             one_by_one.ingest([rank])
         assert rows(one_by_one, query) == rows(together, query)

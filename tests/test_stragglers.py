@@ -292,21 +292,6 @@ def test_another_table_of_the_run_is_analysed_with_it(
         assert figures(whole) == parts
 
 
-def test_upgrading_keeps_the_figures(
-    table: Callable[..., Path], tmp_path: Path
-) -> None:
-    """What is simulated can be simulated again from what is stored."""
-    path = tmp_path / "run.duckdb"
-    with tracedb.open(path) as opened:
-        opened.ingest([table(job_rows(SHAPES[0], randomly(6)))])
-        before = figures(opened)
-        opened.connection.execute(
-            "UPDATE raw.database SET value = 'old' WHERE property = 'fingerprint'"
-        )
-    with tracedb.open(path) as opened:
-        assert figures(opened) == before
-
-
 # What columns and operations are called
 
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import json
 import platform
+from bisect import bisect
 from collections import defaultdict
 from pathlib import Path
 from statistics import median
@@ -41,6 +42,8 @@ _ASSUMED = {
     "wait": 2_000,
     "return_delay": 2_000,
     "handover": 10_000,
+    "graph_launch": 10_000,  # as `prediction.graph_replay`
+    "graph_gap": 1_000,
 }
 
 Samples = dict[str, dict[str, list[int]]]
@@ -152,6 +155,8 @@ def _add(events: list[dict[str, Any]], samples: Samples) -> None:
     """Add what each op takes itself, and each gap between two top-level ones."""
     opened: list[dict[str, Any]] = []
     last_end: dict[int, float] = {}
+    # What lies between steps is the program's, and the profiler's.
+    marks = sorted(e["ts"] for e in events if e["name"].startswith("ProfilerStep"))
 
     def close(event: dict[str, Any]) -> None:
         own = 1e3 * (event["dur"] - event["inner"]) - _EVENT_NS * (1 + event["count"])
@@ -169,8 +174,10 @@ def _add(events: list[dict[str, Any]], samples: Samples) -> None:
             opened[-1]["inner"] += event["dur"]
             opened[-1]["count"] += 1
         else:
-            gap = 1e3 * (event["ts"] - last_end.get(event["tid"], event["ts"]))
-            if 0 < gap < _PROGRAM_NS:
+            begin = last_end.get(event["tid"], event["ts"])
+            gap = 1e3 * (event["ts"] - begin)
+            is_within = bisect(marks, begin) == bisect(marks, event["ts"])
+            if is_within and 0 < gap < _PROGRAM_NS:
                 samples["gap"][event["name"]].append(round(gap))
             last_end[event["tid"]] = event["ts"] + event["dur"]
         opened.append(event)

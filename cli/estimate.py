@@ -46,7 +46,6 @@ _NAME = 70
 @click.option(
     "--db",
     "database",
-    default=":memory:",
     metavar="DB",
     type=click.Path(),
     help="Put the run that would be there, for all other commands; its own traces "
@@ -57,6 +56,11 @@ _NAME = 70
     metavar="FILE",
     type=click.Path(),
     help="Host times from what `tracedb overheads learn` wrote, not those shipped.",
+)
+@click.option(
+    "--cuda-graph",
+    is_flag=True,
+    help="Launch the step's kernels as CUDA graphs: its ops take no time on the host.",
 )
 @click.option(
     "--largest-batch", is_flag=True, help="Also look for the largest batch that fits."
@@ -74,8 +78,9 @@ def estimate(  # noqa: PLR0913 (the options of the command)
     step: str,
     gpu: str,
     batch: int | None,
-    database: str,
+    database: str | None,
     library: str | None,
+    cuda_graph: bool,
     largest_batch: bool,
     format_: str,
 ) -> None:
@@ -96,21 +101,26 @@ def estimate(  # noqa: PLR0913 (the options of the command)
         batch=batch,
         database=database,
         library=library,
+        cuda_graph=cuda_graph,
         find_largest_batch=largest_batch,
     )
-    with found.database:
-        if format_ == "json":
-            _write_json(found)
-        else:
-            write_text("\n".join(map(printable, lines(found))))
+    if database is not None:
+        found.database.close()
+    if format_ == "json":
+        _write_json(found)
+    else:
+        write_text("\n".join(map(printable, lines(found))))
 
 
 def _write_json(found: Estimate) -> None:
     import json
     from dataclasses import asdict, fields
 
-    kept = {f.name: getattr(found, f.name) for f in fields(found)}
-    del kept["database"]
+    kept = {
+        f.name: getattr(found, f.name)
+        for f in fields(found)
+        if not f.name.startswith("_")
+    }
     kept["memory"] = asdict(found.memory)
     write_text(json.dumps(kept, indent=2))
 

@@ -19,7 +19,7 @@ import tracedb
 from tracedb.cli.main import tracedb as command
 from tracedb.from_code.fake_run import FakeRun, FakeStep
 from tracedb.from_code.launches import LaunchTable
-from tracedb.from_code.recorder import Argument, Dispatched, Shape
+from tracedb.from_code.ops import Argument, Dispatched, Shape
 
 Make = Callable[[int], Callable[[], object]]
 
@@ -292,6 +292,43 @@ def test_a_model_may_be_converted() -> None:
     assert found.memory.by_kind["buffer"] == 3 * 512
 
 
+def products() -> None:
+    """Small products of half precision that are waited for."""
+    matrix = torch.ones(512, 512, dtype=torch.half, device="cuda")
+    for _ in range(20):
+        torch.mm(matrix, matrix)
+    torch.cuda.synchronize()
+
+
+def test_a_cuda_graph_is_one_launch() -> None:
+    """The kernels are the same, in order, and close together; the host is free."""
+    eager = tracedb.estimate(products, gpu="A100-SXM4-80GB")
+    graph = tracedb.estimate(products, gpu="A100-SXM4-80GB", cuda_graph=True)
+    query = "SELECT name, end_ns - start_ns FROM staging.gpu_op ORDER BY start_ns"
+    with eager.database as one, graph.database as other:
+        assert one.sql(query).rows() == other.sql(query).rows()
+        calls = "SELECT kind, target FROM staging.call ORDER BY start_ns LIMIT 2"
+        assert other.sql(calls).rows() == [("launch", "graph"), ("wait", "device")]
+        modelled = one.sql(
+            "SELECT basis FROM prediction.kernel_time WHERE family = 'gemm'"
+        )
+    assert graph.step_ns < eager.step_ns
+    assert graph.gpu_active_ns == eager.gpu_active_ns
+    assert set(modelled["basis"]) == {"model"}
+
+
+def test_the_answer_is_that_of_the_database(estimate: tracedb.Estimate) -> None:
+    """The period, and what the GPU does in it, are those that questions give."""
+    period = estimate.database.sql(
+        "SELECT end_ns - start_ns FROM graph.step_period ORDER BY step DESC LIMIT 1"
+    )
+    assert period.item() == estimate.step_ns
+    busy = estimate.database.sql(
+        "SELECT sum(end_ns - start_ns) // 2 FROM staging.gpu_op"
+    )
+    assert busy.item() == estimate.gpu_active_ns
+
+
 UNRUNNABLE = {
     "loss.item() > 0": "a comparison",
     "loss.isnan()": "a condition",
@@ -403,5 +440,11 @@ def test_launches_of_ops() -> None:
     assert len(launched(op("_foreach_sqrt", single(110, 8)))) == 1
     many = single(1, 65_536 * 641)
     assert len(launched(op("_foreach_sqrt", many))) == 3
+    table_ = single(1, 100, 8)
+    assert launched(op("embedding", *table_)) == ["vectorized_gather_kernel"]
+    assert launched(op("embedding", *single(1, 100, 9))) == ["indexSelectLargeIndex"]
+    joined = [*single(1, 3, 8), *single(1, 3, 5)]
+    assert launched(op("cat", joined, "1")) == ["CatArrayBatchedCopy"]
+    assert launched(op("cat", joined[:1], "-1")) == ["CatArrayBatchedCopy_vectorized"]
     host = Dispatched("aten::add", [], matrix, is_on_gpu=False, is_view=False)
     assert launched(host) == []

@@ -1,9 +1,9 @@
 -- GPU work as the kernel models know it: hardware, family, op, type and sizes (see
--- `prediction.op_problem`). A model tells the time of a whole problem, helping kernels
--- included; its kernels share it in proportion to their rooflines, of which a helper has
--- little more than the floor. Where an op computes both gradients of a convolution, names
--- tell which kernel is whose, else the order (the input's first); a helper belongs to the
--- kernel that it comes before.
+-- `prediction.op_problem`). A model tells the time of a whole problem; its kernels share it in
+-- proportion to their rooflines, of which a helper has little more than the floor. Where an op
+-- computes both gradients of a convolution, names tell which kernel is whose, else the order
+-- (the input's first); a helper belongs to the kernel that it comes before. Lookups that move
+-- 16 bytes at once (PyTorch 2.8) are not what models were measured on: they are left out.
 -- One row per GPU op of known shape.
 -- Key: gpu_op_id.
 CREATE VIEW prediction.kernel_problem (
@@ -156,7 +156,7 @@ launched AS (
         ON
             work.op_id = problem.op_id
             AND coalesce((operand = 'weight') = (problem.op = 'backward_weight'), true)
-    WHERE kind = 'kernel'
+    WHERE kind = 'kernel' AND NOT contains(name, 'vectorized_gather')
 ),
 
 problem_total AS (

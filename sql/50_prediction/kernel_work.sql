@@ -26,7 +26,7 @@ CREATE VIEW prediction.kernel_work (
     flops,
     -- [B] Bytes read and written; through a link, bytes sent.
     traffic_bytes,
-    -- Elements written.
+    -- Elements written; where a kernel moves 16 bytes at once, by its name, so many pieces.
     written_elements,
     -- Steps that wait for each other.
     steps,
@@ -91,7 +91,11 @@ SELECT
     CASE family WHEN 'collective' THEN 'nvlink' ELSE 'dram' END,
     (flops * share)::BIGINT,
     ((read_bytes + written_bytes) * share)::BIGINT,
-    (written_elements * share)::BIGINT,
+    (share * CASE
+        WHEN regexp_matches(name, 'vectorized_gather|CatArrayBatchedCopy_(vectorized|aligned16)')
+            THEN written_bytes / 16
+        ELSE written_elements
+    END)::BIGINT,
     steps,
     is_exact
 FROM shared

@@ -10,7 +10,8 @@ CREATE VIEW prediction.launch_rule (
     -- underscore.
     pattern,
     -- Kernels, in order; names of products and convolutions are as `prediction.kernel_work`
-    -- finds them. Empty: the op launches nothing.
+    -- finds them. Empty: the op launches nothing. Rows that are looked up or joined in pieces
+    -- of 16 bytes have kernels of their own, since PyTorch 2.8.
     kernels
 ) AS
 -- From PyTorch's sources (2.4 to 2.13) of each op's CUDA kernels. What sorts its indices
@@ -50,5 +51,7 @@ FROM (VALUES
     (18, 'cumsum|cumprod', ['scan']),
     (19, 'sort|argsort|topk|msort', ['sort', 'gather']),
     (20, 'std|var|var_mean|std_mean|norm|linalg_vector_norm', ['reduce']),
-    (21, 'var_mean_backward', ['elementwise', 'elementwise'])
+    (21, 'var_mean_backward', ['elementwise', 'elementwise']),
+    (22, 'embedding|index_select', ['indexSelectLargeIndex']),
+    (23, 'cat|concat|stack', ['CatArrayBatchedCopy'])
 ) AS listed (ordinal, pattern, kernels);

@@ -2,27 +2,29 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 import tracedb
-from tracedb import catalog
-from tracedb.duck import scalar
-from tracedb.errors import EstimateError
+from tracedb.from_code.clock import Clock
+from tracedb.from_code.events import trace_text
 from tracedb.from_code.fake_run import FakeRun, told
 from tracedb.from_code.host_times import HostTimes
-from tracedb.from_code.launches import LaunchTable, Work
-from tracedb.from_code.program import tree
+from tracedb.from_code.launches import LaunchTable
+from tracedb.from_code.pricing import Device, price
+from tracedb.from_code.program import launch, tree
 from tracedb.from_code.script import Step, load, split
-from tracedb.from_code.timeline import Timeline, trace_text
+from tracedb.from_code.timeline import Timeline
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tracedb.from_code.fake_run import FakeStep
     from tracedb.from_code.memory import Memory
+    from tracedb.from_code.pricing import KernelTime
     from tracedb.from_code.program import Node
 
 _STEPS = 2
@@ -31,8 +33,6 @@ _HOST_BAND = (0.5, 2.0)
 """Hosts are this much faster or slower than that which host times were learnt on."""
 _RESERVE_BYTES = 1_000_000_000
 """[B] Of a GPU's memory: CUDA's context, libraries' workspaces, what is fragmented."""
-_FLOORS = 1.5
-"""What a kernel that no family counts takes, in floors: `kernel_efficiency`."""
 _GROWN, _STRIDE, _ABSURD = 1.5, 4, 1 << 40
 """Batches are made larger by the stride until memory has grown so much."""
 _FEW = 4
@@ -40,20 +40,11 @@ _FEW = 4
 
 
 @dataclass(frozen=True)
-class KernelTime:
-    """[ns] What a kernel is predicted to take, and between which times."""
-
-    expected: int
-    low: int
-    high: int
-
-
-@dataclass(frozen=True)
 class Estimate:
     """What a step would take on a GPU that it did not run on.
 
-    `database` has the run, to be asked as any other; `unmodelled` counts GPU ops that
-    no family of kernels counts, by the op that launches them.
+    `unmodelled` counts GPU ops that no family of kernels counts, by the op that
+    launches them.
     """
 
     gpu: str
@@ -67,7 +58,15 @@ class Estimate:
     capacity_bytes: int | None
     largest_batch: int | None
     unmodelled: dict[str, int]
-    database: tracedb.Database
+    _layout: Layout = field(repr=False)
+    _path: str | Path = field(repr=False)
+
+    @cached_property
+    def database(self) -> tracedb.Database:
+        """The run that would be, to be asked as any other; it is put there once."""
+        opened = tracedb.open(self._path)
+        self._layout.ingest(opened)
+        return opened
 
 
 def estimate(  # noqa: PLR0913 (the options of one command)
@@ -75,8 +74,9 @@ def estimate(  # noqa: PLR0913 (the options of one command)
     *inputs: object,
     gpu: str,
     batch: int | None = None,
-    database: str | Path = ":memory:",
+    database: str | Path | None = None,
     library: str | Path | None = None,
+    cuda_graph: bool = False,
     find_largest_batch: bool = False,
 ) -> Estimate:
     """Estimate a training step from its code, for a GPU that need not be there.
@@ -84,78 +84,61 @@ def estimate(  # noqa: PLR0913 (the options of one command)
     `step` is a function that is called with the inputs, or a script's, as
     `"train.py:step"`; it runs on fake tensors, which take no memory. `batch` goes to
     its parameter of that name. The run that would be is put into the database, whose
-    own traces tell first which kernels ops launch; host times are those that are
-    shipped, or of a library of overheads. Raises `EstimateError` where it cannot run.
+    own traces tell first which kernels ops launch; without one it is put into memory
+    when it is asked for. Host times are those that are shipped, or of a library of
+    overheads. With `cuda_graph` the step's kernels are launched as CUDA graphs.
+    Raises `EstimateError` where it cannot run.
     """
-    device = _device(gpu)
-    run = FakeRun(device.name)
-    called = _step_of(step, inputs, run).with_batch(batch)
-    fake = run.step(called)
-    host = HostTimes.shipped()
-    if library is not None:
-        host = host.with_library(library)
-    opened = tracedb.open(database)
-    table = LaunchTable.of(
-        opened.connection,
-        tf32_products=fake.tf32_products,
-        tf32_convolutions=fake.tf32_convolutions,
-    )
-    root = tree(fake.events, fake.ops)
-    times = _kernel_times(root, host, table, device)
-    layout = _Layout(root, host, table, times, device)
-    _ingest(opened, layout.trace(), device)
-    return _result(opened, layout, fake, called, find_largest_batch=find_largest_batch)
-
-
-@dataclass(frozen=True)
-class _Device:
-    """A GPU as it is known: its name in traces, its row, memory, shortest kernel."""
-
-    name: str
-    hardware: str
-    floor_ns: int
-    capacity_bytes: int | None
-
-
-_DEVICE = """
-SELECT hardware, floor_ns, memory_bytes
-FROM prediction.hardware
-LEFT JOIN prediction.memory_capacity USING (hardware)
-WHERE kind = 'gpu' AND NOT is_generic AND regexp_matches($gpu, name_pattern, 'i')
-ORDER BY ordinal
-LIMIT 1
-"""
-_KNOWN = """
-SELECT string_agg(hardware, ', ' ORDER BY ordinal)
-FROM prediction.hardware
-WHERE kind = 'gpu' AND NOT is_generic
-"""
-_TIMES = """
-SELECT correlation, predicted_ns, low_ns, high_ns
-FROM prediction.kernel_time
-INNER JOIN staging.gpu_op USING (gpu_op_id)
-"""
-_ANSWER = """
-SELECT period.end_ns - period.start_ns, active.measured_ns
-FROM critical_path.step_period AS period
-INNER JOIN staging.step USING (step_id)
-LEFT JOIN question.gpu_active AS active
-    ON period.step_id = active.step_id AND active.method = 'replay'
-WHERE variant_id = 0 AND period.trace_id = ?
-ORDER BY step.step DESC
-LIMIT 1
-"""
-
-
-def _device(gpu: str) -> _Device:
-    """The GPU that a name means; raises `EstimateError` for one that is not listed."""
     with tracedb.open() as empty:
-        found = empty.connection.execute(_DEVICE, {"gpu": gpu}).fetchall()
-        known = scalar(empty.connection, _KNOWN)
-    if not found:
-        raise EstimateError(f"no GPU {gpu} is known; there are {known}")
-    hardware, floor_ns, capacity = found[0]
-    return _Device(gpu, hardware, floor_ns, capacity)
+        device = Device.of(empty.connection, gpu)
+        run = FakeRun(device.name)
+        called = _step_of(step, inputs, run).with_batch(batch)
+        fake = run.step(called)
+        host, table = _known(empty, database, library, fake)
+        root = tree(fake.events, fake.ops)
+        nodes = launch(root, table)
+        times = price(empty.connection, {device: [nodes]})[device][0]
+    layout = Layout(root, host, times, device, is_captured=cuda_graph)
+    expected, active = layout.times()
+    found = Estimate(
+        gpu=device.hardware,
+        batch=called.usual_batch,
+        step_ns=expected,
+        low_ns=layout.bound("low", _HOST_BAND[0]),
+        high_ns=layout.bound("high", _HOST_BAND[1]),
+        gpu_active_ns=active,
+        kernel_count=len(times),
+        memory=fake.memory,
+        capacity_bytes=device.capacity_bytes,
+        largest_batch=_largest(called, fake, device) if find_largest_batch else None,
+        unmodelled=_unmodelled(nodes, times),
+        _layout=layout,
+        _path=":memory:" if database is None else database,
+    )
+    if database is not None:
+        _ = found.database
+    return found
+
+
+def _known(
+    empty: tracedb.Database,
+    database: str | Path | None,
+    library: str | Path | None,
+    fake: FakeStep,
+) -> tuple[HostTimes, LaunchTable]:
+    """What is known of hosts and launches: shipped, or of the user's own traces."""
+    host = HostTimes.shipped()
+    tf32 = {
+        "tf32_products": fake.tf32_products,
+        "tf32_convolutions": fake.tf32_convolutions,
+    }
+    if database is None:
+        table = LaunchTable.of(empty.connection, **tf32)
+    else:
+        with tracedb.open(database) as own:
+            table = LaunchTable.of(own.connection, **tf32)
+            host = host.with_graphs_of(own.connection)
+    return host if library is None else host.with_library(library), table
 
 
 def _step_of(
@@ -168,136 +151,72 @@ def _step_of(
         return load(path, name)
 
 
-def _kernel_times(
-    root: Node, host: HostTimes, table: LaunchTable, device: _Device
-) -> dict[int, KernelTime]:
-    """What each kernel takes, by its number in a step, as any trace's is predicted."""
-    timeline = Timeline(host, table, lambda _number, _work: 1_000)
-    timeline.step(root, 0)
-    with tracedb.open() as first:
-        _ingest(first, trace_text(timeline.events, device.name), device, "staging")
-        needed = catalog.sources("prediction.kernel_time")
-        rows = first.connection.execute("SELECT trace_id FROM raw.trace").fetchall()
-        stored = {name for name in needed if name.startswith("prediction.")}
-        # Nothing is to be learnt from kernels whose times are not known yet.
-        stored.discard("prediction.kernel_factor")
-        for _ in catalog.compute(first.connection, [n for (n,) in rows], stored):
-            pass
-        found = first.connection.execute(_TIMES).fetchall()
-    return {number: KernelTime(*times) for number, *times in found}
-
-
 @dataclass(frozen=True)
-class _Layout:
+class Layout:
     """A step with all that it takes to lay it out."""
 
     root: Node
     host: HostTimes
-    table: LaunchTable
-    times: dict[int, KernelTime]
-    device: _Device
+    work: list[KernelTime]
+    device: Device
+    is_captured: bool = False
 
-    def trace(self) -> str:
-        """The trace of so many steps as are expected."""
-        return trace_text(self.laid_out("expected", self.host).events, self.device.name)
-
-    def laid_out(self, which: str, host: HostTimes) -> Timeline:
-        """Steps with kernels as expected, or as short or long as they may be."""
-        count = 0
-
-        def duration(number: int, work: Work) -> int:
-            del work
-            known = self.times.get(number if count == 0 else number - per_step * count)
-            if known is None:
-                return int(_FLOORS * self.device.floor_ns)
-            return int(getattr(known, which))
-
-        timeline = Timeline(host, self.table, duration)
-        timeline.step(self.root, 0)
-        per_step = timeline.correlation
-        for count in range(1, _STEPS):
-            timeline.step(self.root, count)
+    @cached_property
+    def _timeline(self) -> Timeline:
+        """So many steps as are expected, one after another."""
+        timeline = Timeline(
+            self.host, lambda number: self.work[number].expected, self.is_captured
+        )
+        for number in range(_STEPS):
+            timeline.step(self.root, number)
         return timeline
+
+    def times(self) -> tuple[int, int]:
+        """[ns] The last step, and how long the GPU is active in it."""
+        return self.bound("expected", 1.0), sum(time.expected for time in self.work)
 
     def bound(self, which: str, factor: float) -> int:
         """[ns] The last step where all kernels, and the host, are at one end."""
-        timeline = self.laid_out(which, replace(self.host, factor=factor))
-        marks = [e for e in timeline.events if e["name"].startswith("ProfilerStep#")]
-        work = [e["ts"] + e["dur"] for e in timeline.events if e["pid"] == 0]
-        per_step = len(work) // _STEPS
+        said = self._timeline.clock.said
+        each = len(said) // _STEPS
+        clock = Clock()
+
+        def duration(number: int) -> int:
+            return int(getattr(self.work[number], which))
+
         ends = [
-            max(mark["ts"] + mark["dur"], *work[: per_step * (place + 1)][-1:])
-            for place, mark in enumerate(marks)
+            clock.again(said[each * step : each * (step + 1)], duration, factor)
+            for step in range(_STEPS)
         ]
-        return round(1e3 * float(ends[-1] - ends[-2]))
+        return ends[-1] - ends[-2]
+
+    def ingest(self, database: tracedb.Database) -> None:
+        """Put the steps into a database."""
+        from tracedb.ingest import ingest
+
+        with TemporaryDirectory(prefix="tracedb-") as folder:
+            file = Path(folder, f"estimate {self.device.hardware}.json")
+            file.write_text(trace_text(self._timeline.events, self.device.name))
+            ingest(
+                database.connection,
+                [file],
+                run=None,
+                pair=False,
+                progress=lambda _line: None,
+            )
 
 
-def _ingest(
-    database: tracedb.Database, text: str, device: _Device, until: str | None = None
-) -> None:
-    from tracedb.ingest import ingest
-
-    with TemporaryDirectory(prefix="tracedb-") as folder:
-        file = Path(folder, f"estimate {device.hardware}.json")
-        file.write_text(text)
-        ingest(
-            database.connection,
-            [file],
-            run=None,
-            pair=False,
-            progress=lambda _line: None,
-            until=until,
-        )
-
-
-def _result(
-    database: tracedb.Database,
-    layout: _Layout,
-    fake: FakeStep,
-    called: Step,
-    *,
-    find_largest_batch: bool,
-) -> Estimate:
-    device = layout.device
-    trace = scalar(database.connection, "SELECT max(trace_id) FROM raw.trace")
-    answer = database.connection.execute(_ANSWER, [trace]).fetchall()[0]
-    works = [
-        (op.name, work)
-        for node in layout.root.walk()
-        if (op := node.dispatched) is not None
-        for work in layout.table.launching(op).work
-    ]
-    return Estimate(
-        gpu=device.hardware,
-        batch=called.usual_batch,
-        step_ns=answer[0],
-        low_ns=layout.bound("low", _HOST_BAND[0]),
-        high_ns=layout.bound("high", _HOST_BAND[1]),
-        gpu_active_ns=answer[1] or 0,
-        kernel_count=len(works),
-        memory=fake.memory,
-        capacity_bytes=device.capacity_bytes,
-        largest_batch=_largest(called, fake, device) if find_largest_batch else None,
-        unmodelled=_unmodelled(works, layout.times),
-        database=database,
-    )
-
-
-def _unmodelled(
-    works: list[tuple[str, Work]], times: dict[int, KernelTime]
-) -> dict[str, int]:
+def _unmodelled(nodes: list[Node], times: list[KernelTime]) -> dict[str, int]:
     """How many GPU ops no family counts, by the op that launches them."""
+    names = [n.name for n in nodes if n.launching for _ in n.launching.work]
     found: dict[str, int] = {}
-    number = 0
-    for name, work in works:
-        number += 1
-        if number not in times:
+    for name, time in zip(names, times, strict=True):
+        if not time.is_modelled:
             found[name] = found.get(name, 0) + 1
-        number += work.is_waited_for
     return found
 
 
-def _largest(called: Step, fake: FakeStep, device: _Device) -> int | None:
+def _largest(called: Step, fake: FakeStep, device: Device) -> int | None:
     """The largest batch that fits: memory is nearly affine in it; it is then tried."""
     batch, room = called.usual_batch, device.capacity_bytes
     if batch is None or room is None or not called.takes_batch:

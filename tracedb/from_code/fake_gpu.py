@@ -20,15 +20,13 @@ from torch.profiler import record_function
 from torch.utils import _foreach_utils
 
 from tracedb.from_code import place
+from tracedb.from_code.ops import SYNCHRONIZE
 from tracedb.from_code.unknown import Unknown, refuse
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from tracedb.from_code.recorder import Recorder
-
-SYNCHRONIZE = "tracedb synchronize"
-"""The range that says that the code waits for the device."""
 
 _GPU = torch.device("cuda", 0)
 _CPU = torch.device("cpu")

@@ -24,13 +24,11 @@ from tracedb.errors import EstimateError, TracedbError
 from tracedb.from_code import place
 from tracedb.from_code.fake_gpu import FakeGpu, present
 from tracedb.from_code.memory import Memory, peak
-from tracedb.from_code.recorder import Dispatched, Recorder, tensors_of
+from tracedb.from_code.ops import MODULE, Dispatched
+from tracedb.from_code.recorder import Recorder, tensors_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-
-MODULE = "nn.Module: "
-"""What ranges of modules begin with, as in recordings with the Python stack."""
 
 
 @dataclass(frozen=True)

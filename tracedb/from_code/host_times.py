@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.resources import files
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    import duckdb
+
 _SHIPPED = "host_times.json"
+_GRAPHS = """
+SELECT host_ns, gap_ns
+FROM prediction.graph_replay
+INNER JOIN staging.recording AS recording USING (trace_id)
+WHERE replay_count > 0 AND NOT recording.is_estimated
+ORDER BY replay_count DESC, trace_id
+LIMIT 1
+"""
 
 
 @dataclass(frozen=True)
@@ -29,8 +39,9 @@ class HostTimes:
     wait: int
     return_delay: int
     handover: int
+    graph_launch: int
+    graph_gap: int
     spans: dict[tuple[str, str], int] = field(default_factory=dict)
-    factor: float = 1.0
 
     @classmethod
     def shipped(cls) -> HostTimes:
@@ -43,8 +54,6 @@ class HostTimes:
 
         Raises `LibraryError` for a file that is none.
         """
-        from dataclasses import replace
-
         from tracedb.overhead_library import medians
 
         spans = medians(path)
@@ -56,16 +65,21 @@ class HostTimes:
             copy=calls.get("cudaMemcpyAsync", self.copy),
         )
 
+    def with_graphs_of(self, connection: duckdb.DuckDBPyConnection) -> HostTimes:
+        """Take launches of CUDA graphs as the traces of a database have them."""
+        found = connection.execute(_GRAPHS).fetchall()
+        if not found:
+            return self
+        return replace(self, graph_launch=found[0][0], graph_gap=found[0][1])
+
     def own_ns(self, name: str) -> int:
         """What an op of that name takes itself."""
-        return int(self.factor * self.own.get(name, self.own[""]))
+        return self.own.get(name, self.own[""])
 
     def gap_ns(self, name: str) -> int:
         """The time before a top-level op of that name."""
-        known = self.spans.get(("T1", name), self.gap.get(name, self.gap[""]))
-        return int(self.factor * known)
+        return self.spans.get(("T1", name), self.gap.get(name, self.gap[""]))
 
     def span_ns(self, kind: str, name: str) -> int | None:
         """What the library says of a span of a top-level op, if anything."""
-        known = self.spans.get((kind, name))
-        return None if known is None else int(self.factor * known)
+        return self.spans.get((kind, name))

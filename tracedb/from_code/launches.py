@@ -5,15 +5,15 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import cached_property
-from math import ceil
+from math import ceil, prod
 from typing import TYPE_CHECKING
 
-from tracedb.from_code.recorder import Shape
+from tracedb.from_code.ops import Shape
 
 if TYPE_CHECKING:
     import duckdb
 
-    from tracedb.from_code.recorder import Argument, Dispatched
+    from tracedb.from_code.ops import Argument, Dispatched
 
 # Lists of tensors in an op of lists: how many tensors a launch takes, and into pieces
 # of how many elements they are cut, of which it takes 320 (MultiTensorApply.cuh).
@@ -21,10 +21,19 @@ _TENSORS_A_LAUNCH = {1: 110, 2: 64, 3: 48, 4: 36, 5: 30}
 _PIECES_A_LAUNCH = 320
 _PIECE = 65_536
 
+# Kernels that address elements one by one, and those that move 16 bytes at once where
+# all rows are made of such pieces (ScatterGatherKernel.cu, Shape.cu of PyTorch 2.8).
+_IN_PIECES = {
+    "indexSelectLargeIndex": "vectorized_gather_kernel",
+    "CatArrayBatchedCopy": "CatArrayBatchedCopy_vectorized",
+}
+_PIECE_BYTES = 16
+
 _FILLED = re.compile(
     r"(zeros|ones|full|new_zeros|new_ones|new_full|scalar_tensor|eye)(_like)?"
 )
 _DRAWN = re.compile(r"(rand|randn|randint|randperm|normal|bernoulli)(_like)?")
+_NUMBER = re.compile(r"-?\d+")
 _COPIED = re.compile(r"_to_copy|clone|contiguous|copy")
 
 
@@ -123,8 +132,12 @@ class LaunchTable:
 
     def _particular(self, kernels: tuple[str, ...], op: Dispatched) -> tuple[str, ...]:
         """Kernels as the numbers' type and the wanted gradients have them."""
+        if not kernels:
+            return kernels
         if kernels == ("conv_dgrad", "conv_wgrad"):
             kernels = _wanted_gradients(kernels, op)
+        if kernels[0] in _IN_PIECES and _is_aligned(op):
+            return (_IN_PIECES[kernels[0]],)
         is_single = any(shape.dtype == "float" for shape in op.tensors)
         if kernels == ("gemm",) and is_single:
             return ("tf32_gemm",) if self.tf32_products else ("sgemm",)
@@ -133,6 +146,24 @@ class LaunchTable:
                 f"tf32_{name}" if name.startswith("conv") else name for name in kernels
             )
         return kernels
+
+
+def _is_aligned(op: Dispatched) -> bool:
+    """Whether the rows that an op looks up or joins are made of pieces of 16 bytes."""
+    lists = [argument for argument in op.arguments if isinstance(argument, list)]
+    if not lists:
+        table = op.tensors[0]
+        rows = max(table.dims[0], 1) if table.dims else 1
+        return table.elements // rows * table.element_bytes % _PIECE_BYTES == 0
+    joined, dim = lists[0], _dim(op)
+    sizes = [prod(shape.dims[dim:]) * shape.element_bytes for shape in joined]
+    return all(size % _PIECE_BYTES == 0 for size in sizes)
+
+
+def _dim(op: Dispatched) -> int:
+    """The dimension along which an op joins tensors."""
+    given = op.arguments[1] if len(op.arguments) > 1 else ""
+    return int(given) if isinstance(given, str) and _NUMBER.fullmatch(given) else 0
 
 
 def _wanted_gradients(kernels: tuple[str, ...], op: Dispatched) -> tuple[str, ...]:

@@ -5,14 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from tracedb.from_code.fake_gpu import SYNCHRONIZE
-from tracedb.from_code.fake_run import MODULE
-from tracedb.from_code.recorder import MARK
+from tracedb.from_code.ops import MARK, MODULE, SYNCHRONIZE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from tracedb.from_code.recorder import Dispatched
+    from tracedb.from_code.launches import Launching, LaunchTable
+    from tracedb.from_code.ops import Dispatched
 
 BACKWARD = "autograd::engine::evaluate_function: "
 """What ops begin with that autograd executes, in recordings on a thread of its own."""
@@ -29,6 +28,7 @@ class Node:
     kind: str
     arguments: dict[str, Any] = field(default_factory=dict)
     dispatched: Dispatched | None = None
+    launching: Launching | None = None
     children: list[Node] = field(default_factory=list)
 
     @property
@@ -37,10 +37,28 @@ class Node:
         return self.kind == "op" and self.name.startswith(BACKWARD)
 
     def walk(self) -> Iterator[Node]:
-        """The node and all below it, in order."""
+        """The node and all below it."""
         yield self
         for child in self.children:
             yield from child.walk()
+
+    def in_order(self) -> Iterator[Node]:
+        """The node and all below it as they end: ops in an op launch before it."""
+        for child in self.children:
+            if child.kind == "op" or self.kind != "op":
+                yield from child.in_order()
+        yield self
+
+
+def launch(root: Node, table: LaunchTable) -> list[Node]:
+    """Say what each op launches; those that launch are given in order."""
+    launching = []
+    for node in root.in_order():
+        if node.dispatched is not None:
+            node.launching = table.launching(node.dispatched)
+            if node.launching.work:
+                launching.append(node)
+    return launching
 
 
 def tree(events: list[dict[str, Any]], ops: Mapping[int, Dispatched]) -> Node:

@@ -17,13 +17,11 @@ from torch.profiler import record_function
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
 from tracedb.from_code.memory import Holding, Ledger
+from tracedb.from_code.ops import MARK, Argument, Dispatched, Shape
 from tracedb.from_code.unknown import refuse
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-
-MARK = "tracedb dispatched "
-"""What the ranges begin with that say which op of ours a recorded op is."""
 
 _NO_WORK = ("prim", "profiler")
 """Where ops are from that only ask, or mark ranges."""
@@ -43,51 +41,6 @@ _TYPES = {
     torch.complex128: "c10::complex<double>",
 }
 """Types as the profiler names them."""
-
-
-@dataclass(frozen=True)
-class Shape:
-    """A tensor among arguments or results."""
-
-    dims: tuple[int, ...]
-    dtype: str
-    element_bytes: int
-
-    @property
-    def elements(self) -> int:
-        """How many elements it has."""
-        count = 1
-        for size in self.dims:
-            count *= size
-        return count
-
-
-Argument = Shape | list[Shape] | str
-"""A tensor, tensors, or the value of anything else."""
-
-
-@dataclass
-class Dispatched:
-    """An op as PyTorch dispatched it."""
-
-    name: str
-    arguments: list[Argument]
-    results: list[Shape]
-    is_on_gpu: bool
-    is_view: bool
-    transfer: str = ""
-    writes: bool = False
-
-    @property
-    def tensors(self) -> list[Shape]:
-        """All tensors among the arguments, those of lists one by one."""
-        found: list[Shape] = []
-        for argument in self.arguments:
-            if isinstance(argument, Shape):
-                found.append(argument)
-            elif isinstance(argument, list):
-                found += argument
-        return found
 
 
 def tensors_of(value: object) -> Iterator[torch.Tensor]:

@@ -7,28 +7,19 @@ the work before it is done. Autograd has a thread of its own, as in recordings.
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from tracedb.from_code.clock import Clock
+from tracedb.from_code.events import AUTOGRAD, MAIN, on_gpu, on_host, shapes
 from tracedb.from_code.launches import Launching, Work
-from tracedb.from_code.recorder import Shape
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from tracedb.from_code.host_times import HostTimes
-    from tracedb.from_code.launches import LaunchTable
+    from tracedb.from_code.ops import Argument
     from tracedb.from_code.program import Node
-    from tracedb.from_code.recorder import Argument
-
-_PROCESS = 1
-_MAIN, _AUTOGRAD = 1, 2
-_STREAM = 7
-_STREAM_GAP_NS = 1_000
-"""[ns] Between two kernels of a stream, one of which waited for the other."""
-
-Duration = "Callable[[int, Work], int]"
 
 
 @dataclass(frozen=True)
@@ -50,62 +41,97 @@ Token = Begin | End | Work
 
 @dataclass
 class Timeline:
-    """The clocks of a host thread that changes lanes, and of a stream."""
+    """The lanes of a host thread and of a stream, by one clock.
+
+    `duration` says how long the n-th work of a step takes. With `is_captured` the
+    kernels of a step are CUDA graphs: their ops take no time on the host.
+    """
 
     host: HostTimes
-    table: LaunchTable
-    duration: Callable[[int, Work], int]
-    now: int = 1_000_000
-    stream_free: int = 0
-    thread: int = _MAIN
+    duration: Callable[[int], int]
+    is_captured: bool = False
+    clock: Clock = field(default_factory=Clock)
+    thread: int = MAIN
     correlation: int = 0
     number: int = 0
+    work_number: int = 0
     events: list[dict[str, Any]] = field(default_factory=list)
+    _captured: list[Work] = field(default_factory=list)
 
-    def step(self, root: Node, number: int, phase: str = "ProfilerStep") -> None:
+    def step(self, root: Node, number: int) -> None:
         """Lay out one step after what there is."""
-        begin = self.now
+        begin = self.clock.now
+        self.work_number = 0
         for child in root.children:
             self._lay(child)
         self._return()
-        self.now += self.host.gap_ns("")
-        self._write("user_annotation", f"{phase}#{number}", begin, self.now, _MAIN)
+        self._replay()
+        self.clock.host(self.host.gap_ns(""))
+        self._write("user_annotation", f"ProfilerStep#{number}", begin, MAIN)
 
     def _lay(self, node: Node) -> None:
         if node.kind == "op":
-            self._top_level(node)
+            if not self.is_captured or not self._capture(node):
+                self._top_level(node)
         elif node.kind == "synchronize":
             self._return()
+            self._replay()
             self._wait("cudaDeviceSynchronize")
         else:
             self._range(node)
 
+    def _capture(self, node: Node) -> bool:
+        """Put the kernels of an op into a graph, if there is nothing else in it."""
+        within = list(node.in_order())
+        work = [w for n in within if n.launching for w in n.launching.work]
+        if any(w.kind != "kernel" for w in work):
+            self._replay()
+            return False
+        ops = [n.dispatched for n in within if n.dispatched]
+        if not work and any(not (op.is_on_gpu or op.is_view) for op in ops):
+            return False
+        self._captured += work
+        return True
+
+    def _replay(self) -> None:
+        """Launch the graph that has been captured, if any."""
+        if not self._captured:
+            return
+        self.clock.host(self.host.gap_ns(""))
+        self.correlation += 1
+        begin = self.clock.now
+        self.clock.call(self.host.graph_launch)
+        given = {"correlation": self.correlation}
+        self._write("cuda_runtime", "cudaGraphLaunch", begin, self.thread, given)
+        for work in self._captured:
+            self._work(work, given, self.host.graph_gap)
+        self._captured.clear()
+
     def _range(self, node: Node) -> None:
         """A range or a module's call, which takes no time of its own."""
         self._return()
-        begin, thread = self.now, self.thread
+        begin, thread = self.clock.now, self.thread
         for child in node.children:
             self._lay(child)
         self._return()
-        self.now = max(self.now, begin + 1)
         cat = "python_function" if node.kind == "module" else "user_annotation"
-        self._write(cat, node.name, begin, self.now, thread)
+        self._write(cat, node.name, begin, thread)
 
     def _top_level(self, node: Node) -> None:
-        if node.is_backward != (self.thread == _AUTOGRAD):
-            self.now += self.host.handover
-            self.thread = _AUTOGRAD if node.is_backward else _MAIN
-        self.now += self.host.gap_ns(node.name)
+        if node.is_backward != (self.thread == AUTOGRAD):
+            self.clock.call(self.host.handover)
+            self.thread = AUTOGRAD if node.is_backward else MAIN
+        self.clock.host(self.host.gap_ns(node.name))
         tokens = list(self._tokens(node))
         gaps = self._gaps(node.name, tokens)
         begins: dict[int, int] = {}
         identifiers: list[int] = []
         for token, gap in zip(tokens, gaps, strict=True):
-            self.now += gap
+            self.clock.host(gap)
             if isinstance(token, Begin):
                 self.number += 1
                 identifiers.append(self.number)
-                begins[self.number] = self.now
+                begins[self.number] = self.clock.now
             elif isinstance(token, End):
                 number = identifiers.pop()
                 self._op(token.node, begins[number], number)
@@ -114,9 +140,9 @@ class Timeline:
 
     def _return(self) -> None:
         """Go on with the main thread, which waits for autograd."""
-        if self.thread != _MAIN:
-            self.now += self.host.handover
-            self.thread = _MAIN
+        if self.thread != MAIN:
+            self.clock.call(self.host.handover)
+            self.thread = MAIN
 
     def _tokens(self, node: Node) -> Iterator[Token]:
         """What happens in an op: ops begin and end, work is launched."""
@@ -126,9 +152,7 @@ class Timeline:
         for child in node.children:
             if child.kind == "op":
                 yield from self._tokens(child)
-        launching = (
-            self.table.launching(node.dispatched) if node.dispatched else Launching(())
-        )
+        launching = node.launching or Launching(())
         around = None
         if launching.name and launching.work:
             given = {"Concrete Inputs": list(launching.arguments)}
@@ -183,99 +207,51 @@ class Timeline:
         """A call, and what it puts on the stream."""
         self.correlation += 1
         is_kernel = work.kind == "kernel"
-        begin = self.now
-        self.now += self.host.launch if is_kernel else self.host.copy
+        begin = self.clock.now
+        self.clock.call(self.host.launch if is_kernel else self.host.copy)
         call = "cudaLaunchKernel" if is_kernel else "cudaMemcpyAsync"
         given = {"correlation": self.correlation, "External id": op}
-        self._write("cuda_runtime", call, begin, self.now, self.thread, given)
-        start = max(self.now, self.stream_free + _STREAM_GAP_NS)
-        end = start + self.duration(self.correlation, work)
-        self.stream_free = end
-        given = {**given, "device": 0, "context": 1, "stream": _STREAM}
-        cat = "kernel"
-        if not is_kernel:
-            cat, given["bytes"] = "gpu_memcpy", work.moved_bytes
-        self.events.append(
-            {"ph": "X", "cat": cat, "name": work.name, "pid": 0, "tid": _STREAM,
-             "ts": start / 1e3, "dur": (end - start) / 1e3, "args": given}
-        )  # fmt: skip
+        self._write("cuda_runtime", call, begin, self.thread, given)
+        self._work(work, given)
         if work.is_waited_for:
             self._wait("cudaStreamSynchronize", op)
+
+    def _work(self, work: Work, given: dict[str, Any], gap: int | None = None) -> None:
+        duration = self.duration(self.work_number)
+        self.work_number += 1
+        gaps = () if gap is None else (gap,)
+        start, end = self.clock.work(duration, *gaps)
+        self.events.append(on_gpu(work, start, end, given))
 
     def _wait(self, call: str, op: int | None = None) -> None:
         """Wait for the stream."""
         self.correlation += 1
-        begin = self.now
-        until = self.stream_free + self.host.return_delay
-        self.now = max(begin + self.host.wait, until)
+        begin = self.clock.now
+        self.clock.wait(self.host.wait, self.host.return_delay)
         given = {"correlation": self.correlation}
         if op is not None:
             given["External id"] = op
-        self._write("cuda_runtime", call, begin, self.now, self.thread, given)
+        self._write("cuda_runtime", call, begin, self.thread, given)
 
     def _op(self, node: Node, begin: int, number: int) -> None:
-        given: dict[str, Any] = {"External id": number}
         kept = dict(node.arguments)
         arguments: list[Argument] = kept.pop("Concrete Inputs", [])
         if node.dispatched is not None:
             arguments = node.dispatched.arguments
-        given |= kept
-        if arguments:
-            given |= {
-                "Input Dims": [_dims(argument) for argument in arguments],
-                "Input type": [_type(argument) for argument in arguments],
-                "Concrete Inputs": [_value(argument) for argument in arguments],
-            }
-        self._write("cpu_op", node.name, begin, self.now, self.thread, given)
+        given = {"External id": number, **kept, **shapes(arguments)}
+        self._write("cpu_op", node.name, begin, self.thread, given)
 
-    def _write(  # noqa: PLR0913, PLR0917 (the fields of an event)
+    def _write(
         self,
         cat: str,
         name: str,
         begin: int,
-        end: int,
         thread: int,
         arguments: dict[str, Any] | None = None,
     ) -> None:
-        self.events.append(
-            {"ph": "X", "cat": cat, "name": name, "pid": _PROCESS, "tid": thread,
-             "ts": begin / 1e3, "dur": (end - begin) / 1e3, "args": arguments or {}}
-        )  # fmt: skip
-
-
-def _dims(argument: Argument) -> list[Any]:
-    if isinstance(argument, Shape):
-        return list(argument.dims)
-    if isinstance(argument, list):
-        return [list(shape.dims) for shape in argument]
-    return []
-
-
-def _type(argument: Argument) -> str:
-    if isinstance(argument, Shape):
-        return argument.dtype
-    if isinstance(argument, list):
-        return f"GenericList[{','.join(f'Tensor({s.dtype})' for s in argument)}]"
-    return "Scalar" if argument else ""
-
-
-def _value(argument: Argument) -> str:
-    return argument if isinstance(argument, str) else ""
-
-
-def trace_text(events: list[dict[str, Any]], gpu: str) -> str:
-    """The trace as a file of the profiler's, which says that nothing of it ran."""
-    named = [
-        {"ph": "M", "name": "thread_name", "pid": _PROCESS, "tid": thread,
-         "args": {"name": name}}
-        for thread, name in ((_MAIN, "main"), (_AUTOGRAD, "autograd"))
-    ]  # fmt: skip
-    return json.dumps(
-        {
-            "schemaVersion": 1,
-            "estimated": True,
-            "source": {"tool": "tracedb estimate (never ran)"},
-            "deviceProperties": [{"id": 0, "name": gpu}],
-            "traceEvents": [*named, *events],
-        }
-    )
+        """Write what has lasted until now."""
+        # A range that nothing was done in lasts no time, which viewers pass over.
+        end = (
+            self.clock.now if cat == "cuda_runtime" else max(self.clock.now, begin + 1)
+        )
+        self.events.append(on_host(cat, name, begin, end, thread, arguments))

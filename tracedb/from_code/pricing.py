@@ -1,0 +1,201 @@
+"""How long GPU work takes: as kernels of any trace are predicted, each shape once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+from tracedb import catalog, estimates
+from tracedb.duck import scalar
+from tracedb.errors import EstimateError
+from tracedb.from_code.events import MAIN, on_gpu, on_host, shapes, trace_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    import duckdb
+
+    from tracedb.from_code.launches import Work
+    from tracedb.from_code.ops import Argument
+    from tracedb.from_code.program import Node
+
+_FLOORS = 1.5
+"""What a kernel that no family counts takes, in floors: `kernel_efficiency`."""
+_EVENT_NS = 10
+"""[ns] How long things take in a trace that only says what there is."""
+
+
+@dataclass(frozen=True)
+class Device:
+    """A GPU as it is known: its name in traces, its row, memory, shortest kernel."""
+
+    name: str
+    hardware: str
+    floor_ns: int
+    capacity_bytes: int | None
+
+    @classmethod
+    def of(cls, connection: duckdb.DuckDBPyConnection, gpu: str) -> Device:
+        """The GPU that a name means; raises `EstimateError` for one not listed."""
+        found = connection.execute(_DEVICE, {"gpu": gpu}).fetchall()
+        if not found:
+            known = scalar(connection, _KNOWN)
+            raise EstimateError(f"no GPU {gpu} is known; there are {known}")
+        hardware, floor_ns, capacity = found[0]
+        return cls(gpu, hardware, floor_ns, capacity)
+
+
+@dataclass(frozen=True)
+class KernelTime:
+    """[ns] What GPU work is predicted to take, and between which times.
+
+    `is_modelled` says whether a family counts it; else it is a guess.
+    """
+
+    expected: int
+    low: int
+    high: int
+    is_modelled: bool = True
+
+
+_DEVICE = """
+SELECT hardware, floor_ns, memory_bytes
+FROM prediction.hardware
+LEFT JOIN prediction.memory_capacity USING (hardware)
+WHERE kind = 'gpu' AND NOT is_generic AND regexp_matches($gpu, name_pattern, 'i')
+ORDER BY ordinal
+LIMIT 1
+"""
+_KNOWN = """
+SELECT string_agg(hardware, ', ' ORDER BY ordinal)
+FROM prediction.hardware
+WHERE kind = 'gpu' AND NOT is_generic
+"""
+_TIMES = """
+SELECT correlation, predicted_ns, low_ns, high_ns
+FROM prediction.kernel_time AS time
+INNER JOIN staging.gpu_op AS gpu_op USING (gpu_op_id)
+WHERE time.trace_id = ?
+"""
+
+Key = tuple[str, str, tuple[str, ...], tuple[int, ...]]
+"""What the time of an op's work depends on."""
+
+
+def price(
+    connection: duckdb.DuckDBPyConnection,
+    asked: Mapping[Device, Iterable[Sequence[Node]]],
+) -> dict[Device, list[list[KernelTime]]]:
+    """How long the work of each program's ops takes on each device, in order.
+
+    A program is the nodes that launch something. The database has nothing else in it.
+    """
+    programs = {device: list(nodes) for device, nodes in asked.items()}
+    unique = {
+        device: {_key(node): node for program in several for node in program}
+        for device, several in programs.items()
+    }
+    known = _known(connection, unique)
+    return {
+        device: [
+            [time for node in program for time in known[device][_key(node)]]
+            for program in several
+        ]
+        for device, several in programs.items()
+    }
+
+
+def _key(node: Node) -> Key:
+    name, arguments, work = _launched(node)
+    return (
+        name,
+        repr(shapes(arguments)),
+        tuple(one.name for one in work),
+        tuple(one.moved_bytes for one in work),
+    )
+
+
+def _launched(node: Node) -> tuple[str, Sequence[Argument], tuple[Work, ...]]:
+    """The op that launches, as it would be recorded: its arguments tell the work."""
+    if node.dispatched is None or node.launching is None:
+        return node.name, (), ()
+    if node.launching.name:
+        return node.launching.name, node.launching.arguments, node.launching.work
+    return node.name, node.dispatched.arguments, node.launching.work
+
+
+def _known(
+    connection: duckdb.DuckDBPyConnection, unique: Mapping[Device, dict[Key, Node]]
+) -> dict[Device, dict[Key, list[KernelTime]]]:
+    from tracedb.ingest import ingest
+
+    found: dict[Device, dict[Key, list[KernelTime]]] = {}
+    with TemporaryDirectory(prefix="tracedb-") as folder:
+        files = []
+        for number, (device, nodes) in enumerate(unique.items()):
+            files.append(Path(folder, f"{number}.json"))
+            files[-1].write_text(_text(list(nodes.values()), device))
+        for file in files:
+            ingest(
+                connection, [file], run=file.stem, pair=False,
+                progress=lambda _line: None, until="staging",
+            )  # fmt: skip
+    rows = connection.execute("SELECT trace_id FROM raw.trace ORDER BY 1").fetchall()
+    traces = [trace for (trace,) in rows]
+    stored = {
+        name
+        for name in catalog.sources("prediction.kernel_time")
+        if name.startswith("prediction.")
+    }
+    # Nothing is to be learnt from kernels whose times are not known yet.
+    stored.discard("prediction.kernel_factor")
+    for _ in catalog.compute(connection, traces, stored):
+        pass
+    estimates.apply_shipped(connection, traces)
+    for trace, (device, nodes) in zip(traces, unique.items(), strict=True):
+        times = connection.execute(_TIMES, [trace]).fetchall()
+        modelled = {number: KernelTime(*given) for number, *given in times}
+        found[device] = _by_key(nodes, modelled, device)
+    return found
+
+
+def _text(nodes: Sequence[Node], device: Device) -> str:
+    """A trace that has each op once."""
+    events: list[dict[str, Any]] = []
+    number = now = 0
+    for identifier, node in enumerate(nodes, 1):
+        name, arguments, works = _launched(node)
+        begin = now
+        for work in works:
+            number += 1
+            now += _EVENT_NS
+            given = {"correlation": number, "External id": identifier}
+            call = "cudaLaunchKernel" if work.kind == "kernel" else "cudaMemcpyAsync"
+            events.append(
+                on_host("cuda_runtime", call, now, now + _EVENT_NS, MAIN, given)
+            )
+            now += _EVENT_NS
+            events.append(on_gpu(work, now, now + _EVENT_NS, given))
+        now += _EVENT_NS
+        given = {"External id": identifier, **shapes(arguments)}
+        events.append(on_host("cpu_op", name, begin, now, MAIN, given))
+    return trace_text(events, device.name)
+
+
+def _by_key(
+    nodes: dict[Key, Node], modelled: dict[int, KernelTime], device: Device
+) -> dict[Key, list[KernelTime]]:
+    guess = int(_FLOORS * device.floor_ns)
+    unknown = KernelTime(guess, guess, guess, is_modelled=False)
+    found: dict[Key, list[KernelTime]] = {}
+    number = 0
+    for key, node in nodes.items():
+        count = len(_launched(node)[2])
+        found[key] = [
+            modelled.get(place, unknown)
+            for place in range(number + 1, number + count + 1)
+        ]
+        number += count
+    return found

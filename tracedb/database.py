@@ -1073,12 +1073,11 @@ def _spill_folder() -> str:
 
 
 def _stored_fingerprint(connection: duckdb.DuckDBPyConnection, path: str) -> str | None:
-    tables = connection.execute(
-        "SELECT schema_name || '.' || table_name FROM duckdb_tables()"
-    ).fetchall()
-    if not tables:
-        return None
-    if ("raw.database",) not in tables:
-        raise DatabaseError(f"{path}: a DuckDB file, but not one that tracedb made")
     query = "SELECT value FROM raw.database WHERE property = 'fingerprint'"
-    return str(scalar(connection, query))
+    try:
+        return str(scalar(connection, query))
+    except duckdb.CatalogException as error:
+        if scalar(connection, "SELECT count(*) FROM duckdb_tables()"):
+            line = f"{path}: a DuckDB file, but not one that tracedb made"
+            raise DatabaseError(line) from error
+        return None

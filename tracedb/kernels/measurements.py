@@ -17,8 +17,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
-import pyarrow as pa
-import pyarrow.parquet as pq
 
 from tracedb.duck import one_line
 from tracedb.errors import MeasurementError
@@ -163,6 +161,10 @@ def _is_parquet(path: Path) -> bool:
 
 
 def _read_parquet(path: Path) -> tuple[pl.DataFrame, dict[str, int]]:
+    # Models predict without them, and a small ingest would wait for their import.
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
     try:
         with pq.ParquetFile(path, page_checksum_verification=True) as file:
             table, metadata = file.read(), file.metadata.metadata or {}

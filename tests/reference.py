@@ -20,6 +20,10 @@ import tracedb
 
 Pair = tuple[int, int]
 Span = tuple[int, int]
+Insert = tuple[int | None, int]
+"""GPU work that is launched, or none, and the host time for it."""
+Streams = dict[tuple[int, int, int], list[tuple[Any, ...]]]
+Awaited = dict[Span | int, list[Pair]]
 
 
 @dataclass
@@ -48,6 +52,12 @@ class Simulation:
     """GPU work that spans and GPU work wait for, each with the delay after it."""
     longer: Mapping[Span | int, int] = field(default_factory=dict)
     """What to add to the durations of spans and of GPU work."""
+    inserts: Mapping[tuple[Span, bool], list[Insert]] = field(default_factory=dict)
+    """What is inserted before spans, and behind them (True), in its order."""
+    launched: dict[int, int] = field(default_factory=dict)
+    """When inserted GPU work was launched."""
+    own_begin: dict[Span, int] = field(default_factory=dict)
+    """When spans began, behind what is inserted before them."""
     spans: dict[Span, Pair] = field(default_factory=dict)
     kernels: dict[int, Pair] = field(default_factory=dict)
 
@@ -71,7 +81,10 @@ class Simulation:
     def host_span(self, lane: Lane, span: tuple[Any, ...]) -> bool:
         """Let a thread live through a span, unless what it awaits is not over yet."""
         thread, position, duration, other_thread, other_position, delay = span
-        end = lane.time_ns + duration + self.longer.get((thread, position), 0)
+        begin = self.insert((thread, position), False, lane.time_ns)
+        self.own_begin[thread, position] = begin
+        end = begin + duration + self.longer.get((thread, position), 0)
+        end = self.insert((thread, position), True, end)
         awaited = self.awaited_ns((thread, position))
         if awaited is None:
             return False
@@ -83,6 +96,14 @@ class Simulation:
         self.spans[thread, position] = (lane.time_ns, end)
         lane.time_ns = end
         return True
+
+    def insert(self, span: Span, is_behind: bool, now_ns: int) -> int:  # noqa: FBT001 (a side)
+        """Do what is inserted on a side of a span; returns when that is done."""
+        for kernel, host_ns in self.inserts.get((span, is_behind), []):
+            if kernel is not None:
+                self.launched[kernel] = now_ns
+            now_ns += host_ns
+        return now_ns
 
     def awaited_ns(self, waiting: Span | int) -> int | None:
         """When all is over that something waits for; None while that is not known."""
@@ -99,11 +120,15 @@ class Simulation:
         origin_ns, run_origin_ns = self.origins[trace]
         duration += self.longer.get(kernel, 0)
         ready = start_ns - origin_ns
-        if thread is not None:
+        if kernel < 0:
+            if kernel not in self.launched:
+                return False
+            ready = self.launched[kernel] + launch_delay
+        elif thread is not None:
             span = (thread, bisect_right(self.span_starts[thread], launch_ns))
             if span not in self.spans:
                 return False
-            ready = self.spans[span][0] + launch_delay
+            ready = self.own_begin[span] + launch_delay
         awaited = self.awaited_ns(kernel)
         if awaited is None:
             return False
@@ -158,7 +183,7 @@ def simulate(
         streams[work[-2], device, stream].append(tuple(work))
         if work[-1] is not None:
             parts[work[-1]].add(work[0])
-    awaited: dict[Span | int, list[Pair]] = defaultdict(list)
+    awaited: Awaited = defaultdict(list)
     for thread, position, kernel, delay in rows(
         database,
         f"""
@@ -187,6 +212,8 @@ def simulate(
     awaited = _without_removed(
         database, awaited, {w[0] for s in streams.values() for w in s}
     )
+    _move(database, scenario, streams, awaited)
+    inserts = _insert(database, scenario, method, streams, awaited)
     starts = defaultdict(list)
     for thread, start in rows(
         database,
@@ -209,6 +236,7 @@ def simulate(
         parts=parts,
         awaited_work=awaited,
         longer=longer or {},
+        inserts=inserts,
     )
     simulation.run()
     return simulation
@@ -272,6 +300,149 @@ def _stream_order(
             before[kernel] = last[lane[kernel]]
         last[lane[kernel]] = kernel
     return lane, before
+
+
+def _edits(
+    database: tracedb.Database, scenario: str, action: str, target: str = "gpu"
+) -> list[tuple[Any, ...]]:
+    """What the edits of an action choose: work, or ops, with the values of each."""
+    relation = {"gpu": "prediction.edited_work", "op": "prediction.edited_op"}[target]
+    return rows(
+        database,
+        f"""
+        SELECT chosen.*, to_stream, place, host_ns
+        FROM {relation} AS chosen
+        INNER JOIN prediction.scenario_edit AS edit
+            ON chosen.scenario = edit.scenario AND chosen.edit = edit.position
+        WHERE chosen.scenario = '{scenario}' AND action = '{action}'
+            AND target = '{target}'
+        """,
+    )
+
+
+def _move(
+    database: tracedb.Database, scenario: str, streams: Streams, awaited: Awaited
+) -> None:
+    """Put moved work on its stream, behind all that was launched there before.
+
+    It waits for what stays before it on its own, and what stays behind it waits for it.
+    """
+    chosen = {row[2]: row[-3] for row in _edits(database, scenario, "move")}
+    delays = _wait_delays(database)
+    found = []
+    for stream, works in list(streams.items()):
+        moved = {w[0] for w in works if chosen.get(w[0], stream[2]) != stream[2]}
+        for number, work in enumerate(works):
+            if work[0] not in moved:
+                continue
+            before = [w for w in works[:number] if w[0] not in moved]
+            behind = [w for w in works[number:] if w[0] not in moved]
+            if before:
+                awaited[work[0]].append((before[-1][0], delays[work[0]]))
+            if behind:
+                awaited[behind[0][0]].append((work[0], delays[behind[0][0]]))
+            found.append((work, (*stream[:2], chosen[work[0]])))
+        streams[stream] = [w for w in works if w[0] not in moved]
+    for work, stream in sorted(found, key=lambda item: item[0][3]):
+        lane = streams[stream]
+        earlier = [n for n, w in enumerate(lane, 1) if (w[3] or 0) < work[3]]
+        lane.insert(max(earlier, default=0), work)
+
+
+def _wait_delays(database: tracedb.Database) -> dict[int, int]:
+    """How long after work of another stream each work begins, if it waits for it."""
+    query = (
+        "SELECT gpu_op_id, delay_ns FROM graph.stream_position "
+        "INNER JOIN prediction.wait_delay USING (trace_id, kind)"
+    )
+    return dict(rows(database, query))
+
+
+def _insert(
+    database: tracedb.Database,
+    scenario: str,
+    method: str,
+    streams: Streams,
+    awaited: Awaited,
+) -> dict[tuple[Span, bool], list[Insert]]:
+    """Put work beside other on its stream; returns where hosts launch it, and ops."""
+    spans: dict[int, list[tuple[Any, ...]]] = defaultdict(list)
+    for thread, *span in rows(
+        database,
+        "SELECT thread_id, position, start_ns, end_ns, type, call_id "
+        "FROM overhead.timeline ORDER BY ALL",
+    ):
+        spans[thread].append(tuple(span))
+    found: dict[tuple[Span, bool], list[Insert]] = defaultdict(list)
+
+    def place(thread: int, at_ns: int, insert: Insert, *, is_after: bool) -> None:
+        """Insert at a time: in the span there, or on the side of it."""
+        for position, start, end, type_, call in spans[thread]:
+            if is_after and start < at_ns <= end:
+                if type_.startswith("wait_") and call and at_ns == end:
+                    found[(thread, position + 1), False].append(insert)
+                else:
+                    found[(thread, position), True].append(insert)
+            elif not is_after and start <= at_ns < end:
+                found[(thread, position), start < at_ns].append(insert)
+
+    for work in _edits(database, scenario, "insert"):
+        _put(database, (scenario, method), work, (streams, awaited), place)
+    for op in _edits(database, scenario, "insert", "op"):
+        *_, thread, start, end, _, side, host_ns = op
+        at_ns = end if side == "after" else start
+        place(thread, at_ns, (None, host_ns), is_after=side == "after")
+    return found
+
+
+def _put(
+    database: tracedb.Database,
+    variant: tuple[str, str],
+    edited: tuple[Any, ...],
+    graph: tuple[Streams, Awaited],
+    place: Callable[..., None],
+) -> None:
+    """Put one work beside another, by a launch beside the call that launched that."""
+    _, edit, beside, *_, side, host_ns = edited
+    streams, awaited = graph
+    ((kernel, duration, launch_delay, stream_delay),) = rows(
+        database,
+        f"""
+        SELECT gpu_op_id, predicted_ns, launch_delay_ns, stream_delay_ns
+        FROM prediction.gpu_time INNER JOIN prediction.variant USING (variant_id)
+        WHERE (scenario, method) = {variant}
+            AND -gpu_op_id % 10_000_000_000_000 = {edit} * 10_000_000_000 + {beside}
+        """,
+    )
+    ((thread, start, end, call),) = rows(
+        database,
+        "SELECT call.thread_id, call.start_ns, call.end_ns, call.call_id "
+        "FROM staging.gpu_op INNER JOIN staging.call AS call USING (call_id) "
+        f"WHERE gpu_op_id = {beside}",
+    )
+    lane, number = next(
+        (works, number)
+        for works in streams.values()
+        for number, work in enumerate(works)
+        if work[0] == beside
+    )
+    new = (kernel, duration, thread, start, 0, launch_delay, stream_delay)
+    lane.insert(number + (side == "after"), (*new, *lane[number][7:8], None))
+    at_ns = end if side == "after" else start
+    place(thread, at_ns, (kernel, host_ns), is_after=side == "after")
+    if side == "before":
+        awaited[kernel] += awaited[beside]
+        return
+    own = {
+        (thread, position)
+        for (position,) in rows(
+            database,
+            f"SELECT position FROM overhead.timeline WHERE call_id = {call}",
+        )
+    }
+    for waiting, of in awaited.items():
+        if waiting not in own:
+            of += [(kernel, delay) for work, delay in of if work == beside]
 
 
 Times = tuple[int, int, int | None]

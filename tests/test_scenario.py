@@ -16,7 +16,8 @@ from support import SAMPLES, Ingested, rows
 import tracedb
 from tracedb import Edit
 from tracedb.cli.main import tracedb as command
-from tracedb.scenario import UNPROFILED, read_scenarios
+from tracedb.edit_line import parse
+from tracedb.scenario import UNPROFILED, of_scenario, read_scenarios
 from tracedb.simulation import simulated
 
 MS, US = 1_000_000, 1_000
@@ -246,6 +247,17 @@ def test_events_are_counted_once(ingested: Ingested) -> None:
     assert dict(counted) == events
 
 
+PLACED = (
+    "gpu:memcpy move to_stream=7",
+    "gpu:*gemm* phase=forward move to_stream=99",
+    "gpu:memcpy insert place=before gpu_ns=9us host_ns=3us",
+    "gpu:*gemm* insert place=after gpu_ns=9us host_ns=3us",
+    "op:/linear|::to$/ insert place=before host_ns=5us",
+    "op:/addmm|::item$/ insert place=after host_ns=5us",
+)
+"""What puts work, or time, in another place."""
+
+
 def test_scenarios_equal_the_plain_loop(ingested: Ingested) -> None:
     """Edited graphs of two ranks are simulated like a loop does, side by side."""
     edits = [
@@ -258,6 +270,7 @@ def test_scenarios_equal_the_plain_loop(ingested: Ingested) -> None:
         Edit(scenario="no sums", target="gpu", type="collective", action="remove"),
         Edit(scenario="no products", target="gpu", name="*gemm*", action="remove"),
         Edit(scenario="no ops", target="op", name="/linear|::to$/", action="remove"),
+        *(of_scenario(line, parse(line)) for line in PLACED),
     ]
     path = ingested(SAMPLES / "generated_gpu")
     with (

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, get_args
 
 from tracedb.errors import ScenarioError
+from tracedb.selection import wrong_expression
 from tracedb.words import counted
 
 if TYPE_CHECKING:
@@ -14,7 +15,16 @@ if TYPE_CHECKING:
     from tracedb.scenario import Change
 
 Action = Literal[
-    "scale", "set", "ideal", "remove", "unsync", "insert", "move", "fuse", "graph"
+    "scale",
+    "set",
+    "ideal",
+    "remove",
+    "unsync",
+    "insert",
+    "move",
+    "overlap",
+    "fuse",
+    "graph",
 ]
 ACTIONS: tuple[str, ...] = get_args(Action)
 Statistic = Literal["step_median", "rank_median", "rank_min"]
@@ -59,8 +69,11 @@ RULES: dict[str, Rule] = {
     "ideal": Rule(("host", "gpu", "op"), times=("host", "gpu", "op")),
     "remove": Rule(("host", "gpu", "op"), takes=("gaps",)),
     "unsync": Rule(("wait",)),
-    "insert": Rule(("gpu",), needs=("place", "gpu_ns"), takes=("host_ns",)),
+    "insert": Rule(("gpu", "op"), needs=("place",), takes=("gpu_ns", "host_ns")),
     "move": Rule(("gpu",), needs=("to_stream",)),
+    "overlap": Rule(
+        ("gpu", "host"), takes=("until", "to_stream", "workers", "ahead", "host_ns")
+    ),
     "fuse": Rule(("gpu", "op"), takes=("gpu_ns",)),
     "graph": Rule(("gpu", "op"), takes=("host_ns", "gap_ns")),
 }
@@ -78,7 +91,13 @@ def wrong_action(edit: Change) -> str | None:
     action = action_of(edit)
     if edit.target not in RULES[action].targets:
         return _wrong_target(edit.target, action)
-    return _wrong_values(edit, action) or _wrong_set(edit) or _wrong_gaps(edit)
+    return (
+        _wrong_values(edit, action)
+        or _wrong_set(edit)
+        or _wrong_gaps(edit)
+        or _wrong_insert(edit, action)
+        or _wrong_overlap(edit, action)
+    )
 
 
 def _wrong_values(edit: Change, action: str) -> str | None:
@@ -112,6 +131,38 @@ def _wrong_gaps(edit: Change) -> str | None:
     return None
 
 
+def _wrong_insert(edit: Change, action: str) -> str | None:
+    """Whether what is inserted has the time of something else."""
+    if action != "insert":
+        return None
+    needed, other = ("gpu_ns", None) if edit.target == "gpu" else ("host_ns", "gpu_ns")
+    if getattr(edit, needed) is None:
+        return f"{_DEEDS[action]}; give it a {needed}"
+    if other is not None and getattr(edit, other) is not None:
+        return f"{_DEEDS[action]}; leave {other} out"
+    return None
+
+
+_OVERLAPPED = {
+    "gpu": ("until", "to_stream"),
+    "host": ("workers", "ahead", "host_ns"),
+}
+"""The values that go with what is overlapped."""
+
+
+def _wrong_overlap(edit: Change, action: str) -> str | None:
+    """Whether what is overlapped has values of something else."""
+    if action != "overlap":
+        return None
+    values = _OVERLAPPED[edit.target]
+    for other in RULES[action].takes:
+        if other not in values and getattr(edit, other) is not None:
+            return (
+                f"{edit.target} is overlapped by {', '.join(values)}; leave {other} out"
+            )
+    return wrong_expression("until", edit.until)
+
+
 _IDLE = """
 WITH
 done AS (
@@ -120,13 +171,25 @@ done AS (
     SELECT scenario, edit FROM prediction.fused_work
     UNION
     SELECT scenario, edit FROM prediction.captured_work
+    UNION
+    SELECT scenario, edit FROM prediction.overlap_consumer
+    UNION
+    SELECT scenario, edit FROM prediction.overlapped_span
 )
 
-SELECT edit.scenario, edit.position, edit.action, edit.from_run
+SELECT
+    edit.scenario,
+    edit.position,
+    CASE action WHEN 'overlap' THEN action || ' ' || target ELSE action END,
+    edit.from_run
 FROM prediction.scenario_edit AS edit
 LEFT JOIN done ON edit.scenario = done.scenario AND edit.position = done.edit
 WHERE
-    (set_to IS NOT NULL OR from_run IS NOT NULL OR action IN ('fuse', 'graph'))
+    (
+        set_to IS NOT NULL
+        OR from_run IS NOT NULL
+        OR action IN ('fuse', 'graph', 'overlap')
+    )
     AND done.edit IS NULL
 ORDER BY scenario_position, edit.position
 LIMIT 1
@@ -161,8 +224,12 @@ _ALONE = {
     "wait between them",
     "graph": "no two launches that it chooses follow each other on a thread, with no "
     "wait and no other launch between them",
+    "overlap host": "nothing that it chooses can be done ahead: idle time, launches "
+    "and waits are no work of the thread",
+    "overlap gpu": "no GPU work is known to take what it gives; say until which op "
+    "or range it may run beside others: until=NAME",
 }
-"""What is wrong where an edit of several has none that go together."""
+"""What is wrong where an edit finds nothing to do with what it chooses."""
 
 _CONFLICTS = """
 WITH twice AS (
@@ -175,6 +242,11 @@ WITH twice AS (
     UNION ALL
     SELECT variant_id, 'remove, and insert beside,'
     FROM prediction.gpu_edit WHERE is_removed AND is_anchor
+    UNION ALL
+    SELECT variant_id, 'overlap'
+    FROM prediction.overlapped_span
+    INNER JOIN prediction.variant USING (scenario)
+    GROUP BY variant_id, thread_id, position HAVING count(*) > 1
     UNION ALL
     SELECT variant_id, 'fuse, or capture,'
     FROM (
@@ -214,8 +286,10 @@ _DEEDS = {
     "ideal": "all ranks take the mean of the ranks' times",
     "remove": "what is removed takes no time",
     "unsync": "waits are removed",
-    "insert": "GPU work of gpu_ns is inserted, in a place, by a launch of host_ns",
+    "insert": "GPU work of gpu_ns is inserted, in a place, by a launch of host_ns; "
+    "beside ops, an op of host_ns",
     "move": "GPU work is moved to_stream",
+    "overlap": "GPU work runs beside others until what takes it, host time ahead of it",
     "fuse": "GPU work becomes one launch, of the sum less the traffic or of gpu_ns",
     "graph": "GPU work is launched at once, in host_ns, and follows after gap_ns",
 }

@@ -48,11 +48,15 @@ FIELDS = selection.WANTED | {
     "gpu_ns": "a whole number of nanoseconds, from 0 to 1e15",
     "gap_ns": "a whole number of nanoseconds, from 0 to 1e15",
     "to_stream": "the number of a stream",
+    "until": selection.A_PATTERN,
+    "workers": "a whole number from 1 to 1000",
+    "ahead": "a whole number from 1 to 1000",
 }
 """The fields of an edit, and what they have to be."""
 
 
 _Duration = Annotated[int, msgspec.Meta(ge=0, le=10**15)]
+_Count = Annotated[int, msgspec.Meta(ge=1, le=1000)]
 
 
 class Change(Selection, frozen=True, kw_only=True):
@@ -70,6 +74,9 @@ class Change(Selection, frozen=True, kw_only=True):
     gpu_ns: _Duration | None = None
     gap_ns: _Duration | None = None
     to_stream: Annotated[int, msgspec.Meta(ge=0, le=10**18 - 1)] | None = None
+    until: str | None = None
+    workers: _Count | None = None
+    ahead: _Count | None = None
 
 
 class Edit(Change, frozen=True, kw_only=True):

@@ -51,14 +51,12 @@ _NUMBERS = re.compile(r"\d{1,18}(\.\.\d{1,18})?(,\d{1,18}(\.\.\d{1,18})?)*")
 
 _MOST_NODES = 1_000_000
 
-_A_PATTERN = (
-    "a text: * stands for any text, ? for one character, /.../ is an expression"
-)
+A_PATTERN = "a text: * stands for any text, ? for one character, /.../ is an expression"
 _A_NUMBER = 'a whole number, or a text of some as "3..5" or "1,3..5"'
 WANTED = {
     "target": f"one of {', '.join(TYPES)}",
     "type": "a text",
-    **dict.fromkeys(TEXTS, _A_PATTERN),
+    **dict.fromkeys(TEXTS, A_PATTERN),
     "phase": f"one of {', '.join(get_args(Phase))}",
     **dict.fromkeys(NUMBERS, _A_NUMBER),
     "sql": "a text: a query of which the first column has numbers of graph.node",
@@ -111,7 +109,10 @@ def wrong_selection(selection: Selection) -> str | None:
         return f"no type {type_} of {target}; {listed}"
     return (
         _wrong_fields(selection)
-        or next(filter(None, (_wrong_text(selection, f) for f in TEXTS)), None)
+        or next(
+            filter(None, (wrong_expression(f, getattr(selection, f)) for f in TEXTS)),
+            None,
+        )
         or next(filter(None, (_wrong_numbers(selection, f) for f in NUMBERS)), None)
     )
 
@@ -159,8 +160,8 @@ _STREAMLIKE = {
 }
 
 
-def _wrong_text(selection: Selection, field: str) -> str | None:
-    pattern = getattr(selection, field)
+def wrong_expression(field: str, pattern: str | None) -> str | None:
+    """What is wrong with a field's pattern, if that is a regular expression."""
     if pattern is None or not is_expression(pattern):
         return None
     wrong = wrong_pattern(pattern[1:-1])

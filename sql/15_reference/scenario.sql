@@ -58,12 +58,19 @@ CREATE TABLE reference.scenario (
     gaps VARCHAR,
     -- Where work is inserted: `before` or `after`.
     place VARCHAR,
-    -- [ns] What the launch of inserted work, or of a graph, takes.
+    -- [ns] What the launch of inserted work, an inserted op or the launch of a graph takes,
+    -- or taking what was fetched ahead.
     host_ns BIGINT,
     -- [ns] Duration of inserted, or fused, work.
     gpu_ns BIGINT,
     -- [ns] Time between work of a graph.
     gap_ns BIGINT,
     -- Stream that work is moved to.
-    to_stream BIGINT
+    to_stream BIGINT,
+    -- Pattern of the op or range that takes what overlapped work gives.
+    until VARCHAR,
+    -- Workers that fetch ahead.
+    workers BIGINT,
+    -- How much each of them fetches ahead.
+    ahead BIGINT
 );

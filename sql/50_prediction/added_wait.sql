@@ -1,7 +1,8 @@
 -- Waits of GPU work for work of other streams that a variant has since work is removed,
 -- moved or inserted: for what takes the place of removed work that it waited for, and for
 -- what the removed work before it on its stream waited for; of moved work for what stays
--- before it on its own stream, and of what stays behind it for the moved; and what waits
+-- before it on its own stream, and of what stays behind it for the moved; what overlapped
+-- work came after, it waits for, and what takes what it gives waits for it; and what waits
 -- for work that something is inserted behind waits for that, too.
 -- Without edits it is empty.
 -- One row per variant, GPU op that waits and GPU op that it waits for.
@@ -79,6 +80,27 @@ wait AS (
     INNER JOIN graph.stream_position AS work ON next_gpu_op_id = work.gpu_op_id
     INNER JOIN prediction.wait_delay AS delay
         ON work.trace_id = delay.trace_id AND work.kind = delay.kind
+    UNION ALL
+    -- What it came after, or what takes the place of that, on any stream but its new one.
+    SELECT variant_id, moved.gpu_op_id, coalesce(kept_gpu_op_id, cause_gpu_op_id), delay_ns
+    FROM prediction.moved_work AS moved
+    INNER JOIN prediction.removed_cause AS cause USING (variant_id, gpu_op_id)
+    INNER JOIN graph.stream_position AS causing ON cause_gpu_op_id = causing.gpu_op_id
+    LEFT JOIN prediction.stand_in AS stand_in
+        ON
+            cause.variant_id = stand_in.variant_id
+            AND cause_gpu_op_id = stand_in.gpu_op_id
+    WHERE
+        is_overlapped
+        AND delay_ns IS NOT NULL
+        AND (moved.device <> causing.device OR moved.to_stream <> causing.stream)
+    UNION ALL
+    SELECT moved.variant_id, consumer.gpu_op_id, moved.gpu_op_id, delay_ns
+    FROM prediction.overlapping_wait AS moved
+    INNER JOIN graph.stream_position AS consumer
+        ON consumer_gpu_op_id = consumer.gpu_op_id
+    INNER JOIN prediction.wait_delay AS delay
+        ON consumer.trace_id = delay.trace_id AND consumer.kind = delay.kind
 ),
 
 -- All waits of and for what something is inserted beside.
@@ -89,7 +111,7 @@ beside AS (
     FROM prediction.gpu_time AS time
     INNER JOIN prediction.variant_wait AS awaited
         ON time.variant_id = awaited.variant_id AND time.gpu_op_id = awaited.gpu_op_id
-    ANTI JOIN prediction.removed_work AS removed
+    ANTI JOIN prediction.displaced_work AS removed
         ON
             time.variant_id = removed.variant_id
             AND awaited.awaited_gpu_op_id = removed.gpu_op_id

@@ -50,6 +50,9 @@ asked AS (
     UNION ALL
     SELECT scenario, position, 'thread', thread, 'thread'
     FROM prediction.scenario_edit
+    UNION ALL
+    SELECT scenario, position, 'until', until, unnest(['op', 'annotation'])
+    FROM prediction.scenario_edit
 )
 
 SELECT

@@ -27,8 +27,11 @@ SELECT
     work.gpu_op_id,
     bool_or(action = 'remove' OR fused.gpu_op_id <> fused.first_gpu_op_id),
     count(coalesce(edit.set_ns, time.set_ns, fused_ns)),
-    count(DISTINCT to_stream),
-    bool_or(action = 'insert'),
+    count(DISTINCT CASE
+        WHEN action = 'overlap' THEN coalesce(to_stream, -edit.position)
+        ELSE to_stream
+    END),
+    bool_or(action = 'insert' AND edit.target = 'gpu'),
     any_value(coalesce(edit.set_ns, time.set_ns, fused_ns)),
     product(factor),
     sum(add_ns)::BIGINT

@@ -1,4 +1,5 @@
--- Host time that scenarios insert before spans, and behind them: as part of what is before
+-- Host time that scenarios insert before spans, and behind them: launches, and ops
+-- (`prediction.inserted_op`). It is part of what is before
 -- or behind, so that the ends of steps that lie there tell of it.
 -- One row per variant and span.
 -- Key: variant_id, thread_id, position.
@@ -30,13 +31,27 @@ placed AS (
             launch_thread_id = before.thread_id
             AND launch_position - 1 = before.position
     WHERE launch_position IS NOT NULL
+),
+
+inserted AS (
+    SELECT
+        variant_id,
+        thread_id,
+        position - is_behind::INTEGER AS position,
+        is_behind OR is_last AS is_after,
+        host_ns
+    FROM placed
+    UNION ALL
+    SELECT variant_id, thread_id, position, is_behind, host_ns
+    FROM prediction.inserted_op
+    INNER JOIN prediction.variant USING (scenario)
 )
 
 SELECT
     variant_id,
     thread_id,
-    position - is_behind::INTEGER,
-    sum(CASE WHEN is_behind OR is_last THEN 0 ELSE host_ns END)::BIGINT,
-    sum(CASE WHEN is_behind OR is_last THEN host_ns ELSE 0 END)::BIGINT
-FROM placed
-GROUP BY variant_id, thread_id, position - is_behind::INTEGER;
+    position,
+    sum(CASE WHEN is_after THEN 0 ELSE host_ns END)::BIGINT,
+    sum(CASE WHEN is_after THEN host_ns ELSE 0 END)::BIGINT
+FROM inserted
+GROUP BY variant_id, thread_id, position;

@@ -3,7 +3,8 @@
 -- expected from spans that are alike. Then come the edits of the scenario: what is set
 -- stands for that, is multiplied, and added to; what is removed takes no time, and waits
 -- for nothing. What no cause explains is left out, but where it is much of a step (`prediction.unexplained_step`):
--- there it is kept as a wait that was measured.
+-- there it is kept as a wait that was measured. What workers do ahead of a thread
+-- (`prediction.prefetch`) is on lanes of their own, and the thread waits for it.
 -- One row per variant and span.
 -- Key: variant_id, thread_id, position.
 CREATE TABLE prediction.host_time (
@@ -13,7 +14,7 @@ CREATE TABLE prediction.host_time (
     run_id,
     -- The trace it is from.
     trace_id,
-    -- Host thread.
+    -- Host thread, or the lane of a worker.
     thread_id,
     -- Position of the span on its thread.
     position,
@@ -41,6 +42,7 @@ own AS (
     SELECT
         own.*,
         variant.variant_id,
+        variant.scenario,
         variant.host_from,
         edit.set_ns,
         edit.factor,
@@ -72,42 +74,97 @@ own AS (
             AND own.thread_id = no_wait.waiting_id
             AND own.position = no_wait.position
             AND no_wait.kind <> 'stream'
+),
+
+timed AS (
+    SELECT
+        own.variant_id,
+        own.run_id,
+        own.trace_id,
+        own.thread_id,
+        own.position,
+        own.scenario,
+        CASE
+            WHEN is_gone THEN 0
+            ELSE prediction.edited_ns(
+                coalesce(expected_ns, own_ns), set_ns, own.factor, own.add_ns
+            )
+        END + CASE WHEN is_blocked THEN 0 ELSE kept_ns END AS predicted_ns,
+        CASE WHEN waits THEN awaited_gpu_op_id END AS awaited_gpu_op_id,
+        CASE WHEN waits THEN awaited_thread_id END AS awaited_thread_id,
+        CASE WHEN waits THEN awaited_position END AS awaited_position,
+        CASE
+            WHEN waits
+                THEN prediction.edited_delay_ns(return_ns, delayed.factor, delayed.add_ns)
+            ELSE 0
+        END
+        + CASE WHEN is_blocked THEN kept_ns ELSE 0 END AS delay_ns,
+        unexplained_ns,
+        kept_ns,
+        alike
+    FROM own
+    LEFT JOIN prediction.host_expectation AS expected
+        ON
+            own.thread_id = expected.thread_id
+            AND own.position = expected.position
+            AND own.host_from = expected.host_from
+            AND own.awaited_thread_id IS NULL
+    LEFT JOIN prediction.delay_edit AS delayed
+        ON
+            own.variant_id = delayed.variant_id
+            AND own.thread_id = delayed.waiting_id
+            AND own.position = delayed.position
+            AND delayed.kind IN ('return', 'thread')
+),
+
+-- The part of spans that is done ahead, and of which batch.
+ahead AS (
+    SELECT
+        timed.variant_id,
+        span.*,
+        round(predicted_ns * ahead_share)::BIGINT AS ahead_ns
+    FROM prediction.overlapped_span AS span
+    INNER JOIN timed USING (scenario, thread_id, position)
+    WHERE getvariable('edits') IS NOT NULL
+),
+
+taken AS (
+    SELECT ahead.*, lane, batch.position AS lane_position, asked_position, host_ns
+    FROM ahead
+    LEFT JOIN prediction.prefetch AS batch
+        ON
+            ahead.variant_id = batch.variant_id
+            AND ahead.edit = batch.edit
+            AND ahead.thread_id = batch.thread_id
+            AND ahead.position = batch.first_position
 )
 
+-- The thread takes a batch when that is over, which costs it what is left of the span.
 SELECT
-    own.variant_id,
-    own.run_id,
-    own.trace_id,
-    own.thread_id,
-    own.position,
-    CASE
-        WHEN is_gone THEN 0
-        ELSE prediction.edited_ns(
-            coalesce(expected_ns, own_ns), set_ns, own.factor, own.add_ns
-        )
-    END + CASE WHEN is_blocked THEN 0 ELSE kept_ns END,
-    CASE WHEN waits THEN awaited_gpu_op_id END,
-    CASE WHEN waits THEN awaited_thread_id END,
-    CASE WHEN waits THEN awaited_position END,
-    CASE
-        WHEN waits
-            THEN prediction.edited_delay_ns(return_ns, delayed.factor, delayed.add_ns)
-        ELSE 0
-    END
-    + CASE WHEN is_blocked THEN kept_ns ELSE 0 END,
+    timed.variant_id,
+    timed.run_id,
+    timed.trace_id,
+    thread_id,
+    position,
+    predicted_ns - coalesce(ahead_ns, 0) + coalesce(host_ns, 0) AS own_ns,
+    awaited_gpu_op_id,
+    coalesce(lane, awaited_thread_id),
+    coalesce(lane_position, awaited_position),
+    CASE WHEN lane IS NULL THEN delay_ns ELSE own_ns END,
     unexplained_ns,
     kept_ns,
     alike
-FROM own
-LEFT JOIN prediction.host_expectation AS expected
-    ON
-        own.thread_id = expected.thread_id
-        AND own.position = expected.position
-        AND own.host_from = expected.host_from
-        AND own.awaited_thread_id IS NULL
-LEFT JOIN prediction.delay_edit AS delayed
-    ON
-        own.variant_id = delayed.variant_id
-        AND own.thread_id = delayed.waiting_id
-        AND own.position = delayed.position
-        AND delayed.kind IN ('return', 'thread');
+FROM timed
+LEFT JOIN taken USING (variant_id, thread_id, position)
+UNION ALL
+SELECT
+    variant_id, run_id, trace_id, lane, lane_position - 1, 0, NULL,
+    CASE WHEN asked_position IS NOT NULL THEN thread_id END, asked_position, 0, 0, 0, NULL
+FROM taken
+WHERE lane IS NOT NULL
+UNION ALL
+SELECT
+    variant_id, run_id, trace_id, max(lane), max(lane_position), sum(ahead_ns)::BIGINT, NULL,
+    NULL, NULL, 0, 0, 0, NULL
+FROM taken
+GROUP BY variant_id, run_id, trace_id, edit, thread_id, batch;

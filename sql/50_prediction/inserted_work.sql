@@ -50,7 +50,7 @@ wanted AS (
         ON edited.scenario = edit.scenario AND edited.edit = edit.position
     INNER JOIN prediction.variant AS variant ON edited.scenario = variant.scenario
     INNER JOIN graph.stream_position AS work ON edited.gpu_op_id = work.gpu_op_id
-    WHERE action = 'insert'
+    WHERE action = 'insert' AND edit.target = 'gpu'
 ),
 
 -- The span that the launch is in.

@@ -11,7 +11,9 @@ CREATE VIEW prediction.known_text (
 ) AS
 SELECT DISTINCT 'op', name
 FROM staging.op
-WHERE NOT is_annotation AND list_has_any(getvariable('edit_fields')::VARCHAR[], ['name', 'op'])
+WHERE
+    NOT is_annotation
+    AND list_has_any(getvariable('edit_fields')::VARCHAR[], ['name', 'op', 'until'])
 UNION ALL
 SELECT DISTINCT 'call', name
 FROM staging.call
@@ -23,7 +25,7 @@ WHERE list_contains(getvariable('edit_fields')::VARCHAR[], 'name')
 UNION ALL
 SELECT DISTINCT 'annotation', name
 FROM staging.annotation
-WHERE list_contains(getvariable('edit_fields')::VARCHAR[], 'annotation')
+WHERE list_has_any(getvariable('edit_fields')::VARCHAR[], ['annotation', 'until'])
 UNION ALL
 SELECT DISTINCT 'shape', input_dims::VARCHAR
 FROM staging.op

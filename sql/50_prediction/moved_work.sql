@@ -1,5 +1,6 @@
 -- GPU work that scenarios put on another stream, and what of its own stream it stays behind
--- and before: what it depends on, and what depends on it, may be any of that.
+-- and before: what it depends on, and what depends on it, may be any of that. Of overlapped
+-- work is known what depends on it (`prediction.overlap_consumer`).
 -- Without edits it is empty.
 -- One row per variant and GPU op.
 -- Key: variant_id, gpu_op_id.
@@ -12,18 +13,27 @@ CREATE TABLE prediction.moved_work (
     gpu_op_id,
     -- Its device.
     device,
-    -- The stream that it is put on.
+    -- The stream that it is put on; below 0 a new one, for all that an edit overlaps.
     to_stream,
+    -- Whether it is overlapped.
+    is_overlapped,
     -- [ns] Begin of its launch, which puts it behind what was launched there before.
     launch_start_ns,
     -- The last work before it on its own stream that stays there; NULL where there is none.
     previous_gpu_op_id,
-    -- The first work after it that stays there; NULL where there is none.
+    -- The first work after it that stays there; NULL where there is none, and of
+    -- overlapped work.
     next_gpu_op_id
 ) AS
 WITH
 moved AS (
-    SELECT DISTINCT variant_id, edited.gpu_op_id, edit.to_stream
+    SELECT DISTINCT
+        variant_id,
+        edited.gpu_op_id,
+        action = 'overlap' AS is_overlapped,
+        CASE WHEN is_overlapped THEN coalesce(edit.to_stream, -edit.position)
+            ELSE edit.to_stream
+        END AS new_stream
     FROM prediction.edited_work AS edited
     INNER JOIN prediction.scenario_edit AS edit
         ON edited.scenario = edit.scenario AND edited.edit = edit.position
@@ -33,7 +43,7 @@ moved AS (
         ON
             variant.variant_id = removed.variant_id
             AND edited.gpu_op_id = removed.gpu_op_id
-    WHERE action = 'move' AND edit.to_stream <> work.stream
+    WHERE action IN ('move', 'overlap') AND new_stream <> work.stream
 ),
 
 -- All work of streams that something is moved from.
@@ -47,7 +57,8 @@ placed AS (
     SELECT
         touched.variant_id,
         work.*,
-        moved.to_stream,
+        new_stream,
+        is_overlapped,
         CASE
             WHEN moved.gpu_op_id IS NULL AND removed.gpu_op_id IS NULL THEN work.gpu_op_id
         END AS staying_gpu_op_id
@@ -64,14 +75,17 @@ SELECT
     trace_id,
     gpu_op_id,
     device,
-    to_stream,
+    new_stream,
+    is_overlapped,
     coalesce(launch_start_ns, start_ns),
     last_value(staying_gpu_op_id IGNORE NULLS) OVER (
         PARTITION BY variant_id, trace_id, device, stream ORDER BY position
     ),
-    first_value(staying_gpu_op_id IGNORE NULLS) OVER (
-        PARTITION BY variant_id, trace_id, device, stream ORDER BY position
-        ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING
-    )
+    CASE WHEN NOT is_overlapped THEN
+        first_value(staying_gpu_op_id IGNORE NULLS) OVER (
+            PARTITION BY variant_id, trace_id, device, stream ORDER BY position
+            ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING
+        )
+    END
 FROM placed
-QUALIFY to_stream IS NOT NULL;
+QUALIFY new_stream IS NOT NULL;

@@ -1,6 +1,7 @@
--- Where the GPU work that a variant does without was: between which work that it keeps.
+-- Where the GPU work that a variant has not in its place was (`prediction.displaced_work`):
+-- between which work that is there.
 -- Without edits it is empty.
--- One row per variant and removed GPU op.
+-- One row per variant and such GPU op.
 -- Key: variant_id, gpu_op_id.
 CREATE TABLE prediction.removed_place (
     -- Method and scenario, as in `prediction.variant`.
@@ -13,18 +14,18 @@ CREATE TABLE prediction.removed_place (
     gpu_op_id,
     -- Position on the stream.
     position,
-    -- The first of the removed work that follows each other there.
+    -- The first of such work that follows each other there.
     first_gpu_op_id,
-    -- The last work before it that is kept; NULL where there is none.
+    -- The last work before it that is there; NULL where there is none.
     previous_gpu_op_id,
-    -- The first work after it that is kept; NULL where there is none.
+    -- The first work after it that is there; NULL where there is none.
     next_gpu_op_id
 ) AS
 WITH
--- Streams of which something is removed.
+-- Streams of which something is taken.
 touched AS (
     SELECT DISTINCT variant_id, trace_id, device, stream
-    FROM prediction.removed_work
+    FROM prediction.displaced_work
     INNER JOIN graph.stream_position USING (gpu_op_id)
 ),
 
@@ -36,7 +37,7 @@ placed AS (
         CASE WHEN is_kept THEN work.gpu_op_id END AS kept_gpu_op_id
     FROM touched
     INNER JOIN graph.stream_position AS work USING (trace_id, device, stream)
-    LEFT JOIN prediction.removed_work AS removed
+    LEFT JOIN prediction.displaced_work AS removed
         ON
             touched.variant_id = removed.variant_id
             AND work.gpu_op_id = removed.gpu_op_id

@@ -49,7 +49,8 @@ CREATE VIEW prediction.scenario_edit (
     -- What is done to it: `scale` (a time is multiplied and added to), `set` (it is what is
     -- said, or what others take), `ideal` (what the same takes in all ranks), `remove` (GPU work, or host time, is not there), `unsync` (waits are not),
     -- `fuse` (GPU work becomes one), `graph` (it is launched as one), `insert` (GPU work is
-    -- put beside it) or `move` (GPU work is on another stream).
+    -- put beside it, or an op beside ops), `move` (GPU work is on another stream) or `overlap`
+    -- (GPU work runs beside others until what takes it; host time ahead of its thread).
     action,
     -- What the time is multiplied by.
     factor,
@@ -69,14 +70,23 @@ CREATE VIEW prediction.scenario_edit (
     -- Where what is inserted comes: `before` or `after`; NULL by other actions.
     place,
     -- [ns] What is inserted: the host time for it; NULL: as the launch that it is put
-    -- beside. Of a graph that of its launch; NULL: as in recorded graphs.
+    -- beside. Of a graph that of its launch; NULL: as in recorded graphs. Of what is fetched
+    -- ahead what taking it costs the thread; NULL: nothing.
     host_ns,
     -- [ns] Likewise the duration of the GPU work; of fused work that of all.
     gpu_ns,
     -- [ns] Of a graph, the time between work on a stream; NULL: as in recorded graphs.
     gap_ns,
-    -- The stream, of the same device, that GPU work is moved to.
-    to_stream
+    -- The stream, of the same device, that GPU work is moved to; of overlapped work NULL: a
+    -- new one.
+    to_stream,
+    -- Pattern of the op or user range that takes what overlapped GPU work gives; NULL: as data
+    -- edges say.
+    until,
+    -- Workers that do overlapped host time ahead of the thread.
+    workers,
+    -- How many times each of these does so before what it did is taken.
+    ahead
 ) AS
 SELECT
     edit.scenario,
@@ -109,7 +119,10 @@ SELECT
     edit.host_ns,
     edit.gpu_ns,
     edit.gap_ns,
-    edit.to_stream
+    edit.to_stream,
+    edit.until,
+    coalesce(edit.workers, 1),
+    coalesce(edit.ahead, 2)
 FROM (
     SELECT
         edit,
@@ -128,7 +141,8 @@ FROM (
                     stream VARCHAR, device VARCHAR, process_group VARCHAR, thread VARCHAR,
                     nodes BIGINT[], action VARCHAR, factor DOUBLE, add_ns BIGINT,
                     set_ns BIGINT, set_to VARCHAR, from_run BIGINT, gaps VARCHAR, place VARCHAR,
-                    host_ns BIGINT, gpu_ns BIGINT, gap_ns BIGINT, to_stream BIGINT
+                    host_ns BIGINT, gpu_ns BIGINT, gap_ns BIGINT, to_stream BIGINT,
+                    until VARCHAR, workers BIGINT, ahead BIGINT
                 )[] AS edits
             -- What looks for edits is not even planned while there are none.
             WHERE getvariable('edits') IS NOT NULL

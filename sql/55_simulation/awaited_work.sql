@@ -38,7 +38,24 @@ returned AS (
     WHERE waits AND awaited_gpu_op_id IS NOT NULL
 ),
 
--- Of removed work what takes its place, which may be waited for anyway.
+-- Calls that wait for a device, and streams of that with overlapped work.
+device_wait AS (
+    SELECT DISTINCT
+        returned.variant_id, returned.thread_id, segment, returned.call_id, delay_ns, call.trace_id,
+        call.start_ns, moved.device, to_stream
+    FROM returned
+    INNER JOIN staging.call AS call ON returned.call_id = call.call_id
+    INNER JOIN graph.stream_position AS work ON returned.gpu_op_id = work.gpu_op_id
+    INNER JOIN prediction.moved_work AS moved
+        ON
+            returned.variant_id = moved.variant_id
+            AND call.trace_id = moved.trace_id
+            AND work.device = moved.device
+    WHERE call.target = 'device' AND is_overlapped
+),
+
+-- Of removed work what takes its place, which may be waited for anyway. Overlapped work is
+-- waited for by its own call, and by calls that wait for its device.
 kept AS (
     SELECT variant_id, thread_id, segment, call_id, gpu_op_id, delay_ns
     FROM returned
@@ -47,6 +64,22 @@ kept AS (
     SELECT variant_id, thread_id, segment, call_id, kept_gpu_op_id, delay_ns
     FROM returned
     INNER JOIN prediction.stand_in USING (variant_id, gpu_op_id)
+    UNION
+    SELECT variant_id, thread_id, segment, returned.call_id, gpu_op_id, delay_ns
+    FROM returned
+    INNER JOIN prediction.moved_work USING (variant_id, gpu_op_id)
+    INNER JOIN graph.stream_position AS work USING (gpu_op_id)
+    WHERE is_overlapped AND returned.call_id = work.call_id
+    UNION
+    SELECT call.variant_id, thread_id, segment, call_id, last.gpu_op_id, delay_ns
+    FROM device_wait AS call
+    ASOF INNER JOIN prediction.moved_work AS last
+        ON
+            call.variant_id = last.variant_id
+            AND call.trace_id = last.trace_id
+            AND call.device = last.device
+            AND call.to_stream = last.to_stream
+            AND call.start_ns > last.launch_start_ns
 ),
 
 -- And what is inserted behind, but for the call that launched what it is behind.

@@ -9,7 +9,7 @@ CREATE TABLE simulation.host_offset (
     run_id,
     -- The trace it is from.
     trace_id,
-    -- Host thread: the lane.
+    -- Host thread, or worker (`prediction.prefetch`): the lane.
     thread_id,
     -- Position of the span on its thread.
     position,

@@ -40,7 +40,7 @@ SELECT
     hop.path_id,
     hop.hop,
     hop.trace_id,
-    CASE WHEN hop.lane > 0 THEN hop.lane END,
+    CASE WHEN hop.lane > 0 THEN prediction.lane_thread(hop.lane) END,
     hop.last_id,
     coalesce(
         lag(hop.begin_ns + hop.shift_ns) OVER (

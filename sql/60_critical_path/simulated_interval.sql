@@ -90,10 +90,13 @@ mark AS (
         begin_ns + offset_ns + shift_ns,
         CASE WHEN is_launch THEN 'launch_delay' ELSE host_kind.kind END,
         CASE WHEN is_launch THEN gpu_op_id ELSE coalesce(call_id, op_id) END,
-        CASE WHEN NOT is_launch THEN lane END
+        CASE WHEN NOT is_launch THEN span.thread_id END
     FROM passed_host AS host
+    LEFT JOIN prediction.prefetch USING (variant_id, lane, position)
     INNER JOIN overhead.timeline AS span
-        ON lane = span.thread_id AND host.position = span.position
+        ON
+            prediction.lane_thread(lane) = span.thread_id
+            AND coalesce(first_position, position) = span.position
     INNER JOIN critical_path.host_kind AS host_kind USING (type)
     UNION ALL
     SELECT

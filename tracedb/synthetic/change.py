@@ -14,7 +14,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import count
+from itertools import chain, count
 from typing import TYPE_CHECKING
 
 from .program import (
@@ -168,6 +168,171 @@ def move_copies(stream: int) -> Change:
         return Program(tuple(ranks)), delays
 
     return change
+
+
+def insert_ops(place: str, names: str, ns: int) -> Change:
+    """Put an op that takes some time before or after the ops whose names match.
+
+    Of ops within each other that match the outermost counts.
+    """
+
+    def changed(body: tuple[Action, ...]) -> Iterator[Action]:
+        new = Op("inserted", (Gap(ns),))
+        for action in body:
+            if isinstance(action, Op) and re.search(names, action.name):
+                yield from (new, action) if place == "before" else (action, new)
+            elif isinstance(action, Op | Annotation):
+                yield replace(action, body=tuple(changed(action.body)))
+            else:
+                yield action
+
+    return _of_threads(lambda _, body: tuple(changed(body)))
+
+
+def prefetch(workers: int, ahead: int, take_ns: int = 0) -> Change:
+    """Let threads of their own fetch batches, and the thread take them one by one.
+
+    Each worker begins the next batch but `ahead` when the one before those is taken,
+    which costs the thread `take_ns`. Nobody is woken late.
+    """
+
+    def changed(thread: Thread) -> list[Thread]:
+        bodies: list[list[Action]] = [[] for _ in range(workers)]
+        numbers = count()
+
+        def change_one(action: Action) -> tuple[Action, ...]:
+            if not isinstance(action, Annotation) or not is_loading(action):
+                return (action,)
+            number = next(numbers)
+            flag = f"batch {number} of {thread.name}"
+            worker = bodies[number % workers]
+            if number >= workers * ahead:
+                asked = f"taken {number - workers * ahead} of {thread.name}"
+                worker.append(Await(asked, "fork"))
+            worker += [*action.body, Notify(flag)]
+            taken = Notify(f"taken {number} of {thread.name}")
+            return (Await(flag, "join"), Gap(take_ns), taken)
+
+        taking = replace(thread, body=tuple(_each_scope(thread.body, change_one)))
+        names = [f"worker {number} of {thread.name}" for number in range(workers)]
+        return [taking, *map(Thread, names, map(tuple, bodies))]
+
+    def change(program: Program, delays: Delays) -> tuple[Program, Delays]:
+        ranks = []
+        for rank in program.ranks:
+            threads = [changed(thread) for thread in rank.threads]
+            working = chain.from_iterable(of[1:] for of in threads)
+            of_rank = (*(of[0] for of in threads), *working)
+            ranks.append(replace(rank, threads=of_rank))
+        return Program(tuple(ranks)), replace(delays, thread_switch_ns=0)
+
+    return change
+
+
+def is_loading(action: Annotation) -> bool:
+    """Whether a range is one in which a batch is fetched."""
+    return action.name.startswith(DATA_PREFIX)
+
+
+def _each_scope(
+    body: Iterable[Action], change_one: Callable[[Action], tuple[Action, ...]]
+) -> Iterator[Action]:
+    """The body with several actions in the place of each, scopes before what is in."""
+    for action in body:
+        new = change_one(action)
+        if new == (action,) and isinstance(action, Op | Annotation):
+            yield replace(action, body=tuple(_each_scope(action.body, change_one)))
+        else:
+            yield from new
+
+
+def overlap(kind: type[KernelCall], until: str, stream: int) -> Change:
+    """Let work of a kind run on a stream of its own until what takes what it gives.
+
+    It waits for what is before it on its stream; what comes after that does not wait
+    for it, but for the first work on each stream of the next op or range that launches
+    something, of those whose names match `until`. Streams of other devices than the
+    rank's own have the numbers behind `stream`.
+    """
+
+    def changed(rank: Rank) -> Rank:
+        known = _launches(rank)
+        waits = _takers(known, kind, until)
+        numbers = count()
+
+        def change_one(action: Action) -> tuple[Action, ...]:
+            if not isinstance(action, _GPU_WORK):
+                return (action,)
+            number = next(numbers)
+            to_stream = action.stream
+            before: list[Action] = []
+            behind: list[Action] = []
+            if isinstance(action, kind):
+                to_stream = stream + rank.devices.get(action.stream, 0)
+                order = f"before overlap {number}"
+                before = [
+                    Unseen(EventRecord(order, action.stream)),
+                    Unseen(StreamWait(to_stream, order)),
+                ]
+                behind = [Unseen(EventRecord(f"overlap {number}", to_stream))]
+            before += [
+                Unseen(StreamWait(to_stream, f"overlap {other}"))
+                for other in waits.get(number, ())
+            ]
+            return (*before, replace(action, stream=to_stream), *behind)
+
+        (thread,) = rank.threads
+        body = _spliced(thread.body, change_one)
+        devices = {**rank.devices, **_beside(stream, rank)}
+        return Rank((replace(thread, body=body),), devices)
+
+    def change(program: Program, delays: Delays) -> tuple[Program, Delays]:
+        return Program(tuple(map(changed, program.ranks))), delays
+
+    return change
+
+
+Launched = list[tuple["KernelCall", tuple[tuple[int, str], ...]]]
+"""The launches of a thread in their order, with the scopes around: number and name."""
+
+
+def _launches(rank: Rank) -> Launched:
+    """The launches of a rank with one thread."""
+    found: Launched = []
+    numbers = count()
+
+    def walk(body: Iterable[Action], around: tuple[tuple[int, str], ...]) -> None:
+        for action in body:
+            if isinstance(action, Op | Annotation):
+                walk(action.body, (*around, (next(numbers), action.name)))
+            elif isinstance(action, _GPU_WORK):
+                found.append((action, around))
+
+    (thread,) = rank.threads
+    walk(thread.body, ())
+    return found
+
+
+def _takers(
+    known: Launched, kind: type[KernelCall], until: str
+) -> dict[int, list[int]]:
+    """Which launches have to wait for which overlapped ones, by their ordinals."""
+    waits: dict[int, list[int]] = {}
+    for number, (action, around) in enumerate(known):
+        if not isinstance(action, kind):
+            continue
+        own = {op for op, _ in around}
+        taking, streams = None, set()
+        for later, (other, scopes) in enumerate(known[number + 1 :], number + 1):
+            named = [
+                op for op, name in scopes if re.search(until, name) and op not in own
+            ]
+            if taking is None and named:
+                taking = named[0]
+            if taking in named and other.stream not in streams:
+                streams.add(other.stream)
+                waits.setdefault(later, []).append(number)
+    return waits
 
 
 Groups = Mapping[int, Sequence[Sequence[int]]]
@@ -448,11 +613,30 @@ def no_stream_waits(program: Program, delays: Delays) -> tuple[Program, Delays]:
     return each_action(program, change_one), delays
 
 
+def loading(factor: float) -> Change:
+    """Let batches take longer or shorter to load."""
+
+    def change_inner(action: Action) -> Action:
+        if isinstance(action, Gap):
+            return replace(action, ns=round(action.ns * factor))
+        return action
+
+    def change_one(action: Action) -> Action:
+        if isinstance(action, Annotation) and is_loading(action):
+            return replace(action, body=tuple(map(change_inner, action.body)))
+        return action
+
+    def change(program: Program, delays: Delays) -> tuple[Program, Delays]:
+        return each_action(program, change_one), delays
+
+    return change
+
+
 def free_loading(program: Program, delays: Delays) -> tuple[Program, Delays]:
     """Let batches be there at once: what loads them takes no time."""
 
     def change_one(action: Action) -> Action:
-        if isinstance(action, Annotation) and action.name.startswith(DATA_PREFIX):
+        if isinstance(action, Annotation) and is_loading(action):
             return replace(action, body=())
         return action
 

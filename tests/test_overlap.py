@@ -1,0 +1,120 @@
+"""Work that edits let run beside other, against programs in which it does.
+
+Loading is done by workers that fetch ahead, and collectives are waited for by what
+takes them: to the nanosecond. `tests/test_reexecution.py` has more programs of both.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from executed import (
+    CUDA,
+    Case,
+    Predicted,
+    assert_foretold,
+    case,
+    predict,
+    rounded,
+    warm_up,
+)
+
+from tracedb.synthetic import (
+    Collective,
+    Program,
+    change,
+    random_program,
+    step,
+)
+from tracedb.synthetic.random_program import STREAMS, Weights
+
+LOADING = {"target": "host", "type": "wait_data", "action": "overlap"}
+FETCHING: dict[str, tuple[change.Change, list[dict[str, Any]]]] = {
+    "one, as PyTorch does": (change.prefetch(1, 2), [LOADING]),
+    "three, one ahead": (
+        change.prefetch(3, 1, 600),
+        [LOADING | {"workers": 3, "ahead": 1, "host_ns": 600}],
+    ),
+    "two of half the time": (
+        change.all_of(change.loading(0.5), change.prefetch(2, 1)),
+        [
+            LOADING | {"workers": 2, "ahead": 1},
+            {"target": "host", "type": "wait_data", "factor": 0.5},
+        ],
+    ),
+}
+BESIDE = {"target": "gpu", "type": "collective", "action": "overlap"}
+LINEAR = r"^aten::(linear|matmul)$"
+FREE = 99
+COLLECTIVES: dict[str, tuple[change.Change, list[dict[str, Any]]]] = {
+    "until linear": (
+        change.overlap(Collective, LINEAR, FREE),
+        [BESIDE | {"until": f"/{LINEAR}/"}],
+    ),
+    "until the optimizer": (
+        change.overlap(Collective, "^Optimizer", FREE),
+        [BESIDE | {"until": "Optimizer.step*"}],
+    ),
+}
+
+
+def loading(seed: int, *, recorded: bool) -> Case:
+    """A thread that loads a batch in each of eight steps, for as long as they take."""
+    streams = STREAMS[: 1 + seed % 2]
+    weights = Weights(data_wait=1)
+    program = random_program(
+        seed, threads=1, streams=len(streams), steps=8, ops=2, weights=weights
+    )
+    return warm(f"loading {seed} {recorded}", program, streams, recorded=recorded)
+
+
+def collective(seed: int, *, recorded: bool) -> Case:
+    """Two ranks of a thread each, with collectives among what they do."""
+    streams = STREAMS[:2]
+    weights = Weights(collective=0.5)
+    program = random_program(
+        seed, threads=1, streams=2, steps=2, ops=10, ranks=2, weights=weights
+    )
+    return warm(f"collective {seed} {recorded}", program, streams, recorded=recorded)
+
+
+def warm(
+    name: str, program: Program, streams: tuple[int, ...], *, recorded: bool
+) -> Case:
+    """The program behind a step that shows all delays."""
+    ranks = []
+    for rank in program.ranks:
+        (thread,) = rank.threads
+        body = (step(0, *warm_up(streams)), *thread.body)
+        ranks.append(replace(rank, threads=(replace(thread, body=body),)))
+    return case(name, rounded(Program(tuple(ranks)), CUDA), CUDA, recorded=recorded)
+
+
+CASES = [
+    *(loading(seed, recorded=r) for seed in range(3) for r in (True, False)),
+    *(collective(seed, recorded=r) for seed in range(3) for r in (True, False)),
+]
+
+
+@pytest.fixture(scope="module")
+def predicted(tmp_path_factory: pytest.TempPathFactory) -> Predicted:
+    """What is predicted of all of them."""
+    changes = FETCHING | COLLECTIVES
+    edits = {name: of for name, (_, of) in changes.items()}
+    return predict(tmp_path_factory.mktemp("programs"), CASES, edits)
+
+
+@pytest.mark.parametrize("name", [*FETCHING, *COLLECTIVES])
+def test_what_overlaps_is_predicted_to_the_nanosecond(
+    name: str, predicted: Predicted
+) -> None:
+    """All GPU work, steps and periods; workers wait to be asked, threads for them."""
+    change_program, _ = (FETCHING | COLLECTIVES)[name]
+    differ = 0
+    for one in CASES:
+        assert_foretold(one, name, predicted, *change_program(one.known, one.delays))
+        times = (predicted.times[one.name, 0, of] for of in (name, "baseline"))
+        differ += next(times) != next(times)
+    assert differ >= len(CASES) / 4

@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch._C._profiler import _RecordFunctionFast
 from torch._subclasses.fake_tensor import (
     DataDependentOutputException,
     DynamicOutputShapeException,
     FakeTensor,
     FakeTensorMode,
 )
-from torch.profiler import record_function
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
 from tracedb.from_code.memory import Holding, Ledger
@@ -143,7 +143,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             given = (
                 [] if is_made else list(map(self.holding, tensors_of([args, kwargs])))
             )
-            with record_function(f"{MARK}{number}"), _unrecorded():
+            with _RecordFunctionFast(f"{MARK}{number}"), _unrecorded():
                 result = self._run(func, args, kwargs)
             self._note(number, func, (args, kwargs), result, given)
         return result

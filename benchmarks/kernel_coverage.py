@@ -3,8 +3,8 @@
     python benchmarks/kernel_coverage.py --write docs/kernel-coverage.md
 
 Takes each trace of the corpus on its own, with its execution graph where there is one,
-and computes of it what kernel times follow from. Databases up to the layer staging are
-kept between runs.
+and computes of it what kernel times follow from, shipped models as at a user's ingest.
+Databases up to the layer staging are kept between runs.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from measure import CORPUS, cache, ingest_until, tell
 from pages import parser, publish, table
 
 import tracedb
-from tracedb import calibration, catalog
+from tracedb import calibration, catalog, estimates
 from tracedb.database import CONFIG
 from tracedb.duck import registered
 
@@ -72,8 +72,8 @@ ABOUT = """# How much GPU time is predicted, and how well
 
 Written by `python benchmarks/kernel_coverage.py` over a corpus of real traces.
 
-Shares are of the summed time of GPU work. Work is predicted by a trained model where
-one was applied and knows it, else by the roofline. It is not where the trace does not
+Shares are of the summed time of GPU work. Work is predicted by a model that comes with
+tracedb where one knows it, else by the roofline. It is not where the trace does not
 tell what it was: its launch lies before the recording (or the whole graph was launched
 from there), no op is around the launch (replays of graphs, servers), or the op's shapes
 were not recorded; what is left are ops that no rule knows.
@@ -91,7 +91,8 @@ traces*, from the other traces of the corpus on such a GPU and nothing of its ow
 *Recurring* is the part of the problems whose shape the trace has elsewhere. Traces with
 {least} problems and more.
 """
-WORST = "What is most wrong, of the trace's GPU time: alone, and taught."
+WORST = """What is most wrong, of the trace's GPU time: alone, and taught. It is by the
+roofline, or by models of such an op on such a GPU."""
 ERRORS = """## By family
 
 Median over the traces in which a family has at least {least} problems: geometric mean /
@@ -112,12 +113,15 @@ WAYS = {
     "other traces": "trace_id",
 }
 """What a problem may not learn from, by how it is called."""
+ALONE_BY = "CASE WHEN uncalibrated_ns = roofline_ns THEN '' ELSE ' (models)' END"
+TAUGHT_BY = "CASE basis WHEN 'model' THEN ' (models)' ELSE '' END"
+"""What is told of a family: which of them served."""
 # The trace as a whole, and its families by what they are off.
 SCORE = """
 WITH
 problem AS (
     SELECT
-        kernel_time.family,
+        kernel_time.family || {served} AS family,
         problem_id,
         sum(end_ns - start_ns) AS measured,
         sum({column}) AS predicted,
@@ -138,13 +142,13 @@ SELECT
     avg(abs(predicted / measured - 1)) AS mape,
     avg(is_recurring::BIGINT) AS recurring,
     (
-        SELECT max_by(family, abs(off), 2)
+        SELECT max_by(family, abs(off), 3)
         FROM (SELECT family, sum(predicted - measured) AS off FROM problem GROUP BY ALL)
     ) AS worst,
     (
-        SELECT max(off, 2)
+        SELECT max_by(off, abs(off), 3)
         FROM (
-            SELECT abs(sum(predicted - measured)) / sum(sum(measured)) OVER () AS off
+            SELECT sum(predicted - measured) / sum(sum(measured)) OVER () AS off
             FROM problem GROUP BY family
         )
     ) AS worst_share
@@ -211,6 +215,7 @@ class Predicted:
         self.connection = duckdb.connect(config={**CONFIG})
         self.connection.execute(f"ATTACH '{staged(path)}' AS kept (READ_ONLY)")
         needed = {"question.kernel_error", "staging.trace_gpu"}
+        needed.add("prediction.kernel_problem")
         for one in reversed(catalog.declared()):
             if one.full_name in needed:
                 needed |= one.reads
@@ -222,6 +227,9 @@ class Predicted:
             "SET VARIABLE computing = (SELECT list(trace_id) FROM raw.trace)"
         )
         self._compute(*(name for name in needed if name.startswith("prediction.")))
+        found = self.connection.execute("SELECT trace_id FROM raw.trace").fetchall()
+        estimates.apply_shipped(self.connection, [row[0] for row in found])
+        self._compute("prediction.kernel_factor")
 
     def _create(self, one: catalog.Relation) -> None:
         self.connection.execute(f"CREATE SCHEMA IF NOT EXISTS {one.layer}")
@@ -243,7 +251,9 @@ class Predicted:
         taught: pl.DataFrame = self.connection.sql(calibration.LESSONS).pl()
         return taught
 
-    def score(self, way: str, column: str = "predicted_ns") -> Row:
+    def score(
+        self, way: str, column: str = "predicted_ns", served: str = TAUGHT_BY
+    ) -> Row:
         """How well the trace is predicted in a way (`WAYS`)."""
         sample = catalog.find("prediction.kernel_sample")
         self.connection.execute(
@@ -252,7 +262,8 @@ class Predicted:
             f"FROM ({sample.query}\n) AS sample ({', '.join(sample.columns)})"
         )
         self._compute("prediction.kernel_factor")
-        [row] = rows_of(self.connection, SCORE.format(column=column))
+        query = SCORE.format(column=column, served=served)
+        [row] = rows_of(self.connection, query)
         return row
 
     def trace(self, lessons: pl.DataFrame) -> Iterator[Trace]:
@@ -260,7 +271,8 @@ class Predicted:
         for coverage in rows_of(self.connection, COVERAGE):
             found = Trace(self.name, coverage)
             if found.share("model", "roofline"):
-                found.scores["alone"] = self.score("taught", "uncalibrated_ns")
+                alone = self.score("taught", "uncalibrated_ns", ALONE_BY)
+                found.scores["alone"] = alone
                 found.scores |= {way: self.score(way) for way in list(WAYS)[1:-1]}
                 found.scores["taught"] = self.score("taught")
                 found.errors = rows_of(self.connection, "FROM question.kernel_error")
@@ -356,7 +368,7 @@ def _score(row: Row) -> str:
 
 def _worst(row: Row) -> str:
     pairs = zip(row["worst"], row["worst_share"], strict=True)
-    return ", ".join(f"{family} {100 * share:.0f} %" for family, share in pairs)
+    return ", ".join(f"{family} {100 * share:+.0f} %" for family, share in pairs)
 
 
 def error_tables(found: Sequence[Trace]) -> Iterator[str]:

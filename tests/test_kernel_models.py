@@ -882,6 +882,7 @@ def test_train_list_show(tmp_path: Path) -> None:
     done = run("train", tmp_path / "copies.parquet", "-o", tmp_path / "models")
     assert done.exit_code == 0
     assert "too few shapes for a model: memcpy d2h" in done.stderr
+    assert "doubtful" not in done.stderr
     listed = run("list", tmp_path / "models", "--format", "json")
     rows = json.loads(listed.stdout)
     assert {row["hardware"] for row in rows} == {"V100"}
@@ -900,6 +901,21 @@ def test_train_list_show(tmp_path: Path) -> None:
     alone.mkdir()
     path.rename(alone / path.name)
     assert run("show", alone).stdout == shown
+
+
+def test_train_warns_of_models_that_tell_nothing(tmp_path: Path) -> None:
+    """Times that do not depend on sizes make a model worse than the data sheet."""
+    random = np.random.default_rng(0)
+    times = pl.Series(np.exp(random.uniform(np.log(1e4), np.log(1e9), ROWS)))
+    noise = measured("memset").with_columns(time_ns=times)
+    write(noise, tmp_path / "sets.parquet")
+    done = run("train", tmp_path / "sets.parquet", "-o", tmp_path / "models")
+    assert done.exit_code == 0
+    warned = [line for line in done.stderr.splitlines() if "doubtful" in line]
+    assert len(warned) == 1
+    assert warned[0].startswith("doubtful: memset memset bytes kernel on V100 by test")
+    assert "the data sheet by" in warned[0]
+    assert "leave this model out" in warned[0]
 
 
 def test_evaluate_shows_all_scores_together(tmp_path: Path) -> None:

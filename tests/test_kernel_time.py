@@ -649,6 +649,68 @@ def test_devices_are_found_by_name(database: tracedb.Database, tmp_path: Path) -
     assert rows(database, query) == [(name, is_, is_, not is_) for name, is_ in known]
 
 
+# What a kernel of a trace without the GPU's name is called, and what GPU it tells.
+CLUES = {
+    "sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize128x128x64": "H100",
+    "nvjet_tst_64x8_64x16_4x1_v_bz_TNT": "H100",
+    "nvjet_sm100_tst_128x64": "B200",
+    "void cutlass::Kernel<cutlass_80_tensorop_s1688gemm_64x64_32x6_nn_align4>": (
+        "A100 40GB"
+    ),
+    "ampere_sgemm_32x128_nn": "A100 40GB",
+    "turing_fp16_s1688gemm_fp16_128x128_ldg8_f2f_nn": "T4",
+    "volta_sgemm_128x64_nn": "V100",
+    "maxwell_sgemm_128x64_nn": "P100",
+    "Cijk_Ailk_Bjlk_SB_MT32x32x16_SN_1LDSB0_ISA90a_IU1_K1": "MI250",
+    "Cijk_Alik_Bljk_BBS_BH_Bias_HA_S_SAV_UserArgs_MT32x64x128_ISA942_IU1": "MI300X",
+    "kernel": "unknown",
+}
+
+
+def test_unnamed_devices_are_told_by_their_kernels(
+    database: tracedb.Database, tmp_path: Path
+) -> None:
+    """Names of kernels tell the architecture: its usual GPU is assumed, not known.
+
+    Kernels of older architectures run as well: the newest of them tells.
+    """
+    shape = tensors((64, 512), (512, 512))
+    for number, kernel in enumerate(CLUES):
+        older = ("volta_sgemm_32x32_nn",) if "sm" in kernel else ()
+        ops = [Op("aten::mm", **shape, kernels=(kernel, *older))]
+        write(tmp_path / f"{number:02}.json", ops, "")
+    database.ingest([tmp_path])
+    query = """
+        SELECT DISTINCT ON (path) hardware, is_known FROM prediction.kernel_device
+        INNER JOIN staging.trace USING (trace_id)
+        ORDER BY path
+    """
+    assert rows(database, query) == [(name, False) for name in CLUES.values()]
+
+
+def test_unaligned_and_strided_work_takes_longer(
+    database: tracedb.Database, tmp_path: Path
+) -> None:
+    """Half-precision rows of no whole 16 bytes; elements addressed one by one."""
+    aligned = tensors((512, 4096), (4096, 3136), dtype=HALF)
+    odd = tensors((512, 4096), (4096, 3137), dtype=HALF)
+    single = tensors((512, 4096), (4096, 3137))
+    added = tensors((4096, 4096), (4096, 4096), dtype=HALF)
+    kernels = ("vectorized_elementwise_kernel<4>", "elementwise_kernel<128, 4>")
+    adds = [
+        Op("aten::add", **added, kernels=(f"void at::native::{name}",))
+        for name in kernels
+    ]
+    products = [Op("aten::mm", **shape) for shape in (aligned, odd, single)]
+    write(tmp_path / "1.json", [*products, *adds])
+    database.ingest([tmp_path])
+    [[even, uneven, _, together, one_by_one]] = predicted(database, *ROOFLINE)
+    assert uneven > 1.3 * even
+    assert one_by_one > 1.3 * together
+    query = "SELECT is_unaligned FROM prediction.op_work ORDER BY op_id"
+    assert rows(database, query) == [(False,), (True,), (False,), (False,), (False,)]
+
+
 def test_assumed_sizes_are_out_of_range(
     database: tracedb.Database, tmp_path: Path
 ) -> None:

@@ -1,4 +1,6 @@
--- Which hardware the devices of a trace are.
+-- Which hardware the devices of a trace are: by their names; where those are not recorded, or
+-- no name of hardware, by the architecture that names of kernels and calls tell. Then it is
+-- the usual GPU of the newest architecture, for kernels of older ones run on it as well.
 -- One row per device of a trace.
 -- Key: trace_id, device.
 CREATE VIEW prediction.kernel_device (
@@ -22,9 +24,55 @@ named AS (
         coalesce(staging.device.name, device_name, '') AS name
     FROM staging.device
     INNER JOIN staging.trace USING (run_id, trace_id)
+),
+
+listed AS (
+    SELECT
+        run_id,
+        trace_id,
+        device,
+        arg_min(hardware, ordinal) AS hardware,
+        arg_min(is_fallback, ordinal) AS is_fallback,
+        NOT arg_min(is_generic, ordinal) AS is_known
+    FROM named
+    INNER JOIN prediction.hardware ON regexp_matches(name, name_pattern, 'i')
+    GROUP BY run_id, trace_id, device
+),
+
+clue AS (
+    SELECT * FROM (VALUES
+        (1, 'B200', 'sm_?100|blackwell'),
+        (2, 'H100', 'sm_?90|cutlass_90|nvjet|hopper'),
+        (3, 'A100 40GB', 'sm_?80_|cutlass_80|ampere_'),
+        (4, 'T4', 'turing_'),
+        (5, 'V100', 'volta_|cutlass_70'),
+        (6, 'P100', 'maxwell_|pascal_'),
+        (7, 'MI250', 'ISA90a|gfx90a'),
+        (8, 'MI300X', 'ISA94|gfx94|^hip|Cijk_|rocprim|ck_tile')
+    ) AS listed (rank, hardware, pattern)
+),
+
+told AS (
+    SELECT DISTINCT trace_id, name FROM staging.gpu_op
+    WHERE trace_id IN (SELECT trace_id FROM listed WHERE is_fallback)
+    UNION
+    SELECT DISTINCT trace_id, name FROM staging.call
+    WHERE name LIKE 'hip%' AND trace_id IN (SELECT trace_id FROM listed WHERE is_fallback)
+),
+
+guessed AS (
+    SELECT trace_id, arg_min(hardware, rank) AS guess
+    FROM told
+    INNER JOIN clue ON regexp_matches(name, pattern)
+    INNER JOIN prediction.hardware USING (hardware)
+    GROUP BY trace_id
 )
 
-SELECT run_id, trace_id, device, arg_min(hardware, ordinal), NOT arg_min(is_generic, ordinal)
-FROM named
-INNER JOIN prediction.hardware ON regexp_matches(name, name_pattern, 'i')
-GROUP BY run_id, trace_id, device;
+SELECT
+    run_id,
+    trace_id,
+    device,
+    CASE WHEN is_fallback AND guess IS NOT NULL THEN guess ELSE hardware END,
+    is_known
+FROM listed
+LEFT JOIN guessed USING (trace_id);

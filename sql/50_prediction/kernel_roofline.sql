@@ -1,6 +1,9 @@
 -- Time of GPU work by a calibrated roofline: a fixed floor, and the longest of arithmetic,
 -- traffic and addressing at the rates that the family reaches on the hardware. What fits
--- into the cache moves at the cache's speed, the rest at the memory's.
+-- into the cache moves at the cache's speed, the rest at the memory's. Products of unaligned
+-- rows take 1.5 times as long, as on V100 (apex_plus: 24,000 products in half precision with
+-- an n or k that is no multiple of 8, 49,000 others). Elementwise kernels that address their
+-- elements one by one are as those of broadcasts.
 -- Nothing here is learnt from the trace's own times. On hardware that is not listed the
 -- band is 4 times as wide to either side. A collective's time is that of its message: the
 -- wait for the last rank, which its kernel spends running, is no part of it.
@@ -48,25 +51,28 @@ bound AS (
         *,
         CASE WHEN is_known THEN 1 ELSE 4 END AS doubt,
         floor_ns * floors * steps AS fixed_ns,
-        1e9 * flops / compute_share / (
+        CASE WHEN is_unaligned THEN 1.5e9 ELSE 1e9 END AS unit_ns,
+        unit_ns * flops / compute_share / (
             CASE unit
                 WHEN 'half' THEN matrix_share * peak_half_flops_per_second
                 WHEN 'tf32' THEN matrix_share * peak_tf32_flops_per_second
                 ELSE peak_fp32_flops_per_second
             END
         ) AS compute_ns,
-        1e9 / memory_share * (
-            CASE link
-                WHEN 'pcie' THEN traffic_bytes / pcie_bytes_per_second
-                WHEN 'pageable'
-                    THEN traffic_bytes
-                    / least(pageable_bytes_per_second, pcie_bytes_per_second)
-                WHEN 'nvlink' THEN traffic_bytes / nvlink_bytes_per_second
-                ELSE
-                    least(traffic_bytes, l2_bytes) / l2_bytes_per_second
-                    + greatest(traffic_bytes - l2_bytes, 0) / dram_bytes_per_second
-            END
-        ) AS traffic_ns,
+        unit_ns * CASE link
+            WHEN 'pcie' THEN traffic_bytes / (memory_share * pcie_bytes_per_second)
+            WHEN 'pageable'
+                THEN traffic_bytes
+                / (memory_share * least(pageable_bytes_per_second, pcie_bytes_per_second))
+            WHEN 'nvlink' THEN traffic_bytes / (memory_share * nvlink_bytes_per_second)
+            ELSE
+                -- The cache is no slower than the memory behind it.
+                least(traffic_bytes, l2_bytes) / greatest(
+                    cache_share * l2_bytes_per_second, memory_share * dram_bytes_per_second
+                )
+                + greatest(traffic_bytes - l2_bytes, 0)
+                / (memory_share * dram_bytes_per_second)
+        END AS traffic_ns,
         coalesce(
             1e9 * written_elements / (elements_per_clock * sm_count * clocks_per_second), 0
         ) AS element_ns,
@@ -81,6 +87,7 @@ bound AS (
         SELECT * RENAME (family AS known) FROM prediction.kernel_efficiency
     ) ON
         known = CASE
+            WHEN family = 'elementwise' AND is_strided THEN 'broadcast'
             WHEN family IN (SELECT family FROM prediction.kernel_efficiency) THEN family
             ELSE 'other'
         END

@@ -30,6 +30,10 @@ CREATE VIEW prediction.kernel_work (
     written_elements,
     -- Steps that wait for each other.
     steps,
+    -- Whether it moves less at a time than it could: a product of unaligned rows.
+    is_unaligned,
+    -- Whether it addresses its elements one by one, as of tensors that are not contiguous.
+    is_strided,
     -- Whether sizes and types were recorded.
     is_exact
 ) AS
@@ -97,6 +101,8 @@ SELECT
         ELSE written_elements
     END)::BIGINT,
     steps,
+    is_unaligned,
+    regexp_matches(name, '\bat::native::(elementwise_kernel\b|elementwise_kernel_manual_unroll)'),
     is_exact
 FROM shared
 INNER JOIN (SELECT gpu_op_id, device, name, is_main FROM gpu_op) USING (gpu_op_id)
@@ -115,5 +121,7 @@ SELECT
     read_bytes + written_bytes,
     0,
     1.0,
+    false,
+    false,
     is_exact
 FROM prediction.gpu_copy;

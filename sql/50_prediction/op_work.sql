@@ -24,6 +24,9 @@ CREATE TABLE prediction.op_work (
     written_elements,
     -- Steps that wait for each other: log2 of the ranks for collectives, else 1.
     steps,
+    -- Whether it is a product in half precision whose rows are no whole 16 bytes: its kernels
+    -- move less at a time.
+    is_unaligned,
     -- Whether sizes and types of all that counts were recorded.
     is_exact
 ) AS
@@ -39,6 +42,12 @@ counted AS (
         sum(read_bytes) AS read_bytes,
         sum(written_bytes) AS written_bytes,
         max(ranks) AS ranks,
+        coalesce(
+            bool_or(family = 'gemm' AND unit = 'half' AND dtype LIKE '%16' AND (
+                n > 1 AND n % 8 > 0 OR k > 1 AND k % 8 > 0
+            )),
+            false
+        ) AS is_unaligned,
         bool_and(is_exact) AS is_exact
     FROM prediction.op_problem
     GROUP BY ALL
@@ -55,6 +64,7 @@ SELECT
     written_bytes::BIGINT,
     coalesce(written_bytes // element_bytes, 0)::BIGINT,
     greatest(log2(coalesce(ranks, 1)), 1),
+    is_unaligned,
     is_exact
 FROM counted
 LEFT JOIN prediction.op_shape USING (op_id, run_id, trace_id)

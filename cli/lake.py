@@ -165,3 +165,36 @@ def info(context: click.Context, place: str, output: out.Output) -> None:
     output.rows(rows)
     if rows["issue"].count():
         context.exit(ISSUES_FOUND)
+
+
+@lake.command(
+    short_help="Answer a question about all runs and ranks of a lake.",
+    epilog=options.examples(
+        "tracedb lake ask fleet", "tracedb lake ask 'fleet/run=job*' straggler"
+    ),
+)
+@click.argument("place", metavar="LAKE", type=click.Path())
+@click.argument("question", required=False)
+@click.option("--master", metavar="URL", help="Let the Spark of this master answer.")
+@out.option
+def ask(
+    place: str, question: str | None, master: str | None, output: out.Output
+) -> None:
+    """Answer a question about all runs and ranks of a lake.
+
+    Without one it lists those there are. No trace is opened for it: the lake keeps of
+    each a few rows, which DuckDB reads, or Spark.
+    """
+    import polars as pl
+
+    from tracedb import LakeError, lake
+
+    found = lake.find_place(place)
+    if found is None:
+        raise LakeError(f"{place}: no lake; make it with `tracedb lake ingest`")
+    if question is None:
+        names = ["question", "meaning"]
+        output.rows(pl.DataFrame(sorted(lake.questions().items()), names, orient="row"))
+        return
+    spark = None if master is None else lake.Spark(master)
+    output.rows(lake.ask(found, question, spark))

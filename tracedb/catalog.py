@@ -48,6 +48,8 @@ LAYERS = (
 )
 INTERNAL = "Internal"
 """How what may change with any version is marked."""
+FLEET = "fleet"
+"""The folder of what a lake is asked, and of what it keeps of each trace for that."""
 _KEPT = ("raw", "reference")
 """Layers of tables that are filled; all above can be computed again."""
 
@@ -73,6 +75,7 @@ _FUNCTION_FILE = re.compile(
 )
 _COMMENT = re.compile(r"--.*")
 _RELATION = re.compile(rf"\b(?:{'|'.join(LAYERS)})\.\w+")
+_OF_FLEET = re.compile(rf"\b{FLEET}\.\w+")
 _PART = re.compile(r"Part of: (\w+\.\w+)\.")
 _EDITS = "prediction.scenario_edit"
 _NEEDS_EDITS = "Without edits it is empty."
@@ -276,11 +279,28 @@ def fingerprint() -> str:
 
 
 def _read_all() -> Iterator[Relation]:
-    layers = (entry for entry in files("tracedb.sql").iterdir() if entry.is_dir())
+    folders = files("tracedb.sql").iterdir()
+    layers = (one for one in folders if one.is_dir() and one.name != FLEET)
     for layer in sorted(layers, key=lambda entry: entry.name):
-        for file in sorted(layer.iterdir(), key=lambda entry: entry.name):
-            if file.name.endswith(".sql"):
-                yield _read(file)
+        yield from _read_folder(layer)
+
+
+def _read_folder(folder: Traversable) -> Iterator[Relation]:
+    for file in sorted(folder.iterdir(), key=lambda entry: entry.name):
+        if file.name.endswith(".sql"):
+            yield _read(file)
+
+
+@cache
+def fleet() -> tuple[Relation, ...]:
+    """Relations of a lake, of many traces: each after those that it reads."""
+    found = {r.full_name: r for r in _read_folder(files("tracedb.sql") / FLEET)}
+    reads = {
+        name: sorted({*_OF_FLEET.findall(_COMMENT.sub("", relation.query))})
+        for name, relation in found.items()
+    }
+    order = TopologicalSorter(reads).static_order()
+    return tuple(replace(found[n], reads=found[n].reads | {*reads[n]}) for n in order)
 
 
 def _united(found: Sequence[Relation]) -> Iterator[Relation]:

@@ -9,13 +9,15 @@
 Each file is ingested alone, into a database of its own (`worker.py`), whose rows become
 a folder `run=.../rank=.../trace=...` of Parquet files; that counts once the manifest
 (`manifest.py`) says so. Who has the workers work is a runner: processes of this machine
-(`local.py`) or Spark (`spark.py`). `reading.py` opens chosen traces as a database.
+(`local.py`) or Spark (`spark.py`). `reading.py` opens chosen traces as a database,
+`questions.py` asks about all of them.
 """
 
 from tracedb.lake.filling import ingest
 from tracedb.lake.local import Local
 from tracedb.lake.manifest import Entry, Failure, Manifest
 from tracedb.lake.place import Place, find_place
+from tracedb.lake.questions import ask, questions
 from tracedb.lake.reading import info, opened
 from tracedb.lake.spark import Spark
 from tracedb.lake.worker import OUTCOMES
@@ -28,8 +30,10 @@ __all__ = [
     "Manifest",
     "Place",
     "Spark",
+    "ask",
     "find_place",
     "info",
     "ingest",
     "opened",
+    "questions",
 ]

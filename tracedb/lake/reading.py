@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING
 import duckdb
 
 import tracedb
-from tracedb import catalog, template
+from tracedb import template
 from tracedb.database import Database
 from tracedb.duck import bounded_memory, literal, transaction
 from tracedb.errors import LakeError
 from tracedb.ingest import default_memory, join
 from tracedb.lake.manifest import Manifest
-from tracedb.lake.worker import file_of, kept
+from tracedb.lake.worker import file_of, fingerprint, kept
 from tracedb.outputs import written
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ def chosen(place: Place) -> list[Entry]:
         named = ", ".join(runs[:_MOST_NAMES]) + (", ..." * (len(runs) > _MOST_NAMES))
         there = f"there are the runs {named}" if runs else "the lake is empty"
         raise LakeError(f"{place}: no trace of that; {there}")
-    old = [e for e in found if e.fingerprint != catalog.fingerprint()]
+    old = [e for e in found if e.fingerprint != fingerprint()]
     if old:
         raise LakeError(
             f"{place}: {len(old)} of {len(found)} traces, as {old[0].source}, were "
@@ -117,7 +117,11 @@ def _database(place: Place) -> Path:
             f"{place}: {len(entries):,} traces, a database is made of {MOST_TRACES} at "
             f"most; choose some: {place.root}/run=NAME, or {place.root}/run=NAME/rank=N"
         )
-    parts = [duckdb.__version__, *(f"{e.run_id} {e.partition}" for e in entries)]
+    parts = [
+        duckdb.__version__,
+        fingerprint(),
+        *(f"{e.run_id} {e.partition}" for e in entries),
+    ]
     name = hashlib.sha256("\n".join(parts).encode()).hexdigest()[:32]
     path = template.folder().with_name("lakes") / f"{name}.duckdb"
     if path.exists():

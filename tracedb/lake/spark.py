@@ -11,6 +11,7 @@ import os
 import re
 import shutil
 import sys
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -56,14 +57,19 @@ class Spark:
 
     def run(self, tasks: Sequence[Task]) -> Iterator[Outcome]:
         """Do all tasks; yield what became of them when all are done."""
-        session = self.session()
-        try:
+        with self.opened() as session:
             yield from _halved(session, tasks)
+
+    @contextmanager
+    def opened(self) -> Iterator[Any]:
+        """A session of Spark; raises `LakeError` where there is none to be had."""
+        session = self._session()
+        try:
+            yield session
         finally:
             session.stop()
 
-    def session(self) -> Any:  # noqa: ANN401 (PySpark is not always there)
-        """A session of Spark; raises `LakeError` where there is none to be had."""
+    def _session(self) -> Any:  # noqa: ANN401 (PySpark is not always there)
         from pyspark.sql import SparkSession
 
         # Workers would take any Python that the path has.
@@ -71,6 +77,10 @@ class Spark:
         builder = SparkSession.builder.appName("tracedb").master(_trying(self.master))
         for name, value in _SETTINGS.items():
             builder = builder.config(name, value)
+        if _LOCAL.fullmatch(self.master):
+            # Of 200, as a cluster has, most would have nothing to do here.
+            parts = str(2 * self.workers)
+            builder = builder.config("spark.sql.shuffle.partitions", parts)
         try:
             return builder.getOrCreate()
         except Exception as error:

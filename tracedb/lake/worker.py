@@ -8,7 +8,9 @@ its work again finds nothing, or all of it.
 
 from __future__ import annotations
 
+import hashlib
 import shutil
+from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import time_ns
@@ -18,7 +20,7 @@ import msgspec
 
 import tracedb
 from tracedb import catalog, ingest
-from tracedb.duck import literal, one_thread, own_errors
+from tracedb.duck import literal, one_thread, own_errors, scalar
 from tracedb.errors import LakeError, TracedbError
 from tracedb.ingest.files import Source, digest
 from tracedb.lake.manifest import Entry, Failure, Manifest, numbers_of
@@ -102,7 +104,7 @@ def _work(task: Task, manifest: Manifest, scratch: Path) -> Outcome:
     source = Source(task.source, Path(task.path), task.is_named, mapping=task.mapping)
     sha256 = digest(source)
     known = manifest.entry(sha256)
-    if known is not None and known.fingerprint == catalog.fingerprint():
+    if known is not None and known.fingerprint == fingerprint():
         return Outcome(task.number, task.source, "known", sha256=sha256)
     said: list[str] = []
     with tracedb.open(scratch / "trace.duckdb", allow_files=True) as db:
@@ -133,8 +135,7 @@ def _put(connection: duckdb.DuckDBPyConnection, task: Task, folder: Path) -> Ent
     """Write the rows of a database of one trace, and move them to their place."""
     query = "SELECT rank, format, sha256, event_count FROM staging.trace"
     ((rank, format_, sha256, event_count),) = connection.execute(query).fetchall()
-    fingerprint = catalog.fingerprint()
-    name = f"{task.number}-{sha256[:12]}-{fingerprint[:8]}"
+    name = f"{task.number}-{sha256[:12]}-{fingerprint()[:8]}"
     place = partition(task.run, rank, name)
     relations = _write(connection, folder)
     _move(folder, Path(task.root) / place)
@@ -149,7 +150,7 @@ def _put(connection: duckdb.DuckDBPyConnection, task: Task, folder: Path) -> Ent
         event_count=event_count,
         partition=place,
         relations=relations,
-        fingerprint=fingerprint,
+        fingerprint=fingerprint(),
         written_ns=time_ns(),
     )
 
@@ -164,6 +165,24 @@ def kept() -> list[catalog.Relation]:
     ]
 
 
+@cache
+def contracted() -> tuple[catalog.Relation, ...]:
+    """What a lake keeps of each trace for questions of the fleet: a few rows."""
+    of_fleet = f"{catalog.FLEET}."
+    return tuple(
+        one
+        for one in catalog.fleet()
+        if one.query and not any(name.startswith(of_fleet) for name in one.reads)
+    )
+
+
+@cache
+def fingerprint() -> str:
+    """A digest of all that says what a partition holds."""
+    texts = [catalog.fingerprint(), *(one.statement for one in contracted())]
+    return hashlib.sha256("\n".join(texts).encode()).hexdigest()[:16]
+
+
 def file_of(relation: str) -> str:
     """The name of the file that has the rows of a relation."""
     return f"{relation}.parquet"
@@ -176,15 +195,28 @@ def _write(connection: duckdb.DuckDBPyConnection, folder: Path) -> tuple[str, ..
     """
     folder.mkdir()
     filled = catalog.what_is_empty(connection)
-    found = [one for one in kept() if filled.has_rows(one.full_name)]
+    stored = [one for one in kept() if filled.has_rows(one.full_name)]
+    queries = [(one, f"FROM {one.full_name}") for one in stored]
+    queries += [(one, contraction(one)) for one in contracted()]
+    found = []
     with one_thread(connection):
-        for one in found:
-            target = literal(str(folder / file_of(one.full_name)))
-            connection.execute(
-                f"COPY (FROM {one.full_name} ORDER BY {', '.join(one.key)}) "
-                f"TO {target} (FORMAT parquet, COMPRESSION zstd)"
+        for one, query in queries:
+            path = folder / file_of(one.full_name)
+            count = scalar(
+                connection,
+                f"COPY (FROM ({query}) ORDER BY {', '.join(one.key)}) "
+                f"TO {literal(str(path))} (FORMAT parquet, COMPRESSION zstd)",
             )
-    return tuple(one.full_name for one in found)
+            if count:
+                found.append(one.full_name)
+            else:
+                path.unlink()
+    return tuple(found)
+
+
+def contraction(one: catalog.Relation) -> str:
+    """The rows that a lake keeps of a trace, of a database of it."""
+    return f"SELECT * FROM (\n{one.query}\n) AS kept ({', '.join(one.columns)})"
 
 
 def _move(folder: Path, place: Path) -> None:

@@ -1,0 +1,29 @@
+-- The steps of a trace: what a lake keeps of them for questions of the fleet.
+-- One row per step that takes time.
+-- Key: step_id.
+CREATE VIEW fleet.step (
+    -- The step, by a number of its own in the lake.
+    step_id,
+    -- The trace.
+    trace_id,
+    -- Number of the step.
+    step,
+    -- [ns] Begin of its mark, since 1970 by the host's clock.
+    start_ns,
+    -- [ns] From when the host and the GPU were done with the step before, to when they are
+    -- with this one (`critical_path.step_period`).
+    period_ns,
+    -- [ns] The time of its mark on the host.
+    host_ns
+) AS
+SELECT
+    step.step_id,
+    step.trace_id,
+    step,
+    base_ns + step.start_ns,
+    period.end_ns - period.start_ns,
+    step.end_ns - step.start_ns
+FROM staging.step AS step
+INNER JOIN critical_path.step_period AS period USING (step_id)
+INNER JOIN staging.trace AS trace ON step.trace_id = trace.trace_id
+WHERE variant_id = 0;

@@ -1,0 +1,294 @@
+"""Questions of a fleet find what was planted, and Spark answers as DuckDB does."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import polars as pl
+import pytest
+from click.testing import CliRunner
+
+import tracedb
+from tracedb import catalog, lake
+from tracedb.cli.main import tracedb as command
+from tracedb.lake.spark import java
+from tracedb.lake.worker import contracted, contraction, fingerprint
+
+RUNS = ("monday", "tuesday", "wednesday")
+RANKS = 4
+SLOW = 2
+"""The rank, and its host, that comes last to every collective."""
+GROWN = "gemm"
+"""The kernel that takes a tenth longer from Tuesday on."""
+ODD = 3
+"""The rank whose host takes twice as long on Wednesday."""
+
+needs_spark = pytest.mark.skipif(
+    find_spec("pyspark") is None or java() is None,
+    reason="PySpark, or the Java that it runs on, is absent",
+)
+QUESTIONS = sorted(lake.questions())
+PORTABLE = {
+    *("count", "count_star", "sum", "min", "max", "quantile_cont", "row_number"),
+    *("lag", "lead", "coalesce", "nullif", "abs", "round", "greatest"),
+    *("+", "-", "*", "/", "is_null", "not"),
+}
+"""Functions and operators that mean the same to DuckDB and to Spark, by test."""
+
+
+def rows_of(run: int, rank: int, trace_id: int) -> dict[str, list[tuple[Any, ...]]]:
+    """What a lake keeps of a rank: made so that each question has one answer."""
+    base = (run + 1) * 10**15
+    late = 1 if rank == SLOW else 0
+    is_odd = rank == ODD and run == 2
+    steps = range(5)
+    grown = 110_000 if run else 100_000
+    return {
+        "step": [
+            (
+                *(trace_id * 100 + step, trace_id, step, base + step * 10**6),
+                *(10**6 + step, 2 * 10**5 + rank if not is_odd else 4 * 10**5),
+            )
+            for step in steps
+        ],
+        "overhead": [
+            (trace_id, "T1", 50, 5_000 + rank, 5_000 + 1_000 * run, 9_000),
+            (trace_id, "T4", 50, 4_000 + rank, 4_000, 6_000),
+        ],
+        "kernel": [
+            (trace_id, GROWN, 10, 10 * grown, grown - 9, grown + rank, grown + 9),
+            (trace_id, "add", 20, 20_000, 990, 1_000 + 100 * rank, 1_100),
+        ],
+        "collective": [
+            (
+                *(trace_id * 100 + step, trace_id, "world", "all_reduce", step + 1),
+                50_000 + 30_000 * (1 - late) + 100 * rank,
+            )
+            for step in steps
+        ],
+    }
+
+
+@pytest.fixture(scope="module")
+def fleet(tmp_path_factory: pytest.TempPathFactory) -> lake.Place:
+    """A lake of what three runs of four ranks on four hosts leave in it."""
+    root = tmp_path_factory.mktemp("fleet")
+    manifest = lake.Manifest(root)
+    manifest.make()
+    kept = {one.name: one for one in contracted()}
+    with tracedb.open() as empty:
+        for run, name in enumerate(RUNS):
+            for rank in range(RANKS):
+                number = run * RANKS + rank + 1
+                place = f"run={name}/rank={rank}/trace={number}"
+                (root / place).mkdir(parents=True)
+                for relation, rows in rows_of(run, rank, number).items():
+                    path = root / place / f"fleet.{relation}.parquet"
+                    write(empty.connection, kept[relation], rows, path)
+                manifest.commit(
+                    lake.Entry(
+                        *(number, name, run + 1, rank, "kineto"),
+                        source=f"/{name}/node{rank}_1.1.pt.trace.json.gz",
+                        sha256=f"{number:064}",
+                        event_count=1,
+                        partition=place,
+                        relations=tuple(f"fleet.{one}" for one in kept),
+                        fingerprint=fingerprint(),
+                        written_ns=number,
+                    )
+                )
+    return lake.Place(root)
+
+
+def write(
+    connection: duckdb.DuckDBPyConnection,
+    relation: catalog.Relation,
+    rows: list[tuple[Any, ...]],
+    path: Path,
+) -> None:
+    """Write rows as a worker would: with the types that the relation has."""
+    described = connection.execute(f"DESCRIBE {contraction(relation)}").fetchall()
+    with duckdb.connect() as own:
+        own.execute(
+            f"CREATE TABLE t ({', '.join(f'{n} {t}' for n, t, *_ in described)})"
+        )
+        own.executemany(
+            f"INSERT INTO t VALUES ({', '.join('?' * len(described))})", rows
+        )
+        own.execute(f"COPY t TO '{path}' (FORMAT parquet)")
+
+
+def test_who_is_waited_for_is_found(fleet: lake.Place) -> None:
+    """The rank that comes last to each collective causes all waiting, as its host does.
+
+    It comes 30 us after the next one, which itself differs by its rank.
+    """
+    found = lake.ask(fleet, "straggler").filter(pl.col("run") == "monday")
+    worst = found.row(0, named=True)
+    assert (worst["rank"], worst["host"]) == (SLOW, "node2")
+    assert worst["collective_count"] == worst["last_count"] == 5
+    assert worst["caused_ns"] == 5 * (30_000 - 100 * SLOW)
+    assert worst["caused_share"] == 1
+    assert found["caused_ns"].sum() == worst["caused_ns"]
+    hosts = lake.ask(fleet, "slow_host")
+    assert hosts.row(0)[:3] == ("node2", 3, 3)
+    assert hosts["late_run_count"].sum() == 3
+
+
+def test_what_changed_between_runs_is_found(fleet: lake.Place) -> None:
+    """One kernel grew once; between ranks it is noise. T1 drifts, T4 does not."""
+    grown = lake.ask(fleet, "kernel_regression")
+    assert grown.height == 4
+    clear = grown.filter("is_clear").row(0, named=True)
+    assert grown["is_clear"].sum() == 1
+    assert (clear["run"], clear["run_before"], clear["name"]) == (*RUNS[1::-1], GROWN)
+    assert clear["change_share"] == pytest.approx(0.1, rel=1e-3)
+    assert clear["effect_ns"] == 10_000 * 10 * RANKS
+    drift = lake.ask(fleet, "overhead_drift")
+    moved = drift.filter(pl.col("drift_share") != 0)
+    assert set(moved["type"]) == {"T1"}
+    assert moved.height == RANKS * 2
+    assert set(moved["before_ns"]) == {5_000, 6_000}
+
+
+def test_the_odd_trace_is_first(fleet: lake.Place) -> None:
+    """By the measure in which it is odd; percentiles are of all steps of a run."""
+    odd = lake.ask(fleet, "odd_trace").row(0, named=True)
+    assert (odd["run"], odd["rank"], odd["measure"]) == (RUNS[2], ODD, "host")
+    assert odd["distance"] > 10
+    period = lake.ask(fleet, "period").row(0)
+    assert period == (RUNS[0], RANKS, 5 * RANKS, 1_000_002, 1_000_004, 1_000_004)
+
+
+def test_a_part_of_a_fleet_can_be_asked(fleet: lake.Place) -> None:
+    """By a pattern, on the command line; without a question it lists them."""
+    place = f"{fleet.root}/run=*day/rank=1"
+    done = CliRunner().invoke(
+        command, ["lake", "ask", place, "period", "--format", "json"]
+    )
+    assert done.exit_code == 0, done.stderr
+    assert [row["trace_count"] for row in json.loads(done.stdout)] == [1, 1, 1]
+    listed = CliRunner().invoke(
+        command, ["lake", "ask", str(fleet.root), "--format", "csv"]
+    )
+    assert [line.partition(",")[0] for line in listed.stdout.splitlines()[1:]] == (
+        QUESTIONS
+    )
+    wrong = CliRunner().invoke(command, ["lake", "ask", place, "idle"])
+    assert wrong.exit_code == 2
+    assert "no question idle of a lake; there are" in wrong.stderr
+
+
+@pytest.fixture(scope="module")
+def spark() -> Iterator[lake.Spark]:
+    """A Spark whose session lasts for all questions."""
+    made = lake.Spark("local[2]")
+    with made.opened() as session:
+
+        @contextmanager
+        def opened(_self: lake.Spark) -> Iterator[Any]:
+            yield session
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(lake.Spark, "opened", opened)
+            yield made
+
+
+@needs_spark
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_spark_answers_as_duckdb_does(
+    fleet: lake.Place, spark: lake.Spark, question: str
+) -> None:
+    """Value by value, in any order; floating-point numbers to 12 digits."""
+    ours, theirs = lake.ask(fleet, question), lake.ask(fleet, question, spark)
+    assert ours.height > 0
+    assert theirs.columns == ours.columns
+    assert values(theirs) == values(ours)
+
+
+def values(frame: pl.DataFrame) -> list[str]:
+    """The rows of an answer, in an order of their own."""
+    return sorted(
+        str([f"{v:.12g}" if isinstance(v, float) else v for v in row])
+        for row in frame.rows()
+    )
+
+
+@pytest.mark.parametrize(
+    "relation", catalog.fleet(), ids=lambda relation: relation.name
+)
+def test_relations_of_a_fleet_are_documented(relation: catalog.Relation) -> None:
+    """As all others are: what a row is, its key, each column, units."""
+    assert "One row per " in relation.doc
+    assert relation.layer == catalog.FLEET
+    assert set(relation.key) <= set(relation.columns)
+    assert all(relation.columns.values())
+    for name, doc in relation.columns.items():
+        unit = {"_ns": "[ns]", "_share": "[1]"}.get(f"_{name.rpartition('_')[2]}")
+        assert (unit is not None) == doc.startswith("["), name
+        assert doc.startswith(unit or ""), name
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_questions_are_portable(question: str) -> None:
+    """They use what DuckDB and Spark understand alike, and nothing else."""
+    (one,) = (r for r in catalog.fleet() if r.name == question)
+    assert strange(one.query) == set()
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT quantile_disc(period_ns, 0.5) FROM fleet.step",
+        "SELECT period_ns::BIGINT FROM fleet.step",
+        "SELECT a.step FROM fleet.step a ASOF JOIN fleet.step b ON a.step >= b.step",
+        "SELECT [period_ns] FROM fleet.step",
+        "SELECT CAST(avg(period_ns) AS BIGINT) FROM fleet.step",
+        "SELECT CAST(period_ns / 2 AS BIGINT) FROM fleet.step",
+        "SELECT step // 2 FROM fleet.step",
+        "FROM fleet.step",
+    ],
+)
+def test_what_is_not_portable_is_noticed(query: str) -> None:
+    """What one of them lacks, or means something else by."""
+    assert strange(query) != set()
+
+
+def strange(query: str) -> set[str]:
+    """What of a query is not known to mean the same to both engines."""
+    text = duckdb.execute("SELECT json_serialize_sql(?)", [query]).fetchall()[0][0]
+    tree = json.loads(text)
+    found = {part for part in ("::", "//", "QUALIFY") if part in query}
+    if not re.match(r"\s*(--.*\n\s*)*(WITH|SELECT)\b", query):
+        found.add("FROM first")
+    for part in parts(tree):
+        if "function_name" in part and part["function_name"] not in PORTABLE:
+            found.add(part["function_name"])
+        if part.get("ref_type") == "ASOF":
+            found.add("ASOF")
+        # A cast of what is no whole number rounds in one, and cuts in the other.
+        if part.get("class") == "CAST" and part["type_expr"]["type_name"] == "BIGINT":
+            inner = part["child"]
+            called = {p.get("function_name") for p in parts(inner)}
+            if called & {"/", "quantile_cont", "avg"} and (
+                inner.get("function_name") != "round"
+            ):
+                found.add("a cast that rounds")
+    return found
+
+
+def parts(tree: object) -> Iterator[dict[str, Any]]:
+    """All objects of a syntax tree."""
+    if isinstance(tree, dict):
+        yield tree
+        tree = list(tree.values())
+    if isinstance(tree, list):
+        for part in tree:
+            yield from parts(part)

@@ -92,7 +92,7 @@ SELECT
     max(moving_ns) / 1e6 AS moving_ms
 FROM graph.collective AS collective
 INNER JOIN staging.trace AS own ON collective.trace_id = own.trace_id
-INNER JOIN staging.gpu_op AS last ON last_gpu_op_id = last.gpu_op_id
+INNER JOIN staging.gpu_op AS last ON last_node_id = last.gpu_op_id
 INNER JOIN staging.trace AS last_trace ON last.trace_id = last_trace.trace_id
 GROUP BY number, collective.kind
 ORDER BY number

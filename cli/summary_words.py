@@ -101,6 +101,7 @@ KINDS = {
     "wait_copy": "blocking copies",
     "wait_queue": "full queue",
     "wait_thread": "other threads",
+    "wait_rank": "other ranks",
     "wait_data": "data loading",
     "idle": "idle",
 }

@@ -46,6 +46,12 @@ class Simulation:
     """Begin of each trace, by its own clock and by the run's."""
     parts: dict[int, set[int]]
     """Parts of each collective, which is named by its last one."""
+    traces: Mapping[int, int] = field(default_factory=dict)
+    """The trace of each thread."""
+    arrivals: Mapping[Span, int] = field(default_factory=dict)
+    """The spans at whose end ranks arrive at collectives on the CPU, and their ops."""
+    meetings: Mapping[Span, set[int]] = field(default_factory=dict)
+    """The spans at whose end those go on, and the ops of all ranks."""
     begun: dict[int, int] = field(default_factory=dict)
     """When parts of collectives began, by the run's clock."""
     awaited_work: Mapping[Span | int, list[Pair]] = field(default_factory=dict)
@@ -93,6 +99,14 @@ class Simulation:
             if (other_thread, other_position) not in self.spans:
                 return False
             end = max(end, self.spans[other_thread, other_position][1] + delay)
+        if (thread, position) in self.arrivals:
+            self.begun[self.arrivals[thread, position]] = end + self.run_origin(thread)
+        if (thread, position) in self.meetings and not self.is_woken(span):
+            ranks = self.meetings[thread, position]
+            if not ranks <= self.begun.keys():
+                return False
+            complete = max(self.begun[rank] for rank in ranks)
+            end = max(end, complete - self.run_origin(thread))
         self.spans[thread, position] = (lane.time_ns, end)
         lane.time_ns = end
         return True
@@ -104,6 +118,15 @@ class Simulation:
                 self.launched[kernel] = now_ns
             now_ns += host_ns
         return now_ns
+
+    def is_woken(self, span: tuple[Any, ...]) -> bool:
+        """Whether a thread arrives as it is woken: then it waits for that alone."""
+        thread, position, _, other_thread, *_ = span
+        return (thread, position) in self.arrivals and other_thread is not None
+
+    def run_origin(self, thread: int) -> int:
+        """When the trace of a thread begins, by the clock of its run."""
+        return self.origins[self.traces[thread]][1]
 
     def awaited_ns(self, waiting: Span | int) -> int | None:
         """When all is over that something waits for; None while that is not known."""
@@ -174,7 +197,8 @@ def simulate(
         FROM graph.stream_position
         INNER JOIN prediction.gpu_time USING (trace_id, gpu_op_id)
         INNER JOIN prediction.variant USING (variant_id)
-        LEFT JOIN (SELECT gpu_op_id, last_gpu_op_id FROM graph.collective)
+        LEFT JOIN (SELECT node_id AS gpu_op_id, last_node_id AS last_gpu_op_id
+            FROM graph.collective)
             USING (gpu_op_id)
         WHERE scenario = '{scenario}' AND method = '{method}'
         ORDER BY device, stream, start_ns, end_ns, gpu_op_id
@@ -228,18 +252,53 @@ def simulate(
         GROUP BY trace_id
         """,
     )
+    arrivals, meetings = _meetings(database)
     simulation = Simulation(
         host={thread: Lane(work) for thread, work in host.items()},
         streams={stream: Lane(work) for stream, work in streams.items()},
         span_starts=starts,
         origins={trace: (own, run) for trace, own, run in origins},
         parts=parts,
+        traces=dict(rows(database, "SELECT thread_id, trace_id FROM staging.thread")),
+        arrivals=arrivals,
+        meetings=meetings,
         awaited_work=awaited,
         longer=longer or {},
         inserts=inserts,
     )
     simulation.run()
     return simulation
+
+
+def _meetings(
+    database: tracedb.Database,
+) -> tuple[dict[Span, int], dict[Span, set[int]]]:
+    """The spans at whose end ranks arrive at collectives on the CPU, and go on."""
+    ended = {
+        (thread, end): position
+        for thread, end, position in rows(
+            database, "SELECT thread_id, end_ns, position FROM overhead.timeline"
+        )
+    }
+    waiting = dict(
+        rows(
+            database,
+            "SELECT op_id, position FROM overhead.timeline WHERE type = 'wait_rank' "
+            "ORDER BY thread_id, position",
+        )
+    )
+    arrivals: dict[Span, int] = {}
+    members: dict[int, dict[int, Span]] = defaultdict(dict)
+    for op, last, thread, start in rows(
+        database,
+        "SELECT op_id, last_node_id, thread_id, start_ns FROM graph.collective "
+        "INNER JOIN staging.op ON node_id = op_id",
+    ):
+        position = ended[thread, start]
+        arrivals[thread, position] = op
+        members[last][op] = (thread, waiting.get(op, position))
+    meetings = {span: set(of) for of in members.values() for span in of.values()}
+    return arrivals, meetings
 
 
 def _without_removed(

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import gloo_job
 import pytest
 from click.testing import CliRunner
 from reference import Simulation, predicted_periods, simulate
@@ -21,6 +22,14 @@ from tracedb.cli.main import tracedb as command
 METHODS = ("replay", "statistics", "full")
 LONGER = 7
 ON_DEVICE = ("kernel", "memcpy", "memset", "communication")
+
+
+@pytest.fixture(scope="module")
+def on_cpu(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tracedb.Database]:
+    """A job whose ranks meet in collectives on the CPU."""
+    with tracedb.open() as opened:
+        gloo_job.ingest(tmp_path_factory.mktemp("gloo"), opened, gloo_job.job_of(7))
+        yield opened
 
 
 @pytest.fixture(scope="module")
@@ -94,11 +103,11 @@ def nodes(
     }
     found: list[tuple[int, int] | int] = []
     for tile in tiles:
-        if tile["kind"] in ON_DEVICE:
-            found.append(int(tile["node_id"]))
-        elif tile["thread_id"] is not None:
+        if tile["thread_id"] is not None:
             shift = tile["run_origin_ns"] if scope == "run" else 0
             found.append(begun[tile["thread_id"], tile["start_ns"] - shift])
+        elif tile["kind"] in ON_DEVICE:
+            found.append(int(tile["node_id"]))
     return found
 
 
@@ -111,6 +120,7 @@ def nodes(
         ("behind", "period"),
         ("ranks", "run"),
         ("dlrm8", "run"),
+        ("on_cpu", "run"),
     ],
 )
 def test_what_is_on_a_path_delays_its_end(
@@ -145,7 +155,9 @@ def test_what_is_on_a_path_delays_its_end(
             assert found[path] == (start, end + LONGER)
 
 
-@pytest.mark.parametrize(("jobs", "scope"), [("ranks", "run"), ("dlrm8", "run")])
+@pytest.mark.parametrize(
+    ("jobs", "scope"), [("ranks", "run"), ("dlrm8", "run"), ("on_cpu", "run")]
+)
 def test_the_path_of_replay_is_the_measured_one(
     jobs: str, scope: str, request: pytest.FixtureRequest
 ) -> None:

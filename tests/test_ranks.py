@@ -47,9 +47,9 @@ MATCHED = """
     SELECT own.rank, gpu_op.correlation, number, other.rank, waiting_ns, moving_ns,
         absent_waiting_ns
     FROM graph.collective
-    INNER JOIN staging.gpu_op AS gpu_op USING (gpu_op_id)
+    INNER JOIN staging.gpu_op AS gpu_op ON collective.node_id = gpu_op.gpu_op_id
     INNER JOIN staging.trace AS own ON gpu_op.trace_id = own.trace_id
-    INNER JOIN staging.gpu_op AS last ON last_gpu_op_id = last.gpu_op_id
+    INNER JOIN staging.gpu_op AS last ON last_node_id = last.gpu_op_id
     INNER JOIN staging.trace AS other ON last.trace_id = other.trace_id
 """
 
@@ -198,7 +198,7 @@ def test_a_number_that_is_there_again_is_none(
         for rank in range(2)
     ]
     ingest_ranks(tmp_path, database, *ranks)
-    query = "SELECT count(*), count(DISTINCT gpu_op_id) FROM graph.collective"
+    query = "SELECT count(*), count(DISTINCT node_id) FROM graph.collective"
     assert rows(database, query) == [(24, 24)]
 
 
@@ -255,11 +255,11 @@ def dlrm8(dlrm8_alone: Path) -> Iterator[tracedb.Database]:
 def test_real_ranks_match_in_full(dlrm8: tracedb.Database) -> None:
     """Every collective is on all four ranks, and ends within microseconds there."""
     query = """
-        SELECT number, any_value(collective.kind), count(DISTINCT trace_id),
+        SELECT number, any_value(collective.kind), count(DISTINCT collective.trace_id),
             max(present_count), max(end_ns) - min(end_ns),
             bool_or(waiting_ns = 0)
         FROM graph.collective AS collective
-        INNER JOIN staging.gpu_op USING (trace_id, gpu_op_id)
+        INNER JOIN staging.gpu_op ON node_id = gpu_op_id
         GROUP BY number ORDER BY number
     """
     found = rows(dlrm8, query)
@@ -303,9 +303,9 @@ def test_the_path_of_the_run_goes_to_the_last_rank(dlrm8: tracedb.Database) -> N
             SELECT *, lag(gpu_op_id) OVER (ORDER BY hop) AS left_gpu_op_id
             FROM critical_path.hop WHERE scope = 'run'
         )
-        SELECT hop.gpu_op_id = last_gpu_op_id, waiting_ns > 0
+        SELECT hop.gpu_op_id = last_node_id, waiting_ns > 0
         FROM hop INNER JOIN graph.collective AS collective
-            ON left_gpu_op_id = collective.gpu_op_id
+            ON left_gpu_op_id = node_id
         WHERE reason = 'arrival'
     """
     found = rows(dlrm8, query)
@@ -363,12 +363,12 @@ def walked(database: tracedb.Database, path: tuple[Any, ...]) -> list[Hop]:
         for row in rows(
             database,
             """
-            SELECT collective.gpu_op_id, last_gpu_op_id, last.trace_id, last.start_ns,
+            SELECT node_id, last_node_id, last.trace_id, last.start_ns,
                 shift_ns
             FROM graph.collective AS collective
-            INNER JOIN staging.gpu_op AS last ON last_gpu_op_id = last.gpu_op_id
+            INNER JOIN staging.gpu_op AS last ON last_node_id = last.gpu_op_id
             INNER JOIN graph.clock AS clock ON last.trace_id = clock.trace_id
-            WHERE waiting_ns > 0 AND last_gpu_op_id <> collective.gpu_op_id
+            WHERE waiting_ns > 0 AND last_node_id <> node_id
             """,
         )
     }

@@ -129,7 +129,7 @@ class Rows:
             "CASE WHEN is_collective THEN 'collective' ELSE work.kind END AS type "
             "FROM staging.gpu_op AS work "
             "LEFT JOIN staging.call AS call USING (call_id) "
-            "LEFT JOIN staging.collective AS collective USING (gpu_op_id) "
+            "LEFT JOIN staging.collective AS collective ON work.gpu_op_id = node_id "
             "LEFT JOIN graph.stream_wait AS wait USING (gpu_op_id) ORDER BY gpu_op_id"
         )
 

@@ -25,7 +25,7 @@ TYPES = {
     "host": ("T1", "T2", "T3", "T4", "T5", "idle", "wait_data"),
     "gpu": ("kernel", "memcpy", "memset", "collective", "other"),
     "op": (),
-    "wait": ("host", "thread", "stream"),
+    "wait": ("host", "thread", "rank", "stream"),
     "delay": ("launch", "stream", "stream_wait", "return", "thread"),
     "profiler": (),
 }
@@ -46,7 +46,13 @@ _OF_STREAMS = {
     *(("delay", type_) for type_ in ("launch", "stream", "stream_wait")),
 }
 _UNGROUPED = ("memcpy", "memset")
-_UNNAMED = {("host", "T1"), ("host", "idle"), ("wait", "thread"), ("delay", "thread")}
+_UNNAMED = {
+    ("host", "T1"),
+    ("host", "idle"),
+    ("wait", "thread"),
+    ("wait", "rank"),
+    ("delay", "thread"),
+}
 _NUMBERS = re.compile(r"\d{1,18}(\.\.\d{1,18})?(,\d{1,18}(\.\.\d{1,18})?)*")
 
 _MOST_NODES = 1_000_000

@@ -113,7 +113,7 @@ WITH
 part AS (
     SELECT own.number AS work, own.number AS part, 0 AS later_ns
     FROM twin_work AS own
-    ANTI JOIN graph.collective USING (gpu_op_id)
+    ANTI JOIN graph.collective ON gpu_op_id = node_id
     UNION ALL
     SELECT
         own.number,
@@ -121,10 +121,10 @@ part AS (
         part_origin.run_origin_ns - own_origin.run_origin_ns
     FROM twin_work AS own
     INNER JOIN graph.collective AS own_collective
-        ON own.gpu_op_id = own_collective.gpu_op_id
+        ON own.gpu_op_id = own_collective.node_id
     INNER JOIN graph.collective AS part_collective
-        ON own_collective.last_gpu_op_id = part_collective.last_gpu_op_id
-    INNER JOIN twin_work AS part ON part_collective.gpu_op_id = part.gpu_op_id
+        ON own_collective.last_node_id = part_collective.last_node_id
+    INNER JOIN twin_work AS part ON part_collective.node_id = part.gpu_op_id
     INNER JOIN simulation.origin AS own_origin ON own.trace_id = own_origin.trace_id
     INNER JOIN simulation.origin AS part_origin ON part.trace_id = part_origin.trace_id
 )
@@ -163,6 +163,25 @@ INNER JOIN twin_span AS awaited
         waiting.awaited_thread_id = awaited.thread_id
         AND waiting.awaited_position = awaited.position
 WHERE waiting.waits AND waiting.end_segment IS NOT NULL
+UNION ALL
+SELECT
+    CASE WHEN is_woken THEN arrived.end_segment ELSE arrived.segment END,
+    host.end_segment,
+    CASE WHEN is_woken THEN -1 ELSE arrived.number END,
+    arrival_origin.run_origin_ns - origin.run_origin_ns
+FROM simulation.meeting_wait AS meeting
+INNER JOIN twin_span AS host USING (thread_id, position)
+INNER JOIN simulation.rank_arrival AS arrival
+    ON
+        meeting.variant_id = arrival.variant_id
+        AND meeting.last_op_id = arrival.last_op_id
+        AND meeting.op_id <> arrival.op_id
+INNER JOIN twin_span AS arrived
+    ON arrival.thread_id = arrived.thread_id AND arrival.position = arrived.position
+INNER JOIN simulation.origin AS origin ON meeting.trace_id = origin.trace_id
+INNER JOIN simulation.origin AS arrival_origin
+    ON arrival.trace_id = arrival_origin.trace_id
+WHERE meeting.variant_id = $base AND host.end_segment IS NOT NULL
 """
 _WORK_EDGES = """
 SELECT

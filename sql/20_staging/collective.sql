@@ -1,14 +1,19 @@
 -- Communication between ranks: what each kernel of NCCL or RCCL carries out, as the
--- profiler records it with the kernel, or as names and shapes tell.
--- One row per kernel of communication.
--- Key: gpu_op_id.
+-- profiler records it with the kernel, or as names and shapes tell; and what a process
+-- group does on the CPU (Gloo, MPI, UCC), which is recorded as a range of its own thread.
+-- One row per kernel of communication, or op of a process group on the CPU.
+-- Key: node_id.
 CREATE TABLE staging.collective (
-    -- The kernel.
-    gpu_op_id,
+    -- The kernel, or the op.
+    node_id,
     -- The run it is of.
     run_id,
     -- The trace it is from.
     trace_id,
+    -- [ns] Begin.
+    start_ns,
+    -- [ns] End.
+    end_ns,
     -- `all_reduce`, `all_gather`, `reduce_scatter`, `all_to_all`, `broadcast`, `reduce`,
     -- `send`, `recv` or `other`.
     kind,
@@ -26,7 +31,7 @@ CREATE TABLE staging.collective (
     ordinal
 ) AS
 WITH
-event AS (
+kernel AS (
     SELECT
         gpu_op.*,
         args ->> [
@@ -54,7 +59,7 @@ range AS (
 
 called_collective AS (
     SELECT
-        event.*,
+        kernel.*,
         launch.start_ns AS launch_start_ns,
         CASE WHEN launch.start_ns < range.end_ns THEN called END AS called,
         CASE WHEN launch.start_ns < range.end_ns THEN input_type END AS element_type,
@@ -65,9 +70,9 @@ called_collective AS (
                     THEN nullif(try_cast(range.input_dims -> 0 AS BIGINT []), [])
             END
         ) AS dims
-    FROM event
-    LEFT JOIN staging.call AS launch ON event.call_id = launch.call_id
-    LEFT JOIN staging.op AS op ON event.op_id = op.op_id
+    FROM kernel
+    LEFT JOIN staging.call AS launch ON kernel.call_id = launch.call_id
+    LEFT JOIN staging.op AS op ON kernel.op_id = op.op_id
     ASOF LEFT JOIN range
         ON launch.thread_id = range.thread_id AND launch.start_ns >= range.start_ns
 ),
@@ -80,21 +85,54 @@ named AS (
         try_cast(argument[3] AS INTEGER) AS given_size,
         coalesce(try_cast(argument[4] AS BIGINT), list_product(dims)) AS given_count
     FROM called_collective
+),
+
+member AS (
+    SELECT
+        gpu_op_id AS node_id,
+        trace_id,
+        spoken,
+        concat_ws(' ', argument[2], argument[6]) AS process_group,
+        given_size,
+        given_count,
+        element_type,
+        try_cast(argument[5] AS BIGINT) AS sequence,
+        coalesce(launch_start_ns, start_ns) AS called_ns,
+        start_ns,
+        end_ns
+    FROM named
+    UNION ALL
+    -- Which group it is of is not recorded, but for the kind of its backend.
+    SELECT
+        op_id,
+        op.trace_id,
+        name,
+        regexp_extract(name, '^[a-z]+'),
+        NULL,
+        list_product(try_cast(input_dims -> 0 AS BIGINT [])),
+        input_types ->> 0,
+        NULL,
+        start_ns,
+        start_ns,
+        end_ns
+    FROM staging.process_group_op
+    INNER JOIN staging.op AS op USING (op_id)
 )
 
 SELECT
-    gpu_op_id,
-    named.run_id,
-    named.trace_id,
+    node_id,
+    run_id,
+    trace_id,
+    start_ns,
+    end_ns,
     staging.collective_kind(spoken),
-    concat_ws(' ', argument[2], argument[6]) AS process_group,
+    process_group,
     coalesce(CASE WHEN given_size > 0 THEN given_size END, world_size)::BIGINT,
     CASE WHEN given_count BETWEEN 0 AND 1_125_899_906_842_624 THEN given_count::BIGINT END,
     element_type,
-    try_cast(argument[5] AS BIGINT),
+    sequence,
     row_number() OVER (
-        PARTITION BY named.trace_id, process_group
-        ORDER BY coalesce(launch_start_ns, named.start_ns), named.start_ns, gpu_op_id
+        PARTITION BY trace_id, process_group ORDER BY called_ns, start_ns, node_id
     )
-FROM named
+FROM member
 INNER JOIN staging.trace USING (trace_id);

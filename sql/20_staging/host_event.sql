@@ -69,6 +69,7 @@ SELECT
     tid,
     CASE
         WHEN cat IN ('cpu_op', 'Operator') THEN 'op'
+        WHEN staging.is_process_group_op(name) THEN 'op'
         WHEN cat = 'user_annotation' THEN 'annotation'
         ELSE 'call'
     END AS kind,

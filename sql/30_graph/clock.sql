@@ -31,10 +31,9 @@ late AS (
         is_ambiguous,
         (own.end_ns + own_trace.base_ns) - (base_op.end_ns + base.base_ns) AS late_ns
     FROM graph.collective_match AS match
-    INNER JOIN staging.gpu_op AS own ON match.gpu_op_id = own.gpu_op_id
+    INNER JOIN staging.collective AS own ON match.node_id = own.node_id
     INNER JOIN staging.trace AS own_trace ON match.trace_id = own_trace.trace_id
-    INNER JOIN staging.gpu_op AS base_op
-        ON match.reference_gpu_op_id = base_op.gpu_op_id
+    INNER JOIN staging.collective AS base_op ON match.reference_node_id = base_op.node_id
     INNER JOIN staging.trace AS base ON base_op.trace_id = base.trace_id
     WHERE match.trace_id IN (SELECT trace_id FROM staging.computing)
 ),

@@ -1,11 +1,11 @@
 -- A collective's time on each rank: waiting for the last rank to arrive, and moving data.
 -- Ranks that are not in the run may be last: what the collective takes beyond the
 -- shortest of its kind that is as large is waiting for them.
--- One row per collective kernel that is matched with those of other ranks.
--- Key: gpu_op_id.
+-- One row per collective of a rank that is matched with those of other ranks.
+-- Key: node_id.
 CREATE TABLE graph.collective (
-    -- The kernel.
-    gpu_op_id,
+    -- The kernel, or the op of a process group on the CPU.
+    node_id,
     -- The run it is of.
     run_id,
     -- The trace it is from.
@@ -22,8 +22,8 @@ CREATE TABLE graph.collective (
     group_size,
     -- Of them those that are in the run.
     present_count,
-    -- The kernel of the rank that arrived last; of the group's last in the run.
-    last_gpu_op_id,
+    -- That of the rank that arrived last; of the group's last in the run.
+    last_node_id,
     -- [ns] When that began, by the clock of this trace.
     last_arrival_ns,
     -- [ns] Time in which it waited for that.
@@ -47,8 +47,7 @@ member AS (
         start_ns + shift_ns AS arrival_ns,
         end_ns + shift_ns AS over_ns
     FROM graph.collective_match AS match
-    INNER JOIN staging.collective AS collective USING (gpu_op_id)
-    INNER JOIN staging.gpu_op USING (gpu_op_id)
+    INNER JOIN staging.collective AS collective USING (node_id)
     INNER JOIN graph.clock ON match.trace_id = graph.clock.trace_id
     INNER JOIN staging.trace ON match.trace_id = staging.trace.trace_id
 ),
@@ -61,7 +60,7 @@ meeting AS (
         kind,
         max(element_count) AS elements,
         count(*) AS present_count,
-        arg_max(gpu_op_id, (arrival_ns, coalesce(rank, -1), gpu_op_id)) AS last_gpu_op_id,
+        arg_max(node_id, (arrival_ns, coalesce(rank, -1), node_id)) AS last_node_id,
         max(arrival_ns) AS last_arrival_ns,
         max(over_ns) - max(arrival_ns) AS together_ns
     FROM member
@@ -88,7 +87,7 @@ split AS (
     SELECT
         member.*,
         present_count,
-        last_gpu_op_id,
+        last_node_id,
         least(greatest(last_arrival_ns - shift_ns, start_ns), end_ns) AS arrived_ns,
         CASE
             WHEN present_count < group_size THEN greatest(together_ns - shortest_ns, 0)
@@ -99,7 +98,7 @@ split AS (
 )
 
 SELECT
-    gpu_op_id,
+    node_id,
     run_id,
     trace_id,
     process_group,
@@ -108,7 +107,7 @@ SELECT
     element_count,
     group_size,
     present_count,
-    last_gpu_op_id,
+    last_node_id,
     arrived_ns,
     arrived_ns - start_ns,
     least(absent_ns, end_ns - arrived_ns),

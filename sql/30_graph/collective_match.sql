@@ -4,11 +4,11 @@
 -- steps are the same, and ends differ by the same time, that of the clocks; of several
 -- such shifts the one is taken for which that is least. Where ends differ by more than
 -- collectives last, nothing is matched.
--- One row per collective kernel that is matched with the group's reference, or is of it.
--- Key: gpu_op_id.
+-- One row per collective of a rank that is matched with the group's reference, or is of it.
+-- Key: node_id.
 CREATE TABLE graph.collective_match (
-    -- The kernel.
-    gpu_op_id,
+    -- The kernel, or the op of a process group on the CPU.
+    node_id,
     -- The run it is of.
     run_id,
     -- The trace it is from.
@@ -17,28 +17,27 @@ CREATE TABLE graph.collective_match (
     process_group,
     -- Number of the collective in its group, the same for all ranks.
     number,
-    -- The kernel of the group's reference, its first trace, that is the same collective.
-    reference_gpu_op_id,
+    -- The node of the group's reference, its first trace, that is the same collective.
+    reference_node_id,
     -- Whether another shift fits as well: collectives look alike, and times between them.
     is_ambiguous
 ) AS
 WITH
 -- A send has one rank on the other side, which its order in a group does not tell.
-kernel AS (
+member AS (
     SELECT
-        collective.*,
-        work.end_ns + base_ns AS end_ns,
-        work.end_ns - work.start_ns AS duration_ns,
-        CASE WHEN work.start_ns < step.end_ns THEN step END AS step,
+        collective.* EXCLUDE (start_ns, end_ns),
+        collective.end_ns + base_ns AS end_ns,
+        collective.end_ns - collective.start_ns AS duration_ns,
+        CASE WHEN collective.start_ns < step.end_ns THEN step END AS step,
         count(sequence) OVER in_trace = count(*) OVER in_trace
         AND count(DISTINCT sequence) OVER in_trace = count(*) OVER in_trace AS is_numbered,
         CASE WHEN is_numbered THEN sequence ELSE ordinal END AS own_number,
         min(collective.trace_id) OVER in_group AS reference_id
     FROM staging.collective AS collective
-    INNER JOIN staging.gpu_op AS work USING (gpu_op_id)
     INNER JOIN staging.trace ON collective.trace_id = staging.trace.trace_id
     ASOF LEFT JOIN staging.step AS step
-        ON collective.trace_id = step.trace_id AND work.start_ns >= step.start_ns
+        ON collective.trace_id = step.trace_id AND collective.start_ns >= step.start_ns
     WHERE collective.kind NOT IN ('send', 'recv')
     WINDOW
         in_group AS (PARTITION BY collective.run_id, process_group),
@@ -60,8 +59,8 @@ pair AS (
         other.is_numbered,
         other.end_ns - base.end_ns AS late_ns,
         least(other.duration_ns, base.duration_ns) AS together_ns
-    FROM kernel AS other
-    INNER JOIN kernel AS base
+    FROM member AS other
+    INNER JOIN member AS base
         ON
             other.reference_id = base.trace_id
             AND other.process_group = base.process_group
@@ -115,16 +114,16 @@ shift AS (
 )
 
 SELECT
-    other.gpu_op_id,
+    other.node_id,
     other.run_id,
     other.trace_id,
     other.process_group,
     other.own_number - shift,
-    base.gpu_op_id,
+    base.node_id,
     is_ambiguous AND other.trace_id <> other.reference_id
-FROM kernel AS other
+FROM member AS other
 INNER JOIN shift USING (trace_id, process_group)
-LEFT JOIN kernel AS base
+LEFT JOIN member AS base
     ON
         other.reference_id = base.trace_id
         AND other.process_group = base.process_group
@@ -132,7 +131,7 @@ LEFT JOIN kernel AS base
 WHERE
     (other.run_id, other.process_group) IN (
         SELECT (run_id, process_group)
-        FROM kernel
+        FROM member
         GROUP BY run_id, process_group
         HAVING count(DISTINCT trace_id) > 1
     );

@@ -91,9 +91,9 @@ UNION ALL
 SELECT run_id, trace_id, source_op_id, target_op_id, 'data', true
 FROM graph.data_edge
 UNION ALL
-SELECT run_id, trace_id, last_gpu_op_id, gpu_op_id, 'collective', false
+SELECT run_id, trace_id, last_node_id, node_id, 'collective', false
 FROM graph.collective
-WHERE gpu_op_id <> last_gpu_op_id
+WHERE node_id <> last_node_id
 UNION ALL
 SELECT run_id, trace_id, source_operation_id, operation_id, 'schedule', false
 FROM graph.operation_edge

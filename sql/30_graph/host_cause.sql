@@ -11,7 +11,8 @@ CREATE TABLE graph.host_cause (
     resume_id,
     -- Thread that went on.
     thread_id,
-    -- `return` (of a call that blocked for GPU work), `join` or `fork` (of a thread).
+    -- `return` (of a call that blocked for GPU work), `join` or `fork` (of a thread), or
+    -- `arrival` (of another rank).
     cause,
     -- [ns] When it went on.
     resume_ns,
@@ -19,23 +20,30 @@ CREATE TABLE graph.host_cause (
     call_id,
     -- The GPU work that was over.
     cause_gpu_op_id,
-    -- The thread that was done, or that woke it.
+    -- The thread that was done, or that woke it; of another rank where that arrived.
     cause_thread_id,
     -- When that thread had last gone on itself until then: a number as `resume_id`.
-    cause_resume_id
+    cause_resume_id,
+    -- [ns] When it was done, by the clock of its trace.
+    cause_ns
 ) AS
 WITH
 resumption AS (
     SELECT
         run_id, host_wait.trace_id, call.thread_id, 'return' AS cause,
         host_wait.end_ns AS resume_ns, call_id, gpu_op_id AS cause_gpu_op_id,
-        NULL::BIGINT AS cause_thread_id
+        NULL::BIGINT AS cause_thread_id, host_wait.end_ns AS cause_ns
     FROM graph.host_wait
     INNER JOIN (SELECT call_id, thread_id FROM staging.call) AS call USING (call_id)
     WHERE is_blocked
     UNION ALL
-    SELECT run_id, trace_id, thread_id, kind, end_ns, NULL, NULL, worker_thread_id
+    SELECT run_id, trace_id, thread_id, kind, end_ns, NULL, NULL, worker_thread_id, end_ns
     FROM graph.thread_wait
+    UNION ALL
+    SELECT
+        run_id, trace_id, thread_id, 'arrival', end_ns, NULL, NULL, awaited_thread_id,
+        arrival_ns
+    FROM graph.rank_wait
 ),
 
 numbered AS (
@@ -65,9 +73,10 @@ SELECT
     call_id,
     cause_gpu_op_id,
     cause_thread_id,
-    latest.resume_id AS cause_resume_id
+    latest.resume_id AS cause_resume_id,
+    numbered.cause_ns
 FROM numbered
 ASOF LEFT JOIN latest
     ON
         numbered.cause_thread_id = latest.thread_id
-        AND numbered.resume_ns >= latest.resume_ns;
+        AND numbered.cause_ns >= latest.resume_ns;

@@ -1,6 +1,8 @@
 -- Times in which a thread rests until another one has stopped, or has done something: it
 -- waits for that one's work (`join`), or to be woken by it (`fork`). Inferred from how
--- threads take turns (`graph.thread_tie`, `graph.thread_signal`). Of two threads the main one wakes the other, else the one that
+-- threads take turns (`graph.thread_tie`, `graph.thread_signal`), but for threads of a
+-- process group on the CPU: those are woken as a collective is called
+-- (`graph.collective_call`), and awaited by who called (`graph.collective_join`). Of two threads the main one wakes the other, else the one that
 -- began first. A thread that is waited for by several waits for one of them after the other.
 -- One row per wait of a thread.
 -- Key: thread_id, start_ns.
@@ -28,7 +30,7 @@ CREATE TABLE graph.thread_wait (
     after_node_id
 ) AS
 WITH
-cause AS (
+inferred AS (
     SELECT
         handover.run_id,
         trace_id,
@@ -53,6 +55,16 @@ cause AS (
         run_id, trace_id, thread_id, stop_ns, resume_ns, worker_thread_id, signal_ns,
         false, true, true
     FROM graph.thread_signal
+),
+
+cause AS (
+    SELECT inferred.*
+    FROM inferred
+    ANTI JOIN graph.collective_call AS call
+        ON
+            inferred.thread_id = call.thread_id
+            OR inferred.thread_id = calling_thread_id
+            AND worker_thread_id = call.thread_id
 ),
 
 handover AS (
@@ -138,7 +150,12 @@ ended AS (
 
 waited AS (
     SELECT
-        *,
+        run_id,
+        trace_id,
+        thread_id,
+        worker_thread_id,
+        kind,
+        wait_end_ns,
         greatest(
             first_start_ns,
             lag(wait_end_ns) OVER (
@@ -146,6 +163,17 @@ waited AS (
             )
         ) AS wait_start_ns
     FROM ended
+    UNION ALL
+    -- A thread of a process group rests until a collective is called.
+    SELECT
+        call.run_id, call.trace_id, call.thread_id, calling_thread_id, 'fork', called_ns,
+        rest.start_ns
+    FROM graph.collective_call AS call
+    INNER JOIN graph.thread_rest AS rest
+        ON call.thread_id = rest.thread_id AND call.start_ns = rest.end_ns
+    UNION ALL
+    SELECT run_id, trace_id, thread_id, worker_thread_id, 'join', end_ns, start_ns
+    FROM graph.collective_join
 )
 
 SELECT

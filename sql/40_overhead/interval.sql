@@ -15,8 +15,8 @@ CREATE VIEW overhead.interval (
     -- T1 (between top-level ops), T2 (from an op's begin to its first launch), T3 (from its
     -- last launch to its end), T4 (a launch call), T5 (between launches, or an op without
     -- any), wait_stream, wait_device, wait_event, wait_copy, wait_queue, wait_thread,
-    -- wait_data or idle. Waits are as long as their calls: what no cause explains of them
-    -- is in critical_path.step_time.
+    -- wait_rank, wait_data or idle. Waits are as long as their calls: what no cause
+    -- explains of them is in critical_path.step_time.
     type,
     -- [ns] Begin.
     start_ns,

@@ -15,8 +15,8 @@ CREATE TABLE overhead.timeline (
     thread_id,
     -- Position of the span on its thread, from 1.
     position,
-    -- T1..T5, wait_stream, wait_device, wait_event, wait_copy, wait_queue, wait_thread or
-    -- wait_data.
+    -- T1..T5, wait_stream, wait_device, wait_event, wait_copy, wait_queue, wait_thread,
+    -- wait_rank or wait_data.
     type,
     -- [ns] Begin.
     start_ns,
@@ -81,6 +81,8 @@ every_cut AS (
     UNION ALL
     SELECT worker_thread_id, end_ns FROM graph.thread_wait
     UNION ALL
+    SELECT thread_id, unnest([start_ns, end_ns]) FROM graph.rank_wait
+    UNION ALL
     SELECT thread.thread_id, unnest([step.start_ns, step.end_ns])
     FROM staging.step
     INNER JOIN staging.thread USING (trace_id)
@@ -115,6 +117,7 @@ located AS (
         call.awaits,
         call.wait_start_ns,
         thread_wait.end_ns > span.start_ns AS waits_for_thread,
+        rank_wait.end_ns > span.start_ns AS waits_for_rank,
         loading.end_ns > span.start_ns AS is_loading
     FROM span
     ASOF LEFT JOIN op
@@ -123,6 +126,8 @@ located AS (
         ON span.thread_id = call.thread_id AND span.start_ns >= call.start_ns
     ASOF LEFT JOIN graph.thread_wait
         ON span.thread_id = thread_wait.thread_id AND span.start_ns >= thread_wait.start_ns
+    ASOF LEFT JOIN graph.rank_wait
+        ON span.thread_id = rank_wait.thread_id AND span.start_ns >= rank_wait.start_ns
     ASOF LEFT JOIN loading
         ON span.thread_id = loading.thread_id AND span.start_ns >= loading.start_ns
     WHERE span.end_ns IS NOT NULL
@@ -137,6 +142,7 @@ SELECT
         WHEN call_id IS NOT NULL AND start_ns < wait_start_ns THEN 'T4'
         WHEN call_id IS NOT NULL THEN 'wait_' || awaits
         WHEN is_loading THEN 'wait_data'
+        WHEN waits_for_rank THEN 'wait_rank'
         WHEN op_id IS NOT NULL AND start_ns < first_launch_ns THEN 'T2'
         WHEN op_id IS NOT NULL AND start_ns >= last_launch_ns THEN 'T3'
         WHEN op_id IS NOT NULL THEN 'T5'

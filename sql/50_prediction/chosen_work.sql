@@ -83,7 +83,7 @@ candidate AS (
     INNER JOIN staging.gpu_op AS work USING (gpu_op_id)
     INNER JOIN prediction.edit_trace USING (scenario, edit, trace_id)
     LEFT JOIN staging.call AS call ON work.call_id = call.call_id
-    LEFT JOIN staging.collective AS collective USING (gpu_op_id)
+    LEFT JOIN staging.collective AS collective ON work.gpu_op_id = collective.node_id
     WHERE
         (edit.type IS NULL OR edit.type = known.type)
         AND (

@@ -53,6 +53,8 @@ target_type (target, type, span_type) AS (
     UNION ALL
     SELECT unnest(['wait', 'wait', 'delay', 'delay']), unnest(['', 'thread', '', 'thread']),
         'wait_thread'
+    UNION ALL
+    SELECT 'wait', unnest(['', 'rank']), 'wait_rank'
 ),
 
 edit AS (

@@ -8,8 +8,8 @@ CREATE VIEW prediction.edited_wait (
     scenario,
     -- Ordinal of the edit in its scenario, from 1.
     edit,
-    -- Kind of wait: `host` (a thread waits for GPU work), `thread` (for another thread) or
-    -- `stream` (GPU work waits for another stream's).
+    -- Kind of wait: `host` (a thread waits for GPU work), `thread` (for another thread),
+    -- `rank` (for that of another rank) or `stream` (GPU work waits for another stream's).
     kind,
     -- The thread, or the GPU work, that waits.
     waiting_id,
@@ -19,8 +19,12 @@ CREATE VIEW prediction.edited_wait (
     waited_ns
 ) AS
 SELECT
-    scenario, edit, CASE type WHEN 'wait_thread' THEN 'thread' ELSE 'host' END, thread_id,
-    position, span_ns
+    scenario,
+    edit,
+    CASE type WHEN 'wait_thread' THEN 'thread' WHEN 'wait_rank' THEN 'rank' ELSE 'host' END,
+    thread_id,
+    position,
+    span_ns
 FROM prediction.chosen_span
 WHERE target IN ('wait', 'op') AND type LIKE 'wait_%' AND type <> 'wait_data'
 UNION ALL

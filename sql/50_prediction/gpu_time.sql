@@ -62,7 +62,7 @@ timed AS (
     FROM prediction.gpu_delay AS delay
     INNER JOIN staging.gpu_op AS work ON delay.gpu_op_id = work.gpu_op_id
     LEFT JOIN kept ON delay.gpu_op_id = kept.gpu_op_id
-    LEFT JOIN graph.collective AS collective ON delay.gpu_op_id = collective.gpu_op_id
+    LEFT JOIN graph.collective AS collective ON delay.gpu_op_id = collective.node_id
     LEFT JOIN prediction.kernel_time AS model ON delay.gpu_op_id = model.gpu_op_id
     INNER JOIN prediction.variant AS variant ON is_simulated
     LEFT JOIN prediction.captured_work AS captured

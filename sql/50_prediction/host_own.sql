@@ -117,7 +117,7 @@ own AS (
         *,
         CASE
             -- Nothing of its own, nor before a step ended in the midst of it.
-            WHEN type = 'wait_thread' OR coalesce(goes_on, false) THEN 0
+            WHEN type IN ('wait_thread', 'wait_rank') OR coalesce(goes_on, false) THEN 0
             WHEN type LIKE 'wait_%' AND call_id IS NOT NULL
                 THEN least(
                     measured_ns,
@@ -132,7 +132,7 @@ own AS (
         coalesce(CASE WHEN is_blocked THEN greatest(return_ns - return_cap_ns, 0) END, 0)
         + CASE
             WHEN
-                type <> 'wait_thread'
+                type NOT IN ('wait_thread', 'wait_rank')
                 AND NOT coalesce(goes_on, false)
                 AND NOT coalesce(is_blocked, false)
                 THEN measured_ns - own_ns

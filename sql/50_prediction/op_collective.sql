@@ -41,7 +41,7 @@ ranged AS (
         max(collective.kind) AS kind,
         max(element_count * element_bytes) AS ranged_bytes
     FROM staging.collective AS collective
-    INNER JOIN staging.gpu_op USING (gpu_op_id)
+    INNER JOIN staging.gpu_op AS gpu_op ON node_id = gpu_op_id
     INNER JOIN prediction.op_dtype ON element_type = dtype
     GROUP BY op_id
 ),

@@ -5,8 +5,8 @@
 CREATE VIEW prediction.removed_wait (
     -- Method and scenario, as in `prediction.variant`.
     variant_id,
-    -- `host` (a thread waits for GPU work), `thread` (for another thread) or `stream` (GPU
-    -- work waits for another stream's).
+    -- `host` (a thread waits for GPU work), `thread` (for another thread), `rank` (for that
+    -- of another rank) or `stream` (GPU work waits for another stream's).
     kind,
     -- The thread, or the GPU work, that waits.
     waiting_id,

@@ -55,7 +55,7 @@ launched AS (
     INNER JOIN staging.call AS call ON work.call_id = call.call_id
     INNER JOIN staging.thread AS thread ON call.thread_id = thread.thread_id
     LEFT JOIN staging.op AS op ON work.op_id = op.op_id
-    LEFT JOIN graph.collective AS collective ON work.gpu_op_id = collective.gpu_op_id
+    LEFT JOIN graph.collective AS collective ON work.gpu_op_id = collective.node_id
 )
 
 SELECT

@@ -1,6 +1,7 @@
 -- Which dependency each segment of the simulation begins with: the one that is over last.
 -- Of a collective that is another rank's arrival for paths of runs; for those within a
--- trace it is the rank's own part, which then waits for the others.
+-- trace it is the rank's own part, which then waits for the others, or on the CPU what its
+-- thread did before.
 -- One row per variant and segment, for paths of runs and for those within a trace.
 -- Key: variant_id, trace_id, lane, segment, is_run.
 CREATE VIEW simulation.binding (
@@ -57,7 +58,8 @@ last AS (
         *,
         row_number() OVER latest AS ordinal,
         first_value(kind) OVER latest AS last_kind,
-        first_value(gpu_op_id) OVER latest AS last_gpu_op_id
+        first_value(gpu_op_id) OVER latest AS last_gpu_op_id,
+        first_value(is_own) OVER latest AS is_last_own
     FROM reached
     WINDOW latest AS (
         PARTITION BY variant_id, trace_id, target_lane, target_segment
@@ -75,7 +77,12 @@ SELECT
     variant_id, trace_id, target_lane, target_segment, false, kind, gpu_op_id,
     source_trace_id, source_lane, source_segment, begin_ns
 FROM last
-WHERE is_own AND kind = last_kind AND gpu_op_id IS NOT DISTINCT FROM last_gpu_op_id
+WHERE
+    is_own
+    AND (
+        kind = last_kind AND gpu_op_id IS NOT DISTINCT FROM last_gpu_op_id
+        OR last_gpu_op_id IS NULL AND NOT is_last_own
+    )
 QUALIFY row_number() OVER (
     PARTITION BY variant_id, trace_id, target_lane, target_segment ORDER BY ordinal
 ) = 1;

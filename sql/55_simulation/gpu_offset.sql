@@ -47,7 +47,7 @@ ordered AS (
         gpu.gpu_op_id,
         coalesce(edited.lane, placement.lane) AS lane,
         coalesce(edited.position, placement.position) AS position,
-        collective.gpu_op_id IS NOT NULL AS meets,
+        collective.node_id IS NOT NULL AS meets,
         gpu.awaited_gpu_op_id IS NOT NULL OR added.gpu_op_id IS NOT NULL AS waits,
         coalesce(host.thread_id, 0) AS host_lane,
         coalesce(host.segment, 0) AS host_segment,
@@ -64,7 +64,7 @@ ordered AS (
         ON gpu.variant_id = edited.variant_id AND gpu.gpu_op_id = edited.gpu_op_id
     LEFT JOIN (SELECT DISTINCT variant_id, gpu_op_id FROM prediction.added_wait) AS added
         ON gpu.variant_id = added.variant_id AND gpu.gpu_op_id = added.gpu_op_id
-    LEFT JOIN graph.collective AS collective ON gpu.gpu_op_id = collective.gpu_op_id
+    LEFT JOIN graph.collective AS collective ON gpu.gpu_op_id = collective.node_id
     LEFT JOIN simulation.host_offset AS host
         ON
             gpu.variant_id = host.variant_id

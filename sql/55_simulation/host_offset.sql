@@ -35,9 +35,14 @@ ordered AS (
         position,
         coalesce(before_ns, 0) AS before_ns,
         predicted_ns + coalesce(after_ns, 0) AS predicted_ns,
-        awaited_gpu_op_id IS NOT NULL OR awaited_thread_id IS NOT NULL AS waits
+        awaited_gpu_op_id IS NOT NULL
+        OR awaited_thread_id IS NOT NULL
+        OR meeting.op_id IS NOT NULL AS waits
     FROM prediction.host_time
     LEFT JOIN prediction.host_insert USING (variant_id, thread_id, position)
+    LEFT JOIN (SELECT variant_id, thread_id, position, op_id FROM simulation.meeting_wait)
+        AS meeting
+        USING (variant_id, thread_id, position)
     WHERE trace_id IN (SELECT trace_id FROM staging.computing)
     ORDER BY variant_id, thread_id, position
 ),

@@ -20,7 +20,8 @@ CREATE TABLE simulation.segment_edge (
     -- Segment of that lane.
     target_segment,
     -- `origin`, `host` (thread order), `stream` (stream order), `return` (the host waits
-    -- for GPU work), `stream_wait` or `thread` (the host waits for another thread).
+    -- for GPU work), `stream_wait`, `thread` (the host waits for another thread) or
+    -- `arrival` (for that of another rank).
     kind,
     -- GPU work whose end is waited for; NULL where that is host time.
     gpu_op_id,
@@ -84,6 +85,28 @@ INNER JOIN simulation.host_offset AS awaited
         waiting.variant_id = awaited.variant_id
         AND waiting.awaited_thread_id = awaited.thread_id
         AND waiting.awaited_position = awaited.position
+UNION ALL
+SELECT
+    meeting.variant_id, meeting.trace_id, arrival.trace_id,
+    arrival.thread_id, arrived.segment + is_woken::INTEGER,
+    meeting.thread_id, host.segment + 1, 'arrival',
+    NULL,
+    CASE WHEN is_woken THEN 0 ELSE arrived.offset_ns + arrived.predicted_ns END
+    + arrival_origin.run_origin_ns - origin.run_origin_ns
+FROM simulation.meeting_wait AS meeting
+INNER JOIN simulation.host_offset AS host USING (variant_id, thread_id, position)
+INNER JOIN simulation.rank_arrival AS arrival
+    ON
+        meeting.variant_id = arrival.variant_id
+        AND meeting.last_op_id = arrival.last_op_id
+        AND meeting.op_id <> arrival.op_id
+INNER JOIN simulation.host_offset AS arrived
+    ON
+        arrival.variant_id = arrived.variant_id
+        AND arrival.thread_id = arrived.thread_id
+        AND arrival.position = arrived.position
+INNER JOIN simulation.origin AS origin ON meeting.trace_id = origin.trace_id
+INNER JOIN simulation.origin AS arrival_origin ON arrival.trace_id = arrival_origin.trace_id
 UNION ALL
 SELECT
     variant_id, work.trace_id, source_trace_id, source_lane, source_segment, target_lane,

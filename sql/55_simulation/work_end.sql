@@ -38,22 +38,22 @@ part AS (
         own.predicted_ns - part.predicted_ns + part_origin.run_origin_ns
         - own_origin.run_origin_ns AS later_ns
     FROM simulation.gpu_offset AS own
-    INNER JOIN graph.collective AS own_collective ON own.gpu_op_id = own_collective.gpu_op_id
+    INNER JOIN graph.collective AS own_collective ON own.gpu_op_id = own_collective.node_id
     INNER JOIN graph.collective AS part_collective
-        ON own_collective.last_gpu_op_id = part_collective.last_gpu_op_id
+        ON own_collective.last_node_id = part_collective.last_node_id
     INNER JOIN simulation.gpu_offset AS part
-        ON part_collective.gpu_op_id = part.gpu_op_id AND own.variant_id = part.variant_id
+        ON part_collective.node_id = part.gpu_op_id AND own.variant_id = part.variant_id
     INNER JOIN simulation.origin AS own_origin ON own.trace_id = own_origin.trace_id
     INNER JOIN simulation.origin AS part_origin ON part.trace_id = part_origin.trace_id
 )
 
 SELECT variant_id, gpu_op_id, trace_id, trace_id, lane, segment, after_stream_ns
 FROM simulation.gpu_offset
-ANTI JOIN graph.collective USING (gpu_op_id)
+ANTI JOIN graph.collective ON gpu_op_id = node_id
 UNION ALL
 SELECT variant_id, gpu_op_id, trace_id, trace_id, host_lane, host_segment, after_host_ns
 FROM simulation.gpu_offset
-ANTI JOIN graph.collective USING (gpu_op_id)
+ANTI JOIN graph.collective ON gpu_op_id = node_id
 UNION ALL
 SELECT
     variant_id, gpu_op_id, trace_id, part_trace_id, lane, segment, after_stream_ns + later_ns

@@ -33,15 +33,15 @@ WITH
 arrival AS (
     SELECT
         collective.trace_id,
-        collective.gpu_op_id,
-        last_gpu_op_id,
+        node_id AS gpu_op_id,
+        last_node_id AS last_gpu_op_id,
         last.trace_id AS last_trace_id,
         last.start_ns AS arrival_ns,
         shift_ns
     FROM graph.collective AS collective
-    INNER JOIN staging.gpu_op AS last ON last_gpu_op_id = last.gpu_op_id
+    INNER JOIN staging.gpu_op AS last ON last_node_id = last.gpu_op_id
     INNER JOIN graph.clock AS clock ON last.trace_id = clock.trace_id
-    WHERE collective.gpu_op_id <> last_gpu_op_id AND waiting_ns > 0
+    WHERE node_id <> last_node_id AND waiting_ns > 0
 )
 
 SELECT
@@ -84,4 +84,42 @@ SELECT
     cause,
     coalesce(shift_ns, 0)
 FROM graph.host_cause AS cause
-LEFT JOIN graph.clock ON cause.trace_id = graph.clock.trace_id;
+LEFT JOIN graph.clock ON cause.trace_id = graph.clock.trace_id
+WHERE cause <> 'arrival'
+UNION ALL
+-- A wait for another rank belongs to the thread for paths within a trace.
+SELECT
+    cause.trace_id,
+    -cause.resume_id,
+    false,
+    cause.resume_ns + shift_ns,
+    -earlier.resume_id,
+    cause.trace_id,
+    cause.thread_id,
+    NULL,
+    cause.resume_ns,
+    'arrival',
+    shift_ns
+FROM graph.host_cause AS cause
+INNER JOIN graph.clock AS clock ON cause.trace_id = clock.trace_id
+ASOF LEFT JOIN graph.last_resume AS earlier
+    ON cause.thread_id = earlier.thread_id AND cause.resume_ns > earlier.resume_ns
+WHERE cause = 'arrival'
+UNION ALL
+SELECT
+    cause.trace_id,
+    -resume_id,
+    true,
+    resume_ns + own.shift_ns,
+    -cause_resume_id,
+    thread.trace_id,
+    cause_thread_id,
+    NULL,
+    cause_ns,
+    'arrival',
+    other.shift_ns
+FROM graph.host_cause AS cause
+INNER JOIN graph.clock AS own ON cause.trace_id = own.trace_id
+INNER JOIN staging.thread AS thread ON cause_thread_id = thread.thread_id
+INNER JOIN graph.clock AS other ON thread.trace_id = other.trace_id
+WHERE cause = 'arrival';

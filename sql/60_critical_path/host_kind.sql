@@ -14,6 +14,7 @@ SELECT
         WHEN type = 'T4' THEN 'launch'
         WHEN type = 'T1' THEN 'host_gap'
         WHEN type = 'wait_data' THEN 'data_loading'
+        WHEN type = 'wait_rank' THEN 'rank_wait'
         ELSE 'wait'
     END
 FROM (SELECT DISTINCT type FROM overhead.timeline);

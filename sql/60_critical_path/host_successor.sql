@@ -61,7 +61,7 @@ successor AS (
     SELECT
         trace_id, cause_thread_id, resume_ns, 'thread', NULL, thread_id, resume_id, 0
     FROM graph.host_cause
-    WHERE cause_thread_id IS NOT NULL
+    WHERE cause IN ('join', 'fork')
     UNION ALL
     SELECT
         trace_id, thread_id, resume_ns - 1, 'wait', NULL, thread_id, resume_id,

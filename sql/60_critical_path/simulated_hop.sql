@@ -98,10 +98,18 @@ woken AS (
         variant_id,
         thread_id,
         segment + 1 AS next_segment,
+        awaited_thread_id,
         awaited_position
     FROM simulation.host_offset
     INNER JOIN prediction.host_time USING (variant_id, thread_id, position)
     WHERE waits AND awaited_thread_id IS NOT NULL
+    UNION ALL
+    SELECT
+        variant_id, meeting.thread_id, segment + 1, arrival.thread_id, arrival_position
+    FROM simulation.meeting_wait AS meeting
+    INNER JOIN simulation.host_offset USING (variant_id, thread_id, position)
+    INNER JOIN prediction.rank_meeting AS arrival
+        ON meeting.last_op_id = arrival.last_op_id AND meeting.op_id <> arrival.op_id
 )
 
 SELECT
@@ -118,16 +126,17 @@ SELECT
     next_shift_ns,
     coalesce(last_position, awaited_position),
     awaited_id,
-    coalesce(part.gpu_op_id, awaited_id)
+    coalesce(part.node_id, awaited_id)
 FROM walk
 LEFT JOIN woken
     ON
-        reason = 'thread'
+        reason IN ('thread', 'arrival')
         AND walk.variant_id = woken.variant_id
         AND next_lane = woken.thread_id
         AND walk.next_segment = woken.next_segment
-LEFT JOIN graph.collective AS collective ON awaited_id = collective.gpu_op_id
+        AND lane = awaited_thread_id
+LEFT JOIN graph.collective AS collective ON awaited_id = collective.node_id
 LEFT JOIN graph.collective AS part
     ON
-        collective.last_gpu_op_id = part.last_gpu_op_id
+        collective.last_node_id = part.last_node_id
         AND walk.trace_id = part.trace_id;

@@ -65,13 +65,13 @@ awaited AS (
         time.end_ns - gpu.predicted_ns AS complete_ns,
         least(complete_ns + coalesce(absent_waiting_ns, 0), time.end_ns) AS moving_ns,
         time.end_ns,
-        collective.gpu_op_id IS NOT NULL AS meets
+        collective.node_id IS NOT NULL AS meets
     FROM hop
     INNER JOIN prediction.gpu_time AS gpu
         ON hop.variant_id = gpu.variant_id AND awaited_id = gpu.gpu_op_id
     INNER JOIN simulation.gpu_work_time AS time
         ON hop.variant_id = time.variant_id AND awaited_id = time.gpu_op_id
-    LEFT JOIN graph.collective AS collective ON awaited_id = collective.gpu_op_id
+    LEFT JOIN graph.collective AS collective ON awaited_id = collective.node_id
 ),
 
 -- Where the intervals begin, in the order of the path; the first with the path, wherever
@@ -88,7 +88,12 @@ mark AS (
     SELECT
         variant_id, scope, path_id, hop, 1, 2 * host.position, host.trace_id,
         begin_ns + offset_ns + shift_ns,
-        CASE WHEN is_launch THEN 'launch_delay' ELSE host_kind.kind END,
+        CASE
+            WHEN is_launch THEN 'launch_delay'
+            WHEN collective.node_id IS NOT NULL AND host_kind.kind = 'host_op'
+                THEN 'communication'
+            ELSE host_kind.kind
+        END,
         CASE WHEN is_launch THEN gpu_op_id ELSE coalesce(call_id, op_id) END,
         CASE WHEN NOT is_launch THEN span.thread_id END
     FROM passed_host AS host
@@ -98,6 +103,7 @@ mark AS (
             prediction.lane_thread(lane) = span.thread_id
             AND coalesce(first_position, position) = span.position
     INNER JOIN critical_path.host_kind AS host_kind USING (type)
+    LEFT JOIN staging.collective AS collective ON op_id = collective.node_id
     UNION ALL
     SELECT
         host.variant_id, scope, path_id, hop, 1, 2 * host.position + 1, host.trace_id,
@@ -121,7 +127,7 @@ mark AS (
     FROM work AS passed
     INNER JOIN hop USING (variant_id, scope, path_id, hop)
     INNER JOIN staging.gpu_op AS gpu_op USING (gpu_op_id)
-    ANTI JOIN graph.collective USING (gpu_op_id)
+    ANTI JOIN graph.collective AS collective ON passed.gpu_op_id = collective.node_id
     CROSS JOIN LATERAL unnest([
         {'later': 0, 'begin_ns': earlier_end_ns, 'kind': 'stream_gap'},
         {

@@ -4,6 +4,7 @@
 -- bandwidth that times 2 (n - 1) / n of an `all_reduce` of n ranks, (n - 1) / n of an
 -- `all_gather`, `reduce_scatter` or `all_to_all`, and 1 of the others: what each link moves,
 -- whatever the number of ranks is.
+-- Those on the CPU are not in here.
 -- One row per kernel of communication.
 -- Key: gpu_op_id.
 CREATE VIEW question.collective_kernel (
@@ -53,7 +54,7 @@ sized AS (
         CASE WHEN made.kind IN ('reduce', 'send', 'recv') THEN bytes ELSE read_bytes END
         / count(*) OVER (PARTITION BY work.op_id) AS bus_bytes
     FROM staging.collective AS made
-    INNER JOIN staging.gpu_op AS work USING (gpu_op_id)
+    INNER JOIN staging.gpu_op AS work ON node_id = gpu_op_id
     INNER JOIN prediction.op_problem AS problem ON work.op_id = problem.op_id
     WHERE problem.family = 'collective'
 ),
@@ -74,11 +75,12 @@ described AS (
 
 member AS (
     SELECT
-        collective.*,
+        collective.* EXCLUDE (start_ns, end_ns),
+        gpu_op_id,
         work.end_ns - work.start_ns AS time_ns,
         try_cast(regexp_extract(process_group, '\[.*\]') AS BIGINT []) AS ranks
     FROM staging.collective AS collective
-    INNER JOIN staging.gpu_op AS work USING (gpu_op_id)
+    INNER JOIN staging.gpu_op AS work ON node_id = gpu_op_id
 )
 
 SELECT
@@ -110,5 +112,5 @@ INNER JOIN staging.trace AS trace ON member.trace_id = trace.trace_id
 LEFT JOIN sized USING (gpu_op_id)
 LEFT JOIN launched USING (gpu_op_id)
 LEFT JOIN described ON member.trace_id = described.trace_id
-LEFT JOIN graph.collective AS met USING (gpu_op_id)
+LEFT JOIN graph.collective AS met ON gpu_op_id = met.node_id
 ORDER BY member.run_id, rank, member.trace_id, time_ns DESC, gpu_op_id;

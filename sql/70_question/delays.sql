@@ -75,6 +75,7 @@ FROM (
                 host_cause.trace_id = scope.trace_id
                 AND coalesce(resume_ns >= scope.start_ns, true)
                 AND coalesce(resume_ns < scope.end_ns, true)
+                AND cause <> 'arrival'
         LEFT JOIN graph.host_wait ON host_cause.call_id = host_wait.call_id
         LEFT JOIN graph.thread_wait AS gone_on
             ON

@@ -87,10 +87,15 @@ operated AS (
 ran AS (
     SELECT
         trace_id,
-        count(*) AS gpu_op_count,
-        count(*) FILTER (is_collective) AS collective_count
+        count(*) AS gpu_op_count
     FROM staging.gpu_op
     WHERE kind <> 'other'
+    GROUP BY trace_id
+),
+
+met AS (
+    SELECT trace_id, count(*) AS collective_count
+    FROM staging.collective
     GROUP BY trace_id
 )
 
@@ -123,4 +128,5 @@ LEFT JOIN stepped USING (trace_id)
 LEFT JOIN threaded USING (trace_id)
 LEFT JOIN operated USING (trace_id)
 LEFT JOIN ran USING (trace_id)
+LEFT JOIN met USING (trace_id)
 ORDER BY run_id, rank, trace.trace_id;

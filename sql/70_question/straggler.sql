@@ -31,7 +31,7 @@ WITH
 delay AS (
     SELECT
         *,
-        max(waiting_ns) OVER (PARTITION BY run_id, last_gpu_op_id) AS longest_ns
+        max(waiting_ns) OVER (PARTITION BY run_id, last_node_id) AS longest_ns
     FROM graph.collective
 )
 
@@ -40,8 +40,8 @@ SELECT
     delay.trace_id,
     rank,
     count(*),
-    count(*) FILTER (gpu_op_id = last_gpu_op_id),
-    coalesce(sum(longest_ns) FILTER (gpu_op_id = last_gpu_op_id), 0)::BIGINT,
+    count(*) FILTER (node_id = last_node_id),
+    coalesce(sum(longest_ns) FILTER (node_id = last_node_id), 0)::BIGINT,
     sum(waiting_ns)::BIGINT,
     sum(absent_waiting_ns)::BIGINT,
     sum(moving_ns)::BIGINT,

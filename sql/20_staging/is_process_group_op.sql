@@ -1,0 +1,8 @@
+-- Whether a name is of an op that a process group runs on the CPU, in a thread of its own:
+-- the profiler names it by the backend and what is called, as `gloo:all_reduce`.
+CREATE MACRO staging.is_process_group_op(
+    -- The name of an op or a range.
+    name
+) AS (
+    name LIKE 'gloo:%' OR name LIKE 'mpi:%' OR name LIKE 'ucc:%'
+);

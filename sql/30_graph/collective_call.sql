@@ -1,0 +1,56 @@
+-- Which op called each collective on the CPU: the last one of its kind and size (`c10d::...`)
+-- that began before, if no other collective began since. Its thread goes on at once; the
+-- collective begins on a thread of the process group.
+-- One row per op of a process group whose call is recorded.
+-- Key: op_id.
+CREATE VIEW graph.collective_call (
+    -- The op of the process group.
+    op_id,
+    -- The run it is of.
+    run_id,
+    -- The trace it is from.
+    trace_id,
+    -- Thread that carries it out.
+    thread_id,
+    -- [ns] Its begin.
+    start_ns,
+    -- The op that called it.
+    calling_op_id,
+    -- Thread of that.
+    calling_thread_id,
+    -- [ns] When that had called it: its end, or its begin where it ended later.
+    called_ns
+) AS
+WITH
+call AS (
+    SELECT
+        op_id,
+        trace_id,
+        thread_id,
+        start_ns,
+        end_ns,
+        staging.collective_kind(replace(name, 'c10d::', '')) AS kind,
+        list_product(try_cast(input_dims -> 0 -> 0 AS BIGINT [])) AS element_count
+    FROM staging.op
+    WHERE name LIKE 'c10d::%'
+)
+
+SELECT
+    op.op_id,
+    op.run_id,
+    op.trace_id,
+    op.thread_id,
+    op.start_ns,
+    call.op_id,
+    call.thread_id,
+    CASE WHEN call.end_ns <= op.start_ns THEN call.end_ns ELSE call.start_ns END
+FROM staging.op AS op
+INNER JOIN staging.collective AS collective ON op.op_id = collective.node_id
+ASOF INNER JOIN call
+    ON
+        op.trace_id = call.trace_id
+        AND collective.kind = call.kind
+        AND collective.element_count = call.element_count
+        AND op.start_ns >= call.start_ns
+WHERE call.thread_id <> op.thread_id
+QUALIFY row_number() OVER (PARTITION BY call.op_id ORDER BY op.start_ns, op.op_id) = 1;

@@ -1,0 +1,85 @@
+-- Times in which the op of a collective on the CPU waits for another rank: until that one's
+-- op begins. One that waits for several ranks waits for one of them after the other, in the
+-- order in which they arrive. On a GPU the kernel waits, and no thread (`graph.collective`).
+-- One row per op of a process group and rank of the run that arrived later.
+-- Key: thread_id, start_ns.
+CREATE TABLE graph.rank_wait (
+    -- The run it is of.
+    run_id,
+    -- The trace it is from.
+    trace_id,
+    -- Host thread that waits.
+    thread_id,
+    -- The op that it waits in.
+    op_id,
+    -- [ns] Begin of the wait.
+    start_ns,
+    -- [ns] End: the other rank has arrived.
+    end_ns,
+    -- The other rank's trace.
+    awaited_trace_id,
+    -- The thread of that which carries out the collective.
+    awaited_thread_id,
+    -- Its op.
+    awaited_op_id,
+    -- [ns] When that began, by the clock of its trace.
+    arrival_ns
+) AS
+WITH
+member AS (
+    SELECT
+        collective.*,
+        thread_id,
+        event.start_ns,
+        event.end_ns,
+        event.start_ns + shift_ns AS run_arrival_ns,
+        shift_ns
+    FROM graph.collective AS collective
+    INNER JOIN graph.top_level_event AS event USING (trace_id, node_id)
+    INNER JOIN graph.clock AS clock ON collective.trace_id = clock.trace_id
+),
+
+later AS (
+    SELECT
+        own.run_id,
+        own.trace_id,
+        own.thread_id,
+        own.node_id,
+        own.start_ns,
+        least(other.run_arrival_ns - own.shift_ns, own.end_ns) AS arrived_ns,
+        other.trace_id AS awaited_trace_id,
+        other.thread_id AS awaited_thread_id,
+        other.node_id AS awaited_node_id,
+        other.start_ns AS arrival_ns
+    FROM member AS own
+    INNER JOIN member AS other
+        ON
+            own.last_node_id = other.last_node_id
+            AND own.run_arrival_ns < other.run_arrival_ns
+),
+
+following AS (
+    SELECT
+        *,
+        greatest(
+            start_ns,
+            lag(arrived_ns) OVER (
+                PARTITION BY node_id ORDER BY arrived_ns, arrival_ns, awaited_node_id
+            )
+        ) AS wait_start_ns
+    FROM later
+)
+
+SELECT
+    run_id,
+    trace_id,
+    thread_id,
+    node_id,
+    wait_start_ns,
+    arrived_ns,
+    awaited_trace_id,
+    awaited_thread_id,
+    awaited_node_id,
+    arrival_ns
+FROM following
+WHERE arrived_ns > wait_start_ns;

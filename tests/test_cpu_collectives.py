@@ -1,0 +1,154 @@
+"""Collectives on the CPU: threads of a process group that wait for other ranks.
+
+What is predicted of a changed job is compared with that job, executed (`gloo_job`).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from gloo_job import RANKS, STEPS, Rank, execute, ingest, job_of
+from support import rows
+from test_ranks import UNTILED
+from test_simulation import assert_equal_to_reference
+
+import tracedb
+from tracedb import Edit
+
+ENDS = """
+    SELECT scenario, rank, host_end_ns
+    FROM critical_path.step_period
+    INNER JOIN prediction.variant USING (variant_id)
+    INNER JOIN staging.step USING (step_id)
+    INNER JOIN staging.trace ON step.trace_id = trace.trace_id
+    WHERE scenario <> 'baseline' AND scenario IS NOT NULL ORDER BY scenario, rank, step
+"""
+
+
+def computing(rank: Rank, factor: float) -> Rank:
+    """The rank, as its ops last so many times as long."""
+    times = tuple(tuple(round(n * factor) for n in of) for of in rank.compute_ns)
+    return replace(rank, compute_ns=times)
+
+
+def moving(rank: Rank, less_ns: int) -> Rank:
+    """The rank, as its collectives move data in less time."""
+    first, second = rank.moving_ns
+    return replace(rank, moving_ns=(first - less_ns, second - less_ns))
+
+
+_OP: dict[str, Any] = {"target": "host", "rank": 0, "name": "aten::mm"}
+CHANGES: dict[str, tuple[dict[str, Any], Callable[[Rank], Rank]]] = {
+    "it computes faster": (_OP | {"factor": 0.5}, partial(computing, factor=0.5)),
+    "it becomes the slowest": (_OP | {"factor": 3}, partial(computing, factor=3)),
+    "it moves data faster": (
+        _OP | {"name": "gloo:all_reduce", "add_ns": -300_000},
+        partial(moving, less_ns=300_000),
+    ),
+}
+"""What is changed of rank 0: as an edit, and in the job."""
+
+
+@pytest.fixture(scope="module", params=range(3))
+def job(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[list[Rank], tracedb.Database]]:
+    """A job, and what a database has of it."""
+    job = job_of(request.param)
+    with tracedb.open() as database:
+        ingest(tmp_path_factory.mktemp("job"), database, job)
+        yield job, database
+
+
+def test_changed_jobs_take_what_was_predicted(
+    job: tuple[list[Rank], tracedb.Database],
+) -> None:
+    """To the nanosecond, whichever rank is the last before and after."""
+    ranks, database = job
+    edits = [Edit(scenario=name, **edit) for name, (edit, _) in CHANGES.items()]
+    with database.simulate(["replay"], edits) as simulated:
+        foretold = rows(simulated, ENDS)
+    with database.simulate(["replay"], edits, only_steps=True) as by_arrays:
+        assert rows(by_arrays, ENDS) == foretold
+    happened = {
+        name: execute([changed(ranks[0]), *ranks[1:]])
+        for name, (_, changed) in CHANGES.items()
+    }
+    assert foretold == [
+        (name, rank, end)
+        for name in sorted(CHANGES)
+        for rank, of in enumerate(happened[name])
+        for end in of.ends_ns
+    ]
+
+
+def test_each_rank_waits_for_the_last(
+    job: tuple[list[Rank], tracedb.Database],
+) -> None:
+    """How long, and for whom, is that of the job; straggler has the sums."""
+    ranks, database = job
+    spans = [
+        [(e["ts"], e["dur"]) for e in of.events if e["name"].startswith("gloo")]
+        for of in execute(ranks)
+    ]
+    last = [max(begin for begin, _ in of) for of in zip(*spans, strict=True)]
+    waiting = [
+        round(
+            1000 * sum(end - of[0] for end, of in zip(last, spans[rank], strict=True))
+        )
+        for rank in range(RANKS)
+    ]
+    moving = STEPS * sum(ranks[0].moving_ns)
+    query = "SELECT waiting_ns, moving_ns FROM question.straggler ORDER BY rank"
+    assert rows(database, query) == [(of, moving) for of in waiting]
+    query = """
+        SELECT rank, sum(wait.end_ns - wait.start_ns) FROM graph.rank_wait AS wait
+        INNER JOIN staging.trace USING (trace_id) GROUP BY rank ORDER BY rank
+    """
+    assert dict(rows(database, query)) == {r: ns for r, ns in enumerate(waiting) if ns}
+
+
+def test_spans_and_paths_obey_the_laws(
+    job: tuple[list[Rank], tracedb.Database],
+) -> None:
+    """Methods equal the plain loop; measured paths have no gaps."""
+    _, database = job
+    assert rows(database, UNTILED) == []
+    for method in ("replay", "statistics"):
+        assert_equal_to_reference(database, method)
+
+
+def test_the_path_of_the_run_goes_over_to_the_last_rank(
+    job: tuple[list[Rank], tracedb.Database],
+) -> None:
+    """It never waits for a rank; that of a trace does, and moves data."""
+    _, database = job
+    query = "SELECT DISTINCT kind FROM critical_path.interval WHERE scope = '{}'"
+    of_run = {kind for (kind,) in rows(database, query.format("run"))}
+    of_trace = {kind for (kind,) in rows(database, query.format("trace"))}
+    assert "rank_wait" not in of_run
+    assert {"communication", "host_op", "host_gap"} <= of_run
+    assert {"communication", "rank_wait"} <= of_trace
+
+
+def test_calls_that_are_not_recorded(
+    tmp_path: Path, database: tracedb.Database
+) -> None:
+    """As before PyTorch 2.0: the ranks are matched anyway, and replayed."""
+    for rank, recorded in enumerate(execute(job_of(4))):
+        events = [e for e in recorded.events if not e["name"].startswith("c10d")]
+        group = {"rank": rank, "world_size": RANKS + 1, "backend": "gloo"}
+        document = {"traceEvents": events, "distributedInfo": group}
+        (tmp_path / f"rank{rank}.json").write_text(json.dumps(document))
+    database.ingest([tmp_path], run="job")
+    query = "SELECT DISTINCT present_count, group_size FROM graph.collective"
+    assert rows(database, query) == [(RANKS, RANKS + 1)]
+    query = "SELECT max(abs(error_share)) FROM critical_path.step_time"
+    assert rows(database, f"{query} WHERE method = 'replay'")[0][0] < 0.01
+    assert rows(database, UNTILED) == []

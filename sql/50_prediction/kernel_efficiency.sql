@@ -43,8 +43,8 @@ CREATE VIEW prediction.kernel_efficiency (
 -- 3.4, 2.6 and 3.0, elementwise 1.3 in the median of six, embedding 1.9; rms norm 2.0 by its
 -- shortest kernels; attention 6 (aiconfigurator's seven models). Warm repetitions tell less
 -- (gemm 1.5 to 2.3). Families of which nobody published such kernels have 1.3 times what
--- their smallest kernels take in traces, which is as elementwise has it. Floors that were
--- fitted to all traces of the corpus but those of one project differ by less than a fifth.
+-- their smallest kernels take in traces, which is as elementwise has it. The share of the
+-- cache and these floors were judged on the traces that `docs/kernel-coverage.md` lists.
 -- Bands: P10 and P90 of measured / predicted, per kernel, in the public traces of PARAM,
 -- HTA, TraceLens and Kineto, one vote a trace. A collective's holds the wait for other ranks.
 SELECT

@@ -363,9 +363,16 @@ def causes(database: tracedb.Database, trace_id: int) -> Causes:
         f"""
         SELECT resume_id, thread_id, cause, resume_ns, cause_gpu_op_id, cause_thread_id,
             cause_resume_id, call_id
-        FROM graph.host_cause WHERE trace_id = {trace_id}
+        FROM graph.host_cause WHERE trace_id = {trace_id} ORDER BY thread_id, resume_ns
         """,
     )
+    # Within a trace nothing is known of another rank but that its thread waited.
+    before: dict[int, int | None] = {}
+    for number, (resume_id, thread, cause, *rest) in enumerate(host):
+        if cause == "arrival":
+            own = (rest[0], None, thread, before.get(thread), None)
+            host[number] = (resume_id, thread, cause, *own)
+        before[thread] = resume_id
     by_thread = defaultdict(list)
     for resume_id, thread, _, time, *_ in host:
         by_thread[thread].append((time, resume_id))

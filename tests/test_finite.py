@@ -12,6 +12,9 @@ GUARDED = {
     "prediction_guess": ("other.active_ns", "measured_ns"),
     "prediction_band": ("predicted_ns", "count(*)"),
     "exposed_communication": ("communication_ns",),
+    "collective_kernel": ("count(*)", "device_count"),
+    # Hardware that is known has peaks.
+    "efficiency_by_step": ("peak_flops_per_second", "peak_bytes_per_second"),
     # Counts of what rows are there of.
     "diff_noise": ("a_count", "b_count"),
     # Its CASE asks for four values and more.

@@ -346,13 +346,14 @@ def test_pages_for_users_name_public_relations(page: str) -> None:
     assert internal & {*named} == set()
 
 
-def test_comments_reach_the_database(database_of: DatabaseOf) -> None:
+def test_comments_reach_the_database() -> None:
     """Any DuckDB client shows the documentation."""
     missing = """
         SELECT schema_name, table_name, column_name FROM duckdb_columns()
         WHERE NOT internal AND comment IS NULL
     """
-    assert rows(database_of(SAMPLES / "generated_gpu"), missing) == []
+    with tracedb.open() as database:
+        assert rows(database, missing) == []
 
 
 @pytest.mark.parametrize("relation", MACROS, ids=lambda relation: relation.full_name)

@@ -30,48 +30,11 @@ CREATE TABLE graph.thread_wait (
     after_node_id
 ) AS
 WITH
-inferred AS (
-    SELECT
-        handover.run_id,
-        trace_id,
-        thread_id,
-        stop_ns,
-        resume_ns,
-        worker_thread_id,
-        worker_stop_ns,
-        is_pair,
-        is_tied
-        AND row_number() OVER (
-            PARTITION BY thread_id, resume_ns
-            ORDER BY is_tied DESC, delay_ns, worker_thread_id
-        ) = 1
-        -- Both rest for longer than they take to hand over.
-        AND handover.chance_share <= 0.5 AS is_cause,
-        false AS is_signal
-    FROM graph.thread_handover AS handover
-    INNER JOIN graph.thread_tie AS tie USING (trace_id, thread_id, worker_thread_id)
-    UNION ALL
-    SELECT
-        run_id, trace_id, thread_id, stop_ns, resume_ns, worker_thread_id, signal_ns,
-        false, true, true
-    FROM graph.thread_signal
-),
-
-cause AS (
-    SELECT inferred.*
-    FROM inferred
-    ANTI JOIN graph.collective_call AS call
-        ON
-            inferred.thread_id = call.thread_id
-            OR inferred.thread_id = calling_thread_id
-            AND worker_thread_id = call.thread_id
-),
-
 handover AS (
     SELECT
         cause.*,
         CASE WHEN own.ordinal < worker.ordinal THEN 'join' ELSE 'fork' END AS kind
-    FROM cause
+    FROM graph.thread_cause AS cause
     INNER JOIN graph.thread_order AS own USING (trace_id, thread_id)
     INNER JOIN graph.thread_order AS worker
         ON cause.trace_id = worker.trace_id AND worker_thread_id = worker.thread_id

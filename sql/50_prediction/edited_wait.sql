@@ -21,7 +21,7 @@ CREATE VIEW prediction.edited_wait (
 SELECT
     scenario,
     edit,
-    CASE type WHEN 'wait_thread' THEN 'thread' WHEN 'wait_rank' THEN 'rank' ELSE 'host' END,
+    prediction.wait_target(type),
     thread_id,
     position,
     span_ns

@@ -135,18 +135,12 @@ found AS (
         scope, path_id, stretch.run_id, stretch.trace_id, step_id, shift_ns,
         greatest(span.start_ns, from_ns),
         least(span.end_ns, until_ns),
-        CASE
-            WHEN collective.node_id IS NOT NULL AND host_kind.kind = 'host_op'
-                THEN 'communication'
-            ELSE host_kind.kind
-        END,
-        coalesce(call_id, op_id),
+        span.kind,
+        node_id,
         stretch.thread_id
     FROM stretch
-    INNER JOIN overhead.timeline AS span
+    INNER JOIN critical_path.span_kind AS span
         ON stretch.thread_id = span.thread_id AND ordinal = span.position
-    INNER JOIN critical_path.host_kind AS host_kind ON span.type = host_kind.type
-    LEFT JOIN staging.collective AS collective ON op_id = collective.node_id
     UNION ALL
     SELECT
         scope, path_id, hop.run_id, hop.trace_id, step_id, shift_ns, from_ns,

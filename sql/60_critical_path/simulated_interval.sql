@@ -88,22 +88,15 @@ mark AS (
     SELECT
         variant_id, scope, path_id, hop, 1, 2 * host.position, host.trace_id,
         begin_ns + offset_ns + shift_ns,
-        CASE
-            WHEN is_launch THEN 'launch_delay'
-            WHEN collective.node_id IS NOT NULL AND host_kind.kind = 'host_op'
-                THEN 'communication'
-            ELSE host_kind.kind
-        END,
-        CASE WHEN is_launch THEN gpu_op_id ELSE coalesce(call_id, op_id) END,
+        CASE WHEN is_launch THEN 'launch_delay' ELSE span.kind END,
+        CASE WHEN is_launch THEN gpu_op_id ELSE node_id END,
         CASE WHEN NOT is_launch THEN span.thread_id END
     FROM passed_host AS host
     LEFT JOIN prediction.prefetch USING (variant_id, lane, position)
-    INNER JOIN overhead.timeline AS span
+    INNER JOIN critical_path.span_kind AS span
         ON
             prediction.lane_thread(lane) = span.thread_id
             AND coalesce(first_position, position) = span.position
-    INNER JOIN critical_path.host_kind AS host_kind USING (type)
-    LEFT JOIN staging.collective AS collective ON op_id = collective.node_id
     UNION ALL
     SELECT
         host.variant_id, scope, path_id, hop, 1, 2 * host.position + 1, host.trace_id,

@@ -59,7 +59,7 @@ SELECT
     sum(bus_bytes_per_second * moving_ns)
     / nullif(sum(moving_ns) FILTER (bus_bytes_per_second IS NOT NULL), 0) AS bus,
     max(bus_bytes_per_second),
-    CASE node_count WHEN 1 THEN bus / any_value(nvlink_bytes_per_second) END,
+    CASE node_count WHEN 1 THEN bus / nullif(any_value(nvlink_bytes_per_second), 0) END,
     process_group
 FROM question.collective_kernel
 LEFT JOIN linked USING (trace_id)

@@ -81,10 +81,7 @@ WHERE type LIKE 'T_' OR type = 'wait_data'
 GROUP BY type
 UNION ALL
 SELECT
-    'wait',
-    CASE type WHEN 'wait_thread' THEN 'thread' WHEN 'wait_rank' THEN 'rank' ELSE 'host' END
-    AS waits,
-    '', '', 0,
+    'wait', prediction.wait_target(type) AS waits, '', '', 0,
     sum(end_ns - start_ns)::BIGINT, NULL
 FROM overhead.timeline
 WHERE type LIKE 'wait_%' AND type <> 'wait_data'

@@ -1,10 +1,10 @@
 -- The collectives of a rank: what a lake keeps of them, for those of other ranks to be put
 -- beside. Sends and receives are left out.
--- One row per kernel of a collective.
--- Key: gpu_op_id.
+-- One row per collective of a rank.
+-- Key: node_id.
 CREATE VIEW fleet.collective (
-    -- The kernel, by a number of its own in the lake.
-    gpu_op_id,
+    -- The kernel, or the op on the CPU, by a number of its own in the lake.
+    node_id,
     -- The trace.
     trace_id,
     -- Its process group.
@@ -17,12 +17,11 @@ CREATE VIEW fleet.collective (
     duration_ns
 ) AS
 SELECT
-    gpu_op_id,
-    collective.trace_id,
+    node_id,
+    trace_id,
     coalesce(process_group, ''),
-    collective.kind,
+    kind,
     coalesce(sequence, ordinal),
     end_ns - start_ns
-FROM staging.collective AS collective
-INNER JOIN staging.gpu_op USING (gpu_op_id)
-WHERE collective.kind NOT IN ('send', 'recv');
+FROM staging.collective
+WHERE kind NOT IN ('send', 'recv');

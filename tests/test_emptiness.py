@@ -142,7 +142,8 @@ def test_every_relation_can_be_asked_without_what_is_empty() -> None:
         for one in catalog.relations():
             if one.is_computed_on_ingest:
                 reduced = known.reduced(one.query)
-                assert not [name for name in one.reads & {*names} if name in reduced]
+                left = {name for name in one.reads & {*names} if name in reduced}
+                assert {name.split(".")[0] for name in left} <= {"reference"}
                 found = connection.execute(f"DESCRIBE {reduced}").fetchall()
                 types = [type_ for _, type_ in catalog.described(connection, one)]
                 assert [type_ for _, type_, *_ in found] == types, one.full_name

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from operator import index
 from pathlib import Path
 from tempfile import gettempdir
@@ -1009,11 +1009,13 @@ def _path(path: object) -> str:
 def _in_lake(path: str | Path) -> Place | None:
     """The place in a lake that a path names, if it does."""
     text = _path(path)
-    if not Path(text).is_dir() and "=" not in text:
-        return None
-    from tracedb.lake import find_place
+    # What no file can be called is told as it is opened.
+    with suppress(OSError):
+        if Path(text).is_dir() or "=" in text:
+            from tracedb.lake import find_place
 
-    return find_place(text)
+            return find_place(text)
+    return None
 
 
 def _check_path(path: str, *, read_only: bool) -> None:

@@ -142,8 +142,8 @@ def test_names_are_those_of_today() -> None:
     assert set(renamed.RELATIONS.values()) <= declared.keys()
     assert not renamed.RELATIONS.keys() & declared.keys()
     columns = {column for relation in declared.values() for column in relation.columns}
-    # A place is where, no longer the how many-th.
-    assert renamed.COLUMNS.keys() & columns == {"place"}
+    # A place is where, no longer the how many-th; kernels are counted without copies.
+    assert renamed.COLUMNS.keys() & columns == {"kernel_count", "place"}
     new = {name.split()[0] for name in renamed.COLUMNS.values()}
     assert new <= columns
     assert set(renamed.METHODS.values()) <= set(tracedb.METHODS)

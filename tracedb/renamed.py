@@ -91,7 +91,7 @@ COLUMNS = {
     "place_in_name": "ordinal_in_name",
     "place_key": "ordinal_key",
     "previous_kernel_id": "previous_gpu_op_id",
-    "reference_kernel_id": "reference_gpu_op_id",
+    "reference_kernel_id": "reference_node_id",
     "rung": "method",
     "source_moment": "source_endpoint",
     "target_kernel_id": "target_gpu_op_id",

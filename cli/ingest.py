@@ -10,10 +10,10 @@ import click
 
 import tracedb
 
+from . import options
 from . import output as out
 from .issues import tell_issues
 from .missing_steps import tell_missing_steps
-from .options import examples
 from .terminal import printable, tell
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ _BRIEF = ("run_id", "trace_id", "format", "rank", "event_count", "path")
 
 
 @click.command(
-    epilog=examples(
+    epilog=options.examples(
         "tracedb ingest traces/ --db run.duckdb",
         "tracedb ingest rank0.json.gz rank0_et.json.gz --db run.duckdb --pair",
         r"tracedb ingest serve.json.gz --db run.duckdb --step-mark 'step\[DECODE.*'",
@@ -42,28 +42,14 @@ _BRIEF = ("run_id", "trace_id", "format", "rank", "event_count", "path")
 @click.option("--db", "database", required=True, metavar="DB", help="Made if missing.")
 @click.option("--run", metavar="NAME", help="The run that all of the files belong to.")
 @click.option("--pair", is_flag=True, help="Fail if an execution graph finds no trace.")
-@click.option(
-    "--step-mark",
-    metavar="REGEX",
-    help="User ranges that mark the steps, where the profiler did not.",
-)
-@click.option(
-    "--step-from",
-    metavar="REGEX",
-    help="User ranges that steps begin with; each lasts until the next one begins.",
-)
+@options.step_mark
+@options.step_from
 @click.option(
     "--memory",
     metavar="SIZE",
     help="How much to use, as 4GB; the rest goes to disk. By default 40 % of all.",
 )
-@click.option(
-    "--map",
-    "pairs",
-    multiple=True,
-    metavar="COLUMN=FIELD",
-    help="Of a table of operations: what a column, or an operation, is.",
-)
+@options.table_map
 @out.option
 def ingest(  # noqa: PLR0913 (the options of the command)
     paths: tuple[str, ...],

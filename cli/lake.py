@@ -63,28 +63,14 @@ def lake() -> None:
 @click.option(
     "--run", metavar="NAME", help="The run of all files. By default a folder."
 )
-@click.option(
-    "--step-mark",
-    metavar="REGEX",
-    help="User ranges that mark the steps, where the profiler did not.",
-)
-@click.option(
-    "--step-from",
-    metavar="REGEX",
-    help="User ranges that steps begin with; each lasts until the next one begins.",
-)
+@options.step_mark
+@options.step_from
 @click.option(
     "--memory",
     metavar="SIZE",
     help="How much each worker uses, as 4GB. By default 40 % of all, shared.",
 )
-@click.option(
-    "--map",
-    "pairs",
-    multiple=True,
-    metavar="COLUMN=FIELD",
-    help="Of a table of operations: what a column, or an operation, is.",
-)
+@options.table_map
 @click.pass_context
 def ingest(  # noqa: PLR0913 (the options of the command)
     context: click.Context,

@@ -34,6 +34,24 @@ scenario = click.option(
     help="As predicted with the scenarios in this file, and without.",
 )
 
+step_mark = click.option(
+    "--step-mark",
+    metavar="REGEX",
+    help="User ranges that mark the steps, where the profiler did not.",
+)
+step_from = click.option(
+    "--step-from",
+    metavar="REGEX",
+    help="User ranges that steps begin with; each lasts until the next one begins.",
+)
+table_map = click.option(
+    "--map",
+    "pairs",
+    multiple=True,
+    metavar="COLUMN=FIELD",
+    help="Of a table of operations: what a column, or an operation, is.",
+)
+
 
 @contextmanager
 def simulated(

@@ -17,7 +17,7 @@ define show
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test check docs bench clean
+.PHONY: help install spark demo test check docs bench clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' Makefile | expand -t 16
@@ -58,6 +58,10 @@ clean: ## Remove what was built, the environment too
 	rm -rf $(VENV) build dist *.egg-info demo.duckdb* .mypy_cache .pytest_cache .ruff_cache
 
 install: $(VENV)/developed ## Build the environment in .venv
+
+spark: install ## Add Spark to it, so that its tests run where Java is
+	@$(PIP) install -qq --editable '.[spark]' \
+		|| echo 'No PySpark here: the tests of Spark will be skipped.'
 
 $(VENV)/pip:
 	@$(PYTHON) -c 'import sys; assert sys.version_info >= (3, 11)' 2>/dev/null \

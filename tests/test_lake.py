@@ -368,11 +368,15 @@ def test_a_file_that_kills_its_workers_fails(
 
 
 @needs_spark
-def test_spark_makes_the_same_bytes(fleet: Path, tmp_path: Path) -> None:
-    """Also where a worker is killed in the middle of its work: Spark tries again."""
+@pytest.mark.parametrize("master", ["local[2]", "local-cluster[2,1,1024]"])
+def test_spark_makes_the_same_bytes(fleet: Path, tmp_path: Path, master: str) -> None:
+    """Also where a worker is killed in the middle of its work: Spark tries again.
+
+    In one process, and in a cluster of two executors, each a Java of its own.
+    """
     root = tmp_path / "lake"
     killer = killing(root, "trace.duckdb")
-    assert lake.ingest([RANKS], root, lake.Spark("local[2]"))["new"] == 2
+    assert lake.ingest([RANKS], root, lake.Spark(master))["new"] == 2
     killer.join(0)
     assert not killer.is_alive()
     assert contents(root) == contents(fleet)

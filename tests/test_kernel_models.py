@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -36,8 +37,6 @@ from tracedb.kernels.trees import Forest, averaged, boosted, rounded_down
 from tracedb.kernels.work import Op, shapes_of, work_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from click.testing import Result
 
     from tracedb.kernels.rows import Rows
@@ -462,9 +461,10 @@ def test_forests_predict_as_scikit_learn() -> None:
     assert off.max() < 1e-9
 
 
-@pytest.mark.parametrize("leaves", [10, 40])
-def test_a_row_on_a_threshold_goes_left(leaves: int) -> None:
-    """In small trees, which go by bits, and in large ones, which are walked."""
+@pytest.mark.parametrize("copies", [1, 5000])
+@pytest.mark.parametrize("leaves", [1, 10, 100])
+def test_a_row_on_a_threshold_goes_left(leaves: int, copies: int) -> None:
+    """Where rows walk through trees, and where many are sent through small ones."""
     inner = np.arange(leaves - 1)
     nodes = 2 * leaves - 1
     names = ("feature", "left", "right")
@@ -475,8 +475,20 @@ def test_a_row_on_a_threshold_goes_left(leaves: int) -> None:
     value[2 * inner + 1], value[-1] = inner, leaves - 1
     more = {"threshold": threshold, "value": value, "first": np.zeros(1, int)}
     chain = Forest.of_arrays(arrays | more | {"start": np.zeros(1)}, features=1)
-    rows = np.array([[5.0, 5.5, -1.0, 99.0]], np.float32)
-    assert chain.predict(rows).tolist() == [5, 6, 0, leaves - 1]
+    rows = np.tile(np.array([[5.0, 5.5, -1.0, 99.0]], np.float32), copies)
+    expected = np.minimum(np.tile([5.0, 6.0, 0.0, 99.0], copies), leaves - 1)
+    assert chain.predict(rows).tolist() == expected.tolist()
+
+
+def test_a_row_has_one_time_in_any_company() -> None:
+    """A row alone and among many others comes out the same, to the last bit."""
+    boosting, _, features = forests()
+    forest = boosted(boosting)
+    many = np.tile(features.T, 3)
+    together = forest.predict(many)
+    assert together.tolist() == np.tile(together[: len(features)], 3).tolist()
+    alone = [float(forest.predict(many[:, [row]])[0]) for row in range(20)]
+    assert together[:20].tolist() == alone
 
 
 def test_thresholds_are_rounded_down() -> None:
@@ -798,10 +810,31 @@ def test_files_predict_as_trained(folder: Path, tmp_path: Path) -> None:
     )
 
 
+def _band_of(value: object) -> Callable[[dict[str, Any], dict[str, Any]], None]:
+    def put(_header: dict[str, Any], arrays: dict[str, Any]) -> None:
+        arrays["band.new.low"] = np.array([value] * len(arrays["band.new.low"]))
+
+    return put
+
+
+BREAKS: dict[str, Callable[[dict[str, Any], dict[str, Any]], object]] = {
+    "version": lambda header, _: header.update(format=99),
+    "key": lambda header, _: header["key"].pop("op"),
+    "size": lambda header, _: header["base"]["constants"].update(floor_ns="text"),
+    "array": lambda _, arrays: arrays.pop("band.new.low"),
+    "nan": _band_of(float("nan")),
+    "inf": _band_of(float("inf")),
+    "words": _band_of("text"),
+}
+"""What is changed in a model's header, or in its arrays."""
+
+
 def broken(path: Path, how: str) -> Path:
     """A broken model file."""
     if how == "cut":
         path.write_bytes(path.read_bytes()[:-200])
+    elif how == "empty":
+        path.write_bytes(b"")
     elif how == "text":
         path.write_text("no model")
     elif how == "pickle":
@@ -810,18 +843,13 @@ def broken(path: Path, how: str) -> Path:
         with np.load(path) as file:
             arrays = {name: file[name] for name in file.files}
         header = json.loads(arrays["header"].tobytes())
-        if how == "version":
-            header["format"] = 99
-        elif how == "key":
-            del header["key"]["op"]
-        elif how == "array":
-            del arrays["band.new.low"]
+        BREAKS[how](header, arrays)
         arrays["header"] = np.frombuffer(json.dumps(header).encode(), np.uint8)
         np.savez(path, **arrays)
     return path
 
 
-@pytest.mark.parametrize("how", ["cut", "text", "pickle", "version", "key", "array"])
+@pytest.mark.parametrize("how", ["cut", "empty", "text", "pickle", *BREAKS])
 def test_broken_models(how: str, folder: Path, tmp_path: Path) -> None:
     """A broken file is refused in one line that names it and says what to do."""
     path = tmp_path / "model.npz"

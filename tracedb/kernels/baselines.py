@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .features import sizes_of
 from .predictor import fit_base
 
 if TYPE_CHECKING:
@@ -60,7 +59,7 @@ def mlp(train: Rows, test: Rows) -> Floats:
 
 
 def _sizes(rows: Rows) -> Floats:
-    found = sizes_of(rows)
+    found = rows.logs
     return np.stack([found[f"log_{name}"] for name in rows.family.columns], axis=1)
 
 

@@ -25,10 +25,16 @@ def features_of(
 
     They are rounded to float32, in which trees compare: the same on any machine.
     """
-    found = sizes_of(rows)
+    found = {**rows.logs}
     if roofline is not None:
         found |= _bounds(rows.work, roofline)
-    found |= rows.family.features(rows.shapes, rows.figures)
+    rounded = {name: _rounded(values) for name, values in found.items()}
+    return rounded | rows.own_features
+
+
+def own_features(rows: Rows) -> dict[str, NDArray[np.float32]]:
+    """Those of the rows' family."""
+    found = rows.family.features(rows.shapes, rows.figures)
     return {name: _rounded(values) for name, values in found.items()}
 
 
@@ -72,4 +78,4 @@ def _rounded(values: Floats) -> NDArray[np.float32]:
 
 
 def _known(values: Floats) -> Floats:
-    return np.nan_to_num(values, nan=UNKNOWN, posinf=UNKNOWN, neginf=UNKNOWN)
+    return np.where(np.isfinite(values), values, UNKNOWN)

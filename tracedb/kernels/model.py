@@ -8,18 +8,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .collective_table import CollectiveTable
-from .rows import rows_of
 from .transfer import moved, without_launch
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    import polars as pl
-
     from .families import Hardware
     from .hardware import HardwareRow
     from .predictor import Predicted, Predictor
-    from .work import Op
+    from .rows import Question
 
 _UNLISTED = 2.0
 """How much wider the band is where not even the data sheet is known."""
@@ -72,20 +69,20 @@ class Model:
         return f"{self.key.name}, {self.rows:,} shapes"
 
     def predict(
-        self, frame: pl.DataFrame, op: Op, hardware: HardwareRow, measured: str
+        self, question: Question, hardware: HardwareRow, measured: str
     ) -> Predicted:
-        """Predict rows of one op, of the model's family, on some hardware.
+        """Predict shapes of one op, of the model's family, on some hardware.
 
         `hardware` may be another than the model's, and `measured` another way to
         measure: kernels alone, of a model of ops.
         """
-        rows = rows_of(frame, op, self.hardware, is_listed=self.is_listed)
+        rows = question.on(self.hardware, is_listed=self.is_listed)
         predicted = self.predictor.predict(rows)
         base = self.predictor.core.base
         if hardware.name != self.key.hardware and hardware.figures != self.hardware:
             is_kernel = self.key.measured == "kernel"
             is_listed = not hardware.is_fallback
-            there = rows_of(frame, op, hardware.figures, is_listed=is_listed)
+            there = question.on(hardware.figures, is_listed=is_listed)
             predicted = moved(predicted, base, rows, there, is_kernel=is_kernel)
             doubt = 1.0 if is_listed else _UNLISTED
             predicted = predicted.widened(doubt * float(np.exp(self.transfer_error)))

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
+import re
 import struct
 import tokenize
 import zipfile
 import zlib
-from io import BytesIO
 from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Literal
 
 import msgspec
@@ -30,6 +29,14 @@ UNREADABLE = (
 _MOST_BYTES = 64 << 20
 """Of all arrays: a hundred times those of the largest models."""
 _MOST_ARRAYS = 100
+_BEFORE_HEADER = 10
+# The start of a .npy file as `numpy.save` writes it; its own reader, which compiles the
+# header as Python, takes half of the time of a model.
+_COLUMN = re.compile(
+    rb"\x93NUMPY\x01\x00(?P<size>..)\{'descr': '(?P<type>[<|][iuf][1248])', "
+    rb"'fortran_order': False, 'shape': \((?P<count>\d{1,12}),\), \} *\n",
+    re.DOTALL,
+)
 
 _Positive = Annotated[float, msgspec.Meta(gt=0, le=1e12)]
 _Log = Annotated[float, msgspec.Meta(ge=-100, le=100)]
@@ -111,16 +118,14 @@ def _archive(file: BinaryIO) -> zipfile.ZipFile:
 
 def _array(data: bytes) -> NDArray[Any]:
     """A column of numbers."""
-    stream = BytesIO(data)
-    if np.lib.format.read_magic(stream) != (1, 0):
-        raise ValueError("an array is of another format")
-    shape, _, dtype = np.lib.format.read_array_header_1_0(stream)
-    size = len(data) - stream.tell()
-    if dtype.kind not in "iuf" or len(shape) != 1:
+    header = _COLUMN.match(data)
+    if header is None:
         raise ValueError("an array is no column of numbers")
-    if shape[0] < 0 or math.prod((*shape, dtype.itemsize)) != size:
+    start = _BEFORE_HEADER + int.from_bytes(header["size"], "little")
+    dtype, count = np.dtype(header["type"].decode()), int(header["count"])
+    if count * dtype.itemsize != len(data) - start:
         raise ValueError("an array is longer or shorter than it says")
-    column = np.frombuffer(data, dtype, offset=stream.tell()).copy()
+    column = np.frombuffer(data, dtype, offset=start).copy()
     if dtype.kind == "f" and np.isnan(column).any():
         raise ValueError("an array has values that are not numbers")
     return column

@@ -27,6 +27,7 @@ from .hardware import HardwareTable, hardware_table
 from .model import Key
 from .model_file import UNREADABLE
 from .predictor import Predicted
+from .rows import Question
 from .store import SUFFIX, read
 from .transfer import apart, is_reachable
 from .work import Op, complete
@@ -223,7 +224,8 @@ class Models:
         chosen = [] if rows.is_empty() else self._candidates(asked)
         if not chosen:
             return
-        parts = [(c, _predicted(c[2].model, rows, asked)) for c in chosen]
+        question = Question.of(rows, asked.what)
+        parts = [(c, _predicted(c[2].model, question, asked)) for c in chosen]
         found = blended(
             [
                 Answer(predicted, distance, is_first=shelf.is_users)
@@ -332,10 +334,10 @@ def _refuse_no_sizes(shapes: pl.DataFrame) -> None:
             )
 
 
-def _predicted(model: Model, rows: pl.DataFrame, asked: Asked) -> Predicted:
+def _predicted(model: Model, question: Question, asked: Asked) -> Predicted:
     """What a model says; raises `KernelModelError` where its parts do not fit."""
     try:
-        predicted = model.predict(rows, asked.what, asked.hardware, asked.measured)
+        predicted = model.predict(question, asked.hardware, asked.measured)
     except UNREADABLE as error:
         raise KernelModelError(
             f"the model {model.title} cannot be used ({error!r}); train it again with "

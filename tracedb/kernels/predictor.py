@@ -25,7 +25,7 @@ from tracedb.errors import KernelModelError
 
 from .bands import Band, band_of
 from .collective_table import CollectiveTable, fit_table
-from .features import features_of, sizes_of
+from .features import features_of
 from .residual import FORESTS, LEAST_ROWS, MIXES, fit_forests, mixed
 from .roofline import Roofline, fit_roofline
 from .scores import Scores, scores_of
@@ -93,13 +93,13 @@ class Core:
             for name, forest in self.forests.items()
         }
 
-    def distance(self, rows: Rows) -> NDArray[np.str_]:
-        """How far each row lies from what was measured."""
+    def distance(self, rows: Rows, away: Floats | None = None) -> NDArray[np.str_]:
+        """How far each row lies from what was measured; `away` where it is known."""
         found = np.full(len(rows), "new", dtype="<U6")
         if len(self.known):
             combination = rows.codes(rows.family.group)
             found[np.isin(combination, self.known)] = "known"
-        found[self.away(rows) > 0] = "beyond"
+        found[(self.away(rows) if away is None else away) > 0] = "beyond"
         return found
 
     def in_range(self, rows: Rows) -> NDArray[np.bool_]:
@@ -113,7 +113,7 @@ class Core:
         Of collectives, numbers of ranks that were not measured are beyond it.
         """
         found = np.zeros(len(rows))
-        for name, values in sizes_of(rows).items():
+        for name, values in rows.logs.items():
             low, high = self.range[name]
             over = np.maximum(low - values, values - high)
             np.maximum(found, np.where(over > _TOLERANCE, over, 0), out=found)
@@ -139,7 +139,7 @@ def fit_core(
         {},
         names,
         (low, high),
-        {n: (float(v.min()), float(v.max())) for n, v in sizes_of(rows).items()},
+        {n: (float(v.min()), float(v.max())) for n, v in rows.logs.items()},
         codes if rows.family.group and len(codes) * _GRID <= len(rows) else codes[:0],
     )
     if isinstance(base, CollectiveTable) or len(rows) < LEAST_ROWS:
@@ -236,11 +236,11 @@ class Predictor:
 
     def predict(self, rows: Rows) -> Predicted:
         """Predict each row, with its band."""
-        distance = self.core.distance(rows)
         trial = _trial(self.core, rows)
+        distance = self.core.distance(rows, trial.away)
         ns = trial.predicted_ns(self.mix, self.reach)
         low, high = np.empty(len(rows)), np.empty(len(rows))
-        for name in np.unique(distance).tolist():
+        for name in DISTANCES:
             here = distance == name
             low[here], high[here] = self.bands[name].around(ns[here])
         return Predicted(ns, np.maximum(low, trial.least_ns), high, trial.away)

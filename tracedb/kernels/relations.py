@@ -18,9 +18,12 @@ if TYPE_CHECKING:
 @cache
 def declared(relation: str) -> tuple[dict[str, Any], ...]:
     """The rows of a relation of a database without traces."""
-    with duckdb.connect() as connection:
-        catalog.create_only(connection, relation)
-        return rows_of(connection, relation)
+    with _counter().cursor() as connection:
+        connection.begin()
+        catalog.create_only(connection, relation, are_documented=False)
+        rows = rows_of(connection, relation)
+        connection.rollback()
+        return rows
 
 
 def rows_of(

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from .families import FAMILIES, Shapes
+from .features import own_features, sizes_of
 from .work import shapes_of, work_of
 
 if TYPE_CHECKING:
@@ -50,6 +52,16 @@ class Rows:
             time_ns=self.time_ns[chosen],
         )
 
+    @cached_property
+    def logs(self) -> dict[str, Floats]:
+        """The features that say whether a row lies in the range of others."""
+        return sizes_of(self)
+
+    @cached_property
+    def own_features(self) -> dict[str, NDArray[np.float32]]:
+        """The features of the family."""
+        return own_features(self)
+
     @property
     def size(self) -> Floats:
         """By what rows are large: FLOPs of products, else bytes."""
@@ -83,18 +95,39 @@ def rows_of(
     frame: pl.DataFrame, op: Op, hardware: Hardware, *, is_listed: bool
 ) -> Rows:
     """The rows of a frame, all of one op; without a column of times, they are NaN."""
-    family = FAMILIES[op.family]
-    shapes = shapes_of(family, frame, op)
-    time_ns = (
-        frame["time_ns"].to_numpy()
-        if "time_ns" in frame.columns
-        else np.full(frame.height, np.nan)
-    )
-    return Rows(
-        family,
-        shapes,
-        work_of(family, shapes, hardware, op),
-        {name: np.full(frame.height, value) for name, value in hardware.items()},
-        time_ns,
-        is_listed,
-    )
+    rows = Question.of(frame, op).on(hardware, is_listed=is_listed)
+    if "time_ns" not in frame.columns:
+        return rows
+    return replace(rows, time_ns=frame["time_ns"].to_numpy())
+
+
+@dataclass(frozen=True)
+class Question:
+    """Shapes of one op, to be predicted on one or more pieces of hardware."""
+
+    op: Op
+    shapes: Shapes
+    _rows: dict[tuple[object, ...], Rows] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, frame: pl.DataFrame, op: Op) -> Question:
+        """Of the rows of a frame, all of one op."""
+        return cls(op, shapes_of(FAMILIES[op.family], frame, op))
+
+    def on(self, hardware: Hardware, *, is_listed: bool) -> Rows:
+        """The rows on some hardware, without times; the same for equal hardware."""
+        key = (is_listed, *sorted(hardware.items()))
+        if key not in self._rows:
+            self._rows[key] = self._made(hardware, is_listed=is_listed)
+        return self._rows[key]
+
+    def _made(self, hardware: Hardware, *, is_listed: bool) -> Rows:
+        family, count = FAMILIES[self.op.family], len(self.shapes)
+        return Rows(
+            family,
+            self.shapes,
+            work_of(family, self.shapes, hardware, self.op),
+            {name: np.broadcast_to(value, count) for name, value in hardware.items()},
+            np.broadcast_to(np.nan, count),
+            is_listed,
+        )

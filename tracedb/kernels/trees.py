@@ -15,20 +15,24 @@ import numpy as np
 from tracedb.errors import KernelModelError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from numpy.typing import NDArray
     from sklearn.ensemble import ExtraTreesRegressor, HistGradientBoostingRegressor
 
     from .families import Floats
 
-_CHUNK = 16384
+_CHUNK = 32768
 """Rows at a time: their features then fit the processor's caches."""
+_WALKED = 32768
+"""Places in trees at a time, where rows walk through all trees together."""
+_MANY = 4096
+"""Rows from which it pays to prepare trees for them."""
 _MOST_DEPTH = 256
 """Deeper than any tree that is learnt: each level costs all rows a step."""
 _MOST_VALUE = 1e6
-_MOST_MASKED = 32
-"""Leaves of a tree that the bits of a mask can stand for."""
+_MOST_SELECTED = 64
+"""Leaves of a tree that is evaluated node by node: more are walked to."""
 
 
 @dataclass(frozen=True)
@@ -50,19 +54,86 @@ class Forest:
     def predict(self, features: NDArray[np.float32]) -> Floats:
         """The sum over all trees; features come column by column (features x rows)."""
         rows = features.shape[1]
+        is_selecting = rows >= _MANY and self._leaves.max() <= _MOST_SELECTED
+        step = _CHUNK if is_selecting else max(1, _WALKED // len(self.first))
         total = np.full(rows, float(self.start[0]))
-        for begin in range(0, rows, _CHUNK):
-            part = np.ascontiguousarray(features[:, begin : begin + _CHUNK])
-            for tree in self._trees:
-                total[begin : begin + _CHUNK] += tree.predict(part)
+        for begin in range(0, rows, step):
+            part = np.ascontiguousarray(features[:, begin : begin + step])
+            values = self._selected(part) if is_selecting else self._walked(part)
+            # One after the other, so that a row has one sum in any company.
+            for value in values:
+                total[begin : begin + step] += value
         return total
 
+    def _walked(self, features: NDArray[np.float32]) -> Iterable[Floats]:
+        """What each tree says, level by level for all trees together."""
+        rows = features.shape[1]
+        flat, row = features.ravel(), np.arange(rows)
+        column, left, step = self._columns(rows)
+        node = np.repeat(self.first[:, None], rows, axis=1)
+        for _ in range(self._depth):
+            value = flat.take(column.take(node) + row)
+            goes_right = value > self.threshold.take(node)
+            node = left.take(node) + goes_right * step.take(node)
+        found: Floats = self.value.take(node)
+        return found
+
+    def _columns(
+        self, rows: int
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+        """Of each node: where its feature begins, its left child, how far the right is.
+
+        Places are those of the whole forest; rows stay in leaves.
+        """
+        is_leaf = self.left == 0
+        places = np.arange(len(self.left))
+        return (
+            np.where(is_leaf, 0, self.feature.astype(np.int64) * rows),
+            np.where(is_leaf, places, self._base + self.left),
+            np.where(is_leaf, 0, self.right.astype(np.int64) - self.left),
+        )
+
+    def _selected(self, features: NDArray[np.float32]) -> Iterator[Floats]:
+        """What each tree says, node by node for all rows together."""
+        selection = _Selection(features)
+        for tree in self._selecting:
+            yield tree.leaves.take(selection.leaf_of(tree.root))
+
     @cached_property
-    def _trees(self) -> list[_MaskedTree | _WalkedTree]:
-        return [_prepared(self, nodes) for nodes in self._slices()]
+    def _selecting(self) -> list[_SelectingTree]:
+        return [_selecting(self, nodes) for nodes in self._slices()]
+
+    @cached_property
+    def _sizes(self) -> NDArray[np.int64]:
+        """How many nodes each tree has."""
+        return np.diff(np.append(self.first, len(self.feature)))
+
+    @cached_property
+    def _leaves(self) -> NDArray[np.int64]:
+        """How many leaves each tree has."""
+        leaves: NDArray[np.int64] = (self._sizes + 1) // 2
+        return leaves
+
+    @cached_property
+    def _base(self) -> NDArray[np.int64]:
+        """For each node, where its tree begins."""
+        return np.repeat(self.first, self._sizes)
+
+    @cached_property
+    def _depth(self) -> int:
+        """Levels below the first nodes; one more than allowed says: too many."""
+        nodes, depth = self.first, 0
+        while depth <= _MOST_DEPTH:
+            inner = nodes[self.left[nodes] != 0]
+            if not len(inner):
+                break
+            children = (self.left[inner], self.right[inner])
+            nodes = np.concatenate([self._base[inner] + each for each in children])
+            depth += 1
+        return depth
 
     def _slices(self) -> Iterator[slice]:
-        ends = [*self.first[1:].tolist(), len(self.feature)]
+        ends = (self.first + self._sizes).tolist()
         for begin, end in zip(self.first.tolist(), ends, strict=True):
             yield slice(begin, end)
 
@@ -95,26 +166,24 @@ class Forest:
             raise KernelModelError("the nodes of a forest are not numbers")
         if not np.abs(np.append(self.value, self.start)).max() <= _MOST_VALUE:
             raise KernelModelError("a value of a forest is out of range")
-        for nodes in self._slices():
-            left, right = self.left[nodes], self.right[nodes]
-            feature = self.feature[nodes]
-            inner = left != 0
-            known = (feature >= 0) & (feature < features)
-            if not np.all(known | ~inner) or not _is_tree(left, right, inner):
-                raise KernelModelError("a tree of a forest is not a tree")
-            if _depth(left, right) > _MOST_DEPTH:
-                raise KernelModelError("a tree of a forest is too deep")
+        inner = self.left != 0
+        known = (self.feature >= 0) & (self.feature < features)
+        if not np.all(known | ~inner) or not self._are_trees(inner):
+            raise KernelModelError("a tree of a forest is not a tree")
+        if self._depth > _MOST_DEPTH:
+            raise KernelModelError("a tree of a forest is too deep")
 
-
-def _is_tree(
-    left: NDArray[np.int32], right: NDArray[np.int32], inner: NDArray[np.bool_]
-) -> bool:
-    places = np.flatnonzero(inner)
-    children = np.append(left[inner], right[inner])
-    is_behind = np.all((left[inner] > places) & (right[inner] > places))
-    return bool(is_behind) and np.array_equal(
-        np.sort(children), np.arange(1, len(left))
-    )
+    def _are_trees(self, inner: NDArray[np.bool_]) -> bool:
+        """Whether all nodes but the first of a tree have one parent, before them."""
+        place = (np.arange(len(inner)) - self._base)[inner]
+        base, size = self._base[inner], np.repeat(self._sizes, self._sizes)[inner]
+        parents = np.zeros(len(inner), np.int64)
+        parents[self.first] = 1
+        for children in (self.left[inner], self.right[inner]):
+            if not np.all((children > place) & (children < size)):
+                return False
+            parents += np.bincount(base + children, minlength=len(inner))
+        return bool(np.all(parents == 1))
 
 
 def _ascend(first: NDArray[np.int64], count: int) -> bool:
@@ -123,53 +192,50 @@ def _ascend(first: NDArray[np.int64], count: int) -> bool:
 
 
 @dataclass(frozen=True)
-class _MaskedTree:
-    """A small tree, as for each inner node the leaves that going right rules out.
+class _Node:
+    """An inner node of a small tree; None stands for a leaf."""
 
-    The leaf is the first one that no node rules out (Lucchese et al., QuickScorer):
-    no row is walked, each node is one comparison of a whole column.
-    """
-
-    nodes: list[tuple[int, np.float32, np.uint32]]
-    leaves: Floats
-
-    def predict(self, features: NDArray[np.float32]) -> Floats:
-        rows = features.shape[1]
-        ruled_out = np.zeros(rows, np.uint32)
-        goes_right = np.empty(rows, np.bool_)
-        bits = np.empty(rows, np.uint32)
-        for feature, threshold, left_leaves in self.nodes:
-            np.greater(features[feature], threshold, out=goes_right)
-            np.multiply(goes_right, left_leaves, out=bits)
-            np.bitwise_or(ruled_out, bits, out=ruled_out)
-        first_free = ~ruled_out & (ruled_out + np.uint32(1))
-        _, exponent = np.frexp(first_free.astype(np.float64))
-        found: Floats = self.leaves.take(exponent - 1)
-        return found
+    feature: int
+    threshold: np.float32
+    left: _Node | None
+    right: _Node | None
+    leaves_left: np.uint8
+    """How many leaves lie at its left."""
 
 
 @dataclass(frozen=True)
-class _WalkedTree:
-    """A large tree, walked level by level by all rows together."""
+class _SelectingTree:
+    """A small tree: its leaves are numbered from left to right."""
 
-    feature: NDArray[np.int64]
-    threshold: NDArray[np.float32]
-    left: NDArray[np.int64]
-    step: NDArray[np.int64]
-    """From the left child to the right one; 0 in leaves, which stay."""
-    value: Floats
-    depth: int
+    root: _Node | None
+    leaves: Floats
 
-    def predict(self, features: NDArray[np.float32]) -> Floats:
-        rows = features.shape[1]
-        flat, row = features.ravel(), np.arange(rows)
-        column = self.feature * rows
-        node = np.zeros(rows, np.int64)
-        for _ in range(self.depth):
-            value = flat.take(column.take(node) + row)
-            goes_right = value > self.threshold.take(node)
-            node = self.left.take(node) + goes_right * self.step.take(node)
-        found: Floats = self.value.take(node)
+
+@dataclass(frozen=True)
+class _Selection:
+    """Which leaf each row comes to, of rows whose features come column by column.
+
+    No row is walked. A node compares a whole column, and takes the number of the leaf
+    from its left or its right: bytes, of which a processor does dozens at once.
+    """
+
+    features: NDArray[np.float32]
+
+    def leaf_of(self, node: _Node | None) -> NDArray[np.uint8]:
+        """The leaf below a node, counted from the leftmost one there."""
+        if node is None:
+            return np.zeros(self.features.shape[1], np.uint8)
+        goes_right: NDArray[np.bool_] = self.features[node.feature] > node.threshold
+        found = goes_right.view(np.uint8)
+        if node.right is not None:
+            right = self.leaf_of(node.right)
+            right += node.leaves_left
+            found *= right
+        elif node.left is not None:
+            found *= node.leaves_left
+        if node.left is not None:
+            # Leaves at the left have lower numbers than any at the right.
+            np.maximum(found, self.leaf_of(node.left), out=found)
         return found
 
 
@@ -185,48 +251,24 @@ def _whole(array: NDArray[Any], name: str) -> NDArray[Any]:
     return array.astype(_TYPES.get(name, np.float64))
 
 
-def _prepared(forest: Forest, nodes: slice) -> _MaskedTree | _WalkedTree:
-    left, right = forest.left[nodes], forest.right[nodes]
-    feature, threshold = forest.feature[nodes], forest.threshold[nodes]
-    value = forest.value[nodes]
-    is_leaf = left == 0
-    if is_leaf.sum() <= _MOST_MASKED:
-        return _masked(feature, threshold, left, right, value)
-    places = np.arange(len(left), dtype=np.int64)
-    stay = np.where(is_leaf, places, left).astype(np.int64)
-    step = np.where(is_leaf, 0, right - left).astype(np.int64)
-    column = np.where(is_leaf, 0, feature).astype(np.int64)
-    return _WalkedTree(column, threshold, stay, step, value, _depth(left, right))
-
-
-def _depth(left: NDArray[np.int32], right: NDArray[np.int32]) -> int:
-    depth = np.zeros(len(left), np.int64)
-    for node in np.flatnonzero(left):  # parents come first
-        depth[left[node]] = depth[right[node]] = depth[node] + 1
-    return int(depth.max())
-
-
-def _masked(
-    feature: NDArray[np.int16],
-    threshold: NDArray[np.float32],
-    left: NDArray[np.int32],
-    right: NDArray[np.int32],
-    value: Floats,
-) -> _MaskedTree:
-    """Number the leaves from left to right, and give each node those at its left."""
+def _selecting(forest: Forest, nodes: slice) -> _SelectingTree:
+    """A tree as its inner nodes, and its leaves from left to right."""
+    feature, threshold = forest.feature[nodes].tolist(), forest.threshold[nodes]
+    left, right = forest.left[nodes].tolist(), forest.right[nodes].tolist()
+    value = forest.value[nodes].tolist()
     leaves: list[float] = []
-    nodes: list[tuple[int, np.float32, np.uint32]] = []
 
-    def visit(node: int) -> int:
+    def visit(node: int) -> _Node | None:
         if left[node] == 0:
-            leaves.append(float(value[node]))
-            return 1 << (len(leaves) - 1)
-        at_left = visit(int(left[node]))
-        nodes.append((int(feature[node]), threshold[node], np.uint32(at_left)))
-        return at_left | visit(int(right[node]))
+            leaves.append(value[node])
+            return None
+        before = len(leaves)
+        at_left = visit(left[node])
+        count = np.uint8(len(leaves) - before)
+        at_right = visit(right[node])
+        return _Node(feature[node], threshold[node], at_left, at_right, count)
 
-    visit(0)
-    return _MaskedTree(nodes, np.array(leaves))
+    return _SelectingTree(visit(0), np.array(leaves))
 
 
 def rounded_down(thresholds: Floats) -> NDArray[np.float32]:

@@ -148,7 +148,7 @@ def work_of(family: Family, shapes: Shapes, hardware: Hardware, op: Op) -> Work:
     peak = matrix_peak(hardware, op.dtype) if family.uses_matrix_units else vector_peak
 
     def each(figure: float) -> Floats:
-        return np.full(len(shapes), figure)
+        return np.broadcast_to(figure, len(shapes))
 
     return Work(
         flops=shapes["flops"],

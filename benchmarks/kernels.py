@@ -27,7 +27,8 @@ from tracedb import kernels
 from tracedb.kernels.evaluate import MOST_ROWS, SCORES, parts_of
 from tracedb.kernels.families import FAMILIES
 from tracedb.kernels.measurements import read_measurements
-from tracedb.kernels.public import READERS
+from tracedb.kernels.public import LICENCES, READERS
+from tracedb.kernels.published import PUBLISHED
 from tracedb.kernels.splits import SEED, SPLITS
 
 if TYPE_CHECKING:
@@ -222,6 +223,16 @@ _EVERY_OP = """\
 GMAE / MAPE / P90 in %, medians over keys (hardware and harnesses); `band holds` is the
 share of rows in % inside the band P10..P90, of which 80 are aimed at."""
 
+_PUBLISHED = """\
+`tracedb kernels train FOLDER -o MODELS` reads their files as they are published, below
+any folder, CSV and Parquet; units in brackets may follow a column's name. Where no
+column says which GPU was measured, the nearest folder does (`a100`, `h100_sxm`), so
+keep the project's folders. aiconfigurator's files are in its wheel, too
+(`aiconfigurator-core`). Not read are what no op of PyTorch is: mixtures of experts,
+latent attention, custom all-reduces, keys in fp8, types of four bits. A pointer of Git
+LFS is told as one. They are other people's measurements: their licences cover what is
+made of them."""
+
 _UNSEEN = """\
 A model of all other hardware of the same data, its band the widest that any of them
 needed when it was held out: it errs on the wide side."""
@@ -372,8 +383,14 @@ def unseen(scores: pl.DataFrame) -> list[str]:
 
 def data_section() -> list[str]:
     """The formats that are read, and what is dropped of these files."""
+    licences = [[name, *text.rsplit(", ", 1)] for name, text in LICENCES.items()]
+    lines = ["Public data come from these projects on GitHub:"]
+    lines += table(["source", "repository", "licence"], licences, left=3)
+    lines += [_PUBLISHED]
+    published = [[f.project, f.files, f"`{f.columns}`"] for f in PUBLISHED]
+    lines += table(["source", "files", "columns, at least"], published, left=3)
     formats = [[r.source, f"`{r.columns}`"] for r in READERS]
-    lines = ["Formats of public data, recognised by their columns:"]
+    lines += ["Tables of their shapes, recognised by exactly these columns:"]
     lines += table(["source", "columns"], formats, left=2)
     dropped = read_measurements([DATA]).dropped
     rows = [[*name.split(": ", 1), f"{count:,}"] for name, count in dropped.items()]

@@ -997,7 +997,7 @@ MISTAKES = {
     "cut": "no Parquet file, or cut off",
     "csv": "no format of public measurements has the columns a, b",
     "plain": "write_parquet(..., metadata={'tracedb.measurements': '1'})",
-    "other": "a Parquet file, but no measurements; `tracedb microbench` writes some",
+    "other": "no format of public measurements has the columns",
     "absent": "absent: no such file or folder",
 }
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import zlib
+from collections import Counter
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
@@ -23,10 +24,13 @@ from tracedb.errors import MeasurementError
 
 from .families import COLUMNS, FAMILIES
 from .public import reader_of
+from .published import Place, plain, published_of
 from .work import Op, complete, shapes_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
+
+    import pyarrow as pa
 
 VERSION = "1"
 METADATA = b"tracedb.measurements"
@@ -45,6 +49,7 @@ _MOST_SIZE = 1 << 50
 _MOST_BYTES = 1 << 30
 """Of a public file's text: a hundred times those of the largest that there are."""
 _ROW = "_row"
+_POINTER = "version https://git-lfs.github.com/spec/v1"
 
 
 @dataclass(frozen=True)
@@ -71,17 +76,21 @@ def read_measurements(paths: Sequence[str | Path]) -> Measurements:
     files: dict[str, str] = {}
     dropped: dict[str, int] = {}
     skipped: list[str] = []
-    for path, is_named in _files(paths):
+    found = [*_files(paths)]
+    often = Counter(path.name for path, _ in found)
+    for path, is_named in found:
+        # Projects have many files of one name, in folders that say what they are of.
+        name = path.name if often[path.name] == 1 else str(path)
         try:
-            frame, left_out = _read(path)
+            frame, left_out = _read(path, name)
         except _UnknownFormatError as error:
             if is_named:
                 raise MeasurementError(str(error)) from error
-            skipped.append(path.name)
+            skipped.append(name)
             continue
         frames.append(frame)
-        files[path.name] = hashlib.sha256(path.read_bytes()).hexdigest()
-        dropped |= {f"{path.name}: {why}": count for why, count in left_out.items()}
+        files[name] = hashlib.sha256(path.read_bytes()).hexdigest()
+        dropped |= {f"{name}: {why}": count for why, count in left_out.items()}
     if not any(frame.height for frame in frames):
         names = ", ".join(map(str, paths))
         why = ", ".join(f"{count:,} rows of {what}" for what, count in dropped.items())
@@ -117,9 +126,9 @@ def _is_table(path: Path) -> bool:
     return path.name.endswith((".parquet", ".csv", ".csv.gz"))
 
 
-def _read(path: Path) -> tuple[pl.DataFrame, dict[str, int]]:
-    frame, dropped = _read_parquet(path) if _is_parquet(path) else _read_public(path)
-    frame = _complete(frame.with_columns(file=pl.lit(path.name)), path)
+def _read(path: Path, name: str) -> tuple[pl.DataFrame, dict[str, int]]:
+    frame, dropped = _read_parquet(path) if _is_parquet(path) else _read_csv(path)
+    frame = _complete(frame.with_columns(file=pl.lit(name)), path)
     is_time = {name: pl.col(name).is_between(1, _MOST_NS) for name in TIMES}
     timed = frame.filter(is_time["time_ns"]).with_columns(
         pl.when(is_time[name]).then(name).alias(name) for name in TIMES[1:]
@@ -184,40 +193,67 @@ def _read_parquet(path: Path) -> tuple[pl.DataFrame, dict[str, int]]:
             f"{{'{METADATA.decode()}': '{VERSION}'}})"
         )
     if version is None:
-        raise _UnknownFormatError(
-            f"{path}: a Parquet file, but no measurements; `tracedb microbench` writes "
-            "some"
-        )
+        return _read_public(path, _of_arrow(path, table))
     if version != VERSION.encode():
         raise MeasurementError(
             f"{path}: measurements of version {version.decode(errors='replace')}; this "
             f"tracedb reads version {VERSION}: measure again, or use the tracedb that "
             "wrote it"
         )
+    return _of_arrow(path, table), {}
+
+
+def _of_arrow(path: Path, table: pa.Table) -> pl.DataFrame:
     try:
-        return pl.DataFrame(pl.from_arrow(table)), {}
+        return pl.DataFrame(pl.from_arrow(table))
     except pl.exceptions.PolarsError as error:
         raise MeasurementError(f"{path}: {one_line(error)}") from error
 
 
-def _read_public(path: Path) -> tuple[pl.DataFrame, dict[str, int]]:
+def _read_csv(path: Path) -> tuple[pl.DataFrame, dict[str, int]]:
     try:
         file = pl.read_csv(_text_of(path), infer_schema_length=None)
     except (OSError, EOFError, zlib.error, pl.exceptions.PolarsError) as error:
         line = (str(error).splitlines() or [type(error).__name__])[0]
         raise MeasurementError(f"{path}: cannot be read as CSV: {line}") from error
-    reader = reader_of(frozenset(file.columns))
-    if reader is None:
-        shown = ", ".join(file.columns[:8])
-        raise _UnknownFormatError(
-            f"{path}: no format of public measurements has the columns {shown}; "
-            "docs/kernels.md lists the formats"
-        )
+    return _read_public(path, file)
+
+
+def _read_public(path: Path, file: pl.DataFrame) -> tuple[pl.DataFrame, dict[str, int]]:
+    """The measurements of a table that some project made."""
+    if file.is_empty():
+        raise _UnknownFormatError(f"{path}: a table without rows")
+    reader, plainly = reader_of(frozenset(file.columns)), plain(file)
+    published = published_of(plainly.columns)
     try:
-        return reader.read(file)
+        if reader is not None:
+            return reader.read(file)
+        if published is not None:
+            return _named(path, *published.read(plainly, Place.of(path)))
     except pl.exceptions.PolarsError as error:
         line = str(error).splitlines()[0]
         raise MeasurementError(f"{path}: a column has a wrong type: {line}") from error
+    if file.columns[:1] == [_POINTER]:
+        raise _UnknownFormatError(
+            f"{path}: a pointer of Git LFS, not the file: `git lfs pull` fetches it"
+        )
+    shown = ", ".join(file.columns[:8])
+    raise _UnknownFormatError(
+        f"{path}: no format of public measurements has the columns {shown}; "
+        "docs/kernels.md lists the formats"
+    )
+
+
+def _named(
+    path: Path, frame: pl.DataFrame, dropped: dict[str, int]
+) -> tuple[pl.DataFrame, dict[str, int]]:
+    """The same; raises `MeasurementError` where nothing says which GPU it was."""
+    if frame["device"].null_count():
+        raise MeasurementError(
+            f"{path}: neither a column nor a folder says which GPU was measured; keep "
+            "the folders of the project (a100, h100_sxm and so on)"
+        )
+    return frame, dropped
 
 
 def _text_of(path: Path) -> bytes:

@@ -1,4 +1,4 @@
-"""Readers of public measurements (CSV), recognised by their columns.
+"""Readers of public measurements as tables of their shapes (CSV), by their columns.
 
 Each turns one file format into the rows of `measurements.py`, and says which rows are
 known to be wrong, and why: those are dropped and counted.
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 LICENCES: Mapping[str, str] = {
     "aiconfigurator": "ai-dynamo/aiconfigurator, Apache-2.0",
-    "apex_plus": "microsoft/apex_plus, Apache-2.0",
+    "apex_plus": "microsoft/apex_plus, MIT",
     "infersim": "alibaba/InferSim, Apache-2.0",
     "mlpredict": "CDECatapult/ml-performance-prediction, Apache-2.0",
     "neusight": "sitar-lab/NeuSight, MIT",
@@ -42,20 +42,29 @@ class Reader:
 
     def read(self, file: pl.DataFrame) -> tuple[pl.DataFrame, dict[str, int]]:
         """The measurements of a file, and how many rows were dropped for what."""
-        dropped = {}
-        for reason, is_wrong in self.wrong.items():
-            kept = file.filter(~is_wrong)
-            dropped[reason] = file.height - kept.height
-            file = kept
+        file, dropped = without(self.wrong, file)
         columns = [value.alias(name) for name, value in self.values.items()]
         source = pl.lit(self.source).alias("source")
-        return file.select(*columns, source), {k: n for k, n in dropped.items() if n}
+        return file.select(*columns, source), dropped
 
 
-_MICROSECOND = 1e3
+def without(
+    wrong: Mapping[str, pl.Expr], file: pl.DataFrame
+) -> tuple[pl.DataFrame, dict[str, int]]:
+    """The rows that are not known to be wrong, and how many are, by the reason."""
+    dropped = {}
+    for reason, is_wrong in wrong.items():
+        kept = file.filter(~is_wrong.fill_null(value=False))
+        dropped[reason] = file.height - kept.height
+        file = kept
+    return file, {reason: count for reason, count in dropped.items() if count}
 
 
-def _c(name: str) -> pl.Expr:
+MICROSECOND = 1e3
+
+
+def c(name: str) -> pl.Expr:
+    """A column of a file."""
     return pl.col(name)
 
 
@@ -64,8 +73,14 @@ def _named(column: str, names: Mapping[str, str]) -> pl.Expr:
     return pl.col(column).replace(dict(names))
 
 
-def _milliseconds(column: str = "time_ms") -> pl.Expr:
+def milliseconds(column: str = "time_ms") -> pl.Expr:
+    """[ns] A time of a file."""
     return pl.col(column).cast(pl.Float64) * 1e6
+
+
+def microseconds(column: str) -> pl.Expr:
+    """[ns] A time of a file."""
+    return pl.col(column).cast(pl.Float64) * MICROSECOND
 
 
 _DTYPES = {"fp32": "float32", "fp16": "float16", "half": "float16", "fp8": "float8"}
@@ -95,49 +110,94 @@ _kernel, _op = pl.lit("kernel"), pl.lit("op")
 
 _AIC = {
     "device": _named("device", _AIC_DEVICES),
-    "software": _c("runtime"),
+    "software": c("runtime"),
     "measured": _kernel,
-    "time_ns": _milliseconds(),
+    "time_ns": milliseconds(),
 }
-_AIC_ATTENTION = _AIC | {
-    "software": pl.concat_str("runtime", "kernel_source", separator=" "),
+ATTENTION = {
     "family": pl.lit("attention"),
     "op": pl.lit("forward"),
-    "dtype": _dtype,
-    "images": _c("batch_size"),
-    "heads": _c("num_heads"),
-    "queries": _c("isl"),
-    "keys": _c("isl"),
-    "head_dim": _c("head_dim"),
+    "images": c("batch_size"),
+    "heads": c("num_heads"),
+    "queries": c("isl"),
+    "keys": c("isl"),
+    "head_dim": c("head_dim"),
 }
-_AIC_WRONG = {"shorter than 1 us: outliers": _milliseconds() < _MICROSECOND}
+_AIC_ATTENTION = {
+    **_AIC,
+    **ATTENTION,
+    "software": pl.concat_str("runtime", "kernel_source", separator=" "),
+    "dtype": _dtype,
+}
+
+
+def quantised(op: pl.Expr) -> dict[str, pl.Expr]:
+    """The scale of a matrix, or its product with one."""
+    is_scale = op == "compute_scale"
+    return {
+        "family": pl.when(is_scale)
+        .then(pl.lit("reduction"))
+        .otherwise(pl.lit("elementwise")),
+        "op": op,
+        "dtype": pl.lit("bfloat16"),
+        "rows": pl.when(is_scale).then("m"),
+        "width": pl.when(is_scale).then("k"),
+        "elements": pl.when(~is_scale).then(c("m") * c("k")),
+        "inputs": pl.when(~is_scale).then(1),
+        "outputs": pl.when(~is_scale).then(1),
+    }
+
+
+_AIC_WRONG = {"shorter than 1 us: outliers": milliseconds() < MICROSECOND}
 
 _NEUSIGHT = {
-    "device": _c("device"),
+    "device": c("device"),
     "software": pl.lit("torch 2.1.0, cuda 12.1"),
     "measured": _op,
     "dtype": _dtype,
-    "time_ns": _milliseconds(),
+    "time_ns": milliseconds(),
 }
-_NEUSIGHT_GEMM = "device op dtype B M N K time_ms kernel gx gy gz bx"
 _NEUSIGHT_ROWS = {"softmax": "softmax", "ln": "normalisation"}
-# `addu`, `mulu` and so on take a number as their second operand.
-_unary = _c("op").is_in(["add", "mul", "div", "pow"]).not_()
-_is_rows = _c("op").is_in(list(_NEUSIGHT_ROWS))
+
+
+def neusight_gemm(op: pl.Expr) -> dict[str, pl.Expr]:
+    """Products: of a batch (`bmm`), or by a weight (`linear`)."""
+    sizes = {"batch": c("B"), "m": c("M"), "n": c("N"), "k": c("K")}
+    return {"family": pl.lit("gemm"), "op": op, **sizes}
+
+
+def neusight_vector(op: pl.Expr) -> dict[str, pl.Expr]:
+    """Ops on the elements or on the rows of a matrix."""
+    # `addu`, `mulu` and so on take a number as their second operand.
+    is_unary = op.is_in(["add", "mul", "div", "pow"]).not_()
+    is_of_rows = op.is_in(list(_NEUSIGHT_ROWS))
+    inputs = pl.when(is_unary).then(1).otherwise(2)
+    return {
+        "family": op.replace_strict(_NEUSIGHT_ROWS, default="elementwise"),
+        "op": op.replace({"ln": "layer_norm"}).str.replace(
+            "^(add|mul|div|pow)u$", "${1}"
+        ),
+        "rows": pl.when(is_of_rows).then("B"),
+        "width": pl.when(is_of_rows).then("H"),
+        "elements": pl.when(~is_of_rows).then(c("B") * c("H")),
+        "inputs": pl.when(~is_of_rows).then(inputs),
+        "outputs": pl.when(~is_of_rows).then(1),
+    }
+
 
 _MLPREDICT = {
     "device": _named("device", {"P100": "Tesla P100", "V100": "Tesla V100"}),
     "software": pl.lit("tensorflow"),
     "measured": _op,
     "dtype": pl.lit("float32"),
-    "time_ns": _milliseconds(),
+    "time_ns": milliseconds(),
 }
 
 
 def _mlpredict_op(forward: str) -> pl.Expr:
     """Forward alone, or forward, backward and the update of an optimizer."""
-    train = pl.lit("train_") + _c("opt").str.to_lowercase()
-    return pl.when(_c("opt") == "None").then(pl.lit(forward)).otherwise(train)
+    train = pl.lit("train_") + c("opt").str.to_lowercase()
+    return pl.when(c("opt") == "None").then(pl.lit(forward)).otherwise(train)
 
 
 _VIDUR_FAMILIES = {
@@ -155,16 +215,16 @@ def _where(family: str, value: pl.Expr) -> pl.Expr:
     return pl.when(_vidur_family == family).then(value).cast(pl.Int64)
 
 
-_COLLECTIVE = {
+COLLECTIVE = {
     "measured": _kernel,
     "family": pl.lit("collective"),
     "op": _named("op", _NCCL_OPS),
     "dtype": pl.lit("bytes"),
-    "bytes": _c("bytes"),
-    "time_ns": _milliseconds(),
+    "bytes": c("bytes"),
+    "time_ns": milliseconds(),
 }
-_GEMM = {"m": _c("m"), "n": _c("n"), "k": _c("k")}
-_PROFILED = {"low_ns": _milliseconds("t_min"), "high_ns": _milliseconds("t_max")}
+GEMM = {"m": c("m"), "n": c("n"), "k": c("k")}
+_PROFILED = {"low_ns": milliseconds("t_min"), "high_ns": milliseconds("t_max")}
 
 READERS: tuple[Reader, ...] = (
     Reader(
@@ -175,9 +235,9 @@ READERS: tuple[Reader, ...] = (
             "family": pl.lit("gemm"),
             "op": pl.lit("gemm"),
             "dtype": _dtype,
-            "m": _c("m"),
-            "n": _c("n"),
-            "k": _c("k"),
+            "m": c("m"),
+            "n": c("n"),
+            "k": c("k"),
         },
         _AIC_WRONG,
     ),
@@ -188,10 +248,10 @@ READERS: tuple[Reader, ...] = (
             "batch_size isl num_heads num_key_value_heads head_dim step "
             "window_size time_ms"
         ),
-        _AIC_ATTENTION | {"kv_heads": _c("num_key_value_heads"), "causal": pl.lit(1)},
+        _AIC_ATTENTION | {"kv_heads": c("num_key_value_heads"), "causal": pl.lit(1)},
         {
-            "sliding window: not the shape of an op": _c("window_size") > 0,
-            "keys in fp8": _c("kv_cache_dtype") == "fp8",
+            "sliding window: not the shape of an op": c("window_size") > 0,
+            "keys in fp8": c("kv_cache_dtype") == "fp8",
             **_AIC_WRONG,
         },
     ),
@@ -201,51 +261,27 @@ READERS: tuple[Reader, ...] = (
             "device runtime kernel_source op dtype batch_size isl num_heads "
             "head_dim time_ms"
         ),
-        _AIC_ATTENTION | {"kv_heads": _c("num_heads"), "causal": pl.lit(0)},
+        _AIC_ATTENTION | {"kv_heads": c("num_heads"), "causal": pl.lit(0)},
         _AIC_WRONG,
     ),
     Reader(
         "aiconfigurator",
         "device runtime kernel_source op dtype m k time_ms",
-        _AIC
-        | {
-            "family": pl.when(_c("op") == "compute_scale")
-            .then(pl.lit("reduction"))
-            .otherwise(pl.lit("elementwise")),
-            "op": _c("op"),
-            "dtype": pl.lit("bfloat16"),
-            "rows": pl.when(_c("op") == "compute_scale").then("m"),
-            "width": pl.when(_c("op") == "compute_scale").then("k"),
-            "elements": pl.when(_c("op") != "compute_scale").then(_c("m") * _c("k")),
-            "inputs": pl.when(_c("op") != "compute_scale").then(1),
-            "outputs": pl.when(_c("op") != "compute_scale").then(1),
-        },
+        _AIC | quantised(c("op")),
         {
-            "differences of two measurements": _c("kernel_source").str.contains(
-                "minus"
-            ),
+            "differences of two measurements": c("kernel_source").str.contains("minus"),
             **_AIC_WRONG,
         },
     ),
     Reader(
         "aiconfigurator",
         "device runtime op dtype num_gpus bytes time_ms",
-        _AIC
-        | _COLLECTIVE
-        | {"ranks": _c("num_gpus"), "ranks_per_node": _c("num_gpus")},
+        _AIC | COLLECTIVE | {"ranks": c("num_gpus"), "ranks_per_node": c("num_gpus")},
     ),
     Reader(
         "neusight",
-        _NEUSIGHT_GEMM,
-        _NEUSIGHT
-        | {
-            "family": pl.lit("gemm"),
-            "op": _c("op"),
-            "batch": _c("B"),
-            "m": _c("M"),
-            "n": _c("N"),
-            "k": _c("K"),
-        },
+        "device op dtype B M N K time_ms kernel gx gy gz bx",
+        _NEUSIGHT | neusight_gemm(c("op")),
     ),
     Reader(
         "neusight",
@@ -254,32 +290,21 @@ READERS: tuple[Reader, ...] = (
         | {
             "family": pl.lit("convolution"),
             "op": pl.lit("forward"),
-            "images": _c("B"),
-            "channels_in": _c("Cin"),
-            "channels_out": _c("Cout"),
-            "height": _c("H"),
-            "width": _c("H"),
-            "kernel_height": _c("R"),
-            "kernel_width": _c("R"),
-            "stride": _c("stride"),
-            "padding": _c("pad"),
+            "images": c("B"),
+            "channels_in": c("Cin"),
+            "channels_out": c("Cout"),
+            "height": c("H"),
+            "width": c("H"),
+            "kernel_height": c("R"),
+            "kernel_width": c("R"),
+            "stride": c("stride"),
+            "padding": c("pad"),
         },
     ),
     Reader(
         "neusight",
         "device op dtype B H time_ms gx bx",
-        _NEUSIGHT
-        | {
-            "family": _c("op").replace_strict(_NEUSIGHT_ROWS, default="elementwise"),
-            "op": _c("op")
-            .replace({"ln": "layer_norm"})
-            .str.replace("^(add|mul|div|pow)u$", "${1}"),
-            "rows": pl.when(_is_rows).then("B"),
-            "width": pl.when(_is_rows).then("H"),
-            "elements": pl.when(~_is_rows).then(_c("B") * _c("H")),
-            "inputs": pl.when(~_is_rows).then(pl.when(_unary).then(1).otherwise(2)),
-            "outputs": pl.when(~_is_rows).then(1),
-        },
+        _NEUSIGHT | neusight_vector(c("op")),
     ),
     Reader(
         "mlpredict",
@@ -291,16 +316,16 @@ READERS: tuple[Reader, ...] = (
         | {
             "family": pl.lit("convolution"),
             "op": _mlpredict_op("forward"),
-            "images": _c("batchsize"),
-            "channels_in": _c("channels_in"),
-            "channels_out": _c("channels_out"),
-            "height": _c("matsize"),
-            "width": _c("matsize"),
-            "kernel_height": _c("kernelsize"),
-            "kernel_width": _c("kernelsize"),
-            "stride": _c("strides"),
+            "images": c("batchsize"),
+            "channels_in": c("channels_in"),
+            "channels_out": c("channels_out"),
+            "height": c("matsize"),
+            "width": c("matsize"),
+            "kernel_height": c("kernelsize"),
+            "kernel_width": c("kernelsize"),
+            "stride": c("strides"),
             # 1 stands for "same": the output is as large as the input over the stride.
-            "padding": _c("padding") * (_c("kernelsize") // 2),
+            "padding": c("padding") * (c("kernelsize") // 2),
         },
     ),
     Reader(
@@ -310,25 +335,25 @@ READERS: tuple[Reader, ...] = (
         | {
             "family": pl.lit("gemm"),
             "op": _mlpredict_op("dense"),
-            "m": _c("batchsize"),
-            "n": _c("dim_output"),
-            "k": _c("dim_input"),
+            "m": c("batchsize"),
+            "n": c("dim_output"),
+            "k": c("dim_input"),
         },
     ),
     Reader(
         "pipeweave",
         "device M N K time_us",
         {
-            "device": pl.lit("NVIDIA ") + _c("device"),
+            "device": pl.lit("NVIDIA ") + c("device"),
             "software": pl.lit("pipeweave"),
             "measured": _kernel,
             "family": pl.lit("gemm"),
             "op": pl.lit("gemm"),
             "dtype": pl.lit("float8"),
-            "m": _c("M"),
-            "n": _c("N"),
-            "k": _c("K"),
-            "time_ns": _milliseconds("time_us") / 1000,
+            "m": c("M"),
+            "n": c("N"),
+            "k": c("K"),
+            "time_ns": milliseconds("time_us") / 1000,
         },
     ),
     Reader(
@@ -342,77 +367,77 @@ READERS: tuple[Reader, ...] = (
             "family": _vidur_family,
             "op": _named("op", {"rmsnorm": "rms_norm"}),
             "dtype": _dtype,
-            "m": _where("gemm", _c("M")),
-            "n": _where("gemm", _c("N")),
-            "k": _where("gemm", _c("K")),
+            "m": _where("gemm", c("M")),
+            "n": _where("gemm", c("N")),
+            "k": _where("gemm", c("K")),
             "rows": pl.when(_vidur_family.is_in(["embedding", "normalisation"])).then(
                 "M"
             ),
             # The kernel of an addition does not go row by row.
-            "width": pl.when(~_c("op").is_in(["gemm", "add"])).then("N"),
-            "table_rows": _where("embedding", _c("K")),
-            "elements": _where("elementwise", _c("M") * _c("N")),
+            "width": pl.when(~c("op").is_in(["gemm", "add"])).then("N"),
+            "table_rows": _where("embedding", c("K")),
+            "elements": _where("elementwise", c("M") * c("N")),
             "inputs": _where(
-                "elementwise", pl.when(_c("op") == "rope").then(1).otherwise(2)
+                "elementwise", pl.when(c("op") == "rope").then(1).otherwise(2)
             ),
             "outputs": _where("elementwise", pl.lit(1)),
             "repeats": pl.lit(20),
-            "time_ns": _milliseconds(),
+            "time_ns": milliseconds(),
         },
-        {"shorter than 1 us: the clock has 1 us": _milliseconds() < _MICROSECOND},
+        {"shorter than 1 us: the clock has 1 us": milliseconds() < MICROSECOND},
     ),
     Reader(
         "vidur",
         ("device op num_gpus devices_per_node bytes time_ms t_min t_max t_std"),
-        _COLLECTIVE
+        COLLECTIVE
         | _PROFILED
         | {
             "device": _named("device", _VIDUR_CLUSTERS),
-            "software": pl.lit("vidur ") + _c("device"),
-            "ranks": _c("num_gpus"),
-            "ranks_per_node": _c("devices_per_node"),
+            "software": pl.lit("vidur ") + c("device"),
+            "ranks": c("num_gpus"),
+            "ranks_per_node": c("devices_per_node"),
         },
-        {"shorter than 1 us: the clock has 1 us": _milliseconds() < _MICROSECOND},
+        {"shorter than 1 us: the clock has 1 us": milliseconds() < MICROSECOND},
     ),
     Reader(
         "pipeweave",
         "device op n devices_per_node bytes time_ms t_min t_max t_std",
-        _COLLECTIVE
+        COLLECTIVE
         | _PROFILED
         | {
-            "device": pl.lit("NVIDIA ") + _c("device"),
+            "device": pl.lit("NVIDIA ") + c("device"),
             "software": pl.lit("pipeweave"),
-            "ranks": _c("n"),
-            "ranks_per_node": _c("devices_per_node"),
+            "ranks": c("n"),
+            "ranks_per_node": c("devices_per_node"),
         },
     ),
     Reader(
         "apex_plus",
         "gpu dtype m k n time(us)",
         {
-            "device": pl.lit("Tesla ") + _c("gpu"),
+            "device": pl.lit("Tesla ") + c("gpu"),
             "software": pl.lit("apex_plus"),
             # Whole microseconds, and no product below 13: with its launch.
             "measured": _op,
             "family": pl.lit("gemm"),
             "op": pl.lit("gemm"),
             "dtype": _dtype,
-            **_GEMM,
-            "time_ns": _milliseconds("time(us)") / 1000,
+            **GEMM,
+            "time_ns": microseconds("time(us)"),
         },
     ),
     Reader(
         "infersim",
         "m k n latency_us mfu gpu",
         {
-            "device": pl.lit("NVIDIA ") + _c("gpu"),
+            "device": pl.lit("NVIDIA ") + c("gpu"),
             "software": pl.lit("DeepGEMM"),
             "measured": _kernel,
             "family": pl.lit("gemm"),
             "op": pl.lit("gemm"),
             "dtype": pl.lit("float8"),
-            **_GEMM,
-            "time_ns": _milliseconds("latency_us") / 1000,
+            **GEMM,
+            "time_ns": microseconds("latency_us"),
         },
     ),
     Reader(
@@ -424,15 +449,15 @@ READERS: tuple[Reader, ...] = (
             # It times loops of calls on the host.
             "measured": _op,
             "family": pl.lit("memcpy"),
-            "op": _c("dir").str.to_lowercase(),
+            "op": c("dir").str.to_lowercase(),
             "dtype": pl.lit("bytes"),
-            "bytes": _c("bytes"),
+            "bytes": c("bytes"),
             # On the device it counts bytes twice: read and written.
-            "time_ns": _c("bytes")
-            * pl.when(_c("dir") == "D2D").then(2).otherwise(1)
-            / _c("gbps"),
+            "time_ns": c("bytes")
+            * pl.when(c("dir") == "D2D").then(2).otherwise(1)
+            / c("gbps"),
         },
-        {"slower than 2 GB/s: given to 0.1 GB/s": _c("gbps") < 2},  # noqa: PLR2004
+        {"slower than 2 GB/s: given to 0.1 GB/s": c("gbps") < 2},  # noqa: PLR2004
     ),
 )
 

@@ -14,7 +14,9 @@ CREATE TABLE staging.call (
     name,
     -- `launch` (puts work on a device), `wait` (blocks the host for a device) or `other`.
     kind,
-    -- What it launches (kernel, memcpy, memset, graph) or waits for (stream, device, event).
+    -- What it launches (kernel, memcpy, memset, graph) or waits for (stream, device, event);
+    -- of other calls `stream_wait` (a stream is made to wait for an event), `capture_begin` and
+    -- `capture_end` (of a graph).
     target,
     -- [ns] Begin.
     start_ns,
@@ -44,7 +46,7 @@ named AS (
     FROM (SELECT DISTINCT name FROM call) AS call_name
     INNER JOIN staging.call_kind
         ON regexp_full_match(
-            regexp_replace(call_name.name, '^(cuda|hip|cu)', ''), call_kind.pattern
+            call_name.name, concat('([a-z][a-z0-9]*)?(', call_kind.pattern, ')')
         )
     GROUP BY call_name.name
 ),
@@ -52,7 +54,34 @@ named AS (
 launching AS (
     SELECT DISTINCT trace_id, try_cast(args ->> '$.correlation' AS BIGINT) AS correlation
     FROM staging.slice
-    WHERE cat IN ('kernel', 'Kernel', 'gpu_memcpy', 'Memcpy', 'gpu_memset', 'Memset')
+    WHERE staging.gpu_op_kind(cat) <> 'other'
+),
+
+-- Calls that share a correlation with a call of their thread around them: the driver's call
+-- within the runtime's, which launches nothing more.
+inner_call AS (
+    SELECT DISTINCT inside.event_id, true AS launches_nothing
+    FROM call AS inside
+    INNER JOIN (
+        SELECT trace_id, correlation
+        FROM call
+        WHERE correlation <> 0
+        GROUP BY ALL
+        HAVING count(*) > 1
+    ) USING (trace_id, correlation)
+    INNER JOIN call AS around
+        ON
+            inside.trace_id = around.trace_id
+            AND inside.correlation = around.correlation
+            AND inside.pid = around.pid
+            AND inside.tid = around.tid
+            AND around.start_ns <= inside.start_ns
+            AND around.end_ns >= inside.end_ns
+            AND (
+                around.event_id < inside.event_id
+                OR around.end_ns - around.start_ns > inside.end_ns - inside.start_ns
+            )
+            AND around.event_id <> inside.event_id
 )
 
 SELECT
@@ -61,10 +90,11 @@ SELECT
     call.trace_id,
     thread_id,
     call.name,
-    coalesce(
-        named.kind, CASE WHEN launching.correlation IS NOT NULL THEN 'launch' ELSE 'other' END
-    ) AS kind,
-    named.target,
+    CASE
+        WHEN launches_nothing THEN 'other'
+        ELSE coalesce(named.kind, if(launching.correlation IS NULL, 'other', 'launch'))
+    END AS kind,
+    CASE WHEN launches_nothing IS NULL THEN named.target END AS target,
     call.start_ns,
     call.end_ns,
     parent_event_id AS op_id,
@@ -78,4 +108,5 @@ INNER JOIN staging.thread USING (trace_id, pid, tid)
 LEFT JOIN named ON call.name = named.name
 LEFT JOIN launching
     ON call.trace_id = launching.trace_id AND call.correlation = launching.correlation
+LEFT JOIN inner_call ON call.event_id = inner_call.event_id AND named.kind IS DISTINCT FROM 'wait'
 LEFT JOIN raw.nesting ON call.event_id = raw.nesting.event_id;

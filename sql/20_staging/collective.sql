@@ -1,4 +1,4 @@
--- Communication between ranks: what each kernel of NCCL or RCCL carries out, as the
+-- Communication between ranks: what each kernel of NCCL and its like carries out, as the
 -- profiler records it with the kernel, or as names and shapes tell; and what a process
 -- group does on the CPU (Gloo, MPI, UCC), which is recorded as a range of its own thread.
 -- One row per kernel of communication, or op of a process group on the CPU.
@@ -49,12 +49,12 @@ range AS (
         thread_id,
         annotation.start_ns,
         annotation.end_ns,
-        regexp_extract(annotation.name, '^(nccl|rccl):(.*)', 2) AS called,
+        regexp_extract(annotation.name, '^([a-z]*ccl|cncl):(.*)', 2) AS called,
         args ->> '$."Input Dims"' AS input_dims,
         args ->> '$."Input type"[0]' AS input_type
     FROM staging.annotation AS annotation
     INNER JOIN staging.slice ON annotation_id = event_id
-    WHERE regexp_matches(annotation.name, '^(nccl|rccl):')
+    WHERE regexp_matches(annotation.name, '^([a-z]*ccl|cncl):')
 ),
 
 called_collective AS (

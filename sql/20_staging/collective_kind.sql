@@ -5,10 +5,10 @@ CREATE MACRO staging.collective_kind(
     spoken
 ) AS (
     CASE
-        WHEN regexp_matches(spoken, 'all_?reduce') THEN 'all_reduce'
+        WHEN regexp_matches(spoken, 'all_?reduce|cross_device_reduce') THEN 'all_reduce'
         WHEN regexp_matches(spoken, 'all_?gather') THEN 'all_gather'
         WHEN regexp_matches(spoken, 'reduce_?scatter') THEN 'reduce_scatter'
-        WHEN regexp_matches(spoken, 'all_?to_?all|send_?recv') THEN 'all_to_all'
+        WHEN regexp_matches(spoken, 'all_?to_?all|send_?recv|deep_ep') THEN 'all_to_all'
         WHEN contains(spoken, 'broadcast') THEN 'broadcast'
         WHEN contains(spoken, 'reduce') THEN 'reduce'
         WHEN contains(spoken, 'send') THEN 'send'

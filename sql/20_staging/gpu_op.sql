@@ -34,7 +34,7 @@ CREATE TABLE staging.gpu_op (
     external_id,
     -- [B] Bytes moved, for copies and memsets; NULL where below 0 or above 2^50.
     moved_bytes,
-    -- Whether it is communication between ranks (NCCL, RCCL).
+    -- Whether it is communication between ranks: so recorded, or by its name.
     is_collective
 ) AS
 WITH
@@ -44,14 +44,10 @@ event AS (
         -- All at once: each extraction reads the arguments anew.
         args ->> [
             '$.device', '$.stream', '$.correlation', '$."External id"', '$."external id"',
-            '$.bytes'
+            '$.bytes', '$."Collective name"'
         ] AS argument
     FROM staging.slice
-    WHERE
-        cat IN (
-            'kernel', 'gpu_memcpy', 'gpu_memset', 'Kernel', 'Memcpy', 'Memset',
-            'mtia_ccp_events'
-        )
+    WHERE staging.gpu_op_kind(cat) IS NOT NULL
 ),
 
 gpu AS (
@@ -59,12 +55,7 @@ gpu AS (
         event_id,
         trace_id,
         name,
-        CASE
-            WHEN cat IN ('kernel', 'Kernel') THEN 'kernel'
-            WHEN cat IN ('gpu_memcpy', 'Memcpy') THEN 'memcpy'
-            WHEN cat IN ('gpu_memset', 'Memset') THEN 'memset'
-            ELSE 'other'
-        END AS kind,
+        staging.gpu_op_kind(cat) AS kind,
         coalesce(try_cast(argument[1] AS BIGINT), try_cast(pid AS BIGINT)) AS device,
         coalesce(
             try_cast(argument[2] AS BIGINT),
@@ -77,7 +68,17 @@ gpu AS (
             try_cast(argument[4] AS BIGINT), try_cast(argument[5] AS BIGINT)
         ) AS external_id,
         try_cast(argument[6] AS BIGINT) AS bytes,
-        CASE WHEN bytes BETWEEN 0 AND 1_125_899_906_842_624 THEN bytes END AS moved_bytes
+        CASE WHEN bytes BETWEEN 0 AND 1_125_899_906_842_624 THEN bytes END AS moved_bytes,
+        -- So recorded; a library's (NCCL, RCCL, oneCCL and their like); or a kernel's own that
+        -- reads other GPUs' memory. Inductor names its kernels by the ops they compute with.
+        argument[7] IS NOT NULL
+        OR regexp_matches(
+            name,
+            '(?i)^(void )?(n|r|x|h|m|ms|one)ccl|^cncl'
+            '|^(\(anonymous namespace\)|[^<(])*'
+            '(all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|cross_device_reduce|deep_ep::)'
+        )
+        AND NOT starts_with(name, 'triton_') AS is_collective
     FROM event
 ),
 
@@ -86,7 +87,7 @@ first_launch AS (
     FROM staging.call
     WHERE correlation IS NOT NULL
     QUALIFY row_number() OVER (
-        PARTITION BY trace_id, correlation ORDER BY start_ns, call_id
+        PARTITION BY trace_id, correlation ORDER BY start_ns, end_ns DESC, call_id
     ) = 1
 )
 
@@ -107,7 +108,7 @@ SELECT
     gpu.correlation,
     gpu.external_id,
     moved_bytes,
-    regexp_matches(gpu.name, '(?i)^(void )?(nccl|rccl|ncclDev|mscclKernel)') AS is_collective
+    is_collective
 FROM gpu
 INNER JOIN raw.trace USING (trace_id)
 LEFT JOIN first_launch

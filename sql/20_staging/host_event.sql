@@ -55,11 +55,9 @@ event AS (
         ] AS argument
     FROM staging.slice
     WHERE
-        cat IN (
-            'cpu_op', 'Operator',
-            'user_annotation',
-            'cuda_runtime', 'cuda_driver', 'Runtime', 'mtia_runtime'
-        )
+        cat IN ('cpu_op', 'Operator', 'user_annotation', 'Runtime')
+        -- Whichever vendor's: `cuda_runtime`, `xpu_driver`, `privateuse1_runtime`.
+        OR suffix(cat, '_runtime') OR suffix(cat, '_driver')
 )
 
 SELECT

@@ -18,13 +18,13 @@ WITH
 bound AS (
     SELECT
         *,
-        lead(name) OVER on_thread AS next_name,
+        lead(target) OVER on_thread AS next_target,
         lead(end_ns) OVER on_thread AS next_end_ns
     FROM staging.call
-    WHERE regexp_matches(name, '^(cuda|hip|cu)Stream(Begin|End)Capture')
+    WHERE target IN ('capture_begin', 'capture_end')
     WINDOW on_thread AS (PARTITION BY thread_id ORDER BY start_ns, call_id)
 )
 
 SELECT call_id, run_id, trace_id, start_ns, next_end_ns
 FROM bound
-WHERE name LIKE '%BeginCapture%' AND next_name LIKE '%EndCapture%';
+WHERE target = 'capture_begin' AND next_target = 'capture_end';

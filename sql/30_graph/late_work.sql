@@ -33,7 +33,7 @@ wait_call AS (
     SELECT thread_id, start_ns AS wait_call_ns
     FROM staging.call
     WHERE
-        name LIKE '%StreamWaitEvent%'
+        target = 'stream_wait'
         AND trace_id NOT IN (
             SELECT trace_id FROM staging.device_wait WHERE target = 'stream_wait'
         )

@@ -44,7 +44,7 @@ idle AS (
     FROM staging.call
     WHERE
         (kind = 'wait' AND target IN ('device', 'stream'))
-        OR name LIKE '%StreamWaitEvent%'
+        OR target = 'stream_wait'
     GROUP BY trace_id
 ),
 

@@ -117,7 +117,7 @@ SELECT
     call.end_ns,
     true,
     true,
-    regexp_matches(name, '^(cuda|hip|cu)Memcpy') AND NOT contains(name, 'Async'),
+    regexp_matches(name, '^[a-z0-9]*Memcpy') AND NOT contains(name, 'Async'),
     false,
     false
 FROM staging.call AS call

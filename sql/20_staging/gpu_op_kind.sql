@@ -1,0 +1,13 @@
+-- What kind of GPU op events of a category are, whichever vendor's profiler wrote them;
+-- NULL if they are no GPU work.
+CREATE MACRO staging.gpu_op_kind(
+    -- The event's category, as `kernel`, `gpu_memcpy` or `mlu_memset`.
+    cat
+) AS (
+    CASE
+        WHEN cat IN ('kernel', 'Kernel') THEN 'kernel'
+        WHEN cat = 'Memcpy' OR suffix(cat, '_memcpy') THEN 'memcpy'
+        WHEN cat = 'Memset' OR suffix(cat, '_memset') THEN 'memset'
+        WHEN cat = 'mtia_ccp_events' THEN 'other'
+    END
+);

@@ -1,0 +1,226 @@
+"""Other vendors' accelerators: their words for calls, copies, collectives are read.
+
+The same program is written in another vendor's words; every answer must stay the same.
+"""
+
+from __future__ import annotations
+
+import json
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from support import rows
+
+import tracedb
+from tracedb.synthetic import Delays, execute, random_program
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+Event = dict[str, Any]
+Trace = dict[str, Any]
+Words = dict[str, str]
+
+SEEDS = (1, 2)
+
+# The word for each category and call of CUDA's; `cuda` is what other names begin with.
+VENDORS: dict[str, Words] = {
+    "intel": {
+        "cuda_runtime": "xpu_runtime",
+        "cuda_driver": "xpu_driver",
+        "cudaLaunchKernel": "urEnqueueKernelLaunchWithArgsExp",
+        "cudaLaunchKernelExC": "urEnqueueKernelLaunch",
+        "cuLaunchKernel": "zeCommandListAppendLaunchKernelWithArguments",
+        "cudaMemcpyAsync": "urEnqueueUSMMemcpy",
+        "cudaMemsetAsync": "urEnqueueUSMFill",
+        "cudaStreamSynchronize": "urQueueFinish",
+        "cudaEventSynchronize": "urEventWait",
+        "cudaStreamWaitEvent": "urEnqueueEventsWaitWithBarrierExt",
+        "cuda": "ur",
+        "nccl:": "xccl:",
+        "ncclDevKernel_": "oneccl_",
+    },
+    "cambricon": {
+        "cuda_runtime": "mlu_runtime",
+        "cuda_driver": "mlu_runtime",
+        "gpu_memcpy": "mlu_memcpy",
+        "gpu_memset": "mlu_memset",
+        "cudaLaunchKernel": "cnInvokeKernel",
+        "cudaLaunchKernelExC": "cnrtInvokeKernel",
+        "cuLaunchKernel": "cnInvokeKernelEx",
+        "cudaMemcpyAsync": "cnMemcpyHtoDAsync",
+        "cudaMemsetAsync": "cnMemsetD8Async",
+        "cudaStreamSynchronize": "cnrtQueueSync",
+        "cudaDeviceSynchronize": "cnrtSyncDevice",
+        "cudaEventSynchronize": "cnrtWaitNotifier",
+        "cudaStreamWaitEvent": "cnrtQueueWaitNotifier",
+        "cuda": "cnrt",
+        "nccl:": "cncl:",
+        "ncclDevKernel_": "cnclKernel_",
+    },
+    "moore threads": {
+        "cuda_runtime": "privateuse1_runtime",
+        "cuda_driver": "privateuse1_driver",
+        "cuLaunchKernel": "muLaunchKernel",
+        "cuda": "musa",
+        "nccl:": "mccl:",
+        "ncclDevKernel_": "mcclKernel_",
+    },
+    "ascend": {
+        "cuda_runtime": "privateuse1_runtime",
+        "cuda_driver": "privateuse1_runtime",
+        "cudaLaunchKernel": "aclrtLaunchKernelWithConfig",
+        "cudaLaunchKernelExC": "aclrtLaunchKernel",
+        "cuLaunchKernel": "aclrtLaunchKernelV2",
+        "cudaMemcpyAsync": "aclrtMemcpyAsync",
+        "cudaMemsetAsync": "aclrtMemsetAsync",
+        "cudaStreamSynchronize": "aclrtSynchronizeStream",
+        "cudaDeviceSynchronize": "aclrtSynchronizeDevice",
+        "cudaEventSynchronize": "aclrtSynchronizeEvent",
+        "cudaStreamWaitEvent": "aclrtStreamWaitEvent",
+        "cuda": "aclrt",
+        "nccl:": "hccl:",
+        "ncclDevKernel_": "hcclKernel_",
+    },
+}
+
+
+def spoken(event: Event, words: Words) -> Event:
+    """The event in a vendor's words."""
+    name = str(event.get("name", ""))
+    for old in ("cuda", "nccl:", "ncclDevKernel_"):
+        if name.startswith(old) and name not in words and old in words:
+            name = words[old] + name.removeprefix(old)
+    cat = event.get("cat", "")
+    return event | {"name": words.get(name, name), "cat": words.get(cat, cat)}
+
+
+def programs(words: Words) -> Iterator[Trace]:
+    """Traces of one and of two ranks, in a vendor's words, or in CUDA's."""
+    for seed in SEEDS:
+        program = random_program(
+            seed, threads=1 + seed % 2, streams=1 + seed % 3, ranks=1 + seed % 2, ops=12
+        )
+        for trace in execute(program, Delays(jitter=0.2), seed):
+            text = json.loads(trace.json_text())
+            events = [spoken(event, words) for event in text["traceEvents"]]
+            yield text | {"traceEvents": events}
+
+
+ANSWERS = {
+    "calls": """
+        SELECT kind, target, count(*) FROM staging.call GROUP BY ALL ORDER BY ALL
+    """,
+    "work": """
+        SELECT trace_id, gpu_op_id, kind, call_id, is_collective
+        FROM staging.gpu_op ORDER BY ALL
+    """,
+    "collectives": """
+        SELECT node_id, kind, process_group, sequence, ordinal
+        FROM staging.collective ORDER BY ALL
+    """,
+    "edges": "SELECT * FROM graph.edge ORDER BY ALL",
+    "waits": "SELECT * FROM graph.wait_candidate ORDER BY ALL",
+    "intervals": "SELECT * FROM critical_path.interval ORDER BY ALL",
+    "steps": "SELECT * FROM critical_path.step_time ORDER BY ALL",
+}
+
+
+@pytest.fixture(scope="module")
+def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Any]]:
+    """Every answer about the programs in CUDA's words."""
+    return answered({}, tmp_path_factory.mktemp("cuda"))
+
+
+def answered(words: Words, folder: Path) -> dict[str, list[Any]]:
+    """Every answer about the programs in a vendor's words."""
+    with ingested(programs(words), folder) as database:
+        return {name: rows(database, query) for name, query in ANSWERS.items()}
+
+
+@contextmanager
+def ingested(traces: Iterable[Trace], folder: Path) -> Iterator[tracedb.Database]:
+    """A database of traces."""
+    for number, trace in enumerate(traces):
+        (folder / f"{number}.json").write_text(json.dumps(trace))
+    with tracedb.open() as database:
+        database.ingest(sorted(folder.iterdir()))
+        yield database
+
+
+@pytest.mark.parametrize("vendor", VENDORS)
+def test_another_vendors_words(
+    vendor: str, answers: dict[str, list[Any]], tmp_path: Path
+) -> None:
+    """Calls, waits, edges, collectives and step times are those of CUDA's words."""
+    found = answered(VENDORS[vendor], tmp_path)
+    for name, expected in answers.items():
+        assert found[name] == expected, name
+
+
+def with_driver_calls(trace: Trace) -> Trace:
+    """The trace with a driver call of the same correlation in each runtime call."""
+    inner = [
+        event
+        | {"name": "zeCommandListAppendLaunchKernel", "cat": "xpu_driver"}
+        | {"ts": event["ts"] + event["dur"] / 4, "dur": event["dur"] / 2}
+        for event in trace["traceEvents"]
+        if event.get("cat") == "xpu_runtime"
+    ]
+    return trace | {"traceEvents": trace["traceEvents"] + inner}
+
+
+@pytest.mark.until("graph")
+def test_the_drivers_call_within_launches_nothing_more(tmp_path: Path) -> None:
+    """Work is launched by the runtime's call around it, once."""
+    before, after = tmp_path / "before", tmp_path / "after"
+    before.mkdir()
+    after.mkdir()
+    traces = list(programs(VENDORS["intel"]))
+    found = []
+    nested = map(with_driver_calls, traces)
+    for given, folder in ((traces, before), (nested, after)):
+        with ingested(given, folder) as database:
+            launches = "SELECT count(*) FROM staging.call WHERE kind = 'launch'"
+            works = """
+                SELECT trace_id, name, stream, position, launch_start_ns
+                FROM graph.stream_position INNER JOIN staging.gpu_op USING (gpu_op_id)
+            """.replace(
+                "trace_id, name, stream", "gpu_op.trace_id, name, gpu_op.stream"
+            )
+            found.append(
+                (rows(database, launches), rows(database, f"{works} ORDER BY ALL"))
+            )
+    assert found[0] == found[1]
+    assert found[0][1]
+
+
+KERNELS = {
+    "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgs4Ks)": "all_reduce",
+    "void vllm::cross_device_reduce_1stage<float, 8>(vllm::RankData*)": "all_reduce",
+    "two_shot_all_reduce_kernel_inplace": "all_reduce",
+    "(anonymous namespace)::multimem_all_gather_kernel": "all_gather",
+    "void deep_ep::intranode::dispatch<4, 768>(int4*, float*)": "all_to_all",
+    "oneccl_reduce_scatter": "reduce_scatter",
+    "cnclKernelAllToAll": "all_to_all",
+    "triton_red_fused_all_gather_into_tensor_add_3": None,
+    "void at::native::reduce_kernel<512, 1>(at::native::ReduceOp)": None,
+    "void occlusion_kernel<float>(float*)": None,
+    "void fuse<all_reduce_tag>(float*)": None,
+}
+
+
+@pytest.mark.until("staging")
+def test_kernels_of_communication_by_name(tmp_path: Path) -> None:
+    """Libraries' and those that read other GPUs' memory; not what looks alike."""
+    lane = {"ph": "X", "cat": "kernel", "pid": 0, "tid": 7, "dur": 1}
+    events = [lane | {"name": name, "ts": ts} for ts, name in enumerate(KERNELS)]
+    query = """
+        SELECT gpu_op.name, collective.kind
+        FROM staging.gpu_op AS gpu_op
+        LEFT JOIN staging.collective AS collective ON gpu_op_id = node_id
+    """
+    with ingested([{"traceEvents": events}], tmp_path) as database:
+        assert dict(rows(database, query)) == KERNELS

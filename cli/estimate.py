@@ -10,13 +10,18 @@ import click
 from tracedb.words import counted, duration, share, shortened
 
 from . import options
-from .terminal import printable, write_text
+from .output import to_stdout
+from .terminal import printable, tell, write_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tracedb import Estimate
 
+_SWEPT = (
+    *("batch", "gpu", "step_ns", "gpu_active_ns", "samples_per_second"),
+    *("peak_bytes", "fits", "largest_batch"),
+)
 _LISTED = 5
 _NAME = 70
 
@@ -26,6 +31,7 @@ _NAME = 70
     epilog=options.examples(
         "tracedb estimate train.py:step --gpu H100",
         "tracedb estimate train.py:step --gpu A100 --batch 4096 --largest-batch",
+        "tracedb estimate train.py:step --sweep batch=256..4096 --sweep gpu=A100,H100",
         "tracedb estimate train.py:step --gpu H100 --db step.duckdb",
         "tracedb summary step.duckdb",
     ),
@@ -33,7 +39,6 @@ _NAME = 70
 @click.argument("step", metavar="FILE:FUNCTION")
 @click.option(
     "--gpu",
-    required=True,
     metavar="NAME",
     help="The GPU: a name that `tracedb kernels hardware` lists.",
 )
@@ -42,6 +47,14 @@ _NAME = 70
     type=click.IntRange(1),
     metavar="N",
     help="Batch size, for the function's parameter `batch` or `batch_size`.",
+)
+@click.option(
+    "--sweep",
+    "sweeps",
+    multiple=True,
+    metavar="FIELD=VALUES",
+    help="Many estimates from few recordings: batch=256..65536 (each twice the one "
+    "before), batch=256..65536:20, batch=256,300, gpu=A100,H100. Both may be given.",
 )
 @click.option(
     "--db",
@@ -68,16 +81,18 @@ _NAME = 70
 @click.option(
     "--format",
     "format_",
-    type=click.Choice(["text", "json"]),
+    type=click.Choice(["text", "json", "csv", "parquet"]),
     default="text",
     show_default=True,
-    help="For a person, or all figures (nanoseconds, bytes) by their names.",
+    help="For a person, or all figures (nanoseconds, bytes) by their names; of a sweep "
+    "also as csv and parquet.",
 )
 def estimate(  # noqa: PLR0913 (the options of the command)
     *,
     step: str,
-    gpu: str,
+    gpu: str | None,
     batch: int | None,
+    sweeps: tuple[str, ...],
     database: str | None,
     library: str | None,
     cuda_graph: bool,
@@ -90,14 +105,36 @@ def estimate(  # noqa: PLR0913 (the options of the command)
     no memory is taken, no GPU is used. What it launches, how long that takes, and what
     the GPU's memory holds at its peak follow from the ops that it dispatches. A step
     that decides by values of tensors cannot be estimated: the line is told.
+
+    A sweep records it at three batch sizes. Where ops or sizes do not follow the batch
+    (a loop over it, padding), that is told with the line, and refused.
     """
     # PyTorch's profiler would tell on stderr that it starts and ends.
     os.environ.setdefault("KINETO_LOG_LEVEL", "9")
+    if sweeps:
+        output = to_stdout("table" if format_ == "text" else format_)
+        from tracedb.from_code.points import points
+        from tracedb.from_code.sweep import estimate_sweep
+
+        batches, gpus = points(sweeps)
+        frame = estimate_sweep(
+            step,
+            gpus=gpus or [_needed(gpu)],
+            batches=batches or ([] if batch is None else [batch]),
+            database=database,
+            library=library,
+            cuda_graph=cuda_graph,
+            tell=tell,
+        )
+        output.rows(frame, _SWEPT, None)
+        return
+    if format_ not in {"text", "json"}:
+        raise click.UsageError(f"--format {format_} is of a sweep; json has all of one")
     from tracedb.from_code.estimation import estimate as run
 
     found = run(
         step,
-        gpu=gpu,
+        gpu=_needed(gpu),
         batch=batch,
         database=database,
         library=library,
@@ -110,6 +147,12 @@ def estimate(  # noqa: PLR0913 (the options of the command)
         _write_json(found)
     else:
         write_text("\n".join(map(printable, lines(found))))
+
+
+def _needed(gpu: str | None) -> str:
+    if gpu is None:
+        raise click.UsageError("Missing option '--gpu'; a sweep may have it: gpu=A100")
+    return gpu
 
 
 def _write_json(found: Estimate) -> None:

@@ -53,12 +53,17 @@ class Output:
             write_text("\n".join(printable(line) for line in text.split("\n")))
 
 
-def _chosen(_context: click.Context, _parameter: click.Parameter, name: str) -> Output:
+def to_stdout(name: str) -> Output:
+    """Where rows go in a format, if they can go there."""
     if sys.stdout is None:
         raise Failure("stdout is closed, and rows go there; open it: `> rows.txt`")
     if name == "parquet" and sys.stdout.isatty():
         raise Failure("parquet is not for terminals; send it to a file: `> x.parquet`")
     return Output(name)
+
+
+def _chosen(_context: click.Context, _parameter: click.Parameter, name: str) -> Output:
+    return to_stdout(name)
 
 
 option = click.option(

@@ -42,6 +42,7 @@ _SCALES: dict[str, list[tuple[float, str]]] = {
         (1e6, "{:,.2f} MB/s"),
         (1e3, "{:,.2f} kB/s"),
     ],
+    "samples_per_second": [(1, "{:,.0f}/s")],
     "flops": [
         (1e12, "{:,.3f} TFLOP"),
         (1e9, "{:,.3f} GFLOP"),

@@ -19,6 +19,7 @@ import tracedb
 from tracedb.cli.main import tracedb as command
 from tracedb.from_code.fake_run import FakeRun, FakeStep
 from tracedb.from_code.launches import LaunchTable
+from tracedb.from_code.memory import peak
 from tracedb.from_code.ops import Argument, Dispatched, Shape
 
 Make = Callable[[int], Callable[[], object]]
@@ -50,12 +51,12 @@ def estimate(script: Path) -> Iterator[tracedb.Estimate]:
         yield found
 
 
-def fake(make: Make, batch: int = 32, *, block: int | None = None) -> FakeStep:
+def fake(make: Make, batch: int = 32) -> FakeStep:
     """A step on fake tensors."""
     run = FakeRun("NVIDIA H100")
     with run.inside():
         step = make(batch)
-    return run.step(step, block=block)
+    return run.step(step)
 
 
 def names(step: FakeStep) -> list[str]:
@@ -151,7 +152,10 @@ def exported(profiler: profile) -> list[dict[str, Any]]:
 def test_the_peak_is_that_of_the_allocator(make: Make, batch: int) -> None:
     """The peak is within 2 % of what PyTorch's CPU allocator holds in a real step."""
     real = measured_peak(make, batch)
-    assert fake(make, batch, block=1).memory.peak_bytes == pytest.approx(real, rel=0.02)
+    found = fake(make, batch)
+    assert peak(found.held, found.names, block=1).peak_bytes == pytest.approx(
+        real, rel=0.02
+    )
 
 
 def test_memory_is_told_by_what_holds_it(estimate: tracedb.Estimate) -> None:

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
         TracedbError,
     )
     from tracedb.from_code.estimation import Estimate, estimate
+    from tracedb.from_code.sweep import estimate_sweep
     from tracedb.profiling import profile
     from tracedb.scenario import Edit
 
@@ -59,6 +60,7 @@ __all__ = [
     "ScenarioError",
     "TracedbError",
     "estimate",
+    "estimate_sweep",
     "open",
     "profile",
 ]
@@ -85,6 +87,7 @@ _HOMES = {
     "Edit": ("tracedb.scenario", "Edit"),
     "Estimate": ("tracedb.from_code.estimation", "Estimate"),
     "estimate": ("tracedb.from_code.estimation", "estimate"),
+    "estimate_sweep": ("tracedb.from_code.sweep", "estimate_sweep"),
     "open": ("tracedb.database", "open_database"),
     "profile": ("tracedb.profiling", "profile"),
 }

@@ -4,7 +4,8 @@ A step goes through these modules in order: `script` finds it, `fake_run` runs i
 PyTorch's fake tensors (`fake_gpu` answers for the GPU, `recorder` notes each op,
 `memory` what is held), `program` nests its ops, `launches` says which GPU work they
 launch and `host_times` how long the host takes, `timeline` lays that out in time, and
-`estimation` ingests it as a trace, and answers.
+`estimation` ingests it as a trace, and answers. For a sweep, `batches` makes functions
+of the batch size from a few of its `recordings`, number by number (`sizes`).
 """
 
 from importlib.util import find_spec

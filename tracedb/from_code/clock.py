@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Iterator, Sequence
 
 STREAM_GAP_NS = 1_000
 """[ns] Between two kernels of a stream, one of which waited for the other."""
@@ -45,30 +45,62 @@ class Clock:
         self.now = max(self.now + least, self.stream_free + delay)
         self.said.append(("wait", least, delay))
 
-    def again(
-        self,
-        said: Sequence[tuple[str, int, int]],
-        duration: Callable[[int], int],
-        factor: float = 1.0,
-    ) -> int:
-        """Let it happen, with other durations of the work; [ns] when all is done.
-
-        `duration` is asked for the n-th work, `factor` is how much slower the host is.
-        """
+    def again(self, said: Sequence[Said], durations: Sequence[int]) -> int:
+        """Let it happen, with other durations of the work; [ns] when all is done."""
         number = 0
         for kind, first, second in said:
-            if kind == "host":
-                self.now += int(factor * first)
-            elif kind == "call":
-                self.now += first
-            elif kind == "work":
-                self.work(duration(number), second)
+            if kind == "work":
+                self.work(durations[number], second)
                 number += 1
-            else:
+            elif kind == "wait":
                 self.wait(first, second)
+            else:
+                self.now += first
         return self.done
 
     @property
     def done(self) -> int:
         """[ns] When both are done."""
         return max(self.now, self.stream_free)
+
+
+Said = tuple[str, int, int]
+"""What happens: of which kind, and with which times."""
+
+
+@dataclass(frozen=True)
+class Course:
+    """What the host and a stream do in turn in each of some steps."""
+
+    steps: tuple[tuple[Said, ...], ...]
+
+    @classmethod
+    def of(cls, said: Sequence[Said], count: int) -> Course:
+        """Take what was said in so many equal steps apart."""
+        each = len(said) // count
+        return cls(tuple(tuple(said[n * each : (n + 1) * each]) for n in range(count)))
+
+    def slowed(self, factor: float) -> Course:
+        """The same by a host that takes so much longer, in as few parts as can be."""
+        return Course(tuple(tuple(_joined(step, factor)) for step in self.steps))
+
+    def last_step_ns(self, durations: Sequence[int]) -> int:
+        """[ns] The last step, if its work and that of those before it take so long."""
+        clock = Clock()
+        ends = [clock.again(step, durations) for step in self.steps]
+        return ends[-1] - ends[-2]
+
+
+def _joined(step: Sequence[Said], factor: float) -> Iterator[Said]:
+    """A step with what the host does between two works, or waits, as one."""
+    busy = 0
+    for kind, first, second in step:
+        if kind == "host":
+            busy += int(factor * first)
+        elif kind == "call":
+            busy += first
+        else:
+            yield "call", busy, 0
+            busy = 0
+            yield kind, first, second
+    yield "call", busy, 0

@@ -9,32 +9,28 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 import tracedb
-from tracedb.from_code.clock import Clock
+from tracedb.from_code.clock import Course
 from tracedb.from_code.events import trace_text
-from tracedb.from_code.fake_run import FakeRun, told
+from tracedb.from_code.fitting import largest, room
 from tracedb.from_code.host_times import HostTimes
 from tracedb.from_code.launches import LaunchTable
 from tracedb.from_code.pricing import Device, price
-from tracedb.from_code.program import launch, tree
-from tracedb.from_code.script import Step, load, split
+from tracedb.from_code.program import launch
+from tracedb.from_code.recordings import Source
 from tracedb.from_code.timeline import Timeline
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
-    from tracedb.from_code.fake_run import FakeStep
     from tracedb.from_code.memory import Memory
     from tracedb.from_code.pricing import KernelTime
     from tracedb.from_code.program import Node
+    from tracedb.from_code.recordings import Recording
 
-_STEPS = 2
+STEPS = 2
 """How many steps a trace has: the first one begins with nothing to wait for."""
 _HOST_BAND = (0.5, 2.0)
 """Hosts are this much faster or slower than that which host times were learnt on."""
-_RESERVE_BYTES = 1_000_000_000
-"""[B] Of a GPU's memory: CUDA's context, libraries' workspaces, what is fragmented."""
-_GROWN, _STRIDE, _ABSURD = 1.5, 4, 1 << 40
-"""Batches are made larger by the stride until memory has grown so much."""
 _FEW = 4
 """How often a batch size that should fit is tried, and made smaller."""
 
@@ -91,26 +87,26 @@ def estimate(  # noqa: PLR0913 (the options of one command)
     """
     with tracedb.open() as empty:
         device = Device.of(empty.connection, gpu)
-        run = FakeRun(device.name)
-        called = _step_of(step, inputs, run).with_batch(batch)
-        fake = run.step(called)
-        host, table = _known(empty, database, library, fake)
-        root = tree(fake.events, fake.ops)
-        nodes = launch(root, table)
+        source = Source(step, inputs, device.name)
+        recording = source.at(batch)
+        host, table = known(empty, database, library, recording)
+        nodes = launch(recording.root, table)
         times = price(empty.connection, {device: [nodes]})[device][0]
-    layout = Layout(root, host, times, device, is_captured=cuda_graph)
-    expected, active = layout.times()
+    layout = Layout(recording.root, host, times, device, is_captured=cuda_graph)
+    low, expected, high = Courses.of(layout.course).bounds(times)
     found = Estimate(
         gpu=device.hardware,
-        batch=called.usual_batch,
+        batch=recording.batch,
         step_ns=expected,
-        low_ns=layout.bound("low", _HOST_BAND[0]),
-        high_ns=layout.bound("high", _HOST_BAND[1]),
-        gpu_active_ns=active,
+        low_ns=low,
+        high_ns=high,
+        gpu_active_ns=sum(time.expected for time in times),
         kernel_count=len(times),
-        memory=fake.memory,
+        memory=recording.fake.memory,
         capacity_bytes=device.capacity_bytes,
-        largest_batch=_largest(called, fake, device) if find_largest_batch else None,
+        largest_batch=(
+            _largest(source, recording, device) if find_largest_batch else None
+        ),
         unmodelled=_unmodelled(nodes, times),
         _layout=layout,
         _path=":memory:" if database is None else database,
@@ -120,17 +116,17 @@ def estimate(  # noqa: PLR0913 (the options of one command)
     return found
 
 
-def _known(
+def known(
     empty: tracedb.Database,
     database: str | Path | None,
     library: str | Path | None,
-    fake: FakeStep,
+    recording: Recording,
 ) -> tuple[HostTimes, LaunchTable]:
     """What is known of hosts and launches: shipped, or of the user's own traces."""
     host = HostTimes.shipped()
     tf32 = {
-        "tf32_products": fake.tf32_products,
-        "tf32_convolutions": fake.tf32_convolutions,
+        "tf32_products": recording.fake.tf32_products,
+        "tf32_convolutions": recording.fake.tf32_convolutions,
     }
     if database is None:
         table = LaunchTable.of(empty.connection, **tf32)
@@ -141,14 +137,27 @@ def _known(
     return host if library is None else host.with_library(library), table
 
 
-def _step_of(
-    step: Callable[..., object] | str | Path, inputs: tuple[object, ...], run: FakeRun
-) -> Step:
-    if not isinstance(step, (str, Path)):
-        return Step(step, inputs)
-    path, name = split(str(step))
-    with run.inside(), told():
-        return load(path, name)
+@dataclass(frozen=True)
+class Courses:
+    """The course of a step by a fast host, by that of the host times, by a slow one."""
+
+    fast: Course
+    usual: Course
+    slow: Course
+
+    @classmethod
+    def of(cls, course: Course) -> Courses:
+        """Take a course as each of the hosts has it."""
+        fast, slow = _HOST_BAND
+        return cls(course.slowed(fast), course.slowed(1.0), course.slowed(slow))
+
+    def bounds(self, times: Sequence[KernelTime]) -> tuple[int, int, int]:
+        """[ns] The last step with all kernels and the host fast, as usual, and slow."""
+        return (
+            self.fast.last_step_ns([time.low for time in times]),
+            self.usual.last_step_ns([time.expected for time in times]),
+            self.slow.last_step_ns([time.high for time in times]),
+        )
 
 
 @dataclass(frozen=True)
@@ -167,28 +176,14 @@ class Layout:
         timeline = Timeline(
             self.host, lambda number: self.work[number].expected, self.is_captured
         )
-        for number in range(_STEPS):
+        for number in range(STEPS):
             timeline.step(self.root, number)
         return timeline
 
-    def times(self) -> tuple[int, int]:
-        """[ns] The last step, and how long the GPU is active in it."""
-        return self.bound("expected", 1.0), sum(time.expected for time in self.work)
-
-    def bound(self, which: str, factor: float) -> int:
-        """[ns] The last step where all kernels, and the host, are at one end."""
-        said = self._timeline.clock.said
-        each = len(said) // _STEPS
-        clock = Clock()
-
-        def duration(number: int) -> int:
-            return int(getattr(self.work[number], which))
-
-        ends = [
-            clock.again(said[each * step : each * (step + 1)], duration, factor)
-            for step in range(_STEPS)
-        ]
-        return ends[-1] - ends[-2]
+    @property
+    def course(self) -> Course:
+        """What the host and the stream do in turn."""
+        return Course.of(self._timeline.clock.said, STEPS)
 
     def ingest(self, database: tracedb.Database) -> None:
         """Put the steps into a database."""
@@ -216,30 +211,14 @@ def _unmodelled(nodes: list[Node], times: list[KernelTime]) -> dict[str, int]:
     return found
 
 
-def _largest(called: Step, fake: FakeStep, device: Device) -> int | None:
-    """The largest batch that fits: memory is nearly affine in it; it is then tried."""
-    batch, room = called.usual_batch, device.capacity_bytes
-    if batch is None or room is None or not called.takes_batch:
+def _largest(source: Source, recording: Recording, device: Device) -> int | None:
+    """The largest batch that fits; each that is said to fit was recorded."""
+    batch, capacity = recording.batch, device.capacity_bytes
+    if batch is None or capacity is None or not recording.step.takes_batch:
         return None
-    room -= _RESERVE_BYTES
 
     def needed(size: int) -> int:
-        return FakeRun(device.name).step(called.with_batch(size)).memory.peak_bytes
+        there = recording if size == batch else source.at(size)
+        return there.fake.memory.peak_bytes
 
-    known = [(batch, fake.memory.peak_bytes)]
-    # What does not depend on the batch may be the most at first.
-    while known[-1][1] < _GROWN * known[0][1] and known[-1][0] < _ABSURD:
-        size = _STRIDE * known[-1][0]
-        known.append((size, needed(size)))
-    for _ in range(_FEW):
-        (small, less), (large, more) = known[-2:]
-        if more <= less or large == small:
-            break
-        size = int(small + (room - less) * (large - small) / (more - less))
-        if size < 1:
-            return 0
-        if any(size == one for one, _ in known):
-            break
-        known.append((size, needed(size)))
-    fitting = [size for size, peak in known if peak <= room]
-    return max(fitting, default=0)
+    return largest(needed, batch, room(capacity), _FEW)

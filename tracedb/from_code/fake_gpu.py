@@ -96,6 +96,7 @@ class FakeGpu(TorchFunctionMode):
     def __init__(self, recorder: Recorder) -> None:
         """Take what notes the ops."""
         super().__init__()
+        self.is_name_asked = False
         self._recorder = recorder
         self._side = recorder.side
         own: dict[Any, Callable[..., object]] = {
@@ -294,6 +295,11 @@ def _answers(
         gpu.is_asked()
         return True
 
+    def named(device: object = None) -> str:
+        del device
+        gpu.is_name_asked = True
+        return name
+
     def synchronize(device: object = None) -> None:
         del device
         with record_function(SYNCHRONIZE):
@@ -310,7 +316,7 @@ def _answers(
         "is_available": available,
         "synchronize": synchronize,
         "device_count": lambda: 1,
-        "get_device_name": lambda *_: name,
+        "get_device_name": named,
         "is_bf16_supported": lambda *_, **__: True,
         **dict.fromkeys(("memory_allocated", "max_memory_allocated"), held),
         **dict.fromkeys(("memory_reserved", "max_memory_reserved"), held),

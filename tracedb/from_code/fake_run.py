@@ -7,9 +7,12 @@ ops, the passes and the optimizer's ranges are PyTorch's own profiler's.
 
 from __future__ import annotations
 
+import gc
 import json
+import warnings
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -23,7 +26,7 @@ from torch.profiler import ProfilerActivity, profile, record_function
 from tracedb.errors import EstimateError, TracedbError
 from tracedb.from_code import place
 from tracedb.from_code.fake_gpu import FakeGpu, present
-from tracedb.from_code.memory import Memory, peak
+from tracedb.from_code.memory import Holding, Memory, peak
 from tracedb.from_code.ops import MODULE, Dispatched
 from tracedb.from_code.recorder import Recorder, tensors_of
 
@@ -33,13 +36,30 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class FakeStep:
-    """What a step does: events of the profiler, the ops by number, the memory."""
+    """What a step does: events of the profiler, the ops by number, what is held.
+
+    Times of what is held count ops from the step's begin; `names` says by which op.
+    """
 
     events: list[dict[str, Any]]
     ops: dict[int, Dispatched]
-    memory: Memory
+    held: list[Holding]
+    names: dict[int, str]
     tf32_products: bool
     tf32_convolutions: bool
+
+    @cached_property
+    def memory(self) -> Memory:
+        """What the step takes at its peak, in blocks of CUDA's allocator."""
+        return peak(self.held, self.names)
+
+
+class _Fakes(FakeTensorMode):  # type: ignore[no-untyped-call]
+    """Fake tensors, of which copies are of the same mode: those of another are slow."""
+
+    def __deepcopy__(self, _memo: object) -> _Fakes:
+        """Stay one: a layer that is copied has tensors that know their mode."""
+        return self
 
 
 class FakeRun:
@@ -47,7 +67,7 @@ class FakeRun:
 
     def __init__(self, gpu: str) -> None:
         """Prepare it for a GPU of that name."""
-        self._fake = FakeTensorMode(allow_non_fake_inputs=True)
+        self._fake = _Fakes(allow_non_fake_inputs=True)
         self._recorder = Recorder(self._fake)
         self._gpu = FakeGpu(self._recorder)
         self._name = gpu
@@ -57,6 +77,9 @@ class FakeRun:
     def inside(self) -> Iterator[None]:
         """Run what is in the block on fake tensors, and leave no trace of it."""
         with ExitStack() as stack:
+            # To copy a fake tensor asks for its address, which nothing uses.
+            stack.enter_context(warnings.catch_warnings())
+            warnings.filterwarnings("ignore", "Accessing the data pointer of FakeT")
             stack.enter_context(self._fake)
             stack.enter_context(present(self._gpu, self._name, self._recorder))
             stack.enter_context(self._observer.watching())
@@ -64,23 +87,27 @@ class FakeRun:
             stack.enter_context(self._gpu)
             yield
 
-    def step(self, call: Callable[[], object], *, block: int | None = None) -> FakeStep:
+    @property
+    def is_name_asked(self) -> bool:
+        """Whether the code asks for the GPU's name, and so may decide by it."""
+        return self._gpu.is_name_asked
+
+    def step(self, call: Callable[[], object]) -> FakeStep:
         """Run a step twice and say what the second run does.
 
-        `block` is what sizes are rounded up to, if not as CUDA's allocator does.
         Raises `EstimateError` with the user's line for what cannot run.
         """
-        with self.inside(), told():
+        with self.inside(), told(), _uncollected():
             self._once(call)
+            gc.collect()
             begin = self._recorder.ledger.now
             events = self._profiled(call)
         ops = {n: op for n, op in self._recorder.ops.items() if n > begin}
-        names = {number: op.name for number, op in self._recorder.ops.items()}
-        sizes = {} if block is None else {"block": block}
         return FakeStep(
             events,
             ops,
-            peak(self._recorder.ledger.held, names, since=begin, **sizes),
+            self._recorder.ledger.since(begin),
+            {number - begin: op.name for number, op in ops.items()},
             torch.backends.cuda.matmul.allow_tf32,
             torch.backends.cudnn.allow_tf32,
         )
@@ -101,6 +128,18 @@ class FakeRun:
             profiler.export_chrome_trace(str(file))
             events = json.loads(file.read_text())["traceEvents"]
         return [event for event in events if event.get("ph") == "X"]
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """Let nothing but the code itself free memory, so that each run does so alike."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 @contextmanager

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import weakref
 from collections import defaultdict
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     import torch
 
@@ -76,6 +76,18 @@ class Ledger:
         self.held.append(holding)
         return holding
 
+    def since(self, begin: int) -> list[Holding]:
+        """What is held at some time or later, as it is now; times count from then."""
+        return [
+            replace(
+                holding,
+                begin=max(holding.begin - begin, 0),
+                end=None if holding.end is None else holding.end - begin,
+            )
+            for holding in self.held
+            if holding.end is None or holding.end >= begin
+        ]
+
 
 @dataclass(frozen=True)
 class Memory:
@@ -92,19 +104,19 @@ class Memory:
 
 
 def peak(
-    held: Iterable[Holding], ops: dict[int, str], *, since: int = 0, block: int = _BLOCK
+    held: Iterable[Holding], ops: Mapping[int, str], *, block: int = _BLOCK
 ) -> Memory:
-    """The peak of what is on the GPU, from some time on.
+    """The peak of what is on the GPU.
 
     Blocks are as large as CUDA's allocator makes them, unless said.
     """
     sized = [(h, -(-h.size_bytes // block) * block) for h in held if h.is_on_gpu]
     changes: defaultdict[int, int] = defaultdict(int)
     for holding, size in sized:
-        changes[max(holding.begin, since)] += size
+        changes[holding.begin] += size
         if holding.end is not None:
             # What an op frees it frees when it is done: the next one finds it gone.
-            changes[max(holding.end + 1, since)] -= size
+            changes[holding.end + 1] -= size
     times = sorted(changes)
     totals = list(accumulate(changes[time] for time in times))
     if not totals:
@@ -114,8 +126,7 @@ def peak(
     there = [
         (holding, size)
         for holding, size in sized
-        if max(holding.begin, since) <= at
-        and (holding.end is None or max(holding.end + 1, since) > at)
+        if holding.begin <= at and (holding.end is None or holding.end + 1 > at)
     ]
     by_kind = dict.fromkeys(KINDS, 0)
     for holding, size in there:

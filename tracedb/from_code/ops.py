@@ -35,7 +35,7 @@ Argument = Shape | list[Shape] | str
 
 @dataclass
 class Dispatched:
-    """An op as PyTorch dispatched it."""
+    """An op as PyTorch dispatched it; `line` is that of the user's code."""
 
     name: str
     arguments: list[Argument]
@@ -44,6 +44,7 @@ class Dispatched:
     is_view: bool
     transfer: str = ""
     writes: bool = False
+    line: str = ""
 
     @property
     def tensors(self) -> list[Shape]:

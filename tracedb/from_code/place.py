@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import sys
 import traceback
+from functools import lru_cache
 from pathlib import Path
 
 _OURS = str(Path(__file__).parent)
 _LIBRARIES = (f"{Path('site-packages')}", "<frozen", "lib/python")
 
 
+@lru_cache(maxsize=4096)
 def _is_users(file: str) -> bool:
     return not file.startswith(_OURS) and not any(name in file for name in _LIBRARIES)
 

@@ -93,14 +93,17 @@ def price(
     A program is the nodes that launch something. The database has nothing else in it.
     """
     programs = {device: list(nodes) for device, nodes in asked.items()}
+    # Programs may share nodes, of which each is looked at once.
+    nodes = {id(node): node for p in programs.values() for one in p for node in one}
+    keys = {identity: _key(node) for identity, node in nodes.items()}
     unique = {
-        device: {_key(node): node for program in several for node in program}
+        device: {keys[id(node)]: node for program in several for node in program}
         for device, several in programs.items()
     }
     known = _known(connection, unique)
     return {
         device: [
-            [time for node in program for time in known[device][_key(node)]]
+            [time for node in program for time in known[device][keys[id(node)]]]
             for program in several
         ]
         for device, several in programs.items()

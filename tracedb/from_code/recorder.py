@@ -16,6 +16,7 @@ from torch._subclasses.fake_tensor import (
 )
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
+from tracedb.from_code import place
 from tracedb.from_code.memory import Holding, Ledger
 from tracedb.from_code.ops import MARK, Argument, Dispatched, Shape
 from tracedb.from_code.unknown import refuse
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 
 _NO_WORK = ("prim", "profiler")
 """Where ops are from that only ask, or mark ranges."""
+
+_DEVICE, _META = torch.ops.prim.device.default, torch.device("meta")
 
 _TYPES = {
     torch.float64: "double",
@@ -128,6 +131,10 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
     ) -> object:
         """Run one op on fake tensors."""
         kwargs = kwargs or {}
+        if func is _DEVICE and isinstance(args[0], FakeTensor):
+            # PyTorch asks for it several times an op.
+            is_within = args[0].fake_mode.in_kernel_invocation
+            return _META if is_within else args[0].fake_device
         with self._running():
             if func.namespace in _NO_WORK:
                 return func(*args, **kwargs)
@@ -212,6 +219,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             is_view=bool(func.is_view),
             transfer=self.side.transfer if "_to_copy" in schema.name else "",
             writes=bool(schema.is_mutable),
+            line=place.of_caller(),
         )
         for tensor in tensors_of(result):
             self._enter(tensor, schema.name, number, is_on_gpu=is_on_gpu)

@@ -1,0 +1,79 @@
+"""Recordings of a step at batch sizes, each by itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tracedb.from_code.fake_run import FakeRun, told
+from tracedb.from_code.program import tree
+from tracedb.from_code.script import Step, load, split
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tracedb.from_code.fake_run import FakeStep
+    from tracedb.from_code.program import Node
+
+
+@dataclass(frozen=True)
+class Recording:
+    """What a step does at a batch size, if it has one."""
+
+    step: Step
+    fake: FakeStep
+
+    @property
+    def batch(self) -> int | None:
+        """The batch size that the step has, if it is known."""
+        return self.step.usual_batch
+
+    @cached_property
+    def root(self) -> Node:
+        """Its ops as a tree."""
+        return tree(self.fake.events, self.fake.ops)
+
+    @cached_property
+    def nodes(self) -> list[Node]:
+        """All of the tree, in order."""
+        return list(self.root.walk())
+
+
+class Source:
+    """Where recordings of a step come from, as for a GPU of some name.
+
+    A script is executed anew for each. A function may keep what it has made.
+    """
+
+    def __init__(
+        self,
+        step: Callable[..., object] | str | Path,
+        inputs: tuple[object, ...],
+        gpu: str,
+    ) -> None:
+        """Take a function with its inputs, or a script's as `train.py:step`."""
+        self._step = step
+        self._inputs = inputs
+        self._gpu = gpu
+        self._run = FakeRun(gpu)
+        self.is_gpu_asked = False
+
+    def at(self, batch: int | None) -> Recording:
+        """Record it at a batch size, or without one; it runs on fake tensors.
+
+        Raises `EstimateError` where it cannot run.
+        """
+        called = self._called().with_batch(batch)
+        fake = self._run.step(called)
+        self.is_gpu_asked |= self._run.is_name_asked
+        return Recording(called, fake)
+
+    def _called(self) -> Step:
+        if not isinstance(self._step, (str, Path)):
+            return Step(self._step, self._inputs)
+        self._run = FakeRun(self._gpu)
+        path, name = split(str(self._step))
+        with self._run.inside(), told():
+            return load(path, name)

@@ -69,88 +69,106 @@ loading AS (
     FROM staging.data_loading
 ),
 
+-- Where spans begin and end, and what begins there: at the begin of a thread what is over.
 every_cut AS (
-    SELECT thread_id, unnest([start_ns, wait_start_ns, end_ns]) AS cut_ns
-    FROM graph.host_call
-    UNION ALL
-    SELECT thread_id, unnest([start_ns, end_ns]) FROM op
-    UNION ALL
-    SELECT thread_id, unnest([start_ns, end_ns]) FROM loading
-    UNION ALL
-    SELECT thread_id, unnest([start_ns, end_ns]) FROM graph.thread_wait
-    UNION ALL
-    SELECT worker_thread_id, end_ns FROM graph.thread_wait
-    UNION ALL
-    SELECT thread_id, unnest([start_ns, end_ns]) FROM graph.rank_wait
-    UNION ALL
-    SELECT thread.thread_id, unnest([step.start_ns, step.end_ns])
-    FROM staging.step
-    INNER JOIN staging.thread USING (trace_id)
-    UNION ALL
-    SELECT thread_id, unnest([start_ns, end_ns])
+    SELECT
+        thread_id, start_ns AS cut_ns, -1 AS call_id, start_ns AS call_until_ns, -1 AS op_id,
+        start_ns AS op_until_ns, start_ns AS loading_until_ns, start_ns AS thread_until_ns,
+        start_ns AS rank_until_ns
     FROM staging.thread
     INNER JOIN extent USING (trace_id)
+    UNION ALL BY NAME
+    SELECT thread_id, end_ns AS cut_ns FROM staging.thread INNER JOIN extent USING (trace_id)
+    UNION ALL BY NAME
+    SELECT thread_id, start_ns AS cut_ns, call_id, end_ns AS call_until_ns FROM graph.host_call
+    UNION ALL BY NAME
+    SELECT thread_id, unnest([wait_start_ns, end_ns]) AS cut_ns FROM graph.host_call
+    UNION ALL BY NAME
+    SELECT thread_id, start_ns AS cut_ns, op_id, end_ns AS op_until_ns FROM op
+    UNION ALL BY NAME
+    SELECT thread_id, end_ns AS cut_ns FROM op
+    UNION ALL BY NAME
+    SELECT thread_id, start_ns AS cut_ns, end_ns AS loading_until_ns FROM loading
+    UNION ALL BY NAME
+    SELECT thread_id, end_ns AS cut_ns FROM loading
+    UNION ALL BY NAME
+    SELECT thread_id, start_ns AS cut_ns, end_ns AS thread_until_ns FROM graph.thread_wait
+    UNION ALL BY NAME
+    SELECT unnest([thread_id, worker_thread_id]) AS thread_id, end_ns AS cut_ns
+    FROM graph.thread_wait
+    UNION ALL BY NAME
+    SELECT thread_id, start_ns AS cut_ns, end_ns AS rank_until_ns FROM graph.rank_wait
+    UNION ALL BY NAME
+    SELECT thread_id, end_ns AS cut_ns FROM graph.rank_wait
+    UNION ALL BY NAME
+    SELECT thread.thread_id, unnest([step.start_ns, step.end_ns]) AS cut_ns
+    FROM staging.step
+    INNER JOIN staging.thread USING (trace_id)
 ),
 
+-- Cuts in the order of their threads: the windows below go through them as they come.
 cut AS (
-    SELECT DISTINCT thread_id, cut_ns FROM every_cut
-),
-
-span AS (
     SELECT
-        thread.run_id,
-        thread.trace_id,
         thread_id,
-        cut_ns AS start_ns,
-        lead(cut_ns) OVER (PARTITION BY thread_id ORDER BY cut_ns) AS end_ns
-    FROM cut
-    INNER JOIN staging.thread USING (thread_id)
+        cut_ns,
+        arg_max(call_id, call_until_ns) AS call_id,
+        arg_max(op_id, op_until_ns) AS op_id,
+        max(loading_until_ns) AS loading_until_ns,
+        max(thread_until_ns) AS thread_until_ns,
+        max(rank_until_ns) AS rank_until_ns
+    FROM every_cut
+    GROUP BY thread_id, cut_ns
+    ORDER BY thread_id, cut_ns
 ),
 
-located AS (
+bounded AS (
     SELECT
-        span.*,
-        CASE WHEN op.end_ns > span.start_ns THEN op.op_id END AS op_id,
-        op.first_launch_ns,
-        op.last_launch_ns,
-        CASE WHEN call.end_ns > span.start_ns THEN call.call_id END AS call_id,
-        call.awaits,
-        call.wait_start_ns,
-        thread_wait.end_ns > span.start_ns AS waits_for_thread,
-        rank_wait.end_ns > span.start_ns AS waits_for_rank,
-        loading.end_ns > span.start_ns AS is_loading
-    FROM span
-    ASOF LEFT JOIN op
-        ON span.thread_id = op.thread_id AND span.start_ns >= op.start_ns
-    ASOF LEFT JOIN graph.host_call AS call
-        ON span.thread_id = call.thread_id AND span.start_ns >= call.start_ns
-    ASOF LEFT JOIN graph.thread_wait
-        ON span.thread_id = thread_wait.thread_id AND span.start_ns >= thread_wait.start_ns
-    ASOF LEFT JOIN graph.rank_wait
-        ON span.thread_id = rank_wait.thread_id AND span.start_ns >= rank_wait.start_ns
-    ASOF LEFT JOIN loading
-        ON span.thread_id = loading.thread_id AND span.start_ns >= loading.start_ns
-    WHERE span.end_ns IS NOT NULL
+        *,
+        row_number() OVER () AS number,
+        thread_id IS DISTINCT FROM lag(thread_id) OVER () AS is_first,
+        CASE WHEN lead(thread_id) OVER () = thread_id THEN lead(cut_ns) OVER () END AS end_ns
+    FROM cut
+),
+
+-- Of each kind what began last on the thread.
+begun AS (
+    SELECT
+        thread_id,
+        number - max(number) FILTER (is_first) OVER so_far + 1 AS position,
+        cut_ns AS start_ns,
+        end_ns,
+        arg_max(call_id, number) OVER so_far AS call_id,
+        arg_max(op_id, number) OVER so_far AS op_id,
+        arg_max(loading_until_ns, number) OVER so_far AS loading_until_ns,
+        arg_max(thread_until_ns, number) OVER so_far AS thread_until_ns,
+        arg_max(rank_until_ns, number) OVER so_far AS rank_until_ns
+    FROM bounded
+    WINDOW so_far AS (ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)
 )
 
 SELECT
-    run_id,
-    trace_id,
-    thread_id,
-    row_number() OVER (PARTITION BY thread_id ORDER BY start_ns) AS position,
+    thread.run_id,
+    thread.trace_id,
+    begun.thread_id,
+    position,
     CASE
-        WHEN call_id IS NOT NULL AND start_ns < wait_start_ns THEN 'T4'
-        WHEN call_id IS NOT NULL THEN 'wait_' || awaits
-        WHEN is_loading THEN 'wait_data'
-        WHEN waits_for_rank THEN 'wait_rank'
-        WHEN op_id IS NOT NULL AND start_ns < first_launch_ns THEN 'T2'
-        WHEN op_id IS NOT NULL AND start_ns >= last_launch_ns THEN 'T3'
-        WHEN op_id IS NOT NULL THEN 'T5'
-        WHEN waits_for_thread THEN 'wait_thread'
+        WHEN begun.start_ns < call.wait_start_ns THEN 'T4'
+        WHEN call.call_id IS NOT NULL THEN 'wait_' || awaits
+        WHEN loading_until_ns > begun.start_ns THEN 'wait_data'
+        WHEN rank_until_ns > begun.start_ns THEN 'wait_rank'
+        WHEN begun.start_ns < first_launch_ns THEN 'T2'
+        WHEN begun.start_ns >= last_launch_ns THEN 'T3'
+        WHEN op.op_id IS NOT NULL THEN 'T5'
+        WHEN thread_until_ns > begun.start_ns THEN 'wait_thread'
         ELSE 'T1'
-    END AS type,
-    start_ns,
-    end_ns,
-    op_id,
-    call_id
-FROM located;
+    END,
+    begun.start_ns,
+    begun.end_ns,
+    op.op_id,
+    call.call_id
+FROM begun
+INNER JOIN staging.thread USING (thread_id)
+LEFT JOIN graph.host_call AS call
+    ON begun.call_id = call.call_id AND call.end_ns > begun.start_ns
+LEFT JOIN op ON begun.op_id = op.op_id AND op.end_ns > begun.start_ns
+WHERE begun.end_ns IS NOT NULL;

@@ -30,145 +30,136 @@ CREATE TABLE prediction.host_expectation (
     expected_ns
 ) AS
 WITH
+-- Spans with the class that they are of: those of a class are alike in all.
 span AS MATERIALIZED (
+    SELECT
+        *,
+        hash(
+            host_from, pool_id, excluded_id, role, type_key, name_key, shapes_key, ordinal_key
+        ) AS class_id
     FROM prediction.alike_sample
 ),
 
--- Each span under all that it can be alike in, from coarse to fine.
-keyed AS NOT MATERIALIZED (
+-- From here on classes are counted and joined, which are far fewer, by one number each.
+class AS MATERIALIZED (
     SELECT
-        host_from, pool_id, excluded_id, sample_ns, fineness,
+        class_id,
+        any_value(host_from) AS host_from,
+        any_value(pool_id) AS pool_id,
+        any_value(excluded_id) AS excluded_id,
+        any_value(type) AS type,
+        any_value(role) AS role,
+        any_value(type_key) AS type_key,
+        any_value(name_key) AS name_key,
+        any_value(shapes_key) AS shapes_key,
+        any_value(ordinal_key) AS ordinal_key,
+        count(*) AS own_count
+    FROM span
+    GROUP BY class_id
+),
+
+-- Each class under all that it can be alike in, from coarse to fine. Who shares a `level_id`
+-- is alike; who shares a `place_id` leaves out the same, too.
+keyed AS MATERIALIZED (
+    SELECT
+        *,
         CASE fineness
             WHEN 1 THEN type_key WHEN 2 THEN name_key WHEN 3 THEN shapes_key
             ELSE ordinal_key
-        END AS key
-    FROM span
+        END AS key,
+        hash(host_from, pool_id, fineness, key) AS level_id,
+        hash(level_id, excluded_id) AS place_id
+    FROM class
     CROSS JOIN (VALUES (1), (2), (3), (4)) AS level (fineness)
-),
-
-part AS (
-    SELECT host_from, pool_id, excluded_id, fineness, key, count(*) AS own_count
-    FROM keyed
-    GROUP BY ALL
+    WHERE key IS NOT NULL
 ),
 
 -- Where enough others are alike.
 enough AS (
     SELECT
-        *,
-        sum(own_count) OVER (PARTITION BY host_from, pool_id, fineness, key)
+        place_id,
+        sum(own_count) OVER (PARTITION BY level_id)
         - CASE WHEN excluded_id IS NULL THEN 0 ELSE own_count END AS sample_count
-    FROM part
+    FROM (
+        SELECT
+            place_id,
+            any_value(level_id) AS level_id,
+            any_value(excluded_id) AS excluded_id,
+            sum(own_count) AS own_count
+        FROM keyed
+        GROUP BY place_id
+    )
     QUALIFY sample_count >= 2
 ),
 
--- For each span the finest of these, and with whom it shares its factor.
-chosen AS (
+-- For each class the finest of these, and with whom it shares its factor.
+chosen AS MATERIALIZED (
     SELECT
-        span.*,
-        coalesce(by_ordinal.fineness, by_shapes.fineness, by_name.fineness, by_type.fineness)
-        AS fineness,
-        least(coalesce(by_ordinal.fineness, by_shapes.fineness, by_name.fineness, 1), 3)
-        AS factor_group,
-        coalesce(by_ordinal.key, by_shapes.key, by_name.key, by_type.key) AS key,
-        coalesce(
-            by_ordinal.sample_count, by_shapes.sample_count, by_name.sample_count,
-            by_type.sample_count
-        ) AS sample_count
-    FROM span
-    LEFT JOIN enough AS by_ordinal
-        ON
-            span.host_from = by_ordinal.host_from
-            AND span.pool_id = by_ordinal.pool_id
-            AND span.excluded_id IS NOT DISTINCT FROM by_ordinal.excluded_id
-            AND by_ordinal.fineness = 4
-            AND span.ordinal_key = by_ordinal.key
-    LEFT JOIN enough AS by_shapes
-        ON
-            span.host_from = by_shapes.host_from
-            AND span.pool_id = by_shapes.pool_id
-            AND span.excluded_id IS NOT DISTINCT FROM by_shapes.excluded_id
-            AND by_shapes.fineness = 3
-            AND span.shapes_key = by_shapes.key
-    LEFT JOIN enough AS by_name
-        ON
-            span.host_from = by_name.host_from
-            AND span.pool_id = by_name.pool_id
-            AND span.excluded_id IS NOT DISTINCT FROM by_name.excluded_id
-            AND by_name.fineness = 2
-            AND span.name_key = by_name.key
-    INNER JOIN enough AS by_type
-        ON
-            span.host_from = by_type.host_from
-            AND span.pool_id = by_type.pool_id
-            AND span.excluded_id IS NOT DISTINCT FROM by_type.excluded_id
-            AND by_type.fineness = 1
-            AND span.type_key = by_type.key
+        class_id,
+        max(fineness) AS fineness,
+        arg_max(level_id, fineness) AS level_id,
+        arg_max(place_id, fineness) AS place_id,
+        arg_max(sample_count, fineness) AS sample_count,
+        any_value(excluded_id) AS excluded_id,
+        hash(
+            any_value(host_from), any_value(pool_id), any_value(type), any_value(role),
+            least(max(fineness), 3)
+        ) AS factor_group
+    FROM keyed
+    INNER JOIN enough USING (place_id)
+    GROUP BY class_id
 ),
 
 -- The median of what the spans that are alike learn from.
-alike_median AS (
+alike_median AS MATERIALIZED (
     SELECT
-        wanted.host_from, wanted.pool_id, wanted.excluded_id, wanted.fineness, wanted.key,
-        median(keyed.sample_ns) AS median_ns
-    FROM (
-        SELECT DISTINCT host_from, pool_id, excluded_id, fineness, key FROM chosen
-    ) AS wanted
+        wanted.place_id,
+        any_value(wanted.level_id) AS level_id,
+        any_value(wanted.excluded_id) AS excluded_id,
+        median(sample_ns) AS median_ns
+    FROM (SELECT DISTINCT place_id, level_id, excluded_id FROM chosen) AS wanted
     INNER JOIN keyed
         ON
-            wanted.host_from = keyed.host_from
-            AND wanted.pool_id = keyed.pool_id
-            AND wanted.fineness = keyed.fineness
-            AND wanted.key = keyed.key
+            wanted.level_id = keyed.level_id
             AND coalesce(wanted.excluded_id <> keyed.excluded_id, true)
-    GROUP BY ALL
+    INNER JOIN span ON keyed.class_id = span.class_id
+    GROUP BY wanted.place_id
 ),
 
+-- A factor is of what is left out, and of who shares it.
 typical_factor AS (
-    SELECT
-        host_from, pool_id, excluded_id, type, role, factor_group, median(factor) AS factor
+    SELECT factor_id, median(factor) AS factor
     FROM (
         SELECT
-            alike_median.host_from, alike_median.pool_id, alike_median.excluded_id, type, role,
-            factor_group, step_id,
+            hash(factor_group, alike_median.excluded_id) AS factor_id,
+            step_id,
             sum(sample_ns) / sum(median_ns) AS factor
         FROM alike_median
         INNER JOIN chosen
             ON
-                alike_median.host_from = chosen.host_from
-                AND alike_median.pool_id = chosen.pool_id
-                AND alike_median.fineness = chosen.fineness
-                AND alike_median.key = chosen.key
+                alike_median.level_id = chosen.level_id
                 AND coalesce(alike_median.excluded_id <> chosen.excluded_id, true)
-        GROUP BY ALL
+        INNER JOIN span ON chosen.class_id = span.class_id
+        GROUP BY factor_id, step_id
         HAVING sum(median_ns) > 0
     )
-    GROUP BY ALL
+    GROUP BY factor_id
+),
+
+expected AS (
+    SELECT
+        class_id,
+        ['type', 'name', 'shapes', 'ordinal'][fineness] AS alike,
+        sample_count::BIGINT AS sample_count,
+        round(median_ns)::BIGINT AS median_ns,
+        round(median_ns * coalesce(factor, 1))::BIGINT AS expected_ns
+    FROM chosen
+    INNER JOIN alike_median ON chosen.place_id = alike_median.place_id
+    LEFT JOIN typical_factor
+        ON hash(factor_group, chosen.excluded_id) = typical_factor.factor_id
 )
 
 SELECT
-    chosen.host_from,
-    run_id,
-    trace_id,
-    thread_id,
-    position,
-    ['type', 'name', 'shapes', 'ordinal'][chosen.fineness],
-    sample_count::BIGINT,
-    round(median_ns)::BIGINT,
-    round(median_ns * coalesce(factor, 1))::BIGINT
-FROM chosen
-INNER JOIN alike_median
-    ON
-        chosen.host_from = alike_median.host_from
-        AND chosen.pool_id = alike_median.pool_id
-        AND chosen.fineness = alike_median.fineness
-        AND chosen.key = alike_median.key
-        AND chosen.excluded_id IS NOT DISTINCT FROM alike_median.excluded_id
-LEFT JOIN typical_factor
-    ON
-        chosen.host_from = typical_factor.host_from
-        AND chosen.pool_id = typical_factor.pool_id
-        AND chosen.type = typical_factor.type
-        AND chosen.role = typical_factor.role
-        AND chosen.factor_group = typical_factor.factor_group
-        AND chosen.excluded_id IS NOT DISTINCT FROM typical_factor.excluded_id;
+    host_from, run_id, trace_id, thread_id, position, alike, sample_count, median_ns, expected_ns
+FROM span
+INNER JOIN expected USING (class_id);

@@ -83,14 +83,12 @@ bound AS (
     FROM prediction.kernel_work
     INNER JOIN prediction.kernel_device USING (run_id, trace_id, device)
     INNER JOIN prediction.hardware USING (hardware)
-    INNER JOIN (
-        SELECT * RENAME (family AS known) FROM prediction.kernel_efficiency
-    ) ON
-        known = CASE
-            WHEN family = 'elementwise' AND is_strided THEN 'broadcast'
-            WHEN family IN (SELECT family FROM prediction.kernel_efficiency) THEN family
-            ELSE 'other'
-        END
+    LEFT JOIN (SELECT family AS listed_family FROM prediction.kernel_efficiency)
+        ON
+            listed_family
+            = CASE WHEN family = 'elementwise' AND is_strided THEN 'broadcast' ELSE family END
+    INNER JOIN (SELECT * RENAME (family AS known) FROM prediction.kernel_efficiency)
+        ON known = coalesce(listed_family, 'other')
 )
 
 SELECT

@@ -38,25 +38,45 @@ CREATE VIEW prediction.kernel_work (
     is_exact
 ) AS
 WITH
-gpu_op AS (
+-- What a name tells, once for each: a million kernels have a few hundred names.
+named AS (
     SELECT
-        *,
-        kind = 'kernel' AS is_kernel,
-        kind = 'kernel' AND regexp_matches(
-            name,
+        name,
+        regexp_matches(
+            any_name,
             'gemm|gemv|dot_kernel|scudnn|xmma|_engine|conv([^e]|$)|fprop|dgrad|wgrad|fft'
             || '|cutlass|Kernel2|Cijk|igemm|winograd_small|implicit|nvjet'
         ) AND NOT regexp_matches(
             -- A generated kernel's name lists what it fuses.
-            name, 'Offsets|^triton_(poi|red|per|for|unk|split_scan)_'
-        ) AS is_main
-    FROM staging.gpu_op
+            any_name, 'Offsets|^triton_(poi|red|per|for|unk|split_scan)_'
+        ) AS is_main,
+        regexp_matches(any_name, 'tf32|s1688') AS is_tf32,
+        regexp_matches(any_name, 'sgemm|scudnn') AS is_fp32,
+        regexp_matches(
+            any_name, 'vectorized_gather|CatArrayBatchedCopy_(vectorized|aligned16)'
+        ) AS is_vectorized,
+        regexp_matches(
+            any_name, '\bat::native::(elementwise_kernel\b|elementwise_kernel_manual_unroll)'
+        ) AS is_strided
+    FROM (
+        SELECT name, any_value(name) AS any_name
+        FROM staging.gpu_op
+        WHERE kind = 'kernel'
+        GROUP BY name
+    )
+),
+
+gpu_op AS (
+    SELECT gpu_op.*, named.* EXCLUDE (name)
+    FROM staging.gpu_op AS gpu_op
+    LEFT JOIN named ON gpu_op.name = named.name
+    WHERE kind = 'kernel'
 ),
 
 launched AS (
     SELECT
         op_id,
-        count(*) FILTER (is_kernel) AS kernel_count,
+        count(*) AS kernel_count,
         count(*) FILTER (is_main) AS main_count
     FROM gpu_op
     WHERE op_id IS NOT NULL
@@ -66,6 +86,8 @@ launched AS (
 shared AS (
     SELECT
         gpu_op_id,
+        device,
+        is_main, is_tf32, is_fp32, is_vectorized, is_strided,
         CASE
             WHEN family NOT IN ('gemm', 'convolution') OR main_count = 0
                 THEN 1 / kernel_count
@@ -76,7 +98,7 @@ shared AS (
     FROM gpu_op
     INNER JOIN launched USING (op_id)
     INNER JOIN prediction.op_work AS work USING (op_id)
-    WHERE is_kernel AND (is_collective = (family = 'collective'))
+    WHERE is_collective = (family = 'collective')
 )
 
 SELECT
@@ -87,25 +109,20 @@ SELECT
     device,
     family,
     CASE
-        WHEN unit <> 'half' AND is_main AND regexp_matches(name, 'tf32|s1688') THEN 'tf32'
-        WHEN unit = 'tf32' AND regexp_matches(name, 'sgemm|scudnn') THEN 'fp32'
+        WHEN unit <> 'half' AND is_main AND is_tf32 THEN 'tf32'
+        WHEN unit = 'tf32' AND is_fp32 THEN 'fp32'
         ELSE unit
     END,
     is_main,
     CASE family WHEN 'collective' THEN 'nvlink' ELSE 'dram' END,
     (flops * share)::BIGINT,
     ((read_bytes + written_bytes) * share)::BIGINT,
-    (share * CASE
-        WHEN regexp_matches(name, 'vectorized_gather|CatArrayBatchedCopy_(vectorized|aligned16)')
-            THEN written_bytes / 16
-        ELSE written_elements
-    END)::BIGINT,
+    (share * CASE WHEN is_vectorized THEN written_bytes / 16 ELSE written_elements END)::BIGINT,
     steps,
     is_unaligned,
-    regexp_matches(name, '\bat::native::(elementwise_kernel\b|elementwise_kernel_manual_unroll)'),
+    is_strided,
     is_exact
 FROM shared
-INNER JOIN (SELECT gpu_op_id, device, name, is_main FROM gpu_op) USING (gpu_op_id)
 UNION ALL
 SELECT
     gpu_op_id,

@@ -7,7 +7,13 @@ CREATE VIEW prediction.op_name (
     -- The name without `aten::` and a final underscore.
     bare_name
 ) AS
-SELECT DISTINCT
+SELECT
     name,
-    regexp_replace(regexp_replace(name, '^aten::', ''), '([^_])_$', '\1')
-FROM prediction.op_shape;
+    regexp_replace(regexp_replace(listed_name, '^aten::', ''), '([^_])_$', '\1')
+FROM (
+    -- By way of an aggregate: what is asked of bare names is asked of each name once, and
+    -- not of each op.
+    SELECT name, any_value(name) AS listed_name
+    FROM prediction.op_shape
+    GROUP BY name
+);

@@ -60,7 +60,7 @@ identified AS (
 )
 
 SELECT
-    lane, event_id, trace_id, is_op::TINYINT, is_annotation::TINYINT, start_ns, end_ns
+    lane, event_id, trace_id, is_op, is_annotation, start_ns, end_ns
 FROM span
 LEFT JOIN identified USING (event_id)
 ORDER BY lane, start_ns, NOT is_op, end_ns DESC, coalesce(external_id, 0), event_id
@@ -91,10 +91,7 @@ _BYTES_PER_EVENT = 456
 _EARLIEST_NS, _LATEST_NS = -(1 << 63), (1 << 63) - 1
 _BATCH = 50_000
 _NONE = -1
-_FOUND = (
-    *("event_id", "trace_id"),
-    *("parent_event_id", "outermost_event_id", "top_event_id"),
-)
+_NESTED = ("lane", "event_id", "is_op", "is_annotation", "start_ns", "end_ns")
 _STORE = """
 INSERT INTO raw.nesting BY NAME
 SELECT * REPLACE (nullif(top_event_id, ?) AS top_event_id) FROM nesting
@@ -147,26 +144,40 @@ class _Nesting:
         """The rows of `raw.nesting` for the next spans."""
         import polars as pl
 
-        columns = (column.to_list() for column in spans)
-        rows = list(self._nest(zip(*columns, strict=True)))
-        values = zip(*rows, strict=True) if rows else [()] * len(_FOUND)
-        found = dict(zip(_FOUND, values, strict=True))
-        return pl.DataFrame(found, schema=dict.fromkeys(_FOUND, pl.Int64))
+        columns = (spans[name].to_list() for name in _NESTED)
+        names = ("parent_event_id", "outermost_event_id", "top_event_id")
+        found = zip(names, self._nest(zip(*columns, strict=True)), strict=True)
+        return (
+            spans.select("event_id", "trace_id")
+            .with_columns(pl.Series(name, ids, pl.Int64) for name, ids in found)
+            .filter(pl.col("parent_event_id") != _NONE)
+        )
 
     def _nest(
         self, spans: Iterator[tuple[int, ...]]
-    ) -> Iterator[tuple[int, int, int, int, int]]:
+    ) -> tuple[list[int], list[int], list[int]]:
+        """Of each span the parent, the outermost op and the top op, or `_NONE`."""
+        parents: list[int] = []
+        outermost: list[int] = []
+        tops: list[int] = []
         at_hand, stack = _NONE, self._stacks[_NONE]
-        for lane, event_id, trace_id, is_op, is_annotation, start, end in spans:
+        for lane, event_id, is_op, is_annotation, start, end in spans:
             if lane != at_hand:
                 at_hand, stack = lane, self._stacks[lane]
             until = start if is_op else start - 1
             while stack and stack[-1][0] <= until:
                 stack.pop()
-            top = _NONE
             if stack:
                 _, parent, top = stack[-1]
-                yield event_id, trace_id, parent, stack[0][1], top
+                parents.append(parent)
+                outermost.append(stack[0][1])
+                tops.append(top)
+            else:
+                top = _NONE
+                parents.append(_NONE)
+                outermost.append(_NONE)
+                tops.append(_NONE)
             if is_op:
                 is_top = top == _NONE and not is_annotation
                 stack.append((end, event_id, event_id if is_top else top))
+        return parents, outermost, tops

@@ -128,6 +128,41 @@ def warm_up(streams: tuple[int, ...]) -> tuple[Action, ...]:
     return (Op("aten::warm_up", tuple(body)),)
 
 
+def fetched_ahead(
+    workers: int, ahead: int, take_ns: int = 0, before: change.Change = change.nothing
+) -> change.Change:
+    """Batches are fetched ahead, as long as steps have had them so when it begins.
+
+    What is changed before that does not change how long steps were.
+    """
+
+    def change_program(program: Program, delays: Delays) -> tuple[Program, Delays]:
+        truths = [trace.truth for trace in execute(program, delays)]
+        spare = {k: v for truth in truths for k, v in spare_ns(truth).items()}
+        fetched = change.prefetch(workers, ahead, take_ns, spare)
+        return change.all_of(before, fetched)(program, delays)
+
+    return change_program
+
+
+def spare_ns(truth: Truth) -> dict[str, int]:
+    """What threads take beside a batch, less what they do before their first."""
+    found = {}
+    for thread, name in truth.threads.items():
+        own = [event for event in truth.host_events if event.thread == thread]
+        fetches = [event for event in own if event.name.startswith(DATA_PREFIX)]
+        if not fetches:
+            continue
+        starts = [event.start_ns for event in fetches]
+        lasting = sum(event.end_ns - event.start_ns for event in fetches)
+        each_ns = max(event.end_ns for event in own) - starts[0]
+        if len(starts) > 1:
+            each_ns = (starts[-1] - starts[0]) // (len(starts) - 1)
+        each_ns -= round(lasting / len(starts))
+        found[name] = each_ns - (starts[0] - START_NS)
+    return found
+
+
 Times = dict[tuple[str, int, float], tuple[int, int]]
 """Begin and end of GPU work (by thread and number of its launch) and of steps.
 

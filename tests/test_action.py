@@ -241,6 +241,10 @@ WRONG = [
         "gaps stay or go around removed ops; leave gaps out",
     ),
     ({"target": "profiler", "action": "remove"}, "profiler has no action remove"),
+    (
+        {"target": "op", "action": "graph", "part": "self"},
+        "graph is of whole ops; leave part out",
+    ),
     ({"target": "gpu", "action": "remove", "factor": 2}, "leave factor out"),
     ({"target": "gpu", "action": "set"}, "one of set_ns, set_to, from_run"),
     (

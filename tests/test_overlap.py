@@ -16,29 +16,33 @@ from executed import (
     Predicted,
     assert_foretold,
     case,
+    fetched_ahead,
     predict,
     rounded,
     warm_up,
 )
 
 from tracedb.synthetic import (
+    Annotation,
     Collective,
+    Gap,
     Program,
     change,
     random_program,
     step,
 )
+from tracedb.synthetic.program import DATA_PREFIX, Action
 from tracedb.synthetic.random_program import STREAMS, Weights
 
 LOADING = {"target": "host", "type": "wait_data", "action": "overlap"}
 FETCHING: dict[str, tuple[change.Change, list[dict[str, Any]]]] = {
-    "one, as PyTorch does": (change.prefetch(1, 2), [LOADING]),
+    "one, as PyTorch does": (fetched_ahead(1, 2), [LOADING]),
     "three, one ahead": (
-        change.prefetch(3, 1, 600),
+        fetched_ahead(3, 1, 600),
         [LOADING | {"workers": 3, "ahead": 1, "host_ns": 600}],
     ),
     "two of half the time": (
-        change.all_of(change.loading(0.5), change.prefetch(2, 1)),
+        fetched_ahead(2, 1, before=change.loading(0.5)),
         [
             LOADING | {"workers": 2, "ahead": 1},
             {"target": "host", "type": "wait_data", "factor": 0.5},
@@ -67,7 +71,14 @@ def loading(seed: int, *, recorded: bool) -> Case:
     program = random_program(
         seed, threads=1, streams=len(streams), steps=8, ops=2, weights=weights
     )
-    return warm(f"loading {seed} {recorded}", program, streams, recorded=recorded)
+    begin = (loads(2_000_000),) if seed else ()
+    name = f"loading {seed} {recorded}"
+    return warm(name, program, streams, recorded=recorded, begin=begin)
+
+
+def loads(ns: int) -> Annotation:
+    """A batch, as PyTorch's loader has it."""
+    return Annotation(f"{DATA_PREFIX}#_Single.__next__", (Gap(ns),))
 
 
 def collective(seed: int, *, recorded: bool) -> Case:
@@ -81,13 +92,18 @@ def collective(seed: int, *, recorded: bool) -> Case:
 
 
 def warm(
-    name: str, program: Program, streams: tuple[int, ...], *, recorded: bool
+    name: str,
+    program: Program,
+    streams: tuple[int, ...],
+    *,
+    recorded: bool,
+    begin: tuple[Action, ...] = (),
 ) -> Case:
-    """The program behind a step that shows all delays."""
+    """The program behind a step that shows all delays, and has something before."""
     ranks = []
     for rank in program.ranks:
         (thread,) = rank.threads
-        body = (step(0, *warm_up(streams)), *thread.body)
+        body = (step(0, *begin, *warm_up(streams)), *thread.body)
         ranks.append(replace(rank, threads=(replace(thread, body=body),)))
     return case(name, rounded(Program(tuple(ranks)), CUDA), CUDA, recorded=recorded)
 

@@ -405,6 +405,10 @@ BAD = {
         '{"a": [{"target": "op", "node": 1, "sql": "SELECT 1", "factor": 1}]}',
         "node and sql both say which nodes; leave one out",
     ),
+    "part of no op": (
+        '{"a": [{"target": "gpu", "part": "self", "factor": 1}]}',
+        "part is of ops: choose them by op or shape, or leave part out",
+    ),
     "phase": (
         '{"a": [{"target": "gpu", "phase": "back", "factor": 1}]}',
         'phase is "back"; it has to be one of forward, backward, optimizer, ',

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from functools import cached_property
 from itertools import pairwise
@@ -216,7 +217,7 @@ class Rows:
                 and (edit.shape is None or matches(edit.shape, op["input_dims"]))
                 and among(edit.rank, self.ranks[op["trace_id"]])
                 and all(any(a <= op["start_ns"] < b for a, b in t) for t in times)
-                and op["start_ns"] >= until.get(thread, 0)
+                and (edit.part or op["start_ns"] >= until.get(thread, 0))
             ):
                 until[thread] = op["end_ns"]
                 found.append(op)
@@ -252,10 +253,36 @@ class Rows:
         """When all of an edit's fields are the case on a thread."""
         fields = list(self.times(edit, thread).values()) if edit.target != "op" else []
         if edit.target == "op" or edit.op is not None or edit.shape is not None:
-            fields.append(
-                [(o["start_ns"], o["end_ns"]) for o in ops if o["thread_id"] == thread]
-            )
+            own = [op for op in ops if op["thread_id"] == thread]
+            fields.append([time for op in own for time in self.times_in(edit, op)])
         return fields
+
+    def times_in(self, edit: Edit, op: Row) -> Times:
+        """The time of an op, or that in which no op in it runs."""
+        found = [(op["start_ns"], op["end_ns"])]
+        for inner in self.within[op["op_id"]] if edit.part else ():
+            start, end = inner["start_ns"], inner["end_ns"]
+            found = [
+                piece
+                for a, b in found
+                for piece in ((a, min(b, start)), (max(a, end), b))
+                if piece[0] < piece[1]
+            ]
+        return found
+
+    @cached_property
+    def within(self) -> dict[int, list[Row]]:
+        """The ops within each op, at any depth."""
+        parents = dict(
+            self.database.sql("SELECT op_id, parent_op_id FROM staging.op").rows()
+        )
+        found = defaultdict(list)
+        for op in self.ops:
+            above = parents[op["op_id"]]
+            while above is not None:
+                found[above].append(op)
+                above = parents[above]
+        return found
 
     def chosen_spans(self, edit: Edit) -> dict[tuple[int, int], int]:
         """The spans that an edit chooses, with how much of each."""
@@ -367,6 +394,11 @@ FIELDS: list[dict[str, Any]] = [
     {"target": "host", "op": "aten::as_strided", "step": 2},
     {"target": "host", "op": "aten::mm", "instance": "1,3..4"},
     {"target": "host", "name": "aten::linear", "op": "aten::t"},
+    {"target": "host", "op": "aten::linear", "part": "self"},
+    {"target": "host", "op": "/addmm|linear|Backward/", "part": "self", "type": "T5"},
+    {"target": "host", "op": "*", "part": "self", "instance": "2..9"},
+    {"target": "gpu", "op": "/add|linear|Backward/", "part": "self"},
+    {"target": "op", "name": "aten::*", "part": "self", "phase": "optimizer"},
     {"target": "host", "annotation": "## forward ##"},
     {"target": "host", "annotation": "Optimizer*", "type": "T1"},
     {"target": "host", "annotation": "/forward|Optimizer/", "step": "2..3"},
@@ -439,6 +471,7 @@ NAMES: dict[str, list[int | str]] = {
     "shape": ["*13*", "/^..8192/"],
     "thread": ["main", "autograd", "*0*"],
     "process_group": ["*"],
+    "part": ["self"],
     "phase": ["forward", "backward", "optimizer"],
     "instance": [1, "2..5"],
     "step": [2, "1,3"],

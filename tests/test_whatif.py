@@ -423,14 +423,17 @@ def test_the_ranking_is_of_scenarios(database: tracedb.Database) -> None:
 
 
 @needs_corpus
-def test_loading_in_workers_is_predicted(ingested: Ingested) -> None:
+@pytest.mark.parametrize(
+    "line", ["host:wait_data x0", "host:wait_data overlap workers=4"]
+)
+def test_loading_in_workers_is_predicted(line: str, ingested: Ingested) -> None:
     """A ResNet-50 that loads in its steps, and the same with four workers beside it.
 
     These have a batch ready where they take less than four steps for it.
     """
     traces = [f"resnet50_{name}.json.gz" for name in ("w0_2021a", "w4_2021b")]
     alone, beside = (ingested(CORPUS / "kineto" / trace) for trace in traces)
-    edit = of_scenario("workers", parse("host:wait_data x0"))
+    edit = of_scenario("workers", parse(line))
     with tracedb.open(alone, read_only=True) as database:
         predicted = database.scenarios([edit])["predicted_ns"].median()
         match = "SELECT max(end_ns - start_ns) FROM staging.data_loading"

@@ -95,6 +95,7 @@ def wrong_action(edit: Change) -> str | None:
         _wrong_values(edit, action)
         or _wrong_set(edit)
         or _wrong_gaps(edit)
+        or _wrong_part(edit, action)
         or _wrong_insert(edit, action)
         or _wrong_overlap(edit, action)
     )
@@ -129,6 +130,16 @@ def _wrong_gaps(edit: Change) -> str | None:
     if edit.target != "op" and edit.gaps is not None:
         return "gaps stay or go around removed ops; leave gaps out"
     return None
+
+
+def _wrong_part(edit: Change, action: str) -> str | None:
+    """Whether part of an op is chosen for what is done to whole ones."""
+    if edit.target == "op" and edit.part is not None and action in _OF_WHOLE_OPS:
+        return f"{action} is of whole ops; leave part out"
+    return None
+
+
+_OF_WHOLE_OPS = ("insert", "graph")
 
 
 def _wrong_insert(edit: Change, action: str) -> str | None:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 Target = Literal["host", "gpu", "op", "wait", "delay", "profiler"]
 Phase = Literal["forward", "backward", "optimizer", "data_loading", "other"]
+Part = Literal["self"]
 Number = Annotated[int, msgspec.Meta(ge=0, le=10**18 - 1)] | str
 """A number, or several as a text: `3..5`, or `1,3..5`."""
 
@@ -35,7 +36,7 @@ TEXTS = ("name", "op", "annotation", "shape", "module", "process_group", "thread
 """The fields that choose by a pattern."""
 NUMBERS = ("instance", "step", "rank", "stream", "device", "node")
 """The fields that choose by numbers."""
-FIELDS = (*TEXTS, "phase", *NUMBERS, "sql")
+FIELDS = (*TEXTS, "part", "phase", *NUMBERS, "sql")
 """All fields that choose."""
 
 _ON_STREAMS = ("stream", "device", "process_group")
@@ -63,6 +64,7 @@ WANTED = {
     "target": f"one of {', '.join(TYPES)}",
     "type": "a text",
     **dict.fromkeys(TEXTS, A_PATTERN),
+    "part": "self: what ops do themselves, and not the ops in them",
     "phase": f"one of {', '.join(get_args(Phase))}",
     **dict.fromkeys(NUMBERS, _A_NUMBER),
     "sql": "a text: a query of which the first column has numbers of graph.node",
@@ -82,6 +84,7 @@ class Selection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     module: str | None = None
     process_group: str | None = None
     thread: str | None = None
+    part: Part | None = None
     phase: Phase | None = None
     instance: Number | None = None
     step: Number | None = None
@@ -156,7 +159,15 @@ def _wrong_together(selection: Selection) -> str | None:
         return "ops are chosen by name; leave op out"
     if selection.node is not None and selection.sql is not None:
         return "node and sql both say which nodes; leave one out"
+    if selection.part is not None and not _chooses_ops(selection):
+        return "part is of ops: choose them by op or shape, or leave part out"
     return None
+
+
+def _chooses_ops(selection: Selection) -> bool:
+    """Whether it is ops that it chooses by."""
+    of_ops = selection.op, selection.shape
+    return selection.target == "op" or any(field is not None for field in of_ops)
 
 
 _STREAMLIKE = {

@@ -26,6 +26,8 @@ CREATE TABLE reference.scenario (
     process_group VARCHAR,
     -- Pattern of the role, the name or the number of the thread.
     thread VARCHAR,
+    -- Which part of ops: `self`.
+    part VARCHAR,
     -- Phase.
     phase VARCHAR,
     -- Ordinals in a step.

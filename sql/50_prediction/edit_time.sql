@@ -19,6 +19,12 @@ CREATE VIEW prediction.edit_time (
 SELECT scenario, edit, field, thread_id, start_ns, end_ns
 FROM prediction.edit_range
 UNION ALL
-SELECT scenario, edit, 'op', thread_id, start_ns, max(end_ns)
-FROM prediction.edited_op
-GROUP BY scenario, edit, thread_id, start_ns;
+SELECT edited.scenario, edit, 'op', thread_id, start_ns, max(end_ns)
+FROM prediction.edited_op AS edited
+INNER JOIN prediction.scenario_edit AS edits
+    ON edited.scenario = edits.scenario AND edit = edits.position
+WHERE part IS NULL
+GROUP BY edited.scenario, edit, thread_id, start_ns
+UNION ALL
+SELECT scenario, edit, 'op', thread_id, start_ns, end_ns
+FROM prediction.own_time;

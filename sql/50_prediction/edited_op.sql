@@ -1,5 +1,6 @@
 -- Which ops edits choose: by name and by the dimensions of their arguments, in the times of
--- the edit's other fields. Of ops within each other that match the outermost counts.
+-- the edit's other fields. Of ops within each other that match the outermost counts; where
+-- it is what they do themselves that is chosen, all count.
 -- Without edits it is empty.
 -- One row per edit that chooses ops, and op.
 -- Key: scenario, edit, op_id.
@@ -29,7 +30,8 @@ wanted AS (
         CASE target WHEN 'op' THEN 'name' ELSE 'op' END AS name_field,
         CASE target WHEN 'op' THEN name ELSE op END AS name,
         shape,
-        instance
+        instance,
+        part
     FROM prediction.scenario_edit
     WHERE target = 'op' OR op IS NOT NULL OR shape IS NOT NULL
 ),
@@ -78,11 +80,13 @@ outside AS (
 ),
 
 outermost AS (
-    SELECT *
+    SELECT candidate.*, wanted.instance
     FROM candidate
     ANTI JOIN outside USING (scenario, edit, op_id)
+    INNER JOIN wanted USING (scenario, edit)
     QUALIFY
-        coalesce(
+        part IS NOT NULL
+        OR coalesce(
             start_ns >= max(end_ns) OVER (
                 PARTITION BY scenario, edit, thread_id ORDER BY start_ns, end_ns DESC, op_id
                 ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
@@ -102,7 +106,6 @@ numbered AS (
             ORDER BY found.start_ns, op_id
         ) AS ordinal
     FROM outermost AS found
-    INNER JOIN wanted USING (scenario, edit)
     ASOF LEFT JOIN staging.step AS step
         ON found.trace_id = step.trace_id AND found.start_ns >= step.start_ns
     WHERE instance IS NOT NULL
@@ -110,7 +113,6 @@ numbered AS (
 
 SELECT scenario, edit, trace_id, op_id, top_op_id, thread_id, start_ns, end_ns
 FROM outermost
-INNER JOIN wanted USING (scenario, edit)
 WHERE instance IS NULL
 UNION ALL
 SELECT DISTINCT scenario, edit, trace_id, op_id, top_op_id, thread_id, start_ns, end_ns

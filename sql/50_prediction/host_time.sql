@@ -63,11 +63,7 @@ own AS (
     FROM prediction.host_own AS own
     INNER JOIN overhead.timeline AS span USING (thread_id, position)
     INNER JOIN prediction.variant AS variant ON is_simulated
-    LEFT JOIN prediction.host_edit AS edit
-        ON
-            own.thread_id = edit.thread_id
-            AND own.position = edit.position
-            AND variant.variant_id = edit.variant_id
+    LEFT JOIN prediction.host_edit AS edit USING (variant_id, thread_id, position)
     LEFT JOIN prediction.removed_wait AS no_wait
         ON
             variant.variant_id = no_wait.variant_id
@@ -78,12 +74,7 @@ own AS (
 
 timed AS (
     SELECT
-        own.variant_id,
-        own.run_id,
-        own.trace_id,
-        own.thread_id,
-        own.position,
-        own.scenario,
+        own.variant_id, own.run_id, own.trace_id, own.thread_id, own.position, own.scenario,
         CASE
             WHEN is_gone THEN 0
             ELSE prediction.edited_ns(
@@ -129,7 +120,12 @@ ahead AS (
 ),
 
 taken AS (
-    SELECT ahead.*, lane, batch.position AS lane_position, asked_position, host_ns
+    SELECT
+        ahead.*, lane, batch.position AS lane_position, asked_position, host_ns,
+        batch.ahead_share AS lead_share, spare_ns,
+        sum(ahead_ns) OVER (
+            PARTITION BY ahead.variant_id, ahead.edit, ahead.thread_id, ahead.batch
+        )::BIGINT AS batch_ns
     FROM ahead
     LEFT JOIN prediction.prefetch AS batch
         ON
@@ -137,23 +133,32 @@ taken AS (
             AND ahead.edit = batch.edit
             AND ahead.thread_id = batch.thread_id
             AND ahead.position = batch.first_position
+),
+
+-- Each batch; what its worker has done up to its end, less what of that was done as the
+-- trace began.
+fetched AS (
+    SELECT
+        *,
+        sum(batch_ns) OVER (PARTITION BY variant_id, lane ORDER BY lane_position)
+        - greatest(
+            (avg(batch_ns) OVER (PARTITION BY variant_id, edit, thread_id) * lead_share)::BIGINT
+            + spare_ns,
+            0
+        ) AS done_ns
+    FROM taken
+    WHERE lane IS NOT NULL
 )
 
 -- The thread takes a batch when that is over, which costs it what is left of the span.
 SELECT
-    timed.variant_id,
-    timed.run_id,
-    timed.trace_id,
-    thread_id,
-    position,
+    timed.variant_id, timed.run_id, timed.trace_id, thread_id, position,
     predicted_ns - coalesce(ahead_ns, 0) + coalesce(host_ns, 0) AS own_ns,
     awaited_gpu_op_id,
     coalesce(lane, awaited_thread_id),
     coalesce(lane_position, awaited_position),
     CASE WHEN lane IS NULL THEN delay_ns ELSE own_ns END,
-    unexplained_ns,
-    kept_ns,
-    alike
+    unexplained_ns, kept_ns, alike
 FROM timed
 LEFT JOIN taken USING (variant_id, thread_id, position)
 UNION ALL
@@ -164,7 +169,11 @@ FROM taken
 WHERE lane IS NOT NULL
 UNION ALL
 SELECT
-    variant_id, run_id, trace_id, max(lane), max(lane_position), sum(ahead_ns)::BIGINT, NULL,
-    NULL, NULL, 0, 0, 0, NULL
-FROM taken
-GROUP BY variant_id, run_id, trace_id, edit, thread_id, batch;
+    variant_id, run_id, trace_id, lane, lane_position,
+    -- What was asked for in the trace was not begun before it.
+    CASE
+        WHEN asked_position IS NOT NULL THEN batch_ns
+        ELSE greatest(done_ns, 0) - greatest(done_ns - batch_ns, 0)
+    END::BIGINT,
+    NULL, NULL, NULL, 0, 0, 0, NULL
+FROM fetched;

@@ -30,6 +30,8 @@ CREATE VIEW prediction.scenario_edit (
     instance,
     -- Pattern of the path of the module that it is for, or of one around that.
     module,
+    -- Of ops, what of them: `self` (what they do but for the ops in them); NULL: all.
+    part,
     -- Phase, as in `graph.phase`.
     phase,
     -- Numbers of steps.
@@ -100,6 +102,7 @@ SELECT
     edit.shape,
     edit.instance,
     edit.module,
+    edit.part,
     edit.phase,
     edit.step,
     edit.rank,
@@ -137,7 +140,7 @@ FROM (
                 getvariable('edits')::STRUCT(
                     scenario VARCHAR, target VARCHAR, type VARCHAR, name VARCHAR,
                     op VARCHAR, annotation VARCHAR, shape VARCHAR, instance VARCHAR,
-                    module VARCHAR, phase VARCHAR, step VARCHAR, rank VARCHAR,
+                    module VARCHAR, part VARCHAR, phase VARCHAR, step VARCHAR, rank VARCHAR,
                     stream VARCHAR, device VARCHAR, process_group VARCHAR, thread VARCHAR,
                     nodes BIGINT[], action VARCHAR, factor DOUBLE, add_ns BIGINT,
                     set_ns BIGINT, set_to VARCHAR, from_run BIGINT, gaps VARCHAR, place VARCHAR,

@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import chain, count
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from .program import (
@@ -115,6 +116,59 @@ def without_ops(names: str) -> Change:
     return change
 
 
+def of_own(names: str, change_one: Callable[[Action, Delays], Action]) -> Change:
+    """Change what ops whose names match do themselves: not what ops in them do."""
+
+    def change(program: Program, delays: Delays) -> tuple[Program, Delays]:
+        def own(action: Action) -> Action:
+            if isinstance(action, Annotation):
+                return replace(action, body=tuple(map(own, action.body)))
+            return action if isinstance(action, Op) else change_one(action, delays)
+
+        def change_op(action: Action) -> Action:
+            if isinstance(action, Op) and re.search(names, action.name):
+                return replace(action, body=tuple(map(own, action.body)))
+            return action
+
+        return each_action(program, change_op), delays
+
+    return change
+
+
+def own_host_time(factor: int, names: str) -> Change:
+    """Let what ops do between launches take times as long; not the ops in them."""
+
+    def change_one(action: Action, delays: Delays) -> Action:
+        if isinstance(action, Gap | OtherCall):
+            return replace(action, ns=action.ns * factor)
+        if isinstance(action, EventRecord | StreamWait):
+            more = Gap((factor - 1) * delays.event_call_ns)
+            return Annotation("longer", (action, more))
+        return action
+
+    return of_own(names, change_one)
+
+
+def own_kernels(factor: float, names: str) -> Change:
+    """Let kernels last longer or shorter that ops launch, and no op in them."""
+
+    def change_one(action: Action, _: Delays) -> Action:
+        if isinstance(action, Launch):
+            return replace(action, kernel_ns=round(action.kernel_ns * factor))
+        return action
+
+    return of_own(names, change_one)
+
+
+def without_own(names: str) -> Change:
+    """Let ops do nothing, and take no time, but for the ops in them."""
+
+    def change_one(action: Action, _: Delays) -> Action:
+        return Annotation("nothing", tuple(_order((action,))))
+
+    return of_own(names, change_one)
+
+
 def _order(body: Iterable[Action]) -> Iterator[Action]:
     """What actions let wait for each other."""
     for action in body:
@@ -189,15 +243,23 @@ def insert_ops(place: str, names: str, ns: int) -> Change:
     return _of_threads(lambda _, body: tuple(changed(body)))
 
 
-def prefetch(workers: int, ahead: int, take_ns: int = 0) -> Change:
+def prefetch(
+    workers: int,
+    ahead: int,
+    take_ns: int = 0,
+    spare_ns: Mapping[str, int] = MappingProxyType({}),
+) -> Change:
     """Let threads of their own fetch batches, and the thread take them one by one.
 
     Each worker begins the next batch but `ahead` when the one before those is taken,
-    which costs the thread `take_ns`. Nobody is woken late.
+    which costs the thread `take_ns`. Nobody is woken late. `spare_ns` says, of each
+    thread by its name, how long it takes for the rest of a step, less what it does
+    before its first batch: as the trace begins, workers are ahead by that.
     """
 
     def changed(thread: Thread) -> list[Thread]:
         bodies: list[list[Action]] = [[] for _ in range(workers)]
+        leads = _leads(thread, workers, spare_ns.get(thread.name, 0))
         numbers = count()
 
         def change_one(action: Action) -> tuple[Action, ...]:
@@ -209,7 +271,13 @@ def prefetch(workers: int, ahead: int, take_ns: int = 0) -> Change:
             if number >= workers * ahead:
                 asked = f"taken {number - workers * ahead} of {thread.name}"
                 worker.append(Await(asked, "fork"))
-            worker += [*action.body, Notify(flag)]
+                worker += action.body
+            else:
+                whole_ns = loading_ns(action)
+                left_ns = max(whole_ns - leads[number % workers], 0)
+                leads[number % workers] -= whole_ns - left_ns
+                worker.append(Gap(left_ns))
+            worker.append(Notify(flag))
             taken = Notify(f"taken {number} of {thread.name}")
             return (Await(flag, "join"), Gap(take_ns), taken)
 
@@ -227,6 +295,26 @@ def prefetch(workers: int, ahead: int, take_ns: int = 0) -> Change:
         return Program(tuple(ranks)), replace(delays, thread_switch_ns=0)
 
     return change
+
+
+def _leads(thread: Thread, workers: int, spare_ns: int) -> list[int]:
+    """How far each worker is ahead: in steady steps they are done at even intervals."""
+    batches: list[int] = []
+
+    def note(action: Action) -> tuple[Action, ...]:
+        if isinstance(action, Annotation) and is_loading(action):
+            batches.append(loading_ns(action))
+        return (action,)
+
+    tuple(_each_scope(thread.body, note))
+    mean_ns = sum(batches) / len(batches) if batches else 0
+    shares = [(workers - 1 - number) / workers for number in range(workers)]
+    return [max(round(mean_ns * share) + spare_ns, 0) for share in shares]
+
+
+def loading_ns(action: Annotation) -> int:
+    """How long it takes to fetch a batch."""
+    return sum(inner.ns for inner in action.body if isinstance(inner, Gap))
 
 
 def is_loading(action: Annotation) -> bool:

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from . import options
 from . import output as out
 from .missing_steps import write_rows
 
+if TYPE_CHECKING:
+    from typing import Unpack
+
+    from tracedb.part import Part
+
 
 @click.command(
     epilog=options.examples(
         "tracedb ask run.duckdb",
         "tracedb ask run.duckdb top_kernel --format csv",
+        "tracedb ask run.duckdb idle_cause --step 10 --rank 1",
         "tracedb ask run.duckdb waits_for 4711",
         "tracedb ask run.duckdb idle_cause --scenario faster.json",
     )
@@ -20,6 +28,8 @@ from .missing_steps import write_rows
 @options.database
 @click.argument("question", required=False, metavar="[QUESTION]")
 @click.argument("values", required=False, metavar="[VALUE]...", nargs=-1, type=int)
+@options.step
+@options.within
 @options.method
 @options.scenario
 @out.option
@@ -31,13 +41,15 @@ def ask(  # noqa: PLR0913 (one parameter an option)
     method: str | None,
     scenario: str | None,
     output: out.Output,
+    **part: Unpack[Part],
 ) -> None:
     """Answer a question, or list the questions.
 
     Some take values, as the number of a node (graph.node) or of a step (staging.step).
     With a method or scenarios, answers are of these, too, beside what was measured
-    (tracedb predict).
+    (tracedb predict). A part of an answer can be chosen where it tells steps, ranks,
+    runs, traces or devices apart.
     """
     with options.simulated(database, method, scenario) as db:
-        rows = db.ask(question, *values) if question else db.questions()
+        rows = db.ask(question, *values, **part) if question else db.questions()
         write_rows(db, output, rows, question=question or "")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 import tracedb
@@ -9,6 +11,11 @@ import tracedb
 from . import options
 from . import output as out
 from .missing_steps import write_rows
+
+if TYPE_CHECKING:
+    from typing import Unpack
+
+    from tracedb.part import Within
 
 _SUMMARY = ("trace_id", "rank", "step", "kind", "time_ns", "time_share")
 _INTERVALS = (
@@ -28,6 +35,7 @@ _INTERVALS = (
 )
 @options.database
 @options.step
+@options.within
 @click.option(
     "--scope",
     type=click.Choice(tracedb.SCOPES),
@@ -49,6 +57,7 @@ def critical_path(  # noqa: PLR0913 (one parameter an option)
     method: str | None,
     scenario: str | None,
     output: out.Output,
+    **within: Unpack[Within],
 ) -> None:
     """Show what bounds each step: its critical path by kind.
 
@@ -61,7 +70,9 @@ def critical_path(  # noqa: PLR0913 (one parameter an option)
     """
     method = method or ("replay" if scenario else None)
     with options.simulated(database, method, scenario) as db:
-        rows = db.critical_path(step, scope=scope, summary=not intervals, method=method)
+        rows = db.critical_path(
+            step, scope=scope, summary=not intervals, method=method, **within
+        )
         brief = _INTERVALS if intervals else _SUMMARY
         if method:
             brief = ("scenario", "method", *brief, "measured_ns")

@@ -22,6 +22,21 @@ step = click.option(
 )
 
 
+def within(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options that choose where an answer is of."""
+    for name, what in _WITHIN.items():
+        text = f"Only {what}."
+        command = click.option(f"--{name}", type=int, metavar="N", help=text)(command)
+    return command
+
+
+_WITHIN = {
+    "device": "the device N",
+    "trace": "the file whose trace_id is N (tracedb info)",
+    "run": "the run whose run_id is N",
+    "rank": "the rank N of each run",
+}
+
 method = click.option(
     "--method",
     type=click.Choice(tracedb.METHODS),

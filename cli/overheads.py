@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 import tracedb
@@ -10,6 +12,11 @@ from . import options
 from . import output as out
 from .missing_steps import write_rows
 from .terminal import tell
+
+if TYPE_CHECKING:
+    from typing import Unpack
+
+    from tracedb.part import Within
 
 
 class _ShowByDefault(click.Group):
@@ -41,8 +48,14 @@ def overheads() -> None:
 @overheads.command(epilog=options.examples("tracedb overheads show run.duckdb"))
 @options.database
 @options.step
+@options.within
 @out.option
-def show(database: str, step: int | None, output: out.Output) -> None:
+def show(
+    database: str,
+    step: int | None,
+    output: out.Output,
+    **within: Unpack[Within],
+) -> None:
     """Show where each step's host time went.
 
     T1 is between ops, T2 before an op's first launch, T3 after its last, T4 in launch
@@ -50,7 +63,7 @@ def show(database: str, step: int | None, output: out.Output) -> None:
     Together they are the step, to the nanosecond.
     """
     with tracedb.open(database, read_only=True) as db:
-        rows = db.overheads(step)
+        rows = db.overheads(step, **within)
         write_rows(db, output, rows)
 
 

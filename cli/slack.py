@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 import tracedb
@@ -9,6 +11,11 @@ import tracedb
 from . import options
 from . import output as out
 from .missing_steps import write_rows
+
+if TYPE_CHECKING:
+    from typing import Unpack
+
+    from tracedb.part import Within
 
 _BRIEF = (
     *("trace_id", "rank", "step", "slack_ns", "duration_ns", "offset_ns"),
@@ -25,6 +32,7 @@ _BRIEF = (
 )
 @options.database
 @options.step
+@options.within
 @click.option(
     "--kind",
     type=click.Choice(tracedb.NODE_KINDS),
@@ -32,7 +40,12 @@ _BRIEF = (
 )
 @out.option
 def slack(
-    database: str, step: int | None, *, kind: str | None, output: out.Output
+    database: str,
+    step: int | None,
+    *,
+    kind: str | None,
+    output: out.Output,
+    **within: Unpack[Within],
 ) -> None:
     """Show how much later each node could end (its slack).
 
@@ -43,4 +56,4 @@ def slack(
     depends on what stands last, without a slack.
     """
     with tracedb.open(database, read_only=True) as db:
-        write_rows(db, output, db.slack(step, kind=kind), _BRIEF)
+        write_rows(db, output, db.slack(step, kind=kind, **within), _BRIEF)

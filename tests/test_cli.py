@@ -260,6 +260,52 @@ def test_a_step_that_is_not_there_is_reported(tiny: Path, command: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["idle_cause", "--step", 99], "no step 99; there are 1, 2"),
+        (["idle_cause", "--rank", 1], "no rank 1: the database has no ranks"),
+        (["idle_cause", "--run", 7], "no run 7; there are 1"),
+        (["idle_cause", "--device", 3], "no device 3; there are 0"),
+        (
+            ["top_kernel", "--rank", 0],
+            "question.top_kernel has no ranks to choose from",
+        ),
+        (["module", "--step", 1], "question.module has no steps to choose from"),
+    ],
+)
+def test_a_part_that_is_not_there_is_reported(
+    tiny: Path, arguments: list[str | int], said: str
+) -> None:
+    """One line says which there are, or that the answer does not tell them apart."""
+    done = run("ask", tiny, *arguments)
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert done.stderr.startswith(f"tracedb: error: {said}")
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("question", "options"),
+    [
+        ("idle_cause", {"step": 2, "run": 1, "trace": 1, "device": 0}),
+        ("overhead", {"step": 1, "trace": 1}),
+    ],
+)
+def test_a_part_of_an_answer(
+    tiny: Path, question: str, options: dict[str, int]
+) -> None:
+    """Options choose rows; what they do not speak of stays."""
+    rows = ask("ask", tiny, question)
+    chosen = [
+        row
+        for row in rows
+        if all(row.get(name, value) == value for name, value in options.items())
+    ]
+    given = [word for name, n in options.items() for word in (f"--{name}", n)]
+    assert ask("ask", tiny, question, *given) == chosen
+    assert 0 < len(chosen) < len(rows)
+
+
+@pytest.mark.parametrize(
     ("question", "said"),
     [
         ("module", "recorded without Python stacks (with_stack=True)"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -82,6 +82,17 @@ def ranks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tracedb.Database
     with tracedb.open() as database:
         ingest(tmp_path_factory.mktemp("ranks"), database)
         yield database
+
+
+@pytest.mark.parametrize("scope", ["period", "run"])
+def test_answers_of_one_rank(ranks: tracedb.Database, scope: str) -> None:
+    """The rows of a rank alone, of a path over all ranks what lies in it."""
+    for ask in (partial(ranks.critical_path, 2, scope=scope), ranks.slack):
+        every = ask()
+        of_each = [ask(rank=rank) for rank in range(RANKS)]
+        assert sum(part.height for part in of_each) == every.height
+        for rank, part in enumerate(of_each):
+            assert set(part["trace_id"]) <= {rank + 1}
 
 
 @pytest.fixture(scope="module")

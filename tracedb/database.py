@@ -5,10 +5,9 @@ from __future__ import annotations
 import os
 import re
 from contextlib import contextmanager, suppress
-from operator import index
 from pathlib import Path
 from tempfile import gettempdir
-from typing import TYPE_CHECKING, Any, SupportsIndex
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 import duckdb
@@ -23,6 +22,7 @@ from tracedb import (
     sandbox,
     template,
 )
+from tracedb import part as parts
 from tracedb.depends import find_node, rows_query
 from tracedb.duck import (
     STORAGE,
@@ -37,6 +37,7 @@ from tracedb.duck import (
 )
 from tracedb.errors import DatabaseError, IngestError, QueryError
 from tracedb.outputs import make_folder
+from tracedb.part import whole
 from tracedb.ranking import ranked_edits
 from tracedb.scenario import check, read_scenarios, stored_edits
 from tracedb.sweep import swept
@@ -45,12 +46,13 @@ from tracedb.words import counted
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from types import TracebackType
-    from typing import Self
+    from typing import Self, Unpack
 
     import polars as pl
 
     from tracedb.diff import Difference
     from tracedb.lake import Place
+    from tracedb.part import Part, Within
     from tracedb.scenario import Edit
 
     Pair = tuple[int | None, int | None]
@@ -76,7 +78,6 @@ _LIN2022 = ("lin2022", "lin2022_as_profiled")
 _MEASURED = "measured"
 """The variant of what was measured; the others are methods."""
 
-_MOST_STEPS = 12
 _NUMBERED = {
     "node": ("node", "graph.node", "node_id"),
     "step": ("step_id", "staging.step", "step_id"),
@@ -300,20 +301,27 @@ class Database:
         return stoppable(self._connection, lambda: frame(self._connection.sql(query)))
 
     @own_errors()
-    def relation(self, name: str, step: int | None = None) -> pl.DataFrame:
-        """All rows of a relation, in its own order or by key; of one step on demand."""
+    def relation(
+        self, name: str, step: int | None = None, **within: Unpack[Within]
+    ) -> pl.DataFrame:
+        """All rows of a relation, in its own order or by key; a part of it on demand.
+
+        That is of one `step`, `rank`, `run`, `trace` or `device`, each by its number.
+        Raises `QueryError` where the relation has no such column, or there is no such
+        number.
+        """
         declared = find_relation(name)
         if declared.parameters:
             raise QueryError(f"{name} is asked with values: {declared.signature}")
-        if step is not None:
-            step = self._check_step(step)
-        chosen = "" if step is None else _of_step(declared, step)
+        chosen = parts.where(declared, {"step": step, **within}, self._rows)
         order = "" if declared.is_ordered else f"ORDER BY {', '.join(declared.key)}"
         return self._rows(f"FROM {declared.full_name} {chosen} {order}")
 
-    def overheads(self, step: int | None = None) -> pl.DataFrame:
+    def overheads(
+        self, step: int | None = None, **within: Unpack[Within]
+    ) -> pl.DataFrame:
         """Time per overhead type, per host thread and step: `question.overhead`."""
-        return self.relation("question.overhead", step)
+        return self.relation("question.overhead", step, **within)
 
     @own_errors()
     def critical_path(
@@ -323,6 +331,7 @@ class Database:
         scope: str = "period",
         summary: bool = False,
         method: str | None = None,
+        **within: Unpack[Within],
     ) -> pl.DataFrame:
         """What bounds each step, interval by interval: `question.path_interval`.
 
@@ -331,7 +340,8 @@ class Database:
         (its whole time) or `run` (each step over all ranks);
         with `summary` it is the time by kind, `question.critical_path`. Without a
         method it is the path as measured, with one that of the method, of steps and
-        runs; in a `simulate` block that of all its scenarios.
+        runs; in a `simulate` block that of all its scenarios. The rest is as `relation`
+        takes it: of a run's path, what lies in a rank.
 
         Raises `QueryError` for another scope or method.
         """
@@ -346,16 +356,20 @@ class Database:
         if method is not None and not self._is_asked(method):
             with self.simulate((method,)) as beside:
                 return beside.critical_path(
-                    step, scope=scope, summary=summary, method=method
+                    step, scope=scope, summary=summary, method=method, **within
                 )
         name = "question.critical_path" if summary else "question.path_interval"
-        frame = self.relation(name, step)
+        frame = self.relation(name, step, **within)
         chosen = (frame["method"] == (method or _MEASURED)) & (frame["scope"] == scope)
         return frame.filter(chosen)
 
     @own_errors()
     def slack(
-        self, step: int | None = None, *, kind: str | None = None
+        self,
+        step: int | None = None,
+        *,
+        kind: str | None = None,
+        **within: Unpack[Within],
     ) -> pl.DataFrame:
         """How much later each op, call and GPU op could end: `question.slack`.
 
@@ -365,7 +379,7 @@ class Database:
         if kind is not None and kind not in tracedb.NODE_KINDS:
             known = ", ".join(tracedb.NODE_KINDS)
             raise QueryError(f"no kind {kind}; there are {known}")
-        frame = self.relation("question.slack", step)
+        frame = self.relation("question.slack", step, **within)
         return frame if kind is None else frame.filter(frame["kind"] == kind)
 
     @own_errors()
@@ -496,7 +510,7 @@ class Database:
         critical paths as measured, then in all. It is `question.ranking`, of one
         simulation of all. Raises `QueryError` for a method that is none.
         """
-        edits = ranked_edits(self._connection, _whole(candidates))
+        edits = ranked_edits(self._connection, whole(candidates))
         if not edits:
             return declared_rows("question.ranking")
         with self.simulate((method,), edits, only_steps=True) as beside:
@@ -542,22 +556,6 @@ class Database:
         query = f"SELECT count(*) FROM {relation} WHERE {column} = ?"
         if not scalar(self._connection, query, [number]):
             raise QueryError(f"no {noun} {number}; {relation} lists those there are")
-
-    def _check_step(self, step: int) -> int:
-        """Raise `QueryError`, with the steps there are, where there is none such."""
-        number = _whole(step)
-        there = self._rows("SELECT DISTINCT step FROM staging.step ORDER BY step")
-        if number in there["step"]:
-            return number
-        if there.is_empty():
-            raise QueryError(
-                f"no step {number}: the traces have no steps; staging.step_mark has "
-                "what could mark them, for `tracedb ingest --step-mark`"
-            )
-        listed = ", ".join(map(str, there["step"].head(_MOST_STEPS)))
-        more = ", ..." if there.height > _MOST_STEPS else ""
-        last = f" up to {there['step'][-1]}" if more else ""
-        raise QueryError(f"no step {number}; there are {listed}{more}{last}")
 
     def _check_method(self, method: str) -> None:
         if method not in tracedb.METHODS:
@@ -627,7 +625,8 @@ class Database:
         `QueryError` where there is no such node, or several are.
         """
         if step is not None:
-            step = self._check_step(step)
+            step = whole(step)
+            parts.check("step", step, self._rows)
         number = find_node(self._connection, node, step, rank)
         return self._rows(rows_query(number, direction, waits=waits))
 
@@ -640,11 +639,12 @@ class Database:
         return pl.DataFrame(rows, schema=["question", "meaning"], orient="row")
 
     @own_errors()
-    def ask(self, question: str, *values: int) -> pl.DataFrame:
+    def ask(self, question: str, *values: int, **part: Unpack[Part]) -> pl.DataFrame:
         """Answer a question by its name: the rows of `question.<name>`.
 
-        Some take values, as the number of a node. Raises `QueryError` where there are
-        more or fewer of them than the question takes.
+        Some take values, as the number of a node. Of a part of the database, as
+        `relation` takes it, where the answer tells such parts apart. Raises
+        `QueryError` where there are more or fewer values than the question takes.
         """
         if not isinstance(question, str):
             raise QueryError(f"{question!r} is not the name of a question")
@@ -656,12 +656,13 @@ class Database:
                 f"{declared.signature}"
             )
         if not declared.is_macro:
-            return self.relation(declared.full_name)
-        numbers = [*map(_whole, values)]
+            return self.relation(declared.full_name, **part)
+        numbers = [*map(whole, values)]
         for parameter, number in zip(declared.parameters, numbers, strict=True):
             self._check_number(parameter, number)
         call = declared.call(*numbers)
-        return self._rows(f"FROM {declared.full_name}{call}")
+        chosen = parts.where(declared, part, self._rows)
+        return self._rows(f"FROM {declared.full_name}{call} {chosen}")
 
     @own_errors()
     def report(
@@ -684,7 +685,7 @@ class Database:
         """
         from tracedb.report import find_run, write_report
 
-        number = None if run is None else _whole(run)
+        number = None if run is None else whole(run)
         chosen = find_run(self._connection, number).run_id
         beside = [*self._difference(chosen, against), *self._effects(chosen, scenarios)]
         return stoppable(
@@ -724,7 +725,7 @@ class Database:
         """
         from tracedb.plots import plot
 
-        number = None if run is None else _whole(run)
+        number = None if run is None else whole(run)
         return stoppable(self._connection, lambda: plot(self._connection, name, number))
 
     def _repr_html_(self) -> str | None:
@@ -746,7 +747,7 @@ class Database:
         """
         from tracedb.summary import summary
 
-        return summary(self, None if run is None else _whole(run))
+        return summary(self, None if run is None else whole(run))
 
     @own_errors()
     def export(
@@ -772,7 +773,7 @@ class Database:
         writers = {"chrome": write_chrome, "speedscope": write_speedscope}
         if format not in writers:
             raise QueryError(f"no format {format}; there are {', '.join(writers)}")
-        asked = [None if number is None else _whole(number) for number in (run, step)]
+        asked = [None if number is None else whole(number) for number in (run, step)]
         chosen = find_run(self._connection, asked[0]).run_id
         return stoppable(
             self._connection,
@@ -960,19 +961,6 @@ def _suggestion(name: str, known: list[str], listing: str = "schema") -> str:
     if not near:
         return f"; `tracedb {listing}` lists those there are"
     return f"; did you mean {' or '.join(near)}?"
-
-
-def _of_step(relation: catalog.Relation, step: int) -> str:
-    if "step_id" not in relation.columns:
-        raise QueryError(f"{relation.full_name} has no steps to choose from")
-    return f"WHERE step_id IN (SELECT step_id FROM staging.step WHERE step = {step})"
-
-
-def _whole(value: object) -> int:
-    """A whole number, as queries name nodes and steps by."""
-    if not isinstance(value, SupportsIndex):
-        raise QueryError(f"{value!r} is not a whole number")
-    return index(value)
 
 
 def size_in(memory: str) -> int:

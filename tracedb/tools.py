@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tracedb import live
-from tracedb.database import find_question, find_relation
+from tracedb.database import find_relation
 from tracedb.errors import QueryError
 
 if TYPE_CHECKING:
@@ -61,19 +61,18 @@ class Tools:
         question: str,
         values: list[int] | None = None,
         step: int | None = None,
+        rank: int | None = None,
         limit: int = 50,
     ) -> dict[str, Any]:
         """Answer a question by its name (`questions`), at most `limit` rows.
 
         Some take values, as the number of a node. With a step the rows are of
-        ProfilerStep#N alone.
+        ProfilerStep#N alone, with a rank of that rank.
         """
         most = _checked(limit)
         with live.opened(self._path, self._seconds) as database:
-            if step is None:
-                return live.table(database.ask(question, *(values or ())), most)
-            name = find_question(question).full_name
-            return live.table(database.relation(name, step), most)
+            answer = database.ask(question, *(values or ()), step=step, rank=rank)
+            return live.table(answer, most)
 
     def relations(
         self, name: str | None = None, *, internal: bool = False

@@ -1,0 +1,114 @@
+"""Which part of a database an answer is of: one step, rank, run, trace or device."""
+
+from __future__ import annotations
+
+from operator import index
+from typing import TYPE_CHECKING, SupportsIndex, TypedDict
+
+from .errors import QueryError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    import polars as pl
+
+    from .catalog import Relation
+
+
+class Within(TypedDict, total=False):
+    """Where an answer is to be of, each by its number; all of it where that is None."""
+
+    rank: int | None
+    run: int | None
+    trace: int | None
+    device: int | None
+
+
+class Part(Within, total=False):
+    """The same, and of which step."""
+
+    step: int | None
+
+
+_THERE = {
+    "step": "SELECT DISTINCT step FROM staging.step ORDER BY step",
+    "rank": "SELECT DISTINCT rank FROM staging.trace WHERE rank >= 0 ORDER BY rank",
+    "run": "SELECT run_id FROM raw.run ORDER BY run_id",
+    "trace": "SELECT trace_id FROM raw.trace ORDER BY trace_id",
+    "device": "SELECT DISTINCT device FROM staging.stream ORDER BY device",
+}
+"""The numbers that there are."""
+_CONDITIONS = {
+    "step": {
+        "step_id": "step_id IN (SELECT step_id FROM staging.step WHERE step = {0})",
+        "step": "step = {0}",
+    },
+    "rank": {
+        "rank": "rank = {0}",
+        "trace_id": "trace_id IN (SELECT trace_id FROM staging.trace WHERE rank = {0})",
+    },
+    "run": {
+        "run_id": "run_id = {0}",
+        "trace_id": "trace_id IN (SELECT trace_id FROM raw.trace WHERE run_id = {0})",
+    },
+    "trace": {"trace_id": "trace_id = {0}"},
+    "device": {"device": "device = {0}"},
+}
+"""How rows are chosen, by the first of these columns that a relation has."""
+_MOST = 12
+_NO_STEPS = (
+    "the traces have no steps; staging.step_mark has what could mark them, for "
+    "`tracedb ingest --step-mark`"
+)
+
+
+def where(
+    relation: Relation,
+    part: Mapping[str, object],
+    rows: Callable[[str], pl.DataFrame],
+) -> str:
+    """The condition that chooses a part of a relation; empty where all of it is wanted.
+
+    Raises `QueryError` where the relation has nothing to choose by, or where there is
+    no such number; `rows` answers queries.
+    """
+    conditions = []
+    for name, value in part.items():
+        if value is not None:
+            number = whole(value)
+            found = _condition(relation, name)
+            check(name, number, rows)
+            conditions.append(found.format(number))
+    return f"WHERE {' AND '.join(conditions)}" if conditions else ""
+
+
+def check(name: str, number: int, rows: Callable[[str], pl.DataFrame]) -> None:
+    """Raise `QueryError`, with the numbers there are, where there is none such."""
+    there = rows(_THERE[name]).to_series()
+    if number in there:
+        return
+    if there.is_empty():
+        why = _NO_STEPS if name == "step" else f"the database has no {name}s"
+        raise QueryError(f"no {name} {number}: {why}")
+    listed = ", ".join(map(str, there.head(_MOST)))
+    more = f", ... up to {there[-1]}" if len(there) > _MOST else ""
+    raise QueryError(f"no {name} {number}; there are {listed}{more}")
+
+
+def whole(value: object) -> int:
+    """A whole number, as queries name nodes and steps by."""
+    if not isinstance(value, SupportsIndex):
+        raise QueryError(f"{value!r} is not a whole number")
+    return index(value)
+
+
+def _condition(relation: Relation, name: str) -> str:
+    if name not in _CONDITIONS:
+        known = ", ".join(_CONDITIONS)
+        raise QueryError(f"no part '{name}' of an answer; there are {known}")
+    for column, condition in _CONDITIONS[name].items():
+        if column in relation.columns:
+            return condition
+    own = [part for part in _CONDITIONS if {*_CONDITIONS[part]} & {*relation.columns}]
+    rest = f"; there are {', '.join(f'{part}s' for part in own)}" if own else ""
+    raise QueryError(f"{relation.full_name} has no {name}s to choose from{rest}")

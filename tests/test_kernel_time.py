@@ -341,6 +341,62 @@ def test_work_is_as_counted_by_hand(
     assert work[place] == expected
 
 
+def lookup(tables: int, indices: int, bags: int, weights: int) -> Op:
+    """A lookup of FBGEMM as the profiler records it: without its result."""
+    dims: list[Any] = [[] for _ in range(29)]
+    dims[0], dims[1], dims[6] = [0], [weights], [tables + 1]
+    dims[11], dims[12] = [indices], [tables * bags + 1]
+    types = ["Scalar"] * 29
+    types[0] = types[1] = FLOAT
+    types[6], types[11], types[12] = "int", LONG, LONG
+    name = "fbgemm::split_embedding_codegen_lookup_rowwise_adagrad_function"
+    return Op(name, dims, types)
+
+
+GRADIENT = "torch::autograd::CppNode<SplitLookupFunction_rowwise_adagrad_Op>"
+LOOKED_UP = [
+    # One table: 6 rows of 8 for 4 bags. Three: 30 rows of 20 / 3 in the mean, for 12.
+    (lookup(1, 6, 4, 80), "embedding_bag", 48, 4 * 48 + 8 * 10, 4 * 32),
+    (lookup(3, 30, 4, 700), "embedding_bag", 200, 4 * 200 + 8 * 42, 4 * 80),
+    (
+        Op(GRADIENT, **tensors((4, 20))),
+        "embedding_bag_backward",
+        400,
+        4 * (200 + 80) + 8 * 42,
+        4 * 200,
+    ),
+    (
+        Op(GRADIENT, **tensors((4, 8))),
+        "embedding_bag_backward",
+        96,
+        4 * (48 + 32) + 8 * 10,
+        4 * 48,
+    ),
+    # As many bags as no lookup has: a row each.
+    (
+        Op(GRADIENT, **tensors((16, 24))),
+        "embedding_bag_backward",
+        2 * 384,
+        4 * (384 + 384) + 8 * (16 + 16),
+        4 * 384,
+    ),
+]
+
+
+def test_lookups_without_results_are_paired_with_gradients(
+    database: tracedb.Database, tmp_path: Path
+) -> None:
+    """More tables have a wider result; a gradient has the rows of its lookup."""
+    ops = [op for op, *_ in LOOKED_UP]
+    database.ingest([write(tmp_path / "trace.json", ops)])
+    query = """
+        SELECT family, flops, read_bytes, written_bytes
+        FROM prediction.op_work INNER JOIN staging.op USING (op_id)
+        ORDER BY external_id
+    """
+    assert rows(database, query) == [tuple(counts) for _, *counts in LOOKED_UP]
+
+
 # Names that contain words of other families. A generated kernel touches the tensors of
 # its op, whatever it fuses; a template multiplies, and its operands are not told apart.
 IMAGE, FILTER = (64, 64, 56, 56), (128, 64, 3, 3)

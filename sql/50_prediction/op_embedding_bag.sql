@@ -3,7 +3,8 @@
 -- written. Backward, fused with the update: gradients of bags, indices and rows are read,
 -- the rows are multiplied, added to and written. Of FBGEMM's the profiler records the
 -- gradient of the result only: sizes are those of the forward lookup in the trace whose
--- result is of that size; without such a lookup, one row per bag (that may be too few).
+-- result is of that size (`bag_lookup`); without such a lookup, one row per bag (that may be
+-- too few).
 -- Of several tables, `width` is the mean of the elements of a row.
 -- One row per such op of known shape.
 -- Key: op_id.
@@ -52,7 +53,6 @@ bag AS (
         *,
         regexp_full_match(bare_name, '_embedding_bag.*') AS is_one_table,
         regexp_matches(bare_name, 'backward|LookupFunction') AS is_backward,
-        CASE WHEN name LIKE '%dense_embedding%' THEN 7 ELSE 11 END AS index_ordinal,
         CASE WHEN is_backward THEN '$[7]' ELSE '$[4]' END AS mode_ordinal,
         coalesce(results[1], tensors[1]) AS result
     FROM prediction.op_shape
@@ -67,32 +67,26 @@ bag AS (
         )
 ),
 
--- Of FBGEMM's: before the indices come the places where tables begin; the weights come
--- first: of a dense lookup one tensor, else those on the host, on the device and managed.
-forward AS (
-    SELECT
-        *,
-        [t for t in tensors if t.argument = index_ordinal][1].elements AS rows,
-        [t for t in tensors if t.argument = index_ordinal + 1][1].elements - 1 AS all_bags,
-        [t for t in tensors if t.argument = index_ordinal - 5][1].elements - 1 AS tables,
-        result.elements / nullif(all_bags, 0) AS width,
-        list_sum([t.elements for t in tensors if t.argument <= (index_ordinal - 7) // 2])
-        // nullif(width, 0) AS all_rows
-    FROM bag
-    WHERE NOT is_one_table AND NOT is_backward AND result_bytes > 0
-),
-
 seen AS (
     SELECT
         trace_id,
-        result.elements AS elements,
+        result_elements,
         min(struct_pack(rows, all_bags, tables, width, all_rows)) AS lookup
-    FROM forward
+    FROM prediction.bag_lookup
     GROUP BY ALL
 ),
 
 counted AS (
-    SELECT *, true AS is_exact FROM forward WHERE width IS NOT NULL
+    SELECT
+        bag.*,
+        rows,
+        all_bags,
+        tables,
+        width,
+        all_rows,
+        true AS is_exact
+    FROM bag
+    INNER JOIN prediction.bag_lookup USING (op_id)
     UNION ALL BY NAME
     SELECT
         bag.*,
@@ -103,7 +97,8 @@ counted AS (
         lookup.all_rows,
         lookup IS NOT NULL AS is_exact
     FROM bag
-    LEFT JOIN seen ON bag.trace_id = seen.trace_id AND result.elements = seen.elements
+    LEFT JOIN seen
+        ON bag.trace_id = seen.trace_id AND result.elements = result_elements
     WHERE NOT is_one_table AND is_backward
     UNION ALL BY NAME
     SELECT

@@ -1,0 +1,99 @@
+-- Lookups in several tables at once (FBGEMM) with their sizes, of which the widths of rows
+-- follow from the result. Where results are not recorded (a profile without an execution
+-- graph), lookups and gradients of as many bags a table are paired by rank, as long as there
+-- are as many kinds of both: more tables have a wider result.
+-- One row per such op whose result is known, or its gradient.
+-- Key: op_id.
+CREATE VIEW prediction.bag_lookup (
+    -- The op.
+    op_id,
+    -- The run it is of.
+    run_id,
+    -- The trace it is from.
+    trace_id,
+    -- Rows that are looked up.
+    rows,
+    -- Bags of all tables.
+    all_bags,
+    -- Tables.
+    tables,
+    -- Elements of a row, in the mean of the tables.
+    width,
+    -- Rows of all tables.
+    all_rows,
+    -- Elements of the result.
+    result_elements
+) AS
+WITH
+bag AS (
+    SELECT
+        *,
+        CASE WHEN name LIKE '%dense_embedding%' THEN 7 ELSE 11 END AS index_ordinal,
+        coalesce(results[1], tensors[1]) AS result
+    FROM prediction.op_shape
+    WHERE is_complete
+),
+
+-- Before the indices come the places where tables begin; the weights come first: of a dense
+-- lookup one tensor, else those on the host, on the device and managed.
+lookup AS (
+    SELECT
+        *,
+        [t for t in tensors if t.argument = index_ordinal][1].elements AS rows,
+        [t for t in tensors if t.argument = index_ordinal + 1][1].elements - 1 AS all_bags,
+        [t for t in tensors if t.argument = index_ordinal - 5][1].elements - 1 AS tables,
+        all_bags // nullif(tables, 0) AS table_bags,
+        list_sum([t.elements for t in tensors if t.argument <= (index_ordinal - 7) // 2])
+        AS weights
+    FROM bag
+    WHERE regexp_matches(name, '^fbgemm::.*embedding_codegen_(lookup|forward)')
+),
+
+gradient AS (
+    SELECT
+        trace_id,
+        result.dims[1] AS table_bags,
+        TRY(result.elements // result.dims[1]) AS result_columns
+    FROM bag
+    WHERE regexp_matches(name, '^torch::autograd::CppNode<.*LookupFunction')
+),
+
+-- Kinds of lookups and of gradients, each with its rank among those of as many bags a table.
+lookup_kind AS (
+    SELECT
+        trace_id, table_bags, tables,
+        row_number() OVER (PARTITION BY trace_id, table_bags ORDER BY tables) AS place,
+        count(*) OVER (PARTITION BY trace_id, table_bags) AS kinds
+    FROM (SELECT DISTINCT trace_id, table_bags, tables FROM lookup WHERE tables > 0)
+),
+
+gradient_kind AS (
+    SELECT
+        trace_id, table_bags, result_columns,
+        row_number() OVER (PARTITION BY trace_id, table_bags ORDER BY result_columns)
+        AS place,
+        count(*) OVER (PARTITION BY trace_id, table_bags) AS kinds
+    FROM (SELECT DISTINCT trace_id, table_bags, result_columns FROM gradient)
+)
+
+SELECT
+    op_id,
+    run_id,
+    trace_id,
+    rows,
+    all_bags,
+    tables,
+    elements / nullif(all_bags, 0) AS mean_width,
+    weights // nullif(mean_width, 0),
+    elements
+FROM (
+    SELECT
+        lookup.*,
+        CASE
+            WHEN result_bytes > 0 THEN result.elements ELSE table_bags * result_columns
+        END AS elements
+    FROM lookup
+    LEFT JOIN lookup_kind USING (trace_id, table_bags, tables)
+    LEFT JOIN gradient_kind USING (trace_id, table_bags, place, kinds)
+)
+WHERE mean_width IS NOT NULL;

@@ -38,7 +38,7 @@ CREATE VIEW question.lever (
     frame
 ) AS
 WITH
-interval AS (
+part AS (
     SELECT
         path.run_id,
         path.trace_id,
@@ -54,21 +54,19 @@ interval AS (
         op_name AS op,
         module,
         frame,
-        interval.end_ns - interval.start_ns AS time_ns
+        sum(interval.end_ns - interval.start_ns) AS path_ns
     FROM critical_path.interval_op AS interval
     INNER JOIN critical_path.path AS path USING (variant_id, scope, path_id)
     WHERE variant_id = 0 AND critical_path.bounds_period(scope, path.trace_id)
+    GROUP BY ALL
 ),
 
 placed AS (
     SELECT
         *,
-        sum(time_ns) OVER (PARTITION BY run_id, lever, place) AS place_ns,
-        sum(time_ns) OVER (PARTITION BY run_id, lever, place, op, module, frame) AS part_ns,
-        sum(time_ns) OVER (
-            PARTITION BY run_id, lever, place, op, module, frame, path_id
-        ) AS path_ns
-    FROM interval
+        sum(path_ns) OVER (PARTITION BY run_id, lever, place) AS place_ns,
+        sum(path_ns) OVER (PARTITION BY run_id, lever, place, op, module, frame) AS part_ns
+    FROM part
 ),
 
 -- One of the largest part of the place where most is, as far as places are known.

@@ -121,8 +121,7 @@ FROM question.path_interval
 INNER JOIN staging.trace USING (trace_id)
 WHERE
     method = 'measured' AND run_id = $run
-    AND scope = CASE WHEN trace_id IN (SELECT trace_id FROM staging.step)
-        THEN 'period' ELSE 'trace' END
+    AND critical_path.bounds_period(scope, trace_id)
 GROUP BY rank, kind, name, op, module
 ORDER BY time_ns DESC, rank, kind, name, op, module""",
     ),

@@ -47,6 +47,8 @@ _OF_RANGES = {
         ("compile_time", "compiled_region"),
         "no code of torch.compile, nor CUDA graphs, in this database",
     ),
+    "last_collective": "no flight recorder's dump in this database (docs/howto.md)",
+    "logged_collective": "no log of collectives that were timed in this database",
     "data_loading": "no ranges of a DataLoader in this database (staging.data_loading)",
 }
 """What a question has no rows without that no count tells."""
@@ -64,6 +66,7 @@ WHERE
     format = 'kineto'
     AND trace_id NOT IN (SELECT trace_id FROM staging.step)
     AND trace_id NOT IN (SELECT trace_id FROM staging.operation)
+    AND trace_id NOT IN (SELECT trace_id FROM staging.logged_collective)
 GROUP BY trace_id, path
 ORDER BY trace_id
 """
@@ -79,7 +82,9 @@ def write_rows(
     """Write the rows of an answer; if it has none, tell why, of a question by name."""
     output.rows(rows, brief)
     if rows.is_empty():
-        reason = _reason(db.relation("question.recording"), question)
+        is_of_logs = question == "stuck_collective"
+        recorded = db.relation("question.recording")
+        reason = _why_none_is_stuck(db) if is_of_logs else _reason(recorded, question)
         if reason:
             tell(reason)
         else:
@@ -100,6 +105,12 @@ def _reason(recorded: pl.DataFrame, question: str) -> str:
     if question in _OF_RANGES:
         return _OF_RANGES[question]
     return words if needed and not recorded[needed].sum() else ""
+
+
+def _why_none_is_stuck(db: tracedb.Database) -> str:
+    if db.relation("question.last_collective").is_empty():
+        return _OF_RANGES["last_collective"]
+    return "none: every collective was called by all ranks of its group, and is over"
 
 
 def tell_missing_steps(db: tracedb.Database, among: set[int] | None = None) -> None:

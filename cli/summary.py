@@ -13,7 +13,7 @@ import tracedb
 from tracedb.words import counted, duration, share, shortened
 
 from . import options
-from .summary_words import LEVERS, doubts, kind_words
+from .summary_words import LEVERS, OF_LOGS, doubts, kind_words, stuck
 from .terminal import printable, write_text
 
 if TYPE_CHECKING:
@@ -100,6 +100,9 @@ def brief(database: tracedb.Database, runs: Collection[int]) -> Iterator[str]:
     levers = database.relation("critical_path.lever_time").rows(named=True)
     periods = database.ask("period").rows(named=True)
     worked = {number for (number,) in database.connection.execute(_WORKED).fetchall()}
+    for row in database.ask("stuck_collective").rows(named=True):
+        if row["run_id"] in runs:
+            yield f"run {row['run_id']}: stuck: {stuck(row)}"
     for run_id in sorted(runs):
         own = [row for row in levers if row["run_id"] == run_id]
         if own:
@@ -130,7 +133,13 @@ def _mean_ns(periods: list[Row]) -> float:
 
 
 def _run(rows: dict[str, list[Row]], database: str) -> Iterator[str]:
-    yield from _recorded(rows["recording"])
+    traces = rows["recording"]
+    if not any(trace["op_count"] or trace["gpu_op_count"] for trace in traces) and sum(
+        trace["collective_count"] for trace in traces
+    ):
+        yield from _log(rows, database)
+        return
+    yield from _recorded(traces)
     yield ""
     yield from _labelled("Step", _steps(rows["period"]))
     yield from _device_lines(rows)
@@ -141,6 +150,30 @@ def _run(rows: dict[str, list[Row]], database: str) -> Iterator[str]:
     yield ""
     yield "How far to trust this"
     for mark, doubt in doubts(rows["trust"], rows["recording"]):
+        yield from _filled(f"  {mark} ", doubt)
+
+
+def _log(rows: dict[str, list[Row]], database: str) -> Iterator[str]:
+    """What a log of collectives says, which has neither ops nor GPU work."""
+    traces = rows["recording"]
+    yield from _filled("", f"Run {traces[0]['run_id']}: {_who(traces)}")
+    calls = counted(sum(row["collective_count"] for row in traces), "collective")
+    longest = max(row["duration_ns"] for row in traces)
+    said = f"{traces[0]['profiler']}; {calls} in {duration(longest)}"
+    yield from _filled("  ", said)
+    yield ""
+    yield "Which collectives are stuck"
+    for number, row in enumerate(rows["stuck_collective"][:_LEVERS], 1):
+        yield from _filled(f"  {number}. ", stuck(row))
+    if rows["stuck_collective"]:
+        yield f"     -> tracedb ask {quote(database)} last_collective"
+    else:
+        yield "  none that the log has"
+        yield f"     -> tracedb ask {quote(database)} logged_collective"
+    yield ""
+    yield "How far to trust this"
+    of_logs = [row for row in rows["trust"] if row["aspect"] in OF_LOGS]
+    for mark, doubt in doubts(of_logs):
         yield from _filled(f"  {mark} ", doubt)
 
 

@@ -208,8 +208,17 @@ _MOST = {
 """Up to how much of what these are no doubt; of others one is."""
 
 
-def doubts(aspects: list[Row], traces: list[Row]) -> Iterator[tuple[str, str]]:
-    """What is in doubt, each with a mark; then what is not."""
+OF_LOGS = ("repaired", "clock", "absent_rank")
+"""What of these can be said of a log of collectives."""
+
+
+def doubts(
+    aspects: list[Row], traces: list[Row] | None = None
+) -> Iterator[tuple[str, str]]:
+    """What is in doubt, each with a mark; then what is not.
+
+    Of traces also how they were recorded.
+    """
     fine = []
     for row in aspects:
         aspect = row["aspect"]
@@ -218,7 +227,7 @@ def doubts(aspects: list[Row], traces: list[Row]) -> Iterator[tuple[str, str]]:
             yield "!", _DOUBTS[aspect](row)
         else:
             fine.append(_FINE[aspect])
-    if not any(row["has_stack"] for row in traces):
+    if traces and not any(row["has_stack"] for row in traces):
         yield "-", "recorded without Python stacks: no modules, no source lines"
     if fine:
         yield "+", f"nothing amiss: {', '.join(fine)}"
@@ -236,3 +245,28 @@ _FINE = {
     "clock": "clocks agree",
     "absent_rank": "all ranks there",
 }
+
+
+def stuck(row: Row) -> str:
+    """Which ranks have not called a collective, in a sentence.
+
+    >>> row = dict(name="gloo:all_reduce", sequence=5, pair="", process_group="0 dp")
+    >>> row |= dict(called_ranks="0, 1", missing_ranks="2", absent_ranks="")
+    >>> stuck(row | dict(odd_ranks="", place="a.py(3): f", missing_place=None))
+    "gloo:all_reduce number 5 of '0 dp': called by 0, 1 (a.py(3): f), not by 2"
+    """
+    number = "" if row["sequence"] is None else f" number {row['sequence']}"
+    parts = [f"called by {row['called_ranks']}{_at(row['place'])}"]
+    if row["missing_ranks"]:
+        parts.append(f"not by {row['missing_ranks']}{_at(row['missing_place'])}")
+    if row["absent_ranks"]:
+        parts.append(f"no log of {row['absent_ranks']}")
+    if row["odd_ranks"]:
+        parts.append(f"{row['odd_ranks']} called something else or another size")
+    if len(parts) == 1:
+        parts.append("and not over")
+    return f"{row['name']}{number} of '{row['process_group']}': {', '.join(parts)}"
+
+
+def _at(place: str | None) -> str:
+    return f" ({place})" if place else ""

@@ -31,6 +31,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory, ingested: Ingested) -> Path
     made = tmp_path_factory.mktemp("questions")
     shutil.copy(ingested(SAMPLES / "generated_gpu"), made / "run.duckdb")
     shutil.copy(ingested(SAMPLES / "loop_cpu"), made / "loop.duckdb")
+    shutil.copy(ingested(SAMPLES / "stuck_gloo"), made / "hang.duckdb")
     return made
 
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 PARTS = (
     *("recording", "period", "device_time", "host_time", "lever", "straggler"),
-    "trust",
+    *("stuck_collective", "trust"),
 )
 """Questions (`question.<name>`), each a part of a summary."""
 

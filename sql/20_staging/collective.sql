@@ -1,10 +1,11 @@
 -- Communication between ranks: what each kernel of NCCL and its like carries out, as the
 -- profiler records it with the kernel, or as names and shapes tell; and what a process
--- group does on the CPU (Gloo, MPI, UCC), which is recorded as a range of its own thread.
--- One row per kernel of communication, or op of a process group on the CPU.
+-- group does on the CPU (Gloo, MPI, UCC), which is recorded as a range of its own thread. Logs
+-- of NCCL and of PyTorch's flight recorder have calls, of which those count whose end is known.
+-- One row per kernel of communication, op of a process group on the CPU, or call in a log.
 -- Key: node_id.
 CREATE TABLE staging.collective (
-    -- The kernel, or the op.
+    -- The kernel, the op, or the log's event.
     node_id,
     -- The run it is of.
     run_id,
@@ -117,6 +118,21 @@ member AS (
         end_ns
     FROM staging.process_group_op
     INNER JOIN staging.op AS op USING (op_id)
+    UNION ALL
+    SELECT
+        event_id,
+        trace_id,
+        lower(name),
+        process_group || CASE WHEN source = 'nccl_inspector' THEN ' ' || name ELSE '' END,
+        group_size,
+        element_count,
+        NULL,
+        CASE WHEN NOT is_p2p THEN sequence END,
+        start_ns,
+        start_ns,
+        end_ns
+    FROM staging.logged_collective
+    WHERE end_ns IS NOT NULL
 )
 
 SELECT

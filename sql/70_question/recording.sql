@@ -25,7 +25,8 @@ CREATE VIEW question.recording (
     first_step,
     -- Number of the last step.
     last_step,
-    -- [ns] From the first event of a host thread or a device to the last.
+    -- [ns] From the first event of a host thread or a device to the last; in a log of
+    -- collectives from the first call.
     duration_ns,
     -- Host threads that ran something.
     thread_count,
@@ -33,7 +34,7 @@ CREATE VIEW question.recording (
     op_count,
     -- Kernels, copies and memsets.
     gpu_op_count,
-    -- Of them collectives.
+    -- Collectives, on a GPU, on the CPU or in a log.
     collective_count,
     -- Whether ops have the sizes of their arguments (`record_shapes=True`).
     has_shapes,
@@ -49,6 +50,8 @@ lasting AS (
     SELECT trace_id, start_ns, end_ns FROM overhead.timeline
     UNION ALL
     SELECT trace_id, start_ns, end_ns FROM staging.gpu_op
+    UNION ALL
+    SELECT trace_id, start_ns, coalesce(end_ns, start_ns) FROM staging.logged_collective
 ),
 
 extent AS (
@@ -95,7 +98,11 @@ ran AS (
 
 met AS (
     SELECT trace_id, count(*) AS collective_count
-    FROM staging.collective
+    FROM (
+        SELECT trace_id, node_id FROM staging.collective
+        UNION
+        SELECT trace_id, event_id FROM staging.logged_collective
+    )
     GROUP BY trace_id
 )
 

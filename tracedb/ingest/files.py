@@ -16,7 +16,12 @@ from typing import IO, TYPE_CHECKING, cast
 
 from tracedb.errors import IngestError
 from tracedb.ingest.decompress import Text, bomb, most_text, unreadable
-from tracedb.ingest.foreign import HEAD_BYTES, reader_of
+from tracedb.ingest.foreign import (
+    HEAD_BYTES,
+    flight_recorder,
+    nccl_inspector,
+    reader_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -33,6 +38,8 @@ _ENDINGS = (
     ".db",
     *_ARCHIVES,
 )
+_ENDINGS_OF_LOGS = ("", ".log", ".jsonl", ".pickle", ".pkl")
+"""Of names as `nccl_trace_rank_0` and `host-pid17.log`."""
 
 
 @dataclass(frozen=True)
@@ -122,13 +129,21 @@ def _below(folder: Path, scratch: Path) -> list[Source]:
     found = [
         source
         for path in sorted(_walk(folder))
-        if path.name.endswith(_ENDINGS) and path.is_file()
+        if path.is_file() and (path.name.endswith(_ENDINGS) or _is_log(path))
         for source in _file(path, str(path), scratch, is_named=False)
     ]
     if not found:
         kinds = ", ".join(_ENDINGS)
         raise IngestError(f"{folder}: no trace below this folder ({kinds})")
     return found
+
+
+def _is_log(path: Path) -> bool:
+    """Whether it is a log of collectives, whose names end as those of anything do."""
+    if path.suffix not in _ENDINGS_OF_LOGS:
+        return False
+    head = _head(path, str(path))
+    return any(log.recognises(path, head) for log in (flight_recorder, nccl_inspector))
 
 
 def _walk(folder: Path) -> Iterator[Path]:
@@ -210,13 +225,15 @@ def _unpack(content: IO[bytes], place: Path, budget: int, name: str) -> int:
 
 def head(source: Source) -> bytes:
     """The first bytes of a file; none of a folder."""
-    if source.path.is_dir():
-        return b""
+    return b"" if source.path.is_dir() else _head(source.path, source.name)
+
+
+def _head(path: Path, name: str) -> bytes:
     try:
-        with source.path.open("rb") as file:
+        with path.open("rb") as file:
             return file.read(HEAD_BYTES)
     except OSError as error:
-        raise unreadable(source.name, error) from error
+        raise unreadable(name, error) from error
 
 
 def digest(source: Source) -> str:

@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING
 from tracedb.duck import scalar
 from tracedb.errors import IngestError
 from tracedb.ingest import files
+from tracedb.ingest.foreign import flight_recorder
 
 if TYPE_CHECKING:
     import duckdb
 
-# Ranks of one job: same world, another rank, and recorded at the same time.
+# Ranks of one job: same world, another rank, and recorded at the same time by one tool.
+# Not every flight recorder knows how many ranks there are.
 _SIBLING = """
 WITH described AS (
     SELECT
@@ -20,16 +22,20 @@ WITH described AS (
         header ->> '$.distributedInfo.world_size' AS world_size,
         header ->> '$.distributedInfo.backend' AS backend,
         header ->> '$.distributedInfo.rank' AS rank,
+        header ->> '$.source.tool' AS tool,
         staging.trace.base_ns
     FROM raw.trace
     INNER JOIN staging.trace USING (trace_id)
-    WHERE staging.trace.world_size > 1
+    WHERE
+        staging.trace.world_size > 1
+        OR (header ->> '$.source.tool' = $recorder AND staging.trace.rank IS NOT NULL)
 ),
 
 extent AS (
-    SELECT trace_id, min(ts_ns) AS first_ns, max(ts_ns + dur_ns) AS last_ns
+    SELECT trace_id, min(ts_ns) AS first_ns,
+        max(ts_ns + coalesce(dur_ns, 0)) AS last_ns
     FROM raw.event
-    WHERE ph = 'X' AND trace_id IN (SELECT trace_id FROM described)
+    WHERE (ph = 'X' OR cat = $category) AND trace_id IN (SELECT trace_id FROM described)
     GROUP BY trace_id
 ),
 
@@ -41,7 +47,11 @@ span AS (
 
 SELECT DISTINCT other.run_id
 FROM span
-INNER JOIN span AS other USING (world_size, backend)
+INNER JOIN span AS other
+    ON
+        span.backend = other.backend
+        AND coalesce(span.world_size = other.world_size, span.tool = $recorder)
+        AND span.tool IS NOT DISTINCT FROM other.tool
 WHERE
     span.trace_id = $trace_id
     AND other.trace_id <> $trace_id
@@ -110,7 +120,12 @@ def join_siblings(connection: duckdb.DuckDBPyConnection, trace_id: int) -> None:
     that overlaps them all. A run has a rank once.
     """
     query = "SELECT run_id FROM raw.trace WHERE trace_id = ?"
-    for (other,) in connection.execute(_SIBLING, {"trace_id": trace_id}).fetchall():
+    values = {
+        "trace_id": trace_id,
+        "recorder": flight_recorder.TOOL,
+        "category": flight_recorder.CATEGORY,
+    }
+    for (other,) in connection.execute(_SIBLING, values).fetchall():
         own = scalar(connection, query, [trace_id])
         if not scalar(connection, _RANKS_IN_BOTH, {"one": own, "other": other}):
             _merge(connection, max(own, other), min(own, other))

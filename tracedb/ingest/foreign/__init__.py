@@ -9,7 +9,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from tracedb.ingest.foreign import chakra, nsight, operations, rocprof
+from tracedb.ingest.foreign import (
+    chakra,
+    flight_recorder,
+    nccl_inspector,
+    nsight,
+    operations,
+    rocprof,
+)
 from tracedb.ingest.foreign.event import ForeignTrace
 
 if TYPE_CHECKING:
@@ -20,6 +27,8 @@ __all__ = [
     "ForeignReader",
     "ForeignTrace",
     "chakra",
+    "flight_recorder",
+    "nccl_inspector",
     "operations",
     "reader_of",
 ]
@@ -44,7 +53,13 @@ class ForeignReader(Protocol):
         """
 
 
-_READERS: tuple[ForeignReader, ...] = (nsight, rocprof, operations)
+_READERS: tuple[ForeignReader, ...] = (
+    nsight,
+    rocprof,
+    operations,
+    flight_recorder,
+    nccl_inspector,
+)
 
 
 def reader_of(path: Path, head: bytes) -> ForeignReader | None:

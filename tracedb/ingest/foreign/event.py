@@ -105,6 +105,19 @@ def integer(value: object) -> int | None:
     return None
 
 
+def legible(value: object) -> str:
+    """A text; of what is none, what can be said of it: containers may hold themselves.
+
+    >>> legible("rank"), legible(3), legible(None), legible([[]])
+    ('rank', '3', '', 'list')
+    """
+    if isinstance(value, str):
+        return value.encode(errors="backslashreplace").decode()
+    if value is None:
+        return ""
+    return str(value) if isinstance(value, (int, float)) else type(value).__name__
+
+
 def take_span(row: Row, issues: Counter[str]) -> tuple[int | None, int | None]:
     """Take begin and duration out of a row, counting what is amiss.
 

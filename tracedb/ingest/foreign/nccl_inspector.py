@@ -1,0 +1,212 @@
+"""Read logs of NCCL's inspector: how long each collective of a process took.
+
+A plugin of NCCL (from 2.28 on) appends an object of JSON for each collective, send and
+receive that is over, to a file a process, which may be of several communicators. Each
+becomes an event of the category `nccl_inspector`. When it ran is recorded in verbose
+logs alone (`NCCL_INSPECTOR_DUMP_VERBOSE=1`); else the event is an instant, of when the
+plugin wrote it, and tells how long it took.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from tracedb.errors import IngestError
+from tracedb.ingest.foreign.event import (
+    Event,
+    ForeignTrace,
+    batched,
+    integer,
+    legible,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tracedb.ingest.foreign.event import Row
+
+__all__ = ["CATEGORY", "TOOL", "read", "recognises"]
+
+CATEGORY = "nccl_inspector"
+"""What `raw.event.cat` is of the inspector's records."""
+TOOL = "NCCL inspector"
+
+_HEAD = re.compile(rb'\s*\{\s*"header"\s*:\s*\{\s*"(id|rank|comm_name)"\s*:')
+_BLANK = re.compile(r"\s*")
+_NEXT = re.compile(r"\n(?=\s*\{)")
+_PARTS = ("coll", "p2p")
+_NAMELESS = ("unknown", "")
+_LONGEST_US = 2**51
+
+
+class _Record(NamedTuple):
+    """What is recorded of one collective: of whom, when it was written, and itself."""
+
+    header: Row
+    metadata: Row
+    part: str
+    perf: Row
+
+
+def recognises(path: Path, head: bytes) -> bool:
+    """Whether it begins as a record of the inspector; see `ForeignReader`."""
+    del path
+    return bool(_HEAD.match(head))
+
+
+def read(path: Path) -> ForeignTrace:
+    """Read the log of a process; see `ForeignReader`."""
+    try:
+        text = path.read_bytes().decode(errors="backslashreplace")
+    except OSError as error:
+        raise IngestError(f"{path}: cannot be read: {error.strerror}") from error
+    issues: Counter[str] = Counter()
+    records = list(_records(text, issues))
+    if not records:
+        raise IngestError(
+            f"{path}: no whole record of NCCL's inspector; the log is cut or broken"
+        )
+    spans = [_span(one) for one in records]
+    base = min((span[0] for span in spans if span[0] is not None), default=0)
+    events = (
+        _event(record, span, base) for record, span in zip(records, spans, strict=True)
+    )
+    header = _header(records) | {"baseTimeNanoseconds": base}
+    return ForeignTrace(header, batched(events), issues)
+
+
+def _records(text: str, issues: Counter[str]) -> Iterator[_Record]:
+    """All whole records; one that is cut or broken is counted and passed over."""
+    decoder, place = json.JSONDecoder(), 0
+    while (place := _passed(_BLANK, text, place)) < len(text):
+        try:
+            record, place = decoder.raw_decode(text, place)
+        except (ValueError, RecursionError):
+            issues["left out: records that are cut or broken"] += 1
+            following = _NEXT.search(text, place)
+            place = following.end() if following else len(text)
+            continue
+        found = _record(record)
+        if found is None:
+            issues["left out: records of no collective"] += 1
+        else:
+            yield found
+
+
+def _passed(pattern: re.Pattern[str], text: str, place: int) -> int:
+    found = pattern.match(text, place)
+    return found.end() if found else place
+
+
+def _record(value: object) -> _Record | None:
+    if not isinstance(value, dict):
+        return None
+    part = next(
+        (part for part in _PARTS if isinstance(value.get(_perf(part)), dict)), ""
+    )
+    if not part:
+        return None
+    return _Record(
+        _object(value.get("header")),
+        _object(value.get("metadata")),
+        part,
+        _object(value[_perf(part)]),
+    )
+
+
+def _perf(part: str) -> str:
+    return f"{part}_perf"
+
+
+def _object(value: object) -> Row:
+    return value if isinstance(value, dict) else {}
+
+
+def _span(record: _Record) -> tuple[int | None, int | None]:
+    """[ns] Begin and end of the kernels; when it was written, and no end, without them.
+
+    Each channel has a kernel of its own.
+    """
+    times = _object(record.perf.get("event_trace_ts"))
+    kernels = times.get("kernel_events")
+    channels = [_object(one) for one in kernels] if isinstance(kernels, list) else []
+    starts = [t for one in channels if (t := _ns(one.get("kernel_start_ts")))]
+    stops = [t for one in channels if (t := _ns(one.get("kernel_stop_ts")))]
+    if starts and stops and min(starts) <= max(stops):
+        return min(starts), max(stops)
+    return _ns(record.metadata.get("dump_timestamp_us")), None
+
+
+def _ns(microseconds: object) -> int | None:
+    """[ns] A time or a duration of microseconds; None if it is none."""
+    if not isinstance(microseconds, (int, float)) or isinstance(microseconds, bool):
+        return None
+    return round(microseconds * 1000) if 0 <= microseconds < _LONGEST_US else None
+
+
+def _event(record: _Record, span: tuple[int | None, int | None], base: int) -> Event:
+    header, perf, part = record.header, record.perf, record.part
+    start, end = span
+    name = legible(perf.get(part)) or "unknown"
+    args = {
+        "process_group": legible(header.get("id")),
+        "description": _described(header.get("comm_name")),
+        "rank": integer(header.get("rank")),
+        "group_size": integer(header.get("n_ranks")),
+        "node_count": integer(header.get("nnodes")),
+        "sequence": integer(perf.get(f"{part}_sn")),
+        "is_p2p": part == "p2p",
+        "is_over": True,
+        "state": "completed",
+        "bytes": integer(perf.get(f"{part}_msg_size_bytes")),
+        "duration_ns": _ns(perf.get(f"{part}_exec_time_us")),
+        **_scalars(perf),
+        **_scalars(record.metadata),
+    }
+    return Event(
+        "i" if end is None else "X",
+        CATEGORY,
+        name,
+        0,
+        args["process_group"],
+        None if start is None else start - base,
+        None if end is None or start is None else end - start,
+        {key: value for key, value in args.items() if value is not None},
+    )
+
+
+def _scalars(fields: Row) -> Row:
+    """The fields that are numbers and texts."""
+    return {
+        legible(key): legible(value) if isinstance(value, str) else value
+        for key, value in fields.items()
+        if isinstance(value, (str, int, float))
+    }
+
+
+def _described(name: object) -> str | None:
+    """The communicator's name, where it has one."""
+    return None if legible(name) in _NAMELESS else legible(name)
+
+
+def _header(records: list[_Record]) -> dict[str, Any]:
+    """What the log says of itself: its rank is that in the largest communicator."""
+    widest = max(records, key=lambda one: integer(one.header.get("n_ranks")) or 0)
+    info = {
+        "backend": "nccl",
+        "rank": integer(widest.header.get("rank")),
+        "world_size": integer(widest.header.get("n_ranks")),
+    }
+    version = records[0].metadata.get("inspector_output_format_version")
+    source = {"tool": TOOL, "schemaVersion": version}
+    about = {
+        key: records[0].metadata.get(key) for key in ("hostname", "pid", "git_rev")
+    }
+    return {
+        "distributedInfo": {k: v for k, v in info.items() if v is not None},
+        "source": {**source, **about},
+    }

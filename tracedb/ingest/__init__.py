@@ -344,16 +344,17 @@ def _pair(
     connection: duckdb.DuckDBPyConnection, new: list[int], run: str | None
 ) -> list[int]:
     """Pair execution graphs that have no trace yet; return the traces concerned."""
-    if not new:
+    unpaired = connection.execute(
+        "SELECT trace_id FROM raw.trace "
+        "WHERE format = 'et' AND paired_trace_id IS NULL ORDER BY trace_id"
+    ).fetchall()
+    if not new or not unpaired:
         return []
     # Pairing looks for processes among the threads of the new traces.
     for _ in culprit.computing(connection, new, {"staging.thread"}):
         pass
     paired = []
-    for (et_trace_id,) in connection.execute(
-        "SELECT trace_id FROM raw.trace "
-        "WHERE format = 'et' AND paired_trace_id IS NULL ORDER BY trace_id"
-    ).fetchall():
+    for (et_trace_id,) in unpaired:
         found = pairing.pair(connection, et_trace_id)
         pairing.store(connection, found)
         if found.trace_id is not None:

@@ -387,7 +387,7 @@ def _move(
     It waits for what stays before it on its own, and what stays behind it waits for it.
     """
     chosen = {row[2]: row[-3] for row in _edits(database, scenario, "move")}
-    delays = _wait_delays(database)
+    delays = _wait_delays(database, scenario)
     found = []
     for stream, works in list(streams.items()):
         moved = {w[0] for w in works if chosen.get(w[0], stream[2]) != stream[2]}
@@ -408,11 +408,13 @@ def _move(
         lane.insert(max(earlier, default=0), work)
 
 
-def _wait_delays(database: tracedb.Database) -> dict[int, int]:
+def _wait_delays(database: tracedb.Database, scenario: str) -> dict[int, int]:
     """How long after work of another stream each work begins, if it waits for it."""
     query = (
         "SELECT gpu_op_id, delay_ns FROM graph.stream_position "
-        "INNER JOIN prediction.wait_delay USING (trace_id, kind)"
+        "INNER JOIN prediction.added_delay USING (trace_id, kind) "
+        "INNER JOIN prediction.variant USING (variant_id) "
+        f"WHERE scenario = '{scenario}' AND cause = 'stream_wait'"
     )
     return dict(rows(database, query))
 

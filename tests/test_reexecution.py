@@ -55,7 +55,6 @@ from tracedb.synthetic.training_job import COMPUTE, COPY
 FREE_STREAM = 99
 ANY_LINEAR = r"^aten::(linear|matmul)$"
 OUTER = "/^aten::(linear|matmul|item)$/"
-OWN = {"op": OUTER, "part": "self"}
 DELAYS = ("launch", "stream", "stream_wait", "return")
 MOVED = "copies on a stream of their own"
 OF_ONE_THREAD = ("copies beside all until linear", "memsets beside all until linear")
@@ -143,21 +142,6 @@ CHANGES: dict[str, tuple[change.Change, list[dict[str, Any]]]] = {
     OF_ONE_THREAD[1]: (
         change.overlap(Memset, ANY_LINEAR, FREE_STREAM),
         gpu("memset", action="overlap", until=f"/{ANY_LINEAR}/"),
-    ),
-    "own time of some ops x 3": (
-        change.own_host_time(3, OUTER[1:-1]),
-        [
-            {"target": "host", "type": type_, "factor": 3} | OWN
-            for type_ in ("T2", "T3", "T5")
-        ],
-    ),
-    "own kernels of some ops x 0.5": (
-        change.own_kernels(0.5, OUTER[1:-1]),
-        [{"target": "gpu", "type": "kernel", "factor": 0.5} | OWN],
-    ),
-    "nothing of some ops but the ops in them": (
-        change.without_own(OUTER[1:-1]),
-        [{"target": "op", "name": OUTER, "part": "self", **REMOVED}],
     ),
     "an op before each linear": (
         change.insert_ops("before", ANY_LINEAR, 4_000),

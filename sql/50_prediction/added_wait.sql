@@ -68,18 +68,26 @@ wait AS (
     -- Work of its own stream is before it anyway.
     WHERE work.device <> awaited.device OR work.stream <> awaited.stream
     UNION ALL
-    SELECT variant_id, moved.gpu_op_id, moved.previous_gpu_op_id, delay_ns
+    SELECT moved.variant_id, moved.gpu_op_id, moved.previous_gpu_op_id, delay_ns
     FROM prediction.moved_work AS moved
     INNER JOIN graph.stream_position AS work ON moved.gpu_op_id = work.gpu_op_id
-    INNER JOIN prediction.wait_delay AS delay
-        ON work.trace_id = delay.trace_id AND work.kind = delay.kind
+    INNER JOIN prediction.added_delay AS delay
+        ON
+            moved.variant_id = delay.variant_id
+            AND work.trace_id = delay.trace_id
+            AND work.kind = delay.kind
+            AND cause = 'stream_wait'
     WHERE moved.previous_gpu_op_id IS NOT NULL
     UNION ALL
-    SELECT variant_id, next_gpu_op_id, moved.gpu_op_id, delay_ns
+    SELECT moved.variant_id, next_gpu_op_id, moved.gpu_op_id, delay_ns
     FROM prediction.moved_work AS moved
     INNER JOIN graph.stream_position AS work ON next_gpu_op_id = work.gpu_op_id
-    INNER JOIN prediction.wait_delay AS delay
-        ON work.trace_id = delay.trace_id AND work.kind = delay.kind
+    INNER JOIN prediction.added_delay AS delay
+        ON
+            moved.variant_id = delay.variant_id
+            AND work.trace_id = delay.trace_id
+            AND work.kind = delay.kind
+            AND cause = 'stream_wait'
     UNION ALL
     -- What it came after, or what takes the place of that, on any stream but its new one.
     SELECT variant_id, moved.gpu_op_id, coalesce(kept_gpu_op_id, cause_gpu_op_id), delay_ns
@@ -99,8 +107,12 @@ wait AS (
     FROM prediction.overlapping_wait AS moved
     INNER JOIN graph.stream_position AS consumer
         ON consumer_gpu_op_id = consumer.gpu_op_id
-    INNER JOIN prediction.wait_delay AS delay
-        ON consumer.trace_id = delay.trace_id AND consumer.kind = delay.kind
+    INNER JOIN prediction.added_delay AS delay
+        ON
+            moved.variant_id = delay.variant_id
+            AND consumer.trace_id = delay.trace_id
+            AND consumer.kind = delay.kind
+            AND cause = 'stream_wait'
 ),
 
 -- All waits of and for what something is inserted beside.

@@ -29,7 +29,7 @@ CREATE TABLE prediction.inserted_work (
     launch_position,
     -- [ns] From the begin of its launch to that of the span.
     launch_back_ns,
-    -- [ns] What its launch takes.
+    -- [ns] What its launch takes: as the one beside it does in the scenario, if none is given.
     host_ns,
     -- [ns] Delay after the begin of its launch.
     launch_delay_ns,
@@ -66,18 +66,27 @@ launched AS (
 ),
 
 -- The last spans of calls, whether the thread does nothing behind them, and how long they
--- launch: steps of other threads may cut that, too.
+-- launch as edited: steps of other threads may cut that, too.
 behind AS (
     SELECT
+        variant_id,
         span.call_id,
         max(span.position) AS position,
-        sum(span.end_ns - span.start_ns) FILTER (span.type = 'T4') AS launch_ns,
+        sum(
+            CASE
+                WHEN is_removed THEN 0
+                ELSE prediction.edited_ns(
+                    span.end_ns - span.start_ns, set_ns, factor, add_ns
+                )
+            END
+        ) FILTER (span.type = 'T4') AS launch_ns,
         bool_and(following.position IS NULL) AS is_end
-    FROM overhead.timeline AS span
+    FROM (SELECT DISTINCT variant_id, call_id FROM wanted)
+    INNER JOIN overhead.timeline AS span USING (call_id)
+    LEFT JOIN prediction.host_edit AS edit USING (variant_id, thread_id, position)
     LEFT JOIN overhead.timeline AS following
         ON span.thread_id = following.thread_id AND span.position + 1 = following.position
-    WHERE span.call_id IN (SELECT call_id FROM wanted)
-    GROUP BY span.call_id
+    GROUP BY variant_id, span.call_id
 ),
 
 placed AS (
@@ -92,14 +101,14 @@ placed AS (
             ELSE first_position
         END AS launch_position
     FROM launched
-    LEFT JOIN behind ON launched.call_id = behind.call_id
+    LEFT JOIN behind USING (variant_id, call_id)
 )
 
 SELECT
-    variant_id,
+    placed.variant_id,
     placed.run_id,
     placed.trace_id,
-    -(variant_id * 10_000_000_000_000 + edit * 10_000_000_000 + placed.gpu_op_id),
+    -(placed.variant_id * 10_000_000_000_000 + edit * 10_000_000_000 + placed.gpu_op_id),
     placed.gpu_op_id,
     placed.call_id,
     is_after,
@@ -109,23 +118,45 @@ SELECT
     launch_position,
     CASE
         WHEN is_end THEN host_ns - launch_ns - sum(host_ns) OVER (
-            PARTITION BY variant_id, launch_thread_id, launch_position, is_end
+            PARTITION BY placed.variant_id, launch_thread_id, launch_position, is_end
             ORDER BY edit
             ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
         )
         ELSE sum(host_ns) OVER (
-            PARTITION BY variant_id, launch_thread_id, launch_position, is_end
+            PARTITION BY placed.variant_id, launch_thread_id, launch_position, is_end
             ORDER BY is_after DESC, launch_start_ns, edit
             ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING
         )
     END::BIGINT,
     host_ns,
-    launch_delay_ns,
-    coalesce(typical.median_ns, 0)
+    prediction.edited_delay_ns(launch_delay_ns, launch.factor, launch.add_ns),
+    CASE
+        WHEN following.factor IS NULL THEN coalesce(added.delay_ns, 0)
+        ELSE prediction.edited_delay_ns(
+            coalesce(typical.median_ns, 0), following.factor, following.add_ns
+        )
+    END
 FROM placed
 INNER JOIN prediction.gpu_delay AS delay ON placed.gpu_op_id = delay.gpu_op_id
 LEFT JOIN graph.typical_delay AS typical
     ON
         placed.trace_id = typical.trace_id
         AND placed.kind = typical.kind
-        AND typical.delay = 'stream';
+        AND typical.delay = 'stream'
+LEFT JOIN prediction.added_delay AS added
+    ON
+        placed.variant_id = added.variant_id
+        AND placed.trace_id = added.trace_id
+        AND placed.kind = added.kind
+        AND added.cause = 'stream'
+-- Edits of the delays of what it is put beside are of its own, too.
+LEFT JOIN prediction.delay_edit AS launch
+    ON
+        placed.variant_id = launch.variant_id
+        AND placed.gpu_op_id = launch.waiting_id
+        AND launch.kind = 'launch'
+LEFT JOIN prediction.delay_edit AS following
+    ON
+        placed.variant_id = following.variant_id
+        AND placed.gpu_op_id = following.waiting_id
+        AND following.kind = 'stream';

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 from measure import Clock, cache, tell
-from pages import machine, parser, publish, table, words
+from pages import machine, parser, publish, publish_section, table, words
 
 import tracedb.kernels as models_of
 from tracedb import kernels
@@ -448,9 +448,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
     asked.add_argument(
         "--cached", action="store_true", help="write what was evaluated before alone"
     )
+    asked.add_argument(
+        "--data", action="store_true", help="write the section on data alone"
+    )
     chosen = asked.parse_args(arguments)
     if not DATA.exists():
         asked.exit(message=f"{DATA.name} is absent: nothing to evaluate\n")
+    if chosen.data:
+        section = "\n".join(_spaced(["## Data", *data_section()])) + "\n"
+        publish_section(section, chosen.write)
+        return
     files = [path for path in data_files() if (chosen.only or "") in path.name]
     found = {path.name: evaluated(path, is_cached=chosen.cached) for path in files}
     scores = pl.concat(score for score in found.values() if score is not None)

@@ -425,7 +425,7 @@ PUBLISHED: tuple[Published, ...] = (
     *_VIDUR_FORMATS,
     Published(
         "pipeweave",
-        "`dataset/gemm_fp8_train.csv` and `gemm_fp8_test.csv`; others are in bf16",
+        "`gemm_fp8_train.csv`, `gemm_fp8_test.csv`; others are in bf16",
         "M N K avg_duration hardware",
         (
             {

@@ -265,6 +265,16 @@ def recorded_peak(step: str, batch: int) -> int:
     return run.step(called.with_batch(batch)).memory.peak_bytes
 
 
+def test_what_a_step_keeps_of_other_batch_sizes_is_left_out(tmp_path: Path) -> None:
+    """Inputs that are kept until the next step are of the same batch size."""
+    line = "kept, model.kept = getattr(model, 'kept', None), inputs"
+    step = script(tmp_path, line)
+    found = tracedb.estimate_sweep(step, gpus=["H100"], batches=[64, 300, 1000])
+    assert found["peak_bytes"][1] == recorded_peak(step, 300)
+    kept = 4 * 64 * 300
+    assert found["peak_bytes"][1] == kept + recorded_peak(script(tmp_path, "pass"), 300)
+
+
 def test_a_step_that_asks_for_the_gpu_is_recorded_for_each(tmp_path: Path) -> None:
     """What it does on one GPU alone is there on that one."""
     line = (

@@ -111,6 +111,9 @@ class Batches:
         """What the step takes at its peak at a batch size."""
         held = []
         for holding, numbers in self.held:
+            if isinstance(numbers[0], int):
+                held.append(holding)
+                continue
             size, *dims = [int(valued(number, batch) or 0) for number in numbers]
             held.append(replace(holding, size_bytes=size, dims=tuple(dims)))
         return peak(held, self.first.fake.names)

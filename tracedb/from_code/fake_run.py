@@ -92,13 +92,16 @@ class FakeRun:
         """Whether the code asks for the GPU's name, and so may decide by it."""
         return self._gpu.is_name_asked
 
-    def step(self, call: Callable[[], object]) -> FakeStep:
+    def step(self, call: Callable[[], object], *, goes_on: bool = False) -> FakeStep:
         """Run a step twice and say what the second run does.
 
-        Raises `EstimateError` with the user's line for what cannot run.
+        Where it goes on after an earlier step, which has made what only first ones
+        make, it runs once. Raises `EstimateError` with the user's line for what cannot
+        run.
         """
         with self.inside(), told(), _uncollected():
-            self._once(call)
+            if not goes_on:
+                self._once(call)
             gc.collect()
             begin = self._recorder.ledger.now
             events = self._profiled(call)
@@ -230,8 +233,9 @@ class _Observer:
     def _before(self, chosen: Optimizer, _args: object, _kwargs: object) -> None:
         if id(chosen) not in self._optimizers:
             self._optimizers[id(chosen)] = chosen
-            state = {p: dict(kept) for p, kept in chosen.state.items()}
-            self._states.append((chosen, state))
+            if not all(isinstance(p, FakeTensor) for p in _optimized(chosen)):
+                state = {p: dict(kept) for p, kept in chosen.state.items()}
+                self._states.append((chosen, state))
         self.mark_gradients()
         self._recorder.now.phase = "optimizer"
 
@@ -254,8 +258,7 @@ class _Observer:
         for root in self._modules.values():
             yield from root.parameters()
         for chosen in self._optimizers.values():
-            for group in chosen.param_groups:
-                yield from group["params"]
+            yield from _optimized(chosen)
 
     def _restore(self) -> None:
         for parameter, gradient in self._gradients:
@@ -266,3 +269,9 @@ class _Observer:
         self._gradients.clear()
         self._states.clear()
         self._optimizers.clear()
+
+
+def _optimized(chosen: Optimizer) -> Iterator[torch.Tensor]:
+    """The parameters of an optimizer."""
+    for group in chosen.param_groups:
+        yield from group["params"]

@@ -6,6 +6,7 @@ import weakref
 from collections import defaultdict
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
+from math import inf
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -77,16 +78,20 @@ class Ledger:
         return holding
 
     def since(self, begin: int) -> list[Holding]:
-        """What is held at some time or later, as it is now; times count from then."""
-        return [
+        """What is held after some time, as it is now; times count from then.
+
+        What was there before is in the order in which it goes, whenever it came.
+        """
+        found = [
             replace(
                 holding,
                 begin=max(holding.begin - begin, 0),
                 end=None if holding.end is None else holding.end - begin,
             )
             for holding in self.held
-            if holding.end is None or holding.end >= begin
+            if holding.end is None or holding.end > begin
         ]
+        return sorted(found, key=lambda h: (h.begin, inf if h.end is None else h.end))
 
 
 @dataclass(frozen=True)

@@ -42,10 +42,7 @@ class Recording:
 
 
 class Source:
-    """Where recordings of a step come from, as for a GPU of some name.
-
-    A script is executed anew for each. A function may keep what it has made.
-    """
+    """Where recordings of a step come from, as for a GPU of some name."""
 
     def __init__(
         self,
@@ -58,15 +55,27 @@ class Source:
         self._inputs = inputs
         self._gpu = gpu
         self._run = FakeRun(gpu)
+        self._loaded: Step | None = None
         self.is_gpu_asked = False
 
-    def at(self, batch: int | None) -> Recording:
+    @property
+    def can_go_on(self) -> bool:
+        """Whether what a recording makes is still there for the next one.
+
+        What a function has made of real tensors is taken back after each.
+        """
+        return self._loaded is not None
+
+    def at(self, batch: int | None, *, goes_on: bool = False) -> Recording:
         """Record it at a batch size, or without one; it runs on fake tensors.
 
+        A script is executed anew, unless it goes on after the recording before.
         Raises `EstimateError` where it cannot run.
         """
-        called = self._called().with_batch(batch)
-        fake = self._run.step(called)
+        goes_on = goes_on and self.can_go_on
+        step = self._loaded if goes_on and self._loaded else self._called()
+        called = step.with_batch(batch)
+        fake = self._run.step(called, goes_on=goes_on)
         self.is_gpu_asked |= self._run.is_name_asked
         return Recording(called, fake)
 
@@ -76,4 +85,5 @@ class Source:
         self._run = FakeRun(self._gpu)
         path, name = split(str(self._step))
         with self._run.inside(), told():
-            return load(path, name)
+            self._loaded = load(path, name)
+        return self._loaded

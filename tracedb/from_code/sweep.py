@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import warnings
+from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import count
 from math import gcd, isqrt
 from typing import TYPE_CHECKING, Any
@@ -139,7 +140,7 @@ def _learn(
     if first.batch is None or not first.step.takes_batch:
         return alone
     try:
-        return _proved(source, first, sizes, devices, tell)
+        return _proved_at_all(source, first, sizes, devices, tell)
     except EstimateError as error:
         if len(sizes) > 1:
             raise
@@ -147,8 +148,30 @@ def _learn(
         return alone
 
 
-def _proved(
+def _proved_at_all(
     source: Source,
+    first: Recording,
+    sizes: Sequence[int],
+    devices: Sequence[Device],
+    tell: Callable[[str], object],
+) -> _Learnt:
+    """Learn it from recordings that go on after one another, which takes half as long.
+
+    What a step keeps of other batch sizes may be in the way: then each is by itself.
+    """
+    if source.can_go_on:
+        with suppress(EstimateError):
+            told: list[str] = []
+            learnt = _proved(
+                partial(source.at, goes_on=True), first, sizes, devices, told.append
+            )
+            if not told:
+                return learnt
+    return _proved(source.at, first, sizes, devices, tell)
+
+
+def _proved(
+    record: Callable[[int], Recording],
     first: Recording,
     sizes: Sequence[int],
     devices: Sequence[Device],
@@ -157,12 +180,12 @@ def _proved(
     """Learn it from two batch sizes, and prove it at a third one."""
     low, high = first.batch or 1, max(sizes)
     high = high if high > low else _FURTHER * low
-    ends = [first, source.at(high)]
+    ends = [first, record(high)]
     full = _full(_Learnt(Batches.of(ends), high), devices)
     wrong: EstimateError | None = None
     for size, reach, multiple in _proofs(low, high, full, gcd(*sizes)):
         try:
-            function = Batches.of([*ends, source.at(size)])
+            function = Batches.of([*ends, record(size)])
         except EstimateError as error:
             wrong = wrong or error
             continue
@@ -222,6 +245,7 @@ class _Steps:
     host: HostTimes
     table: LaunchTable
     is_captured: bool
+    _programs: dict[int, list[Node]] = field(default_factory=dict)
     _constant: dict[int, Node] = field(default_factory=dict)
     _courses: dict[object, Courses] = field(default_factory=dict)
     _by_batch: dict[int, Courses] = field(default_factory=dict)
@@ -241,10 +265,13 @@ class _Steps:
 
     def program(self, batch: int) -> list[Node]:
         """What launches at a batch size; ops that are alike are one node."""
+        if batch in self._programs:
+            return self._programs[batch]
         nodes = [self._node(n, batch) for n in range(len(self._templates))]
         self._by_batch[batch] = self._course(batch, nodes)
         launching = [bool(n.launching and n.launching.work) for n in nodes]
-        return [nodes[place] for place in self._order if launching[place]]
+        program = [nodes[place] for place in self._order if launching[place]]
+        return self._programs.setdefault(batch, program)
 
     @property
     def _templates(self) -> tuple[Template, ...]:

@@ -9,6 +9,7 @@ from .terminal import tell
 
 _VIEWERS = {
     "chrome": ("events", "https://ui.perfetto.dev"),
+    "pftrace": ("events", "https://ui.perfetto.dev"),
     "speedscope": ("profiles", "https://www.speedscope.app"),
 }
 """What a file of each format is made of, and what opens it."""
@@ -19,18 +20,19 @@ _VIEWERS = {
         "tracedb export run.duckdb -o trace.json",
         "tracedb export run.duckdb -o step.json.gz --step 10 --method replay",
         "tracedb export run.duckdb -o faster.json --scenario faster.json",
+        "tracedb export run.duckdb -o run.pftrace --format pftrace",
         "tracedb export run.duckdb -o path.json --format speedscope --step 10",
     )
 )
 @options.database
-@options.output("FILE", "The trace; `.gz` compresses Chrome JSON.")
+@options.output("FILE", "The trace; `.gz` compresses `chrome` and `pftrace`.")
 @click.option(
     "--format",
     "format_",
-    type=click.Choice(["chrome", "speedscope"]),
+    type=click.Choice([*_VIEWERS]),
     default="chrome",
     show_default=True,
-    help="`chrome` is what Perfetto's UI opens; `speedscope` draws stacks.",
+    help="`chrome` and `pftrace` are for Perfetto's UI; `speedscope` draws stacks.",
 )
 @options.step
 @click.option(

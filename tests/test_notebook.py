@@ -122,3 +122,28 @@ def test_without_altair_one_line_says_what_to_install(ingested: Ingested) -> Non
         check=True,
     )
     assert done.stdout.strip().endswith("pip install 'tracedb[notebook]'")
+
+
+def test_an_estimate_shows_itself() -> None:
+    """As a table with units; a hostile name does nothing."""
+    estimation = pytest.importorskip("tracedb.from_code.estimation")
+    memory = pytest.importorskip("tracedb.from_code.memory")
+    estimate = estimation.Estimate(
+        gpu="<b>H100",
+        batch=2048,
+        step_ns=1_500_000,
+        low_ns=1_000_000,
+        high_ns=2_000_000,
+        gpu_active_ns=900_000,
+        kernel_count=1234,
+        memory=memory.Memory(12_500_000_000, {}, "aten::mm", ()),
+        capacity_bytes=None,
+        largest_batch=None,
+        unmodelled={},
+        _layout=None,
+        _path="",
+    )
+    shown = estimate._repr_html_()
+    assert "A step on &lt;b&gt;H100, batch 2,048" in shown
+    for cell in ("1.50 ms", "1,234", "12.5 GB"):
+        assert f"<td>{cell}</td>" in shown

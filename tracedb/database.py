@@ -760,17 +760,21 @@ class Database:
     ) -> int:
         """Write a run, or a step of it, with its critical path for another tool.
 
-        As `chrome` JSON, or for `speedscope`. Without a number it is the run with the
-        most events. In a `simulate` block what was simulated stands beside what was
-        measured. Returns the number of events, of speedscope that of profiles. Raises
-        `QueryError` where there is no such run, step or format, `ReportError` where the
-        file cannot be written.
+        As `chrome` JSON, in Perfetto's own format `pftrace`, or for `speedscope`.
+        Without a number it is the run with the most events. In a `simulate` block what
+        was simulated stands beside what was measured. Returns the number of events, of
+        speedscope that of profiles. Raises `QueryError` where there is no such run,
+        step or format, `ReportError` where the file cannot be written.
         """
-        from tracedb.export import write_chrome
+        from tracedb.export import write_chrome, write_pftrace
         from tracedb.report import find_run
         from tracedb.speedscope import write_speedscope
 
-        writers = {"chrome": write_chrome, "speedscope": write_speedscope}
+        writers = {
+            "chrome": write_chrome,
+            "pftrace": write_pftrace,
+            "speedscope": write_speedscope,
+        }
         if format not in writers:
             raise QueryError(f"no format {format}; there are {', '.join(writers)}")
         asked = [None if number is None else whole(number) for number in (run, step)]

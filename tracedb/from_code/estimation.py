@@ -9,6 +9,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 import tracedb
+from tracedb import markup
 from tracedb.from_code.clock import Course
 from tracedb.from_code.events import trace_text
 from tracedb.from_code.fitting import largest, room
@@ -63,6 +64,20 @@ class Estimate:
         opened = tracedb.open(self._path)
         self._layout.ingest(opened)
         return opened
+
+    def _repr_html_(self) -> str:
+        """A table, for notebooks."""
+        size = "" if self.batch is None else f", batch {self.batch:,}"
+        told = {
+            "step_ns": self.step_ns,
+            "low_ns": self.low_ns,
+            "high_ns": self.high_ns,
+            "gpu_active_ns": self.gpu_active_ns,
+            "kernels": self.kernel_count,
+            "peak memory": f"{self.memory.peak_bytes / 1e9:.3g} GB",
+            "largest_batch": self.largest_batch,
+        }
+        return markup.table(f"A step on {self.gpu}{size}, as estimated", [told])
 
 
 def estimate(  # noqa: PLR0913 (the options of one command)

@@ -20,6 +20,7 @@ from tracedb.ingest.foreign import (
     HEAD_BYTES,
     flight_recorder,
     nccl_inspector,
+    perfetto,
     reader_of,
 )
 
@@ -36,6 +37,7 @@ _ENDINGS = (
     ".parquet",
     ".sqlite",
     ".db",
+    *perfetto.ENDINGS,
     *_ARCHIVES,
 )
 _ENDINGS_OF_LOGS = ("", ".log", ".jsonl", ".pickle", ".pkl")

@@ -15,6 +15,7 @@ from tracedb.ingest.foreign import (
     nccl_inspector,
     nsight,
     operations,
+    perfetto,
     rocprof,
 )
 from tracedb.ingest.foreign.event import ForeignTrace
@@ -30,6 +31,7 @@ __all__ = [
     "flight_recorder",
     "nccl_inspector",
     "operations",
+    "perfetto",
     "reader_of",
 ]
 
@@ -59,6 +61,7 @@ _READERS: tuple[ForeignReader, ...] = (
     operations,
     flight_recorder,
     nccl_inspector,
+    perfetto,
 )
 
 

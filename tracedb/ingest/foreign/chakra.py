@@ -1,8 +1,7 @@
 """Read execution traces of MLCommons Chakra (`.et`) as PyTorch's execution graphs.
 
 A file holds messages of Protocol Buffers, each behind its length: one GlobalMetadata,
-then a Node each. The few rules of their encoding are below, so that no package is
-needed. The nodes become those of a PyTorch execution graph, schema 1.1.0.
+then a Node each. The nodes become those of a PyTorch execution graph, schema 1.1.0.
 """
 
 from __future__ import annotations
@@ -11,11 +10,26 @@ import ast
 import gzip
 import struct
 import zlib
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
 from tracedb.errors import IngestError
+from tracedb.protobuf import (
+    BYTES,
+    FIXED32,
+    FIXED64,
+    SIZES,
+    VARINT,
+    BrokenError,
+    fields,
+    messages,
+    numbers,
+    part,
+    signed,
+    varint,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -25,11 +39,6 @@ __all__ = ["read_nodes", "recognises"]
 
 _ENDINGS = (".et", ".et.gz")
 _GZIP = b"\x1f\x8b"
-
-# How a value is laid out: the lowest three bits of what stands before it.
-_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
-_SIZES = {_FIXED64: 8, _FIXED32: 4}
-_MAX_VARINT_BYTES = 10
 
 # Field numbers of the messages, from Chakra's schema (et_def.proto).
 _ATTRIBUTE_NAME, _ATTRIBUTE_DOC = 1, 2
@@ -55,21 +64,12 @@ _NODE_TYPES = (
 )
 
 
-class _BrokenError(ValueError):
-    """Bytes that are no message."""
-
-
 class _Kind(NamedTuple):
     """A type of values: its name, its layout, and what its bits mean."""
 
     name: str
     layout: int
     value: Callable[[Any], Any]
-
-
-def _signed(bits: int) -> Callable[[int], int]:
-    top = 1 << (bits - 1)
-    return lambda value: ((value & (2 * top - 1)) ^ top) - top
 
 
 def _zigzag(value: int) -> int:
@@ -86,25 +86,24 @@ def _text(data: bytes) -> str:
 
 # From field 3 on, each type has a field for one value and a field for a list.
 _KINDS = (
-    _Kind("double", _FIXED64, _unpacked("<d")),
-    _Kind("float", _FIXED32, _unpacked("<f")),
-    _Kind("int32", _VARINT, _signed(32)),
-    _Kind("int64", _VARINT, _signed(64)),
-    _Kind("uint32", _VARINT, int),
-    _Kind("uint64", _VARINT, int),
-    _Kind("sint32", _VARINT, _zigzag),
-    _Kind("sint64", _VARINT, _zigzag),
-    _Kind("fixed32", _FIXED32, _unpacked("<I")),
-    _Kind("fixed64", _FIXED64, _unpacked("<Q")),
-    _Kind("sfixed32", _FIXED32, _unpacked("<i")),
-    _Kind("sfixed64", _FIXED64, _unpacked("<q")),
-    _Kind("bool", _VARINT, bool),
-    _Kind("string", _BYTES, _text),
-    _Kind("bytes", _BYTES, bytes.hex),
+    _Kind("double", FIXED64, _unpacked("<d")),
+    _Kind("float", FIXED32, _unpacked("<f")),
+    _Kind("int32", VARINT, partial(signed, 32)),
+    _Kind("int64", VARINT, partial(signed, 64)),
+    _Kind("uint32", VARINT, int),
+    _Kind("uint64", VARINT, int),
+    _Kind("sint32", VARINT, _zigzag),
+    _Kind("sint64", VARINT, _zigzag),
+    _Kind("fixed32", FIXED32, _unpacked("<I")),
+    _Kind("fixed64", FIXED64, _unpacked("<Q")),
+    _Kind("sfixed32", FIXED32, _unpacked("<i")),
+    _Kind("sfixed64", FIXED64, _unpacked("<q")),
+    _Kind("bool", VARINT, bool),
+    _Kind("string", BYTES, _text),
+    _Kind("bytes", BYTES, bytes.hex),
 )
 _FIRST_VALUE = 3
 
-Field = tuple[int, int, Any]
 Attribute = dict[str, Any]
 
 
@@ -115,8 +114,8 @@ def recognises(path: Path, head: bytes) -> bool:
     if head.startswith(_GZIP):
         return True
     try:
-        length, start = _varint(head, 0)
-    except _BrokenError:
+        length, start = varint(head, 0)
+    except BrokenError:
         return False
     return length == 0 or head[start : start + 1] in (b"\x0a", b"\x12")
 
@@ -146,13 +145,12 @@ def _content(path: Path) -> bytes:
 def _messages(path: Path, data: bytes) -> Iterator[tuple[int, bytes]]:
     """Place and bytes of each message."""
     place = 0
-    while place < len(data):
-        try:
-            length, start = _varint(data, place)
-            yield start, _slice(data, start, length)
-        except _BrokenError as error:
-            raise _error(path, place, error) from error
-        place = start + length
+    try:
+        for start, content in messages(data):
+            yield start, content
+            place = start + len(content)
+    except BrokenError as error:
+        raise _error(path, place, error) from error
 
 
 def _decoded(
@@ -161,7 +159,7 @@ def _decoded(
     place, data = message
     try:
         return decode(data)
-    except (_BrokenError, struct.error, TypeError, AttributeError) as error:
+    except (BrokenError, struct.error, TypeError, AttributeError) as error:
         raise _error(path, place, error) from error
 
 
@@ -175,7 +173,7 @@ def _error(path: Path, place: int, error: Exception) -> IngestError:
 def _header(data: bytes) -> dict[str, Any]:
     """The metadata: attributes, and a version where the file is new enough."""
     header: dict[str, Any] = {}
-    for number, _, value in _fields(data):
+    for number, _, value in fields(data):
         # Version is field 1; before it came, the attributes were.
         if number == 1 and not value.startswith(b"\x0a"):
             header["version"] = _text(value)
@@ -192,16 +190,16 @@ def _node(data: bytes) -> dict[str, Any]:
     attributes: list[Attribute] = []
     parents: list[int] = []
     data_deps: list[int] = []
-    for number, layout, value in _fields(data):
+    for number, layout, value in fields(data):
         match number:
             case 2:
                 node["name"] = _text(value)
             case 3:
                 node["type"] = _node_type(value)
             case 4:
-                parents.extend(_numbers(layout, value))
+                parents.extend(numbers(layout, value))
             case 5:
-                data_deps.extend(_numbers(layout, value))
+                data_deps.extend(numbers(layout, value))
             case 8:
                 node["inputs"] = _io(value)
             case 9:
@@ -232,7 +230,7 @@ def _node_type(value: int) -> str | int:
 def _io(data: bytes) -> dict[str, Any]:
     """Values, shapes and types, which the converter writes as Python prints lists."""
     io: dict[str, Any] = {"values": [], "shapes": [], "types": []}
-    for number, _, value in _fields(data):
+    for number, _, value in fields(data):
         if number in _IO_FIELDS:
             io[_IO_FIELDS[number]] = _literal(_text(value))
     return io
@@ -261,7 +259,7 @@ def _literal(text: str) -> object:
 
 def _attribute(data: bytes) -> Attribute:
     attribute: Attribute = {"name": "", "type": "", "value": None}
-    for number, layout, value in _fields(data):
+    for number, layout, value in fields(data):
         if number == _ATTRIBUTE_NAME:
             attribute["name"] = _text(value)
         elif number == _ATTRIBUTE_DOC:
@@ -279,76 +277,21 @@ def _attribute_value(number: int, layout: int, value: Any) -> Attribute:  # noqa
     if is_list:
         return {"type": f"{kind.name}_list", "value": list(_listed(kind, value))}
     if layout != kind.layout:
-        raise _BrokenError(f"an attribute's {kind.name} is laid out as no {kind.name}")
+        raise BrokenError(f"an attribute's {kind.name} is laid out as no {kind.name}")
     return {"type": kind.name, "value": kind.value(value)}
 
 
 def _listed(kind: _Kind, data: bytes) -> Iterator[Any]:
-    for _, layout, value in _fields(data):
+    for _, layout, value in fields(data):
         if layout == kind.layout:
             yield kind.value(value)
-        elif kind.layout == _VARINT:
-            yield from (kind.value(number) for number in _numbers(layout, value))
+        elif kind.layout == VARINT:
+            yield from (kind.value(number) for number in numbers(layout, value))
         else:
-            size = _SIZES[kind.layout]
+            size = SIZES[kind.layout]
             for start in range(0, len(value), size):
-                yield kind.value(_slice(value, start, size))
-
-
-def _numbers(layout: int, value: Any) -> Iterator[int]:  # noqa: ANN401 (of any layout)
-    """Whole numbers: one, or several packed into bytes."""
-    if layout == _VARINT:
-        yield value
-        return
-    place = 0
-    while place < len(value):
-        number, place = _varint(value, place)
-        yield number
+                yield kind.value(part(value, start, size))
 
 
 def _plain(value: Any) -> object:  # noqa: ANN401 (of any layout)
     return value.hex() if isinstance(value, bytes) else value
-
-
-def _fields(data: bytes) -> Iterator[Field]:
-    """Number, layout and value of each field of a message."""
-    place = 0
-    while place < len(data):
-        key, place = _varint(data, place)
-        number, layout = key >> 3, key & 7
-        if layout == _VARINT:
-            value: Any
-            value, place = _varint(data, place)
-        else:
-            length, place = _length(data, place, layout)
-            value = _slice(data, place, length)
-            place += length
-        yield number, layout, value
-
-
-def _length(data: bytes, place: int, layout: int) -> tuple[int, int]:
-    if layout == _BYTES:
-        return _varint(data, place)
-    if layout not in _SIZES:
-        raise _BrokenError(f"a field of the unknown layout {layout}")
-    return _SIZES[layout], place
-
-
-def _slice(data: bytes, start: int, length: int) -> bytes:
-    part = data[start : start + length]
-    if len(part) < length:
-        raise _BrokenError(f"a message of {length} bytes ends after {len(part)}")
-    return part
-
-
-def _varint(data: bytes, place: int) -> tuple[int, int]:
-    """A number of seven bits a byte, lowest first, and the place after it."""
-    number = 0
-    for count in range(_MAX_VARINT_BYTES):
-        if place + count >= len(data):
-            raise _BrokenError("the file ends within a number")
-        byte = data[place + count]
-        number |= (byte & 0x7F) << (7 * count)
-        if byte < 0x80:  # noqa: PLR2004 (the bit that says that more follow)
-            return number & 0xFFFFFFFFFFFFFFFF, place + count + 1
-    raise _BrokenError("a number of more than ten bytes")

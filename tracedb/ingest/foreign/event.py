@@ -37,6 +37,8 @@ class Event(NamedTuple):
     ts_ns: int | None
     dur_ns: int | None
     args: Row
+    id: str | None = None
+    other: Row | None = None
 
 
 @dataclass(frozen=True)
@@ -62,8 +64,9 @@ def batched(events: Iterable[Event]) -> Iterator[pa.Table]:
 def _table(events: list[Event]) -> pa.Table:
     import pyarrow as pa
 
-    ph, cat, name, pid, tid, ts_ns, dur_ns, args = zip(*events, strict=True)
-    absent = [None] * len(events)
+    ph, cat, name, pid, tid, ts_ns, dur_ns, args, links, others = zip(
+        *events, strict=True
+    )
     columns = {
         "ph": ph,
         "cat": cat,
@@ -72,9 +75,9 @@ def _table(events: list[Event]) -> pa.Table:
         "tid": [_text(value) for value in tid],
         "ts_ns": ts_ns,
         "dur_ns": dur_ns,
-        "id": absent,
+        "id": links,
         "args": [_json(value) for value in args],
-        "other": absent,
+        "other": [None if value is None else _json(value) for value in others],
     }
     return pa.table(
         {

@@ -1,0 +1,346 @@
+"""A run in Perfetto's own format (`.pftrace`), of the events that Chrome JSON has.
+
+Packets of Perfetto's `trace.proto`: tracks of processes and threads, a begin and an end
+for what lasts, names by numbers that earlier packets explain. What lies across another
+slice of its thread has a track beside it, since slices of one track nest. Each event
+says its place among all, so that `tracedb ingest` reads the run as it was.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import IO, TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
+
+from tracedb.protobuf import double, message, number, text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+__all__ = ["HEAD", "MARK", "ORDER", "OWN", "Part", "write"]
+
+OWN = "tracedb"
+"""What annotations and descriptions of our own begin with."""
+ORDER = f"{OWN}.event"
+"""The annotation that says which event of all it is."""
+MARK = "tracedb export "
+"""How the description of the first track begins; what the trace says follows."""
+
+
+class Part:
+    """Numbers of the fields that are read and written, from `trace.proto`."""
+
+    # Of a trace, and of a packet.
+    PACKET = 1
+    CLOCKS, TIMESTAMP, SEQUENCE, EVENT, INTERNED, FLAGS = 6, 8, 10, 11, 12, 13
+    CLEARED, COMPRESSED, GPU_WORK, CLOCK, DEFAULTS, TRACK = 41, 50, 53, 58, 59, 60
+    # Of interned data.
+    CATEGORIES, EVENT_NAMES, KEYS, STAGES, STRINGS, KERNELS = 1, 2, 3, 24, 29, 1000
+    # Of an event.
+    EVENT_TRACK, CATEGORY_TEXT = 11, 22
+
+
+_BEGIN, _END, _INSTANT = 1, 2, 3
+_CLEARED, _NEEDS_STATE = 1, 2
+_BOOT, _REAL = 6, 1
+_ROOT = 1
+_FIRST_PROCESS = 800_000_000
+_LARGEST = 2**31
+_FLOWS = {"s": ord("s"), "t": ord("t"), "f": ord("f")}
+_FORMAL = ("ph", "cat", "name", "pid", "tid", "ts", "dur", "id", "args")
+_INTEGERS = range(-(2**63), 2**63)
+_DEEPEST = 16
+
+
+class _Item(NamedTuple):
+    """What stands on a track: its bytes, but for the time, the type and the track."""
+
+    ts: int
+    end: int | None
+    order: int
+    content: bytes
+    is_flow: bool
+
+    @property
+    def place(self) -> tuple[int, int, int]:
+        """Where it is among the others: what lasts longer first, instants last."""
+        return self.ts, -(self.end if self.end is not None else self.ts - 1), self.order
+
+
+def _packet(*parts: bytes) -> bytes:
+    return message(Part.PACKET, (*parts, number(Part.SEQUENCE, 1)))
+
+
+def _track(uuid: int, parent: int, name: str, *parts: bytes) -> bytes:
+    """A packet that describes a track."""
+    about = [number(1, uuid), text(2, name), *parts]
+    if parent:
+        about.append(number(5, parent))
+    return _packet(message(Part.TRACK, about))
+
+
+HEAD = _track(_ROOT, 0, "tracedb export")
+"""How a file begins that may be written over: an export."""
+
+
+def write(
+    file: IO[bytes], header: dict[str, Any], events: Iterable[dict[str, Any]]
+) -> int:
+    """Write a header and events as Chrome JSON has them; gives their number."""
+    base = header.get("baseTimeNanoseconds", 0)
+    return _Writer(file, base if isinstance(base, int) else 0).write(header, events)
+
+
+class _Writer:
+    def __init__(self, file: IO[bytes], base: int) -> None:
+        self._file = file
+        self._base = base
+        self._names: dict[tuple[int, str], int] = {}
+        self._links: dict[str, int] = {}
+        self._lanes: dict[tuple[Any, Any], list[_Item]] = defaultdict(list)
+        self._about: list[list[Any]] = []
+        self._last_uuid = _ROOT
+
+    def write(self, header: dict[str, Any], events: Iterable[dict[str, Any]]) -> int:
+        """Write all: first what events are called, then they themselves, by thread."""
+        self._file.write(HEAD)
+        self._file.write(_packet(number(Part.FLAGS, _CLEARED)))
+        count = 0
+        for count, event in enumerate(events, 1):
+            self._take(count, event)
+        if self._base > 0:
+            self._file.write(_clocks(self._base))
+        kept = {"header": header, "about": self._about}
+        told = text(14, MARK + msgspec.json.encode(kept).decode())
+        self._file.write(_track(_ROOT, 0, "tracedb export", told))
+        processes = _Processes(self._about)
+        for lane, items in self._lanes.items():
+            self._write_lane(lane, items, processes)
+        return count
+
+    def _take(self, order: int, event: dict[str, Any]) -> None:
+        ts, duration = _ns(event.get("ts")), _ns(event.get("dur"))
+        event = {key: _plain(value) for key, value in event.items()}
+        if event.get("ph") == "M":
+            lane = [event.get("pid"), event.get("tid")]
+            self._about.append([order, event.get("name"), *lane, event.get("args")])
+            return
+        start = (ts or 0) + self._base
+        lasts = ts is not None and duration is not None and duration >= 0
+        lasts = lasts and event.get("ph") == "X"
+        end = start + (duration or 0) if lasts else None
+        told = {**event, "ts": ts, "dur": duration}
+        is_flow = event.get("ph") in _FLOWS
+        content = self._content(order, told, lasts=lasts)
+        item = _Item(start, end, order, content, is_flow)
+        self._lanes[event.get("pid"), event.get("tid")].append(item)
+
+    def _content(self, order: int, event: dict[str, Any], *, lasts: bool) -> bytes:
+        """The event without time, type and track."""
+        parts = []
+        if event.get("name") is not None:
+            parts.append(number(10, self._iid(Part.EVENT_NAMES, event["name"])))
+        if event.get("cat") is not None:
+            parts.append(number(3, self._iid(Part.CATEGORIES, event["cat"])))
+        parts.append(self._annotation(ORDER, order))
+        args = event.get("args")
+        for key, value in args.items() if isinstance(args, dict) else ():
+            parts.append(self._annotation(key, value))
+        if not isinstance(args, dict) and args is not None:
+            parts.append(self._annotation(f"{OWN}.args", args))
+        other = _unsaid(event, lasts=lasts)
+        if other:
+            parts.append(self._annotation(f"{OWN}.other", other))
+        phase = _FLOWS.get(event.get("ph", ""))
+        if phase is not None:
+            link = event.get("id")
+            legacy = [number(2, phase), number(6, self._link(link))]
+            legacy += [number(12, 1)] if event.get("bp") == "e" else []
+            parts.append(message(6, legacy))
+        return b"".join(parts)
+
+    def _link(self, link: object) -> int:
+        """A number for the ends of a flow."""
+        return self._links.setdefault(str(link), len(self._links) + 1)
+
+    def _iid(self, kind: int, name: object) -> int:
+        """The number of a name; the first time a packet says what it stands for."""
+        key = kind, str(name)
+        iid = self._names.get(key)
+        if iid is None:
+            iid = self._names[key] = len(self._names) + 1
+            entry = message(kind, (number(1, iid), text(2, key[1])))
+            self._file.write(_packet(message(Part.INTERNED, entry)))
+        return iid
+
+    def _annotation(self, key: str, value: object) -> bytes:
+        """A field of an event with an argument."""
+        named = number(1, self._iid(Part.KEYS, key))
+        return message(4, named + _value(value, _DEEPEST))
+
+    def _write_lane(
+        self, lane: tuple[Any, Any], items: list[_Item], processes: _Processes
+    ) -> None:
+        """Write what a thread did, nested; and beside it what lies across that."""
+        process, packet = processes.of(lane[0], self._uuid)
+        self._file.write(packet)
+        thread = self._uuid()
+        name = processes.thread(*lane)
+        told = text(14, OWN + msgspec.json.encode(_texts(lane)).decode())
+        tid = lane[1] if isinstance(lane[1], int) and 0 < lane[1] < 2**63 else None
+        ids = [number(1, process.pid), number(2, tid or 0), text(5, name)]
+        own = [] if tid is None else [message(4, ids)]
+        self._file.write(_track(thread, process.uuid, name, told, *own))
+        tracks: list[tuple[int, list[int]]] = [(thread, [])]
+        for item in sorted(items, key=lambda one: one.place):
+            for uuid, open_ in tracks:
+                self._close(uuid, open_, item.ts)
+            track = next((t for t in tracks if _fits(t[1], item)), None)
+            if track is None:
+                track = (self._uuid(), [])
+                tracks.append(track)
+                self._file.write(_track(track[0], thread, name, told))
+            self._write_item(track, item)
+        for uuid, open_ in tracks:
+            self._close(uuid, open_, None)
+
+    def _write_item(self, track: tuple[int, list[int]], item: _Item) -> None:
+        uuid, open_ = track
+        kind = _INSTANT if item.end is None else _BEGIN
+        # The ends of a flow say themselves what they are.
+        type_ = b"" if item.is_flow else number(9, kind)
+        parts = type_ + number(11, uuid) + item.content
+        self._file.write(
+            _packet(
+                number(Part.TIMESTAMP, item.ts),
+                number(Part.FLAGS, _NEEDS_STATE),
+                message(Part.EVENT, parts),
+            )
+        )
+        if item.end is not None:
+            open_.append(item.end)
+
+    def _close(self, uuid: int, open_: list[int], until: int | None) -> None:
+        """Write the ends of what is over by then."""
+        while open_ and (until is None or open_[-1] <= until):
+            parts = number(9, _END) + number(11, uuid)
+            ended = number(Part.TIMESTAMP, open_.pop())
+            self._file.write(_packet(ended, message(Part.EVENT, parts)))
+
+    def _uuid(self) -> int:
+        self._last_uuid += 1
+        return self._last_uuid
+
+
+class _Process(NamedTuple):
+    uuid: int
+    pid: int
+
+
+class _Processes:
+    """Processes by what Chrome JSON calls them, with their names."""
+
+    def __init__(self, about: list[list[Any]]) -> None:
+        self._known: dict[Any, _Process] = {}
+        self._names: dict[tuple[str, Any, Any], str] = {}
+        self._ranks: dict[tuple[str, Any, Any], int] = {}
+        for _, kind, pid, tid, args in about:
+            thread = tid if str(kind).startswith("thread") else None
+            for value in args.values() if isinstance(args, dict) else ():
+                if isinstance(value, str):
+                    self._names.setdefault((kind, pid, thread), value)
+                elif isinstance(value, int) and abs(value) < _LARGEST:
+                    self._ranks.setdefault((kind, pid, thread), value)
+
+    def thread(self, pid: object, tid: object) -> str:
+        """The name of a thread."""
+        return self._names.get(("thread_name", pid, tid), str(tid))
+
+    def of(self, pid: object, new: Any) -> tuple[_Process, bytes]:  # noqa: ANN401 (a method)
+        """A process, and the packet that describes it, the first time."""
+        if pid in self._known:
+            return self._known[pid], b""
+        is_number = isinstance(pid, int) and 0 < pid < _LARGEST
+        own = pid if is_number else _FIRST_PROCESS + len(self._known)
+        process = self._known[pid] = _Process(new(), int(str(own)))
+        label = self._names.get(("process_labels", pid, None))
+        name = self._names.get(("process_name", pid, None), str(pid))
+        shown = f"{name} {label}" if label else name
+        about = [number(1, process.pid), text(6, shown)]
+        rank = self._ranks.get(("process_sort_index", pid, None))
+        about += [] if rank is None else [number(3, rank)]
+        return process, _track(process.uuid, 0, shown, message(3, about))
+
+
+def _fits(open_: list[int], item: _Item) -> bool:
+    return not open_ or item.end is None or item.end <= open_[-1]
+
+
+def _clocks(base: int) -> bytes:
+    """A packet that says that times are since 1970."""
+    clocks = (message(1, number(1, one) + number(2, base)) for one in (_BOOT, _REAL))
+    return _packet(number(Part.TIMESTAMP, base), message(Part.CLOCKS, clocks))
+
+
+def _unsaid(event: dict[str, Any], *, lasts: bool) -> dict[str, Any]:
+    """What of an event no field of Perfetto's has."""
+    other: dict[str, Any] = {}
+    ph = event.get("ph")
+    if ph != ("X" if lasts else "i"):
+        other["ph"] = ph
+    if event.get("ts") is None:
+        other["ts"] = None
+    if not lasts and event.get("dur") is not None:
+        other["dur"] = event["dur"]
+    if event.get("id") is not None:
+        other["id"] = str(event["id"])
+    rest = {key: value for key, value in event.items() if key not in _FORMAL}
+    return other | ({"other": rest} if rest else {})
+
+
+def _texts(lane: tuple[Any, Any]) -> list[str | None]:
+    return [None if one is None else str(one) for one in lane]
+
+
+def _plain(value: Any) -> Any:  # noqa: ANN401 (of JSON)
+    return (
+        msgspec.json.decode(bytes(value)) if isinstance(value, msgspec.Raw) else value
+    )
+
+
+def _ns(microseconds: object) -> int | None:
+    """[ns] A time of Chrome JSON, with all its digits.
+
+    >>> _ns(msgspec.Raw(b"-1790000000000000.001"))
+    -1790000000000000001
+    """
+    if microseconds is None:
+        return None
+    told = bytes(microseconds).decode() if isinstance(microseconds, msgspec.Raw) else ""
+    whole, _, rest = (told or str(microseconds)).removeprefix("-").partition(".")
+    found = int(whole) * 1000 + int(f"{rest:0<3}"[:3])
+    return -found if (told or str(microseconds)).startswith("-") else found
+
+
+def _value(value: object, depth: int) -> bytes:
+    """The fields of an annotation that hold a value; what has none as JSON."""
+    if isinstance(value, dict) and value and depth:
+        return b"".join(
+            message(11, text(10, str(key)) + _value(one, depth - 1))
+            for key, one in value.items()
+        )
+    if isinstance(value, list) and value and depth:
+        return b"".join(message(12, _value(one, depth - 1)) for one in value)
+    return _scalar(value) or text(9, msgspec.json.encode(value).decode())
+
+
+def _scalar(value: object) -> bytes:
+    """The field that holds a plain value; none of what is none."""
+    if isinstance(value, bool):
+        return number(2, value)
+    if isinstance(value, int) and value in _INTEGERS:
+        return number(4, value)
+    if isinstance(value, float):
+        return double(5, value)
+    return text(6, value) if isinstance(value, str) else b""

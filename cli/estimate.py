@@ -32,11 +32,12 @@ _NAME = 70
         "tracedb estimate train.py:step --gpu H100",
         "tracedb estimate train.py:step --gpu A100 --batch 4096 --largest-batch",
         "tracedb estimate train.py:step --sweep batch=256..4096 --sweep gpu=A100,H100",
+        "tracedb estimate graph.json --gpu A100",
         "tracedb estimate train.py:step --gpu H100 --db step.duckdb",
         "tracedb summary step.duckdb",
     ),
 )
-@click.argument("step", metavar="FILE:FUNCTION")
+@click.argument("step", metavar="FILE:FUNCTION|GRAPH")
 @click.option(
     "--gpu",
     metavar="NAME",
@@ -79,6 +80,12 @@ _NAME = 70
     "--largest-batch", is_flag=True, help="Also look for the largest batch that fits."
 )
 @click.option(
+    "--ranks",
+    type=click.IntRange(2),
+    metavar="N",
+    help="How many ranks take part in collectives, where a graph does not say it.",
+)
+@click.option(
     "--format",
     "format_",
     type=click.Choice(["text", "json", "csv", "parquet"]),
@@ -97,9 +104,14 @@ def estimate(  # noqa: PLR0913 (the options of the command)
     library: str | None,
     cuda_graph: bool,
     largest_batch: bool,
+    ranks: int | None,
     format_: str,
 ) -> None:
-    """Estimate a training step from its code alone, for a GPU that need not be there.
+    """Estimate a training step, for a GPU that need not be there.
+
+    It is told by its code, or by an execution graph that PyTorch's
+    ExecutionTraceObserver recorded on a CPU or on any GPU; what the graph does not tell
+    is listed.
 
     The function does one step whenever it is called. It runs on PyTorch's fake tensors:
     no memory is taken, no GPU is used. What it launches, how long that takes, and what
@@ -140,6 +152,7 @@ def estimate(  # noqa: PLR0913 (the options of the command)
         library=library,
         cuda_graph=cuda_graph,
         find_largest_batch=largest_batch,
+        ranks=ranks,
     )
     if database is not None:
         found.database.close()
@@ -173,6 +186,8 @@ def lines(found: Estimate) -> Iterator[str]:
     batch = f", batch {found.batch:,}" if found.batch else ""
     active = share(found.gpu_active_ns / max(found.step_ns, 1))
     yield f"Estimated for {found.gpu}{batch}; nothing ran"
+    if found.source:
+        yield f"        {found.source}"
     yield ""
     yield (
         f"Step    {duration(found.step_ns)} "
@@ -184,6 +199,7 @@ def lines(found: Estimate) -> Iterator[str]:
     )
     yield from _unmodelled(found)
     yield from _memory(found)
+    yield from _unsure(found)
 
 
 def _unmodelled(found: Estimate) -> Iterator[str]:
@@ -191,6 +207,15 @@ def _unmodelled(found: Estimate) -> Iterator[str]:
         names = ", ".join(sorted(found.unmodelled))
         count = sum(found.unmodelled.values())
         yield f"        {count} of them have no model: {shortened(names, _NAME)}"
+
+
+def _unsure(found: Estimate) -> Iterator[str]:
+    if found.unsure:
+        yield f"Unsure  {counted(len(found.unsure), 'thing')} the graph does not tell"
+    for line in found.unsure[:_LISTED]:
+        yield f"        {line}"
+    if len(found.unsure) > _LISTED:
+        yield f"        and {len(found.unsure) - _LISTED} more: --format json"
 
 
 def _memory(found: Estimate) -> Iterator[str]:

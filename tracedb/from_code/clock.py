@@ -14,13 +14,16 @@ STREAM_GAP_NS = 1_000
 
 @dataclass
 class Clock:
-    """The clocks of the host, which launches and waits, and of a stream.
+    """The clocks of the host, which launches and waits, and of its streams.
+
+    One stream computes, another one communicates: what is done apart.
 
     All that happens is noted in `said`, so that it can happen again with other times.
     """
 
     now: int = 1_000_000
     stream_free: int = 0
+    apart_free: int = 0
     said: list[tuple[str, int, int]] = field(default_factory=list)
 
     def host(self, duration: int) -> None:
@@ -40,6 +43,19 @@ class Clock:
         self.said.append(("work", duration, gap))
         return start, self.stream_free
 
+    def apart(self, duration: int, gap: int = STREAM_GAP_NS) -> tuple[int, int]:
+        """The other stream gets work, which needs what was computed until now."""
+        before = max(self.stream_free, self.apart_free)
+        start = max(self.now, before + gap)
+        self.apart_free = start + duration
+        self.said.append(("apart", duration, gap))
+        return start, self.apart_free
+
+    def join(self) -> None:
+        """What is computed from now on needs what is done apart."""
+        self.stream_free = max(self.stream_free, self.apart_free)
+        self.said.append(("join", 0, 0))
+
     def wait(self, least: int, delay: int) -> None:
         """The host waits for the stream, and returns so long after it."""
         self.now = max(self.now + least, self.stream_free + delay)
@@ -54,14 +70,19 @@ class Clock:
                 number += 1
             elif kind == "wait":
                 self.wait(first, second)
+            elif kind == "apart":
+                self.apart(durations[number], second)
+                number += 1
+            elif kind == "join":
+                self.join()
             else:
                 self.now += first
         return self.done
 
     @property
     def done(self) -> int:
-        """[ns] When both are done."""
-        return max(self.now, self.stream_free)
+        """[ns] When all are done."""
+        return max(self.now, self.stream_free, self.apart_free)
 
 
 Said = tuple[str, int, int]

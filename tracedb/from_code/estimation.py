@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import tracedb
 from tracedb import markup
+from tracedb.errors import EstimateError
 from tracedb.from_code.clock import Course
 from tracedb.from_code.events import trace_text
 from tracedb.from_code.fitting import largest, room
@@ -17,7 +18,7 @@ from tracedb.from_code.host_times import HostTimes
 from tracedb.from_code.launches import LaunchTable
 from tracedb.from_code.pricing import Device, price
 from tracedb.from_code.program import launch
-from tracedb.from_code.recordings import Source
+from tracedb.from_code.subject import is_graph
 from tracedb.from_code.timeline import Timeline
 
 if TYPE_CHECKING:
@@ -26,10 +27,12 @@ if TYPE_CHECKING:
     from tracedb.from_code.memory import Memory
     from tracedb.from_code.pricing import KernelTime
     from tracedb.from_code.program import Node
-    from tracedb.from_code.recordings import Recording
+    from tracedb.from_code.recordings import Recording, Source
+    from tracedb.from_code.subject import Subject
 
 STEPS = 2
 """How many steps a trace has: the first one begins with nothing to wait for."""
+_ON_GPU = ("kernel", "gpu_memcpy")
 _HOST_BAND = (0.5, 2.0)
 """Hosts are this much faster or slower than that which host times were learnt on."""
 _FEW = 4
@@ -41,7 +44,8 @@ class Estimate:
     """What a step would take on a GPU that it did not run on.
 
     `unmodelled` counts GPU ops that no family of kernels counts, by the op that
-    launches them.
+    launches them. `source` says which step of an execution graph it is, `unsure` what
+    the graph does not tell, a line for each node.
     """
 
     gpu: str
@@ -55,6 +59,8 @@ class Estimate:
     capacity_bytes: int | None
     largest_batch: int | None
     unmodelled: dict[str, int]
+    source: str
+    unsure: tuple[str, ...]
     _layout: Layout = field(repr=False)
     _path: str | Path = field(repr=False)
 
@@ -89,40 +95,53 @@ def estimate(  # noqa: PLR0913 (the options of one command)
     library: str | Path | None = None,
     cuda_graph: bool = False,
     find_largest_batch: bool = False,
+    ranks: int | None = None,
 ) -> Estimate:
-    """Estimate a training step from its code, for a GPU that need not be there.
+    """Estimate a training step, for a GPU that need not be there.
 
     `step` is a function that is called with the inputs, or a script's, as
     `"train.py:step"`; it runs on fake tensors, which take no memory. `batch` goes to
-    its parameter of that name. The run that would be is put into the database, whose
+    its parameter of that name. Or it is the file of an execution graph, recorded on
+    any device, and `ranks` how many take part in collectives where it does not say
+    that. The run that would be is put into the database, whose
     own traces tell first which kernels ops launch; without one it is put into memory
     when it is asked for. Host times are those that are shipped, or of a library of
     overheads. With `cuda_graph` the step's kernels are launched as CUDA graphs.
-    Raises `EstimateError` where it cannot run.
+    Raises `EstimateError` where it cannot run, or the graph cannot be read.
     """
     with tracedb.open() as empty:
         device = Device.of(empty.connection, gpu)
-        source = Source(step, inputs, device.name)
-        recording = source.at(batch)
-        host, table = known(empty, database, library, recording)
-        nodes = launch(recording.root, table)
+        if is_graph(step):
+            has_size = batch is not None or find_largest_batch
+            subject: Subject = _of_graph(step, ranks, has_size=has_size)
+            largest_batch = None
+        else:
+            from tracedb.from_code.recordings import Source
+
+            source = Source(step, inputs, device.name)
+            subject = recording = source.at(batch)
+            largest_batch = (
+                _largest(source, recording, device) if find_largest_batch else None
+            )
+        host, table = known(empty, database, library, subject)
+        nodes = launch(subject.root, table)
         times = price(empty.connection, {device: [nodes]})[device][0]
-    layout = Layout(recording.root, host, times, device, is_captured=cuda_graph)
+    layout = Layout(subject.root, host, times, device, is_captured=cuda_graph)
     low, expected, high = Courses.of(layout.course).bounds(times)
     found = Estimate(
         gpu=device.hardware,
-        batch=recording.batch,
+        batch=subject.batch,
         step_ns=expected,
         low_ns=low,
         high_ns=high,
-        gpu_active_ns=sum(time.expected for time in times),
+        gpu_active_ns=layout.active_ns,
         kernel_count=len(times),
-        memory=recording.fake.memory,
+        memory=subject.memory,
         capacity_bytes=device.capacity_bytes,
-        largest_batch=(
-            _largest(source, recording, device) if find_largest_batch else None
-        ),
+        largest_batch=largest_batch,
         unmodelled=_unmodelled(nodes, times),
+        source=subject.source,
+        unsure=subject.unsure,
         _layout=layout,
         _path=":memory:" if database is None else database,
     )
@@ -131,17 +150,29 @@ def estimate(  # noqa: PLR0913 (the options of one command)
     return found
 
 
+def _of_graph(path: str | Path, ranks: int | None, *, has_size: bool) -> Subject:
+    """The step of an execution graph."""
+    from tracedb.from_code.graph import read
+    from tracedb.from_code.graph_program import subject
+
+    if has_size:
+        raise EstimateError(
+            f"{path}: an execution graph has the batch size that it was recorded with"
+        )
+    return subject(read(path), ranks)
+
+
 def known(
     empty: tracedb.Database,
     database: str | Path | None,
     library: str | Path | None,
-    recording: Recording,
+    subject: Subject,
 ) -> tuple[HostTimes, LaunchTable]:
     """What is known of hosts and launches: shipped, or of the user's own traces."""
     host = HostTimes.shipped()
     tf32 = {
-        "tf32_products": recording.fake.tf32_products,
-        "tf32_convolutions": recording.fake.tf32_convolutions,
+        "tf32_products": subject.tf32_products,
+        "tf32_convolutions": subject.tf32_convolutions,
     }
     if database is None:
         table = LaunchTable.of(empty.connection, **tf32)
@@ -200,6 +231,18 @@ class Layout:
         """What the host and the stream do in turn."""
         return Course.of(self._timeline.clock.said, STEPS)
 
+    @property
+    def active_ns(self) -> int:
+        """[ns] How long any stream is busy with what the last step launches."""
+        events = [e for e in self._timeline.events if e["cat"] in _ON_GPU]
+        last = events[len(events) - len(self.work) :]
+        active = end = 0.0
+        for event in sorted(last, key=lambda event: event["ts"]):
+            done = event["ts"] + event["dur"]
+            active += max(done - max(event["ts"], end), 0.0)
+            end = max(end, done)
+        return round(1000 * active)
+
     def ingest(self, database: tracedb.Database) -> None:
         """Put the steps into a database."""
         from tracedb.ingest import ingest
@@ -234,6 +277,6 @@ def _largest(source: Source, recording: Recording, device: Device) -> int | None
 
     def needed(size: int) -> int:
         there = recording if size == batch else source.at(size)
-        return there.fake.memory.peak_bytes
+        return there.memory.peak_bytes
 
     return largest(needed, batch, room(capacity), _FEW)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 PROCESS = 1
 MAIN, AUTOGRAD = 1, 2
-STREAM = 7
+STREAM, COLLECTIVES = 7, 20
 
 
 def on_host(  # noqa: PLR0913, PLR0917 (the fields of an event)
@@ -34,13 +34,14 @@ def on_host(  # noqa: PLR0913, PLR0917 (the fields of an event)
 
 
 def on_gpu(work: Work, begin: int, end: int, given: dict[str, Any]) -> dict[str, Any]:
-    """What the stream does from one time to another, in nanoseconds."""
-    given = {**given, "device": 0, "context": 1, "stream": STREAM}
+    """What a stream does from one time to another, in nanoseconds."""
+    stream = COLLECTIVES if work.kind == "collective" else STREAM
+    given = {**given, "device": 0, "context": 1, "stream": stream}
     cat = "kernel"
-    if work.kind != "kernel":
+    if work.kind == "memcpy":
         cat, given["bytes"] = "gpu_memcpy", work.moved_bytes
     return {
-        "ph": "X", "cat": cat, "name": work.name, "pid": 0, "tid": STREAM,
+        "ph": "X", "cat": cat, "name": work.name, "pid": 0, "tid": stream,
         "ts": begin / 1e3, "dur": (end - begin) / 1e3, "args": given,
     }  # fmt: skip
 

@@ -236,8 +236,19 @@ class _Observer:
             if not all(isinstance(p, FakeTensor) for p in _optimized(chosen)):
                 state = {p: dict(kept) for p, kept in chosen.state.items()}
                 self._states.append((chosen, state))
+        self._keep_counters(chosen)
         self.mark_gradients()
         self._recorder.now.phase = "optimizer"
+
+    def _keep_counters(self, chosen: Optimizer) -> None:
+        """Leave on the host how many steps were done, where a GPU need not know it."""
+        for group in chosen.param_groups:
+            if group.get("capturable") or group.get("fused"):
+                continue
+            for parameter in group["params"]:
+                for tensor in tensors_of(chosen.state.get(parameter, {})):
+                    if not tensor.shape:
+                        self._recorder.holding(tensor).is_on_gpu = False
 
     def _after(self, chosen: Optimizer, _args: object, _kwargs: object) -> None:
         for state in chosen.state.values():

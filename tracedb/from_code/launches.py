@@ -33,13 +33,26 @@ _FILLED = re.compile(
     r"(zeros|ones|full|new_zeros|new_ones|new_full|scalar_tensor|eye)(_like)?"
 )
 _DRAWN = re.compile(r"(rand|randn|randint|randperm|normal|bernoulli)(_like)?")
+# What PyTorch calls, without underscores, and NCCL's kernels.
+_NCCL = {
+    "allreduce": "AllReduce_Sum",
+    "allgather": "AllGather",
+    "reducescatter": "ReduceScatter_Sum",
+    "alltoall": "SendRecv",
+    "broadcast": "Broadcast",
+    "reduce": "Reduce_Sum",
+    "send": "SendRecv",
+    "recv": "SendRecv",
+    "scatter": "SendRecv",
+    "gather": "SendRecv",
+}
 _NUMBER = re.compile(r"-?\d+")
 _COPIED = re.compile(r"_to_copy|clone|contiguous|copy")
 
 
 @dataclass(frozen=True)
 class Work:
-    """What is put on the GPU: a kernel, or a copy of so many bytes."""
+    """What is put on the GPU: `kernel`, `collective`, or `memcpy` of so many bytes."""
 
     kind: str
     name: str
@@ -100,6 +113,8 @@ class LaunchTable:
     def launching(self, op: Dispatched) -> Launching:
         """What an op launches."""
         bare = re.sub(r"([^_])_$", r"\1", op.name.rpartition("::")[2])
+        if op.collective:
+            return _collective(op)
         if op.transfer:
             return _transfer(op)
         if bare == "_local_scalar_dense" and op.is_on_gpu:
@@ -197,6 +212,15 @@ def _transfer(op: Dispatched) -> Launching:
     way, _, is_async = op.transfer.partition(" ")
     copied = _copy(way, size, is_waited=not is_async)
     return Launching((copied,), "aten::copy_", (op.results[0], op.tensors[0]))
+
+
+def _collective(op: Dispatched) -> Launching:
+    """One kernel of NCCL, as it names them, for what is called."""
+    called = op.collective.replace("_", "").lower()
+    for spoken, name in _NCCL.items():
+        if spoken in called and op.tensors:
+            return Launching((Work("collective", f"ncclDevKernel_{name}"),))
+    return _NOTHING
 
 
 def _copy(way: str, size: int, *, is_waited: bool) -> Work:

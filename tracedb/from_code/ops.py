@@ -45,6 +45,10 @@ class Dispatched:
     transfer: str = ""
     writes: bool = False
     line: str = ""
+    collective: str = ""
+    """What ranks do together in it, as `allreduce`."""
+    after_collective: bool = False
+    """Whether its work waits for the collectives that were called before."""
 
     @property
     def tensors(self) -> list[Shape]:

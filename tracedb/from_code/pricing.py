@@ -114,7 +114,7 @@ def _key(node: Node) -> Key:
     name, arguments, work = _launched(node)
     return (
         name,
-        repr(shapes(arguments)),
+        repr((shapes(arguments), node.message)),
         tuple(one.name for one in work),
         tuple(one.moved_bytes for one in work),
     )
@@ -175,14 +175,15 @@ def _text(nodes: Sequence[Node], device: Device) -> str:
             number += 1
             now += _EVENT_NS
             given = {"correlation": number, "External id": identifier}
-            call = "cudaLaunchKernel" if work.kind == "kernel" else "cudaMemcpyAsync"
+            call = "cudaMemcpyAsync" if work.kind == "memcpy" else "cudaLaunchKernel"
             events.append(
                 on_host("cuda_runtime", call, now, now + _EVENT_NS, MAIN, given)
             )
             now += _EVENT_NS
+            given |= node.message
             events.append(on_gpu(work, now, now + _EVENT_NS, given))
         now += _EVENT_NS
-        given = {"External id": identifier, **shapes(arguments)}
+        given = {"External id": identifier, **shapes(arguments), **node.message}
         events.append(on_host("cpu_op", name, begin, now, MAIN, given))
     return trace_text(events, device.name)
 

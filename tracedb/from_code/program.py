@@ -10,13 +10,13 @@ from tracedb.from_code.ops import MARK, MODULE, SYNCHRONIZE
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from tracedb.from_code.launches import Launching, LaunchTable
+    from tracedb.from_code.launches import Launching, LaunchTable, Work
     from tracedb.from_code.ops import Dispatched
 
 BACKWARD = "autograd::engine::evaluate_function: "
 """What ops begin with that autograd executes, in recordings on a thread of its own."""
 
-_PASSED_OVER = ("PythonDispatchMode", "PythonSubclass", "PythonTLSSnapshot")
+PASSED_OVER = ("PythonDispatchMode", "PythonSubclass", "PythonTLSSnapshot")
 """What the profiler records of dispatching to Python, which a GPU run does not."""
 
 
@@ -30,11 +30,21 @@ class Node:
     dispatched: Dispatched | None = None
     launching: Launching | None = None
     children: list[Node] = field(default_factory=list)
+    is_autograd: bool = False
+    """Whether it was recorded in a thread of autograd's, whatever its name."""
+    message: dict[str, Any] = field(default_factory=dict)
+    """Of a collective what the profiler records with its call and its kernel."""
 
     @property
     def is_backward(self) -> bool:
         """Whether autograd's thread executes it."""
-        return self.kind == "op" and self.name.startswith(BACKWARD)
+        is_named = self.name.startswith(BACKWARD)
+        return self.kind == "op" and (is_named or self.is_autograd)
+
+    @property
+    def work(self) -> tuple[Work, ...]:
+        """What it puts on the GPU itself, in order."""
+        return self.launching.work if self.launching else ()
 
     def walk(self) -> Iterator[Node]:
         """The node and all below it."""
@@ -71,10 +81,13 @@ def tree(events: list[dict[str, Any]], ops: Mapping[int, Dispatched]) -> Node:
             opened.pop()
         end, around = event["ts"] + event["dur"], opened[-1][1]
         name = str(event["name"])
-        if name in _PASSED_OVER:
+        if name in PASSED_OVER:
             continue
         if name.startswith(MARK):
             _give(around, ops.get(int(name.removeprefix(MARK))))
+            continue
+        if around.kind == "op" and event["cat"] == "user_annotation":
+            # What a range in an op has is the op's.
             continue
         node = _node(name, event)
         around.children.append(node)

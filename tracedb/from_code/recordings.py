@@ -7,6 +7,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tracedb.from_code import needs_torch  # noqa: F401 (it tells where it is absent)
 from tracedb.from_code.fake_run import FakeRun, told
 from tracedb.from_code.program import tree
 from tracedb.from_code.script import Step, load, split
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tracedb.from_code.fake_run import FakeStep
+    from tracedb.from_code.memory import Memory
     from tracedb.from_code.program import Node
 
 
@@ -29,6 +31,31 @@ class Recording:
     def batch(self) -> int | None:
         """The batch size that the step has, if it is known."""
         return self.step.usual_batch
+
+    @property
+    def memory(self) -> Memory:
+        """What it holds at its peak."""
+        return self.fake.memory
+
+    @property
+    def tf32_products(self) -> bool:
+        """Whether products may be of TF32, by PyTorch's own switch."""
+        return self.fake.tf32_products
+
+    @property
+    def tf32_convolutions(self) -> bool:
+        """Whether convolutions may be of TF32."""
+        return self.fake.tf32_convolutions
+
+    @property
+    def source(self) -> str:
+        """Nothing is to be said of which step it is."""
+        return ""
+
+    @property
+    def unsure(self) -> tuple[str, ...]:
+        """All of it is known."""
+        return ()
 
     @cached_property
     def root(self) -> Node:

@@ -7,6 +7,7 @@ the work before it is done. Autograd has a thread of its own, as in recordings.
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -36,7 +37,12 @@ class End:
     node: Node
 
 
-Token = Begin | End | Work
+@dataclass(frozen=True)
+class Join:
+    """What is launched from now on waits for collectives."""
+
+
+Token = Begin | End | Work | Join
 
 
 @dataclass
@@ -76,6 +82,7 @@ class Timeline:
         elif node.kind == "synchronize":
             self._return()
             self._replay()
+            self.clock.join()
             self._wait("cudaDeviceSynchronize")
         else:
             self._range(node)
@@ -124,6 +131,7 @@ class Timeline:
         self.clock.host(self.host.gap_ns(node.name))
         tokens = list(self._tokens(node))
         gaps = self._gaps(node.name, tokens)
+        messages = deque(n.message for n in node.in_order() for _ in n.work)
         begins: dict[int, int] = {}
         identifiers: list[int] = []
         for token, gap in zip(tokens, gaps, strict=True):
@@ -135,8 +143,10 @@ class Timeline:
             elif isinstance(token, End):
                 number = identifiers.pop()
                 self._op(token.node, begins[number], number)
+            elif isinstance(token, Join):
+                self.clock.join()
             else:
-                self._launch(token, identifiers[-1])
+                self._launch(token, identifiers[-1], messages.popleft())
 
     def _return(self) -> None:
         """Go on with the main thread, which waits for autograd."""
@@ -152,6 +162,9 @@ class Timeline:
         for child in node.children:
             if child.kind == "op":
                 yield from self._tokens(child)
+        op = node.dispatched
+        if op is not None and (op.after_collective or op.collective == "wait"):
+            yield Join()
         launching = node.launching or Launching(())
         around = None
         if launching.name and launching.work:
@@ -203,16 +216,16 @@ class Timeline:
                     gaps[i] = gaps[i] * known // total
         return gaps
 
-    def _launch(self, work: Work, op: int) -> None:
-        """A call, and what it puts on the stream."""
+    def _launch(self, work: Work, op: int, message: dict[str, Any]) -> None:
+        """A call, and what it puts on a stream."""
         self.correlation += 1
-        is_kernel = work.kind == "kernel"
+        is_kernel = work.kind != "memcpy"
         begin = self.clock.now
         self.clock.call(self.host.launch if is_kernel else self.host.copy)
         call = "cudaLaunchKernel" if is_kernel else "cudaMemcpyAsync"
         given = {"correlation": self.correlation, "External id": op}
         self._write("cuda_runtime", call, begin, self.thread, given)
-        self._work(work, given)
+        self._work(work, {**given, **message})
         if work.is_waited_for:
             self._wait("cudaStreamSynchronize", op)
 
@@ -220,7 +233,8 @@ class Timeline:
         duration = self.duration(self.work_number)
         self.work_number += 1
         gaps = () if gap is None else (gap,)
-        start, end = self.clock.work(duration, *gaps)
+        put = self.clock.apart if work.kind == "collective" else self.clock.work
+        start, end = put(duration, *gaps)
         self.events.append(on_gpu(work, start, end, given))
 
     def _wait(self, call: str, op: int | None = None) -> None:
@@ -238,7 +252,7 @@ class Timeline:
         arguments: list[Argument] = kept.pop("Concrete Inputs", [])
         if node.dispatched is not None:
             arguments = node.dispatched.arguments
-        given = {"External id": number, **kept, **shapes(arguments)}
+        given = {"External id": number, **kept, **shapes(arguments), **node.message}
         self._write("cpu_op", node.name, begin, self.thread, given)
 
     def _write(

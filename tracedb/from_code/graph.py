@@ -1,0 +1,220 @@
+"""Read an execution graph, whatever its schema version, as a tree of its nodes."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import tracedb
+from tracedb.errors import EstimateError, IngestError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+_SCHEMAS = ("1.0.", "1.1.")
+"""Versions that are known, as they begin."""
+
+_NODES = """
+SELECT
+    id, parent_id, name, tid, sequence_number, scope, op_schema, is_op,
+    inputs, input_dims, input_types, outputs, output_dims, output_types, attributes
+FROM staging.et_op
+WHERE trace_id = ?
+ORDER BY et_node_id
+"""
+_KIND = """
+SELECT trace_id, format, header ->> '$.schema'
+FROM raw.trace
+"""
+# What was mended (a byte-order mark, a comma too many) lost no node.
+_BROKEN = """
+SELECT detail
+FROM staging.ingest_issue
+WHERE kind NOT LIKE 'mended:%'
+ORDER BY kind
+LIMIT 1
+"""
+
+
+@dataclass(eq=False)
+class GraphNode:
+    """A node as it was recorded, with the nodes in it in the order of their begins.
+
+    Ids are given out when nodes begin, and nodes are written when they end: `place` is
+    where a node is in the file.
+    """
+
+    id: int
+    parent_id: int | None
+    name: str
+    thread: int
+    sequence: int
+    scope: int
+    schema: str
+    is_op: bool
+    inputs: Sequence[Values]
+    outputs: Sequence[Values]
+    attributes: dict[str, Any]
+    place: int
+    children: list[GraphNode] = field(default_factory=list)
+
+    @property
+    def is_range(self) -> bool:
+        """Whether it is a range of the user's, or PyTorch's own for a user to see."""
+        return self.is_op and not self.schema and self.scope == _USER
+
+    def surrounds(self, other: GraphNode) -> bool:
+        """Whether it begins before another node, of any thread, and ends after it."""
+        return self.id < other.id and self.place > other.place
+
+    def walk(self) -> Iterator[GraphNode]:
+        """The node and all below it, as they begin."""
+        waiting = [self]
+        while waiting:
+            node = waiting.pop()
+            yield node
+            waiting += reversed(node.children)
+
+
+@dataclass(frozen=True)
+class Values:
+    """An argument or a result: its value, its dimensions if a tensor, its type."""
+
+    value: Any
+    dims: Any
+    type: str
+
+
+@dataclass(frozen=True)
+class Graph:
+    """An execution graph: the roots of its threads, all nodes by their numbers."""
+
+    path: str
+    threads: list[GraphNode]
+    nodes: dict[int, GraphNode]
+
+
+_DEEPEST = 200
+"""How deep nodes lie in each other; those of PyTorch are some 30."""
+_USER = 7
+"""PyTorch's `RecordScope::USER_SCOPE`."""
+
+
+def read(path: str | Path) -> Graph:
+    """Read an execution graph.
+
+    Raises `EstimateError` where it is none, is cut off, or no tree.
+    """
+    from tracedb.ingest import ingest
+
+    with tracedb.open() as database:
+        connection = database.connection
+        try:
+            ingest(
+                connection, [path], run=None, pair=False,
+                progress=lambda _line: None, until="staging",
+            )  # fmt: skip
+        except IngestError as error:
+            raise EstimateError(str(error)) from error
+        files = connection.execute(_KIND).fetchall()
+        if len(files) != 1 or files[0][1] != "et":
+            raise EstimateError(
+                f"{path}: no execution graph, but a trace of what ran; give the file "
+                "of the ExecutionTraceObserver (`tracedb predict` explains a trace)"
+            )
+        trace_id, _, schema = files[0]
+        _refuse_unknown(path, schema, connection.execute(_BROKEN).fetchone())
+        rows = connection.execute(_NODES, [trace_id]).fetchall()
+    nodes = [_node(place, row, path) for place, row in enumerate(rows)]
+    return _graph(str(path), nodes)
+
+
+def _refuse_unknown(
+    path: str | Path, schema: str | None, issue: tuple[Any, ...] | None
+) -> None:
+    if schema is None or not schema.startswith(_SCHEMAS):
+        raise EstimateError(
+            f"{path}: an execution graph of schema {schema}; those from 1.0.1 to 1.1.1 "
+            "are known"
+        )
+    if issue is not None:
+        raise EstimateError(
+            f"{path}: {issue[0]}; an estimate needs the whole graph: record it anew"
+        )
+
+
+def _node(place: int, row: tuple[Any, ...], path: str | Path) -> GraphNode:
+    number, parent, name, thread, sequence, scope, schema, is_op = row[:8]
+    if number is None or name is None:
+        raise EstimateError(
+            f"{path}: node {place + 1} of the file has no "
+            f"{'name' if number is not None else 'id'}"
+        )
+    try:
+        texts = [json.loads(text) if text else [] for text in row[8:]]
+        values, dims, types, results, result_dims, result_types, listed = texts
+        return GraphNode(
+            number, parent, name, thread or 0, -1 if sequence is None else sequence,
+            scope or 0, schema or "", bool(is_op),
+            _values(values, dims, types), _values(results, result_dims, result_types),
+            {given["name"]: given["value"] for given in listed}, place,
+        )  # fmt: skip
+    except (TypeError, ValueError, KeyError) as error:
+        raise EstimateError(
+            f"{path}: node {number} ({name}): its arguments are not lists of values, "
+            "dimensions and types of equal length"
+        ) from error
+
+
+def _values(values: list[Any], dims: list[Any], types: list[str]) -> list[Values]:
+    parts = zip(values, dims, types, strict=True)
+    return [Values(value, sizes, str(kind)) for value, sizes, kind in parts]
+
+
+def _graph(path: str, listed: list[GraphNode]) -> Graph:
+    nodes = {node.id: node for node in listed}
+    if len(nodes) < len(listed):
+        ((twice, _),) = Counter(node.id for node in listed).most_common(1)
+        raise EstimateError(f"{path}: there are two nodes {twice}")
+    roots = []
+    for node in sorted(listed, key=lambda node: node.id):
+        above = nodes.get(-1 if node.parent_id is None else node.parent_id)
+        if above is None or above is node or not above.is_op:
+            roots.append(node)
+        else:
+            above.children.append(node)
+    _refuse_circle(path, roots, nodes)
+    _refuse_depth(path, roots)
+    tops = [root for root in roots if root.is_op]
+    if not any(node.schema for node in listed):
+        raise EstimateError(
+            f"{path}: none of its {len(listed)} nodes is an op with a schema; record "
+            "it with PyTorch 1.13 or later"
+        )
+    return Graph(path, tops, nodes)
+
+
+def _refuse_depth(path: str, roots: list[GraphNode]) -> None:
+    level = roots
+    for _ in range(_DEEPEST):
+        level = [child for node in level for child in node.children]
+    if level:
+        raise EstimateError(
+            f"{path}: node {level[0].id} ({level[0].name}) lies more than {_DEEPEST} "
+            "nodes deep; no step of PyTorch's does"
+        )
+
+
+def _refuse_circle(
+    path: str, roots: list[GraphNode], nodes: dict[int, GraphNode]
+) -> None:
+    reached = {node.id for root in roots for node in root.walk()}
+    lost = sorted(nodes.keys() - reached)
+    if lost:
+        raise EstimateError(
+            f"{path}: node {lost[0]} ({nodes[lost[0]].name}) lies within itself: the "
+            "nodes above it make a circle"
+        )

@@ -1,0 +1,132 @@
+"""What a step of an execution graph holds: storages, until their last use."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from tracedb.from_code.graph_values import recorded_tensors, tensors
+from tracedb.from_code.memory import Holding, Memory, peak
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from tracedb.from_code.graph import GraphNode, Values
+    from tracedb.from_code.ops import Shape
+
+
+@dataclass
+class _Held:
+    holding: Holding
+    is_there_before: bool
+    phases: set[str] = field(default_factory=set)
+
+
+@dataclass(frozen=True)
+class _Storage:
+    """A storage, how far a tensor reaches in it, and what that is like."""
+
+    storage: object
+    size_bytes: int
+    shape: Shape
+
+    def held(self, begin: int, by: str, phase: str, *, is_on_gpu: bool) -> Holding:
+        """What is held by it, made by an op at a time."""
+        return Holding(
+            self.size_bytes, begin, is_on_gpu, by, "", phase, self.shape.dims,
+            self.shape.dtype,
+        )  # fmt: skip
+
+
+@dataclass
+class GraphMemory:
+    """Storages on the GPU, in the order of the ops that are dispatched.
+
+    When a tensor is let go is not recorded: it is taken to go with its last use. What
+    was there before the step, and gradients, stay.
+    """
+
+    now: int = 0
+    _held: list[_Held] = field(default_factory=list)
+    _known: dict[object, _Held] = field(default_factory=dict)
+    _names: dict[int, str] = field(default_factory=dict)
+
+    def op(
+        self, given: GraphNode, phase: str, *, is_on_gpu: bool, is_view: bool
+    ) -> None:
+        """Take what an op reads and makes."""
+        self.now += 1
+        self._names[self.now] = given.name
+        read = set()
+        for one in _storages(given.inputs):
+            read.add(one.storage)
+            if one.storage not in self._known:
+                made = one.held(0, "the caller", "setup", is_on_gpu=is_on_gpu)
+                self._enter(one.storage, made, is_there_before=True)
+            self._use(one, phase)
+        self._make(given, phase, read, is_on_gpu=is_on_gpu, is_view=is_view)
+
+    def made(self, given: GraphNode, phase: str, *, is_view: bool) -> None:
+        """Take what an op makes that computes otherwise on a GPU, of other things."""
+        self.now += 1
+        self._names[self.now] = given.name
+        read = {storage for storage, _ in tensors(given.inputs)}
+        self._make(given, phase, read, is_on_gpu=True, is_view=is_view)
+
+    def _make(
+        self, given: GraphNode, phase: str, read: set[object], *,
+        is_on_gpu: bool, is_view: bool,
+    ) -> None:  # fmt: skip
+        for one in _storages(given.outputs):
+            if not is_view and one.storage not in read:
+                made = one.held(self.now, given.name, phase, is_on_gpu=is_on_gpu)
+                self._enter(one.storage, made, is_there_before=False)
+            if one.storage in self._known:
+                self._use(one, phase)
+
+    def gradient(self, given: GraphNode) -> None:
+        """Say of what a leaf is given that it is a gradient."""
+        for storage, _ in tensors(given.inputs):
+            if storage in self._known:
+                self._known[storage].phases.add("leaf")
+
+    def _enter(self, storage: object, made: Holding, *, is_there_before: bool) -> None:
+        held = _Held(made, is_there_before)
+        self._known[storage] = held
+        self._held.append(held)
+
+    def _use(self, one: _Storage, phase: str) -> None:
+        held = self._known[one.storage]
+        holding = held.holding
+        if one.size_bytes > holding.size_bytes:
+            holding.size_bytes = one.size_bytes
+            holding.dims, holding.dtype = one.shape.dims, one.shape.dtype
+        holding.end = self.now
+        held.phases.add(phase)
+
+    def peak(self) -> Memory:
+        """What is held at the peak of the step."""
+        for held in self._held:
+            held.holding.kind = _kind(held)
+            if held.is_there_before or held.holding.kind == "gradient":
+                held.holding.end = None
+        return peak([held.holding for held in self._held], self._names)
+
+
+def _kind(held: _Held) -> str | None:
+    """What a storage is held for, as far as its uses tell."""
+    if not held.is_there_before:
+        is_kept = "leaf" in held.phases or "optimizer" in held.phases
+        is_made_backward = held.holding.phase == "backward"
+        return "gradient" if is_kept and is_made_backward else None
+    if "optimizer" in held.phases:
+        return "parameter" if "forward" in held.phases else "optimizer"
+    return None
+
+
+def _storages(values: Iterable[Values]) -> Iterator[_Storage]:
+    for value in values:
+        recorded = recorded_tensors([value])
+        for tensor, (storage, shape) in zip(recorded, tensors([value]), strict=True):
+            reach = (int(tensor[2]) + int(tensor[3])) * int(tensor[4])
+            yield _Storage(storage, reach, shape)

@@ -1,0 +1,333 @@
+"""Make the nodes of an execution graph a step that GPUs can be asked about.
+
+What PyTorch dispatches is what counts: an op that is made of others is a node around
+them, and of one with a kernel of its own nothing below is kept, since that is how the
+device works on which the graph was recorded.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from functools import cache
+from importlib.resources import files
+from typing import TYPE_CHECKING
+
+from tracedb.errors import EstimateError
+from tracedb.from_code import graph_collectives, on_gpu
+from tracedb.from_code.graph_memory import GraphMemory
+from tracedb.from_code.graph_step import GraphStep, last_step
+from tracedb.from_code.graph_values import (
+    arguments,
+    is_off_host,
+    recorded_tensors,
+    shapes,
+    tensors,
+)
+from tracedb.from_code.ops import Dispatched, Shape
+from tracedb.from_code.program import BACKWARD, PASSED_OVER, Node
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from tracedb.from_code.graph import Graph, GraphNode, Values
+    from tracedb.from_code.memory import Memory
+
+_LOADER = "enumerate(DataLoader)"
+_OPTIMIZER = "Optimizer."
+_LEAF = "torch::autograd::AccumulateGrad"
+_COPIES = ("aten::_to_copy", "aten::copy_")
+_ASKING = ("prim::", "profiler::", "aten::is_", "aten::resolve_", "aten::result_type")
+"""What ops begin with that ask, and compute nothing."""
+
+
+@dataclass(frozen=True)
+class Unsure:
+    """What an execution graph does not tell, with the node that it is about."""
+
+    node: int
+    name: str
+    what: str
+
+    def __str__(self) -> str:
+        """Say it in a line."""
+        return f"node {self.node} ({self.name}): {self.what}"
+
+
+@dataclass
+class Reader:
+    """Turns the nodes of a step into a program, and notes what cannot be known.
+
+    In a graph that was recorded on a CPU all tensors are taken to be on the GPU but
+    those of loaders and the counters of optimizers.
+    """
+
+    autograd: frozenset[int]
+    is_of_gpu: bool
+    groups: graph_collectives.Groups
+    unsure: list[Unsure] = field(default_factory=list)
+    replaced: on_gpu.Replaced = field(default_factory=on_gpu.Replaced)
+    _is_on_gpu: dict[object, bool] = field(default_factory=dict)
+    _made: set[object] = field(default_factory=set)
+    _arriving: set[object] = field(default_factory=set)
+    _is_loading: bool = False
+    _is_in_op: bool = False
+    _phase: str = "forward"
+    memory: GraphMemory = field(default_factory=GraphMemory)
+
+    def program(self, step: GraphStep) -> Node:
+        """The step as a tree of what is dispatched."""
+        if not self.is_of_gpu:
+            self.replaced = on_gpu.Replaced.of(step.nodes)
+        root = Node("", "step")
+        root.children = self._all(step.nodes)
+        return root
+
+    def _all(self, nodes: Iterable[GraphNode]) -> list[Node]:
+        return [made for node in nodes for made in self._made_of(node)]
+
+    def _made_of(self, given: GraphNode) -> list[Node]:
+        is_within = given.is_range and self._is_in_op
+        if given.name in PASSED_OVER or is_within:
+            return self._all(given.children)
+        if given.is_range:
+            return [self._range(given)]
+        node = Node(given.name, "op", is_autograd=given.thread in self.autograd)
+        if given.sequence >= 0:
+            node.arguments["Sequence number"] = given.sequence
+        if given.name == graph_collectives.NAME:
+            self._collective(given, node)
+        elif self.replaced.has(given):
+            return self._as_on_gpu(given, node)
+        elif _is_composite(given) or not (given.schema or _is_generated(given)):
+            node.children = self._below(given, node)
+        else:
+            self._dispatch(given, node)
+        return [node]
+
+    def _below(self, given: GraphNode, node: Node) -> list[Node]:
+        """What an op that is made of others, or a function of autograd's, executes."""
+        before = self._phase, self._is_in_op
+        self._is_in_op = True
+        if node.is_backward:
+            self._phase = "backward"
+        if given.name == _LEAF:
+            self.memory.gradient(given)
+        found = self._all(given.children)
+        self._phase, self._is_in_op = before
+        return found
+
+    def _range(self, given: GraphNode) -> Node:
+        """A range; what loaders do stays on the host, optimizers go over lists."""
+        before = self._is_loading, self._phase
+        self._is_loading |= given.name.startswith(_LOADER)
+        is_optimizing = given.name.startswith(_OPTIMIZER)
+        if is_optimizing:
+            self._phase = "optimizer"
+        node = Node(given.name, "annotation", children=self._all(given.children))
+        self._is_loading, self._phase = before
+        is_looped = is_optimizing and not self.is_of_gpu
+        if is_looped and not on_gpu.list_loop(node):
+            self._tell(given, "its loop over parameters is not put into lists")
+        return node
+
+    def _tell(self, given: GraphNode, what: str) -> None:
+        self.unsure.append(Unsure(given.id, given.name, what))
+
+    def _collective(self, given: GraphNode, node: Node) -> None:
+        message = self.groups.message(given)
+        inputs, results = list(shapes(given.inputs)), list(shapes(given.outputs))
+        node.message = message.recorded(inputs, results)
+        node.dispatched = Dispatched(
+            given.name, [list(inputs)] if inputs else [], results, is_on_gpu=True,
+            is_view=False, writes=True, collective=message.kind,
+        )  # fmt: skip
+        if message.kind == graph_collectives.WAIT:
+            self._arriving.clear()
+            return
+        self._arriving |= {storage for storage, _ in tensors([*given.outputs])}
+        self._arriving |= {storage for storage, _ in tensors([*given.inputs])}
+        if message.ranks is None and inputs:
+            self._tell(given, "how many ranks take part is not recorded (`--ranks`)")
+
+    def _as_on_gpu(self, given: GraphNode, node: Node) -> list[Node]:
+        """What a GPU dispatches in place of the CPU's own ops, if anything is left."""
+        is_forward = bool(given.schema)
+        for made in [given] if is_forward else [n for n in given.walk() if n.schema]:
+            self._enter(made.outputs, is_on_gpu=True)
+            phase = self._phase if is_forward else "backward"
+            self.memory.made(made, phase, is_view=_is_view(made.schema))
+        node.children = self.replaced.instead(given)
+        if node.children and not is_forward:
+            node.name = BACKWARD + node.children[0].name
+        return [node] if node.children else []
+
+    def _dispatch(self, given: GraphNode, node: Node) -> None:
+        """Say what an op is given and makes, and where it runs."""
+        is_on_gpu = self._runs_on_gpu(given)
+        results = list(shapes(given.outputs))
+        node.dispatched = Dispatched(
+            on_gpu.NAMES.get(given.name, given.name),
+            list(arguments(given.inputs)),
+            results or _written(given),
+            is_on_gpu=is_on_gpu,
+            is_view=_is_view(given.schema),
+            transfer=self._transfer(given),
+            writes="!" in given.schema.partition("->")[0] or _is_generated(given),
+            after_collective=self._awaits(given),
+        )
+        node.name = node.dispatched.name
+        self.memory.op(
+            given, self._phase, is_on_gpu=is_on_gpu, is_view=node.dispatched.is_view
+        )
+        self._enter(given.outputs, is_on_gpu=is_on_gpu)
+        if is_on_gpu and "::" in given.name and not given.name.startswith("aten::"):
+            self._tell(given, "it is no op of PyTorch's; one kernel is assumed")
+
+    def _awaits(self, given: GraphNode) -> bool:
+        """Whether it needs what a collective brings, for the first time."""
+        if not self._arriving or _is_view(given.schema):
+            return False
+        used = {storage for storage, _ in tensors([*given.inputs, *given.outputs])}
+        if not used & self._arriving:
+            return False
+        self._arriving.clear()
+        return True
+
+    def _runs_on_gpu(self, given: GraphNode) -> bool:
+        """Where an op runs: where its tensors are; numbers may be elsewhere."""
+        if given.name.startswith(_ASKING):
+            return False
+        known = list(tensors(given.inputs)) or list(tensors(given.outputs))
+        deciding = [one for one in known if one[1].dims] or known
+        if self.is_of_gpu:
+            return any(
+                is_off_host(one)
+                for one in recorded_tensors([*given.inputs, *given.outputs])
+            )
+        if self._is_loading or (self._phase == "optimizer" and self._counts(known)):
+            return False
+        return not known or any(self._is_on_gpu.get(s, True) for s, _ in deciding)
+
+    def _counts(self, known: Sequence[tuple[object, Shape]]) -> bool:
+        """Whether an op counts steps, which optimizers do on the host.
+
+        Its tensors are numbers, of which some were there before the step.
+        """
+        is_single = all(not shape.dims for _, shape in known)
+        return is_single and any(storage not in self._made for storage, _ in known)
+
+    def _enter(self, results: Sequence[Values], *, is_on_gpu: bool) -> None:
+        for storage, _ in tensors(results):
+            self._is_on_gpu[storage] = is_on_gpu
+            self._made.add(storage)
+
+    def _transfer(self, given: GraphNode) -> str:
+        """Which way a copy goes between the host and the GPU, if it does."""
+        if not self.is_of_gpu or given.name not in _COPIES:
+            return ""
+        ends = [
+            is_off_host(one)
+            for one in recorded_tensors([*given.inputs, *given.outputs])
+        ]
+        into = ends[0] if given.name == "aten::copy_" else ends[-1]
+        source = ends[1] if given.name == "aten::copy_" else ends[0]
+        if into == source:
+            return ""
+        is_async = _argument(given, "non_blocking") is True
+        return ("HtoD" if into else "DtoH") + " async" * is_async
+
+
+def is_of_gpu(graph: Graph) -> bool:
+    """Whether anything is on a device that is no CPU."""
+    return any(
+        is_off_host(tensor)
+        for node in graph.nodes.values()
+        for tensor in recorded_tensors([*node.inputs, *node.outputs])
+    )
+
+
+def _written(given: GraphNode) -> list[Shape]:
+    """What a generated kernel writes: it is told its results as arguments."""
+    return list(shapes(given.inputs)) if _is_generated(given) else []
+
+
+def _is_generated(given: GraphNode) -> bool:
+    """Whether it is a kernel that a compiler wrote, as Triton's."""
+    backend = given.attributes.get("kernel_backend") or ""
+    return bool(backend) or (given.name.startswith("triton_") and not given.children)
+
+
+def _is_view(schema: str) -> bool:
+    """Whether an op makes another view of its arguments, and writes none of them."""
+    given = schema.partition("->")[0]
+    return "(a" in given and "!" not in given
+
+
+def _argument(given: GraphNode, name: str) -> object:
+    """The value of an argument of an op, by its name in the schema."""
+    inside = given.schema.partition("(")[2].rpartition("->")[0]
+    names = [
+        p.partition("=")[0].split()[-1] for p in _parts(inside) if p.strip() != "*"
+    ]
+    pairs = zip(names, given.inputs, strict=False)
+    return next((value.value for key, value in pairs if key == name), None)
+
+
+def _parts(text: str) -> list[str]:
+    """The arguments of a schema, whose types may have commas in brackets."""
+    parts, depth = [""], 0
+    for letter in text.strip().removesuffix(")"):
+        depth += (letter in "([") - (letter in ")]")
+        if letter == "," and not depth:
+            parts.append("")
+        else:
+            parts[-1] += letter
+    return [part for part in parts if part.strip()]
+
+
+@cache
+def _composite() -> frozenset[str]:
+    text = files("tracedb.from_code").joinpath("composite_ops.json").read_text("utf-8")
+    return frozenset(json.loads(text)["names"])
+
+
+def _is_composite(given: GraphNode) -> bool:
+    """Whether an op has no kernel of its own, but is made of others."""
+    if given.name.startswith(("c10d::", "_c10d_functional::")):
+        return True
+    return given.schema.partition("(")[0] in _composite()
+
+
+@dataclass(frozen=True)
+class Program:
+    """A step of an execution graph; PyTorch's switches are as they are by default."""
+
+    root: Node
+    memory: Memory
+    source: str
+    unsure: tuple[str, ...]
+    batch: None = None
+    tf32_products: bool = False
+    tf32_convolutions: bool = True
+
+
+def subject(graph: Graph, ranks: int | None = None) -> Program:
+    """The last whole step of an execution graph.
+
+    Raises `EstimateError` where it does nothing on tensors.
+    """
+    step = last_step(graph)
+    groups = graph_collectives.Groups.of(graph.nodes.values(), ranks)
+    reader = Reader(step.autograd, is_of_gpu(graph), groups)
+    root = reader.program(step)
+    if not any(node.dispatched for node in root.walk()):
+        raise EstimateError(f"{graph.path}: {step.words} has no op on tensors")
+    left_out = (
+        f"thread {thread}: its {count} ops are left out, which are neither the main "
+        "thread's nor autograd's"
+        for thread, count in sorted(step.left_out.items())
+    )
+    unsure = tuple(map(str, sorted(reader.unsure, key=lambda one: one.node)))
+    words = f"{step.words}, recorded on a {'GPU' if reader.is_of_gpu else 'CPU'}"
+    return Program(root, reader.memory.peak(), words, (*unsure, *left_out))

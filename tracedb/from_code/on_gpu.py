@@ -1,0 +1,231 @@
+"""What a GPU dispatches where the CPU that a graph is of has ops of its own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from tracedb.from_code.graph_values import arguments, shapes
+from tracedb.from_code.ops import Argument, Dispatched, Shape
+from tracedb.from_code.program import BACKWARD, Node
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from tracedb.from_code.graph import GraphNode
+
+FLASH_HEAD = 256
+"""Elements of a head up to which there is FlashAttention."""
+
+NAMES = {
+    "aten::mkldnn_linear": "aten::linear",
+    "mkldnn::_linear_pointwise": "aten::linear",
+    "mkl::_mkl_linear": "aten::linear",
+    "aten::mkldnn_convolution": "aten::convolution",
+    "mkldnn::_convolution_pointwise": "aten::convolution",
+    "aten::mkldnn_max_pool2d": "aten::max_pool2d_with_indices",
+    "aten::mkldnn_adaptive_avg_pool2d": "aten::_adaptive_avg_pool2d",
+}
+"""Ops of oneDNN and MKL that take the same tensors in the same order as PyTorch's."""
+
+_ROWS = 32
+"""The memory-efficient kernel keeps sums for multiples of so many rows."""
+_HALF = ("c10::Half", "c10::BFloat16")
+_LISTS = frozenset(
+    f"aten::{name}"
+    for name in (
+        "abs", "add", "addcdiv", "addcmul", "clamp_max", "clamp_min", "copy", "div",
+        "exp", "lerp", "log", "maximum", "minimum", "mul", "neg", "pow", "reciprocal",
+        "sign", "sqrt", "sub", "zero",
+    )
+)  # fmt: skip
+"""Ops that have one over lists of tensors."""
+
+
+@dataclass(frozen=True)
+class Pair:
+    """What the forward and the backward pass dispatch, and the latter's function."""
+
+    forward: Dispatched
+    backward: Dispatched
+    function: str
+
+
+@dataclass
+class Replaced:
+    """Ops of the forward pass that CPUs compute otherwise, with their backward passes.
+
+    A backward op is known by the number that it shares with its forward op.
+    """
+
+    forward: dict[int, Pair] = field(default_factory=dict)
+    backward: dict[int, Pair] = field(default_factory=dict)
+    _done: set[str] = field(default_factory=set)
+
+    @classmethod
+    def of(cls, tops: Iterable[GraphNode]) -> Replaced:
+        """Find them among the nodes of a step."""
+        found = cls()
+        owners: dict[int, GraphNode] = {}
+        nodes = [node for top in tops for node in top.walk()]
+        for node in nodes:
+            if node.scope == 0 and node.sequence >= 0:
+                known = owners.get(node.sequence)
+                # Ops without gradients have the number of the next that has one.
+                if known is None or known.id < node.id:
+                    owners[node.sequence] = node
+        within: set[int] = set()
+        for node in nodes:
+            make = None if node.id in within else _MADE.get(node.name)
+            pair = make(node) if make else None
+            if pair is not None:
+                found.forward[node.id] = pair
+                own = {n.id for n in node.walk()}
+                found.backward |= {s: pair for s, n in owners.items() if n.id in own}
+                within |= own
+        return found
+
+    def has(self, given: GraphNode) -> bool:
+        """Whether a GPU does something else in place of a node."""
+        return given.id in self.forward or self._sequence(given) in self.backward
+
+    def instead(self, given: GraphNode) -> list[Node]:
+        """What it does: nothing, where another node of the backward pass has it all."""
+        if given.id in self.forward:
+            op = self.forward[given.id].forward
+            return [Node(op.name, "op", dispatched=op)]
+        pair = self.backward[self._sequence(given)]
+        key = str(id(pair))
+        if key in self._done:
+            return []
+        self._done.add(key)
+        made = Node(pair.backward.name, "op", dispatched=pair.backward)
+        return [Node(pair.function, "op", children=[made])]
+
+    @staticmethod
+    def _sequence(given: GraphNode) -> int:
+        """The number of the function that autograd executes in a node."""
+        if not given.name.startswith(BACKWARD):
+            return -1
+        return next((n.sequence for n in given.children if n.scope == 1), -1)
+
+
+def _dropout(given: GraphNode) -> Pair | None:
+    """CUDA's own op for dropout, which is one kernel to either side."""
+    (entered, *rest), (result, *_) = (
+        list(arguments(given.inputs)),
+        shapes(given.outputs),
+    )
+    if (
+        rest[1:] != ["True"]
+        or not isinstance(entered, Shape)
+        or rest[0] in ("0", "0.0")
+    ):
+        return None
+    mask = Shape(result.dims, "bool", 1)
+    return Pair(
+        _op("native_dropout", [entered, *rest], [result, mask]),
+        _op("native_dropout_backward", [result, mask, ""], [result]),
+        "NativeDropoutBackward0",
+    )
+
+
+def _attention(given: GraphNode) -> Pair | None:
+    """FlashAttention, else the memory-efficient kernel, as `FakeGpu` chooses."""
+    query, key, value, mask, dropout, is_causal, *more = arguments(given.inputs)
+    heads = (query, key, value)
+    if not all(isinstance(one, Shape) for one in heads):
+        return None
+    tensors = [one for one in heads if isinstance(one, Shape)]
+    result = next(iter(shapes(given.outputs)))
+    scale = more[0] if more else ""
+    *outer, length, head = tensors[0].dims
+    sums = Shape((*outer, length), "float", 4)
+    is_half = tensors[0].dtype in _HALF
+    if is_half and not mask and head <= FLASH_HEAD:
+        forward: list[Argument] = [*tensors, dropout, is_causal, "False", scale]
+        backward: list[Argument] = [result, *tensors, result, sums]
+        seeds = []
+        name, function = "flash", "ScaledDotProductFlashAttentionBackward0"
+    else:
+        sums = Shape((*outer, -(-length // _ROWS) * _ROWS), "float", 4)
+        forward = [*tensors, mask, "True", dropout, is_causal, scale]
+        seeds = [Shape((), "long int", 8)] * 2
+        backward = [result, *tensors, mask, result, sums]
+        name, function = "efficient", "ScaledDotProductEfficientAttentionBackward0"
+    full = f"_scaled_dot_product_{name}_attention"
+    return Pair(
+        _op(full, forward, [result, sums, *seeds]),
+        _op(f"{full}_backward", backward, tensors),
+        function,
+    )
+
+
+_MADE: dict[str, Callable[[GraphNode], Pair | None]] = {
+    "aten::dropout": _dropout,
+    "aten::scaled_dot_product_attention": _attention,
+}
+
+
+def _op(name: str, given: Sequence[Argument], results: list[Shape]) -> Dispatched:
+    return Dispatched(
+        f"aten::{name}", list(given), results, is_on_gpu=True, is_view=False
+    )
+
+
+def list_loop(around: Node) -> bool:
+    """Put an optimizer's loop over its parameters into ops over lists, as on GPUs.
+
+    Say whether that can be: nothing is to be done, it is done, or each turn of the loop
+    has the same ops.
+    """
+    turns = _turns(around.children)
+    if turns is None:
+        return not any(_listed_name(node) for node in around.children)
+    around.children = [
+        made for column in zip(*turns, strict=True) for made in _over_list(column)
+    ]
+    return True
+
+
+def _turns(nodes: Sequence[Node]) -> list[Sequence[Node]] | None:
+    """The turns of a loop: nodes whose names repeat as a whole, several times."""
+    names = [node.name for node in nodes]
+    if not any(_listed_name(node) for node in nodes):
+        return None
+    for length in range(1, len(names) // 2 + 1):
+        count, rest = divmod(len(names), length)
+        if not rest and names == names[:length] * count:
+            return [nodes[i * length : (i + 1) * length] for i in range(count)]
+    return None
+
+
+def _listed_name(node: Node) -> str:
+    """The name of the op over lists, where there is one."""
+    if node.dispatched is None or not node.dispatched.tensors:
+        return ""
+    is_in_place = node.name.endswith("_")
+    if node.name.removesuffix("_") not in _LISTS:
+        return ""
+    bare = node.name.removeprefix("aten::").removesuffix("_")
+    return f"aten::_foreach_{bare}{'_' * is_in_place}"
+
+
+def _over_list(column: Sequence[Node]) -> Sequence[Node]:
+    """One op in place of those of all turns, if there is one over lists."""
+    ops = [node.dispatched for node in column if node.dispatched is not None]
+    name = _listed_name(column[0])
+    if not name or len(ops) < len(column):
+        return column
+    given = [
+        [one for one in turns if isinstance(one, Shape)]
+        if isinstance(turns[0], Shape)
+        else turns[0]
+        for turns in zip(*(op.arguments for op in ops), strict=True)
+    ]
+    # Ops over lists that write their arguments give nothing back.
+    results = [] if name.endswith("_") else [r for op in ops for r in op.results]
+    op = Dispatched(
+        name, given, results, ops[0].is_on_gpu, is_view=False, writes=ops[0].writes,
+    )  # fmt: skip
+    return [Node(name, "op", dispatched=op)]

@@ -79,6 +79,36 @@ UNDECIDED = [
     "FROM t.a JOIN t.b ON a.x > b.x",
     "SELECT (SELECT x FROM t.b LIMIT 1) FROM t.a",
 ]
+# Texts that rows have to have: of these the rule is exact ...
+TEXTS = [
+    "SELECT x FROM t.c WHERE kind = 'one' AND x = 1",
+    "FROM t.c WHERE kind = 'one' OR kind IN ('two', 'three')",
+    "SELECT 1 FROM t.c WHERE x IS NOT NULL AND kind IS NOT NULL",
+    "FROM t.c WHERE regexp_full_match(kind, 'o' || 'n' || 'e')",
+    "FROM t.c AS of_c WHERE of_c.kind = 'one'",
+    "SELECT t.c.x FROM t.c WHERE t.c.kind = 'one'",
+    "WITH n AS (FROM t.c WHERE kind = 'two') SELECT count(*) AS n FROM n GROUP BY x",
+    "SELECT 1 FROM t.c, t.d WHERE c.kind = 'one' AND d.kind = 'two'",
+    "SELECT 1 FROM (SELECT 1 AS x) AS b LEFT JOIN t.c USING (x) WHERE kind = 'one'",
+]
+# ... and of these it says no more than it knows.
+OTHER_TEXTS = [
+    "FROM t.c WHERE kind <> 'one'",
+    "FROM t.c WHERE kind IS NULL",
+    "FROM t.c WHERE x = '2'",
+    "FROM t.c WHERE kind = 'one' OR x = 1",
+    "FROM t.c WHERE NOT (kind = 'one')",
+    "FROM t.c WHERE kind NOT IN ('one')",
+    "FROM t.c WHERE kind = 'on' || x",
+    "FROM t.c WHERE kind = upper('one')",
+    "SELECT 1 FROM t.c LEFT JOIN t.d USING (kind) WHERE kind = 'one'",
+    "WITH n AS (FROM t.c) FROM n LEFT JOIN t.d USING (kind) WHERE kind = 'one'",
+    "WITH n AS (FROM t.c) FROM n NATURAL LEFT JOIN t.d WHERE kind = 'one'",
+    "WITH n AS (FROM t.c) FROM n ANTI JOIN t.d ON x = 2 WHERE kind = 'one'",
+    "WITH n AS (SELECT 'one' AS kind) FROM n WHERE kind = 'one'",
+    "SELECT 1 FROM t.c WHERE EXISTS (FROM t.d WHERE c.kind = 'one')",
+    "SELECT count(*) FROM t.c WHERE kind = 'one'",
+]
 
 
 @pytest.fixture
@@ -89,6 +119,8 @@ def small() -> Iterator[duckdb.DuckDBPyConnection]:
             "CREATE SCHEMA raw; CREATE TABLE raw.database ("
             "property VARCHAR PRIMARY KEY, value VARCHAR);"
             "CREATE SCHEMA t; CREATE TABLE t.a (x BIGINT); CREATE TABLE t.b (x BIGINT);"
+            "CREATE TABLE t.c (kind VARCHAR, x BIGINT);"
+            "CREATE TABLE t.d (kind VARCHAR);"
             "CREATE VIEW t.v AS FROM t.a;"
             "CREATE MACRO t.total(x) AS sum(x) + 1;"
             "CREATE MACRO t.doubled(x) AS list_sum([x, x]);"
@@ -133,6 +165,38 @@ def test_what_conditions_decide_is_asked(
     assert not any(is_empty and has_rows for is_empty, has_rows in told(small, query))
 
 
+def texts_told(
+    connection: duckdb.DuckDBPyConnection, query: str
+) -> Iterator[tuple[bool, bool]]:
+    """Whether a query is told to be empty, and has rows, for all texts there may be."""
+    note(connection, {"t.q": query}, "of these")
+    texts = ("", "(NULL, 1)", "('one', 1)", "('two', 1)", "('one', 1), ('two', 1)")
+    for rows in product(texts, repeat=2):
+        for table, of_table in zip("cd", rows, strict=True):
+            connection.execute(f"DELETE FROM t.{table}")
+            if of_table:
+                columns = "kind, x" if table == "c" else "kind"
+                connection.execute(
+                    f"INSERT INTO t.{table} SELECT {columns} "
+                    f"FROM (VALUES {of_table}) AS n (kind, x)"
+                )
+        emptiness = Emptiness(connection, "of these", ["t.c", "t.d"])
+        yield emptiness.follows("t.q"), bool(connection.execute(query).fetchall())
+
+
+@pytest.mark.parametrize("query", TEXTS)
+def test_texts_that_no_row_has(small: duckdb.DuckDBPyConnection, query: str) -> None:
+    """What asks for a text is told to be empty just where no row has it."""
+    assert all(is_empty != has_rows for is_empty, has_rows in texts_told(small, query))
+
+
+@pytest.mark.parametrize("query", OTHER_TEXTS)
+def test_texts_that_are_not_known(small: duckdb.DuckDBPyConnection, query: str) -> None:
+    """Another condition, or a column of another relation, is not mistaken for one."""
+    told = texts_told(small, query)
+    assert not any(is_empty and has_rows for is_empty, has_rows in told)
+
+
 def test_every_relation_can_be_asked_without_what_is_empty() -> None:
     """Queries are DuckDB's with each thing they read left out, of the same types."""
     with tracedb.open() as database:
@@ -167,6 +231,24 @@ def test_what_became_of_tables_is_seen(small: duckdb.DuckDBPyConnection) -> None
     assert not emptiness.follows("t.q")
     small.execute("DELETE FROM t.a")
     emptiness.look_again("t.a")
+    assert emptiness.follows("t.q")
+    emptiness.note_added("t.a", 0)
+    assert emptiness.follows("t.q")
+    emptiness.note_added("t.a", 2)
+    assert not emptiness.follows("t.q")
+
+
+def test_texts_that_were_added_are_seen(small: duckdb.DuckDBPyConnection) -> None:
+    """What was asked of a table is asked again when it has got rows, or lost some."""
+    note(small, {"t.q": "FROM t.d WHERE kind = 'two'"}, "of these")
+    small.execute("INSERT INTO t.d VALUES ('one')")
+    emptiness = Emptiness(small, "of these", ["t.d"])
+    assert emptiness.follows("t.q")
+    small.execute("INSERT INTO t.d VALUES ('two')")
+    emptiness.note_added("t.d", 1)
+    assert not emptiness.follows("t.q")
+    small.execute("DELETE FROM t.d WHERE kind = 'two'")
+    emptiness.look_again("t.d")
     assert emptiness.follows("t.q")
 
 

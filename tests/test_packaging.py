@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import tomllib
+from importlib.resources import files
 from typing import TYPE_CHECKING
 
 import pytest
@@ -40,6 +41,19 @@ def test_every_package_is_a_regular_one() -> None:
     """The editable install finds folders with an `__init__.py` only."""
     folders = [folder(package) for package in SETTINGS["packages"]]
     assert [path for path in folders if not (path / "__init__.py").is_file()] == []
+
+
+def test_every_file_of_the_tree_is_installed() -> None:
+    """What is asked for beside modules is in the wheel, which `.ci/run` installs."""
+    missing = [
+        file
+        for package, top in FOLDERS.items()
+        for file in (ROOT / top).rglob("*")
+        if file.is_file()
+        and "__pycache__" not in file.parts
+        and not files(package).joinpath(*file.relative_to(ROOT / top).parts).is_file()
+    ]
+    assert missing == []
 
 
 def test_the_wheel_owns_one_import_name() -> None:

@@ -488,7 +488,11 @@ def compute(
     # Recursive relations cannot be filtered from outside; they read staging.computing.
     connection.execute(f"SET VARIABLE computing = [{numbers}]")
     are_edits = scalar(connection, "SELECT getvariable('edits') IS NOT NULL")
-    known = what_is_empty(connection, () if are_edits else (_EDITS,))
+    known = (
+        what_is_empty(connection, stored_views=said_by_edits())
+        if are_edits
+        else what_is_empty(connection, without=[_EDITS])
+    )
     with one_thread(connection):
         for relation in _to_compute(only, are_edits=are_edits):
             name = relation.full_name
@@ -497,19 +501,25 @@ def compute(
                 known.look_again(name)
             if not known.follows(name):
                 yield name
-                connection.execute(
-                    f"INSERT INTO {name} {known.reduced(relation.query)} WHERE {chosen}"
-                )
-                known.look_again(name)
+                query = f"{known.reduced(relation.query)} WHERE {chosen}"
+                rows = scalar(connection, f"INSERT INTO {name} {query}")
+                known.note_added(name, rows)
     connection.execute("RESET VARIABLE computing")
 
 
 def what_is_empty(
-    connection: duckdb.DuckDBPyConnection, without: Sequence[str] = ()
+    connection: duckdb.DuckDBPyConnection,
+    without: Sequence[str] = (),
+    stored_views: Sequence[str] = (),
 ) -> emptiness.Emptiness:
-    """What is known of stored relations that have no rows, and of what they read."""
+    """What is known of stored relations that have no rows, and of what they read.
+
+    Some relations are known to have none; some views are stored for the time being.
+    """
     tables = [one.full_name for one in relations() if one.kind == "TABLE"]
-    return emptiness.Emptiness(connection, fingerprint(), tables, without)
+    return emptiness.Emptiness(
+        connection, fingerprint(), [*tables, *stored_views], without
+    )
 
 
 def _to_compute(only: Container[str] | None, *, are_edits: bool) -> Iterator[Relation]:

@@ -199,15 +199,15 @@ class Database:
 
     def _holds_traces(self) -> bool:
         """Whether there is anything in it that a user may want to keep."""
+        with suppress(duckdb.CatalogException):
+            if scalar(self._connection, "SELECT true FROM raw.trace LIMIT 1"):
+                return True
+        # Only now: DuckDB writes out what makes each table, to list them.
         declared = {relation.full_name for relation in catalog.relations()}
         tables = self._connection.execute(
             "SELECT schema_name || '.' || table_name FROM duckdb_tables()"
         ).fetchall()
-        if any(name not in declared for (name,) in tables):
-            return True
-        return ("raw.trace",) in tables and bool(
-            scalar(self._connection, "SELECT count(*) FROM raw.trace")
-        )
+        return any(name not in declared for (name,) in tables)
 
     @property
     def connection(self) -> duckdb.DuckDBPyConnection:

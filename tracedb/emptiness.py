@@ -3,7 +3,9 @@
 To bind and plan a query takes DuckDB longer than to run it on a small trace, and most
 traces lack many things: GPU work, collectives, sizes of tensors. What a relation cannot
 have rows without follows from its query, as DuckDB's own parser reads it: an inner join
-has none where either side has none, a union where all parts have none, and so on.
+has none where either side has none, a union where all parts have none, a column that
+has to be a text (`WHERE rule = 'concat'`), to match one, or to be known, where that is
+so in no row of its table, and so on.
 Where nothing follows, the relation is computed; what it reads that has no rows is not
 planned with it: columns of its types stand in its place (`Emptiness.reduced`).
 """
@@ -11,20 +13,22 @@ planned with it: columns of its types stand in its place (`Emptiness.reduced`).
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import duckdb
 import msgspec
 
-from tracedb.duck import scalar
+from tracedb.duck import literal, quoted, scalar
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     Rule = bool | str | tuple[str, list["Rule"]]
-    """Empty always or never, as another relation is, or as `all` or `any` of others."""
+    """Empty always or never, as another relation is, as `all` or `any` of others, or
+    `unless` a relation has a row for which a condition holds."""
     Tree = Mapping[str, Any]
 
+_UNLESS = "unless"
 _PROPERTY = "empty_without"
 _NOTED = f"SELECT value FROM raw.database WHERE property = '{_PROPERTY}'"
 _CALLED = re.compile(r"\b[a-z]\w*(?=\()")
@@ -44,6 +48,20 @@ FROM duckdb_columns()
 WHERE database_name = current_database()
 GROUP BY ALL
 """
+_NAMES_OF_COLUMNS = """
+SELECT schema_name || '.' || table_name, list(column_name)
+FROM duckdb_columns()
+WHERE database_name = current_database()
+GROUP BY ALL
+"""
+# Conditions on a column, and texts: as the parser calls them, and as SQL has them.
+_FORMS = {
+    "COMPARE_EQUAL": "{} = {}",
+    "COMPARE_IN": "{} IN ({})",
+    "OPERATOR_IS_NOT_NULL": "{} IS NOT NULL",
+    "regexp_full_match": "regexp_full_match({}, {})",
+    "regexp_matches": "regexp_matches({}, {})",
+}
 # The parser's own, that no list of functions has.
 _UNFOLDING = ("unnest",)
 
@@ -54,7 +72,8 @@ def note(
     fingerprint: str,
 ) -> None:
     """Put into the database what each of its relations, by name, is empty without."""
-    reader = _Reader(_functions_of_values(connection))
+    known = connection.execute(_NAMES_OF_COLUMNS).fetchall()
+    reader = _Reader(_functions_of_values(connection), dict(known))
     # The form of a tree follows the age of the database that is in use.
     with duckdb.connect() as parser:
         found = {name: reader.rule(parser, query) for name, query in queries.items()}
@@ -88,6 +107,7 @@ class Emptiness:
         self._filled = set(self._with_rows(self._tables))
         self._columns: dict[str, str] = noted.get("columns", {})
         self._known = dict.fromkeys(without, True)
+        self._answers: dict[tuple[str, str], bool] = {}
 
     def has_rows(self, table: str) -> bool:
         """Whether a table has rows, as far as has been told."""
@@ -128,6 +148,17 @@ class Emptiness:
         """Take note of what has become of a table."""
         self._filled.discard(table)
         self._filled.update(self._with_rows([table]))
+        self._forget(table)
+
+    def note_added(self, table: str, rows: int) -> None:
+        """Take note that a table has so many rows more."""
+        if rows:
+            self._filled.add(table)
+            self._forget(table)
+
+    def _forget(self, table: str) -> None:
+        for asked in [asked for asked in self._answers if asked[0] == table]:
+            del self._answers[asked]
 
     def _with_rows(self, tables: Iterable[str]) -> list[str]:
         parts = (f"(SELECT '{name}' FROM {name} LIMIT 1)" for name in tables)
@@ -140,7 +171,23 @@ class Emptiness:
         if isinstance(rule, str):
             return self._is_empty(rule)
         kind, parts = rule
+        if kind == _UNLESS:
+            return self._lacks(*map(str, parts))
         return (all if kind == "all" else any)(map(self._holds, parts))
+
+    def _lacks(self, name: str, condition: str) -> bool:
+        """Whether a condition holds for no row of a relation, as far as is known."""
+        if self._is_empty(name):
+            return True
+        return name in self._tables and not self._has(name, condition)
+
+    def _has(self, table: str, condition: str) -> bool:
+        """Whether a condition holds for a row of a table; asked once."""
+        asked = table, condition
+        if asked not in self._answers:
+            query = f"SELECT true FROM {table} WHERE {condition} LIMIT 1"
+            self._answers[asked] = bool(scalar(self._connection, query))
+        return self._answers[asked]
 
     def _is_empty(self, name: str) -> bool:
         if name in self._tables:
@@ -173,9 +220,12 @@ def _standing(found: re.Match[str], stands: Mapping[str, str]) -> str:
 class _Reader:
     """Reads from the syntax tree of a query when it has no rows."""
 
-    def __init__(self, of_values: frozenset[str]) -> None:
-        """Take the functions that aggregate nothing."""
+    def __init__(
+        self, of_values: frozenset[str], columns: Mapping[str, Sequence[str]]
+    ) -> None:
+        """Take the functions that aggregate nothing, and the columns of relations."""
         self._of_values = of_values
+        self._columns = columns
 
     def rule(self, parser: duckdb.DuckDBPyConnection, query: str) -> Rule:
         """When a query has no rows."""
@@ -196,8 +246,12 @@ class _Reader:
         if node["type"] == "SET_OPERATION_NODE":
             return self._of_set(node, named)
         if node["type"] == "SELECT_NODE" and self._keeps_nothing(node):
-            where = list(self._of_condition(node["where_clause"], named))
-            return _any(self._of_source(node["from_table"], named), *where)
+            where = node["where_clause"]
+            return _any(
+                self._of_source(node["from_table"], named),
+                *self._of_condition(where, named),
+                self._of_texts(where, [*_plain_sources(node["from_table"])]),
+            )
         return False
 
     def _of_set(self, node: Tree, named: Mapping[str, Rule]) -> Rule:
@@ -242,6 +296,33 @@ class _Reader:
         elif node["type"] == "SUBQUERY" and node["subquery_type"] in ("EXISTS", "ANY"):
             yield self._of_query(node["subquery"]["node"], named)
 
+    def _of_texts(self, node: Tree | None, sources: Sequence[_Source]) -> Rule:
+        """When a condition fails, since no row has a text, or value, it asks for."""
+        if node is None:
+            return False
+        if node["type"] == "CONJUNCTION_AND":
+            return _any(*(self._of_texts(part, sources) for part in node["children"]))
+        if node["type"] == "CONJUNCTION_OR":
+            return _all(*(self._of_texts(part, sources) for part in node["children"]))
+        return self._of_comparison(node, sources)
+
+    def _of_comparison(self, node: Tree, sources: Sequence[_Source]) -> Rule:
+        """When no row has what a comparison asks for; never, if that is not told."""
+        form = _FORMS.get(node.get("function_name", node["type"]))
+        if form is None:
+            return False
+        column, *others = _operands(node)
+        texts = [*map(_text, others)]
+        if column["class"] != "COLUMN_REF" or None in texts:
+            return False
+        *whose, name = column["column_names"]
+        for source in sources:
+            known = self._columns.get(source.name, ())
+            if name in known and source.has(whose, name):
+                said = ", ".join(literal(text) for text in texts if text is not None)
+                return (_UNLESS, [source.name, form.format(quoted(name), said)])
+        return False
+
     def _keeps_nothing(self, node: Tree) -> bool:
         """Whether a SELECT has no rows of its own, as that of an aggregate would be."""
         if node["group_expressions"]:
@@ -251,6 +332,54 @@ class _Reader:
         return self._of_values.issuperset(
             _functions([node["select_list"], node["having"], node["qualify"]])
         )
+
+
+class _Source(NamedTuple):
+    """A relation that a SELECT reads by its name."""
+
+    name: str
+    called: str
+    shared: frozenset[str]
+    """Columns that stand for those of both sides of a join."""
+
+    def has(self, whose: Sequence[str], column: str) -> bool:
+        """Whether a column, of what is called so, would be of it if it has one."""
+        if whose:
+            return whose in ([self.called], self.name.split("."))
+        return column not in self.shared
+
+
+def _plain_sources(
+    node: Tree, shared: frozenset[str] = frozenset()
+) -> Iterator[_Source]:
+    """The relations that a SELECT reads as they are."""
+    if node["type"] == "BASE_TABLE" and node["schema_name"]:
+        name = f"{node['schema_name']}.{node['table_name']}"
+        yield _Source(name, node["alias"] or node["table_name"], shared)
+    elif node["type"] == "JOIN" and node["ref_type"] != "NATURAL":
+        using = shared.union(node["using_columns"])
+        seen = ("left",) if node["join_type"] in ("SEMI", "ANTI") else ("left", "right")
+        for side in seen:
+            yield from _plain_sources(node[side], using)
+
+
+def _operands(node: Tree) -> Sequence[Tree]:
+    """What an expression is of."""
+    if node["type"] == "FUNCTION":
+        return [one["expression"] for one in node["arguments"]]
+    if node["type"] == "COMPARE_EQUAL":
+        return [node["left"], node["right"]]
+    operands: Sequence[Tree] = node["children"]
+    return operands
+
+
+def _text(node: Tree) -> str | None:
+    """The text that an expression is, if it is one, of parts or whole."""
+    if node.get("function_name") == "||":
+        parts = [*map(_text, _operands(node))]
+        return None if None in parts else "".join(map(str, parts))
+    value = node.get("literal", {})
+    return str(value["text"]) if value.get("kind") == "STRING" else None
 
 
 def _functions(tree: object) -> Iterator[str]:

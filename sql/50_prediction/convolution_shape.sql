@@ -62,7 +62,7 @@ operand AS (
         END AS ordinals,
         [try_cast(concrete_inputs ->> o AS BIGINT []) for o in ordinals] AS recorded
     FROM prediction.op_shape
-    INNER JOIN prediction.op_name USING (name)
+    INNER JOIN prediction.op_name USING (trace_id, name)
     WHERE
         is_complete
         AND regexp_full_match(

@@ -62,7 +62,7 @@ operand AS (
             WHEN name LIKE '%_efficient_attention_forward' THEN '$[9]'
         END AS causal_ordinal
     FROM prediction.op_shape
-    INNER JOIN prediction.op_name USING (name)
+    INNER JOIN prediction.op_name USING (trace_id, name)
     WHERE
         is_complete
         AND regexp_full_match(

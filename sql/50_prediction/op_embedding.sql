@@ -52,7 +52,7 @@ lookup AS (
         END AS dim,
         tensors[1] AS first
     FROM prediction.op_shape
-    INNER JOIN prediction.op_name USING (name)
+    INNER JOIN prediction.op_name USING (trace_id, name)
     WHERE
         is_complete
         AND len(tensors) >= 2

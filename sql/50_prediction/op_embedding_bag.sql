@@ -56,7 +56,7 @@ bag AS (
         CASE WHEN is_backward THEN '$[7]' ELSE '$[4]' END AS mode_ordinal,
         coalesce(results[1], tensors[1]) AS result
     FROM prediction.op_shape
-    INNER JOIN prediction.op_name USING (name)
+    INNER JOIN prediction.op_name USING (trace_id, name)
     WHERE
         is_complete
         AND regexp_full_match(

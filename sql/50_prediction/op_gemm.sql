@@ -53,7 +53,7 @@ operand AS (
         CASE WHEN is_added THEN tensors[3] ELSE tensors[2] END AS b,
         CASE WHEN is_added THEN tensors[1] END AS added
     FROM prediction.op_shape
-    INNER JOIN prediction.op_name USING (name)
+    INNER JOIN prediction.op_name USING (trace_id, name)
     WHERE
         is_complete
         AND regexp_full_match(

@@ -26,7 +26,6 @@ SELECT
     arg_min(op_family.family, ordinal),
     arg_min(op_family.rule, ordinal),
     arg_min(op_family.element_flops, ordinal)::BIGINT
-FROM (SELECT DISTINCT trace_id, name FROM prediction.op_shape) AS used
-INNER JOIN prediction.op_name AS named USING (name)
+FROM prediction.op_name AS named
 INNER JOIN prediction.op_family ON regexp_full_match(bare_name, op_family.pattern)
 GROUP BY trace_id, named.name;

@@ -41,7 +41,7 @@ shape AS (
         -- `sort.stable` and `topk` have another argument before the dimension.
         concrete_inputs ->> CASE WHEN bare_name = 'topk' THEN 2 ELSE 1 END AS along
     FROM prediction.op_shape
-    INNER JOIN prediction.op_name USING (name)
+    INNER JOIN prediction.op_name USING (trace_id, name)
     WHERE
         is_complete
         AND regexp_full_match(

@@ -140,6 +140,8 @@ def test_an_estimate_shows_itself() -> None:
         capacity_bytes=None,
         largest_batch=None,
         unmodelled={},
+        source="",
+        unsure=(),
         _layout=None,
         _path="",
     )

@@ -184,3 +184,45 @@ def ask(
         return
     spark = None if master is None else lake.Spark(master)
     output.rows(lake.ask(found, question, spark))
+
+
+@lake.command(
+    "critical-path",
+    short_help="Show which ranks the critical path of each job lies in.",
+    epilog=options.examples(
+        "tracedb lake critical-path fleet/run=job1",
+        "tracedb lake critical-path fleet/run=job1 --stretches --format csv",
+    ),
+)
+@click.argument("place", metavar="LAKE", type=click.Path())
+@click.option(
+    "--most",
+    type=click.IntRange(0),
+    default=3,
+    show_default=True,
+    metavar="N",
+    help="Of how many ranks to tell by how much they slow the job down.",
+)
+@click.option("--stretches", is_flag=True, help="Show when it lies in which rank.")
+@out.option
+def critical_path(
+    place: str, most: int, output: out.Output, *, stretches: bool
+) -> None:
+    """Show which ranks the critical path of each job lies in, and for how long.
+
+    It goes over the collectives of GPUs that the lake keeps of each rank, so no trace
+    is opened, and thousands of ranks take seconds. The first row of a run is the whole
+    job; its slowdown is what the job took by what it would take with typical segments
+    between collectives, that of a rank with its own segments and typical ones of all
+    others.
+    """
+    from tracedb import LakeError, lake
+
+    found = lake.find_place(place)
+    if found is None:
+        raise LakeError(f"{place}: no lake; make it with `tracedb lake ingest`")
+    output.rows(
+        lake.path_stretches(found)
+        if stretches
+        else lake.critical_path(found, most=most)
+    )

@@ -54,7 +54,7 @@ def rows_of(run: int, rank: int, trace_id: int) -> dict[str, list[tuple[Any, ...
         "step": [
             (
                 *(trace_id * 100 + step, trace_id, step, base + step * 10**6),
-                *(10**6 + step, 2 * 10**5 + rank if not is_odd else 4 * 10**5),
+                *(10**6 + step, 2 * 10**5 + rank if not is_odd else 4 * 10**5, None),
             )
             for step in steps
         ],
@@ -68,8 +68,10 @@ def rows_of(run: int, rank: int, trace_id: int) -> dict[str, list[tuple[Any, ...
         ],
         "collective": [
             (
-                *(trace_id * 100 + step, trace_id, "world", "all_reduce", step + 1),
+                *(trace_id * 100 + step, trace_id, "world", RANKS, "all_reduce"),
+                *(step + 1, base + step * 10**6),
                 50_000 + 30_000 * (1 - late) + 100 * rank,
+                *(base + step * 10**6, None, None),
             )
             for step in steps
         ],

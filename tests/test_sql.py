@@ -193,7 +193,9 @@ def test_what_a_relation_reads_is_what_duckdb_finds(relation: Relation) -> None:
     tables = re.findall(r'"schema_name":"(\w+)",[^{}]*?"table_name":"(\w+)"', tree)
     macros = re.findall(r'"function_name":"(\w+)","schema":"(\w+)"', tree)
     tables += [(schema, name) for name, schema in macros]
-    assert relation.reads == {f"{schema}.{name}" for schema, name in tables}
+    # What a recursion has found so far is no relation.
+    found = {f"{of}.{name}" for of, name in tables if of != "recurring"}
+    assert relation.reads == found
 
 
 def rows_of(query: str, values: list[str]) -> list[tuple[Any, ...]]:

@@ -29,7 +29,15 @@ if TYPE_CHECKING:
 
     Numbers = NDArray[np.int64]
 
-__all__ = ["CIRCLE", "OTHER_STEPS", "CircleError", "OperationGraph", "store"]
+__all__ = [
+    "CIRCLE",
+    "OTHER_STEPS",
+    "CircleError",
+    "OperationGraph",
+    "levels",
+    "starts",
+    "store",
+]
 
 _RUNS = """
 SELECT DISTINCT run_id
@@ -174,7 +182,7 @@ def _times(
     # Operations that end steps, those of each step together.
     last = np.flatnonzero(ends_step)
     last = last[np.argsort(step[last, 0], kind="stable")]
-    bounds = _starts(step[last, 0])
+    bounds = starts(step[last, 0])
     steps = step[last[bounds[:-1]], 0]
     at_once = max(_MOST_TIMES // len(operations), 1)
     for first in range(0, len(scenarios), at_once):
@@ -221,7 +229,7 @@ class OperationGraph:
         _, node = np.unique(group, return_inverse=True)
         source = np.searchsorted(operation, source)
         target = np.searchsorted(operation, target)
-        level = _levels(node[source], node[target], int(node.max(initial=-1)) + 1)
+        level = levels(node[source], node[target], int(node.max(initial=-1)) + 1)
         # Operations in an order in which each comes after what it waits for, and those
         # that are one with others beside them.
         self._order = np.lexsort((node, level[node]))
@@ -235,7 +243,7 @@ class OperationGraph:
         self._source = source[by_target]
         self._first_edge = np.searchsorted(target[by_target], np.arange(count + 1))
         self._node = node[self._order]
-        self._bounds = _starts(level[self._node])
+        self._bounds = starts(level[self._node])
 
     def ends(self, times: Numbers) -> Numbers:
         """[ns] When operations end that take so long; a column for each scenario."""
@@ -245,7 +253,7 @@ class OperationGraph:
             edges = self._first_edge[first : after + 1]
             waited = ends[self._source[edges[0] : edges[-1]]]
             begins = np.maximum.reduceat(waited, edges[:-1] - edges[0])
-            peers = _starts(self._node[first:after])
+            peers = starts(self._node[first:after])
             latest = np.maximum.reduceat(begins, peers[:-1])
             latest = np.repeat(latest, np.diff(peers), axis=0)
             ends[first:after] = latest + times[first:after]
@@ -254,14 +262,17 @@ class OperationGraph:
         return result
 
 
-def _starts(values: NDArray[Any]) -> Numbers:
+def starts(values: NDArray[Any]) -> Numbers:
     """Where values that follow each other change, with both ends."""
     inner = np.flatnonzero(np.diff(values)) + 1
     return np.concatenate([[0], inner, [len(values)]]).astype(np.int64)
 
 
-def _levels(source: Numbers, target: Numbers, count: int) -> Numbers:
-    """How many edges lead to each node at most, one after the other."""
+def levels(source: Numbers, target: Numbers, count: int) -> Numbers:
+    """How many edges lead to each node at most, one after the other.
+
+    Raises `CircleError` where nodes wait for each other in a circle.
+    """
     by_source = np.argsort(source, kind="stable")
     first = np.searchsorted(source[by_source], np.arange(count + 1))
     target = target[by_source]

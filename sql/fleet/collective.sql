@@ -1,5 +1,5 @@
 -- The collectives of a rank: what a lake keeps of them, for those of other ranks to be put
--- beside. Sends and receives are left out.
+-- beside, and what the rank did between them. Sends and receives are left out.
 -- One row per collective of a rank.
 -- Key: node_id.
 CREATE VIEW fleet.collective (
@@ -9,19 +9,44 @@ CREATE VIEW fleet.collective (
     trace_id,
     -- Its process group.
     process_group,
+    -- Ranks of the group, as far as recorded.
+    group_size,
     -- `all_reduce`, `all_gather`, and so on.
     kind,
     -- Number in its group: as recorded, else its ordinal in the trace.
     number,
+    -- [ns] Begin, since 1970 by the host's clock.
+    start_ns,
     -- [ns] How long it lasted, waiting for other ranks included.
-    duration_ns
+    duration_ns,
+    -- [ns] When the rank was ready for it, likewise; before its begin where it had to wait
+    -- for the collective before it on its stream (`critical_path.collective_arrival`).
+    ready_ns,
+    -- The collective of the trace on which that depended; NULL where it depended on none.
+    source_node_id,
+    -- The one before it on its stream; NULL of the first, and on the CPU.
+    previous_node_id
 ) AS
 SELECT
-    node_id,
-    trace_id,
+    collective.node_id,
+    collective.trace_id,
     coalesce(process_group, ''),
-    kind,
+    group_size,
+    collective.kind,
     coalesce(sequence, ordinal),
-    end_ns - start_ns
-FROM staging.collective
-WHERE kind NOT IN ('send', 'recv');
+    base_ns + collective.start_ns,
+    collective.end_ns - collective.start_ns,
+    base_ns + coalesce(ready_ns, collective.start_ns),
+    source_node_id,
+    CASE
+        WHEN work.gpu_op_id IS NOT NULL
+            THEN lag(collective.node_id) OVER (
+                PARTITION BY collective.trace_id, work.device, work.stream
+                ORDER BY work.position, collective.node_id
+            )
+    END
+FROM staging.collective AS collective
+INNER JOIN staging.trace AS trace ON collective.trace_id = trace.trace_id
+LEFT JOIN graph.stream_position AS work ON collective.node_id = work.gpu_op_id
+LEFT JOIN critical_path.collective_arrival AS arrival ON collective.node_id = arrival.node_id
+WHERE collective.kind NOT IN ('send', 'recv');

@@ -14,7 +14,10 @@ CREATE VIEW fleet.step (
     -- with this one (`critical_path.step_period`).
     period_ns,
     -- [ns] The time of its mark on the host.
-    host_ns
+    host_ns,
+    -- The collective on which the end of its mark last depends
+    -- (`critical_path.collective_before`); NULL where it depends on none.
+    last_collective_id
 ) AS
 SELECT
     step.step_id,
@@ -22,8 +25,13 @@ SELECT
     step,
     base_ns + step.start_ns,
     period.end_ns - period.start_ns,
-    step.end_ns - step.start_ns
+    step.end_ns - step.start_ns,
+    collective_id
 FROM staging.step AS step
 INNER JOIN critical_path.step_period AS period USING (step_id)
 INNER JOIN staging.trace AS trace ON step.trace_id = trace.trace_id
+ASOF LEFT JOIN graph.last_resume AS latest
+    ON step.thread_id = latest.thread_id AND step.end_ns >= latest.resume_ns
+LEFT JOIN critical_path.collective_before AS earlier
+    ON latest.trace_id = earlier.trace_id AND -latest.resume_id = earlier.node
 WHERE variant_id = 0;

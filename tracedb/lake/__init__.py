@@ -10,10 +10,11 @@ Each file is ingested alone, into a database of its own (`worker.py`), whose row
 a folder `run=.../rank=.../trace=...` of Parquet files; that counts once the manifest
 (`manifest.py`) says so. Who has the workers work is a runner: processes of this machine
 (`local.py`) or Spark (`spark.py`). `reading.py` opens chosen traces as a database,
-`questions.py` asks about all of them.
+`questions.py` asks about all of them, `job.py` for the critical path of jobs.
 """
 
 from tracedb.lake.filling import ingest
+from tracedb.lake.job import critical_path, path_stretches
 from tracedb.lake.local import Local
 from tracedb.lake.manifest import Entry, Failure, Manifest
 from tracedb.lake.place import Place, find_place
@@ -31,9 +32,11 @@ __all__ = [
     "Place",
     "Spark",
     "ask",
+    "critical_path",
     "find_place",
     "info",
     "ingest",
     "opened",
+    "path_stretches",
     "questions",
 ]

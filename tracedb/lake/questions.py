@@ -7,6 +7,7 @@ is opened. DuckDB answers, or Spark: they are written in what both understand al
 from __future__ import annotations
 
 import re
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import duckdb
@@ -19,7 +20,7 @@ from tracedb.lake.reading import chosen
 from tracedb.lake.worker import contracted, contraction, file_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     import polars as pl
 
@@ -49,7 +50,16 @@ def ask(place: Place, question: str, spark: Spark | None = None) -> pl.DataFrame
         known = ", ".join(sorted(questions()))
         raise QueryError(f"no question {question} of a lake; there are {known}")
     entries = chosen(place)
-    paths = {
+    if spark is not None:
+        return _by_spark(spark, entries, _paths(place, entries), question)
+    with connected(place, entries) as connection:
+        answer: pl.DataFrame = connection.sql(f"FROM {catalog.FLEET}.{question}").pl()
+    return answer
+
+
+def _paths(place: Place, entries: Sequence[Entry]) -> dict[str, list[str]]:
+    """The files of what a lake keeps of each trace, by relation."""
+    return {
         one.full_name: [
             str(place.root / entry.partition / file_of(one.full_name))
             for entry in entries
@@ -57,9 +67,6 @@ def ask(place: Place, question: str, spark: Spark | None = None) -> pl.DataFrame
         ]
         for one in contracted()
     }
-    if spark is None:
-        return _by_duckdb(entries, paths, question)
-    return _by_spark(spark, entries, paths, question)
 
 
 def host_of(source: str) -> str | None:
@@ -76,9 +83,16 @@ def _traces(entries: Sequence[Entry]) -> list[tuple[int, str, int | None, str | 
     return [(e.number, e.run, e.rank, host_of(e.source)) for e in entries]
 
 
-def _by_duckdb(
-    entries: Sequence[Entry], paths: dict[str, list[str]], question: str
-) -> pl.DataFrame:
+@contextmanager
+def connected(
+    place: Place, entries: Sequence[Entry] | None = None
+) -> Iterator[duckdb.DuckDBPyConnection]:
+    """A database that has the relations of the fleet, of the traces of a place.
+
+    Raises `LakeError` where there are no such traces.
+    """
+    entries = chosen(place) if entries is None else entries
+    paths = _paths(place, entries)
     with duckdb.connect() as connection:
         connection.execute(f"CREATE SCHEMA {catalog.FLEET}")
         for one in catalog.fleet():
@@ -96,8 +110,7 @@ def _by_duckdb(
             if one.full_name == _TRACE:
                 query = f"INSERT INTO {_TRACE} VALUES (?, ?, ?, ?)"
                 connection.executemany(query, _traces(entries))
-        answer: pl.DataFrame = connection.sql(f"FROM {catalog.FLEET}.{question}").pl()
-    return answer
+        yield connection
 
 
 def _types(one: catalog.Relation) -> list[tuple[str, str]]:

@@ -1,0 +1,145 @@
+"""What a lake keeps of a job of thousands of ranks, made without any trace.
+
+Ranks are tensor-parallel in groups of 8, stages of a pipeline in groups of 8, and
+data-parallel beyond: of 20 collectives 18 are of the first kind, one of each other. One
+rank is slow. Times follow from the segments by a plain loop over collectives, in which
+each group begins when its last rank has arrived.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import polars as pl
+
+if TYPE_CHECKING:
+    import duckdb
+    from numpy.typing import NDArray
+
+    Numbers = NDArray[np.int64]
+
+TENSOR, STAGES = 8, 8
+STEPS = 10
+_KINDS = {9: 1, 19: 2}
+"""Of 20 collectives those that are not among tensor-parallel ranks."""
+SLOW_SHARE = 1.3
+_PARTS = 1 << 20
+"""Numbers that each trace has, as `tracedb.lake.manifest.EVENTS`."""
+
+
+@dataclass(frozen=True)
+class ManyRanks:
+    """A job of so many ranks with so many collectives each, one of them slow."""
+
+    ranks: int
+    collectives: int
+    slow: int
+    seed: int = 0
+
+    def fill(self, connection: duckdb.DuckDBPyConnection) -> int:
+        """Make the tables that a lake keeps; return how long the job takes."""
+        start, end, group, number = self._times()
+        ranks, count = start.shape
+        trace = np.repeat(np.arange(1, ranks + 1), count)
+        place = np.tile(np.arange(1, count + 1), ranks)
+        node = trace * _PARTS + place
+        parts = pl.DataFrame(
+            {
+                "node_id": node,
+                "trace_id": trace,
+                "group_id": group.ravel(),
+                "number": number.ravel(),
+                "start_ns": start.ravel(),
+                "duration_ns": (end - start).ravel(),
+                "before": np.where(place > 1, node - 1, -1),
+            }
+        )
+        steps = self._steps(start, end, node.reshape(ranks, count))
+        connection.execute("CREATE SCHEMA fleet")
+        for name, rows, query in (
+            ("trace", pl.DataFrame({"rank": np.arange(ranks)}), _TRACE),
+            ("collective", parts, _COLLECTIVE),
+            ("step", steps, _STEP),
+        ):
+            connection.register("rows", rows.to_arrow())
+            connection.execute(f"CREATE TABLE fleet.{name} AS {query}")
+            connection.unregister("rows")
+        return int(end.max())
+
+    def _times(self) -> tuple[Numbers, Numbers, Numbers, Numbers]:
+        """Begin, end, group and number of each collective of each rank."""
+        random = np.random.default_rng(self.seed)
+        shape = (self.ranks, self.collectives)
+        segment = random.integers(90_000, 110_000, shape)
+        segment[self.slow] = (segment[self.slow] * SLOW_SHARE).astype(np.int64)
+        rank = np.arange(self.ranks)
+        groups = self._groups(rank)
+        start, end = np.empty((2, *shape), np.int64)
+        group, number = np.empty((2, *shape), np.int64)
+        free = np.zeros(self.ranks, np.int64)
+        turns = np.zeros(len(groups), np.int64)
+        for at in range(self.collectives):
+            kind = _KINDS.get(at % 20, 0)
+            own, offset = groups[kind]
+            latest = np.zeros(int(own.max()) + 1, np.int64)
+            start[:, at] = free + segment[:, at]
+            np.maximum.at(latest, own, start[:, at])
+            free = latest[own] + 30_000
+            turns[kind] += 1
+            end[:, at], group[:, at], number[:, at] = free, offset + own, turns[kind]
+        return start, end, group, number
+
+    @staticmethod
+    def _groups(rank: Numbers) -> list[tuple[Numbers, int]]:
+        """Groups of ranks, of tensors, stages, data; and where they count from."""
+        tensor, stage = rank % TENSOR, rank // TENSOR % STAGES
+        replica = rank // (TENSOR * STAGES)
+        found, offset = [], 0
+        for own in (
+            rank // TENSOR,
+            replica * TENSOR + tensor,
+            stage * TENSOR + tensor,
+        ):
+            found.append((own, offset))
+            offset += int(own.max()) + 1
+        return found
+
+    def _steps(self, start: Numbers, end: Numbers, node: Numbers) -> pl.DataFrame:
+        """Steps of as many collectives each, that end with the last of them."""
+        last = np.linspace(0, self.collectives, STEPS + 1).astype(np.int64)[1:] - 1
+        begins = np.concatenate([start[:, :1] * 0, end[:, last[:-1]]], axis=1)
+        trace = np.repeat(np.arange(1, self.ranks + 1), STEPS)
+        step = np.tile(np.arange(1, STEPS + 1), self.ranks)
+        return pl.DataFrame(
+            {
+                "step_id": trace * _PARTS + step,
+                "trace_id": trace,
+                "step": step,
+                "start_ns": begins.ravel(),
+                "host_ns": (end[:, last] - begins).ravel(),
+                "last_collective_id": node[:, last].ravel(),
+            }
+        )
+
+
+_TRACE = """
+SELECT rank + 1 AS trace_id, 'job' AS run, rank, 'host' || rank // 8 AS host FROM rows
+"""
+_COLLECTIVE = """
+SELECT
+    node_id,
+    trace_id,
+    'group ' || group_id AS process_group,
+    8 AS group_size,
+    'all_reduce' AS kind,
+    number,
+    start_ns,
+    duration_ns,
+    start_ns AS ready_ns,
+    nullif(before, -1) AS source_node_id,
+    nullif(before, -1) AS previous_node_id
+FROM rows
+"""
+_STEP = "SELECT * FROM rows"

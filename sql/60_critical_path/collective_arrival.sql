@@ -1,0 +1,78 @@
+-- When a rank was ready for a collective on its GPU, and what that depended on. One that began
+-- as the collective before it on its stream ended may have been ready sooner: when its
+-- launch and what else it waits for would have let it begin.
+-- One row per kernel of a collective.
+-- Key: node_id.
+CREATE VIEW critical_path.collective_arrival (
+    -- The kernel.
+    node_id,
+    -- The trace it is from.
+    trace_id,
+    -- Whether it began as the collective before it on its stream ended.
+    is_queued,
+    -- [ns] When the rank was ready: as the kernel began, and before that where it was queued.
+    ready_ns,
+    -- The collective of the trace on which that depended; NULL where it depended on none.
+    source_node_id
+) AS
+WITH
+part AS (
+    SELECT
+        work.*,
+        cause = 'stream' AND before.node_id IS NOT NULL AS is_queued
+    FROM staging.collective AS collective
+    INNER JOIN graph.stream_position AS work ON collective.node_id = work.gpu_op_id
+    INNER JOIN graph.gpu_cause AS caused ON work.gpu_op_id = caused.gpu_op_id
+    LEFT JOIN staging.collective AS before ON cause_gpu_op_id = before.node_id
+),
+
+-- What else a queued one waited for: its launch, and work of other streams.
+candidate AS (
+    SELECT
+        gpu_op_id,
+        part.trace_id,
+        launch_start_ns + launch_delay_ns AS ready_ns,
+        -resume_id AS node
+    FROM part
+    INNER JOIN prediction.gpu_delay USING (gpu_op_id)
+    ASOF LEFT JOIN graph.last_resume AS latest
+        ON
+            part.launch_thread_id = latest.thread_id
+            AND part.launch_start_ns >= latest.resume_ns
+    WHERE is_queued AND launch_start_ns IS NOT NULL
+    UNION ALL
+    SELECT part.gpu_op_id, part.trace_id, awaited.end_ns + delay_ns, awaited_gpu_op_id
+    FROM part
+    INNER JOIN prediction.gpu_awaited AS wait ON part.gpu_op_id = wait.gpu_op_id
+    INNER JOIN staging.gpu_op AS awaited ON awaited_gpu_op_id = awaited.gpu_op_id
+    WHERE is_queued
+    UNION ALL
+    SELECT gpu_op_id, trace_id, start_ns, gpu_op_id
+    FROM part
+    WHERE NOT is_queued
+),
+
+latest AS (
+    SELECT
+        gpu_op_id,
+        trace_id,
+        max(ready_ns) AS ready_ns,
+        arg_max(node, (ready_ns, node)) AS node
+    FROM candidate
+    GROUP BY gpu_op_id, trace_id
+)
+
+SELECT
+    part.gpu_op_id,
+    part.trace_id,
+    is_queued,
+    least(coalesce(ready_ns, part.start_ns), part.start_ns - is_queued::INTEGER),
+    CASE
+        WHEN latest.node <> part.gpu_op_id AND awaited.node_id IS NOT NULL THEN latest.node
+        ELSE collective_id
+    END
+FROM part
+LEFT JOIN latest ON part.gpu_op_id = latest.gpu_op_id
+LEFT JOIN staging.collective AS awaited ON latest.node = awaited.node_id
+LEFT JOIN critical_path.collective_before AS earlier
+    ON part.trace_id = earlier.trace_id AND latest.node = earlier.node;

@@ -241,6 +241,7 @@ class _Checkpointed(nn.Module):
     "activations are kept; before, all but the layers' inputs were computed twice",
     "op:aten::linear phase=backward remove",
     "op:aten::relu phase=backward remove",
+    "op:*CheckpointFunctionBackward* part=self remove",
 )
 def _checkpoint(*, after: bool) -> Step:
     pairs = [nn.Sequential(nn.Linear(256, 256), nn.ReLU()) for _ in range(_DEPTH)]

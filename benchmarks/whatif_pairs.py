@@ -253,9 +253,9 @@ An edit leaves the time of all other ops as it was. So it nearly is where the C 
 gives tensors of 128 KiB and more pages of their own (`MALLOC_MMAP_THRESHOLD_=131072`):
 """
 REST = """Two of the largest errors were looked up op by op. `transformer`: without
-dropout PyTorch's attention takes other kernels, which no edit says. `checkpoint`: 8 of
-the 17 ms that go are what `CheckpointFunction` and its backward do around the layers,
-and the edits leave them there.
+dropout PyTorch's attention takes other kernels, which no edit says. `checkpoint` was
+off by +20 % before edits could say that what `CheckpointFunctionBackward` does itself,
+around the layers that it computes again, goes as well (`part=self`).
 """
 USUAL = """## Memory as it is by default
 

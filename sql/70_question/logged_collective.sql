@@ -38,9 +38,9 @@ timed AS (
     SELECT
         *,
         CASE
-            WHEN kind = 'all_reduce' THEN 2 * (group_size::DOUBLE - 1) / group_size
+            WHEN kind = 'all_reduce' THEN 2 * (group_size::DOUBLE - 1) / nullif(group_size, 0)
             WHEN kind IN ('all_gather', 'reduce_scatter', 'all_to_all')
-                THEN (group_size::DOUBLE - 1) / group_size
+                THEN (group_size::DOUBLE - 1) / nullif(group_size, 0)
             WHEN kind <> 'other' THEN 1
         END AS bus_factor
     FROM staging.logged_collective

@@ -1,4 +1,4 @@
-"""The worked examples of `docs/questions.md` run, and their answers are as they say."""
+"""Worked examples run, and their answers are as the pages say."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from support import ROOT, SAMPLES, Ingested
 
 from tracedb.cli.main import tracedb as command
 
-PAGE = ROOT / "docs" / "questions.md"
+PAGES = ("questions", "tutorial")
 MOST_LINES = 12
 # A question, its block, and its answer, which a new question does not have yet.
 EXAMPLE = re.compile(
@@ -22,7 +22,20 @@ EXAMPLE = re.compile(
     r"(?:\n```text\n(?P<answer>.*?)\n```\n)?",
     re.DOTALL | re.MULTILINE,
 )
-EXAMPLES = [match["question"] for match in EXAMPLE.finditer(PAGE.read_text())]
+Asked = tuple[str, str]
+"""A page, and a question on it."""
+
+
+def page(name: str) -> Path:
+    """The file of a page."""
+    return ROOT / "docs" / f"{name}.md"
+
+
+EXAMPLES = [
+    (name, match["question"])
+    for name in PAGES
+    for match in EXAMPLE.finditer(page(name).read_text())
+]
 
 
 @pytest.fixture(scope="module")
@@ -32,6 +45,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory, ingested: Ingested) -> Path
     shutil.copy(ingested(SAMPLES / "generated_gpu"), made / "run.duckdb")
     shutil.copy(ingested(SAMPLES / "loop_cpu"), made / "loop.duckdb")
     shutil.copy(ingested(SAMPLES / "stuck_gloo"), made / "hang.duckdb")
+    shutil.copy(ingested(SAMPLES / "dlrm_cpu"), made / "dlrm.duckdb")
     return made
 
 
@@ -47,35 +61,40 @@ def answer(example: re.Match[str]) -> str:
     return "\n".join([*lines[:MOST_LINES], *more])
 
 
-def find(question: str) -> re.Match[str]:
-    """The example of a question, as the page has it now."""
+def find(asked: Asked) -> re.Match[str]:
+    """The example of a question, as its page has it now."""
+    name, question = asked
     return next(
         match
-        for match in EXAMPLE.finditer(PAGE.read_text())
+        for match in EXAMPLE.finditer(page(name).read_text())
         if match["question"] == question
     )
 
 
-@pytest.mark.parametrize("question", EXAMPLES)
+@pytest.mark.parametrize("asked", EXAMPLES, ids=": ".join)
 def test_example(
-    question: str,
+    asked: Asked,
     folder: Path,
     monkeypatch: pytest.MonkeyPatch,
     request: pytest.FixtureRequest,
 ) -> None:
     """An example gives the answer that stands below it."""
     monkeypatch.chdir(folder)
-    found = answer(find(question))
+    found = answer(find(asked))
     if request.config.getoption("--update-answers"):
-        example, text = find(question), PAGE.read_text()
+        example, text = find(asked), page(asked[0]).read_text()
         block = example[0].partition("\n```text\n")[0].rstrip("\n")
         written = f"{block}\n\n```text\n{found}\n```\n"
-        PAGE.write_text(text.replace(example[0], written))
-    assert find(question)["answer"] == found, "review with --update-answers"
+        page(asked[0]).write_text(text.replace(example[0], written))
+    assert find(asked)["answer"] == found, "review with --update-answers"
 
 
 def test_every_question_is_an_example() -> None:
-    """No heading of the page is without a block that is run."""
-    headings = re.findall(r"^## (.*\?)$", PAGE.read_text(), re.MULTILINE)
+    """No heading of a page is without a block that is run."""
+    headings = [
+        (name, heading)
+        for name in PAGES
+        for heading in re.findall(r"^## (.*\?)$", page(name).read_text(), re.MULTILINE)
+    ]
     assert headings == EXAMPLES
-    assert len(headings) >= 10
+    assert len(headings) >= 20

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 @click.argument("values", required=False, metavar="[VALUE]...", nargs=-1, type=int)
 @options.step
 @options.within
+@options.device
 @options.method
 @options.scenario
 @out.option

@@ -31,12 +31,12 @@ def within(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 _WITHIN = {
-    "device": "the device N",
     "trace": "the file whose trace_id is N (tracedb info)",
     "run": "the run whose run_id is N",
     "rank": "the rank N of each run",
 }
 
+device = click.option("--device", type=int, metavar="N", help="Only the device N.")
 method = click.option(
     "--method",
     type=click.Choice(tracedb.METHODS),

@@ -313,7 +313,7 @@ def test_a_spoilt_graph_is_one_line(
 
 
 def test_what_is_no_graph_is_told(graphs: dict[str, Path], tmp_path: Path) -> None:
-    """A profiler's trace, a missing file, and a batch size are one line each."""
+    """A profiler's trace, a missing file, a batch size, a sweep: one line each."""
     path = tmp_path / "trace.json"
     event = {"ph": "X", "cat": "cpu_op", "name": "aten::mm", "ts": 1, "dur": 2}
     path.write_text(json.dumps({"traceEvents": [event | {"pid": 1, "tid": 1}]}))
@@ -321,6 +321,7 @@ def test_what_is_no_graph_is_told(graphs: dict[str, Path], tmp_path: Path) -> No
     assert "no such file" in refused(tmp_path / "none.json")
     batch = refused(graphs["images"], "--batch", "8")
     assert "has the batch size that it was recorded with" in batch
+    assert "a sweep takes code" in refused(graphs["images"], "--sweep", "batch=1..4")
 
 
 def node(number: int, name: str, above: int, schema: str = "", **more: object) -> Graph:

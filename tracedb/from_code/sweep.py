@@ -19,6 +19,7 @@ from tracedb.from_code.fitting import largest, room
 from tracedb.from_code.pricing import Device, price
 from tracedb.from_code.program import Node, launch
 from tracedb.from_code.recordings import Source
+from tracedb.from_code.subject import is_graph
 from tracedb.from_code.timeline import Timeline
 
 if TYPE_CHECKING:
@@ -59,6 +60,11 @@ def estimate_sweep(  # noqa: PLR0913 (the options of one command)
     import polars as pl
 
     _check(gpus, batches)
+    if is_graph(step):
+        raise EstimateError(
+            f"{step}: an execution graph has the batch size that it was recorded with; "
+            "a sweep takes code: train.py:step"
+        )
     with tracedb.open() as empty:
         devices = [Device.of(empty.connection, gpu) for gpu in gpus]
         steps: dict[Device, _Steps] = {}

@@ -69,19 +69,11 @@ inner_call AS (
         GROUP BY ALL
         HAVING count(*) > 1
     ) USING (trace_id, correlation)
-    INNER JOIN call AS around
-        ON
-            inside.trace_id = around.trace_id
-            AND inside.correlation = around.correlation
-            AND inside.pid = around.pid
-            AND inside.tid = around.tid
-            AND around.start_ns <= inside.start_ns
-            AND around.end_ns >= inside.end_ns
-            AND (
-                around.event_id < inside.event_id
-                OR around.end_ns - around.start_ns > inside.end_ns - inside.start_ns
-            )
-            AND around.event_id <> inside.event_id
+    INNER JOIN call AS around USING (trace_id, correlation, pid, tid)
+    WHERE
+        around.end_ns >= inside.end_ns
+        AND (around.start_ns, inside.end_ns, around.event_id)
+        < (inside.start_ns, around.end_ns, inside.event_id)
 )
 
 SELECT
@@ -108,5 +100,6 @@ INNER JOIN staging.thread USING (trace_id, pid, tid)
 LEFT JOIN named ON call.name = named.name
 LEFT JOIN launching
     ON call.trace_id = launching.trace_id AND call.correlation = launching.correlation
-LEFT JOIN inner_call ON call.event_id = inner_call.event_id AND named.kind IS DISTINCT FROM 'wait'
+LEFT JOIN inner_call
+    ON call.event_id = inner_call.event_id AND named.kind IS DISTINCT FROM 'wait'
 LEFT JOIN raw.nesting ON call.event_id = raw.nesting.event_id;

@@ -364,7 +364,7 @@ def _cluster(
     all_events = size / (text_bytes / events)
     lake_share = bytes_in(lake, "*.parquet") / text_bytes
     traces = len([*made.glob("run=*/rank=*/trace=*")])
-    kept_bytes = bytes_in(made, "fleet.*.parquet") / traces
+    kept_bytes = bytes_in(made, "fleet.parquet") / traces
     files = all_events / events
     files_each = len([*lake.rglob("*.parquet")])
     return filled(

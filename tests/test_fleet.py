@@ -18,6 +18,7 @@ from click.testing import CliRunner
 import tracedb
 from tracedb import catalog, lake
 from tracedb.cli.main import tracedb as command
+from tracedb.lake import packing
 from tracedb.lake.spark import java
 from tracedb.lake.worker import contracted, contraction, fingerprint
 
@@ -84,16 +85,15 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> lake.Place:
     root = tmp_path_factory.mktemp("fleet")
     manifest = lake.Manifest(root)
     manifest.make()
-    kept = {one.name: one for one in contracted()}
+    kept = [one.full_name for one in contracted()]
     with tracedb.open() as empty:
         for run, name in enumerate(RUNS):
             for rank in range(RANKS):
                 number = run * RANKS + rank + 1
                 place = f"run={name}/rank={rank}/trace={number}"
                 (root / place).mkdir(parents=True)
-                for relation, rows in rows_of(run, rank, number).items():
-                    path = root / place / f"fleet.{relation}.parquet"
-                    write(empty.connection, kept[relation], rows, path)
+                rows = rows_of(run, rank, number)
+                write(empty.connection, rows, root / place / packing.FLEET)
                 manifest.commit(
                     lake.Entry(
                         *(number, name, run + 1, rank, "kineto"),
@@ -101,9 +101,9 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> lake.Place:
                         sha256=f"{number:064}",
                         event_count=1,
                         partition=place,
-                        relations=tuple(f"fleet.{one}" for one in kept),
                         fingerprint=fingerprint(),
                         written_ns=number,
+                        files={packing.FLEET: tuple(kept)},
                     )
                 )
     return lake.Place(root)
@@ -111,20 +111,21 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> lake.Place:
 
 def write(
     connection: duckdb.DuckDBPyConnection,
-    relation: catalog.Relation,
-    rows: list[tuple[Any, ...]],
+    kept: dict[str, list[tuple[Any, ...]]],
     path: Path,
 ) -> None:
-    """Write rows as a worker would: with the types that the relation has."""
-    described = connection.execute(f"DESCRIBE {contraction(relation)}").fetchall()
+    """Write rows as a worker would: with the types that the relations have."""
     with duckdb.connect() as own:
-        own.execute(
-            f"CREATE TABLE t ({', '.join(f'{n} {t}' for n, t, *_ in described)})"
-        )
-        own.executemany(
-            f"INSERT INTO t VALUES ({', '.join('?' * len(described))})", rows
-        )
-        own.execute(f"COPY t TO '{path}' (FORMAT parquet)")
+        own.execute("CREATE SCHEMA fleet")
+        for one in contracted():
+            described = connection.execute(f"DESCRIBE {contraction(one)}").fetchall()
+            columns = ", ".join(f"{name} {type_}" for name, type_, *_ in described)
+            own.execute(f"CREATE TABLE {one.full_name} ({columns})")
+            marks = ", ".join("?" * len(described))
+            query = f"INSERT INTO {one.full_name} VALUES ({marks})"
+            own.executemany(query, kept[one.name])
+        queries = {one.full_name: f"FROM {one.full_name}" for one in contracted()}
+        own.execute(f"COPY ({packing.packed(queries)}) TO '{path}' (FORMAT parquet)")
 
 
 def test_who_is_waited_for_is_found(fleet: lake.Place) -> None:

@@ -60,12 +60,13 @@ class Entry(msgspec.Struct, frozen=True):
     event_count: int
     partition: str
     """Its folder, below the lake."""
-    relations: tuple[str, ...]
-    """Those that have rows, a Parquet file each."""
     fingerprint: str
-    """Of the relations that it was made with: `catalog.fingerprint`."""
+    """Of the relations and files that it was made with: `worker.fingerprint`."""
     written_ns: int
     """[ns] When it came in, since 1970."""
+    files: dict[str, tuple[str, ...]] = {}
+    """Its Parquet files: of which relations each has the rows. Entries of other
+    versions, which are refused by their fingerprint, have none."""
 
 
 class Failure(msgspec.Struct, frozen=True):

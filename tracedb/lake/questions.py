@@ -8,19 +8,20 @@ from __future__ import annotations
 
 import re
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import duckdb
 
-import tracedb
 from tracedb import catalog
-from tracedb.duck import literal, own_errors
+from tracedb.duck import own_errors
 from tracedb.errors import QueryError
+from tracedb.lake import packing
 from tracedb.lake.reading import chosen
-from tracedb.lake.worker import contracted, contraction, file_of
+from tracedb.lake.worker import contracted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from pathlib import Path
 
     import polars as pl
 
@@ -57,16 +58,9 @@ def ask(place: Place, question: str, spark: Spark | None = None) -> pl.DataFrame
     return answer
 
 
-def _paths(place: Place, entries: Sequence[Entry]) -> dict[str, list[str]]:
-    """The files of what a lake keeps of each trace, by relation."""
-    return {
-        one.full_name: [
-            str(place.root / entry.partition / file_of(one.full_name))
-            for entry in entries
-            if one.full_name in entry.relations
-        ]
-        for one in contracted()
-    }
+def _paths(place: Place, entries: Sequence[Entry]) -> list[Path]:
+    """The files of what a lake keeps of each trace."""
+    return [place.root / entry.partition / packing.FLEET for entry in entries]
 
 
 def host_of(source: str) -> str | None:
@@ -92,49 +86,37 @@ def connected(
     Raises `LakeError` where there are no such traces.
     """
     entries = chosen(place) if entries is None else entries
-    paths = _paths(place, entries)
+    source = packing.files(_paths(place, entries))
     with duckdb.connect() as connection:
         connection.execute(f"CREATE SCHEMA {catalog.FLEET}")
         for one in catalog.fleet():
-            if one.full_name not in paths:
-                connection.execute(one.statement)
-            elif paths[one.full_name]:
-                listed = ", ".join(map(literal, paths[one.full_name]))
-                connection.execute(
-                    f"CREATE VIEW {one.full_name} AS FROM "
-                    f"read_parquet([{listed}], hive_partitioning = false)"
-                )
+            if one in contracted():
+                rows = packing.unpacked(one.full_name, source)
+                connection.execute(f"CREATE VIEW {one.full_name} AS {rows}")
             else:
-                names = ", ".join(f"{n} {type_}" for n, type_ in _types(one))
-                connection.execute(f"CREATE TABLE {one.full_name} ({names})")
+                connection.execute(one.statement)
             if one.full_name == _TRACE:
                 query = f"INSERT INTO {_TRACE} VALUES (?, ?, ?, ?)"
                 connection.executemany(query, _traces(entries))
         yield connection
 
 
-def _types(one: catalog.Relation) -> list[tuple[str, str]]:
-    """The columns of what a lake keeps, with their types in DuckDB."""
-    with tracedb.open() as empty:
-        query = f"DESCRIBE {contraction(one)}"
-        found = empty.connection.execute(query).fetchall()
-    return [(name, type_) for name, type_, *_ in found]
-
-
 def _by_spark(
-    spark: Spark, entries: Sequence[Entry], paths: dict[str, list[str]], question: str
+    spark: Spark, entries: Sequence[Entry], paths: Sequence[Path], question: str
 ) -> pl.DataFrame:
     import polars as pl
 
     with spark.opened() as session:
+        kept = session.read.parquet(*map(str, paths))
         for one in catalog.fleet():
             name = _flat(one.full_name)
             if one.full_name == _TRACE:
                 schema = "trace_id BIGINT, run STRING, rank BIGINT, host STRING"
                 frame = session.createDataFrame(_traces(entries), schema)
                 frame.createOrReplaceTempView(name)
-            elif one.full_name in paths:
-                _kept(session, one, paths[one.full_name]).createOrReplaceTempView(name)
+            elif one in contracted():
+                rows = kept.selectExpr(f"inline({packing.column_of(one.full_name)})")
+                rows.createOrReplaceTempView(name)
             else:
                 text = _flat(one.statement).rstrip().rstrip(";")
                 view = "CREATE OR REPLACE TEMPORARY VIEW"
@@ -144,14 +126,6 @@ def _by_spark(
         return pl.DataFrame(
             rows, answer.columns, orient="row", infer_schema_length=None
         )
-
-
-def _kept(session: Any, one: catalog.Relation, paths: list[str]) -> Any:  # noqa: ANN401 (PySpark's)
-    if paths:
-        return session.read.parquet(*paths)
-    types = {"VARCHAR": "STRING"}
-    names = (f"{name} {types.get(type_, type_)}" for name, type_ in _types(one))
-    return session.createDataFrame([], ", ".join(names))
 
 
 def _flat(text: str) -> str:

@@ -18,11 +18,12 @@ import duckdb
 import tracedb
 from tracedb import template
 from tracedb.database import Database
-from tracedb.duck import bounded_memory, literal, transaction
+from tracedb.duck import bounded_memory, transaction
 from tracedb.errors import LakeError
 from tracedb.ingest import default_memory, join
+from tracedb.lake import packing
 from tracedb.lake.manifest import Manifest
-from tracedb.lake.worker import file_of, fingerprint, kept
+from tracedb.lake.worker import fingerprint, kept
 from tracedb.outputs import written
 
 if TYPE_CHECKING:
@@ -145,20 +146,44 @@ def _fill(
     runs = sorted({(entry.run_id, entry.run) for entry in entries})
     with transaction(connection):
         connection.executemany("INSERT INTO raw.run VALUES (?, ?)", runs)
-        for relation in kept():
-            name = relation.full_name
-            paths = [
-                root / entry.partition / file_of(name)
-                for entry in entries
-                if name in entry.relations
-                and (sizes[entry.run_id] == 1 or relation.layer in _ALONE)
+        for is_alone in (True, False):
+            own = [e for e in entries if (sizes[e.run_id] == 1) == is_alone]
+            wanted = [
+                one.full_name for one in kept() if is_alone or one.layer in _ALONE
             ]
-            if paths:
-                listed = ", ".join(literal(str(path)) for path in paths)
-                connection.execute(
-                    f"INSERT INTO {name} BY NAME FROM "
-                    f"read_parquet([{listed}], hive_partitioning = false)"
-                )
+            _load(connection, root, own, wanted)
     several = [entry.number for entry in entries if sizes[entry.run_id] > 1]
     if several:
         join(connection, several)
+
+
+def _load(
+    connection: duckdb.DuckDBPyConnection,
+    root: Path,
+    entries: Sequence[Entry],
+    wanted: Sequence[str],
+) -> None:
+    """Put the rows that traces have of the wanted relations into their tables."""
+    paths: dict[str, list[Path]] = {}
+    packs: list[Path] = []
+    packed: set[str] = set()
+    for entry in entries:
+        for file, relations in entry.files.items():
+            if file == packing.SMALL:
+                packs.append(root / entry.partition / file)
+                packed.update(relations)
+            else:
+                paths.setdefault(relations[0], []).append(root / entry.partition / file)
+    both = [name for name in wanted if name in packed]
+    if both:
+        columns = ", ".join(map(packing.column_of, both))
+        source = packing.files(packs, "union_by_name = true")
+        # All at once: to open a file of so many columns costs more than to read it.
+        connection.execute(f"CREATE TEMP TABLE pack AS SELECT {columns} FROM {source}")
+    for name in wanted:
+        into = f"INSERT INTO {name} BY NAME"
+        if name in paths:
+            connection.execute(f"{into} FROM {packing.files(paths[name])}")
+        if name in packed:
+            connection.execute(f"{into} {packing.unpacked(name, 'pack')}")
+    connection.execute("DROP TABLE IF EXISTS temp.pack")

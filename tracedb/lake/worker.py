@@ -1,9 +1,9 @@
 """What a worker does: ingest one file alone, and put its rows into the lake.
 
 The file goes through the ordinary ingest, all layers, into a database of its own. Its
-relations that have rows are written beside the lake's partitions, moved there as one
-folder, and count when the manifest names it. A worker may die at any moment: who does
-its work again finds nothing, or all of it.
+relations that have rows are written beside the lake's partitions, small ones to one
+file (`packing.py`), moved there as one folder, and count when the manifest names it. A
+worker may die at any moment: who does its work again finds nothing, or all of it.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from tracedb import catalog, ingest
 from tracedb.duck import literal, one_thread, own_errors, scalar
 from tracedb.errors import LakeError, TracedbError
 from tracedb.ingest.files import Source, digest
+from tracedb.lake import packing
 from tracedb.lake.manifest import Entry, Failure, Manifest, numbers_of
 from tracedb.lake.place import partition
 from tracedb.outputs import make_folder
@@ -137,7 +138,7 @@ def _put(connection: duckdb.DuckDBPyConnection, task: Task, folder: Path) -> Ent
     ((rank, format_, sha256, event_count),) = connection.execute(query).fetchall()
     name = f"{task.number}-{sha256[:12]}-{fingerprint()[:8]}"
     place = partition(task.run, rank, name)
-    relations = _write(connection, folder)
+    files = _write(connection, folder)
     _move(folder, Path(task.root) / place)
     return Entry(
         number=task.number,
@@ -149,7 +150,7 @@ def _put(connection: duckdb.DuckDBPyConnection, task: Task, folder: Path) -> Ent
         sha256=sha256,
         event_count=event_count,
         partition=place,
-        relations=relations,
+        files=files,
         fingerprint=fingerprint(),
         written_ns=time_ns(),
     )
@@ -179,39 +180,52 @@ def contracted() -> tuple[catalog.Relation, ...]:
 @cache
 def fingerprint() -> str:
     """A digest of all that says what a partition holds."""
-    texts = [catalog.fingerprint(), *(one.statement for one in contracted())]
+    texts = [
+        catalog.fingerprint(),
+        *(one.statement for one in contracted()),
+        packing.packed({"relation": "rows"}),
+    ]
     return hashlib.sha256("\n".join(texts).encode()).hexdigest()[:16]
 
 
-def file_of(relation: str) -> str:
-    """The name of the file that has the rows of a relation."""
-    return f"{relation}.parquet"
-
-
-def _write(connection: duckdb.DuckDBPyConnection, folder: Path) -> tuple[str, ...]:
+def _write(
+    connection: duckdb.DuckDBPyConnection, folder: Path
+) -> dict[str, tuple[str, ...]]:
     """Write what has rows, in the order of its key: the same rows give the same bytes.
 
-    Returns the names of these relations.
+    Returns the relations that are in each file.
     """
     folder.mkdir()
     filled = catalog.what_is_empty(connection)
-    stored = [one for one in kept() if filled.has_rows(one.full_name)]
-    queries = [(one, f"FROM {one.full_name}") for one in stored]
-    queries += [(one, contraction(one)) for one in contracted()]
-    found = []
+    small: dict[str, str] = {}
+    files: dict[str, tuple[str, ...]] = {}
     with one_thread(connection):
-        for one, query in queries:
-            path = folder / file_of(one.full_name)
-            count = scalar(
-                connection,
-                f"COPY (FROM ({query}) ORDER BY {', '.join(one.key)}) "
-                f"TO {literal(str(path))} (FORMAT parquet, COMPRESSION zstd)",
-            )
-            if count:
-                found.append(one.full_name)
+        for one in kept():
+            name, query = one.full_name, _in_order(one, f"FROM {one.full_name}")
+            if not filled.has_rows(name):
+                continue
+            if scalar(connection, f"SELECT count(*) FROM {name}") > packing.MOST_ROWS:
+                _copy(connection, query, folder / packing.file_of(name))
+                files[packing.file_of(name)] = (name,)
             else:
-                path.unlink()
-    return tuple(found)
+                small[name] = query
+        fleet = {
+            one.full_name: _in_order(one, contraction(one)) for one in contracted()
+        }
+        for name, queries in ((packing.SMALL, small), (packing.FLEET, fleet)):
+            _copy(connection, packing.packed(queries), folder / name)
+            files[name] = (*queries,)
+    return files
+
+
+def _in_order(one: catalog.Relation, query: str) -> str:
+    return f"FROM ({query}) ORDER BY {', '.join(one.key)}"
+
+
+def _copy(connection: duckdb.DuckDBPyConnection, query: str, path: Path) -> None:
+    """Write the rows of a query to a file."""
+    to = f"{literal(str(path))} (FORMAT parquet, COMPRESSION zstd)"
+    connection.execute(f"COPY ({query}) TO {to}")
 
 
 def contraction(one: catalog.Relation) -> str:

@@ -11,6 +11,7 @@ _VIEWERS = {
     "chrome": ("events", "https://ui.perfetto.dev"),
     "pftrace": ("events", "https://ui.perfetto.dev"),
     "speedscope": ("profiles", "https://www.speedscope.app"),
+    "chakra": ("nodes", "MLCommons Chakra's tools"),
 }
 """What a file of each format is made of, and what opens it."""
 
@@ -22,6 +23,7 @@ _VIEWERS = {
         "tracedb export run.duckdb -o faster.json --scenario faster.json",
         "tracedb export run.duckdb -o run.pftrace --format pftrace",
         "tracedb export run.duckdb -o path.json --format speedscope --step 10",
+        "tracedb export run.duckdb -o step.et --format chakra --step 10",
     )
 )
 @options.database
@@ -32,7 +34,8 @@ _VIEWERS = {
     type=click.Choice([*_VIEWERS]),
     default="chrome",
     show_default=True,
-    help="`chrome` and `pftrace` are for Perfetto's UI; `speedscope` draws stacks.",
+    help="`chrome` and `pftrace` are for Perfetto's UI; `speedscope` draws stacks; "
+    "`chakra` has the graph, for simulators.",
 )
 @options.step
 @click.option(
@@ -60,8 +63,15 @@ def export(  # noqa: PLR0913 (one parameter an option)
     take. The critical path is a process of its own, and flows lead along it; so is what
     a method or a scenario predicts. For speedscope, each critical path is a profile of
     stacks (module, Python function, op, kind of time), and so is each host thread.
+
+    For Chakra, `x.et` is a file a rank: x.0.et, x.1.et and so on. They hold the graph
+    as measured, as a method predicts it, or with a scenario. Host work, GPU work,
+    collectives and the delays between them are nodes; the longest path through them is
+    the time of the step. Chakra has whole microseconds; `duration_ns` has the rest.
     """
     with options.simulated(database, method, scenario) as db:
         count = db.export(path, step=step, run=run, format=format_)
     words, viewer = _VIEWERS[format_]
+    if format_ == "chakra":
+        path = f"{path.removesuffix('.et')}.*.et"
     tell(f"{path}: {count:,} {words}, for {viewer}")

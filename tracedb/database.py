@@ -760,12 +760,14 @@ class Database:
     ) -> int:
         """Write a run, or a step of it, with its critical path for another tool.
 
-        As `chrome` JSON, in Perfetto's own format `pftrace`, or for `speedscope`.
+        As `chrome` JSON, in Perfetto's own format `pftrace`, for `speedscope`, or as
+        graphs for MLCommons `chakra`, a file a rank (`x.et` gives `x.0.et`, ...).
         Without a number it is the run with the most events. In a `simulate` block what
         was simulated stands beside what was measured. Returns the number of events, of
         speedscope that of profiles. Raises `QueryError` where there is no such run,
         step or format, `ReportError` where the file cannot be written.
         """
+        from tracedb.chakra import write_chakra
         from tracedb.export import write_chrome, write_pftrace
         from tracedb.report import find_run
         from tracedb.speedscope import write_speedscope
@@ -774,6 +776,7 @@ class Database:
             "chrome": write_chrome,
             "pftrace": write_pftrace,
             "speedscope": write_speedscope,
+            "chakra": write_chakra,
         }
         if format not in writers:
             raise QueryError(f"no format {format}; there are {', '.join(writers)}")

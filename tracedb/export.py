@@ -237,7 +237,7 @@ def _write_run(
     step: int | None,
     form: _Form,
 ) -> int:
-    _check_place(path, form.mark)
+    check_place(path, form.mark)
     traces = [
         _Trace(*row) for row in connection.execute(_TRACES, {"run": run}).fetchall()
     ]
@@ -253,7 +253,7 @@ def _write_run(
             connection.execute(f"DROP TABLE IF EXISTS temp.{table}")
 
 
-def _check_place(path: Path, mark: bytes) -> None:
+def check_place(path: Path, mark: bytes) -> None:
     """Raise `ReportError` where something else than an export would be lost."""
     if path.is_dir():
         raise ReportError(f"{path}: a folder; name a file in it")

@@ -67,12 +67,13 @@ def ingest(  # noqa: PLR0913 (the options of the command)
 
     All of the files, or none on an error. A folder stands for the traces below it (by
     their endings: .json, .et, .sqlite, .db, with .gz or .zst, and archives, .tar.gz and
-    such); a file that is already in the database is passed over. A Parquet or CSV file
-    is a table of operations (docs/stragglers.md). Ranks that
-    were recorded together become one run, and execution graphs find their trace, unless
-    --run says it. Steps are the profiler's ProfilerStep#N, or the user ranges that
-    --step-mark names, or last from one range that --step-from names to the next: of
-    these files, also of those that are there already. Prints what is new.
+    such); so does a URI (s3://bucket/job1, pip install 'tracedb[s3]'). A file that is
+    already in the database is passed over. A Parquet or CSV file is a table of
+    operations (docs/stragglers.md). Ranks that were recorded together become one run,
+    and execution graphs find their trace, unless --run says it. Steps are the
+    profiler's ProfilerStep#N, or the user ranges that --step-mark names, or last from
+    one range that --step-from names to the next: of these files, also of those that
+    are there already. Prints what is new.
     """
     with tracedb.open(database) as db:
         with _progress() as progress:

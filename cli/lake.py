@@ -38,10 +38,17 @@ def lake() -> None:
     epilog=options.examples(
         "tracedb lake ingest traces/ --lake fleet --workers 8",
         "tracedb lake ingest traces/ --lake fleet --runner spark --master 'local[2]'",
+        "tracedb lake ingest s3://bucket/traces --lake s3://bucket/fleet",
     ),
 )
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...", type=click.Path())
-@click.option("--lake", "root", required=True, metavar="DIR", help="Made if missing.")
+@click.option(
+    "--lake",
+    "root",
+    required=True,
+    metavar="DIR",
+    help="A folder, or s3://bucket/lake; made if missing.",
+)
 @click.option(
     "--runner",
     type=click.Choice(["local", "spark"]),
@@ -92,7 +99,8 @@ def ingest(  # noqa: PLR0913 (the options of the command)
     what it was. One that cannot be ingested does not stop the others: it is listed by
     `tracedb lake info`, and the command exits with 3. The run of a file is the name of
     its folder, unless --run says it. Workers of Spark read the files, and write the
-    lake, by the same paths as this process.
+    lake, by the same paths as this process. Both may be in an object store (pip install
+    'tracedb[s3]' or 'tracedb[gs]').
     """
     from tracedb import lake
     from tracedb.database import size_in
@@ -142,11 +150,9 @@ def info(context: click.Context, place: str, output: out.Output) -> None:
 
     Exits with 3 if a file could not be ingested; its row says why.
     """
-    from tracedb import LakeError, lake
+    from tracedb import lake
 
-    found = lake.find_place(place)
-    if found is None:
-        raise LakeError(f"{place}: no lake; make it with `tracedb lake ingest`")
+    found = lake.place_of(place)
     rows = lake.info(found)
     output.rows(rows)
     if rows["issue"].count():
@@ -173,11 +179,9 @@ def ask(
     """
     import polars as pl
 
-    from tracedb import LakeError, lake
+    from tracedb import lake
 
-    found = lake.find_place(place)
-    if found is None:
-        raise LakeError(f"{place}: no lake; make it with `tracedb lake ingest`")
+    found = lake.place_of(place)
     if question is None:
         names = ["question", "meaning"]
         output.rows(pl.DataFrame(sorted(lake.questions().items()), names, orient="row"))
@@ -216,11 +220,9 @@ def critical_path(
     between collectives, that of a rank with its own segments and typical ones of all
     others.
     """
-    from tracedb import LakeError, lake
+    from tracedb import lake
 
-    found = lake.find_place(place)
-    if found is None:
-        raise LakeError(f"{place}: no lake; make it with `tracedb lake ingest`")
+    found = lake.place_of(place)
     output.rows(
         lake.path_stretches(found)
         if stretches

@@ -25,7 +25,7 @@ import tracedb
 import tracedb.ingest
 from tracedb import catalog, lake
 from tracedb.cli.main import tracedb as command
-from tracedb.lake import local, manifest, packing
+from tracedb.lake import local, manifest, packing, storage
 from tracedb.lake.place import partition
 from tracedb.lake.spark import java
 from tracedb.lake.worker import Outcome, Task, kept, work
@@ -340,7 +340,7 @@ def test_what_was_half_done_is_never_read(
 
     with monkeypatch.context() as patch:
         if moment == "half":
-            patch.setattr("tracedb.lake.worker._move", die)
+            patch.setattr(storage.Folder, "put", die)
         else:
             patch.setattr(lake.Manifest, "commit", die)
         patch.setattr(shutil, "rmtree", lambda *_, **__: None)

@@ -39,6 +39,7 @@ from tracedb.errors import DatabaseError, IngestError, QueryError
 from tracedb.outputs import make_folder
 from tracedb.part import whole
 from tracedb.ranking import ranked_edits
+from tracedb.remote import is_remote
 from tracedb.scenario import check, read_scenarios, stored_edits
 from tracedb.sweep import swept
 from tracedb.words import counted
@@ -1004,6 +1005,10 @@ def _path(path: object) -> str:
 def _in_lake(path: str | Path) -> Place | None:
     """The place in a lake that a path names, if it does."""
     text = _path(path)
+    if is_remote(text):
+        from tracedb.lake import place_of
+
+        return place_of(text)
     # What no file can be called is told as it is opened.
     with suppress(OSError):
         if Path(text).is_dir() or "=" in text:

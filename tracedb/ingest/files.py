@@ -12,6 +12,7 @@ import tarfile
 import zlib
 from dataclasses import dataclass, field
 from pathlib import Path
+from tempfile import mkdtemp
 from typing import IO, TYPE_CHECKING, cast
 
 from tracedb.errors import IngestError
@@ -23,6 +24,7 @@ from tracedb.ingest.foreign import (
     perfetto,
     reader_of,
 )
+from tracedb.remote import fetched, found_at, is_remote
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -64,8 +66,9 @@ def expand(
     """List what paths name, in order; what is a source already is one.
 
     A folder stands for the traces below it, a pattern for what it matches, a tar
-    archive for its members (unpacked to `scratch`), `-` for standard input. A folder
-    may hold the database that is written: that is `without`.
+    archive for its members (unpacked to `scratch`), `-` for standard input, a URI for
+    what is in an object store (fetched to `scratch`). A folder may hold the database
+    that is written: that is `without`.
 
     Raises `IngestError` where a path does not exist or holds nothing to ingest.
     """
@@ -91,6 +94,10 @@ def _expand(name: str, scratch: Path) -> Iterator[Source]:
     path = Path(name)
     if name == "-":
         yield _standard_input(scratch)
+    elif is_remote(name):
+        for uri, is_named in below_uri(name):
+            place = fetched(uri, Path(mkdtemp(dir=scratch)))
+            yield from _file(place, uri, scratch, is_named=is_named)
     elif path.is_dir() and reader_of(path, b"") is None:
         yield from _below(path, scratch)
     elif path.exists():
@@ -102,6 +109,24 @@ def _expand(name: str, scratch: Path) -> Iterator[Source]:
         raise IngestError(f"{name}: no such file or folder")
 
 
+def below_uri(uri: str) -> list[tuple[str, bool]]:
+    """The traces that a URI names, each with whether it is named itself.
+
+    A folder stands for those below it, by their endings, a pattern for what it matches.
+    Raises `IngestError` where there is none.
+    """
+    found, is_named = found_at(uri)
+    wanted = [name for name in found if is_named or name.endswith(_ENDINGS)]
+    if not wanted:
+        raise _no_trace(uri)
+    return [(name, is_named) for name in wanted]
+
+
+def _no_trace(folder: str | Path) -> IngestError:
+    kinds = ", ".join(_ENDINGS)
+    return IngestError(f"{folder}: no trace below this folder ({kinds})")
+
+
 def _matches(pattern: str) -> list[str]:
     """What a pattern matches; a link to nowhere matches itself and is nothing."""
     found = sorted(glob.glob(pattern, recursive=True))  # noqa: PTH207 (any path)
@@ -111,10 +136,15 @@ def _matches(pattern: str) -> list[str]:
 def _file(path: Path, name: str, scratch: Path, *, is_named: bool) -> Iterator[Source]:
     if not path.is_dir() and not path.is_file():
         raise IngestError(f"{name}: not a regular file; send a stream by `-`")
-    if name.endswith(_ARCHIVES) and path.is_file():
+    if is_archive(name) and path.is_file():
         yield from _members(path, name, scratch)
     else:
         yield Source(legible(name), path, is_named)
+
+
+def is_archive(name: str) -> bool:
+    """Whether a file is unpacked, by its name."""
+    return name.endswith(_ARCHIVES)
 
 
 def _ending(name: str) -> str:
@@ -135,8 +165,7 @@ def _below(folder: Path, scratch: Path) -> list[Source]:
         for source in _file(path, str(path), scratch, is_named=False)
     ]
     if not found:
-        kinds = ", ".join(_ENDINGS)
-        raise IngestError(f"{folder}: no trace below this folder ({kinds})")
+        raise _no_trace(folder)
     return found
 
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
+from tracedb import remote
 from tracedb.duck import own_errors
 from tracedb.errors import LakeError
 from tracedb.ingest import default_memory, files, runs, steps
@@ -19,7 +20,6 @@ from tracedb.lake.worker import Task
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from tracedb.ingest.files import Source
     from tracedb.lake.runner import Runner
     from tracedb.lake.worker import Outcome
 
@@ -48,31 +48,33 @@ def ingest(  # noqa: PLR0913 (the options of one command)
     Returns how many were `new`, `known`, `passed over` (in a folder, and no traces), or
     `failed`: of these the manifest says why. The run of a file is `run`, by default the
     name of its folder. `memory` is how many bytes each worker may use; `step_mark`,
-    `step_from` and `mapping` are as for `Database.ingest`.
+    `step_from` and `mapping` are as for `Database.ingest`. Lake and files may be in an
+    object store, by their URIs (`s3://bucket/lake`).
 
     Raises `IngestError` where there is no such path, `LakeError` where the folder is
-    neither a lake nor a place for one.
+    neither a lake nor a place for one, `MissingPackageError` where a package is that
+    reads the store.
     """
     mark = steps.chosen(step_mark, step_from)
     if mark is not None:
         steps.refuse_no_expression(mark)
     run = runs.legible(run)
     verify_run(run or "")
-    manifest = Manifest(Path(root).absolute())
+    manifest = Manifest(root)
     with TemporaryDirectory(prefix="tracedb-") as scratch:
-        sources = _sources(paths, Path(scratch), runner)
+        found = _found(paths, Path(scratch), runner)
         manifest.make()
         manifest.tidy()
-        with manifest.job() as attempts:
+        with manifest.storage.job() as job:
             pattern = Task(
-                root=str(manifest.root),
-                attempts=str(attempts),
+                root=manifest.storage.name,
+                job=job,
                 memory=memory or default_memory() // runner.workers,
                 step_mark=step_mark,
                 step_from=step_from,
                 mapping=dict(mapping or {}),
             )
-            tasks = _tasks(manifest, sources, run, pattern)
+            tasks = _tasks(manifest, found, run, pattern)
             counts: Counter[str] = Counter()
             for number, outcome in enumerate(_outcomes(manifest, tasks, runner), 1):
                 counts[outcome.kind] += 1
@@ -80,44 +82,65 @@ def ingest(  # noqa: PLR0913 (the options of one command)
     return counts
 
 
-def _sources(
-    paths: Iterable[str | Path], scratch: Path, runner: Runner
-) -> list[Source]:
-    """The files that are to be ingested, by name."""
+class _Found(NamedTuple):
+    """A file to ingest."""
+
+    source: str
+    """What the manifest calls it: its path, or its URI."""
+    path: str
+    """Where it is read."""
+    is_named: bool
+    why_not: str = ""
+
+
+def _found(paths: Iterable[str | Path], scratch: Path, runner: Runner) -> list[_Found]:
+    """The files that are to be ingested, by name; one that is named twice is once."""
     paths = [*paths]
     if "-" in map(str, paths):
         raise LakeError("-: a lake knows files by their paths; write it to a file")
-    found = files.expand(paths, scratch)
-    for source in found:
+    found, here = [], []
+    for path in paths:
+        if not remote.is_remote(path):
+            here.append(path)
+            continue
+        for uri, is_named in files.below_uri(str(path)):
+            if files.is_archive(uri):
+                here.append(uri)
+            else:
+                found.append(_Found(uri, uri, is_named))
+    for source in files.expand(here, scratch):
         if runner.is_elsewhere and source.path.is_relative_to(scratch):
             raise LakeError(
                 f"{source.name}: unpacked here, where workers cannot read it; unpack "
                 "it beside the lake, or use the local runner"
             )
-    return sorted(found, key=lambda source: source.name)
+        name = source.name
+        if not remote.is_remote(name):
+            name = str(Path(name).absolute())
+        path = str(source.path.absolute())
+        found.append(_Found(name, path, source.is_named, source.why_not))
+    by_name = {one.source: one for one in found}
+    return [by_name[name] for name in sorted(by_name)]
 
 
 def _tasks(
-    manifest: Manifest, sources: Sequence[Source], run: str | None, pattern: Task
+    manifest: Manifest, found: Sequence[_Found], run: str | None, pattern: Task
 ) -> list[Task]:
-    """What is to be done, by number; a file that is named twice is done once."""
-    paths = {str(Path(source.name).absolute()): source for source in sources}
-    tasks = []
-    for (path, source), numbered in zip(
-        paths.items(), manifest.numbered(paths, run), strict=True
-    ):
-        task = msgspec.structs.replace(
+    """What is to be done, by number."""
+    numbers = manifest.numbered([one.source for one in found], run)
+    return [
+        msgspec.structs.replace(
             pattern,
             number=numbered.number,
             run=numbered.run,
             run_id=numbered.run_id,
-            path=str(source.path.absolute()),
-            source=path,
-            is_named=source.is_named,
-            why_not=source.why_not,
+            path=one.path,
+            source=one.source,
+            is_named=one.is_named,
+            why_not=one.why_not,
         )
-        tasks.append(task)
-    return tasks
+        for one, numbered in zip(found, numbers, strict=True)
+    ]
 
 
 def _outcomes(

@@ -1,6 +1,6 @@
 """What a lake holds: the manifest, which alone says which partitions count.
 
-A folder of small JSON files, each written beside its place and moved there:
+A folder of small JSON files, each there whole or not at all (`storage.py`):
 
     _manifest/<sha256>.json        a trace that is in the lake: an `Entry`
     _manifest/failed-<n>.json      a file that could not be ingested: a `Failure`
@@ -12,36 +12,32 @@ the younger counts, so a partition is replaced at the moment at which the entry 
 new one is there. Nothing is read that no entry names: what a worker that was killed
 left behind, or is writing still.
 
-Numbers are given by who hands out the work, under a lock, in the order of the files: so
-a lake has the same ones whoever does it. All numbers of events of a trace have its own
-in their upper half (`EVENTS`), so that rows of all traces can stand in one table.
+Numbers are given by who hands out the work, one after the other, in the order of the
+files: so a lake has the same ones whoever does it. All numbers of events of a trace
+have its own in their upper half (`EVENTS`), so that rows of all traces can stand in one
+table.
 """
 
 from __future__ import annotations
 
-import fcntl
-import shutil
-from contextlib import ExitStack, contextmanager
-from pathlib import Path, PurePath
+from pathlib import PurePath
 from typing import TYPE_CHECKING, TypeVar
-from uuid import uuid4
 
 import msgspec
 
 from tracedb.errors import LakeError
 from tracedb.ingest import Numbers
-from tracedb.lake.place import ATTEMPTS, MANIFEST
-from tracedb.outputs import make_folder
+from tracedb.lake.storage import MANIFEST, storage
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
+    from pathlib import Path
 
 EVENTS = 1 << 32
 """How many numbers of events each trace has. Up to two million traces all are within
 53 bits, so that what takes them for floating-point numbers takes them exactly."""
-_NUMBERS = "numbers.json"
-_FAILED = "failed-"
-_LOCK = ".lock"
+_NUMBERS = f"{MANIFEST}/numbers.json"
+_FAILED = f"{MANIFEST}/failed-"
 
 T = TypeVar("T")
 
@@ -120,25 +116,21 @@ def numbers_of(run_id: int, number: int) -> Numbers:
 class Manifest:
     """The manifest of a lake."""
 
-    def __init__(self, root: Path) -> None:
-        """Take the lake's folder."""
-        self.root = root
-        self._folder = root / MANIFEST
+    def __init__(self, root: str | Path) -> None:
+        """Take the lake's folder, or its URI."""
+        self.storage = storage(root)
 
     def make(self) -> None:
         """Make the lake, where there is none.
 
         Raises `LakeError` where the folder has other things in it.
         """
-        if not self._folder.is_dir() and self.root.is_dir() and any(self._visible()):
+        if not self.storage.is_lake() and not self.storage.is_free():
             raise LakeError(
-                f"{self.root}: a folder with other things in it, and no lake; "
+                f"{self.storage.name}: a folder with other things in it, and no lake; "
                 "name another for the lake"
             )
-        make_folder(self._folder, LakeError)
-
-    def _visible(self) -> Iterable[Path]:
-        return (path for path in self.root.iterdir() if not path.name.startswith("."))
+        self.storage.make()
 
     def entries(self) -> list[Entry]:
         """What is in the lake, by number."""
@@ -151,130 +143,101 @@ class Manifest:
 
     def entry(self, sha256: str) -> Entry | None:
         """The trace of that content, if it is there."""
-        return _read(self._folder / f"{sha256}.json", Entry)
+        return next(iter(self._read([_entry(sha256)], Entry)), None)
 
     def failures(self) -> list[Failure]:
         """What could not be ingested, by number."""
-        paths = self._folder.glob(f"{_FAILED}*.json")
-        found = (_read(path, Failure) for path in paths)
-        return sorted((f for f in found if f), key=lambda failure: failure.number)
+        names = [name for name in self._names() if _FAILED in name]
+        return sorted(self._read(names, Failure), key=lambda failure: failure.number)
 
     def numbered(self, paths: Iterable[str], run: str | None) -> list[Numbered]:
         """The numbers of files of a run, by default that of their folder.
 
         New ones are given, and noted. Raises `LakeError` where they cannot be.
         """
-        path = self._folder / _NUMBERS
-        with self._locked():
-            known = _read(path, _Known) or _Known()
-            found = [known.numbered(name, run) for name in paths]
-            _write(path, known)
+        paths = [*paths]
+        found: list[Numbered] = []
+
+        def given(content: bytes | None) -> bytes:
+            known = self._known(content)
+            found[:] = [known.numbered(path, run) for path in paths]
+            return _encoded(known)
+
+        self.storage.change(_NUMBERS, given)
         return found
+
+    def _known(self, content: bytes | None) -> _Known:
+        """The numbers given so far; raises `LakeError` where they were lost."""
+        name = f"{self.storage.name}/{_NUMBERS}"
+        if content is not None:
+            return _decoded(name, content, _Known)
+        if self._all():
+            raise LakeError(
+                f"{name}: missing, so nobody knows which numbers the traces have that "
+                "are there; ingest all of them into a new lake"
+            )
+        return _Known()
 
     def commit(self, entry: Entry) -> None:
         """Let a partition count, in place of all that the file had before."""
-        _write(self._folder / f"{entry.sha256}.json", entry)
-        self._failed(entry.number).unlink(missing_ok=True)
+        self.storage.write(_entry(entry.sha256), _encoded(entry))
+        self.storage.remove(_failed(entry.number))
 
     def fail(self, failure: Failure) -> None:
         """Note that a file could not be ingested; what there is of it stays."""
-        _write(self._failed(failure.number), failure)
-
-    def _failed(self, number: int) -> Path:
-        return self._folder / f"{_FAILED}{number}.json"
+        self.storage.write(_failed(failure.number), _encoded(failure))
 
     def tidy(self) -> None:
         """Remove what has been replaced, and what those who were killed left."""
-        with self._locked():
-            self.drop_replaced()
-            named = {entry.partition for entry in self.entries()}
-            at_work = [not _is_over(job) for job in (self.root / ATTEMPTS).glob("*/")]
-            if any(at_work):
-                return  # what no entry names yet may be about to be named
-            for folder in self.root.glob("run=*/rank=*/trace=*"):
-                if str(folder.relative_to(self.root)) not in named:
-                    shutil.rmtree(folder, ignore_errors=True)
+        replaced = self.drop_replaced()
+        self.storage.clear(self._partitions, [entry.partition for entry in replaced])
 
-    def drop_replaced(self) -> None:
-        """Remove the entries that count no more."""
+    def _partitions(self) -> set[str]:
+        return {entry.partition for entry in self.entries()}
+
+    def drop_replaced(self) -> list[Entry]:
+        """Remove the entries that count no more; returns them."""
         valid = {entry.sha256 for entry in self.entries()}
-        for entry in self._all():
-            if entry.sha256 not in valid:
-                (self._folder / f"{entry.sha256}.json").unlink(missing_ok=True)
+        replaced = [entry for entry in self._all() if entry.sha256 not in valid]
+        for entry in replaced:
+            self.storage.remove(_entry(entry.sha256))
+        return replaced
 
-    @contextmanager
-    def job(self) -> Iterator[Path]:
-        """A folder for who hands out work; should they die, others remove it."""
-        folder = self.root / ATTEMPTS / uuid4().hex
-        with ExitStack() as stack:
-            with self._locked():
-                make_folder(folder, LakeError)
-                stack.enter_context(_lock(folder / _LOCK))
-            try:
-                yield folder
-            finally:
-                shutil.rmtree(folder, ignore_errors=True)
+    def _names(self) -> list[str]:
+        names = self.storage.names(MANIFEST)
+        return [name for name in names if name.endswith(".json") and name != _NUMBERS]
 
-    def _all(self) -> Iterator[Entry]:
-        for path in sorted(self._folder.glob("*.json")):
-            if not path.name.startswith((_FAILED, _NUMBERS)):
-                entry = _read(path, Entry)
-                if entry is not None:
-                    yield entry
+    def _all(self) -> list[Entry]:
+        names = [name for name in self._names() if _FAILED not in name]
+        return [*self._read(names, Entry)]
 
-    @contextmanager
-    def _locked(self) -> Iterator[None]:
-        with _lock(self._folder / _LOCK):
-            yield
+    def _read(self, names: Sequence[str], kind: type[T]) -> Iterator[T]:
+        """What files of the manifest say, of those that are there."""
+        for name, content in self.storage.read(names).items():
+            yield _decoded(f"{self.storage.name}/{name}", content, kind)
+
+
+def _entry(sha256: str) -> str:
+    return f"{MANIFEST}/{sha256}.json"
+
+
+def _failed(number: int) -> str:
+    return f"{_FAILED}{number}.json"
 
 
 def _age(entry: Entry) -> tuple[int, str]:
     return entry.written_ns, entry.sha256
 
 
-def _is_over(job: Path) -> bool:
-    """Whether nobody works in a folder any more; it is then removed."""
+def _encoded(said: msgspec.Struct) -> bytes:
+    return msgspec.json.format(msgspec.json.encode(said))
+
+
+def _decoded(name: str, content: bytes, kind: type[T]) -> T:
+    """What a file says; raises `LakeError` where that is nothing that can be read."""
     try:
-        with _lock(job / _LOCK, is_patient=False):
-            shutil.rmtree(job, ignore_errors=True)
-    except BlockingIOError:
-        return False
-    except OSError:
-        return not job.exists()
-    return True
-
-
-@contextmanager
-def _lock(path: Path, *, is_patient: bool = True) -> Iterator[None]:
-    """Hold a lock, which ends with the process at the latest.
-
-    Raises `BlockingIOError` where it is held, unless one is patient.
-    """
-    with path.open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX | (0 if is_patient else fcntl.LOCK_NB))
-        yield
-
-
-def _read(path: Path, kind: type[T]) -> T | None:
-    """What a file of the manifest says; None where it is gone.
-
-    Raises `LakeError` where it says nothing that can be read.
-    """
-    try:
-        return msgspec.json.decode(path.read_bytes(), type=kind)
-    except FileNotFoundError:
-        return None
-    except (OSError, msgspec.DecodeError) as error:
+        return msgspec.json.decode(content, type=kind)
+    except msgspec.DecodeError as error:
         raise LakeError(
-            f"{path}: no part of a manifest ({error}); remove it, and ingest again"
+            f"{name}: no part of a manifest ({error}); remove it, and ingest again"
         ) from error
-
-
-def _write(path: Path, said: msgspec.Struct) -> None:
-    beside = path.with_name(f".{path.name}.{uuid4().hex}")
-    try:
-        beside.write_bytes(msgspec.json.format(msgspec.json.encode(said)))
-        beside.replace(path)
-    except OSError as error:
-        beside.unlink(missing_ok=True)
-        raise LakeError(f"{path}: cannot be written: {error.strerror}") from error

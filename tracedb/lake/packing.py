@@ -54,7 +54,7 @@ def unpacked(relation: str, source: str) -> str:
     return f"SELECT unnest({column}, max_depth := 2) FROM {source}"
 
 
-def files(paths: Iterable[Path], *options: str) -> str:
+def files(paths: Iterable[str | Path], *options: str) -> str:
     """What a query reads files by."""
     listed = ", ".join(literal(str(path)) for path in paths)
     return f"read_parquet({', '.join([f'[{listed}]', *options, _NO_FOLDERS])})"

@@ -12,10 +12,9 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from tracedb.errors import LakeError
+from tracedb.lake.storage import storage
+from tracedb.remote import is_remote
 
-MANIFEST = "_manifest"
-"""The folder by which a lake is known; engines pass over names that begin so."""
-ATTEMPTS = "_attempts"
 NOTHING = "__HIVE_DEFAULT_PARTITION__"
 """How Hive writes that there is no value."""
 _UNSAFE = re.compile(r"(?![0-9A-Za-z_.-])[\x00-\x7f]")
@@ -27,7 +26,8 @@ _LEVELS = ("run", "rank")
 class Place:
     """A lake, and which of its runs and ranks are meant: patterns, or all."""
 
-    root: Path
+    root: str | Path
+    """Its folder, or its URI."""
     run: str = "*"
     rank: str = "*"
 
@@ -57,13 +57,23 @@ def find_place(path: str) -> Place | None:
     Parts may have the wildcards `*` and `?`. Nothing needs to be there below the lake:
     a name without its escapes will do.
     """
-    root, chosen = Path(path), {}
+    root, chosen = path.rstrip("/") or path, {}
     for level in reversed(_LEVELS):
-        key, is_given, value = root.name.partition("=")
+        above, _, last = root.rpartition("/")
+        key, is_given, value = last.partition("=")
         if is_given and key == level:
             chosen[level] = value
-            root = root.parent
-    return Place(root, **chosen) if (root / MANIFEST).is_dir() else None
+            root = above.rstrip("/") or ("/" if path.startswith("/") else ".")
+    found = root if is_remote(root) else Path(root)
+    return Place(found, **chosen) if storage(found).is_lake() else None
+
+
+def place_of(path: str) -> Place:
+    """The lake that a path names; raises `LakeError` where it names none."""
+    place = find_place(path)
+    if place is None:
+        raise LakeError(f"{path}: no lake; make it with `tracedb lake ingest`")
+    return place
 
 
 def partition(run: str, rank: int | None, trace: str) -> str:

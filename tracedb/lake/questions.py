@@ -17,17 +17,19 @@ from tracedb.duck import own_errors
 from tracedb.errors import QueryError
 from tracedb.lake import packing
 from tracedb.lake.reading import chosen
+from tracedb.lake.spark import spark_reads
+from tracedb.lake.storage import storage
 from tracedb.lake.worker import contracted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-    from pathlib import Path
 
     import polars as pl
 
     from tracedb.lake.manifest import Entry
     from tracedb.lake.place import Place
     from tracedb.lake.spark import Spark
+    from tracedb.lake.storage import Storage
 
 _TRACE = f"{catalog.FLEET}.trace"
 # How the handler for TensorBoard names a file: host, process, time.
@@ -52,15 +54,15 @@ def ask(place: Place, question: str, spark: Spark | None = None) -> pl.DataFrame
         raise QueryError(f"no question {question} of a lake; there are {known}")
     entries = chosen(place)
     if spark is not None:
-        return _by_spark(spark, entries, _paths(place, entries), question)
+        return _by_spark(spark, storage(place.root), entries, question)
     with connected(place, entries) as connection:
         answer: pl.DataFrame = connection.sql(f"FROM {catalog.FLEET}.{question}").pl()
     return answer
 
 
-def _paths(place: Place, entries: Sequence[Entry]) -> list[Path]:
+def _files(entries: Sequence[Entry]) -> list[str]:
     """The files of what a lake keeps of each trace."""
-    return [place.root / entry.partition / packing.FLEET for entry in entries]
+    return [f"{entry.partition}/{packing.FLEET}" for entry in entries]
 
 
 def host_of(source: str) -> str | None:
@@ -86,8 +88,9 @@ def connected(
     Raises `LakeError` where there are no such traces.
     """
     entries = chosen(place) if entries is None else entries
-    source = packing.files(_paths(place, entries))
-    with duckdb.connect() as connection:
+    names = _files(entries)
+    with storage(place.root).at_hand(names) as paths, duckdb.connect() as connection:
+        source = packing.files([paths[name] for name in names])
         connection.execute(f"CREATE SCHEMA {catalog.FLEET}")
         for one in catalog.fleet():
             if one in contracted():
@@ -102,12 +105,12 @@ def connected(
 
 
 def _by_spark(
-    spark: Spark, entries: Sequence[Entry], paths: Sequence[Path], question: str
+    spark: Spark, lake: Storage, entries: Sequence[Entry], question: str
 ) -> pl.DataFrame:
     import polars as pl
 
     with spark.opened() as session:
-        kept = session.read.parquet(*map(str, paths))
+        kept = spark_reads(session, [*map(lake.address, _files(entries))])
         for one in catalog.fleet():
             name = _flat(one.full_name)
             if one.full_name == _TRACE:

@@ -23,6 +23,7 @@ from tracedb.errors import LakeError
 from tracedb.ingest import default_memory, join
 from tracedb.lake import packing
 from tracedb.lake.manifest import Manifest
+from tracedb.lake.storage import GoneError, storage
 from tracedb.lake.worker import fingerprint, kept
 from tracedb.outputs import written
 
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
     from tracedb.lake.manifest import Entry
     from tracedb.lake.place import Place
+    from tracedb.lake.storage import Storage
 
 MOST_TRACES = 512
 """Of which a database is made; questions of the fleet are asked of any number."""
@@ -59,7 +61,7 @@ def opened(place: Place, *, allow_files: bool = False) -> Database:
     """
     try:
         path = _database(place)
-    except duckdb.IOException:
+    except (duckdb.IOException, GoneError):
         # Somebody has replaced a partition since: now there is another.
         path = _database(place)
     database = Database(path, read_only=True, allow_files=allow_files)
@@ -133,13 +135,13 @@ def _database(place: Place) -> Path:
         tracedb.open(beside, allow_files=True) as database,
         bounded_memory(database.connection, default_memory()),
     ):
-        _fill(database.connection, place.root, entries)
+        _fill(database.connection, storage(place.root), entries)
     template.keep_newest(path.parent)
     return path
 
 
 def _fill(
-    connection: duckdb.DuckDBPyConnection, root: Path, entries: Sequence[Entry]
+    connection: duckdb.DuckDBPyConnection, lake: Storage, entries: Sequence[Entry]
 ) -> None:
     """Put the rows of traces into an empty database."""
     sizes = Counter(entry.run_id for entry in entries)
@@ -151,7 +153,7 @@ def _fill(
             wanted = [
                 one.full_name for one in kept() if is_alone or one.layer in _ALONE
             ]
-            _load(connection, root, own, wanted)
+            _load(connection, lake, own, wanted)
     several = [entry.number for entry in entries if sizes[entry.run_id] > 1]
     if several:
         join(connection, several)
@@ -159,31 +161,38 @@ def _fill(
 
 def _load(
     connection: duckdb.DuckDBPyConnection,
-    root: Path,
+    lake: Storage,
     entries: Sequence[Entry],
     wanted: Sequence[str],
 ) -> None:
     """Put the rows that traces have of the wanted relations into their tables."""
-    paths: dict[str, list[Path]] = {}
-    packs: list[Path] = []
+    alone: dict[str, list[str]] = {}
+    packs: list[str] = []
     packed: set[str] = set()
     for entry in entries:
         for file, relations in entry.files.items():
+            name = f"{entry.partition}/{file}"
             if file == packing.SMALL:
-                packs.append(root / entry.partition / file)
+                packs.append(name)
                 packed.update(relations)
-            else:
-                paths.setdefault(relations[0], []).append(root / entry.partition / file)
-    both = [name for name in wanted if name in packed]
-    if both:
-        columns = ", ".join(map(packing.column_of, both))
-        source = packing.files(packs, "union_by_name = true")
-        # All at once: to open a file of so many columns costs more than to read it.
-        connection.execute(f"CREATE TEMP TABLE pack AS SELECT {columns} FROM {source}")
-    for name in wanted:
-        into = f"INSERT INTO {name} BY NAME"
-        if name in paths:
-            connection.execute(f"{into} FROM {packing.files(paths[name])}")
-        if name in packed:
-            connection.execute(f"{into} {packing.unpacked(name, 'pack')}")
-    connection.execute("DROP TABLE IF EXISTS temp.pack")
+            elif relations[0] in wanted:
+                alone.setdefault(relations[0], []).append(name)
+    names = [*packs, *(name for names in alone.values() for name in names)]
+    with lake.at_hand(names) as paths:
+        both = [name for name in wanted if name in packed]
+        if both:
+            columns = ", ".join(map(packing.column_of, both))
+            source = packing.files(
+                [paths[name] for name in packs], "union_by_name = true"
+            )
+            # All at once: to open a file of so many columns costs more than to read it.
+            query = f"CREATE TEMP TABLE pack AS SELECT {columns} FROM {source}"
+            connection.execute(query)
+        for name in wanted:
+            into = f"INSERT INTO {name} BY NAME"
+            if name in alone:
+                source = packing.files([paths[n] for n in alone[name]])
+                connection.execute(f"{into} FROM {source}")
+            if name in packed:
+                connection.execute(f"{into} {packing.unpacked(name, 'pack')}")
+        connection.execute("DROP TABLE IF EXISTS temp.pack")

@@ -135,5 +135,21 @@ def _do(line: str) -> str:
     return msgspec.json.encode(work(msgspec.json.decode(line, type=Task))).decode()
 
 
+def spark_reads(session: Any, paths: Sequence[str]) -> Any:  # noqa: ANN401 (PySpark's)
+    """The rows of Parquet files; raises `LakeError` where Spark cannot read them.
+
+    What a store is called by Spark's own readers they know by classes of Hadoop's,
+    which a cluster has or has not.
+    """
+    try:
+        return session.read.parquet(*paths)
+    except Exception as error:
+        raise LakeError(
+            f"Spark cannot read {paths[0]}: {_first_line(error)}; for an object store "
+            "it needs Hadoop's connector (hadoop-aws for s3a) and credentials; without "
+            "--master DuckDB answers"
+        ) from error
+
+
 def _first_line(error: BaseException) -> str:
     return str(error).strip().partition("\n")[0] or type(error).__name__

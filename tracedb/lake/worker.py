@@ -2,14 +2,14 @@
 
 The file goes through the ordinary ingest, all layers, into a database of its own. Its
 relations that have rows are written beside the lake's partitions, small ones to one
-file (`packing.py`), moved there as one folder, and count when the manifest names it. A
-worker may die at any moment: who does its work again finds nothing, or all of it.
+file (`packing.py`), put there as a folder (`storage.py`), and count when the manifest
+names it. A worker may die at any moment: who does its work again finds nothing that
+counts, or all of it.
 """
 
 from __future__ import annotations
 
 import hashlib
-import shutil
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -19,33 +19,34 @@ from typing import TYPE_CHECKING, Literal
 import msgspec
 
 import tracedb
-from tracedb import catalog, ingest
+from tracedb import catalog, ingest, remote
 from tracedb.duck import literal, one_thread, own_errors, scalar
-from tracedb.errors import LakeError, TracedbError
+from tracedb.errors import TracedbError
 from tracedb.ingest.files import Source, digest
 from tracedb.lake import packing
 from tracedb.lake.manifest import Entry, Failure, Manifest, numbers_of
 from tracedb.lake.place import partition
-from tracedb.outputs import make_folder
 
 if TYPE_CHECKING:
     import duckdb
+
+    from tracedb.lake.storage import Storage
 
 
 class Task(msgspec.Struct, frozen=True):
     """A file to ingest into a lake."""
 
     root: str
-    """The lake."""
-    attempts: str
-    """The folder to write to first."""
+    """The lake: its folder, or its URI."""
+    job: str
+    """The word of the job (`Storage.job`)."""
     memory: int
     """[B] How much may be used."""
     number: int = 0
     run: str = ""
     run_id: int = 0
     path: str = ""
-    """Where the file is."""
+    """Where the file is: a path, or a URI."""
     source: str = ""
     """What it is called in the manifest."""
     is_named: bool = True
@@ -83,11 +84,12 @@ def work(task: Task) -> Outcome:
 
     A file that cannot be ingested is noted in the manifest.
     """
-    manifest = Manifest(Path(task.root))
     if task.why_not:
         return Outcome(task.number, task.source, "passed over", task.why_not)
     try:
-        with own_errors(), TemporaryDirectory(dir=task.attempts) as scratch:
+        manifest = Manifest(task.root)
+        beside = manifest.storage.scratch(task.job)
+        with own_errors(), TemporaryDirectory(dir=beside) as scratch:
             return _work(task, manifest, Path(scratch))
     except TracedbError as error:
         why = str(error).removeprefix(f"{task.source}: ")
@@ -95,14 +97,19 @@ def work(task: Task) -> Outcome:
 
 
 def failed(task: Task, why: str) -> Outcome:
-    """Note that a file could not be ingested."""
-    manifest = Manifest(Path(task.root))
-    manifest.fail(Failure(task.number, task.run, task.source, why))
+    """Note that a file could not be ingested, where a lake can be written to at all."""
+    try:
+        Manifest(task.root).fail(Failure(task.number, task.run, task.source, why))
+    except TracedbError as error:
+        why = f"{why}; nor could that be noted: {error}"
     return Outcome(task.number, task.source, "failed", why)
 
 
 def _work(task: Task, manifest: Manifest, scratch: Path) -> Outcome:
-    source = Source(task.source, Path(task.path), task.is_named, mapping=task.mapping)
+    path = Path(task.path)
+    if remote.is_remote(task.path):
+        path = remote.fetched(task.path, scratch / "source")
+    source = Source(task.source, path, task.is_named, mapping=task.mapping)
     sha256 = digest(source)
     known = manifest.entry(sha256)
     if known is not None and known.fingerprint == fingerprint():
@@ -123,7 +130,7 @@ def _work(task: Task, manifest: Manifest, scratch: Path) -> Outcome:
         if not new:
             why = "".join(said[-1:]).partition(f"{task.source}: ")[2]
             return Outcome(task.number, task.source, "passed over", why)
-        entry = _put(db.connection, task, scratch / "rows")
+        entry = _put(db.connection, task, manifest.storage, scratch / "rows")
     manifest.commit(entry)
     return Outcome(
         *(task.number, task.source, "new"),
@@ -132,14 +139,15 @@ def _work(task: Task, manifest: Manifest, scratch: Path) -> Outcome:
     )
 
 
-def _put(connection: duckdb.DuckDBPyConnection, task: Task, folder: Path) -> Entry:
-    """Write the rows of a database of one trace, and move them to their place."""
+def _put(
+    connection: duckdb.DuckDBPyConnection, task: Task, storage: Storage, folder: Path
+) -> Entry:
+    """Write the rows of a database of one trace, and put them to their place."""
     query = "SELECT rank, format, sha256, event_count FROM staging.trace"
     ((rank, format_, sha256, event_count),) = connection.execute(query).fetchall()
     name = f"{task.number}-{sha256[:12]}-{fingerprint()[:8]}"
-    place = partition(task.run, rank, name)
     files = _write(connection, folder)
-    _move(folder, Path(task.root) / place)
+    place = storage.put(folder, partition(task.run, rank, name), task.job)
     return Entry(
         number=task.number,
         run=task.run,
@@ -231,14 +239,3 @@ def _copy(connection: duckdb.DuckDBPyConnection, query: str, path: Path) -> None
 def contraction(one: catalog.Relation) -> str:
     """The rows that a lake keeps of a trace, of a database of it."""
     return f"SELECT * FROM (\n{one.query}\n) AS kept ({', '.join(one.columns)})"
-
-
-def _move(folder: Path, place: Path) -> None:
-    """Move a folder to its place; where it is there already, another was as good."""
-    make_folder(place.parent, LakeError)
-    try:
-        folder.rename(place)
-    except OSError:
-        if not place.is_dir():
-            raise
-        shutil.rmtree(folder)

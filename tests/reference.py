@@ -9,7 +9,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import pairwise
 from typing import Any
@@ -83,6 +83,22 @@ class Simulation:
                     lane.done += 1
                     progress = True
         assert all(lane.done == len(lane.work) for lane, _ in lanes), "a lane is stuck"
+
+    def again(self, longer: Mapping[Span | int, int]) -> Simulation:
+        """The same once more, in which some spans and GPU work take longer."""
+        other = replace(
+            self,
+            host={thread: Lane(lane.work) for thread, lane in self.host.items()},
+            streams={place: Lane(lane.work) for place, lane in self.streams.items()},
+            longer=longer,
+            begun={},
+            launched={},
+            own_begin={},
+            spans={},
+            kernels={},
+        )
+        other.run()
+        return other
 
     def host_span(self, lane: Lane, span: tuple[Any, ...]) -> bool:
         """Let a thread live through a span, unless what it awaits is not over yet."""
@@ -173,7 +189,6 @@ def simulate(
     database: tracedb.Database,
     method: str,
     scenario: str = "baseline",
-    longer: Mapping[Span | int, int] | None = None,
 ) -> Simulation:
     """Simulate all runs from the relations that say how long everything takes."""
     host, streams, parts = defaultdict(list), defaultdict(list), defaultdict(set)
@@ -263,7 +278,6 @@ def simulate(
         arrivals=arrivals,
         meetings=meetings,
         awaited_work=awaited,
-        longer=longer or {},
         inserts=inserts,
     )
     simulation.run()

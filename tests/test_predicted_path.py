@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import duckdb
 import gloo_job
@@ -40,11 +41,27 @@ def ranks(ingested: Ingested) -> Iterator[tracedb.Database]:
         yield opened
 
 
-def intervals(
-    database: tracedb.Database, method: str, scope: str
-) -> dict[int, list[dict[str, Any]]]:
-    """The intervals of each predicted path, in order; within a trace from its begin."""
-    found = defaultdict(list)
+Tiles = dict[int, list[dict[str, Any]]]
+"""The intervals of each path, in order."""
+
+
+class Found(NamedTuple):
+    """What is found of a database, each once for all tests."""
+
+    simulated: Callable[[tracedb.Database, str], Simulation]
+    """The plain loop's times, by a method."""
+    intervals: Callable[[tracedb.Database, str], dict[str, Tiles]]
+    """The predicted paths of a scope, by method; within a trace from its begin."""
+
+
+@pytest.fixture(scope="module")
+def found() -> Found:
+    """What tests compare; paths are computed by all methods together."""
+    return Found(cache(simulate), cache(_intervals))
+
+
+def _intervals(database: tracedb.Database, scope: str) -> dict[str, Tiles]:
+    found: dict[str, Tiles] = defaultdict(lambda: defaultdict(list))
     query = f"""
         SELECT
             * REPLACE (start_ns - from_ns AS start_ns, end_ns - from_ns AS end_ns),
@@ -55,12 +72,12 @@ def intervals(
         CROSS JOIN LATERAL (
             SELECT CASE scope WHEN 'run' THEN 0 ELSE origin_ns END AS from_ns
         )
-        WHERE method = '{method}' AND scope = '{scope}'
+        WHERE scope = '{scope}'
         ORDER BY start_ns
     """
-    with database.simulate([method]) as asked:
+    with database.simulate(METHODS) as asked:
         for row in asked.sql(query).iter_rows(named=True):
-            found[row["path_id"]].append(row)
+            found[row["method"]][row["path_id"]].append(row)
     return found
 
 
@@ -124,12 +141,16 @@ def nodes(
     ],
 )
 def test_what_is_on_a_path_delays_its_end(
-    jobs: str, scope: str, method: str, request: pytest.FixtureRequest
+    jobs: str,
+    scope: str,
+    method: str,
+    found: Found,
+    request: pytest.FixtureRequest,
 ) -> None:
     """A path tiles its time; 7 ns more of anything on it make the end 7 ns later."""
     database = request.getfixturevalue(jobs)
-    simulation = simulate(database, method)
-    paths = intervals(database, method, scope)
+    simulation = found.simulated(database, method)
+    paths = found.intervals(database, scope)[method]
     expected = spans(database, simulation, scope)
     assert paths.keys() == expected.keys()
     assert len(paths) > 0
@@ -146,13 +167,11 @@ def test_what_is_on_a_path_delays_its_end(
             tiles[0]["run_id"]: (path, on_path[path][int(share * len(on_path[path]))])
             for path, tiles in paths.items()
         }
-        longer = simulate(
-            database, method, longer={node: LONGER for _, node in chosen.values()}
-        )
-        found = spans(database, longer, scope)
+        longer = simulation.again({node: LONGER for _, node in chosen.values()})
+        later = spans(database, longer, scope)
         for path, _ in chosen.values():
             start, end = expected[path]
-            assert found[path] == (start, end + LONGER)
+            assert later[path] == (start, end + LONGER)
 
 
 @pytest.mark.parametrize(
@@ -214,13 +233,16 @@ def plain_idle(
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("jobs", ["generated", "ranks", "dlrm8"])
 def test_idle_time_is_what_no_work_covers(
-    jobs: str, method: str, request: pytest.FixtureRequest
+    jobs: str,
+    method: str,
+    found: Found,
+    request: pytest.FixtureRequest,
 ) -> None:
     """The causes of idle time add up to it, without gap or overlap."""
     database = request.getfixturevalue(jobs)
-    simulation = simulate(database, method)
+    simulation = found.simulated(database, method)
     expected = plain_idle(database, simulation, spans(database, simulation, "step"))
-    found = rows(
+    idle_times = rows(
         database,
         f"""
         SELECT step_id, device, sum(end_ns - start_ns), max(end_ns - later_ns)
@@ -235,10 +257,10 @@ def test_idle_time_is_what_no_work_covers(
         GROUP BY ALL
         """,
     )
-    assert {(step, device): idle for step, device, idle, _ in found} == {
+    assert {(step, device): idle for step, device, idle, _ in idle_times} == {
         key: idle for key, idle in expected.items() if idle > 0
     }
-    assert max(overlap or 0 for *_, overlap in found) <= 0
+    assert max(overlap or 0 for *_, overlap in idle_times) <= 0
 
 
 def test_measured_idle_time_is_as_long_as_measured(ranks: tracedb.Database) -> None:
@@ -398,10 +420,14 @@ def test_a_path_as_predicted_on_the_command_line(
 
 
 @pytest.mark.parametrize("jobs", ["generated", "dlrm8"])
-def test_every_node_has_its_time(jobs: str, request: pytest.FixtureRequest) -> None:
+def test_every_node_has_its_time(
+    jobs: str,
+    found: Found,
+    request: pytest.FixtureRequest,
+) -> None:
     """Calls begin with their spans as the plain loop has them; ops lie in others."""
     database = request.getfixturevalue(jobs)
-    simulation = simulate(database, "statistics")
+    simulation = found.simulated(database, "statistics")
     times = {
         node: (start, end)
         for node, start, end in rows(

@@ -80,9 +80,10 @@ SCENARIOS = {
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory, ingested: Ingested) -> Path:
-    """A folder with three reports: of two GPUs, of a CPU, and of hostile names."""
+    """A folder with reports: of two GPUs, of a CPU, with memory, of hostile names."""
     made = tmp_path_factory.mktemp("reports")
-    for name, traces in (("gpu", GPU), ("cpu", SAMPLES / "dlrm_cpu")):
+    kinds = {"gpu": GPU, "cpu": SAMPLES / "dlrm_cpu", "memory": SAMPLES / "loop_cpu"}
+    for name, traces in kinds.items():
         with tracedb.open(ingested(traces), read_only=True) as database:
             database.report(made / f"{name}.html")
     (made / "scenarios.json").write_text(json.dumps(SCENARIOS))
@@ -106,7 +107,7 @@ def page() -> Iterator[Page]:
         yield opened
 
 
-@pytest.mark.parametrize("name", ["gpu", "cpu", "beside", "hostile"])
+@pytest.mark.parametrize("name", ["gpu", "cpu", "memory", "beside", "hostile"])
 def test_nothing_is_fetched(folder: Path, name: str) -> None:
     """No attribute names another file, and the policy allows nothing but the page."""
     text = (folder / f"{name}.html").read_text()
@@ -162,6 +163,42 @@ def test_traces_without_a_rank_have_rows(folder: Path, name: str) -> None:
     sections = {part["name"]: part for part in json.loads(found[1])["sections"]}
     assert sections["files"]["rows"][0][0] is None
     assert sections[name]["rows"]
+
+
+def sections_of(path: Path) -> dict[str, dict[str, Any]]:
+    """The sections of a report by their names."""
+    found = re.search(r'id="data">(.*?)</script>', path.read_text())
+    assert found
+    return {part["name"]: part for part in json.loads(found[1])["sections"]}
+
+
+def of_column(section: dict[str, Any], name: str) -> list[Any]:
+    """The values of a column of a section."""
+    place = section["columns"].index(name)
+    return [row[place] for row in section["rows"]]
+
+
+def test_memory_and_loading_are_shown(folder: Path, database_of: DatabaseOf) -> None:
+    """The peak is that of the question, and held by all that is live; else a reason."""
+    shown = sections_of(folder / "memory.html")
+    database = database_of(SAMPLES / "loop_cpu")
+    ((peak, held),) = rows(
+        database,
+        "SELECT (SELECT max(peak_bytes) FROM question.memory), "
+        "(SELECT sum(live_bytes)::BIGINT FROM question.memory_at_peak)",
+    )
+    assert max(of_column(shown["memory"], "allocated_bytes")) == peak == held
+    assert sum(of_column(shown["memory_held"], "live_bytes")) == held
+    assert of_column(shown["memory_peak"], "peak_bytes") == [peak]
+    without = sections_of(folder / "gpu.html")
+    assert without["memory"]["rows"] == []
+    assert "profile_memory=True" in without["memory"]["empty"]
+    assert not {"memory_held", "memory_peak"} & without.keys()
+    for name, sample in (("gpu", GPU), ("memory", SAMPLES / "loop_cpu")):
+        query = "SELECT sum(time_ns)::BIGINT FROM question.data_loading WHERE step > 0"
+        ((expected,),) = rows(database_of(sample), query)
+        loading = sections_of(folder / f"{name}.html")["loading"]
+        assert sum(of_column(loading, "time_ns")) == expected > 0
 
 
 def test_every_slice_is_drawn_or_counted(database_of: DatabaseOf) -> None:
@@ -262,7 +299,7 @@ def test_places_that_are_refused(database_of: DatabaseOf, tmp_path: Path) -> Non
 
 
 @needs_chromium
-@pytest.mark.parametrize("name", ["gpu", "cpu", "beside", "hostile"])
+@pytest.mark.parametrize("name", ["gpu", "cpu", "memory", "beside", "hostile"])
 def test_page_says_nothing_and_asks_nothing(
     folder: Path, page: Page, name: str
 ) -> None:

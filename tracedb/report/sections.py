@@ -34,6 +34,8 @@ class Section:
     """How the page draws it (`charts.js`), above the table."""
     empty: str = "Nothing of that kind is in this run."
     """What the page says where there are no rows."""
+    follows: bool = False
+    """Whether it is left out without rows, since the section before says why."""
 
 
 SECTIONS = (
@@ -203,6 +205,121 @@ ORDER BY waited_ns DESC, kind, waiting_name, awaited_name""",
         empty="Nothing waited for GPU work.",
     ),
     Section(
+        "memory",
+        "Memory over time",
+        "What is allocated on each device (of several ranks on the four with the "
+        "highest peaks), and what its allocator has reserved: the most in each of 120 "
+        "stretches of the recording.",
+        """
+WITH
+placed AS (
+    SELECT
+        rank, memory.trace_id, device_type, device, allocated_bytes, reserved_bytes,
+        at_ns + shift_ns AS offset_ns,
+        min(offset_ns) OVER () AS first_ns,
+        greatest(max(offset_ns) OVER () - first_ns, 1) AS lasts_ns,
+        max(allocated_bytes) OVER (
+            PARTITION BY memory.trace_id, device_type, device
+        ) AS peak_bytes
+    FROM staging.memory_event AS memory
+    INNER JOIN graph.run_time USING (trace_id)
+    INNER JOIN staging.trace AS trace ON memory.trace_id = trace.trace_id
+    WHERE trace.run_id = $run
+),
+
+chosen AS (
+    SELECT
+        *, least(120 * (offset_ns - first_ns) // lasts_ns, 119) AS stretch,
+        first_ns + stretch * lasts_ns // 120 AS begin_ns
+    FROM placed
+    QUALIFY dense_rank() OVER (
+        ORDER BY peak_bytes DESC, trace_id, device_type, device
+    ) <= 4
+)
+
+SELECT
+    rank, device_type, device, begin_ns AS offset_ns,
+    max(allocated_bytes) AS allocated_bytes, max(reserved_bytes) AS reserved_bytes,
+    trace_id
+FROM chosen
+GROUP BY rank, trace_id, device_type, device, begin_ns
+ORDER BY rank, trace_id, device_type, device, begin_ns""",
+        picture="memory",
+        empty="Recorded without allocations: `profile_memory=True` records them.",
+    ),
+    Section(
+        "memory_peak",
+        "Memory at its peak",
+        "The most that is allocated on each device, when that is, and what the "
+        "allocator has reserved then but does not use.",
+        """
+SELECT
+    rank, device_type, device, peak_bytes, step, offset_ns, reserved_bytes,
+    unused_bytes, unused_share, capacity_bytes, allocation_count, turnover_bytes
+FROM question.memory
+WHERE run_id = $run
+ORDER BY rank, trace_id, device_type, device""",
+        follows=True,
+    ),
+    Section(
+        "memory_held",
+        "What holds the memory at its peak",
+        "By the op that allocated it, its module, and the Python function that was "
+        "open.",
+        """
+SELECT
+    rank, device_type, device, coalesce(op, origin) AS kind, module,
+    CASE WHEN is_backward THEN 'backward' WHEN NOT is_backward THEN 'forward' END
+    AS pass,
+    frame, live_bytes, live_share, block_count, trace_id
+FROM question.memory_at_peak
+WHERE trace_id IN (SELECT trace_id FROM staging.trace WHERE run_id = $run)
+ORDER BY
+    rank, trace_id, device_type, device, live_bytes DESC, kind, module, pass, frame""",
+        picture="bars",
+        follows=True,
+    ),
+    Section(
+        "loading",
+        "Data loading",
+        "Time of each step under a loader, what the GPUs did meanwhile, and how much "
+        "of it is on the critical path of the step's period.",
+        """
+WITH
+part AS (
+    SELECT
+        trace_id, rank, step, fetched_by, batch_count, path_ns, time_share, time_ns,
+        unnest([
+            {'kind': 'GPU busy', 'part_ns': busy_ns},
+            {
+                'kind': CASE
+                    WHEN trace_id IN (SELECT trace_id FROM staging.gpu_op)
+                        THEN 'GPU idle'
+                    ELSE 'no GPU in the trace'
+                END,
+                'part_ns': idle_ns
+            }
+        ]) AS own
+    FROM question.data_loading
+    WHERE
+        trace_id IN (SELECT trace_id FROM staging.trace WHERE run_id = $run)
+        AND (step IS NOT NULL OR trace_id NOT IN (SELECT trace_id FROM staging.step))
+)
+
+SELECT
+    rank, step, own.kind, sum(own.part_ns)::BIGINT AS time_ns,
+    sum(time_share * own.part_ns / nullif(time_ns, 0)) AS time_share,
+    sum(path_ns)::BIGINT AS path_ns, sum(batch_count)::BIGINT AS batches,
+    string_agg(DISTINCT fetched_by, ', ' ORDER BY fetched_by) AS fetched_by, trace_id
+FROM part
+WHERE own.part_ns > 0
+GROUP BY rank, trace_id, step, own.kind
+ORDER BY rank, trace_id, step, own.kind""",
+        picture="stack",
+        empty="No ranges of a DataLoader in this run (`staging.data_loading`): batches "
+        "are fetched otherwise, or not while it was recorded.",
+    ),
+    Section(
         "stragglers",
         "Ranks that others wait for",
         "Of each rank: how long others waited for it in collectives, and it for "
@@ -317,7 +434,8 @@ ORDER BY rank, path, kind""",
 
 def sections(connection: duckdb.DuckDBPyConnection, run: int) -> list[Shown]:
     """The sections of a run with their rows, as the page has them."""
-    return [shown(connection, section, run) for section in SECTIONS]
+    made = [(section, shown(connection, section, run)) for section in SECTIONS]
+    return [part for section, part in made if part["rows"] or not section.follows]
 
 
 def shown(connection: duckdb.DuckDBPyConnection, section: Section, run: int) -> Shown:

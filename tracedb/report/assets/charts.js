@@ -38,19 +38,25 @@ function kindsOf(rows, value) {
   return [...sums].filter(([, sum]) => sum > 0).sort((a, b) => b[1] - a[1]).map(([kind]) => kind);
 }
 
-/** One bar a device or thread: how its time divides. */
+/** What a bar or a line is of: a thread, or a device. */
+function placeLabel(row) {
+  if (row.role) return row.role + " thread";
+  return row.device_type ? [row.device_type, row.device < 0 ? "" : row.device].join(" ").trim() : "GPU " + row.device;
+}
+
+/** One bar a device or thread: how its time, or its memory, divides. */
 function bars(section) {
   const rows = objects(section);
-  const value = section.columns.find((name) => name.endsWith("_ns"));
-  const groups = grouped(rows, (row) => [rankLabel(row), row.role ? row.role + " thread" : "GPU " + row.device].join(", ") +
-    "\0" + (row.thread_id ?? ""));
+  const value = section.columns.find((name) => /_(ns|bytes)$/.test(name));
+  const groups = grouped(rows, (row) => [rankLabel(row), placeLabel(row)].join(", ") + "\0" + (row.thread_id ?? row.trace_id ?? ""));
   const drawn = [...groups].slice(0, 64).map(([label, parts]) => {
     const whole = parts.reduce((sum, part) => sum + part[value], 0);
-    const stack = parts.filter((part) => part[value] > 0).map((part) => {
-      const kind = part.kind ?? part.type, share = part[value] / whole;
+    const kinds = [...grouped(parts, (part) => part.kind ?? part.type)].map(([kind, own]) => [kind, own.reduce((sum, part) => sum + part[value], 0)]);
+    const stack = kinds.filter(([, sum]) => sum > 0).sort((a, b) => b[1] - a[1]).map(([kind, sum]) => {
+      const share = sum / whole;
       const box = el("span", {
         class: share < 0.05 && "thin",
-        onmousemove: (event) => showTip(event, `${shown(kind)}: ${time(part[value])}, ${(share * 100).toFixed(1)} %`),
+        onmousemove: (event) => showTip(event, `${shown(kind)}: ${valued(value, sum)}, ${(share * 100).toFixed(1)} %`),
         onmouseleave: hideTip,
       }, share < 0.05 ? "" : `${shown(kind)} ${(share * 100).toFixed(0)} %`);
       box.style.flex = `${share} 1 0`;
@@ -58,7 +64,7 @@ function bars(section) {
       return box;
     });
     return el("div", { class: "bar" }, el("span", null, shown(label.split("\0")[0])), el("div", null, ...stack),
-      el("span", null, time(whole)));
+      el("span", null, valued(value, whole)));
   });
   const rest = groups.size > 64 ? el("p", { class: "words" }, `The first 64 of ${groups.size}; the table has more.`) : null;
   return [legend(kindsOf(rows, value)), ...drawn, rest];
@@ -78,7 +84,7 @@ function stack(section) {
     const wide = Math.min(64, (width - 70) / steps.length);
     const drawn = svg("svg", { viewBox: `0 0 ${width} ${height + 40}`, width, height: height + 40, role: "img" });
     drawn.append(svg("title", null));
-    drawn.firstChild.textContent = `${rankLabel(parts[0])}: the critical path of each step by kind`;
+    drawn.firstChild.textContent = `${rankLabel(parts[0])}: ${section.title}, by step and kind`;
     for (const share of [0, 0.5, 1]) {
       const y = 14 + height * (1 - share);
       drawn.append(svg("line", { x1: 60, x2: width, y1: y, y2: y }));
@@ -152,6 +158,33 @@ function periods(section) {
   }
   if (groups.length > 1 && steps.length) made.push(...heat(groups, steps));
   return made;
+}
+
+/** Memory over time, a line a device; dashed is what its allocator has reserved. */
+function memory(section) {
+  const rows = objects(section);
+  const times = [...new Set(rows.map((row) => row.offset_ns))].sort((a, b) => a - b);
+  if (times.length < 2) return [];
+  const most = Math.max(...rows.flatMap((row) => [row.allocated_bytes, row.reserved_bytes ?? 0]));
+  const [size, unit] = [[1e9, "GB"], [1e6, "MB"], [1e3, "kB"]].find(([one]) => most >= one) ?? [1, "B"];
+  const palette = ["#4e79a7", "#f28e2b", "#59a14f", "#b07aa1"];
+  const lines = [...grouped(rows, (row) => [row.trace_id, row.device_type, row.device].join()).values()].flatMap((own, i) =>
+    ["allocated", "reserved"].filter((what) => own.some((row) => row[what + "_bytes"] != null)).map((what) => {
+      const known = new Map(own.map((row) => [row.offset_ns, row[what + "_bytes"]]));
+      let last = null;
+      return {
+        label: `${rankLabel(own[0])}, ${placeLabel(own[0])} ${what}`, stroke: palette[i % palette.length], width: 1.5,
+        dash: what === "reserved" ? [6, 4] : [], values: times.map((at) => (last = known.get(at) ?? last)).map((bytes) => (bytes == null ? null : bytes / size)),
+      };
+    }));
+  return [plot({
+    scales: { x: { time: false }, y: { range: (_, low, high) => [Math.min(0, low), high * 1.1 || 1] } },
+    axes: [{ label: "time [ms]" }, { label: `memory [${unit}]`, size: 70 }],
+    series: [{ label: "time [ms]" }, ...lines.map(({ label, stroke, width, dash }) => ({
+      label, stroke, width, dash, paths: uPlot.paths.stepped({ align: 1 }), points: { show: false },
+      value: (_, value) => (value == null ? "" : value.toPrecision(4) + " " + unit),
+    }))],
+  }, [times.map((at) => at / 1e6), ...lines.map((line) => line.values)], section.title)];
 }
 
 /** Ranks by steps: how far each period is from the median of its step. */
@@ -376,4 +409,4 @@ function changes(section) {
   }])];
 }
 
-const PICTURES = { bars, stack, periods, icicle, roofline, ranges, changes, none: () => [] };
+const PICTURES = { bars, stack, periods, memory, icicle, roofline, ranges, changes, none: () => [] };

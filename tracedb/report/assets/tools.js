@@ -107,7 +107,7 @@ const given = new Map();
 /** The colour of a kind of time: the same everywhere on the page. */
 function colour(kind) {
   if (Object.hasOwn(COLOURS, kind)) return COLOURS[kind];
-  if (!given.has(kind)) given.set(kind, MORE_COLOURS[given.size % MORE_COLOURS.length]);
+  if (!given.has(kind)) given.set(kind, MORE_COLOURS[given.size] ?? `hsl(${hue(kind)} 45% 58%)`);
   return given.get(kind);
 }
 

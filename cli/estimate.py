@@ -83,7 +83,8 @@ _NAME = 70
     "--ranks",
     type=click.IntRange(2),
     metavar="N",
-    help="How many ranks take part in collectives, where a graph does not say it.",
+    help="The step is one of so many ranks. Where its code has no process group, "
+    "gradients are averaged as by DistributedDataParallel.",
 )
 @click.option(
     "--format",
@@ -136,6 +137,7 @@ def estimate(  # noqa: PLR0913 (the options of the command)
             database=database,
             library=library,
             cuda_graph=cuda_graph,
+            ranks=ranks,
             tell=tell,
         )
         output.rows(frame, _SWEPT, None)

@@ -1,11 +1,13 @@
 """Estimate a training step that never ran: from its code, or an execution graph.
 
 A step of code goes through these modules in order: `script` finds it, `fake_run` runs
-it on PyTorch's fake tensors (`fake_gpu` answers for the GPU, `recorder` notes each op,
-`memory` what is held), `program` nests its ops, `launches` says which GPU work they
-launch and `host_times` how long the host takes, `timeline` lays that out in time, and
-`estimation` ingests it as a trace, and answers. For a sweep, `batches` makes functions
-of the batch size from a few of its `recordings`, number by number (`sizes`).
+it on PyTorch's fake tensors (`fake_gpu` answers for the GPU, `fake_cuda` for its
+streams, `fake_ranks` for other ranks, `data_parallel` averages their gradients,
+`recorder` notes each op, `memory` what is held), `program` nests its ops, `launches`
+says which GPU work they launch and `host_times` how long the host takes, `timeline`
+lays that out in time, and `estimation` ingests it as a trace, and answers. For a sweep,
+`batches` makes functions of the batch size from a few of its `recordings`, number by
+number (`sizes`).
 
 An execution graph is read by `graph`; `graph_step` says which nodes are a step, and
 `graph_program` makes them the same tree (`graph_values` reads arguments, `on_gpu` knows

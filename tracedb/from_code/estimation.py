@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -101,15 +102,16 @@ def estimate(  # noqa: PLR0913 (the options of one command)
 
     `step` is a function that is called with the inputs, or a script's, as
     `"train.py:step"`; it runs on fake tensors, which take no memory. `batch` goes to
-    its parameter of that name. Or it is the file of an execution graph, recorded on
-    any device, and `ranks` how many take part in collectives where it does not say
-    that. The run that would be is put into the database, whose
-    own traces tell first which kernels ops launch; without one it is put into memory
-    when it is asked for. Host times are those that are shipped, or of a library of
+    its parameter of that name. With `ranks` it is one of so many, which do what the
+    code has them do, or else average gradients as `DistributedDataParallel` does. Or it
+    is the file of an execution graph, recorded on any device, and `ranks` how many take
+    part in collectives where it does not say that. The run that would be is put into
+    the database, whose own traces tell first which kernels ops launch; without one it
+    is put into memory when it is asked for. Host times are shipped, or of a library of
     overheads. With `cuda_graph` the step's kernels are launched as CUDA graphs.
     Raises `EstimateError` where it cannot run, or the graph cannot be read.
     """
-    with tracedb.open() as empty:
+    with tracedb.open() as empty, ExitStack() as stack:
         device = Device.of(empty.connection, gpu)
         if is_graph(step):
             has_size = batch is not None or find_largest_batch
@@ -118,7 +120,9 @@ def estimate(  # noqa: PLR0913 (the options of one command)
         else:
             from tracedb.from_code.recordings import Source
 
-            source = Source(step, inputs, device.name)
+            source = stack.enter_context(
+                closing(Source(step, inputs, device.name, ranks))
+            )
             subject = recording = source.at(batch)
             largest_batch = (
                 _largest(source, recording, device) if find_largest_batch else None

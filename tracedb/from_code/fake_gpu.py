@@ -16,15 +16,15 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.nn import functional
 from torch.optim import optimizer as _optimizer
 from torch.overrides import TorchFunctionMode
-from torch.profiler import record_function
 from torch.utils import _foreach_utils
 
 from tracedb.from_code import place
-from tracedb.from_code.ops import SYNCHRONIZE
+from tracedb.from_code.changed import changed
+from tracedb.from_code.fake_cuda import STREAMS, Nvtx, nothing
 from tracedb.from_code.unknown import Unknown, refuse
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator
 
     from tracedb.from_code.recorder import Recorder
 
@@ -78,6 +78,34 @@ _IN_FP32 = frozenset(
 )
 
 
+_PARSE: Any = torch._C._nn._parse_to  # noqa: SLF001 (it has no public name)
+"""What PyTorch reads the arguments of `to` with."""
+_COPY = 3
+"""The place of the argument of `Tensor.to` that asks for a copy in any case."""
+
+
+def _parsed(
+    *args: object, **kwargs: object
+) -> tuple[torch.device | None, torch.dtype | None, bool, torch.memory_format | None]:
+    """Device, type, whether it does not block, and layout: what `to` is asked for."""
+    if args and isinstance(args[0], int):
+        args = (_device(args[0]), *args[1:])
+    if isinstance(kwargs.get("device"), int):
+        kwargs["device"] = _device(kwargs["device"])
+    with torch._C.DisableTorchFunction():  # noqa: SLF001 (it has no public name)
+        found: tuple[Any, Any, bool, Any] = _PARSE(*args, **kwargs)
+    return found
+
+
+def _device(*args: Any, **kwargs: Any) -> torch.device:  # noqa: ANN401
+    """The device that code names: a number alone is a GPU's."""
+    named = args or (*kwargs.values(),)
+    if isinstance(named[0], int):
+        return torch.device("cuda", named[0])
+    with torch._C.DisableTorchFunction():  # noqa: SLF001 (it has no public name)
+        return torch.device(*args, **kwargs)
+
+
 def _is_gpu(value: object) -> bool:
     if isinstance(value, torch.device):
         return value.type == "cuda"
@@ -100,6 +128,8 @@ class FakeGpu(TorchFunctionMode):
         self._recorder = recorder
         self._side = recorder.side
         own: dict[Any, Callable[..., object]] = {
+            torch.device: _device,
+            _PARSE: _parsed,
             torch.Tensor.device.__get__: self.device,
             torch.Tensor.is_cuda.__get__: self._is_on_gpu,  # type: ignore[attr-defined]
             torch.Tensor.get_device: lambda t: self.device(t).index or 0,
@@ -146,6 +176,8 @@ class FakeGpu(TorchFunctionMode):
         kwargs: dict[str, object],
     ) -> object:
         """Call a function that may say on which device its result is to be."""
+        if isinstance(kwargs.get("device"), int):
+            kwargs = {**kwargs, "device": _device(kwargs["device"])}
         named = [v for v in (*args, *kwargs.values()) if _is_gpu(v) or _is_cpu(v)]
         if not named:
             return func(*args, **kwargs)
@@ -186,21 +218,18 @@ class FakeGpu(TorchFunctionMode):
     def _to(self, tensor: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:  # noqa: ANN401
         """Copy to the other side where the tensor is not there yet."""
         if args and isinstance(args[0], torch.Tensor):
-            return self._to(tensor, self.device(args[0]), args[0].dtype, **kwargs)
-        named = [v for v in (*args, *kwargs.values()) if _is_gpu(v) or _is_cpu(v)]
-        rest = [v for v in args if not (_is_gpu(v) or _is_cpu(v))]
-        kwargs.pop("device", None)
-        is_async = kwargs.pop("non_blocking", False)
-        on_gpu = self._names(named[-1]) if named else self._is_on_gpu(tensor)
+            args = (self.device(args[0]), args[0].dtype, *args[1:])
+        is_copy = bool(kwargs.pop("copy", False) or any(args[_COPY:]))
+        device, dtype, is_async, layout = _parsed(*args[:_COPY], **kwargs)
+        on_gpu = self._is_on_gpu(tensor) if device is None else self._names(device)
+        given: dict[str, Any] = {"dtype": dtype or tensor.dtype}
+        if layout is not None:
+            given["memory_format"] = layout
         if on_gpu == self._is_on_gpu(tensor):
-            return tensor.to(*rest, **kwargs) if rest or kwargs else tensor
-        is_async = is_async or any(value is True for value in rest[:2])
-        rest = [value for value in rest if not isinstance(value, bool)]
-        kwargs.pop("copy", None)
-        dtype = kwargs.pop("dtype", rest[0] if rest else tensor.dtype)
+            return tensor.to(**given, copy=is_copy)
         way = ("HtoD" if on_gpu else "DtoH") + " async" * is_async
         with self._side.placing(on_gpu=on_gpu, transfer=way):
-            return tensor.to(dtype=dtype, copy=True, **kwargs)
+            return tensor.to(**given, copy=True)
 
     def _backward(self, tensor: torch.Tensor, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401
         """Stay in force for what is computed again in the backward pass."""
@@ -286,9 +315,7 @@ def _in_fp32(values: Any) -> Any:  # noqa: ANN401
     )
 
 
-def _answers(
-    gpu: FakeGpu, name: str, recorder: Recorder
-) -> dict[str, Callable[..., object]]:
+def _answers(gpu: FakeGpu, name: str, recorder: Recorder) -> dict[str, object]:
     """What functions of `torch.cuda` answer."""
 
     def available() -> bool:
@@ -300,21 +327,13 @@ def _answers(
         gpu.is_name_asked = True
         return name
 
-    def synchronize(device: object = None) -> None:
-        del device
-        with record_function(SYNCHRONIZE):
-            pass
-
-    def nothing(*_: object, **__: object) -> int:
-        return 0
-
     def held(*_: object, **__: object) -> int:
         there = (h for h in recorder.ledger.held if h.is_on_gpu and h.end is None)
         return sum(h.size_bytes for h in there)
 
     return {
         "is_available": available,
-        "synchronize": synchronize,
+        **STREAMS,
         "device_count": lambda: 1,
         "get_device_name": named,
         "is_bf16_supported": lambda *_, **__: True,
@@ -335,27 +354,18 @@ def _apply(
     """Convert a model's tensors: PyTorch would swap fake ones, which mostly fails."""
     for child in module.children() if recurse else ():
         _apply(child, convert)
-    for parameter in module.parameters(recurse=False):
+    for name, parameter in module.named_parameters(recurse=False):
         with torch.no_grad():
             converted = convert(parameter)
-        if converted is not parameter and isinstance(parameter, FakeTensor):
+        if converted is parameter or not isinstance(parameter, FakeTensor):
+            continue
+        if torch._has_compatible_shallow_copy_type(parameter, converted):  # noqa: SLF001 (as nn.Module asks)
             parameter.data = converted
+        else:
+            setattr(module, name, nn.Parameter(converted, parameter.requires_grad))
     for name, buffer in module.named_buffers(recurse=False):
         setattr(module, name, convert(buffer))
     return module
-
-
-@contextmanager
-def _changed(place_: object, attributes: Mapping[str, object]) -> Iterator[None]:
-    """Other attributes of a class or a module, while it lasts."""
-    before = {key: getattr(place_, key) for key in attributes}
-    for key, value in attributes.items():
-        setattr(place_, key, value)
-    try:
-        yield
-    finally:
-        for key, value in before.items():
-            setattr(place_, key, value)
 
 
 @contextmanager
@@ -369,15 +379,17 @@ def present(gpu: FakeGpu, name: str, recorder: Recorder) -> Iterator[None]:
         return found
 
     with ExitStack() as stack:
-        stack.enter_context(_changed(torch.cuda, _answers(gpu, name, recorder)))
-        stack.enter_context(_changed(nn.Module, {"_apply": _apply}))
+        stack.enter_context(changed(torch.cuda, _answers(gpu, name, recorder)))
+        stack.enter_context(changed(torch.cuda.nvtx, Nvtx().functions))
+        stack.enter_context(changed(torch.Tensor, {"record_stream": nothing}))
+        stack.enter_context(changed(nn.Module, {"_apply": _apply}))
         # Functions of Python's call these by name, while no mode is asked.
         called = {
             "scaled_dot_product_attention": gpu.attention,
             "dropout": gpu.dropout,
         }
-        stack.enter_context(_changed(functional, called))
-        stack.enter_context(_changed(FakeTensor, {"device": property(device)}))
+        stack.enter_context(changed(functional, called))
+        stack.enter_context(changed(FakeTensor, {"device": property(device)}))
         for types in _LISTED:
             types.append(FakeTensor)
             stack.callback(types.remove, FakeTensor)

@@ -26,6 +26,7 @@ from torch.profiler import ProfilerActivity, profile, record_function
 from tracedb.errors import EstimateError, TracedbError
 from tracedb.from_code import place
 from tracedb.from_code.fake_gpu import FakeGpu, present
+from tracedb.from_code.fake_ranks import FakeRanks
 from tracedb.from_code.memory import Holding, Memory, peak
 from tracedb.from_code.ops import MODULE, Dispatched
 from tracedb.from_code.recorder import Recorder, tensors_of
@@ -65,12 +66,13 @@ class _Fakes(FakeTensorMode):  # type: ignore[no-untyped-call]
 class FakeRun:
     """A place in which code runs on tensors that are not there."""
 
-    def __init__(self, gpu: str) -> None:
-        """Prepare it for a GPU of that name."""
+    def __init__(self, gpu: str, ranks: int | None = None) -> None:
+        """Prepare it for a GPU of that name, and for so many ranks of a job."""
         self._fake = _Fakes(allow_non_fake_inputs=True)
         self._recorder = Recorder(self._fake)
         self._gpu = FakeGpu(self._recorder)
         self._name = gpu
+        self._ranks = FakeRanks(self._recorder, ranks)
         self._observer = _Observer(self._recorder)
 
     @contextmanager
@@ -82,10 +84,20 @@ class FakeRun:
             warnings.filterwarnings("ignore", "Accessing the data pointer of FakeT")
             stack.enter_context(self._fake)
             stack.enter_context(present(self._gpu, self._name, self._recorder))
+            stack.enter_context(self._ranks.present())
             stack.enter_context(self._observer.watching())
             stack.enter_context(self._recorder)
             stack.enter_context(self._gpu)
             yield
+
+    def end(self) -> None:
+        """Leave nothing behind of what the code has begun."""
+        self._ranks.end()
+
+    @property
+    def ranks(self) -> str:
+        """How many ranks there are, and what they do together, if anything."""
+        return self._ranks.words
 
     @property
     def is_name_asked(self) -> bool:

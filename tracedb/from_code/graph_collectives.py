@@ -1,58 +1,21 @@
-"""Collectives as execution graphs have them: what is called, and its message."""
+"""Collectives as execution graphs have them: what is called, by how many ranks."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from tracedb.from_code.collectives import NAME, WAIT, Message
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
     from tracedb.from_code.graph import GraphNode
-    from tracedb.from_code.ops import Shape
-
-NAME = "record_param_comms"
-"""What marks a collective in every version."""
-WAIT = "wait"
 
 _BEFORE = 2
 """Before the name come the group and the rank in it."""
 _SPLITS = 2
 """After the name come how the input and the output are split over ranks."""
-_TYPES = {
-    "float": "Float",
-    "double": "Double",
-    "c10::Half": "Half",
-    "c10::BFloat16": "BFloat16",
-    "long int": "Long",
-    "int": "Int",
-    "unsigned char": "Byte",
-    "signed char": "Char",
-    "bool": "Bool",
-}
-"""Types as the profiler writes those of collectives."""
-
-
-@dataclass(frozen=True)
-class Message:
-    """What is called, and how many ranks take part, as far as it is recorded."""
-
-    kind: str
-    ranks: int | None
-
-    def recorded(
-        self, inputs: Sequence[Shape], results: Sequence[Shape]
-    ) -> dict[str, Any]:
-        """What the profiler would record with the call."""
-        if self.ranks is None or not inputs:
-            return {"Collective name": self.kind}
-        return {
-            "Collective name": self.kind,
-            "Group size": self.ranks,
-            "In msg nelems": sum(shape.elements for shape in inputs),
-            "Out msg nelems": sum(shape.elements for shape in results),
-            "dtype": _TYPES.get(inputs[0].dtype, inputs[0].dtype),
-        }
 
 
 @dataclass(frozen=True)

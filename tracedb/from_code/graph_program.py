@@ -14,7 +14,8 @@ from importlib.resources import files
 from typing import TYPE_CHECKING
 
 from tracedb.errors import EstimateError
-from tracedb.from_code import graph_collectives, on_gpu
+from tracedb.from_code import collectives, on_gpu
+from tracedb.from_code.graph_collectives import Groups
 from tracedb.from_code.graph_memory import GraphMemory
 from tracedb.from_code.graph_step import GraphStep, last_step
 from tracedb.from_code.graph_values import (
@@ -64,7 +65,7 @@ class Reader:
 
     autograd: frozenset[int]
     is_of_gpu: bool
-    groups: graph_collectives.Groups
+    groups: Groups
     unsure: list[Unsure] = field(default_factory=list)
     replaced: on_gpu.Replaced = field(default_factory=on_gpu.Replaced)
     _is_on_gpu: dict[object, bool] = field(default_factory=dict)
@@ -95,7 +96,7 @@ class Reader:
         node = Node(given.name, "op", is_autograd=given.thread in self.autograd)
         if given.sequence >= 0:
             node.arguments["Sequence number"] = given.sequence
-        if given.name == graph_collectives.NAME:
+        if given.name == collectives.NAME:
             self._collective(given, node)
         elif self.replaced.has(given):
             return self._as_on_gpu(given, node)
@@ -137,12 +138,11 @@ class Reader:
     def _collective(self, given: GraphNode, node: Node) -> None:
         message = self.groups.message(given)
         inputs, results = list(shapes(given.inputs)), list(shapes(given.outputs))
-        node.message = message.recorded(inputs, results)
         node.dispatched = Dispatched(
             given.name, [list(inputs)] if inputs else [], results, is_on_gpu=True,
-            is_view=False, writes=True, collective=message.kind,
+            is_view=False, writes=True, called=message,
         )  # fmt: skip
-        if message.kind == graph_collectives.WAIT:
+        if message.kind == collectives.WAIT:
             self._arriving.clear()
             return
         self._arriving |= {storage for storage, _ in tensors([*given.outputs])}
@@ -318,7 +318,7 @@ def subject(graph: Graph, ranks: int | None = None) -> Program:
     Raises `EstimateError` where it does nothing on tensors.
     """
     step = last_step(graph)
-    groups = graph_collectives.Groups.of(graph.nodes.values(), ranks)
+    groups = Groups.of(graph.nodes.values(), ranks)
     reader = Reader(step.autograd, is_of_gpu(graph), groups)
     root = reader.program(step)
     if not any(node.dispatched for node in root.walk()):

@@ -13,6 +13,7 @@ from tracedb.from_code.ops import Shape
 if TYPE_CHECKING:
     import duckdb
 
+    from tracedb.from_code.collectives import Message
     from tracedb.from_code.ops import Argument, Dispatched
 
 # Lists of tensors in an op of lists: how many tensors a launch takes, and into pieces
@@ -113,8 +114,8 @@ class LaunchTable:
     def launching(self, op: Dispatched) -> Launching:
         """What an op launches."""
         bare = re.sub(r"([^_])_$", r"\1", op.name.rpartition("::")[2])
-        if op.collective:
-            return _collective(op)
+        if op.called is not None:
+            return _collective(op, op.called)
         if op.transfer:
             return _transfer(op)
         if bare == "_local_scalar_dense" and op.is_on_gpu:
@@ -214,9 +215,9 @@ def _transfer(op: Dispatched) -> Launching:
     return Launching((copied,), "aten::copy_", (op.results[0], op.tensors[0]))
 
 
-def _collective(op: Dispatched) -> Launching:
+def _collective(op: Dispatched, message: Message) -> Launching:
     """One kernel of NCCL, as it names them, for what is called."""
-    called = op.collective.replace("_", "").lower()
+    called = message.kind.replace("_", "").lower()
     for spoken, name in _NCCL.items():
         if spoken in called and op.tensors:
             return Launching((Work("collective", f"ncclDevKernel_{name}"),))

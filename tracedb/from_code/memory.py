@@ -14,8 +14,15 @@ if TYPE_CHECKING:
 
     import torch
 
-KINDS = ("parameter", "gradient", "optimizer", "buffer", "input", "activation", "other")
-"""What memory is held for; `other` is what lives within backward or the optimizer."""
+KINDS = (
+    *("parameter", "gradient", "optimizer", "buffer", "input", "activation"),
+    *("bucket", "other"),
+)
+"""What memory is held for.
+
+A `bucket` has gradients that ranks add up together; `other` is what lives within
+backward or the optimizer.
+"""
 
 _BLOCK = 512
 """[B] CUDA's caching allocator gives out multiples of this."""
@@ -42,7 +49,8 @@ class Holding:
         """What it is held for: what it was found to be, else by its phase."""
         if self.kind is not None:
             return self.kind
-        return {"setup": "input", "forward": "activation"}.get(self.phase, "other")
+        known = {"setup": "input", "forward": "activation", "bucket": "bucket"}
+        return known.get(self.phase, "other")
 
     @property
     def words(self) -> str:

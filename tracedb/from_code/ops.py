@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tracedb.from_code.collectives import Message
 
 MARK = "tracedb dispatched "
 """What the ranges begin with that say which op of ours a recorded op is."""
@@ -45,10 +49,17 @@ class Dispatched:
     transfer: str = ""
     writes: bool = False
     line: str = ""
-    collective: str = ""
-    """What ranks do together in it, as `allreduce`."""
+    called: Message | None = None
+    """What ranks do together in it."""
     after_collective: bool = False
     """Whether its work waits for the collectives that were called before."""
+
+    @property
+    def message(self) -> dict[str, Any]:
+        """What the profiler records with it, of a collective."""
+        if self.called is None:
+            return {}
+        return self.called.recorded(self.tensors, self.results)
 
     @property
     def tensors(self) -> list[Shape]:

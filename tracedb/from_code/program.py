@@ -32,14 +32,17 @@ class Node:
     children: list[Node] = field(default_factory=list)
     is_autograd: bool = False
     """Whether it was recorded in a thread of autograd's, whatever its name."""
-    message: dict[str, Any] = field(default_factory=dict)
-    """Of a collective what the profiler records with its call and its kernel."""
 
     @property
     def is_backward(self) -> bool:
         """Whether autograd's thread executes it."""
         is_named = self.name.startswith(BACKWARD)
         return self.kind == "op" and (is_named or self.is_autograd)
+
+    @property
+    def message(self) -> dict[str, Any]:
+        """Of a collective what the profiler records with its call and its kernel."""
+        return self.dispatched.message if self.dispatched else {}
 
     @property
     def work(self) -> tuple[Work, ...]:

@@ -16,13 +16,16 @@ from torch._subclasses.fake_tensor import (
 )
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
-from tracedb.from_code import place
+from tracedb.errors import EstimateError
+from tracedb.from_code import collectives, place
 from tracedb.from_code.memory import Holding, Ledger
 from tracedb.from_code.ops import MARK, Argument, Dispatched, Shape
 from tracedb.from_code.unknown import refuse
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    from tracedb.from_code.collectives import Message
 
 _NO_WORK = ("prim", "profiler")
 """Where ops are from that only ask, or mark ranges."""
@@ -47,8 +50,16 @@ _TYPES = {
 
 
 def tensors_of(value: object) -> Iterator[torch.Tensor]:
-    """The tensors of an argument or a result, which may be nested."""
+    """The tensors of an argument or a result, which may be nested.
+
+    Raises `EstimateError` for sparse ones: how much is in them, no fake tensor says.
+    """
     if isinstance(value, torch.Tensor):
+        if value.layout is torch.sparse_coo:
+            raise EstimateError(
+                f"{place.of_caller()}: how much a sparse gradient holds is not known "
+                "without a real run; make the embedding with sparse=False"
+            )
         yield value
     elif isinstance(value, (list, tuple)):
         for one in value:
@@ -96,6 +107,15 @@ class Now:
     phase: str = "setup"
     modules: list[str] = field(default_factory=list)
 
+    @contextmanager
+    def during(self, phase: str) -> Iterator[None]:
+        """Be in another phase, while it lasts."""
+        before, self.phase = self.phase, phase
+        try:
+            yield
+        finally:
+            self.phase = before
+
     @property
     def pass_(self) -> str:
         """The phase, of which autograd's is known to PyTorch alone."""
@@ -121,6 +141,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.ops: dict[int, Dispatched] = {}
         self.is_running = False
         self._twins: dict[int, tuple[torch.Tensor, FakeTensor]] = {}
+        self._arriving: dict[int, Holding] = {}
 
     def __torch_dispatch__(
         self,
@@ -154,6 +175,39 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 result = self._run(func, args, kwargs)
             self._note(number, func, (args, kwargs), result, given)
         return result
+
+    def collective(
+        self, message: Message, given: list[torch.Tensor], made: list[torch.Tensor]
+    ) -> bool:
+        """Note what all ranks of a group do together, which brings what it makes.
+
+        Say whether it is on the GPU.
+        """
+        inputs, results = list(map(_shape, given)), list(map(_shape, made))
+        holdings = list(map(self.holding, [*given, *made]))
+        is_wait = message.kind == collectives.WAIT
+        is_on_gpu = is_wait or self._is_on_gpu([*inputs, *results], holdings)
+        op = Dispatched(
+            collectives.NAME, [inputs] if inputs else [], results,
+            is_on_gpu=is_on_gpu, is_view=False, writes=True, line=place.of_caller(),
+            called=message if is_on_gpu else None,
+        )  # fmt: skip
+        if is_wait:
+            self._arriving.clear()
+        elif is_on_gpu:
+            # What is still read must not be written, either.
+            self._arriving |= {id(holding): holding for holding in holdings}
+        self.ledger.now += 1
+        self.ops[self.ledger.now] = op
+        with _RecordFunctionFast(f"{MARK}{self.ledger.now}"):
+            return is_on_gpu
+
+    def _awaits(self, func: Any, holdings: list[Holding]) -> bool:  # noqa: ANN401
+        """Whether an op needs what a collective brings, for the first time."""
+        if func.is_view or not any(id(one) in self._arriving for one in holdings):
+            return False
+        self._arriving.clear()
+        return True
 
     @contextmanager
     def _running(self) -> Iterator[None]:
@@ -220,6 +274,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             transfer=self.side.transfer if "_to_copy" in schema.name else "",
             writes=bool(schema.is_mutable),
             line=place.of_caller(),
+            after_collective=self._awaits(func, holdings),
         )
         for tensor in tensors_of(result):
             self._enter(tensor, schema.name, number, is_on_gpu=is_on_gpu)

@@ -26,6 +26,8 @@ class Recording:
 
     step: Step
     fake: FakeStep
+    source: str = ""
+    """Of several ranks, how many there are and what they do together."""
 
     @property
     def batch(self) -> int | None:
@@ -46,11 +48,6 @@ class Recording:
     def tf32_convolutions(self) -> bool:
         """Whether convolutions may be of TF32."""
         return self.fake.tf32_convolutions
-
-    @property
-    def source(self) -> str:
-        """Nothing is to be said of which step it is."""
-        return ""
 
     @property
     def unsure(self) -> tuple[str, ...]:
@@ -76,12 +73,17 @@ class Source:
         step: Callable[..., object] | str | Path,
         inputs: tuple[object, ...],
         gpu: str,
+        ranks: int | None = None,
     ) -> None:
-        """Take a function with its inputs, or a script's as `train.py:step`."""
+        """Take a function with its inputs, or a script's as `train.py:step`.
+
+        It is one of so many ranks.
+        """
         self._step = step
         self._inputs = inputs
         self._gpu = gpu
-        self._run = FakeRun(gpu)
+        self._ranks = ranks
+        self._run = FakeRun(gpu, ranks)
         self._loaded: Step | None = None
         self.is_gpu_asked = False
 
@@ -104,12 +106,17 @@ class Source:
         called = step.with_batch(batch)
         fake = self._run.step(called, goes_on=goes_on)
         self.is_gpu_asked |= self._run.is_name_asked
-        return Recording(called, fake)
+        return Recording(called, fake, self._run.ranks)
+
+    def close(self) -> None:
+        """Leave nothing behind of what the code has begun."""
+        self._run.end()
 
     def _called(self) -> Step:
         if not isinstance(self._step, (str, Path)):
             return Step(self._step, self._inputs)
-        self._run = FakeRun(self._gpu)
+        self._run.end()
+        self._run = FakeRun(self._gpu, self._ranks)
         path, name = split(str(self._step))
         with self._run.inside(), told():
             self._loaded = load(path, name)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from contextlib import suppress
+from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from itertools import count
@@ -48,6 +48,7 @@ def estimate_sweep(  # noqa: PLR0913 (the options of one command)
     database: str | Path | None = None,
     library: str | Path | None = None,
     cuda_graph: bool = False,
+    ranks: int | None = None,
     tell: Callable[[str], object] = warnings.warn,
 ) -> pl.DataFrame:
     """Estimate a step at each batch size on each GPU: a row for each of them.
@@ -65,7 +66,7 @@ def estimate_sweep(  # noqa: PLR0913 (the options of one command)
             f"{step}: an execution graph has the batch size that it was recorded with; "
             "a sweep takes code: train.py:step"
         )
-    with tracedb.open() as empty:
+    with tracedb.open() as empty, ExitStack() as stack:
         devices = [Device.of(empty.connection, gpu) for gpu in gpus]
         steps: dict[Device, _Steps] = {}
         source: Source | None = None
@@ -73,7 +74,9 @@ def estimate_sweep(  # noqa: PLR0913 (the options of one command)
             if source is not None and not source.is_gpu_asked:
                 steps[device] = steps[devices[0]]
                 continue
-            source = Source(step, inputs, device.name)
+            source = stack.enter_context(
+                closing(Source(step, inputs, device.name, ranks))
+            )
             first = source.at(min(batches, default=None))
             sizes = list(batches) or [first.batch or 0]
             host, table = known(empty, database, library, first)

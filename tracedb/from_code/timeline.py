@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from tracedb.from_code.clock import Clock
+from tracedb.from_code.collectives import WAIT
 from tracedb.from_code.events import AUTOGRAD, MAIN, on_gpu, on_host, shapes
 from tracedb.from_code.launches import Launching, Work
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from tracedb.from_code.host_times import HostTimes
-    from tracedb.from_code.ops import Argument
+    from tracedb.from_code.ops import Argument, Dispatched
     from tracedb.from_code.program import Node
 
 
@@ -163,7 +164,7 @@ class Timeline:
             if child.kind == "op":
                 yield from self._tokens(child)
         op = node.dispatched
-        if op is not None and (op.after_collective or op.collective == "wait"):
+        if op is not None and (op.after_collective or _is_wait(op)):
             yield Join()
         launching = node.launching or Launching(())
         around = None
@@ -269,3 +270,8 @@ class Timeline:
             self.clock.now if cat == "cuda_runtime" else max(self.clock.now, begin + 1)
         )
         self.events.append(on_host(cat, name, begin, end, thread, arguments))
+
+
+def _is_wait(op: Dispatched) -> bool:
+    """Whether it waits for collectives, and does nothing else."""
+    return op.called is not None and op.called.kind == WAIT

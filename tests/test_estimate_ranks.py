@@ -1,0 +1,303 @@
+"""Steps of several ranks that never ran: their collectives, buckets, overlap."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from click.testing import CliRunner
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+
+import tracedb
+from tracedb.cli.main import tracedb as command
+from tracedb.errors import EstimateError
+from tracedb.from_code.program import Node
+from tracedb.from_code.recordings import Recording, Source
+
+distributed: Any = torch.distributed
+"""It exports more than it says."""
+SIZES = [600, 1500, 2500, 1000, 700, 9]
+MODEL = f"""
+import os
+import torch
+from torch import distributed, nn
+from torch.nn.parallel import DistributedDataParallel
+
+sizes = {SIZES}
+layers = [nn.Linear(a, b) for a, b in zip(sizes, sizes[1:])]
+net = nn.Sequential(*layers, nn.BatchNorm1d(sizes[-1])).cuda()
+"""
+STEP = """
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+
+
+def step(batch: int = 64):
+    x = torch.randn(batch, sizes[0], device="cuda")
+    optimizer.zero_grad()
+    net(x).square().mean().backward()
+    optimizer.step()
+"""
+OWN = """
+distributed.init_process_group("nccl")
+place = int(os.environ["LOCAL_RANK"])
+assert (distributed.get_rank(), distributed.get_world_size()) == (place, 8)
+net = DistributedDataParallel(net, device_ids=[place])
+"""
+CALLS = """
+import torch
+from torch import distributed
+
+distributed.init_process_group(backend="nccl", init_method="env://")
+some = distributed.new_group([0, 2, 4])
+others = distributed.new_group([1, 3])
+assert distributed.get_rank(others) == -1
+# Their names since PyTorch 2.13, and before.
+gather = getattr(distributed, "all_gather_single", None)
+gather = gather or distributed.all_gather_into_tensor
+scatter = getattr(distributed, "reduce_scatter_single", None)
+scatter = scatter or distributed.reduce_scatter_tensor
+given, made = torch.randn(80, 3).cuda(), torch.zeros(80, 3).cuda()
+
+
+def step(batch: int = 1):
+    {calls}
+"""
+
+
+def script(folder: Path, text: str) -> str:
+    """A program as a file, and its function."""
+    path = folder / "train.py"
+    path.write_text(text)
+    return f"{path}:step"
+
+
+@contextmanager
+def recorded(folder: Path, text: str, ranks: int | None = 8) -> Iterator[Recording]:
+    """A step on fake tensors."""
+    source = Source(script(folder, text), (), "NVIDIA H100", ranks)
+    try:
+        yield source.at(None)
+    finally:
+        source.close()
+
+
+def messages(nodes: list[Node]) -> list[tuple[str, int | None, int | None]]:
+    """What ranks do together: what is called, by how many, how much goes in."""
+    return [
+        (node.message["Collective name"],
+         node.message.get("Group size"), node.message.get("In msg nelems"))
+        for node in nodes if node.message
+    ]  # fmt: skip
+
+
+def real_buckets() -> list[int]:
+    """How large the buckets of a real model are in its third step, in their order."""
+    net = nn.Sequential(*(nn.Linear(a, b) for a, b in itertools.pairwise(SIZES)))
+    sizes: list[int] = []
+
+    def hook(_: object, bucket: Any) -> torch.futures.Future[Any]:  # noqa: ANN401
+        sizes.append(bucket.buffer().numel())
+        done: torch.futures.Future[Any] = torch.futures.Future()
+        done.set_result(bucket.buffer())
+        return done
+
+    # PyTorch would have types there, where ours are texts.
+    hook.__annotations__.clear()
+    distributed.init_process_group(
+        "gloo", store=distributed.HashStore(), rank=0, world_size=1
+    )
+    try:
+        model = DistributedDataParallel(net)
+        model.register_comm_hook(None, hook)
+        for _ in range(3):
+            sizes.clear()
+            model(torch.randn(2, SIZES[0])).sum().backward()
+    finally:
+        distributed.destroy_process_group()
+    return sizes
+
+
+def test_buckets_are_those_of_pytorch_after_the_first_step(tmp_path: Path) -> None:
+    """A real model of one rank sends as many numbers, in the same order."""
+    text = MODEL.replace(", nn.BatchNorm1d(sizes[-1])", "") + STEP
+    with recorded(tmp_path, text) as step:
+        sent = [size for kind, _, size in messages(step.nodes) if kind == "allreduce"]
+    assert sent == real_buckets()
+    assert len(sent) > 1
+
+
+def test_code_without_ranks_is_trained_as_if_it_had_them(tmp_path: Path) -> None:
+    """Gradients are averaged as where the code wraps its model, op by op."""
+    with recorded(tmp_path, MODEL + OWN + STEP) as own:
+        wrapped = [(op.name, op.arguments) for op in own.fake.ops.values()]
+        assert own.source == "one of 8 ranks: its own collectives"
+    with recorded(tmp_path, MODEL + STEP) as plain:
+        averaged = [(op.name, op.arguments) for op in plain.fake.ops.values()]
+    assert plain.source.startswith("one of 8 ranks: gradients are averaged")
+    assert averaged == wrapped
+    count = sum(a * b + b for a, b in itertools.pairwise(SIZES))
+    sent = messages(plain.nodes)
+    reduced = sum(size or 0 for kind, _, size in sent if kind == "allreduce")
+    assert reduced == count + 2 * SIZES[-1]
+    # Buffers of the norm come from the first rank.
+    assert ("broadcast", 8, 2 * SIZES[-1]) in sent
+    assert plain.memory.by_kind["bucket"] >= 4 * count
+
+
+def test_collectives_run_beside_the_backward_pass(tmp_path: Path) -> None:
+    """They wait for their gradients, and the optimizer waits for them."""
+    found = tracedb.estimate(
+        script(tmp_path, MODEL + STEP), gpu="H100", batch=2048, ranks=8
+    )
+    with found.database as database:
+        rows = database.sql(
+            "SELECT name, start_ns, end_ns FROM staging.gpu_op ORDER BY gpu_op_id"
+        ).rows()
+        sizes = database.sql("FROM question.collective_kernel").rows(named=True)
+    for step in (rows[: len(rows) // 2], rows[len(rows) // 2 :]):
+        reduces = [row for row in step if "AllReduce" in row[0]]
+        products = [row for row in step if "gemm" in row[0]]
+        updates = [row for row in step if row[0].startswith("_foreach_add")]
+        assert reduces[0][1] < products[-1][2]
+        assert max(end for *_, end in reduces) <= updates[0][1]
+        for one, following in itertools.pairwise(reduces):
+            assert one[2] <= following[1]
+    assert {row["group_size"] for row in sizes} == {8}
+    assert found.source.startswith("one of 8 ranks")
+
+
+def test_a_sweep_is_of_as_many_ranks(tmp_path: Path) -> None:
+    """Each of its rows is the estimate at that batch size."""
+    step = script(tmp_path, MODEL + STEP)
+    told: list[str] = []
+    frame = tracedb.estimate_sweep(
+        step, gpus=["H100"], batches=[64, 256, 1024], ranks=4, tell=told.append
+    )
+    alone = tracedb.estimate(step, gpu="H100", batch=256, ranks=4)
+    assert frame["step_ns"].to_list()[1] == alone.step_ns
+    assert frame["peak_bytes"].to_list()[1] == alone.memory.peak_bytes
+    assert told == []
+
+
+@pytest.mark.parametrize(
+    ("calls", "expected"),
+    [
+        ("distributed.all_reduce(given)", [("allreduce", 8, 240), ("wait",)]),
+        (
+            "distributed.all_reduce(given, group=some)",
+            [("allreduce", 3, 240), ("wait",)],
+        ),
+        (
+            "distributed.all_reduce(given, async_op=True).wait()",
+            [("allreduce", 8, 240), ("wait",)],
+        ),
+        (
+            "distributed.all_to_all_single(made, given)",
+            [("all_to_all", 8, 240), ("wait",)],
+        ),
+        (
+            "gather(made, given[:10])",
+            [("_allgather_base", 8, 30), ("wait",)],
+        ),
+        (
+            "distributed.all_gather([made[:8]] * 8, given[:8])",
+            [("allgather", 8, 24), ("wait",)],
+        ),
+        (
+            "scatter(made[:10], given)",
+            [("_reduce_scatter_base", 8, 240), ("wait",)],
+        ),
+        ("distributed.broadcast(given, src=0)", [("broadcast", 8, 240), ("wait",)]),
+        ("distributed.send(given, dst=1)", [("send", 8, 240), ("wait",)]),
+        ("distributed.recv(made, src=1)", [("recv", 8, 240), ("wait",)]),
+        ("distributed.all_reduce(torch.zeros(3))", []),
+        ("distributed.barrier()", []),
+        ("distributed.all_gather_object([None] * 8, 'text')", []),
+    ],
+)
+def test_what_code_calls_is_told_with_its_message(
+    calls: str, expected: list[tuple[str, ...]], tmp_path: Path
+) -> None:
+    """Kinds, ranks of the group and sizes are those of the call."""
+    with recorded(tmp_path, CALLS.format(calls=calls)) as step:
+        found = messages(step.nodes)
+    assert [one if one[0] != "wait" else one[:1] for one in found] == expected
+
+
+def test_who_needs_a_result_waits_for_it(tmp_path: Path) -> None:
+    """Code that does not wait itself is held by the tensors; views need none."""
+    calls = (
+        "distributed.all_reduce(given, async_op=True); made + 1; given[:3]; given * 2"
+    )
+    with recorded(tmp_path, CALLS.format(calls=calls)) as step:
+        waiting = [op.name for op in step.fake.ops.values() if op.after_collective]
+    assert waiting == ["aten::mul"]
+
+
+def test_ranks_are_asked_for_with_the_line(tmp_path: Path) -> None:
+    """Code of several ranks needs their number."""
+    found = CliRunner().invoke(
+        command, ["estimate", script(tmp_path, MODEL + OWN + STEP), "--gpu", "H100"]
+    )
+    assert found.exit_code == 2
+    line = found.stderr.strip()
+    assert "train.py:" in line
+    assert "--ranks N" in line
+    assert "\n" not in line
+
+
+def test_the_command_says_how_many_ranks_there_are(tmp_path: Path) -> None:
+    """In what a person reads and in all figures."""
+    step = script(tmp_path, CALLS.format(calls="distributed.all_reduce(given)"))
+    told = CliRunner().invoke(
+        command, ["estimate", step, "--gpu", "A100", "--ranks", "8"]
+    )
+    assert told.exit_code == 0, told.output
+    assert "one of 8 ranks: its own collectives" in told.stdout
+    told = CliRunner().invoke(
+        command,
+        ["estimate", step, "--gpu", "A100", "--ranks", "8", "--format", "json"],
+    )
+    assert json.loads(told.stdout)["source"] == "one of 8 ranks: its own collectives"
+
+
+def test_nothing_is_left_behind(tmp_path: Path) -> None:
+    """Neither a process group nor what launchers tell, nor other classes."""
+    before = dict(os.environ)
+    kept = (distributed.Reducer, distributed.init_process_group, sys.excepthook)
+    made = DistributedDataParallel.__init__
+    model = nn.Linear(4, 4)
+    for _ in range(2):
+        tracedb.estimate(
+            lambda: model(torch.randn(2, 4)).sum().backward(), gpu="A100", ranks=2
+        )
+        tracedb.estimate(script(tmp_path, MODEL + OWN + STEP), gpu="A100", ranks=8)
+    assert not distributed.is_initialized()
+    assert dict(os.environ) == before
+    assert kept == (distributed.Reducer, distributed.init_process_group, sys.excepthook)
+    assert DistributedDataParallel.__init__ is made
+    # The hooks of a Reducer are gone: a real step is as ever.
+    model(torch.randn(2, 4)).sum().backward()
+    assert model.weight.grad is not None
+
+
+def test_a_rank_of_a_real_job_is_left_alone() -> None:
+    """Its process group is not used, nor taken away."""
+    distributed.init_process_group(
+        "gloo", store=distributed.HashStore(), rank=0, world_size=1
+    )
+    try:
+        with pytest.raises(EstimateError, match="a rank of a job"):
+            tracedb.estimate(lambda: torch.randn(3).sum(), gpu="A100", ranks=4)
+        assert distributed.is_initialized()
+    finally:
+        distributed.destroy_process_group()

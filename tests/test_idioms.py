@@ -1,0 +1,153 @@
+"""Whichever way a program says that it is on the GPU, the same is estimated."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tracedb.errors import EstimateError
+from tracedb.from_code.recordings import Recording, Source
+
+PROGRAM = """
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+{before}
+{model}
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+
+
+def step(batch: int = 64):
+    x = torch.randn(batch, 32{on})
+    y = torch.randint(0, 10, (batch,){on})
+    optimizer.zero_grad()
+    F.cross_entropy(net(x), y).backward()
+    {after}
+    optimizer.step()
+"""
+NET = "net = nn.Sequential(nn.Linear(32, 64), nn.ReLU(), nn.Linear(64, 10))"
+PLAIN = {
+    "before": "",
+    "model": f'{NET}.to("cuda")',
+    "on": ', device="cuda"',
+    "after": "",
+}
+PLACED = {
+    "a device": {
+        "before": 'at = torch.device("cuda")',
+        "model": f"{NET}.to(at)",
+        "on": ", device=at",
+    },
+    "a device if there is one": {
+        "before": 'at = torch.device("cuda:0" if torch.cuda.is_available() else "cpu")',
+        "model": f"{NET}.to(device=at, dtype=torch.float32, non_blocking=True)",
+        "on": ", device=at",
+    },
+    "its number": {"model": f"{NET}.to(0)", "on": ", device=0"},
+    "a device by its number": {
+        "before": "at = torch.device(0)",
+        "model": f"{NET}.cuda(0)",
+        "on": ', device=torch.device("cuda", 0)',
+    },
+    "a context": {
+        "before": 'at = torch.device("cuda")',
+        "model": f"with at: {NET}",
+        "on": ', device="cuda:0"',
+    },
+    "the default": {
+        "before": 'torch.set_default_device("cuda")',
+        "model": NET,
+        "on": "",
+    },
+    "where the model is": {"on": ", device=next(net.parameters()).device"},
+    "first nowhere": {
+        "model": f'with torch.device("meta"): {NET}\nnet = net.to_empty(device="cuda")'
+    },
+}
+BESIDE = {
+    "ranges": "torch.cuda.nvtx.range_push('a'); torch.cuda.nvtx.range_pop()",
+    "a stream": "torch.cuda.current_stream().wait_stream(torch.cuda.Stream())",
+    "a stream's block": "with torch.cuda.stream(torch.cuda.Stream()): pass",
+    "events": "e = torch.cuda.Event(enable_timing=True); e.record(); "
+    "print(e.elapsed_time(e))",
+    "memory kept for a stream": "x.record_stream(torch.cuda.current_stream())",
+}
+
+
+@pytest.fixture(autouse=True)
+def _default_device() -> object:
+    import torch
+
+    yield
+    torch.set_default_device(None)
+
+
+def recorded(folder: Path, **said: str) -> Recording:
+    """The program with something said otherwise, on fake tensors."""
+    path = folder / "program.py"
+    path.write_text(PROGRAM.format(**{**PLAIN, **said}))
+    return Source(f"{path}:step", (), "NVIDIA A100").at(None)
+
+
+def ops(recording: Recording) -> list[tuple[object, ...]]:
+    """What is dispatched, and where."""
+    return [
+        (op.name, op.arguments, op.is_on_gpu, op.transfer)
+        for op in recording.fake.ops.values()
+    ]
+
+
+@pytest.mark.parametrize("way", PLACED)
+def test_each_way_to_the_gpu_is_one(way: str, tmp_path: Path) -> None:
+    """Ops, their sides and the memory that is held are equal."""
+    usual, other = recorded(tmp_path), recorded(tmp_path, **PLACED[way])
+    assert other.memory.by_kind == usual.memory.by_kind
+    assert [op[::2] for op in ops(other)] == [op[::2] for op in ops(usual)]
+    assert all(on_gpu for *_, on_gpu, _ in ops(other))
+
+
+@pytest.mark.parametrize("beside", BESIDE)
+def test_what_takes_no_gpu_time_changes_no_op(beside: str, tmp_path: Path) -> None:
+    """Streams, events and ranges of `torch.cuda` are there."""
+    usual = recorded(tmp_path)
+    assert ops(recorded(tmp_path, after=BESIDE[beside])) == ops(usual)
+
+
+def test_waits_of_events_are_waits_for_the_gpu(tmp_path: Path) -> None:
+    """The host waits for an event as for the device."""
+    waiting = recorded(tmp_path, after="torch.cuda.Event().synchronize()")
+    kinds = [node.kind for node in waiting.nodes]
+    assert kinds.count("synchronize") == 1
+
+
+def test_ranges_of_nvtx_are_annotations(tmp_path: Path) -> None:
+    """As the profiler has them."""
+    ranged = recorded(tmp_path, after='with torch.cuda.nvtx.range("mine"): x + 1')
+    (mine,) = [node for node in ranged.nodes if node.name == "mine"]
+    assert [child.name for child in mine.children] == ["aten::add"]
+
+
+def test_copies_are_told_however_they_are_asked_for(tmp_path: Path) -> None:
+    """Copies to the host and back; none where the tensor is there."""
+    ways = {
+        'x.to("cpu").to("cuda", non_blocking=True)': ["DtoH", "HtoD async"],
+        "x.to(torch.device('cpu'), torch.float16, True).to(x)": ["DtoH async", "HtoD"],
+        "x.to(0).to('cuda').cuda()": [],
+        "x.cpu().to(device=0, dtype=torch.float16)": ["DtoH", "HtoD"],
+    }
+    for way, copies in ways.items():
+        moved = recorded(tmp_path, after=way)
+        found = [op.transfer for op in moved.fake.ops.values() if op.transfer]
+        assert found == copies, way
+    copied = len(recorded(tmp_path, after="x.to('cuda', copy=True)").fake.ops)
+    assert copied == len(recorded(tmp_path, after="x.to('cuda')").fake.ops) + 1
+
+
+def test_sparse_gradients_are_refused_with_their_line(tmp_path: Path) -> None:
+    """How many rows they have is not known without a real run."""
+    bag = "torch.nn.EmbeddingBag(9, 4, sparse=True).cuda()"
+    used = f"{bag}(y.reshape(2, 32) * 0).sum().backward()"
+    with pytest.raises(EstimateError, match=r"program.py:\d+: how much a sparse grad"):
+        recorded(tmp_path, after=used)

@@ -1,0 +1,22 @@
+"""Put other attributes into PyTorch's modules and classes for a while."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+
+@contextmanager
+def changed(place: object, attributes: Mapping[str, object]) -> Iterator[None]:
+    """Other attributes of a class or a module, while it lasts."""
+    before = {key: getattr(place, key) for key in attributes}
+    for key, value in attributes.items():
+        setattr(place, key, value)
+    try:
+        yield
+    finally:
+        for key, value in before.items():
+            setattr(place, key, value)

@@ -1,0 +1,53 @@
+"""Collectives of a step that never ran: what ranks do together, and its message."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tracedb.from_code.ops import Shape
+
+NAME = "record_param_comms"
+"""What marks a collective in every version."""
+WAIT = "wait"
+
+_TYPES = {
+    "float": "Float",
+    "double": "Double",
+    "c10::Half": "Half",
+    "c10::BFloat16": "BFloat16",
+    "long int": "Long",
+    "int": "Int",
+    "unsigned char": "Byte",
+    "signed char": "Char",
+    "bool": "Bool",
+}
+"""Types as the profiler writes those of collectives."""
+
+
+@dataclass(frozen=True)
+class Message:
+    """What is called, and how many ranks take part, as far as it is known."""
+
+    kind: str
+    ranks: int | None
+    group: str = ""
+
+    def recorded(
+        self, inputs: Sequence[Shape], results: Sequence[Shape]
+    ) -> dict[str, Any]:
+        """What the profiler would record with the call."""
+        if self.ranks is None or not inputs:
+            return {"Collective name": self.kind}
+        named = {"Process Group Name": self.group} if self.group else {}
+        return {
+            "Collective name": self.kind,
+            "Group size": self.ranks,
+            **named,
+            "In msg nelems": sum(shape.elements for shape in inputs),
+            "Out msg nelems": sum(shape.elements for shape in results),
+            "dtype": _TYPES.get(inputs[0].dtype, inputs[0].dtype),
+        }

@@ -1,0 +1,115 @@
+"""Data parallel training on ranks that are not there: gradients in buckets.
+
+`DistributedDataParallel` is PyTorch's own, Reducer and all. It is spared what ranks
+tell each other before they train, and the first step's buckets: later ones are made in
+the order in which gradients come, taken to be that of the parameters, the last first.
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import distributed
+from torch.nn.modules import module as modules
+from torch.nn.parallel import DistributedDataParallel
+
+from tracedb.from_code.changed import changed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from tracedb.from_code.recorder import Recorder
+
+_C10D: Any = distributed
+"""It exports more than it says."""
+
+# Where arguments of the Reducer stand, which has no names for them.
+_ARE_SPARSE, _CAP, _FINDS_UNUSED, _FIRST_CAP = 4, 5, 6, 9
+
+
+@contextmanager
+def in_later_steps(recorder: Recorder) -> Iterator[None]:
+    """Let models be parallel as they are after their first step, while it lasts."""
+    make, reducer = DistributedDataParallel.__init__, _C10D.Reducer
+
+    def begin(model: Any, *args: Any, **more: Any) -> None:  # noqa: ANN401
+        """All ranks begin with the same model."""
+        make(model, *args, **{**more, "init_sync": False})
+
+    def reduce(parameters: list[Any], *rest: Any, **more: Any) -> object:  # noqa: ANN401
+        """Buckets are those that are made after the first step."""
+        args = [parameters, *rest]
+        if not args[_FINDS_UNUSED]:
+            caps = [args[_FIRST_CAP], args[_CAP]]
+            args[1], args[2] = _buckets(parameters, caps, args[_ARE_SPARSE])
+        on_gpu = recorder.holding(parameters[0]).is_on_gpu
+        with recorder.side.placing(on_gpu=on_gpu), recorder.now.during("bucket"):
+            return reducer(*args, **more)
+
+    with ExitStack() as stack:
+        stack.enter_context(changed(DistributedDataParallel, {"__init__": begin}))
+        stack.enter_context(changed(distributed, {"Reducer": reduce}))
+        stays = {"_rebuild_buckets": lambda _: False}
+        stack.enter_context(changed(reducer, stays))
+        yield
+
+
+def _buckets(
+    parameters: list[Any], caps: list[int], are_sparse: list[bool]
+) -> tuple[list[list[int]], list[int]]:
+    """Which parameters a bucket has, the last ones first, and how large it may be."""
+    last = len(parameters) - 1
+    buckets, limits = _C10D._compute_bucket_assignment_by_size(  # noqa: SLF001 (it has no public name)
+        parameters[::-1], caps, are_sparse[::-1]
+    )
+    return [[last - place for place in bucket] for bucket in buckets], limits
+
+
+class Averaging:
+    """Has the gradients of models averaged that know of no other ranks.
+
+    `begin` makes the group of all ranks, and says that the code has none itself.
+    """
+
+    def __init__(self, begin: Callable[[], bool]) -> None:
+        """Know no model yet."""
+        self._begin = begin
+        self._models: dict[int, Any] = {}
+        self._depth = 0
+
+    @contextmanager
+    def watching(self) -> Iterator[None]:
+        """Have hooks for all modules, while it lasts."""
+        handles = [
+            modules.register_module_forward_pre_hook(self._enter),
+            modules.register_module_forward_hook(self._leave, always_call=True),
+        ]
+        try:
+            yield
+        finally:
+            self._depth = 0
+            for handle in handles:
+                handle.remove()
+
+    def end(self) -> None:
+        """Let go of the models, which are then as they were."""
+        self._models.clear()
+
+    def _enter(self, module: torch.nn.Module, _args: object) -> None:
+        self._depth += 1
+        is_trained = torch.is_grad_enabled() and any(
+            parameter.requires_grad for parameter in module.parameters()
+        )
+        if self._depth == 1 and is_trained and self._begin():
+            if id(module) not in self._models:
+                self._models[id(module)] = DistributedDataParallel(module)
+            self._models[id(module)]._pre_forward()  # noqa: SLF001 (its forward, but for the module's)
+
+    def _leave(self, module: torch.nn.Module, _args: object, result: Any) -> Any:  # noqa: ANN401
+        self._depth -= 1
+        model = self._models.get(id(module)) if self._depth == 0 else None
+        if model is None or not torch.is_grad_enabled():
+            return None
+        return model._post_forward(result)  # noqa: SLF001

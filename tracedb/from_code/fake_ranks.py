@@ -1,0 +1,268 @@
+"""The other ranks of a job that are not there: code that talks to them goes on.
+
+There is a process group of as many ranks as are asked for, of which the code is the
+first. What it is asked for is noted with its message, and is over at once: with fake
+tensors there is nothing to send. All ranks are taken to do the same at the same time.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import distributed
+from torch.distributed import device_mesh, distributed_c10d
+from torch.profiler import record_function
+
+from tracedb.errors import EstimateError
+from tracedb.from_code import place
+from tracedb.from_code.changed import changed
+from tracedb.from_code.collectives import WAIT, Message
+from tracedb.from_code.data_parallel import Averaging, in_later_steps
+from tracedb.from_code.ops import SYNCHRONIZE
+from tracedb.from_code.recorder import tensors_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from tracedb.from_code.recorder import Recorder
+
+_C10D: Any = distributed
+"""It exports more than it says."""
+_BACKEND = "tracedb"
+_ON_A_NODE = 8
+"""Ranks of a node, as launchers tell it."""
+
+
+class FakeRanks:
+    """Answers for the other ranks of a job."""
+
+    def __init__(self, recorder: Recorder, count: int | None) -> None:
+        """Take what notes the ops, and how many ranks there are, if it is said."""
+        self.recorder = recorder
+        self.count = count
+        self.is_begun = False
+        self._averaging = Averaging(self._for_models)
+        self.is_averaging = False
+
+    @contextmanager
+    def present(self) -> Iterator[None]:
+        """Let PyTorch answer as if the other ranks were there, while it lasts."""
+        if distributed.is_initialized() and not self.is_begun:
+            raise EstimateError(
+                "this process is a rank of a job: it has a process group; estimate in "
+                "another process"
+            )
+        with ExitStack() as stack:
+            stack.enter_context(self._launched())
+            own = {"init_process_group": self.begin}
+            for module in (distributed, distributed_c10d, device_mesh):
+                stack.enter_context(changed(module, own))
+            objects = {
+                "broadcast_object_list": _nothing,
+                "all_gather_object": _gather_object,
+                "destroy_process_group": _nothing,
+                "monitored_barrier": _nothing,
+            }
+            stack.enter_context(changed(distributed, objects))
+            stack.enter_context(in_later_steps(self.recorder))
+            if (self.count or 1) > 1:
+                stack.enter_context(self._averaging.watching())
+            yield
+
+    @contextmanager
+    def _launched(self) -> Iterator[None]:
+        """Tell the process what launchers tell theirs in the environment."""
+        told = {
+            "RANK": 0,
+            "LOCAL_RANK": 0,
+            "GROUP_RANK": 0,
+            "WORLD_SIZE": self.count or 1,
+            "LOCAL_WORLD_SIZE": min(self.count or 1, _ON_A_NODE),
+            "MASTER_ADDR": "localhost",
+            "MASTER_PORT": 0,
+            # Inputs are not copied on a stream of their own.
+            "PYTORCH_DDP_USE_SIDE_STREAM": 0,
+        }
+        before = dict(os.environ)
+        os.environ.update({name: str(value) for name, value in told.items()})
+        try:
+            yield
+        finally:
+            for name in told:
+                os.environ.pop(name, None)
+            os.environ.update({n: v for n, v in before.items() if n in told})
+
+    def begin(self, *_: object, **given: Any) -> None:  # noqa: ANN401
+        """Make the process group, in the place of `init_process_group`."""
+        if self.count is None:
+            count = given.get("world_size", -1)
+            if count < 1:
+                raise EstimateError(
+                    f"{place.of_caller()}: the step is one of several ranks; say how "
+                    "many there are: --ranks N (`ranks=`)"
+                )
+            self.count = count
+        if not hasattr(distributed.Backend, _BACKEND.upper()):
+            distributed.Backend.register_backend(
+                _BACKEND, _group, extended_api=True, devices=["cpu", "cuda"]
+            )
+        hook = sys.excepthook
+        _recorders.append(self.recorder)
+        _initialize(_BACKEND, rank=0, world_size=self.count, store=_C10D.HashStore())
+        sys.excepthook = hook
+        self.is_begun = True
+
+    @property
+    def words(self) -> str:
+        """How many ranks there are, and what they do together, if anything."""
+        if not self.is_begun:
+            return ""
+        averaged = "gradients are averaged as by DistributedDataParallel"
+        own = "its own collectives"
+        return f"one of {self.count} ranks: {averaged if self.is_averaging else own}"
+
+    def _for_models(self) -> bool:
+        """Make a group for code that has none; False where it has its own."""
+        if not self.is_begun:
+            self.begin()
+            self.is_averaging = True
+        return self.is_averaging
+
+    def end(self) -> None:
+        """Leave no process group behind."""
+        self._averaging.end()
+        if self.is_begun:
+            distributed.destroy_process_group()
+            _recorders.remove(self.recorder)
+            self.is_begun = False
+
+
+_initialize = distributed.init_process_group
+_recorders: list[Recorder] = []
+"""What notes the ops of the process groups there are: the last one is in use."""
+
+
+def _nothing(*_: object, **__: object) -> None:
+    """Do nothing: what others would be sent is what they have."""
+
+
+def _gather_object(gathered: list[object], given: object, *_: object) -> None:
+    gathered[:] = [given] * len(gathered)
+
+
+class _Work(distributed.Work):
+    """A collective that is over: its results are there when they are asked for."""
+
+    def __init__(
+        self, recorder: Recorder | None, results: Sequence[torch.Tensor]
+    ) -> None:
+        super().__init__()
+        self._recorder = recorder
+        self._future: torch.futures.Future[Any] = torch.futures.Future()
+        self._future.set_result(list(results))
+
+    def wait(self, *_: object, **__: object) -> bool:
+        """Note that what is computed from now on needs it, if the GPU does it."""
+        if self._recorder is not None:
+            self._recorder.collective(Message(WAIT, None), [], [])
+        return True
+
+    def get_future(self) -> torch.futures.Future[Any]:
+        """Give the tensors that it brings."""
+        return self._future
+
+    def is_completed(self) -> bool:
+        """Say that it is over."""
+        return True
+
+
+class _Group(_C10D.ProcessGroup):  # type: ignore[misc]
+    """Ranks of which this is one."""
+
+    def __init__(self, recorder: Recorder, rank: int, count: int, name: str) -> None:
+        super().__init__(rank, count)
+        self._recorder = recorder
+        self._count = count
+        self._name = name
+        self._last: _Work | None = None
+
+    @property
+    def group_name(self) -> str:
+        """Tell the name by which PyTorch finds it."""
+        return self._name
+
+    def done(
+        self, kind: str, given: Sequence[torch.Tensor], made: Sequence[torch.Tensor]
+    ) -> _Work:
+        """Note what is called, and give what it brings."""
+        message = Message(kind, self._count, self._name)
+        is_on_gpu = self._recorder.collective(message, list(given), list(made))
+        # C++ calls its methods, and does not keep it.
+        self._last = _Work(self._recorder if is_on_gpu else None, made)
+        return self._last
+
+    def barrier(self, *_: object, **__: object) -> _Work:
+        """Let the host wait for the GPU, as it does for all ranks."""
+        with record_function(SYNCHRONIZE):
+            pass
+        self._last = _Work(None, [])
+        return self._last
+
+    def getBackendName(self) -> str:  # noqa: N802 (as PyTorch has it)
+        """Name what makes such groups."""
+        return _BACKEND
+
+
+_IN_PLACE = {
+    "allreduce": "allreduce",
+    "allreduce_coalesced": "allreduce_coalesced",
+    "broadcast": "broadcast",
+    "reduce": "reduce",
+    "send": "send",
+    "recv": "recv",
+}
+_INTO_ANOTHER = {
+    "allgather": "allgather",
+    "allgather_coalesced": "allgather",
+    "_allgather_base": "_allgather_base",
+    "all_gather_single": "_allgather_base",
+    "allgather_into_tensor_coalesced": "_allgather_base",
+    "all_gather_single_coalesced": "_allgather_base",
+    "reduce_scatter": "reduce_scatter",
+    "_reduce_scatter_base": "_reduce_scatter_base",
+    "reduce_scatter_single": "_reduce_scatter_base",
+    "reduce_scatter_tensor_coalesced": "_reduce_scatter_base",
+    "reduce_scatter_single_coalesced": "_reduce_scatter_base",
+    "alltoall": "all_to_all",
+    "alltoall_base": "all_to_all",
+    "all_to_all_single": "all_to_all",
+    "gather": "gather",
+    "scatter": "scatter",
+}
+"""Methods of process groups, and how the profiler names what they call.
+
+The first take tensors which they change, the second the results, then what is sent.
+"""
+
+
+def _method(kind: str, *, is_in_place: bool) -> Any:  # noqa: ANN401 (a method)
+    def method(group: _Group, made: object, given: object, *_: Any, **__: Any) -> _Work:  # noqa: ANN401
+        sent = made if is_in_place else given
+        return group.done(kind, [*tensors_of(sent)], [*tensors_of(made)])
+
+    return method
+
+
+for _name, _kind in _IN_PLACE.items():
+    setattr(_Group, _name, _method(_kind, is_in_place=True))
+for _name, _kind in _INTO_ANOTHER.items():
+    setattr(_Group, _name, _method(_kind, is_in_place=False))
+
+
+def _group(told: Any, _options: object) -> _Group:  # noqa: ANN401 (it has no public name)
+    """Make the group that PyTorch asks the backend for."""
+    return _Group(_recorders[-1], told.group_rank, told.group_size, str(told.group_id))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -25,24 +25,33 @@ DERIVED = CORPUS / "derived"
 WHOLE = ["bom", "inf_bandwidth", "trailing_comma", "backslash_path"]
 CUT = ["truncated.json", "truncated_gzip.json.gz"]
 
+TWICE = b'[{"ph": "X", "name": "b", "name": "a"}]'
+"""What DuckDB refuses to read as it stands: all of its ingest is then read anew."""
+
 Issue = tuple[str, int]
 Names = list[str | None]
+Found = tuple[Names, list[Issue]]
+Tried = Callable[[bytes], Found]
 
 
-def issues(database: tracedb.Database, kinds: str = "[^k].*") -> list[Issue]:
+def issues(
+    database: tracedb.Database, kinds: str = "[^k].*", trace_id: int = 1
+) -> list[Issue]:
     """What was mended or left out, and how often; not what is `kept` in raw alone."""
     query = f"""
         SELECT kind, occurrences FROM raw.ingest_issue
-        WHERE regexp_full_match(kind, '{kinds}|kept without time.*') ORDER BY kind
+        WHERE
+            trace_id = {trace_id}
+            AND regexp_full_match(kind, '{kinds}|kept without time.*')
+        ORDER BY kind
     """
     return [(kind, count) for kind, count in rows(database, query)]
 
 
-def names(database: tracedb.Database) -> Names:
+def names(database: tracedb.Database, trace_id: int = 1) -> Names:
     """The names of all events, in order."""
-    return [
-        n for (n,) in rows(database, "SELECT name FROM raw.event ORDER BY event_id")
-    ]
+    query = f"SELECT name FROM raw.event WHERE trace_id = {trace_id} ORDER BY event_id"
+    return [name for (name,) in rows(database, query)]
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +62,35 @@ def base() -> Iterator[tracedb.Database]:
         yield database
 
 
-def ingested(tmp_path: Path, content: bytes) -> tuple[Names, list[Issue]]:
+@pytest.fixture(scope="module")
+def tried(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tried]:
+    """Names and issues of every small content, each a file of one ingest."""
+    folder = tmp_path_factory.mktemp("tried")
+    contents = {content for content, *_ in (*DAMAGED, *BROKEN)}
+    contents.update(TOO_LATE, ODD_BUT_WHOLE)
+    paths = {
+        content: folder / f"{n}.json" for n, content in enumerate(sorted(contents))
+    }
+    for content, path in paths.items():
+        path.write_bytes(content)
+    again = paths[TWICE]
+    lines: list[str] = []
+    with empty_database() as database, ingests_until("staging"):
+        database.ingest({*paths.values()} - {again}, progress=lines.append)
+        # Each was read as it would be alone: none had the others read with more care.
+        assert not [line for line in lines if line.startswith("reading again")]
+        database.ingest([again], progress=lines.append)
+        assert [line for line in lines if line.startswith("reading again")]
+        yield lambda content: _found(database, paths[content])
+
+
+def _found(database: tracedb.Database, path: Path) -> Found:
+    query = f"SELECT trace_id FROM raw.trace WHERE path = '{path}'"
+    ((trace_id,),) = rows(database, query)
+    return names(database, trace_id), issues(database, trace_id=trace_id)
+
+
+def ingested(tmp_path: Path, content: bytes) -> Found:
     """Names and issues of a file's content."""
     file = tmp_path / "a.json"
     file.write_bytes(content)
@@ -104,36 +141,35 @@ def test_the_corpus_has_no_other_broken_file() -> None:
     assert known == {p for p, facts in truth().items() if facts["kind"] == "malformed"}
 
 
-@pytest.mark.parametrize(
-    ("content", "expected", "issue"),
-    [
-        (rb'[{"ph": "X", "name": "C:\new\x"}]', [r"C:\new\x"], "backslashes"),
-        (b'[{"ph": "X", "name": "a\tb"}]', ["a\tb"], "control characters"),
-        (b'[{"ph": "X", "name": "a\xffb"}]', ["a\ufffdb"], "not UTF-8"),
-        (b'[{"ph": "X", "name": "\\ud800"}]', ["\ufffd"], "halves of characters"),
-        (b'[{"ph": "X", "name": "a", "args": {"b": -inf}}]', ["a"], "not finite"),
-        (b'[{"ph": "X", "name": "a "b" c"}]', ['a "b" c'], "unescaped quotes"),
-        (b'{"traceEvents": [{"ph": "X", "name": "a"},]}', ["a"], "trailing commas"),
-        (b'{"traceEvents": [{"ph": "X", "name": "a"}', ["a"], "cut off"),
-        (b'{"traceEvents": [{"ph": "X", "name": "a"}], "b": ', ["a"], "left out"),
-        (b'[{"ph": "X", "name": "a"}, {"ph" "b"}]', ["a"], "left out"),
-        (b'[{"ph": "X", "name": "a", "ts": "soon"}]', ["a"], "without time"),
-        (b'[{"ph": "X", "name": "a", "ts": "1_000"}]', ["a"], "without time"),
-        (b'[{"ph": "X", "name": "b", "name": "a"}]', ["a"], "there again"),
-        (b'[{"ph": "X", "name": "a", "new": 1, "new": 2}]', ["a"], "there again"),
-        (
-            b'{"traceEvents": [{"ph": "X", "name": "a"}], "b": 1, "b": 2}',
-            ["a"],
-            "there again",
-        ),
-    ],
-)
-@pytest.mark.until("staging")
+DAMAGED = [
+    (rb'[{"ph": "X", "name": "C:\new\x"}]', [r"C:\new\x"], "backslashes"),
+    (b'[{"ph": "X", "name": "a\tb"}]', ["a\tb"], "control characters"),
+    (b'[{"ph": "X", "name": "a\xffb"}]', ["a\ufffdb"], "not UTF-8"),
+    (b'[{"ph": "X", "name": "\\ud800"}]', ["\ufffd"], "halves of characters"),
+    (b'[{"ph": "X", "name": "a", "args": {"b": -inf}}]', ["a"], "not finite"),
+    (b'[{"ph": "X", "name": "a "b" c"}]', ['a "b" c'], "unescaped quotes"),
+    (b'{"traceEvents": [{"ph": "X", "name": "a"},]}', ["a"], "trailing commas"),
+    (b'{"traceEvents": [{"ph": "X", "name": "a"}', ["a"], "cut off"),
+    (b'{"traceEvents": [{"ph": "X", "name": "a"}], "b": ', ["a"], "left out"),
+    (b'[{"ph": "X", "name": "a"}, {"ph" "b"}]', ["a"], "left out"),
+    (b'[{"ph": "X", "name": "a", "ts": "soon"}]', ["a"], "without time"),
+    (b'[{"ph": "X", "name": "a", "ts": "1_000"}]', ["a"], "without time"),
+    (TWICE, ["a"], "there again"),
+    (b'[{"ph": "X", "name": "a", "new": 1, "new": 2}]', ["a"], "there again"),
+    (
+        b'{"traceEvents": [{"ph": "X", "name": "a"}], "b": 1, "b": 2}',
+        ["a"],
+        "there again",
+    ),
+]
+
+
+@pytest.mark.parametrize(("content", "expected", "issue"), DAMAGED)
 def test_each_kind_of_damage_is_mended_and_counted(
-    tmp_path: Path, content: bytes, expected: list[str], issue: str
+    tried: Tried, content: bytes, expected: list[str], issue: str
 ) -> None:
     """What can be read is read; what was done about the rest is an issue."""
-    found, reported = ingested(tmp_path, content)
+    found, reported = tried(content)
     assert found == expected
     assert [issue in kind for kind, _ in reported] == [True]
 
@@ -142,92 +178,91 @@ A, B, C = (b'{"ph": "X", "name": "%s", "ts": 1}' % name for name in (b"a", b"b",
 BAD = b'{"ph": "X", "name" "b", "args": {"x": [{"y": 1}, {"name": 2}]}}'
 
 
-@pytest.mark.parametrize(
-    ("content", "expected", "reported"),
-    [
-        (b"[%b,,%b]" % (A, C), "ac", [("mended: extra commas", 1)]),
-        (b"[%b %b]" % (A, C), "ac", [("mended: missing commas", 1)]),
-        (
-            b"[%b, [%b, {}], [], %b]" % (A, B, C),
-            "ac",
-            [("left out: entries that are not objects", 2)],
-        ),
-        (
-            b'{"x": [%b, %b] y, "traceEvents": [%b]}' % (A, B, C),
-            "c",
-            [("left out: what stands before the list", 2)],
-        ),
-        (
-            b'{"traceEvents": [%b], "x": {"ph": y}, "z": {"ph": y}}' % C,
-            "c",
-            [("left out: what stands behind the list", 2)],
-        ),
-        (
-            b"[%b, null, 7, %b]" % (A, C),
-            "ac",
-            [("left out: entries that are not objects", 2)],
-        ),
-        (
-            b"[%b, %b, %b]" % (A, BAD, C),
-            "ac",
-            [("left out: events that cannot be read", 1)],
-        ),
-        (
-            b"[%b, %b, %b]" % (A, B[:-1], C),
-            "ac",
-            [("left out: events that cannot be read", 1)],
-        ),
-        (
-            b"[%b, %b, %b]" % (A, B.replace(b'b"', b"b"), C),
-            "ac",
-            [("left out: events that cannot be read", 1)],
-        ),
-        (
-            b"[%b, oh no %b]" % (A, C),
-            "ac",
-            [("left out: text that is not an event", 1)],
-        ),
-        (
-            b"[%b],%b,%b]" % (A, B, C),
-            "abc",
-            [("left out: text that is not an event", 1)],
-        ),
-        (
-            b'{"traceEvents": [%b], "traceEvents": [%b]}' % (A, B),
-            "ab",
-            [("left out: text that is not an event", 1)],
-        ),
-        (
-            b'{"a": oh, "traceEvents": [%b]}' % A,
-            "a",
-            [("left out: what stands before the list", 1)],
-        ),
-        (
-            b'{"a": "\xff", "traceEvents": [%b]}' % A,
-            "a",
-            [("mended: what stands beside the list", 1)],
-        ),
-        (
-            b'{"traceEvents": [%b, %b], "a": 1}' % (A, BAD),
-            "a",
-            [("left out: events that cannot be read", 1)],
-        ),
-        (
-            b'{"traceEvents": [%b, %b, {"ph": "X", "na' % (A, BAD),
-            "a",
-            [
-                ("cut off: the file ends inside its list of events", 1),
-                ("left out: events that cannot be read", 1),
-            ],
-        ),
-    ],
-)
-@pytest.mark.until("staging")
+BROKEN = [
+    (b"[%b,,%b]" % (A, C), "ac", [("mended: extra commas", 1)]),
+    (b"[%b %b]" % (A, C), "ac", [("mended: missing commas", 1)]),
+    (
+        b"[%b, [%b, {}], [], %b]" % (A, B, C),
+        "ac",
+        [("left out: entries that are not objects", 2)],
+    ),
+    (
+        b'{"x": [%b, %b] y, "traceEvents": [%b]}' % (A, B, C),
+        "c",
+        [("left out: what stands before the list", 2)],
+    ),
+    (
+        b'{"traceEvents": [%b], "x": {"ph": y}, "z": {"ph": y}}' % C,
+        "c",
+        [("left out: what stands behind the list", 2)],
+    ),
+    (
+        b"[%b, null, 7, %b]" % (A, C),
+        "ac",
+        [("left out: entries that are not objects", 2)],
+    ),
+    (
+        b"[%b, %b, %b]" % (A, BAD, C),
+        "ac",
+        [("left out: events that cannot be read", 1)],
+    ),
+    (
+        b"[%b, %b, %b]" % (A, B[:-1], C),
+        "ac",
+        [("left out: events that cannot be read", 1)],
+    ),
+    (
+        b"[%b, %b, %b]" % (A, B.replace(b'b"', b"b"), C),
+        "ac",
+        [("left out: events that cannot be read", 1)],
+    ),
+    (
+        b"[%b, oh no %b]" % (A, C),
+        "ac",
+        [("left out: text that is not an event", 1)],
+    ),
+    (
+        b"[%b],%b,%b]" % (A, B, C),
+        "abc",
+        [("left out: text that is not an event", 1)],
+    ),
+    (
+        b'{"traceEvents": [%b], "traceEvents": [%b]}' % (A, B),
+        "ab",
+        [("left out: text that is not an event", 1)],
+    ),
+    (
+        b'{"a": oh, "traceEvents": [%b]}' % A,
+        "a",
+        [("left out: what stands before the list", 1)],
+    ),
+    (
+        b'{"a": "\xff", "traceEvents": [%b]}' % A,
+        "a",
+        [("mended: what stands beside the list", 1)],
+    ),
+    (
+        b'{"traceEvents": [%b, %b], "a": 1}' % (A, BAD),
+        "a",
+        [("left out: events that cannot be read", 1)],
+    ),
+    (
+        b'{"traceEvents": [%b, %b, {"ph": "X", "na' % (A, BAD),
+        "a",
+        [
+            ("cut off: the file ends inside its list of events", 1),
+            ("left out: events that cannot be read", 1),
+        ],
+    ),
+]
+
+
+@pytest.mark.parametrize(("content", "expected", "reported"), BROKEN)
 def test_what_is_broken_takes_nothing_along(
-    tmp_path: Path, content: bytes, expected: str, reported: list[Issue]
+    tried: Tried, content: bytes, expected: str, reported: list[Issue]
 ) -> None:
     """Reading goes on at the next event, whatever lies before it."""
-    assert ingested(tmp_path, content) == (list(expected), reported)
+    assert tried(content) == (list(expected), reported)
 
 
 @pytest.mark.parametrize(
@@ -253,10 +288,16 @@ def test_lists_of_the_other_format_are_kept(
         ]
 
 
-@pytest.mark.parametrize("time", [b"1e999999", b'"1e999999"', b'"-1e999999"'])
-def test_times_beyond_all_bounds_are_no_times(tmp_path: Path, time: bytes) -> None:
+TOO_LATE = [
+    b'[{"ph": "X", "name": "a", "ts": %b}]' % time
+    for time in (b"1e999999", b'"1e999999"', b'"-1e999999"')
+]
+
+
+@pytest.mark.parametrize("content", TOO_LATE)
+def test_times_beyond_all_bounds_are_no_times(tried: Tried, content: bytes) -> None:
     """An exponent that no number type holds is counted like any other such time."""
-    found, reported = ingested(tmp_path, b'[{"ph": "X", "name": "a", "ts": %b}]' % time)
+    found, reported = tried(content)
     assert found == ["a"]
     assert reported == [("kept without time: times that are not numbers", 1)]
 
@@ -350,23 +391,22 @@ def test_a_broken_gzip_stream_is_read_up_to_the_break(tmp_path: Path) -> None:
     assert any(kind.startswith("cut off: the gzip stream") for kind, _ in reported)
 
 
-@pytest.mark.parametrize(
-    "content",
-    [
-        b'\xef\xbb\xbf{"traceEvents": [{"ph": "X", "name": "a"}]}',
-        b'[{"ph": "X", "name": "a"}',
-        b'[{"ph": "X", "name": "a"},\n',
-        b'  \n [{"ph": "X", "name": "a"}]\n',
-        b'{"nodes": 1, "traceEvents": [{"ph": "X", "name": "a"}]}',
-        b'{"x": "\\"traceEvents\\": [", "traceEvents": [{"ph": "X", "name": "a"}]}',
-        b'{"x": {"traceEvents": [{}]}, "traceEvents": [{"ph": "X", "name": "a"}]}',
-        b'{"traceEvents": [{"ph": "X", "name": "a", "id": 99999999999999999999999}]}',
-    ],
-)
-@pytest.mark.until("staging")
-def test_odd_but_whole_files_need_no_mending(tmp_path: Path, content: bytes) -> None:
+ODD_BUT_WHOLE = [
+    b'\xef\xbb\xbf{"traceEvents": [{"ph": "X", "name": "a"}]}',
+    b'[{"ph": "X", "name": "a"}',
+    b'[{"ph": "X", "name": "a"},\n',
+    b'  \n [{"ph": "X", "name": "a"}]\n',
+    b'{"nodes": 1, "traceEvents": [{"ph": "X", "name": "a"}]}',
+    b'{"x": "\\"traceEvents\\": [", "traceEvents": [{"ph": "X", "name": "a"}]}',
+    b'{"x": {"traceEvents": [{}]}, "traceEvents": [{"ph": "X", "name": "a"}]}',
+    b'{"traceEvents": [{"ph": "X", "name": "a", "id": 99999999999999999999999}]}',
+]
+
+
+@pytest.mark.parametrize("content", ODD_BUT_WHOLE)
+def test_odd_but_whole_files_need_no_mending(tried: Tried, content: bytes) -> None:
     """A mark before the text, a list without its end, decoys: no issue."""
-    assert ingested(tmp_path, content) == (["a"], [])
+    assert tried(content) == (["a"], [])
 
 
 @pytest.mark.until("staging")

@@ -472,11 +472,13 @@ def test_ask_lists_the_questions(tiny: Path) -> None:
 
 @pytest.mark.parametrize(
     "question",
-    [r for r in catalog.relations() if r.layer == "question"],
+    [r for r in catalog.relations() if r.layer == "question" and r.is_macro],
     ids=lambda question: question.name,
 )
-def test_ask_answers_every_question(tiny: Path, question: catalog.Relation) -> None:
-    """Each question has an answer with the columns of its relation."""
+def test_ask_answers_questions_with_values(
+    tiny: Path, question: catalog.Relation
+) -> None:
+    """Each has an answer with the columns of its relation; test_sql asks the others."""
     values = (1 for _ in question.parameters)
     done = run("ask", tiny, question.name, *values, "--format", "csv")
     assert done.exit_code == 0, done.stderr

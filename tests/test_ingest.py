@@ -40,7 +40,9 @@ def counts(database: tracedb.Database) -> list[int]:
         database,
         "SELECT schema_name || '.' || table_name FROM duckdb_tables() ORDER BY ALL",
     )
-    return [rows(database, f"SELECT count(*) FROM {name}")[0][0] for (name,) in tables]
+    parts = (f"(SELECT count(*) FROM {name})" for (name,) in tables)
+    ((*found,),) = rows(database, f"SELECT {', '.join(parts)}")
+    return found
 
 
 @pytest.mark.until("staging")
@@ -142,6 +144,12 @@ def before(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tracedb.Databas
         yield opened
 
 
+@pytest.fixture(scope="module")
+def counted(before: tracedb.Database) -> list[int]:
+    """Rows of its relations."""
+    return counts(before)
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [
@@ -162,10 +170,13 @@ def before(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tracedb.Databas
     ],
 )
 def test_an_ingest_lands_whole_or_not_at_all(
-    tmp_path: Path, before: tracedb.Database, content: bytes, message: str
+    tmp_path: Path,
+    before: tracedb.Database,
+    counted: list[int],
+    content: bytes,
+    message: str,
 ) -> None:
     """One bad file among good ones: one clear line, and the database is as it was."""
-    counted = counts(before)
     good = write(tmp_path / "good.json", EVENT | {"name": "other"})
     bad = tmp_path / "bad.json"
     bad.write_bytes(content)

@@ -458,7 +458,8 @@ def _columns(connection: duckdb.DuckDBPyConnection) -> dict[str, dict[str, str]]
     found: dict[str, dict[str, str]] = {}
     for name, column, type_ in connection.execute(
         "SELECT schema_name || '.' || table_name, column_name, data_type "
-        "FROM duckdb_columns() WHERE database_name = current_database()"
+        "FROM duckdb_columns() WHERE database_name = current_database() "
+        "ORDER BY column_index"
     ).fetchall():
         found.setdefault(name, {})[column] = type_
     return found
@@ -582,21 +583,19 @@ sections; those that are marked as internal may change with any version.
 
 def schema_page(connection: duckdb.DuckDBPyConnection) -> str:
     """The schema as Markdown: the page `docs/schema.md`."""
-    lines = [_PAGE]
+    lines, columns = [_PAGE], described_all(connection)
     for subject, found in by_subject().items():
         lines += [f"## {subject}", ""]
         for relation in found:
-            lines += _page_section(connection, relation)
+            lines += _page_section(relation, columns.get(relation.full_name, []))
     return "\n".join(lines)
 
 
-def _page_section(
-    connection: duckdb.DuckDBPyConnection, relation: Relation
-) -> list[str]:
+def _page_section(relation: Relation, columns: list[tuple[str, str]]) -> list[str]:
     lines = [f"### `{relation.signature}`", "", relation.comment, ""]
     if not relation.is_function:
         lines += ["| column | type | meaning |", "| --- | --- | --- |"]
-        for name, type_ in described(connection, relation):
+        for name, type_ in columns:
             lines.append(f"| `{name}` | {type_} | {relation.columns.get(name, '')} |")
         lines.append("")
     if relation.parameters:
@@ -615,3 +614,19 @@ def described(
     nothing = relation.call(*("NULL" for _ in relation.parameters))
     found = connection.execute(f"DESCRIBE FROM {relation.full_name}{nothing}")
     return [(name, type_) for name, type_, *_ in found.fetchall()]
+
+
+def described_all(
+    connection: duckdb.DuckDBPyConnection,
+) -> dict[str, list[tuple[str, str]]]:
+    """The columns of every relation, each with its type.
+
+    DuckDB keeps those of views as they were when it was made: none is bound again.
+    """
+    kept = _columns(connection)
+    return {
+        one.full_name: list(kept[one.full_name].items())
+        if one.full_name in kept
+        else described(connection, one)
+        for one in relations()
+    }

@@ -31,36 +31,39 @@ _NUMBERING = {
     "kineto": "SELECT coalesce(max(event_id) + 1, ?) FROM raw.event",
     "et": "SELECT coalesce(max(et_node_id) + 1, ?) FROM raw.et_node",
 }
-_UNSOUND = """
-WITH
-unusable AS (
-    SELECT
-        CASE
-            WHEN ph IS NULL THEN 'events without a phase'
-            WHEN ph = 'X' AND dur_ns IS NULL THEN 'events without a duration'
-            WHEN ts_ns IS NULL THEN 'events without a time'
-            WHEN dur_ns < 0 THEN 'events with a negative duration'
-            ELSE 'events without a process or a thread'
-        END AS kind,
-        count(*) AS occurrences,
-        min(event_id) AS first_event_id
-    FROM raw.event
-    WHERE
-        trace_id = $trace_id
-        AND (
-            ph IS NULL
-            OR (ph = 'B' AND ts_ns IS NOT NULL AND (pid IS NULL OR tid IS NULL))
-            OR (
-                ph = 'X'
-                AND (
-                    coalesce(dur_ns, -1) < 0
-                    OR ts_ns IS NULL OR pid IS NULL OR tid IS NULL
-                )
+_UNUSABLE = """
+SELECT
+    'kept in raw.event only: ' || CASE
+        WHEN ph IS NULL THEN 'events without a phase'
+        WHEN ph = 'X' AND dur_ns IS NULL THEN 'events without a duration'
+        WHEN ts_ns IS NULL THEN 'events without a time'
+        WHEN dur_ns < 0 THEN 'events with a negative duration'
+        ELSE 'events without a process or a thread'
+    END AS kind,
+    count(*) AS occurrences,
+    min(event_id) AS first_event_id
+FROM raw.event
+WHERE
+    trace_id = $trace_id
+    AND (
+        ph IS NULL
+        OR (ph = 'B' AND ts_ns IS NOT NULL AND (pid IS NULL OR tid IS NULL))
+        OR (
+            ph = 'X'
+            AND (
+                coalesce(dur_ns, -1) < 0
+                OR ts_ns IS NULL OR pid IS NULL OR tid IS NULL
             )
         )
-    GROUP BY kind
-),
-
+    )
+GROUP BY kind
+ORDER BY ALL
+"""
+_ANY_BOUND = """
+SELECT true FROM raw.event WHERE trace_id = $trace_id AND ph IN ('B', 'E') LIMIT 1
+"""
+_ILL_PAIRED = """
+WITH
 bound AS (
     SELECT event_id, ph, name
     FROM raw.event
@@ -80,8 +83,6 @@ unpaired AS (
     GROUP BY ph
 )
 
-SELECT 'kept in raw.event only: ' || kind, occurrences, first_event_id FROM unusable
-UNION ALL
 SELECT
     'kept in raw.event only: '
     || CASE ph WHEN 'B' THEN 'begins without an end' ELSE 'ends without a begin' END,
@@ -276,7 +277,10 @@ def _count_unsound(
     connection: duckdb.DuckDBPyConnection, trace_id: int, issues: Issues
 ) -> None:
     """Count the events that no layer above raw has, or that were paired by order."""
-    found = connection.execute(_UNSOUND, {"trace_id": trace_id}).fetchall()
+    values = {"trace_id": trace_id}
+    found = connection.execute(_UNUSABLE, values).fetchall()
+    if scalar(connection, _ANY_BOUND, values):
+        found += connection.execute(_ILL_PAIRED, values).fetchall()
     for kind, count, first_event_id in found:
         if first_event_id is None:
             issues.add(kind, None, count)

@@ -59,6 +59,14 @@ WHERE
     AND span.start_ns < other.end_ns
 ORDER BY ALL
 """
+# Most traces have none, which is told without reading any layer.
+_MAY_HAVE_SIBLINGS = """
+SELECT count(*) > 1 AND bool_or(trace_id = $trace_id)
+FROM raw.trace
+WHERE
+    header ->> '$.distributedInfo.world_size' IS NOT NULL
+    OR header ->> '$.source.tool' = $recorder
+"""
 _RANKS_IN_BOTH = """
 SELECT count(*)
 FROM raw.trace AS one
@@ -120,11 +128,11 @@ def join_siblings(connection: duckdb.DuckDBPyConnection, trace_id: int) -> None:
     that overlaps them all. A run has a rank once.
     """
     query = "SELECT run_id FROM raw.trace WHERE trace_id = ?"
-    values = {
-        "trace_id": trace_id,
-        "recorder": flight_recorder.TOOL,
-        "category": flight_recorder.CATEGORY,
-    }
+    values: dict[str, object]
+    values = {"trace_id": trace_id, "recorder": flight_recorder.TOOL}
+    if not scalar(connection, _MAY_HAVE_SIBLINGS, values):
+        return
+    values["category"] = flight_recorder.CATEGORY
     for (other,) in connection.execute(_SIBLING, values).fetchall():
         own = scalar(connection, query, [trace_id])
         if not scalar(connection, _RANKS_IN_BOTH, {"one": own, "other": other}):

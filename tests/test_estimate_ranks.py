@@ -48,7 +48,7 @@ def step(batch: int = 64):
 """
 OWN = """
 distributed.init_process_group("nccl")
-place = int(os.environ["LOCAL_RANK"])
+place = int(os.environ.get("LOCAL_RANK", 0))
 assert (distributed.get_rank(), distributed.get_world_size()) == (place, 8)
 net = DistributedDataParallel(net, device_ids=[place])
 """
@@ -241,6 +241,20 @@ def test_who_needs_a_result_waits_for_it(tmp_path: Path) -> None:
     with recorded(tmp_path, CALLS.format(calls=calls)) as step:
         waiting = [op.name for op in step.fake.ops.values() if op.after_collective]
     assert waiting == ["aten::mul"]
+
+
+def test_code_may_look_for_a_launcher(tmp_path: Path) -> None:
+    """What launchers tell is there with ranks alone, so code finds its way."""
+    looking = (
+        'if int(os.environ.get("RANK", -1)) >= 0:\n'
+        '    distributed.init_process_group("nccl")\n'
+        "    net = DistributedDataParallel(net)\n"
+    )
+    with recorded(tmp_path, MODEL + looking + STEP, ranks=None) as alone:
+        assert alone.source == ""
+        assert messages(alone.nodes) == []
+    with recorded(tmp_path, MODEL + looking + STEP) as several:
+        assert several.source == "one of 8 ranks: its own collectives"
 
 
 def test_ranks_are_asked_for_with_the_line(tmp_path: Path) -> None:

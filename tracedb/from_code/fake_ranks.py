@@ -76,17 +76,19 @@ class FakeRanks:
     @contextmanager
     def _launched(self) -> Iterator[None]:
         """Tell the process what launchers tell theirs in the environment."""
-        told = {
-            "RANK": 0,
-            "LOCAL_RANK": 0,
-            "GROUP_RANK": 0,
-            "WORLD_SIZE": self.count or 1,
-            "LOCAL_WORLD_SIZE": min(self.count or 1, _ON_A_NODE),
-            "MASTER_ADDR": "localhost",
-            "MASTER_PORT": 0,
-            # Inputs are not copied on a stream of their own.
-            "PYTORCH_DDP_USE_SIDE_STREAM": 0,
-        }
+        # Inputs of models are not copied on a stream of their own.
+        told: dict[str, object] = {"PYTORCH_DDP_USE_SIDE_STREAM": 0}
+        if self.count is not None:
+            # Code looks for these to find out whether it is one of several ranks.
+            told |= {
+                "RANK": 0,
+                "LOCAL_RANK": 0,
+                "GROUP_RANK": 0,
+                "WORLD_SIZE": self.count,
+                "LOCAL_WORLD_SIZE": min(self.count, _ON_A_NODE),
+                "MASTER_ADDR": "localhost",
+                "MASTER_PORT": 0,
+            }
         before = dict(os.environ)
         os.environ.update({name: str(value) for name, value in told.items()})
         try:

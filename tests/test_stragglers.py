@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -129,13 +128,12 @@ def test_the_first_receive_may_be_missing(
         first = [r for r in found if (r["step"], r["stage"]) == (step, 0)]
         first = [r for r in first if r["optype"] == "forward-recv"]
         found.remove(min(first, key=lambda row: row["start_ns"]))
-    database.ingest([table(found)])
+    whole = table(job_rows(SHAPES[6], randomly(1)), "whole.parquet")
+    database.ingest([table(found), whole])
     assert_is_the_reference(database)
-    with tracedb.open() as whole:
-        whole.ingest([table(job_rows(SHAPES[6], randomly(1)), "whole.parquet")])
-        assert figures(database)["job", "job", 3] == pytest.approx(
-            figures(whole)["job", "job", 3], rel=1e-3
-        )
+    assert figures(database, 1)["job", "job", 3] == pytest.approx(
+        figures(database, 2)["job", "job", 3], rel=1e-3
+    )
 
 
 def test_simulated_steps_are_those_that_were(jobs: tracedb.Database) -> None:
@@ -301,28 +299,41 @@ def test_types_are_those_of_the_relation(database: tracedb.Database) -> None:
     assert sorted(type_ for (type_,) in known) == sorted(TYPES)
 
 
-@pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
-def test_units_and_names_of_columns(
-    unit: str, table: Callable[..., Path], database: tracedb.Database
-) -> None:
+UNITS = {"s": 1e-9, "ms": 1e-6, "us": 1e-3, "ns": 1}
+
+
+@pytest.fixture(scope="module")
+def in_units(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tracedb.Database]:
+    """A job's table, and the same with other names of columns and in each unit."""
+    folder = tmp_path_factory.mktemp("units")
+    plain = pl.DataFrame(job_rows(SHAPES[0], randomly(4)))
+    plain.write_parquet(folder / "0.parquet")
+    for number, (unit, factor) in enumerate(UNITS.items(), 1):
+        plain.select(
+            pl.col("optype").alias("operation"),
+            pl.col("step").alias("iteration"),
+            pl.col("stage").alias("pp_rank"),
+            pl.col("dp_rank").alias("data_parallel_rank"),
+            (pl.col("start_ns") * factor).alias(f"start_{unit}"),
+            ((pl.col("start_ns") + pl.col("duration_ns")) * factor).alias(
+                f"end_{unit}"
+            ),
+        ).write_parquet(folder / f"{number}.parquet")
+    with tracedb.open() as database:
+        database.ingest(sorted(folder.iterdir()))
+        yield database
+
+
+@pytest.mark.parametrize("unit", UNITS)
+def test_units_and_names_of_columns(unit: str, in_units: tracedb.Database) -> None:
     """The unit is in the name; an end does for a duration."""
-    factor = {"s": 1e-9, "ms": 1e-6, "us": 1e-3, "ns": 1}[unit]
-    frame = pl.DataFrame(job_rows(SHAPES[0], randomly(4))).select(
-        pl.col("optype").alias("operation"),
-        pl.col("step").alias("iteration"),
-        pl.col("stage").alias("pp_rank"),
-        pl.col("dp_rank").alias("data_parallel_rank"),
-        (pl.col("start_ns") * factor).alias(f"start_{unit}"),
-        ((pl.col("start_ns") + pl.col("duration_ns")) * factor).alias(f"end_{unit}"),
-    )
-    database.ingest([table(frame)])
-    with tracedb.open() as plain:
-        plain.ingest([table(job_rows(SHAPES[0], randomly(4)), "plain.parquet")])
-        assert figures(database) == figures(plain)
+    run = 2 + list(UNITS).index(unit)
+    assert len(figures(in_units)) > 0
+    assert figures(in_units, run) == figures(in_units)
 
 
 def test_names_of_ones_own_are_mapped(
-    table: Callable[..., Path], tmp_path: Path
+    table: Callable[..., Path], tmp_path: Path, in_units: tracedb.Database
 ) -> None:
     """Columns and operations, on the command line as in Python."""
     names = {"optype": "what", "stage": "s", "start_ns": "t0", "duration_ns": "took"}
@@ -335,9 +346,8 @@ def test_names_of_ones_own_are_mapped(
     result = CliRunner().invoke(main, ["ingest", str(path), "--db", database, *options])
     assert result.exit_code == 0, result.output
     assert "no steps" not in result.output
-    with tracedb.open(database) as opened, tracedb.open() as plain:
-        plain.ingest([table(job_rows(SHAPES[0], randomly(4)))])
-        assert figures(opened) == figures(plain)
+    with tracedb.open(database) as opened:
+        assert figures(opened) == figures(in_units)
 
 
 def test_every_known_name_is_of_one_field() -> None:
@@ -471,34 +481,53 @@ def lengths(found: list[dict[str, Any]]) -> dict[int, int]:
     return dict(frame.agg(end.max() - pl.col("start_ns").min()).rows())
 
 
-@pytest.mark.parametrize(
-    ("stages", "microbatches", "chunks"),
-    [
-        (1, 2, 2),
-        (2, 2, 2),
-        (2, 6, 3),
-        (4, 8, 2),
-        (4, 8, 1),
-        (4, 6, 1),
-        (4, 6, 2),
-        (4, 3, 2),
-    ],
-)
+INTERLEAVED = [
+    (1, 2, 2),
+    (2, 2, 2),
+    (2, 6, 3),
+    (4, 8, 2),
+    (4, 8, 1),
+    (4, 6, 1),
+    (4, 6, 2),
+    (4, 3, 2),
+]
+"""Stages, microbatches and chunks."""
+OF_ONE_CHUNK = list(dict.fromkeys((stages, of) for stages, of, _ in INTERLEAVED))
+"""Stages and microbatches: a table that is there already is not ingested again."""
+
+
+@pytest.fixture(scope="module")
+def of_one_chunk(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[tracedb.Database]:
+    """A run of each of these jobs, in their order from 1."""
+    folder = tmp_path_factory.mktemp("one_chunk")
+    for number, (stages, microbatches) in enumerate(OF_ONE_CHUNK):
+        job = Job(stages=stages, microbatches=microbatches)
+        frame = pl.DataFrame(computed(job, 1))
+        frame.write_parquet(folder / f"{number}.parquet")
+    with tracedb.open() as database:
+        database.ingest(sorted(folder.iterdir()))
+        yield database
+
+
+@pytest.mark.parametrize(("stages", "microbatches", "chunks"), INTERLEAVED)
 def test_an_interleaved_schedule_is_foretold(
-    stages: int,
-    microbatches: int,
-    chunks: int,
-    table: Callable[..., Path],
-    database: tracedb.Database,
+    stages: int, microbatches: int, chunks: int, of_one_chunk: tracedb.Database
 ) -> None:
     """From a job of one chunk, what the same job takes that was run with several."""
-    job = Job(stages=stages, microbatches=microbatches)
-    database.ingest([table(computed(job, 1))])
-    query = f"SELECT step, predicted_ns FROM question.interleaved_step({chunks})"
-    expected = lengths(computed(replace(job, chunks=chunks), chunks))
-    assert dict(rows(database, query)) == expected
-    as_it_is = "SELECT measured_ns = predicted_ns FROM question.interleaved_step(1)"
-    assert {*rows(database, as_it_is)} == {(True,)}
+    run = 1 + OF_ONE_CHUNK.index((stages, microbatches))
+    query = f"""
+        SELECT step, predicted_ns FROM question.interleaved_step({chunks})
+        WHERE run_id = {run}
+    """
+    job = Job(stages=stages, microbatches=microbatches, chunks=chunks)
+    assert dict(rows(of_one_chunk, query)) == lengths(computed(job, chunks))
+    as_it_is = f"""
+        SELECT measured_ns = predicted_ns FROM question.interleaved_step(1)
+        WHERE run_id = {run}
+    """
+    assert {*rows(of_one_chunk, as_it_is)} == {(True,)}
 
 
 # Real jobs

@@ -3,18 +3,22 @@
     python benchmarks/kernel_transfer.py --write docs/kernel-transfer.md
 
 Leaves out one campaign at a time (a harness on a GPU), and one GPU at a time: rows are
-predicted by the shipped models of other campaigns, or of the nearest other GPU, which
-have never seen them. Nothing is trained, so it takes a minute.
+predicted by the shipped models of other campaigns, or of the nearest other GPUs, which
+have never seen them, with bands that they had no part in. Nothing is trained, so it
+takes a minute. `--published FOLDER` adds measurements of GPUs that no shipped model is
+of, as their projects publish them.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from itertools import groupby
+from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING
 
 import numpy as np
+import polars as pl
 from kernels import DATA
 from measure import Clock, tell
 from pages import machine, parser, publish, table, words
@@ -23,23 +27,23 @@ from shipped_models import MORE
 from tracedb import kernels
 from tracedb.kernels.blend import Answer, blended
 from tracedb.kernels.groups import LEAST_ROWS, groups_of
-from tracedb.kernels.harnesses import are_alike
+from tracedb.kernels.harnesses import are_alike, compared, harness_error
 from tracedb.kernels.measurements import read_measurements
-from tracedb.kernels.relations import declared
 from tracedb.kernels.scores import Scores, scores_of
-from tracedb.kernels.transfer import moved_from, neighbours
+from tracedb.kernels.transfer import HeldOut, transfer_of
+from tracedb.kernels.usual import usual_ns
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from tracedb.kernels import Models
     from tracedb.kernels.families import Floats
     from tracedb.kernels.groups import Group
-    from tracedb.kernels.model import Key, Model
+    from tracedb.kernels.model import Key
+    from tracedb.kernels.predictor import Predictor
     from tracedb.kernels.rows import Rows
 
 MOST_ROWS = 3_000
-LEAST_FLOORS = 10
-"""Rows that take less tell how long a launch is, which harnesses count differently."""
 SEED = 0
 
 ABOUT = """\
@@ -55,19 +59,35 @@ CAMPAIGN = """\
 ## One campaign left out
 
 All rows that a harness measured on a GPU, as far as they lie in the range of others on
-the same GPU, by the shipped models of those. A trace is another campaign still. The
-wide band is the one with the harness factor, which estimates of traces that have taught
-nothing come with.
+the same GPU, by the shipped models of those. A trace is another campaign still. The own
+band is what folds of one campaign ask for. The band with the harness factor, with which
+predictions of traces come that have taught nothing, is as wide as campaigns of the
+family and type ask for that this one has no part in; where there are none, as those of
+all families. It holds {held:.0f} % in the mean over these {count} campaigns.
 """
 HARDWARE = """\
 ## One GPU left out
 
-All rows of a GPU, by the shipped model of the nearest other one times the ratio of
-their rooflines. Beside it the roofline with the usual shares of the peaks, which serves
+All rows of a GPU, by the shipped models of the nearest three others of the vendor, each
+times the ratio of the rooflines, with the band that the other GPUs asked for when they
+were held out. Beside it the roofline with the usual shares of the peaks, which serves
 where no model does (`prediction.kernel_efficiency`; its shares were fitted to these
-data), and the data sheet's. Of rows that take at least {floors} floors: below, they
-tell how long a launch is, which harnesses count differently. The better one is by the
-mean error of the logarithm over all GPUs.
+data), and the data sheet's. Kernel times alone: NeuSight's, which include the launch,
+tell of those nothing that a roofline could be held against.
+
+`Serves` says what a family and type has where a GPU was not measured: models where they
+are nearer than the roofline in the mean over the GPUs held out, which training finds
+out and each model file has. Judged for each GPU by the others alone, models or roofline
+serve with a mean log error of {chosen:.3f}; models always {model:.3f}, the roofline
+always {usual:.3f}, the better one each time {best:.3f}. The band holds {held:.0f} %
+in the mean.
+"""
+PUBLISHED = """\
+## GPUs of which no model is shipped
+
+Measurements that neither the models nor the rooflines have seen:
+{files}, as published. By what is shipped,
+asked as a user asks it. Products in fp8 have the roofline.
 """
 
 
@@ -81,6 +101,8 @@ class Scored:
     scores: Mapping[str, Scores]
     off: Mapping[str, float]
     """Mean errors of the logarithm."""
+    is_by_models: bool = True
+    """Whether models serve, as other hardware has it."""
 
 
 def scored(
@@ -98,61 +120,74 @@ def scored(
     )
 
 
-def campaigns(groups: Sequence[Group], models: Mapping[Key, Model]) -> Iterator[Scored]:
+def campaigns(
+    groups: Sequence[Group], predictors: Mapping[Key, Predictor]
+) -> Iterator[Scored]:
     """Each campaign by the models of the others on its GPU."""
+    known = [group for group in groups if group.key in predictors]
+    comparisons = compared(known, predictors)
     for group in groups:
-        others = [m for key, m in models.items() if are_alike(group.key, key)]
+        others = [key for key in predictors if are_alike(group.key, key)]
         if not others:
             continue
-        answers = [Answer(m.predictor.predict(group.rows), 0.0) for m in others]
+        answers = [Answer(predictors[key].predict(group.rows), 0.0) for key in others]
         predicted = blended(answers)
-        known = predicted.away == 0
-        if known.sum() < LEAST_ROWS:
+        inside = predicted.away == 0
+        if inside.sum() < LEAST_ROWS:
             continue
-        part = replace(group, rows=group.rows.take(known))
-        narrow = predicted.take(known)
-        wide = narrow.widened(max(float(np.exp(m.harness_error)) for m in others))
+        part = replace(group, rows=group.rows.take(inside))
+        own = predicted.take(inside)
+        rest = [each for each in comparisons if not each.has(group.key)]
+        wide = own.at_least(float(np.exp(harness_error(group.key, rest))))
         ways = {
             name: (found.ns, found.low_ns, found.high_ns)
-            for name, found in (("narrow", narrow), ("wide", wide))
+            for name, found in (("own", own), ("wide", wide))
         }
-        yield scored(part, (m.key.source for m in others), ways)
+        yield scored(part, (key.source for key in others), ways)
 
 
-def hardware(groups: Sequence[Group], models: Mapping[Key, Model]) -> Iterator[Scored]:
-    """Each GPU by the model of the nearest other one."""
-    known = [group for group in groups if group.key in models]
-    for group, other in neighbours(known):
-        some = usual_ns(group.rows) > LEAST_FLOORS * group.rows.work.floor_ns
-        if some.sum() < LEAST_ROWS:
+def hardware(
+    groups: Sequence[Group], predictors: Mapping[Key, Predictor]
+) -> Iterator[Scored]:
+    """Each GPU by the models of the nearest other ones."""
+    known = [g for g in groups if g.key in predictors and g.key.measured == "kernel"]
+    held_out = HeldOut(known, predictors)
+    for group in known:
+        predicted = held_out.predicted(group)
+        if predicted is None:
             continue
-        rows = group.rows.take(some)
-        model = models[other.key]
-        found = moved_from(other, model.predictor, rows)
-        found = found.widened(float(np.exp(model.transfer_error)))
-        usual, sheet = usual_ns(rows), rows.work.datasheet_ns
+        transfer = transfer_of(group.key, held_out.held(group.key.hardware))
+        found = predicted.at_least(float(np.exp(transfer.error)))
+        usual, sheet = usual_ns(group.rows), group.rows.work.datasheet_ns
         ways = {
             "model": (found.ns, found.low_ns, found.high_ns),
             "usual": (usual, usual, usual),
             "sheet": (sheet, sheet, sheet),
         }
-        yield scored(replace(group, rows=rows), [other.key.hardware], ways)
+        one = scored(group, [group.key.hardware], ways)
+        yield replace(one, is_by_models=transfer.is_better)
 
 
-def usual_ns(rows: Rows) -> Floats:
-    """[ns] By the roofline that serves where no model does."""
-    shares = {str(row["family"]): row for row in declared(_EFFICIENCY)}
-    own, work = shares[rows.family.name], rows.work
-    memory = own["memory_share"] * work.bandwidth
-    cache = np.maximum(own["cache_share"] * work.l2_bandwidth, memory)
-    in_cache = np.minimum(work.bytes, work.l2_bytes)
-    traffic = 1e9 * (in_cache / cache + (work.bytes - in_cache) / memory)
-    compute = work.compute_ns / own["compute_share"]
-    found: Floats = own["floors"] * work.floor_ns + np.maximum(traffic, compute)
-    return found
-
-
-_EFFICIENCY = "prediction.kernel_efficiency"
+def published(folder: Path, models: Models) -> Iterator[Scored]:
+    """GPUs without a model of their own, as a user asks for them."""
+    for group in groups_of(read_measurements([folder]).frame):
+        key = group.key
+        if len(group.rows) < LEAST_ROWS or group.hardware.is_fallback:
+            continue
+        group = replace(group, rows=some(group.rows))  # noqa: PLW2901 (the fewer)
+        sizes = {n: group.rows.shapes[n] for n in group.rows.family.columns}
+        texts = ("hardware", "family", "op", "dtype", "measured")
+        named = {name: pl.lit(getattr(key, name)) for name in texts}
+        asked = pl.DataFrame(sizes).fill_nan(None).with_columns(**named)
+        found = models.predict(asked)
+        usual, sheet = usual_ns(group.rows), group.rows.work.datasheet_ns
+        ways = {"usual": (usual, usual, usual), "sheet": (sheet, sheet, sheet)}
+        kinds = found["likeness"].unique().drop_nulls().to_list()
+        if found["predicted_ns"].null_count() == 0:
+            columns = ("predicted_ns", "low_ns", "high_ns")
+            ns, low, high = (found[name].to_numpy() for name in columns)
+            ways["model"] = (ns, low, high)
+        yield scored(group, kinds, ways)
 
 
 def three(scores: Iterable[Scores]) -> str:
@@ -184,16 +219,17 @@ def campaign_rows(found: Sequence[Scored]) -> Iterator[list[str]]:
             *kind,
             ", ".join(sorted({o for one in part for o in one.others})),
             str(len(part)),
-            three(one.scores["narrow"] for one in part),
-            held(one.scores["narrow"] for one in part),
+            three(one.scores["own"] for one in part),
+            held(one.scores["own"] for one in part),
             held(one.scores["wide"] for one in part),
         ]
 
 
-def hardware_rows(found: Sequence[Scored]) -> Iterator[list[str]]:
+def hardware_rows(
+    found: Sequence[Scored], serving: Mapping[tuple[str, str], bool]
+) -> Iterator[list[str]]:
     """A row for each family and harness."""
     for kind, part in by_family(found):
-        off = {n: np.mean([one.off[n] for one in part]) for n in ("model", "usual")}
         yield [
             *kind,
             ", ".join(sorted({one.group.key.hardware for one in part})),
@@ -202,13 +238,56 @@ def hardware_rows(found: Sequence[Scored]) -> Iterator[list[str]]:
             held(one.scores["model"] for one in part),
             three(one.scores["usual"] for one in part),
             three(one.scores["sheet"] for one in part),
-            "model" if off["model"] < off["usual"] else "roofline",
+            "models" if serving[kind[0], kind[1]] else "roofline",
         ]
+
+
+def published_rows(found: Iterable[Scored]) -> Iterator[list[str]]:
+    """A row for each GPU and op."""
+
+    def kind(one: Scored) -> tuple[str, ...]:
+        key = one.group.key
+        return (key.hardware, key.family, key.op, key.dtype)
+
+    for name, each in groupby(sorted(found, key=kind), kind):
+        part = [*each]
+        by_models = [one.scores["model"] for one in part if "model" in one.scores]
+        yield [
+            *name,
+            str(len(part)),
+            three(by_models) if by_models else "",
+            held(by_models) if by_models else "",
+            three(one.scores["usual"] for one in part),
+            three(one.scores["sheet"] for one in part),
+        ]
+
+
+def about_hardware(found: Sequence[Scored]) -> str:
+    """What choosing by other hardware is worth, each GPU with one vote."""
+    names = sorted({(*kind_of(one), one.group.key.hardware) for one in found})
+    ways = ("model", "usual", "chosen", "best", "held")
+    means: dict[str, list[float]] = {way: [] for way in ways}
+    for name in names:
+        part = [o for o in found if (*kind_of(o), o.group.key.hardware) == name]
+        off = {n: float(np.mean([o.off[n] for o in part])) for n in ("model", "usual")}
+        means["model"].append(off["model"])
+        means["usual"].append(off["usual"])
+        means["chosen"].append(off["model" if part[0].is_by_models else "usual"])
+        means["best"].append(min(off.values()))
+        held = [o.scores["model"].coverage_share or 0.0 for o in part]
+        means["held"].append(100 * float(np.mean(held)))
+    return HARDWARE.format(**{name: np.mean(kept) for name, kept in means.items()})
+
+
+def kind_of(one: Scored) -> tuple[str, str]:
+    """Family and type."""
+    return one.group.key.family, one.group.key.dtype
 
 
 def main() -> None:
     """Print the page, or write it."""
     asked = parser(__doc__)
+    asked.add_argument("--published", type=Path, metavar="FOLDER")
     chosen = asked.parse_args()
     if not DATA.exists():
         asked.exit(message=f"{DATA.name} is absent: nothing to evaluate\n")
@@ -220,27 +299,39 @@ def main() -> None:
             for group in groups_of(read_measurements(folders).frame)
             if len(group.rows) >= LEAST_ROWS and not group.hardware.is_fallback
         ]
-        models = {model.key: model for model in kernels.shipped().models}
+        shipped = kernels.shipped()
+        models = shipped.models
+        predictors = {model.key: model.predictor for model in models}
         tell(f"{len(groups)} keys, {len(models)} models")
-        across = [*campaigns(groups, models)]
-        moved = [*hardware(groups, models)]
-    kinds = ["family", "dtype", "source"]
+        across = [*campaigns(groups, predictors)]
+        moved = [*hardware(groups, predictors)]
+        others = (
+            [*published(chosen.published, shipped.serving())]
+            if chosen.published
+            else []
+        )
     about = ABOUT.format(
         words=words(), machine=machine(None), seconds=clock.cpu_s, rows=MOST_ROWS
     )
-    head = [
-        *kinds,
-        "by the models of",
-        "keys",
-        "model",
-        "band holds",
-        "wide band holds",
-    ]
-    left_out = [*kinds, "hardware left out", "keys", "nearest model", "band holds"]
-    left_out += ["usual roofline", "data sheet", "better"]
-    parts = [about, CAMPAIGN, *table(head, campaign_rows(across), left=4), ""]
-    parts += [HARDWARE.format(floors=LEAST_FLOORS)]
-    parts += table(left_out, hardware_rows(moved), left=4)
+    wide = [one.scores["wide"].coverage_share or 0.0 for one in across]
+    kinds = ["family", "dtype", "source"]
+    errors = ["usual roofline", "data sheet"]
+    head = [*kinds, "by the models of", "keys", "model", "own band holds"]
+    parts = [about, CAMPAIGN.format(held=100 * np.mean(wide), count=len(wide))]
+    parts += table([*head, "with the factor"], campaign_rows(across), left=4)
+    head = [*kinds, "hardware left out", "keys", "models", "band holds", *errors]
+    serves = {
+        (m.key.family, m.key.dtype): m.transfer.is_better
+        for m in models
+        if m.key.measured == "kernel"
+    }
+    parts += ["", about_hardware(moved)]
+    parts += table([*head, "serves"], hardware_rows(moved, serves), left=4)
+    if others:
+        files = "`aiconfigurator-core` 0.12.0, vLLM 0.24.0 and NCCL 2.29.2"
+        head = ["hardware", "family", "op", "dtype", "keys", "models", "band holds"]
+        parts += ["", PUBLISHED.format(files=files)]
+        parts += table([*head, *errors], published_rows(others), left=4)
     publish("\n".join(parts) + "\n", chosen.write)
 
 

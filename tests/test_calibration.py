@@ -378,14 +378,15 @@ def test_an_added_device_replaces_one_of_its_name(
 ) -> None:
     """CSV is read as well; what is not given has a stated default."""
     path = tmp_path / "mine.csv"
-    row = MINE | {"hardware": "V100", "floor_ns": ""}
+    row = MINE | {"hardware": "V100", "floor_ns": "", "generation": "Volta"}
     path.write_text(f"{','.join(row)}\n{','.join(map(str, row.values()))}\n")
     run.add_hardware(path)
     query = """
-        SELECT source, peak_half_flops_per_second, l2_bytes_per_second, floor_ns
+        SELECT
+            source, peak_half_flops_per_second, l2_bytes_per_second, floor_ns, vendor
         FROM prediction.hardware WHERE hardware = 'V100'
     """
-    assert rows(run, query) == [("user", 1e12, 3e11, 2000)]
+    assert rows(run, query) == [("user", 1e12, 3e11, 2000, "NVIDIA")]
 
 
 @pytest.mark.parametrize(
@@ -404,6 +405,8 @@ def test_an_added_device_replaces_one_of_its_name(
         ({"kind": "tpu"}, "kind 'tpu' is neither gpu nor cpu"),
         ({"name_pattern": "("}, r"name_pattern .\(. is not a regular expression"),
         ({"name_pattern": "x?"}, "matches any name"),
+        ({"generation": "Kepler"}, "generation 'Kepler' is none of Ada, Ampere, .*;"),
+        ({"generation": 9}, "generation is 9, which is no text"),
     ],
 )
 def test_a_wrong_row_is_reported_in_a_line(

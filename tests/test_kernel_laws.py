@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
 import pyarrow.parquet as pq
 import pytest
-from support import ROOT
+from launched import Op as Launched
+from launched import tensors, write
+from support import ROOT, ingests_until
 
 import tracedb
 from tracedb import KernelModelError, kernels
 from tracedb.kernels.blend import Answer, blended
 from tracedb.kernels.hardware import hardware_table
+from tracedb.kernels.model import Key
 from tracedb.kernels.predictor import Predicted
 from tracedb.kernels.rows import rows_of
+from tracedb.kernels.transfer import NEAREST, Held, transfer_of
+from tracedb.kernels.usual import usual_ns
 from tracedb.kernels.work import Op
 
 if TYPE_CHECKING:
-    pass
+    from pathlib import Path
 
 STEP = 1.02
 """From one size to the next."""
@@ -86,16 +92,26 @@ def test_sizes_have_no_steps_and_no_bound_is_passed(
     Twice the size never takes less, but for what neighbouring leaves scatter.
     """
     question = sweep(family, hardware, 20, 1e9)
-    found = models.predict(question)
+    check_laws(family, hardware, question, models.predict(question))
+
+
+def check_laws(
+    family: str,
+    hardware: str,
+    question: pl.DataFrame,
+    found: pl.DataFrame,
+    largest: float = LARGEST_STEP,
+) -> None:
+    """Predictions of a sweep have no steps, and grow; none is below the bound."""
     ns = found["predicted_ns"].to_numpy()
     change = ns[1:] / ns[:-1]
     sizes = question[SWEEPS[family][3]].to_numpy()
     grown = np.maximum(sizes[1:] / sizes[:-1], 1)
-    assert (change <= LARGEST_STEP * grown).all()
-    assert (change >= 1 / LARGEST_STEP).all()
+    assert (change <= largest * grown).all()
+    assert (change >= 1 / largest).all()
     doubled = np.interp(2 * sizes, sizes, ns)
     inside = 2 * sizes <= sizes[-1]
-    assert (doubled[inside] >= ns[inside] / LARGEST_STEP).all()
+    assert (doubled[inside] >= ns[inside] / largest).all()
     op, dtype, _, _ = SWEEPS[family]
     figures = hardware_table().find(hardware).figures
     rows = rows_of(question, Op(family, op, dtype), figures, is_listed=True)
@@ -176,17 +192,116 @@ def test_what_is_shipped() -> None:
     assert hardware >= {"A100 80GB", "H100", "B200", "L40S", "V100", "T4", "P100"}
 
 
-@pytest.mark.parametrize("hardware", ["H200", "MI300X", "A100 40GB"])
-def test_hardware_without_data_has_the_nearest_model(hardware: str) -> None:
-    """Only what the GPU needs is read, and such times serve for products."""
-    shipped = kernels.shipped().serving()
-    found = shipped.predict(sweep("gemm", hardware, 100, 1e4))
-    assert found["predicted_ns"].null_count() == 0
-    assert set(found["likeness"]) == {"other_hardware"}
-    read = [shelf for shelf in shipped.shelves if "model" in vars(shelf)]
-    assert 1 <= len(read) <= 4
-    memory = shipped.predict(sweep("elementwise", hardware, 100, 1e4))
-    assert memory["predicted_ns"].null_count() == memory.height
+@pytest.fixture(scope="module")
+def serving() -> kernels.Models:
+    """The shipped models that serve in the roofline's place."""
+    return kernels.shipped().serving()
+
+
+@pytest.mark.parametrize(
+    ("family", "hardware", "relative"),
+    [
+        ("gemm", "H200", "H100"),
+        ("gemm", "A100 40GB", "A100 80GB"),
+        ("elementwise", "H200", "H100"),
+        ("collective", "H200", "H100"),
+    ],
+)
+def test_a_gpu_of_a_known_generation_has_its_relatives_times(
+    family: str, hardware: str, relative: str, serving: kernels.Models
+) -> None:
+    """Where held-out GPUs have shown that; above the bound, and without steps.
+
+    Tiles make steps: those of what was measured, and no larger ones.
+    """
+    question = sweep(family, hardware, 100, 1e8)
+    found = serving.predict(question)
+    assert set(found["likeness"]) == {"transferred"}
+    assert not found["in_range"].any()
+    measured = serving.predict(question.with_columns(hardware=pl.lit(relative)))
+    assert set(measured["likeness"]) == {"alike"}
+    ns = measured["predicted_ns"].to_numpy()
+    tiles = np.abs(np.log(ns[1:] / ns[:-1])).max()
+    check_laws(family, hardware, question, found, LARGEST_STEP * float(np.exp(tiles)))
+
+
+@pytest.mark.parametrize("hardware", ["MI300X", "Voodoo 2", "V100"])
+def test_other_vendors_and_unknown_gpus_have_the_roofline(
+    hardware: str, serving: kernels.Models
+) -> None:
+    """Models of NVIDIA's say nothing of AMD's, nor of what nobody knows.
+
+    A V100 was measured, with the launch: other GPUs' kernels do not serve, either.
+    """
+    question = sweep("elementwise", hardware, 100, 1e4)
+    assert serving.predict(question)["predicted_ns"].null_count() == question.height
+
+
+def test_what_was_measured_is_not_transferred(serving: kernels.Models) -> None:
+    """Each GPU is asked of its own models, and none of them is read beside."""
+    for hardware, dtype in (("H100", "bfloat16"), ("A40", "float16")):
+        fresh = kernels.shipped().serving()
+        question = sweep("gemm", hardware, 100, 1e4).with_columns(dtype=pl.lit(dtype))
+        assert set(fresh.predict(question)["likeness"]) == {"alike"}
+        read = {s.key.hardware for s in fresh.shelves if "model" in vars(s)}
+        assert read == {hardware}
+    nearest = [s.key.hardware for s in serving.shelves if s.key.family == "gemm"]
+    assert len(set(nearest)) > NEAREST
+
+
+def test_held_out_hardware_decides_what_serves() -> None:
+    """Each GPU has one vote; types of one rate are judged together, and no others."""
+
+    def held(hardware: str, dtype: str, errors: list[float], roofline: float) -> Held:
+        key = Key(hardware, "gemm", "mm", dtype, "kernel", "one", "")
+        return Held(key, np.array(errors), np.full(len(errors), roofline))
+
+    found = [
+        held("A100", "float16", [0.1, -0.1, 0.1, 0.1, 0.5], 0.3),
+        held("H100", "bfloat16", [0.2, -0.2], -0.1),
+        held("H100", "float16", [0.2, 0.2], 0.1),
+        held("H20", "float8", [0.9], 0.2),
+        held("H800", "float8", [0.9], 0.2),
+        held("T4", "float32", [0.01], 0.9),
+    ]
+    half = transfer_of(found[1].key, found)
+    assert (half.error, half.hardware, half.is_better) == (0.2, 2, True)
+    assert half.mean_error == pytest.approx((0.18 + 0.2) / 2)
+    assert half.roofline_error == pytest.approx((0.3 + 0.1) / 2)
+    assert not transfer_of(found[3].key, found).is_better
+    single = transfer_of(found[-1].key, found)
+    assert (single.hardware, single.is_better) == (1, False)
+    other = transfer_of(replace(found[0].key, family="softmax"), found)
+    assert (other.hardware, other.error, other.is_better) == (0, 0.9, False)
+
+
+@pytest.mark.parametrize(
+    ("family", "dtype", "op", "tensors_"),
+    [
+        ("gemm", "bfloat16", "aten::mm", ((4000, 512), (512, 1001))),
+        ("gemm", "float16", "aten::mm", ((4096, 512), (512, 1024))),
+        ("elementwise", "float32", "aten::add", ((10**6,), (10**6,))),
+    ],
+)
+def test_one_roofline_in_sql_and_in_python(
+    family: str,
+    dtype: str,
+    op: str,
+    tensors_: tuple[tuple[int, ...], ...],
+    tmp_path: Path,
+) -> None:
+    """What models are held against is what serves in a trace."""
+    types = {"bfloat16": "c10::BFloat16", "float16": "c10::Half", "float32": "float"}
+    launched = Launched(op, **tensors(*tensors_, dtype=types[dtype]))
+    with tracedb.open() as database, ingests_until("prediction"):
+        database.ingest([write(tmp_path / "trace.json", [launched], "NVIDIA A100")])
+        [problem] = database.sql("FROM prediction.kernel_problem").iter_rows(named=True)
+        query = "SELECT roofline_ns FROM prediction.kernel_roofline"
+        [[in_sql]] = database.sql(query).rows()
+    figures = hardware_table().find(problem["hardware"]).figures
+    what = Op(family, problem["op"], problem["dtype"])
+    rows = rows_of(pl.DataFrame([problem]), what, figures, is_listed=True)
+    assert usual_ns(rows)[0] == pytest.approx(in_sql, rel=1e-4)
 
 
 def test_ingest_asks_the_shipped_models() -> None:

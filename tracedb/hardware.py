@@ -78,12 +78,12 @@ _FIGURES = {
     "reached_half_flops_per_second": _flops(),
     "reached_dram_bytes_per_second": _bandwidth(),
 }
-_WORDS = ("hardware", "name_pattern", "kind")
+_WORDS = ("hardware", "name_pattern", "kind", "generation")
 COLUMNS = (*_WORDS, *_FIGURES)
 """What a row may have; a name and the needed figures it must."""
 
 
-_DERIVED = ("ordinal", "is_fallback", "is_generic", "source")
+_DERIVED = ("ordinal", "is_fallback", "is_generic", "source", "vendor")
 """Columns of `prediction.hardware` that follow; a row taken from there has them."""
 
 
@@ -178,6 +178,7 @@ def _checked(
         "hardware": name,
         "name_pattern": str(given.get("name_pattern", re.escape(name))),
         "kind": str(given.get("kind", "gpu")),
+        "generation": given.get("generation"),
     }
     _refuse_wrong_words(connection, checked, place)
     for key, figure in _FIGURES.items():
@@ -205,6 +206,7 @@ def _refuse_wrong_words(
         raise HardwareError(f"{place}: hardware {name!r} is no name")
     if row["kind"] not in _KINDS:
         raise HardwareError(f"{place}: kind {row['kind']!r} is neither gpu nor cpu")
+    _refuse_unknown_generation(connection, row["generation"], place)
     pattern = row["name_pattern"]
     wrong = wrong_pattern(pattern)
     if wrong:
@@ -212,6 +214,18 @@ def _refuse_wrong_words(
     is_empty = scalar(connection, "SELECT regexp_matches('', ?)", [pattern])
     if is_empty:
         raise HardwareError(f"{place}: name_pattern {pattern!r} matches any name")
+
+
+def _refuse_unknown_generation(
+    connection: duckdb.DuckDBPyConnection, name: str | None, place: str
+) -> None:
+    query = "SELECT DISTINCT generation FROM prediction.hardware ORDER BY ALL"
+    known = [listed for (listed,) in connection.execute(query).fetchall() if listed]
+    if name is not None and name not in known:
+        raise HardwareError(
+            f"{place}: generation {name!r} is none of {', '.join(known)}; leave it out "
+            "where it is another"
+        )
 
 
 def _refuse_doubles(

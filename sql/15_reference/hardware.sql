@@ -42,5 +42,7 @@ CREATE TABLE reference.hardware (
     -- [FLOP/s] The best that was measured of bf16 products.
     reached_half_flops_per_second DOUBLE,
     -- [B/s] The best that was measured of the memory.
-    reached_dram_bytes_per_second DOUBLE
+    reached_dram_bytes_per_second DOUBLE,
+    -- Name of its generation, as in `prediction.hardware`.
+    generation VARCHAR
 );

@@ -3,7 +3,8 @@
 -- other one names: it is the V100's, since files that name no GPU are mostly of its time.
 -- Rows that the user added (`tracedb kernels hardware --add`) come before all others, and
 -- replace those of the same name; what they do not give is as of a GPU without matrix units:
--- TF32 and half as fp32, cache three times as fast as the memory, PCIe 4.0, no NVLink.
+-- TF32 and half as fp32, cache three times as fast as the memory, PCIe 4.0, no NVLink. One
+-- of a generation that is listed here is predicted by models of its relatives.
 -- One row per model of a device.
 -- Key: hardware.
 CREATE VIEW prediction.hardware (
@@ -21,6 +22,10 @@ CREATE VIEW prediction.hardware (
     is_generic,
     -- Where the figures are from: `datasheet`, `generic` or `user`.
     source,
+    -- Who makes it; NULL where the generation is not known.
+    vendor,
+    -- Name of its generation, as the vendor has it; NULL where it is not known.
+    generation,
     -- [FLOP/s] Of fp32 arithmetic, outside matrix units.
     peak_fp32_flops_per_second,
     -- [FLOP/s] Of fp32 products with TF32 inputs; as fp32 where there is no such unit.
@@ -72,6 +77,22 @@ CREATE VIEW prediction.hardware (
 -- CPU: no product, but about a server of 16 cores with AVX-512; streaming multiprocessors
 -- are its cores, level 2 its last level, PCIe and NVLink its memory.
 WITH
+-- Kernels are alike within a generation, and less so within a vendor.
+made AS (
+    SELECT vendor, generation, unnest(members) AS hardware
+    FROM (VALUES
+        ('NVIDIA', 'Pascal', ['P100']),
+        ('NVIDIA', 'Volta', ['V100']),
+        ('NVIDIA', 'Turing', ['T4', 'RTX 2080 Ti']),
+        ('NVIDIA', 'Ampere', ['A100 PCIe', 'A100 80GB', 'A100 40GB', 'A10', 'A40']),
+        ('NVIDIA', 'Ada', ['L40S', 'L4']),
+        ('NVIDIA', 'Hopper', ['H100 PCIe', 'H100', 'H200', 'H20', 'H800']),
+        ('NVIDIA', 'Blackwell', ['B200', 'B300']),
+        ('AMD', 'CDNA 2', ['MI210', 'MI250']),
+        ('AMD', 'CDNA 3', ['MI300X'])
+    ) AS of_generation (vendor, generation, members)
+),
+
 listed AS (
     SELECT
         hardware,
@@ -81,6 +102,8 @@ listed AS (
         CASE WHEN hardware = 'CPU' THEN 'cpu' ELSE 'gpu' END AS kind,
         ordinal >= 98 AS is_generic,
         CASE WHEN is_generic THEN 'generic' ELSE 'datasheet' END AS source,
+        made.vendor,
+        made.generation,
         fp32 * 1e12 AS fp32,
         tf32 * 1e12 AS tf32,
         half * 1e12 AS half,
@@ -122,6 +145,7 @@ listed AS (
         hardware, ordinal, name_pattern, fp32, tf32, half, dram, l2, l2_speed, sm_count,
         clock, pcie, nvlink, floor_ns
     )
+    LEFT JOIN made USING (hardware)
 ),
 
 reached AS (
@@ -150,6 +174,8 @@ SELECT
     kind,
     false,
     'user',
+    (SELECT any_value(vendor) FROM made WHERE made.generation = added.generation),
+    added.generation,
     peak_fp32_flops_per_second,
     coalesce(peak_tf32_flops_per_second, peak_fp32_flops_per_second),
     coalesce(peak_half_flops_per_second, peak_fp32_flops_per_second),
@@ -166,5 +192,5 @@ SELECT
     reached_fp32_flops_per_second,
     reached_half_flops_per_second,
     reached_dram_bytes_per_second
-FROM reference.hardware
+FROM reference.hardware AS added
 ORDER BY ordinal;

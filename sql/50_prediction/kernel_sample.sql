@@ -57,7 +57,7 @@ problem AS (
     INNER JOIN staging.gpu_op AS work USING (gpu_op_id)
     LEFT JOIN step ON roofline.gpu_op_id = step.gpu_op_id
     LEFT JOIN reference.kernel_estimate AS estimate
-        ON roofline.gpu_op_id = estimate.gpu_op_id AND likeness = 'alike'
+        ON roofline.gpu_op_id = estimate.gpu_op_id AND likeness IN ('alike', 'transferred')
     WHERE roofline.family <> 'collective'
     GROUP BY problem_id, roofline.trace_id, hardware, roofline.family
     HAVING measured_ns > 0

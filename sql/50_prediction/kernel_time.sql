@@ -1,6 +1,6 @@
 -- Predicted time of GPU work: that of a kernel model where one of such an op on such
--- hardware has been applied to the database (`tracedb kernels apply`), else by the
--- roofline; times the factor that the trace teaches (`prediction.kernel_factor`): from its
+-- hardware, or on relatives of it, has been applied to the database (`tracedb kernels apply`;
+-- `reference.kernel_estimate` says of what it is), else by the roofline; times the factor that the trace teaches (`prediction.kernel_factor`): from its
 -- other steps, or where it has but one from its other ops, never from the time of the work
 -- itself. Where the trace shows that the roofline is nearer than the model, it serves.
 -- Nothing is learnt of collectives, whose kernels wait for other ranks.
@@ -70,7 +70,7 @@ chosen AS (
         CASE WHEN is_model THEN estimate.in_range ELSE roofline.in_range END AS in_range
     FROM prediction.kernel_roofline AS roofline
     LEFT JOIN reference.kernel_estimate AS estimate
-        ON roofline.gpu_op_id = estimate.gpu_op_id AND likeness = 'alike'
+        ON roofline.gpu_op_id = estimate.gpu_op_id AND likeness IN ('alike', 'transferred')
     LEFT JOIN prediction.kernel_factor AS factor
         ON
             roofline.problem_id = factor.problem_id

@@ -2,6 +2,9 @@
 
 Errors are logarithms of measured / predicted, of rows that the model had not seen, by
 predicted size: small kernels scatter otherwise than large ones.
+
+What other campaigns or other hardware were off by is told by one log error, within
+which four of five rows lie (`held_by`).
 """
 
 from __future__ import annotations
@@ -12,6 +15,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from .families import Floats
 
 LOW, HIGH = 0.1, 0.9
@@ -61,3 +66,17 @@ def _upper(errors: Floats) -> float:
     """The quantile that a new row exceeds once in ten times (split conformal)."""
     level = min(1.0, HIGH * (1 + 1 / len(errors)))
     return float(np.quantile(errors, level))
+
+
+def held_by(errors: Sequence[Floats], votes: Sequence[float]) -> float:
+    """[1] The log error within which four of five rows lie.
+
+    Each part of the rows has as many votes as it is given, however many rows it has.
+    """
+    sizes = np.abs(np.concatenate(errors))
+    parts = zip(errors, votes, strict=True)
+    weights = np.concatenate([np.full(len(e), vote / len(e)) for e, vote in parts])
+    order = np.argsort(sizes, kind="stable")
+    share = np.cumsum(weights[order]) / weights.sum()
+    place = int(np.searchsorted(share, HIGH - LOW - 1e-9))
+    return float(sizes[order][min(place, len(sizes) - 1)])

@@ -12,10 +12,13 @@ from .predictor import fit_base
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from numpy.typing import NDArray
+
     from .families import Floats
     from .rows import Rows
 
-_ROWS = 6_000
+_ROWS = 2_000
+"""Of the network, which takes longer than all other ways together."""
 
 
 def datasheet(train: Rows, test: Rows) -> Floats:
@@ -53,14 +56,16 @@ def mlp(train: Rows, test: Rows) -> Floats:
     model = make_pipeline(StandardScaler(), network)
     with threadpool_limits(1), warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        model.fit(_sizes(some), np.log(some.time_ns) - mean)
+        model.fit(_sizes(some), (np.log(some.time_ns) - mean).astype(np.float32))
         logs: Floats = model.predict(_sizes(test))
     return np.exp(np.clip(logs, -30, 30) + mean)
 
 
-def _sizes(rows: Rows) -> Floats:
+def _sizes(rows: Rows) -> NDArray[np.float32]:
+    """In single precision, in which a network learns twice as fast."""
     found = rows.logs
-    return np.stack([found[f"log_{name}"] for name in rows.family.columns], axis=1)
+    columns = [found[f"log_{name}"] for name in rows.family.columns]
+    return np.stack(columns, axis=1).astype(np.float32)
 
 
 BASELINES: Mapping[str, Callable[[Rows, Rows], Floats]] = {

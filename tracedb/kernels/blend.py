@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 _FADE = 1.5
 """Log of how far beyond its range a model has lost 63 % of its weight."""
-_NEARER = 2.0
+NEARER = 2.0
 """By how much a unit of distance between asked and trained takes from it, as a log."""
 _FIRST = 3.0
 """How much more weight users' own models have, as a log."""
@@ -33,7 +33,7 @@ class Answer:
     @property
     def log_weight(self) -> Floats:
         """Of each row."""
-        near = _FIRST * self.is_first - _NEARER * self.distance
+        near = _FIRST * self.is_first - NEARER * self.distance
         found: Floats = near - self.predicted.away / _FADE
         return found
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from .model import Model
+    from .transfer import Transfer
 
 Fact = tuple[str, str, str]
 """A part of the model, a name in it, its value as text."""
@@ -69,7 +70,8 @@ def described(model: Model) -> Iterator[Fact]:
         ends = np.exp(band.low.min()), np.exp(band.high.max())
         yield "band", name, f"x {ends[0]:.3f} .. {ends[1]:.3f}"
     yield "band", "of another harness", f"x {_ends(model.harness_error)}"
-    yield "band", "of other hardware", f"x {_ends(model.transfer_error)}"
+    yield "band", "of other hardware", f"x {_ends(model.transfer.error)}"
+    yield from _transfer(model.transfer)
     for name, score in predictor.scores.items():
         yield "score", name, _reported(asdict(score))
     for name, score in predictor.datasheet_scores.items():
@@ -78,6 +80,17 @@ def described(model: Model) -> Iterator[Fact]:
         yield from (("provenance", *fact) for fact in _leaves(name, value))
     for number, name in enumerate(predictor.core.feature_names, 1):
         yield "feature", str(number), name
+
+
+def _transfer(transfer: Transfer) -> Iterator[Fact]:
+    """What serves on hardware that was not measured, and why."""
+    serving = "such models" if transfer.is_better else "the roofline"
+    yield "other hardware", "served by", serving
+    yield "other hardware", "held out in turn", str(transfer.hardware)
+    if transfer.hardware:
+        yield "other hardware", "mean log error", f"{transfer.mean_error:.3f}"
+        of_roofline = f"{transfer.roofline_error:.3f}"
+        yield "other hardware", "mean log error of the roofline", of_roofline
 
 
 def _leaves(name: str, value: Any) -> Iterator[tuple[str, str]]:  # noqa: ANN401 (JSON)

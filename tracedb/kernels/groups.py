@@ -44,12 +44,12 @@ class Group:
         )
 
     def is_alike_on_other_hardware(self, other: Group) -> bool:
-        """Whether another group differs in its hardware, which is listed, alone."""
+        """Whether another group differs in its hardware, of the same vendor, alone."""
         same = ("family", "op", "dtype", "measured", "source")
         return (
             self.key.hardware != other.key.hardware
             and all(getattr(self.key, n) == getattr(other.key, n) for n in same)
-            and not (self.hardware.is_fallback or other.hardware.is_fallback)
+            and self.hardware.is_related(other.hardware)
         )
 
 

@@ -26,6 +26,12 @@ class HardwareRow:
     figures: Hardware
     kind: str = "gpu"
     """`gpu` or `cpu`."""
+    vendor: str | None = None
+    """Who makes it; None where its generation is not known."""
+
+    def is_related(self, other: HardwareRow) -> bool:
+        """Whether both are of known generations of one vendor."""
+        return self.vendor is not None and self.vendor == other.vendor
 
     @property
     def is_generic(self) -> bool:
@@ -78,5 +84,10 @@ def _row(row: dict[str, Any]) -> HardwareRow:
         and not name.startswith("reached_")
     }
     return HardwareRow(
-        row["hardware"], row["name_pattern"], row["is_fallback"], figures, row["kind"]
+        row["hardware"],
+        row["name_pattern"],
+        row["is_fallback"],
+        figures,
+        row["kind"],
+        row["vendor"],
     )

@@ -2,72 +2,101 @@
 
 A trace is another harness than what a model was trained on: clocks, caches, libraries
 differ. Where the data have the same ops on the same hardware by two harnesses, each
-pair of them says by how much.
+pair of them says by how much. A pair has one vote, however many rows it has.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from itertools import permutations
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from .bands import held_by
 from .dtypes import ALIKE
 from .families import FAMILIES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from .families import Floats
     from .groups import Group
     from .model import Key
     from .predictor import Predictor
 
-_HELD = 0.8
-"""Of the kernels of another harness, how many lie within the error."""
 _MOST_ROWS = 3_000
 _LEAST_ROWS = 20
 """Fewer rows in the range of the other harness say nothing."""
 
 
-def harness_errors(
+@dataclass(frozen=True)
+class Comparison:
+    """What one harness measured, by the model of another one."""
+
+    one: Key
+    """What the model is of."""
+    other: Key
+    errors: Floats
+    """[1] Logarithms of measured over predicted."""
+
+    def has(self, key: Key) -> bool:
+        """Whether a campaign has a part in it."""
+        return key in (self.one, self.other)
+
+
+def compared(
     groups: Sequence[Group], predictors: Mapping[Key, Predictor]
-) -> dict[str, float]:
+) -> list[Comparison]:
+    """Each campaign by each other that differs from it in the harness alone."""
+    found = []
+    for one, other in permutations(groups, 2):
+        if are_alike(one.key, other.key):
+            errors = _errors(predictors[one.key], other)
+            if errors is not None:
+                found.append(Comparison(one.key, other.key, errors))
+    return found
+
+
+def harness_error(key: Key, comparisons: Sequence[Comparison]) -> float:
     """The log error within which four of five kernels of another harness lie.
 
-    By family: that of the pair that is farthest apart. A family that one harness alone
-    measured has the largest error of all whose time is the GPU's own; 0 if there is
-    none.
+    By family and type; where these were measured by one harness alone, by the family,
+    and else by all whose time is the GPU's own. 0 where there is nothing to compare.
     """
-    found: dict[str, float] = {}
-    for one, other in permutations(groups, 2):
-        if not are_alike(one.key, other.key):
-            continue
-        error = _error(predictors[one.key], other)
-        if error is not None:
-            family = one.key.family
-            found[family] = max(found.get(family, 0.0), error)
-    own = [error for name, error in found.items() if not FAMILIES[name].bandwidths]
-    return {name: found.get(name, max(own, default=0.0)) for name in FAMILIES}
+    kinds = (
+        [c for c in comparisons if _kind(c.one) == _kind(key)],
+        [c for c in comparisons if c.one.family == key.family],
+        [c for c in comparisons if not FAMILIES[c.one.family].bandwidths],
+    )
+    for kind in kinds:
+        if kind:
+            return held_by([c.errors for c in kind], [1.0] * len(kind))
+    return 0.0
 
 
 def are_alike(one: Key, other: Key) -> bool:
     """Whether two keys differ in the harness alone."""
     family = FAMILIES[one.family]
-    same = ("hardware", "family", "measured")
     return (
-        all(getattr(one, name) == getattr(other, name) for name in same)
+        (one.hardware, one.measured) == (other.hardware, other.measured)
+        and _kind(one) == _kind(other)
         and family.op_class(one.op) == family.op_class(other.op)
-        and ALIKE.get(one.dtype, one.dtype) == ALIKE.get(other.dtype, other.dtype)
         and (one.source, one.software) != (other.source, other.software)
     )
 
 
-def _error(predictor: Predictor, other: Group) -> float | None:
+def _kind(key: Key) -> tuple[str, str]:
+    """Family and type; types of one rate are the same."""
+    return key.family, ALIKE.get(key.dtype, key.dtype)
+
+
+def _errors(predictor: Predictor, other: Group) -> Floats | None:
     """Of rows in the range of a predictor; None where they are too few."""
     chosen = np.random.default_rng(0).permutation(len(other.rows))[:_MOST_ROWS]
     rows = other.rows.take(chosen)
     rows = rows.take(predictor.core.in_range(rows))
     if len(rows) < _LEAST_ROWS:
         return None
-    errors = np.abs(np.log(rows.time_ns / predictor.predict(rows).ns))
-    return float(np.quantile(errors, _HELD))
+    found: Floats = np.log(rows.time_ns / predictor.predict(rows).ns)
+    return found

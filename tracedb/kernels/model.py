@@ -5,10 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from .collective_table import CollectiveTable
-from .transfer import moved, without_launch
+from .transfer import Transfer, moved, without_launch
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -17,9 +15,6 @@ if TYPE_CHECKING:
     from .hardware import HardwareRow
     from .predictor import Predicted, Predictor
     from .rows import Question
-
-_UNLISTED = 2.0
-"""How much wider the band is where not even the data sheet is known."""
 
 
 @dataclass(frozen=True)
@@ -53,8 +48,8 @@ class Model:
     predictor: Predictor
     harness_error: float = 0.0
     """[1] Log error within which four of five kernels of another harness lie."""
-    transfer_error: float = 0.0
-    """[1] The same of other hardware, by the nearest that was measured."""
+    transfer: Transfer = field(default_factory=Transfer)
+    """What it is worth on hardware that was not measured."""
     provenance: Mapping[str, Any] = field(default_factory=dict)
     """Versions, data files with their SHA-256, rows, devices, noise."""
 
@@ -84,8 +79,6 @@ class Model:
             is_listed = not hardware.is_fallback
             there = question.on(hardware.figures, is_listed=is_listed)
             predicted = moved(predicted, base, rows, there, is_kernel=is_kernel)
-            doubt = 1.0 if is_listed else _UNLISTED
-            predicted = predicted.widened(doubt * float(np.exp(self.transfer_error)))
             rows = there
         if measured == self.key.measured or measured != "kernel":
             return predicted

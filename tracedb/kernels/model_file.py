@@ -41,6 +41,7 @@ _COLUMN = re.compile(
 _Positive = Annotated[float, msgspec.Meta(gt=0, le=1e12)]
 _Log = Annotated[float, msgspec.Meta(ge=-100, le=100)]
 _Size = Annotated[float, msgspec.Meta(ge=-1e30, le=1e30)]
+_Error = Annotated[float, msgspec.Meta(ge=0, le=100)]
 _Count = Annotated[int, msgspec.Meta(ge=0)]
 _Share = Annotated[float, msgspec.Meta(ge=0)]
 
@@ -63,6 +64,15 @@ class _Base(msgspec.Struct):
     constants: dict[str, _Positive]
 
 
+class _Transfer(msgspec.Struct):
+    """The fields of a `Transfer`."""
+
+    error: _Error
+    mean_error: _Error
+    roofline_error: _Error
+    hardware: _Count
+
+
 class Header(msgspec.Struct):
     """The header of a model file."""
 
@@ -70,8 +80,8 @@ class Header(msgspec.Struct):
     key: Key
     hardware: dict[str, float]
     is_listed: bool
-    harness_error: Annotated[float, msgspec.Meta(ge=0, le=100)]
-    transfer_error: Annotated[float, msgspec.Meta(ge=0, le=100)]
+    harness_error: _Error
+    transfer: _Transfer
     provenance: dict[str, Any]
     base: _Base
     features: Annotated[list[str], msgspec.Meta(max_length=1000)]

@@ -12,7 +12,7 @@ from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -29,7 +29,7 @@ from .model_file import UNREADABLE
 from .predictor import Predicted
 from .rows import Question
 from .store import SUFFIX, read
-from .transfer import apart, is_reachable
+from .transfer import apart, is_reachable, nearest_names, nearness
 from .work import Op, complete
 
 if TYPE_CHECKING:
@@ -57,17 +57,24 @@ RESULT = {
 }
 _TOLD = ("harness_factor", "model", "likeness")
 LIKENESSES = (
-    *("alike", "other_measure", "other_hardware", "other_op", "other_topology"),
+    *("alike", "transferred", "other_measure", "other_hardware", "other_op"),
+    "other_topology",
 )
 """Of what a model is, set beside what is asked: the same or one that has the same
-times; measured with the launch rather than without; the nearest hardware that was
-measured; another op; collectives within a node rather than over several."""
+times; the nearest hardware of the vendor that was measured, where held-out hardware
+says that it is nearer than the roofline; measured with the launch rather than without;
+other hardware, of which nothing says so; another op; collectives within a node rather
+than over several."""
+SERVING = ("alike", "transferred")
+"""Of these, what serves in the roofline's place."""
 _MOST_NAMES = 8
 _MOST_NS = 3.6e12
 """An hour and more is no time of GPU work."""
 _OTHER_HARDWARE = 8.0
 _OTHER_OP = 4.0
 _OTHER_MEASURED = 2.0
+_UNLISTED = 2.0
+"""How much wider the band is where not even the data sheet is known."""
 _SAME = 1.0
 """Up to this distance between asked and trained, a model is of what was asked."""
 
@@ -87,41 +94,41 @@ class Asked:
         """The op, without where it runs."""
         return Op(self.family, self.op, self.dtype)
 
-    def distance(self, key: Key, hardware: HardwareRow) -> float | None:
-        """How far a model is from what is asked; None where it says nothing of it.
+    def distance(self, key: Key) -> float | None:
+        """How far a model's op and type are from what is asked, and how it is measured.
 
-        `hardware` is the row of today that the model's hardware is.
+        None where it says nothing of it.
         """
         parts = (self._op_distance(key), self._dtype_distance(key))
         if None in parts:
             return None
         found = sum(part or 0.0 for part in parts)
-        found += 0.0 if key.measured == self.measured else _OTHER_MEASURED
+        return found + (0.0 if key.measured == self.measured else _OTHER_MEASURED)
+
+    def hardware_distance(self, hardware: HardwareRow) -> float | None:
+        """How far hardware is; None where models of it say nothing."""
         if hardware.name == self.hardware.name:
-            return found
+            return 0.0
         family = FAMILIES[self.family]
         away = apart(self.hardware, hardware, family, self.dtype)
         if hardware.is_fallback or not is_reachable(self.hardware, hardware, away):
             return None
-        return found + _OTHER_HARDWARE + away
+        return _OTHER_HARDWARE + nearness(away)
 
-    def likeness(self, key: Key, hardware: HardwareRow) -> str:
-        """One of `LIKENESSES`: the one that makes the time most doubtful."""
-        parts = (self._op_distance(key), self._dtype_distance(key))
-        if _OTHER_OP in parts:
-            return "other_op"
-        if hardware.name != self.hardware.name:
-            return "other_hardware"
-        return "alike" if key.measured == self.measured else "other_measure"
+    def likeness(self, hardware: HardwareRow, shelf: Shelf) -> str:
+        """One of `LIKENESSES`: the one that makes the time most doubtful.
 
-    def is_served(self, likeness: str) -> bool:
-        """Whether such a model did better than the roofline on real traces.
-
-        Products and attention reach about the same share of the peaks on other GPUs;
-        what memory bounds does not.
+        `hardware` is the row of today that the model's hardware is.
         """
-        is_matrix = FAMILIES[self.family].uses_matrix_units
-        return likeness == "alike" or (likeness == "other_hardware" and is_matrix)
+        key = shelf.key
+        if _OTHER_OP in (self._op_distance(key), self._dtype_distance(key)):
+            return "other_op"
+        is_measure = key.measured == self.measured
+        if hardware.name == self.hardware.name:
+            return "alike" if is_measure else "other_measure"
+        is_related = is_measure and self.hardware.is_related(hardware)
+        is_better = is_related and shelf.model.transfer.is_better
+        return "transferred" if is_better else "other_hardware"
 
     def _op_distance(self, key: Key) -> float | None:
         family = FAMILIES[self.family]
@@ -155,8 +162,20 @@ class Shelf:
         return read(self.source) if isinstance(self.source, Path) else self.source
 
 
-_Candidate = tuple[float, "HardwareRow", Shelf]
-"""Its distance, its hardware in the table of today, and where it is."""
+class _Candidate(NamedTuple):
+    """A model that may answer."""
+
+    of_op: float
+    """How far its op and type are from what is asked."""
+    of_hardware: float
+    hardware: HardwareRow
+    """Its hardware in the table of today."""
+    shelf: Shelf
+
+    @property
+    def distance(self) -> float:
+        """How far it is in all."""
+        return self.of_op + self.of_hardware
 
 
 @dataclass(frozen=True)
@@ -225,38 +244,56 @@ class Models:
         if not chosen:
             return
         question = Question.of(rows, asked.what)
-        parts = [(c, _predicted(c[2].model, question, asked)) for c in chosen]
+        predicted = [_predicted(c.shelf.model, question, asked) for c in chosen]
         found = blended(
             [
-                Answer(predicted, distance, is_first=shelf.is_users)
-                for (distance, _, shelf), predicted in parts
+                Answer(each, c.distance, is_first=c.shelf.is_users)
+                for c, each in zip(chosen, predicted, strict=True)
             ]
         )
-        nearest, hardware, shelf = chosen[0]
-        factor = max(float(np.exp(c[2].model.harness_error)) for c in chosen)
+        nearest = chosen[0]
+        models = [c.shelf.model for c in chosen]
+        if nearest.of_hardware:
+            widest = max(model.transfer.error for model in models)
+            doubt = _UNLISTED if asked.hardware.is_fallback else 1.0
+            found = found.at_least(float(np.exp(widest))).widened(doubt)
+        factor = max(float(np.exp(model.harness_error)) for model in models)
         others = f", and {len(chosen) - 1} more" if len(chosen) > 1 else ""
-        likeness = asked.likeness(shelf.key, hardware)
-        in_range = (nearest <= _SAME) & (found.away == 0)
+        likeness = asked.likeness(nearest.hardware, nearest.shelf)
+        in_range = (nearest.distance <= _SAME) & (found.away == 0)
         is_kind = found.away < OTHER_KIND
         for kind, here in ((likeness, is_kind), ("other_topology", ~is_kind)):
             if here.any():
-                reported = (factor, shelf.model.title + others, kind)
+                reported = (factor, models[0].title + others, kind)
                 places = rows[_ROW].to_numpy()[here]
                 answers.put(places, found.take(here), reported, in_range[here])
 
     def _candidates(self, asked: Asked) -> list[_Candidate]:
         """The models of what is asked, or else the nearest; the nearest first."""
-        found = [
-            (distance, hardware, shelf)
-            for hardware, shelf in self._of_family.get(asked.family, ())
-            if (distance := asked.distance(shelf.key, hardware)) is not None
-        ]
-        found.sort(key=lambda each: (not each[2].is_users, each[0], each[2].key.name))
-        farthest = max(_SAME, min((each[0] for each in found), default=0.0))
-        nearest = [each for each in found if each[0] <= farthest]
+        found = [*self._known(asked)]
+        if not found:
+            return []
+        nearest = min(found, key=lambda each: each.distance)
+        farthest = max(_SAME, nearest.of_op)
+        found = [each for each in found if each.of_op <= farthest]
+        # What was measured is not asked of other hardware.
+        names = {nearest.hardware.name}
+        if nearest.of_hardware:
+            found.sort(key=lambda each: (each.of_hardware, each.shelf.key.name))
+            names = {*nearest_names(each.hardware.name for each in found)}
+        found = [each for each in found if each.hardware.name in names]
+        found.sort(key=lambda e: (not e.shelf.is_users, e.distance, e.shelf.key.name))
         if not self.are_serving_alone:
-            return nearest
-        return [e for e in nearest if asked.is_served(asked.likeness(e[2].key, e[1]))]
+            return found
+        return [e for e in found if asked.likeness(e.hardware, e.shelf) in SERVING]
+
+    def _known(self, asked: Asked) -> Iterator[_Candidate]:
+        """All models that say something of what is asked."""
+        for hardware, shelf in self._of_family.get(asked.family, ()):
+            of_op = asked.distance(shelf.key)
+            of_hardware = asked.hardware_distance(hardware)
+            if of_op is not None and of_hardware is not None:
+                yield _Candidate(of_op, of_hardware, hardware, shelf)
 
 
 class _Answers:

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 DISTANCES = ("known", "new", "beyond")
 _CLIP = (0.002, 0.998)
 _FOLDS = 3
-_TRIAL_ROWS = 6_000
+_TRIAL_ROWS = 4_000
 _GRID = 4
 """Rows of each combination from which combinations are a distance of their own."""
 _LEAST_TRIAL = 8
@@ -123,11 +123,16 @@ class Core:
 
 
 def fit_core(
-    rows: Rows, kinds: Sequence[str] = FORESTS, like: Roofline | None = None
+    rows: Rows,
+    kinds: Sequence[str] = FORESTS,
+    like: Roofline | None = None,
+    *,
+    is_trial: bool = False,
 ) -> Core:
     """Fit a base and forests of some kinds to all of some rows.
 
-    How the bounds of the base join is tried out, or as another has it.
+    How the bounds of the base join is tried out, or as another has it. Trials have
+    half as many trees.
     """
     base = fit_base(rows, like)
     residual = np.log(rows.time_ns / base.predict_ns(rows))
@@ -144,7 +149,7 @@ def fit_core(
     )
     if isinstance(base, CollectiveTable) or len(rows) < LEAST_ROWS:
         return core
-    forests = fit_forests(core.features(rows).T, residual, kinds)
+    forests = fit_forests(core.features(rows).T, residual, kinds, is_trial=is_trial)
     return replace(core, forests=forests)
 
 
@@ -211,6 +216,12 @@ class Predicted:
         """The same with bands that are so much farther on both sides."""
         return replace(self, low_ns=self.low_ns / factor, high_ns=self.high_ns * factor)
 
+    def at_least(self, factor: float) -> Predicted:
+        """The same with bands that are no narrower than this to either side."""
+        low = np.minimum(self.low_ns, self.ns / factor)
+        high = np.maximum(self.high_ns, self.ns * factor)
+        return replace(self, low_ns=low, high_ns=high)
+
     def shifted(self, ns: Floats) -> Predicted:
         """The same with predictions of these times, and bands in proportion."""
         scale = ns / self.ns
@@ -246,8 +257,27 @@ class Predictor:
         return Predicted(ns, np.maximum(low, trial.least_ns), high, trial.away)
 
 
+@dataclass(frozen=True)
+class Lesson:
+    """What held-out rows say: which forests to believe, and how wide bands are."""
+
+    mix: str
+    reach: float
+    bands: Mapping[str, Band]
+    """Of models of as many rows as were tried."""
+    scores: Mapping[str, Scores]
+    datasheet_scores: Mapping[str, Scores]
+    rows: float
+    """How many rows the models had that were tried."""
+
+
 def fit_predictor(rows: Rows, kinds: Sequence[str] = FORESTS) -> Predictor:
     """Fit a predictor for the hardware of the rows, with forests of some kinds."""
+    return fit_learnt(rows, learn(rows, kinds), kinds)
+
+
+def learn(rows: Rows, kinds: Sequence[str] = FORESTS) -> Lesson:
+    """Hold some of the rows out in several ways, and see what predicts them best."""
     tried = _some(rows)
     trials = _tried(tried, kinds)
     mix, reach = _chosen(trials)
@@ -257,7 +287,13 @@ def fit_predictor(rows: Rows, kinds: Sequence[str] = FORESTS) -> Predictor:
         bands[name] = band_of(predicted_ns, trial.measured_ns)
         scores[name] = scores_of(predicted_ns, trial.measured_ns)
         plain[name] = scores_of(trial.datasheet_ns, trial.measured_ns)
-    seen = len(tried) * (1 - 1 / _FOLDS) / len(rows)
+    return Lesson(mix, reach, bands, scores, plain, len(tried) * (1 - 1 / _FOLDS))
+
+
+def fit_learnt(rows: Rows, lesson: Lesson, kinds: Sequence[str] = FORESTS) -> Predictor:
+    """Fit what a lesson of these rows, or of some of them, has chosen."""
+    bands = dict(lesson.bands)
+    seen = min(lesson.rows / len(rows), 1.0)
     for name in bands.keys() - {"beyond"}:
         bands[name] = bands[name].narrowed(seen**_LEARNING)
     nearest = next(name for name in DISTANCES if name in bands)
@@ -267,8 +303,9 @@ def fit_predictor(rows: Rows, kinds: Sequence[str] = FORESTS) -> Predictor:
             untried = _UNTRIED if is_farther else (1.0, 0.0)
             bands[name] = bands[nearest].widened(*untried)
         nearest = name
-    core = fit_core(rows, [kind for kind in kinds if kind in MIXES[mix]])
-    return Predictor(core, mix, reach, bands, scores, plain)
+    core = fit_core(rows, [kind for kind in kinds if kind in MIXES[lesson.mix]])
+    learnt = (lesson.mix, lesson.reach, bands, lesson.scores, lesson.datasheet_scores)
+    return Predictor(core, *learnt)
 
 
 def _chosen(trials: Mapping[str, Trial]) -> tuple[str, float]:
@@ -295,7 +332,7 @@ def _tried(rows: Rows, kinds: Sequence[str]) -> dict[str, Trial]:
     base = fit_base(rows)
     like = base if isinstance(base, Roofline) else None
     for fitted, held_out in _folds(rows):
-        core = fit_core(rows.take(fitted), kinds, like)
+        core = fit_core(rows.take(fitted), kinds, like, is_trial=True)
         test = rows.take(held_out)
         distance = core.distance(test)
         for name in np.unique(distance).tolist():

@@ -28,19 +28,29 @@ LEAST_ROWS = 25
 """Fewer rows tell the roofline's constants, and no more."""
 _SEED = 0
 _FEW_TREES, _FASTER = 60, 0.22
+_AVERAGED, _TRIED = 20, 10
+"""Trees of an average, and of one that is only tried."""
 _MANY = 400
 """Rows from which a leaf may ask for twenty of them."""
 
 
 def fit_forests(
-    features: NDArray[np.float32], residual: Floats, kinds: Sequence[str] = FORESTS
+    features: NDArray[np.float32],
+    residual: Floats,
+    kinds: Sequence[str] = FORESTS,
+    *,
+    is_trial: bool = False,
 ) -> dict[str, Forest]:
-    """Fit some kinds of forest to residuals; features come row by row."""
+    """Fit some kinds of forest to residuals; features come row by row.
+
+    Those of trials, which tell kinds apart, have half as many trees.
+    """
     from threadpoolctl import threadpool_limits
 
     # They bring the threads that are limited.
-    boosting, averaging = _boosting(len(residual)), _averaging()
     few = _boosting(len(residual), max_iter=_FEW_TREES, learning_rate=_FASTER)
+    boosting = few if is_trial else _boosting(len(residual))
+    averaging = _averaging(_TRIED if is_trial else _AVERAGED)
     fits = {
         SMALL: lambda: boosted(few.fit(features, residual)).in_single_precision(),
         "boosted": lambda: boosted(boosting.fit(features, residual)),
@@ -67,11 +77,11 @@ def _boosting(
     )
 
 
-def _averaging() -> ExtraTreesRegressor:
+def _averaging(trees: int) -> ExtraTreesRegressor:
     from sklearn.ensemble import ExtraTreesRegressor
 
     return ExtraTreesRegressor(
-        n_estimators=20,
+        n_estimators=trees,
         max_leaf_nodes=1024,
         min_samples_leaf=2,
         max_features=1.0,

@@ -8,6 +8,7 @@ import zlib
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import numpy as np
 
 from tracedb.errors import KernelModelError
@@ -21,6 +22,7 @@ from .model_file import UNREADABLE, Header, arrays_of, header_of
 from .predictor import DISTANCES, Core, Predictor
 from .residual import MIXES
 from .roofline import Roofline
+from .transfer import Transfer
 from .trees import Forest
 
 if TYPE_CHECKING:
@@ -31,7 +33,7 @@ if TYPE_CHECKING:
 
     Arrays = Mapping[str, NDArray[Any]]
 
-VERSION = 3
+VERSION = 4
 SUFFIX = ".npz"
 _HEADER = "header"
 _BAND = ("at", "low", "high")
@@ -80,7 +82,7 @@ def _header(model: Model) -> dict[str, Any]:
         "hardware": dict(model.hardware),
         "is_listed": model.is_listed,
         "harness_error": model.harness_error,
-        "transfer_error": model.transfer_error,
+        "transfer": asdict(model.transfer),
         "provenance": dict(model.provenance),
         "base": {"kind": kind, "constants": core.base.constants()},
         "features": list(core.feature_names),
@@ -155,7 +157,7 @@ def _model(header: Header, arrays: Arrays) -> Model:
         header.is_listed,
         Predictor(core, *learnt),
         header.harness_error,
-        header.transfer_error,
+        Transfer(**msgspec.structs.asdict(header.transfer)),
         header.provenance,
     )
 

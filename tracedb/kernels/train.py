@@ -14,14 +14,14 @@ from tracedb.errors import KernelModelError
 from tracedb.outputs import make_folder
 
 from .groups import LEAST_ROWS, groups_of
-from .harnesses import harness_errors
+from .harnesses import compared, harness_error
 from .measurements import read_measurements
 from .model import Model
 from .predictor import fit_predictor
 from .public import LICENCES
 from .residual import FORESTS
 from .store import save
-from .transfer import transfer_errors
+from .transfer import HeldOut, fewer, transfer_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -103,16 +103,16 @@ def models_of(
     for number, group in enumerate(groups, 1):
         tell(f"[{number}/{len(groups)}] {group.key.name}")
         predictors[group.key] = fit_predictor(group.rows, kinds)
-    errors = harness_errors(groups, predictors)
-    moved = transfer_errors(groups, predictors)
+    comparisons = compared(groups, predictors)
+    held = HeldOut(fewer(groups), predictors).held()
     for group in groups:
         yield Model(
             group.key,
             group.hardware.figures,
             not group.hardware.is_fallback,
             predictors[group.key],
-            errors[group.key.family],
-            moved[group.key.family],
+            harness_error(group.key, comparisons),
+            transfer_of(group.key, held),
             _provenance(group, measurements),
         )
 

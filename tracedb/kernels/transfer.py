@@ -1,22 +1,28 @@
 """What a model says of other hardware than it was trained on, and of kernels alone.
 
-Hardware that was not measured has the model of the nearest that was, times the ratio of
-the two rooflines: both with the shares of the peaks that the measured one reaches.
+Hardware that was not measured has the models of the nearest that were, each times the
+ratio of the two rooflines: both with the shares of the peaks that the measured one
+reaches. Whether that is nearer than the usual roofline (`usual.py`), hardware says that
+was measured and is held out in turn.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
-from itertools import permutations
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from .bands import held_by
+from .blend import NEARER, Answer, blended
 from .collective_table import CollectiveTable
-from .dtypes import matrix_peak
+from .dtypes import ALIKE, matrix_peak
+from .usual import usual_ns
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from .families import Family, Floats
     from .groups import Group
@@ -30,9 +36,16 @@ _FIGURES = ("dram_bytes_per_second", "l2_bytes", "sm_count", "clocks_per_second"
 _OTHER_VENDOR = 1.0
 _FARTHEST = 3.0
 """A CPU is farther from a GPU."""
-_AMD = "MI"
-_HELD = 0.8
 _MOST_ROWS = 2_000
+NEAREST = 3
+"""Pieces of hardware that are asked where one was not measured."""
+_TWIN, _POWER = 0.02, 3.0
+"""Weights fall with the third power of how far hardware is apart: what has nearly the
+same figures has nearly all the weight."""
+_UNTRIED = float(np.log(2.0))
+"""Log error of other hardware where none was held out."""
+_LEAST_HELD = 2
+"""Less hardware held out does not tell whether models or the roofline are nearer."""
 
 
 def apart(one: HardwareRow, other: HardwareRow, family: Family, dtype: str) -> float:
@@ -44,8 +57,13 @@ def apart(one: HardwareRow, other: HardwareRow, family: Family, dtype: str) -> f
     if family.bandwidths:
         link = "nvlink_bytes_per_second"
         logs.append(np.log(one.figures[link] / other.figures[link]))
-    vendors = {hardware.name.startswith(_AMD) for hardware in (one, other)}
-    return float(np.mean(np.abs(logs))) + _OTHER_VENDOR * (len(vendors) - 1)
+    is_other = one.vendor != other.vendor
+    return float(np.mean(np.abs(logs))) + _OTHER_VENDOR * is_other
+
+
+def nearness(away: float) -> float:
+    """The distance of an answer of hardware so far apart (`Answer`)."""
+    return _POWER / NEARER * float(np.log1p(away / _TWIN))
 
 
 def is_reachable(one: HardwareRow, other: HardwareRow, distance: float) -> bool:
@@ -108,45 +126,140 @@ def without_launch(
     return predicted.shifted(np.maximum(ns, rows.least_ns))
 
 
-def transfer_errors(
-    groups: Sequence[Group], predictors: Mapping[Key, Predictor]
-) -> dict[str, float]:
-    """The log error within which four of five kernels of other hardware lie.
+@dataclass(frozen=True)
+class Transfer:
+    """What a model is worth on hardware that was not measured."""
 
-    By family: that of the hardware whose nearest neighbour, of the same harness, says
-    least of it. A family with no such pair has the largest error of all.
-    """
-    found: dict[str, list[float]] = {}
-    for group, other in neighbours(groups):
+    error: float = _UNTRIED
+    """[1] Log error within which four of five kernels of held-out hardware lie."""
+    mean_error: float = 0.0
+    """[1] Mean of their log errors, without signs."""
+    roofline_error: float = 0.0
+    """[1] The same by the roofline that serves where no model does."""
+    hardware: int = 0
+    """How many pieces of hardware were held out."""
+
+    @property
+    def is_better(self) -> bool:
+        """Whether it serves in the roofline's place."""
+        is_enough = self.hardware >= _LEAST_HELD
+        return is_enough and self.mean_error < self.roofline_error
+
+
+@dataclass(frozen=True)
+class Held:
+    """A key whose hardware was held out."""
+
+    key: Key
+    errors: Floats
+    """[1] Logarithms of measured over predicted, by the nearest other hardware."""
+    roofline_errors: Floats
+    """[1] The same by the usual roofline."""
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """Keys with their hardware held out in turn: each has the models of the others."""
+
+    groups: Sequence[Group]
+    predictors: Mapping[Key, Predictor]
+    _said: dict[tuple[Key, Key], Predicted] = field(default_factory=dict)
+
+    def predicted(self, group: Group, without: str = "") -> Predicted | None:
+        """A key's rows by the nearest hardware of the same harness; None without any.
+
+        `without` names other hardware that has no say, either.
+        """
+        others = [other for other in self.groups if other.key.hardware != without]
+        near = [*_nearest(group, others)]
+        if not near:
+            return None
+        return blended([Answer(self._by(group, o), nearness(away)) for away, o in near])
+
+    def held(self, without: str = "") -> list[Held]:
+        """What the others say of each key, but for those of some hardware."""
+        found = []
+        for group in self.groups:
+            predicted = self.predicted(group, without)
+            if predicted is not None and group.key.hardware != without:
+                measured = np.log(group.rows.time_ns)
+                errors = measured - np.log(predicted.ns)
+                usual = measured - np.log(usual_ns(group.rows))
+                found.append(Held(group.key, errors, usual))
+        return found
+
+    def _by(self, group: Group, other: Group) -> Predicted:
+        """What the model of other hardware says of a key."""
+        pair = (group.key, other.key)
+        if pair not in self._said:
+            there = other.rows_of(group.rows)
+            predictor = self.predictors[other.key]
+            self._said[pair] = moved(
+                predictor.predict(there),
+                predictor.core.base,
+                there,
+                group.rows,
+                is_kernel=other.key.measured == "kernel",
+            )
+        return self._said[pair]
+
+
+def fewer(groups: Iterable[Group]) -> list[Group]:
+    """The same with as many rows, at random, as tell how far hardware is apart."""
+    found = []
+    for group in groups:
         chosen = np.random.default_rng(0).permutation(len(group.rows))[:_MOST_ROWS]
-        rows = group.rows.take(np.sort(chosen))
-        predicted = moved_from(other, predictors[other.key], rows)
-        errors = np.abs(np.log(rows.time_ns / predicted.ns))
-        family = group.key.family
-        found.setdefault(family, []).append(float(np.quantile(errors, _HELD)))
-    most = max((max(errors) for errors in found.values()), default=np.log(2.0))
-    return {
-        group.key.family: max(found.get(group.key.family, [float(most)]))
-        for group in groups
-    }
+        found.append(replace(group, rows=group.rows.take(np.sort(chosen))))
+    return found
 
 
-def moved_from(other: Group, predictor: Predictor, rows: Rows) -> Predicted:
-    """What the model of other hardware says of rows."""
-    there = other.rows_of(rows)
-    predicted = predictor.predict(there)
-    is_kernel = other.key.measured == "kernel"
-    return moved(predicted, predictor.core.base, there, rows, is_kernel=is_kernel)
+def transfer_of(key: Key, held: Sequence[Held]) -> Transfer:
+    """What held-out hardware says of a family and type, each with one vote.
+
+    Where none of its kind was held out, the error is that of all.
+    """
+    alike = [each for each in held if _kind(each.key) == _kind(key)]
+    if not alike:
+        return Transfer(_error(held)) if held else Transfer()
+    votes = _votes(alike)
+    models, roofline = (
+        float(np.average([np.mean(np.abs(e)) for e in errors], weights=votes))
+        for errors in (
+            [each.errors for each in alike],
+            [each.roofline_errors for each in alike],
+        )
+    )
+    held_out = {each.key.hardware for each in alike}
+    return Transfer(_error(alike), models, roofline, len(held_out))
 
 
-def neighbours(groups: Sequence[Group]) -> list[tuple[Group, Group]]:
-    """Each group with the nearest of other hardware, by the same harness."""
-    nearest: dict[Key, tuple[float, Group, Group]] = {}
-    for group, other in permutations(groups, 2):
-        if not group.is_alike_on_other_hardware(other):
-            continue
-        family = group.rows.family
-        distance = apart(group.hardware, other.hardware, family, group.key.dtype)
-        if group.key not in nearest or distance < nearest[group.key][0]:
-            nearest[group.key] = (distance, group, other)
-    return [(group, other) for _, group, other in nearest.values()]
+def _kind(key: Key) -> tuple[str, str, str]:
+    return key.family, ALIKE.get(key.dtype, key.dtype), key.measured
+
+
+def _error(held: Sequence[Held]) -> float:
+    return held_by([each.errors for each in held], _votes(held))
+
+
+def _votes(held: Sequence[Held]) -> list[float]:
+    """Each piece of hardware has one, shared by its keys."""
+    keys = Counter(each.key.hardware for each in held)
+    return [1 / keys[each.key.hardware] for each in held]
+
+
+def _nearest(group: Group, others: Iterable[Group]) -> Iterator[tuple[float, Group]]:
+    """The same op by the same harness on the nearest hardware of the vendor."""
+    family, dtype = group.rows.family, group.key.dtype
+    found = [
+        (apart(group.hardware, other.hardware, family, dtype), other)
+        for other in others
+        if group.is_alike_on_other_hardware(other)
+    ]
+    found.sort(key=lambda each: (each[0], each[1].key.name))
+    near = set(nearest_names(other.key.hardware for _, other in found))
+    yield from (each for each in found if each[1].key.hardware in near)
+
+
+def nearest_names(names: Iterable[str]) -> Iterator[str]:
+    """The first different ones, as many as are asked."""
+    yield from islice(dict.fromkeys(names), NEAREST)

@@ -1,0 +1,77 @@
+"""The roofline that serves where no model does, as `prediction.kernel_roofline` has it.
+
+What families usually reach of the peaks is in `prediction.kernel_efficiency`. Kernels'
+names tell the relation more than shapes do: which elements are moved 16 bytes at once.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from .relations import declared
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from .families import Floats
+    from .rows import Rows
+
+_OTHER = "other"
+_UNALIGNED = 1.5
+"""How many times as long products in half precision with unaligned rows take."""
+_ALIGNED = 8
+"""Elements of half precision in 16 bytes."""
+_HALF_BYTES = 2
+
+
+def usual_ns(rows: Rows) -> Floats:
+    """[ns] The time of each row by the usual shares of the peaks."""
+    own, work = _shares(rows.family.name), rows.work
+    memory = own["memory_share"] * work.bandwidth
+    cache_speed = np.maximum(own["cache_share"] * work.l2_bandwidth, memory)
+    in_cache = np.minimum(work.bytes, work.l2_bytes)
+    traffic = 1e9 * (in_cache / cache_speed + (work.bytes - in_cache) / memory)
+    compute = work.compute_ns / own["compute_share"]
+    longest = np.maximum(traffic, compute) * _unaligned(rows)
+    if own["elements_per_clock"] is not None:
+        longest = np.maximum(longest, _element_ns(rows, own["elements_per_clock"]))
+    found: Floats = own["floors"] * work.floor_ns * _steps(rows) + longest
+    return found
+
+
+@cache
+def _shares(family: str) -> Mapping[str, Any]:
+    listed = {row["family"]: row for row in declared("prediction.kernel_efficiency")}
+    found: Mapping[str, Any] = listed.get(family, listed[_OTHER])
+    return found
+
+
+def _element_ns(rows: Rows, elements_per_clock: float) -> Floats:
+    """[ns] Elements that are addressed one by one."""
+    written = rows.shapes["written_bytes"] / rows.shapes.element_bytes
+    clocks = rows.figures["sm_count"] * rows.figures["clocks_per_second"]
+    found: Floats = 1e9 * written / (elements_per_clock * clocks)
+    return found
+
+
+def _unaligned(rows: Rows) -> Floats:
+    """By how much longer products take whose rows have no whole 16 bytes."""
+    found = np.ones(len(rows))
+    if rows.family.name == "gemm":
+        sizes = (rows.shapes["n"], rows.shapes["k"])
+        odd = [(size > 1) & (size % _ALIGNED > 0) for size in sizes]
+        found[(odd[0] | odd[1]) & (rows.shapes.element_bytes == _HALF_BYTES)] = (
+            _UNALIGNED
+        )
+    return found
+
+
+def _steps(rows: Rows) -> Floats:
+    """Steps of a collective that wait for each other."""
+    if rows.family.name != "collective":
+        return np.ones(len(rows))
+    return np.maximum(np.log2(rows.shapes["ranks"]), 1)

@@ -6,7 +6,9 @@ import json
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
 from importlib.util import find_spec
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ import duckdb
 import polars as pl
 import pytest
 from click.testing import CliRunner
+from support import SAMPLES, Ingested
 
 import tracedb
 from tracedb import catalog, lake
@@ -21,6 +24,7 @@ from tracedb.cli.main import tracedb as command
 from tracedb.lake import packing
 from tracedb.lake.spark import java
 from tracedb.lake.worker import contracted, contraction, fingerprint
+from tracedb.synthetic.program import seeded
 
 RUNS = ("monday", "tuesday", "wednesday")
 RANKS = 4
@@ -28,6 +32,8 @@ SLOW = 2
 """The rank, and its host, that comes last to every collective."""
 GROWN = "gemm"
 """The kernel that takes a tenth longer from Tuesday on."""
+ERROR = 1 / 128
+"""[1] By how much percentiles may be off."""
 ODD = 3
 """The rank whose host takes twice as long on Wednesday."""
 
@@ -39,7 +45,7 @@ QUESTIONS = sorted(lake.questions())
 PORTABLE = {
     *("count", "count_star", "sum", "min", "max", "quantile_cont", "row_number"),
     *("lag", "lead", "coalesce", "nullif", "abs", "round", "greatest"),
-    *("+", "-", "*", "/", "is_null", "not"),
+    *("+", "-", "*", "/", "%", "||", "is_null", "not"),
 }
 """Functions and operators that mean the same to DuckDB and to Spark, by test."""
 
@@ -50,7 +56,6 @@ def rows_of(run: int, rank: int, trace_id: int) -> dict[str, list[tuple[Any, ...
     late = 1 if rank == SLOW else 0
     is_odd = rank == ODD and run == 2
     steps = range(5)
-    grown = 110_000 if run else 100_000
     return {
         "step": [
             (
@@ -59,13 +64,10 @@ def rows_of(run: int, rank: int, trace_id: int) -> dict[str, list[tuple[Any, ...
             )
             for step in steps
         ],
-        "overhead": [
-            (trace_id, "T1", 50, 5_000 + rank, 5_000 + 1_000 * run, 9_000),
-            (trace_id, "T4", 50, 4_000 + rank, 4_000, 6_000),
-        ],
-        "kernel": [
-            (trace_id, GROWN, 10, 10 * grown, grown - 9, grown + rank, grown + 9),
-            (trace_id, "add", 20, 20_000, 990, 1_000 + 100 * rank, 1_100),
+        "sketch": [
+            row
+            for (subject, name, first_step), durations in timed(run, rank).items()
+            for row in counted(trace_id, subject, name, first_step, durations)
         ],
         "collective": [
             (
@@ -77,6 +79,47 @@ def rows_of(run: int, rank: int, trace_id: int) -> dict[str, list[tuple[Any, ...
             for step in steps
         ],
     }
+
+
+Timed = dict[tuple[str, str, int | None], list[int]]
+
+
+def timed(run: int, rank: int) -> Timed:
+    """[ns] How long things took in a trace: one kernel grows, others are noise."""
+    random = seeded("durations", run, rank)
+    grown = (110_000 if run else 100_000) + rank
+    return {
+        ("kernel", GROWN, 0): [grown - 9] * 3 + [grown] * 4 + [grown + 9] * 3,
+        ("kernel", "add", 0): [1_000 + 100 * rank] * 20,
+        ("overhead", "T1", 0): [5_000 + 1_000 * run] * 50,
+        ("overhead", "T4", 0): [4_000] * 50,
+        **{
+            ("op", "aten::mm", first): [
+                round(random.lognormvariate(8, 2)) for _ in range(random.randrange(200))
+            ]
+            for first in (None, 0, 100)
+        },
+        ("op", "short", None): [0, 1, 1, 255, 256, 257, 511, 513, 1 << 40],
+    }
+
+
+def bucket(duration_ns: int) -> int:
+    """The begin of its bucket: 0 for all binary digits but the first eight."""
+    digits = max(duration_ns.bit_length() - 8, 0)
+    return duration_ns >> digits << digits
+
+
+def counted(
+    trace_id: int, subject: str, name: str, first: int | None, durations: list[int]
+) -> list[tuple[Any, ...]]:
+    """The rows of a sketch, of durations."""
+    found: dict[int, list[int]] = {}
+    for duration in durations:
+        found.setdefault(bucket(duration), []).append(duration)
+    return [
+        (trace_id, subject, name, first, at, len(own), sum(own))
+        for at, own in sorted(found.items())
+    ]
 
 
 @pytest.fixture(scope="module")
@@ -159,6 +202,74 @@ def test_what_changed_between_runs_is_found(fleet: lake.Place) -> None:
     assert set(moved["type"]) == {"T1"}
     assert moved.height == RANKS * 2
     assert set(moved["before_ns"]) == {5_000, 6_000}
+
+
+def members(run: int, rank: int, first: int | None) -> Iterator[tuple[str, str]]:
+    """The groups of which percentiles are told, that a duration of a trace is in."""
+    yield "run", RUNS[run]
+    yield "host", f"node{rank}"
+    begin = datetime.fromtimestamp((run + 1) * 10**6, UTC)
+    yield "week", str((begin - timedelta(begin.weekday())).date())
+    if first is not None:
+        yield "steps", f"{RUNS[run]} {first}"
+
+
+def exact() -> dict[tuple[str, ...], list[int]]:
+    """All durations that are summed up, in order, by scope, member, subject, name."""
+    found: dict[tuple[str, ...], list[int]] = {}
+    for run, rank in product(range(len(RUNS)), range(RANKS)):
+        for (subject, name, first), durations in timed(run, rank).items():
+            if durations:
+                for member in members(run, rank, first):
+                    found.setdefault((*member, subject, name), []).extend(durations)
+    return {key: sorted(durations) for key, durations in found.items()}
+
+
+def off(found: int, durations: list[int], percent: int) -> float:
+    """By how much a percentile is off, by what it is."""
+    right = durations[-(-len(durations) * percent // 100) - 1]
+    return abs(found - right) / max(right, 1)
+
+
+def test_percentiles_of_sums_are_those_of_all_durations(fleet: lake.Place) -> None:
+    """Of any traces together, within 0.8 %; counts and sums are exact."""
+    rows = lake.ask(fleet, "percentile").rows()
+    expected = exact()
+    assert {row[:4] for row in rows} == {*expected}
+    assert {scope for scope, *_ in expected} == {"run", "host", "week", "steps"}
+    for row in rows:
+        durations = expected[row[:4]]
+        assert row[4:6] == (len(durations), sum(durations))
+        for found, percent in zip(row[6:], (50, 90, 99), strict=True):
+            assert off(found, durations, percent) < ERROR
+
+
+DURATIONS = """
+SELECT name, end_ns - start_ns FROM staging.gpu_op ORDER BY ALL
+"""
+
+
+def test_what_traces_count_adds_up(ingested: Ingested) -> None:
+    """Sums of what each trace counts are what all count together, in any order."""
+    paths = sorted((SAMPLES / "generated_gpu").glob("rank*"))
+    (sketch,) = (one for one in contracted() if one.name == "sketch")
+    with tracedb.open(ingested(*paths), read_only=True) as database:
+        rows = database.connection.execute(contraction(sketch)).fetchall()
+        durations: dict[str, list[int]] = {}
+        for name, duration in database.connection.execute(DURATIONS).fetchall():
+            durations.setdefault(name, []).append(duration)
+    assert {"kernel", "op", "overhead", "step", "collective"} <= {
+        row[1] for row in rows
+    }
+    assert {row[0] for row in rows} == {1, 2}
+    for name, own in durations.items():
+        found: dict[int, tuple[int, int]] = {}
+        for _, subject, of, _, at, number, total in reversed(rows):
+            if (subject, of) == ("kernel", name):
+                before = found.get(at, (0, 0))
+                found[at] = (before[0] + number, before[1] + total)
+        expected = counted(0, "kernel", name, None, own)
+        assert sorted(found.items()) == [(row[4], row[5:]) for row in expected]
 
 
 def test_the_odd_trace_is_first(fleet: lake.Place) -> None:

@@ -1,5 +1,6 @@
--- Which kernels take longer, or less, than in the run before? Medians of ranks are compared;
--- the noise is how far those of one run lie apart.
+-- Which kernels take longer, or less, than in the run before? Medians over all ranks are
+-- compared, of what they count (`fleet.sketch`); the noise is how far those of the ranks of one run
+-- lie apart.
 -- One row per run, but for the first, and kernel that the run before has as well.
 -- Key: run, name.
 CREATE VIEW fleet.kernel_regression (
@@ -9,7 +10,7 @@ CREATE VIEW fleet.kernel_regression (
     run_before,
     -- Name of the kernel.
     name,
-    -- [ns] Median over its traces of the kernel's median.
+    -- [ns] Median.
     median_ns,
     -- [ns] The same, of the run before.
     before_ns,
@@ -17,10 +18,14 @@ CREATE VIEW fleet.kernel_regression (
     change_share,
     -- [ns] How far medians of traces lie apart at most, in either run.
     noise_ns,
-    -- Whether the change is larger than the noise, and than 1 %.
+    -- Whether the change is larger than the noise, and than what counts leave open (2 %).
     is_clear,
     -- [ns] The change, times how often it ran.
-    effect_ns
+    effect_ns,
+    -- [ns] 99th percentile.
+    p99_ns,
+    -- [ns] The same, of the run before.
+    p99_before_ns
 ) AS
 WITH
 began AS (
@@ -35,16 +40,47 @@ followed AS (
     FROM began
 ),
 
-typical AS (
+counted AS (
     SELECT
-        run,
+        trace_id,
         name,
+        bucket_ns,
         sum(occurrences) AS occurrences,
-        CAST(round(percentile_cont(0.5) WITHIN GROUP (ORDER BY median_ns)) AS BIGINT) AS median_ns,
-        max(median_ns) - min(median_ns) AS spread_ns
-    FROM fleet.kernel AS kernel
-    INNER JOIN fleet.trace AS trace ON kernel.trace_id = trace.trace_id
+        CAST(sum(total_ns) AS BIGINT) AS total_ns
+    FROM fleet.sketch
+    WHERE subject = 'kernel'
+    GROUP BY trace_id, name, bucket_ns
+),
+
+placed AS (
+    SELECT
+        trace_id,
+        name,
+        CAST(round(total_ns / CAST(occurrences AS BIGINT)) AS BIGINT) AS mean_ns,
+        sum(occurrences) OVER (PARTITION BY trace_id, name ORDER BY bucket_ns) AS until_here,
+        sum(occurrences) OVER (PARTITION BY trace_id, name) AS all_of_them
+    FROM counted
+),
+
+of_trace AS (
+    SELECT trace_id, name, min(mean_ns) AS median_ns
+    FROM placed
+    WHERE until_here * 2 >= all_of_them
+    GROUP BY trace_id, name
+),
+
+spread AS (
+    SELECT run, name, max(median_ns) - min(median_ns) AS spread_ns
+    FROM of_trace
+    INNER JOIN fleet.trace AS trace ON of_trace.trace_id = trace.trace_id
     GROUP BY run, name
+),
+
+typical AS (
+    SELECT run, spread.name, occurrences, p50_ns, p99_ns, spread_ns
+    FROM fleet.percentile AS percentile
+    INNER JOIN spread ON percentile.member = run AND percentile.name = spread.name
+    WHERE scope = 'run' AND subject = 'kernel'
 ),
 
 compared AS (
@@ -53,10 +89,12 @@ compared AS (
         run_before,
         after.name,
         after.occurrences,
-        after.median_ns,
-        before.median_ns AS before_ns,
-        after.median_ns - before.median_ns AS change_ns,
-        greatest(after.spread_ns, before.spread_ns) AS noise_ns
+        after.p50_ns AS median_ns,
+        before.p50_ns AS before_ns,
+        after.p50_ns - before.p50_ns AS change_ns,
+        greatest(after.spread_ns, before.spread_ns) AS noise_ns,
+        after.p99_ns,
+        before.p99_ns AS p99_before_ns
     FROM followed
     INNER JOIN typical AS after ON followed.run = after.run
     INNER JOIN typical AS before
@@ -71,7 +109,9 @@ SELECT
     before_ns,
     CAST(change_ns AS DOUBLE) / CAST(nullif(before_ns, 0) AS DOUBLE),
     noise_ns,
-    abs(change_ns) > noise_ns AND abs(change_ns) * 100 > before_ns,
-    CAST(change_ns * occurrences AS BIGINT) AS effect_ns
+    abs(change_ns) > noise_ns AND abs(change_ns) * 50 > before_ns,
+    CAST(change_ns * occurrences AS BIGINT) AS effect_ns,
+    p99_ns,
+    p99_before_ns
 FROM compared
 ORDER BY run, abs(effect_ns) DESC, name;

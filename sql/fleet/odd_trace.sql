@@ -31,7 +31,8 @@ of_steps AS (
 
 of_kernels AS (
     SELECT trace_id, sum(total_ns) AS total_ns
-    FROM fleet.kernel
+    FROM fleet.sketch
+    WHERE subject = 'kernel'
     GROUP BY trace_id
 ),
 

@@ -1,5 +1,5 @@
--- Do host overheads drift? The typical span of each type in a run, against that of the run
--- before it on the same host.
+-- Do host overheads drift? The median span of each type in a run, against that of the run
+-- before it on the same host; of what their traces count (`fleet.sketch`).
 -- One row per host, run and overhead type.
 -- Key: host, run, type.
 CREATE VIEW fleet.overhead_drift (
@@ -11,7 +11,7 @@ CREATE VIEW fleet.overhead_drift (
     type,
     -- [ns] Begin of its first step, since 1970.
     start_ns,
-    -- [ns] Median over its traces of the median span.
+    -- [ns] Median of all spans.
     median_ns,
     -- [ns] The same, of the run before; NULL in the first.
     before_ns,
@@ -25,17 +25,41 @@ began AS (
     GROUP BY trace_id
 ),
 
-typical AS (
+counted AS (
     SELECT
         coalesce(host, '') AS host,
         run,
-        type,
+        name AS type,
+        bucket_ns,
         min(start_ns) AS start_ns,
-        CAST(round(percentile_cont(0.5) WITHIN GROUP (ORDER BY median_ns)) AS BIGINT) AS median_ns
-    FROM fleet.overhead AS overhead
-    INNER JOIN fleet.trace AS trace ON overhead.trace_id = trace.trace_id
-    INNER JOIN began ON overhead.trace_id = began.trace_id
-    GROUP BY coalesce(host, ''), run, type
+        sum(occurrences) AS occurrences,
+        CAST(sum(total_ns) AS BIGINT) AS total_ns
+    FROM fleet.sketch AS sketch
+    INNER JOIN fleet.trace AS trace ON sketch.trace_id = trace.trace_id
+    INNER JOIN began ON sketch.trace_id = began.trace_id
+    WHERE subject = 'overhead'
+    GROUP BY coalesce(host, ''), run, name, bucket_ns
+),
+
+placed AS (
+    SELECT
+        host,
+        run,
+        type,
+        min(start_ns) OVER (PARTITION BY host, run, type) AS start_ns,
+        CAST(round(total_ns / CAST(occurrences AS BIGINT)) AS BIGINT) AS mean_ns,
+        sum(occurrences) OVER (
+            PARTITION BY host, run, type ORDER BY bucket_ns
+        ) AS until_here,
+        sum(occurrences) OVER (PARTITION BY host, run, type) AS all_of_them
+    FROM counted
+),
+
+typical AS (
+    SELECT host, run, type, min(start_ns) AS start_ns, min(mean_ns) AS median_ns
+    FROM placed
+    WHERE until_here * 2 >= all_of_them
+    GROUP BY host, run, type
 ),
 
 followed AS (

@@ -11,11 +11,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import duckdb
 import numpy as np
 import polars as pl
 
+import tracedb
+from tracedb import lake
+from tracedb.lake import packing
+from tracedb.lake.worker import contracted, contraction, fingerprint
+
 if TYPE_CHECKING:
-    import duckdb
+    from pathlib import Path
+
     from numpy.typing import NDArray
 
     Numbers = NDArray[np.int64]
@@ -67,6 +74,36 @@ class ManyRanks:
             connection.execute(f"CREATE TABLE fleet.{name} AS {query}")
             connection.unregister("rows")
         return int(end.max())
+
+    def write(self, root: Path) -> None:
+        """Make a lake that has what it keeps of each rank for questions alone."""
+        manifest = lake.Manifest(root)
+        manifest.make()
+        with duckdb.connect() as connection, tracedb.open() as empty:
+            self.fill(connection)
+            queries = {one.full_name: contraction(one) for one in contracted()}
+            described = empty.connection.execute(f"DESCRIBE {packing.packed(queries)}")
+            types = {name: type_ for name, type_, *_ in described.fetchall()}
+            for first in range(1, self.ranks + 1, _AT_ONCE):
+                _write(connection, root, first, types)
+        for trace in range(1, self.ranks + 1):
+            folder = f"run=job/rank={trace - 1}/trace={trace}"
+            (root / folder).parent.mkdir(parents=True)
+            (root / f"trace={trace}").rename(root / folder)
+            (only,) = (root / folder).iterdir()
+            only.rename(only.with_name(packing.FLEET))
+            manifest.commit(
+                lake.Entry(
+                    *(trace, "job", 1, trace - 1, "kineto"),
+                    source=f"/host{(trace - 1) // 8}_1.1.pt.trace.json",
+                    sha256=f"{trace:064}",
+                    event_count=0,
+                    partition=folder,
+                    fingerprint=fingerprint(),
+                    written_ns=trace,
+                    files={packing.FLEET: tuple(queries)},
+                )
+            )
 
     def _times(self) -> tuple[Numbers, Numbers, Numbers, Numbers]:
         """Begin, end, group and number of each collective of each rank."""
@@ -124,6 +161,36 @@ class ManyRanks:
         )
 
 
+def _write(
+    connection: duckdb.DuckDBPyConnection, root: Path, first: int, types: dict[str, str]
+) -> None:
+    """Write the files of some ranks, each to a folder of its number."""
+    connection.execute(
+        f"COPY ({_FILES.format(first=first, last=first + _AT_ONCE - 1, **types)}) "
+        f"TO '{root}' (FORMAT parquet, COMPRESSION zstd, PARTITION_BY (trace), "
+        "OVERWRITE_OR_IGNORE)"
+    )
+
+
+_FILES = """
+SELECT
+    trace_id AS trace,
+    parts::{fleet_collective} AS fleet_collective,
+    NULL::{fleet_sketch} AS fleet_sketch,
+    steps::{fleet_step} AS fleet_step
+FROM (
+    SELECT trace_id, list(part ORDER BY node_id) AS parts
+    FROM fleet.collective AS part
+    WHERE trace_id BETWEEN {first} AND {last}
+    GROUP BY trace_id
+)
+INNER JOIN (
+    SELECT trace_id, list(own ORDER BY step_id) AS steps
+    FROM fleet.step AS own
+    GROUP BY trace_id
+) USING (trace_id)
+"""
+_AT_ONCE = 64
 _TRACE = """
 SELECT rank + 1 AS trace_id, 'job' AS run, rank, 'host' || rank // 8 AS host FROM rows
 """
@@ -142,4 +209,4 @@ SELECT
     nullif(before, -1) AS previous_node_id
 FROM rows
 """
-_STEP = "SELECT * FROM rows"
+_STEP = "SELECT *, host_ns AS period_ns FROM rows"

@@ -214,8 +214,8 @@ def critical_path(
 ) -> None:
     """Show which ranks the critical path of each job lies in, and for how long.
 
-    It goes over the collectives of GPUs that the lake keeps of each rank, so no trace
-    is opened, and thousands of ranks take seconds. The first row of a run is the whole
+    It goes over the collectives that the lake keeps of each rank, so no trace is
+    opened, and thousands of ranks take seconds. The first row of a run is the whole
     job; its slowdown is what the job took by what it would take with typical segments
     between collectives, that of a rank with its own segments and typical ones of all
     others.

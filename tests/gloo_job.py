@@ -112,8 +112,8 @@ def job_of(seed: int) -> list[Rank]:
     ]
 
 
-def ingest(folder: Path, database: tracedb.Database, job: list[Rank]) -> None:
-    """Put what is recorded of a job into a database."""
+def write(folder: Path, job: list[Rank]) -> None:
+    """Write what is recorded of a job: a file for each rank."""
     group = {"rank": 0, "world_size": RANKS, "backend": "gloo"}
     for rank, recorded in enumerate(execute(job)):
         document = {
@@ -121,4 +121,9 @@ def ingest(folder: Path, database: tracedb.Database, job: list[Rank]) -> None:
             "distributedInfo": group | {"rank": rank},
         }
         (folder / f"rank{rank}.json").write_text(json.dumps(document))
+
+
+def ingest(folder: Path, database: tracedb.Database, job: list[Rank]) -> None:
+    """Put what is recorded of a job into a database."""
+    write(folder, job)
     database.ingest([folder], run="job")

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import gloo_job
 import numpy as np
 import pytest
 from click.testing import CliRunner
@@ -107,7 +108,18 @@ def kept(database: tracedb.Database) -> duckdb.DuckDBPyConnection:
     return connection
 
 
-JOBS = ["job", "sample"]
+@pytest.fixture(scope="module")
+def on_cpus() -> Path:
+    """The traces of a job whose collectives are on CPUs."""
+
+    def write_traces(folder: Path) -> None:
+        folder.mkdir()
+        gloo_job.write(folder, gloo_job.job_of(4))
+
+    return made("job_on_cpus", write_traces)
+
+
+JOBS = ["folder", "sample", "on_cpus"]
 PATH = """
 SELECT step, interval.trace_id, interval.start_ns, interval.end_ns
 FROM critical_path.measured_interval AS interval
@@ -122,8 +134,9 @@ def together(
     request: pytest.FixtureRequest, ingested: Ingested
 ) -> Iterator[tracedb.Database]:
     """The ranks of a job, ingested together."""
-    sample = sorted((SAMPLES / "generated_gpu").glob("rank*"))
-    paths = [request.getfixturevalue("folder")] if request.param == "job" else sample
+    paths = sorted((SAMPLES / "generated_gpu").glob("rank*"))
+    if request.param != "sample":
+        paths = [request.getfixturevalue(request.param)]
     with tracedb.open(ingested(*paths), read_only=True) as database:
         yield database
 
@@ -173,6 +186,19 @@ def test_workers_that_know_one_rank_find_the_path(
     root: Path, folder: Path, ingested: Ingested
 ) -> None:
     """The lake's, of traces that were ingested alone, is that of all together."""
+    assert_path_of_all(root, folder, ingested)
+
+
+def test_workers_find_the_path_over_cpus(
+    on_cpus: Path, ingested: Ingested, tmp_path: Path
+) -> None:
+    """Of ranks that meet there, on threads that carry out collectives."""
+    lake.ingest([on_cpus], tmp_path / "lake", Here(), run="job")
+    assert_path_of_all(tmp_path / "lake", on_cpus, ingested)
+
+
+def assert_path_of_all(root: Path, folder: Path, ingested: Ingested) -> None:
+    """The path of a lake is that of an ingest of all ranks, to the nanosecond."""
     found = lake.path_stretches(lake.Place(root))
     with tracedb.open(ingested(folder), read_only=True) as database:
         expected = [(at[0], at[1] - 1, *at[2:]) for at in whole_path(database)]

@@ -1,10 +1,10 @@
--- When a rank was ready for a collective on its GPU, and what that depended on. One that began
--- as the collective before it on its stream ended may have been ready sooner: when its
--- launch and what else it waits for would have let it begin.
--- One row per kernel of a collective.
+-- When a rank was ready for a collective, and what that depended on. One on a GPU that began as
+-- the collective before it on its stream ended may have been ready sooner: when its launch and
+-- what else it waits for would have let it begin. One on the CPU was ready as it began.
+-- One row per kernel of a collective, or op of one on the CPU.
 -- Key: node_id.
 CREATE VIEW critical_path.collective_arrival (
-    -- The kernel.
+    -- The kernel, or the op.
     node_id,
     -- The trace it is from.
     trace_id,
@@ -75,4 +75,10 @@ FROM part
 LEFT JOIN latest ON part.gpu_op_id = latest.gpu_op_id
 LEFT JOIN staging.collective AS awaited ON latest.node = awaited.node_id
 LEFT JOIN critical_path.collective_before AS earlier
-    ON part.trace_id = earlier.trace_id AND latest.node = earlier.node;
+    ON part.trace_id = earlier.trace_id AND latest.node = earlier.node
+UNION ALL
+SELECT collective.node_id, collective.trace_id, false, collective.start_ns, earlier.collective_id
+FROM staging.collective AS collective
+SEMI JOIN staging.op AS op ON collective.node_id = op.op_id
+LEFT JOIN critical_path.collective_before AS earlier
+    ON collective.trace_id = earlier.trace_id AND collective.node_id = earlier.node;

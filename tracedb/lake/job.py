@@ -6,7 +6,7 @@ worker (`critical_path.collective_arrival`). So of a rank with a million events 
 a row for each collective (`fleet.collective`), and the path of the job goes over these:
 from a collective to the rank that came last, along its segment to the collective
 before, and so on. It is the path that `critical_path.path` has for the run (scope
-`run`), of collectives on GPUs, without any trace being opened.
+`run`), of collectives on GPUs and CPUs, without any trace being opened.
 
 What the job would take with other segments is (max, +) over the same rows: a collective
 begins when its last rank has arrived, and an arrival comes a segment after the end of

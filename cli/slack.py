@@ -11,6 +11,7 @@ import tracedb
 from . import options
 from . import output as out
 from .missing_steps import write_rows
+from .terminal import tell
 
 if TYPE_CHECKING:
     from typing import Unpack
@@ -56,4 +57,11 @@ def slack(
     depends on what stands last, without a slack.
     """
     with tracedb.open(database, read_only=True) as db:
-        write_rows(db, output, db.slack(step, kind=kind, **within), _BRIEF)
+        found = db.slack(step, kind=kind, **within)
+        write_rows(db, output, found, _BRIEF)
+        meeting = db.relation("graph.clock")["trace_id"]
+        if found["trace_id"].is_in(meeting.to_list()).any() and len(meeting) > 1:
+            tell(
+                "slack is until the own rank is later; ranks that wait for it in "
+                "collectives may be later before (tracedb ask DB straggler)"
+            )

@@ -68,6 +68,11 @@ def rows(database: tracedb.Database, query: str) -> list[tuple[Any, ...]]:
     return database.sql(query).rows()
 
 
+def assert_nothing_written(folder: Path) -> None:
+    """A command that failed leaves no file behind, whole or half."""
+    assert list(folder.iterdir()) == []
+
+
 SHARED = "TRACEDB_TESTS_SHARED"
 """Where files are that workers share: the first process makes it, and removes it."""
 

@@ -13,7 +13,7 @@ from typing import Any
 import polars as pl
 import pytest
 from launched import Op, event, tensors, write
-from support import ingests_until, rows
+from support import assert_nothing_written, ingests_until, rows
 from test_cli import ask
 from test_cli import run as run_command
 
@@ -483,7 +483,7 @@ def test_a_missing_database_is_not_made(
     done = run_command("kernels", *words)
     assert done.exit_code == 2
     assert "none.duckdb: no such database" in done.stderr
-    assert list(tmp_path.iterdir()) == []
+    assert_nothing_written(tmp_path)
 
 
 def test_a_listed_device_can_be_added_under_another_name(

@@ -15,7 +15,15 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from support import CORPUS, SAMPLES, DatabaseOf, Ingested, needs_corpus, rows
+from support import (
+    CORPUS,
+    SAMPLES,
+    DatabaseOf,
+    Ingested,
+    assert_nothing_written,
+    needs_corpus,
+    rows,
+)
 
 import tracedb
 from tracedb import Edit
@@ -479,4 +487,4 @@ def test_scenarios_are_written_one_at_a_time(
         pytest.raises(QueryError, match="of one scenario; there are"),
     ):
         beside.export(tmp_path / "x.et", format="chakra")
-    assert [*tmp_path.iterdir()] == []
+    assert_nothing_written(tmp_path)

@@ -13,7 +13,7 @@ from time import monotonic, sleep
 from typing import Any
 
 import pytest
-from support import SAMPLES, Ingested
+from support import SAMPLES, Ingested, assert_nothing_written
 
 import tracedb
 
@@ -89,7 +89,7 @@ def test_an_interrupted_ingest_leaves_nothing(
                 assert opened.relation(name).equals(other.relation(name)), name
         assert list(tmp_path.iterdir()) == [path]
         return
-    assert list(tmp_path.iterdir()) == []
+    assert_nothing_written(tmp_path)
 
 
 @pytest.mark.parametrize("step", range(3))

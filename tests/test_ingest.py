@@ -13,7 +13,15 @@ from typing import Any
 
 import duckdb
 import pytest
-from support import CORPUS, SAMPLES, Ingested, ingests_until, needs_corpus, rows
+from support import (
+    CORPUS,
+    SAMPLES,
+    Ingested,
+    assert_nothing_written,
+    ingests_until,
+    needs_corpus,
+    rows,
+)
 
 import tracedb
 
@@ -353,7 +361,7 @@ def test_a_failed_first_ingest_leaves_no_file(tmp_path: Path) -> None:
     path = tmp_path / "run.duckdb"
     with pytest.raises(tracedb.IngestError), tracedb.open(path) as database:
         database.ingest([tmp_path / "missing.json"])
-    assert list(tmp_path.iterdir()) == []
+    assert_nothing_written(tmp_path)
 
 
 def test_a_file_can_be_opened_by_duckdb_1_5(ingested: Ingested) -> None:

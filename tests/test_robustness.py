@@ -20,7 +20,7 @@ from pathlib import Path
 from time import monotonic, sleep
 
 import pytest
-from support import SAMPLES, ingests_until, rows
+from support import SAMPLES, assert_nothing_written, ingests_until, rows
 
 import tracedb
 from tracedb import catalog
@@ -384,7 +384,7 @@ def test_a_full_disk_under_a_new_database(size: str) -> None:
         ):
             database.ingest([SAMPLE])
         assert is_clear(str(caught.value), path)
-        assert list(folder.iterdir()) == []
+        assert_nothing_written(folder)
 
 
 def test_a_full_disk_leaves_the_database_as_it_was(tmp_path: Path) -> None:

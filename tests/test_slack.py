@@ -10,13 +10,24 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support import CORPUS, SAMPLES, DatabaseOf, needs_corpus, rows, write_generated
+from click.testing import CliRunner
+from support import (
+    CORPUS,
+    SAMPLES,
+    DatabaseOf,
+    Ingested,
+    needs_corpus,
+    rows,
+    write_generated,
+)
 from test_waits import Recording
 
 import tracedb
+from tracedb.cli.main import tracedb as command
 from tracedb.synthetic import Delays, execute, training_job
 
 NONE = 1 << 62
+GPU = SAMPLES / "generated_gpu"
 
 
 class Oracle:
@@ -260,6 +271,17 @@ def test_the_question_names_what_is_worth_a_look(
         ("kernel at 5106", "device 0 stream 8", 1_904_000, 1_000_000),
         ("kernel at 9006", "device 0 stream 7", None, 10_000),
     ]
+
+
+def test_that_other_ranks_are_left_out_is_said(ingested: Ingested) -> None:
+    """Of ranks that meet in collectives the answer says its limit; of one not."""
+    both, alone = GPU, GPU / "rank0.kineto.json.gz"
+    for traces, is_said in ((both, True), (alone, False)):
+        line = ["slack", str(ingested(traces)), "--step", "2", "--kind", "kernel"]
+        done = CliRunner().invoke(command, line)
+        assert done.exit_code == 0
+        assert ("until the own rank is later" in done.stderr) == is_said
+        assert "until the own rank" not in done.stdout
 
 
 def test_nodes_are_of_the_step_in_which_they_begin(database_of: DatabaseOf) -> None:

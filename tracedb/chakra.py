@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 from tracedb.errors import QueryError, ReportError
-from tracedb.export import check_place, check_step
-from tracedb.outputs import written
+from tracedb.export import check_step
+from tracedb.outputs import EXPORT, check_place, written
 from tracedb.protobuf import encoded, message, number, text
 from tracedb.run_graph import RunGraph
 from tracedb.timed_graph import nodes, timed
@@ -177,7 +177,7 @@ def _places(connection: duckdb.DuckDBPyConnection, path: Path) -> dict[int, Path
         for place, (trace, rank) in enumerate(rows)
     }
     for place in places.values():
-        check_place(place, HEAD)
+        check_place(place, HEAD, EXPORT)
     return places
 
 

@@ -15,8 +15,9 @@ from typing import IO, TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from tracedb import pftrace
-from tracedb.errors import QueryError, ReportError
-from tracedb.outputs import written
+from tracedb.errors import ReportError
+from tracedb.outputs import EXPORT, check_place, written
+from tracedb.part import NO_STEPS, absent
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 _MARK = b'{"exportedBy":"tracedb",\n'
 """How a file begins that may be written over: an export."""
 _BATCH = 20_000
-_MOST_TOLD = 20
 _FOREVER = 2**62
 _OWN_PROCESS = 900_000_000
 """Processes of tracedb's own begin here: no system gives such numbers."""
@@ -237,7 +237,7 @@ def _write_run(
     step: int | None,
     form: _Form,
 ) -> int:
-    check_place(path, form.mark)
+    check_place(path, form.mark, EXPORT)
     traces = [
         _Trace(*row) for row in connection.execute(_TRACES, {"run": run}).fetchall()
     ]
@@ -251,23 +251,6 @@ def _write_run(
     finally:
         for table in ("export_path", "export_trace"):
             connection.execute(f"DROP TABLE IF EXISTS temp.{table}")
-
-
-def check_place(path: Path, mark: bytes) -> None:
-    """Raise `ReportError` where something else than an export would be lost."""
-    if path.is_dir():
-        raise ReportError(f"{path}: a folder; name a file in it")
-    if not path.exists():
-        return
-    try:
-        with (gzip.open if path.suffix == ".gz" else Path.open)(path, "rb") as file:
-            head = file.read(len(mark))
-    except (OSError, EOFError):
-        head = b""
-    if head != mark:
-        raise ReportError(
-            f"{path}: not an export of tracedb's; name another file for it"
-        )
 
 
 def _opened(path: Path, place: Path) -> IO[bytes]:
@@ -304,8 +287,7 @@ def check_step(
     query = "SELECT DISTINCT step FROM staging.step WHERE run_id = $run ORDER BY step"
     known = [n for (n,) in connection.execute(query, {"run": run}).fetchall()]
     if step is not None and step not in known:
-        there = ", ".join(map(str, known[:_MOST_TOLD])) or "none"
-        raise QueryError(f"no step {step} in run {run}; there are {there}")
+        raise absent(f"step {step} in run {run}", known, NO_STEPS)
 
 
 def _write(

@@ -8,17 +8,25 @@ measurements where their journal lies.
 
 from __future__ import annotations
 
+import gzip
 import os
+import zlib
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import duckdb
 
+from tracedb.errors import ReportError
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from tracedb.errors import TracedbError
+
+_GZIP = b"\x1f\x8b"
+EXPORT = "an export of tracedb's"
+"""What exports are called where another file is in their place."""
 
 
 def make_folder(folder: Path, error: type[TracedbError]) -> None:
@@ -29,6 +37,26 @@ def make_folder(folder: Path, error: type[TracedbError]) -> None:
         raise error(
             f"{folder}: no folder can be made there: {problem.strerror}; choose another"
         ) from problem
+
+
+def check_place(path: Path, mark: bytes, what: str) -> None:
+    """Raise `ReportError` where something else than `what` would be written over.
+
+    The mark is what a file of that kind begins with.
+    """
+    if path.is_dir():
+        raise ReportError(f"{path}: a folder; name a file in it")
+    if not path.exists():
+        return
+    try:
+        with path.open("rb") as file:
+            is_packed = file.read(len(_GZIP)) == _GZIP
+        with (gzip.open if is_packed else Path.open)(path, "rb") as file:
+            head = file.read(len(mark))
+    except (OSError, EOFError, zlib.error):
+        head = b""
+    if head != mark:
+        raise ReportError(f"{path}: not {what}; name another file for it")
 
 
 @contextmanager

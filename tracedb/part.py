@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, SupportsIndex, TypedDict
 from .errors import QueryError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     import polars as pl
 
@@ -56,7 +56,7 @@ _CONDITIONS = {
 }
 """How rows are chosen, by the first of these columns that a relation has."""
 _MOST = 12
-_NO_STEPS = (
+NO_STEPS = (
     "the traces have no steps; staging.step_mark has what could mark them, for "
     "`tracedb ingest --step-mark`"
 )
@@ -84,15 +84,23 @@ def where(
 
 def check(name: str, number: int, rows: Callable[[str], pl.DataFrame]) -> None:
     """Raise `QueryError`, with the numbers there are, where there is none such."""
-    there = rows(_THERE[name]).to_series()
-    if number in there:
-        return
-    if there.is_empty():
-        why = _NO_STEPS if name == "step" else f"the database has no {name}s"
-        raise QueryError(f"no {name} {number}: {why}")
-    listed = ", ".join(map(str, there.head(_MOST)))
+    there = rows(_THERE[name]).to_series().to_list()
+    if number not in there:
+        why = NO_STEPS if name == "step" else f"the database has no {name}s"
+        raise absent(f"{name} {number}", there, why)
+
+
+def absent(what: str, there: Sequence[int], why: str = "there are none") -> QueryError:
+    """The error of a number that is not there, with those that are, or why none is.
+
+    >>> absent("step 9", [1, 2])
+    QueryError('no step 9; there are 1, 2')
+    """
+    if not there:
+        return QueryError(f"no {what}: {why}")
+    listed = ", ".join(map(str, there[:_MOST]))
     more = f", ... up to {there[-1]}" if len(there) > _MOST else ""
-    raise QueryError(f"no {name} {number}; there are {listed}{more}")
+    return QueryError(f"no {what}; there are {listed}{more}")
 
 
 def whole(value: object) -> int:

@@ -16,7 +16,7 @@ import msgspec
 import tracedb
 from tracedb.errors import ReportError
 from tracedb.export import check_step
-from tracedb.outputs import written
+from tracedb.outputs import EXPORT, check_place, written
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -101,7 +101,7 @@ def write_speedscope(
     cannot be written or is something else.
     """
     path = Path(path)
-    _check_place(path)
+    check_place(path, _EXPORTER, EXPORT)
     check_step(connection, run, step)
     values = {"run": run, "step": step}
     frames = _Frames()
@@ -117,18 +117,6 @@ def write_speedscope(
                 count += 1
         file.write(b'\n],"shared":{"frames":' + frames.encoded() + b"}}\n")
     return count
-
-
-def _check_place(path: Path) -> None:
-    """Raise `ReportError` where something else than an export would be lost."""
-    if path.is_dir():
-        raise ReportError(f"{path}: a folder; name a file in it")
-    if path.exists():
-        with path.open("rb") as file:
-            if file.read(len(_EXPORTER)) != _EXPORTER:
-                raise ReportError(
-                    f"{path}: not an export of tracedb's; name another file for it"
-                )
 
 
 def _write(file: IO[bytes], profile: dict[str, Any], *, is_first: bool) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tracedb.errors import QueryError
+from tracedb.part import absent
 
 if TYPE_CHECKING:
     import polars as pl
@@ -28,6 +28,5 @@ def summary(database: Database, run: int | None = None) -> dict[str, pl.DataFram
         return answers
     runs = sorted(set(answers["recording"]["run_id"]))
     if run not in runs:
-        there = ", ".join(map(str, runs)) or "none"
-        raise QueryError(f"no run {run}; there are {there}")
+        raise absent(f"run {run}", runs)
     return {name: rows.filter(rows["run_id"] == run) for name, rows in answers.items()}

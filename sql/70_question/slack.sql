@@ -1,6 +1,7 @@
 -- How much later could each op, call and GPU op end before a step ends later?
 -- By the measured causes, and of the step's mark on the host (`critical_path.slack`); in a
--- trace without steps before the trace ends later. The least first, and of these the longest:
+-- trace without steps before the trace ends later. Of each rank alone: others, which wait for
+-- it in collectives, may be later before. The least first, and of these the longest:
 -- those of slack 0 are on a critical path, and whatever shortens them may shorten the step.
 -- One row per op, call and GPU op.
 -- Key: node_id.

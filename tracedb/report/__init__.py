@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from tracedb.errors import QueryError, ReportError
-from tracedb.outputs import written
+from tracedb.outputs import check_place, written
+from tracedb.part import absent
 from tracedb.report.page import page
 from tracedb.report.sections import sections
 from tracedb.report.timeline import timeline
@@ -65,7 +66,7 @@ def write_report(
     be written or is something else than a report.
     """
     path = Path(path)
-    _check_place(path)
+    check_place(path, _MARK, "a report")
     text, told = made(connection, run, words, beside)
     with written(path, ReportError) as place:
         place.write_bytes(text)
@@ -110,15 +111,4 @@ def find_run(connection: duckdb.DuckDBPyConnection, run: int | None) -> Run:
     for number, name in rows:
         if run in (None, number):
             return Run(int(number), str(name), len(rows) - 1)
-    known = ", ".join(str(number) for number, _ in sorted(rows)[:20])
-    raise QueryError(f"no run {run}; there are {known}")
-
-
-def _check_place(path: Path) -> None:
-    """Raise `ReportError` where something else than a report would be lost."""
-    if path.is_dir():
-        raise ReportError(f"{path}: a folder; name a file in it")
-    if path.exists():
-        with path.open("rb") as file:
-            if file.read(len(_MARK)) != _MARK:
-                raise ReportError(f"{path}: not a report; name another file for it")
+    raise absent(f"run {run}", sorted(number for number, _ in rows))

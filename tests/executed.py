@@ -5,6 +5,7 @@ All times of a program are multiples of 20 ns, so that no product is rounded.
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -16,6 +17,9 @@ from support import rows
 
 import tracedb
 from tracedb import Edit
+from tracedb.errors import ScenarioError
+from tracedb.scenario import check_matches
+from tracedb.simulation import beside as simulated_beside
 from tracedb.synthetic import (
     Annotation,
     Collective,
@@ -188,6 +192,20 @@ def works(truth: Truth) -> dict[int, tuple[str, int, int]]:
     return {kernel.correlation: names[kernel.id] for kernel in truth.kernels}
 
 
+def works_on_streams(
+    truth: Truth,
+) -> dict[tuple[int, int, int], tuple[str, int, int]]:
+    """Each by correlation, stream, and ordinal among what that launched there."""
+    names = named(truth)
+    counts: dict[tuple[int, int], int] = defaultdict(int)
+    found = {}
+    for kernel in sorted(truth.kernels, key=lambda kernel: kernel.id):
+        key = kernel.correlation, kernel.stream
+        counts[key] += 1
+        found[*key, counts[key]] = names[kernel.id]
+    return found
+
+
 def times(truth: Truth) -> Times:
     """When everything was, from the begin of the execution."""
     names = named(truth)
@@ -207,12 +225,13 @@ Launched = dict[int, list[tuple[str, int, int]]]
 
 def launched(truth: Truth) -> Launched:
     """Which work belongs to which step, as its trace has it."""
-    names = works(truth)
+    names = named(truth)
+    started = {call.id: call.start_ns for call in truth.launches}
     return {
         mark.number: [
-            names[call.correlation or 0]
-            for call in truth.launches
-            if mark.start_ns <= call.start_ns < mark.end_ns
+            names[kernel.id]
+            for kernel in truth.kernels
+            if mark.start_ns <= started[kernel.launch] < mark.end_ns
         ]
         for mark in truth.steps
     }
@@ -250,16 +269,25 @@ Edits = Mapping[str, list[dict[str, Any]]]
 """The edits of scenarios."""
 
 
-def predict(
-    folder: Path, cases: list[Case], scenarios: Edits, question: str | None = None
+def predict(  # noqa: PLR0913 (what is asked, and of what)
+    folder: Path,
+    cases: list[Case],
+    scenarios: Edits,
+    question: str | None = None,
+    known_besides: str | None = None,
+    *,
+    drops_idle: bool = False,
 ) -> Predicted:
     """Predict the times of the changed programs from the traces of the unchanged.
 
     A question is asked of the simulation; its first column has the paths of traces.
+    What else is known, which no trace has, is inserted by a statement. Edits that
+    choose nothing are an error, or dropped.
     """
     names: dict[str, tuple[str, int]] = {}
     jobs: dict[str, list[Path]] = defaultdict(list)
     known: dict[tuple[str, int], dict[int, tuple[str, int, int]]] = {}
+    placed = {}
     of_steps: dict[tuple[str, int], Launched] = {}
     for number, one in enumerate(cases):
         for rank, trace in enumerate(execute(one.program, one.delays)):
@@ -267,6 +295,7 @@ def predict(
             names[str(trace.write(path, one.form))] = (one.name, rank)
             jobs[one.name].append(path)
             known[one.name, rank] = works(trace.truth)
+            placed[one.name, rank] = works_on_streams(trace.truth)
             of_steps[one.name, rank] = launched(trace.truth)
     edits = [
         Edit(scenario=name, **edit) for name, of in scenarios.items() for edit in of
@@ -278,11 +307,14 @@ def predict(
         for name, paths in jobs.items():
             if len(paths) > 1:
                 database.ingest(paths, run=name)
+        if known_besides is not None:
+            database.connection.execute(known_besides)
+        edits = choosing(database, edits) if drops_idle else edits
         with database.simulate(["replay"], edits) as simulated:
-            for path, scenario, correlation, beside, *span in rows(simulated, WORK):
-                what, thread, number = known[names[path]][correlation]
+            for path, scenario, *key, beside, start_ns, end_ns in rows(simulated, WORK):
+                what, thread, number = placed[names[path]][*key]
                 work = what, thread, number + beside
-                found[*names[path], scenario][work] = (span[0], span[1])
+                found[*names[path], scenario][work] = (start_ns, end_ns)
             for path, scenario, what, number, *span in rows(simulated, STEPS):
                 found[*names[path], scenario][what, 0, number] = (span[0], span[1])
             for path, *row in rows(simulated, question) if question else ():
@@ -291,15 +323,38 @@ def predict(
     return Predicted(found, of_steps, mistaken, answers, known)
 
 
+def choosing(database: tracedb.Database, edits: list[Edit]) -> list[Edit]:
+    """The edits that choose something in the database."""
+    kept = list(edits)
+    while True:
+        try:
+            with simulated_beside(database.connection, ["replay"], kept) as (cursor, _):
+                check_matches(cursor, kept)
+        except ScenarioError as error:
+            idle = re.match(r"scenario (.*), edit (\d+): no ", str(error))
+            if idle is None:
+                raise
+            of = [edit for edit in kept if edit.scenario == idle[1]]
+            kept.remove(of[int(idle[2]) - 1])
+        else:
+            return kept
+
+
 WORK = """
-    SELECT path, scenario, correlation,
+    SELECT path, scenario, correlation, stream, ordinal,
         CASE is_after WHEN true THEN 1 / 4 WHEN false THEN -1 / 4 ELSE 0 END,
         time.start_ns, time.end_ns
     FROM simulation.gpu_work_time AS time
     INNER JOIN prediction.variant USING (variant_id)
     LEFT JOIN prediction.inserted_work AS inserted
         ON time.gpu_op_id = inserted.gpu_op_id
-    INNER JOIN staging.gpu_op AS work
+    INNER JOIN (
+        SELECT gpu_op_id, correlation, stream,
+            row_number() OVER (
+                PARTITION BY trace_id, correlation, stream ORDER BY start_ns, gpu_op_id
+            ) AS ordinal
+        FROM staging.gpu_op
+    ) AS work
         ON coalesce(beside_gpu_op_id, time.gpu_op_id) = work.gpu_op_id
     INNER JOIN staging.trace ON time.trace_id = staging.trace.trace_id
 """

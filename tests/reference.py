@@ -9,6 +9,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import pairwise
@@ -248,11 +249,19 @@ def simulate(
         """,
     ):
         awaited[waiting].append((kernel, delay))
-    awaited = _without_removed(
-        database, awaited, {w[0] for s in streams.values() for w in s}
-    )
+    present = {w[0] for s in streams.values() for w in s}
+    beside = {
+        row[2]: -row[1] if row[-3] is None else row[-3]
+        for row in _edits(database, scenario, "overlap")
+        if row[2] in present
+    }
+    known = {waiting: list(of) for waiting, of in awaited.items()}
+    awaited = _without_removed(database, awaited, present - beside.keys())
+    if beside:
+        _overlap(database, (scenario, beside), streams, (known, awaited))
     _move(database, scenario, streams, awaited)
     inserts = _insert(database, scenario, method, streams, awaited)
+    _no_waits_for_itself(streams, awaited)
     starts = defaultdict(list)
     for thread, start in rows(
         database,
@@ -354,6 +363,114 @@ def _without_removed(
             if isinstance(waiting, tuple) or lane[cause] != lane[waiting]
         ]
     return found
+
+
+def _overlap(
+    database: tracedb.Database,
+    chosen: tuple[str, dict[int, int]],
+    streams: Streams,
+    awaited: tuple[Awaited, Awaited],
+) -> None:
+    """Put overlapped work on its stream; what takes what it gives waits for it."""
+    scenario, beside = chosen
+    _, found = awaited
+    delays = _wait_delays(database, scenario)
+    works = {w[0]: (lane, w) for lane, of in streams.items() for w in of}
+    causes = _came_after(database, works.keys() - beside.keys(), delays)
+    for stream, of in list(streams.items()):
+        streams[stream] = [work for work in of if work[0] not in beside]
+    for kernel in sorted(beside, key=lambda kernel: works[kernel][1][3]):
+        (trace, device, _), work = works[kernel]
+        lane = streams[trace, device, beside[kernel]]
+        earlier = [n for n, w in enumerate(lane, 1) if (w[3] or 0) < work[3]]
+        lane.insert(max(earlier, default=0), work)
+        found[kernel] = causes(kernel)
+    for kernel, taking in rows(
+        database,
+        "SELECT gpu_op_id, consumer_gpu_op_id FROM prediction.overlap_consumer "
+        f"WHERE scenario = '{scenario}'",
+    ):
+        found[taking].append((kernel, delays[taking]))
+    _await_devices(database, {kernel: works[kernel][1] for kernel in beside}, awaited)
+
+
+def _came_after(
+    database: tracedb.Database, staying: AbstractSet[int], delays: dict[int, int]
+) -> Callable[[int], list[Pair]]:
+    """What overlapped work came after on its own stream: the last work that stays.
+
+    And what it, and what is gone between these two, waited for.
+    """
+    _, before = _stream_order(database)
+    own: dict[int, list[Pair]] = defaultdict(list)
+    for waiting, kernel, delay in rows(
+        database,
+        "SELECT gpu_op_id, awaited_gpu_op_id, delay_ns FROM prediction.gpu_awaited",
+    ):
+        own[waiting].append((kernel, delay))
+
+    @cache
+    def instead(kernel: int) -> frozenset[int]:
+        if kernel in staying:
+            return frozenset([kernel])
+        causes = [cause for cause, _ in own[kernel]]
+        causes += [before[kernel]] if kernel in before else []
+        return frozenset().union(*map(instead, causes))
+
+    def causes(kernel: int) -> list[Pair]:
+        waits = list(own[kernel])
+        last = before.get(kernel)
+        while last is not None and last not in staying:
+            waits += own[last]
+            last = before.get(last)
+        waits += [(last, delays[kernel])] if last is not None else []
+        return [(cause, delay) for of, delay in waits for cause in instead(of)]
+
+    return causes
+
+
+def _await_devices(
+    database: tracedb.Database,
+    beside: dict[int, tuple[Any, ...]],
+    awaited: tuple[Awaited, Awaited],
+) -> None:
+    """Calls wait for overlapped work of their own, and for that of their device."""
+    known, found = awaited
+    spans = {
+        (thread, position): (trace, call, start, target)
+        for trace, thread, position, call, start, target in rows(
+            database,
+            "SELECT span.trace_id, span.thread_id, position, call_id, call.start_ns, "
+            "target FROM overhead.timeline AS span "
+            "INNER JOIN staging.call AS call USING (call_id)",
+        )
+    }
+    work = {
+        kernel: (call, device)
+        for kernel, call, device in rows(
+            database, "SELECT gpu_op_id, call_id, device FROM staging.gpu_op"
+        )
+    }
+    for waiting, of in known.items():
+        if waiting not in spans:
+            continue
+        trace, call, start, target = spans[waiting]
+        found[waiting] += [(k, d) for k, d in of if k in beside and work[k][0] == call]
+        if target == "device":
+            devices = {work[kernel][1]: delay for kernel, delay in of}
+            found[waiting] += [
+                (kernel, devices[work[kernel][1]])
+                for kernel, (*_, launch, _, _, _, of_trace, _) in beside.items()
+                if of_trace == trace and work[kernel][1] in devices and launch < start
+            ]
+
+
+def _no_waits_for_itself(streams: Streams, awaited: Awaited) -> None:
+    """A stream that is told to wait for itself does not."""
+    lanes = {work[0]: stream for stream, works in streams.items() for work in works}
+    for waiting, of in awaited.items():
+        if waiting in lanes:
+            of[:] = [pair for pair in of if lanes[pair[0]] != lanes[waiting]]
 
 
 def _stream_order(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import composed
 import pytest
 from executed import Predicted, assert_foretold, one_thread, predict
 
@@ -79,6 +80,10 @@ CHANGES: dict[str, tuple[list[change.Change], list[dict[str, Any]]]] = {
     "no memsets, copies moved": ([no_memsets, move], [NO_MEMSETS, MOVE]),
     "no memsets, copies beside": ([no_memsets, beside], [NO_MEMSETS, BESIDE]),
     "no memsets, a kernel after each": ([no_memsets, after], [NO_MEMSETS, AFTER]),
+    "kernels of all streams moved to one": (
+        [composed.moved("kernel", composed.EVERYWHERE).change],
+        composed.moved("kernel", composed.EVERYWHERE).edits,
+    ),
     "a kernel after each, copies moved": ([after, move], [AFTER, MOVE]),
     "no nested ops, one after each linear": (
         [change.without_ops(NESTED), change.insert_ops("after", LINEAR, 4_000)],

@@ -7,6 +7,7 @@ takes them: to the nanosecond. `tests/test_reexecution.py` has more programs of 
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -26,6 +27,7 @@ from tracedb.synthetic import (
     Annotation,
     Collective,
     Gap,
+    Memset,
     Program,
     change,
     random_program,
@@ -134,3 +136,49 @@ def test_what_overlaps_is_predicted_to_the_nanosecond(
         times = (predicted.times[one.name, 0, of] for of in (name, "baseline"))
         differ += next(times) != next(times)
     assert differ >= len(CASES) / 4
+
+
+TAKEN = f"""
+    INSERT INTO graph.data_edge
+    SELECT DISTINCT given.run_id, given.trace_id, given.op_id, taking.op_id, 1
+    FROM (
+        SELECT run_id, trace_id, op_id, start_ns
+        FROM staging.call
+        WHERE call_id IN (SELECT call_id FROM staging.gpu_op WHERE kind = 'memset')
+    ) AS given
+    ASOF INNER JOIN (
+        SELECT DISTINCT op.trace_id, op.start_ns, op.end_ns
+        FROM staging.op AS op
+        INNER JOIN staging.call AS call
+            ON op.thread_id = call.thread_id
+            AND call.start_ns BETWEEN op.start_ns AND op.end_ns
+        SEMI JOIN staging.gpu_op AS work ON call.call_id = work.call_id
+        WHERE regexp_matches(op.name, '{LINEAR}')
+    ) AS linear
+        ON given.trace_id = linear.trace_id AND given.start_ns < linear.start_ns
+    INNER JOIN staging.call AS taking
+        ON
+            linear.trace_id = taking.trace_id
+            AND taking.start_ns BETWEEN linear.start_ns AND linear.end_ns
+"""
+"""The ops in the next linear take what the op of a memset gives, as a graph says it."""
+
+
+def test_what_takes_a_tensor_waits_for_it(tmp_path: Path) -> None:
+    """Where an edit names nothing, by the data edges of an execution graph."""
+    weights = Weights(bare=0, memset=4)
+    cases = []
+    for seed in range(6):
+        streams = STREAMS[: 2 + seed % 2]
+        program = random_program(
+            seed, threads=1, streams=len(streams), steps=2, ops=12, weights=weights
+        )
+        recorded = seed % 2 == 0
+        cases.append(warm(f"data {seed}", program, streams, recorded=recorded))
+    edit = {"target": "gpu", "type": "memset", "action": "overlap"}
+    predicted = predict(tmp_path, cases, {"beside": [edit]}, known_besides=TAKEN)
+    for one in cases:
+        changed = change.overlap(Memset, LINEAR, FREE)(one.known, one.delays)
+        assert_foretold(one, "beside", predicted, *changed)
+        times = predicted.times
+        assert times[one.name, 0, "beside"] != times[one.name, 0, "baseline"]

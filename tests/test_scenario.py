@@ -254,6 +254,10 @@ PLACED = (
     "gpu:*gemm* insert place=after gpu_ns=9us host_ns=3us",
     "op:/linear|::to$/ insert place=before host_ns=5us",
     "op:/addmm|::item$/ insert place=after host_ns=5us",
+    "gpu:collective overlap until=Optimizer.step*",
+    "gpu:*gemm* overlap until=aten::bmm to_stream=20",
+    "gpu overlap until=*Backward*",
+    "host:wait_data overlap workers=2 host_ns=50us",
 )
 """What puts work, or time, in another place."""
 

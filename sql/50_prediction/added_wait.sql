@@ -93,15 +93,11 @@ wait AS (
     SELECT variant_id, moved.gpu_op_id, coalesce(kept_gpu_op_id, cause_gpu_op_id), delay_ns
     FROM prediction.moved_work AS moved
     INNER JOIN prediction.removed_cause AS cause USING (variant_id, gpu_op_id)
-    INNER JOIN graph.stream_position AS causing ON cause_gpu_op_id = causing.gpu_op_id
     LEFT JOIN prediction.stand_in AS stand_in
         ON
             cause.variant_id = stand_in.variant_id
             AND cause_gpu_op_id = stand_in.gpu_op_id
-    WHERE
-        is_overlapped
-        AND delay_ns IS NOT NULL
-        AND (moved.device <> causing.device OR moved.to_stream <> causing.stream)
+    WHERE is_overlapped AND delay_ns IS NOT NULL
     UNION ALL
     SELECT moved.variant_id, consumer.gpu_op_id, moved.gpu_op_id, delay_ns
     FROM prediction.overlapping_wait AS moved

@@ -94,25 +94,35 @@ awaited AS (
             AND kept.gpu_op_id = beside_gpu_op_id
             AND call_id IS DISTINCT FROM beside_call_id
     WHERE is_after
+),
+
+stream_wait AS (
+    SELECT
+        variant_id, gpu_op_id, awaited.awaited_gpu_op_id, delay_ns + kept_ns AS delay_ns
+    FROM prediction.gpu_time AS gpu
+    INNER JOIN prediction.variant_wait AS awaited USING (variant_id, gpu_op_id)
+    ANTI JOIN prediction.removed_place AS removed
+        ON
+            gpu.variant_id = removed.variant_id
+            AND awaited.awaited_gpu_op_id = removed.gpu_op_id
+    WHERE gpu.awaited_gpu_op_id IS NOT NULL
+    UNION ALL
+    SELECT variant_id, gpu_op_id, awaited_gpu_op_id, delay_ns
+    FROM prediction.added_wait
 )
 
 SELECT variant_id, thread_id, segment, 'return', gpu_op_id, delay_ns
 FROM awaited
 UNION ALL
-SELECT variant_id, lane, segment, 'stream_wait', awaited.awaited_gpu_op_id,
-    delay_ns + kept_ns
-FROM simulation.gpu_offset
-INNER JOIN prediction.gpu_time AS gpu USING (variant_id, gpu_op_id)
-INNER JOIN prediction.variant_wait AS awaited USING (variant_id, gpu_op_id)
-ANTI JOIN prediction.removed_place AS removed
-    ON
-        gpu.variant_id = removed.variant_id
-        AND awaited.awaited_gpu_op_id = removed.gpu_op_id
-WHERE gpu.awaited_gpu_op_id IS NOT NULL
-UNION ALL
-SELECT work.variant_id, lane, segment, 'stream_wait', awaited_gpu_op_id, delay_ns
-FROM simulation.gpu_offset AS work
-INNER JOIN prediction.added_wait USING (variant_id, gpu_op_id)
+SELECT
+    wait.variant_id, work.lane, work.segment, 'stream_wait', wait.awaited_gpu_op_id, delay_ns
+FROM stream_wait AS wait
+INNER JOIN simulation.gpu_offset AS work
+    ON wait.variant_id = work.variant_id AND wait.gpu_op_id = work.gpu_op_id
+INNER JOIN simulation.gpu_offset AS cause
+    ON wait.variant_id = cause.variant_id AND wait.awaited_gpu_op_id = cause.gpu_op_id
+-- A stream that is told to wait for itself does not.
+WHERE work.lane <> cause.lane
 UNION ALL
 SELECT
     following.variant_id,

@@ -1,13 +1,17 @@
 """Measure how lakes grow: filled by processes and by Spark, asked, their paths found.
 
-    python benchmarks/fleet.py --write docs/fleet-growth.md
+    python benchmarks/fleet.py --into /tmp/fleet --write docs/fleet-growth.md
 
-Traces of a generated job, in which one rank is slow, are put into a lake by each
-runner, and then again, which finds all of them known: that is the fixed start-up. A
-larger one follows, and questions of the lake. The critical path is that of a job of
-thousands of ranks, made as a lake would keep it. Every command is a process of its own;
-CPU time is that of all processes it starts, Spark's among them. Needs Linux, and for
-Spark PySpark and Java. Prints Markdown, or writes the page.
+Traces of generated jobs, in which one rank is slow, are put into a lake by each runner,
+and then again, which finds all of them known: that is the fixed start-up. Larger ones
+follow, and questions of the lake. The critical path is that of a job of thousands of
+ranks, made as a lake would keep it. Every command is a process of its own; CPU time is
+that of all processes it starts, Spark's among them. Needs Linux, and for Spark PySpark
+and Java.
+
+Traces, lakes and what each part took lie in the folder `--into`; a part that is there
+is not measured again, so parts may be measured one at a time (`--part`), in any number
+of sittings. When all are there, it prints Markdown, or writes the page.
 """
 
 from __future__ import annotations
@@ -16,13 +20,14 @@ import ctypes
 import json
 import os
 import resource
+import shutil
 import subprocess
 import sys
-import tempfile
 import threading
+import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from fleet_job import fleet_job, write
 from measure import GB, MB, Clock, Outcome, Task, measure, tell, work_if_asked
@@ -35,8 +40,8 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator, Mapping
 
-SLOW = 1
-"""The rank that is slow."""
+SLOW, RANKS = 1, 64
+"""The rank that is slow, and of how many in each job."""
 MEMORY_BYTES, TIMEOUT_S = 16 * GB, 3600
 HOURS = 3600
 TB = 10**12
@@ -44,7 +49,8 @@ CLUSTER = (100 * TB, 1000)
 """Bytes of traces, and cores to ingest them."""
 _ADOPT_ORPHANS = 36
 """`PR_SET_CHILD_SUBREAPER`: what a command leaves behind is waited for as well."""
-_EVERY_S = 0.1
+_EVERY_S = 0.2
+_QUARTERS = 4
 
 PAGE = """\
 # How lakes grow
@@ -60,6 +66,12 @@ traces than one machine has. {written_by}
 
 {fixed}
 
+## Memory of a worker
+
+{memory}
+
+{flat}
+
 ## Asking it
 
 {asking}
@@ -71,16 +83,21 @@ traces than one machine has. {written_by}
 {cluster}
 """
 ABOUT = (
-    "The machine has {machine}; it was shared with other work, so compare CPU seconds "
-    "(user and system, of all processes), not wall time. All layers are ingested."
+    "The machine has {machine}. CPU seconds are user and system, of all processes. "
+    "All layers are ingested."
 )
 FIXED = (
     "The second line of a runner is the same command again, which finds all traces "
-    "known: its start-up. The peak is that of the largest process, Java's for Spark; "
-    "that of a worker depends on its file, not on how many there are. Small traces "
-    "are those of a job of {count} ranks with {small:,} events each, {workers} at a "
-    "time; most of what one takes are the statements that each ingest runs, whatever "
-    "is in it."
+    "known: its start-up. The peak is that of all processes together, Java among them "
+    "for Spark. Small traces are those of jobs of up to {ranks} ranks with {small:,} "
+    "events each, {workers} at a time; most of what one takes are the statements that "
+    "each ingest runs, whatever is in it. Large ones have {large:,} events each: one "
+    "trace as that of so many ranks."
+)
+FLAT = (
+    "The largest process that is not Java's, in each quarter of the time that the "
+    "traces took, looked at every {every} s. It would grow if a worker kept anything "
+    "of files that it has done."
 )
 PATH = (
     "The path is that of a job of {ranks:,} ranks with {collectives:,} collectives "
@@ -102,7 +119,10 @@ CLUSTER_TEXT = (
     "them: object stores charge for each, so larger traces, or fewer files of each, "
     "come first. What a core hour costs is not measured here."
 )
-HEAD = ["traces", "runner", "what", "CPU s", "wall s", "peak MB", "CPU us/event"]
+HEAD = [
+    *("traces", "runner", "what", "CPU s", "wall s", "peak MB"),
+    *("events/s", "CPU us/event"),
+]
 
 
 @dataclass(frozen=True)
@@ -113,8 +133,11 @@ class Filling(Task):
     workers: int
 
 
-def command(task: Filling, *words: str) -> Outcome:
-    """Run one of our commands; nothing stays behind."""
+def command(task: Filling, *words: str) -> tuple[Outcome, list[int]]:
+    """Run one of our commands; nothing stays behind.
+
+    With it, what its largest worker had in each quarter of the time, in bytes.
+    """
     ctypes.CDLL(None).prctl(_ADOPT_ORPHANS, 1)
     clock, watch = Clock(), Watch()
     with clock, watch:
@@ -127,19 +150,21 @@ def command(task: Filling, *words: str) -> Outcome:
         _wait_for_all()
     largest = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
     cpu_s = max(clock.cpu_s, watch.cpu_s)
-    return Outcome(cpu_s, clock.wall_s, largest, part=task.path.name)
+    outcome = Outcome(cpu_s, clock.wall_s, largest, part=task.path.name)
+    return outcome, watch.quarters()
 
 
 class Watch:
-    """Looks at the CPU time of all processes below this one, as long as they live.
+    """Looks at CPU time and memory of all processes below this one.
 
-    Nobody waits for Spark's workers, so the kernel forgets theirs. What a process takes
-    after the last look at it is not seen.
+    Nobody waits for Spark's workers, so the kernel forgets their time. What a process
+    takes after the last look at it is not seen.
     """
 
     def __init__(self) -> None:
         """Nothing was seen yet."""
         self._ticks: dict[tuple[int, str], int] = {}
+        self._largest: list[tuple[float, int]] = []
         self._is_over = threading.Event()
         self._thread = threading.Thread(target=self._look)
 
@@ -157,39 +182,80 @@ class Watch:
         """What was seen, of all of them."""
         return sum(self._ticks.values()) / os.sysconf("SC_CLK_TCK")
 
+    def quarters(self) -> list[int]:
+        """[B] The largest process that is not Java's, in each quarter of the time."""
+        if not self._largest:
+            return []
+        began, ended = self._largest[0][0], self._largest[-1][0]
+        found = [0] * _QUARTERS
+        for at, size in self._largest:
+            share = (at - began) / max(ended - began, _EVERY_S)
+            quarter = min(int(_QUARTERS * share), _QUARTERS - 1)
+            found[quarter] = max(found[quarter], size)
+        return found
+
     def _look(self) -> None:
         while not self._is_over.wait(_EVERY_S):
-            there = dict(_processes())
-            for pid, (_, began, ticks) in there.items():
-                if _is_below(pid, there):
-                    self._ticks[pid, began] = ticks
+            there = {process.pid: process for process in _processes()}
+            ours = [p for p in there.values() if _is_below(p.pid, there)]
+            for one in ours:
+                self._ticks[one.pid, one.began] = one.ticks
+            sizes = [one.resident_bytes for one in ours if one.name != "java"]
+            self._largest.append((time.monotonic(), max(sizes, default=0)))
 
 
-def _processes() -> Iterator[tuple[int, tuple[int, str, int]]]:
-    """Every process: its parent, when it began, and its CPU time in ticks."""
+class Process(NamedTuple):
+    """A process of this machine."""
+
+    pid: int
+    name: str
+    parent: int
+    began: str
+    ticks: int
+    """CPU time."""
+    resident_bytes: int
+
+
+def _processes() -> Iterator[Process]:
+    """All of them."""
     for folder in Path("/proc").glob("[0-9]*"):
         try:
-            fields = (folder / "stat").read_text().rpartition(")")[2].split()
+            head, _, tail = (folder / "stat").read_text().rpartition(")")
         except (FileNotFoundError, ProcessLookupError):
             continue
-        parent, user, system, began = (fields[at] for at in (1, 11, 12, 19))
-        yield int(folder.name), (int(parent), began, int(user) + int(system))
+        fields = tail.split()
+        parent, user, system, began, pages = (fields[at] for at in (1, 11, 12, 19, 21))
+        yield Process(
+            int(folder.name),
+            head.partition("(")[2],
+            int(parent),
+            began,
+            int(user) + int(system),
+            int(pages) * resource.getpagesize(),
+        )
 
 
-def _is_below(pid: int, there: Mapping[int, tuple[int, str, int]]) -> bool:
+def _is_below(pid: int, there: Mapping[int, Process]) -> bool:
     """Whether a process was started by this one, or by one of its own."""
     while pid in there:
-        pid = there[pid][0]
+        pid = there[pid].parent
         if pid == os.getpid():
             return True
     return False
+
+
+_WORKER = "worker"
 
 
 def fill(task: Filling, *runner: str) -> Iterator[Outcome]:
     """Put the traces into the lake, and once more."""
     for part in ("new", "known"):
         words = ("ingest", str(task.path), "--lake", str(task.lake), *runner)
-        yield command(task, *words)._replace(part=part)
+        outcome, quarters = command(task, *words)
+        yield outcome._replace(part=part)
+        if part == "new":
+            for size in quarters:
+                yield Outcome(peak_bytes=size, part=_WORKER)
 
 
 def _wait_for_all() -> None:
@@ -217,7 +283,8 @@ def asking(task: Filling) -> Iterator[Outcome]:
     """Ask the lake."""
     for question in QUESTIONS:
         name, *words = question.split()
-        yield command(task, name, str(task.lake), *words)._replace(part=question)
+        outcome, _ = command(task, name, str(task.lake), *words)
+        yield outcome._replace(part=question)
 
 
 def job_path(task: Filling) -> Iterator[Outcome]:
@@ -247,19 +314,26 @@ def job_path(task: Filling) -> Iterator[Outcome]:
 TOOLS = {"local": local, "spark": spark, "asking": asking, "job_path": job_path}
 
 
-def large(folder: Path, events: int) -> Path:
-    """Write a trace of about so many events."""
+def small(folder: Path, count: int) -> None:
+    """Write so many small traces: of jobs of up to `RANKS` ranks, a folder each."""
+    for number, first in enumerate(range(0, count, RANKS)):
+        job = fleet_job(min(RANKS, count - first), SLOW, seed=number)
+        write(job, folder / f"job{number:02}")
+
+
+def large(folder: Path, count: int, events: int) -> None:
+    """Write so many traces of about so many events: of one, as that of each rank."""
     folder.mkdir()
     job = execute(waiting_job(events, events // 100), Delays(jitter=0.1), 1)[0]
-    return job.write(folder / "large.json", Form(sync_events=True))
+    text = job.json_text(Form(sync_events=True))
+    for rank in range(count):
+        of = f'{{"distributedInfo": {{"rank": {rank}, "world_size": {count}}},'
+        (folder / f"rank{rank}.json").write_text(of + text.lstrip().removeprefix("{"))
 
 
-def events_in(folder: Path) -> int:
-    """How many events the traces of a folder have."""
-    return sum(
-        len(json.loads(path.read_text())["traceEvents"])
-        for path in folder.glob("*.json")
-    )
+def events_in(path: Path) -> int:
+    """How many events a trace has."""
+    return len(json.loads(path.read_text())["traceEvents"])
 
 
 def bytes_in(folder: Path, pattern: str) -> int:
@@ -267,106 +341,167 @@ def bytes_in(folder: Path, pattern: str) -> int:
     return sum(path.stat().st_size for path in folder.rglob(pattern))
 
 
-def row(name: str, runner: str, events: int, outcome: Outcome) -> list[str]:
-    """What a command took; of one that failed, why."""
-    if outcome.failure:
-        return [name, runner, outcome.failure, "", "", "", ""]
-    facts = [f"{outcome.cpu_s:.1f}", f"{outcome.wall_s:.0f}"]
-    facts.append(f"{outcome.peak_bytes / MB:,.0f}")
-    if outcome.part == "known":
-        return [name, runner, "known: start-up", *facts[:2], "", ""]
-    facts.append(f"{outcome.cpu_s / events * 1e6:,.0f}")
-    return [name, runner, outcome.part, *facts]
-
-
 def main() -> None:
     """Measure, and write the page; or be a process that is measured."""
     work_if_asked(Filling, TOOLS)
     arguments = parser(__doc__)
     say = arguments.add_argument
-    say("--traces", type=int, default=12, help="how many small ones")
-    say("--large", type=int, default=200_000, help="events of the large one")
+    say("--into", type=Path, required=True, metavar="DIR", help="where all of it lies")
+    say("--part", choices=PARTS, action="append", help="measure this alone")
+    say("--traces", type=int, default=1000, help="how many small ones")
+    say("--large", type=int, default=64, help="how many large ones")
+    say("--events", type=int, default=100_000, help="of each large one")
     say("--workers", type=int, default=2, help="how many at a time")
     say("--ranks", type=int, default=4096, help="of the job whose path is found")
     say("--collectives", type=int, default=2000, help="of each of them")
     given = arguments.parse_args()
-    with tempfile.TemporaryDirectory(prefix="tracedb-") as scratch:
-        publish(_page(Path(scratch), given), given.write)
+    given.into.mkdir(parents=True, exist_ok=True)
+    made = Made(given.into.absolute(), given)
+    for part in given.part or PARTS:
+        made.measure(part)
+    missing = [part for part in PARTS if not made.results(part).exists()]
+    if missing:
+        tell(f"no page yet: {', '.join(missing)} missing")
+    else:
+        publish(_page(made, given), given.write)
 
 
-def _page(scratch: Path, given: argparse.Namespace) -> str:
-    """The page, of what is measured in a folder."""
-    small, big = scratch / "job", scratch / "large"
-    write(fleet_job(given.traces, SLOW), small)
-    large(big, given.large)
-    events = {folder: events_in(folder) for folder in (small, big)}
-    rows: list[list[str]] = []
-    per_event_us = 0.0
-    for folder, runner in ((small, "local"), (small, "spark"), (big, "local")):
-        task = _task(folder, scratch / f"{runner} {folder.name}", given.workers)
-        name = f"{len([*folder.iterdir()])} of {events[folder]:,} events in all"
-        for outcome in measure(__file__, runner, task, TIMEOUT_S):
-            rows.append(row(name, runner, events[folder], outcome))
-            tell(" ".join(rows[-1]))
-            if folder == big and outcome.part == "new":
-                per_event_us = outcome.cpu_s / events[folder] * 1e6
-    made = scratch / "local job"
-    asked = [*_asked(made, small, given)]
-    fixed = filled(
-        FIXED,
-        count=given.traces,
-        small=events[small] // given.traces,
-        workers=given.workers,
-    )
+RUNNERS = ("local", "spark")
+PARTS = (
+    *(f"{size}-{runner}" for size in ("small", "large") for runner in RUNNERS),
+    "asking",
+    "path",
+)
+
+
+class Made:
+    """What lies in the folder: traces, lakes, and what each part took."""
+
+    def __init__(self, folder: Path, given: argparse.Namespace) -> None:
+        """Take the folder, and what was said."""
+        self._folder, self._given = folder, given
+
+    def results(self, part: str) -> Path:
+        """The file of what a part took."""
+        return self._folder / f"{part}.results.json"
+
+    def traces(self, size: str) -> Path:
+        """The small traces, or the large ones; made by the first who asks."""
+        folder, beside = self._folder / size, self._folder / f".{size}"
+        if not folder.exists():
+            shutil.rmtree(beside, ignore_errors=True)
+            if size == "small":
+                small(beside, self._given.traces)
+            else:
+                large(beside, self._given.large, self._given.events)
+            beside.rename(folder)
+        return folder
+
+    def lake(self, part: str) -> Path:
+        """The lake of a part."""
+        return self._folder / f"{part}.lake"
+
+    def measure(self, part: str) -> None:
+        """Measure a part, unless that was done."""
+        if self.results(part).exists():
+            return
+        size, _, runner = part.partition("-")
+        if part == "path":
+            path = Path(f"{self._given.ranks}x{self._given.collectives}")
+            task, tool = self._task(path, part), "job_path"
+        elif part == "asking":
+            task, tool = self._task(self.traces("small"), "small-local"), "asking"
+        else:
+            shutil.rmtree(self.lake(part), ignore_errors=True)
+            task, tool = self._task(self.traces(size), part), runner
+        outcomes = measure(__file__, tool, task, TIMEOUT_S)
+        for outcome in outcomes:
+            tell(f"{part} {outcome}")
+        if not any(outcome.failure for outcome in outcomes):
+            self.results(part).write_text(json.dumps(outcomes))
+
+    def _task(self, path: Path, lake: str) -> Filling:
+        return Filling(path, MEMORY_BYTES, self.lake(lake), self._given.workers)
+
+    def took(self, part: str) -> list[Outcome]:
+        """What a part took."""
+        return [Outcome(*one) for one in json.loads(self.results(part).read_text())]
+
+
+def _row(name: str, runner: str, events: int, outcome: Outcome) -> list[str]:
+    """What a command took."""
+    facts = [f"{outcome.cpu_s:.1f}", f"{outcome.wall_s:.0f}"]
+    if outcome.part == "known":
+        return [name, runner, "known: start-up", *facts, "", "", ""]
+    facts.append(f"{outcome.peak_bytes / MB:,.0f}")
+    facts.append(f"{events / outcome.wall_s:,.0f}")
+    facts.append(f"{outcome.cpu_s / events * 1e6:,.0f}")
+    return [name, runner, outcome.part, *facts]
+
+
+def _page(made: Made, given: argparse.Namespace) -> str:
+    """The page, of what was measured."""
+    events = {
+        size: sum(map(events_in, made.traces(size).rglob("*.json")))
+        for size in ("small", "large")
+    }
+    counts = {"small": given.traces, "large": given.large}
+    filling, memory = [], []
+    for part in PARTS[:4]:
+        size, _, runner = part.partition("-")
+        name = f"{counts[size]:,} {size}, {events[size]:,} events in all"
+        took = made.took(part)
+        workers = [outcome for outcome in took if outcome.part == _WORKER]
+        others = [outcome for outcome in took if outcome.part != _WORKER]
+        filling += [_row(name, runner, events[size], outcome) for outcome in others]
+        sizes = [f"{outcome.peak_bytes / MB:,.0f}" for outcome in workers]
+        memory.append([f"{counts[size]:,} {size}", runner, *sizes])
+    facts = {
+        "ranks": min(RANKS, given.traces),
+        "small": events["small"] // given.traces,
+        "large": events["large"] // given.large,
+        "workers": given.workers,
+    }
+    quarters = [f"MB, quarter {number}" for number in range(1, _QUARTERS + 1)]
     return PAGE.format(
         written_by=written_by(),
         about=filled(ABOUT, machine=machine(None)),
-        filling="\n".join(table(HEAD, rows, left=3)),
-        fixed=fixed,
+        filling="\n".join(table(HEAD, filling, left=3)),
+        fixed=filled(FIXED, **facts),
+        memory="\n".join(table(["traces", "runner", *quarters], memory, left=2)),
+        flat=filled(FLAT, every=_EVERY_S),
         asking="\n".join(
-            table(["question", "CPU s", "wall s", "peak MB"], asked, left=1)
+            table(["question", "CPU s", "wall s", "peak MB"], [*_asked(made, given)])
         ),
         path=filled(PATH, ranks=given.ranks, collectives=given.collectives),
         size=CLUSTER[0] // TB,
-        cluster=_cluster(big, scratch / "local large", made, events[big], per_event_us),
+        cluster=_cluster(made, given, events["large"]),
     )
 
 
-def _task(path: Path, lake: Path, workers: int) -> Filling:
-    return Filling(path, MEMORY_BYTES, lake, workers)
-
-
-def _asked(made: Path, small: Path, given: argparse.Namespace) -> Iterator[list[str]]:
-    """What questions take."""
-    tasks = {
-        "asking": _task(small, made, given.workers),
-        "job_path": _task(
-            Path(f"{given.ranks}x{given.collectives}"), made, given.workers
-        ),
-    }
-    for tool, task in tasks.items():
-        for outcome in measure(__file__, tool, task, TIMEOUT_S):
-            facts = [f"{outcome.cpu_s:.1f}", f"{outcome.wall_s:.1f}"]
-            facts.append(f"{outcome.peak_bytes / MB:,.0f}")
+def _asked(made: Made, given: argparse.Namespace) -> Iterator[list[str]]:
+    """What questions took."""
+    for part in ("asking", "path"):
+        for outcome in made.took(part):
             name = outcome.part
-            if tool == "asking":
-                name = f"`tracedb lake {name}`, {given.traces} traces"
-            yield [outcome.failure or name, *facts]
-            tell(" ".join([name, *facts]))
+            if part == "asking":
+                name = f"`tracedb lake {name}`, {given.traces:,} traces"
+            facts = [f"{outcome.cpu_s:.1f}", f"{outcome.wall_s:.1f}"]
+            yield [name, *facts, f"{outcome.peak_bytes / MB:,.0f}"]
 
 
-def _cluster(
-    big: Path, lake: Path, made: Path, events: int, us_per_event: float
-) -> str:
+def _cluster(made: Made, given: argparse.Namespace, events: int) -> str:
     """What many bytes of traces would take, by what was measured."""
     size, cores = CLUSTER
-    text_bytes = bytes_in(big, "*.json")
+    us_per_event = made.took("large-local")[0].cpu_s / events * 1e6
+    text_bytes = bytes_in(made.traces("large"), "*.json")
     all_events = size / (text_bytes / events)
+    lake = made.lake("large-local")
     lake_share = bytes_in(lake, "*.parquet") / text_bytes
-    traces = len([*made.glob("run=*/rank=*/trace=*")])
-    kept_bytes = bytes_in(made, "fleet.parquet") / traces
-    files = all_events / events
-    files_each = len([*lake.rglob("*.parquet")])
+    kept_bytes = bytes_in(made.lake("small-local"), "fleet.parquet") / given.traces
+    events_each = events / given.large
+    files = all_events / events_each
+    files_each = len([*lake.rglob("*.parquet")]) / given.large
     return filled(
         CLUSTER_TEXT,
         size=size // TB,
@@ -376,7 +511,7 @@ def _cluster(
         cpu_hours=all_events * us_per_event / 1e6 / HOURS,
         hours=all_events * us_per_event / 1e6 / HOURS / cores,
         us_per_event=us_per_event,
-        large=events,
+        large=round(events_each),
         files=files,
         lake_share=lake_share,
         lake_tb=lake_share * size / TB,

@@ -69,7 +69,6 @@ CONFIG = {
     "error_on_division_by_zero": "false",
     **STORAGE,
     "asof_loop_join_threshold": "0",
-    "disabled_optimizers": "projection_pullup",
     "autoinstall_known_extensions": "false",
     "autoload_known_extensions": "false",
     "python_enable_replacements": "false",

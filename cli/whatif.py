@@ -37,6 +37,10 @@ _ROWS = {
         *("scenario", "method", "run_id", "kind", "name", "baseline_ns"),
         *("predicted_ns", "change_ns"),
     ),
+    "kernel": (
+        *("scenario", "name", "family", "basis", "in_range", "gpu_op_count"),
+        *("measured_ns", "changed_ns", "low_ns", "high_ns"),
+    ),
     "guess": ("scenario", "edit", "kind", "wait_count"),
 }
 """The answers that may be asked for, with what a table of each has."""
@@ -54,6 +58,7 @@ _MS = 1_000_000
         "tracedb whatif run.duckdb",
         "tracedb whatif run.duckdb --edit 'gpu:*gemm* x0.5' --edit 'host:T2 -2us'",
         "tracedb whatif run.duckdb --remove 'op:aten::item' --name 'no item'",
+        "tracedb whatif run.duckdb --set gpu=H200 --set 'dtype=bf16:gemm*'",
         "tracedb whatif run.duckdb --edit gpu:kernel --sweep factor=0.1..1:10",
         "tracedb whatif run.duckdb --scenario faster.toml --rows path --format csv",
         "tracedb whatif --scenario faster.toml --check",
@@ -73,6 +78,13 @@ _MS = 1_000_000
     multiple=True,
     metavar="LINE",
     help="What is removed, as 'op:aten::item'.",
+)
+@click.option(
+    "--set",
+    "settings",
+    multiple=True,
+    metavar="SETTING",
+    help="GPU work elsewhere: gpu=H200, dtype=bf16, dtype=bf16:gemm* (of what).",
 )
 @click.option("--name", metavar="TEXT", help="Name of the scenario of these edits.")
 @click.option("--each", is_flag=True, help="Each edit is a scenario of its own.")
@@ -121,6 +133,7 @@ def whatif(  # noqa: PLR0913 (one parameter an option)
     *,
     edits: tuple[str, ...],
     removed: tuple[str, ...],
+    settings: tuple[str, ...],
     name: str | None,
     each: bool,
     path: str | None,
@@ -149,7 +162,7 @@ def whatif(  # noqa: PLR0913 (one parameter an option)
         click.echo(file_schema().decode())
         return
     lines = [*edits, *(f"{line} remove" for line in removed)]
-    chosen = _typed(lines, name, each=each, whole=sweep is None)
+    chosen = _typed(lines, settings, name, each=each, whole=sweep is None)
     if path is not None:
         chosen += read_scenarios(path)
     asked = bool(chosen) or stored
@@ -179,19 +192,26 @@ def whatif(  # noqa: PLR0913 (one parameter an option)
 
 
 def _typed(
-    lines: list[str], name: str | None, *, each: bool, whole: bool
+    lines: list[str],
+    settings: tuple[str, ...],
+    name: str | None,
+    *,
+    each: bool,
+    whole: bool,
 ) -> list[Edit]:
     """The edits of the command line, in one scenario or each in its own.
 
     They are `whole` where no sweep says the rest of them.
     """
-    from tracedb.edit_line import parse
+    from tracedb.edit_line import parse, parse_setting
     from tracedb.scenario import check, of_scenario
 
-    if name is not None and (each or not lines):
+    if name is not None and (each or not [*lines, *settings]):
         raise click.UsageError("--name is of the edits of one scenario; leave it out")
-    together = name or "; ".join(lines)
-    found = [of_scenario(line if each else together, parse(line)) for line in lines]
+    together = name or "; ".join([*lines, *settings])
+    changes = [(line, parse(line)) for line in lines]
+    changes += [(text, parse_setting(text)) for text in settings]
+    found = [of_scenario(text if each else together, one) for text, one in changes]
     if found and whole:
         check(found)
     return found
@@ -223,28 +243,22 @@ def _tell_scenarios(
     if len(names) > _MOST_TOLD:
         tell(f"{len(names)} scenarios; --rows hit, saving, path tell more of each")
         return
-    hits, savings = beside.ask("scenario_hit"), beside.ask("scenario_saving")
-    paths, guesses = beside.ask("scenario_path"), beside.ask("scenario_guess")
-    answers = (hits, savings, paths, guesses, beside.ask("scenario_summary"))
+    names_of = ("hit", "saving", "path", "guess", "summary", "kernel")
+    answers = {one: beside.ask(f"scenario_{one}") for one in names_of}
     for name in names:
-        own = (f.filter(f["scenario"] == name) for f in answers)
-        output.text("\n".join(["", f"scenario {name}", *_lines(*own)]))
+        own = {one: f.filter(f["scenario"] == name) for one, f in answers.items()}
+        output.text("\n".join(["", f"scenario {name}", *_lines(own)]))
 
 
-def _lines(
-    hits: pl.DataFrame,
-    savings: pl.DataFrame,
-    paths: pl.DataFrame,
-    guesses: pl.DataFrame,
-    bands: pl.DataFrame,
-) -> list[str]:
+def _lines(answers: dict[str, pl.DataFrame]) -> list[str]:
     """What is to be told of a scenario."""
     lines = [
         f"  edit {hit['edit']} hits {hit['match_count']:,}, {_ms(hit['matched_ns'])}, "
         f"of which {_ms(hit['path_ns'])} on the critical paths"
-        for hit in hits.iter_rows(named=True)
+        for hit in answers["hit"].iter_rows(named=True)
     ]
-    for saving in savings.iter_rows(named=True):
+    paths, bands = answers["path"], answers["summary"]
+    for saving in answers["saving"].iter_rows(named=True):
         path = paths.filter(paths["run_id"] == saving["run_id"])
         grown = path.filter(path["change_ns"] > 0).sort("change_ns", descending=True)
         lines.append(
@@ -258,10 +272,11 @@ def _lines(
                 f"{_parts(grown, 'change_ns')}"
             )
         lines.append(f"  then bound by {_parts(path, 'predicted_ns')}")
+    lines += _elsewhere(answers["kernel"])
     lines += [
         f"  edit {guess['edit']}: guessed, not recorded: "
         f"{counted(guess['wait_count'], 'wait')} of kind {guess['kind']} next to it"
-        for guess in guesses.iter_rows(named=True)
+        for guess in answers["guess"].iter_rows(named=True)
     ]
     return lines
 
@@ -273,6 +288,42 @@ def _band(summary: pl.DataFrame) -> list[str]:
         f"change of {_ms(row['change_low_ns'])} to {_ms(row['change_high_ns'])}"
         for row in summary.iter_rows(named=True)
         if row["low_ns"] is not None
+    ]
+
+
+_BASES = {
+    "model": "kernel models",
+    "roofline": "rooflines",
+    "bandwidth": "bandwidths of memory (unknown work)",
+    "unchanged": "nothing, and stays",
+}
+_HELD = {
+    "gpu=": "held as recorded: host times, links between machines, which kernels run",
+    "dtype=": "held as recorded: which kernels run; autocast would add casts",
+}
+
+
+def _elsewhere(kernels: pl.DataFrame) -> list[str]:
+    """What GPU work takes elsewhere, how that is known, and what is taken to stay."""
+    if kernels.is_empty():
+        return []
+    measured, changed, low, high = (
+        int(kernels[name].sum())
+        for name in ("measured_ns", "changed_ns", "low_ns", "high_ns")
+    )
+    shares = [
+        f"{_BASES[basis]} {time_ns / max(measured, 1):.1%}"
+        for basis in _BASES
+        if (time_ns := int(kernels.filter(basis=basis)["measured_ns"].sum()))
+    ]
+    unsure = int(kernels.filter(~kernels["in_range"])["measured_ns"].sum())
+    changes = " ".join(kernels["change"].unique())
+    share = f"{unsure / max(measured, 1):.1%}"
+    held = "".join(f"\n  {text}" for what, text in _HELD.items() if what in changes)
+    return [
+        f"  GPU work: {_ms(measured)} as recorded, {_ms(changed)} then, in a band of",
+        f"  {_ms(low)} to {_ms(high)}; told by {', '.join(shares)};",
+        f"  {share} of it is out of the range of what told it (--rows kernel){held}",
     ]
 
 

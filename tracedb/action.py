@@ -31,6 +31,12 @@ Statistic = Literal["step_median", "rank_median", "rank_min"]
 STATISTICS: tuple[str, ...] = get_args(Statistic)
 
 
+Dtype = Literal["fp32", "tf32", "bf16", "fp16", "fp8"]
+DTYPES: tuple[str, ...] = get_args(Dtype)
+ELSEWHERE = ("to_gpu", "to_dtype")
+"""The values that put GPU work elsewhere (`tracedb.changed_work`)."""
+
+
 @dataclass(frozen=True)
 class Rule:
     """What an action goes with."""
@@ -63,7 +69,7 @@ RULES: dict[str, Rule] = {
     ),
     "set": Rule(
         ("host", "gpu", "op"),
-        one=("set_ns", "set_to", "from_run"),
+        one=("set_ns", "set_to", "from_run", "to_gpu", "to_dtype"),
         times=("host", "gpu", "op"),
     ),
     "ideal": Rule(("host", "gpu", "op"), times=("host", "gpu", "op")),
@@ -119,7 +125,10 @@ def _wrong_values(edit: Change, action: str) -> str | None:
 
 
 def _wrong_set(edit: Change) -> str | None:
-    """Whether one time is set for several."""
+    """Whether one time is set for several, or a GPU for what is on none."""
+    for field in ELSEWHERE:
+        if edit.target == "host" and getattr(edit, field) is not None:
+            return f"{field} is of GPU work: of gpu or op; leave it out of host"
     if edit.target == "op" and edit.set_ns is not None:
         return "an op has several times: set_ns is of host or gpu, or give it a set_to"
     return None
@@ -179,6 +188,11 @@ WITH
 done AS (
     SELECT scenario, edit FROM prediction.set_time
     UNION
+    SELECT DISTINCT scenario, edit
+    FROM prediction.chosen_work
+    INNER JOIN prediction.changed_time USING (scenario, gpu_op_id)
+    WHERE basis <> 'unchanged'
+    UNION
     SELECT scenario, edit FROM prediction.fused_work
     UNION
     SELECT scenario, edit FROM prediction.captured_work
@@ -191,7 +205,11 @@ done AS (
 SELECT
     edit.scenario,
     edit.position,
-    CASE action WHEN 'overlap' THEN action || ' ' || target ELSE action END,
+    CASE
+        WHEN action = 'overlap' THEN action || ' ' || target
+        WHEN edit.to_dtype IS NOT NULL THEN 'to_dtype'
+        ELSE action
+    END,
     edit.from_run
 FROM prediction.scenario_edit AS edit
 LEFT JOIN done ON edit.scenario = done.scenario AND edit.position = done.edit
@@ -199,6 +217,7 @@ WHERE
     (
         set_to IS NOT NULL
         OR from_run IS NOT NULL
+        OR to_dtype IS NOT NULL
         OR action IN ('fuse', 'graph', 'overlap')
     )
     AND done.edit IS NULL
@@ -231,6 +250,8 @@ def _no_times(connection: duckdb.DuckDBPyConnection, run: int | None) -> str:
 
 
 _ALONE = {
+    "to_dtype": "of nothing that it chooses are shapes and types known; they are "
+    "recorded with record_shapes=True",
     "fuse": "no two kernels that it chooses follow each other on a stream, with no "
     "wait between them",
     "graph": "no two launches that it chooses follow each other on a thread, with no "
@@ -248,6 +269,11 @@ WITH twice AS (
     FROM prediction.host_edit WHERE set_count > 1
     UNION ALL
     SELECT variant_id, 'set the time of' FROM prediction.gpu_edit WHERE set_count > 1
+    UNION ALL
+    SELECT variant_id, 'change the GPU or the type of'
+    FROM prediction.work_change
+    INNER JOIN prediction.variant USING (scenario)
+    WHERE value_count > 1
     UNION ALL
     SELECT variant_id, 'move' FROM prediction.gpu_edit WHERE stream_count > 1
     UNION ALL
@@ -293,7 +319,8 @@ def _wrong_target(target: str, action: str) -> str:
 
 _DEEDS = {
     "scale": "times are scaled by factor and add_ns",
-    "set": "times are set to set_ns, to what others of its kind take, or from_run",
+    "set": "times are set to set_ns, to what others of its kind take, or from_run; GPU "
+    "work is put on a GPU, or made of a type",
     "ideal": "all ranks take the mean of the ranks' times",
     "remove": "what is removed takes no time",
     "unsync": "waits are removed",

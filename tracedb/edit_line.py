@@ -10,14 +10,22 @@ each span of that type, `gpu:kernel =5us` has kernels take 5 us, `gpu =rank_min`
 the fastest rank takes, and
 `op:aten::item phase=optimizer remove` removes ops. Fields and actions are those of
 `tracedb.Edit`, in any order after the target.
+
+    setting   = ("gpu" | "dtype") "=" value [":" chosen {field "=" value}]
+    chosen    = type | family | pattern
+
+A setting is short for an edit of GPU work: `gpu=H200` is `gpu set to_gpu=H200`, and
+`dtype=bf16:gemm*` is `gpu family=gemm* set to_dtype=bf16`.
 """
 
 from __future__ import annotations
 
 import re
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+from msgspec import structs
 
 from tracedb.action import ACTIONS, STATISTICS
 from tracedb.errors import ScenarioError
@@ -107,6 +115,43 @@ def parse(text: str) -> Change:
     if not fields:
         raise line.error(f"a target ({', '.join(TYPES)})")
     return msgspec.convert(fields, Change)
+
+
+_SETTINGS = {"gpu": "to_gpu", "dtype": "to_dtype"}
+
+
+def parse_setting(text: str) -> Change:
+    """The edit that a setting is short for.
+
+    >>> parse_setting("gpu=H200").to_gpu
+    'H200'
+    >>> parse_setting("dtype=bf16:gemm* phase=backward").family
+    'gemm*'
+
+    Raises `ScenarioError` for what is none.
+    """
+    name, _, given = text.partition("=")
+    value, _, chosen = given.partition(":")
+    if name not in _SETTINGS or not value:
+        settings = ", ".join(f"{setting}=..." for setting in _SETTINGS)
+        raise ScenarioError(
+            f"setting '{text}': {settings} is due, as gpu=H200 or dtype=bf16:gemm*"
+        )
+    field = _SETTINGS[name]
+    if not _takes(field, value):
+        raise ScenarioError(f"setting '{text}': {name} has to be {FIELDS[field]}")
+    change = parse(f"gpu:{chosen}" if chosen else "gpu")
+    if change.name is not None and _is_of_family(change.name):
+        change = structs.replace(change, name=None, family=change.name)
+    return structs.replace(change, action="set", **{field: value})
+
+
+def _is_of_family(pattern: str) -> bool:
+    """Whether a pattern is one of families of GPU work, rather than of names."""
+    from tracedb.kernels.relations import declared
+
+    rows = declared("prediction.kernel_efficiency")
+    return any(fnmatchcase(row["family"], pattern) for row in rows)
 
 
 def _first(line: _Line, key: str | None, value: str) -> dict[str, Any]:

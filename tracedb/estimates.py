@@ -95,6 +95,13 @@ HAVING max(coalesce(device.name, trace.device_name)) IS NOT NULL
 """
 
 
+def told(
+    connection: duckdb.DuckDBPyConnection, trace_ids: Sequence[int], models: Models
+) -> pl.DataFrame:
+    """What models say of GPU work: rows as in `reference.kernel_estimate`."""
+    return _estimates(_shapes(connection, trace_ids), models)
+
+
 def recompute(connection: duckdb.DuckDBPyConnection, changed: str) -> None:
     """Compute the stored relations that read a table of `reference`, for all traces."""
     trace_ids = _traces(connection)

@@ -23,7 +23,15 @@ import msgspec
 from msgspec import structs
 
 from tracedb import selection
-from tracedb.action import ACTIONS, STATISTICS, Action, Statistic, wrong_action
+from tracedb.action import (
+    ACTIONS,
+    DTYPES,
+    STATISTICS,
+    Action,
+    Dtype,
+    Statistic,
+    wrong_action,
+)
 from tracedb.duck import one_line, stoppable
 from tracedb.errors import QueryError, ScenarioError
 from tracedb.json_file import decode, read_text
@@ -42,6 +50,8 @@ FIELDS = selection.WANTED | {
     "set_ns": "a whole number of nanoseconds, from 0 to 1e15",
     "set_to": f"one of {', '.join(STATISTICS)}",
     "from_run": "the number of a run",
+    "to_gpu": "the name of a GPU (`tracedb kernels hardware` lists them)",
+    "to_dtype": f"one of {', '.join(DTYPES)}",
     "gaps": "longest or all",
     "place": "before or after",
     "host_ns": "a whole number of nanoseconds, from 0 to 1e15",
@@ -68,6 +78,8 @@ class Change(Selection, frozen=True, kw_only=True):
     set_ns: _Duration | None = None
     set_to: Statistic | None = None
     from_run: Annotated[int, msgspec.Meta(ge=0, le=10**9)] | None = None
+    to_gpu: Annotated[str, msgspec.Meta(min_length=1)] | None = None
+    to_dtype: Dtype | None = None
     gaps: Literal["longest", "all"] | None = None
     place: Literal["before", "after"] | None = None
     host_ns: _Duration | None = None

@@ -32,7 +32,10 @@ TYPES = {
 }
 """What there is to edit, and which types of it."""
 
-TEXTS = ("name", "op", "annotation", "shape", "module", "process_group", "thread")
+TEXTS = (
+    *("name", "op", "annotation", "shape", "module", "family", "process_group"),
+    "thread",
+)
 """The fields that choose by a pattern."""
 NUMBERS = ("instance", "step", "rank", "stream", "device", "node")
 """The fields that choose by numbers."""
@@ -82,6 +85,7 @@ class Selection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     annotation: str | None = None
     shape: str | None = None
     module: str | None = None
+    family: str | None = None
     process_group: str | None = None
     thread: str | None = None
     part: Part | None = None
@@ -139,6 +143,8 @@ def _wrong_fields(selection: Selection) -> str | None:
     wrong = _wrong_on_streams(selection, what)
     if wrong:
         return wrong
+    if "family" in fields and target != "gpu":
+        return f"{what} is of no family of GPU work; leave family out"
     return _wrong_together(selection)
 
 

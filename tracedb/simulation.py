@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from itertools import count
 from typing import TYPE_CHECKING
 
-from tracedb import catalog, overhead_library, twin
+from tracedb import catalog, changed_work, overhead_library, twin
 from tracedb.action import check_conflicts, check_effects
 from tracedb.duck import connections, literal, quoted, scalar
 from tracedb.scenario import check_matches, chosen_nodes, set_edits
@@ -87,6 +87,7 @@ def beside(
 
     There, relations that depend on the variants are tables of its own, empty as yet.
     """
+    edits = changed_work.named(connection, edits)
     chosen = chosen_nodes(connection, edits, allow_files=allow_files)
     stored = quoted(str(scalar(connection, "SELECT current_database()")))
     name = f"simulation_{next(_numbers)}"
@@ -96,18 +97,30 @@ def beside(
         try:
             cursor.execute(f"USE {name}")
             cursor.execute("SET VARIABLE methods = $methods", {"methods": [*methods]})
-            own = catalog.readers(_VARIANTS) | {_LIBRARY}
+            own = catalog.readers(_VARIANTS) | {_LIBRARY, changed_work.TABLE}
             if edits:
                 set_edits(cursor, edits, chosen)
                 own |= catalog.chosen_by_edits()
             catalog.create_over(cursor, stored, own)
             if edits:
                 _store(cursor, catalog.said_by_edits())
-                _compute(cursor, catalog.chosen_by_edits())
+                _choose(cursor, stored, edits)
             yield cursor, stored
         finally:
             cursor.execute(f"USE {stored}")
             cursor.execute(f"DETACH {name}")
+
+
+def _choose(
+    cursor: duckdb.DuckDBPyConnection, stored: str, edits: Sequence[Edit]
+) -> None:
+    """Compute what edits choose, and what GPU work takes that they put elsewhere."""
+    chosen = catalog.chosen_by_edits()
+    behind = chosen & catalog.readers(changed_work.TABLE)
+    _compute(cursor, chosen - behind)
+    if changed_work.are_changed(edits):
+        changed_work.estimate(cursor, stored)
+    _compute(cursor, behind)
 
 
 def _store(cursor: duckdb.DuckDBPyConnection, views: Sequence[str]) -> None:

@@ -22,6 +22,8 @@ CREATE TABLE reference.scenario (
     shape VARCHAR,
     -- Pattern of the path of its module.
     module VARCHAR,
+    -- Pattern of the family of GPU work.
+    family VARCHAR,
     -- Pattern of a collective's process group.
     process_group VARCHAR,
     -- Pattern of the role, the name or the number of the thread.
@@ -56,6 +58,10 @@ CREATE TABLE reference.scenario (
     set_to VARCHAR,
     -- The run whose time it is set to.
     from_run BIGINT,
+    -- The GPU that GPU work is put on.
+    to_gpu VARCHAR,
+    -- The type that its elements become.
+    to_dtype VARCHAR,
     -- Which gaps stay around removed ops: `longest` or `all`.
     gaps VARCHAR,
     -- Where work is inserted: `before` or `after`.

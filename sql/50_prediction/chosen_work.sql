@@ -1,5 +1,5 @@
--- Which GPU work edits choose: by target, type, name, rank, stream, device and process group,
--- and by when its launch began. Work whose launch is not in the trace has no such time.
+-- Which GPU work edits choose: by target, type, name, family, rank, stream, device and process
+-- group, and by when its launch began. Work whose launch is not in the trace has no such time.
 -- Without edits it is empty.
 -- One row per edit, what is chosen of it, and GPU op that it chooses.
 -- Key: scenario, edit, type, gpu_op_id.
@@ -84,6 +84,7 @@ candidate AS (
     INNER JOIN prediction.edit_trace USING (scenario, edit, trace_id)
     LEFT JOIN staging.call AS call ON work.call_id = call.call_id
     LEFT JOIN staging.collective AS collective ON work.gpu_op_id = collective.node_id
+    LEFT JOIN prediction.kernel_roofline AS roofline ON work.gpu_op_id = roofline.gpu_op_id
     WHERE
         (edit.type IS NULL OR edit.type = known.type)
         AND (
@@ -92,6 +93,14 @@ candidate AS (
                 SELECT (scenario, edit, text)
                 FROM prediction.edit_text
                 WHERE field = 'process_group'
+            )
+        )
+        AND (
+            edit.family IS NULL
+            OR (scenario, edit, roofline.family) IN (
+                SELECT (scenario, edit, text)
+                FROM prediction.edit_text
+                WHERE field = 'family'
             )
         )
         AND (

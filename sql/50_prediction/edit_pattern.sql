@@ -45,6 +45,9 @@ asked AS (
     SELECT scenario, position, 'module', module, 'module'
     FROM prediction.scenario_edit
     UNION ALL
+    SELECT scenario, position, 'family', family, 'family'
+    FROM prediction.scenario_edit
+    UNION ALL
     SELECT scenario, position, 'process_group', process_group, 'process_group'
     FROM prediction.scenario_edit
     UNION ALL

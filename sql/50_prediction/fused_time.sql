@@ -3,7 +3,8 @@
 -- nothing else takes it. Which takes what is known from an execution graph
 -- (`graph.data_edge`); without one each is taken to read what the one before it wrote, and
 -- nothing else to. Traffic is worth what the roofline says of the kernel
--- (`prediction.kernel_roofline`); of unknown work none is saved.
+-- (`prediction.kernel_roofline`); of unknown work none is saved. What the scenario puts on
+-- another GPU takes what it does there (`prediction.changed_time`), and saves in proportion.
 -- Without edits it is empty.
 -- One row per edit and GPU op that it fuses with others.
 -- Key: scenario, edit, gpu_op_id.
@@ -101,6 +102,7 @@ saved AS (
 timed AS (
     SELECT
         fused.*,
+        coalesce(ratio, 1) AS ratio,
         least(coalesce(saved.bytes, 0), traffic_bytes)::BIGINT AS saved_bytes,
         coalesce(
             floor(
@@ -113,6 +115,8 @@ timed AS (
         )::BIGINT AS saved_ns
     FROM fused
     LEFT JOIN saved USING (scenario, edit, gpu_op_id)
+    LEFT JOIN prediction.changed_time AS changed
+        ON fused.scenario = changed.scenario AND fused.gpu_op_id = changed.gpu_op_id
 )
 
 SELECT
@@ -126,7 +130,8 @@ SELECT
         WHEN gpu_op_id = first_gpu_op_id
             THEN coalesce(
                 given_ns,
-                sum(work_ns - saved_ns) OVER (PARTITION BY scenario, edit, first_gpu_op_id)
+                sum(round((work_ns - saved_ns) * ratio))
+                    OVER (PARTITION BY scenario, edit, first_gpu_op_id)
             )
     END::BIGINT
 FROM timed;

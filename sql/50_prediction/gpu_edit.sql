@@ -1,5 +1,7 @@
 -- What scenarios change of the time of GPU work: what it is set to, then the product of the
--- factors, then the sum of what is added.
+-- factors, then the sum of what is added. On another GPU, or of another type, what its time
+-- is multiplied by (`prediction.changed_time`) is one of the factors, but not of a time that is
+-- set to a number, or taken from another run.
 -- One row per variant and GPU op that it changes.
 -- Key: variant_id, gpu_op_id.
 CREATE VIEW prediction.gpu_edit (
@@ -33,7 +35,10 @@ SELECT
     END),
     bool_or(action = 'insert' AND edit.target = 'gpu'),
     any_value(coalesce(edit.set_ns, time.set_ns, fused_ns)),
-    product(factor),
+    product(factor) * CASE
+        WHEN count(edit.set_ns) + count(edit.from_run) + count(fused_ns) > 0 THEN 1
+        ELSE any_value(coalesce(ratio, 1))
+    END,
     sum(add_ns)::BIGINT
 FROM prediction.edited_work AS work
 INNER JOIN prediction.scenario_edit AS edit
@@ -54,5 +59,7 @@ LEFT JOIN prediction.fused_time AS together
         work.scenario = together.scenario
         AND work.edit = together.edit
         AND work.gpu_op_id = together.gpu_op_id
+LEFT JOIN prediction.changed_time AS changed
+    ON work.scenario = changed.scenario AND work.gpu_op_id = changed.gpu_op_id
 INNER JOIN prediction.variant AS variant ON work.scenario = variant.scenario
 GROUP BY variant_id, work.gpu_op_id;

@@ -4,7 +4,7 @@
 -- Key: text_kind, text.
 CREATE VIEW prediction.known_text (
     -- `op`, `call`, `gpu_op`, `annotation`, `shape` (of an op's arguments), `module` (path),
-    -- `process_group` or `thread` (roles, names and numbers).
+    -- `family`, `process_group` or `thread` (roles, names and numbers).
     text_kind,
     -- The text.
     text
@@ -37,6 +37,10 @@ UNION ALL
 SELECT DISTINCT 'module', path
 FROM staging.module_call
 WHERE list_contains(getvariable('edit_fields')::VARCHAR[], 'module')
+UNION ALL
+SELECT DISTINCT 'family', family
+FROM prediction.kernel_roofline
+WHERE list_contains(getvariable('edit_fields')::VARCHAR[], 'family')
 UNION ALL
 SELECT DISTINCT 'process_group', process_group
 FROM staging.collective

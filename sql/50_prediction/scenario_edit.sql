@@ -42,6 +42,8 @@ CREATE VIEW prediction.scenario_edit (
     stream,
     -- Devices.
     device,
+    -- Pattern of the family of GPU work, see `prediction.kernel_efficiency`.
+    family,
     -- Pattern of a collective's process group.
     process_group,
     -- Pattern of the role, the name or the number of the thread.
@@ -49,7 +51,7 @@ CREATE VIEW prediction.scenario_edit (
     -- Nodes, as in `graph.node`: GPU work, or what begins in the op, call or range.
     nodes,
     -- What is done to it: `scale` (a time is multiplied and added to), `set` (it is what is
-    -- said, or what others take), `ideal` (what the same takes in all ranks), `remove` (GPU work, or host time, is not there), `unsync` (waits are not),
+    -- said, or what others take; GPU work is on another GPU, or of another type), `ideal` (what the same takes in all ranks), `remove` (GPU work, or host time, is not there), `unsync` (waits are not),
     -- `fuse` (GPU work becomes one), `graph` (it is launched as one), `insert` (GPU work is
     -- put beside it, or an op beside ops), `move` (GPU work is on another stream) or `overlap`
     -- (GPU work runs beside others until what takes it; host time ahead of its thread).
@@ -66,6 +68,11 @@ CREATE VIEW prediction.scenario_edit (
     set_to,
     -- The run whose time it is set to: the median over its steps and ranks; NULL: none's.
     from_run,
+    -- The GPU that GPU work is put on, a row of `prediction.hardware`; NULL: its own.
+    to_gpu,
+    -- Type that its floating-point elements become: `fp32`, `tf32`, `bf16`, `fp16` or `fp8`;
+    -- NULL: theirs.
+    to_dtype,
     -- Of removed ops, which of the gaps around them stay: the `longest` of those that become
     -- one (NULL: likewise), or `all`.
     gaps,
@@ -108,6 +115,7 @@ SELECT
     edit.rank,
     edit.stream,
     edit.device,
+    edit.family,
     edit.process_group,
     edit.thread,
     edit.nodes,
@@ -117,6 +125,8 @@ SELECT
     edit.set_ns,
     CASE edit.action WHEN 'ideal' THEN 'ideal' ELSE edit.set_to END,
     edit.from_run,
+    edit.to_gpu,
+    edit.to_dtype,
     edit.gaps,
     edit.place,
     edit.host_ns,
@@ -141,9 +151,11 @@ FROM (
                     scenario VARCHAR, target VARCHAR, type VARCHAR, name VARCHAR,
                     op VARCHAR, annotation VARCHAR, shape VARCHAR, instance VARCHAR,
                     module VARCHAR, part VARCHAR, phase VARCHAR, step VARCHAR, rank VARCHAR,
-                    stream VARCHAR, device VARCHAR, process_group VARCHAR, thread VARCHAR,
+                    stream VARCHAR, device VARCHAR, family VARCHAR, process_group VARCHAR,
+                    thread VARCHAR,
                     nodes BIGINT[], action VARCHAR, factor DOUBLE, add_ns BIGINT,
-                    set_ns BIGINT, set_to VARCHAR, from_run BIGINT, gaps VARCHAR, place VARCHAR,
+                    set_ns BIGINT, set_to VARCHAR, from_run BIGINT, to_gpu VARCHAR,
+                    to_dtype VARCHAR, gaps VARCHAR, place VARCHAR,
                     host_ns BIGINT, gpu_ns BIGINT, gap_ns BIGINT, to_stream BIGINT,
                     until VARCHAR, workers BIGINT, ahead BIGINT
                 )[] AS edits

@@ -109,7 +109,7 @@ SELECT
     own_ns,
     own_ns - base_ns,
     (own_ns - base_ns) / nullif(base_ns, 0),
-    greatest(own_ns - reach_ns, 0),
+    CASE WHEN reach_ns IS NOT NULL THEN greatest(own_ns - reach_ns, 0) END,
     own_ns + reach_ns,
     own_ns - base_ns - change_reach_ns,
     own_ns - base_ns + change_reach_ns,

@@ -1,0 +1,140 @@
+-- By what factor GPU work takes longer once a scenario puts it on another GPU, or to another
+-- type (`prediction.work_change`): what one model predicts of it there, over what the same
+-- predicts of it as it was recorded, so that what the model is off in both is not in it.
+-- That is of the kernel models where they know such ops on both, of all kernels of an op
+-- together; else of the roofline of the kernel. What is of unknown work, on another GPU, is
+-- taken to wait for its memory: its floor is the other's floor, and the rest goes with the
+-- bandwidths. Collectives of more than 8 ranks go over a network that no table knows, and
+-- stay; so do copies, and work of unknown shape or type, where another type is asked for.
+-- Bands are those of the model on the other side, as wide as it is off on kernels that it
+-- was not trained on; what does not change has none.
+-- Without edits it is empty.
+-- One row per scenario and GPU op that it puts elsewhere.
+-- Key: scenario, gpu_op_id.
+CREATE TABLE prediction.changed_time (
+    -- The scenario.
+    scenario,
+    -- The GPU op.
+    gpu_op_id,
+    -- The trace it is from.
+    trace_id,
+    -- What is changed, as in `prediction.work_change`.
+    change,
+    -- Family, see `prediction.kernel_efficiency`; `unknown` where the work is.
+    family,
+    -- [ns] Its duration, as measured; of a collective from when all ranks have begun.
+    measured_ns,
+    -- What tells its factor: `model`, `roofline`, `bandwidth`; `unchanged` where nothing does.
+    basis,
+    -- What its time is multiplied by.
+    ratio,
+    -- Lower end of the band of that.
+    low_ratio,
+    -- Upper end.
+    high_ratio,
+    -- Whether shapes, types and hardware are known, and of models among what they learnt from.
+    in_range
+) AS
+WITH
+-- Models tell the time of a whole op.
+estimate AS (
+    SELECT
+        estimate.*,
+        CASE
+            WHEN count(model_ns) OVER op = count(*) OVER op THEN sum(model_ns) OVER op
+        END AS op_model_ns
+    FROM reference.changed_estimate AS estimate
+    INNER JOIN staging.gpu_op USING (gpu_op_id)
+    WINDOW op AS (PARTITION BY change, coalesce(op_id, -estimate.gpu_op_id))
+),
+
+known AS (
+    SELECT
+        work.scenario,
+        work.gpu_op_id,
+        work.trace_id,
+        work.change,
+        coalesce(roofline.family, 'unknown') AS family,
+        greatest(
+            coalesce(absent_waiting_ns + moving_ns, gpu_op.end_ns - gpu_op.start_ns), 0
+        ) AS measured_ns,
+        CASE
+            WHEN roofline.family = 'collective' AND ranks > 8 THEN 'unchanged'
+            WHEN
+                to_gpu IS NULL
+                AND (roofline.family IN ('memcpy', 'memset') OR is_dtype_known IS NOT TRUE)
+                THEN 'unchanged'
+            WHEN changed.op_model_ns > 0 AND usual.op_model_ns > 0 THEN 'model'
+            WHEN changed.gpu_op_id IS NOT NULL AND usual.gpu_op_id IS NOT NULL THEN 'roofline'
+            WHEN to_gpu IS NOT NULL THEN 'bandwidth'
+            ELSE 'unchanged'
+        END AS basis,
+        CASE basis
+            WHEN 'model' THEN changed.op_model_ns / usual.op_model_ns
+            WHEN 'roofline' THEN changed.roofline_ns / nullif(usual.roofline_ns, 0)
+            WHEN 'bandwidth' THEN coalesce(
+                CASE
+                    WHEN own.hardware = other.hardware THEN 1
+                    ELSE (
+                        other.floor_ns * least(measured_ns / own.floor_ns, 1)
+                        + greatest(measured_ns - own.floor_ns, 0)
+                        * own.dram_bytes_per_second / other.dram_bytes_per_second
+                    ) / nullif(measured_ns, 0)
+                END,
+                1
+            )
+            ELSE 1
+        END AS ratio,
+        CASE basis
+            WHEN 'model' THEN changed.model_low_ns / changed.model_ns
+            WHEN 'roofline' THEN changed.roofline_low_ns / changed.roofline_ns
+            WHEN 'bandwidth' THEN unknown.low_factor
+            ELSE 1
+        END AS low_factor,
+        CASE basis
+            WHEN 'model' THEN changed.model_high_ns / changed.model_ns
+            WHEN 'roofline' THEN CASE roofline.family
+                -- The upper end of its band is the wait for other ranks.
+                WHEN 'collective' THEN changed.roofline_ns / changed.roofline_low_ns
+                ELSE changed.roofline_high_ns / changed.roofline_ns
+            END
+            WHEN 'bandwidth' THEN unknown.high_factor
+            ELSE 1
+        END AS high_factor,
+        CASE basis
+            WHEN 'model' THEN changed.model_in_range AND usual.model_in_range
+            WHEN 'roofline' THEN changed.roofline_in_range AND usual.roofline_in_range
+            ELSE false
+        END AS in_range
+    FROM prediction.work_change AS work
+    INNER JOIN staging.gpu_op AS gpu_op USING (gpu_op_id)
+    LEFT JOIN prediction.kernel_roofline AS roofline USING (gpu_op_id)
+    LEFT JOIN graph.collective AS collective ON work.gpu_op_id = collective.node_id
+    LEFT JOIN prediction.op_shape AS shape ON work.op_id = shape.op_id
+    LEFT JOIN (
+        SELECT op_id, max(ranks) AS ranks FROM prediction.op_problem GROUP BY op_id
+    ) AS problem
+        ON work.op_id = problem.op_id
+    LEFT JOIN estimate AS usual ON work.gpu_op_id = usual.gpu_op_id AND usual.change = ''
+    LEFT JOIN estimate AS changed
+        ON work.gpu_op_id = changed.gpu_op_id AND work.change = changed.change
+    LEFT JOIN prediction.kernel_device AS device
+        ON gpu_op.trace_id = device.trace_id AND gpu_op.device = device.device
+    LEFT JOIN prediction.hardware AS own ON device.hardware = own.hardware
+    LEFT JOIN prediction.hardware AS other ON to_gpu = other.hardware
+    CROSS JOIN (FROM prediction.kernel_efficiency WHERE family = 'other') AS unknown
+)
+
+SELECT
+    scenario,
+    gpu_op_id,
+    trace_id,
+    change,
+    family,
+    measured_ns,
+    basis,
+    ratio,
+    ratio * CASE ratio WHEN 1 THEN 1 ELSE least(low_factor, 1) END,
+    ratio * CASE ratio WHEN 1 THEN 1 ELSE greatest(high_factor, 1) END,
+    coalesce(in_range, false)
+FROM known;

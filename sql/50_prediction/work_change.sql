@@ -1,0 +1,39 @@
+-- Which GPU work scenarios put elsewhere: on another GPU, to another type of elements, to
+-- another batch size, or several of these.
+-- One row per scenario and GPU op of which it changes one.
+-- Key: scenario, gpu_op_id.
+CREATE VIEW prediction.work_change (
+    -- The scenario.
+    scenario,
+    -- The GPU op.
+    gpu_op_id,
+    -- The trace it is from.
+    trace_id,
+    -- Op that launched it; NULL outside of ops.
+    op_id,
+    -- The GPU that it is put on, a row of `prediction.hardware`; NULL: its own.
+    to_gpu,
+    -- Type of floating-point elements, `fp32`, `tf32`, `bf16`, `fp16` or `fp8`; NULL: theirs.
+    to_dtype,
+    -- All that is changed of it, as one text: `gpu=H200 dtype=bf16`.
+    change,
+    -- Different values that edits give one of these: no more than one can be.
+    value_count
+) AS
+SELECT
+    work.scenario,
+    gpu_op_id,
+    any_value(work.trace_id),
+    any_value(op_id),
+    min(edit.to_gpu) AS gpu,
+    min(edit.to_dtype) AS dtype,
+    concat_ws(' ', 'gpu=' || gpu, 'dtype=' || dtype),
+    greatest(count(DISTINCT edit.to_gpu), count(DISTINCT edit.to_dtype))
+FROM prediction.chosen_work AS work
+INNER JOIN prediction.scenario_edit AS edit
+    ON work.scenario = edit.scenario AND work.edit = edit.position
+INNER JOIN staging.gpu_op USING (gpu_op_id)
+WHERE
+    work.target IN ('gpu', 'op')
+    AND (edit.to_gpu IS NOT NULL OR edit.to_dtype IS NOT NULL)
+GROUP BY work.scenario, gpu_op_id;

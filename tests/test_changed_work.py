@@ -1,0 +1,416 @@
+"""GPU work on another GPU and of another type, against programs that have it so.
+
+What the models say is made the truth: a program whose kernels take what they predict
+of its shapes here is simulated with the edit, and has to be, to the nanosecond, the
+program whose kernels take what they predict there.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from executed import assert_foretold, case, predict, warm_up
+from msgspec import structs
+from support import CORPUS, Ingested, needs_corpus, rows
+
+import tracedb
+from tracedb import Edit
+from tracedb.edit_line import parse, parse_setting
+from tracedb.errors import ScenarioError
+from tracedb.scenario import Change, of_scenario
+from tracedb.synthetic import (
+    Copy,
+    Delays,
+    Gap,
+    Launch,
+    Op,
+    Program,
+    Rank,
+    StreamSync,
+    Thread,
+    execute,
+    step,
+)
+
+BATCH, WIDTH, DEEP = 384, 512, 1000
+GEMM = "sm90_xmma_gemm_f32f32_f32f32_f32_tn_n_tilesize128x128x32_cublas"
+MIXED = "sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize128x128x64_cublas"
+RELU = "void at::native::vectorized_elementwise_kernel<4, float>(int, float)"
+SUM = "void at::native::reduce_kernel<512, 1, at::native::ReduceOp<float>>()"
+UNKNOWN = "void my_own_kernel<float>(float*)"
+COPY = "Memcpy HtoD (Pinned -> Device)"
+USUAL_NS = 20_000
+STEPS = 3
+
+
+def training(
+    times: Sequence[int], batch: int = BATCH, dtype: str | None = None
+) -> tuple[Op, ...]:
+    """Forward, backward and optimizer of two layers, with a kernel an op.
+
+    The op of the last kernel has no shapes. All elements are of a type, else all but of
+    one product are fp32.
+    """
+    x, h, out = (batch, WIDTH), (batch, DEEP), (batch, WIDTH)
+    w1, w2 = (WIDTH, DEEP), (DEEP, WIDTH)
+    ops: list[tuple[str, str, tuple[tuple[int, ...], ...]]] = [
+        ("aten::addmm", GEMM, ((DEEP,), x, w1)),
+        ("aten::relu", RELU, (h,)),
+        ("aten::addmm", GEMM, ((WIDTH,), h, w2)),
+        ("aten::mse_loss", SUM, (out, out)),
+        ("aten::mse_loss_backward", RELU, ((), out, out)),
+        ("aten::mm", GEMM, ((DEEP, batch), out)),
+        ("aten::mm", GEMM, (out, (WIDTH, DEEP))),
+        ("aten::threshold_backward", RELU, (h, h)),
+        ("aten::mm", MIXED, ((WIDTH, batch), h)),
+        ("aten::add_", RELU, (w1, w1)),
+        ("aten::add_", RELU, (w2, w2)),
+        ("aten::unknown", UNKNOWN, ()),
+    ]
+    return tuple(
+        Op(
+            name,
+            (Launch(7, time, kernel),),
+            dims,
+            (dtype or ("c10::BFloat16" if kernel == MIXED else "float"),) * len(dims),
+        )
+        for (name, kernel, dims), time in zip(ops, times, strict=True)
+    )
+
+
+KERNELS = 12
+
+
+def program_of(*steps: tuple[Op, ...]) -> Program:
+    """A thread that does steps and waits for each."""
+    marks = [
+        step(number, Gap(1_000), *ops, Copy(7, 3_000), StreamSync(7))
+        for number, ops in enumerate(steps, 1)
+    ]
+    return Program((Rank((Thread("main", (step(0, *warm_up((7,))), *marks)),)),))
+
+
+def written(path: Path, *steps: tuple[Op, ...], gpu: str | None = None) -> Path:
+    """The trace of a program, perhaps of another GPU."""
+    execute(program_of(*steps), Delays())[0].write(path)
+    if gpu is not None:
+        trace = json.loads(path.read_text())
+        for device in trace["deviceProperties"]:
+            device["name"] = gpu
+        path.write_text(json.dumps(trace))
+    return path
+
+
+def settings(scenario: str, *texts: str) -> list[Edit]:
+    """Settings of a scenario."""
+    return [of_scenario(scenario, parse_setting(text)) for text in texts]
+
+
+USUAL = (USUAL_NS,) * KERNELS
+
+
+SAME = ("gpu=h100", "dtype=bf16:*bf16bf16*")
+"""What the trace has already."""
+HALF = "gpu=V100 dtype=fp16"
+LINES = {
+    "set": ["gpu:kernel set to_gpu=V100", f'gpu name="{UNKNOWN}" =5us'],
+    "product": ["gpu:kernel set to_gpu=V100", f'gpu name="{UNKNOWN}" x0.5'],
+    "fused": ["gpu:kernel fuse"],
+    "fused here": ["gpu:kernel fuse", "gpu set to_gpu=H100"],
+    "fused there": ["gpu:kernel fuse", "gpu set to_gpu=A100"],
+}
+EDITS = [
+    *[edit for text in SAME for edit in settings(text, text)],
+    *settings("gpu=V100", "gpu=V100"),
+    *settings("dtype=bf16", "dtype=bf16"),
+    *settings(HALF, *HALF.split()),
+    *[of_scenario(name, parse(line)) for name, of in LINES.items() for line in of],
+]
+ON_V100 = 2100 + (USUAL_NS - 1600) * 3350 / 900
+"""[ns] What the unknown kernel takes there: another floor, and the bandwidths."""
+
+
+@pytest.fixture(scope="module")
+def database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tracedb.Database]:
+    """A training of some steps, on an H100."""
+    folder = tmp_path_factory.mktemp("trained")
+    with tracedb.open() as db:
+        db.ingest([written(folder / "trace.json", *[training(USUAL)] * STEPS)])
+        yield db
+
+
+@pytest.fixture(scope="module")
+def elsewhere(database: tracedb.Database) -> Iterator[tracedb.Database]:
+    """What is predicted of it in all scenarios."""
+    with database.simulate(["replay"], EDITS) as beside:
+        yield beside
+
+
+ESTIMATES = f"""
+    SELECT
+        time.scenario,
+        CASE
+            WHEN gpu_op.name = '{UNKNOWN}' THEN measured_ns
+            WHEN basis = 'model' THEN usual.model_ns
+            ELSE usual.roofline_ns
+        END,
+        CASE
+            WHEN gpu_op.name = '{UNKNOWN}' THEN round(measured_ns * ratio)::BIGINT
+            WHEN basis = 'model' THEN changed.model_ns
+            ELSE changed.roofline_ns
+        END
+    FROM prediction.changed_time AS time
+    INNER JOIN staging.gpu_op USING (gpu_op_id)
+    INNER JOIN staging.step_work USING (gpu_op_id)
+    INNER JOIN staging.step USING (step_id)
+    LEFT JOIN reference.changed_estimate AS usual
+        ON time.gpu_op_id = usual.gpu_op_id AND usual.change = ''
+    LEFT JOIN reference.changed_estimate AS changed
+        ON time.gpu_op_id = changed.gpu_op_id AND time.change = changed.change
+    WHERE step = 1
+    ORDER BY time.scenario, gpu_op.start_ns
+"""
+CHANGES = {
+    "another GPU": ("gpu=V100",),
+    "another type": ("dtype=bf16",),
+    "both": ("gpu=H200", "dtype=bf16"),
+    "TF32, on another GPU": ("gpu=A100", "dtype=tf32"),
+}
+
+
+def test_work_elsewhere_is_as_in_a_program_that_has_it_there(
+    database: tracedb.Database, tmp_path: Path
+) -> None:
+    """All GPU work, steps and periods, to the nanosecond."""
+    scenarios = {
+        name: [_fields(parse_setting(f"{text}:kernel step=1..2")) for text in texts]
+        for name, texts in CHANGES.items()
+    }
+    edits = [Edit(scenario=n, **edit) for n, of in scenarios.items() for edit in of]
+    usual: dict[str, list[int]] = defaultdict(list)
+    there: dict[str, list[int]] = defaultdict(list)
+    with database.simulate(["replay"], edits) as beside:
+        for name, usual_ns, changed_ns in rows(beside, ESTIMATES):
+            usual[name].append(usual_ns)
+            there[name].append(changed_ns)
+    # Traces that are the same are ingested once.
+    named = {tuple(times): name for name, times in usual.items()}
+    cases = {
+        name: case(name, twice(times), Delays(), recorded=True)
+        for times, name in named.items()
+    }
+    predicted = predict(tmp_path, [*cases.values()], scenarios)
+    assert len(usual) == len(CHANGES)
+    for name, times in usual.items():
+        assert len(times) == KERNELS
+        assert times != there[name]
+        one = cases[named[tuple(times)]]
+        assert_foretold(one, name, predicted, twice(there[name]), one.delays)
+
+
+def twice(times: Sequence[int]) -> Program:
+    """Two steps of a training."""
+    return program_of(training(times), training(times))
+
+
+def _fields(change: Change) -> dict[str, Any]:
+    return {k: v for k, v in structs.asdict(change).items() if v is not None}
+
+
+def test_shapes_elsewhere_are_those_of_a_trace_from_there(
+    elsewhere: tracedb.Database, tmp_path: Path
+) -> None:
+    """Models are asked of what a trace of that GPU, with that type, would show."""
+    path = written(
+        tmp_path / "there.json",
+        *[training(USUAL, dtype="c10::Half")] * STEPS,
+        gpu="Tesla V100-SXM2-32GB",
+    )
+    query = """
+        SELECT roofline_ns, {}
+        FROM {} AS told
+        INNER JOIN staging.gpu_op AS gpu_op ON told.gpu_op_id = gpu_op.gpu_op_id
+        LEFT JOIN reference.kernel_estimate AS estimate
+            ON told.gpu_op_id = estimate.gpu_op_id AND likeness = 'alike'
+        WHERE
+            kind = 'kernel'
+            AND gpu_op.op_id IN (SELECT op_id FROM prediction.op_problem)
+            AND {}
+        ORDER BY start_ns
+    """
+    with tracedb.open() as there:
+        there.ingest([path])
+        own = ("estimate.predicted_ns", "prediction.kernel_roofline", "true")
+        told = rows(there, query.format(*own))
+    assert len(told) == STEPS * (KERNELS - 1)
+    table = ("model_ns", "reference.changed_estimate", "change = 'gpu=V100 dtype=fp16'")
+    assert rows(elsewhere, query.format(*table)) == told
+
+
+@pytest.mark.parametrize("text", SAME)
+def test_what_is_set_to_what_it_is_changes_nothing(
+    text: str, elsewhere: tracedb.Database
+) -> None:
+    """The recorded GPU and type: no time differs, and no band is left."""
+    assert rows(
+        elsewhere,
+        "SELECT DISTINCT ratio, low_ratio, high_ratio FROM prediction.changed_time "
+        f"WHERE scenario = '{text}'",
+    ) == [(1, 1, 1)]
+    summary = elsewhere.ask("scenario_summary").filter(scenario=text)
+    assert summary["baseline_ns"].to_list() == summary["predicted_ns"].to_list()
+
+
+def kernels(elsewhere: tracedb.Database, scenario: str) -> dict[str, dict[str, Any]]:
+    """What is told of GPU work in a scenario, by name."""
+    found = elsewhere.ask("scenario_kernel").filter(scenario=scenario)
+    return {row["name"]: row for row in found.to_dicts()}
+
+
+def test_every_kernel_tells_what_it_was_told_by(elsewhere: tracedb.Database) -> None:
+    """A model, a roofline, a bandwidth; copies go with the link."""
+    found = kernels(elsewhere, "gpu=V100")
+    assert found[UNKNOWN]["basis"] == "bandwidth"
+    assert found[SUM]["basis"] == "roofline"
+    assert found[COPY]["basis"] == "roofline"
+    assert kernels(elsewhere, "gpu=h100")[MIXED]["basis"] == "model"
+    for row in found.values():
+        assert row["low_ns"] <= row["changed_ns"] <= row["high_ns"]
+
+
+def test_unknown_work_keeps_its_floor_and_goes_with_the_bandwidth(
+    elsewhere: tracedb.Database,
+) -> None:
+    """The rest of 20 us behind the floor of an H100 waits for the memory of a V100."""
+    found = kernels(elsewhere, "gpu=V100")[UNKNOWN]
+    assert found["changed_ns"] == STEPS * round(ON_V100)
+
+
+def test_products_in_half_precision_are_faster_and_copies_stay(
+    elsewhere: tracedb.Database,
+) -> None:
+    """A type is of what has shapes and types: the rest is unchanged, and said so."""
+    found = kernels(elsewhere, "dtype=bf16")
+    assert found[GEMM]["changed_ns"] < 0.7 * found[GEMM]["measured_ns"]
+    for name in (UNKNOWN, COPY):
+        assert found[name]["basis"] == "unchanged"
+        assert found[name]["changed_ns"] == found[name]["measured_ns"]
+
+
+def test_settings_stand_beside_other_edits(elsewhere: tracedb.Database) -> None:
+    """Factors multiply what is elsewhere; a time that is set is that, anywhere."""
+    found = rows(
+        elsewhere,
+        "SELECT DISTINCT scenario, predicted_ns FROM prediction.gpu_time "
+        "INNER JOIN prediction.variant USING (variant_id) "
+        "INNER JOIN staging.gpu_op USING (gpu_op_id) "
+        f"WHERE name = '{UNKNOWN}' AND scenario IN ('set', 'product') ORDER BY ALL",
+    )
+    assert found == [("product", round(ON_V100 / 2)), ("set", 5_000)]
+
+
+def periods(database: tracedb.Database) -> list[tuple[Any, ...]]:
+    """The periods of all steps in all scenarios."""
+    return rows(
+        database,
+        "SELECT scenario, step_id, predicted_ns FROM question.scenario_effect "
+        "ORDER BY ALL",
+    )
+
+
+def test_fused_work_is_elsewhere_too(elsewhere: tracedb.Database) -> None:
+    """On the GPU that it was recorded on it takes what it takes there."""
+    times = {(name, step_id): ns for name, step_id, ns in periods(elsewhere)}
+    fused = {step_id: ns for (name, step_id), ns in times.items() if name == "fused"}
+    assert fused
+    for step_id, ns in fused.items():
+        assert times["fused here", step_id] == ns
+        assert times["fused there", step_id] > ns
+
+
+def test_arrays_agree(elsewhere: tracedb.Database, database: tracedb.Database) -> None:
+    """The vectorised simulation has the same periods."""
+    some = ("gpu=V100", "product", "baseline")
+    edits = [edit for edit in EDITS if edit.scenario in some]
+    with database.simulate(["replay"], edits, only_steps=True) as beside:
+        found = periods(beside)
+    assert found == [row for row in periods(elsewhere) if row[0] in some]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("gpu=H300", "no GPU H300 is known; there is P100, V100, "),
+        ("gpu=CPU", "no GPU CPU is known"),
+        ("dtype=bf16:memcpy", "of nothing that it chooses are shapes and types known"),
+        ("gpu=A100:conv*", "no GPU work with family conv* in this database; nearest"),
+        ("gpu=H200 gpu=A100:gemm*", "two edits change the GPU or the type of the same"),
+    ],
+)
+def test_what_cannot_be_is_refused_in_a_line(
+    text: str, said: str, database: tracedb.Database
+) -> None:
+    """An unknown GPU with those that are, work without shapes, two GPUs for one."""
+    edits = settings("elsewhere", *text.split())
+    with (
+        pytest.raises(ScenarioError) as refused,
+        database.simulate(["replay"], edits),
+    ):
+        pass
+    assert said in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("text", ["gpu", "gpu=", "speed=3", "dtype=int8"])
+def test_settings_that_are_none_are_refused(text: str) -> None:
+    """What is due is told."""
+    with pytest.raises(ScenarioError, match=r"setting '.*(is due|has to be)"):
+        parse_setting(text)
+
+
+def test_a_setting_is_short_for_an_edit() -> None:
+    """Behind the colon are a type, a family, or a pattern of names, then fields."""
+    assert parse_setting("gpu=H200") == parse("gpu set to_gpu=H200")
+    assert parse_setting("gpu=H200:kernel") == parse("gpu:kernel set to_gpu=H200")
+    assert parse_setting("dtype=bf16:gemm* step=2") == parse(
+        "gpu family=gemm* step=2 set to_dtype=bf16"
+    )
+    assert parse_setting("dtype=bf16:*cutlass*") == parse(
+        "gpu:*cutlass* set to_dtype=bf16"
+    )
+
+
+BERT = "gaunernst_bert-small-uncased__1016001.json.gz"
+
+
+@needs_corpus
+def test_a_recording_on_one_gpu_tells_of_another(ingested: Ingested) -> None:
+    """BERT on H100 and on MI300X: GPU time within 15 %, each from the other."""
+    folder = CORPUS / "tracelens"
+    path = ingested(folder / "h100" / BERT, folder / "mi300" / BERT)
+    names = ["H100", "MI300X"]
+    edits = [edit for name in names for edit in settings(name, f"gpu={name}")]
+    with (
+        tracedb.open(path, read_only=True) as db,
+        db.simulate(["replay"], edits) as beside,
+    ):
+        found = {
+            (scenario, hardware): (int(measured), int(changed))
+            for scenario, hardware, measured, changed in rows(
+                beside,
+                "SELECT scenario, hardware, sum(measured_ns), sum(measured_ns * ratio) "
+                "FROM prediction.changed_time "
+                "INNER JOIN staging.gpu_op USING (gpu_op_id, trace_id) "
+                "INNER JOIN prediction.kernel_device USING (trace_id, device) "
+                "GROUP BY ALL",
+            )
+        }
+    for here, there in (names, names[::-1]):
+        measured, _ = found[here, there]
+        _, predicted = found[there, here]
+        assert predicted == pytest.approx(measured, rel=0.15)

@@ -62,9 +62,6 @@ if TYPE_CHECKING:
 # should sort.
 # Tensors without elements are no error: what is divided by their sizes is unknown.
 # Queries load no code, and see no variables of Python's.
-# Plans of views over views are small, and pulling projections up through them takes the
-# optimiser longer than all else that it does: a fifth of what questions of a small
-# trace cost, and their rows come no sooner by it.
 CONFIG = {
     "error_on_division_by_zero": "false",
     **STORAGE,

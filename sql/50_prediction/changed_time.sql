@@ -4,8 +4,8 @@
 -- That is of the kernel models where they know such ops on both, of all kernels of an op
 -- together; else of the roofline of the kernel. What is of unknown work, on another GPU, is
 -- taken to wait for its memory: its floor is the other's floor, and the rest goes with the
--- bandwidths. Collectives of more than 8 ranks go over a network that no table knows, and
--- stay; so do copies, and work of unknown shape or type, where another type is asked for.
+-- bandwidths. Collectives go with the links, by the roofline; of more than 8 ranks they go
+-- over a network that no table knows, and stay; so do copies, and work of unknown shape or type, where another type is asked for.
 -- Bands are those of the model on the other side, as wide as it is off on kernels that it
 -- was not trained on; what does not change has none.
 -- Without edits it is empty.
@@ -64,7 +64,11 @@ known AS (
                 to_gpu IS NULL
                 AND (roofline.family IN ('memcpy', 'memset') OR is_dtype_known IS NOT TRUE)
                 THEN 'unchanged'
-            WHEN changed.op_model_ns > 0 AND usual.op_model_ns > 0 THEN 'model'
+            WHEN
+                changed.op_model_ns > 0
+                AND usual.op_model_ns > 0
+                AND roofline.family <> 'collective'
+                THEN 'model'
             WHEN changed.gpu_op_id IS NOT NULL AND usual.gpu_op_id IS NOT NULL THEN 'roofline'
             WHEN to_gpu IS NOT NULL THEN 'bandwidth'
             ELSE 'unchanged'

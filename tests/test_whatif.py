@@ -25,7 +25,7 @@ from tracedb.scenario import Change, file_schema, of_scenario, read_scenarios
 from tracedb.sweep import swept
 
 PAGE = ROOT / "docs" / "scenarios.md"
-MOST_LINES = 14
+MOST_LINES = 20
 EXAMPLE = re.compile(
     r"^```\n(?P<asked>tracedb whatif .*?)\n```\n(?:\n```text\n(?P<answer>.*?)\n```\n)?",
     re.DOTALL | re.MULTILINE,

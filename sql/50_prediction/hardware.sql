@@ -3,8 +3,7 @@
 -- other one names: it is the V100's, since files that name no GPU are mostly of its time.
 -- Rows that the user added (`tracedb kernels hardware --add`) come before all others, and
 -- replace those of the same name; what they do not give is as of a GPU without matrix units:
--- TF32 and half as fp32, cache three times as fast as the memory, PCIe 4.0, no NVLink. One
--- of a generation that is listed here is predicted by models of its relatives.
+-- TF32 and half as fp32, cache three times as fast as the memory, PCIe 4.0, no NVLink.
 -- One row per model of a device.
 -- Key: hardware.
 CREATE VIEW prediction.hardware (
@@ -74,24 +73,9 @@ CREATE VIEW prediction.hardware (
 -- (B200 1.8, L40S 1.7 us); the others are guessed from their neighbours.
 -- Reached: 99th percentile over large shapes; bf16 products of aiconfigurator's data, fp32
 -- products and additions of NeuSight's.
--- CPU: no product, but about a server of 16 cores with AVX-512; streaming multiprocessors
--- are its cores, level 2 its last level, PCIe and NVLink its memory.
+-- CPU: about a server of 16 cores with AVX-512 (`sm_count`); its level 2 is the last level.
 WITH
--- Kernels are alike within a generation, and less so within a vendor.
-made AS (
-    SELECT vendor, generation, unnest(members) AS hardware
-    FROM (VALUES
-        ('NVIDIA', 'Pascal', ['P100']),
-        ('NVIDIA', 'Volta', ['V100']),
-        ('NVIDIA', 'Turing', ['T4', 'RTX 2080 Ti']),
-        ('NVIDIA', 'Ampere', ['A100 PCIe', 'A100 80GB', 'A100 40GB', 'A10', 'A40']),
-        ('NVIDIA', 'Ada', ['L40S', 'L4']),
-        ('NVIDIA', 'Hopper', ['H100 PCIe', 'H100', 'H200', 'H20', 'H800']),
-        ('NVIDIA', 'Blackwell', ['B200', 'B300']),
-        ('AMD', 'CDNA 2', ['MI210', 'MI250']),
-        ('AMD', 'CDNA 3', ['MI300X'])
-    ) AS of_generation (vendor, generation, members)
-),
+made AS (FROM prediction.gpu_generation),
 
 listed AS (
     SELECT

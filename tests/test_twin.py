@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -331,3 +332,33 @@ def test_a_real_rank_agrees(ingested: Ingested) -> None:
             for factor in (0, 0.35, 2)
         ]
         assert_equal_to_sql(database, scenarios)
+
+
+def test_an_earlier_step_may_end_last(tmp_path: Path) -> None:
+    """Work on a stream of its own outlasts later steps, whose periods are 0 then."""
+    events: list[dict[str, Any]] = []
+    for number, (stream, lasts) in enumerate([(7, 500), (9, 5), (9, 5), (9, 5)]):
+        begin, given = 100 * number, {"correlation": number + 1, "stream": stream}
+        host = {"ph": "X", "pid": 1, "tid": 1}
+        events += [
+            host | {"cat": "user_annotation", "name": f"ProfilerStep#{number}"}
+            | {"ts": begin, "dur": 100},
+            host | {"cat": "cpu_op", "name": "aten::mul", "ts": begin + 1, "dur": 20},
+            host | {"cat": "cuda_runtime", "name": "cudaLaunchKernel"}
+            | {"ts": begin + 5, "dur": 4, "args": given},
+            {"ph": "X", "pid": 0, "tid": stream, "cat": "kernel", "name": f"k{stream}"}
+            | {"ts": begin + 10, "dur": lasts, "args": given | {"device": 0}},
+        ]  # fmt: skip
+    path = tmp_path / "trace.json"
+    path.write_text(json.dumps({"schemaVersion": 1, "traceEvents": events}))
+    factors = (0.2, 0.3, 0.5, 0.9, 2.0)
+    with tracedb.open() as database:
+        database.ingest([path])
+        scenarios: list[Scenario] = [[{"target": "gpu", "factor": f}] for f in factors]
+        assert_equal_to_sql(database, scenarios)
+        with database.simulate(["replay"], edits_of(scenarios)) as beside:
+            found = beside.sql(
+                "SELECT count(*) FROM critical_path.step_period "
+                "WHERE variant_id >= 100 AND end_ns = start_ns"
+            ).item()
+    assert found > len(factors)

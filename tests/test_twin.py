@@ -362,3 +362,12 @@ def test_an_earlier_step_may_end_last(tmp_path: Path) -> None:
                 "WHERE variant_id >= 100 AND end_ns = start_ns"
             ).item()
     assert found > len(factors)
+
+
+def test_a_job_on_cpus_agrees(ingested: Ingested) -> None:
+    """Threads go on after others with a delay, and ranks have clocks of their own."""
+    scenarios: list[Scenario] = [
+        [{"target": "host", "factor": factor}] for factor in (0.25, 1.0, 3.0)
+    ]
+    with tracedb.open(ingested(SAMPLES / "ddp_gloo"), read_only=True) as database:
+        assert_equal_to_sql(database, scenarios)

@@ -149,6 +149,7 @@ DAMAGED = [
     (b'[{"ph": "X", "name": "a", "args": {"b": -inf}}]', ["a"], "not finite"),
     (b'[{"ph": "X", "name": "a "b" c"}]', ['a "b" c'], "unescaped quotes"),
     (b'{"traceEvents": [{"ph": "X", "name": "a"},]}', ["a"], "trailing commas"),
+    (b'[{"ph": "X", "name": "a", "args": {"b": [1,],}, }]', ["a"], "trailing commas"),
     (b'{"traceEvents": [{"ph": "X", "name": "a"}', ["a"], "cut off"),
     (b'{"traceEvents": [{"ph": "X", "name": "a"}], "b": ', ["a"], "left out"),
     (b'[{"ph": "X", "name": "a"}, {"ph" "b"}]', ["a"], "left out"),

@@ -324,6 +324,33 @@ def _meetings(
     return arrivals, meetings
 
 
+def _own_waits(database: tracedb.Database) -> dict[int, list[Pair]]:
+    """The GPU work that each one waits for, with the delays."""
+    own: dict[int, list[Pair]] = defaultdict(list)
+    for waiting, kernel, delay in rows(
+        database,
+        "SELECT gpu_op_id, awaited_gpu_op_id, delay_ns FROM prediction.gpu_awaited",
+    ):
+        own[waiting].append((kernel, delay))
+    return own
+
+
+def _in_place_of(
+    own: dict[int, list[Pair]], before: dict[int, int], there: AbstractSet[int]
+) -> Callable[[int], frozenset[int]]:
+    """What stands for GPU work: itself if it is there, else all that it came after."""
+
+    @cache
+    def instead(kernel: int) -> frozenset[int]:
+        if kernel in there:
+            return frozenset([kernel])
+        causes = [cause for cause, _ in own[kernel]]
+        causes += [before[kernel]] if kernel in before else []
+        return frozenset().union(*map(instead, causes))
+
+    return instead
+
+
 def _without_removed(
     database: tracedb.Database, awaited: dict[Span | int, list[Pair]], present: set[int]
 ) -> dict[Span | int, list[Pair]]:
@@ -332,21 +359,8 @@ def _without_removed(
     The first work behind removed work waits for what that waited for, too.
     """
     lane, before = _stream_order(database)
-    own: dict[int, list[Pair]] = defaultdict(list)
-    for waiting, kernel, delay in rows(
-        database,
-        "SELECT gpu_op_id, awaited_gpu_op_id, delay_ns FROM prediction.gpu_awaited",
-    ):
-        own[waiting].append((kernel, delay))
-
-    @cache
-    def instead(kernel: int) -> frozenset[int]:
-        if kernel in present:
-            return frozenset([kernel])
-        causes = [cause for cause, _ in own[kernel]]
-        causes += [before[kernel]] if kernel in before else []
-        return frozenset().union(*map(instead, causes))
-
+    own = _own_waits(database)
+    instead = _in_place_of(own, before, present)
     waits = list(awaited.items())
     for kernel in present:
         removed = before.get(kernel)
@@ -402,20 +416,8 @@ def _came_after(
     And what it, and what is gone between these two, waited for.
     """
     _, before = _stream_order(database)
-    own: dict[int, list[Pair]] = defaultdict(list)
-    for waiting, kernel, delay in rows(
-        database,
-        "SELECT gpu_op_id, awaited_gpu_op_id, delay_ns FROM prediction.gpu_awaited",
-    ):
-        own[waiting].append((kernel, delay))
-
-    @cache
-    def instead(kernel: int) -> frozenset[int]:
-        if kernel in staying:
-            return frozenset([kernel])
-        causes = [cause for cause, _ in own[kernel]]
-        causes += [before[kernel]] if kernel in before else []
-        return frozenset().union(*map(instead, causes))
+    own = _own_waits(database)
+    instead = _in_place_of(own, before, staying)
 
     def causes(kernel: int) -> list[Pair]:
         waits = list(own[kernel])

@@ -7,7 +7,6 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
-from importlib.util import find_spec
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -16,13 +15,13 @@ import duckdb
 import polars as pl
 import pytest
 from click.testing import CliRunner
+from lakes import needs_spark
 from support import SAMPLES, Ingested
 
 import tracedb
 from tracedb import catalog, lake
 from tracedb.cli.main import tracedb as command
 from tracedb.lake import packing
-from tracedb.lake.spark import java
 from tracedb.lake.worker import contracted, contraction, fingerprint
 from tracedb.synthetic.program import seeded
 
@@ -37,10 +36,6 @@ ERROR = 1 / 128
 ODD = 3
 """The rank whose host takes twice as long on Wednesday."""
 
-needs_spark = pytest.mark.skipif(
-    find_spec("pyspark") is None or java() is None,
-    reason="PySpark, or the Java that it runs on, is absent",
-)
 QUESTIONS = sorted(lake.questions())
 PORTABLE = {
     *("count", "count_star", "sum", "min", "max", "quantile_cont", "row_number"),

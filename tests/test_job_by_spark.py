@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from importlib.util import find_spec
 from pathlib import Path
 
 import polars as pl
 import pytest
 from fleet_job import PER_HOST, fleet_job, waited_for, write
+from lakes import needs_spark
 
 from tracedb import lake
-from tracedb.lake.spark import java
 from tracedb.synthetic import GeneratedTrace
 
 RANKS, SLOW = 64, 37
 
-pytestmark = pytest.mark.skipif(
-    find_spec("pyspark") is None or java() is None,
-    reason="PySpark, or the Java that it runs on, is absent",
-)
+pytestmark = needs_spark
 
 
 @pytest.fixture(scope="module")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ import gloo_job
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from lakes import Here
 from many_ranks import SLOW_SHARE, ManyRanks
 from numpy.typing import NDArray
 from support import SAMPLES, Ingested, made, rows
@@ -19,7 +20,7 @@ import tracedb
 from tracedb import lake
 from tracedb.cli.main import tracedb as command
 from tracedb.lake import job
-from tracedb.lake.worker import Outcome, Task, contracted, contraction, work
+from tracedb.lake.worker import contracted, contraction
 from tracedb.synthetic import (
     Collective,
     Delays,
@@ -41,17 +42,6 @@ from tracedb.synthetic.program import seeded
 Numbers = NDArray[np.int64]
 SLOW, SLOWNESS = 1, 1.5
 """The rank whose kernels take half as long again."""
-
-
-class Here:
-    """The runner that needs no process: one task after the other."""
-
-    workers = 1
-    is_elsewhere = False
-
-    def run(self, tasks: Sequence[Task]) -> Iterator[Outcome]:
-        """Do all tasks."""
-        return map(work, tasks)
 
 
 def rank(number: int) -> Rank:

@@ -12,13 +12,13 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from functools import partial
-from importlib.util import find_spec
 from pathlib import Path
 from time import sleep
 
 import duckdb
 import pytest
 from click.testing import CliRunner
+from lakes import Here, needs_spark
 from support import CORPUS, SAMPLES, Ingested, needs_corpus, write_generated
 
 import tracedb
@@ -27,26 +27,9 @@ from tracedb import catalog, lake
 from tracedb.cli.main import tracedb as command
 from tracedb.lake import local, manifest, packing, storage
 from tracedb.lake.place import partition
-from tracedb.lake.spark import java
-from tracedb.lake.worker import Outcome, Task, kept, work
+from tracedb.lake.worker import Outcome, Task, kept
 
 RANKS = SAMPLES / "generated_gpu"
-
-needs_spark = pytest.mark.skipif(
-    find_spec("pyspark") is None or java() is None,
-    reason="PySpark, or the Java that it runs on, is absent",
-)
-
-
-class Here:
-    """The runner that needs no process: one task after the other."""
-
-    workers = 1
-    is_elsewhere = False
-
-    def run(self, tasks: Sequence[Task]) -> Iterator[Outcome]:
-        """Do all tasks."""
-        return map(work, tasks)
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
+from lakes import Here, needs_spark
 from support import SAMPLES, write_generated
 
 import tracedb
@@ -21,8 +22,6 @@ import tracedb.ingest
 from tracedb import lake, remote
 from tracedb.cli.main import tracedb as command
 from tracedb.lake import packing, storage
-from tracedb.lake.spark import java
-from tracedb.lake.worker import Outcome, Task, work
 
 RANK = SAMPLES / "generated_gpu" / "rank0.kineto.json.gz"
 
@@ -30,21 +29,6 @@ needs_s3 = pytest.mark.skipif(
     not all(map(find_spec, ("moto", "s3fs", "flask", "flask_cors"))),
     reason="s3fs, or moto's server, is absent",
 )
-needs_spark = pytest.mark.skipif(
-    find_spec("pyspark") is None or java() is None,
-    reason="PySpark, or the Java that it runs on, is absent",
-)
-
-
-class Here:
-    """The runner that needs no process."""
-
-    workers = 1
-    is_elsewhere = False
-
-    def run(self, tasks: Sequence[Task]) -> Iterator[Outcome]:
-        """Do all tasks, one after the other."""
-        return map(work, tasks)
 
 
 @pytest.fixture(scope="module")

@@ -219,14 +219,14 @@ class _Group(_C10D.ProcessGroup):  # type: ignore[misc]
         return _BACKEND
 
 
-_IN_PLACE = {
-    "allreduce": "allreduce",
-    "allreduce_coalesced": "allreduce_coalesced",
-    "broadcast": "broadcast",
-    "reduce": "reduce",
-    "send": "send",
-    "recv": "recv",
-}
+_IN_PLACE = (
+    *("allreduce", "allreduce_coalesced", "broadcast", "reduce"),
+    *("send", "recv"),
+)
+"""Methods of process groups that take tensors which they change.
+
+The profiler names what they call alike.
+"""
 _INTO_ANOTHER = {
     "allgather": "allgather",
     "allgather_coalesced": "allgather",
@@ -245,10 +245,7 @@ _INTO_ANOTHER = {
     "gather": "gather",
     "scatter": "scatter",
 }
-"""Methods of process groups, and how the profiler names what they call.
-
-The first take tensors which they change, the second the results, then what is sent.
-"""
+"""Methods that take the results, then what is sent, and how the profiler names it."""
 
 
 def _method(kind: str, *, is_in_place: bool) -> Any:  # noqa: ANN401 (a method)
@@ -259,8 +256,8 @@ def _method(kind: str, *, is_in_place: bool) -> Any:  # noqa: ANN401 (a method)
     return method
 
 
-for _name, _kind in _IN_PLACE.items():
-    setattr(_Group, _name, _method(_kind, is_in_place=True))
+for _name in _IN_PLACE:
+    setattr(_Group, _name, _method(_name, is_in_place=True))
 for _name, _kind in _INTO_ANOTHER.items():
     setattr(_Group, _name, _method(_kind, is_in_place=False))
 

@@ -98,8 +98,11 @@ class Page:
         )
 
     def theme(self, name: str) -> None:
-        """Let the system be `light` or `dark`."""
-        features = [{"name": "prefers-color-scheme", "value": name}]
+        """Let the system be `light` or `dark`, and nothing scroll by and by."""
+        features = [
+            {"name": "prefers-color-scheme", "value": name},
+            {"name": "prefers-reduced-motion", "value": "reduce"},
+        ]
         self.send("Emulation.setEmulatedMedia", features=features)
 
     def open(self, path: Path) -> None:
@@ -194,6 +197,7 @@ def browser() -> Iterator[Page]:
         try:
             page = Page(command_write, answer_read)
             page.size(1440, 900)
+            page.theme("light")
             yield page
         finally:
             process.terminate()

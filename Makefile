@@ -60,7 +60,7 @@ clean: ## Remove what was built, the environment too
 install: $(VENV)/developed ## Build the environment in .venv
 
 spark: install ## Add Spark to it, so that its tests run where Java is
-	@$(PIP) install -qq --editable '.[spark]' \
+	@$(PIP) install -qq --editable '.[spark,connect]' \
 		|| echo 'No PySpark here: the tests of Spark will be skipped.'
 
 $(VENV)/pip:

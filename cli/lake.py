@@ -14,6 +14,7 @@ from .ingest import mapping
 from .terminal import tell
 
 if TYPE_CHECKING:
+    from tracedb.lake import Spark
     from tracedb.lake.runner import Runner
 
 
@@ -38,6 +39,7 @@ def lake() -> None:
     epilog=options.examples(
         "tracedb lake ingest traces/ --lake fleet --workers 8",
         "tracedb lake ingest traces/ --lake fleet --runner spark --master 'local[2]'",
+        "tracedb lake ingest /nfs/t --lake /nfs/fleet --runner spark --remote sc://host",
         "tracedb lake ingest s3://bucket/traces --lake s3://bucket/fleet",
     ),
 )
@@ -68,6 +70,12 @@ def lake() -> None:
     help="Spark's master, as local[2] or spark://host:7077. By default local[*].",
 )
 @click.option(
+    "--remote",
+    metavar="URL",
+    help="Instead of a master a Spark Connect server, as sc://host:15002 "
+    "(pip install 'tracedb[connect]').",
+)
+@click.option(
     "--run", metavar="NAME", help="The run of all files. By default a folder."
 )
 @options.step_mark
@@ -87,6 +95,7 @@ def ingest(  # noqa: PLR0913 (the options of the command)
     *,
     workers: int | None,
     master: str | None,
+    remote: str | None,
     run: str | None,
     step_mark: str | None,
     step_from: str | None,
@@ -108,7 +117,7 @@ def ingest(  # noqa: PLR0913 (the options of the command)
     counts = lake.ingest(
         paths,
         root,
-        _runner(runner, workers, master),
+        _runner(runner, workers, master, remote),
         run=run,
         step_mark=step_mark,
         step_from=step_from,
@@ -122,18 +131,31 @@ def ingest(  # noqa: PLR0913 (the options of the command)
         context.exit(ISSUES_FOUND)
 
 
-def _runner(runner: str, workers: int | None, master: str | None) -> Runner:
-    from tracedb.lake import Local, Spark
+def _runner(
+    runner: str, workers: int | None, master: str | None, remote: str | None
+) -> Runner:
+    from tracedb.lake import Local
 
     if runner == "spark":
         if workers is not None:
             raise click.BadParameter(
                 "of the local runner alone", param_hint="--workers"
             )
-        return Spark(master or "local[*]")
-    if master is not None:
-        raise click.BadParameter("of --runner spark alone", param_hint="--master")
+        return _spark(master, remote)
+    for name, given in (("--master", master), ("--remote", remote)):
+        if given is not None:
+            raise click.BadParameter("of --runner spark alone", param_hint=name)
     return Local(workers or os.cpu_count() or 1)
+
+
+def _spark(master: str | None, remote: str | None) -> Spark:
+    from tracedb.lake import Spark
+
+    if master is not None and remote is not None:
+        raise click.BadParameter(
+            "has a master of its own: leave out --master", param_hint="--remote"
+        )
+    return Spark(master or "local[*]", remote)
 
 
 @lake.command(
@@ -168,9 +190,14 @@ def info(context: click.Context, place: str, output: out.Output) -> None:
 @click.argument("place", metavar="LAKE", type=click.Path())
 @click.argument("question", required=False)
 @click.option("--master", metavar="URL", help="Let the Spark of this master answer.")
+@click.option("--remote", metavar="URL", help="Let this Spark Connect server answer.")
 @out.option
 def ask(
-    place: str, question: str | None, master: str | None, output: out.Output
+    place: str,
+    question: str | None,
+    master: str | None,
+    remote: str | None,
+    output: out.Output,
 ) -> None:
     """Answer a question about all runs and ranks of a lake.
 
@@ -186,7 +213,7 @@ def ask(
         names = ["question", "meaning"]
         output.rows(pl.DataFrame(sorted(lake.questions().items()), names, orient="row"))
         return
-    spark = None if master is None else lake.Spark(master)
+    spark = _spark(master, remote) if master or remote else None
     output.rows(lake.ask(found, question, spark))
 
 

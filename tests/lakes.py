@@ -1,10 +1,11 @@
-"""What tests of lakes share: a runner without processes, and who needs Spark."""
+"""What tests of lakes share: a runner without processes, who needs Spark, answers."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
 
+import polars as pl
 import pytest
 
 from tracedb.lake.spark import java
@@ -25,3 +26,11 @@ class Here:
     def run(self, tasks: Sequence[Task]) -> Iterator[Outcome]:
         """Do all tasks."""
         return map(work, tasks)
+
+
+def values(frame: pl.DataFrame) -> list[str]:
+    """The rows of an answer, in an order of their own."""
+    return sorted(
+        str([f"{v:.12g}" if isinstance(v, float) else v for v in row])
+        for row in frame.rows()
+    )

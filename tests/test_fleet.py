@@ -15,7 +15,7 @@ import duckdb
 import polars as pl
 import pytest
 from click.testing import CliRunner
-from lakes import needs_spark
+from lakes import needs_spark, values
 from support import SAMPLES, Ingested
 
 import tracedb
@@ -320,14 +320,6 @@ def test_spark_answers_as_duckdb_does(
     assert ours.height > 0
     assert theirs.columns == ours.columns
     assert values(theirs) == values(ours)
-
-
-def values(frame: pl.DataFrame) -> list[str]:
-    """The rows of an answer, in an order of their own."""
-    return sorted(
-        str([f"{v:.12g}" if isinstance(v, float) else v for v in row])
-        for row in frame.rows()
-    )
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import subprocess
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -355,6 +356,25 @@ def test_what_reads_no_store_is_told(
             assert done.stderr.endswith(f"pip install 'tracedb[{extra}]'\n")
     done = invoked("lake", "info", f"file://{traces}")
     assert "name what is on this machine by its path" in done.stderr
+
+
+@needs_spark
+@needs_s3
+def test_workers_of_spark_send_to_a_store(bucket: str, traces: Path) -> None:
+    """The same bytes as from here; each worker is a process that Java starts."""
+    words = ["lake", "ingest", str(traces), "--run", "job", "--lake", f"{bucket}/lake"]
+    python = [sys.executable, "-Im", "tracedb"]
+    done = subprocess.run(  # noqa: S603 (our own command)
+        [*python, *words, "--runner", "spark", "--master", "local[2]"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    lake.ingest([traces], f"{bucket}/other", Here(), run="job")
+    sent = contents(f"{bucket}/lake")
+    assert len(sent) == 4
+    assert sent == contents(f"{bucket}/other")
 
 
 @needs_spark

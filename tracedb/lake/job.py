@@ -48,17 +48,11 @@ SELECT trace_id, coalesce(rank, -1) AS rank, host
 FROM fleet.trace
 ORDER BY trace_id
 """
-# Numbers of groups, without a join that would lose the order of rows.
-_GROUPS = """
-CREATE OR REPLACE TYPE known_group AS ENUM (
-    SELECT DISTINCT process_group FROM fleet.collective ORDER BY process_group
-)
-"""
 _PARTS = """
 SELECT
     node_id,
     trace_id,
-    enum_code(process_group::known_group)::BIGINT AS "group",
+    process_group,
     coalesce(group_size, 0) AS group_size,
     number,
     start_ns,
@@ -206,10 +200,16 @@ class Steps:
 
 def read(connection: duckdb.DuckDBPyConnection) -> Job:
     """The job of a run, of the relations that a lake keeps of its traces."""
+    import polars as pl
+
     traces = connection.sql(_TRACES).pl()
     ids = traces["trace_id"].to_numpy()
-    connection.execute(_GROUPS)
-    parts = _ordered(connection.sql(_PARTS).fetchnumpy(), "node_id")
+    # Read once: of thousands of ranks that is most of the time.
+    collectives = connection.sql(_PARTS).pl()
+    group = collectives.drop_in_place("process_group")
+    number = group.cast(pl.Enum(group.unique().sort())).to_physical()
+    collectives.insert_column(-1, number.cast(pl.Int64).alias("group"))
+    parts = _ordered({one.name: one.to_numpy() for one in collectives}, "node_id")
     steps = _ordered(connection.sql(_STEPS).fetchnumpy(), "step_id")
     node = parts.pop("node_id")
     steps.pop("step_id")

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import socket
 import sys
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -33,23 +34,28 @@ _LOCAL = re.compile(r"local(?:\[(?P<cores>\d+|\*)\])?")
 class Spark:
     """The Spark of a master, as `local[2]` or `spark://host:7077`: a `Runner`.
 
-    Raises `MissingPackageError` where PySpark is missing, `LakeError` where Java is.
+    With `remote`, as `sc://host:15002`, a Spark Connect server, which has a master of
+    its own. Raises `MissingPackageError` where PySpark is missing, or what it needs to
+    connect, `LakeError` where Java is.
     """
 
     master: str = "local[*]"
+    remote: str | None = None
     is_elsewhere = True
 
     @property
     def workers(self) -> int:
         """How many tasks one machine is taken to do at once: as many as this one."""
-        local = _LOCAL.fullmatch(self.master)
+        local = None if self.remote else _LOCAL.fullmatch(self.master)
         cores = local["cores"] or "1" if local else "*"
         return (os.cpu_count() or 1) if cores == "*" else int(cores)
 
     def __post_init__(self) -> None:
         """See that everything is there."""
         needed("pyspark", "spark", "the Spark runner")
-        if not java():
+        if self.remote is not None:
+            needed("pyspark.sql.connect.client", "connect", "Spark Connect")
+        elif not java():
             raise LakeError(
                 "Spark needs Java 17 or later, and there is none: install it, or name "
                 "its folder by JAVA_HOME"
@@ -63,7 +69,7 @@ class Spark:
     @contextmanager
     def opened(self) -> Iterator[Any]:
         """A session of Spark; raises `LakeError` where there is none to be had."""
-        session = self._session()
+        session = self._session() if self.remote is None else _connected(self.remote)
         try:
             yield session
         finally:
@@ -94,6 +100,24 @@ _SETTINGS = {
 }
 
 
+def _connected(url: str) -> Any:  # noqa: ANN401 (PySpark is not always there)
+    """A session of a Spark Connect server; its settings are the server's."""
+    from pyspark.sql import SparkSession
+    from pyspark.sql.connect.client import DefaultChannelBuilder
+
+    try:
+        host, _, port = DefaultChannelBuilder(url).endpoint.rpartition(":")
+        # PySpark would try for minutes.
+        with socket.create_connection((host.strip("[]"), int(port)), _CONNECT_S):
+            pass
+        return SparkSession.builder.remote(url).getOrCreate()
+    except Exception as error:
+        raise LakeError(f"Spark Connect at {url}: {_first_line(error)}") from error
+
+
+_CONNECT_S = 10
+
+
 def java() -> str | None:
     """The Java that Spark would take."""
     home = os.environ.get("JAVA_HOME")
@@ -114,10 +138,8 @@ def _halved(session: Any, tasks: Sequence[Task]) -> Iterator[Outcome]:  # noqa: 
     """
     if not tasks:
         return
-    lines = [msgspec.json.encode(task).decode() for task in tasks]
     try:
-        # A partition for each task.
-        answers = session.sparkContext.parallelize(lines, len(lines)).map(_do).collect()
+        answers = _done(session, tasks)
     except Exception as error:  # noqa: BLE001 (Spark's are of several modules)
         if len(tasks) == 1:
             yield failed(tasks[0], f"its task failed: {_first_line(error)}")
@@ -128,6 +150,19 @@ def _halved(session: Any, tasks: Sequence[Task]) -> Iterator[Outcome]:  # noqa: 
         return
     for answer in answers:
         yield msgspec.json.decode(answer, type=Outcome)
+
+
+def _done(session: Any, tasks: Sequence[Task]) -> list[str]:  # noqa: ANN401
+    """What workers make of tasks, each a partition of its own."""
+    from pyspark.sql.functions import col, udf
+
+    rows = [
+        (place, msgspec.json.encode(task).decode()) for place, task in enumerate(tasks)
+    ]
+    frame = session.createDataFrame(rows, "place BIGINT, task STRING")
+    do = udf(_do, "string", useArrow=False).asNondeterministic()
+    done = frame.repartitionByRange(len(rows), "place").select(do(col("task")))
+    return [answer for (answer,) in done.collect()]
 
 
 def _do(line: str) -> str:

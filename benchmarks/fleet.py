@@ -88,8 +88,9 @@ ABOUT = (
 )
 FIXED = (
     "The second line of a runner is the same command again, which finds all traces "
-    "known: its start-up. The peak is that of all processes together, Java among them "
-    "for Spark. Small traces are those of jobs of up to {ranks} ranks with {small:,} "
+    "known: its start-up. The peak is that of the largest process that is waited for: "
+    "for Spark Java or the command, since its workers are not. Small traces are those "
+    "of jobs of up to {ranks} ranks with {small:,} "
     "events each, {workers} at a time; most of what one takes are the statements that "
     "each ingest runs, whatever is in it. Large ones have {large:,} events each: one "
     "trace as that of so many ranks."
@@ -200,7 +201,7 @@ class Watch:
             ours = [p for p in there.values() if _is_below(p.pid, there)]
             for one in ours:
                 self._ticks[one.pid, one.began] = one.ticks
-            sizes = [one.resident_bytes for one in ours if one.name != "java"]
+            sizes = [one.resident_bytes for one in ours if one.program != "java"]
             self._largest.append((time.monotonic(), max(sizes, default=0)))
 
 
@@ -208,7 +209,7 @@ class Process(NamedTuple):
     """A process of this machine."""
 
     pid: int
-    name: str
+    program: str
     parent: int
     began: str
     ticks: int
@@ -220,14 +221,16 @@ def _processes() -> Iterator[Process]:
     """All of them."""
     for folder in Path("/proc").glob("[0-9]*"):
         try:
-            head, _, tail = (folder / "stat").read_text().rpartition(")")
-        except (FileNotFoundError, ProcessLookupError):
+            tail = (folder / "stat").read_text().rpartition(")")[2]
+            # Java's children have its memory, and names of its threads, as they begin.
+            program = (folder / "exe").readlink().name
+        except OSError:  # it is over, or the kernel's own
             continue
         fields = tail.split()
         parent, user, system, began, pages = (fields[at] for at in (1, 11, 12, 19, 21))
         yield Process(
             int(folder.name),
-            head.partition("(")[2],
+            program,
             int(parent),
             began,
             int(user) + int(system),

@@ -209,4 +209,6 @@ SELECT
     nullif(before, -1) AS previous_node_id
 FROM rows
 """
-_STEP = "SELECT *, host_ns AS period_ns FROM rows"
+_STEP = """
+SELECT *, host_ns AS period_ns, 0 AS op_count, 0 AS gpu_op_count FROM rows
+"""

@@ -45,7 +45,7 @@ PORTABLE = {
 """Functions and operators that mean the same to DuckDB and to Spark, by test."""
 
 
-def rows_of(run: int, rank: int, trace_id: int) -> dict[str, list[tuple[Any, ...]]]:
+def rows_of(run: int, rank: int, trace_id: int) -> Kept:
     """What a lake keeps of a rank: made so that each question has one answer."""
     base = (run + 1) * 10**15
     late = 1 if rank == SLOW else 0
@@ -56,6 +56,7 @@ def rows_of(run: int, rank: int, trace_id: int) -> dict[str, list[tuple[Any, ...
             (
                 *(trace_id * 100 + step, trace_id, step, base + step * 10**6),
                 *(10**6 + step, 2 * 10**5 + rank if not is_odd else 4 * 10**5, None),
+                *(90, 40 if step else 55),
             )
             for step in steps
         ],
@@ -120,38 +121,45 @@ def counted(
 @pytest.fixture(scope="module")
 def fleet(tmp_path_factory: pytest.TempPathFactory) -> lake.Place:
     """A lake of what three runs of four ranks on four hosts leave in it."""
-    root = tmp_path_factory.mktemp("fleet")
+    ranks = {
+        (name, rank): rows_of(run, rank, run * RANKS + rank + 1)
+        for run, name in enumerate(RUNS)
+        for rank in range(RANKS)
+    }
+    return planted(tmp_path_factory.mktemp("fleet"), ranks)
+
+
+Kept = dict[str, list[tuple[Any, ...]]]
+"""What a lake keeps of a rank for questions of the fleet: rows, by relation."""
+
+
+def planted(root: Path, ranks: dict[tuple[str, int], Kept]) -> lake.Place:
+    """A lake of ranks of runs, which have the numbers 1 and on."""
     manifest = lake.Manifest(root)
     manifest.make()
     kept = [one.full_name for one in contracted()]
+    runs = [*dict.fromkeys(run for run, _ in ranks)]
     with tracedb.open() as empty:
-        for run, name in enumerate(RUNS):
-            for rank in range(RANKS):
-                number = run * RANKS + rank + 1
-                place = f"run={name}/rank={rank}/trace={number}"
-                (root / place).mkdir(parents=True)
-                rows = rows_of(run, rank, number)
-                write(empty.connection, rows, root / place / packing.FLEET)
-                manifest.commit(
-                    lake.Entry(
-                        *(number, name, run + 1, rank, "kineto"),
-                        source=f"/{name}/node{rank}_1.1.pt.trace.json.gz",
-                        sha256=f"{number:064}",
-                        event_count=1,
-                        partition=place,
-                        fingerprint=fingerprint(),
-                        written_ns=number,
-                        files={packing.FLEET: tuple(kept)},
-                    )
+        for number, ((run, rank), rows) in enumerate(ranks.items(), 1):
+            place = f"run={run}/rank={rank}/trace={number}"
+            (root / place).mkdir(parents=True)
+            write(empty.connection, rows, root / place / packing.FLEET)
+            manifest.commit(
+                lake.Entry(
+                    *(number, run, runs.index(run) + 1, rank, "kineto"),
+                    source=f"/{run}/node{rank}_1.1.pt.trace.json.gz",
+                    sha256=f"{number:064}",
+                    event_count=1,
+                    partition=place,
+                    fingerprint=fingerprint(),
+                    written_ns=number,
+                    files={packing.FLEET: tuple(kept)},
                 )
+            )
     return lake.Place(root)
 
 
-def write(
-    connection: duckdb.DuckDBPyConnection,
-    kept: dict[str, list[tuple[Any, ...]]],
-    path: Path,
-) -> None:
+def write(connection: duckdb.DuckDBPyConnection, kept: Kept, path: Path) -> None:
     """Write rows as a worker would: with the types that the relations have."""
     with duckdb.connect() as own:
         own.execute("CREATE SCHEMA fleet")
@@ -161,7 +169,8 @@ def write(
             own.execute(f"CREATE TABLE {one.full_name} ({columns})")
             marks = ", ".join("?" * len(described))
             query = f"INSERT INTO {one.full_name} VALUES ({marks})"
-            own.executemany(query, kept[one.name])
+            if rows := kept.get(one.name):
+                own.executemany(query, rows)
         queries = {one.full_name: f"FROM {one.full_name}" for one in contracted()}
         own.execute(f"COPY ({packing.packed(queries)}) TO '{path}' (FORMAT parquet)")
 
@@ -274,6 +283,73 @@ def test_the_odd_trace_is_first(fleet: lake.Place) -> None:
     assert odd["distance"] > 10
     period = lake.ask(fleet, "period").row(0)
     assert period == (RUNS[0], RANKS, 5 * RANKS, 1_000_002, 1_000_004, 1_000_004)
+
+
+def test_steps_of_another_kind_are_told_apart(fleet: lake.Place) -> None:
+    """The first step of each rank has more GPU work than the others, which repeat."""
+    found = lake.ask(fleet, "repeated_step").filter(run=RUNS[1], rank=1)
+    assert found.rows() == [
+        (RUNS[1], 1, 90, 40, 4, 0.8, 1, 4, 1_000_003),
+        (RUNS[1], 1, 90, 55, 1, 0.2, 0, 0, 1_000_000),
+    ]
+
+
+def test_steps_of_a_trace_count_their_work(ingested: Ingested) -> None:
+    """Ops that begin in a step, and what is launched in it, by a plain loop."""
+    path = SAMPLES / "generated_gpu" / "rank0.kineto.json.gz"
+    (step,) = (one for one in contracted() if one.name == "step")
+    with tracedb.open(ingested(path), read_only=True) as database:
+        kept = database.connection.sql(contraction(step)).pl()
+        spans = database.connection.execute(
+            "SELECT step_id, start_ns, end_ns FROM staging.step"
+        ).fetchall()
+        ops = database.connection.execute("SELECT start_ns FROM staging.op").fetchall()
+        launches = database.connection.execute(
+            "SELECT call.start_ns FROM staging.gpu_op "
+            "INNER JOIN staging.call USING (call_id)"
+        ).fetchall()
+    found = {row["step_id"]: row for row in kept.rows(named=True)}
+    assert len(spans) == len(found) > 1
+    for step_id, start, end in spans:
+        for name, begins in (("op_count", ops), ("gpu_op_count", launches)):
+            expected = sum(start <= begin < end for (begin,) in begins)
+            assert found[step_id][name] == expected > 0
+
+
+CLOCKS_NS = (0, 5_000_000, -80_000, 300)
+"""By how much the clock of each rank is ahead; the last agrees with the first."""
+
+
+def test_skew_is_told_beside_what_clocks_may_be_off(tmp_path: Path) -> None:
+    """Clocks that are ahead change nothing; what ends differ by is the uncertainty."""
+    random = seeded("skew")
+    arrivals, ends = [], []
+    for at in range(200):
+        came = [at * 10**6 + random.randrange(40_000) for _ in CLOCKS_NS]
+        arrivals.append(came)
+        ends.append([max(came) + 50_000 + random.randrange(2_000) for _ in CLOCKS_NS])
+    ranks: dict[tuple[str, int], Kept] = {
+        ("job", rank): {
+            "collective": [
+                (
+                    *(rank * 1000 + at, rank + 1, "world", 4, "all_reduce", at),
+                    *(came[rank] + ahead, end[rank] - came[rank], came[rank] + ahead),
+                    *(None, None),
+                )
+                for at, (came, end) in enumerate(zip(arrivals, ends, strict=True))
+            ]
+        }
+        for rank, ahead in enumerate(CLOCKS_NS)
+    }
+    (row,) = lake.ask(planted(tmp_path, ranks), "collective_skew").rows(named=True)
+    assert (row["run"], row["kind"], row["trace_count"]) == ("job", "all_reduce", 4)
+    assert row["collective_count"] == 200
+    skews = sorted(max(came) - min(came) for came in arrivals)
+    for name, share in (("p50_ns", 0.5), ("p90_ns", 0.9), ("p99_ns", 0.99)):
+        assert abs(row[name] - skews[int(share * 199)]) < 2_000
+    assert 1_000 < row["uncertainty_ns"] < 2_000
+    certain = sum(skew > row["uncertainty_ns"] for skew in skews) / 200
+    assert row["certain_share"] == pytest.approx(certain, abs=0.02)
 
 
 def test_a_part_of_a_fleet_can_be_asked(fleet: lake.Place) -> None:

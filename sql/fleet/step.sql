@@ -17,8 +17,21 @@ CREATE VIEW fleet.step (
     host_ns,
     -- The collective on which the end of its mark last depends
     -- (`critical_path.collective_before`); NULL where it depends on none.
-    last_collective_id
+    last_collective_id,
+    -- Ops that begin in it.
+    op_count,
+    -- Kernels, copies and memsets whose launches begin in it.
+    gpu_op_count
 ) AS
+WITH
+work AS (
+    SELECT step_id, count(op.op_id) AS op_count, count(gpu_op.gpu_op_id) AS gpu_op_count
+    FROM graph.node_step AS own
+    LEFT JOIN staging.op AS op ON own.node_id = op.op_id
+    LEFT JOIN staging.gpu_op AS gpu_op ON own.node_id = gpu_op.gpu_op_id
+    GROUP BY step_id
+)
+
 SELECT
     step.step_id,
     step.trace_id,
@@ -26,10 +39,13 @@ SELECT
     base_ns + step.start_ns,
     period.end_ns - period.start_ns,
     step.end_ns - step.start_ns,
-    collective_id
+    collective_id,
+    coalesce(op_count, 0),
+    coalesce(gpu_op_count, 0)
 FROM staging.step AS step
 INNER JOIN critical_path.step_period AS period USING (step_id)
 INNER JOIN staging.trace AS trace ON step.trace_id = trace.trace_id
+LEFT JOIN work ON step.step_id = work.step_id
 ASOF LEFT JOIN graph.last_resume AS latest
     ON step.thread_id = latest.thread_id AND step.end_ns >= latest.resume_ns
 LEFT JOIN critical_path.collective_before AS earlier

@@ -24,6 +24,7 @@ COMMANDS = (
     "diff",
     "check",
     "estimate",
+    "shard",
     "kernels",
     "depends",
     "report",

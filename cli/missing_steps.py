@@ -49,6 +49,11 @@ _OF_RANGES = {
     ),
     "last_collective": "no flight recorder's dump in this database (docs/howto.md)",
     "logged_collective": "no log of collectives that were timed in this database",
+    **dict.fromkeys(
+        ("sharding", "sharding_rank", "sharding_table"),
+        "no plans in this database: `tracedb shard ... --db` puts them there",
+    ),
+    "embedding_table": "no lookups in embedding tables on a GPU in this database",
     "data_loading": "no ranges of a DataLoader in this database (staging.data_loading)",
 }
 """What a question has no rows without that no count tells."""

@@ -32,12 +32,14 @@ if TYPE_CHECKING:
         RecordError,
         ReportError,
         ScenarioError,
+        ShardingError,
         TracedbError,
     )
     from tracedb.from_code.estimation import Estimate, estimate
     from tracedb.from_code.sweep import estimate_sweep
     from tracedb.profiling import profile
     from tracedb.scenario import Edit
+    from tracedb.sharding.run import Sharding, shard
 
 __all__ = [
     "Database",
@@ -58,11 +60,14 @@ __all__ = [
     "RecordError",
     "ReportError",
     "ScenarioError",
+    "Sharding",
+    "ShardingError",
     "TracedbError",
     "estimate",
     "estimate_sweep",
     "open",
     "profile",
+    "shard",
 ]
 __version__ = "0.1.0"
 
@@ -90,6 +95,8 @@ _HOMES = {
     "estimate_sweep": ("tracedb.from_code.sweep", "estimate_sweep"),
     "open": ("tracedb.database", "open_database"),
     "profile": ("tracedb.profiling", "profile"),
+    "Sharding": ("tracedb.sharding.run", "Sharding"),
+    "shard": ("tracedb.sharding.run", "shard"),
 }
 
 

@@ -191,18 +191,19 @@ class Database:
         self.close()
 
     def close(self) -> None:
-        """Close the file, and remove one that was made here and holds no trace."""
-        is_empty = self._is_made_here and not self._holds_traces()
+        """Close the file, and remove one that was made here and holds nothing."""
+        is_empty = self._is_made_here and not self._holds_anything()
         self._connection.close()
         if is_empty:
             Path(self.path).unlink(missing_ok=True)
             Path(f"{self.path}.wal").unlink(missing_ok=True)
 
-    def _holds_traces(self) -> bool:
+    def _holds_anything(self) -> bool:
         """Whether there is anything in it that a user may want to keep."""
         with suppress(duckdb.CatalogException):
-            if scalar(self._connection, "SELECT true FROM raw.trace LIMIT 1"):
-                return True
+            for table in ("raw.trace", "reference.sharding"):
+                if scalar(self._connection, f"SELECT true FROM {table} LIMIT 1"):
+                    return True
         # Only now: DuckDB writes out what makes each table, to list them.
         declared = {relation.full_name for relation in catalog.relations()}
         tables = self._connection.execute(

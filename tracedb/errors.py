@@ -15,7 +15,8 @@ TracedbError
 ├── QueryError      a query, a relation or a question that does not exist
 ├── RecordError     a training loop of which nothing was recorded
 ├── ReportError     a report or an export cannot be written where it was to be
-└── ScenarioError   a scenario that cannot be carried out as it is written
+├── ScenarioError   a scenario that cannot be carried out as it is written
+└── ShardingError   embedding tables that cannot be spread over ranks as asked
 """
 
 from __future__ import annotations
@@ -93,3 +94,7 @@ class ReportError(TracedbError, OSError):
 
 class ScenarioError(TracedbError, ValueError):
     """A scenario cannot be carried out as it is written."""
+
+
+class ShardingError(TracedbError, ValueError):
+    """Embedding tables cannot be read, or have no room on the ranks."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import re
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -13,8 +12,8 @@ from tracedb import renamed
 from tracedb.duck import scalar, transaction
 from tracedb.errors import HardwareError
 from tracedb.estimates import recompute
-from tracedb.json_file import decode, read_text
 from tracedb.pattern import wrong_pattern
+from tracedb.row_file import read_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -90,9 +89,9 @@ _DERIVED = ("ordinal", "is_fallback", "is_generic", "source", "vendor")
 def add(connection: duckdb.DuckDBPyConnection, path: str | Path) -> list[str]:
     """Add the devices of a file, and compute anew what follows; return their names.
 
-    The file is JSON (an object, or a list of objects) or CSV with a header; keys are
-    `COLUMNS`. Without `name_pattern` a device is found by its name. All of the file is
-    stored or, on an error, nothing. Raises `HardwareError`.
+    The file is JSON (an object, or a list of objects), TOML, or CSV with a header; keys
+    are `COLUMNS`. Without `name_pattern` a device is found by its name. All of the file
+    is stored or, on an error, nothing. Raises `HardwareError`.
     """
     rows = [
         _checked(connection, row, f"{path}, row {number}")
@@ -116,39 +115,11 @@ def _insert(connection: duckdb.DuckDBPyConnection, row: dict[str, Any]) -> None:
 
 
 def _read(path: Path) -> Iterator[dict[str, Any]]:
-    """The rows of a file; empty cells of a CSV are not given."""
-    text = read_text(path, HardwareError)
-    is_csv = path.suffix.lower() == ".csv"
-    rows: list[Any] = _of_csv(path, text) if is_csv else _decoded(path, text)
+    """The rows of a file."""
+    rows = read_rows(path, HardwareError)
     if not rows:
         raise HardwareError(f"{path}: no rows; a device has {', '.join(_needed())}")
     yield from rows
-
-
-def _of_csv(path: Path, text: str) -> list[dict[str, str]]:
-    """The rows of a table, each by its names."""
-    try:
-        header, *rows = list(csv.reader(text.splitlines())) or [[]]
-    except csv.Error as error:
-        raise HardwareError(f"{path}: no CSV: {error}") from error
-    twice = next((name for name in header if header.count(name) > 1), None)
-    if twice is not None:
-        raise HardwareError(f"{path}: the column {twice} is there twice; leave one out")
-    for number, cells in enumerate(rows, 1):
-        if len(cells) > len(header):
-            raise HardwareError(
-                f"{path}, row {number}: {len(cells)} cells for {len(header)} columns"
-            )
-    named = (dict(zip(header, cells, strict=False)) for cells in rows if cells)
-    return [{name: cell for name, cell in row.items() if cell} for row in named]
-
-
-def _decoded(path: Path, text: str) -> list[Any]:
-    found = decode(path, text, HardwareError)
-    rows = found if isinstance(found, list) else [found]
-    if not all(isinstance(row, dict) for row in rows):
-        raise HardwareError(f"{path}: no object, nor a list of objects")
-    return rows
 
 
 def _needed() -> list[str]:

@@ -68,7 +68,7 @@ than over several."""
 SERVING = ("alike", "transferred")
 """Of these, what serves in the roofline's place."""
 _MOST_NAMES = 8
-_MOST_NS = 3.6e12
+MOST_NS = 3.6e12
 """An hour and more is no time of GPU work."""
 _OTHER_HARDWARE = 8.0
 _OTHER_OP = 4.0
@@ -386,7 +386,7 @@ def _predicted(model: Model, question: Question, asked: Asked) -> Predicted:
             f"the model {model.title} predicts times without end; train it again with "
             "`tracedb kernels train`"
         )
-    ns, low, high = np.minimum(times, _MOST_NS)
+    ns, low, high = np.minimum(times, MOST_NS)
     return Predicted(ns, low, high, predicted.away)
 
 

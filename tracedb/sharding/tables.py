@@ -1,0 +1,189 @@
+"""Embedding tables: of a file, or of what a recorded step looked up."""
+
+from __future__ import annotations
+
+from math import isfinite
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from tracedb.errors import ShardingError
+from tracedb.kernels.dtypes import DTYPES
+from tracedb.row_file import read_rows
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    import duckdb
+
+ENDINGS = (".csv", ".json", ".toml")
+"""Files of tables; all others are databases."""
+_COLUMNS = ("name", "rows", "width", "pooling", "dtype")
+_OTHER_NAMES = {
+    "num_embeddings": "rows",
+    "embedding_dim": "width",
+    "dim": "width",
+    "pooling_factor": "pooling",
+    "data_type": "dtype",
+}
+"""What others call these columns."""
+_TYPES = ("float32", "float16", "bfloat16", "int8")
+_MOST_TABLES = 10_000
+_MOST_ELEMENTS = 2**46
+_MOST_POOLING = 1e6
+
+# Of each trace the step with most tables, the first of several; without steps all.
+_LOOKED_UP = """
+WITH
+whole AS (
+    SELECT trace_id, step_id, sum(tables) AS tables
+    FROM question.embedding_table
+    WHERE $rank IS NULL OR rank = $rank
+    GROUP BY trace_id, step_id
+    QUALIFY row_number() OVER (
+        PARTITION BY trace_id ORDER BY step_id IS NULL, sum(tables) DESC, step_id
+    ) = 1
+)
+
+SELECT looked.trace_id, op_id, looked.tables, rows, width, pooling, dtype, bags
+FROM question.embedding_table AS looked
+INNER JOIN whole
+    ON
+        looked.trace_id = whole.trace_id
+        AND looked.step_id IS NOT DISTINCT FROM whole.step_id
+ORDER BY looked.trace_id, op_id
+"""
+
+
+class Table(NamedTuple):
+    """An embedding table: `pooling` rows of it are looked up for an example."""
+
+    name: str
+    rows: int
+    width: int
+    pooling: float
+    dtype: str
+
+    @property
+    def element_size(self) -> int:
+        """[B] Of an element."""
+        return DTYPES[self.dtype][0]
+
+
+class Recorded(NamedTuple):
+    """Tables that a run looked up, and in which way."""
+
+    tables: list[Table]
+    bags: int
+    """The most bags of a table: the batch size."""
+    traces: int
+    are_means: bool
+    """Whether some stand for several tables that were looked up at once."""
+
+
+def read_tables(path: str | Path) -> list[Table]:
+    """The tables of a CSV, JSON or TOML file, in its order.
+
+    Raises `ShardingError` with the row and what is wrong.
+    """
+    rows = read_rows(path, ShardingError)
+    if not rows:
+        raise ShardingError(f"{path}: no tables; a row has {', '.join(_COLUMNS[1:4])}")
+    tables = [
+        _checked(row, f"{path}, row {number}", number)
+        for number, row in enumerate(rows, 1)
+    ]
+    _refuse_many(tables, str(path))
+    return tables
+
+
+def recorded_tables(
+    connection: duckdb.DuckDBPyConnection, rank: int | None
+) -> Recorded:
+    """The tables that one step of each trace looked up, or of those of one rank.
+
+    Raises `ShardingError` where there are none, or their rows were not recorded.
+    """
+    found = connection.execute(_LOOKED_UP, {"rank": rank}).fetchall()
+    if not found:
+        raise ShardingError(
+            "no lookups in embedding tables on a GPU, with their shapes, in this "
+            "database; name a file of tables instead (CSV, JSON or TOML)"
+        )
+    tables = [*_of_ops(found)]
+    _refuse_many(tables, "this database")
+    bags = max(int(row[-1]) for row in found)
+    traces = len({row[0] for row in found})
+    return Recorded(tables, bags, traces, any(row[2] > 1 for row in found))
+
+
+def _of_ops(found: Sequence[tuple[Any, ...]]) -> Iterator[Table]:
+    for trace, op, count, rows, width, pooling, dtype, _ in found:
+        if rows is None:
+            raise ShardingError(
+                f"op {op} of trace {trace} looks up a table whose rows were not "
+                "recorded; name a file of tables instead (CSV, JSON or TOML)"
+            )
+        row = {"rows": rows, "width": width, "pooling": pooling, "dtype": dtype}
+        for number in range(count):
+            name = f"op {op}" if count == 1 else f"op {op}, table {number}"
+            yield _checked(row | {"name": name}, name, number)
+
+
+def _refuse_many(tables: Sequence[Table], place: str) -> None:
+    if len(tables) > _MOST_TABLES:
+        raise ShardingError(
+            f"{place}: {len(tables):,} tables; up to {_MOST_TABLES:,} can be placed"
+        )
+
+
+def _checked(row: Mapping[str, Any], place: str, number: int) -> Table:
+    """A row as a table; raises `ShardingError` for one that is none."""
+    for name in row:
+        if name not in _COLUMNS:
+            other = _OTHER_NAMES.get(str(name).lower())
+            hint = f"; it is {other} here" if other else ""
+            raise ShardingError(
+                f"{place}: no column {name}{hint}; there are {', '.join(_COLUMNS)}"
+            )
+    for name in _COLUMNS[1:4]:
+        if row.get(name) is None:
+            raise ShardingError(f"{place}: {name} is missing")
+    dtype = str(row.get("dtype") or _TYPES[0])
+    if dtype not in _TYPES:
+        raise ShardingError(f"{place}: no dtype {dtype}; there are {', '.join(_TYPES)}")
+    rows, width = _whole(row, "rows", place), _whole(row, "width", place)
+    if rows * width > _MOST_ELEMENTS:
+        raise ShardingError(
+            f"{place}: {rows:,} rows of {width:,} elements are more than 2^46 elements"
+        )
+    name = str(row.get("name") or f"table {number}")
+    return Table(name, rows, width, _pooling(row["pooling"], place), dtype)
+
+
+def _whole(row: Mapping[str, Any], name: str, place: str) -> int:
+    """A size of a table: a whole number from 1."""
+    number = _number(row[name], f"{place}: {name}")
+    if number < 1 or number != int(number):
+        raise ShardingError(
+            f"{place}: {name} is {row[name]}; it has to be a whole number from 1"
+        )
+    return int(number)
+
+
+def _pooling(value: object, place: str) -> float:
+    number = _number(value, f"{place}: pooling")
+    if not 0 < number <= _MOST_POOLING:
+        raise ShardingError(
+            f"{place}: pooling is {value}; it has to be above 0, to {_MOST_POOLING:.0e}"
+        )
+    return number
+
+
+def _number(value: object, what: str) -> float:
+    try:
+        number = float("" if isinstance(value, bool) else str(value))
+    except ValueError:
+        number = float("nan")
+    if not isfinite(number):
+        raise ShardingError(f"{what} is {value!r}, which is not a number")
+    return number

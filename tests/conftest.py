@@ -42,13 +42,17 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ[SHARED] = shared.name
         os.environ["XDG_CACHE_HOME"] = shared.name
         config.add_cleanup(shared.cleanup)
+        # Spark's jobs here are over before Java's better compiler has done its work.
+        quick = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+        os.environ.setdefault("JDK_JAVA_OPTIONS", quick)
         tracedb.open().close()
 
 
 # Files that take longest come first, so that no worker is left with one at the end; the
 # first makes databases that others read.
 _LONGEST = (
-    *("test_growth_layers", "test_sql", "test_fuzz", "test_cli", "test_kernel_models"),
+    *("test_growth_layers", "test_sql", "test_job_by_spark", "test_fleet", "test_fuzz"),
+    *("test_cli", "test_kernel_models"),
     *("test_reexecution", "test_simulation", "test_robustness", "test_whatif"),
     *("test_twin", "test_ingest", "test_stragglers", "test_ends", "test_corpus"),
     *("test_dependencies", "test_broken_files", "test_sandbox", "test_kernel_time"),

@@ -2,156 +2,227 @@
 
     python benchmarks/whatif_pairs.py --write docs/whatif-pairs.md
 
-Each pair (`changes.py`) is recorded before and after its change, in turns, in a process
-of its own. Recordings are kept, so that a run which was broken off goes on, and can be
-predicted again; with `--anew` all is recorded again.
+Each pair (`changes.py`) is measured side by side (`side_by_side.py`), without a
+profiler and recorded. What was measured is kept, so that a run which was broken off
+goes on, and can be predicted again; with `--anew` all is measured again. Measuring has
+one core for itself, for some minutes, where the system allows that.
 """
 
 from __future__ import annotations
 
 import argparse
 import hashlib
-import json
 import os
-import resource
 import shutil
 import statistics
 import subprocess
 import sys
-import time
-from itertools import pairwise
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from measure import cache, tell, text_of
+import msgspec
+import side_by_side
+from measure import cache, tell
 from msgspec import structs
 from pages import filled, machine, parser, publish, table
+from side_by_side import AFTER, AGAIN, BEFORE, Measured, Repeat
 
 import tracedb
 from tracedb.edit_line import parse
 from tracedb.scenario import UNPROFILED, of_scenario
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     import polars as pl
+    from side_by_side import Turn, Watch
 
-ROUNDS, WARMUP, PLAIN, RECORDED = 3, 6, 12, 10
-"""Of each program, in turns with the other; steps in each."""
+    from tracedb.scenario import Edit
+
+WARMUP, RECORDED = 3, 12
+"""Steps of a recording: before the profiler keeps them, and those that it keeps."""
+RECORDINGS = (BEFORE, AFTER, AFTER, BEFORE)
+"""Of a repeat, in their order."""
 GOAL = 0.05
+SHOWN, LEAST_SHARE = 3, 0.01
+"""Of what an error is made up: as many parts at most, each at least this of a step."""
 
-SIDES = ("before", "after")
+MEASURED_BY = ("changes.py", "side_by_side.py")
+SIDES = {BEFORE: "before", AFTER: "after"}
 Times = list[list[int]]
-"""[ns] Of each step, round by round."""
+"""[ns] Of each step, recording by recording."""
+
+
+class Part(NamedTuple):
+    """Host time of one kind in a step: the median of recorded steps."""
+
+    name: str
+    before_ns: float
+    predicted_ns: float
+    """After the change, from those before."""
+    after_ns: float
+
+    @property
+    def off_ns(self) -> float:
+        """By how much the prediction is too high."""
+        return self.predicted_ns - self.after_ns
+
+    @property
+    def is_left_alone(self) -> bool:
+        """Whether the edits leave it as it is, and so does the program."""
+        change = abs(self.predicted_ns - self.before_ns)
+        is_there = self.before_ns > 0 < self.after_ns
+        return is_there and change <= LEAST_SHARE * self.before_ns
 
 
 class Pair(NamedTuple):
-    """What was measured and predicted of a change."""
+    """What was measured and predicted of a change; ratios are of after to before."""
 
     name: str
-    faults: list[float]
-    """Page faults of a step without a profiler, before and after: the median."""
-    before: Times
-    """Recorded steps."""
-    after: Times
-    plain_before: Times
-    """Steps without a profiler."""
-    plain_after: Times
-    predicted: Times
-    """The steps after, from the recording before."""
-    unprofiled: Times
-    """The steps before without the profiler, as predicted."""
-    plain_predicted: Times
-    """Those after likewise."""
+    measured: Measured
+    predicted: float
+    """The steps as they were recorded."""
+    plain_predicted: float
+    """The steps without the profiler."""
+    parts: list[Part]
 
     @property
-    def is_noticed(self) -> bool:
-        """Whether the change is larger than the repeats differ."""
-        return abs(change(self.before, self.after)) > self.noise
+    def ratio(self) -> float:
+        """What the change does to steps that nothing records."""
+        return statistics.median(ratio for ratio, _ in self.ratios)
+
+    @property
+    def ratios(self) -> list[tuple[float, float]]:
+        """Of each repeat: after over before, and before over itself."""
+        return [side_by_side.ratios(repeat) for repeat in self.measured.repeats]
+
+    @property
+    def recorded(self) -> float:
+        """What it does to recorded ones."""
+        return statistics.median(map(recorded_ratio, self.measured.repeats))
+
+    @property
+    def floor(self) -> float:
+        """By how much a program differs at most from itself, as a share."""
+        return max(abs(ratio - 1) for _, ratio in self.ratios)
+
+    @property
+    def spread(self) -> float:
+        """By how much a repeat differs at most from what is taken, as a share."""
+        return max(abs(ratio / self.ratio - 1) for ratio, _ in self.ratios)
 
     @property
     def noise(self) -> float:
-        """By how much rounds of one program differ at most from their median."""
-        return max(noise(self.before), noise(self.after))
+        """What an error has to be above to mean anything."""
+        return max(self.floor, self.spread)
+
+    @property
+    def error(self) -> float:
+        """Predicted over measured, less 1, of steps that nothing records."""
+        return self.plain_predicted / self.ratio - 1
+
+    @property
+    def recorded_error(self) -> float:
+        """The same of recorded steps."""
+        return self.predicted / self.recorded - 1
+
+    @property
+    def is_noticed(self) -> bool:
+        """Whether the change is larger than the noise."""
+        return abs(self.ratio - 1) > self.noise
+
+    @property
+    def is_right(self) -> bool:
+        """Whether steps become faster or slower as predicted."""
+        return (self.ratio - 1) * (self.plain_predicted - 1) > 0
+
+    def typical(self, program: int) -> float:
+        """[ns] A step of a program."""
+        steps = self.steps(program)
+        return side_by_side.typical(steps, side_by_side.quick(steps))
+
+    def faults(self, program: int) -> float:
+        """Page faults of a step: the median."""
+        return statistics.median(step.faults for step in self.steps(program))
+
+    def steps(self, program: int) -> Turn:
+        """The steps of a program in all repeats."""
+        return [s for repeat in self.measured.repeats for s in repeat.steps(program)]
 
 
-def typical(times: Times) -> float:
-    """The median step of all rounds."""
-    return statistics.median(time for steps in times for time in steps)
+def recorded_ratio(repeat: Repeat) -> float:
+    """After over before of recorded steps."""
+    every = [
+        side_by_side.steps_of(repeat.recorded, program, RECORDINGS) for program in SIDES
+    ]
+    quick_ns = side_by_side.quick(step for steps in every for step in steps)
+    before, after = (side_by_side.typical(steps, quick_ns) for steps in every)
+    return after / before
 
 
-def fastest(times: Times) -> float:
-    """The fastest step of all rounds: what other programs disturb least."""
-    return min(time for steps in times for time in steps)
-
-
-def noise(times: Times) -> float:
-    """By how much a round's median differs from that of all at most, as a share."""
-    middle = typical(times)
-    return max(abs(statistics.median(steps) / middle - 1) for steps in times)
-
-
-def change(before: Times, after: Times) -> float:
-    """By how much the median step changes, as a share."""
-    return typical(after) / typical(before) - 1
-
-
-# A process that records one pair.
+# A process that measures one pair.
 
 MEMORY: dict[str, dict[str, str]] = {
-    "steady": {"MALLOC_MMAP_THRESHOLD_": str(128 * 1024)},
+    "kept": {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(1 << 40)},
     "usual": {},
 }
 """How the C library gives tensors memory, as the environment says it.
 
 Usually a tensor takes memory that another has left, if that fits, else new pages, each
 of which costs a page fault: ops become faster or slower with all else that a step does.
-Steady: each tensor of 128 KiB and more has pages of its own, whatever was there before.
+Kept: nothing is given back to the system, and what programs need was taken before.
 """
-DONE = "plain.json"
-"""What is written last: of the steps that nothing recorded times and page faults."""
+NEEDED = 1 << 28
+"""[B] What programs and the profiler need at most."""
+DONE = "measured.json"
+"""What is written last."""
 
 
-def work(name: str, folder: Path) -> None:
-    """Record the programs of a pair in turns."""
+def work(memory: str, folder: Path, names: Sequence[str]) -> None:
+    """Measure the programs of pairs, and record them."""
+    # Once, for all processes; an optimizer imports the second as it begins.
+    import changes  # noqa: F401
+    import torch._dynamo  # noqa: F401
+
+    for name in names:
+        tell(f"measuring {name}, {memory} memory")
+        makes = [partial(program, name, memory, n) for n in (BEFORE, AFTER, AGAIN)]
+        repeats, how = [], ""
+        for number in range(side_by_side.REPEATS):
+            with side_by_side.running(makes) as runners:
+                how = runners[BEFORE].how
+                blocks = side_by_side.blocks(runners)
+                files = [
+                    file_of(folder / name, program, number, at)
+                    for at, program in enumerate(RECORDINGS)
+                ]
+                recorded = [
+                    runners[program].ask(partial(record, file))
+                    for program, file in zip(RECORDINGS, files, strict=True)
+                ]
+            repeats.append(Repeat(blocks, recorded))
+        done = msgspec.json.encode(Measured(how, repeats))
+        (folder / name / DONE).write_bytes(done)
+
+
+def program(name: str, memory: str, which: int) -> Callable[[], object]:
+    """The step of a program, in memory as it is to be."""
     import torch
     from changes import CHANGES
 
     torch.set_num_threads(1)
-    steps = [CHANGES[name].step(after=after) for after in (False, True)]
-    plain: list[Times] = [[], []]
-    faults: Times = [[], []]
-    for number in range(ROUNDS):
-        for times, counts, step in zip(plain, faults, steps, strict=True):
-            took, faulted = zip(*timed(step), strict=True)
-            times.append([*took])
-            counts.extend(faulted)
-        for step, side in zip(steps, SIDES, strict=True):
-            record(step, folder / side / f"{number}.json.gz")
-    (folder / DONE).write_text(json.dumps({"times": plain, "faults": faults}))
+    if memory == "kept":
+        bytearray(NEEDED)
+    return CHANGES[name].step(after=which == AFTER)
 
 
-def timed(step: Callable[[], object]) -> list[tuple[int, int]]:
-    """Take the time, and count the page faults, of steps that have warmed up."""
-    found = []
-    for _ in range(WARMUP + PLAIN):
-        faults, began = page_faults(), time.perf_counter_ns()
-        step()
-        took = time.perf_counter_ns() - began
-        found.append((took, page_faults() - faults))
-    return found[WARMUP:]
-
-
-def page_faults() -> int:
-    """How many pages this process was given so far."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
-
-
-def record(step: Callable[[], object], path: Path) -> None:
+def record(path: Path, step: Callable[[], object], watch: Watch) -> Turn:
     """Let PyTorch's profiler record steps."""
     from torch.profiler import ProfilerActivity, profile, schedule
 
     path.parent.mkdir(parents=True, exist_ok=True)
+    found = []
     with profile(
         activities=[ProfilerActivity.CPU],
         schedule=schedule(wait=0, warmup=WARMUP, active=RECORDED, repeat=1),
@@ -159,8 +230,14 @@ def record(step: Callable[[], object], path: Path) -> None:
         record_shapes=True,
     ) as profiler:
         for _ in range(WARMUP + RECORDED):
-            step()
+            found.append(watch.sample(step))
             profiler.step()
+    return found[WARMUP:]
+
+
+def file_of(folder: Path, which: int, repeat: int, at: int) -> Path:
+    """Where a recording is kept."""
+    return folder / SIDES[which] / f"{repeat}-{at}.json.gz"
 
 
 # The process that is called: what it predicts, and its page.
@@ -170,64 +247,129 @@ def pair_of(name: str, folder: Path) -> Pair:
     """What was measured of a pair, and what is predicted from it."""
     from changes import CHANGES
 
-    sides = [sorted((folder / side).iterdir()) for side in SIDES]
-    before, after = ([recorded(file) for file in files] for files in sides)
+    measured = msgspec.json.decode((folder / DONE).read_bytes(), type=Measured)
+    edits = [of_scenario("after", parse(line)) for line in CHANGES[name].edits]
     with tracedb.open() as database:
-        database.ingest(sides[0])
-        predicted = list(scenarios(database, CHANGES[name].edits))
-    plain = json.loads((folder / DONE).read_text())
-    faults = [statistics.median(counts) for counts in plain["faults"]]
-    return Pair(name, faults, before, after, *plain["times"], *predicted)
+        database.ingest(sorted((folder / SIDES[BEFORE]).iterdir()))
+        ratios = predicted(database, edits, measured)
+        before = parts(database)
+        with database.simulate(["replay"], edits) as beside:
+            expected = parts(beside, PREDICTED)
+    with tracedb.open() as database:
+        database.ingest(sorted((folder / SIDES[AFTER]).iterdir()))
+        after = parts(database)
+    kinds = sorted({*before, *expected, *after})
+    times_of_kinds = [
+        Part(kind, *(times.get(kind, 0) for times in (before, expected, after)))
+        for kind in kinds
+    ]
+    return Pair(name, measured, *ratios, times_of_kinds)
 
 
-def recorded(file: Path) -> list[int]:
-    """The periods of a recording's steps: from mark's end to mark's end."""
-    events = json.loads(text_of(file))["traceEvents"]
-    marks = [e for e in events if e.get("cat") == "user_annotation"]
-    spans = sorted(
-        (mark["ts"], mark["ts"] + mark["dur"])
-        for mark in marks
-        if mark["name"].startswith("ProfilerStep#")
-    )
-    ends = [spans[0][0], *(end for _, end in spans)]
-    return [round(1000 * (end - begin)) for begin, end in pairwise(ends)]
+def predicted(
+    database: tracedb.Database, edits: Sequence[Edit], measured: Measured
+) -> tuple[float, float]:
+    """After over before: with the profiler, and without it.
 
-
-def scenarios(database: tracedb.Database, lines: Sequence[str]) -> Iterator[Times]:
-    """The steps with some edits, without the profiler, and both."""
-    edits = [of_scenario("after", parse(line)) for line in lines]
+    A step is its mark here: what lies between two is the profiler's own.
+    """
     both = [structs.replace(edit, scenario="both") for edit in [*edits, UNPROFILED]]
-    found = database.scenarios([*edits, UNPROFILED, *both])
-    for scenario in ("after", UNPROFILED.scenario, "both"):
-        yield rounds(found.filter(found["scenario"] == scenario), "predicted_ns")
+    steps = database.scenarios([*edits, UNPROFILED, *both])
+
+    def times(scenario: str, column: str = "predicted_host_ns") -> Times:
+        return rounds(steps.filter(steps["scenario"] == scenario), column)
+
+    calm = [of_turn for each in measured.repeats for of_turn in calm_steps(each)]
+    return (
+        change(times("after", "baseline_host_ns"), times("after"), calm),
+        change(times(UNPROFILED.scenario), times("both"), calm),
+    )
+
+
+def calm_steps(repeat: Repeat) -> list[list[bool]]:
+    """Which steps of each recording before the change count."""
+    steps = side_by_side.steps_of(repeat.recorded, BEFORE, RECORDINGS)
+    counted = side_by_side.calm(steps, side_by_side.quick(steps))
+    return [
+        [step in counted for step in turn]
+        for turn, program in zip(repeat.recorded, RECORDINGS, strict=True)
+        if program == BEFORE
+    ]
 
 
 def rounds(steps: pl.DataFrame, column: str) -> Times:
     """A column of a relation of steps, trace by trace."""
     found: dict[int, list[int]] = {}
-    for trace, time_ns in steps.select("trace_id", column).rows():
+    for trace, time_ns in steps.sort("trace_id", "step")["trace_id", column].rows():
         found.setdefault(trace, []).append(time_ns)
     return list(found.values())
 
 
-def measured(name: str, memory: str) -> Pair:
-    """Record a pair, unless that was done before, and predict."""
-    folder = recordings() / memory / name
-    if not (folder / DONE).exists():
-        tell(f"recording {name}, {memory} memory")
-        # Threads of other libraries, and what Kineto tells.
-        quiet = {"OMP_NUM_THREADS": "1", "KINETO_LOG_LEVEL": "99"}
-        command = [sys.executable, __file__, "--work", name, str(folder)]
-        environment = os.environ | quiet | MEMORY[memory]
+def change(before: Times, after: Times, calm: Sequence[Sequence[bool]]) -> float:
+    """After over before: the median of those steps of the recordings that count."""
+    return statistics.median(
+        new / old
+        for olds, news, counts in zip(before, after, calm, strict=True)
+        for old, new, is_calm in zip(olds, news, counts, strict=True)
+        if is_calm
+    )
+
+
+RECORDED_PARTS = "SELECT step_id, type, name, sample_ns AS time_ns FROM overhead.sample"
+PREDICTED = """
+SELECT step_id, type, name, outcome.end_ns - outcome.start_ns AS time_ns
+FROM overhead.sample
+INNER JOIN critical_path.host_outcome AS outcome USING (thread_id, position)
+INNER JOIN prediction.variant USING (variant_id)
+WHERE scenario = 'after'
+"""
+BY_KIND = """
+SELECT kind, median(time_ns)
+FROM (
+    SELECT
+        step_id,
+        CASE type
+            WHEN 'T1' THEN 'between ops'
+            WHEN 'wait_data' THEN 'loading'
+            WHEN 'idle' THEN 'idle'
+            ELSE name
+        END AS kind,
+        sum(time_ns) AS time_ns
+    FROM ({spans})
+    GROUP BY ALL
+)
+GROUP BY kind
+"""
+
+
+def parts(database: tracedb.Database, spans: str = RECORDED_PARTS) -> dict[str, float]:
+    """[ns] Host time in a step: of each top-level op, between ops, of loading."""
+    return dict(database.sql(BY_KIND.format(spans=spans)).rows())
+
+
+def measure(memory: str, names: Sequence[str]) -> None:
+    """Measure pairs, unless that was done before."""
+    folder = recordings() / memory
+    missing = [name for name in names if not (folder / name / DONE).exists()]
+    # Threads of other libraries, and what Kineto tells.
+    quiet = {"OMP_NUM_THREADS": "1", "KINETO_LOG_LEVEL": "99"}
+    command = [sys.executable, __file__, "--work", memory, str(folder), *missing]
+    environment = os.environ | quiet | MEMORY[memory]
+    if missing:
         subprocess.run(command, check=True, env=environment)  # noqa: S603 (this program)
-    tell(f"predicting {name}, {memory} memory")
-    return pair_of(name, folder)
+
+
+def predictions(memory: str, names: Sequence[str]) -> list[Pair]:
+    """What is predicted of pairs that were measured."""
+    tell(f"predicting, {memory} memory")
+    return [pair_of(name, recordings() / memory / name) for name in names]
 
 
 def recordings() -> Path:
-    """Where recordings are kept: by the programs that are recorded."""
-    text = Path(__file__).with_name("changes.py").read_bytes()
-    counts = f"{ROUNDS} {WARMUP} {PLAIN} {RECORDED} {MEMORY}".encode()
+    """Where recordings are kept: by what is measured, and how."""
+    programs = (Path(__file__).with_name(name) for name in MEASURED_BY)
+    text = b"".join(program.read_bytes() for program in programs)
+    counts = f"{WARMUP} {RECORDED} {RECORDINGS} {MEMORY}".encode()
     return cache() / f"whatif-pairs-{hashlib.sha256(text + counts).hexdigest()[:12]}"
 
 
@@ -236,152 +378,183 @@ ABOUT = """# What if, against real changes
 Written by `python benchmarks/whatif_pairs.py --anew --write docs/whatif-pairs.md` on
 {machine}, torch {torch}, one thread.
 
-Small trainings on the CPU are recorded before and after one change each
-(`benchmarks/changes.py`), in turns, {rounds} times {recorded} steps of each. From the
-recordings before, `tracedb whatif` predicts the steps after, by edits that one can
-write before the change is made: nothing in them is fitted. Times are medians of all
-steps. `noise` is by how much the median of one round differs from that of all at most,
-before or after: no error below it means anything. `error` is predicted over measured
-after, less 1; `of fastest` is the same of the fastest steps, which others disturb
-least. `plain` are steps that nothing recorded: what the change does to them, and by how
-much the prediction is off, which is the plain time before times the predicted change,
-the profiler's estimated cost taken off in both (`profiler x0`).
-"""
-STEADY = """## Each tensor in pages of its own
+Small trainings on the CPU (`benchmarks/changes.py`), each before and after one change.
+From recordings before it, `tracedb whatif` predicts by how much steps change, by edits
+that one can write before the change is made: nothing in them is fitted.
 
-An edit leaves the time of all other ops as it was. So it nearly is where the C library
-gives tensors of 128 KiB and more pages of their own (`MALLOC_MMAP_THRESHOLD_=131072`):
+## How it is measured
+
+The rules were fixed before anything was measured (`benchmarks/side_by_side.py`).
+
+- Each program is a process of its own; they take turns, here
+  {how}.
+  No garbage is collected meanwhile.
+- A turn has at least {least} steps and {least_ms:g} ms, behind a first step that does
+  not count. A block has the turns *before, after, before again, before again, after,
+  before*: what drifts evenly meets all alike. A repeat has as many blocks, by new
+  processes, as {calm} calm steps of each program need, and {most} at most; there are
+  {repeats} repeats.
+- A step is calm if no other process, and no other virtual machine of the host, had
+  the core meanwhile (involuntary context switches, stolen time), and if a short loop
+  right before and behind it took at most {slow:g} % longer than where the core is
+  quick: a core is slower while its hardware twin works. Others do not count: here
+  {disturbed:.1f} % were disturbed, and {slower:.1f} % slow.
+- What is true is `after` over `before` of steps that nothing records: of the medians
+  in a repeat, the median of the repeats. *Before again* is the same program once more.
+  `A/A` is by how much it differs from itself in the worst repeat; `repeats` by how much
+  a repeat of the change differs from what is taken. The larger is the `noise`: no error
+  below it means anything.
+- Behind the blocks of a repeat, before, after, after and before are recorded,
+  {recorded} steps each, as `tracedb.profile` does it. What is predicted is the median
+  of the calm steps of the recordings before. `error` is the predicted ratio
+  over the true one, less 1, the profiler's estimated cost taken off in both
+  (`profiler x0`); `recorded` columns have it with that cost, against recorded steps.
 """
-REST = """Two of the largest errors were looked up op by op. `transformer`: without
-dropout PyTorch's attention takes other kernels, which no edit says. `checkpoint` was
-off by +20 % before edits could say that what `CheckpointFunctionBackward` does itself,
-around the layers that it computes again, goes as well (`part=self`).
+KEPT = """## Memory that is kept
+
+An edit leaves the time of all other ops as it was. So it nearly is where memory costs
+nothing. `MALLOC_MMAP_MAX_=0 MALLOC_TRIM_THRESHOLD_=1099511627776` has the C library
+keep what programs gave back, as PyTorch does with the memory of GPUs; what is needed
+was taken before.
+"""
+MADE_OF = """### What errors are made up of
+
+Of recorded steps, in % of the step after: by how much ops that the edits leave alone
+become faster beside the change (`alone`), which no edit made before it can know, and
+`the rest`. Then what differs most, in ms as predicted and as recorded after the change.
+"""
+REST = """`transformer`: without dropout PyTorch's attention takes other kernels,
+which no edit says.
 """
 USUAL = """## Memory as it is by default
 
 By default a tensor takes memory that others have left, if it fits there. If not it
 takes new pages, and each costs a page fault in the op that first writes to it: a
 microsecond, on a virtual machine several. So a change of some ops makes others faster
-or slower that it leaves alone: in a first recording of `frozen`, `aten::clamp_min` took
-0.25 ms instead of 1.75, and `mkldnn_convolution` of the layers that stay 5.1 ms instead
-of 8.7, in the same calls.
-
-And so does recording, presumably since what the profiler keeps lies between
-tensors, in what they have left: where nothing was given back to the system, steps of
-`frozen` before its change had no page faults and took 28 ms, and had up to 4,900 and
-took 45 while they were recorded with shapes. `profiler x0` does not know of that, and
-no edit says what memory does: a training on a CPU that changes are to be
-predicted of is best recorded with that setting, or with an allocator that keeps sizes
-apart.
+or slower that it leaves alone. And so does recording, presumably since what the
+profiler keeps lies between tensors, in what they have left. `profiler x0` does not know
+of that, and no edit says what memory does: a training on a CPU that changes are to be
+predicted of is best recorded with the setting above, or with an allocator that keeps
+memory.
 """
-FAULTS = (
-    *("pair", "faults before, steady", "after", "faults before, usual", "after"),
-    *("error, steady, %", "error, usual, %", "plain, steady, %", "plain, usual, %"),
-)
 HEAD = (
-    *("pair", "before, ms", "after, ms", "change, %", "predicted, %", "noise, %"),
-    *("error, %", "of fastest, %", "plain change, %", "plain error, %"),
+    *("pair", "before, ms", "after, ms", "change, %", "predicted, %", "error, %"),
+    *("A/A, %", "repeats, %"),
+    *("recorded change, %", "recorded predicted, %", "recorded error, %"),
 )
+MADE_OF_HEAD = ("pair", "recorded error, %", "alone, %", "the rest, %", "most")
+FAULTS = ("pair", "faults before, kept", "after", "faults before, usual", "after")
+
+
+def percent(share: float) -> str:
+    """A share that may be below 0."""
+    return f"{100 * share:+.1f}"
 
 
 def row(pair: Pair) -> list[str]:
     """The row of a pair."""
     return [
         pair.name,
-        *(f"{typical(times) / 1e6:.2f}" for times in (pair.before, pair.after)),
-        *(
-            f"{100 * share:+.1f}"
-            for share in (
-                change(pair.before, pair.after),
-                change(pair.before, pair.predicted),
-            )
-        ),
-        f"{100 * pair.noise:.1f}",
-        *(
-            f"{100 * share:+.1f}"
-            for share in (
-                error(pair),
-                fastest(pair.predicted) / fastest(pair.after) - 1,
-                change(pair.plain_before, pair.plain_after),
-                plain_error(pair),
-            )
-        ),
+        *(f"{pair.typical(program) / 1e6:.2f}" for program in SIDES),
+        *map(percent, (pair.ratio - 1, pair.plain_predicted - 1, pair.error)),
+        *(f"{100 * share:.1f}" for share in (pair.floor, pair.spread)),
+        *map(percent, (pair.recorded - 1, pair.predicted - 1, pair.recorded_error)),
     ]
 
 
-def error(pair: Pair) -> float:
-    """Predicted over measured, less 1."""
-    return change(pair.after, pair.predicted)
-
-
-def plain_error(pair: Pair) -> float:
-    """The same of steps without a profiler."""
-    expected = typical(pair.plain_before) * (
-        1 + change(pair.unprofiled, pair.plain_predicted)
-    )
-    return expected / typical(pair.plain_after) - 1
-
-
 RESULT = (
-    "Median error {error:.1f} % (goal {goal:g} %; without a profiler {plain:.1f} %), "
-    "median noise {noise:.1f} %. The direction is right in {right} of the {noticed} "
-    "pairs whose change is larger than their noise, of {all}."
+    "Median error **{error:.1f} %** (goal {goal:g} %; of recorded steps "
+    "{recorded:.1f} %), median noise {noise:.1f} % (A/A {floor:.1f} %). The direction "
+    "is right in {right} of {all} pairs, and in {right_noticed} of the {noticed} whose "
+    "change is larger than their noise. {above} errors are above their noise{named}."
 )
 
 
 def result(pairs: Sequence[Pair]) -> str:
     """What came out of it all, against the goals."""
-    noticed = [pair for pair in pairs if pair.is_noticed]
-    right = [
-        pair
-        for pair in noticed
-        if change(pair.before, pair.after) * change(pair.before, pair.predicted) > 0
-    ]
+
+    def middle(of: Callable[[Pair], float]) -> float:
+        return 100 * statistics.median(abs(of(pair)) for pair in pairs)
+
+    above = [pair.name for pair in pairs if abs(pair.error) > pair.noise]
     return filled(
         RESULT,
-        error=100 * statistics.median(abs(error(pair)) for pair in pairs),
+        error=middle(lambda pair: pair.error),
         goal=100 * GOAL,
-        plain=100 * statistics.median(abs(plain_error(pair)) for pair in pairs),
-        noise=100 * statistics.median(pair.noise for pair in pairs),
-        right=len(right),
-        noticed=len(noticed),
+        recorded=middle(lambda pair: pair.recorded_error),
+        noise=middle(lambda pair: pair.noise),
+        floor=middle(lambda pair: pair.floor),
+        right=sum(pair.is_right for pair in pairs),
         all=len(pairs),
+        right_noticed=sum(pair.is_right and pair.is_noticed for pair in pairs),
+        noticed=sum(pair.is_noticed for pair in pairs),
+        above=len(above),
+        named=f": {', '.join(above)}" if above else "",
     )
 
 
-def beside(steady: Pair, usual: Pair) -> list[str]:
-    """The row of a pair that tells what memory does."""
-    return [
-        steady.name,
-        *(f"{count:,.0f}" for count in (*steady.faults, *usual.faults)),
-        *(f"{100 * error(pair):+.1f}" for pair in (steady, usual)),
-        *(f"{100 * plain_error(pair):+.1f}" for pair in (steady, usual)),
+def made_of(pair: Pair) -> list[str]:
+    """The row of a pair that tells what its error is made up of."""
+    step = sum(part.after_ns for part in pair.parts)
+    alone = sum(part.off_ns for part in pair.parts if part.is_left_alone)
+    rest = sum(part.off_ns for part in pair.parts if not part.is_left_alone)
+    most = sorted(pair.parts, key=lambda part: -abs(part.off_ns))[:SHOWN]
+    shown = [
+        f"`{part.name}` {part.predicted_ns / 1e6:.2f} → {part.after_ns / 1e6:.2f}"
+        for part in most
+        if abs(part.off_ns) >= LEAST_SHARE * step
     ]
+    shares = (pair.recorded_error, alone / step, rest / step)
+    return [pair.name, *map(percent, shares), ", ".join(shown)]
+
+
+def faults(kept: Pair, usual: Pair) -> list[str]:
+    """The row of a pair that tells what memory does."""
+    pairs = (kept, usual)
+    return [kept.name, *(f"{p.faults(side):,.0f}" for p in pairs for side in SIDES)]
+
+
+def about(pairs: Sequence[Pair]) -> str:
+    """How it was measured."""
+    from importlib.metadata import version
+
+    every = [pair.steps(program) for pair in pairs for program in SIDES]
+    steps = [(step, side_by_side.quick(each)) for each in every for step in each]
+    return ABOUT.format(
+        machine=machine(None),
+        torch=version("torch"),
+        how="; ".join(sorted({pair.measured.how for pair in pairs})),
+        least=side_by_side.LEAST_STEPS,
+        least_ms=side_by_side.LEAST_NS / 1e6,
+        calm=side_by_side.CALM_STEPS,
+        most=side_by_side.MOST_BLOCKS,
+        repeats=side_by_side.REPEATS,
+        slow=100 * side_by_side.SLOW - 100,
+        disturbed=100 * statistics.mean(step.is_disturbed for step, _ in steps),
+        slower=100
+        * statistics.mean(s.gauge_ns > side_by_side.SLOW * quick for s, quick in steps),
+        recorded=RECORDED,
+    )
 
 
 def page(pairs: Mapping[str, Sequence[Pair]]) -> str:
     """The whole page."""
-    from importlib.metadata import version
-
     from changes import CHANGES
 
-    about = ABOUT.format(
-        machine=machine(None),
-        torch=version("torch"),
-        rounds=ROUNDS,
-        recorded=RECORDED,
-    )
-    steady, usual = (pairs[memory] for memory in MEMORY)
+    kept, usual = (pairs[memory] for memory in MEMORY)
     changes = [
         [pair.name, CHANGES[pair.name].about, _code(CHANGES[pair.name].edits)]
-        for pair in steady
+        for pair in kept
     ]
     return "\n".join(
         [
-            *(about, STEADY, result(steady), ""),
-            *(*table([*HEAD], map(row, steady)), "", REST),
+            *(about([*kept, *usual]), KEPT, result(kept), ""),
+            *(*table([*HEAD], map(row, kept)), "", MADE_OF),
+            *(*table([*MADE_OF_HEAD], map(made_of, kept), texts={"most"}), "", REST),
             *(USUAL, result(usual), ""),
-            *(*table([*FAULTS], map(beside, steady, usual)), ""),
+            *(*table([*HEAD], map(row, usual)), ""),
+            *("Page faults of a step that nothing records:", ""),
+            *(*table([*FAULTS], map(faults, kept, usual)), ""),
             *("## The changes", ""),
             *(*table(["pair", "change", "edits"], changes, left=3), ""),
         ]
@@ -393,24 +566,27 @@ def _code(edits: Sequence[str]) -> str:
 
 
 def main() -> None:
-    """Measure what is not yet, and print the page; or be a process that records."""
+    """Measure what is not yet, and print the page; or be a process that measures."""
     asked = parser(__doc__)
     say = asked.add_argument
     say("pairs", nargs="*", help="which pairs; all where none is named")
-    say("--anew", action="store_true", help="record again what was recorded before")
-    say("--work", nargs=2, help=argparse.SUPPRESS)
+    say("--anew", action="store_true", help="measure again what was measured before")
+    say("--work", nargs="+", help=argparse.SUPPRESS)
     given = asked.parse_args()
     if given.work:
-        name, folder = given.work
-        work(name, Path(folder))
+        memory, folder, *missing = given.work
+        work(memory, Path(folder), missing)
         return
     from changes import CHANGES
 
     if given.anew:
         shutil.rmtree(recordings(), ignore_errors=True)
     names = given.pairs or [*CHANGES]
-    found = {memory: [measured(name, memory) for name in names] for memory in MEMORY}
-    publish(page(found), given.write)
+    for memory in MEMORY:
+        measure(memory, names)
+    publish(
+        page({memory: predictions(memory, names) for memory in MEMORY}), given.write
+    )
 
 
 if __name__ == "__main__":

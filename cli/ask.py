@@ -9,9 +9,12 @@ import click
 from . import options
 from . import output as out
 from .missing_steps import write_rows
+from .terminal import tell
 
 if TYPE_CHECKING:
     from typing import Unpack
+
+    import polars as pl
 
     from tracedb.part import Part
 
@@ -52,5 +55,19 @@ def ask(  # noqa: PLR0913 (one parameter an option)
     runs, traces or devices apart.
     """
     with options.simulated(database, method, scenario) as db:
-        rows = db.ask(question, *values, **part) if question else db.questions()
-        write_rows(db, output, rows, question=question or "")
+        if question is None:
+            _list(db.questions(), output)
+        else:
+            rows = db.ask(question, *values, **part)
+            write_rows(db, output, rows, question=question)
+
+
+def _list(questions: pl.DataFrame, output: out.Output) -> None:
+    """List the questions, a line each: what is asked. Other formats have all of it."""
+    if output.format == "table":
+        import polars as pl
+
+        asked = pl.col("meaning").str.extract(r"^([^?]*\?)")
+        questions = questions.with_columns(asked)
+    output.rows(questions, most=None)
+    tell("`tracedb schema question.NAME` says the rest of one, and its columns")

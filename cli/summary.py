@@ -83,6 +83,7 @@ def lines(parts: dict[str, pl.DataFrame], database: str) -> Iterator[str]:
     runs = list(dict.fromkeys(row["run_id"] for row in rows["recording"]))
     if not runs:
         yield "No traces: execution graphs alone tell no times (`tracedb info`)."
+        yield "  -> tracedb estimate GRAPH.json --gpu A100   how long a step would be"
     for place, run_id in enumerate(runs):
         own = {
             name: [row for row in all_ if row["run_id"] == run_id]
@@ -271,16 +272,17 @@ def _steps(periods: list[Row]) -> list[str]:
     slowest = max(periods, key=lambda row: row["median_ns"])
     several = len(periods) > 1
     of_rank = f", {_rank(slowest)}, the slowest of {len(periods)}" if several else ""
+    of_all = f"mean of {len(periods)} ranks {duration(_mean_ns(periods))}"
     if slowest["step_count"] == 1:
-        return [f"{duration(slowest['median_ns'])}: the only one{of_rank}"]
+        text = f"{duration(slowest['median_ns'])}: the only one{of_rank}"
+        return [text, *([of_all] if several else [])]
     text = (
         f"{duration(slowest['median_ns'])} "
         f"(median of {slowest['step_count']}{of_rank}; "
         f"{duration(slowest['shortest_ns'])} to {duration(slowest['longest_ns'])}, "
         f"longest step {slowest['longest_step']})"
     )
-    of_all = f" of {len(periods)} ranks" if several else ""
-    lines = [text, f"mean{of_all} {duration(_mean_ns(periods))}"]
+    lines = [text, of_all if several else f"mean {duration(_mean_ns(periods))}"]
     spread = slowest["spread_share"]
     return [*lines, *([f"middle half within {share(spread)}"] if spread else [])]
 

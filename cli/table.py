@@ -58,6 +58,7 @@ _NO_THINGS = ("all", "last", "late", "short", "present", "resumed")
 """What is counted under the name of how it is: headings without a plural."""
 _PROSE = ("meaning", "pairing")
 _NARROWEST_TEXT = 12
+_NARROWEST_PROSE = 24
 _IN_A_PIPE = 100
 _GAP = 2
 
@@ -79,12 +80,19 @@ class _Column:
     @property
     def least_width(self) -> int:
         """Cells that it cannot do without: numbers are never cut."""
-        return self.width if self.is_number else min(self.width, _NARROWEST_TEXT)
+        if self.is_number:
+            return self.width
+        return min(self.width, _NARROWEST_PROSE if self.is_prose else _NARROWEST_TEXT)
+
+    @property
+    def is_prose(self) -> bool:
+        """Sentences, which are wrapped."""
+        return self.name in _PROSE
 
     @property
     def texts(self) -> Iterator[Text]:
         """Cells as rich lays them out."""
-        return map(Text if self.name in _PROSE else _one_line, self.cells)
+        return map(Text if self.is_prose else _one_line, self.cells)
 
     @property
     def is_constant(self) -> bool:
@@ -194,8 +202,9 @@ def _fitting(columns: list[_Column], width: int) -> list[_Column]:
 
 def _cut(columns: list[_Column], width: int) -> list[_Column]:
     """Cut names in the middle to what room they have; prose is wrapped instead."""
-    names = [c for c in columns if not (c.is_number or c.name in _PROSE)]
-    room = width - _together(c.width for c in columns) + sum(c.width for c in names)
+    names = [c for c in columns if not (c.is_number or c.is_prose)]
+    others = (0 if c in names else c.least_width for c in columns)
+    room = width - _together(others)
     cut = {}
     # The narrowest first: what they leave of their share is for the others.
     for left, column in enumerate(sorted(names, key=lambda c: c.width)):
@@ -218,7 +227,7 @@ def _table(columns: list[_Column]) -> Table:
         table.add_column(
             _one_line(column.heading),
             justify="right" if column.is_number else "left",
-            no_wrap=column.is_number,
+            no_wrap=not column.is_prose,
             min_width=column.least_width,
         )
     for row in zip(*(column.texts for column in columns), strict=True):

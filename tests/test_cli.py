@@ -470,6 +470,19 @@ def test_ask_lists_the_questions(tiny: Path) -> None:
     assert all(asked.values())
 
 
+def test_the_list_of_questions_fits(tiny: Path) -> None:
+    """Names are whole, beside what is asked alone; in a pipe at most 100 columns."""
+    done = run("ask", tiny)
+    known = [r for r in catalog.relations() if r.layer == "question"]
+    names = {r.signature.removeprefix("question.") for r in known}
+    heads = {line[: max(map(len, names))].strip() for line in done.stdout.splitlines()}
+    assert names <= heads
+    assert done.stdout.count("?") == len(known)
+    assert "One row per" not in done.stdout
+    assert max(map(len, done.stdout.splitlines())) <= 100
+    assert "tracedb schema question.NAME" in done.stderr
+
+
 @pytest.mark.parametrize(
     "question",
     [r for r in catalog.relations() if r.layer == "question" and r.is_macro],

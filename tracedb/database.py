@@ -1024,7 +1024,10 @@ def _check_path(path: str, *, read_only: bool) -> None:
     if read_only and path != _MEMORY and not Path(path).is_file():
         raise DatabaseError(f"{path}: no such database; make it with `tracedb ingest`")
     if path != _MEMORY and Path(path).is_file() and not _is_database(path):
-        raise DatabaseError(f"{path}: not a DuckDB database; name another file for it")
+        raise DatabaseError(
+            f"{path}: not a DuckDB database; name one, or another file to make one of "
+            "traces (`tracedb ingest`)"
+        )
     if not path:
         raise DatabaseError("the database has no name; give a path")
     # Where it is a letter like others, DuckDB would still open a file of a folder.

@@ -1,5 +1,5 @@
--- What GPU work takes that a scenario puts on another GPU, or to another type, and how that
--- is known: measured time times what a model predicts there over what it predicts here.
+-- What does GPU work take that a scenario puts on another GPU, or to another type, and how
+-- is that known? Measured time times what a model predicts there over what it predicts here.
 -- One row per scenario, run, name of GPU work, family and basis; a database at rest has no
 -- scenarios (`tracedb whatif --rows kernel`).
 -- Key: scenario, run_id, change, name, family, basis, in_range.

@@ -218,7 +218,7 @@ def timed(random: Random, kind: str, at: Where) -> Part:
 
         return part(
             0,
-            _of_work(kind, at, changed),
+            of_work(kind, at, changed),
             [edit | {"action": "set", "set_ns": ns}],
             "set",
         )
@@ -226,14 +226,16 @@ def timed(random: Random, kind: str, at: Where) -> Part:
         factor = random.choice((0, 0.5, 2))
         return part(
             1,
-            _of_work(kind, at, lambda ns: round(ns * factor)),
+            of_work(kind, at, lambda ns: round(ns * factor)),
             [edit | {"factor": factor}],
         )
     more = random.choice((8_000, 40_000))
-    return part(2, _of_work(kind, at, lambda ns: ns + more), [edit | {"add_ns": more}])
+    return part(2, of_work(kind, at, lambda ns: ns + more), [edit | {"add_ns": more}])
 
 
-def _of_work(kind: str, at: Where, lasting: Callable[[int], int]) -> change.Change:
+def of_work(kind: str, at: Where, lasting: Callable[[int], int]) -> change.Change:
+    """Let GPU work of a kind last otherwise."""
+
     def rewrite(action: Action, place: Place, _: Delays) -> tuple[Action, ...]:
         if is_work(action, kind) and at.holds(action, place):
             return (replace(action, kernel_ns=lasting(action.kernel_ns)),)

@@ -30,6 +30,8 @@ class Rank:
     sleep_ns: int
     """In Python, at the begin of each step."""
     moving_ns: tuple[int, int] = (400_000, 700_000)
+    waits: bool = True
+    """Whether it waits until the others have begun, too."""
 
 
 @dataclass
@@ -83,6 +85,8 @@ def _run(rank: Rank, recorded: Recorded) -> Generator[int, int, None]:
             now += CALL_NS
             started = now + WAKE_NS
             arrived = yield started
+            if not rank.waits:
+                arrived = started
             ended = max(started, arrived) + rank.moving_ns[number]
             size = {"Input Dims": [[1024 + number]], "Input type": ["float"]}
             recorded.add("gloo:all_reduce", 2 + number, started, ended, **size)

@@ -56,6 +56,36 @@ def ahead(seed: int) -> Case:
     return warm(f"ahead {seed}", program, recorded=seed % 2 == 0)
 
 
+def outside(seed: int) -> Case:
+    """Work before the first step, between steps, and after the last."""
+    program = random_program(seed, threads=1, steps=6, ops=6)
+    warmed = warm(f"outside {seed}", program, recorded=seed % 2 == 0)
+    dropped = {0, 3, 6}
+    return replace(
+        warmed,
+        program=without_steps(warmed.program, dropped),
+        known=without_steps(warmed.known, dropped),
+    )
+
+
+def without_steps(program: Program, dropped: set[int]) -> Program:
+    """The program with some steps unmarked, by their place."""
+    (rank,) = program.ranks
+    (thread,) = rank.threads
+    marks = [
+        of
+        for of in thread.body
+        if isinstance(of, Annotation) and of.name.startswith(STEP_PREFIX)
+    ]
+    unmarked = [mark for place, mark in enumerate(marks) if place in dropped]
+
+    def inside(of: Action) -> tuple[Action, ...]:
+        return of.body if isinstance(of, Annotation) and of in unmarked else (of,)
+
+    body = [inner for of in thread.body for inner in inside(of)]
+    return Program((replace(rank, threads=(replace(thread, body=tuple(body)),)),))
+
+
 def autograd(seed: int) -> Case:
     """A thread that waits for another."""
     program = random_program(seed, threads=2, steps=2, ops=8)
@@ -140,7 +170,12 @@ def warm(name: str, program: Program, *, recorded: bool) -> Case:
 Kind = tuple[list[Callable[[int], Case]], list[int], set[str]]
 PROGRAMS: dict[str, Kind] = {
     "one thread": (
-        [lambda seed: one_thread(4 * seed + 2, recorded=True), ahead, compiled],
+        [
+            lambda seed: one_thread(4 * seed + 2, recorded=True),
+            ahead,
+            compiled,
+            outside,
+        ],
         [3],
         {"streams", "compiled"},
     ),

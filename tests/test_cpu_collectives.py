@@ -44,15 +44,30 @@ def moving(rank: Rank, less_ns: int) -> Rank:
 
 
 _OP: dict[str, Any] = {"target": "host", "rank": 0, "name": "aten::mm"}
-CHANGES: dict[str, tuple[dict[str, Any], Callable[[Rank], Rank]]] = {
-    "it computes faster": (_OP | {"factor": 0.5}, partial(computing, factor=0.5)),
-    "it becomes the slowest": (_OP | {"factor": 3}, partial(computing, factor=3)),
+Change = Callable[[Rank], Rank]
+faster, slowest = partial(computing, factor=0.5), partial(computing, factor=3)
+waiting_for_none = partial(replace, waits=False)
+CHANGES: dict[str, tuple[list[dict[str, Any]], dict[int, Change]]] = {
+    "it computes faster": ([_OP | {"factor": 0.5}], {0: faster}),
+    "it becomes the slowest": ([_OP | {"factor": 3}], {0: slowest}),
     "it moves data faster": (
-        _OP | {"name": "gloo:all_reduce", "add_ns": -300_000},
-        partial(moving, less_ns=300_000),
+        [_OP | {"name": "gloo:all_reduce", "add_ns": -300_000}],
+        {0: partial(moving, less_ns=300_000)},
+    ),
+    "none waits, and another becomes the slowest": (
+        [{"target": "wait", "type": "rank"}, _OP | {"rank": 1, "factor": 3}],
+        {
+            0: waiting_for_none,
+            1: lambda rank: waiting_for_none(slowest(rank)),
+            2: waiting_for_none,
+        },
+    ),
+    "it waits for none, and becomes faster": (
+        [{"target": "wait", "type": "rank", "rank": 0}, _OP | {"factor": 0.5}],
+        {0: lambda rank: waiting_for_none(faster(rank))},
     ),
 }
-"""What is changed of rank 0: as an edit, and in the job."""
+"""What is changed of ranks: as edits, and in the job."""
 
 
 @pytest.fixture(scope="module", params=range(3))
@@ -71,13 +86,17 @@ def test_changed_jobs_take_what_was_predicted(
 ) -> None:
     """To the nanosecond, whichever rank is the last before and after."""
     ranks, database = job
-    edits = [Edit(scenario=name, **edit) for name, (edit, _) in CHANGES.items()]
+    edits = [
+        Edit(scenario=name, **edit) for name, (of, _) in CHANGES.items() for edit in of
+    ]
     with database.simulate(["replay"], edits) as simulated:
         foretold = rows(simulated, ENDS)
     with database.simulate(["replay"], edits, only_steps=True) as by_arrays:
         assert rows(by_arrays, ENDS) == foretold
     happened = {
-        name: execute([changed(ranks[0]), *ranks[1:]])
+        name: execute(
+            [changed.get(number, replace)(of) for number, of in enumerate(ranks)]
+        )
         for name, (_, changed) in CHANGES.items()
     }
     assert foretold == [

@@ -64,6 +64,10 @@ CHANGES: dict[str, tuple[list[change.Change], list[dict[str, Any]]]] = {
         [beside, change.device_delays(0.5)],
         [BESIDE, LATE],
     ),
+    "delays x 0.5, kernels beside": (
+        [change.overlap(Launch, LINEAR, FREE_STREAM), change.device_delays(0.5)],
+        [BESIDE | {"type": "kernel"}, LATE],
+    ),
     "delays x 0.5, a kernel after each": (
         [after, change.device_delays(0.5)],
         [AFTER, LATE],

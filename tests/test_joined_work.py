@@ -1,15 +1,18 @@
 """GPU work that edits fuse or capture as a graph, against programs that do so.
 
 Which work goes together is what the simulation finds; that it is so in a program, too,
-and what follows from it, is then told by executing that: to the nanosecond.
+and what follows from it, is then told by executing that: to the nanosecond. So it is
+where the same scenario edits that work, or removes some of it.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
+from math import floor
 from typing import Any
 
+import composed
 import pytest
 from executed import Case, Predicted, assert_foretold, one_thread, predict, warm_up
 from support import rows
@@ -17,9 +20,12 @@ from support import rows
 import tracedb
 from tracedb import Edit
 from tracedb.synthetic import (
+    Annotation,
+    Copy,
     Delays,
     GraphLaunch,
     Launch,
+    Memset,
     Op,
     Program,
     Rank,
@@ -29,26 +35,61 @@ from tracedb.synthetic import (
     execute,
     step,
 )
+from tracedb.synthetic.program import Action
 
 KERNELS = {"target": "gpu", "type": "kernel"}
-SCENARIOS: dict[str, list[dict[str, Any]]] = {
-    "fused": [KERNELS | {"action": "fuse"}],
-    "fused into 10 us": [KERNELS | {"action": "fuse", "gpu_ns": 10_000}],
-    "a graph": [{"target": "gpu", "action": "graph"}],
-    "a fast graph": [
-        {"target": "gpu", "action": "graph", "host_ns": 3_000, "gap_ns": 0}
-    ],
+ALL = {"target": "gpu", "action": "fuse"}
+GRAPH = {"target": "gpu", "action": "graph"}
+FAST = GRAPH | {"host_ns": 3_000, "gap_ns": 0}
+LINEAR = r"^aten::(linear|matmul)$"
+IN_LINEAR = composed.Where({}, lambda _, place: place.is_in(Op, LINEAR))
+NO_LINEAR = {"target": "op", "name": f"/{LINEAR}/", "action": "remove", "gaps": "all"}
+NO_MEMSETS = {"target": "gpu", "type": "memset", "action": "remove"}
+NO_WAITS = {"target": "wait", "type": "host"}
+no_memsets = change.without_work(Memset)
+no_linear = change.without_ops(LINEAR)
+SCENARIOS: dict[str, tuple[change.Change, list[dict[str, Any]]]] = {
+    "fused": (change.nothing, [KERNELS | {"action": "fuse"}]),
+    "fused into 10 us": (
+        change.nothing,
+        [KERNELS | {"action": "fuse", "gpu_ns": 10_000}],
+    ),
+    "fused, some x 3": (
+        composed.of_work("kernel", IN_LINEAR, lambda ns: 3 * ns),
+        [KERNELS | {"op": f"/{LINEAR}/", "factor": 3}, ALL],
+    ),
+    "fused, 10 us more each": (
+        change.kernels(1, 10_000),
+        [ALL, KERNELS | {"add_ns": 10_000}],
+    ),
+    "fused, of 4 us each": (
+        change.kernels(0, 4_000),
+        [ALL, KERNELS | {"action": "set", "set_ns": 4_000}],
+    ),
+    "fused, no memsets": (no_memsets, [ALL, NO_MEMSETS]),
+    "fused, no linear": (no_linear, [NO_LINEAR, ALL]),
+    "fused, no host waits": (change.no_host_waits, [NO_WAITS, ALL]),
+    "a graph": (change.nothing, [GRAPH]),
+    "a fast graph": (change.nothing, [FAST]),
+    "a graph, no linear": (no_linear, [GRAPH, NO_LINEAR]),
+    "a fast graph, no memsets": (no_memsets, [NO_MEMSETS, FAST]),
+    "a graph, no host waits": (change.no_host_waits, [GRAPH, NO_WAITS]),
 }
+"""What is changed before work goes together, and the edits of all that."""
 GRAPHS = {"a graph": (10_000, 1_000), "a fast graph": (3_000, 0)}
 """What their launch takes, and the time between their kernels."""
+ALONE = ("fused", "fused into 10 us", "a graph", "a fast graph")
+"""In all programs; with other edits in a few."""
+FEW = 4
 JOINED = """
-    SELECT path, scenario, work.correlation, first.correlation AS first, fused_ns
+    SELECT path, scenario, work.correlation, first.correlation AS first, given_ns,
+        saved_ns / nullif(work.end_ns - work.start_ns, 0)
     FROM (
-        SELECT scenario, gpu_op_id, first_gpu_op_id, fused_ns
+        SELECT scenario, gpu_op_id, first_gpu_op_id, given_ns, saved_ns
         FROM prediction.fused_work
         INNER JOIN prediction.fused_time USING (scenario, edit, gpu_op_id)
         UNION ALL
-        SELECT scenario, gpu_op_id, first_gpu_op_id, NULL
+        SELECT scenario, gpu_op_id, first_gpu_op_id, NULL, NULL
         FROM prediction.captured_work
     ) AS joined
     INNER JOIN staging.gpu_op AS work ON joined.gpu_op_id = work.gpu_op_id
@@ -71,32 +112,75 @@ def cases() -> list[Case]:
 @pytest.fixture(scope="module")
 def predicted(cases: list[Case], tmp_path_factory: pytest.TempPathFactory) -> Predicted:
     """What is predicted of all of them."""
-    folder = tmp_path_factory.mktemp("programs")
-    return predict(folder, cases, SCENARIOS, JOINED)
+    edits = {name: SCENARIOS[name][1] for name in ALONE}
+    return predict(tmp_path_factory.mktemp("programs"), cases, edits, JOINED)
+
+
+@pytest.fixture(scope="module")
+def edited(cases: list[Case], tmp_path_factory: pytest.TempPathFactory) -> Predicted:
+    """What is predicted of a few of them, with other edits."""
+    edits = {name: of for name, (_, of) in SCENARIOS.items() if name not in ALONE}
+    folder = tmp_path_factory.mktemp("few")
+    return predict(folder, cases[2 : 2 + FEW], edits, JOINED)
 
 
 def joined(one: Case, scenario: str, predicted: Predicted) -> change.Change:
-    """The change of a program in which the same work goes together."""
+    """The change of a program in which the same work goes together.
+
+    It is told by what launched it, of what is still launched.
+    """
     names = predicted.works[one.name, 0]
-    groups: dict[int, dict[int, list[int]]] = defaultdict(lambda: defaultdict(list))
-    fused = {}
-    for of, correlation, first, fused_ns in predicted.answers[one.name, 0]:
+    groups: dict[int, list[int]] = defaultdict(list)
+    shares, given = {}, None
+    for of, correlation, first, given_ns, share in predicted.answers[one.name, 0]:
         if of == scenario:
-            _, thread, number = names[correlation]
-            groups[thread][names[first][2]].append(number)
-            if fused_ns is not None:
-                fused[thread, number] = fused_ns
+            number = names[correlation][2]
+            groups[names[first][2]].append(number)
+            shares[number], given = share or 0, given_ns
     assert groups, "nothing goes together"
-    found = {
-        thread: sorted(sorted(group) for group in of.values())
-        for thread, of in groups.items()
-    }
-    if scenario in GRAPHS:
-        return change.capture(found, *GRAPHS[scenario])
-    return change.fuse(found, lambda thread, number: fused[thread, number])
+    times = predicted.times[one.name, 0, scenario]
+    kept = {int(number) for what, _, number in times if what == "work"}
+    left = sorted(kept.union(*groups.values()))
+    found = sorted(sorted(map(left.index, group)) for group in groups.values())
+
+    def change_program(program: Program, delays: Delays) -> tuple[Program, Delays]:
+        parts = [
+            half_up(ns * (1 - shares.get(number, 0)))
+            for number, ns in zip(left, work_times(program), strict=True)
+        ]
+        lasting = {
+            group[0]: given or sum(parts[number] for number in group) for group in found
+        }
+        return change.fuse({0: found}, lambda _, number: lasting[number])(
+            program, delays
+        )
+
+    graph = scenario.partition(",")[0]
+    if graph in GRAPHS:
+        return change.capture({0: found}, *GRAPHS[graph])
+    return change_program
 
 
-@pytest.mark.parametrize("scenario", SCENARIOS)
+def work_times(program: Program) -> Iterator[int]:
+    """How long what the only thread launches lasts, in the order of launches."""
+
+    def walk(body: tuple[Action, ...]) -> Iterator[int]:
+        for action in body:
+            if isinstance(action, Op | Annotation):
+                yield from walk(action.body)
+            elif isinstance(action, Launch | Copy | Memset):
+                yield action.kernel_ns
+
+    ((thread,),) = (rank.threads for rank in program.ranks)
+    return walk(thread.body)
+
+
+def half_up(ns: float) -> int:
+    """The nearest whole number, as SQL rounds."""
+    return floor(ns + 1 / 2)
+
+
+@pytest.mark.parametrize("scenario", ALONE)
 def test_joined_work_is_as_in_a_program_that_joins_it(
     scenario: str, cases: list[Case], predicted: Predicted
 ) -> None:
@@ -104,6 +188,18 @@ def test_joined_work_is_as_in_a_program_that_joins_it(
     for one in cases:
         changed = joined(one, scenario, predicted)(one.known, one.delays)
         assert_foretold(one, scenario, predicted, *changed)
+
+
+@pytest.mark.parametrize("scenario", [name for name in SCENARIOS if name not in ALONE])
+def test_joined_work_is_edited_first(
+    scenario: str, cases: list[Case], edited: Predicted
+) -> None:
+    """Each part takes what it takes then; what is removed keeps nothing apart."""
+    before, _ = SCENARIOS[scenario]
+    for one in cases[2 : 2 + FEW]:
+        together = joined(one, scenario, edited)
+        changed = change.all_of(before, together)(one.known, one.delays)
+        assert_foretold(one, scenario, edited, *changed)
 
 
 FLOATS = "float"

@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 from functools import cached_property
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,6 +18,7 @@ from support import SAMPLES, Ingested
 import tracedb
 from tracedb import Edit
 from tracedb.selection import TEXTS, is_expression, ranges, used
+from tracedb.synthetic import Gap, Op, Program, Rank, Thread, execute, step
 
 Row = dict[str, Any]
 Times = list[tuple[int, int]]
@@ -608,3 +610,43 @@ def test_patterns_are_of_whole_texts_or_expressions() -> None:
     assert matches("a[1]*", "a[1]b")
     assert used(Edit(scenario="a", target="gpu", name="x", step=1)) == ["name", "step"]
     assert set(TEXTS) <= set(Edit.__struct_fields__)
+
+
+ODD_NAMES = (
+    "größe",
+    "größen",
+    "日本 op",
+    'a"b',
+    "it's",
+    "a*b",
+    "[x]",
+    "back\\slash",
+    "",
+)
+ODD_PATTERNS = (
+    *("gr??e", "gr?????", "gr*e", "??*op", "日本?op", 'a"b', "a?b", "it?s", "a*b"),
+    *("[x]", "[?]", "back\\slash", "back?slash", "", "*", "?", "/^gr..e$/", "/^.x.$/"),
+)
+
+
+def test_patterns_match_any_names(tmp_path: Path) -> None:
+    """A `?` is a character of however many bytes, quotes and brackets themselves."""
+    body = tuple(Op(name, (Gap(1_000),)) for name in ODD_NAMES)
+    program = Program((Rank((Thread("main", (step(1, *body),)),)),))
+    path = execute(program)[0].write(tmp_path / "trace.json")
+    edits = [
+        Edit(scenario=pattern or "empty", target="op", name=pattern, factor=2)
+        for pattern in ODD_PATTERNS
+        if any(matches(pattern, name) for name in ODD_NAMES)
+    ]
+    query = "SELECT scenario, text FROM prediction.edit_text ORDER BY ALL"
+    with tracedb.open() as database:
+        database.ingest([path])
+        with database.simulate(["replay"], edits) as beside:
+            found = beside.sql(query).rows()
+    assert found == sorted(
+        (edit.scenario, name)
+        for edit in edits
+        for name in ODD_NAMES
+        if matches(str(edit.name), name)
+    )

@@ -1,7 +1,8 @@
 -- GPU work that edits capture as a CUDA graph, to be put on the device by one launch: what
 -- they choose of work that a thread launches in turn in one step, where nothing comes
 -- between: neither a launch that is not chosen, nor a wait of the thread. What a call waits
--- for, and what a recorded graph launched, is not captured.
+-- for, and what a recorded graph launched, is not captured. What the scenario removes is not
+-- there, and keeps nothing apart.
 -- Without edits it is empty.
 -- One row per edit and GPU op that it captures with others.
 -- Key: scenario, edit, gpu_op_id.
@@ -46,43 +47,47 @@ chosen AS (
     FROM prediction.edited_work AS work
     INNER JOIN prediction.scenario_edit AS edit
         ON work.scenario = edit.scenario AND work.edit = edit.position
+    ANTI JOIN prediction.work_edit AS gone
+        ON
+            work.scenario = gone.scenario
+            AND work.gpu_op_id = gone.gpu_op_id
+            AND gone.is_removed
     WHERE action = 'graph'
 ),
 
-wait AS (
-    SELECT thread_id, start_ns, call_id
-    FROM overhead.timeline
-    WHERE type LIKE 'wait_%'
-),
-
--- All launches of the threads that something is chosen of, in their order.
-launched AS (
+-- How many launches of each thread are gone so far.
+removed AS (
     SELECT
-        work.*,
-        row_number() OVER (
-            PARTITION BY launch_thread_id ORDER BY launch_start_ns, position
-        ) AS number,
-        count(*) OVER (PARTITION BY work.call_id) = 1
-        AND work.call_id NOT IN (SELECT call_id FROM wait WHERE call_id IS NOT NULL)
-        AS is_single
-    FROM graph.stream_position AS work
-    WHERE
-        call_id IS NOT NULL
-        AND launch_thread_id IN (
-            SELECT launch_thread_id
-            FROM chosen
-            INNER JOIN graph.stream_position USING (gpu_op_id)
-        )
+        scenario,
+        thread_id,
+        number,
+        count(*) OVER (PARTITION BY scenario, thread_id ORDER BY number) AS gone_count
+    FROM prediction.cleared_stream
+    INNER JOIN prediction.launch_ordinal USING (gpu_op_id)
 ),
 
 placed AS (
-    SELECT chosen.*, launched.* EXCLUDE (gpu_op_id), step_id, wait.start_ns AS last_wait_ns
+    SELECT
+        chosen.*,
+        work.* EXCLUDE (gpu_op_id),
+        step_id,
+        wait.start_ns AS last_wait_ns,
+        launch.number - coalesce(gone_count, 0) AS place
     FROM chosen
-    INNER JOIN launched USING (gpu_op_id)
+    INNER JOIN graph.stream_position AS work USING (gpu_op_id)
+    INNER JOIN prediction.launch_ordinal AS launch USING (gpu_op_id)
+    ASOF LEFT JOIN removed
+        ON
+            chosen.scenario = removed.scenario
+            AND launch.thread_id = removed.thread_id
+            AND launch.number >= removed.number
     ASOF LEFT JOIN staging.step AS step
-        ON launched.trace_id = step.trace_id AND launch_start_ns >= step.start_ns
-    ASOF LEFT JOIN wait
-        ON launch_thread_id = wait.thread_id AND launch_start_ns >= wait.start_ns
+        ON work.trace_id = step.trace_id AND launch_start_ns >= step.start_ns
+    ASOF LEFT JOIN prediction.standing_wait AS wait
+        ON
+            chosen.scenario = wait.scenario
+            AND launch_thread_id = wait.thread_id
+            AND launch_start_ns >= wait.start_ns
     WHERE is_single
 ),
 
@@ -90,14 +95,14 @@ begun AS (
     SELECT
         *,
         coalesce(
-            number <> 1 + lag(number) OVER in_order
+            place <> 1 + lag(place) OVER in_order
             OR step_id IS DISTINCT FROM lag(step_id) OVER in_order
             OR last_wait_ns IS DISTINCT FROM lag(last_wait_ns) OVER in_order,
             true
         ) AS is_first
     FROM placed
     WINDOW in_order AS (
-        PARTITION BY scenario, edit, launch_thread_id ORDER BY number
+        PARTITION BY scenario, edit, launch_thread_id ORDER BY place
     )
 ),
 
@@ -105,21 +110,31 @@ grouped AS (
     SELECT
         *,
         last_value(CASE WHEN is_first THEN gpu_op_id END IGNORE NULLS) OVER (
-            PARTITION BY scenario, edit, launch_thread_id ORDER BY number
+            PARTITION BY scenario, edit, launch_thread_id ORDER BY place
         ) AS first_gpu_op_id
     FROM begun
 ),
 
 captured AS (
-    SELECT grouped.*, placement.launch_position AS own_position
+    SELECT
+        grouped.*,
+        placement.launch_position AS own_position,
+        grouped.position - coalesce(cleared.gone_count, 0) AS stream_place
     FROM grouped
+    ASOF LEFT JOIN prediction.cleared_stream AS cleared
+        ON
+            grouped.scenario = cleared.scenario
+            AND grouped.trace_id = cleared.trace_id
+            AND grouped.device = cleared.device
+            AND grouped.stream = cleared.stream
+            AND grouped.position >= cleared.position
     ASOF LEFT JOIN (
         SELECT thread_id, start_ns, position AS launch_position FROM overhead.timeline
     ) AS placement
         ON
             launch_thread_id = placement.thread_id
             AND launch_start_ns >= placement.start_ns
-    QUALIFY count(*) OVER (PARTITION BY scenario, edit, first_gpu_op_id) > 1
+    QUALIFY count(*) OVER (PARTITION BY grouped.scenario, edit, first_gpu_op_id) > 1
 )
 
 SELECT
@@ -132,7 +147,18 @@ SELECT
     captured.launch_thread_id,
     captured.own_position,
     first.own_position,
-    previous.gpu_op_id IS NOT NULL,
+    coalesce(
+        captured.stream_place = 1 + lag(captured.stream_place) OVER (
+            PARTITION BY
+                captured.scenario,
+                captured.edit,
+                captured.first_gpu_op_id,
+                captured.device,
+                captured.stream
+            ORDER BY captured.position
+        ),
+        false
+    ),
     coalesce(captured.given_gap_ns, replay.gap_ns),
     delay.launch_delay_ns,
     delay.stalled_ns,
@@ -143,11 +169,5 @@ INNER JOIN captured AS first
         captured.scenario = first.scenario
         AND captured.edit = first.edit
         AND captured.first_gpu_op_id = first.gpu_op_id
-LEFT JOIN captured AS previous
-    ON
-        captured.scenario = previous.scenario
-        AND captured.edit = previous.edit
-        AND captured.first_gpu_op_id = previous.first_gpu_op_id
-        AND captured.previous_gpu_op_id = previous.gpu_op_id
 INNER JOIN prediction.gpu_delay AS delay ON captured.first_gpu_op_id = delay.gpu_op_id
 INNER JOIN prediction.graph_replay AS replay ON captured.trace_id = replay.trace_id;

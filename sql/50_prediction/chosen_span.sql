@@ -60,7 +60,7 @@ cut AS (
             ON bound.thread_id = span.thread_id AND bound.at_ns >= span.start_ns
     )
     INNER JOIN candidate USING (scenario, edit, thread_id, position)
-    WHERE at_ns < candidate.end_ns
+    WHERE at_ns >= candidate.start_ns AND at_ns < candidate.end_ns
 ),
 
 piece AS (

@@ -1,6 +1,8 @@
 -- The spans of host time that edits choose among: by target, type, name and rank; of edits
 -- that choose ops those that ops take part of. Edits of host time without a type are of T1
--- to T5: not of waits, nor of idle time; those of ops are of all that is in there.
+-- to T5: not of waits, nor of idle time; those of ops are of all that is in there. A rank that
+-- arrived last at a collective on the CPU waited for none, and may have to once others come
+-- later: that wait can be chosen, too, at the end of the span before it, and takes no time.
 -- One row per edit, and span that it may choose.
 -- Key: scenario, edit, thread_id, position.
 CREATE VIEW prediction.edit_candidate (
@@ -68,7 +70,16 @@ edit AS (
     FROM prediction.scenario_edit
 ),
 
-span AS MATERIALIZED (FROM prediction.editable_span),
+span AS MATERIALIZED (
+    FROM prediction.editable_span
+    UNION ALL
+    SELECT
+        thread_id, position, span.trace_id, 'wait_rank', NULL, NULL, NULL, end_ns, end_ns,
+        end_ns
+    FROM prediction.rank_meeting AS meeting
+    INNER JOIN overhead.timeline AS span USING (thread_id, position)
+    WHERE position = arrival_position AND span.type NOT LIKE 'wait_%'
+),
 
 pair AS (
     SELECT scenario, edit, thread_id, position

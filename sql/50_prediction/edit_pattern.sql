@@ -14,9 +14,10 @@ CREATE VIEW prediction.edit_pattern (
     text_kind,
     -- The pattern as given.
     pattern,
-    -- Whether it is a regular expression.
+    -- Whether what it is matched by is a regular expression.
     is_expression,
-    -- The expression, or the pattern in the words of DuckDB's GLOB.
+    -- The expression, or the pattern in the words of DuckDB's GLOB; there `?` stands for a
+    -- byte, so a pattern with one is written as an expression.
     matcher
 ) AS
 WITH
@@ -64,10 +65,12 @@ SELECT
     field,
     text_kind,
     pattern,
-    length(pattern) > 2 AND pattern LIKE '/%/' AS is_expression,
+    is_given OR contains(pattern, '?'),
     CASE
-        WHEN is_expression THEN pattern[2:-2]
+        WHEN is_given THEN pattern[2:-2]
+        WHEN contains(pattern, '?') THEN '(?s)\A'
+            || replace(replace(regexp_escape(pattern), '\*', '.*'), '\?', '.') || '\z'
         ELSE replace(replace(pattern, '\', '\\'), '[', '\[')
     END
-FROM asked
+FROM (SELECT *, length(pattern) > 2 AND pattern LIKE '/%/' AS is_given FROM asked)
 WHERE pattern IS NOT NULL;

@@ -1,10 +1,10 @@
--- How long fused GPU work takes (`prediction.fused_work`): the time of all, less that of the
--- traffic that is saved: of what one writes for another, the reading, and the writing where
--- nothing else takes it. Which takes what is known from an execution graph
--- (`graph.data_edge`); without one each is taken to read what the one before it wrote, and
--- nothing else to. Traffic is worth what the roofline says of the kernel
--- (`prediction.kernel_roofline`); of unknown work none is saved. What the scenario puts on
--- another GPU takes what it does there (`prediction.changed_time`), and saves in proportion.
+-- How long fused GPU work takes (`prediction.fused_work`): the time of all, as the scenario's
+-- other edits have it (`prediction.work_edit`), less that of the traffic that is saved: of
+-- what one writes for another, the reading, and the writing where nothing else takes it. Which
+-- takes what is known from an execution graph (`graph.data_edge`); without one each is taken
+-- to read what the one before it wrote, and nothing else to. Traffic is worth what the roofline
+-- says of the kernel (`prediction.kernel_roofline`), in proportion to its time as edited; of
+-- unknown work none is saved.
 -- Without edits it is empty.
 -- One row per edit and GPU op that it fuses with others.
 -- Key: scenario, edit, gpu_op_id.
@@ -102,7 +102,7 @@ saved AS (
 timed AS (
     SELECT
         fused.*,
-        coalesce(ratio, 1) AS ratio,
+        prediction.edited_ns(work_ns, set_ns, factor * ratio, add_ns) AS edited_ns,
         least(coalesce(saved.bytes, 0), traffic_bytes)::BIGINT AS saved_bytes,
         coalesce(
             floor(
@@ -115,8 +115,8 @@ timed AS (
         )::BIGINT AS saved_ns
     FROM fused
     LEFT JOIN saved USING (scenario, edit, gpu_op_id)
-    LEFT JOIN prediction.changed_time AS changed
-        ON fused.scenario = changed.scenario AND fused.gpu_op_id = changed.gpu_op_id
+    INNER JOIN prediction.work_edit AS own
+        ON fused.scenario = own.scenario AND fused.gpu_op_id = own.gpu_op_id
 )
 
 SELECT
@@ -130,7 +130,7 @@ SELECT
         WHEN gpu_op_id = first_gpu_op_id
             THEN coalesce(
                 given_ns,
-                sum(round((work_ns - saved_ns) * ratio))
+                sum(round(edited_ns * coalesce((work_ns - saved_ns) / nullif(work_ns, 0), 1)))
                     OVER (PARTITION BY scenario, edit, first_gpu_op_id)
             )
     END::BIGINT

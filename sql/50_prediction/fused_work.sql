@@ -1,6 +1,7 @@
 -- GPU work that edits fuse into one launch: what they choose of kernels and memsets that
 -- follow each other on a stream, launched by one thread in one step, where nothing comes
 -- between: neither other work on the stream, nor a wait of the thread, nor of the stream.
+-- What the scenario removes is not there, and keeps nothing apart.
 -- What it then takes is in `prediction.fused_time`.
 -- Without edits it is empty.
 -- One row per edit and GPU op that it fuses with others.
@@ -31,7 +32,36 @@ chosen AS (
     FROM prediction.edited_work AS work
     INNER JOIN prediction.scenario_edit AS edit
         ON work.scenario = edit.scenario AND work.edit = edit.position
+    ANTI JOIN prediction.work_edit AS gone
+        ON
+            work.scenario = gone.scenario
+            AND work.gpu_op_id = gone.gpu_op_id
+            AND gone.is_removed
     WHERE action = 'fuse'
+),
+
+-- Work that waits for another stream in a scenario.
+awaiting AS (
+    SELECT DISTINCT scenario, gpu_op_id
+    FROM (SELECT DISTINCT scenario FROM chosen)
+    CROSS JOIN graph.gpu_awaited
+    ANTI JOIN (
+        SELECT scenario, waiting_id AS gpu_op_id
+        FROM prediction.edited_wait
+        WHERE kind = 'stream'
+    ) USING (scenario, gpu_op_id)
+),
+
+-- How much of each stream is gone so far, and how often that waited.
+removed AS (
+    SELECT
+        cleared.*,
+        count(awaiting.gpu_op_id) OVER (
+            PARTITION BY cleared.scenario, trace_id, device, stream ORDER BY position
+        ) AS wait_count
+    FROM prediction.cleared_stream AS cleared
+    LEFT JOIN awaiting
+        ON cleared.scenario = awaiting.scenario AND cleared.gpu_op_id = awaiting.gpu_op_id
 ),
 
 -- Calls that launch one kernel or memset.
@@ -46,12 +76,6 @@ single AS (
         AND NOT bool_or(is_collective)
 ),
 
-wait AS (
-    SELECT thread_id, start_ns
-    FROM overhead.timeline
-    WHERE type LIKE 'wait_%'
-),
-
 placed AS (
     SELECT
         chosen.*,
@@ -63,22 +87,35 @@ placed AS (
         launch_thread_id,
         launch_start_ns,
         step_id,
-        wait.start_ns AS last_wait_ns
+        wait.start_ns AS last_wait_ns,
+        work.position - coalesce(gone_count, 0) AS place,
+        coalesce(wait_count, 0) AS wait_count
     FROM chosen
     INNER JOIN graph.stream_position AS work USING (gpu_op_id)
     SEMI JOIN single ON work.call_id = single.call_id
+    ASOF LEFT JOIN removed
+        ON
+            chosen.scenario = removed.scenario
+            AND work.trace_id = removed.trace_id
+            AND work.device = removed.device
+            AND work.stream = removed.stream
+            AND work.position >= removed.position
     ASOF LEFT JOIN staging.step AS step
         ON work.trace_id = step.trace_id AND launch_start_ns >= step.start_ns
-    ASOF LEFT JOIN wait
-        ON launch_thread_id = wait.thread_id AND launch_start_ns >= wait.start_ns
+    ASOF LEFT JOIN prediction.standing_wait AS wait
+        ON
+            chosen.scenario = wait.scenario
+            AND launch_thread_id = wait.thread_id
+            AND launch_start_ns >= wait.start_ns
 ),
 
 begun AS (
     SELECT
         *,
-        gpu_op_id IN (SELECT gpu_op_id FROM graph.gpu_awaited)
+        (scenario, gpu_op_id) IN (SELECT (scenario, gpu_op_id) FROM awaiting)
         OR coalesce(
-            position <> 1 + lag(position) OVER in_order
+            place <> 1 + lag(place) OVER in_order
+            OR wait_count <> lag(wait_count) OVER in_order
             OR launch_thread_id IS DISTINCT FROM lag(launch_thread_id) OVER in_order
             OR step_id IS DISTINCT FROM lag(step_id) OVER in_order
             OR last_wait_ns IS DISTINCT FROM lag(last_wait_ns) OVER in_order,

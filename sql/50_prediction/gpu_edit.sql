@@ -1,7 +1,7 @@
 -- What scenarios change of the time of GPU work: what it is set to, then the product of the
--- factors, then the sum of what is added. On another GPU, or of another type, what its time
--- is multiplied by (`prediction.changed_time`) is one of the factors, but not of a time that is
--- set to a number, or taken from another run.
+-- factors, then the sum of what is added (`prediction.work_edit`). Of work that is fused into
+-- one the first is set to what all take as edited (`prediction.fused_time`), the others are
+-- removed; where the edit says what they take, the edits of the first multiply that, and add.
 -- One row per variant and GPU op that it changes.
 -- Key: variant_id, gpu_op_id.
 CREATE VIEW prediction.gpu_edit (
@@ -24,42 +24,33 @@ CREATE VIEW prediction.gpu_edit (
     -- [ns] What is then added to it.
     add_ns
 ) AS
+WITH
+fused AS (
+    SELECT
+        scenario,
+        gpu_op_id,
+        bool_or(gpu_op_id <> first_gpu_op_id) AS is_gone,
+        any_value(fused_ns) AS fused_ns,
+        any_value(CASE WHEN gpu_op_id = first_gpu_op_id THEN given_ns END) AS given_ns
+    FROM prediction.fused_work
+    INNER JOIN prediction.fused_time USING (scenario, edit, gpu_op_id)
+    GROUP BY scenario, gpu_op_id
+)
+
 SELECT
     variant_id,
-    work.gpu_op_id,
-    bool_or(action = 'remove' OR fused.gpu_op_id <> fused.first_gpu_op_id),
-    count(coalesce(edit.set_ns, time.set_ns, fused_ns)),
-    count(DISTINCT CASE
-        WHEN action = 'overlap' THEN coalesce(to_stream, -edit.position)
-        ELSE to_stream
-    END),
-    bool_or(action = 'insert' AND edit.target = 'gpu'),
-    any_value(coalesce(edit.set_ns, time.set_ns, fused_ns)),
-    product(factor) * CASE
-        WHEN count(edit.set_ns) + count(edit.from_run) + count(fused_ns) > 0 THEN 1
-        ELSE any_value(coalesce(ratio, 1))
+    edit.gpu_op_id,
+    is_removed OR coalesce(is_gone, false),
+    set_count + CASE WHEN given_ns IS NULL THEN 0 ELSE 1 END,
+    stream_count,
+    is_anchor,
+    coalesce(fused_ns, set_ns),
+    CASE
+        WHEN given_ns IS NOT NULL THEN factor
+        WHEN fused_ns IS NOT NULL THEN 1
+        ELSE factor * ratio
     END,
-    sum(add_ns)::BIGINT
-FROM prediction.edited_work AS work
-INNER JOIN prediction.scenario_edit AS edit
-    ON work.scenario = edit.scenario AND work.edit = edit.position
-LEFT JOIN prediction.set_time AS time
-    ON
-        work.scenario = time.scenario
-        AND work.edit = time.edit
-        AND time.kind = 'gpu'
-        AND work.gpu_op_id = target_id
-LEFT JOIN prediction.fused_work AS fused
-    ON
-        work.scenario = fused.scenario
-        AND work.edit = fused.edit
-        AND work.gpu_op_id = fused.gpu_op_id
-LEFT JOIN prediction.fused_time AS together
-    ON
-        work.scenario = together.scenario
-        AND work.edit = together.edit
-        AND work.gpu_op_id = together.gpu_op_id
-LEFT JOIN prediction.changed_time AS changed
-    ON work.scenario = changed.scenario AND work.gpu_op_id = changed.gpu_op_id
-INNER JOIN prediction.variant AS variant ON work.scenario = variant.scenario
-GROUP BY variant_id, work.gpu_op_id;
+    CASE WHEN fused_ns IS NOT NULL AND given_ns IS NULL THEN 0 ELSE add_ns END
+FROM prediction.work_edit AS edit
+LEFT JOIN fused USING (scenario, gpu_op_id)
+INNER JOIN prediction.variant AS variant ON edit.scenario = variant.scenario;

@@ -54,6 +54,8 @@ timed AS (
             CASE WHEN follows THEN gap_ns ELSE delay.stream_delay_ns END AS stream_delay_ns
         ),
         coalesce(kept.kept_ns, 0) AS kept_ns,
+        work.kind,
+        position.previous_gpu_op_id IS NULL AND captured.gpu_op_id IS NULL AS is_first,
         CASE
             WHEN models_kernels AND NOT work.is_collective
                 THEN coalesce(model.predicted_ns, work.end_ns - work.start_ns)
@@ -61,6 +63,7 @@ timed AS (
         END AS predicted_ns
     FROM prediction.gpu_delay AS delay
     INNER JOIN staging.gpu_op AS work ON delay.gpu_op_id = work.gpu_op_id
+    INNER JOIN graph.stream_position AS position ON delay.gpu_op_id = position.gpu_op_id
     LEFT JOIN kept ON delay.gpu_op_id = kept.gpu_op_id
     LEFT JOIN graph.collective AS collective ON delay.gpu_op_id = collective.node_id
     LEFT JOIN prediction.kernel_time AS model ON delay.gpu_op_id = model.gpu_op_id
@@ -72,12 +75,16 @@ timed AS (
 SELECT
     timed.variant_id,
     run_id,
-    trace_id,
+    timed.trace_id,
     timed.gpu_op_id,
     prediction.edited_ns(predicted_ns, set_ns, edit.factor, edit.add_ns),
     prediction.edited_delay_ns(launch_delay_ns, launch.factor, launch.add_ns)
     + CASE method WHEN 'replay' THEN stalled_ns ELSE 0 END + kept_ns,
-    prediction.edited_delay_ns(stream_delay_ns, following.factor, following.add_ns) + kept_ns,
+    -- What was the first on its stream follows something only where edits put it elsewhere.
+    CASE
+        WHEN is_first THEN coalesce(added.delay_ns, stream_delay_ns)
+        ELSE prediction.edited_delay_ns(stream_delay_ns, following.factor, following.add_ns)
+    END + kept_ns,
     CASE WHEN no_wait.kind IS NULL THEN awaited_gpu_op_id END,
     prediction.edited_delay_ns(wait_delay_ns, waiting.factor, waiting.add_ns) + kept_ns,
     unexplained_ns,
@@ -100,6 +107,13 @@ LEFT JOIN prediction.delay_edit AS following
         timed.variant_id = following.variant_id
         AND timed.gpu_op_id = following.waiting_id
         AND following.kind = 'stream'
+LEFT JOIN prediction.added_delay AS added
+    ON
+        is_first
+        AND timed.variant_id = added.variant_id
+        AND timed.trace_id = added.trace_id
+        AND timed.kind = added.kind
+        AND added.cause = 'stream'
 LEFT JOIN prediction.delay_edit AS waiting
     ON
         timed.variant_id = waiting.variant_id

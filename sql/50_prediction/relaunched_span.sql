@@ -64,12 +64,6 @@ recorded AS (
     GROUP BY work.scenario, work.edit, launch_thread_id, launch_position, host_ns
 ),
 
-wait AS (
-    SELECT thread_id, position
-    FROM overhead.timeline
-    WHERE type LIKE 'wait_%'
-),
-
 -- But no further than to a wait: what a thread waits in is not captured.
 bound AS (
     SELECT
@@ -77,9 +71,10 @@ bound AS (
         coalesce(
             (
                 SELECT max(wait.position)
-                FROM wait
+                FROM prediction.standing_wait AS wait
                 WHERE
-                    wait.thread_id = recorded.thread_id
+                    wait.scenario = recorded.scenario
+                    AND wait.thread_id = recorded.thread_id
                     AND wait.position BETWEEN first_position AND launch_position
             ) + 1,
             first_position
@@ -87,9 +82,10 @@ bound AS (
         coalesce(
             (
                 SELECT min(wait.position)
-                FROM wait
+                FROM prediction.standing_wait AS wait
                 WHERE
-                    wait.thread_id = recorded.thread_id
+                    wait.scenario = recorded.scenario
+                    AND wait.thread_id = recorded.thread_id
                     AND wait.position BETWEEN last_launch AND last_position
             ) - 1,
             last_position

@@ -1,0 +1,33 @@
+-- At which waits of host threads scenarios that fuse work, or capture it as a graph, still
+-- wait: all but those that they take out, and those of ops that they remove.
+-- One row per scenario and wait.
+-- Key: scenario, thread_id, position.
+CREATE VIEW prediction.standing_wait (
+    -- The scenario.
+    scenario,
+    -- The thread.
+    thread_id,
+    -- Position of the wait on the thread.
+    position,
+    -- [ns] Begin of the wait, from the begin of the trace.
+    start_ns
+) AS
+WITH
+gone AS (
+    SELECT wait.scenario, waiting_id AS thread_id, wait.position
+    FROM prediction.edited_wait AS wait
+    INNER JOIN prediction.scenario_edit AS edit
+        ON wait.scenario = edit.scenario AND edit = edit.position
+    WHERE kind <> 'stream' AND action IN ('unsync', 'remove')
+)
+
+SELECT joining.scenario, wait.thread_id, wait.position, wait.start_ns
+FROM (
+    SELECT DISTINCT scenario FROM prediction.scenario_edit WHERE action IN ('fuse', 'graph')
+) AS joining
+INNER JOIN overhead.timeline AS wait ON wait.type LIKE 'wait_%'
+ANTI JOIN gone
+    ON
+        joining.scenario = gone.scenario
+        AND wait.thread_id = gone.thread_id
+        AND wait.position = gone.position;

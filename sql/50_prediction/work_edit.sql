@@ -1,0 +1,57 @@
+-- What scenarios say of single GPU work, whatever they join it with: what its time is set to,
+-- multiplied by, and added to, and whether it is removed.
+-- One row per scenario and GPU op that it edits.
+-- Key: scenario, gpu_op_id.
+CREATE VIEW prediction.work_edit (
+    -- The scenario.
+    scenario,
+    -- The GPU op.
+    gpu_op_id,
+    -- Whether it is removed.
+    is_removed,
+    -- Edits that set its time: no more than one can.
+    set_count,
+    -- Streams that it is moved to: no more than one can be.
+    stream_count,
+    -- Whether something is inserted beside it.
+    is_anchor,
+    -- [ns] What its time is set to; NULL: to nothing.
+    set_ns,
+    -- What its time is multiplied by, but for what is elsewhere.
+    factor,
+    -- What its time is multiplied by on another GPU, or of another type
+    -- (`prediction.changed_time`): 1 of a time that is set to a number, or taken from
+    -- another run.
+    ratio,
+    -- [ns] What is then added to it.
+    add_ns
+) AS
+SELECT
+    work.scenario,
+    work.gpu_op_id,
+    bool_or(action = 'remove'),
+    count(coalesce(edit.set_ns, time.set_ns)),
+    count(DISTINCT CASE
+        WHEN action = 'overlap' THEN coalesce(to_stream, -edit.position)
+        ELSE to_stream
+    END),
+    bool_or(action = 'insert' AND edit.target = 'gpu'),
+    any_value(coalesce(edit.set_ns, time.set_ns)),
+    product(factor),
+    CASE
+        WHEN count(edit.set_ns) + count(edit.from_run) > 0 THEN 1
+        ELSE any_value(coalesce(ratio, 1))
+    END,
+    sum(add_ns)::BIGINT
+FROM prediction.edited_work AS work
+INNER JOIN prediction.scenario_edit AS edit
+    ON work.scenario = edit.scenario AND work.edit = edit.position
+LEFT JOIN prediction.set_time AS time
+    ON
+        work.scenario = time.scenario
+        AND work.edit = time.edit
+        AND time.kind = 'gpu'
+        AND work.gpu_op_id = target_id
+LEFT JOIN prediction.changed_time AS changed
+    ON work.scenario = changed.scenario AND work.gpu_op_id = changed.gpu_op_id
+GROUP BY work.scenario, work.gpu_op_id;

@@ -153,18 +153,19 @@ def hardware(
     known = [g for g in groups if g.key in predictors and g.key.measured == "kernel"]
     held_out = HeldOut(known, predictors)
     for group in known:
-        predicted = held_out.predicted(group)
-        if predicted is None:
+        answered = held_out.answered(group)
+        if answered is None:
             continue
+        rows, predicted = answered
         transfer = transfer_of(group.key, held_out.held(group.key.hardware))
         found = predicted.at_least(float(np.exp(transfer.error)))
-        usual, sheet = usual_ns(group.rows), group.rows.work.datasheet_ns
+        usual, sheet = usual_ns(rows), rows.work.datasheet_ns
         ways = {
             "model": (found.ns, found.low_ns, found.high_ns),
             "usual": (usual, usual, usual),
             "sheet": (sheet, sheet, sheet),
         }
-        one = scored(group, [group.key.hardware], ways)
+        one = scored(replace(group, rows=rows), [group.key.hardware], ways)
         yield replace(one, is_by_models=transfer.is_better)
 
 

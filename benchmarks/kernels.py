@@ -207,8 +207,8 @@ Splits:
 Beside the model: the roofline of the data sheet, the calibrated roofline alone (of
 collectives the table), and a network on the logarithms of the sizes, as Lin et al. 2022
 have it: three layers of 128, 60 epochs, at most 2,000 rows, one configuration. What a
-model believes of its forests, and how wide its bands are, it has learnt from rows that
-no split holds out, where they are 1,000 and more, else from those of its own split."""
+model believes of its forests, and how wide its bands are, it has learnt from the rows
+of its own split that are not held out, as a model that serves does from all rows."""
 
 _GOALS = """\
 GMAE / MAPE in %, median over the GPUs named. The held-out shapes of NeuSight are not

@@ -189,7 +189,7 @@ def test_what_is_shipped() -> None:
         assert row["files"]
         assert row["gmae_share"] < 0.2
     hardware = {shelf.key.hardware for shelf in shipped.shelves}
-    assert hardware >= {"A100 80GB", "H100", "B200", "L40S", "V100", "T4", "P100"}
+    assert hardware >= {"A100 80GB", "H100", "B200", "L40S", "V100 PCIe", "T4", "P100"}
 
 
 @pytest.fixture(scope="module")

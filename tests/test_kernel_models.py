@@ -34,6 +34,7 @@ from tracedb.kernels.public import READERS
 from tracedb.kernels.rows import rows_of
 from tracedb.kernels.scores import scores_of
 from tracedb.kernels.splits import SPLITS
+from tracedb.kernels.transfer import HeldOut
 from tracedb.kernels.trees import Forest, averaged, boosted, rounded_down
 from tracedb.kernels.work import Op, shapes_of, work_of
 
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from click.testing import Result
 
     from tracedb.kernels.groups import Group
+    from tracedb.kernels.predictor import Predicted
     from tracedb.kernels.rows import Rows
 
 DATA = ROOT.parent / "shared" / "kerneldata"
@@ -727,10 +729,12 @@ def test_collectives_beyond_the_largest_message(tmp_path: Path) -> None:
 
 
 def test_collectives_of_other_ranks_of_a_node() -> None:
-    """Between two and eight ranks, the log of the time is linear in that of ranks."""
+    """Links have more to send with each rank, and each rank has its own message."""
     table = cluster([(n, n) for n in (2, 8)], ONE_NODE)
-    two, four, eight = (table.predict_ns(asked_of(n, n)) for n in (2, 4, 8))
-    assert four == pytest.approx(np.sqrt(two * eight), rel=1e-3)
+    asked_for = asked_of(4, 4)
+    truth = pl.DataFrame(dict(asked_for.shapes.sizes)).select(ns=ONE_NODE)
+    found = table.predict_ns(asked_for)
+    assert found == pytest.approx(truth["ns"].to_list(), rel=0.03)
 
 
 @pytest.mark.parametrize(("ranks", "per_node", "kind"), LAYOUTS)
@@ -771,6 +775,35 @@ def test_scatter_of_some_ranks_is_not_of_others() -> None:
     between = table.predict_ns(asked_of(4, 4))
     assert (np.diff(between) >= -1e-6).all()
     assert between[4] < 3 * between[2]
+
+
+def test_links_of_a_node_are_the_hardwares_own() -> None:
+    """Those between nodes are not, and nobody tells of them who measured one node."""
+    frame = pl.DataFrame({"bytes": SIZES}).join(
+        pl.DataFrame({"ranks": [8, 16], "ranks_per_node": [8, 8]}), how="cross"
+    )
+    texts = {name: pl.lit(value) for name, value in TEXTS.items()}
+    frame = frame.with_columns(time_ns=ONE_NODE, **texts)
+    devices = (V100, "NVIDIA A100-SXM4-80GB", "NVIDIA H100 80GB HBM3")
+    groups = groups_of(
+        pl.concat(frame.with_columns(device=pl.lit(device)) for device in devices)
+    )
+    volta, ampere, hopper = groups
+    one_node = hopper.rows.take(hopper.rows.shapes["ranks"] == 8)
+    hopper = replace(hopper, rows=one_node)
+    predictors = {g.key: fit_predictor(g.rows) for g in (volta, ampere, hopper)}
+
+    def said(*members: Group) -> tuple[Rows, Predicted]:
+        found = HeldOut(members, predictors).answered(members[0])
+        assert found is not None
+        return found
+
+    rows, predicted = said(volta, ampere)
+    over = rows.shapes["ranks"] == 16
+    assert predicted.ns[over] == pytest.approx(rows.time_ns[over], rel=1e-3)
+    assert predicted.ns[~over].max() > 1.5 * rows.time_ns[~over].max()
+    rows, _ = said(volta, hopper)
+    assert set(rows.shapes["ranks"]) == {8}
 
 
 TEXTS = {

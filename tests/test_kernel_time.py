@@ -668,6 +668,7 @@ def test_measured_times_play_no_part(
 DEVICES = {
     "Tesla P100-PCIE-16GB": "P100",
     "Tesla V100-SXM2-32GB": "V100",
+    "Tesla V100-PCIE-16GB": "V100 PCIe",
     "Tesla T4": "T4",
     "NVIDIA GeForce RTX 2080 Ti": "RTX 2080 Ti",
     "A100-PG509-200": "A100 40GB",

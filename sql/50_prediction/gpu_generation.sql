@@ -13,7 +13,7 @@ CREATE VIEW prediction.gpu_generation (
 SELECT vendor, generation, unnest(members)
 FROM (VALUES
     ('NVIDIA', 'Pascal', ['P100']),
-    ('NVIDIA', 'Volta', ['V100']),
+    ('NVIDIA', 'Volta', ['V100', 'V100 PCIe']),
     ('NVIDIA', 'Turing', ['T4', 'RTX 2080 Ti']),
     ('NVIDIA', 'Ampere', ['A100 PCIe', 'A100 80GB', 'A100 40GB', 'A10', 'A40']),
     ('NVIDIA', 'Ada', ['L40S', 'L4']),

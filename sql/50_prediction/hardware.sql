@@ -58,22 +58,20 @@ CREATE VIEW prediction.hardware (
     -- [B/s] The best that was measured of additions in memory; NULL where nobody has.
     reached_dram_bytes_per_second
 ) AS
--- Peaks, memory, links: NVIDIA's datasheets of P100, V100, T4, A10, A40, A100, L4, L40S,
--- H100, H200, HGX B200 and B300, RTX 2080 Ti (Turing whitepaper); AMD's of MI210, MI250X
--- (half of it: a device is one of its two dies) and MI300X. Of H20 and H800, which NVIDIA
--- shows no datasheet of, figures that vendors give (H800: an H100 with less NVLink), their
--- cache as H100's. Cache bandwidth: measured by Lin et al. for P100, V100 and A100
--- (HW_PARAMS), else 3 times the memory's, 2 times from H100 on (5.7 TB/s measured there by
--- chipsandcheese.com). Pageable: 8.1 GB/s measured by Lin et al. on V100 and A100, over the
--- 0.79 of `kernel_efficiency`.
--- Matrix share: AMD gives 708 of MI300X's 1307 TFLOP/s as the most that can be reached, 0.54;
--- NVIDIA's GPUs reach 0.80 in long bf16 products (median of aiconfigurator's data).
--- Floor: median of the smallest elementwise kernels in public traces of ns resolution (V100
--- 2.1, A100 2.2, H100 1.7, MI300X 2.3 us) and the shortest GEMMs of aiconfigurator's data
--- (B200 1.8, L40S 1.7 us); the others are guessed from their neighbours.
--- Reached: 99th percentile over large shapes; bf16 products of aiconfigurator's data, fp32
--- products and additions of NeuSight's.
--- CPU: about a server of 16 cores with AVX-512 (`sm_count`); its level 2 is the last level.
+-- Peaks, memory, links: NVIDIA's datasheets of P100, V100 (its PCIe card has no NVLink),
+-- T4, A10, A40, A100, L4, L40S, H100, H200, HGX B200 and B300, RTX 2080 Ti (Turing
+-- whitepaper); AMD's of MI210, MI250X (half: a device is one of two dies) and MI300X. H20
+-- and H800 have no datasheet: vendors' figures (H800: an H100 with less NVLink), H100's
+-- cache. Cache bandwidth: measured by Lin et al. for P100, V100 and A100 (HW_PARAMS), else
+-- 3 times the memory's, 2 times from H100 on (chipsandcheese.com). Pageable: 8.1 GB/s
+-- (Lin et al., V100 and A100) over the 0.79 of `kernel_efficiency`. Matrix share:
+-- AMD gives 708 of MI300X's 1307 TFLOP/s at most, 0.54; NVIDIA's GPUs reach 0.80 in long
+-- bf16 products (median of aiconfigurator's data). Floor: median of the smallest
+-- elementwise kernels in public traces of ns resolution (V100 2.1, A100 2.2, H100 1.7,
+-- MI300X 2.3 us) and the shortest GEMMs of aiconfigurator's data (B200 1.8, L40S 1.7 us);
+-- the others are guessed from their neighbours. Reached: 99th percentile over large shapes;
+-- bf16 products of aiconfigurator's data, fp32 products and additions of NeuSight's. CPU:
+-- about a server of 16 cores with AVX-512 (`sm_count`); its last level is level 2.
 WITH
 made AS (FROM prediction.gpu_generation),
 
@@ -102,6 +100,7 @@ listed AS (
         nvlink * 1e9 AS nvlink,
         floor_ns::BIGINT AS floor_ns
     FROM (VALUES
+        ('V100 PCIe', 0, 'V100S?-PCIE', 14, 14, 112, 900, 6, 2568, 80, 1.38, 15.75, 15.75, 2100),
         ('P100', 1, 'P100', 10.6, 10.6, 21.2, 732, 4, 1591, 56, 1.48, 15.75, 80, 2500),
         ('V100', 2, 'V100', 15.7, 15.7, 125, 900, 6, 2847, 80, 1.53, 15.75, 150, 2100),
         ('T4', 3, '\bT4\b', 8.1, 8.1, 65, 320, 4, 960, 40, 1.59, 15.75, 15.75, 2100),

@@ -1,4 +1,4 @@
-"""What models are compared with: simpler ways to predict the same rows."""
+"""What models are compared with beside their own rooflines: a plain network."""
 
 from __future__ import annotations
 
@@ -7,11 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .predictor import fit_base
-
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
     from numpy.typing import NDArray
 
     from .families import Floats
@@ -19,17 +15,6 @@ if TYPE_CHECKING:
 
 _ROWS = 2_000
 """Of the network, which takes longer than all other ways together."""
-
-
-def datasheet(train: Rows, test: Rows) -> Floats:
-    """The larger of FLOPs / peak and bytes / bandwidth, or the floor: no data used."""
-    del train
-    return test.work.datasheet_ns
-
-
-def calibrated(train: Rows, test: Rows) -> Floats:
-    """The calibrated roofline (of collectives the table), without forests."""
-    return fit_base(train).predict_ns(test)
 
 
 def mlp(train: Rows, test: Rows) -> Floats:
@@ -66,10 +51,3 @@ def _sizes(rows: Rows) -> NDArray[np.float32]:
     found = rows.logs
     columns = [found[f"log_{name}"] for name in rows.family.columns]
     return np.stack(columns, axis=1).astype(np.float32)
-
-
-BASELINES: Mapping[str, Callable[[Rows, Rows], Floats]] = {
-    "datasheet": datasheet,
-    "roofline": calibrated,
-    "mlp": mlp,
-}

@@ -12,13 +12,13 @@ import polars as pl
 
 from tracedb.errors import MeasurementError
 
-from .baselines import BASELINES
+from .baselines import mlp
 from .blend import Answer, blended
 from .families import FAMILIES
 from .groups import LEAST_ROWS, groups_of
 from .harnesses import are_alike, compared, harness_error
 from .measurements import read_measurements
-from .predictor import fit_learnt, learn
+from .predictor import fit_predictor
 from .scores import Scores, scores_of
 from .splits import SEED, SPLITS
 from .transfer import HeldOut, transfer_of
@@ -31,13 +31,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from .groups import Group
-    from .predictor import Lesson, Predicted, Predictor
+    from .predictor import Predicted, Predictor
     from .rows import Rows
 
 MOST_ROWS = 15_000
 """Shapes of one key that are used, at random: scores hardly change with more."""
-_LEAST_SHARED = 1_000
-"""Rows that no split holds out from which these are enough to learn from."""
 SCORES = {
     "split": pl.String,
     "family": pl.String,
@@ -88,10 +86,10 @@ def evaluate(
 class Sample:
     """The rows of a key that are scored, and what is fitted to them once.
 
-    No split's held-out rows have a part in what predicts them: what forests to believe
-    and how wide bands are is learnt from rows that no split holds out, where they are
-    enough. The model that has not seen the random fifth serves other hardware, too, and
-    other campaigns.
+    No split's held-out rows have a part in what predicts them: its other rows tell all
+    that a served model learns, which forests to believe and how wide bands are as well.
+    The model that has not seen the random fifth serves other hardware, too, and other
+    campaigns.
     """
 
     group: Group
@@ -111,16 +109,9 @@ class Sample:
             if rows is not None and rows.any() and (~rows).sum() >= LEAST_ROWS
         }
 
-    @cached_property
-    def _lesson(self) -> Lesson | None:
-        """What rows teach that no split holds out; None where they are too few."""
-        seen = ~np.any(list(self.held_out.values()), axis=0)
-        return learn(self.rows.take(seen)) if seen.sum() >= _LEAST_SHARED else None
-
     def fitted(self, split: str) -> Predictor:
         """A predictor that has not seen what a split holds out."""
-        rows = self.rows.take(~self.held_out[split])
-        return fit_learnt(rows, self._lesson or learn(rows))
+        return fit_predictor(self.rows.take(~self.held_out[split]))
 
     @cached_property
     def predictor(self) -> Predictor:
@@ -206,8 +197,13 @@ def _within(sample: Sample, splits: Sequence[str]) -> Iterator[dict[str, Any]]:
         counts = {"split": split, "trained_rows": len(train)}
         score = scores_of(predicted.ns, test.time_ns, band)
         yield _row(sample.group, score, counts | {"predictor": "model"})
-        for name, baseline in BASELINES.items():
-            score = scores_of(baseline(train, test), test.time_ns)
+        simpler = {
+            "datasheet": test.work.datasheet_ns,
+            "roofline": predictor.core.base.predict_ns(test),
+            "mlp": mlp(train, test),
+        }
+        for name, ns in simpler.items():
+            score = scores_of(ns, test.time_ns)
             yield _row(sample.group, score, counts | {"predictor": name})
 
 
@@ -224,15 +220,15 @@ def _across(members: Sequence[Sample]) -> Iterator[dict[str, Any]]:
     groups = [member.group for member in members]
     held_out = HeldOut(groups, {m.group.key: m.predictor for m in members})
     for group in groups:
-        predicted = held_out.predicted(group)
-        if predicted is None:
+        answered = held_out.answered(group)
+        if answered is None:
             continue
+        rows, predicted = answered
         transfer = transfer_of(group.key, held_out.held(group.key.hardware))
         trained = sum(len(other.rows) for other in groups if other is not group)
         counts = {"split": "hardware", "trained_rows": trained}
-        yield from _scored(
-            group, predicted.at_least(float(np.exp(transfer.error))), counts
-        )
+        found = predicted.at_least(float(np.exp(transfer.error)))
+        yield from _scored(replace(group, rows=rows), found, counts)
 
 
 def _campaigns(members: Sequence[Sample]) -> Iterator[dict[str, Any]]:

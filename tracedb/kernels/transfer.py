@@ -17,7 +17,7 @@ import numpy as np
 
 from .bands import held_by
 from .blend import NEARER, Answer, blended
-from .collective_table import CollectiveTable
+from .collective_table import OTHER_KIND, CollectiveTable
 from .dtypes import ALIKE, matrix_peak
 from .usual import usual_ns
 
@@ -82,7 +82,9 @@ def ratio(
     if isinstance(base, CollectiveTable):
         floor = float(np.exp(base.log_ns.min()))
         one, other = floor + measured.work.memory_ns, floor + asked.work.memory_ns
-        return other / one
+        # The network between nodes is not the hardware's own.
+        shapes = asked.shapes
+        return np.where(shapes["ranks_per_node"] < shapes["ranks"], 1.0, other / one)
     if not len(asked):
         return np.ones(0)
     work = asked.work
@@ -165,26 +167,35 @@ class HeldOut:
     predictors: Mapping[Key, Predictor]
     _said: dict[tuple[Key, Key], Predicted] = field(default_factory=dict)
 
-    def predicted(self, group: Group, without: str = "") -> Predicted | None:
-        """A key's rows by the nearest hardware of the same harness; None without any.
+    def answered(
+        self, group: Group, without: str = ""
+    ) -> tuple[Rows, Predicted] | None:
+        """A key's rows, and what the nearest hardware by the same harness says of them.
 
-        `without` names other hardware that has no say, either.
+        Without those it says nothing of: over nodes, where it was measured within one.
+        None where there is none. `without` names other hardware that has no say.
         """
         others = [other for other in self.groups if other.key.hardware != without]
         near = [*_nearest(group, others)]
         if not near:
             return None
-        return blended([Answer(self._by(group, o), nearness(away)) for away, o in near])
+        said = [Answer(self._by(group, other), nearness(away)) for away, other in near]
+        predicted = blended(said)
+        is_kind = predicted.away < OTHER_KIND
+        if not is_kind.any():
+            return None
+        return group.rows.take(is_kind), predicted.take(is_kind)
 
     def held(self, without: str = "") -> list[Held]:
         """What the others say of each key, but for those of some hardware."""
         found = []
         for group in self.groups:
-            predicted = self.predicted(group, without)
-            if predicted is not None and group.key.hardware != without:
-                measured = np.log(group.rows.time_ns)
+            answered = self.answered(group, without)
+            if answered is not None and group.key.hardware != without:
+                rows, predicted = answered
+                measured = np.log(rows.time_ns)
                 errors = measured - np.log(predicted.ns)
-                usual = measured - np.log(usual_ns(group.rows))
+                usual = measured - np.log(usual_ns(rows))
                 found.append(Held(group.key, errors, usual))
         return found
 

@@ -59,6 +59,7 @@ _MS = 1_000_000
         "tracedb whatif run.duckdb --edit 'gpu:*gemm* x0.5' --edit 'host:T2 -2us'",
         "tracedb whatif run.duckdb --remove 'op:aten::item' --name 'no item'",
         "tracedb whatif run.duckdb --set gpu=H200 --set 'dtype=bf16:gemm*'",
+        "tracedb whatif run.duckdb --set batch=4096",
         "tracedb whatif run.duckdb --edit gpu:kernel --sweep factor=0.1..1:10",
         "tracedb whatif run.duckdb --scenario faster.toml --rows path --format csv",
         "tracedb whatif --scenario faster.toml --check",
@@ -84,7 +85,8 @@ _MS = 1_000_000
     "settings",
     multiple=True,
     metavar="SETTING",
-    help="GPU work elsewhere: gpu=H200, dtype=bf16, dtype=bf16:gemm* (of what).",
+    help="GPU work elsewhere: gpu=H200, dtype=bf16, dtype=bf16:gemm* (of what), "
+    "batch=4096, 'batch=4096 from_batch=512' (as recorded).",
 )
 @click.option("--name", metavar="TEXT", help="Name of the scenario of these edits.")
 @click.option("--each", is_flag=True, help="Each edit is a scenario of its own.")
@@ -295,11 +297,19 @@ _BASES = {
     "model": "kernel models",
     "roofline": "rooflines",
     "bandwidth": "bandwidths of memory (unknown work)",
+    "size": "sizes of tensors (unknown work)",
     "unchanged": "nothing, and stays",
+    "unknown": "nothing, as it is not known how it follows the batch",
 }
 _HELD = {
     "gpu=": "held as recorded: host times, links between machines, which kernels run",
     "dtype=": "held as recorded: which kernels run; autocast would add casts",
+    "batch=": "held as recorded: host times, which kernels run, messages of gradients",
+}
+_SIZES_FROM = {
+    "runs": "sizes follow it as other runs of the same ops tell",
+    "inferred": "which sizes follow it is inferred from the ops",
+    "given": "which sizes follow it is inferred from the ops",
 }
 
 
@@ -321,9 +331,20 @@ def _elsewhere(kernels: pl.DataFrame) -> list[str]:
     share = f"{unsure / max(measured, 1):.1%}"
     held = "".join(f"\n  {text}" for what, text in _HELD.items() if what in changes)
     return [
+        *_batches(kernels),
         f"  GPU work: {_ms(measured)} as recorded, {_ms(changed)} then, in a band of",
         f"  {_ms(low)} to {_ms(high)}; told by {', '.join(shares)};",
         f"  {share} of it is out of the range of what told it (--rows kernel){held}",
+    ]
+
+
+def _batches(kernels: pl.DataFrame) -> list[str]:
+    """The batch size of each run as recorded, and how sizes follow it."""
+    known = kernels.filter(kernels["sizes_from"].is_not_null())
+    told = known.select("run_id", "recorded_batch", "sizes_from").unique()
+    return [
+        f"  run {run}: batch {batch:,} as recorded; {_SIZES_FROM[sizes_from]}"
+        for run, batch, sizes_from in sorted(told.iter_rows())
     ]
 
 

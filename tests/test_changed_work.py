@@ -349,7 +349,7 @@ def test_arrays_agree(elsewhere: tracedb.Database, database: tracedb.Database) -
         ("gpu=CPU", "no GPU CPU is known"),
         ("dtype=bf16:memcpy", "of nothing that it chooses are shapes and types known"),
         ("gpu=A100:conv*", "no GPU work with family conv* in this database; nearest"),
-        ("gpu=H200 gpu=A100:gemm*", "two edits change the GPU or the type of the same"),
+        ("gpu=H200 gpu=A100:gemm*", "two edits change the GPU, the type or the batch"),
     ],
 )
 def test_what_cannot_be_is_refused_in_a_line(

@@ -33,7 +33,7 @@ STATISTICS: tuple[str, ...] = get_args(Statistic)
 
 Dtype = Literal["fp32", "tf32", "bf16", "fp16", "fp8"]
 DTYPES: tuple[str, ...] = get_args(Dtype)
-ELSEWHERE = ("to_gpu", "to_dtype")
+ELSEWHERE = ("to_gpu", "to_dtype", "to_batch")
 """The values that put GPU work elsewhere (`tracedb.changed_work`)."""
 
 
@@ -69,7 +69,8 @@ RULES: dict[str, Rule] = {
     ),
     "set": Rule(
         ("host", "gpu", "op"),
-        one=("set_ns", "set_to", "from_run", "to_gpu", "to_dtype"),
+        one=("set_ns", "set_to", "from_run", *ELSEWHERE),
+        takes=("from_batch",),
         times=("host", "gpu", "op"),
     ),
     "ideal": Rule(("host", "gpu", "op"), times=("host", "gpu", "op")),
@@ -119,7 +120,7 @@ def _wrong_values(edit: Change, action: str) -> str | None:
         return f"an edit changes nothing; give it a {' or '.join(rule.some)}"
     if missing:
         return f"{_DEEDS[action]}; give it a {' and '.join(missing)}"
-    if rule.one and len(given) != 1:
+    if rule.one and len([value for value in given if value in rule.one]) != 1:
         return f"{_DEEDS[action]}; give it one of {', '.join(rule.one)}"
     return None
 
@@ -129,6 +130,8 @@ def _wrong_set(edit: Change) -> str | None:
     for field in ELSEWHERE:
         if edit.target == "host" and getattr(edit, field) is not None:
             return f"{field} is of GPU work: of gpu or op; leave it out of host"
+    if edit.from_batch is not None and edit.to_batch is None:
+        return "from_batch is the recorded batch size; say to_batch, too"
     if edit.target == "op" and edit.set_ns is not None:
         return "an op has several times: set_ns is of host or gpu, or give it a set_to"
     return None
@@ -191,7 +194,7 @@ done AS (
     SELECT DISTINCT scenario, edit
     FROM prediction.chosen_work
     INNER JOIN prediction.changed_time USING (scenario, gpu_op_id)
-    WHERE basis <> 'unchanged'
+    WHERE basis <> 'unchanged' OR change LIKE '%batch=%'
     UNION
     SELECT scenario, edit FROM prediction.fused_work
     UNION
@@ -270,7 +273,7 @@ WITH twice AS (
     UNION ALL
     SELECT variant_id, 'set the time of' FROM prediction.gpu_edit WHERE set_count > 1
     UNION ALL
-    SELECT variant_id, 'change the GPU or the type of'
+    SELECT variant_id, 'change the GPU, the type or the batch size of'
     FROM prediction.work_change
     INNER JOIN prediction.variant USING (scenario)
     WHERE value_count > 1
@@ -320,7 +323,7 @@ def _wrong_target(target: str, action: str) -> str:
 _DEEDS = {
     "scale": "times are scaled by factor and add_ns",
     "set": "times are set to set_ns, to what others of its kind take, or from_run; GPU "
-    "work is put on a GPU, or made of a type",
+    "work is put on a GPU, made of a type, or of another batch size",
     "ideal": "all ranks take the mean of the ranks' times",
     "remove": "what is removed takes no time",
     "unsync": "waits are removed",

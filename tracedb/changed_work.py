@@ -1,10 +1,10 @@
-"""GPU work elsewhere: on another GPU, or with elements of another type.
+"""GPU work elsewhere: on another GPU, of another type, or at another batch size.
 
 The relations that say what GPU work there is and what the roofline makes of it are
-computed once more, in memory, over the changed devices and types; kernel models are
-asked as for any trace. What they say of the work as recorded and as changed is put
-beside each other in `reference.changed_estimate`, of which `prediction.changed_time`
-makes factors.
+computed once more, in memory, over the changed devices, types and sizes
+(`tracedb.batch_change` says which those are); kernel models are asked as for any trace.
+What they say of the work as recorded and as changed is put beside each other in
+`reference.changed_estimate`, of which `prediction.changed_time` makes factors.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import structs
 
-from tracedb import catalog, estimates
+from tracedb import batch_change, catalog, estimates
 from tracedb.duck import literal, one_thread, quoted, registered, scalar
 from tracedb.errors import ScenarioError
 
@@ -28,11 +28,15 @@ if TYPE_CHECKING:
     from tracedb.scenario import Edit
 
 TABLE = "reference.changed_estimate"
+TABLES = frozenset({TABLE, batch_change.TABLE})
+"""What is filled for one prediction."""
 _ARGUMENTS = "prediction.op_argument"
 _PROBLEMS = "prediction.kernel_problem"
 _ROOFLINE = "prediction.kernel_roofline"
 _WORK = "prediction.kernel_work"
 _DEVICES = "prediction.kernel_device"
+_COPIES = "prediction.gpu_copy"
+_MESSAGES = "prediction.op_collective"
 
 _TYPES = {
     "fp32": "float",
@@ -49,7 +53,7 @@ _UNITS = ("fp32", "tf32")
 _TYPED = r'(["(\[,])(?:float|c10::(?:Half|BFloat16|Float8_\w+))([")\],])'
 
 _CHANGES = """
-SELECT DISTINCT change, to_gpu, to_dtype
+SELECT DISTINCT change, to_gpu, to_dtype, to_batch, from_batch
 FROM prediction.work_change
 WHERE value_count = 1
 ORDER BY change
@@ -79,6 +83,8 @@ WHERE
 _TRACES = "SELECT DISTINCT trace_id FROM prediction.work_change ORDER BY trace_id"
 _STORED_NAME = "{stored}"
 """Stands for the name of the database in a query."""
+_HERE = "{here}"
+"""Stands for the name of the database of the simulation in a query."""
 _numbers = count(1)
 
 
@@ -90,6 +96,8 @@ class Elsewhere:
     """All of it as one text, as in `prediction.work_change`."""
     to_gpu: str | None = None
     to_dtype: str | None = None
+    to_batch: int | None = None
+    from_batch: int = 0
 
     @property
     def replaced(self) -> dict[str, str]:
@@ -97,8 +105,12 @@ class Elsewhere:
         found = {}
         if self.to_gpu is not None:
             found[_DEVICES] = _on_gpu(self.to_gpu)
+        if self.to_batch is not None:
+            scaled = _scaled_arguments(self.to_batch, self.from_batch)
+            found |= _sized(scaled)
         if self.to_dtype is not None:
-            found[_ARGUMENTS] = _retyped(self.to_dtype)
+            arguments = found.get(_ARGUMENTS, f"FROM {_STORED_NAME}.{_ARGUMENTS}")
+            found[_ARGUMENTS] = _retyped(self.to_dtype, arguments)
         if self.to_dtype in _UNITS:
             found[_WORK] = _in_units(self.to_dtype)
         return found
@@ -129,7 +141,7 @@ def named(connection: duckdb.DuckDBPyConnection, edits: Sequence[Edit]) -> list[
 
 def are_changed(edits: Sequence[Edit]) -> bool:
     """Whether edits put GPU work elsewhere."""
-    return any(edit.to_gpu or edit.to_dtype for edit in edits)
+    return any(edit.to_gpu or edit.to_dtype or edit.to_batch for edit in edits)
 
 
 def estimate(cursor: duckdb.DuckDBPyConnection, stored: str) -> None:
@@ -141,6 +153,7 @@ def estimate(cursor: duckdb.DuckDBPyConnection, stored: str) -> None:
     rows = cursor.execute(_CHANGES).fetchall()
     if not rows:
         return
+    batch_change.fill(cursor)
     from tracedb import kernels
 
     models = kernels.shipped(cursor).serving()
@@ -167,6 +180,8 @@ def _changed(
     if not replaced:
         yield stored
         return
+    here = quoted(str(scalar(cursor, "SELECT current_database()")))
+    replaced = {k: query.replace(_HERE, here) for k, query in replaced.items()}
     name = f"elsewhere_{next(_numbers)}"
     cursor.execute(f"ATTACH ':memory:' AS {name} (READ_WRITE)")
     try:
@@ -241,13 +256,50 @@ def _on_gpu(gpu: str) -> str:
     return f"SELECT {columns} FROM {_STORED_NAME}.{_DEVICES}"
 
 
-def _retyped(dtype: str) -> str:
+def _scaled_arguments(to_batch: int, from_batch: int) -> str:
+    """The arguments of ops at a batch size, as a query in brackets."""
+    return (
+        f"(FROM {_HERE}.{batch_change.TABLE} "
+        f"WHERE to_batch = {to_batch} AND from_batch = {from_batch})"
+    )
+
+
+def _sized(scaled: str) -> dict[str, str]:
+    """The relations of arguments, copies and messages at a batch size.
+
+    Bytes that are recorded by themselves are scaled as the op's tensors are: those of
+    copies, of what fills tensors, and of messages.
+    """
+    texts = ", ".join(
+        f"coalesce(scaled.{name}, own.{name}) AS {name}"
+        for name in ("input_dims", "output_dims", "concrete_inputs")
+    )
+    size = "coalesce(scaled.size_share, 1)"
+    is_filled = "op <> 'memset' OR regexp_matches(staging_op.name, 'zero|fill')"
+    by_size = f"CASE WHEN {is_filled} THEN {size} ELSE 1 END"
+    moved = ("bytes", "read_bytes", "written_bytes")
+    copied = ", ".join(f"(own.{name} * {by_size})::BIGINT AS {name}" for name in moved)
+    sent = ", ".join(f"(own.{name} * {size})::BIGINT AS {name}" for name in moved)
+    joined = f"LEFT JOIN {scaled} AS scaled ON own.op_id = scaled.op_id"
+    return {
+        _ARGUMENTS: f"SELECT own.* REPLACE ({texts}) "
+        f"FROM {_STORED_NAME}.{_ARGUMENTS} AS own {joined}",
+        _COPIES: f"SELECT own.* REPLACE ({copied}) "
+        f"FROM {_STORED_NAME}.{_COPIES} AS own {joined} "
+        f"LEFT JOIN {_STORED_NAME}.staging.op AS staging_op "
+        "ON own.op_id = staging_op.op_id",
+        _MESSAGES: f"SELECT own.* REPLACE ({sent}) "
+        f"FROM {_STORED_NAME}.{_MESSAGES} AS own {joined}",
+    }
+
+
+def _retyped(dtype: str, arguments: str) -> str:
     """The arguments of ops where all elements are of one type."""
     columns = ", ".join(
         f"{_replaced(_replaced(column, dtype), dtype)} AS {column}"
         for column in ("input_types", "output_types")
     )
-    return f"SELECT * REPLACE ({columns}) FROM {_STORED_NAME}.{_ARGUMENTS}"
+    return f"SELECT * REPLACE ({columns}) FROM ({arguments})"
 
 
 def _replaced(text: str, dtype: str) -> str:

@@ -11,11 +11,12 @@ the fastest rank takes, and
 `op:aten::item phase=optimizer remove` removes ops. Fields and actions are those of
 `tracedb.Edit`, in any order after the target.
 
-    setting   = ("gpu" | "dtype") "=" value [":" chosen {field "=" value}]
+    setting   = ("gpu" | "dtype" | "batch") "=" value [":" chosen] {field "=" value}
     chosen    = type | family | pattern
 
-A setting is short for an edit of GPU work: `gpu=H200` is `gpu set to_gpu=H200`, and
-`dtype=bf16:gemm*` is `gpu family=gemm* set to_dtype=bf16`.
+A setting is short for an edit of GPU work: `gpu=H200` is `gpu set to_gpu=H200`,
+`dtype=bf16:gemm*` is `gpu family=gemm* set to_dtype=bf16`, and `batch=4096
+from_batch=512` is `gpu set to_batch=4096 from_batch=512`.
 """
 
 from __future__ import annotations
@@ -117,7 +118,9 @@ def parse(text: str) -> Change:
     return msgspec.convert(fields, Change)
 
 
-_SETTINGS = {"gpu": "to_gpu", "dtype": "to_dtype"}
+_SETTINGS = {"gpu": "to_gpu", "dtype": "to_dtype", "batch": "to_batch"}
+# A value that may have spaces in it, what is chosen, and fields.
+_SETTING = re.compile(r"(?P<value>[^:=]+?)(?::(?P<chosen>\S.*)|\s+(?P<rest>\w+=.*))?")
 
 
 def parse_setting(text: str) -> Change:
@@ -131,16 +134,18 @@ def parse_setting(text: str) -> Change:
     Raises `ScenarioError` for what is none.
     """
     name, _, given = text.partition("=")
-    value, _, chosen = given.partition(":")
-    if name not in _SETTINGS or not value:
+    parts = _SETTING.fullmatch(given)
+    if name not in _SETTINGS or parts is None:
         settings = ", ".join(f"{setting}=..." for setting in _SETTINGS)
         raise ScenarioError(
             f"setting '{text}': {settings} is due, as gpu=H200 or dtype=bf16:gemm*"
         )
     field = _SETTINGS[name]
-    if not _takes(field, value):
+    value = next((v for v in _readings(parts["value"]) if _takes(field, v)), None)
+    if value is None:
         raise ScenarioError(f"setting '{text}': {name} has to be {FIELDS[field]}")
-    change = parse(f"gpu:{chosen}" if chosen else "gpu")
+    chosen = f":{parts['chosen']}" if parts["chosen"] else f" {parts['rest'] or ''}"
+    change = parse(f"gpu{chosen}")
     if change.name is not None and _is_of_family(change.name):
         change = structs.replace(change, name=None, family=change.name)
     return structs.replace(change, action="set", **{field: value})

@@ -52,6 +52,8 @@ FIELDS = selection.WANTED | {
     "from_run": "the number of a run",
     "to_gpu": "the name of a GPU (`tracedb kernels hardware` lists them)",
     "to_dtype": f"one of {', '.join(DTYPES)}",
+    "to_batch": "a whole number from 1 to 1e9",
+    "from_batch": "a whole number from 1 to 1e9",
     "gaps": "longest or all",
     "place": "before or after",
     "host_ns": "a whole number of nanoseconds, from 0 to 1e15",
@@ -67,6 +69,7 @@ FIELDS = selection.WANTED | {
 
 _Duration = Annotated[int, msgspec.Meta(ge=0, le=10**15)]
 _Count = Annotated[int, msgspec.Meta(ge=1, le=1000)]
+_Batch = Annotated[int, msgspec.Meta(ge=1, le=10**9)]
 
 
 class Change(Selection, frozen=True, kw_only=True):
@@ -80,6 +83,8 @@ class Change(Selection, frozen=True, kw_only=True):
     from_run: Annotated[int, msgspec.Meta(ge=0, le=10**9)] | None = None
     to_gpu: Annotated[str, msgspec.Meta(min_length=1)] | None = None
     to_dtype: Dtype | None = None
+    to_batch: _Batch | None = None
+    from_batch: _Batch | None = None
     gaps: Literal["longest", "all"] | None = None
     place: Literal["before", "after"] | None = None
     host_ns: _Duration | None = None

@@ -97,7 +97,7 @@ def beside(
         try:
             cursor.execute(f"USE {name}")
             cursor.execute("SET VARIABLE methods = $methods", {"methods": [*methods]})
-            own = catalog.readers(_VARIANTS) | {_LIBRARY, changed_work.TABLE}
+            own = catalog.readers(_VARIANTS) | {_LIBRARY, *changed_work.TABLES}
             if edits:
                 set_edits(cursor, edits, chosen)
                 own |= catalog.chosen_by_edits()

@@ -62,6 +62,10 @@ CREATE TABLE reference.scenario (
     to_gpu VARCHAR,
     -- The type that its elements become.
     to_dtype VARCHAR,
+    -- The batch size that its tensors then have.
+    to_batch BIGINT,
+    -- The batch size that they were recorded with.
+    from_batch BIGINT,
     -- Which gaps stay around removed ops: `longest` or `all`.
     gaps VARCHAR,
     -- Where work is inserted: `before` or `after`.

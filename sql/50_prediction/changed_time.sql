@@ -1,11 +1,14 @@
--- By what factor GPU work takes longer once a scenario puts it on another GPU, or to another
--- type (`prediction.work_change`): what one model predicts of it there, over what the same
--- predicts of it as it was recorded, so that what the model is off in both is not in it.
+-- By what factor GPU work takes longer once a scenario puts it on another GPU, to another
+-- type or to another batch size (`prediction.work_change`): what one model predicts of it
+-- there, over what the same predicts of it as it was recorded, so that what the model is off
+-- in both is not in it.
 -- That is of the kernel models where they know such ops on both, of all kernels of an op
 -- together; else of the roofline of the kernel. What is of unknown work, on another GPU, is
 -- taken to wait for its memory: its floor is the other's floor, and the rest goes with the
 -- bandwidths. Collectives go with the links, by the roofline; of more than 8 ranks they go
--- over a network that no table knows, and stay; so do copies, and work of unknown shape or type, where another type is asked for.
+-- over a network that no table knows, and stay; so do copies, and work of unknown shape or
+-- type, where another type is asked for. At another batch size, work of unknown kind behind
+-- its floor goes with the elements of its op; where these are not known, it stays.
 -- Bands are those of the model on the other side, as wide as it is off on kernels that it
 -- was not trained on; what does not change has none.
 -- Without edits it is empty.
@@ -24,7 +27,8 @@ CREATE TABLE prediction.changed_time (
     family,
     -- [ns] Its duration, as measured; of a collective from when all ranks have begun.
     measured_ns,
-    -- What tells its factor: `model`, `roofline`, `bandwidth`; `unchanged` where nothing does.
+    -- What tells its factor: `model`, `roofline`, `bandwidth`, `size`; `unchanged` where nothing
+    -- changes, `unknown` where it is not known what another batch size does to it.
     basis,
     -- What its time is multiplied by.
     ratio,
@@ -33,7 +37,11 @@ CREATE TABLE prediction.changed_time (
     -- Upper end.
     high_ratio,
     -- Whether shapes, types and hardware are known, and of models among what they learnt from.
-    in_range
+    in_range,
+    -- The batch size that it was recorded with; NULL where that is not asked.
+    recorded_batch,
+    -- What tells how sizes follow the batch, as in `reference.scaled_argument`.
+    sizes_from
 ) AS
 WITH
 -- Models tell the time of a whole op.
@@ -58,10 +66,21 @@ known AS (
         greatest(
             coalesce(absent_waiting_ns + moving_ns, gpu_op.end_ns - gpu_op.start_ns), 0
         ) AS measured_ns,
+        scaled.recorded_batch,
+        scaled.sizes_from,
+        work.to_batch IS NOT NULL
+        AND (scaled.op_id IS NULL OR scaled.unknown IS NOT NULL) AS is_unknown,
+        coalesce(scaled.size_share, 1) AS growth,
+        coalesce(scaled.input_dims, scaled.output_dims, scaled.concrete_inputs) IS NULL
+        AS is_same_size,
         CASE
-            WHEN roofline.family = 'collective' AND ranks > 8 THEN 'unchanged'
+            WHEN to_gpu IS NULL AND to_dtype IS NULL AND is_unknown THEN 'unknown'
+            WHEN to_gpu IS NULL AND to_dtype IS NULL AND is_same_size THEN 'unchanged'
+            WHEN roofline.family = 'collective' AND ranks > 8 AND to_gpu IS NOT NULL
+                THEN 'unchanged'
             WHEN
                 to_gpu IS NULL
+                AND is_same_size
                 AND (roofline.family IN ('memcpy', 'memset') OR is_dtype_known IS NOT TRUE)
                 THEN 'unchanged'
             WHEN
@@ -71,6 +90,7 @@ known AS (
                 THEN 'model'
             WHEN changed.gpu_op_id IS NOT NULL AND usual.gpu_op_id IS NOT NULL THEN 'roofline'
             WHEN to_gpu IS NOT NULL THEN 'bandwidth'
+            WHEN NOT is_same_size THEN 'size'
             ELSE 'unchanged'
         END AS basis,
         CASE basis
@@ -78,13 +98,20 @@ known AS (
             WHEN 'roofline' THEN changed.roofline_ns / nullif(usual.roofline_ns, 0)
             WHEN 'bandwidth' THEN coalesce(
                 CASE
-                    WHEN own.hardware = other.hardware THEN 1
+                    WHEN own.hardware = other.hardware AND is_same_size THEN 1
                     ELSE (
                         other.floor_ns * least(measured_ns / own.floor_ns, 1)
-                        + greatest(measured_ns - own.floor_ns, 0)
+                        + greatest(measured_ns - own.floor_ns, 0) * growth
                         * own.dram_bytes_per_second / other.dram_bytes_per_second
                     ) / nullif(measured_ns, 0)
                 END,
+                1
+            )
+            WHEN 'size' THEN coalesce(
+                (
+                    least(measured_ns, coalesce(own.floor_ns, 0))
+                    + greatest(measured_ns - coalesce(own.floor_ns, 0), 0) * growth
+                ) / nullif(measured_ns, 0),
                 1
             )
             ELSE 1
@@ -93,6 +120,7 @@ known AS (
             WHEN 'model' THEN changed.model_low_ns / changed.model_ns
             WHEN 'roofline' THEN changed.roofline_low_ns / changed.roofline_ns
             WHEN 'bandwidth' THEN unknown.low_factor
+            WHEN 'size' THEN unknown.low_factor
             ELSE 1
         END AS low_factor,
         CASE basis
@@ -103,6 +131,7 @@ known AS (
                 ELSE changed.roofline_high_ns / changed.roofline_ns
             END
             WHEN 'bandwidth' THEN unknown.high_factor
+            WHEN 'size' THEN unknown.high_factor
             ELSE 1
         END AS high_factor,
         CASE basis
@@ -113,6 +142,11 @@ known AS (
     FROM prediction.work_change AS work
     INNER JOIN staging.gpu_op AS gpu_op USING (gpu_op_id)
     LEFT JOIN prediction.kernel_roofline AS roofline USING (gpu_op_id)
+    LEFT JOIN reference.scaled_argument AS scaled
+        ON
+            work.to_batch = scaled.to_batch
+            AND work.from_batch = scaled.from_batch
+            AND work.op_id = scaled.op_id
     LEFT JOIN graph.collective AS collective ON work.gpu_op_id = collective.node_id
     LEFT JOIN prediction.op_shape AS shape ON work.op_id = shape.op_id
     LEFT JOIN (
@@ -140,5 +174,7 @@ SELECT
     ratio,
     ratio * CASE ratio WHEN 1 THEN 1 ELSE least(low_factor, 1) END,
     ratio * CASE ratio WHEN 1 THEN 1 ELSE greatest(high_factor, 1) END,
-    coalesce(in_range, false)
+    coalesce(in_range, false),
+    recorded_batch,
+    sizes_from
 FROM known;

@@ -51,7 +51,7 @@ CREATE VIEW prediction.scenario_edit (
     -- Nodes, as in `graph.node`: GPU work, or what begins in the op, call or range.
     nodes,
     -- What is done to it: `scale` (a time is multiplied and added to), `set` (it is what is
-    -- said, or what others take; GPU work is on another GPU, or of another type), `ideal` (what the same takes in all ranks), `remove` (GPU work, or host time, is not there), `unsync` (waits are not),
+    -- said, or what others take; GPU work is on another GPU, of another type, or of another batch size), `ideal` (what the same takes in all ranks), `remove` (GPU work, or host time, is not there), `unsync` (waits are not),
     -- `fuse` (GPU work becomes one), `graph` (it is launched as one), `insert` (GPU work is
     -- put beside it, or an op beside ops), `move` (GPU work is on another stream) or `overlap`
     -- (GPU work runs beside others until what takes it; host time ahead of its thread).
@@ -73,6 +73,10 @@ CREATE VIEW prediction.scenario_edit (
     -- Type that its floating-point elements become: `fp32`, `tf32`, `bf16`, `fp16` or `fp8`;
     -- NULL: theirs.
     to_dtype,
+    -- The batch size that tensors of GPU work then have; NULL: theirs.
+    to_batch,
+    -- The batch size that they were recorded with; NULL: as far as the recording tells.
+    from_batch,
     -- Of removed ops, which of the gaps around them stay: the `longest` of those that become
     -- one (NULL: likewise), or `all`.
     gaps,
@@ -127,6 +131,8 @@ SELECT
     edit.from_run,
     edit.to_gpu,
     edit.to_dtype,
+    edit.to_batch,
+    edit.from_batch,
     edit.gaps,
     edit.place,
     edit.host_ns,
@@ -155,7 +161,7 @@ FROM (
                     thread VARCHAR,
                     nodes BIGINT[], action VARCHAR, factor DOUBLE, add_ns BIGINT,
                     set_ns BIGINT, set_to VARCHAR, from_run BIGINT, to_gpu VARCHAR,
-                    to_dtype VARCHAR, gaps VARCHAR, place VARCHAR,
+                    to_dtype VARCHAR, to_batch BIGINT, from_batch BIGINT, gaps VARCHAR, place VARCHAR,
                     host_ns BIGINT, gpu_ns BIGINT, gap_ns BIGINT, to_stream BIGINT,
                     until VARCHAR, workers BIGINT, ahead BIGINT
                 )[] AS edits

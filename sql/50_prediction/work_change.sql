@@ -15,6 +15,10 @@ CREATE VIEW prediction.work_change (
     to_gpu,
     -- Type of floating-point elements, `fp32`, `tf32`, `bf16`, `fp16` or `fp8`; NULL: theirs.
     to_dtype,
+    -- The batch size that its tensors then have; NULL: theirs.
+    to_batch,
+    -- The batch size that the edit says it was recorded with; 0: none.
+    from_batch,
     -- All that is changed of it, as one text: `gpu=H200 dtype=bf16`.
     change,
     -- Different values that edits give one of these: no more than one can be.
@@ -27,13 +31,26 @@ SELECT
     any_value(op_id),
     min(edit.to_gpu) AS gpu,
     min(edit.to_dtype) AS dtype,
-    concat_ws(' ', 'gpu=' || gpu, 'dtype=' || dtype),
-    greatest(count(DISTINCT edit.to_gpu), count(DISTINCT edit.to_dtype))
+    min(edit.to_batch) AS batch,
+    coalesce(min(edit.from_batch), 0) AS recorded,
+    concat_ws(
+        ' ',
+        'gpu=' || gpu,
+        'dtype=' || dtype,
+        'batch=' || batch,
+        CASE WHEN recorded > 0 THEN 'from_batch=' || recorded END
+    ),
+    greatest(
+        count(DISTINCT edit.to_gpu),
+        count(DISTINCT edit.to_dtype),
+        count(DISTINCT {'to': edit.to_batch, 'from': edit.from_batch})
+        FILTER (edit.to_batch IS NOT NULL)
+    )
 FROM prediction.chosen_work AS work
 INNER JOIN prediction.scenario_edit AS edit
     ON work.scenario = edit.scenario AND work.edit = edit.position
 INNER JOIN staging.gpu_op USING (gpu_op_id)
 WHERE
     work.target IN ('gpu', 'op')
-    AND (edit.to_gpu IS NOT NULL OR edit.to_dtype IS NOT NULL)
+    AND coalesce(edit.to_gpu, edit.to_dtype, edit.to_batch::VARCHAR) IS NOT NULL
 GROUP BY work.scenario, gpu_op_id;

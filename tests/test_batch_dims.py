@@ -1,0 +1,211 @@
+"""Dimensions of the batch, inferred from one recording, against a second recording.
+
+Real steps are recorded on the CPU at two batch sizes. What is inferred from the first
+has to be what the second has, op by op; a size that is not known is never wrong.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from tracedb.batch_dims import (
+    BATCH,
+    BOTH,
+    CONSTANT,
+    UNKNOWN,
+    Call,
+    Dimensions,
+    recorded_batch,
+    shapes,
+)
+
+HERE, THERE = 8, 24
+"""Many sizes of the models are multiples of the first."""
+OF_CPU = ("aten::fill_",)
+"""Of small tensors other ops do it."""
+Error = Callable[[int], torch.Tensor]
+
+
+def perceptron() -> tuple[nn.Module, Error]:
+    """Two linear layers with a norm between."""
+    model = nn.Sequential(
+        nn.Linear(64, 96), nn.LayerNorm(96), nn.ReLU(), nn.Linear(96, 10)
+    )
+
+    def error(batch: int) -> torch.Tensor:
+        wanted = torch.zeros(batch, dtype=torch.long)
+        return nn.functional.cross_entropy(model(torch.randn(batch, 64)), wanted)
+
+    return model, error
+
+
+def recommender() -> tuple[nn.Module, Error]:
+    """Bags of several rows, products of pairs, a triangle of them."""
+    tables = nn.ModuleList([nn.EmbeddingBag(n, 16, mode="sum") for n in (1000, 200)])
+    bottom, top = nn.Linear(40, 16), nn.Linear(16 + 3, 1)
+    model = nn.ModuleList([tables, bottom, top])
+    row, column = torch.tril_indices(3, 3, -1)
+
+    def error(batch: int) -> torch.Tensor:
+        dense = bottom(torch.randn(batch, 40)).relu()
+        indices = torch.zeros(4 * batch, dtype=torch.long)
+        offsets = torch.arange(0, 4 * batch, 4)
+        found = torch.cat([dense, *(table(indices, offsets) for table in tables)], 1)
+        vectors = found.view(batch, -1, 16)
+        pairs = torch.bmm(vectors, vectors.transpose(1, 2))[:, row, column]
+        answer = top(torch.cat([dense, pairs], 1)).sigmoid()
+        return nn.functional.binary_cross_entropy(answer, torch.ones(batch, 1))
+
+    return model, error
+
+
+def convolutions() -> tuple[nn.Module, Error]:
+    """Images whose sides are multiples of the batch."""
+    model = nn.Sequential(
+        nn.Conv2d(3, 16, 3, padding=1), nn.BatchNorm2d(16), nn.ReLU(), nn.MaxPool2d(2),
+        nn.Conv2d(16, 24, 3, padding=1), nn.ReLU(), nn.AdaptiveAvgPool2d(1),
+        nn.Flatten(), nn.Linear(24, 10),
+    )  # fmt: skip
+
+    def error(batch: int) -> torch.Tensor:
+        wanted = torch.zeros(batch, dtype=torch.long)
+        return nn.functional.cross_entropy(model(torch.randn(batch, 3, 32, 32)), wanted)
+
+    return model, error
+
+
+def words() -> tuple[nn.Module, Error]:
+    """Attention over places whose number is a multiple of the batch."""
+    table, head = nn.Embedding(100, 48), nn.Linear(48, 100)
+    inner = nn.TransformerEncoderLayer(48, 2, 64, dropout=0.0, batch_first=True)
+    model = nn.ModuleList([table, inner, head])
+
+    def error(batch: int) -> torch.Tensor:
+        given = torch.zeros(batch, 40, dtype=torch.long)
+        found = head(inner(table(given)))
+        return nn.functional.cross_entropy(found.view(-1, 100), given.view(-1))
+
+    return model, error
+
+
+MODELS = (perceptron, recommender, convolutions, words)
+
+
+def recorded(make: Callable[[], tuple[nn.Module, Error]], batch: int) -> list[Call]:
+    """The ops of a training step, in order."""
+    torch.manual_seed(0)
+    model, error = make()
+    optimizer = torch.optim.Adam(model.parameters())
+    for is_last in (False, True):
+        with torch.profiler.profile(record_shapes=True) as profiler:
+            optimizer.zero_grad()
+            torch.autograd.backward(error(batch))
+            optimizer.step()
+        del is_last
+    with TemporaryDirectory() as folder:
+        path = Path(folder, "trace.json")
+        profiler.export_chrome_trace(str(path))
+        return list(_calls(json.loads(path.read_text())["traceEvents"]))
+
+
+def _calls(events: Sequence[dict[str, Any]]) -> Iterator[Call]:
+    updates = [
+        (event["ts"], event["ts"] + event["dur"])
+        for event in events
+        if str(event["name"]).startswith("Optimizer.") and "dur" in event
+    ]
+    ops = [event for event in events if event.get("cat") == "cpu_op"]
+    for event in sorted(ops, key=lambda e: (e["ts"], -e["dur"])):
+        if not event["name"].startswith("aten::") or event["name"] in OF_CPU:
+            continue
+        given = event["args"]
+        yield Call(
+            event["name"],
+            shapes(json.dumps(given.get("Input Dims", []))),
+            tuple(map(str, given.get("Concrete Inputs", []))),
+            is_update=any(low <= event["ts"] < high for low, high in updates),
+        )
+
+
+@pytest.mark.parametrize("make", MODELS)
+def test_what_is_inferred_is_what_another_recording_has(
+    make: Callable[[], tuple[nn.Module, Error]],
+) -> None:
+    """Never another size; of the sizes that grow nearly all are known."""
+    here, there = (recorded(make, batch) for batch in (HERE, THERE))
+    assert [call.name for call in here] == [call.name for call in there]
+    assert recorded_batch(here) == HERE
+    found = Dimensions.of(here, HERE)
+    counts: Counter[tuple[str, bool]] = Counter()
+    for one, other in zip(here, there, strict=True):
+        for dims, wanted in zip(one.tensors, other.tensors, strict=True):
+            for at, (size, then) in enumerate(zip(dims, wanted, strict=True)):
+                kind = found.kind((dims, at))
+                counts[kind, size != then] += 1
+                if kind == CONSTANT:
+                    assert then == size, (one, at)
+                if kind == BATCH:
+                    assert then * HERE == size * THERE, (one, at)
+    assert counts[BATCH, True] > 20
+    missed = sum(n for (kind, _), n in counts.items() if kind in {UNKNOWN, BOTH})
+    assert missed <= 0.05 * sum(counts.values())
+
+
+def inferred(*calls: Call, batch: int = 64) -> Dimensions:
+    """What follows from ops."""
+    return Dimensions.of(calls, batch)
+
+
+def of(name: str, *dims: tuple[int, ...], is_update: bool = False) -> Call:
+    """An op of tensors."""
+    return Call(name, tuple((one,) for one in dims), is_update=is_update)
+
+
+def test_a_size_of_the_batch_and_the_model_is_no_guess() -> None:
+    """As many features as examples: both are told, so neither is believed."""
+    found = inferred(of("aten::linear", (64, 64), (64, 64)))
+    assert found.kind(((64, 64), 0)) == BOTH
+
+
+def test_a_size_that_nothing_tells_of_is_not_known() -> None:
+    """A multiple of the batch may be its own; what is none is the model's."""
+    found = inferred(of("custom::op", (128, 100)))
+    assert found.kind(((128, 100), 0)) == UNKNOWN
+    assert found.kind(((128, 100), 1)) == CONSTANT
+
+
+def test_what_optimizers_update_is_the_models() -> None:
+    """A table with as many rows as two batches."""
+    found = inferred(of("aten::_foreach_add_", (128, 16), is_update=True))
+    assert found.kind(((128, 16), 0)) == CONSTANT
+
+
+def test_places_in_the_batch_may_be_one_more() -> None:
+    """Offsets with an end are no multiple, and do grow; so do their differences."""
+    assert inferred().kind(((65,), 0)) == UNKNOWN
+    assert inferred().kind(((63,), 0)) == UNKNOWN
+    assert inferred().kind(((66,), 0)) == CONSTANT
+
+
+def test_messages_of_gradients_stay_and_those_of_rows_grow() -> None:
+    """A bucket is of the model; what tables send to examples is theirs."""
+    found = inferred(
+        Call("record_param_comms", (((6400,),),), collective="all_reduce"),
+        Call("record_param_comms", (((12800,),),), collective="all_to_all"),
+    )
+    assert found.kind(((6400,), 0)) == CONSTANT
+    assert found.kind(((12800,), 0)) == BATCH
+
+
+def test_inputs_that_do_not_agree_tell_no_batch_size() -> None:
+    """Then it has to be said."""
+    assert recorded_batch([of("aten::linear", (n, 8), (8, 8)) for n in (4, 12)]) is None

@@ -1,0 +1,494 @@
+"""Recorded ops at another batch size: the dimensions that their arguments then have.
+
+Where other runs of the database do the same ops at other batch sizes, every size is
+fitted as an affine function of the batch, as `tracedb estimate --sweep` does
+(`tracedb.from_code.sizes`). Else the dimensions that are the batch's are inferred from
+what the ops of the one recording do (`tracedb.batch_dims`). What neither tells is noted
+with its reason, and refused where it is much of the GPU's time.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from tracedb.batch_dims import (
+    BOTH,
+    CONSTANT,
+    UNKNOWN,
+    Call,
+    Dimensions,
+    recorded_batch,
+    shapes,
+)
+from tracedb.duck import registered
+from tracedb.errors import ScenarioError
+from tracedb.from_code.sizes import fitted, text_apart, text_together, valued
+from tracedb.words import shortened
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    import duckdb
+
+    from tracedb.batch_dims import Dims
+
+TABLE = "reference.scaled_argument"
+_MOST = 0.05
+"""This share of the GPU's time may stay as it is since nothing tells its new sizes."""
+_TOLD = 3
+"""So many ops are told of which sizes are not known."""
+_NAME = 80
+
+_CHANGES = """
+SELECT to_batch, from_batch, trace_id
+FROM prediction.work_change
+WHERE to_batch IS NOT NULL AND value_count = 1
+GROUP BY ALL
+ORDER BY ALL
+"""
+# What optimizers do, and what stores gradients, is of the model's sizes.
+_UPDATING = """
+op.name LIKE '%AccumulateGrad%'
+    OR regexp_matches(op.name, '^aten::_(foreach|fused|amp)_')
+    OR coalesce(op.start_ns < optimizer.end_ns, false)
+"""
+_OPTIMIZER = """
+ASOF LEFT JOIN (
+    SELECT thread_id, start_ns, end_ns
+    FROM staging.annotation
+    WHERE name LIKE 'Optimizer.%'
+) AS optimizer
+    ON op.thread_id = optimizer.thread_id AND op.start_ns >= optimizer.start_ns
+"""
+_CALLS = f"""
+SELECT
+    op.name,
+    coalesce(et.input_dims, op.input_dims)::VARCHAR AS dims,
+    op.concrete_inputs::VARCHAR AS given,
+    {_UPDATING} AS is_update,
+    copied.op_id IS NOT NULL AS is_copied,
+    max(coalesce(collective.kind, '')) AS kind
+FROM staging.op AS op
+LEFT JOIN staging.op_et AS et ON op.op_id = et.op_id
+LEFT JOIN (
+    SELECT DISTINCT op_id
+    FROM staging.gpu_op
+    WHERE kind = 'memcpy' AND starts_with(staging.copy_direction(name), 'h2d')
+) AS copied
+    ON op.op_id = copied.op_id
+LEFT JOIN staging.gpu_op AS gpu_op
+    ON op.op_id = gpu_op.op_id AND gpu_op.is_collective
+LEFT JOIN staging.collective AS collective ON gpu_op.gpu_op_id = collective.node_id
+{_OPTIMIZER}
+WHERE op.trace_id = $trace AND dims IS NOT NULL AND NOT op.is_annotation
+GROUP BY ALL
+ORDER BY ALL
+"""
+_OPS = f"""
+SELECT
+    op.op_id,
+    step_id,
+    op.name,
+    {_UPDATING},
+    argument.input_dims,
+    argument.output_dims,
+    argument.concrete_inputs::VARCHAR
+FROM prediction.op_argument AS argument
+INNER JOIN staging.op AS op USING (op_id)
+INNER JOIN (
+    SELECT op_id, min(step_id) AS step_id, min(gpu_op.start_ns) AS begun_ns
+    FROM staging.gpu_op AS gpu_op
+    LEFT JOIN staging.step_work USING (gpu_op_id)
+    GROUP BY op_id
+) USING (op_id)
+{_OPTIMIZER}
+WHERE argument.trace_id = $trace
+ORDER BY begun_ns, op.op_id
+"""
+_OTHERS = """
+SELECT other.trace_id, other.run_id
+FROM staging.trace AS trace
+INNER JOIN staging.trace AS other
+    ON trace.run_id <> other.run_id AND trace.rank IS NOT DISTINCT FROM other.rank
+WHERE trace.trace_id = $trace
+ORDER BY ALL
+"""
+_LEFT = f"""
+WITH
+work AS (
+    SELECT
+        scenario,
+        scaled.recorded_batch,
+        gpu_op.end_ns - gpu_op.start_ns AS time_ns,
+        CASE
+            WHEN scaled.op_id IS NULL THEN gpu_op.name || ': no shapes of it'
+            ELSE scaled.unknown
+        END AS problem
+    FROM prediction.work_change AS work
+    INNER JOIN staging.gpu_op AS gpu_op USING (gpu_op_id)
+    LEFT JOIN {TABLE} AS scaled
+        ON
+            work.to_batch = scaled.to_batch
+            AND work.from_batch = scaled.from_batch
+            AND work.op_id = scaled.op_id
+    WHERE work.to_batch IS NOT NULL AND value_count = 1
+)
+
+SELECT scenario, problem, sum(time_ns)::BIGINT AS problem_ns
+FROM work
+GROUP BY ALL
+ORDER BY scenario, problem_ns DESC, problem
+"""
+
+
+@dataclass(frozen=True)
+class _Op:
+    """An op that launches GPU work, as it was recorded."""
+
+    op_id: int
+    step_id: int | None
+    name: str
+    is_update: bool
+    texts: tuple[str | None, str | None, str | None]
+    """Dimensions of arguments and of results, and values, as JSON."""
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        """What ops that are recorded alike have in common."""
+        return self.name, self.is_update, *self.texts
+
+    @cached_property
+    def words(self) -> str:
+        """The op with the shapes of its arguments."""
+        dims = [list(one) for argument in shapes(self.texts[0]) for one in argument]
+        return shortened(f"{self.name} of {json.dumps(dims)}", _NAME)
+
+
+@dataclass(frozen=True)
+class _Scaled:
+    """What an op is at another batch size, or why that is not known."""
+
+    input_dims: str | None = None
+    output_dims: str | None = None
+    concrete_inputs: str | None = None
+    size_share: float = 1.0
+    unknown: str | None = None
+
+
+@dataclass
+class _Trace:
+    """A trace with what its ops tell of the batch."""
+
+    connection: duckdb.DuckDBPyConnection
+    trace_id: int
+    run_id: int | None = None
+    _dimensions: dict[int, Dimensions] = field(default_factory=dict)
+
+    @cached_property
+    def calls(self) -> list[Call]:
+        """All ops with shapes, each that is recorded alike once."""
+        rows = self.connection.execute(_CALLS, {"trace": self.trace_id}).fetchall()
+        return [
+            Call(name, shapes(dims), tuple(map(str, json.loads(given or "[]"))), *flags)
+            for name, dims, given, *flags in rows
+        ]
+
+    @cached_property
+    def ops(self) -> list[_Op]:
+        """The ops that launch GPU work, in order."""
+        rows = self.connection.execute(_OPS, {"trace": self.trace_id}).fetchall()
+        return [
+            _Op(op_id, step_id, name, is_update, (dims, results, given))
+            for op_id, step_id, name, is_update, dims, results, given in rows
+        ]
+
+    @cached_property
+    def steps(self) -> list[list[_Op]]:
+        """Those of each step."""
+        found: defaultdict[int, list[_Op]] = defaultdict(list)
+        for op in self.ops:
+            if op.step_id is not None:
+                found[op.step_id].append(op)
+        return list(found.values())
+
+    @cached_property
+    def usual(self) -> list[_Op]:
+        """Those of the last of the steps that have as many as most."""
+        counts = Counter(map(len, self.steps))
+        most = max(counts, key=lambda count: (counts[count], count), default=0)
+        return next((s for s in reversed(self.steps) if len(s) == most), [])
+
+    @cached_property
+    def recorded_batch(self) -> int | None:
+        """The batch size, if what takes examples agrees on one."""
+        return recorded_batch(self.calls)
+
+    def dimensions(self, batch: int) -> Dimensions:
+        """What is inferred of dimensions, by the batch size."""
+        if batch not in self._dimensions:
+            self._dimensions[batch] = Dimensions.of(self.calls, batch)
+        return self._dimensions[batch]
+
+
+@dataclass(frozen=True)
+class _Others:
+    """Steps of other runs that do the same ops at other batch sizes."""
+
+    steps: list[list[_Op]]
+    ratios: list[Fraction]
+    """Their batch sizes by that of the run."""
+    least: int
+    """The least size that grows with the batch."""
+
+    @classmethod
+    def of(cls, trace: _Trace) -> _Others | None:
+        """The steps that line up with the usual one; `None` without any."""
+        rows = trace.connection.execute(_OTHERS, {"trace": trace.trace_id}).fetchall()
+        steps, ratios, sizes = [], [], set()
+        for trace_id, run_id in rows:
+            step = _Trace(trace.connection, trace_id, run_id).usual
+            if not step or _forms(step) != _forms(trace.usual):
+                continue
+            grown = _grown(trace.usual, step)
+            if not grown:
+                continue
+            ratio = Counter(Fraction(b, a) for a, b in grown).most_common(1)[0][0]
+            steps.append(step)
+            ratios.append(ratio)
+            sizes |= {a for a, b in grown if Fraction(b, a) == ratio}
+        return cls(steps, ratios, min(sizes)) if steps else None
+
+    def scaled(self, trace: _Trace, batch: int, to_batch: int) -> dict[int, _Scaled]:
+        """What the ops become of steps that are as the usual one, by their places."""
+        sizes = [Fraction(batch), *(batch * ratio for ratio in self.ratios)]
+        if any(size.denominator > 1 for size in sizes):
+            return {}
+        batches = [int(size) for size in sizes]
+        made = [
+            _fitted(op, others, batches, to_batch)
+            for op, *others in zip(trace.usual, *self.steps, strict=True)
+        ]
+        keys = [op.key for op in trace.usual]
+        return {
+            op.op_id: one
+            for step in trace.steps
+            if [op.key for op in step] == keys
+            for op, one in zip(step, made, strict=True)
+        }
+
+
+def _forms(step: Iterable[_Op]) -> list[tuple[Any, ...]]:
+    """What ops have to be at all batch sizes."""
+    return [
+        (
+            op.name,
+            *(None if text is None else text_apart(text, []) for text in op.texts),
+        )
+        for op in step
+    ]
+
+
+def _grown(step: Sequence[_Op], other: Sequence[_Op]) -> list[tuple[int, int]]:
+    """The dimensions that differ between steps that line up."""
+    found = []
+    for one, twin in zip(step, other, strict=True):
+        numbers: tuple[list[Any], list[Any]] = ([], [])
+        text_apart(one.texts[0] or "", numbers[0])
+        text_apart(twin.texts[0] or "", numbers[1])
+        pairs = zip(*numbers, strict=True)
+        found += [(a, b) for a, b in pairs if a != b and a > 0 and b > 0]
+    return found
+
+
+def _fitted(
+    op: _Op, others: Sequence[_Op], batches: Sequence[int], to_batch: int
+) -> _Scaled:
+    """An op whose numbers are affine functions of the batch."""
+    columns = zip(op.texts, *(other.texts for other in others), strict=True)
+    try:
+        texts = [_text_fitted(several, batches, to_batch) for several in columns]
+    except ValueError:
+        return _Scaled(unknown=f"{op.words}: a size is no affine function of the batch")
+    return _scaled(op, texts[0], texts[1], texts[2] or "")
+
+
+def _text_fitted(
+    texts: Sequence[str | None], batches: Sequence[int], to_batch: int
+) -> str | None:
+    if texts[0] is None:
+        return None
+    rows: list[list[Any]] = [[] for _ in texts]
+    for text, row in zip(texts, rows, strict=True):
+        text_apart(text or "", row)
+    functions = [fitted(batches, values) for values in zip(*rows, strict=True)]
+    numbers = [valued(function, to_batch) for function in functions]
+    return text_together(texts[0], iter(numbers))
+
+
+def _scaled(op: _Op, dims: str | None, results: str | None, values: str) -> _Scaled:
+    """An op with other dimensions; what is as recorded is left out."""
+    before, after = (_elements(text) for text in (op.texts[0], dims))
+    return _Scaled(
+        None if shapes(dims) == shapes(op.texts[0]) else dims,
+        None if shapes(results) == shapes(op.texts[1]) else results,
+        None if values in ("", op.texts[2]) else values,
+        after / before if before else 1.0,
+    )
+
+
+def _elements(text: str | None) -> int:
+    """The elements of all tensors."""
+    found = 0
+    for argument in shapes(text):
+        for dims in argument:
+            count = 1
+            for size in dims:
+                count *= size
+            found += count
+    return found
+
+
+def _inferred(op: _Op, dimensions: Dimensions, to_batch: int) -> _Scaled:
+    """An op whose dimensions of the batch are in proportion to it."""
+    if op.is_update:
+        return _Scaled()
+    if not any(dims for argument in shapes(op.texts[0]) for dims in argument):
+        return _Scaled(unknown=f"{op.name}: it has no tensors of recorded shapes")
+    texts: list[str | None] = []
+    for text in op.texts[:2]:
+        made, problem = _text_inferred(text, dimensions, to_batch)
+        if problem:
+            return _Scaled(unknown=f"{op.words}: {problem}")
+        texts.append(made)
+    return _scaled(op, texts[0], texts[1], "")
+
+
+def _text_inferred(
+    text: str | None, dimensions: Dimensions, to_batch: int
+) -> tuple[str | None, str]:
+    if text is None:
+        return None, ""
+    found: list[Any] = []
+    for argument, shown in zip(shapes(text), json.loads(text), strict=True):
+        made = []
+        for dims in argument:
+            sizes, problem = _sizes(dims, dimensions, to_batch)
+            if problem:
+                return None, problem
+            made.append(sizes)
+        is_list = bool(shown) and isinstance(shown[0], list)
+        found.append(made if is_list else made[0] if made else [])
+    return json.dumps(found), ""
+
+
+def _sizes(dims: Dims, dimensions: Dimensions, to_batch: int) -> tuple[list[int], str]:
+    """The sizes of a shape, or why one of them is not known."""
+    found = []
+    for at, size in enumerate(dims):
+        kind = dimensions.kind((dims, at))
+        if kind in _PROBLEMS:
+            return [], f"dimension {at} of {list(dims)} {_PROBLEMS[kind]}"
+        is_same = kind == CONSTANT
+        found.append(size if is_same else size // dimensions.batch * to_batch)
+    return found, ""
+
+
+_PROBLEMS = {
+    BOTH: "may be the batch's or the model's",
+    UNKNOWN: "is not told to be the batch's or not",
+}
+
+
+def fill(cursor: duckdb.DuckDBPyConnection) -> None:
+    """Fill `reference.scaled_argument` for the edits of a simulation.
+
+    Raises `ScenarioError` where the recorded batch size is not known, or it is not
+    known of much GPU work how it follows the batch.
+    """
+    traces: dict[int, _Trace] = {}
+    rows: list[tuple[Any, ...]] = []
+    for to_batch, from_batch, trace_id in cursor.execute(_CHANGES).fetchall():
+        trace = traces.setdefault(trace_id, _Trace(cursor, trace_id))
+        rows += _rows(trace, to_batch, from_batch)
+    if not traces:
+        return
+    _store(cursor, rows)
+    _check(cursor)
+
+
+def _rows(trace: _Trace, to_batch: int, from_batch: int) -> list[tuple[Any, ...]]:
+    """The rows of a trace for one batch size that is asked for."""
+    others = _Others.of(trace)
+    batch = from_batch or trace.recorded_batch or (others.least if others else None)
+    if batch is None:
+        raise ScenarioError(
+            f"batch={to_batch}: the batch size of the recording is not known, as its "
+            "inputs do not agree on one; say it: "
+            f"'batch={to_batch} from_batch=512'"
+        )
+    placed = others.scaled(trace, batch, to_batch) if others else {}
+    alike: defaultdict[tuple[Any, ...], set[_Scaled]] = defaultdict(set)
+    for op in trace.ops:
+        if op.op_id in placed:
+            alike[op.key].add(placed[op.op_id])
+    source = "runs" if placed else "given" if from_batch else "inferred"
+    made: dict[tuple[Any, ...], _Scaled] = {}
+    found = []
+    for op in trace.ops:
+        if op.key not in made:
+            made[op.key] = _made(trace, op, alike[op.key], batch, to_batch)
+        one = _Scaled() if batch == to_batch else placed.get(op.op_id, made[op.key])
+        found.append(
+            (to_batch, from_batch, op.op_id, trace.trace_id, batch, source,
+             one.unknown, one.input_dims, one.output_dims, one.concrete_inputs,
+             one.size_share)
+        )  # fmt: skip
+    return found
+
+
+def _made(
+    trace: _Trace, op: _Op, alike: set[_Scaled], batch: int, to_batch: int
+) -> _Scaled:
+    """What an op becomes that is in no usual step: as those that are recorded alike."""
+    if len(alike) == 1:
+        return next(iter(alike))
+    if alike:
+        return _Scaled(
+            unknown=f"{op.words}: ops that are recorded alike grow in different ways"
+        )
+    return _inferred(op, trace.dimensions(batch), to_batch)
+
+
+def _store(cursor: duckdb.DuckDBPyConnection, rows: list[tuple[Any, ...]]) -> None:
+    import polars as pl
+
+    numbers, text = pl.Int64, pl.String
+    kinds = [*[numbers] * 5, *[text] * 5, pl.Float64]
+    names = [f"column_{n}" for n in range(len(kinds))]
+    frame = pl.DataFrame(
+        rows, schema=dict(zip(names, kinds, strict=True)), orient="row"
+    )
+    with registered(cursor, "scaled", frame):
+        cursor.execute(f"INSERT INTO {TABLE} FROM scaled")
+
+
+def _check(cursor: duckdb.DuckDBPyConnection) -> None:
+    """Refuse a scenario where much of the GPU's time is not known to follow."""
+    found: defaultdict[str, dict[str | None, int]] = defaultdict(dict)
+    for scenario, problem, time_ns in cursor.execute(_LEFT).fetchall():
+        found[scenario][problem] = time_ns
+    for scenario, problems in found.items():
+        unknown = {problem: ns for problem, ns in problems.items() if problem}
+        share = sum(unknown.values()) / max(sum(problems.values()), 1)
+        if share > _MOST:
+            told = "; ".join(list(unknown)[:_TOLD])
+            raise ScenarioError(
+                f"scenario {scenario}: of {share:.1%} of the GPU's time it is not "
+                f"known how it follows the batch ({told}); ingest a recording of the "
+                "same at another batch size beside it, which tells"
+            )

@@ -1,0 +1,569 @@
+"""Which dimensions of a recording's tensors are the batch's, by what its ops do.
+
+A recording does not say which tensor an op takes, but which shapes: tensors of one
+shape are taken to be alike, dimension by dimension. Ops tell which dimensions are the
+same (the inner ones of a product), which are the model's (those of weights, of what
+optimizers update), and which the batch's (the rows of a linear layer, the images of a
+convolution, the first dimension of what is copied to the GPU). What is told to be both,
+or neither though it is a multiple of the batch, is not known, and no guess is made.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+Dims = tuple[int, ...]
+Place = tuple[Dims, int]
+"""A dimension: of which shape, and which of its dimensions."""
+
+CONSTANT, BATCH, UNKNOWN, BOTH = "constant", "batch", "unknown", "both"
+
+_IMAGES = 4
+"""Dimensions of images, and of what attention takes."""
+_MATRIX = 2
+_BATCHED = 3
+
+
+@dataclass(frozen=True)
+class Call:
+    """An op with its shapes.
+
+    `is_update` says that it is the optimizer's, or stores a gradient; `is_copied` that
+    it copies something to the GPU; `collective` what ranks do together in it.
+    """
+
+    name: str
+    arguments: tuple[tuple[Dims, ...], ...]
+    values: tuple[str, ...] = ()
+    is_update: bool = False
+    is_copied: bool = False
+    collective: str = ""
+
+    @property
+    def bare_name(self) -> str:
+        """The name without its namespace, and without what says that it writes."""
+        return re.sub(r"(?<=[^_])_$", "", self.name.rpartition("::")[2])
+
+    @property
+    def tensors(self) -> list[Dims]:
+        """The shapes of all tensors, those of lists one by one."""
+        return [dims for argument in self.arguments for dims in argument if dims]
+
+    def dims(self, argument: int) -> Dims:
+        """The shape of an argument; empty if it has none."""
+        if argument >= len(self.arguments):
+            return ()
+        shapes = self.arguments[argument]
+        return shapes[0] if len(shapes) == 1 else ()
+
+    def numbers(self, argument: int) -> list[int]:
+        """The numbers of an argument that is none but these."""
+        if argument >= len(self.values):
+            return []
+        return [int(n) for n in re.findall(r"-?\d+", self.values[argument])]
+
+
+def shapes(text: str | None) -> tuple[tuple[Dims, ...], ...]:
+    """The shapes of arguments: of each those of its tensors, one if it is no list.
+
+    >>> shapes("[[2, 3], [], [[4], [5]]]")
+    (((2, 3),), (), ((4,), (5,)))
+    """
+    found = []
+    for one in json.loads(text) if text else []:
+        if isinstance(one, list) and one and isinstance(one[0], list):
+            found.append(tuple(tuple(map(int, dims)) for dims in one))
+        else:
+            found.append((tuple(map(int, one)),) if one else ())
+    return tuple(found)
+
+
+@dataclass
+class Dimensions:
+    """What is known of the dimensions of all shapes, for a batch of some size."""
+
+    batch: int
+    _above: dict[Place, Place] = field(default_factory=dict)
+    _told: dict[Place, set[str]] = field(default_factory=dict)
+    _folded: dict[tuple[Place, tuple[Place, ...]], None] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, calls: Sequence[Call], batch: int) -> Dimensions:
+        """Learn it from the ops of a recording."""
+        found = cls(batch)
+        for call in calls:
+            _tell(found, call)
+        found._settle()
+        return found
+
+    def kind(self, place: Place) -> str:
+        """What a dimension is: one of the batch's, of the model's, not known, or both.
+
+        What is no multiple of the batch is none of it, but a list of places in the
+        batch may have one more, and of what lies between them one less.
+        """
+        dims, at = place
+        told = self._told.get(self._root(place), set())
+        if dims[at] % self.batch:
+            is_near = (dims[at] + 1) % self.batch in {0, 2 % self.batch}
+            is_list = len(dims) == 1 and dims[at] > 1 and is_near
+            return UNKNOWN if is_list and not told else CONSTANT
+        if not dims[at]:
+            return CONSTANT
+        if len(told) > 1:
+            return BOTH
+        return next(iter(told), UNKNOWN)
+
+    def same(self, one: Place, other: Place) -> None:
+        """Say that two dimensions are the same; of different sizes they are not."""
+        (dims, at), (others, place) = one, other
+        if dims[at] != others[place] or dims[at] == 1:
+            return
+        above, below = self._root(one), self._root(other)
+        if above != below:
+            self._above[below] = above
+            self._told.setdefault(above, set()).update(self._told.pop(below, ()))
+
+    def constant(self, dims: Dims, *places: int) -> None:
+        """Say that dimensions, without places all, are the model's."""
+        for at in places or range(len(dims)):
+            self._mark((dims, at % len(dims)), CONSTANT)
+
+    def rows(self, dims: Dims, at: int = 0) -> None:
+        """Say that a dimension is the batch's, if it is a multiple of it."""
+        if len(dims) > at and dims[at] and dims[at] % self.batch == 0:
+            self._mark((dims, at), BATCH)
+
+    def examples(self, dims: Dims) -> None:
+        """Say that a tensor is examples: the first dimension is the batch's alone."""
+        if dims and dims[0] and dims[0] % self.batch == 0:
+            self.rows(dims)
+            if len(dims) > 1:
+                self.constant(dims, *range(1, len(dims)))
+
+    def folded(self, whole: Place, parts: Sequence[Place]) -> None:
+        """Say that a dimension is made of several, in their product or their sum."""
+        self._folded[whole, tuple(parts)] = None
+
+    def _mark(self, place: Place, kind: str) -> bool:
+        told = self._told.setdefault(self._root(place), set())
+        is_new = kind not in told
+        told.add(kind)
+        return is_new
+
+    def _root(self, place: Place) -> Place:
+        while (above := self._above.get(place)) is not None:
+            place = above
+        return place
+
+    def _settle(self) -> None:
+        """Carry what is known through what is folded, until nothing more follows."""
+        while any(self._follow(whole, parts) for whole, parts in self._folded):
+            pass
+
+    def _follow(self, whole: Place, parts: Sequence[Place]) -> bool:
+        kinds = [self.kind(part) for part in parts]
+        around = self.kind(whole)
+        new: list[tuple[Place, str]] = []
+        if all(kind == CONSTANT for kind in kinds):
+            new.append((whole, CONSTANT))
+        elif BATCH in kinds:
+            new.append((whole, BATCH))
+        unknown = [p for p, kind in zip(parts, kinds, strict=True) if kind == UNKNOWN]
+        is_found = around == BATCH and kinds.count(BATCH) == 1
+        if around == CONSTANT or is_found:
+            new += [(part, CONSTANT) for part in unknown]
+        elif around == BATCH and BATCH not in kinds and len(unknown) == 1:
+            new.append((unknown[0], BATCH))
+        return any(self._mark(place, kind) for place, kind in new)
+
+
+def reshaped(found: Dimensions, one: Dims, other: Dims) -> None:
+    """Say what dimensions become of others when elements stay in order.
+
+    >>> found = Dimensions(4)
+    >>> found.rows((8, 6))
+    >>> reshaped(found, (8, 6), (2, 4, 6))
+    >>> found.constant((2, 4, 6), 0)
+    >>> found._settle()
+    >>> found.kind(((2, 4, 6), 1))
+    'batch'
+    """
+    for left, right in _pieces(one, other):
+        of_one = [(one, at) for at in left]
+        of_other = [(other, at) for at in right]
+        if len(of_one) == len(of_other) == 1:
+            found.same(of_one[0], of_other[0])
+        elif len(of_one) == 1:
+            found.folded(of_one[0], of_other)
+        elif len(of_other) == 1:
+            found.folded(of_other[0], of_one)
+
+
+def _pieces(one: Dims, other: Dims) -> Iterator[tuple[list[int], list[int]]]:
+    """The places of dimensions with equal products, without those of one element."""
+    left = [at for at, size in enumerate(one) if size != 1]
+    right = [at for at, size in enumerate(other) if size != 1]
+    while left and right:
+        ours, theirs = [left.pop(0)], [right.pop(0)]
+        product, wanted = one[ours[0]], other[theirs[0]]
+        while product != wanted:
+            if product < wanted and left:
+                ours.append(left.pop(0))
+                product *= one[ours[-1]]
+            elif product > wanted and right:
+                theirs.append(right.pop(0))
+                wanted *= other[theirs[-1]]
+            else:
+                return
+        yield ours, theirs
+
+
+def _tell(found: Dimensions, call: Call) -> None:
+    """Note what an op says of the dimensions of its tensors."""
+    if call.is_update:
+        for dims in call.tensors:
+            found.constant(dims)
+        return
+    if call.collective:
+        _collective(found, call)
+        return
+    if call.is_copied:
+        for dims in call.tensors:
+            found.examples(dims)
+    rule = next((r for p, r in _RULES.items() if re.fullmatch(p, call.bare_name)), None)
+    if rule is not None:
+        rule(found, call)
+
+
+def _collective(found: Dimensions, call: Call) -> None:
+    """Messages of all-to-all are of examples; flat ones of others are of the model."""
+    for dims in call.tensors:
+        if call.collective == "all_to_all":
+            found.rows(dims)
+        elif len(dims) == 1:
+            found.constant(dims)
+
+
+def _product(found: Dimensions, a: Dims, b: Dims) -> None:
+    """A [.., m, k] by B [.., k, n]."""
+    if min(len(a), len(b)) < _MATRIX:
+        return
+    found.same((a, len(a) - 1), (b, len(b) - 2))
+    result = (*a[:-1], b[-1])
+    for at in range(len(a) - 1):
+        found.same((a, at), (result, at))
+    found.same((b, len(b) - 1), (result, len(a) - 1))
+    if len(a) == len(b):
+        for at in range(len(a) - 2):
+            found.same((a, at), (b, at))
+
+
+def _multiplied(found: Dimensions, call: Call) -> None:
+    _product(found, call.dims(0), call.dims(1))
+
+
+def _batches_multiplied(found: Dimensions, call: Call) -> None:
+    _product(found, call.dims(1), call.dims(2))
+    added, a, b = (call.dims(n) for n in range(3))
+    if len(added) == len(a) == len(b) == _BATCHED:
+        _aligned(found, [added, (*a[:-1], b[-1])])
+
+
+def _added(found: Dimensions, call: Call) -> None:
+    """A linear layer, where a vector is added: its rows are examples."""
+    added, a, b = (call.dims(n) for n in range(3))
+    _product(found, a, b)
+    if len(added) == 1 and len(a) == len(b) == _MATRIX:
+        found.constant(added)
+        found.constant(b)
+        found.rows(a)
+
+
+def _linear(found: Dimensions, call: Call) -> None:
+    """Rows are examples, or places in them: where it can be one dimension alone."""
+    rows, weight, bias = (call.dims(n) for n in range(3))
+    if len(weight) != _MATRIX or not rows:
+        return
+    found.constant(weight)
+    if bias:
+        found.constant(bias)
+    found.constant(rows, -1)
+    result = (*rows[:-1], weight[0])
+    found.constant(result, -1)
+    possible = [at for at, size in enumerate(rows[:-1]) if size % found.batch == 0]
+    if len(possible) == 1:
+        found.rows(rows, possible[0])
+    for at in range(len(rows) - 1):
+        found.same((rows, at), (result, at))
+
+
+def _images(found: Dimensions, call: Call) -> None:
+    """Convolutions and pools: images, and weights, which are the second tensor.
+
+    Of a convolution's backward pass the weights are the third one.
+    """
+    is_backward = "backward" in call.bare_name
+    is_convolution = "conv" in call.bare_name
+    for at, argument in enumerate(call.arguments):
+        for dims in argument:
+            is_weight = is_convolution and at == (2 if is_backward else 1)
+            if is_weight or len(dims) == 1:
+                found.constant(dims)
+            elif len(dims) >= _BATCHED:
+                found.examples(dims)
+
+
+def _attention(found: Dimensions, call: Call) -> None:
+    """Of examples, heads, places and elements; sums over the last are without it."""
+    of_all = [dims for dims in call.tensors if len(dims) == _IMAGES]
+    for dims in call.tensors:
+        if dims in of_all or dims[:2] in {one[:2] for one in of_all}:
+            found.examples(dims)
+
+
+def _normalised(found: Dimensions, call: Call) -> None:
+    """Over the last dimension, of which there are weights; the others stay."""
+    first = next(iter(call.tensors), ())
+    for dims in call.tensors:
+        if len(dims) > 1:
+            found.constant(dims, -1)
+        elif first[-1:] == dims:
+            found.constant(dims)
+        if len(dims) == len(first) > 1:
+            for at in range(len(dims) - 1):
+                found.same((first, at), (dims, at))
+
+
+def _looked_up(found: Dimensions, call: Call) -> None:
+    """Rows of a table, by indices, which are examples."""
+    table, indices = call.dims(0), call.dims(1)
+    if len(table) != _MATRIX or not indices:
+        return
+    found.constant(table)
+    found.examples(indices)
+    result = (*indices, table[1])
+    found.constant(result, -1)
+    for at in range(len(indices)):
+        found.same((indices, at), (result, at))
+
+
+def _bags(found: Dimensions, call: Call) -> None:
+    """Sums of rows of a table: indices, and where each bag begins."""
+    table, indices, offsets = (call.dims(n) for n in range(3))
+    if len(table) != _MATRIX:
+        return
+    found.constant(table)
+    found.examples(indices)
+    found.rows(offsets)
+    if offsets:
+        result = (offsets[0], table[1])
+        found.same((offsets, 0), (result, 0))
+        found.constant(result, 1)
+
+
+def _bags_backward(found: Dimensions, call: Call) -> None:
+    gradient, *indices = (call.dims(n) for n in range(3))
+    if len(gradient) == _MATRIX:
+        found.rows(gradient)
+        found.constant(gradient, 1)
+    for dims in indices:
+        found.rows(dims)
+
+
+def _looked_up_backward(found: Dimensions, call: Call) -> None:
+    gradient, indices = call.dims(0), call.dims(1)
+    if gradient and gradient[:-1] == indices:
+        found.constant(gradient, -1)
+        for at in range(len(indices)):
+            found.same((gradient, at), (indices, at))
+
+
+def _losses(found: Dimensions, call: Call) -> None:
+    """What is compared, example by example."""
+    for dims in call.tensors:
+        found.rows(dims)
+        if len(dims) == _MATRIX:
+            found.constant(dims, 1)
+
+
+def _aligned(found: Dimensions, tensors: Sequence[Dims]) -> None:
+    """Dimensions are the same from the last one on, as far as they are as large."""
+    for dims in tensors[1:]:
+        for back in range(1, min(len(dims), len(tensors[0])) + 1):
+            first = (tensors[0], len(tensors[0]) - back)
+            found.same(first, (dims, len(dims) - back))
+
+
+def _elementwise(found: Dimensions, call: Call) -> None:
+    _aligned(found, call.tensors)
+
+
+def _joined(found: Dimensions, call: Call) -> None:
+    """Tensors that are joined along a dimension, if it is known along which."""
+    parts = [dims for dims in call.tensors if len(dims) == len(call.tensors[0])]
+    given = call.numbers(1)
+    if len(parts) < len(call.tensors) or not parts or len(given) != 1:
+        return
+    at = given[0] % len(parts[0])
+    whole = tuple(
+        sum(dims[n] for dims in parts) if n == at else size
+        for n, size in enumerate(parts[0])
+    )
+    for dims in parts:
+        for n in range(len(dims)):
+            if n != at:
+                found.same((dims, n), (whole, n))
+    found.folded((whole, at), [(dims, at) for dims in parts])
+
+
+def _viewed(found: Dimensions, call: Call) -> None:
+    dims, given = call.dims(0), call.numbers(1)
+    size = 1
+    for one in given:
+        size *= max(one, 1)
+    elements = 1
+    for one in dims:
+        elements *= one
+    result = tuple(elements // size if one == -1 else one for one in given)
+    reshaped(found, dims, result)
+
+
+def _flattened(found: Dimensions, call: Call) -> None:
+    dims, given = call.dims(0), [*call.numbers(1), *call.numbers(2)]
+    if not dims or len(given) != _MATRIX:
+        return
+    low, high = (one % len(dims) for one in given)
+    size = 1
+    for one in dims[low : high + 1]:
+        size *= one
+    reshaped(found, dims, (*dims[:low], size, *dims[high + 1 :]))
+
+
+def _turned(found: Dimensions, call: Call) -> None:
+    """Two dimensions change places."""
+    dims = call.dims(0)
+    given = [*call.numbers(1), *call.numbers(2)] if len(call.values) > 1 else []
+    if call.bare_name in {"t", "numpy_T"}:
+        given = [0, 1]
+    if len(dims) < _MATRIX or len(given) != _MATRIX:
+        return
+    order = list(range(len(dims)))
+    one, other = (at % len(dims) for at in given)
+    order[one], order[other] = order[other], order[one]
+    _ordered(found, dims, order)
+
+
+def _permuted(found: Dimensions, call: Call) -> None:
+    dims, given = call.dims(0), call.numbers(1)
+    if dims and len(given) == len(dims):
+        _ordered(found, dims, [at % len(dims) for at in given])
+
+
+def _ordered(found: Dimensions, dims: Dims, order: Sequence[int]) -> None:
+    result = tuple(dims[at] for at in order)
+    for at, source in enumerate(order):
+        found.same((dims, source), (result, at))
+
+
+def _expanded(found: Dimensions, call: Call) -> None:
+    dims, given = call.dims(0), call.numbers(1)
+    if not dims or len(given) < len(dims):
+        return
+    missing = len(given) - len(dims)
+    sizes = enumerate(given, -missing)
+    _aligned(found, [dims, tuple(dims[at] if n == -1 else n for at, n in sizes)])
+
+
+def _widened(found: Dimensions, call: Call) -> None:
+    """A dimension of one element comes, or goes."""
+    dims, given = call.dims(0), call.numbers(1)
+    if not dims or len(given) != 1:
+        return
+    if call.bare_name == "unsqueeze":
+        at = given[0] % (len(dims) + 1)
+        reshaped(found, dims, (*dims[:at], 1, *dims[at:]))
+    elif dims[given[0] % len(dims)] == 1:
+        at = given[0] % len(dims)
+        reshaped(found, dims, (*dims[:at], *dims[at + 1 :]))
+
+
+_ELEMENTWISE = (
+    "add|sub|rsub|mul|div|where|masked_fill|copy|pow|maximum|minimum|eq|ne|lt|le|gt|ge"
+    "|logical_\\w+|bitwise_\\w+|addcmul|addcdiv|lerp|\\w+_backward_data|\\w+_backward"
+)
+_RULES: dict[str, Callable[[Dimensions, Call], None]] = {
+    "linear": _linear,
+    "addmm|_addmm_activation": _added,
+    "mm|bmm|matmul": _multiplied,
+    "baddbmm": _batches_multiplied,
+    r"\w*conv\w*|\w*batch_norm\w*|\w*pool\w*|upsample\w*": _images,
+    r"\w*attention\w*": _attention,
+    r"\w*(layer|rms)_?norm\w*": _normalised,
+    "embedding": _looked_up,
+    "embedding_dense_backward": _looked_up_backward,
+    "_embedding_bag_dense_backward|_embedding_bag_backward": _bags_backward,
+    "_?embedding_bag(_forward_only)?": _bags,
+    r"nll_loss\w*|cross_entropy\w*|\w+_loss|binary_cross_entropy\w*": _losses,
+    "cat|concat": _joined,
+    "view|reshape|_unsafe_view|_reshape_alias": _viewed,
+    "flatten": _flattened,
+    "t|transpose|numpy_T|swapaxes": _turned,
+    "permute": _permuted,
+    "expand": _expanded,
+    "unsqueeze|squeeze": _widened,
+    _ELEMENTWISE: _elementwise,
+}
+"""What ops say, by their bare names; the first that matches counts."""
+
+
+def recorded_batch(calls: Sequence[Call]) -> int | None:
+    """The batch size of a recording, if what takes examples agrees on one.
+
+    What is copied to the GPU tells first, then images, then indices, then bags.
+    """
+    for told in _SIZES:
+        sizes = {size for call in calls if (size := told(call))}
+        if sizes:
+            return sizes.pop() if len(sizes) == 1 else None
+    return None
+
+
+def _copied(call: Call) -> int:
+    dims = next(iter(call.tensors), ())
+    is_shaped = call.is_copied and not call.is_update and len(dims) >= _MATRIX
+    return dims[0] if is_shaped else 0
+
+
+def _imaged(call: Call) -> int:
+    dims = call.dims(0)
+    is_image = re.fullmatch(r"conv\dd|convolution", call.bare_name)
+    return dims[0] if is_image and len(dims) >= _BATCHED else 0
+
+
+def _indexed(call: Call) -> int:
+    dims = call.dims(1)
+    is_looked_up = call.bare_name == "embedding" and len(dims) >= _MATRIX
+    return dims[0] if is_looked_up else 0
+
+
+def _bagged(call: Call) -> int:
+    dims = call.dims(2)
+    return dims[0] if call.bare_name == "_embedding_bag" and dims else 0
+
+
+def _layered(call: Call) -> int:
+    is_added = call.bare_name == "addmm" and len(call.dims(0)) == 1
+    dims = call.dims(1 if is_added else 0)
+    is_layer = is_added or call.bare_name == "linear"
+    return dims[0] if is_layer and len(dims) == _MATRIX else 0
+
+
+_SIZES = (_copied, _imaged, _indexed, _bagged, _layered)
+"""What tells the batch size, the surest first."""

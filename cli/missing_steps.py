@@ -5,8 +5,12 @@ Most answers are of steps: which traces have none, and what could mark them, com
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from itertools import groupby
+from operator import itemgetter
+from textwrap import wrap
+from typing import TYPE_CHECKING, Any
 
+from .summary_words import KINDS
 from .terminal import tell
 
 if TYPE_CHECKING:
@@ -19,6 +23,11 @@ if TYPE_CHECKING:
     from .output import Output
 
 _MOST_MARKS = 3
+_TOLD = KINDS.keys() - {
+    *("compute", "communication", "copy", "data_loading", "unexplained", "idle"),
+}
+"""Kinds of time whose names alone do not say what they are."""
+_WIDTH = 80
 _NEEDS = {
     **dict.fromkeys(
         (
@@ -58,23 +67,6 @@ _OF_RANGES = {
 }
 """What a question has no rows without that no count tells."""
 _OF_OPERATIONS = ("straggler_slowdown", "straggler_recovery", "interleaved_step")
-_QUERY = """
-SELECT
-    trace_id,
-    path,
-    list(mark ORDER BY total_ns DESC, mark) FILTER (suits = 'mark') AS marks,
-    list(mark ORDER BY occurrences, total_ns DESC, mark) FILTER (suits = 'from')
-    AS begins
-FROM staging.trace
-LEFT JOIN staging.step_mark USING (trace_id)
-WHERE
-    format = 'kineto'
-    AND trace_id NOT IN (SELECT trace_id FROM staging.step)
-    AND trace_id NOT IN (SELECT trace_id FROM staging.operation)
-    AND trace_id NOT IN (SELECT trace_id FROM staging.logged_collective)
-GROUP BY trace_id, path
-ORDER BY trace_id
-"""
 
 
 def write_rows(
@@ -84,8 +76,15 @@ def write_rows(
     brief: Sequence[str] = (),
     question: str = "",
 ) -> None:
-    """Write the rows of an answer; if it has none, tell why, of a question by name."""
-    output.rows(rows, brief)
+    """Write the rows of an answer; if it has none, tell why, of a question by name.
+
+    A table says what short names of kinds of time in it mean.
+    """
+    if output.format == "table":
+        output.rows(rows.drop(_unseen(rows)), brief)
+        _tell_kinds(rows)
+    else:
+        output.rows(rows, brief)
     if rows.is_empty():
         is_of_logs = question == "stuck_collective"
         recorded = db.relation("question.recording")
@@ -94,6 +93,24 @@ def write_rows(
             tell(reason)
         else:
             tell_missing_steps(db)
+
+
+def _unseen(rows: pl.DataFrame) -> set[str]:
+    """Columns that a person does without: numbers of steps suffice, and measured is."""
+    hidden = {"step_id"} if "step" in rows.columns else set()
+    if "method" in rows.columns and set(rows["method"]) == {"measured"}:
+        hidden |= {"scenario", "method", "measured_ns"} & set(rows.columns)
+    return hidden
+
+
+def _tell_kinds(rows: pl.DataFrame) -> None:
+    """Say in words what the kinds of time are that a table has, in its order."""
+    for column in ("kind", "type"):
+        if column in rows.columns:
+            found = dict.fromkeys(rows[column])
+            said = [f"{kind}: {KINDS[kind]}" for kind in found if kind in _TOLD]
+            for line in wrap("; ".join(said), _WIDTH, break_on_hyphens=False):
+                tell(line)
 
 
 def _reason(recorded: pl.DataFrame, question: str) -> str:
@@ -120,13 +137,24 @@ def _why_none_is_stuck(db: tracedb.Database) -> str:
 
 def tell_missing_steps(db: tracedb.Database, among: set[int] | None = None) -> None:
     """Tell so a line a trace, of all traces or of those whose numbers are given."""
-    for trace_id, path, marks, begins in db.connection.execute(_QUERY).fetchall():
-        if among is not None and trace_id not in among:
-            continue
-        # Ranges that cover steps say more than those that they begin with.
-        option, names = ("mark", marks) if marks else ("from", begins or [])
-        found = ", ".join(f"'{name}'" for name in names[:_MOST_MARKS])
-        hint = (
-            f"for --step-{option} there is {found}" if found else "nothing marks them"
-        )
-        tell(f"{path}: no steps: {hint}")
+    marks = db.ask("step_mark").rows(named=True)
+    for trace_id, own in groupby(marks, key=itemgetter("trace_id")):
+        if among is None or trace_id in among:
+            first, *more = own
+            tell(f"{first['path']}: no steps: {marks_in_words([first, *more])}")
+
+
+def marks_in_words(marks: Sequence[dict[str, Any]]) -> str:
+    """What could mark the steps of a trace, by its rows of `question.step_mark`.
+
+    >>> marks_in_words([dict(option="--step-mark", mark="step")])
+    "for --step-mark there is 'step'"
+    >>> marks_in_words([dict(option=None, mark=None)])
+    'nothing marks them'
+    """
+    # Ranges that cover steps say more than those that they begin with.
+    option = marks[0]["option"]
+    if option is None:
+        return "nothing marks them"
+    names = [f"'{row['mark']}'" for row in marks if row["option"] == option]
+    return f"for {option} there is {', '.join(names[:_MOST_MARKS])}"

@@ -13,6 +13,7 @@ import tracedb
 from tracedb.words import counted, duration, share, shortened
 
 from . import options
+from .missing_steps import marks_in_words
 from .summary_words import LEVERS, OF_LOGS, doubts, kind_words, stuck
 from .terminal import printable, write_text
 
@@ -31,6 +32,7 @@ _NAME = 46
 _NO_BREAK = "\u00a0"
 _AMOUNT = re.compile(r"([\d.]) (s|ms|us|ns|%)(?!\w)")
 _WORKED = "SELECT DISTINCT run_id FROM staging.gpu_op WHERE kind <> 'other'"
+_OPERATES = "SELECT 1 FROM staging.operation LIMIT 1"
 _SMALLEST_SHARE = 0.005
 """Of a device's or a thread's time; what is less is left to the questions."""
 
@@ -82,8 +84,7 @@ def lines(parts: dict[str, pl.DataFrame], database: str) -> Iterator[str]:
     rows = {name: list(frame.iter_rows(named=True)) for name, frame in parts.items()}
     runs = list(dict.fromkeys(row["run_id"] for row in rows["recording"]))
     if not runs:
-        yield "No traces: execution graphs alone tell no times (`tracedb info`)."
-        yield "  -> tracedb estimate GRAPH.json --gpu A100   how long a step would be"
+        yield from _graphs_alone(database)
     for place, run_id in enumerate(runs):
         own = {
             name: [row for row in all_ if row["run_id"] == run_id]
@@ -93,11 +94,22 @@ def lines(parts: dict[str, pl.DataFrame], database: str) -> Iterator[str]:
         yield from _run(own, database)
 
 
+def _graphs_alone(database: str) -> Iterator[str]:
+    yield "No traces: execution graphs alone tell what runs, not how long it takes."
+    yield f"  -> tracedb info {quote(database)}"
+    yield "  -> tracedb estimate GRAPH.json --gpu A100    how long a step would take"
+    yield "  -> tracedb ingest TRACE.json --db ...        the trace of the same run"
+
+
 def brief(database: tracedb.Database, runs: Collection[int]) -> Iterator[str]:
     """One line a run: how long a step takes, and the largest part of that.
 
     It asks no more than that: a summary would take longer than to ingest a small trace.
     """
+    if database.connection.execute(_OPERATES).fetchall():
+        for row in database.ask("job").rows(named=True):
+            if row["run_id"] in runs and row["slowdown"] is not None:
+                yield f"run {row['run_id']}: {_job_in_short(row)}"
     levers = database.relation("critical_path.lever_time").rows(named=True)
     periods = database.ask("period").rows(named=True)
     worked = {number for (number,) in database.connection.execute(_WORKED).fetchall()}
@@ -135,6 +147,9 @@ def _mean_ns(periods: list[Row]) -> float:
 
 def _run(rows: dict[str, list[Row]], database: str) -> Iterator[str]:
     traces = rows["recording"]
+    if rows["job"]:
+        yield from _job(rows, database)
+        return
     if not any(trace["op_count"] or trace["gpu_op_count"] for trace in traces) and sum(
         trace["collective_count"] for trace in traces
     ):
@@ -142,9 +157,9 @@ def _run(rows: dict[str, list[Row]], database: str) -> Iterator[str]:
         return
     yield from _recorded(traces)
     yield ""
-    yield from _labelled("Step", _steps(rows["period"]))
+    yield from _labelled("Step", _steps(rows["period"], rows["step_mark"]))
     yield from _device_lines(rows)
-    yield from _labelled("Host", _host(rows["host_time"]))
+    yield from _labelled("Host", _host(rows["host_time"], traces))
     yield ""
     yield "What takes the time (critical path)"
     yield from _levers(rows, database)
@@ -176,6 +191,65 @@ def _log(rows: dict[str, list[Row]], database: str) -> Iterator[str]:
     of_logs = [row for row in rows["trust"] if row["aspect"] in OF_LOGS]
     for mark, doubt in doubts(of_logs):
         yield from _filled(f"  {mark} ", doubt)
+
+
+def _job(rows: dict[str, list[Row]], database: str) -> Iterator[str]:
+    """What a table of operations says, which has neither ops nor GPU work."""
+    job = rows["job"][0]
+    files = rows["recording"]
+    named = shortened(files[0]["file"], _NAME)
+    which = named if len(files) == 1 else counted(len(files), "table")
+    yield from _filled("", f"Run {job['run_id']}: {which}")
+    ranks = counted(job["dp_rank_count"], "data-parallel rank")
+    stages = counted(job["stage_count"], "pipeline stage")
+    steps = counted(job["step_count"], "step")
+    numbers = f"({job['first_step']} to {job['last_step']})"
+    table = f"table of {counted(job['operation_count'], 'operation')}"
+    yield from _filled("  ", f"{table} of {ranks} x {stages}; {steps} {numbers}")
+    yield ""
+    if job["slowdown"] is None:
+        text = "not known: what waits for what is a circle, or no step is like another"
+        yield from _labelled("Step", [text])
+    else:
+        yield from _labelled("Step", [_job_step(job)])
+        yield ""
+        yield "What is slower than its peers, and how long that alone makes steps"
+        for number, text in enumerate(_slowest(job), 1):
+            yield from _filled(f"  {number}. ", text)
+        yield f"     -> tracedb ask {quote(database)} straggler_slowdown"
+        yield f"     -> tracedb ask {quote(database)} straggler_recovery"
+    yield ""
+    yield "How far to trust this"
+    of_logs = [row for row in rows["trust"] if row["aspect"] in OF_LOGS]
+    for mark, doubt in doubts(of_logs):
+        yield from _filled(f"  {mark} ", doubt)
+    yield from _filled("  - ", "kernels and ops are not recorded: not why it is slower")
+
+
+def _job_step(job: Row) -> str:
+    return (
+        f"{duration(job['simulated_ns'])} in the mean; "
+        f"{duration(job['ideal_ns'])} if nothing were slower than its peers"
+    )
+
+
+def _job_in_short(job: Row) -> str:
+    return f"{counted(job['step_count'], 'step')} of {_job_step(job)}"
+
+
+def _slowest(job: Row) -> list[str]:
+    """The slowest of each choice that makes steps longer, the worst first."""
+    choices = {
+        "op_type": "{} in all ranks and stages",
+        "stage": "stage {} in all ranks",
+        "dp_rank": "data-parallel rank {} in all stages",
+        "worker": "the worker of rank {}",
+    }
+    worst = sorted(choices, key=lambda name: -job[f"{name}_slowdown"])
+    return [
+        f"x {job[f'{name}_slowdown']:.2f} by {choices[name].format(job[name])}"
+        for name in worst
+    ]
 
 
 def _labelled(label: str, texts: list[str]) -> Iterator[str]:
@@ -262,13 +336,9 @@ def _listed(words: list[str], last: str = "and") -> str:
     return f"{', '.join(words[:-1])} {last} {words[-1]}"
 
 
-def _steps(periods: list[Row]) -> list[str]:
+def _steps(periods: list[Row], marks: list[Row]) -> list[str]:
     if not periods:
-        text = (
-            "The trace has no step marks, so times are of all of it. staging.step_mark "
-            "has what could mark steps, and `tracedb ingest --step-mark` takes it."
-        )
-        return [text]
+        return [f"no step marks, so times are of all of the trace; {_marks(marks)}"]
     slowest = max(periods, key=lambda row: row["median_ns"])
     several = len(periods) > 1
     of_rank = f", {_rank(slowest)}, the slowest of {len(periods)}" if several else ""
@@ -285,6 +355,14 @@ def _steps(periods: list[Row]) -> list[str]:
     lines = [text, of_all if several else f"mean {duration(_mean_ns(periods))}"]
     spread = slowest["spread_share"]
     return [*lines, *([f"middle half within {share(spread)}"] if spread else [])]
+
+
+def _marks(marks: list[Row]) -> str:
+    """What could mark steps, of the first trace without: ranks are recorded alike."""
+    own = [row for row in marks if row["trace_id"] == marks[0]["trace_id"]]
+    if own and own[0]["option"]:
+        return f"`tracedb ingest`: {marks_in_words(own)}"
+    return "nothing in it could mark them, as prof.step() or user ranges would"
 
 
 def _rank(row: Row) -> str:
@@ -326,8 +404,10 @@ def _parts(shares: dict[str, float]) -> str:
     return f": {', '.join(said)}" if said else ""
 
 
-def _host(types: list[Row]) -> list[str]:
+def _host(types: list[Row], traces: list[Row]) -> list[str]:
     count = len({row["trace_id"] for row in types})
+    if not count and any(trace["op_count"] for trace in traces):
+        return ["no op or call on the main thread in a step: outside, or other threads"]
     if not count:
         return ["no ops or calls on host threads are recorded"]
     return [f"main thread{_parts(_shares(types, 'type', count))}"]

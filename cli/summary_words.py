@@ -145,7 +145,8 @@ def _inferred_wait(row: Row) -> str:
 
 
 def _unexplained(row: Row) -> str:
-    return f"{share(row['time_share'] or 0)} of the critical paths has no cause found"
+    part = share(row["time_share"] or 0)
+    return f"{part} of the critical paths has no cause in the trace"
 
 
 def _profiler(row: Row) -> str:

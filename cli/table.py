@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from tracedb.words import shortened
+from tracedb.words import told_apart
 
 from .terminal import printable, write_text
 
@@ -210,8 +210,7 @@ def _cut(columns: list[_Column], width: int) -> list[_Column]:
     for left, column in enumerate(sorted(names, key=lambda c: c.width)):
         own = max(min(column.width, room // (len(names) - left)), 1)
         room -= own
-        cells = [shortened(cell, own) for cell in column.cells]
-        cut[column.name] = replace(column, cells=cells)
+        cut[column.name] = replace(column, cells=told_apart(column.cells, own))
     return [cut.get(column.name, column) for column in columns]
 
 

@@ -187,6 +187,31 @@ def test_one_slow_rank_is_known_by_arithmetic(
     assert recovered(database)["worst_workers"] == 1
 
 
+def test_a_summary_says_who_is_slow(
+    table: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second rank takes twice as long: by how much steps are longer, by hand."""
+    job = Job(stages=1, dp_ranks=2, microbatches=2, steps=(1,))
+
+    def duration(dp_rank: int, stage: int, step: int, type_: str) -> int:
+        del stage, step
+        return 10**6 * (1 + dp_rank) if type_.endswith("compute") else 10**5
+
+    monkeypatch.chdir(tmp_path)
+    words = ["ingest", str(table(job_rows(job, duration))), "--db", "job.duckdb"]
+    done = CliRunner().invoke(main, words)
+    assert done.exit_code == 0, done.stderr
+    times = "8.70 ms in the mean; 6.70 ms if nothing were slower than its peers"
+    assert f"1 step of {times}" in done.stderr
+    told = CliRunner().invoke(main, ["summary", "job.duckdb"])
+    assert told.exit_code == 0, told.stderr
+    text = " ".join(told.stdout.split())
+    assert times in text
+    assert "2 data-parallel ranks x 1 pipeline stage; 1 step (1 to 1)" in text
+    assert f"x {8.7 / 6.7:.2f} by data-parallel rank 1 in all stages" in text
+    assert max(map(len, told.stdout.splitlines())) <= 80
+
+
 def test_optional_operations_may_be_missing(
     table: Callable[..., Path], database: tracedb.Database
 ) -> None:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 PARTS = (
     *("recording", "period", "device_time", "host_time", "lever", "straggler"),
-    *("stuck_collective", "trust"),
+    *("stuck_collective", "step_mark", "job", "trust"),
 )
 """Questions (`question.<name>`), each a part of a summary."""
 

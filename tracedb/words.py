@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
+from itertools import pairwise
+from os.path import commonprefix
+
 _UNITS = ((1e9, "s"), (1e6, "ms"), (1e3, "us"))
 ELLIPSIS = "…"
 
@@ -43,12 +48,83 @@ def counted(count: int, noun: str) -> str:
 def shortened(name: str, width: int) -> str:
     """Cut a name in the middle: what tells names apart is at both of their ends.
 
+    Of a C++ function first goes what it returns, takes and lies in.
+
     >>> shortened("ampere_sgemm_128x64_tn", 15)
     'ampere_…8x64_tn'
     >>> shortened("aten::mm", 15)
     'aten::mm'
+    >>> shortened("void at::native::fill<4, at::Full<float>>(int, float)", 20)
+    'fill<4, Full<float>>'
     """
     if len(name) <= width:
         return name
+    plain = _without_signature(name)
+    return plain if len(plain) <= width else _cut(plain, width)
+
+
+def told_apart(names: list[str], width: int) -> list[str]:
+    """Cut names so that those that differ look different, where there is room for it.
+
+    >>> told_apart(["run<Row<char>, Add<int>, 4>", "run<Row<char>, Mul<int>, 4>"], 20)
+    ['run<Ro…>, Add<int>,…', 'run<Ro…>, Mul<int>,…']
+    """
+    short = {name: shortened(name, width) for name in names}
+    times = Counter(short.values())
+    alike = [name for name in short if times[short[name]] > 1]
+    plain = {name: _without_signature(name) for name in alike}
+    times = Counter(plain.values())
+    # Overloads differ in their parameters alone.
+    plain = {name: bare if times[bare] == 1 else name for name, bare in plain.items()}
+    place = _differences(sorted(plain.values()))
+    for name, bare in plain.items():
+        short[name] = _cut_around(bare, place[bare], width)
+    return [short[name] for name in names]
+
+
+def _differences(names: list[str]) -> dict[str, int]:
+    """From which letter on each of the sorted names is like none beside it."""
+    # Letter by letter, as is meant.
+    shared = [0, *(len(commonprefix(pair)) for pair in pairwise(names)), 0]  # noqa: RUF071
+    return {name: max(shared[i : i + 2]) for i, name in enumerate(names)}
+
+
+def _cut(name: str, width: int) -> str:
     tail = (width - 1) // 2
     return name[: width - 1 - tail] + ELLIPSIS + name[len(name) - tail :]
+
+
+def _cut_around(name: str, place: int, width: int) -> str:
+    """Keep the begin of a name, and what follows from shortly before a place in it."""
+    head = width // 3
+    begin = max(head, min(place - width // 6, len(name) - (width - 1 - head)))
+    end = begin + width - 1 - head
+    if len(name) <= width:
+        return name
+    if end >= len(name):
+        return name[:head] + ELLIPSIS + name[begin:]
+    return name[:head] + ELLIPSIS + name[begin : end - 1] + ELLIPSIS
+
+
+_SCOPE = re.compile(r"\(anonymous namespace\)::|\b[A-Za-z_]\w*::")
+_TEMPLATE_OR_CALL = re.compile(
+    r"^(?:void )?[\w:]*(?:\(anonymous namespace\)::)?\w+[<(]"
+)
+
+
+def _without_signature(name: str) -> str:
+    """A C++ function without what it returns, its parameters, and all namespaces."""
+    if not _TEMPLATE_OR_CALL.match(name):
+        return name
+    plain = _SCOPE.sub("", name.removeprefix("void "))
+    return plain[: _parameters(plain)]
+
+
+def _parameters(name: str) -> int:
+    """Where the parameters of a function begin: the last bracket outside of others."""
+    depth = 0
+    for place in range(len(name) - 1, -1, -1):
+        depth += (name[place] in ")>]") - (name[place] in "(<[")
+        if depth == 0:
+            return place if name[place] == "(" else len(name)
+    return len(name)

@@ -1,4 +1,4 @@
--- Which kernels take the most GPU time?
+-- Which kernels take the most GPU time, and which ops launch them?
 -- One row per run and kernel name.
 -- Key: run_id, name.
 CREATE VIEW question.top_kernel (
@@ -13,16 +13,32 @@ CREATE VIEW question.top_kernel (
     -- [ns] Its mean time.
     mean_ns,
     -- [1] Its share of the run's summed GPU time.
-    time_share
+    time_share,
+    -- Name of the op that launches most of its time; NULL where no op is around a launch.
+    op
 ) AS
+WITH
+launched AS (
+    SELECT
+        work.run_id,
+        work.name,
+        op.name AS op,
+        count(*) AS gpu_op_count,
+        sum(work.end_ns - work.start_ns)::BIGINT AS time_ns
+    FROM staging.gpu_op AS work
+    LEFT JOIN staging.op AS op ON work.op_id = op.op_id
+    WHERE work.kind <> 'other'
+    GROUP BY ALL
+)
+
 SELECT
     run_id,
     name,
-    count(*),
-    sum(end_ns - start_ns)::BIGINT AS time_ns,
-    round(avg(end_ns - start_ns))::BIGINT,
-    time_ns / nullif(sum(sum(end_ns - start_ns)) OVER (PARTITION BY run_id), 0)
-FROM staging.gpu_op
-WHERE kind <> 'other'
+    sum(gpu_op_count)::BIGINT,
+    sum(time_ns)::BIGINT AS all_ns,
+    round(all_ns / sum(gpu_op_count))::BIGINT,
+    all_ns / nullif(sum(all_ns) OVER (PARTITION BY run_id), 0),
+    arg_max(op, (time_ns, op)) FILTER (op IS NOT NULL)
+FROM launched
 GROUP BY run_id, name
-ORDER BY run_id, time_ns DESC, name;
+ORDER BY run_id, all_ns DESC, name;

@@ -9,8 +9,8 @@ CREATE VIEW question.trust (
     -- files that were repaired or left out), `lost_work` (launches whose work is not in the trace), `lost_launch` (work whose launch is not),
     -- `overlapping` (GPU ops that begin before the one before them on their stream ends),
     -- `inferred_wait` (blocking calls for which the trace does not say what they wait for),
-    -- `unexplained` (time on critical paths for which no cause was found), `profiler` (what
-    -- recording the events of ops and calls may have cost), `overflow` (pauses of the
+    -- `unexplained` (time on critical paths that has no cause in the trace: none was found, or
+    -- it lies before the trace), `profiler` (what recording the events of ops and calls may have cost), `overflow` (pauses of the
     -- profiler itself, as to flush full buffers), `clock` (by how much clocks of ranks
     -- differ; corrected as far as collectives tell) or `absent_rank` (ranks of the job that
     -- are not in the run).
@@ -92,9 +92,9 @@ path AS (
         run_id,
         count(*) AS all_count,
         sum(end_ns - start_ns) AS time_ns,
-        count(*) FILTER (kind = 'unexplained') AS unexplained_count,
-        sum(end_ns - start_ns) FILTER (kind = 'unexplained') AS unexplained_ns
-    FROM critical_path.measured_interval
+        count(*) FILTER (lever = 'unexplained') AS unexplained_count,
+        sum(end_ns - start_ns) FILTER (lever = 'unexplained') AS unexplained_ns
+    FROM (SELECT *, critical_path.lever(kind) AS lever FROM critical_path.measured_interval)
     WHERE critical_path.bounds_period(scope, trace_id)
     GROUP BY run_id
 ),

@@ -167,9 +167,9 @@ ORDER BY rank, overhead.thread_id, time_ns DESC, type""",
     Section(
         "kernels",
         "GPU work",
-        "Kernels, copies and memsets by their name.",
+        "Kernels, copies and memsets by name, with the op that launches most of each.",
         """
-SELECT name, gpu_op_count, time_ns, mean_ns, time_share
+SELECT name, op, gpu_op_count, time_ns, mean_ns, time_share
 FROM question.top_kernel
 WHERE run_id = $run
 ORDER BY time_ns DESC, name""",

@@ -99,8 +99,8 @@ def _unseen(rows: pl.DataFrame) -> set[str]:
     """Columns that a person does without: numbers of steps suffice, and measured is."""
     hidden = {"step_id"} if "step" in rows.columns else set()
     if "method" in rows.columns and set(rows["method"]) == {"measured"}:
-        hidden |= {"scenario", "method", "measured_ns"} & set(rows.columns)
-    return hidden
+        hidden |= {"scenario", "method", "measured_ns"}
+    return hidden & {*rows.columns}
 
 
 def _tell_kinds(rows: pl.DataFrame) -> None:

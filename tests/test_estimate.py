@@ -380,7 +380,7 @@ def test_a_value_may_be_passed_on() -> None:
 
 
 WRONG = {
-    ("train.py:step", "--gpu", "Abacus"): "no GPU Abacus is known; there are P100",
+    ("train.py:step", "--gpu", "Abacus"): "no GPU Abacus is known; there are ",
     ("train.py", "--gpu", "H100"): "train.py: name a file and a function in it",
     ("none.py:step", "--gpu", "H100"): "none.py: no such file",
     ("train.py:stop", "--gpu", "H100"): "it has no function stop",

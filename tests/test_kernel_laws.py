@@ -225,13 +225,13 @@ def test_a_gpu_of_a_known_generation_has_its_relatives_times(
     check_laws(family, hardware, question, found, LARGEST_STEP * float(np.exp(tiles)))
 
 
-@pytest.mark.parametrize("hardware", ["MI300X", "Voodoo 2", "V100"])
+@pytest.mark.parametrize("hardware", ["MI300X", "Voodoo 2", "V100 PCIe"])
 def test_other_vendors_and_unknown_gpus_have_the_roofline(
     hardware: str, serving: kernels.Models
 ) -> None:
     """Models of NVIDIA's say nothing of AMD's, nor of what nobody knows.
 
-    A V100 was measured, with the launch: other GPUs' kernels do not serve, either.
+    A V100 PCIe was measured, with the launch: other GPUs' kernels do not serve, either.
     """
     question = sweep("elementwise", hardware, 100, 1e4)
     assert serving.predict(question)["predicted_ns"].null_count() == question.height

@@ -393,16 +393,16 @@ def test_keys_move_and_zoom(folder: Path, page: Page) -> None:
 def test_tables_sort(folder: Path, page: Page) -> None:
     """A click on a heading sorts numbers, the largest first, then the smallest."""
     page.open(folder / "gpu.html")
-    head = "document.querySelectorAll('#kernels th button')[2]"
+    head = "document.querySelectorAll('#kernels th button')[3]"
     cells = (
-        "[...document.querySelectorAll('#kernels td:nth-child(3)')]"
+        "[...document.querySelectorAll('#kernels td:nth-child(4)')]"
         ".map(c => c.textContent)"
     )
     assert page.run(f"{head}.textContent") == "time"
     first = page.run(cells)
     page.run(f"{head}.click()")
     page.run(f"{head}.click()")
-    head_cell = "document.querySelector('#kernels th:nth-child(3)')"
+    head_cell = "document.querySelector('#kernels th:nth-child(4)')"
     assert page.run(f"{head_cell}.getAttribute('aria-sort')") == "ascending"
     assert page.run(cells) == first[::-1]
 

@@ -86,7 +86,7 @@ def _wait_for(process: subprocess.Popen[bytes], port: int, log: Path) -> None:
 
 
 def test_a_lake_is_filled_and_asked_through_it(server: str, tmp_path: Path) -> None:
-    """The same files, byte for byte, and the same answers."""
+    """The same files, byte for byte, and the same answers; others are as before."""
     ours, theirs = tmp_path / "ours", tmp_path / "theirs"
     spark = lake.Spark(remote=server)
     assert lake.ingest([RANKS], ours, Here(), run="job")["new"] == 2
@@ -98,6 +98,7 @@ def test_a_lake_is_filled_and_asked_through_it(server: str, tmp_path: Path) -> N
         answer = lake.ask(place, question, spark)
         assert answer.height > 0
         assert values(answer) == values(lake.ask(place, question))
+    assert lake.ask(place, "period", lake.Spark("local[1]")).height == 1
 
 
 def test_a_file_that_fails_does_not_stop_others(server: str, tmp_path: Path) -> None:

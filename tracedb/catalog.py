@@ -165,7 +165,7 @@ class Relation:
     @property
     def is_ordered(self) -> bool:
         """Whether its rows come in an order that answers the question best."""
-        return "\nORDER BY " in self.query
+        return re.search(r"\nORDER BY\s", self.query) is not None
 
     @property
     def is_computed_on_ingest(self) -> bool:

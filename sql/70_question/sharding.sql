@@ -86,7 +86,7 @@ on_line AS (
         split,
         is_sums,
         times,
-        coalesce((message.message_bytes - knot.message_bytes) / wide, 0) AS along,
+        coalesce((message.message_bytes - knot.message_bytes) / nullif(wide, 0), 0) AS along,
         times * floor(estimate_ns + along * coalesce(rise_ns, 0) + 0.5) AS taken_ns,
         times * floor(low_ns + along * coalesce(low_rise_ns, 0) + 0.5) AS low_ns,
         times * floor(high_ns + along * coalesce(high_rise_ns, 0) + 0.5) AS high_ns

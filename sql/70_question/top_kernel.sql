@@ -36,7 +36,7 @@ SELECT
     name,
     sum(gpu_op_count)::BIGINT,
     sum(time_ns)::BIGINT AS all_ns,
-    round(all_ns / sum(gpu_op_count))::BIGINT,
+    round(all_ns / nullif(sum(gpu_op_count), 0))::BIGINT,
     all_ns / nullif(sum(all_ns) OVER (PARTITION BY run_id), 0),
     arg_max(op, (time_ns, op)) FILTER (op IS NOT NULL)
 FROM launched

@@ -69,11 +69,12 @@ class Spark:
     @contextmanager
     def opened(self) -> Iterator[Any]:
         """A session of Spark; raises `LakeError` where there is none to be had."""
-        session = self._session() if self.remote is None else _connected(self.remote)
-        try:
-            yield session
-        finally:
-            session.stop()
+        with _environment_kept():
+            made = self._session() if self.remote is None else _connected(self.remote)
+            try:
+                yield made
+            finally:
+                made.stop()
 
     def _session(self) -> Any:  # noqa: ANN401 (PySpark is not always there)
         from pyspark.sql import SparkSession
@@ -98,6 +99,25 @@ _SETTINGS = {
     "spark.log.level": "ERROR",
     "spark.ui.showConsoleProgress": "false",
 }
+
+
+@contextmanager
+def _environment_kept() -> Iterator[None]:
+    """Put back what PySpark notes in the environment while a session lasts.
+
+    After Spark Connect it would hold all sessions of this process for such.
+    """
+    kept = {name: value for name, value in os.environ.items() if _of_spark(name)}
+    try:
+        yield
+    finally:
+        for name in filter(_of_spark, [*os.environ]):
+            del os.environ[name]
+        os.environ.update(kept)
+
+
+def _of_spark(name: str) -> bool:
+    return name.startswith("SPARK_")
 
 
 def _connected(url: str) -> Any:  # noqa: ANN401 (PySpark is not always there)

@@ -27,8 +27,6 @@ _UP_S = 600
 pytestmark = [
     needs_spark,
     pytest.mark.skipif(find_spec("grpc") is None, reason="grpcio is absent"),
-    # PySpark's client warns of the pandas that its own requirements let in.
-    pytest.mark.filterwarnings("ignore:.*pandas:FutureWarning"),
 ]
 
 

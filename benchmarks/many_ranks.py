@@ -36,6 +36,25 @@ _PARTS = 1 << 20
 """Numbers that each trace has, as `tracedb.lake.manifest.EVENTS`."""
 
 
+def entry(
+    number: int, run: tuple[str, int], rank: int, source: str, partition: str
+) -> lake.Entry:
+    """What a manifest says of a trace of which a lake has but a few rows.
+
+    The run is given by its name and its number.
+    """
+    return lake.Entry(
+        *(number, *run, rank, "kineto"),
+        source=source,
+        sha256=f"{number:064}",
+        event_count=0,
+        partition=partition,
+        fingerprint=fingerprint(),
+        written_ns=number,
+        files={packing.FLEET: tuple(one.full_name for one in contracted())},
+    )
+
+
 @dataclass(frozen=True)
 class ManyRanks:
     """A job of so many ranks with so many collectives each, one of them slow."""
@@ -92,18 +111,8 @@ class ManyRanks:
             (root / f"trace={trace}").rename(root / folder)
             (only,) = (root / folder).iterdir()
             only.rename(only.with_name(packing.FLEET))
-            manifest.commit(
-                lake.Entry(
-                    *(trace, "job", 1, trace - 1, "kineto"),
-                    source=f"/host{(trace - 1) // 8}_1.1.pt.trace.json",
-                    sha256=f"{trace:064}",
-                    event_count=0,
-                    partition=folder,
-                    fingerprint=fingerprint(),
-                    written_ns=trace,
-                    files={packing.FLEET: tuple(queries)},
-                )
-            )
+            source = f"/host{(trace - 1) // 8}_1.1.pt.trace.json"
+            manifest.commit(entry(trace, ("job", 1), trace - 1, source, folder))
 
     def _times(self) -> tuple[Numbers, Numbers, Numbers, Numbers]:
         """Begin, end, group and number of each collective of each rank."""

@@ -213,7 +213,8 @@ def ask(
         names = ["question", "meaning"]
         output.rows(pl.DataFrame(sorted(lake.questions().items()), names, orient="row"))
         return
-    spark = _spark(master, remote) if master or remote else None
+    is_by_spark = master is not None or remote is not None
+    spark = _spark(master, remote) if is_by_spark else None
     output.rows(lake.ask(found, question, spark))
 
 

@@ -140,8 +140,8 @@ def tell_missing_steps(db: tracedb.Database, among: set[int] | None = None) -> N
     marks = db.ask("step_mark").rows(named=True)
     for trace_id, own in groupby(marks, key=itemgetter("trace_id")):
         if among is None or trace_id in among:
-            first, *more = own
-            tell(f"{first['path']}: no steps: {marks_in_words([first, *more])}")
+            rows = [*own]
+            tell(f"{rows[0]['path']}: no steps: {marks_in_words(rows)}")
 
 
 def marks_in_words(marks: Sequence[dict[str, Any]]) -> str:

@@ -16,13 +16,14 @@ import polars as pl
 import pytest
 from click.testing import CliRunner
 from lakes import needs_spark, values
+from many_ranks import entry
 from support import SAMPLES, Ingested
 
 import tracedb
 from tracedb import catalog, lake
 from tracedb.cli.main import tracedb as command
 from tracedb.lake import packing
-from tracedb.lake.worker import contracted, contraction, fingerprint
+from tracedb.lake.worker import contracted, contraction
 from tracedb.synthetic.program import seeded
 
 RUNS = ("monday", "tuesday", "wednesday")
@@ -137,25 +138,15 @@ def planted(root: Path, ranks: dict[tuple[str, int], Kept]) -> lake.Place:
     """A lake of ranks of runs, which have the numbers 1 and on."""
     manifest = lake.Manifest(root)
     manifest.make()
-    kept = [one.full_name for one in contracted()]
     runs = [*dict.fromkeys(run for run, _ in ranks)]
     with tracedb.open() as empty:
         for number, ((run, rank), rows) in enumerate(ranks.items(), 1):
             place = f"run={run}/rank={rank}/trace={number}"
             (root / place).mkdir(parents=True)
             write(empty.connection, rows, root / place / packing.FLEET)
-            manifest.commit(
-                lake.Entry(
-                    *(number, run, runs.index(run) + 1, rank, "kineto"),
-                    source=f"/{run}/node{rank}_1.1.pt.trace.json.gz",
-                    sha256=f"{number:064}",
-                    event_count=1,
-                    partition=place,
-                    fingerprint=fingerprint(),
-                    written_ns=number,
-                    files={packing.FLEET: tuple(kept)},
-                )
-            )
+            source = f"/{run}/node{rank}_1.1.pt.trace.json.gz"
+            named = (run, runs.index(run) + 1)
+            manifest.commit(entry(number, named, rank, source, place))
     return lake.Place(root)
 
 

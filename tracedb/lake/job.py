@@ -207,9 +207,9 @@ def read(connection: duckdb.DuckDBPyConnection) -> Job:
     # Read once: of thousands of ranks that is most of the time.
     collectives = connection.sql(_PARTS).pl()
     group = collectives.drop_in_place("process_group")
-    number = group.cast(pl.Enum(group.unique().sort())).to_physical()
-    collectives.insert_column(-1, number.cast(pl.Int64).alias("group"))
-    parts = _ordered({one.name: one.to_numpy() for one in collectives}, "node_id")
+    number = group.cast(pl.Enum(group.unique().sort())).to_physical().cast(pl.Int64)
+    columns = [*collectives, number.alias("group")]
+    parts = _ordered({one.name: one.to_numpy() for one in columns}, "node_id")
     steps = _ordered(connection.sql(_STEPS).fetchnumpy(), "step_id")
     node = parts.pop("node_id")
     steps.pop("step_id")

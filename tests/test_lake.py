@@ -374,8 +374,13 @@ def killing(root: Path, after: str) -> threading.Thread:
     return thread
 
 
-def test_a_killed_worker_doubles_and_loses_nothing(fleet: Path, tmp_path: Path) -> None:
-    """The file that it had is done by another, and the bytes are the same."""
+def test_a_killed_worker_doubles_and_loses_nothing(
+    fleet: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """The file that it had is done by another, and the bytes are the same.
+
+    Of workers nothing is seen.
+    """
     root = tmp_path / "lake"
     killer = killing(root, "trace.duckdb")
     assert (
@@ -385,6 +390,7 @@ def test_a_killed_worker_doubles_and_loses_nothing(fleet: Path, tmp_path: Path) 
     assert not killer.is_alive()
     assert contents(root).items() <= contents(fleet).items()
     assert len(contents(root)) == 2
+    assert capfd.readouterr() == ("", "")
 
 
 def test_a_file_that_kills_its_workers_fails(

@@ -23,7 +23,11 @@ from tracedb.lake.worker import Outcome, Task, failed, work
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-_COMMAND = (sys.executable, "-P", "-m", "tracedb.lake.local")
+# Not `-m`: the package imports this module as well, of which Python would warn.
+_COMMAND = (
+    *(sys.executable, "-P", "-c"),
+    "from tracedb.lake.local import serve; serve()",
+)
 
 
 @dataclass(frozen=True)
@@ -112,7 +116,3 @@ def serve() -> None:
             outcome = work(msgspec.json.decode(line, type=Task))
             answers.write(msgspec.json.encode(outcome) + b"\n")
             answers.flush()
-
-
-if __name__ == "__main__":
-    serve()

@@ -14,8 +14,6 @@ from .terminal import tell
 if TYPE_CHECKING:
     from typing import Unpack
 
-    import polars as pl
-
     from tracedb.part import Part
 
 
@@ -56,18 +54,8 @@ def ask(  # noqa: PLR0913 (one parameter an option)
     """
     with options.simulated(database, method, scenario) as db:
         if question is None:
-            _list(db.questions(), output)
+            output.questions(db.questions())
+            tell("`tracedb schema question.NAME` says the rest of one, and its columns")
         else:
             rows = db.ask(question, *values, **part)
             write_rows(db, output, rows, question=question)
-
-
-def _list(questions: pl.DataFrame, output: out.Output) -> None:
-    """List the questions, a line each: what is asked. Other formats have all of it."""
-    if output.format == "table":
-        import polars as pl
-
-        asked = pl.col("meaning").str.extract(r"^([^?]*\?)")
-        questions = questions.with_columns(asked)
-    output.rows(questions, most=None)
-    tell("`tracedb schema question.NAME` says the rest of one, and its columns")

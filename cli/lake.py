@@ -211,11 +211,17 @@ def ask(
     found = lake.place_of(place)
     if question is None:
         names = ["question", "meaning"]
-        output.rows(pl.DataFrame(sorted(lake.questions().items()), names, orient="row"))
+        known = sorted(lake.questions().items())
+        output.questions(pl.DataFrame(known, names, orient="row"))
+        tell("--format json has all that is said of each")
         return
     is_by_spark = master is not None or remote is not None
     spark = _spark(master, remote) if is_by_spark else None
-    output.rows(lake.ask(found, question, spark))
+    rows = lake.ask(found, question, spark)
+    output.rows(rows)
+    needed = lake.needs(question)
+    if rows.is_empty() and needed:
+        tell(f"{question} needs {needed}")
 
 
 @lake.command(
@@ -251,8 +257,11 @@ def critical_path(
     from tracedb import lake
 
     found = lake.place_of(place)
-    output.rows(
+    rows = (
         lake.path_stretches(found)
         if stretches
         else lake.critical_path(found, most=most)
     )
+    output.rows(rows)
+    if rows.is_empty():
+        tell("no run here has steps that several ranks share")

@@ -47,6 +47,15 @@ class Output:
 
             _write(encode(frame, self.format))
 
+    def questions(self, known: pl.DataFrame) -> None:
+        """List questions, a line each: what is asked. Other formats have all of it."""
+        if self.format == "table":
+            import polars as pl
+
+            asked = pl.col("meaning").str.extract(r"^([^?]*\?)")
+            known = known.with_columns(asked)
+        self.rows(known, most=None)
+
     def text(self, text: str) -> None:
         """Write text that goes with a table; other formats have no place for it."""
         if self.format == "table":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from functools import partial
 from os.path import commonprefix
 from typing import TYPE_CHECKING
@@ -53,6 +54,8 @@ _SCALES: dict[str, list[tuple[float, str]]] = {
     "_share": [(0.01, "{:.2f} %")],
     "_count": [(1, "{:,.0f}")],
 }
+_SINCE_1970_NS = 1 << 59
+"""From here on nanoseconds are no duration, but since 1970: in 1988 or later."""
 _SAID_BY_THE_CELLS = ("_ns", "_bytes")
 _NO_THINGS = ("all", "last", "late", "short", "present", "resumed")
 """What is counted under the name of how it is: headings without a plural."""
@@ -158,7 +161,10 @@ def _number_form(column: pl.Series) -> Callable[[float], str]:
     for suffix, scales in _SCALES.items():
         if column.name.endswith(suffix):
             values = (abs(value) for value in column.drop_nulls().to_list())
-            return partial(_scaled, *_scale(max(values, default=0), scales))
+            largest = max(values, default=0)
+            if suffix == "_ns" and largest >= _SINCE_1970_NS:
+                return _date
+            return partial(_scaled, *_scale(largest, scales))
     return "{:.6g}".format if column.dtype.is_float() else str
 
 
@@ -168,6 +174,13 @@ def _scale(largest: float, scales: list[tuple[float, str]]) -> tuple[float, str]
 
 def _scaled(unit: float, form: str, value: float) -> str:
     return form.format(float(value) / unit)
+
+
+def _date(since_1970_ns: float) -> str:
+    """Date and time (UTC), to the millisecond."""
+    seconds, rest_ns = divmod(int(since_1970_ns), 10**9)
+    when = datetime.fromtimestamp(seconds, UTC)
+    return f"{when:%Y-%m-%d %H:%M:%S}.{rest_ns // 10**6:03}"
 
 
 def _text(value: object) -> str:

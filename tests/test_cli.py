@@ -530,6 +530,13 @@ def test_parquet_reads_back(tiny: Path) -> None:
     assert sorted(frame["start_ns"]) == [1_260_000, 2_260_000]
 
 
+def test_times_since_1970_are_dates_in_tables(tiny: Path) -> None:
+    """Long durations are none; other formats have nanoseconds."""
+    query = "SELECT 1700000000123456789 AS start_ns, 86400000000000 AS whole_day_ns"
+    assert "2023-11-14 22:13:20.123  86,400,000.000 ms" in run("sql", tiny, query).stdout
+    assert ask("sql", tiny, query)[0]["start_ns"] == 1700000000123456789
+
+
 def test_table_has_units(tiny: Path) -> None:
     """For a person, times, bytes and shares have units; headings need none then."""
     query = (

@@ -119,6 +119,18 @@ def counted(
     ]
 
 
+def test_what_a_question_lacks_is_said_where_it_has_no_rows(
+    fleet: lake.Place,
+) -> None:
+    """Of a rank alone, each question either has rows or names what it needs."""
+    alone = lake.place_of(f"{fleet.root}/run=monday/rank=1")
+    for question in QUESTIONS:
+        if lake.ask(alone, question).is_empty():
+            assert lake.needs(question), question
+    path = CliRunner().invoke(command, ["lake", "critical-path", str(alone)])
+    assert "no run here has steps that several ranks share" in path.stderr
+
+
 @pytest.fixture(scope="module")
 def fleet(tmp_path_factory: pytest.TempPathFactory) -> lake.Place:
     """A lake of what three runs of four ranks on four hosts leave in it."""
@@ -356,6 +368,12 @@ def test_a_part_of_a_fleet_can_be_asked(fleet: lake.Place) -> None:
     )
     assert [line.partition(",")[0] for line in listed.stdout.splitlines()[1:]] == (
         QUESTIONS
+    )
+    alone = f"{fleet.root}/run=monday/rank=1"
+    lacking = CliRunner().invoke(command, ["lake", "ask", alone, "kernel_regression"])
+    assert lacking.exit_code == 0
+    assert lacking.stderr == (
+        "no rows\nkernel_regression needs two runs that have a kernel in common\n"
     )
     wrong = CliRunner().invoke(command, ["lake", "ask", place, "idle"])
     assert wrong.exit_code == 2

@@ -78,7 +78,7 @@ _RELATION = re.compile(rf"\b(?:{'|'.join(LAYERS)})\.\w+")
 _OF_FLEET = re.compile(rf"\b{FLEET}\.\w+")
 _PART = re.compile(r"Part of: (\w+\.\w+)\.")
 _EDITS = "prediction.scenario_edit"
-_NEEDS_EDITS = "Without edits it is empty."
+_NEEDS = re.compile(r"Without (?P<what>[^.]+?),? it is empty\.")
 _COLUMN = re.compile(r"(?P<doc>(?: +--.*\n)+) +(?P<name>\w+)")
 
 
@@ -123,9 +123,15 @@ class Relation:
         return found and found[1]
 
     @property
+    def needs(self) -> str | None:
+        """What it has no rows without, where its comment says that."""
+        found = _NEEDS.search(self.doc)
+        return found and found["what"]
+
+    @property
     def needs_edits(self) -> bool:
         """Whether it has rows of scenarios alone: a database at rest has none."""
-        return _NEEDS_EDITS in self.doc
+        return self.needs == "edits"
 
     @property
     def counting(self) -> str:

@@ -1,6 +1,7 @@
 -- How far apart do ranks come to a collective, and is that more than their clocks tell? A
 -- collective ends for all ranks at once, so the median difference of ends is that of two
 -- clocks; what ends differ by beyond it is what that does not explain.
+-- Without collectives that ranks of a run share it is empty.
 -- One row per run, process group and kind of collective that ranks share.
 -- Key: run, process_group, kind.
 CREATE VIEW fleet.collective_skew (

@@ -1,6 +1,7 @@
 -- Which kernels take longer, or less, than in the run before? Medians over all ranks are
 -- compared, of what they count (`fleet.sketch`); the noise is how far those of the ranks of one run
 -- lie apart.
+-- Without two runs that have a kernel in common it is empty.
 -- One row per run, but for the first, and kernel that the run before has as well.
 -- Key: run, name.
 CREATE VIEW fleet.kernel_regression (

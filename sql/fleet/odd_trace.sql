@@ -1,5 +1,6 @@
 -- Which traces are unlike the others of their run? By how far a measure lies from the run's
 -- median, in units of the usual distance (the median of these distances).
+-- Without three traces with steps in one run it is empty.
 -- One row per trace and measure, of runs with three traces and more; the oddest first.
 -- Key: trace_id, measure.
 CREATE VIEW fleet.odd_trace (

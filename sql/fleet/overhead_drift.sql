@@ -1,5 +1,6 @@
 -- Do host overheads drift? The median span of each type in a run, against that of the run
 -- before it on the same host; of what their traces count (`fleet.sketch`).
+-- Runs whose host no name of a file tells are compared as if of one.
 -- One row per host, run and overhead type.
 -- Key: host, run, type.
 CREATE VIEW fleet.overhead_drift (

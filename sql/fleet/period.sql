@@ -1,4 +1,5 @@
 -- How long do the steps of each run take? Over the steps of all its ranks.
+-- Without steps it is empty.
 -- One row per run.
 -- Key: run.
 CREATE VIEW fleet.period (

@@ -1,6 +1,7 @@
 -- Which steps repeat, and which are of another kind: with an evaluation, a checkpoint, a first
 -- compilation? Steps of a rank are alike that have as many ops and as much GPU work. One of
 -- them stands for the others; a kind with few steps is where to look for what is unusual.
+-- Without steps it is empty.
 -- One row per run, rank and kind of step; of a rank the most frequent first.
 -- Key: run, rank, op_count, gpu_op_count.
 CREATE VIEW fleet.repeated_step (

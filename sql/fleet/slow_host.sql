@@ -1,5 +1,7 @@
 -- Which hosts are late again and again? A host is late in a run where one of its ranks causes
 -- twice its part, and more, of all that ranks are waited for.
+-- Without hosts that names of files tell, whose ranks share
+-- collectives, it is empty.
 -- One row per host.
 -- Key: host.
 CREATE VIEW fleet.slow_host (

@@ -1,6 +1,7 @@
 -- Which ranks do the others wait for? In a collective the rank that comes last waits least,
 -- and had it come as the next one, all others would have been done so much sooner. Durations
 -- alone are compared, so clocks do not matter.
+-- Without collectives that ranks of a run share it is empty.
 -- One row per run and rank that shares collectives with others.
 -- Key: run, rank.
 CREATE VIEW fleet.straggler (

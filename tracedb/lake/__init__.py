@@ -19,7 +19,7 @@ from tracedb.lake.job import critical_path, path_stretches
 from tracedb.lake.local import Local
 from tracedb.lake.manifest import Entry, Failure, Manifest
 from tracedb.lake.place import Place, find_place, place_of
-from tracedb.lake.questions import ask, questions
+from tracedb.lake.questions import ask, needs, questions
 from tracedb.lake.reading import info, opened
 from tracedb.lake.spark import Spark
 from tracedb.lake.worker import OUTCOMES
@@ -37,6 +37,7 @@ __all__ = [
     "find_place",
     "info",
     "ingest",
+    "needs",
     "opened",
     "path_stretches",
     "place_of",

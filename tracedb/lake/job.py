@@ -107,6 +107,8 @@ class Stretch(NamedTuple):
 def critical_path(place: Place, *, most: int = 3) -> pl.DataFrame:
     """How much of each run's critical path lies in each rank; who is on it most first.
 
+    Runs have rows whose steps are in several ranks.
+
     The first row of a run is the whole job. `slowdown` is what it takes by what it
     would take with typical segments; for the `most` ranks that are on the path longest,
     what it would take with typical segments of all others, by the same.
@@ -155,6 +157,8 @@ def _ranks(run: str, job: Job, most: int) -> Iterator[tuple[Any, ...]]:
     for at in job.path():
         spent[at.trace] += at.end_ns - at.start_ns
     whole = int(spent.sum())
+    if not whole:
+        return
     ideal = job.span_ns(np.zeros(len(job.trace_ids), np.bool_))
     yield run, None, None, whole, 1.0, job.span_ns() / max(ideal, 1)
     for place, trace in enumerate(np.argsort(-spent, kind="stable").tolist()):

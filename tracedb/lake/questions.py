@@ -42,6 +42,11 @@ def questions() -> dict[str, str]:
     return {r.name: r.meaning for r in catalog.fleet() if r.full_name not in kept}
 
 
+def needs(question: str) -> str | None:
+    """What an answer has no rows without, where the question says that."""
+    return next(r.needs for r in catalog.fleet() if r.name == question)
+
+
 @own_errors()
 def ask(place: Place, question: str, spark: Spark | None = None) -> pl.DataFrame:
     """Answer a question about the traces of a place, by DuckDB or by Spark.

@@ -34,7 +34,10 @@ if TYPE_CHECKING:
 
     Progress = Callable[[str], None]
 
-__all__ = ["Numbers", "default_memory", "ingest", "join", "rebuild"]
+__all__ = ["NO_TRACE", "Numbers", "default_memory", "ingest", "join", "rebuild"]
+
+NO_TRACE = "passed over, not a trace"
+"""How progress ends of a file in a folder that is none."""
 
 # How much of the machine's memory is used at most: others may need it as well.
 _SHARE_OF_ALL = 0.5
@@ -294,7 +297,7 @@ def _load_new(
         if source.is_named:
             raise
         why = str(error).removeprefix(f"{source.name}: ")
-        job.progress(f"{place}: {why}: passed over, not a trace")
+        job.progress(f"{place}: {why}: {NO_TRACE}")
         return None
     unit = "events" if file.format == "kineto" else "nodes"
     job.progress(f"{place}: {file.count:,} {unit}")

@@ -129,6 +129,7 @@ def _work(task: Task, manifest: Manifest, scratch: Path) -> Outcome:
         )
         if not new:
             why = "".join(said[-1:]).partition(f"{task.source}: ")[2]
+            why = why.removesuffix(f": {ingest.NO_TRACE}")
             return Outcome(task.number, task.source, "passed over", why)
         entry = _put(db.connection, task, manifest.storage, scratch / "rows")
     manifest.commit(entry)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from math import floor
 from typing import Any
 
@@ -19,10 +20,14 @@ from support import rows
 
 import tracedb
 from tracedb import Edit
+from tracedb.errors import ScenarioError
 from tracedb.synthetic import (
     Annotation,
     Copy,
     Delays,
+    DeviceSync,
+    EventRecord,
+    EventSync,
     GraphLaunch,
     Launch,
     Memset,
@@ -30,12 +35,14 @@ from tracedb.synthetic import (
     Program,
     Rank,
     StreamSync,
+    StreamWait,
     Thread,
+    Unseen,
     change,
     execute,
     step,
 )
-from tracedb.synthetic.program import Action
+from tracedb.synthetic.program import DATA_PREFIX, STEP_PREFIX, Action
 
 KERNELS = {"target": "gpu", "type": "kernel"}
 ALL = {"target": "gpu", "action": "fuse"}
@@ -46,8 +53,16 @@ IN_LINEAR = composed.Where({}, lambda _, place: place.is_in(Op, LINEAR))
 NO_LINEAR = {"target": "op", "name": f"/{LINEAR}/", "action": "remove", "gaps": "all"}
 NO_MEMSETS = {"target": "gpu", "type": "memset", "action": "remove"}
 NO_WAITS = {"target": "wait", "type": "host"}
+OTHERS = ("memcpy", "memset")
 no_memsets = change.without_work(Memset)
 no_linear = change.without_ops(LINEAR)
+
+
+def longer(ns: int) -> int:
+    """Three times a time, and more."""
+    return 3 * ns + 2_000
+
+
 SCENARIOS: dict[str, tuple[change.Change, list[dict[str, Any]]]] = {
     "fused": (change.nothing, [KERNELS | {"action": "fuse"}]),
     "fused into 10 us": (
@@ -69,6 +84,14 @@ SCENARIOS: dict[str, tuple[change.Change, list[dict[str, Any]]]] = {
     "fused, no memsets": (no_memsets, [ALL, NO_MEMSETS]),
     "fused, no linear": (no_linear, [NO_LINEAR, ALL]),
     "fused, no host waits": (change.no_host_waits, [NO_WAITS, ALL]),
+    "fused, no stream waits": (
+        change.no_stream_waits,
+        [ALL, {"target": "wait", "type": "stream"}],
+    ),
+    "fused into 10 us, x 3, 2 us more": (
+        change.nothing,
+        [ALL | {"gpu_ns": 10_000}, {"target": "gpu", "factor": 3, "add_ns": 2_000}],
+    ),
     "a graph": (change.nothing, [GRAPH]),
     "a fast graph": (change.nothing, [FAST]),
     "a graph, no linear": (no_linear, [GRAPH, NO_LINEAR]),
@@ -78,6 +101,13 @@ SCENARIOS: dict[str, tuple[change.Change, list[dict[str, Any]]]] = {
 """What is changed before work goes together, and the edits of all that."""
 GRAPHS = {"a graph": (10_000, 1_000), "a fast graph": (3_000, 0)}
 """What their launch takes, and the time between their kernels."""
+BEHIND: dict[str, change.Change] = {
+    "fused into 10 us, x 3, 2 us more": change.all_of(
+        change.kernels(3, 2_000),
+        *(composed.of_work(kind, composed.EVERYWHERE, longer) for kind in OTHERS),
+    ),
+}
+"""What is changed of work that goes together already."""
 ALONE = ("fused", "fused into 10 us", "a graph", "a fast graph")
 """In all programs; with other edits in a few."""
 FEW = 4
@@ -142,11 +172,27 @@ def joined(one: Case, scenario: str, predicted: Predicted) -> change.Change:
     kept = {int(number) for what, _, number in times if what == "work"}
     left = sorted(kept.union(*groups.values()))
     found = sorted(sorted(map(left.index, group)) for group in groups.values())
+    before, edits = SCENARIOS[scenario]
+    (joining,) = (of for of in edits if of.get("action") in {"fuse", "graph"})
+    waits = NO_WAITS not in edits
+    edited, _ = before(one.known, one.delays)
+    if one.form.sync_events:
+        blocking = [
+            isinstance(work, Copy) and work.blocking
+            for work in works_in(edited if waits else one.known)
+        ]
+        told = Together(
+            blocking,
+            of_graph=joining["action"] == "graph",
+            of_memsets="type" not in joining,
+            waits=waits,
+        )
+        assert found == told.groups(edited)
 
     def change_program(program: Program, delays: Delays) -> tuple[Program, Delays]:
         parts = [
-            half_up(ns * (1 - shares.get(number, 0)))
-            for number, ns in zip(left, work_times(program), strict=True)
+            half_up(work.kernel_ns * (1 - shares.get(number, 0)))
+            for number, work in zip(left, works_in(program), strict=True)
         ]
         lasting = {
             group[0]: given or sum(parts[number] for number in group) for group in found
@@ -161,15 +207,81 @@ def joined(one: Case, scenario: str, predicted: Predicted) -> change.Change:
     return change_program
 
 
-def work_times(program: Program) -> Iterator[int]:
-    """How long what the only thread launches lasts, in the order of launches."""
+@dataclass
+class Together:
+    """What a thread launches, and which of it goes together, by a plain loop."""
 
-    def walk(body: tuple[Action, ...]) -> Iterator[int]:
+    blocking: list[bool]
+    """Of what it launches whether the call waits for it as recorded."""
+    of_graph: bool
+    """Of a graph, on any streams; else it is fused with what is before it on its."""
+    of_memsets: bool
+    waits: bool
+    """Whether the thread waits; else calls that wait for nothing keep nothing apart."""
+    number: int = 0
+    parted: int = 0
+    """How often the thread has waited, or begun a step."""
+    lasts: dict[int, tuple[int, list[int]]] = field(default_factory=dict)
+    """What goes together last, by stream, and when it was parted."""
+    streams: set[int] = field(default_factory=set)
+    """Those on which there is work."""
+    marks: dict[str, set[int]] = field(default_factory=dict)
+    """The streams of the work that events mark."""
+    held: dict[int, set[int]] = field(default_factory=lambda: defaultdict(set))
+    """The streams that a stream's next work waits for."""
+    found: list[list[int]] = field(default_factory=list)
+
+    def groups(self, program: Program) -> list[list[int]]:
+        """The launches that go together, each by its ordinal on the only thread."""
+        ((thread,),) = (rank.threads for rank in program.ranks)
+        self._walk(thread.body)
+        return [group for group in self.found if len(group) > 1]
+
+    def _walk(self, body: tuple[Action, ...]) -> None:
+        for done in body:
+            action = done.call if isinstance(done, Unseen) else done
+            if isinstance(action, Op | Annotation):
+                self.parted += action.name.startswith((STEP_PREFIX, DATA_PREFIX))
+                self._walk(action.body)
+            elif isinstance(action, Launch | Copy | Memset):
+                self._launch(action)
+            elif isinstance(action, StreamSync | DeviceSync | EventSync):
+                self.parted += self.waits
+            elif isinstance(action, EventRecord):
+                on_it = self.streams & {action.stream}
+                self.marks[action.event] = on_it | self.held[action.stream]
+            elif isinstance(action, StreamWait):
+                other = self.marks.get(action.event, set()) - {action.stream}
+                self.held[action.stream] |= other
+
+    def _launch(self, action: Launch | Copy | Memset) -> None:
+        blocks = self.blocking[self.number]
+        goes = not blocks if self.of_graph else not isinstance(action, Copy)
+        if isinstance(action, Memset) and not self.of_memsets and not self.of_graph:
+            goes = False
+        lane = -1 if self.of_graph else action.stream
+        parted, last = self.lasts.pop(lane, (-1, []))
+        waits = self.held.pop(action.stream, set()) and not self.of_graph
+        if goes and (parted != self.parted or waits):
+            last = []
+            self.found.append(last)
+        if goes:
+            last.append(self.number)
+            self.lasts[lane] = self.parted, last
+        self.parted += blocks and self.waits
+        self.streams.add(action.stream)
+        self.number += 1
+
+
+def works_in(program: Program) -> Iterator[Launch | Copy | Memset]:
+    """What the only thread launches, in its order."""
+
+    def walk(body: tuple[Action, ...]) -> Iterator[Launch | Copy | Memset]:
         for action in body:
             if isinstance(action, Op | Annotation):
                 yield from walk(action.body)
             elif isinstance(action, Launch | Copy | Memset):
-                yield action.kernel_ns
+                yield action
 
     ((thread,),) = (rank.threads for rank in program.ranks)
     return walk(thread.body)
@@ -198,7 +310,8 @@ def test_joined_work_is_edited_first(
     before, _ = SCENARIOS[scenario]
     for one in cases[2 : 2 + FEW]:
         together = joined(one, scenario, edited)
-        changed = change.all_of(before, together)(one.known, one.delays)
+        behind = BEHIND.get(scenario, change.nothing)
+        changed = change.all_of(before, together, behind)(one.known, one.delays)
         assert_foretold(one, scenario, edited, *changed)
 
 
@@ -208,17 +321,29 @@ BYTES = 4 * SIDE * SIDE
 """Of a tensor of the ops below."""
 
 
+WAITING = step(
+    2,
+    Op("aten::sin", (Launch(20, 300_000), EventRecord("sine", 20))),
+    Op("aten::add", (Launch(7, 5_000),)),
+    StreamWait(7, "sine"),
+    Memset(7, 1_000),
+    Op("aten::sub", (Launch(7, 5_000),)),
+)
+"""Two ops with a memset between them that waits for another stream."""
+
+
 @pytest.fixture(scope="module")
 def shaped(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tracedb.Database]:
-    """Two ops of known bytes, whose kernels follow each other, and a recorded graph."""
+    """Two ops of known bytes, with a memset between them, and a recorded graph."""
     dims = ((SIDE, SIDE), (SIDE, SIDE))
     ops = (
         Op("aten::relu", (Launch(7, 30_000),), dims[:1], (FLOATS,)),
+        Memset(7, 1_000),
         Op("aten::mul", (Launch(7, 50_000),), dims, (FLOATS, FLOATS)),
     )
     graph = GraphLaunch(tuple(Launch(7, 2_000) for _ in range(4)), 5_000, 600)
     body = (*warm_up((7,)), *ops, StreamSync(7), graph, StreamSync(7))
-    program = Program((Rank((Thread("main", (step(1, *body),)),)),))
+    program = Program((Rank((Thread("main", (step(1, *body), WAITING)),)),))
     path = execute(program, Delays())[0].write(
         tmp_path_factory.mktemp("shaped") / "trace.json"
     )
@@ -239,7 +364,11 @@ FUSED = """
     INNER JOIN prediction.kernel_roofline USING (gpu_op_id)
     ORDER BY work.start_ns
 """
-FUSE = [Edit(scenario="fused", op="/relu|mul/", action="fuse", target="gpu")]
+FUSE = [
+    Edit(scenario="fused", op="/relu|mul/", action="fuse", target="gpu"),
+    Edit(scenario="fused", target="gpu", type="memset", step=1, action="remove"),
+]
+"""What is between them is not there."""
 
 
 def test_what_one_writes_for_the_next_is_saved(shaped: tracedb.Database) -> None:
@@ -268,10 +397,30 @@ def test_what_others_take_is_still_written(shaped: tracedb.Database) -> None:
     assert found == [0, BYTES]
 
 
+def test_what_removed_work_waited_for_is_waited_for(shaped: tracedb.Database) -> None:
+    """So what follows it is fused with nothing before it, unless that wait is out."""
+    fuse = {"target": "gpu", "op": "/add|sub/", "action": "fuse"}
+    edits = [
+        Edit(scenario="fused", **edit) for edit in (fuse, NO_MEMSETS | {"step": 2})
+    ]
+    with (
+        pytest.raises(ScenarioError, match="no two"),
+        shaped.simulate(["replay"], edits),
+    ):
+        pass
+    edits.append(Edit(scenario="fused", target="wait", type="stream", step=2))
+    query = "SELECT count(*) FROM prediction.fused_work"
+    with shaped.simulate(["replay"], edits) as beside:
+        assert rows(beside, query) == [(2,)]
+
+
 def test_graphs_are_as_those_that_are_recorded(shaped: tracedb.Database) -> None:
     """Launch and gaps are learnt from the replays that there are."""
-    edit = Edit(scenario="graph", target="op", name="/relu|mul/", action="graph")
-    with shaped.simulate(["replay"], [edit]) as beside:
+    edits = [
+        Edit(scenario="graph", target="op", name="/relu|mul/", action="graph"),
+        Edit(scenario="graph", target="gpu", type="memset", step=1, action="remove"),
+    ]
+    with shaped.simulate(["replay"], edits) as beside:
         found = rows(
             beside, "SELECT DISTINCT host_ns, gap_ns FROM prediction.captured_work"
         )

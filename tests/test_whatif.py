@@ -230,6 +230,11 @@ def test_a_sweep_is_a_scenario_for_each_value() -> None:
     assert [edit.factor for edit in found] == [0.5, None, None, 2, None, None]
     queried = swept(edits[1:], "add_ns=SELECT x", lambda _: [-5, 7])
     assert [edit.add_ns for edit in queried] == [-5, 7]
+    alike = swept(edits[1:], "add_ns=-1000001,-1000002", no_query)
+    assert [edit.scenario for edit in alike] == [
+        "a add_ns=-1000001",
+        "a add_ns=-1000002",
+    ]
 
 
 @pytest.mark.parametrize(

@@ -50,8 +50,8 @@ def swept(
     if len(set(values)) < len(values):
         raise ScenarioError(f"sweep {sweep}: a value is there twice; leave one out")
     found = [
-        _with(edit, {field: value} if edit in changed else {}, f"{field}={value:g}")
-        for value in values
+        _with(edit, {field: value} if edit in changed else {}, f"{field}={shown}")
+        for value, shown in zip(values, _shown(values), strict=True)
         for edit in edits
     ]
     check(found)
@@ -67,6 +67,12 @@ def _is_bare(edit: Edit) -> bool:
 def _with(edit: Edit, values: dict[str, float], name: str) -> Edit:
     """An edit with other values, in the scenario that is named so."""
     return structs.replace(edit, scenario=f"{edit.scenario} {name}", **values)
+
+
+def _shown(values: Sequence[float]) -> list[str]:
+    """Values in names: in short, or in full where short ones are alike."""
+    short = [f"{value:g}" for value in values]
+    return short if len(set(short)) == len(values) else list(map(repr, values))
 
 
 def _values(

@@ -1,5 +1,5 @@
 -- What a host thread does, seen from above: top-level ops, and launches and waits outside
--- of ops.
+-- of ops. One that begins in an op's last nanosecond lies behind it, not in it.
 -- Where one begins before the one before it ended (rounding), it counts from there.
 -- One row per top-level op, or launch or wait outside of ops, that adds time to its thread.
 -- Key: node_id.
@@ -27,9 +27,14 @@ outer_node AS (
     FROM staging.op
     WHERE is_top_level
     UNION ALL
-    SELECT call_id, run_id, trace_id, thread_id, false, start_ns, end_ns
-    FROM staging.call
-    WHERE top_op_id IS NULL AND kind IN ('launch', 'wait')
+    SELECT
+        call_id, call.run_id, call.trace_id, call.thread_id, false, call.start_ns,
+        call.end_ns
+    FROM staging.call AS call
+    LEFT JOIN staging.op AS op ON call.top_op_id = op.op_id
+    WHERE
+        kind IN ('launch', 'wait')
+        AND (call.top_op_id IS NULL OR call.start_ns >= op.end_ns)
 ),
 
 ordered AS (

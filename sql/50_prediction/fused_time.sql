@@ -28,6 +28,9 @@ WITH
 fused AS (
     SELECT
         work.*,
+        row_number() OVER (
+            PARTITION BY scenario, edit, first_gpu_op_id ORDER BY work.position
+        ) AS ordinal,
         roofline.op_id,
         roofline.traffic_bytes,
         roofline.traffic_ns,
@@ -81,7 +84,7 @@ passed AS (
         AND CASE
             WHEN given.trace_id IN (SELECT trace_id FROM graph.data_edge)
                 THEN edge.source_op_id IS NOT NULL
-            ELSE given.position + 1 = taken.position
+            ELSE given.ordinal + 1 = taken.ordinal
         END
 ),
 

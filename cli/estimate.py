@@ -77,6 +77,12 @@ _NAME = 70
     help="Launch the step's kernels as CUDA graphs: its ops take no time on the host.",
 )
 @click.option(
+    "--profiled",
+    is_flag=True,
+    help="The step as PyTorch's profiler would record it, which slows the host: to be "
+    "held against a trace.",
+)
+@click.option(
     "--largest-batch", is_flag=True, help="Also look for the largest batch that fits."
 )
 @click.option(
@@ -104,6 +110,7 @@ def estimate(  # noqa: PLR0913 (the options of the command)
     database: str | None,
     library: str | None,
     cuda_graph: bool,
+    profiled: bool,
     largest_batch: bool,
     ranks: int | None,
     format_: str,
@@ -137,6 +144,7 @@ def estimate(  # noqa: PLR0913 (the options of the command)
             database=database,
             library=library,
             cuda_graph=cuda_graph,
+            profiled=profiled,
             ranks=ranks,
             tell=tell,
         )
@@ -153,6 +161,7 @@ def estimate(  # noqa: PLR0913 (the options of the command)
         database=database,
         library=library,
         cuda_graph=cuda_graph,
+        profiled=profiled,
         find_largest_batch=largest_batch,
         ranks=ranks,
     )

@@ -7,6 +7,8 @@ from collections import Counter
 from itertools import pairwise
 from pathlib import Path
 
+import graph_parts
+import host_traces
 import int8
 import kernels
 import node_graph
@@ -170,3 +172,62 @@ def test_code_that_scores_depend_on(
     """A family's scores are kept while nothing changes that it or all families use."""
     text = (kernels.CODE / module).read_bytes()
     assert (text in kernels.code({family})) == is_of_it
+
+
+def host_events(slower: int, *, jitter: bool = False) -> list[dict[str, object]]:
+    """Two ops, one with a part, a launch and a wait, on a host so many times slower."""
+    events: list[dict[str, object]] = []
+    now = 0
+
+    def add(cat: str, name: str, begin: int, length: int) -> None:
+        event = {"ph": "X", "cat": cat, "name": name, "pid": 1, "tid": 1}
+        events.append(event | {"ts": now + slower * begin, "dur": slower * length})
+
+    for turn in range(20):
+        # Once in a while something holds the host up.
+        held_up = 50 if jitter and not turn else 0
+        add("cpu_op", "aten::outer", 0, 30 + held_up)
+        add("cpu_op", "aten::inner", 5, 4)
+        add("cuda_runtime", "cudaLaunchKernel", 10, 5)
+        add("cuda_runtime", "cudaStreamSynchronize", 16, 10)
+        add("cuda_runtime", "cudaEventRecord", 27, 2)
+        add("cpu_op", "aten::next", 40 + held_up, 6)
+        now += slower * 1_000
+    return events
+
+
+def test_hosts_are_told_from_ops() -> None:
+    """Of three hosts the times of the middle one are found, and how fast each is."""
+    traces = {
+        str(slower): host_traces.samples(host_events(slower)) for slower in (1, 2, 6)
+    }
+    found = host_traces.learn(traces)
+    # 30 us, without 4 in the part, 5 in the launch, and 10 in the wait.
+    assert found.time["own", "aten::outer"] == pytest.approx(2 * 11_000)
+    assert found.time["own", "aten::inner"] == pytest.approx(2 * 4_000)
+    assert found.time["gap", "aten::next"] == pytest.approx(2 * 10_000)
+    assert found.time["call", "launch"] == pytest.approx(2 * 5_000)
+    assert found.factor == pytest.approx({"1": 0.5, "2": 1, "6": 3})
+    assert found.launching == {"aten::outer": 1, "aten::inner": 0, "aten::next": 0}
+    # What lies between turns is no gap, but the program's.
+    assert ("gap", "aten::outer") not in found.time
+
+
+def test_what_holds_hosts_up_is_in_the_sum() -> None:
+    """Means leave out what is far off; what that takes in all is put on all of them."""
+    found = host_traces.learn({"": host_traces.samples(host_events(1, jitter=True))})
+    took = 20 * (11_000 + 4_000 + 6_000) + 50_000
+    times = (found.time["own", f"aten::{name}"] for name in ("outer", "inner", "next"))
+    assert 20 * sum(times) == pytest.approx(took)
+
+
+def test_parts_of_an_error_are_all_of_it() -> None:
+    """Errors of the parts of a path add up to that of the step."""
+    measured = dict.fromkeys(graph_parts.PARTS, 0) | {
+        "host in ops": 6_000_000, "waiting for other ranks": 4_000_000,
+    }  # fmt: skip
+    said = dict.fromkeys(graph_parts.PARTS, 0) | {"host in ops": 7_000_000}
+    rows = list(graph_parts.table(["a"], [measured], [said]))
+    errors = [float(row.split("|")[3].strip(" %")) for row in rows[2:]]
+    assert errors[-1] == -30
+    assert sum(errors[:-1]) == errors[-1]

@@ -23,6 +23,7 @@ from tracedb.cli.main import tracedb as command
 from tracedb.from_code.graph import read
 from tracedb.from_code.graph_program import subject
 from tracedb.from_code.graph_step import last_step
+from tracedb.from_code.host_times import HostTimes
 from tracedb.from_code.launches import LaunchTable, Work
 from tracedb.from_code.program import launch
 from tracedb.from_code.recordings import Source
@@ -498,6 +499,114 @@ def test_a_generated_kernel_is_its_own(tmp_path: Path, table: LaunchTable) -> No
     )
     work = [work.name for work, *_ in launched(of(path), table)]
     assert work == ["sgemm", name]
+
+
+CONVERT = (
+    "aten::_to_copy(Tensor self, *, ScalarType? dtype=None, Device? device=None, "
+    "bool non_blocking=False) -> Tensor"
+)
+EMPTY = "aten::empty_strided(SymInt[] size, SymInt[] stride) -> Tensor"
+LOSS = (
+    "aten::binary_cross_entropy_with_logits(Tensor self, Tensor target, "
+    "Tensor? weight=None, Tensor? pos_weight=None, int reduction=1) -> Tensor"
+)
+PUT = (
+    "aten::_index_put_impl_(Tensor(a!) self, Tensor?[] indices, Tensor values, "
+    "bool accumulate=False) -> Tensor(a!)"
+)
+OTHER = "fbgemm::lookup(Tensor self) -> Tensor"
+EXP = "aten::exp(Tensor self) -> Tensor"
+
+
+def op(number: int, name: str, above: int, schema: str, device: str) -> Graph:
+    """An op on a matrix."""
+    given = tensor(40, 64, 64, device=device)
+    result = tensor(40 + number, 64, 64, device=device)
+    sides = values("input", given), values("output", result)
+    return node(number, name, above, schema, **sides[0], **sides[1])
+
+
+@pytest.mark.parametrize(
+    ("schema", "own"),
+    [
+        (LOSS, ""),
+        (PUT, "iota radix_sort_histogram radix_sort_scan"),
+        (OTHER, "lookup"),
+        (CONVERT, ""),
+    ],
+)
+@pytest.mark.parametrize("device", ["cuda:0", "cpu"])
+def test_a_gpu_does_what_lies_below_an_op(
+    schema: str, own: str, device: str, table: LaunchTable, tmp_path: Path
+) -> None:
+    """A graph of a GPU tells what an op has others do; one of a CPU what CPUs do."""
+    path = written(
+        [
+            op(4, "aten::empty_strided", 3, EMPTY, device),
+            op(5, "aten::exp", 3, EXP, device),
+            op(3, schema.partition("(")[0], 2, schema, device),
+        ],
+        tmp_path / "parts.json",
+    )
+    found = of(path)
+    works = [work.name for work, *_ in launched(found, table)]
+    parts = [part.name for part in found.root.walk() if part.is_part]
+    if device == "cpu":
+        assert parts == []
+        assert "exp" not in works
+        return
+    assert parts == ["aten::empty_strided", "aten::exp"]
+    assert works[0] == "exp"
+    wanted = own.split()
+    assert works[1 : 1 + len(wanted)] == wanted
+    assert bool(works[1:]) == bool(wanted)
+
+
+def test_what_lies_below_an_op_takes_the_host_time(tmp_path: Path) -> None:
+    """An op of a GPU's graph takes its own time, and that of its parts."""
+    alone = [op(3, "aten::_to_copy", 2, CONVERT, "cuda:0")]
+    part = [op(4, "aten::empty_strided", 3, EMPTY, "cuda:0")]
+    steps = [
+        tracedb.estimate(
+            written(nodes, tmp_path / f"{place}.json"), gpu="A100", profiled=True
+        ).step_ns
+        for place, nodes in enumerate(([*alone], [*part, *alone]))
+    ]
+    more = steps[1] - steps[0]
+    own = HostTimes.shipped(recorded=True).own_ns("aten::empty_strided")
+    # What an op takes is spread evenly over places, in whole nanoseconds.
+    assert abs(more - own) < 10
+
+
+def test_a_recorded_host_is_slower(graphs: dict[str, Path]) -> None:
+    """`--profiled` makes the host slower, and kernels no other; the command has it."""
+    path = str(graphs["perceptron"])
+    plain_run = tracedb.estimate(path, gpu="A100")
+    recorded = tracedb.estimate(path, gpu="A100", profiled=True)
+    assert recorded.step_ns > plain_run.step_ns
+    assert recorded.kernel_count == plain_run.kernel_count
+    arguments = ["estimate", path, "--gpu", "A100", "--profiled", "--format", "json"]
+    result = CliRunner().invoke(command, arguments)
+    assert json.loads(result.stdout)["step_ns"] == recorded.step_ns
+
+
+KINDS = {
+    "aten::never_seen": "op",
+    "autograd::engine::evaluate_function: NeverSeenBackward0": "autograd",
+    "NeverSeenBackward3": "function",
+    "torch::autograd::NeverSeen": "function",
+    "All2All_NeverSeen": "other",
+}
+
+
+def test_an_unknown_op_takes_what_its_kind_does() -> None:
+    """Of recorded hosts an op of no known name has the middle time of its kind."""
+    host = HostTimes.shipped(recorded=True)
+    for name, kind in KINDS.items():
+        assert host.own_ns(name) == host.own[kind] > 0
+    launching = host.own_ns("aten::never_seen", launches=True)
+    assert launching == host.own["launching"] > host.own["op"]
+    assert host.own_ns("aten::add_", launches=True) == host.own["aten::add_"]
 
 
 CORPUS_GRAPHS = {

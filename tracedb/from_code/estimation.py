@@ -97,6 +97,7 @@ def estimate(  # noqa: PLR0913 (the options of one command)
     cuda_graph: bool = False,
     find_largest_batch: bool = False,
     ranks: int | None = None,
+    profiled: bool = False,
 ) -> Estimate:
     """Estimate a training step, for a GPU that need not be there.
 
@@ -108,7 +109,9 @@ def estimate(  # noqa: PLR0913 (the options of one command)
     part in collectives where it does not say that. The run that would be is put into
     the database, whose own traces tell first which kernels ops launch; without one it
     is put into memory when it is asked for. Host times are shipped, or of a library of
-    overheads. With `cuda_graph` the step's kernels are launched as CUDA graphs.
+    overheads. With `cuda_graph` the step's kernels are launched as CUDA graphs. With
+    `profiled` the host is as slow as PyTorch's profiler makes it, to be held against a
+    trace.
     Raises `EstimateError` where it cannot run, or the graph cannot be read.
     """
     with tracedb.open() as empty, ExitStack() as stack:
@@ -127,7 +130,7 @@ def estimate(  # noqa: PLR0913 (the options of one command)
             largest_batch = (
                 _largest(source, recording, device) if find_largest_batch else None
             )
-        host, table = known(empty, database, library, subject)
+        host, table = known(empty, database, library, subject, profiled=profiled)
         nodes = launch(subject.root, table)
         times = price(empty.connection, {device: [nodes]})[device][0]
     layout = Layout(subject.root, host, times, device, is_captured=cuda_graph)
@@ -171,9 +174,11 @@ def known(
     database: str | Path | None,
     library: str | Path | None,
     subject: Subject,
+    *,
+    profiled: bool = False,
 ) -> tuple[HostTimes, LaunchTable]:
     """What is known of hosts and launches: shipped, or of the user's own traces."""
-    host = HostTimes.shipped()
+    host = HostTimes.shipped(recorded=profiled)
     tf32 = {
         "tf32_products": subject.tf32_products,
         "tf32_convolutions": subject.tf32_convolutions,

@@ -104,7 +104,25 @@ class Reader:
             node.children = self._below(given, node)
         else:
             self._dispatch(given, node)
+            if self.is_of_gpu:
+                node.children = self._parts(given)
         return [node]
+
+    def _parts(self, given: GraphNode) -> list[Node]:
+        """What an op that has a kernel of its own had done by others, on a GPU."""
+        found = []
+        for below in given.children:
+            parts = self._parts(below)
+            if below.is_range or below.name in PASSED_OVER:
+                found += parts
+                continue
+            is_autograd = below.thread in self.autograd
+            part = Node(below.name, "op", is_autograd=is_autograd, is_part=True)
+            if below.schema and not _is_composite(below):
+                part.dispatched = self._dispatched(below)
+            part.children = parts
+            found.append(part)
+        return found
 
     def _below(self, given: GraphNode, node: Node) -> list[Node]:
         """What an op that is made of others, or a function of autograd's, executes."""
@@ -164,18 +182,9 @@ class Reader:
 
     def _dispatch(self, given: GraphNode, node: Node) -> None:
         """Say what an op is given and makes, and where it runs."""
-        is_on_gpu = self._runs_on_gpu(given)
-        results = list(shapes(given.outputs))
-        node.dispatched = Dispatched(
-            on_gpu.NAMES.get(given.name, given.name),
-            list(arguments(given.inputs)),
-            results or _written(given),
-            is_on_gpu=is_on_gpu,
-            is_view=_is_view(given.schema),
-            transfer=self._transfer(given),
-            writes="!" in given.schema.partition("->")[0] or _is_generated(given),
-            after_collective=self._awaits(given),
-        )
+        node.dispatched = self._dispatched(given)
+        node.dispatched.after_collective = self._awaits(given)
+        is_on_gpu = node.dispatched.is_on_gpu
         node.name = node.dispatched.name
         self.memory.op(
             given, self._phase, is_on_gpu=is_on_gpu, is_view=node.dispatched.is_view
@@ -183,6 +192,17 @@ class Reader:
         self._enter(given.outputs, is_on_gpu=is_on_gpu)
         if is_on_gpu and "::" in given.name and not given.name.startswith("aten::"):
             self._tell(given, "it is no op of PyTorch's; one kernel is assumed")
+
+    def _dispatched(self, given: GraphNode) -> Dispatched:
+        return Dispatched(
+            on_gpu.NAMES.get(given.name, given.name),
+            list(arguments(given.inputs)),
+            list(shapes(given.outputs)) or _written(given),
+            is_on_gpu=self._runs_on_gpu(given),
+            is_view=_is_view(given.schema),
+            transfer=self._transfer(given),
+            writes="!" in given.schema.partition("->")[0] or _is_generated(given),
+        )
 
     def _awaits(self, given: GraphNode) -> bool:
         """Whether it needs what a collective brings, for the first time."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass, field, replace
 from importlib.resources import files
 from typing import TYPE_CHECKING
@@ -13,6 +14,9 @@ if TYPE_CHECKING:
     import duckdb
 
 _SHIPPED = "host_times.json"
+_RECORDED = "recorded_host_times.json"
+_AUTOGRAD = "autograd::engine::"
+_FUNCTION = re.compile(r"Backward\d*$|^torch::autograd::")
 _GRAPHS = """
 SELECT host_ns, gap_ns
 FROM prediction.graph_replay
@@ -23,13 +27,25 @@ LIMIT 1
 """
 
 
+def op_kind(name: str, *, launches: bool) -> str:
+    """What kind of op it is, which tells of one whose name says nothing."""
+    if name.startswith(_AUTOGRAD):
+        return "autograd"
+    if launches:
+        return "launching"
+    if _FUNCTION.search(name):
+        return "function"
+    return "op" if "::" in name else "other"
+
+
 @dataclass(frozen=True)
 class HostTimes:
     """Host times to lay out a step with, all in nanoseconds.
 
     `own` is what an op takes itself, without the ops in it and without launches, by its
-    name; `gap` the time between top-level ops, by the name of the next one. `spans` are
-    what a library of overheads says instead, of top-level ops, by type and name.
+    name; `gap` the time between top-level ops, by the name of the next one. Of names
+    that are not known both have the `op_kind`, or else "". `spans` are what a library
+    of overheads says instead, of top-level ops, by type and name.
     """
 
     own: dict[str, int]
@@ -44,9 +60,14 @@ class HostTimes:
     spans: dict[tuple[str, str], int] = field(default_factory=dict)
 
     @classmethod
-    def shipped(cls) -> HostTimes:
-        """Those that come with tracedb, learnt on a CPU: see `docs/estimate.md`."""
-        text = files("tracedb.from_code").joinpath(_SHIPPED).read_text("utf-8")
+    def shipped(cls, *, recorded: bool = False) -> HostTimes:
+        """Those that come with tracedb, learnt on a CPU: see `docs/estimate.md`.
+
+        With `recorded` those of traces: of hosts of GPUs, and with what the profiler
+        takes.
+        """
+        file = _RECORDED if recorded else _SHIPPED
+        text = files("tracedb.from_code").joinpath(file).read_text("utf-8")
         return cls(**json.loads(text)["times"])
 
     def with_library(self, path: str | Path) -> HostTimes:
@@ -72,14 +93,19 @@ class HostTimes:
             return self
         return replace(self, graph_launch=found[0][0], graph_gap=found[0][1])
 
-    def own_ns(self, name: str) -> int:
+    def own_ns(self, name: str, *, launches: bool = False) -> int:
         """What an op of that name takes itself."""
-        return self.own.get(name, self.own[""])
+        return _known(self.own, name, op_kind(name, launches=launches))
 
     def gap_ns(self, name: str) -> int:
         """The time before a top-level op of that name."""
-        return self.spans.get(("T1", name), self.gap.get(name, self.gap[""]))
+        kind = op_kind(name, launches=False) if name else ""
+        return self.spans.get(("T1", name), _known(self.gap, name, kind))
 
     def span_ns(self, kind: str, name: str) -> int | None:
         """What the library says of a span of a top-level op, if anything."""
         return self.spans.get((kind, name))
+
+
+def _known(times: dict[str, int], name: str, kind: str) -> int:
+    return times.get(name, times.get(kind, times[""]))

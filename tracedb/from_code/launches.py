@@ -111,8 +111,19 @@ class LaunchTable:
     def _patterns(self) -> list[tuple[re.Pattern[str], tuple[str, ...]]]:
         return [(re.compile(pattern), kernels) for pattern, kernels in self.rules]
 
-    def launching(self, op: Dispatched) -> Launching:
-        """What an op launches."""
+    def launching(self, op: Dispatched, *, parts_launch: bool = False) -> Launching:
+        """What an op launches itself.
+
+        Where its parts launch something, that is all of an op of PyTorch's, but where
+        it sorts: by a library, which is no op.
+        """
+        found = self._launching(op)
+        is_all = op.name.startswith("aten::") and not any(
+            "sort" in work.name for work in found.work
+        )
+        return _NOTHING if parts_launch and is_all else found
+
+    def _launching(self, op: Dispatched) -> Launching:
         bare = re.sub(r"([^_])_$", r"\1", op.name.rpartition("::")[2])
         if op.called is not None:
             return _collective(op, op.called)

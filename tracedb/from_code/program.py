@@ -32,6 +32,8 @@ class Node:
     children: list[Node] = field(default_factory=list)
     is_autograd: bool = False
     """Whether it was recorded in a thread of autograd's, whatever its name."""
+    is_part: bool = False
+    """Whether an op has it done that has a kernel of its own, too."""
 
     @property
     def is_backward(self) -> bool:
@@ -68,10 +70,19 @@ def launch(root: Node, table: LaunchTable) -> list[Node]:
     launching = []
     for node in root.in_order():
         if node.dispatched is not None:
-            node.launching = table.launching(node.dispatched)
+            node.launching = table.launching(
+                node.dispatched, parts_launch=_parts_launch(node)
+            )
             if node.launching.work:
                 launching.append(node)
     return launching
+
+
+def _parts_launch(node: Node) -> bool:
+    """Whether parts of an op launch something, of which it is known already."""
+    return any(
+        part.is_part and (part.work or _parts_launch(part)) for part in node.children
+    )
 
 
 def tree(events: list[dict[str, Any]], ops: Mapping[int, Dispatched]) -> Node:

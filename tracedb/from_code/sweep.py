@@ -48,6 +48,7 @@ def estimate_sweep(  # noqa: PLR0913 (the options of one command)
     database: str | Path | None = None,
     library: str | Path | None = None,
     cuda_graph: bool = False,
+    profiled: bool = False,
     ranks: int | None = None,
     tell: Callable[[str], object] = warnings.warn,
 ) -> pl.DataFrame:
@@ -79,7 +80,7 @@ def estimate_sweep(  # noqa: PLR0913 (the options of one command)
             )
             first = source.at(min(batches, default=None))
             sizes = list(batches) or [first.batch or 0]
-            host, table = known(empty, database, library, first)
+            host, table = known(empty, database, library, first, profiled=profiled)
             learnt = _learn(source, first, sizes, devices, tell)
             steps[device] = _Steps(learnt, host, table, is_captured=cuda_graph)
         asked = {

@@ -180,15 +180,16 @@ class Timeline:
     def _gaps(self, name: str, tokens: list[Token]) -> list[int]:
         """[ns] How long before each token the host is busy with the ops around it."""
         gaps = [0] * len(tokens)
-        opened: list[tuple[str, list[int]]] = []
+        opened: list[tuple[Node, list[int]]] = []
         for place, token in enumerate(tokens):
             if opened:
                 opened[-1][1].append(place)
             if isinstance(token, Begin):
-                opened.append((token.node.name, []))
+                opened.append((token.node, []))
             elif isinstance(token, End):
                 op, places = opened.pop()
-                own = self.host.own_ns(op)
+                launches = any(isinstance(tokens[here], Work) for here in places)
+                own = self.host.own_ns(op.name, launches=launches)
                 for here in places:
                     gaps[here] += own // len(places)
         return self._as_in_library(name, tokens, gaps)

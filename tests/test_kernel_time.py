@@ -501,6 +501,62 @@ def test_helpers_get_none_of_a_products_work(
     assert rows(database, query) == [(60, 124), (0, 0)]
 
 
+TRIED = [f"implicit_convolve_sgemm<{n}>" for n in range(6)]
+
+
+@pytest.mark.parametrize(
+    ("kernels", "attempts"),
+    [(TRIED, 6), (TRIED[:3], 3), (TRIED[:2], 1), ([TRIED[0], *40 * ["cgemm"]], 24)],
+    ids=["search", "short search", "two parts", "tiles"],
+)
+def test_each_algorithm_that_is_tried_does_the_whole_work(
+    database: tracedb.Database,
+    tmp_path: Path,
+    kernels: list[str],
+    attempts: int,
+) -> None:
+    """The first convolution of a shape launches what cuDNN tries, the others one."""
+    shapes = tensors((1, 2, 5, 5), (4, 2, 3, 3))
+    name = "aten::cudnn_convolution"
+    searched = Op(name, **shapes, **CONVOLVED, kernels=["flip_filter", *kernels])
+    usual = Op(name, **shapes, **CONVOLVED, kernels=["flip_filter", TRIED[0]])
+    database.ingest([write(tmp_path / "trace.json", [searched, usual, usual])])
+    query = """
+        SELECT sum(flops), sum(traffic_bytes), any_value(attempts)
+        FROM prediction.kernel_work
+        GROUP BY op_id
+        ORDER BY op_id
+    """
+    once, read = 2 * 36 * 18, 4 * (50 + 72 + 36)
+    first, *others = rows(database, query)
+    assert others == [(once, read, 1)] * 2
+    # Parts of an op are whole numbers each.
+    expected = (attempts * once, attempts * read, attempts)
+    assert first == pytest.approx(expected, abs=len(kernels))
+
+
+def test_a_search_learns_from_the_convolution_that_it_finds(
+    database: tracedb.Database, tmp_path: Path
+) -> None:
+    """What others of the shape took is what each algorithm is predicted to take."""
+    image, weight = (32, 64, 56, 56), (64, 64, 3, 3)
+    name = "aten::cudnn_convolution"
+    each = [
+        Op(name, **tensors(image, weight), **CONVOLVED, kernels=kernels)
+        for kernels in (TRIED, *6 * [TRIED[:1]])
+    ]
+    database.ingest([write(tmp_path / "trace.json", each, kernel_us=15)])
+    query = """
+        SELECT sum(predicted_ns) / 1000, any_value(learnt_from)
+        FROM prediction.kernel_time
+        GROUP BY op_id
+        ORDER BY op_id
+    """
+    (first, learnt), *others = rows(database, query)
+    assert [others[0], learnt] == [(pytest.approx(15, rel=0.02), "shape"), "shape"]
+    assert first == pytest.approx(6 * 15, rel=0.1)
+
+
 def test_kernels_of_an_op_share_its_work(
     database: tracedb.Database, tmp_path: Path
 ) -> None:

@@ -15,7 +15,7 @@ CREATE VIEW prediction.kernel_problem (
     trace_id,
     -- Op that launched it; NULL for copies and memsets outside of ops.
     op_id,
-    -- [1] Its part of the time of the whole problem.
+    -- [1] Its part of the time of the whole problem; where cuDNN tries algorithms, of each try.
     problem_share,
     -- Row of `prediction.hardware`.
     hardware,
@@ -145,7 +145,7 @@ gradient AS (
 
 launched AS (
     SELECT
-        gpu_op_id, work.run_id, work.trace_id, roofline_ns, hardware,
+        gpu_op_id, work.run_id, work.trace_id, roofline_ns, attempts, hardware,
         work.unit = 'tf32' AS is_tf32,
         problem.* EXCLUDE (
             run_id, trace_id, unit, flops, read_bytes, written_bytes, footprint_bytes, is_exact
@@ -166,11 +166,11 @@ problem_total AS (
 )
 
 SELECT
-    gpu_op_id, run_id, trace_id, op_id,
-    roofline_ns / total_ns AS problem_share,
+    gpu_op_id, run_id, trace_id, op_id, attempts * roofline_ns / total_ns AS problem_share,
     hardware, family, op, CASE WHEN problem_total.is_tf32 THEN 'tf32' ELSE dtype END AS dtype,
     launched.* EXCLUDE (
-        gpu_op_id, run_id, trace_id, op_id, roofline_ns, hardware, is_tf32, family, op, dtype
+        gpu_op_id, run_id, trace_id, op_id, roofline_ns, attempts, hardware, is_tf32, family, op,
+        dtype
     )
 FROM launched
 INNER JOIN problem_total USING (op_id, op)

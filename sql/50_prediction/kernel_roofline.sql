@@ -42,6 +42,8 @@ CREATE TABLE prediction.kernel_roofline (
     low_ns,
     -- [ns] Upper end of its band.
     high_ns,
+    -- How often its op does its work: more than once where cuDNN tries algorithms.
+    attempts,
     -- Whether shape, type and hardware are known rather than assumed.
     in_range
 ) AS
@@ -112,5 +114,6 @@ SELECT
     round(roofline_ns)::BIGINT,
     floor(roofline_ns * low_factor / doubt)::BIGINT,
     ceil(roofline_ns * high_factor * doubt)::BIGINT,
+    attempts,
     is_exact AND is_known
 FROM bound;

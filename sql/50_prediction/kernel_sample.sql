@@ -22,7 +22,8 @@ CREATE VIEW prediction.kernel_sample (
     -- What its own prediction may not learn from: its step, where the GPU works in several;
     -- else itself.
     left_out_id,
-    -- Binary logarithm of the predicted time [ns], rounded.
+    -- Binary logarithm of the predicted time [ns], rounded; of one attempt where cuDNN tries
+    -- several algorithms, so that they learn from the others of their shape.
     octave,
     -- Logarithm of measured over predicted time.
     log_ratio
@@ -50,6 +51,7 @@ problem AS (
         min(CASE WHEN kind <> 'kernel' THEN traffic_bytes END) AS copied_bytes,
         min(CASE WHEN are_several THEN step_id END) AS step_id,
         sum(work.end_ns - work.start_ns) AS measured_ns,
+        max(attempts) AS attempts,
         sum(roofline_ns) AS roofline,
         CASE WHEN count(estimate.predicted_ns) = count(*) THEN sum(estimate.predicted_ns) END
         AS model
@@ -76,7 +78,7 @@ SELECT
     coalesce(copied, name, '') AS op,
     hash(family, op, copied_bytes, tensors, concrete_inputs),
     coalesce(step_id, problem_id),
-    round(log2(greatest(predicted_ns, 1)))::BIGINT,
+    round(log2(greatest(predicted_ns / attempts, 1)))::BIGINT,
     ln(measured_ns / greatest(predicted_ns, 1))
 FROM based
 LEFT JOIN prediction.op_shape AS shape ON problem_id = shape.op_id;

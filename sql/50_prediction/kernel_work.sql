@@ -1,6 +1,11 @@
 -- Work of each kernel, copy and memset. Copies and memsets have their own bytes. An op's
 -- work is shared in equal parts by its kernels; of a product or a convolution by those that
 -- multiply (by their names), and not by their helpers: offsets, layouts, split sums.
+-- Where cuDNN searches for the fastest algorithm (`torch.backends.cudnn.benchmark`), the first
+-- convolution of a shape is done once by each that is tried. Such a one launches three times
+-- as many kernels that multiply as another of that work in the trace, and more: then each has
+-- as much of it as there. Eight algorithms in three kinds of arithmetic are tried at most:
+-- more kernels than that are parts of one.
 -- One row per GPU op whose work is known.
 -- Key: gpu_op_id.
 CREATE VIEW prediction.kernel_work (
@@ -34,6 +39,8 @@ CREATE VIEW prediction.kernel_work (
     is_unaligned,
     -- Whether it addresses its elements one by one, as of tensors that are not contiguous.
     is_strided,
+    -- How often its op does the work: 1 but where algorithms are tried.
+    attempts,
     -- Whether sizes and types were recorded.
     is_exact
 ) AS
@@ -83,6 +90,22 @@ launched AS (
     GROUP BY op_id
 ),
 
+searched AS (
+    SELECT op_id, least(main_count / least_count, 24) AS attempts
+    FROM (
+        SELECT
+            op_id,
+            main_count,
+            min(main_count) OVER (
+                PARTITION BY work.trace_id, flops, read_bytes, written_bytes
+            ) AS least_count
+        FROM launched
+        INNER JOIN prediction.op_work AS work USING (op_id)
+        WHERE family = 'convolution' AND main_count > 0
+    )
+    WHERE main_count >= 3 * least_count
+),
+
 shared AS (
     SELECT
         gpu_op_id,
@@ -91,13 +114,15 @@ shared AS (
         CASE
             WHEN family NOT IN ('gemm', 'convolution') OR main_count = 0
                 THEN 1 / kernel_count
-            WHEN is_main THEN 1 / main_count
+            WHEN is_main THEN coalesce(attempts, 1) / main_count
             ELSE 0
         END AS share,
+        coalesce(attempts, 1) AS attempts,
         work.*
     FROM gpu_op
     INNER JOIN launched USING (op_id)
     INNER JOIN prediction.op_work AS work USING (op_id)
+    LEFT JOIN searched USING (op_id)
     WHERE is_collective = (family = 'collective')
 )
 
@@ -121,6 +146,7 @@ SELECT
     steps,
     is_unaligned,
     is_strided,
+    attempts,
     is_exact
 FROM shared
 UNION ALL
@@ -140,5 +166,6 @@ SELECT
     1.0,
     false,
     false,
+    1.0,
     is_exact
 FROM prediction.gpu_copy;

@@ -6,7 +6,9 @@ Leaves out one campaign at a time (a harness on a GPU), and one GPU at a time: r
 predicted by the shipped models of other campaigns, or of the nearest other GPUs, which
 have never seen them, with bands that they had no part in. Nothing is trained, so it
 takes a minute. `--published FOLDER` adds measurements of GPUs that no shipped model is
-of, as their projects publish them.
+of, as their projects publish them: for the page, of `systems/data` in the wheel of
+`aiconfigurator-core` 0.12.0, the folders `attention`, `encoder_attention` and `gemm` of
+vLLM 0.24.0 and `comm/nccl/2.29.2` of `h200_sxm` and `b300_sxm`.
 """
 
 from __future__ import annotations

@@ -19,9 +19,11 @@ if TYPE_CHECKING:
     from tracedb.part import Within
 
 _BRIEF = (
-    *("trace_id", "rank", "step", "slack_ns", "duration_ns", "offset_ns"),
+    *("trace_id", "rank", "step", "slack_ns", "run_slack_ns", "duration_ns"),
+    "offset_ns",
     *("kind", "lane", "op", "name", "node_id"),
 )
+_OF_RANK = tuple(column for column in _BRIEF if column != "run_slack_ns")
 
 
 @click.command(
@@ -53,14 +55,21 @@ def slack(
     That is, before a step ends later. Nodes are ops, calls and GPU ops; the least slack
     comes first, and of equal slack the longest: those of slack 0 are on a critical
     path. A step is its mark on the host; in a trace without steps the end of the trace
-    counts. It is of each rank alone: that others may be later is not in it. No step
-    depends on what stands last, without a slack.
+    counts. It is of each rank alone; where ranks meet in collectives on GPUs, run_slack
+    is until the run's step ends later, which is on its last rank. No step depends on
+    what stands last, without a slack.
     """
     with tracedb.open(database, read_only=True) as db:
         found = db.slack(step, kind=kind, **within)
-        write_rows(db, output, found, _BRIEF)
+        in_run = found["run_slack_ns"].count() > 0
+        write_rows(db, output, found, _BRIEF if in_run else _OF_RANK)
         meeting = db.relation("graph.clock")["trace_id"]
-        if found["trace_id"].is_in(meeting.to_list()).any() and len(meeting) > 1:
+        if in_run:
+            tell(
+                "slack is until the own rank is later, run_slack until the run is "
+                "(tracedb ask DB rank_slack)"
+            )
+        elif found["trace_id"].is_in(meeting.to_list()).any() and len(meeting) > 1:
             tell(
                 "slack is until the own rank is later; ranks that wait for it in "
                 "collectives may be later before (tracedb ask DB straggler)"

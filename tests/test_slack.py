@@ -68,19 +68,28 @@ class Oracle:
             if call is not None:
                 self.of_call[call] = (thread, resume, resume_id, kernel)
         self.awaiting = defaultdict(list)
-        for kernel, end, call_end, call in rows(
+        after = {
+            (cause, kind): delay
+            for cause, kind, delay in rows(
+                database,
+                f"SELECT cause, kind, median_ns FROM prediction.delay {chosen}",
+            )
+        }
+        for kernel, end, call_end, call, target in rows(
             database,
-            "SELECT gpu_op_id, gpu_op_end_ns, end_ns, call_id "
+            "SELECT gpu_op_id, gpu_op_end_ns, end_ns, call_id, target "
             f"FROM graph.host_awaited {chosen}",
         ):
-            self.awaiting[kernel].append((call, call_end - end))
+            late = call_end - end - after.get(("return", target), 0)
+            self.awaiting[kernel].append((call, late))
         self.waiters = defaultdict(list)
-        for kernel, waiter, late in rows(
+        for kernel, waiter, late, reason in rows(
             database,
-            "SELECT awaited_gpu_op_id, gpu_op_id, start_ns - awaited_end_ns "
+            "SELECT awaited_gpu_op_id, gpu_op_id, start_ns - awaited_end_ns, reason "
             f"FROM graph.stream_wait {chosen}",
         ):
-            self.waiters[kernel].append((waiter, late))
+            usual = after.get((reason, self.work[waiter]["kind"]), 0)
+            self.waiters[kernel].append((waiter, late - usual))
         self.wait_starts = self._wait_starts(database, chosen)
         self.ends = defaultdict(list)
         for thread, end in rows(
@@ -110,7 +119,7 @@ class Oracle:
         if following is not None:
             found.append(
                 self._gap(following, "after_stream_ns", "stream")
-                + self.of_kernel(following)
+                + self.entered(following)
             )
         for call, late in self.awaiting[kernel]:
             if call in self.of_call:
@@ -120,8 +129,16 @@ class Oracle:
         for waiter, late in self.waiters[kernel]:
             is_cause = self.work[waiter]["cause_gpu_op_id"] == kernel
             gap = 0 if is_cause else max(late, 0)
-            found.append(gap + self.of_kernel(waiter))
+            found.append(gap + self.entered(waiter))
         return min(found)
+
+    def entered(self, kernel: int) -> int:
+        """How much later it may begin: as much as it may end."""
+        return int(self.of_kernel(kernel))
+
+    def of_end(self, _thread: int, _end: int) -> int:
+        """How much later a step may end on the thread: not at all."""
+        return 0
 
     def _gap(self, kernel: int, usual: str, cause: str) -> int:
         row = self.work[kernel]
@@ -145,11 +162,13 @@ class Oracle:
         for launched, kernel in self.launches[thread]:
             if launched is not None and time <= launched < until:
                 gap = self._gap(kernel, "after_launch_ns", "launch")
-                found.append(gap + self.of_kernel(kernel))
+                found.append(gap + self.entered(kernel))
         for at, other, _, woken in self.woken[thread]:
             if time <= at < until:
                 found.append(self.of_stretch(other, woken))
-        found += [0 for end in self.ends[thread] if time <= end < until]
+        found += [
+            self.of_end(thread, end) for end in self.ends[thread] if time <= end < until
+        ]
         if later:
             resume, following, _ = min(later, key=lambda m: m[1])
             begun = self.wait_starts.get((thread, resume), resume)
@@ -273,14 +292,16 @@ def test_the_question_names_what_is_worth_a_look(
     ]
 
 
-def test_that_other_ranks_are_left_out_is_said(ingested: Ingested) -> None:
-    """Of ranks that meet in collectives the answer says its limit; of one not."""
+def test_slack_of_ranks_that_meet_is_of_the_run_too(ingested: Ingested) -> None:
+    """Of ranks that meet in collectives the answer has both slacks; of one not."""
     both, alone = GPU, GPU / "rank0.kineto.json.gz"
     for traces, is_said in ((both, True), (alone, False)):
         line = ["slack", str(ingested(traces)), "--step", "2", "--kind", "kernel"]
         done = CliRunner().invoke(command, line)
         assert done.exit_code == 0
         assert ("until the own rank is later" in done.stderr) == is_said
+        assert ("run_slack until the run is" in done.stderr) == is_said
+        assert ("run_slack" in done.stdout) == is_said
         assert "until the own rank" not in done.stdout
 
 

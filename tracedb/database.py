@@ -375,7 +375,8 @@ class Database:
     ) -> pl.DataFrame:
         """How much later each op, call and GPU op could end: `question.slack`.
 
-        Before a step ends later, that is; the least slack first. `kind` chooses nodes
+        Before a step ends later on its rank (`slack_ns`), or in its run
+        (`run_slack_ns`), that is; the least of the rank first. `kind` chooses nodes
         of one kind (`tracedb.NODE_KINDS`). Raises `QueryError` for another kind.
         """
         if kind is not None and kind not in tracedb.NODE_KINDS:

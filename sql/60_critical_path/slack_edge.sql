@@ -30,7 +30,8 @@ last_work AS (
     WHERE gpu_op_id = last_gpu_op_id
 ),
 
--- Times at which blocked calls returned, and calls that found nothing to wait for.
+-- Times at which blocked calls returned, and calls that found nothing to wait for: these
+-- would have returned as long after work that they had to wait for as others do.
 returned AS (
     SELECT
         awaited.trace_id,
@@ -40,12 +41,17 @@ returned AS (
         call.end_ns,
         CASE
             WHEN cause.cause_gpu_op_id = awaited.gpu_op_id THEN 0
-            ELSE greatest(awaited.end_ns - gpu_op_end_ns, 0)
+            ELSE greatest(awaited.end_ns - gpu_op_end_ns - coalesce(median_ns, 0), 0)
         END AS slack_ns
     FROM graph.host_awaited AS awaited
     INNER JOIN staging.call AS call ON awaited.call_id = call.call_id
     INNER JOIN graph.host_cause AS cause
         ON awaited.trace_id = cause.trace_id AND awaited.call_id = cause.call_id
+    LEFT JOIN prediction.delay AS delay
+        ON
+            awaited.trace_id = delay.trace_id
+            AND delay.cause = 'return'
+            AND awaited.target = delay.kind
 ),
 
 waiting AS (
@@ -56,11 +62,17 @@ waiting AS (
         last_gpu_op_id,
         stretch.slack_ns + CASE
             WHEN cause_gpu_op_id = awaited_gpu_op_id THEN 0
-            ELSE greatest(wait.start_ns - awaited_end_ns, 0)
+            ELSE greatest(wait.start_ns - awaited_end_ns - coalesce(median_ns, 0), 0)
         END AS slack_ns
     FROM graph.stream_wait AS wait
     INNER JOIN critical_path.stream_stretch AS stretch USING (gpu_op_id)
     INNER JOIN graph.gpu_cause USING (gpu_op_id)
+    INNER JOIN graph.stream_position AS work USING (gpu_op_id)
+    LEFT JOIN prediction.delay AS delay
+        ON
+            wait.trace_id = delay.trace_id
+            AND reason = delay.cause
+            AND work.kind = delay.kind
 ),
 
 edge AS (

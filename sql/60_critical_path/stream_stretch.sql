@@ -1,6 +1,6 @@
--- Streams cut behind the work that something waits for. A delay of GPU work comes to the
--- end of its stretch by as much as the gaps between do not take up: where work began
--- because the work before it was over there is no gap.
+-- Streams cut behind the work that something waits for, which of collectives other ranks do.
+-- A delay of GPU work comes to the end of its stretch by as much as the gaps between do not
+-- take up: where work began because the work before it was over there is no gap.
 -- One row per GPU op that has such an end at or behind it.
 -- Key: gpu_op_id.
 CREATE TABLE critical_path.stream_stretch (
@@ -26,6 +26,8 @@ awaited AS (
     SELECT awaited_gpu_op_id FROM graph.stream_wait
     UNION
     SELECT gpu_op_id FROM critical_path.measured_path WHERE gpu_op_id IS NOT NULL
+    UNION
+    SELECT node_id FROM graph.collective
 ),
 
 gap AS (

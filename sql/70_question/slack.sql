@@ -1,8 +1,9 @@
 -- How much later could each op, call and GPU op end before a step ends later?
 -- By the measured causes, and of the step's mark on the host (`critical_path.slack`); in a
--- trace without steps before the trace ends later. Of each rank alone: others, which wait for
--- it in collectives, may be later before. The least first, and of these the longest:
--- those of slack 0 are on a critical path, and whatever shortens them may shorten the step.
+-- trace without steps before the trace ends later. That is of each rank alone; beside it
+-- stands how much later before the run's step ends later, where ranks meet in collectives on
+-- GPUs. The least of the rank first, and of these the longest: those of slack 0 are on
+-- a critical path, and whatever shortens them may shorten the step.
 -- One row per op, call and GPU op.
 -- Key: node_id.
 CREATE VIEW question.slack (
@@ -16,6 +17,9 @@ CREATE VIEW question.slack (
     step,
     -- [ns] Slack; NULL where no step depends on the node.
     slack_ns,
+    -- [ns] The same of the run, whose step ends on its last rank (`critical_path.run_slack`);
+    -- NULL where ranks do not meet on GPUs.
+    run_slack_ns,
     -- [ns] Duration.
     duration_ns,
     -- [ns] Begin, from the begin of the step; without one of the trace.
@@ -41,7 +45,8 @@ SELECT
     rank,
     step.step_id,
     step.step,
-    slack_ns,
+    slack.slack_ns,
+    in_run.slack_ns,
     node.end_ns - node.start_ns AS duration_ns,
     node.start_ns - coalesce(step.start_ns, first.start_ns),
     kind,
@@ -57,7 +62,8 @@ INNER JOIN graph.node AS node ON slack.node_id = node.node_id
 INNER JOIN graph.node_op AS node_op ON slack.node_id = node_op.node_id
 INNER JOIN staging.trace AS trace ON slack.trace_id = trace.trace_id
 INNER JOIN first ON slack.trace_id = first.trace_id
+LEFT JOIN critical_path.run_slack AS in_run ON slack.node_id = in_run.node_id
 LEFT JOIN graph.node_step AS node_step ON slack.node_id = node_step.node_id
 LEFT JOIN staging.step AS step ON node_step.step_id = step.step_id
 LEFT JOIN staging.thread AS thread ON node.thread_id = thread.thread_id
-ORDER BY slack_ns NULLS LAST, duration_ns DESC, node.node_id;
+ORDER BY slack.slack_ns NULLS LAST, duration_ns DESC, node.node_id;

@@ -1,0 +1,307 @@
+"""Slack across ranks: how much later a node could end before a step of the run does."""
+
+from __future__ import annotations
+
+import sys
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import cache
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+from executed import case, named, rounded, warm_up
+from support import needs_corpus, rows
+from test_slack import NONE, Oracle
+
+import tracedb
+from tracedb.synthetic import (
+    Annotation,
+    Collective,
+    Copy,
+    Delays,
+    Gap,
+    Launch,
+    Memset,
+    Model,
+    Op,
+    Program,
+    Rank,
+    Table,
+    Thread,
+    Truth,
+    execute,
+    step,
+    training_job,
+)
+from tracedb.synthetic.program import Action
+from tracedb.synthetic.training_job import COMPUTE, COPY
+
+LAUNCHED = Launch | Copy | Memset | Collective
+SMALL = Model(
+    batch=512,
+    tables=(Table(1_000, 64, 4), Table(2_000, 64, 10)),
+    bottom=(64, 64),
+    top=(64, 32, 1),
+)
+
+
+class OfRank(Oracle):
+    """The dependencies of a rank, of a run in which ranks meet in collectives."""
+
+    def __init__(self, run: Run, database: tracedb.Database, trace_id: int) -> None:
+        """Read the causes of a trace, and how much later its steps may end."""
+        super().__init__(database, trace_id)
+        self.run = run
+        self.spare: dict[tuple[int, int], int] = {}
+        for thread, end, spare in rows(database, SPARE.format(trace_id)):
+            known = self.spare.get((thread, end), NONE)
+            self.spare[thread, end] = min(known, spare)
+
+    def entered(self, kernel: int) -> int:
+        """How much later it may begin: a collective until the last rank comes."""
+        if kernel not in self.run.meeting:
+            return super().entered(kernel)
+        return self.run.of_begin(kernel)
+
+    def of_end(self, thread: int, end: int) -> int:
+        """How much later a step may end on this rank."""
+        return self.spare[thread, end]
+
+
+class Run:
+    """The dependencies of all ranks of a run."""
+
+    def __init__(self, database: tracedb.Database) -> None:
+        """Read who meets whom."""
+        self.meeting: dict[int, tuple[int, int]] = {}
+        self.members: dict[int, list[tuple[int, int]]] = defaultdict(list)
+        for node, last, waiting, trace in rows(
+            database,
+            "SELECT node_id, last_node_id, waiting_ns, trace_id FROM graph.collective",
+        ):
+            self.meeting[node] = (last, waiting)
+            self.members[last].append((node, trace))
+        traces = rows(database, "SELECT trace_id FROM graph.clock")
+        self.ranks = {trace: OfRank(self, database, trace) for (trace,) in traces}
+        self.of_meeting = cache(self._of_meeting)
+
+    def of_begin(self, kernel: int) -> int:
+        """How much later a rank may come to a collective."""
+        last, waiting = self.meeting[kernel]
+        return waiting + self.of_meeting(last)
+
+    def of_node(self, rank: OfRank, kernel: int) -> int:
+        """How much longer it may take: a collective does so on all ranks."""
+        if kernel in self.meeting:
+            return int(self.of_meeting(self.meeting[kernel][0]))
+        return int(rank.of_kernel(kernel))
+
+    def _of_meeting(self, last: int) -> int:
+        return min(self.ranks[t].of_kernel(k) for k, t in self.members[last])
+
+
+SPARE = """
+    SELECT thread_id, end_ns, spare_ns
+    FROM (
+        SELECT
+            path.trace_id, thread_id, end_ns,
+            max(end_ns + clock.shift_ns) OVER (PARTITION BY path.run_id, step)
+            - end_ns - clock.shift_ns AS spare_ns
+        FROM critical_path.measured_path AS path
+        INNER JOIN graph.clock AS clock USING (trace_id)
+        WHERE scope = 'step'
+    )
+    WHERE trace_id = {}
+"""
+FOUND = "SELECT node_id, slack_ns FROM critical_path.run_slack"
+
+
+@pytest.fixture(autouse=True)
+def _deep() -> Iterator[None]:
+    """The oracle goes from node to node by calls."""
+    usual = sys.getrecursionlimit()
+    sys.setrecursionlimit(200_000)
+    yield
+    sys.setrecursionlimit(usual)
+
+
+def assert_equal_to_oracle(database: tracedb.Database) -> int:
+    """Compare the slack of all GPU work and of launches outside of waits."""
+    run = Run(database)
+    found = dict(rows(database, FOUND))
+    compared = 0
+    for trace_id, rank in run.ranks.items():
+        for kernel in rank.work:
+            expected = run.of_node(rank, kernel)
+            assert found.pop(kernel) == (None if expected >= NONE else expected)
+            compared += 1
+        for call, thread, start in rows(
+            database,
+            "SELECT call_id, thread_id, start_ns FROM staging.call "
+            f"WHERE trace_id = {trace_id}",
+        ):
+            expected = rank.of_time(thread, start)
+            if call in rank.of_call:
+                inside = rank.of_stretch(thread, rank.of_call[call][2])
+                expected = min(expected, inside)
+            assert found.pop(call) == (None if expected >= NONE else expected)
+            compared += 1
+    assert len(found) == database.sql("SELECT count(*) FROM staging.op").item()
+    return compared
+
+
+def noisy(seed: int, ranks: int) -> list[Any]:
+    """Ranks of a job that do not arrive together."""
+    return execute(training_job(seed, ranks=ranks, steps=3), Delays(jitter=0.3), seed)
+
+
+@pytest.mark.parametrize(("seed", "ranks"), [(3, 3), (4, 2)])
+def test_generated_ranks_equal_the_oracle(
+    seed: int, ranks: int, tmp_path: Path, database: tracedb.Database
+) -> None:
+    """Of ranks that come to collectives at different times, with noise."""
+    for rank, trace in enumerate(noisy(seed, ranks)):
+        trace.write(tmp_path / f"rank{rank}.json")
+    database.ingest([tmp_path], run="job")
+    assert assert_equal_to_oracle(database) > 300 * ranks
+
+
+@needs_corpus
+def test_real_ranks_equal_the_oracle(dlrm8_alone: Path) -> None:
+    """Of DLRM training on eight GPUs, four of which are there."""
+    with tracedb.open(dlrm8_alone, read_only=True) as database:
+        assert assert_equal_to_oracle(database) > 1_000
+
+
+# Programs that are executed anew with one node that takes longer.
+
+
+def job(seed: int) -> Program:
+    """Three ranks with collectives, one slow; backward is on a thread of its own."""
+    warm = step(0, *warm_up((COMPUTE, COPY)))
+    ranks = []
+    for number, rank in enumerate(
+        training_job(seed, ranks=3, steps=2, model=SMALL).ranks
+    ):
+        main, *others = rank.threads
+        late = Gap(20_000 * ((number + seed) % 3))
+        body = tuple(
+            replace(one, body=(late, *one.body)) if isinstance(one, Annotation) else one
+            for one in main.body
+        )
+        ranks.append(Rank((replace(main, body=(warm, *body)), *others)))
+    return rounded(Program(tuple(ranks)), Delays())
+
+
+def later(program: Program, rank: int, thread: int, number: int, ns: int) -> Program:
+    """The program with one GPU op, of those that a thread launches, longer."""
+    seen = count()
+
+    def change_one(action: Action) -> Action:
+        if isinstance(action, Op | Annotation):
+            return replace(action, body=tuple(map(change_one, action.body)))
+        if isinstance(action, LAUNCHED) and next(seen) == number:
+            return replace(action, kernel_ns=action.kernel_ns + ns)
+        return action
+
+    def longer(body: tuple[Action, ...]) -> tuple[Action, ...]:
+        return tuple(map(change_one, body))
+
+    return with_body(program, rank, thread, longer)
+
+
+def delayed(program: Program, rank: int, thread: int, number: int, ns: int) -> Program:
+    """The program with a pause before the launch of one GPU op."""
+    seen = count()
+
+    def change_all(body: tuple[Action, ...]) -> tuple[Action, ...]:
+        changed: list[Action] = []
+        for action in body:
+            if isinstance(action, Op | Annotation):
+                changed.append(replace(action, body=change_all(action.body)))
+                continue
+            if isinstance(action, LAUNCHED) and next(seen) == number:
+                changed.append(Gap(ns))
+            changed.append(action)
+        return tuple(changed)
+
+    return with_body(program, rank, thread, change_all)
+
+
+def with_body(
+    program: Program,
+    rank: int,
+    thread: int,
+    change: Callable[[tuple[Action, ...]], tuple[Action, ...]],
+) -> Program:
+    """The program with another body of one thread of one rank."""
+    threads = list(program.ranks[rank].threads)
+    threads[thread] = Thread(threads[thread].name, change(threads[thread].body))
+    ranks = list(program.ranks)
+    ranks[rank] = replace(ranks[rank], threads=tuple(threads))
+    return Program(tuple(ranks))
+
+
+def ends(truths: list[Truth]) -> list[int]:
+    """When each step of the run ends: on the last of its ranks."""
+    steps = zip(*(truth.steps for truth in truths), strict=True)
+    return [max(one.end_ns for one in together) for together in steps]
+
+
+def executed(program: Program) -> list[Truth]:
+    """What happens, by rank."""
+    return [trace.truth for trace in execute(program, Delays())]
+
+
+NODES = """
+    SELECT
+        rank, correlation,
+        CASE WHEN call_id NOT IN (
+            SELECT call_id FROM graph.host_cause WHERE call_id IS NOT NULL
+        ) THEN launch.slack_ns END,
+        work.slack_ns
+    FROM critical_path.run_slack AS work
+    INNER JOIN staging.gpu_op AS gpu_op ON work.node_id = gpu_op_id
+    INNER JOIN critical_path.run_slack AS launch ON call_id = launch.node_id
+    INNER JOIN staging.trace AS trace ON work.trace_id = trace.trace_id
+    ORDER BY rank, correlation
+"""
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_a_step_ends_later_from_the_next_nanosecond_on(
+    seed: int, tmp_path: Path, database: tracedb.Database
+) -> None:
+    """By the slack of its launch or itself, GPU work may be later on its rank; no more.
+
+    That is tried: the program is executed anew, for every seventeenth GPU op of three ranks.
+    A launch that blocks could take longer after its wait, so before it says less.
+    """
+    one = case("job", job(seed), Delays(), recorded=True)
+    traces = execute(one.program, one.delays)
+    for rank, trace in enumerate(traces):
+        trace.write(tmp_path / f"rank{rank}.json", one.form)
+    database.ingest([tmp_path], run="job")
+    usual = ends([trace.truth for trace in traces])
+    works = [
+        {
+            kernel.correlation: named(trace.truth)[kernel.id]
+            for kernel in trace.truth.kernels
+        }
+        for trace in traces
+    ]
+    tried = dict.fromkeys((later, delayed), 0)
+    for rank, correlation, of_launch, of_work in rows(database, NODES)[seed::17]:
+        _, thread, number = works[rank][correlation]
+        for change, slack in ((later, of_work), (delayed, of_launch)):
+            if slack is None:
+                continue
+            place = (one.known, rank, thread, number)
+            said = (rank, thread, number, change.__name__, slack)
+            assert ends(executed(change(*place, slack))) == usual, said
+            assert ends(executed(change(*place, slack + 1))) != usual, said
+            tried[change] += slack > 0
+    assert min(tried.values()) > 5

@@ -277,7 +277,7 @@ def test_a_step_ends_later_from_the_next_nanosecond_on(
 ) -> None:
     """By the slack of its launch or itself, GPU work may be later on its rank; no more.
 
-    That is tried: the program is executed anew, for every seventeenth GPU op of three ranks.
+    That is tried: the program is executed anew for every seventeenth GPU op.
     A launch that blocks could take longer after its wait, so before it says less.
     """
     one = case("job", job(seed), Delays(), recorded=True)

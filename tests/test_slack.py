@@ -254,7 +254,7 @@ def test_what_is_done_early_has_the_time_until_it_is_waited_for(
     """
     assert rows(database, query) == [
         ("kernel at 5006", 0),
-        ("kernel at 5106", 1_904_000),  # it ended at 6,106, the call returned at 8,010
+        ("kernel at 5106", 1_900_000),  # it ended at 6,106, what was waited for at 8,006
         ("kernel at 9006", None),
     ]
     query = """
@@ -264,7 +264,7 @@ def test_what_is_done_early_has_the_time_until_it_is_waited_for(
     """
     assert rows(database, query) == [
         ("cudaLaunchKernel", 0),
-        ("cudaLaunchKernel", 1_904_000),
+        ("cudaLaunchKernel", 1_900_000),
         ("cudaDeviceSynchronize", 0),
         ("cudaLaunchKernel", 0),
     ]
@@ -287,7 +287,7 @@ def test_the_question_names_what_is_worth_a_look(
     assert rows(database, query) == [
         ("kernel at 5006", "device 0 stream 7", 0, 3_000_000),
         ("cudaDeviceSynchronize", "main thread 1", 0, 2_810_000),
-        ("kernel at 5106", "device 0 stream 8", 1_904_000, 1_000_000),
+        ("kernel at 5106", "device 0 stream 8", 1_900_000, 1_000_000),
         ("kernel at 9006", "device 0 stream 7", None, 10_000),
     ]
 

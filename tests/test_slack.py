@@ -254,7 +254,7 @@ def test_what_is_done_early_has_the_time_until_it_is_waited_for(
     """
     assert rows(database, query) == [
         ("kernel at 5006", 0),
-        ("kernel at 5106", 1_900_000),  # it ended at 6,106, what was waited for at 8,006
+        ("kernel at 5106", 1_900_000),  # over at 6,106, what was waited for at 8,006
         ("kernel at 9006", None),
     ]
     query = """

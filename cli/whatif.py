@@ -41,6 +41,10 @@ _ROWS = {
         *("scenario", "name", "family", "basis", "in_range", "gpu_op_count"),
         *("measured_ns", "changed_ns", "low_ns", "high_ns"),
     ),
+    "op": (
+        *("scenario", "name", "family", "basis", "op_count"),
+        *("own_ns", "floor_ns", "changed_ns"),
+    ),
     "guess": ("scenario", "edit", "kind", "wait_count"),
 }
 """The answers that may be asked for, with what a table of each has."""
@@ -85,8 +89,8 @@ _MS = 1_000_000
     "settings",
     multiple=True,
     metavar="SETTING",
-    help="GPU work elsewhere: gpu=H200, dtype=bf16, dtype=bf16:gemm* (of what), "
-    "batch=4096, 'batch=4096 from_batch=512' (as recorded).",
+    help="Work elsewhere: gpu=H200, dtype=bf16, dtype=bf16:gemm* (of what), "
+    "batch=4096 (also of ops on the CPU), 'batch=4096 from_batch=512' (as recorded).",
 )
 @click.option("--name", metavar="TEXT", help="Name of the scenario of these edits.")
 @click.option("--each", is_flag=True, help="Each edit is a scenario of its own.")
@@ -245,7 +249,7 @@ def _tell_scenarios(
     if len(names) > _MOST_TOLD:
         tell(f"{len(names)} scenarios; --rows hit, saving, path tell more of each")
         return
-    names_of = ("hit", "saving", "path", "guess", "summary", "kernel")
+    names_of = ("hit", "saving", "path", "guess", "summary", "kernel", "op")
     answers = {one: beside.ask(f"scenario_{one}") for one in names_of}
     for name in names:
         own = {one: f.filter(f["scenario"] == name) for one, f in answers.items()}
@@ -275,6 +279,7 @@ def _lines(answers: dict[str, pl.DataFrame]) -> list[str]:
             )
         lines.append(f"  then bound by {_parts(path, 'predicted_ns')}")
     lines += _elsewhere(answers["kernel"])
+    lines += _computed(answers["op"])
     lines += [
         f"  edit {guess['edit']}: guessed, not recorded: "
         f"{counted(guess['wait_count'], 'wait')} of kind {guess['kind']} next to it"
@@ -338,9 +343,43 @@ def _elsewhere(kernels: pl.DataFrame) -> list[str]:
     ]
 
 
-def _batches(kernels: pl.DataFrame) -> list[str]:
+_OP_BASES = {
+    "roofline": "their work",
+    "size": "sizes of tensors (unknown work)",
+    "unchanged": "nothing, and stays",
+    "unknown": "nothing, as it is not known how it follows the batch",
+}
+
+
+def _computed(ops: pl.DataFrame) -> list[str]:
+    """What ops on the CPU take at another batch size, and how that is known."""
+    if ops.is_empty():
+        return []
+    own, floor, changed = (
+        int(ops[name].sum()) for name in ("own_ns", "floor_ns", "changed_ns")
+    )
+    rest = {
+        basis: int(rows["own_ns"].sum()) - int(rows["floor_ns"].sum())
+        for basis in _OP_BASES
+        if not (rows := ops.filter(basis=basis)).is_empty()
+    }
+    shares = [
+        f"{_OP_BASES[basis]} {time_ns / max(sum(rest.values()), 1):.1%}"
+        for basis, time_ns in rest.items()
+    ]
+    told = f"{', '.join(shares)} (--rows op)"
+    return [
+        *_batches(ops),
+        f"  ops on the CPU: {_ms(own)} as recorded, {_ms(changed)} then;",
+        f"  {_ms(floor)} is what they take whatever their work, the rest is told by",
+        f"  {told}",
+        "  held as recorded: time between ops, caches, what libraries choose by size",
+    ]
+
+
+def _batches(work: pl.DataFrame) -> list[str]:
     """The batch size of each run as recorded, and how sizes follow it."""
-    known = kernels.filter(kernels["sizes_from"].is_not_null())
+    known = work.filter(work["sizes_from"].is_not_null())
     told = known.select("run_id", "recorded_batch", "sizes_from").unique()
     return [
         f"  run {run}: batch {batch:,} as recorded; {_SIZES_FROM[sizes_from]}"

@@ -278,6 +278,11 @@ WITH twice AS (
     INNER JOIN prediction.variant USING (scenario)
     WHERE value_count > 1
     UNION ALL
+    SELECT variant_id, 'change the batch size of'
+    FROM prediction.op_change
+    INNER JOIN prediction.variant USING (scenario)
+    WHERE value_count > 1
+    UNION ALL
     SELECT variant_id, 'move' FROM prediction.gpu_edit WHERE stream_count > 1
     UNION ALL
     SELECT variant_id, 'remove, and insert beside,'

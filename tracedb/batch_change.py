@@ -4,7 +4,8 @@ Where other runs of the database do the same ops at other batch sizes, every siz
 fitted as an affine function of the batch, as `tracedb estimate --sweep` does
 (`tracedb.from_code.sizes`). Else the dimensions that are the batch's are inferred from
 what the ops of the one recording do (`tracedb.batch_dims`). What neither tells is noted
-with its reason, and refused where it is much of the GPU's time.
+with its reason, and refused where it is much of the GPU's time, or, without GPU work,
+of that of ops.
 """
 
 from __future__ import annotations
@@ -48,7 +49,10 @@ _CHANGES = """
 SELECT to_batch, from_batch, trace_id
 FROM prediction.work_change
 WHERE to_batch IS NOT NULL AND value_count = 1
-GROUP BY ALL
+UNION
+SELECT to_batch, from_batch, trace_id
+FROM prediction.op_change
+WHERE value_count = 1
 ORDER BY ALL
 """
 # What optimizers do, and what stores gradients, is of the model's sizes.
@@ -105,6 +109,9 @@ INNER JOIN (
     FROM staging.gpu_op AS gpu_op
     LEFT JOIN staging.step_work USING (gpu_op_id)
     GROUP BY op_id
+    UNION ALL
+    SELECT op_id, step_id, start_ns
+    FROM prediction.computing_op
 ) USING (op_id)
 {_OPTIMIZER}
 WHERE argument.trace_id = $trace
@@ -117,6 +124,22 @@ INNER JOIN staging.trace AS other
     ON trace.run_id <> other.run_id AND trace.rank IS NOT DISTINCT FROM other.rank
 WHERE trace.trace_id = $trace
 ORDER BY ALL
+"""
+_LEFT_OF_OPS = f"""
+SELECT
+    scenario,
+    CASE
+        WHEN basis = 'unknown'
+            THEN coalesce(scaled.unknown, op.name || ': no shapes of it')
+    END AS problem,
+    sum(own_ns - floor_ns)::BIGINT AS problem_ns
+FROM prediction.changed_op_time AS time
+INNER JOIN prediction.op_change AS change USING (scenario, op_id)
+INNER JOIN staging.op AS op USING (op_id)
+LEFT JOIN {TABLE} AS scaled USING (to_batch, from_batch, op_id)
+WHERE value_count = 1
+GROUP BY ALL
+ORDER BY scenario, problem_ns DESC, problem
 """
 _LEFT = f"""
 WITH
@@ -418,7 +441,15 @@ def fill(cursor: duckdb.DuckDBPyConnection) -> None:
     if not traces:
         return
     _store(cursor, rows)
-    _check(cursor)
+    _check(cursor, _LEFT, "the GPU's time")
+
+
+def check_ops(cursor: duckdb.DuckDBPyConnection) -> None:
+    """Refuse a scenario where much of the time of ops is not known to follow the batch.
+
+    Raises `ScenarioError` as `fill` does.
+    """
+    _check(cursor, _LEFT_OF_OPS, "the time of ops on the CPU")
 
 
 def _rows(trace: _Trace, to_batch: int, from_batch: int) -> list[tuple[Any, ...]]:
@@ -477,10 +508,10 @@ def _store(cursor: duckdb.DuckDBPyConnection, rows: list[tuple[Any, ...]]) -> No
         cursor.execute(f"INSERT INTO {TABLE} FROM scaled")
 
 
-def _check(cursor: duckdb.DuckDBPyConnection) -> None:
-    """Refuse a scenario where much of the GPU's time is not known to follow."""
+def _check(cursor: duckdb.DuckDBPyConnection, left: str, whole: str) -> None:
+    """Refuse a scenario where much of some time is not known to follow."""
     found: defaultdict[str, dict[str | None, int]] = defaultdict(dict)
-    for scenario, problem, time_ns in cursor.execute(_LEFT).fetchall():
+    for scenario, problem, time_ns in cursor.execute(left).fetchall():
         found[scenario][problem] = time_ns
     for scenario, problems in found.items():
         unknown = {problem: ns for problem, ns in problems.items() if problem}
@@ -488,7 +519,7 @@ def _check(cursor: duckdb.DuckDBPyConnection) -> None:
         if share > _MOST:
             told = "; ".join(list(unknown)[:_TOLD])
             raise ScenarioError(
-                f"scenario {scenario}: of {share:.1%} of the GPU's time it is not "
+                f"scenario {scenario}: of {share:.1%} of {whole} it is not "
                 f"known how it follows the batch ({told}); ingest a recording of the "
                 "same at another batch size beside it, which tells"
             )

@@ -1,16 +1,19 @@
-"""GPU work elsewhere: on another GPU, of another type, or at another batch size.
+"""Work elsewhere: on another GPU, of another type, or at another batch size.
 
 The relations that say what GPU work there is and what the roofline makes of it are
 computed once more, in memory, over the changed devices, types and sizes
 (`tracedb.batch_change` says which those are); kernel models are asked as for any trace.
 What they say of the work as recorded and as changed is put beside each other in
-`reference.changed_estimate`, of which `prediction.changed_time` makes factors.
+`reference.changed_estimate`, of which `prediction.changed_time` makes factors. Where a
+trace has no GPU work, the ops that compute on the host are put at another batch size:
+of these the same relations tell the work, which `reference.op_estimate` has, and
+`prediction.changed_op_time` what follows.
 """
 
 from __future__ import annotations
 
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 from typing import TYPE_CHECKING
 
@@ -28,12 +31,15 @@ if TYPE_CHECKING:
     from tracedb.scenario import Edit
 
 TABLE = "reference.changed_estimate"
-TABLES = frozenset({TABLE, batch_change.TABLE})
+OPS = "reference.op_estimate"
+TABLES = frozenset({TABLE, OPS, batch_change.TABLE})
 """What is filled for one prediction."""
+_WORKING = "prediction.working_op"
 _ARGUMENTS = "prediction.op_argument"
 _PROBLEMS = "prediction.kernel_problem"
 _ROOFLINE = "prediction.kernel_roofline"
 _WORK = "prediction.kernel_work"
+_OP_WORK = "prediction.op_work"
 _DEVICES = "prediction.kernel_device"
 _COPIES = "prediction.gpu_copy"
 _MESSAGES = "prediction.op_collective"
@@ -56,7 +62,11 @@ _CHANGES = """
 SELECT DISTINCT change, to_gpu, to_dtype, to_batch, from_batch
 FROM prediction.work_change
 WHERE value_count = 1
-ORDER BY change
+UNION
+SELECT DISTINCT change, NULL, NULL, to_batch, from_batch
+FROM prediction.op_change
+WHERE value_count = 1
+ORDER BY ALL
 """
 # Of ops, all kernels: models tell the time of whole ops.
 _STORED = f"""
@@ -80,11 +90,22 @@ WHERE
     roofline.gpu_op_id IN (SELECT gpu_op_id FROM prediction.work_change)
     OR roofline.op_id IN (SELECT op_id FROM prediction.work_change)
 """
-_TRACES = "SELECT DISTINCT trace_id FROM prediction.work_change ORDER BY trace_id"
+_STORED_OPS = f"""
+INSERT INTO {OPS}
+SELECT $change, op_id, trace_id, family, flops, read_bytes + written_bytes
+FROM {{work}}
+WHERE trace_id IN (SELECT trace_id FROM prediction.op_change)
+"""
+_TRACES = "SELECT DISTINCT trace_id FROM {} ORDER BY trace_id"
+_GPU_WORK, _HOST_WORK = "prediction.work_change", "prediction.op_change"
 _STORED_NAME = "{stored}"
 """Stands for the name of the database in a query."""
 _HERE = "{here}"
 """Stands for the name of the database of the simulation in a query."""
+_WITH_COMPUTING = (
+    f"FROM {_STORED_NAME}.{_WORKING} UNION ALL "
+    f"SELECT op_id, trace_id FROM {_STORED_NAME}.prediction.computing_op"
+)
 _numbers = count(1)
 
 
@@ -98,11 +119,15 @@ class Elsewhere:
     to_dtype: str | None = None
     to_batch: int | None = None
     from_batch: int = 0
+    on_host: bool = False
+    """Whether ops that compute on the host are among those whose work is asked for."""
 
     @property
     def replaced(self) -> dict[str, str]:
         """The relations that differ there, each with the query that it has instead."""
         found = {}
+        if self.on_host:
+            found[_WORKING] = _WITH_COMPUTING
         if self.to_gpu is not None:
             found[_DEVICES] = _on_gpu(self.to_gpu)
         if self.to_batch is not None:
@@ -145,7 +170,7 @@ def are_changed(edits: Sequence[Edit]) -> bool:
 
 
 def estimate(cursor: duckdb.DuckDBPyConnection, stored: str) -> None:
-    """Fill `reference.changed_estimate` for the edits of a simulation.
+    """Fill `reference.changed_estimate` and `op_estimate` for a simulation's edits.
 
     The cursor is on the database of the simulation; `stored` is the name of the other,
     in quotes.
@@ -156,16 +181,26 @@ def estimate(cursor: duckdb.DuckDBPyConnection, stored: str) -> None:
     batch_change.fill(cursor)
     from tracedb import kernels
 
-    models = kernels.shipped(cursor).serving()
-    found = cursor.execute(_TRACES).fetchall()
-    traces = [int(trace_id) for (trace_id,) in found]
+    on_gpu, on_host = (_traces(cursor, name) for name in (_GPU_WORK, _HOST_WORK))
+    traces = sorted({*on_gpu, *on_host})
+    models = kernels.shipped(cursor).serving() if on_gpu else None
     for elsewhere in (Elsewhere(), *(Elsewhere(*row) for row in rows)):
-        with _changed(cursor, stored, traces, elsewhere) as database:
-            with _using(cursor, database):
-                told = estimates.told(cursor, traces, models)
-            query = _STORED.format(roofline=f"{database}.{_ROOFLINE}")
-            with registered(cursor, "told", told):
+        there = replace(elsewhere, on_host=bool(on_host))
+        with _changed(cursor, stored, traces, there) as database:
+            if models is not None:
+                with _using(cursor, database):
+                    told = estimates.told(cursor, on_gpu, models)
+                query = _STORED.format(roofline=f"{database}.{_ROOFLINE}")
+                with registered(cursor, "told", told):
+                    cursor.execute(query, {"change": elsewhere.change})
+            if on_host:
+                query = _STORED_OPS.format(work=f"{database}.{_OP_WORK}")
                 cursor.execute(query, {"change": elsewhere.change})
+
+
+def _traces(cursor: duckdb.DuckDBPyConnection, name: str) -> list[int]:
+    """The traces of which some work is changed."""
+    return [int(row[0]) for row in cursor.execute(_TRACES.format(name)).fetchall()]
 
 
 @contextmanager

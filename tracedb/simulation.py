@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from itertools import count
 from typing import TYPE_CHECKING
 
-from tracedb import catalog, changed_work, overhead_library, twin
+from tracedb import batch_change, catalog, changed_work, overhead_library, twin
 from tracedb.action import check_conflicts, check_effects
 from tracedb.duck import connections, literal, quoted, scalar
 from tracedb.scenario import check_matches, chosen_nodes, set_edits
@@ -116,11 +116,15 @@ def _choose(
 ) -> None:
     """Compute what edits choose, and what GPU work takes that they put elsewhere."""
     chosen = catalog.chosen_by_edits()
-    behind = chosen & catalog.readers(changed_work.TABLE)
+    behind = chosen & (
+        catalog.readers(changed_work.TABLE) | catalog.readers(changed_work.OPS)
+    )
     _compute(cursor, chosen - behind)
     if changed_work.are_changed(edits):
         changed_work.estimate(cursor, stored)
     _compute(cursor, behind)
+    if changed_work.are_changed(edits):
+        batch_change.check_ops(cursor)
 
 
 def _store(cursor: duckdb.DuckDBPyConnection, views: Sequence[str]) -> None:

@@ -1,6 +1,7 @@
 -- Arguments of ops at another batch size, for scenarios that ask for one; filled beside a
 -- database, for one prediction.
--- One row per batch size that is asked for, and op that launches GPU work.
+-- One row per batch size that is asked for, and op that launches GPU work or computes on the
+-- host.
 -- Key: to_batch, from_batch, op_id.
 CREATE TABLE reference.scaled_argument (
     -- The batch size that is asked for.

@@ -1,6 +1,7 @@
 -- What scenarios change of the time of spans on host threads: what it is set to, then the
 -- product of the factors, then the sum of what is added. Less profiling, as a factor of
 -- `profiler`, takes off its share of the cost of all events that were recorded in a span.
+-- Ops that compute at another batch size take longer, or less long, by their part of a span.
 -- One row per variant and span that it changes.
 -- Key: variant_id, thread_id, position.
 CREATE VIEW prediction.host_edit (
@@ -47,6 +48,9 @@ edited AS (
             AND time.kind = 'host'
             AND thread_id = target_id
             AND span.position = time.position
+    UNION ALL
+    SELECT scenario, thread_id, position, false, 1, growth, 0, NULL
+    FROM prediction.computed_span
     UNION ALL
     SELECT scenario, thread_id, position, true, 1, 0, 0, NULL
     FROM prediction.removed_gap

@@ -1,8 +1,9 @@
--- Arguments and results of the ops that launch GPU work, as recorded: in the execution
--- graph where one is paired, else by the profiler. The two halves of an old convolution's
+-- Arguments and results of the ops that launch GPU work, and of those that compute on the
+-- host of a trace without any, as recorded: in the execution graph where one is paired, else
+-- by the profiler. The two halves of an old convolution's
 -- backward pass take those of the op around them, which names all three tensors (input,
 -- gradient of the output, weight).
--- One row per op that launches GPU work.
+-- One row per such op.
 -- Key: op_id.
 CREATE VIEW prediction.op_argument (
     -- The op.
@@ -27,10 +28,15 @@ CREATE VIEW prediction.op_argument (
     concrete_inputs
 ) AS
 WITH
-launching AS (
+working AS (
     SELECT DISTINCT trace_id, op_id
     FROM staging.gpu_op
     WHERE op_id IS NOT NULL
+    UNION ALL
+    SELECT trace_id, op_id
+    FROM staging.op
+    ANTI JOIN staging.gpu_op USING (trace_id)
+    WHERE NOT is_annotation
 )
 
 SELECT
@@ -44,7 +50,7 @@ SELECT
     et.output_dims::VARCHAR,
     et.output_types::VARCHAR,
     op.concrete_inputs
-FROM launching
+FROM working
 INNER JOIN staging.op AS op USING (trace_id, op_id)
 LEFT JOIN staging.op AS around
     ON

@@ -39,7 +39,8 @@ CREATE TABLE prediction.op_shape (
 ) AS
 WITH
 described AS (
-    SELECT * FROM prediction.op_argument
+    FROM prediction.op_argument
+    SEMI JOIN prediction.working_op USING (op_id)
 ),
 
 parsed AS (

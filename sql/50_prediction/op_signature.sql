@@ -24,9 +24,13 @@ WITH
 signature AS (
     SELECT row_number() OVER () AS signature_id, *
     FROM (
-        SELECT input_dims AS dims, input_types AS types FROM prediction.op_argument
+        SELECT input_dims AS dims, input_types AS types
+        FROM prediction.op_argument
+        SEMI JOIN prediction.working_op USING (op_id)
         UNION
-        SELECT output_dims, output_types FROM prediction.op_argument
+        SELECT output_dims, output_types
+        FROM prediction.op_argument
+        SEMI JOIN prediction.working_op USING (op_id)
     )
     WHERE dims IS NOT NULL
 ),

@@ -12,7 +12,7 @@ CREATE VIEW question.scenario_match (
     type,
     -- Pattern of names; NULL: all.
     name,
-    -- Spans of host time, GPU ops, events, waits or delays that it matches, in all traces.
+    -- Spans of host time, ops, GPU ops, events, waits or delays that it matches, in all traces.
     match_count,
     -- [ns] Their time as measured: of events what recording them is estimated to have cost.
     matched_ns
@@ -24,6 +24,11 @@ matched AS (
     UNION ALL
     SELECT scenario, edit, work_ns, 1
     FROM prediction.edited_work
+    UNION ALL
+    -- Of edits of ops the spans are there already.
+    SELECT scenario, edit, own_ns, 1
+    FROM prediction.chosen_op
+    WHERE target <> 'op'
     UNION ALL
     SELECT scenario, edit, waited_ns, 1
     FROM prediction.edited_wait

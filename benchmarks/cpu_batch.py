@@ -1,0 +1,394 @@
+"""Predict CPU trainings at other batch sizes: `docs/cpu-batch.md`.
+
+    python benchmarks/cpu_batch.py --write docs/cpu-batch.md
+
+Of three models a step is recorded at one batch size; `tracedb whatif --set batch=N`
+says from that what it takes at four others, which are measured side by side with it
+(`side_by_side.py`). With `--anew` all is measured again: it has one core for itself,
+for a minute and a half, where the system allows that.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import inspect
+import math
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+from functools import partial
+from itertools import cycle
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import msgspec
+import side_by_side
+from measure import cache, tell
+from msgspec import structs
+from pages import machine, parser, publish, table
+from side_by_side import Turn
+from whatif_pairs import MEMORY, NEEDED, record
+
+import tracedb
+from tracedb.edit_line import parse_setting
+from tracedb.scenario import UNPROFILED, of_scenario
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+BATCHES = {"dlrm": 128, "convnet": 24, "transformer": 8}
+"""What is recorded, and at which batch size."""
+FACTORS = (0.5, 1, 2, 4, 8)
+"""The batch sizes that are measured, over the recorded one."""
+GOAL = 0.10
+ROUNDS = 5
+"""Times that all programs have a turn, and again in the reverse order."""
+AGAIN = len(FACTORS)
+"""The number of the program that has the recorded batch size once more."""
+RECORDED = FACTORS.index(1)
+DONE = "measured.json"
+
+
+class Measured(msgspec.Struct):
+    """What the programs of one model took."""
+
+    how: str
+    beside: float
+    """Processes that waited for a core or had one, in the mean: the load."""
+    turns: list[list[Turn]]
+    """Program by program."""
+
+
+class Row(NamedTuple):
+    """One batch size; times are of a step that nothing records."""
+
+    model: str
+    recorded_batch: int
+    batch: int
+    measured_ns: float
+    noise: float
+    """By how much the two halves of its turns differ, as a share."""
+    recorded_ns: float
+    """The same with the profiler."""
+    predicted_ns: float
+    predicted_recorded_ns: float
+    growth: float = 1
+    """Measured over measured at the recorded batch size."""
+    predicted_growth: float = 1
+
+    @property
+    def error(self) -> float:
+        """Predicted over measured, less 1."""
+        return self.predicted_ns / self.measured_ns - 1
+
+    @property
+    def growth_error(self) -> float:
+        """The same of how many times as long it is as at the recorded size."""
+        return self.predicted_growth / self.growth - 1
+
+    @property
+    def recorded_error(self) -> float:
+        """The same of recorded steps."""
+        return self.predicted_recorded_ns / self.recorded_ns - 1
+
+
+# The process that measures.
+
+
+def program(model: str, number: int) -> Callable[[], object]:
+    """The step of a model at a batch size."""
+    import torch
+    from torch import nn
+
+    from tracedb.record.dlrm import DLRM, DLRMConfig, loss_function, random_batch
+    from tracedb.record.training import Examples, training_step
+    from tracedb.record.transformer import Sentences, Transformer, TransformerConfig
+    from tracedb.record.vision import Images, resnet
+
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+    bytearray(NEEDED)
+    factor = 1 if number == AGAIN else FACTORS[number]
+    batch = round(BATCHES[model] * factor)
+    net: nn.Module
+    loss: nn.Module
+    examples: Examples
+    if model == "dlrm":
+        form = DLRMConfig(
+            (13, 256, 64), (256, 192, 1), (4_000,) * 8, 64, 8, sparse_gradients=False
+        )
+        net, loss = DLRM(form), loss_function(form)
+        examples = random_batch(form, batch)
+    elif model == "convnet":
+        net, loss = resnet((1, 1, 1, 1), 16, 10), nn.CrossEntropyLoss()
+        examples = Images.random(batch, 32, 10)
+    else:
+        words = TransformerConfig(2, 128, 4, 256, words=500, length=20)
+        net, loss = Transformer(words), nn.CrossEntropyLoss()
+        examples = Sentences.random(batch, words)
+    return training_step(net, loss, cycle([examples]))
+
+
+def work(folder: Path, models: Sequence[str]) -> None:
+    """Measure the programs of models, and record them."""
+    import torch._dynamo  # noqa: F401 (an optimizer imports it as it begins)
+
+    import tracedb.record.vision  # noqa: F401 (once, for all processes)
+
+    for model in models:
+        tell(f"measuring {model}")
+        numbers = range(AGAIN + 1)
+        with side_by_side.running(
+            [partial(program, model, n) for n in numbers]
+        ) as all_:
+            load = os.getloadavg()[0]
+            for runner in all_:
+                runner.ask(side_by_side.turn)
+            turns: list[list[Turn]] = [[] for _ in numbers]
+            for at in range(ROUNDS):
+                for n in (*numbers, *reversed(numbers)):
+                    turns[n].append(all_[n].ask(side_by_side.turn))
+                tell(f"{model}: round {at + 1} of {ROUNDS}")
+            for n in numbers:
+                path = folder / model / f"{n}.json.gz"
+                turns[n].append(all_[n].ask(partial(record, path)))
+            how = all_[0].how
+        done = msgspec.json.encode(Measured(how, load, turns))
+        (folder / model / DONE).write_bytes(done)
+
+
+# The process that is called: what it predicts, and its page.
+
+
+def rows_of(model: str, folder: Path) -> list[Row]:
+    """What was measured of a model, and what is predicted from one recording."""
+    measured = msgspec.json.decode((folder / DONE).read_bytes(), type=Measured)
+    batches = [round(BATCHES[model] * factor) for factor in FACTORS]
+    edits = [
+        of_scenario(str(batch), parse_setting(f"batch={batch}")) for batch in batches
+    ]
+    both = [structs.replace(UNPROFILED, scenario=edit.scenario) for edit in edits]
+    plain = [
+        structs.replace(edit, scenario=f"{edit.scenario} plain")
+        for edit in [*edits, *both]
+    ]
+    with tracedb.open() as database:
+        database.ingest([folder / f"{RECORDED}.json.gz"])
+        steps = database.scenarios([*edits, *plain])
+    quick_ns = side_by_side.quick(
+        step for turns in measured.turns for turn in turns for step in turn
+    )
+    own = measured.turns[RECORDED][-1]
+    counted = side_by_side.calm(own, side_by_side.quick(own))
+
+    def predicted(scenario: str) -> float:
+        """[ns] A step of a scenario: of the recorded ones that count."""
+        told = steps.filter(steps["scenario"] == scenario).sort("step")
+        times = told["predicted_host_ns"].to_list()
+        found: float = statistics.median(
+            time for time, step in zip(times, own, strict=True) if step in counted
+        )
+        return found
+
+    rows = [
+        Row(
+            model,
+            BATCHES[model],
+            batch,
+            *spread(measured.turns[at][:-1], quick_ns),
+            typical(measured.turns[at][-1:], quick_ns),
+            *(predicted(f"{batch}{how}") for how in (" plain", "")),
+        )
+        for at, batch in enumerate(batches)
+    ]
+    base = rows[RECORDED]
+    return [
+        row._replace(
+            growth=row.measured_ns / base.measured_ns,
+            predicted_growth=row.predicted_ns / base.predicted_ns,
+        )
+        for row in rows
+    ]
+
+
+def typical(turns: Sequence[Turn], quick_ns: float) -> float:
+    """[ns] A step of some turns."""
+    return side_by_side.typical([step for turn in turns for step in turn], quick_ns)
+
+
+def spread(turns: Sequence[Turn], quick_ns: float) -> tuple[float, float]:
+    """[ns] A step of some turns, and by how much their halves differ, as a share."""
+    half = len(turns) // 2
+    one, other = typical(turns[:half], quick_ns), typical(turns[half:], quick_ns)
+    return typical(turns, quick_ns), abs(other / one - 1)
+
+
+def measure(models: Sequence[str]) -> None:
+    """Measure models, unless that was done before."""
+    folder = recordings()
+    missing = [name for name in models if not (folder / name / DONE).exists()]
+    quiet = {"OMP_NUM_THREADS": "1", "KINETO_LOG_LEVEL": "99"}
+    command = [sys.executable, __file__, "--work", str(folder), *missing]
+    if missing:
+        environment = os.environ | quiet | MEMORY["kept"]
+        subprocess.run(command, check=True, env=environment)  # noqa: S603 (this program)
+
+
+def recordings() -> Path:
+    """Where recordings are kept: by what is measured, and how."""
+    here = Path(__file__).parent
+    text = (here / "side_by_side.py").read_bytes()
+    facts = f"{BATCHES} {FACTORS} {ROUNDS} {inspect.getsource(program)}"
+    digest = hashlib.sha256(text + facts.encode()).hexdigest()[:12]
+    return cache() / f"cpu-batch-{digest}"
+
+
+def gmae(errors: Sequence[float]) -> float:
+    """The geometric mean of by how many times something is off, less 1."""
+    return math.exp(statistics.mean(abs(math.log1p(e)) for e in errors)) - 1
+
+
+ABOUT = """# CPU trainings at other batch sizes
+
+Written by `python benchmarks/cpu_batch.py --write docs/cpu-batch.md` on
+{machine}, torch {torch}, one thread.
+What was measured is kept, model by model, unless `--anew` asks for all of it again.
+
+Each model is recorded at one batch size, with shapes, for {recorded} steps. From that
+recording alone `tracedb whatif --set batch=N` says what a step takes at four others:
+which sizes follow the batch is inferred, what each op takes whatever its work is learnt
+from the recorded ops, and the rest goes with a roofline whose peaks are what this
+recording reaches. A size that may be the batch's or the model's is refused, so models
+here have none that is both.
+Nothing is fitted to other batch sizes. The profiler's cost is taken off
+(`profiler x0`), and steps that nothing records are the truth; beside them are recorded
+steps of that batch size, predicted with the profiler.
+
+Programs are processes of their own that take turns, {how};
+a step counts if nothing else had the core and the core was quick
+(`benchmarks/side_by_side.py`). Memory is kept, so that no step takes new pages
+(`docs/whatif-pairs.md` says why). {beside}
+*Noise* is by how much the two halves of a program's turns differ. *Growth* is a step
+over one of the recorded batch size, both as predicted, then both as measured: in it is
+not how far recorded steps were slower than others at their own batch size, as they are
+where other jobs keep the core's twin busy.
+
+"""
+HEAD = (
+    *("model", "batch", "measured, ms", "noise, %", "predicted, ms", "error, %"),
+    *("growth predicted", "measured", "error, %"),
+    *("recorded, ms", "predicted, ms", "error, %"),
+)
+
+
+MEANS = "Errors without sign, geometric means over four other batch sizes; the goal is"
+
+
+def percent(share: float) -> str:
+    """A share that may be below 0."""
+    return f"{100 * share:+.1f}"
+
+
+def line(row: Row) -> list[str]:
+    """The row of a batch size."""
+    is_recorded = row.batch == row.recorded_batch
+    return [
+        row.model,
+        f"{row.batch} (recorded)" if is_recorded else f"{row.batch}",
+        f"{row.measured_ns / 1e6:.2f}",
+        f"{100 * row.noise:.1f}",
+        f"{row.predicted_ns / 1e6:.2f}",
+        percent(row.error),
+        f"{row.predicted_growth:.2f}",
+        f"{row.growth:.2f}",
+        percent(row.growth_error),
+        f"{row.recorded_ns / 1e6:.2f}",
+        f"{row.predicted_recorded_ns / 1e6:.2f}",
+        percent(row.recorded_error),
+    ]
+
+
+def result(name: str, rows: Sequence[Row]) -> list[str]:
+    """What came out of some rows."""
+    others = [row for row in rows if row.batch != row.recorded_batch]
+    return [
+        name,
+        f"{100 * gmae([row.error for row in others]):.1f}",
+        f"{100 * gmae([row.growth_error for row in others]):.1f}",
+        f"{100 * gmae([row.recorded_error for row in others]):.1f}",
+        f"{100 * statistics.median(row.noise for row in others):.1f}",
+        percent(max((row.error for row in others), key=abs)),
+    ]
+
+
+def page(rows: Sequence[Row], measured: Sequence[Measured]) -> str:
+    """The whole page."""
+    from importlib.metadata import version
+
+    loads = ", ".join(f"{one.beside:.1f}" for one in measured)
+    about = ABOUT.format(
+        machine=machine(None),
+        torch=version("torch"),
+        recorded=12,
+        how="; ".join(sorted({one.how for one in measured})),
+        beside=f"Other jobs ran on the machine: loads of {loads} on its cores as the "
+        "models began.",
+    )
+    models = list(dict.fromkeys(row.model for row in rows))
+    results = [result(name, [r for r in rows if r.model == name]) for name in models]
+    head = [
+        *(
+            "model",
+            "error, %",
+            "growth error, %",
+            "recorded error, %",
+            "noise, %",
+            "worst, %",
+        ),
+    ]
+    return "\n".join(
+        [
+            about.rstrip(),
+            "",
+            f"{MEANS} {100 * GOAL:g} %:",
+            "",
+            *table(head, [*results, result("all", rows)]),
+            "",
+            *table([*HEAD], map(line, rows)),
+            "",
+        ]
+    )
+
+
+def main() -> None:
+    """Measure, predict, write."""
+    given = parser(__doc__)
+    given.add_argument("--anew", action="store_true", help="measure all again")
+    given.add_argument("--models", nargs="*", default=list(BATCHES), metavar="MODEL")
+    given.add_argument("--work", nargs="*", help=argparse.SUPPRESS)
+    asked = given.parse_args()
+    if asked.work:
+        folder, *models = asked.work
+        work(Path(folder), models)
+        return
+    if asked.anew and recordings().exists():
+        shutil.rmtree(recordings())
+    measure(asked.models)
+    folders = [recordings() / name for name in asked.models]
+    rows = [
+        row
+        for name, folder in zip(asked.models, folders, strict=True)
+        for row in rows_of(name, folder)
+    ]
+    measured = [
+        msgspec.json.decode((folder / DONE).read_bytes(), type=Measured)
+        for folder in folders
+    ]
+    publish(page(rows, measured), asked.write)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,61 @@
+-- What ops of each name take on the host however little they have to do: the dispatch, checks,
+-- the making of what a library computes with. It is the least of those that have next to
+-- nothing to do. Of names without such ops it is where a line through their times meets no
+-- work, if they come in three sizes, of which the largest is twice the least: a line with the
+-- least squares of relative errors; else, and at least, what ops of any name take then.
+-- One row per trace and name of an op of known work, in a prediction that asks for it.
+-- Key: trace_id, name.
+CREATE VIEW prediction.op_floor (
+    -- The trace.
+    trace_id,
+    -- Name of the op.
+    name,
+    -- [ns] That part of its own time; an op that takes less has nothing else.
+    floor_ns
+) AS
+WITH
+timed AS (
+    SELECT
+        trace_id,
+        name,
+        own_ns,
+        is_tiny,
+        peak.floor_ns,
+        prediction.roofline_ns(flops, bytes, flops_per_second, bytes_per_second) AS work_ns,
+        1 / greatest(own_ns, 1) ** 2 AS weight
+    FROM prediction.op_time
+    INNER JOIN prediction.host_peak AS peak USING (trace_id)
+),
+
+fitted AS (
+    SELECT
+        trace_id,
+        name,
+        any_value(floor_ns) AS any_ns,
+        min(own_ns) AS least_ns,
+        min(own_ns) FILTER (is_tiny) AS tiny_ns,
+        count(DISTINCT work_ns) >= 3 AND max(work_ns) >= 2 * min(work_ns) AS is_spread,
+        sum(weight) AS w,
+        sum(weight * work_ns) AS wx,
+        sum(weight * own_ns) AS wy,
+        sum(weight * work_ns * work_ns) AS wxx,
+        sum(weight * work_ns * own_ns) AS wxy
+    FROM timed
+    GROUP BY trace_id, name
+)
+
+SELECT
+    trace_id,
+    name,
+    round(coalesce(
+        tiny_ns,
+        CASE
+            WHEN is_spread
+                THEN greatest(
+                    any_ns,
+                    least((wxx * wy - wx * wxy) / nullif(w * wxx - wx * wx, 0), least_ns)
+                )
+        END,
+        any_ns
+    ))::BIGINT
+FROM fitted;

@@ -1,0 +1,29 @@
+-- What ops that compute on the host took themselves, by name and work: the median of those
+-- alike (`prediction.computes_nothing` says which never do). It is there for one prediction (`reference.op_estimate`).
+-- One row per trace, name and work.
+-- Key: trace_id, name, flops, bytes.
+CREATE VIEW prediction.op_time (
+    -- The trace.
+    trace_id,
+    -- Name of the op.
+    name,
+    -- [FLOP] Arithmetic.
+    flops,
+    -- Bytes read and written.
+    bytes,
+    -- Whether that is next to nothing: at most 4,096 of both.
+    is_tiny,
+    -- [ns] Its own time.
+    own_ns
+) AS
+SELECT
+    op.trace_id,
+    name,
+    flops,
+    bytes,
+    flops <= 4_096 AND bytes <= 4_096,
+    round(median(own_ns))::BIGINT
+FROM reference.op_estimate AS estimate
+INNER JOIN prediction.computing_op AS op USING (op_id)
+WHERE change = '' AND NOT prediction.computes_nothing(name)
+GROUP BY ALL;

@@ -1,0 +1,13 @@
+-- The ops whose work is stored: those that launch GPU work. For a prediction of what computes
+-- on the host those are there, too (`prediction.computing_op`).
+-- One row per op.
+-- Key: op_id.
+CREATE VIEW prediction.working_op (
+    -- The op.
+    op_id,
+    -- The trace it is from.
+    trace_id
+) AS
+SELECT DISTINCT op_id, trace_id
+FROM staging.gpu_op
+WHERE op_id IS NOT NULL;

@@ -1,0 +1,302 @@
+"""Ops that compute on the host at another batch size, against programs that have it.
+
+The times of ops in a program without GPU work are affine in their work, as counted
+here from the shapes. What is foretold from its trace of another batch size has to be
+the program of that size executed anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import prod
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from support import Ingested, rows
+
+import tracedb
+from tracedb.cli.main import tracedb as command
+from tracedb.edit_line import parse, parse_setting
+from tracedb.errors import ScenarioError
+from tracedb.scenario import of_scenario
+from tracedb.synthetic import Delays, Gap, Op, Program, Rank, Thread, execute, step
+
+BATCH, WIDTH, DEEP = 96, 512, 1_000
+STEPS = 2
+FLOPS_PER_NS, BYTES_PER_NS = 64, 4
+FLOORS_NS = {
+    "aten::addmm": 9_000,
+    "aten::mm": 7_000,
+    "aten::relu": 3_000,
+    "aten::mse_loss": 6_000,
+    "aten::threshold_backward": 3_500,
+    "aten::add_": 2_500,
+}
+"""[ns] What ops take whatever their work."""
+ANY_NS = 4_750
+"""[ns] The median of these: what ops take then of which nothing else is known."""
+SHORT_NS = 50_000
+"""[ns] What an op without shapes takes: so little that it may stay."""
+Dims = tuple[tuple[int, ...], ...]
+
+
+def forward_and_backward(batch: int) -> list[tuple[str, Dims]]:
+    """The ops of a training of two layers, and of its optimizer."""
+    x, h, out = (batch, WIDTH), (batch, DEEP), (batch, WIDTH)
+    w1, w2 = (WIDTH, DEEP), (DEEP, WIDTH)
+    return [
+        ("aten::addmm", ((DEEP,), x, w1)),
+        ("aten::relu", (h,)),
+        ("aten::addmm", ((WIDTH,), h, w2)),
+        ("aten::mse_loss", (out, out)),
+        ("aten::mm", ((DEEP, batch), out)),
+        ("aten::mm", (out, (WIDTH, DEEP))),
+        ("aten::threshold_backward", (h, h)),
+        ("aten::mm", ((WIDTH, batch), h)),
+        ("aten::add_", (w1, w1)),
+        ("aten::add_", (w2, w2)),
+    ]
+
+
+TINY: list[tuple[str, Dims]] = [
+    ("aten::addmm", ((7, 5), (7, 5), (5, 5))),
+    ("aten::mm", ((7, 5), (5, 5))),
+    ("aten::relu", ((7,),)),
+    ("aten::mse_loss", ((7,), (7,))),
+    ("aten::threshold_backward", ((7,), (7,))),
+    ("aten::add_", ((7,), (7,))),
+]
+"""One of each op with next to nothing to do."""
+
+
+def took_ns(name: str, dims: Dims, *, is_tiny: bool = False) -> int:
+    """What an op takes: affine in the flops of products, in the bytes of others."""
+    if is_tiny:
+        return FLOORS_NS[name]
+    if name.endswith("mm"):
+        a, b = dims[-2:]
+        return FLOORS_NS[name] + 2 * a[0] * a[1] * b[1] // FLOPS_PER_NS
+    read = sum(4 * prod(one) for one in dims)
+    written = 4 if name == "aten::mse_loss" else 4 * prod(dims[0])
+    return FLOORS_NS[name] + (read + written) // BYTES_PER_NS
+
+
+def op(name: str, dims: Dims, time_ns: int) -> Op:
+    """An op that computes for some time."""
+    return Op(name, (Gap(time_ns),), dims, ("float",) * len(dims))
+
+
+def program(batch: int, *others: Op, steps: int = STEPS) -> Program:
+    """Steps of the training, with a gap behind each op, all in one op of theirs."""
+    ops = [
+        *(op(n, dims, took_ns(n, dims, is_tiny=True)) for n, dims in TINY),
+        *(op(n, dims, took_ns(n, dims)) for n, dims in forward_and_backward(batch)),
+        op("mine::op", ((batch, WIDTH),), ANY_NS + 10 * batch * WIDTH),
+        Op("mine::unknown", (Gap(SHORT_NS),)),
+        *others,
+    ]
+    # Ops within an op count as those beside each other do.
+    linear: Dims = ((batch, WIDTH), (DEEP, WIDTH), (DEEP,))
+    nested = Op("aten::linear", (Gap(300), ops[6], Gap(200)), linear, ("float",) * 3)
+    body = [
+        action for one in (*ops[:6], nested, *ops[7:]) for action in (one, Gap(900))
+    ]
+    marks = tuple(step(number, *body) for number in range(1, steps + 1))
+    return Program((Rank((Thread("main", marks),)),))
+
+
+def written(path: Path, one: Program) -> Path:
+    """The trace of a program."""
+    execute(one, Delays())[0].write(path)
+    return path
+
+
+def step_times(one: Program) -> list[int]:
+    """[ns] What the steps of a program take when it is executed."""
+    truth = execute(one, Delays())[0].truth
+    return [mark.end_ns - mark.start_ns for mark in truth.steps]
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory, ingested: Ingested) -> Path:
+    """The training, recorded."""
+    trace = tmp_path_factory.mktemp("cpu") / "trace.json"
+    return ingested(written(trace, program(BATCH)))
+
+
+@pytest.fixture(scope="module")
+def database(path: Path) -> Iterator[tracedb.Database]:
+    """The same, opened."""
+    with tracedb.open(path, read_only=True) as db:
+        yield db
+
+
+SCENARIOS = {
+    "48": ("batch=48",),
+    "96": ("batch=96",),
+    "192": ("batch=192",),
+    "768": ("batch=768",),
+    "one step": ("batch=192 step=2",),
+}
+ONE_NAME = "one name"
+
+
+@pytest.fixture(scope="module")
+def elsewhere(database: tracedb.Database) -> Iterator[tracedb.Database]:
+    """What is foretold of it."""
+    edits = [
+        of_scenario(name, parse_setting(text))
+        for name, texts in SCENARIOS.items()
+        for text in texts
+    ]
+    edits.append(of_scenario(ONE_NAME, parse("op:aten::addmm set to_batch=192")))
+    with database.simulate(["replay"], edits) as beside:
+        yield beside
+
+
+def steps_of(db: tracedb.Database, scenario: str) -> list[int]:
+    """[ns] The steps of a scenario."""
+    query = (
+        "SELECT predicted_host_ns FROM question.scenario_effect "
+        f"WHERE scenario = '{scenario}' ORDER BY trace_id, step"
+    )
+    return [time_ns for (time_ns,) in rows(db, query)]
+
+
+def foretold(db: tracedb.Database, *texts: str) -> list[int]:
+    """[ns] The steps with some settings."""
+    edits = [of_scenario("then", parse_setting(text)) for text in texts]
+    steps = db.scenarios(edits).sort("trace_id", "step")
+    return list(steps["predicted_host_ns"])
+
+
+@pytest.mark.parametrize("batch", [48, 96, 192, 768])
+def test_steps_are_those_of_a_program_with_that_batch(
+    elsewhere: tracedb.Database, batch: int
+) -> None:
+    """To the nanosecond, of fewer examples, as many, and more."""
+    assert steps_of(elsewhere, str(batch)) == step_times(program(batch))
+
+
+def test_more_examples_never_take_less(
+    database: tracedb.Database, elsewhere: tracedb.Database
+) -> None:
+    """Steps are monotone in the batch size, also where weights come to count most.
+
+    They are evaluated by arrays here, which agree with SQL.
+    """
+    sizes = (1, 2, 7, 48, 96, 100, 192, 100_000)
+    edits = [of_scenario(str(n), parse_setting(f"batch={n}")) for n in sizes]
+    steps = database.scenarios(edits).filter(step=1)
+    times = {
+        n: steps.filter(scenario=str(n))["predicted_host_ns"].item() for n in sizes
+    }
+    assert [*times.values()] == sorted({*times.values()})
+    assert times[192] == steps_of(elsewhere, "192")[0]
+
+
+def test_one_step_alone(elsewhere: tracedb.Database) -> None:
+    """Fields choose where, as of GPU work."""
+    usual, then = step_times(program(BATCH)), step_times(program(192))
+    assert steps_of(elsewhere, "one step") == [usual[0], then[1]]
+
+
+def test_ops_of_a_name_alone(elsewhere: tracedb.Database) -> None:
+    """What is in the ops that an edit chooses follows the batch, all else stays."""
+    grown = sum(
+        took_ns(name, dims) - took_ns(name, before)
+        for (name, dims), (_, before) in zip(
+            forward_and_backward(192), forward_and_backward(BATCH), strict=True
+        )
+        if name == "aten::addmm"
+    )
+    usual = step_times(program(BATCH))
+    assert steps_of(elsewhere, ONE_NAME) == [time_ns + grown for time_ns in usual]
+
+
+def test_two_sizes_of_one_op_are_refused(database: tracedb.Database) -> None:
+    """In one line."""
+    with pytest.raises(ScenarioError, match="change the batch size of") as refused:
+        foretold(database, "batch=192", "batch=48 step=1")
+    assert "\n" not in str(refused.value)
+
+
+def test_what_names_gpu_work_chooses_nothing(database: tracedb.Database) -> None:
+    """There is none, and that is told."""
+    with pytest.raises(ScenarioError, match="no GPU work"):
+        foretold(database, "batch=192:gemm*")
+
+
+def test_every_op_says_how_it_is_known(elsewhere: tracedb.Database) -> None:
+    """By work or sizes, or not at all; floors are those of the program."""
+    found = elsewhere.ask("scenario_op").filter(scenario="192")
+    floors = dict(rows(elsewhere, "SELECT name, floor_ns FROM prediction.op_floor"))
+    told = {(row["name"], row["basis"]) for row in found.to_dicts()}
+    assert {
+        one for one in told if one[0] in ("aten::mm", "mine::op", "mine::unknown")
+    } == {
+        ("aten::mm", "roofline"),
+        ("aten::mm", "unchanged"),
+        ("mine::op", "size"),
+        ("mine::unknown", "unknown"),
+    }
+    assert ("aten::add_", "roofline") not in told
+    assert {name: floors[name] for name in FLOORS_NS} == FLOORS_NS
+    known = found.filter(found["recorded_batch"].is_not_null())
+    assert set(known["recorded_batch"]) == {BATCH}
+    assert set(known["sizes_from"]) == {"inferred"}
+
+
+def test_much_that_is_unknown_is_refused(tmp_path: Path) -> None:
+    """An op without shapes that takes long is named."""
+    strange = Op("mine::long", (Gap(80 * SHORT_NS),))
+    trace = written(tmp_path / "trace.json", program(BATCH, strange))
+    with tracedb.open() as db:
+        db.ingest([trace])
+        with pytest.raises(ScenarioError, match="mine::long") as refused:
+            foretold(db, "batch=192")
+    assert "\n" not in str(refused.value)
+    assert "of the time of ops on the CPU" in str(refused.value)
+
+
+def test_another_run_tells_what_one_alone_cannot(tmp_path: Path) -> None:
+    """As many examples as features: refused, until a second batch size is there."""
+    first = written(tmp_path / "512.json", program(WIDTH))
+    second = written(tmp_path / "768.json", program(768))
+    with tracedb.open() as db:
+        db.ingest([first])
+        with pytest.raises(ScenarioError, match="may be the batch's or the model's"):
+            foretold(db, "batch=1024")
+        db.ingest([second])
+        assert foretold(db, "batch=1024") == 2 * step_times(program(1024))
+
+
+def test_floors_are_read_off_a_line(tmp_path: Path) -> None:
+    """Of a name without an op that has next to nothing to do."""
+
+    def filters(images: int) -> list[Op]:
+        found = []
+        for channels in (16, 32, 64):
+            x, w = (images, channels, 32, 32), (channels, channels, 3, 3)
+            flops = 2 * images * 32 * 32 * channels * channels * 9
+            dims = (x, w, (), (), (), (), ())
+            ns = 40_000 + flops // FLOPS_PER_NS
+            found.append(
+                Op("aten::mkldnn_convolution", (Gap(ns),), dims, ("float",) * 2)
+            )
+        return found
+
+    trace = written(tmp_path / "trace.json", program(BATCH, *filters(BATCH)))
+    with tracedb.open() as db:
+        db.ingest([trace])
+        truth = step_times(program(192, *filters(192)))
+        assert foretold(db, "batch=192") == pytest.approx(truth, rel=1e-3)
+
+
+def test_the_command_says_what_is_known_of_the_batch(path: Path) -> None:
+    """The recorded batch size, how sizes follow it, what is told by what."""
+    told = CliRunner().invoke(command, ["whatif", str(path), "--set", "batch=192"])
+    assert told.exit_code == 0, told.output
+    assert "batch 96 as recorded; which sizes follow it is inferred" in told.output
+    assert "what they take whatever their work" in told.output

@@ -93,7 +93,7 @@ def _within_brackets(error: BaseException) -> str:
 
 def _usage(error: click.UsageError) -> str:
     """Say which command was typed wrongly, what is wrong, and where its help is."""
-    message = " ".join(error.format_message().split()).rstrip(".")
+    message = _meant(" ".join(error.format_message().split()).rstrip("."))
     new = renamed.OPTIONS.get(getattr(error, "option_name", ""))
     if new:
         message = f"{message}: it is {new} now"
@@ -105,6 +105,21 @@ def _usage(error: click.UsageError) -> str:
     mark = "" if message.endswith("?") else ";"
     lowered = message[:1].lower() + message[1:]
     return f"{place}{lowered}{mark} see `{command} --help`"
+
+
+def _meant(message: str) -> str:
+    """The message with what click says may have been meant at its end.
+
+    >>> _meant("No such option '--setp'. (Did you mean one of: '--help', '--step'?)")
+    "No such option '--setp'; did you mean '--step'?"
+    """
+    said, mark, listed = message.partition(". (Did you mean one of: ")
+    if not mark:
+        said, mark, listed = message.partition(". Did you mean ")
+    if not mark:
+        return message
+    names = [name for name in listed.rstrip("?)").split(", ") if name != "'--help'"]
+    return f"{said}; did you mean {' or '.join(names)}?" if names else said
 
 
 def _standing_alone() -> tuple[type[Exception], ...]:

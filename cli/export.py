@@ -14,6 +14,26 @@ _VIEWERS = {
     "chakra": ("nodes", "MLCommons Chakra's tools"),
 }
 """What a file of each format is made of, and what opens it."""
+_ENDINGS = {
+    ".json": "chrome",
+    ".json.gz": "chrome",
+    ".pftrace": "pftrace",
+    ".pftrace.gz": "pftrace",
+    ".speedscope.json": "speedscope",
+    ".et": "chakra",
+}
+"""Which format the end of a file's name means; the longest that fits."""
+
+
+def _format_of(path: str) -> str:
+    """The format that a file's name means; raises `UsageError` where it means none."""
+    fitting = [ending for ending in _ENDINGS if path.lower().endswith(ending)]
+    if fitting:
+        return _ENDINGS[max(fitting, key=len)]
+    raise click.UsageError(
+        f"'{path}' does not tell the format: end it in {', '.join(_ENDINGS)}, or give "
+        "--format"
+    )
 
 
 @click.command(
@@ -21,9 +41,9 @@ _VIEWERS = {
         "tracedb export run.duckdb -o trace.json",
         "tracedb export run.duckdb -o step.json.gz --step 10 --method replay",
         "tracedb export run.duckdb -o faster.json --scenario faster.json",
-        "tracedb export run.duckdb -o run.pftrace --format pftrace",
-        "tracedb export run.duckdb -o path.json --format speedscope --step 10",
-        "tracedb export run.duckdb -o step.et --format chakra --step 10",
+        "tracedb export run.duckdb -o run.pftrace",
+        "tracedb export run.duckdb -o path.speedscope.json --step 10",
+        "tracedb export run.duckdb -o step.et --step 10",
     )
 )
 @options.database
@@ -32,10 +52,9 @@ _VIEWERS = {
     "--format",
     "format_",
     type=click.Choice([*_VIEWERS]),
-    default="chrome",
-    show_default=True,
     help="`chrome` and `pftrace` are for Perfetto's UI; `speedscope` draws stacks; "
-    "`chakra` has the graph, for simulators.",
+    "`chakra` has the graph, for simulators. By default as FILE ends: .pftrace, "
+    ".speedscope.json, .et, or .json for `chrome`.",
 )
 @options.step
 @click.option(
@@ -49,7 +68,7 @@ _VIEWERS = {
 def export(  # noqa: PLR0913 (one parameter an option)
     database: str,
     path: str,
-    format_: str,
+    format_: str | None,
     step: int | None,
     run: int | None,
     *,
@@ -69,6 +88,7 @@ def export(  # noqa: PLR0913 (one parameter an option)
     collectives and the delays between them are nodes; the longest path through them is
     the time of the step. Chakra has whole microseconds; `duration_ns` has the rest.
     """
+    format_ = format_ or _format_of(path)
     with options.simulated(database, method, scenario) as db:
         count = db.export(path, step=step, run=run, format=format_)
     words, viewer = _VIEWERS[format_]

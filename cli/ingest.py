@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 # files that are not new.
 _STAGE = "computing "
 _AGAIN = "reading again"
-_OUTCOMES = ("already in the database", "passed over, not a trace")
+_AGAIN_THERE, _NO_TRACE = "already in the database", "passed over, not a trace"
 _BRIEF = ("run_id", "trace_id", "format", "rank", "event_count", "path")
 
 
@@ -88,12 +88,21 @@ def ingest(  # noqa: PLR0913 (the options of the command)
                 progress=progress,
             )
         output.rows(new, brief=_BRIEF)
-        others = (f"{progress.outcomes[outcome]} {outcome}" for outcome in _OUTCOMES)
-        tell(", ".join([f"{new.height} new", *others]))
+        tell(", ".join([f"{new.height} new", *_others(progress.outcomes)]))
         _tell_pairing(db.relation("staging.trace"), set(new["trace_id"]))
         tell_missing_steps(db, set(new["trace_id"]))
         tell_issues(db.issues(), set(new["trace_id"]))
         _tell_summary(db, set(new["run_id"]))
+
+
+def _others(outcomes: Counter[str]) -> Iterator[str]:
+    """What became of files that are not new, as far as there are such."""
+    if outcomes[_AGAIN_THERE]:
+        yield f"{outcomes[_AGAIN_THERE]} {_AGAIN_THERE}"
+    count = outcomes[_NO_TRACE]
+    if count:
+        what = "file that is no trace" if count == 1 else "files that are no traces"
+        yield f"{count} {what} passed over"
 
 
 def mapping(pairs: tuple[str, ...]) -> dict[str, str]:

@@ -57,6 +57,15 @@ class _Commands(click.Group):
         command: click.Command = getattr(import_module(f".{name}", __package__), name)
         return command
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command; raises `UsageError`, with what may have been meant."""
+        name = args[0] if args else ""
+        if not name or name.startswith("-") or name in COMMANDS:
+            return super().resolve_command(ctx, args)
+        raise click.UsageError(f"no such command '{name}'{_meant(name)}", ctx)
+
     def main(self, *args: Any, **extra: Any) -> Any:  # noqa: ANN401 (as click has it)
         streams.open_missing()
         with interrupt.watched() as self._interrupt:
@@ -78,6 +87,23 @@ class _Commands(click.Group):
     def invoke(self, ctx: click.Context) -> Any:  # noqa: ANN401 (as click has it)
         with errors.reported(self._interrupt):
             return super().invoke(ctx)
+
+
+def _meant(name: str) -> str:
+    """What a mistyped command may have been meant as."""
+    from difflib import get_close_matches
+    from pathlib import Path
+
+    written = name.lower().replace("_", "-")
+    alike = {command.replace("-", ""): command for command in COMMANDS}
+    if written.replace("-", "") in alike:
+        return f"; did you mean {alike[written.replace('-', '')]}?"
+    near = get_close_matches(written, COMMANDS, n=2, cutoff=0.6)
+    if near:
+        return f"; did you mean {' or '.join(near)}?"
+    if Path(name).is_file():
+        return f"; it comes first, as in `tracedb summary {name}`"
+    return ""
 
 
 @click.command(

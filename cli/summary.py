@@ -14,7 +14,14 @@ from tracedb.words import counted, duration, share, shortened
 
 from . import options
 from .missing_steps import marks_in_words
-from .summary_words import LEVERS, OF_LOGS, doubts, kind_words, stuck
+from .summary_words import (
+    OF_LOGS,
+    doubts,
+    kind_words,
+    lever_command,
+    lever_words,
+    stuck,
+)
 from .terminal import printable, write_text
 
 if TYPE_CHECKING:
@@ -32,6 +39,7 @@ _NAME = 46
 _NO_BREAK = "\u00a0"
 _AMOUNT = re.compile(r"([\d.]) (s|ms|us|ns|%)(?!\w)")
 _WORKED = "SELECT DISTINCT run_id FROM staging.gpu_op WHERE kind <> 'other'"
+_RAN = "SELECT DISTINCT run_id FROM staging.op"
 _OPERATES = "SELECT 1 FROM staging.operation LIMIT 1"
 _SMALLEST_SHARE = 0.005
 """Of a device's or a thread's time; what is less is left to the questions."""
@@ -112,7 +120,10 @@ def brief(database: tracedb.Database, runs: Collection[int]) -> Iterator[str]:
                 yield f"run {row['run_id']}: {_job_in_short(row)}"
     levers = database.relation("critical_path.lever_time").rows(named=True)
     periods = database.ask("period").rows(named=True)
-    worked = {number for (number,) in database.connection.execute(_WORKED).fetchall()}
+    worked, ran = (
+        {number for (number,) in database.connection.execute(query).fetchall()}
+        for query in (_WORKED, _RAN)
+    )
     for row in database.ask("stuck_collective").rows(named=True):
         if row["run_id"] in runs:
             yield f"run {row['run_id']}: stuck: {stuck(row)}"
@@ -121,20 +132,16 @@ def brief(database: tracedb.Database, runs: Collection[int]) -> Iterator[str]:
         if own:
             largest = min(own, key=lambda row: (-row["time_ns"], row["lever"]))
             steps = _steps_in_short([row for row in periods if row["run_id"] == run_id])
-            words = _words(largest["lever"], on_gpu=run_id in worked)
+            words = lever_words(largest, on_gpu=run_id in worked, has_ops=run_id in ran)
             yield f"run {run_id}: {steps}{share(largest['time_share'])} {words}"
-
-
-def _words(lever: str, *, on_gpu: bool) -> str:
-    words = LEVERS[lever]
-    return words.on_gpu if on_gpu else words.on_cpu
 
 
 def _steps_in_short(periods: list[Row]) -> str:
     if not periods:
         return "no steps; of its time "
     count = max(row["step_count"] for row in periods)
-    each = f"{duration(_mean_ns(periods))} in the mean"
+    several = count > 1 or len(periods) > 1
+    each = f"{duration(_mean_ns(periods))}{' in the mean' if several else ''}"
     return f"{counted(count, 'step')} of {each}; of that "
 
 
@@ -213,7 +220,7 @@ def _job(rows: dict[str, list[Row]], database: str) -> Iterator[str]:
     else:
         yield from _labelled("Step", [_job_step(job)])
         yield ""
-        yield "What is slower than its peers, and how long that alone makes steps"
+        yield "What is slower than its peers, and how much longer steps are for it"
         for number, text in enumerate(_slowest(job), 1):
             yield from _filled(f"  {number}. ", text)
         yield f"     -> tracedb ask {quote(database)} straggler_slowdown"
@@ -245,6 +252,12 @@ def _slowest(job: Row) -> list[str]:
         "dp_rank": "data-parallel rank {} in all stages",
         "worker": "the worker of rank {}",
     }
+    # Of one rank or stage the others are the same in other words, or all of the job.
+    if job["dp_rank_count"] == 1 or job["stage_count"] == 1:
+        del choices["worker"]
+    for name in ("dp_rank", "stage"):
+        if job[f"{name}_count"] == 1:
+            del choices[name]
     worst = sorted(choices, key=lambda name: -job[f"{name}_slowdown"])
     return [
         f"x {job[f'{name}_slowdown']:.2f} by {choices[name].format(job[name])}"
@@ -418,13 +431,14 @@ def _levers(rows: dict[str, list[Row]], database: str) -> Iterator[str]:
         yield "  nothing: the trace has neither ops nor GPU work"
     each = "a step" if rows["period"] else "in all"
     on_gpu = any(row["device_count"] for row in rows["recording"])
+    has_ops = any(row["op_count"] for row in rows["recording"])
     large = [row for row in rows["lever"] if row["time_share"] >= _SMALLEST_LEVER]
     for number, row in enumerate(large[:_LEVERS], 1):
         head = f"{share(row['time_share'])} ({duration(row['mean_ns'])} {each})"
-        words = _words(row["lever"], on_gpu=on_gpu)
+        words = lever_words(row, on_gpu=on_gpu, has_ops=has_ops)
         text = f"{head} {words}.{_place(row, rows)}"
         yield from _filled(f"  {number}. ", text)
-        yield f"     -> {LEVERS[row['lever']].command.format(db=quote(database))}"
+        yield f"     -> {lever_command(row).format(db=quote(database))}"
 
 
 def _place(row: Row, rows: dict[str, list[Row]]) -> str:

@@ -44,12 +44,12 @@ LEVERS = {
         "tracedb ask {db} copy",
     ),
     "dispatch": Lever(
-        "is the host running ops and launching their work, while the GPU waits for it",
+        "is the host running ops and launching their work",
         "is ops on the CPU",
         "tracedb ask {db} overhead_by_op",
     ),
     "python": Lever(
-        "is the host between ops, in Python, while the GPU waits for it",
+        "is the host between ops, in Python",
         "is the host between ops, in Python",
         "tracedb ask {db} host_gap",
     ),
@@ -73,6 +73,51 @@ LEVERS = {
         "has no cause in the trace: begun before it, or not recorded",
         "tracedb critical-path {db} --intervals",
     ),
+}
+
+_OF_HOST = ("dispatch", "python")
+_WAITS, _IS_BUSY = 0.1, 0.9
+"""Up to which part of the host's time the GPU counts as waiting; from which as busy."""
+
+
+def lever_words(row: Row, *, on_gpu: bool, has_ops: bool) -> str:
+    """What a lever is, in words; of the host's time also what the GPU does meanwhile.
+
+    >>> row = dict(lever="dispatch", time_ns=100, busy_ns=40)
+    >>> lever_words(row, on_gpu=True, has_ops=True)
+    'is the host running ops and launching their work; the GPU is busy 40.0 % of that'
+    >>> lever_words(row | dict(lever="python"), on_gpu=False, has_ops=False)
+    'is the host between calls'
+    """
+    name = row["lever"]
+    words = LEVERS[name].on_gpu if on_gpu else LEVERS[name].on_cpu
+    if not has_ops:
+        words = _WITHOUT_OPS.get(name, words)
+    if not on_gpu or name not in _OF_HOST:
+        return words
+    busy = busy_share(row)
+    if busy <= _WAITS:
+        return f"{words}, while the GPU waits for it"
+    said = f"{words}; the GPU is busy {share(busy)} of that"
+    if name == "python" and busy >= _IS_BUSY:
+        said += ", and the host may well wait for it, unrecorded"
+    return said
+
+
+def lever_command(row: Row) -> str:
+    """What to type next; where the GPU is busy all the while, what it does."""
+    hides = row["lever"] in _OF_HOST and busy_share(row) >= _IS_BUSY
+    return LEVERS["compute" if hides else row["lever"]].command
+
+
+def busy_share(row: Row) -> float:
+    """The part of a lever's time in which a device was busy."""
+    return float(row["busy_ns"] / row["time_ns"]) if row["time_ns"] else 0.0
+
+
+_WITHOUT_OPS = {
+    "dispatch": "is the host launching work",
+    "python": "is the host between calls",
 }
 
 KINDS = {
@@ -231,7 +276,7 @@ def doubts(
     if traces and not any(row["has_stack"] for row in traces):
         yield "-", "recorded without Python stacks: no modules, no source lines"
     if fine:
-        yield "+", f"nothing amiss: {', '.join(fine)}"
+        yield "+", f"in order: {', '.join(fine)}"
 
 
 _FINE = {

@@ -19,6 +19,7 @@ from test_cli import run as run_command
 
 import tracedb
 from tracedb.estimates import recompute
+from tracedb.kernels.hardware import hardware_table
 
 V100 = "Tesla V100-SXM2-32GB"
 SIZES = (1_000, 30_000, 1_000_000, 1_100_000, 1_200_000, 40_000_000)
@@ -354,6 +355,37 @@ MINE: dict[str, Any] = {
     "sm_count": 10,
     "clocks_per_second": 1e9,
 }
+
+
+MODELS = {
+    "Tesla P100-PCIE-16GB": "P100",
+    "Quadro P1000": "unknown",
+    "Tesla V100-DGXS-32GB": "V100",
+    "Tesla V100S-PCIE-32GB": "V100 PCIe",
+    "NVIDIA A100-SXM4-40GB": "A100 40GB",
+    "NVIDIA A100-SXM4-80GB": "A100 80GB",
+    "NVIDIA RTX A1000 Laptop GPU": "unknown",
+    "NVIDIA H100 80GB HBM3": "H100",
+    "H1000": "unknown",
+    "NVIDIA GH200 480GB": "H200",
+    "AMD Instinct MI300X": "MI300X",
+    "MI3000": "unknown",
+}
+"""Devices, and the row that each is."""
+
+
+@pytest.mark.parametrize(("device", "hardware"), MODELS.items())
+def test_a_model_is_not_one_whose_number_is_longer(
+    empty: tracedb.Database, device: str, hardware: str
+) -> None:
+    """No A1000 is an A100; SQL and models read the patterns alike."""
+    found = hardware_table().find(device)
+    assert ("unknown" if found.is_fallback else found.name) == hardware
+    query = (
+        "SELECT first(hardware ORDER BY ordinal) FROM prediction.hardware "
+        f"WHERE regexp_matches('{device}', name_pattern, 'i')"
+    )
+    assert rows(empty, query) == [(hardware,)]
 
 
 def file(folder: Path, *devices: dict[str, Any]) -> Path:

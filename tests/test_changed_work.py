@@ -345,7 +345,8 @@ def test_arrays_agree(elsewhere: tracedb.Database, database: tracedb.Database) -
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("gpu=H300", "no GPU H300 is known; there is "),
+        ("gpu=H300", "no GPU H300 is known; there are "),
+        ("gpu=H1000", "no GPU H1000 is known; there are "),
         ("gpu=CPU", "no GPU CPU is known"),
         ("dtype=bf16:memcpy", "of nothing that it chooses are shapes and types known"),
         ("gpu=A100:conv*", "no GPU work with family conv* in this database; nearest"),

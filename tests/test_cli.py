@@ -155,7 +155,7 @@ def test_ingest_prints_what_is_new(folder: Path, tmp_path: Path) -> None:
         str(folder / "tiny.json")
     ]
     assert "10 events" in done.stderr
-    assert "1 new, 0 already in the database, " in done.stderr
+    assert "\n1 new\n" in done.stderr
 
 
 def test_ingest_again_is_reported(folder: Path, tiny: Path) -> None:
@@ -196,7 +196,7 @@ def test_ingest_of_a_folder_counts_what_it_passes_over(tmp_path: Path) -> None:
     """JSON files in a folder that are no traces are reported, not taken."""
     done = run("ingest", DLRM[0].parent, "--db", tmp_path / "a.duckdb")
     assert done.exit_code == 0, done.stderr
-    assert "2 new, 0 already in the database, 1 passed over, not a trace" in done.stderr
+    assert "2 new, 1 file that is no trace passed over\n" in done.stderr
 
 
 def test_ingest_shows_progress_on_a_terminal(folder: Path, tmp_path: Path) -> None:
@@ -264,8 +264,8 @@ def test_a_step_that_is_not_there_is_reported(tiny: Path, command: str) -> None:
     [
         (["idle_cause", "--step", 99], "no step 99; there are 1, 2"),
         (["idle_cause", "--rank", 1], "no rank 1: the database has no ranks"),
-        (["idle_cause", "--run", 7], "no run 7; there are 1"),
-        (["idle_cause", "--device", 3], "no device 3; there are 0"),
+        (["idle_cause", "--run", 7], "no run 7; there is only run 1"),
+        (["idle_cause", "--device", 3], "no device 3; there is only device 0"),
         (
             ["top_kernel", "--rank", 0],
             "question.top_kernel has no ranks to choose from",
@@ -731,6 +731,27 @@ MISTAKES = {
         "no question top_kernels; did you mean top_kernel",
     ),
     "no node": ("depends {}/tiny.duckdb --node 99", "no node 99; graph.node lists"),
+    "mistyped node": ("depends {}/tiny.duckdb --node gem", "; did you mean gemm or "),
+    "mistyped command": ("sumary {}/tiny.duckdb", "'sumary'; did you mean summary?"),
+    "command of an underscore": (
+        "critical_path {}/tiny.duckdb",
+        "did you mean critical-path?",
+    ),
+    "no command": ("{}/tiny.duckdb", "tiny.duckdb'; it comes first, as in `tracedb"),
+    "mistyped option": (
+        "critical-path {}/tiny.duckdb --setp 1",
+        "no such option '--setp'; did you mean '--scope' or '--step'? see",
+    ),
+    "folder for a database": ("info {}/empty", "empty: a folder, no database"),
+    "unknown ending": (
+        "export {}/tiny.duckdb -o {}/picture.svg",
+        "picture.svg' does not tell the format",
+    ),
+    "database for a trace": (
+        "ingest {}/tiny.duckdb --db {}/new.duckdb",
+        "tiny.duckdb: a database, not a trace",
+    ),
+    "roofline": ("ask {}/tiny.duckdb roofline", "did you mean efficiency"),
     "no node in step": (
         "depends {}/tiny.duckdb --node gemm --step 3",
         "no step 3; there are 1, 2",
@@ -762,7 +783,10 @@ MISTAKES = {
         "info {}/blank.duckdb",
         "blank.duckdb: empty; fill it with `tracedb ingest`",
     ),
-    "no DuckDB file": ("info {}/page.html", "page.html: not a DuckDB database"),
+    "no DuckDB file": (
+        "info {}/page.html",
+        "page.html: not a database; if it is",
+    ),
     "upgrade of nothing": (
         "upgrade {}/absent.duckdb",
         "absent.duckdb: no such database",

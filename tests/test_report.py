@@ -17,6 +17,7 @@ import tracedb
 from tracedb.cli.main import tracedb as command
 from tracedb.report import MOST_BYTES
 from tracedb.report.timeline import timeline
+from tracedb.synthetic import Delays, execute, random_program
 
 HOSTILE = (
     "</script><script>hacked = 1</script>",
@@ -80,12 +81,19 @@ SCENARIOS = {
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory, ingested: Ingested) -> Path:
-    """A folder with reports: of two GPUs, of a CPU, with memory, of hostile names."""
+    """A folder with reports: of two GPUs, of eight, of a CPU, of hostile names."""
     made = tmp_path_factory.mktemp("reports")
+    (made / "ranks").mkdir()
     kinds = {"gpu": GPU, "cpu": SAMPLES / "dlrm_cpu", "memory": SAMPLES / "loop_cpu"}
     for name, traces in kinds.items():
         with tracedb.open(ingested(traces), read_only=True) as database:
             database.report(made / f"{name}.html")
+    with tracedb.open() as database:
+        executed = execute(random_program(5, steps=3, ranks=8), Delays(jitter=0.2), 5)
+        for rank, trace in enumerate(executed):
+            trace.write(made / "ranks" / f"rank{rank}.json")
+        database.ingest([made / "ranks"])
+        database.report(made / "eight.html")
     (made / "scenarios.json").write_text(json.dumps(SCENARIOS))
     with (
         tracedb.open(ingested(GPU), read_only=True) as database,
@@ -107,7 +115,7 @@ def page() -> Iterator[Page]:
         yield opened
 
 
-@pytest.mark.parametrize("name", ["gpu", "cpu", "memory", "beside", "hostile"])
+@pytest.mark.parametrize("name", ["gpu", "eight", "cpu", "memory", "beside", "hostile"])
 def test_nothing_is_fetched(folder: Path, name: str) -> None:
     """No attribute names another file, and the policy allows nothing but the page."""
     text = (folder / f"{name}.html").read_text()
@@ -299,7 +307,7 @@ def test_places_that_are_refused(database_of: DatabaseOf, tmp_path: Path) -> Non
 
 
 @needs_chromium
-@pytest.mark.parametrize("name", ["gpu", "cpu", "memory", "beside", "hostile"])
+@pytest.mark.parametrize("name", ["gpu", "eight", "cpu", "memory", "beside", "hostile"])
 def test_page_says_nothing_and_asks_nothing(
     folder: Path, page: Page, name: str
 ) -> None:
@@ -320,6 +328,27 @@ def test_page_says_nothing_and_asks_nothing(
     assert len(backgrounds) == 2
     assert page.errors == []
     assert set(page.requests) == {(folder / f"{name}.html").as_uri()}
+
+
+@needs_chromium
+def test_figures_are_those_of_the_rows(
+    folder: Path, page: Page, database_of: DatabaseOf
+) -> None:
+    """The median lies between the middle two of an even number; little is not 0 %."""
+    page.open(folder / "gpu.html")
+    query = "SELECT count(*), median(end_ns - start_ns) FROM critical_path.step_period"
+    count, median_ns = rows(database_of(GPU), f"{query} WHERE variant_id = 0")[0]
+    assert count % 2 == 0
+    told = page.run("document.querySelector('.facts').innerText")
+    value = re.search(r"([\d.]+) (us|ms)\s+period of a step \(median of all", told)
+    assert value
+    scale = {"us": 1e3, "ms": 1e6}[value[2]]
+    assert float(value[1]) * scale == pytest.approx(median_ns, rel=1e-3)
+    assert page.run("[quantile([1, 2, 3, 10], 0.5), quantile([7], 0.1)]") == [2.5, 7]
+    shares = page.run("[0, 1e-5, -1e-5, 0.1234].map(share)")
+    assert shares == ["0.0 %", "<0.1 %", ">-0.1 %", "12.3 %"]
+    colours = page.run("Array.from({length: 40}, (_, i) => colour('family ' + i))")
+    assert len({*colours}) == 40
 
 
 @needs_chromium

@@ -209,6 +209,9 @@ def test_a_summary_says_who_is_slow(
     assert times in text
     assert "2 data-parallel ranks x 1 pipeline stage; 1 step (1 to 1)" in text
     assert f"x {8.7 / 6.7:.2f} by data-parallel rank 1 in all stages" in text
+    # One stage is all of the job, and its workers are the ranks: no word of these.
+    assert "stage 0" not in text
+    assert "the worker of" not in text
     assert max(map(len, told.stdout.splitlines())) <= 80
 
 

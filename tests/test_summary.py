@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -139,7 +140,7 @@ def test_a_run_that_is_not_there(ingested: Ingested) -> None:
     path = str(ingested(SAMPLES / "generated_gpu"))
     done = CliRunner().invoke(command, ["summary", path, "--run", "7"])
     assert done.exit_code == 2
-    assert "no run 7; there are 1" in done.stderr
+    assert "no run 7; there is only run 1" in done.stderr
 
 
 def test_device_time_is_that_of_the_truth(
@@ -169,6 +170,73 @@ def test_device_time_is_that_of_the_truth(
     assert rows(database, found)
 
 
+def test_levers_say_how_long_the_gpu_was_busy(
+    database: tracedb.Database, tmp_path: Path
+) -> None:
+    """On random programs it is what a loop over intervals and GPU work finds."""
+    for seed in range(4):
+        program = random_program(seed, threads=2, streams=3, steps=2)
+        execute(program, Delays(jitter=0.1), seed)[0].write(tmp_path / f"{seed}.json")
+    database.ingest([tmp_path])
+    worked: dict[int, list[tuple[int, int]]] = {}
+    query = (
+        "SELECT trace_id, start_ns, end_ns FROM staging.gpu_op WHERE kind <> 'other'"
+    )
+    for trace_id, start_ns, end_ns in rows(database, query):
+        worked.setdefault(trace_id, []).append((start_ns, end_ns))
+    expected: dict[tuple[int, str], int] = {}
+    query = """
+        SELECT run_id, critical_path.lever(kind), trace_id, start_ns, end_ns
+        FROM critical_path.measured_interval
+        WHERE scope = 'period'
+    """
+    for run_id, lever, trace_id, start_ns, end_ns in rows(database, query):
+        cut = [
+            (max(begin, start_ns), min(end, end_ns))
+            for begin, end in worked[trace_id]
+            if begin < end_ns and end > start_ns
+        ]
+        before = expected.setdefault((run_id, lever), 0)
+        expected[run_id, lever] = before + covered(cut)
+    query = "SELECT run_id, lever, busy_ns FROM question.lever"
+    found = {(run_id, lever): busy for run_id, lever, busy in rows(database, query)}
+    assert found == expected
+    assert any(found.values())
+
+
+@pytest.mark.parametrize(
+    ("busy_us", "said_of_gpu"),
+    [
+        (5, ", while the GPU waits for it"),
+        (500, "; the GPU is busy 50.0 % of that"),
+        (999, "; the GPU is busy 99.9 % of that, and the host may well wait for it"),
+    ],
+)
+def test_no_busy_gpu_is_said_to_wait(
+    busy_us: int, said_of_gpu: str, tmp_path: Path
+) -> None:
+    """Work launched one by one, by a host of which nothing else is recorded."""
+    period, link = 1_000, "correlation"
+    events: list[dict[str, Any]] = []
+    for number in range(50):
+        begin = number * period
+        launch = {"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel"}
+        launch |= {"pid": 1, "tid": 1, "ts": begin, "dur": 0.1, "args": {link: number}}
+        work = {"ph": "X", "cat": "kernel", "name": "gemm", "pid": 0, "tid": 7}
+        work |= {"ts": begin + 0.1, "dur": busy_us}
+        work |= {"args": {link: number, "device": 0, "stream": 7}}
+        events += [launch, work]
+    trace = tmp_path / "launches.json"
+    trace.write_text(json.dumps({"traceEvents": events}))
+    with tracedb.open(tmp_path / "launches.duckdb") as database:
+        database.ingest([trace])
+    text = " ".join(said(tmp_path / "launches.duckdb").split())
+    assert f"is the host between calls{said_of_gpu}" in text
+    first = re.search(r"-> tracedb ask \S+ (\w+)", text)
+    assert first
+    assert first[1] == ("top_kernel" if busy_us == 999 else "host_gap")
+
+
 def covered(spans: list[tuple[int, int]]) -> int:
     """Time that at least one of the spans covers."""
     total = last = 0
@@ -193,6 +261,24 @@ def test_a_lost_launch_is_doubted(database: tracedb.Database, tmp_path: Path) ->
         "WHERE aspect IN ('lost_launch', 'lost_work')",
     )
     assert found == [("lost_work", 1, 2, None), ("lost_launch", 1, 2, 30_000)]
+
+
+def test_what_is_launched_into_a_graph_is_not_lost(
+    database: tracedb.Database, tmp_path: Path
+) -> None:
+    """A capture's launches run nowhere; another without its work is lost."""
+    calls = ("cudaStreamBeginCapture", "cudaLaunchKernel", "cudaLaunchKernel")
+    events = two_steps()
+    for number, name in enumerate((*calls, "cudaStreamEndCapture", calls[1])):
+        begin = 450 + 10 * number
+        events.append(
+            event("cuda_runtime", name, 1, begin, begin + 5, correlation=900 + number)
+        )
+    file = tmp_path / "a.json"
+    file.write_text(json.dumps({"traceEvents": events}))
+    database.ingest([file])
+    found = "SELECT occurrences, all_count FROM question.trust"
+    assert rows(database, f"{found} WHERE aspect = 'lost_work'") == [(1, 3)]
 
 
 def test_work_that_overlaps_is_doubted(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import gettempdir
@@ -957,19 +958,34 @@ def find_question(name: str) -> catalog.Relation:
     bare = name.removeprefix("question.")
     if bare not in known:
         hint = renamed.hint(f"question.{bare}")
-        near = f"; {hint}" if hint else _suggestion(bare, list(known), "ask DB")
+        near = f"; {hint}" if hint else _meant_question(bare, known)
         raise QueryError(f"no question {bare}{near}")
     return known[bare]
 
 
-def _suggestion(name: str, known: list[str], listing: str = "schema") -> str:
+def _meant_question(name: str, known: dict[str, catalog.Relation]) -> str:
+    """Which questions may have been meant: named alike, or about words of the name."""
+    from difflib import get_close_matches
+
+    near = get_close_matches(name, list(known), n=3, cutoff=0.7)
+    if not near:
+        words = [word for word in name.lower().split("_") if len(word) > len("of")]
+        said = {own: f"{own} {known[own].doc}".lower() for own in known}
+        count = {own: sum(word in text for word in words) for own, text in said.items()}
+        near = sorted(filter(count.get, count), key=lambda own: -count[own])[:3]
+    if not near:
+        return "; `tracedb ask DB` lists those there are"
+    return f"; did you mean {' or '.join(near)}?"
+
+
+def _suggestion(name: str, known: list[str]) -> str:
     from difflib import get_close_matches
 
     layer = name.partition(".")[0]
     same_layer = [other for other in known if other.startswith(f"{layer}.")]
     near = get_close_matches(name, same_layer or known, n=3, cutoff=0.5)
     if not near:
-        return f"; `tracedb {listing}` lists those there are"
+        return "; `tracedb schema` lists those there are"
     return f"; did you mean {' or '.join(near)}?"
 
 
@@ -1022,12 +1038,14 @@ def _in_lake(path: str | Path) -> Place | None:
 
 def _check_path(path: str, *, read_only: bool) -> None:
     """Raise `DatabaseError` where no database can be; make the folders above one."""
+    if path and Path(path).is_dir():
+        raise DatabaseError(f"{path}: a folder, no database; name a file in it")
     if read_only and path != _MEMORY and not Path(path).is_file():
         raise DatabaseError(f"{path}: no such database; make it with `tracedb ingest`")
     if path != _MEMORY and Path(path).is_file() and not _is_database(path):
         raise DatabaseError(
-            f"{path}: not a DuckDB database; name one, or another file to make one of "
-            "traces (`tracedb ingest`)"
+            f"{path}: not a database; if it is a trace, make one of it: "
+            f"`tracedb ingest {shlex.quote(path)} --db run.duckdb`"
         )
     if not path:
         raise DatabaseError("the database has no name; give a path")
@@ -1037,8 +1055,6 @@ def _check_path(path: str, *, read_only: bool) -> None:
             f"{path}: DuckDB takes a backslash in a path for a slash; "
             "choose a path without one"
         )
-    if Path(path).is_dir():
-        raise DatabaseError(f"{path}: a folder; name a file in it")
     if not read_only and path != _MEMORY:
         make_folder(Path(path).parent, DatabaseError)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tracedb.errors import QueryError
+from tracedb.words import shortened
 
 if TYPE_CHECKING:
     import duckdb
@@ -89,6 +90,28 @@ ORDER BY node.start_ns, node.node_id
 """
 
 
+_NEAR = """
+SELECT name
+FROM (SELECT DISTINCT name FROM graph.node WHERE name IS NOT NULL)
+ORDER BY
+    contains(lower(name), lower($node)) DESC,
+    jaro_winkler_similarity(lower(name), lower($node)) DESC,
+    name
+LIMIT 3
+"""
+_WIDEST = 60
+
+
+def _meant(connection: duckdb.DuckDBPyConnection, node: int | str) -> str:
+    """Which nodes there are instead: by names alike, or by which numbers."""
+    if isinstance(node, str):
+        near = connection.execute(_NEAR, {"node": node}).fetchall()
+        if near:
+            names = " or ".join(shortened(name, _WIDEST) for (name,) in near)
+            return f"; did you mean {names}?"
+    return "; graph.node lists those there are"
+
+
 def find_node(
     connection: duckdb.DuckDBPyConnection,
     node: int | str,
@@ -109,7 +132,7 @@ def find_node(
     where = "" if step is None else f" in step {step}"
     where += "" if rank is None else f" of rank {rank}"
     if not found:
-        raise QueryError(f"no node {node}{where}; graph.node lists those there are")
+        raise QueryError(f"no node {node}{where}{_meant(connection, node)}")
     listed = "; ".join(_reported(*row) for row in found[:_MOST_NAMED])
     more = "; ..." if len(found) > _MOST_NAMED else ""
     raise QueryError(

@@ -95,9 +95,14 @@ def absent(what: str, there: Sequence[int], why: str = "there are none") -> Quer
 
     >>> absent("step 9", [1, 2])
     QueryError('no step 9; there are 1, 2')
+    >>> absent("step 9", [6])
+    QueryError('no step 9; there is only step 6')
     """
     if not there:
         return QueryError(f"no {what}: {why}")
+    noun = what.partition(" ")[0]
+    if len(there) == 1:
+        return QueryError(f"no {what}; there is only {noun} {there[0]}")
     listed = ", ".join(map(str, there[:_MOST]))
     more = f", ... up to {there[-1]}" if len(there) > _MOST else ""
     return QueryError(f"no {what}; there are {listed}{more}")

@@ -12,6 +12,7 @@ import msgspec
 
 from tracedb.duck import scalar
 from tracedb.pattern import wrong_pattern
+from tracedb.words import shortened
 
 if TYPE_CHECKING:
     import duckdb
@@ -247,6 +248,7 @@ _TEXTS_OF = {
     "delay": ("call", "gpu_op"),
 }
 _MOST_NEAR = 3
+_WIDEST = 60
 _MOST_NUMBERS = 8
 _LOOKS_LIKE_EXPRESSION = re.compile(r"\.[*+]|\(\?|[|\\^$]|\[.+\]")
 
@@ -304,7 +306,7 @@ def _near_texts(
     near = connection.execute(f"{query} LIMIT {_MOST_NEAR}", value).fetchall()
     if not near:
         return f"; there is no {field} at all"
-    listed = ", ".join(text for (text,) in near)
+    listed = ", ".join(shortened(text, _WIDEST) for (text,) in near)
     verb = "contains" if count == 1 else "contain"
     reported = f"{count} {verb} it:" if count else "nearest are"
     return f"; {reported} {listed}{_hint(connection, selection, field)}"

@@ -14,13 +14,28 @@ CREATE VIEW critical_path.lever_time (
     -- Steps that have it on their path; of traces without steps, traces.
     path_count,
     -- [ns] The mean over all paths.
-    mean_ns
+    mean_ns,
+    -- [ns] Of the time, that in which a device of the trace was busy.
+    busy_ns
 ) AS
 WITH
+-- With how long devices were busy until its begin, and until its end.
 interval AS (
-    SELECT run_id, path_id, critical_path.lever(kind) AS lever, end_ns - start_ns AS time_ns
-    FROM critical_path.measured_interval
-    WHERE critical_path.bounds_period(scope, trace_id)
+    SELECT
+        interval.run_id,
+        path_id,
+        critical_path.lever(kind) AS lever,
+        interval.end_ns - interval.start_ns AS time_ns,
+        coalesce(before.busy_ns - greatest(before.busy_until_ns - interval.start_ns, 0), 0)
+        AS busy_before_ns,
+        coalesce(until.busy_ns - greatest(until.busy_until_ns - interval.end_ns, 0), 0)
+        AS busy_until_ns
+    FROM critical_path.measured_interval AS interval
+    ASOF LEFT JOIN critical_path.busy_time AS before
+        ON interval.trace_id = before.trace_id AND interval.start_ns >= before.start_ns
+    ASOF LEFT JOIN critical_path.busy_time AS until
+        ON interval.trace_id = until.trace_id AND interval.end_ns >= until.start_ns
+    WHERE critical_path.bounds_period(scope, interval.trace_id)
 ),
 
 paths AS (
@@ -35,7 +50,8 @@ SELECT
     sum(interval.time_ns)::BIGINT AS time_ns,
     sum(interval.time_ns) / nullif(any_value(paths.time_ns), 0),
     count(DISTINCT path_id),
-    round(sum(interval.time_ns) / any_value(paths.path_count))::BIGINT
+    round(sum(interval.time_ns) / any_value(paths.path_count))::BIGINT,
+    sum(busy_until_ns - busy_before_ns)::BIGINT
 FROM interval
 INNER JOIN paths USING (run_id)
 GROUP BY run_id, lever;

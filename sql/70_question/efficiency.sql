@@ -1,6 +1,6 @@
 -- How much of what the hardware can do do kernels reach, and which of its limits are they
--- under? By family, with copies and memsets within a device. Rates are over the time of the
--- kernels themselves; that of steps is in `question.efficiency_by_step`.
+-- under (the roofline)? By family, with copies and memsets within a device. Rates are over the
+-- time of the kernels themselves; that of steps is in `question.efficiency_by_step`.
 -- One row per run, model of the hardware, family and units that do the arithmetic.
 -- Key: run_id, hardware, family, unit.
 CREATE VIEW question.efficiency (

@@ -1,5 +1,5 @@
--- How much of what the hardware can do do steps reach (model FLOPs utilization)? Of the work
--- that is launched in a step over its period; of a trace without steps over all of it.
+-- How much of what the hardware can do do steps reach (MFU, model FLOPs utilization)? Of the
+-- work that is launched in a step over its period; of a trace without steps over all of it.
 -- Work of which nobody knows what it has to do counts as none, so shares are at least that.
 -- One row per step, of traces without steps per trace, and device that ran kernels.
 -- Key: trace_id, step_id, device.

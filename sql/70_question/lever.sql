@@ -21,6 +21,8 @@ CREATE VIEW question.lever (
     path_count,
     -- [ns] The mean over all paths.
     mean_ns,
+    -- [ns] Of the time, that in which a device of the trace was busy.
+    busy_ns,
     -- Where most of it is: of work and ops the name; between ops the Python function, or
     -- the module, as far as they were recorded.
     place,
@@ -88,6 +90,7 @@ SELECT
     time_share,
     path_count,
     mean_ns,
+    busy_ns,
     place,
     CASE WHEN place IS NOT NULL THEN place_ns END::BIGINT,
     rank,

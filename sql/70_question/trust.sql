@@ -40,11 +40,9 @@ repaired AS (
 ),
 
 launch AS (
-    SELECT call.run_id, count(*) AS all_count, count(*) FILTER (work.call_id IS NULL) AS lost
-    FROM staging.call AS call
-    LEFT JOIN (SELECT DISTINCT call_id FROM staging.gpu_op) AS work USING (call_id)
-    WHERE kind = 'launch'
-    GROUP BY call.run_id
+    SELECT run_id, count(*) AS all_count, count(*) FILTER (NOT has_work) AS lost
+    FROM graph.expected_launch
+    GROUP BY run_id
 ),
 
 ordered AS (

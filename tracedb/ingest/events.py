@@ -218,6 +218,8 @@ class Cutter:
             return IngestError(f"{path}: {self._text.damage}, before any event")
         if not text:
             return ForeignFileError(f"{path}: is empty")
+        if text[8:12] == b"DUCK":
+            return ForeignFileError(f"{path}: a database, not a trace")
         found = parts(text)
         if found is None:
             return self._unreadable()

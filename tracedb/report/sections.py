@@ -45,7 +45,8 @@ SECTIONS = (
         "The critical paths of all steps by what could be done about them, with the "
         "place where most of each is.",
         """
-SELECT * EXCLUDE (run_id)
+SELECT lever, time_ns, time_share, mean_ns, busy_ns AS gpu_busy_meanwhile_ns, place,
+    place_ns AS at_place_ns, rank, step, op, module, frame
 FROM question.lever
 WHERE run_id = $run
 ORDER BY time_ns DESC, lever""",

@@ -192,7 +192,7 @@ function heat(groups, steps) {
   const cell = Math.max(2, Math.min(40, Math.floor(1100 / steps.length))), tall = Math.max(4, Math.min(22, Math.floor(400 / groups.length)));
   const all = [...grouped(groups.flat(), (row) => row.step)].map(([step, own]) => {
     const sorted = own.map((row) => row.period_ns).sort((a, b) => a - b);
-    return [step, sorted[sorted.length >> 1]];
+    return [step, quantile(sorted, 0.5)];
   });
   const medians = new Map(all), places = new Map(steps.map((step, i) => [step, i]));
   const off = (row) => row.period_ns / (medians.get(row.step) || 1) - 1;

@@ -44,14 +44,14 @@ function redraw() {
 function facts() {
   const rowsOf = (name) => objects(data.sections.find((section) => section.name === name));
   const files = rowsOf("files"), steps = rowsOf("periods"), sorted = steps.map((row) => row.period_ns).sort((a, b) => a - b);
-  const at = (share) => sorted[Math.round((sorted.length - 1) * share)];
+  const at = (part) => Math.round(quantile(sorted, part));
   const gpus = [...new Set(files.map((row) => row.gpu).filter(Boolean))];
   const fact = (value, words) => el("div", null, el("b", null, value), el("span", null, words));
   return el("div", { class: "facts" },
     fact(files.length === 1 ? "1 trace" : `${files.length} ranks`, `${count(files.reduce((sum, row) => sum + row.event_count, 0))} events`),
     gpus.length ? fact(shown(gpus.join(", ")), "GPU") : null,
-    fact(time(Math.round(data.timeline.lasts_ns)), "recorded"),
-    sorted.length ? fact(time(at(0.5)), sorted.length > 1 ? `period of a step (median; 10 to 90 %: ${time(at(0.1))} to ${time(at(0.9))})` : "period of the step") : null);
+    fact(time(Math.round(data.timeline.lasts_ns)), `from the first event to the last${files.length > 1 ? " of all ranks" : ""}`),
+    sorted.length ? fact(time(at(0.5)), sorted.length > 1 ? `period of a step (median${files.length > 1 ? " of all ranks" : ""}; 10 to 90 %: ${time(at(0.1))} to ${time(at(0.9))})` : "period of the step") : null);
 }
 
 /** Light or dark: as the system says, until a person says otherwise. */

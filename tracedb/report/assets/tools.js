@@ -72,13 +72,25 @@ function amount(value, unit) {
   return count(value) + " " + unit;
 }
 
+/** A share in percent; what rounds to nothing is not written as nothing. */
+function share(value) {
+  const part = Math.abs(value) * 100;
+  return part > 0 && part < 0.05 ? (value < 0 ? ">-0.1 %" : "<0.1 %") : (value * 100).toFixed(1) + " %";
+}
+
+/** The value below which a part of sorted values lies, between two of them where it falls so. */
+function quantile(sorted, part) {
+  const at = (sorted.length - 1) * part, below = Math.floor(at);
+  return sorted[below] + (sorted[Math.ceil(at)] - sorted[below]) * (at - below);
+}
+
 /** A value of a column, with the unit that the column's name says. */
 function valued(column, value) {
   if (value == null) return "";
   if (typeof value === "boolean") return value ? "yes" : "no";
   if (typeof value !== "number") return shown(value);
   if (column.endsWith("_ns")) return time(value);
-  if (column.endsWith("_share")) return (value * 100).toFixed(1) + " %";
+  if (column.endsWith("_share")) return share(value);
   if (column.endsWith("bytes_per_second")) return amount(value, "B/s");
   if (column.endsWith("flops_per_second")) return amount(value, "FLOP/s");
   if (column.endsWith("_bytes")) return amount(value, "B");
@@ -102,12 +114,14 @@ const COLOURS = {
   T1: "#9c755f", T2: "#4e79a7", T3: "#86bcb6", T4: "#f28e2b", T5: "#79a8d8",
 };
 const MORE_COLOURS = ["#e15759", "#b07aa1", "#f1ce63", "#d37295", "#499894", "#b6992d", "#ff9d9a"];
+// From one hue to the next: the first hundred stay apart, whatever they are called.
+const GOLDEN_ANGLE = 137.508;
 const given = new Map();
 
 /** The colour of a kind of time: the same everywhere on the page. */
 function colour(kind) {
   if (Object.hasOwn(COLOURS, kind)) return COLOURS[kind];
-  if (!given.has(kind)) given.set(kind, MORE_COLOURS[given.size] ?? `hsl(${hue(kind)} 45% 58%)`);
+  if (!given.has(kind)) given.set(kind, MORE_COLOURS[given.size] ?? `hsl(${(given.size * GOLDEN_ANGLE) % 360} 45% 58%)`);
   return given.get(kind);
 }
 

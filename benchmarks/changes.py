@@ -142,8 +142,8 @@ def _dropout(*, after: bool) -> Step:
 
 
 @_change(
-    "Adam works on lists (`foreach`) instead of in a loop: no Python between its ops",
-    "host:T1 phase=optimizer x0",
+    "Adam works on lists (`foreach`): no Python between ops, but to read step counters",
+    "host:T1:/aten::(add_|addcdiv_|addcmul_|div|lerp_|mul_|sqrt)/ phase=optimizer x0",
 )
 def _foreach(*, after: bool) -> Step:
     return _perceptron(width=128, optimizer=partial(ADAM, foreach=after))
@@ -162,6 +162,12 @@ def _item(*, after: bool) -> Step:
             return norms + means + [each.abs().max().item() for each in gradients]
 
     return _perceptron(width=128, before_update=None if after else read)
+
+
+@_change("nothing: what is measured and predicted has to be 0", "host x1")
+def _unchanged(*, after: bool) -> Step:
+    del after
+    return _perceptron()
 
 
 @_change("gradients are not clipped any more", "op annotation=clip remove")
@@ -204,20 +210,31 @@ def _average(*, after: bool) -> Step:
     return _perceptron(model, after_update=None if after else follow)
 
 
-@_change("half as much is logged in each step", "host annotation=log x0.5")
+@_change(
+    "half as many numbers are logged in each step; ops that slice them stay",
+    "host:T1 annotation=log x0.5",
+)
 def _log(*, after: bool) -> Step:
     def write(model: nn.Module) -> None:
         with record_function("log"):
             for p in model.parameters():
-                json.dumps(p.detach().flatten()[: 256 if after else 512].tolist())
+                json.dumps(p.detach().flatten()[: 128 if after else 256].tolist())
 
     return _perceptron(after_update=write)
+
+
+_ADDED_TO_MOMENTUM = (
+    "SELECT op_id FROM (SELECT op_id, name, lag(name) OVER "
+    "(PARTITION BY thread_id ORDER BY start_ns) AS before "
+    "FROM staging.op WHERE is_top_level) "
+    "WHERE name = 'aten::add_' AND before = 'aten::mul_'"
+)
 
 
 @_change(
     "SGD without momentum: a multiplication and an addition less for each weight",
     "op:aten::mul_ phase=optimizer remove",
-    "host op=aten::add_ phase=optimizer x0.5",
+    f'op sql="{_ADDED_TO_MOMENTUM}" remove',
 )
 def _momentum(*, after: bool) -> Step:
     return _perceptron(optimizer=partial(SGD, momentum=0 if after else 0.9))
@@ -309,6 +326,9 @@ _BACKWARD_OF_BELOW = (
 @_change(
     "convolutions below are frozen, and run without gradients",
     f'op sql="{_BACKWARD_OF_BELOW}" remove',
+    # Their weights have neither gradients nor updates.
+    "op:torch::autograd::AccumulateGrad shape=*,3,3]* remove",
+    "op:aten::add_ phase=optimizer shape=*,3,3]* remove",
 )
 def _frozen(*, after: bool) -> Step:
     return Training(_Stacked(is_frozen=after), _pictures()).step()
@@ -340,7 +360,10 @@ def _loaded(rounds: int, workers: int = 0) -> Step:
     return Training(_Stacked(is_frozen=False), iter(loader)).step()
 
 
-@_change("two processes load the data beside the training", "host:wait_data x0")
+@_change(
+    "two processes load the data beside the training",
+    "host:wait_data overlap workers=2",
+)
 def _workers(*, after: bool) -> Step:
     return _loaded(20, 2 if after else 0)
 
@@ -373,8 +396,8 @@ class _Recommender(nn.Module):
 
 
 @_change(
-    "tables have half as many rows, and dense gradients as many",
-    'host op="*: EmbeddingBagBackward0" x0.5',
+    "tables have half as many rows, and dense gradients as many; lookups stay",
+    "host op=aten::zero_ shape=*[40000,32]* x0.5",
     "host op=aten::add_ shape=*[40000,32]* x0.5",
 )
 def _table(*, after: bool) -> Step:

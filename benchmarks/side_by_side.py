@@ -40,7 +40,7 @@ BEFORE, AFTER, AGAIN = range(3)
 TURNS = (BEFORE, AFTER, AGAIN, AGAIN, AFTER, BEFORE)
 REPEATS = 2
 """Times that all processes are begun anew: memory lies elsewhere in each."""
-CALM_STEPS, MOST_BLOCKS = 24, 40
+CALM_STEPS, MOST_BLOCKS = 24, 16
 """Of each program, until which blocks are added; and how many at most."""
 LEAST_STEPS, LEAST_NS = 3, 20_000_000
 """What a turn has at least of both, behind its first step."""

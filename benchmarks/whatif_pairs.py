@@ -45,6 +45,8 @@ WARMUP, RECORDED = 3, 12
 RECORDINGS = (BEFORE, AFTER, AFTER, BEFORE)
 """Of a repeat, in their order."""
 GOAL = 0.05
+UNCHANGED = "unchanged"
+"""The pair in which nothing changes, held to the same rules as all others."""
 SHOWN, LEAST_SHARE = 3, 0.01
 """Of what an error is made up: as many parts at most, each at least this of a step."""
 
@@ -164,16 +166,22 @@ def recorded_ratio(repeat: Repeat) -> float:
 # A process that measures one pair.
 
 MEMORY: dict[str, dict[str, str]] = {
-    "kept": {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(1 << 40)},
+    "kept": {
+        "MALLOC_MMAP_MAX_": "0",
+        "MALLOC_TRIM_THRESHOLD_": str(1 << 40),
+        "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1",
+    },
     "usual": {},
 }
 """How the C library gives tensors memory, as the environment says it.
 
 Usually a tensor takes memory that another has left, if that fits, else new pages, each
 of which costs a page fault: ops become faster or slower with all else that a step does.
-Kept: nothing is given back to the system, and what programs need was taken before.
+Kept: nothing is given back to the system, and what programs need was taken before, in
+huge pages where the system has them. That is much, since the C library cannot use a
+large tensor's memory again while the profiler keeps a small object at its end.
 """
-NEEDED = 1 << 28
+NEEDED = 1 << 30
 """[B] What programs and the profiler need at most."""
 DONE = "measured.json"
 """What is written last."""
@@ -218,21 +226,24 @@ def program(name: str, memory: str, which: int) -> Callable[[], object]:
 
 
 def record(path: Path, step: Callable[[], object], watch: Watch) -> Turn:
-    """Let PyTorch's profiler record steps."""
-    from torch.profiler import ProfilerActivity, profile, schedule
+    """Let PyTorch's profiler record steps.
+
+    Marks are around the steps alone: those of `profiler.step` reach from one to the
+    next, with the gauges between.
+    """
+    from torch.profiler import ProfilerActivity, profile, record_function
+
+    def marked(number: int) -> None:
+        with record_function(f"ProfilerStep#{number}"):
+            step()
 
     path.parent.mkdir(parents=True, exist_ok=True)
-    found = []
-    with profile(
-        activities=[ProfilerActivity.CPU],
-        schedule=schedule(wait=0, warmup=WARMUP, active=RECORDED, repeat=1),
-        on_trace_ready=lambda done: done.export_chrome_trace(str(path)),
-        record_shapes=True,
-    ) as profiler:
-        for _ in range(WARMUP + RECORDED):
-            found.append(watch.sample(step))
-            profiler.step()
-    return found[WARMUP:]
+    with profile(activities=[ProfilerActivity.CPU], record_shapes=True) as profiler:
+        for _ in range(WARMUP):
+            step()
+        found = [watch.sample(partial(marked, n)) for n in range(RECORDED)]
+    profiler.export_chrome_trace(str(path))
+    return found
 
 
 def file_of(folder: Path, which: int, repeat: int, at: int) -> Path:
@@ -252,12 +263,13 @@ def pair_of(name: str, folder: Path) -> Pair:
     with tracedb.open() as database:
         database.ingest(sorted((folder / SIDES[BEFORE]).iterdir()))
         ratios = predicted(database, edits, measured)
-        before = parts(database)
+        calm = calm_ids(database, measured, BEFORE)
+        before = parts(database, calm)
         with database.simulate(["replay"], edits) as beside:
-            expected = parts(beside, PREDICTED)
+            expected = parts(beside, calm, PREDICTED)
     with tracedb.open() as database:
         database.ingest(sorted((folder / SIDES[AFTER]).iterdir()))
-        after = parts(database)
+        after = parts(database, calm_ids(database, measured, AFTER))
     kinds = sorted({*before, *expected, *after})
     times_of_kinds = [
         Part(kind, *(times.get(kind, 0) for times in (before, expected, after)))
@@ -279,21 +291,36 @@ def predicted(
     def times(scenario: str, column: str = "predicted_host_ns") -> Times:
         return rounds(steps.filter(steps["scenario"] == scenario), column)
 
-    calm = [of_turn for each in measured.repeats for of_turn in calm_steps(each)]
+    calm = [counts for each in measured.repeats for counts in calm_steps(each, BEFORE)]
     return (
         change(times("after", "baseline_host_ns"), times("after"), calm),
         change(times(UNPROFILED.scenario), times("both"), calm),
     )
 
 
-def calm_steps(repeat: Repeat) -> list[list[bool]]:
-    """Which steps of each recording before the change count."""
-    steps = side_by_side.steps_of(repeat.recorded, BEFORE, RECORDINGS)
-    counted = side_by_side.calm(steps, side_by_side.quick(steps))
+def calm_steps(repeat: Repeat, program: int) -> list[list[bool]]:
+    """Which steps of each recording of a program count."""
+    quick_ns = side_by_side.quick(step for turn in repeat.recorded for step in turn)
+    steps = side_by_side.steps_of(repeat.recorded, program, RECORDINGS)
+    counted = side_by_side.calm(steps, quick_ns)
     return [
         [step in counted for step in turn]
-        for turn, program in zip(repeat.recorded, RECORDINGS, strict=True)
-        if program == BEFORE
+        for turn, who in zip(repeat.recorded, RECORDINGS, strict=True)
+        if who == program
+    ]
+
+
+def calm_ids(database: tracedb.Database, measured: Measured, program: int) -> list[int]:
+    """The steps of a program's recordings that count."""
+    ids = database.sql("SELECT step_id FROM staging.step ORDER BY trace_id, step")
+    counts = (
+        is_calm
+        for repeat in measured.repeats
+        for turn in calm_steps(repeat, program)
+        for is_calm in turn
+    )
+    return [
+        step for (step,), is_calm in zip(ids.rows(), counts, strict=True) if is_calm
     ]
 
 
@@ -336,24 +363,34 @@ FROM (
         END AS kind,
         sum(time_ns) AS time_ns
     FROM ({spans})
+    WHERE step_id IN {steps}
     GROUP BY ALL
 )
 GROUP BY kind
 """
 
 
-def parts(database: tracedb.Database, spans: str = RECORDED_PARTS) -> dict[str, float]:
+def parts(
+    database: tracedb.Database, steps: Sequence[int], spans: str = RECORDED_PARTS
+) -> dict[str, float]:
     """[ns] Host time in a step: of each top-level op, between ops, of loading."""
-    return dict(database.sql(BY_KIND.format(spans=spans)).rows())
+    query = BY_KIND.format(spans=spans, steps=[*steps])
+    return dict(database.sql(query).rows())
 
 
-def measure(memory: str, names: Sequence[str]) -> None:
+def hurry() -> None:
+    """Measure as little as can be, so as to try all that is done with it."""
+    side_by_side.REPEATS = side_by_side.MOST_BLOCKS = side_by_side.WARM_TURNS = 1
+
+
+def measure(memory: str, names: Sequence[str], more: Sequence[str]) -> None:
     """Measure pairs, unless that was done before."""
     folder = recordings() / memory
     missing = [name for name in names if not (folder / name / DONE).exists()]
     # Threads of other libraries, and what Kineto tells.
     quiet = {"OMP_NUM_THREADS": "1", "KINETO_LOG_LEVEL": "99"}
-    command = [sys.executable, __file__, "--work", memory, str(folder), *missing]
+    command = [sys.executable, __file__, *more]
+    command += ["--work", memory, str(folder), *missing]
     environment = os.environ | quiet | MEMORY[memory]
     if missing:
         subprocess.run(command, check=True, env=environment)  # noqa: S603 (this program)
@@ -369,8 +406,9 @@ def recordings() -> Path:
     """Where recordings are kept: by what is measured, and how."""
     programs = (Path(__file__).with_name(name) for name in MEASURED_BY)
     text = b"".join(program.read_bytes() for program in programs)
-    counts = f"{WARMUP} {RECORDED} {RECORDINGS} {MEMORY}".encode()
-    return cache() / f"whatif-pairs-{hashlib.sha256(text + counts).hexdigest()[:12]}"
+    counts = (WARMUP, RECORDED, RECORDINGS, MEMORY, NEEDED, side_by_side.REPEATS)
+    digest = hashlib.sha256(text + str(counts).encode()).hexdigest()
+    return cache() / f"whatif-pairs-{digest[:12]}"
 
 
 ABOUT = """# What if, against real changes
@@ -380,11 +418,16 @@ Written by `python benchmarks/whatif_pairs.py --anew --write docs/whatif-pairs.m
 
 Small trainings on the CPU (`benchmarks/changes.py`), each before and after one change.
 From recordings before it, `tracedb whatif` predicts by how much steps change, by edits
-that one can write before the change is made: nothing in them is fitted.
+that one can write before the change is made: nothing in them is fitted. Five of them
+(`foreach`, `log`, `momentum`, `frozen`, `table`) were mended after earlier recordings
+had been compared op by op with what was predicted, and now say what code and shapes
+tell before the change: which additions go with the momentum, that lookups stay as many.
+`unchanged` is a pair without a change, by the same rules; medians are without it.
 
 ## How it is measured
 
-The rules were fixed before anything was measured (`benchmarks/side_by_side.py`).
+The rules are in `benchmarks/side_by_side.py`: chosen by how little a program differs
+from itself, and by page faults, not by errors.
 
 - Each program is a process of its own; they take turns, here
   {how}.
@@ -405,7 +448,8 @@ The rules were fixed before anything was measured (`benchmarks/side_by_side.py`)
   a repeat of the change differs from what is taken. The larger is the `noise`: no error
   below it means anything.
 - Behind the blocks of a repeat, before, after, after and before are recorded,
-  {recorded} steps each, as `tracedb.profile` does it. What is predicted is the median
+  {recorded} steps each, with shapes. A mark is around a step alone, the loops that tell
+  the core's speed are not in it. What is predicted is the median
   of the calm steps of the recordings before. `error` is the predicted ratio
   over the true one, less 1, the profiler's estimated cost taken off in both
   (`profiler x0`); `recorded` columns have it with that cost, against recorded steps.
@@ -415,13 +459,13 @@ KEPT = """## Memory that is kept
 An edit leaves the time of all other ops as it was. So it nearly is where memory costs
 nothing. `MALLOC_MMAP_MAX_=0 MALLOC_TRIM_THRESHOLD_=1099511627776` has the C library
 keep what programs gave back, as PyTorch does with the memory of GPUs; what is needed
-was taken before.
+was taken before, in huge pages (`GLIBC_TUNABLES=glibc.malloc.hugetlb=1`).
 """
 MADE_OF = """### What errors are made up of
 
-Of recorded steps, in % of the step after: by how much ops that the edits leave alone
-become faster beside the change (`alone`), which no edit made before it can know, and
-`the rest`. Then what differs most, in ms as predicted and as recorded after the change.
+Of recorded calm steps, in % of the step after: by how much ops that the edits leave
+alone become faster beside the change (`alone`), which no edit made before it can know,
+and `the rest`. Then what differs most, in ms as predicted and as recorded after it.
 """
 REST = """`transformer`: without dropout PyTorch's attention takes other kernels,
 which no edit says.
@@ -431,11 +475,12 @@ USUAL = """## Memory as it is by default
 By default a tensor takes memory that others have left, if it fits there. If not it
 takes new pages, and each costs a page fault in the op that first writes to it: a
 microsecond, on a virtual machine several. So a change of some ops makes others faster
-or slower that it leaves alone. And so does recording, presumably since what the
-profiler keeps lies between tensors, in what they have left. `profiler x0` does not know
-of that, and no edit says what memory does: a training on a CPU that changes are to be
-predicted of is best recorded with the setting above, or with an allocator that keeps
-memory.
+or slower that it leaves alone. And so does recording with shapes, presumably since the
+profiler then keeps a small object of each tensor, often in the last bytes of what its
+memory was cut from: the heap of `table` grew by 15 MB and 3,750 pages in each recorded
+step, and in none without shapes. `profiler x0` does not know of that, and no edit says
+what memory does: a training on a CPU that changes are to be predicted of is best
+recorded with the setting above, and with as much memory taken before as that needs.
 """
 HEAD = (
     *("pair", "before, ms", "after, ms", "change, %", "predicted, %", "error, %"),
@@ -471,12 +516,15 @@ RESULT = (
 
 
 def result(pairs: Sequence[Pair]) -> str:
-    """What came out of it all, against the goals."""
+    """What came out of it all, against the goals; of pairs with a change."""
+    pairs = [pair for pair in pairs if pair.name != UNCHANGED]
 
     def middle(of: Callable[[Pair], float]) -> float:
         return 100 * statistics.median(abs(of(pair)) for pair in pairs)
 
     above = [pair.name for pair in pairs if abs(pair.error) > pair.noise]
+    if not pairs:
+        return "No pair has a change."
     return filled(
         RESULT,
         error=middle(lambda pair: pair.error),
@@ -571,8 +619,13 @@ def main() -> None:
     say = asked.add_argument
     say("pairs", nargs="*", help="which pairs; all where none is named")
     say("--anew", action="store_true", help="measure again what was measured before")
+    say("--quick", action="store_true", help="try it: what it measures means nothing")
     say("--work", nargs="+", help=argparse.SUPPRESS)
     given = asked.parse_args()
+    if given.quick and given.write:
+        asked.error("--quick measures nothing that is worth writing")
+    if given.quick:
+        hurry()
     if given.work:
         memory, folder, *missing = given.work
         work(memory, Path(folder), missing)
@@ -583,7 +636,7 @@ def main() -> None:
         shutil.rmtree(recordings(), ignore_errors=True)
     names = given.pairs or [*CHANGES]
     for memory in MEMORY:
-        measure(memory, names)
+        measure(memory, names, ["--quick"] if given.quick else [])
     publish(
         page({memory: predictions(memory, names) for memory in MEMORY}), given.write
     )

@@ -214,6 +214,21 @@ def test_the_profiler_costs_a_share_of_each_event(hand_made: tracedb.Database) -
     assert predicted(hand_made, UNPROFILED) == 1000 * US - 4 * 2 * US
 
 
+def test_the_cost_of_an_op_lies_in_the_gap_before_it(
+    hand_made: tracedb.Database,
+) -> None:
+    """Where gaps take no time, that of linear and relu is off with them."""
+    gaps = Edit(scenario="gaps", target="host", type="T1", factor=0)
+    both = [
+        Edit(scenario="both", target="host", type="T1", factor=0),
+        Edit(scenario="both", target="profiler", factor=0),
+    ]
+    steps = hand_made.scenarios([gaps, *both])
+    times = dict(zip(steps["scenario"], steps["predicted_ns"], strict=True))
+    # Of t and addmm alone, which are nested.
+    assert times["gaps"] - times["both"] == 2 * 2 * US
+
+
 def test_the_cost_of_an_event_is_estimated(tmp_path: Path) -> None:
     """It is the median of what ops that make no call last beyond the one op in them."""
     events = [event("ProfilerStep#1", 0, 9000, cat="user_annotation")]

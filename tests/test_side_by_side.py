@@ -30,7 +30,16 @@ from side_by_side import (
     Watch,
 )
 from support import ROOT
-from whatif_pairs import RECORDINGS, Pair, Part, calm_steps, change, made_of, result
+from whatif_pairs import (
+    RECORDINGS,
+    UNCHANGED,
+    Pair,
+    Part,
+    calm_steps,
+    change,
+    made_of,
+    result,
+)
 
 TIMES = {BEFORE: 8_000, AFTER: 6_000, AGAIN: 8_000}
 """[ns] Of a step of each program."""
@@ -247,11 +256,27 @@ def test_noise_of_pair() -> None:
     assert "0 of the 0" in " ".join(result([found]).split())
 
 
+def test_a_pair_without_a_change_has_no_part_in_the_result() -> None:
+    """Its error would make the median of the others better."""
+    unchanged = pair(0.75, [])._replace(name=UNCHANGED)
+    assert "in 1 of 1 pairs" in " ".join(result([unchanged, pair(0.9, [])]).split())
+    assert "Median error **20.0 %**" in result([unchanged, pair(0.9, [])])
+    assert result([unchanged]) == "No pair has a change."
+
+
 def test_recorded_steps_that_count() -> None:
     """Those of a slow core predict nothing."""
     slow = [steps(9, 9, gauge=200) for _ in RECORDINGS]
     slow[0], slow[-1] = steps(10, 10), [*steps(10), *steps(30, gauge=130)]
-    assert calm_steps(Repeat([], slow)) == [[True, True], [True, False]]
+    assert calm_steps(Repeat([], slow), BEFORE) == [[True, True], [True, False]]
+
+
+def test_both_programs_tell_where_the_core_is_quick() -> None:
+    """All steps of one beside a slow core are none the calmer for being alike."""
+    turns = [steps(9, 9, gauge=200 if who == BEFORE else QUICK) for who in RECORDINGS]
+    turns[0] = steps(*[9] * 4, gauge=150)
+    assert calm_steps(Repeat([], turns), BEFORE) == [[True] * 4, [False] * 2]
+    assert calm_steps(Repeat([], turns), AFTER) == [[True] * 2] * 2
 
 
 def test_disturbed_steps_predict_nothing() -> None:

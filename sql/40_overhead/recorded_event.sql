@@ -1,6 +1,8 @@
 -- How many events the profiler recorded in a span of host time: ops, user ranges and
--- calls. Each costs the host time (`overhead.profiler_cost`).
--- One row per span of host time in which an event begins.
+-- calls. Each costs the host time (`overhead.profiler_cost`), and an op most of it before
+-- the begin that is recorded: what a top-level op costs lies in the gap before it, if there
+-- is one, as Lin et al. 2022 (section 3) have it.
+-- One row per span of host time in which events are recorded.
 -- Key: thread_id, position.
 CREATE VIEW overhead.recorded_event (
     -- The run it is of.
@@ -11,15 +13,40 @@ CREATE VIEW overhead.recorded_event (
     thread_id,
     -- Position of the span on its thread.
     position,
-    -- Events that begin in it.
+    -- Events that are recorded in it.
     event_count
 ) AS
-SELECT span.run_id, span.trace_id, span.thread_id, span.position, count(*)
-FROM (
-    SELECT thread_id, start_ns FROM staging.op
+WITH
+event AS (
+    SELECT thread_id, start_ns, is_top_level FROM staging.op
     UNION ALL
-    SELECT thread_id, start_ns FROM staging.call
-) AS event
-ASOF INNER JOIN overhead.timeline AS span
-    ON event.thread_id = span.thread_id AND event.start_ns >= span.start_ns
-GROUP BY span.run_id, span.trace_id, span.thread_id, span.position;
+    SELECT thread_id, start_ns, false FROM staging.call
+),
+
+begun AS (
+    SELECT
+        span.run_id,
+        span.trace_id,
+        span.thread_id,
+        span.position,
+        CASE
+            WHEN is_top_level AND event.start_ns = span.start_ns THEN span.position - 1
+        END AS before_position
+    FROM event
+    ASOF INNER JOIN overhead.timeline AS span
+        ON event.thread_id = span.thread_id AND event.start_ns >= span.start_ns
+)
+
+SELECT
+    begun.run_id,
+    begun.trace_id,
+    begun.thread_id,
+    coalesce(gap.position, begun.position) AS position,
+    count(*)
+FROM begun
+LEFT JOIN overhead.timeline AS gap
+    ON
+        begun.thread_id = gap.thread_id
+        AND before_position = gap.position
+        AND gap.type = 'T1'
+GROUP BY ALL;

@@ -143,7 +143,7 @@ def _dropout(*, after: bool) -> Step:
 
 @_change(
     "Adam works on lists (`foreach`): no Python between ops, but to read step counters",
-    "host:T1:/aten::(add_|addcdiv_|addcmul_|div|lerp_|mul_|sqrt)/ phase=optimizer x0",
+    "host:T1 name=/aten::(add|div|lerp|mul|sqrt).*/ phase=optimizer x0",
 )
 def _foreach(*, after: bool) -> Step:
     return _perceptron(width=128, optimizer=partial(ADAM, foreach=after))

@@ -142,8 +142,8 @@ def _dropout(*, after: bool) -> Step:
 
 
 @_change(
-    "Adam works on lists (`foreach`): no Python between ops, but to read step counters",
-    "host:T1 name=/aten::(add|div|lerp|mul|sqrt).*/ phase=optimizer x0",
+    "Adam works on lists (`foreach`) instead of in a loop: no Python between its ops",
+    "host:T1 phase=optimizer x0",
 )
 def _foreach(*, after: bool) -> Step:
     return _perceptron(width=128, optimizer=partial(ADAM, foreach=after))

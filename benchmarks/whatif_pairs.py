@@ -418,8 +418,8 @@ Written by `python benchmarks/whatif_pairs.py --anew --write docs/whatif-pairs.m
 
 Small trainings on the CPU (`benchmarks/changes.py`), each before and after one change.
 From recordings before it, `tracedb whatif` predicts by how much steps change, by edits
-that one can write before the change is made: nothing in them is fitted. Five of them
-(`log`, `momentum`, `frozen`, `table`, `workers`) were mended after earlier recordings
+that one can write before the change is made: nothing in them is fitted. Four of them
+(`log`, `momentum`, `frozen`, `table`) were mended after earlier recordings
 had been compared op by op with what was predicted, and now say what code and shapes
 tell before the change: which additions go with the momentum, that lookups stay as many.
 `unchanged` is a pair without a change, by the same rules; medians are without it.

@@ -220,10 +220,11 @@ def test_no_busy_gpu_is_said_to_wait(
     events: list[dict[str, Any]] = []
     for number in range(50):
         begin = number * period
-        launch = {"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel"}
+        launch: dict[str, Any] = {"ph": "X", "cat": "cuda_runtime"}
+        launch |= {"name": "cudaLaunchKernel"}
         launch |= {"pid": 1, "tid": 1, "ts": begin, "dur": 0.1, "args": {link: number}}
-        work = {"ph": "X", "cat": "kernel", "name": "gemm", "pid": 0, "tid": 7}
-        work |= {"ts": begin + 0.1, "dur": busy_us}
+        work: dict[str, Any] = {"ph": "X", "cat": "kernel", "name": "gemm"}
+        work |= {"pid": 0, "tid": 7, "ts": begin + 0.1, "dur": busy_us}
         work |= {"args": {link: number, "device": 0, "stream": 7}}
         events += [launch, work]
     trace = tmp_path / "launches.json"

@@ -158,6 +158,9 @@ def counted(before: tracedb.Database) -> list[int]:
     return counts(before)
 
 
+DATABASE = b"DUCK\x40" + bytes(19) + b'"traceEvents": ['
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [
@@ -175,6 +178,10 @@ def counted(before: tracedb.Database) -> list[int]:
         ("[]".encode("utf-16"), "is UTF-16 text"),
         (b'{"ph": "X"}\n{"ph": "X"}\n', "JSON objects line by line"),
         (b"\x1f\x8b\x08\x00broken", "the gzip stream"),
+        # A database begins with a checksum, which may look like JSON.
+        (b"  7bytes" + DATABASE, "a database, not a trace"),
+        (b"[234567\n" + DATABASE, "a database, not a trace"),
+        (b"\xef\xbb\xbf{{{{{" + DATABASE, "a database, not a trace"),
     ],
 )
 def test_an_ingest_lands_whole_or_not_at_all(

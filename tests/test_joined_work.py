@@ -73,9 +73,9 @@ SCENARIOS: dict[str, tuple[change.Change, list[dict[str, Any]]]] = {
         composed.of_work("kernel", IN_LINEAR, lambda ns: 3 * ns),
         [KERNELS | {"op": f"/{LINEAR}/", "factor": 3}, ALL],
     ),
-    "fused, 10 us more each": (
-        change.kernels(1, 10_000),
-        [ALL, KERNELS | {"add_ns": 10_000}],
+    "fused, x 2, 10 us more each": (
+        change.kernels(2, 10_000),
+        [ALL, KERNELS | {"factor": 2, "add_ns": 10_000}],
     ),
     "fused, of 4 us each": (
         change.kernels(0, 4_000),

@@ -50,6 +50,10 @@ _LOOKS = {
     b"\xff\xfe": "is UTF-16 text; convert it to UTF-8 first",
     b"\xfe\xff": "is UTF-16 text; convert it to UTF-8 first",
 }
+# How a DuckDB file begins: a checksum, which may look like anything, then this and a
+# version of 8 bytes, of which it uses one.
+_DATABASE = re.compile(rb".{8}DUCK.\0{7}", re.DOTALL)
+_MAGIC_BYTES = 20
 _HEAD = 1 << 20
 _TAIL = 1 << 16
 _CUTS = 6
@@ -149,7 +153,9 @@ class Cutter:
 
     def _open(self) -> None:
         """Find the list of events: read up to it, and keep what stands before."""
-        self._fill(1)
+        self._fill(_MAGIC_BYTES)
+        if _DATABASE.match(self._rest):
+            raise ForeignFileError(f"{self._text.path}: a database, not a trace")
         if self._rest.startswith(_BOM):
             self._take(len(_BOM))
         self._take_blank()
@@ -218,8 +224,6 @@ class Cutter:
             return IngestError(f"{path}: {self._text.damage}, before any event")
         if not text:
             return ForeignFileError(f"{path}: is empty")
-        if text[8:12] == b"DUCK":
-            return ForeignFileError(f"{path}: a database, not a trace")
         found = parts(text)
         if found is None:
             return self._unreadable()

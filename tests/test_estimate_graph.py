@@ -205,6 +205,27 @@ def test_a_graph_does_what_its_code_does(
         assert held.peak_bytes == pytest.approx(known.peak_bytes, rel=0.1)
 
 
+def test_numbers_at_one_address_are_no_parameter(
+    graphs: dict[str, Path], codes: dict[str, Subject], tmp_path: Path
+) -> None:
+    """Tensors of numbers go at once, and the next of another type may lie there."""
+    graph = json.loads(graphs["images"].read_text())
+    numbers = [
+        node["inputs"]["values"][1]
+        for node in graph["nodes"]
+        if node["name"] in {"aten::add_", "aten::mul_"}
+        and node["inputs"]["shapes"][1] == []
+        and node["inputs"]["types"][1].startswith("Tensor")
+    ]
+    assert len(numbers) > 2
+    for number in numbers:
+        number[:2] = numbers[0][:2]
+    path = tmp_path / "graph.json"
+    path.write_text(json.dumps(graph))
+    held, known = of(path).memory, codes["images"].memory
+    assert held.by_kind["parameter"] == known.by_kind["parameter"]
+
+
 def test_a_graph_takes_as_long_and_answers_as_any_run(
     graphs: dict[str, Path], tmp_path: Path
 ) -> None:

@@ -60,7 +60,7 @@ class GraphMemory:
         read = set()
         for one in _storages(given.inputs):
             read.add(one.storage)
-            if one.storage not in self._known:
+            if one.storage not in self._known or self._is_another(one):
                 made = one.held(0, "the caller", "setup", is_on_gpu=is_on_gpu)
                 self._enter(one.storage, made, is_there_before=True)
             self._use(one, phase)
@@ -89,6 +89,11 @@ class GraphMemory:
         for storage, _ in tensors(given.inputs):
             if storage in self._known:
                 self._known[storage].phases.add("leaf")
+
+    def _is_another(self, one: _Storage) -> bool:
+        """Whether a number stands where another was: what is recorded is its address."""
+        there = self._known[one.storage].holding
+        return not one.shape.dims and one.shape.dtype != there.dtype
 
     def _enter(self, storage: object, made: Holding, *, is_there_before: bool) -> None:
         held = _Held(made, is_there_before)

@@ -91,7 +91,7 @@ class GraphMemory:
                 self._known[storage].phases.add("leaf")
 
     def _is_another(self, one: _Storage) -> bool:
-        """Whether a number stands where another was: what is recorded is its address."""
+        """Whether a number stands where another was: storages are addresses there."""
         there = self._known[one.storage].holding
         return not one.shape.dims and one.shape.dtype != there.dtype
 

@@ -38,7 +38,7 @@ def main() -> None:
             page.open(report)
             # The second step, and all of the picture for the timeline.
             page.run("timeline.goStep(String(timeline.stepSpans()[1]?.[0]))")
-            page.run("scrollTo({ top: 150, behavior: 'instant' })")
+            page.run("document.querySelector('#timeline').scrollIntoView()")
             page.settle()
             page.picture(asked.write)
 

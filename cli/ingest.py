@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 # files that are not new.
 _STAGE = "computing "
 _AGAIN = "reading again"
-_AGAIN_THERE, _NO_TRACE = "already in the database", "passed over, not a trace"
+_AGAIN_THERE = "already in the database"
 _BRIEF = ("run_id", "trace_id", "format", "rank", "event_count", "path")
 
 
@@ -97,9 +97,11 @@ def ingest(  # noqa: PLR0913 (the options of the command)
 
 def _others(outcomes: Counter[str]) -> Iterator[str]:
     """What became of files that are not new, as far as there are such."""
+    from tracedb.ingest import NO_TRACE
+
     if outcomes[_AGAIN_THERE]:
         yield f"{outcomes[_AGAIN_THERE]} {_AGAIN_THERE}"
-    count = outcomes[_NO_TRACE]
+    count = outcomes[NO_TRACE]
     if count:
         what = "file that is no trace" if count == 1 else "files that are no traces"
         yield f"{count} {what} passed over"

@@ -88,9 +88,8 @@ ABOUT = (
 )
 FIXED = (
     "The second line of a runner is the same command again, which finds all traces "
-    "known: its start-up. The peak is that of the largest process that is waited for: "
-    "for Spark Java or the command, since its workers are not. Small traces are those "
-    "of jobs of up to {ranks} ranks with {small:,} "
+    "known: its start-up. The peak is that of all processes together, Spark's Java "
+    "among them. Small traces are those of jobs of up to {ranks} ranks with {small:,} "
     "events each, {workers} at a time; most of what one takes are the statements that "
     "each ingest runs, whatever is in it. Large ones have {large:,} events each: one "
     "trace as that of so many ranks."
@@ -104,7 +103,7 @@ PATH = (
     "The path is that of a job of {ranks:,} ranks with {collectives:,} collectives "
     "each, of tensor-parallel, pipeline and data-parallel groups: from rows of a lake "
     "to the ranks that the path lies in, and the slowdowns of the job and its worst "
-    "rank."
+    "rank. Of {tries} tries it is the one in the middle."
 )
 CLUSTER_TEXT = (
     "From the rates above, and nothing else: {bytes_per_event:.0f} bytes of JSON text "
@@ -137,7 +136,8 @@ class Filling(Task):
 def command(task: Filling, *words: str) -> tuple[Outcome, list[int]]:
     """Run one of our commands; nothing stays behind.
 
-    With it, what its largest worker had in each quarter of the time, in bytes.
+    Its memory is that of all its processes together. With it, what its largest worker
+    had in each quarter of the time, in bytes.
     """
     ctypes.CDLL(None).prctl(_ADOPT_ORPHANS, 1)
     clock, watch = Clock(), Watch()
@@ -149,9 +149,8 @@ def command(task: Filling, *words: str) -> tuple[Outcome, list[int]]:
             stdout=subprocess.DEVNULL,
         )
         _wait_for_all()
-    largest = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
     cpu_s = max(clock.cpu_s, watch.cpu_s)
-    outcome = Outcome(cpu_s, clock.wall_s, largest, part=task.path.name)
+    outcome = Outcome(cpu_s, clock.wall_s, watch.peak_bytes, part=task.path.name)
     return outcome, watch.quarters()
 
 
@@ -164,6 +163,8 @@ class Watch:
 
     def __init__(self) -> None:
         """Nothing was seen yet."""
+        self.peak_bytes = 0
+        """What all of them had at once, at most."""
         self._ticks: dict[tuple[int, str], int] = {}
         self._largest: list[tuple[float, int]] = []
         self._is_over = threading.Event()
@@ -201,6 +202,8 @@ class Watch:
             ours = [p for p in there.values() if _is_below(p.pid, there)]
             for one in ours:
                 self._ticks[one.pid, one.began] = one.ticks
+            together = sum(one.resident_bytes for one in ours)
+            self.peak_bytes = max(self.peak_bytes, together)
             sizes = [one.resident_bytes for one in ours if one.program != "java"]
             self._largest.append((time.monotonic(), max(sizes, default=0)))
 
@@ -221,9 +224,10 @@ def _processes() -> Iterator[Process]:
     """All of them."""
     for folder in Path("/proc").glob("[0-9]*"):
         try:
-            tail = (folder / "stat").read_text().rpartition(")")[2]
-            # Java's children have its memory, and names of its threads, as they begin.
+            # Java's children have its memory, and names of its threads, as they begin:
+            # what is another program now has its own memory when that is read.
             program = (folder / "exe").readlink().name
+            tail = (folder / "stat").read_text().rpartition(")")[2]
         except OSError:  # it is over, or the kernel's own
             continue
         fields = tail.split()

@@ -53,6 +53,7 @@ from pages import (
     goal,
     goal_table,
     machine,
+    middle_of,
     parser,
     publish_section,
     ratio,
@@ -420,7 +421,7 @@ What graph and critical path take. {written_by}
   stream and for the device, half waits of a stream for an event.
 """
 ABOUT = (
-    "The machine has {machine}. Each relation of tracedb is the median of {runs}, all "
+    "The machine has {machine}. Each relation of tracedb is {middle}, all "
     "else was done once, in processes of their own. A tool without a row was not asked "
     "(HTA takes minutes), or failed as said below the table. The machine was shared: "
     "compare CPU seconds (user and system). Peaks are of the process while it did that "
@@ -435,7 +436,7 @@ def introduction(plan: Plan, peers: Path | None) -> str:
     about = filled(
         ABOUT,
         machine=machine(peers),
-        runs="one run" if plan.runs == 1 else f"{plan.runs} runs",
+        middle=middle_of(plan.runs),
         memory=plan.bounds.memory_bytes / GB,
         timeout=plan.bounds.timeout_s,
     )

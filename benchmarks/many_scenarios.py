@@ -23,7 +23,15 @@ from measure import (
     tell,
     work_if_asked,
 )
-from pages import filled, machine, parser, publish_section, table, written_by
+from pages import (
+    filled,
+    machine,
+    middle_of,
+    parser,
+    publish_section,
+    table,
+    written_by,
+)
 
 if TYPE_CHECKING:
     import argparse
@@ -45,7 +53,7 @@ What `Database.scenarios` takes, all scenarios at once. {written_by}
 
 """
 ABOUT = (
-    "The machine has {machine}. Each figure is the median of {runs}, each in a "
+    "The machine has {machine}. Each figure is {middle}, each in a "
     "process of its own, from the open database to the times of all steps; the machine "
     "was shared. Scenarios scale kernels, T2, T4 or all host time."
 )
@@ -97,7 +105,7 @@ def section(given: argparse.Namespace) -> str:
             found = medians([outcome for run in runs for outcome in run])
             tell(f"{count} scenarios: {found.cpu_s:.2f} s of CPU")
             cells.append([f"{count:,}", f"{found.cpu_s:.2f}", f"{found.wall_s:.2f}"])
-    about = filled(ABOUT, machine=machine(None), runs=given.runs)
+    about = filled(ABOUT, machine=machine(None), middle=middle_of(given.runs))
     page = PAGE.format(written_by=written_by(), about=about)
     rows = table(["scenarios", "CPU s", "wall s"], cells, left=0)
     return "\n".join([page.rstrip(), "", *rows, ""])

@@ -52,6 +52,15 @@ def filled(text: str, **facts: object) -> str:
     return textwrap.fill(text.format(**facts), WIDTH)
 
 
+def middle_of(runs: int) -> str:
+    """What a figure is, of so many runs.
+
+    >>> middle_of(1), middle_of(3)
+    ('of one run', 'the median of 3 runs')
+    """
+    return "of one run" if runs == 1 else f"the median of {runs} runs"
+
+
 def written_by() -> str:
     """How to write the page again."""
     program = Path(sys.argv[0]).name

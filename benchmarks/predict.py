@@ -34,6 +34,7 @@ from pages import (
     goal,
     goal_table,
     machine,
+    middle_of,
     parser,
     publish_section,
     ratio,
@@ -730,7 +731,7 @@ is a span of host time, or GPU work. Scenarios are evaluated at once by the quer
 one after another by the others.
 """
 ABOUT = (
-    "The machine has {machine}. Each figure is the median of {runs} runs (of the "
+    "The machine has {machine}. Each figure is {middle} (of the "
     "longest one run), each in a process of its own; what is read lies in memory "
     "before. The machine was shared: compare CPU seconds (user and system)."
 )
@@ -739,7 +740,7 @@ ABOUT = (
 def section(jobs: list[Results], given: argparse.Namespace) -> str:
     """All jobs, and what was aimed at."""
     runs = 1 if given.quick else given.runs
-    about = filled(ABOUT, machine=machine(None), runs=runs)
+    about = filled(ABOUT, machine=machine(None), middle=middle_of(runs))
     head = ["job", "way", "CPU s", "wall s", "peak MB", "÷ the query"]
     cells = (
         [

@@ -33,7 +33,16 @@ from measure import (
     tell,
     work_if_asked,
 )
-from pages import filled, goal, goal_table, machine, parser, publish_section, table
+from pages import (
+    filled,
+    goal,
+    goal_table,
+    machine,
+    middle_of,
+    parser,
+    publish_section,
+    table,
+)
 from pages import written_by as command
 
 if TYPE_CHECKING:
@@ -55,7 +64,7 @@ What `tracedb report` takes, and its page in a browser. Written by
 {about}
 """
 ABOUT = (
-    "The machine has {machine}. Each figure is the median of {runs} runs, each in a "
+    "The machine has {machine}. Each figure is {middle}, each in a "
     "process of its own, from the open database to the file. The page is opened once "
     "in headless Chromium: how long until it is drawn, and until another step is."
 )
@@ -157,7 +166,7 @@ def main() -> None:
         rows(trace, given.runs, min(limits.memory_bytes, 12 * GB), limits.timeout_s)
         for trace in traces(quick=False, wanted=given.traces)
     ]
-    about = filled(ABOUT, machine=machine(None), runs=given.runs)
+    about = filled(ABOUT, machine=machine(None), middle=middle_of(given.runs))
     page = PAGE.format(command=command().partition("\n\n")[2], about=about)
     lines = table(HEAD, [row for row, _ in found])
     goals = goal_table([line for _, lines in found for line in lines])

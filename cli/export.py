@@ -20,6 +20,7 @@ _ENDINGS = {
     ".pftrace": "pftrace",
     ".pftrace.gz": "pftrace",
     ".speedscope.json": "speedscope",
+    ".speedscope.json.gz": "speedscope",
     ".et": "chakra",
 }
 """Which format the end of a file's name means; the longest that fits."""
@@ -47,7 +48,7 @@ def _format_of(path: str) -> str:
     )
 )
 @options.database
-@options.output("FILE", "The trace; `.gz` compresses `chrome` and `pftrace`.")
+@options.output("FILE", "The file; `.gz` compresses it, but for `chakra`.")
 @click.option(
     "--format",
     "format_",

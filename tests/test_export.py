@@ -195,3 +195,22 @@ def test_on_the_command_line(tmp_path: Path, ingested: Ingested) -> None:
     assert done.exit_code == 0
     assert done.stdout == ""
     assert f"{len(events_of(out)):,} events" in done.stderr
+
+
+def test_the_ending_tells_the_format(tmp_path: Path, ingested: Ingested) -> None:
+    """However the file is compressed; it begins as that format does."""
+    for ending, mark in (
+        (".json", b'{"exportedBy"'),
+        (".json.gz", b'{"exportedBy"'),
+        (".pftrace", b"\n"),
+        (".PFTRACE.GZ", b"\n"),
+        (".speedscope.json", b'{"exporter"'),
+        (".speedscope.json.gz", b'{"exporter"'),
+    ):
+        out = tmp_path / f"out{ending}"
+        line = ["export", str(ingested(GPU)), "-o", str(out), "--step", "2"]
+        assert CliRunner().invoke(command, line).exit_code == 0
+        content = out.read_bytes()
+        if ending.lower().endswith(".gz"):
+            content = gzip.decompress(content)
+        assert content.startswith(mark), ending

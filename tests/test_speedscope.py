@@ -6,6 +6,7 @@ opened the sample's exports when this was written.
 
 from __future__ import annotations
 
+import gzip
 import json
 from pathlib import Path
 from typing import Any
@@ -92,6 +93,16 @@ def test_a_step_and_what_was_simulated(database_of: DatabaseOf, tmp_path: Path) 
     assert "critical path, rank 0, step 2" in names
     assert "critical path, rank 0, step 2, predicted by other_steps" in names
     assert not [name for name in names if "step 1" in name]
+
+
+def test_compressed(database_of: DatabaseOf, tmp_path: Path) -> None:
+    """`.gz` compresses an export, which may be written over like any other."""
+    database = database_of(GPU)
+    plain, packed = tmp_path / "a.json", tmp_path / "a.speedscope.json.gz"
+    exported(database, plain)
+    for _ in range(2):
+        database.export(packed, format="speedscope")
+        assert gzip.decompress(packed.read_bytes()) == plain.read_bytes()
 
 
 def test_names_may_be_anything(tmp_path: Path) -> None:

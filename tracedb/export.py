@@ -8,7 +8,6 @@ path, and what a method or a scenario predicts, are processes of their own.
 
 from __future__ import annotations
 
-import gzip
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
@@ -16,7 +15,7 @@ import msgspec
 
 from tracedb import pftrace
 from tracedb.errors import ReportError
-from tracedb.outputs import EXPORT, check_place, written
+from tracedb.outputs import EXPORT, check_place, written_bytes
 from tracedb.part import NO_STEPS, absent
 
 if TYPE_CHECKING:
@@ -245,19 +244,12 @@ def _write_run(
     try:
         span = _span(connection, run, step)
         connection.execute(_PATH)
-        with written(path, ReportError) as place, _opened(path, place) as file:
+        with written_bytes(path, ReportError) as file:
             events = _all_events(connection, traces, span)
             return form.write(file, _header(traces), events)
     finally:
         for table in ("export_path", "export_trace"):
             connection.execute(f"DROP TABLE IF EXISTS temp.{table}")
-
-
-def _opened(path: Path, place: Path) -> IO[bytes]:
-    if path.suffix == ".gz":
-        file: IO[bytes] = gzip.GzipFile(place, "wb", compresslevel=5, mtime=0)  # type: ignore[assignment]
-        return file
-    return place.open("wb")
 
 
 def _keep(connection: duckdb.DuckDBPyConnection, traces: list[_Trace]) -> None:

@@ -13,7 +13,7 @@ import os
 import zlib
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, cast
 
 import duckdb
 
@@ -78,3 +78,15 @@ def written(path: Path, error: type[TracedbError]) -> Iterator[Path]:
         ) from problem
     finally:
         beside.unlink(missing_ok=True)
+
+
+@contextmanager
+def written_bytes(path: Path, error: type[TracedbError]) -> Iterator[IO[bytes]]:
+    """A file that becomes `path` when the block ends; `.gz` compresses it."""
+    with written(path, error) as place:
+        if path.suffix.lower() == ".gz":
+            with gzip.GzipFile(place, "wb", compresslevel=5, mtime=0) as packed:
+                yield cast("IO[bytes]", packed)
+        else:
+            with place.open("wb") as plain:
+                yield plain

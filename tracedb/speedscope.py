@@ -16,7 +16,7 @@ import msgspec
 import tracedb
 from tracedb.errors import ReportError
 from tracedb.export import check_step
-from tracedb.outputs import EXPORT, check_place, written
+from tracedb.outputs import EXPORT, check_place, written_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -94,11 +94,10 @@ def write_speedscope(
     run: int,
     step: int | None = None,
 ) -> int:
-    """Write a run, or one of its steps; gives the number of profiles.
+    """Write a run, or one of its steps; `.gz` compresses it.
 
-    Raises `QueryError` for a step that the run does not have, `ReportError` where the
-    file
-    cannot be written or is something else.
+    Returns the number of profiles. Raises `QueryError` for a step that the run does not
+    have, `ReportError` where the file cannot be written or is something else.
     """
     path = Path(path)
     check_place(path, _EXPORTER, EXPORT)
@@ -106,7 +105,7 @@ def write_speedscope(
     values = {"run": run, "step": step}
     frames = _Frames()
     count = 0
-    with written(path, ReportError) as place, place.open("wb") as file:
+    with written_bytes(path, ReportError) as file:
         file.write(_MARK + b'"$schema":"%b","profiles":[' % _SCHEMA.encode())
         for parts in (
             _paths(connection, values, frames),

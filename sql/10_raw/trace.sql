@@ -8,7 +8,8 @@ CREATE TABLE raw.trace (
     run_id BIGINT NOT NULL,
     -- Path as it was given.
     path VARCHAR NOT NULL,
-    -- `kineto` or `et` (PyTorch execution trace).
+    -- `kineto` where it has events, those of other profilers too (their names:
+    -- `staging.recording.profiler`); `et` for execution graphs.
     format VARCHAR NOT NULL,
     -- SHA-256 of the file's text, however compressed; the same one is ingested once.
     sha256 VARCHAR NOT NULL,

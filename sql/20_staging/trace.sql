@@ -8,7 +8,8 @@ CREATE VIEW staging.trace (
     run_id,
     -- Path as it was given.
     path,
-    -- `kineto` or `et`.
+    -- `kineto` where it has events, those of other profilers too (their names:
+    -- `staging.recording.profiler`); `et` for execution graphs.
     format,
     -- SHA-256 of the file's text, however compressed.
     sha256,

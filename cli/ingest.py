@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _STAGE = "computing "
 _AGAIN = "reading again"
 _AGAIN_THERE = "already in the database"
-_BRIEF = ("run_id", "trace_id", "format", "rank", "event_count", "path")
+_BRIEF = ("run_id", "trace_id", "recorded_by", "rank", "event_count", "path")
 
 
 @click.command(
@@ -87,6 +87,8 @@ def ingest(  # noqa: PLR0913 (the options of the command)
                 mapping=mapping(pairs),
                 progress=progress,
             )
+        by = db.info().select("trace_id", "recorded_by")
+        new = new.join(by, "trace_id", how="left", maintain_order="left")
         output.rows(new, brief=_BRIEF)
         tell(", ".join([f"{new.height} new", *_others(progress.outcomes)]))
         _tell_pairing(db.relation("staging.trace"), set(new["trace_id"]))

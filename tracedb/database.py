@@ -96,7 +96,7 @@ SELECT
     run_id,
     raw.run.name AS run,
     trace_id,
-    format,
+    coalesce(profiler, 'execution graph') AS recorded_by,
     rank,
     event_count,
     (SELECT count(*) FROM staging.op WHERE trace_id = trace.trace_id) AS op_count,
@@ -106,10 +106,12 @@ SELECT
     AS gpu_op_count,
     (SELECT count(*) FROM staging.step WHERE trace_id = trace.trace_id) AS step_count,
     path,
+    format,
     paired_trace_id,
     pairing
 FROM staging.trace AS trace
 INNER JOIN raw.run USING (run_id)
+LEFT JOIN staging.recording USING (trace_id)
 ORDER BY run_id, rank, trace_id
 """
 _ISSUES = """

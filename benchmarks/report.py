@@ -93,13 +93,10 @@ def report(task: Page) -> Iterator[Outcome]:
     import polars  # noqa: F401, ICN001 (imports are not measured)
 
     import tracedb
-    from tracedb.cli.summary import lines
 
     clock, path = Clock(), _database(task)
     with clock, tracedb.open(path, read_only=True) as database:
-        database.report(
-            task.report, words=lambda run: lines(database.summary(run), str(path))
-        )
+        database.report(task.report)
     yield Outcome.of(clock, task.report.stat().st_size)
 
 

@@ -158,7 +158,7 @@ def _progress() -> Iterator[_Progress]:
 def _tell_summary(db: tracedb.Database, runs: set[int]) -> None:
     if not runs:
         return
-    from .summary import brief
+    from tracedb.summary.told import brief
 
     for line in brief(db, runs):
         tell(line)

@@ -12,7 +12,7 @@ import tracedb
 from . import options
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
 
 
 @click.command(
@@ -57,19 +57,12 @@ def _server(database: str, seconds: float) -> Any:  # noqa: ANN401 (of a package
         version=tracedb.__version__,
         log_level="ERROR",
     )
-    tools = Tools(database, _words(database), seconds)
+    tools = Tools(database, seconds)
     reads = kinds.ToolAnnotations(read_only_hint=True, open_world_hint=False)
     for name in TOOLS:
         tool = _telling(getattr(tools, name), refused)
         server.add_tool(tool, annotations=reads)
     return server
-
-
-def _words(database: str) -> Callable[[tracedb.Database, int | None], Iterable[str]]:
-    """Who writes a summary, as `tracedb summary` does."""
-    from .summary import lines
-
-    return lambda opened, run: lines(opened.summary(run), database)
 
 
 def _telling(tool: Callable[..., Any], refused: type[Exception]) -> Callable[..., Any]:

@@ -8,9 +8,10 @@ from __future__ import annotations
 from itertools import groupby
 from operator import itemgetter
 from textwrap import wrap
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from .summary_words import KINDS
+from tracedb.summary.words import KINDS, marks_in_words
+
 from .terminal import tell
 
 if TYPE_CHECKING:
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 
     from .output import Output
 
-_MOST_MARKS = 3
 _TOLD = KINDS.keys() - {
     *("compute", "communication", "copy", "data_loading", "unexplained", "idle"),
 }
@@ -142,19 +142,3 @@ def tell_missing_steps(db: tracedb.Database, among: set[int] | None = None) -> N
         if among is None or trace_id in among:
             rows = [*own]
             tell(f"{rows[0]['path']}: no steps: {marks_in_words(rows)}")
-
-
-def marks_in_words(marks: Sequence[dict[str, Any]]) -> str:
-    """What could mark the steps of a trace, by its rows of `question.step_mark`.
-
-    >>> marks_in_words([dict(option="--step-mark", mark="step")])
-    "for --step-mark there is 'step'"
-    >>> marks_in_words([dict(option=None, mark=None)])
-    'nothing marks them'
-    """
-    # Ranges that cover steps say more than those that they begin with.
-    option = marks[0]["option"]
-    if option is None:
-        return "nothing marks them"
-    names = [f"'{row['mark']}'" for row in marks if row["option"] == option]
-    return f"for {option} there is {', '.join(names[:_MOST_MARKS])}"

@@ -10,7 +10,6 @@ import click
 import tracedb
 
 from . import options
-from .summary import lines
 from .terminal import tell
 
 if TYPE_CHECKING:
@@ -71,7 +70,6 @@ def report(  # noqa: PLR0913 (one parameter an option)
         done = db.report(
             path,
             run,
-            words=lambda chosen: lines(db.summary(chosen), database),
             against=others[0] if others else None,
             scenarios=_edits(db, scenario, stored=stored),
         )

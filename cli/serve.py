@@ -7,7 +7,6 @@ import click
 import tracedb
 
 from . import options
-from .summary import lines
 from .terminal import tell
 
 
@@ -43,12 +42,7 @@ def serve(database: str, run: int | None, port: int) -> None:
 
     with tracedb.open(database, read_only=True) as opened:
         chosen = find_run(opened.connection, run).run_id
-    with Server(
-        database,
-        chosen,
-        lambda found, number: lines(found.summary(number), database),
-        port,
-    ) as server:
+    with Server(database, chosen, port) as server:
         tell(f"{database}, run {chosen}: {server.url}")
         tell("Ctrl-C ends it")
         server.serve_forever()

@@ -186,7 +186,7 @@ def test_whatif_predicts_and_ranks(answers: dict[str, Any]) -> None:
 
 def test_a_call_that_takes_too_long_is_stopped(path: Path) -> None:
     """The limit is kept within a second, and others may ask afterwards."""
-    tools = Tools(str(path), lambda _database, _run: (), seconds=0.3)
+    tools = Tools(str(path), seconds=0.3)
     begun = time.monotonic()
     with pytest.raises(tracedb.QueryError, match=r"stopped after 0\.3 seconds"):
         tools.sql(SLOW)

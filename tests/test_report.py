@@ -352,6 +352,56 @@ def test_figures_are_those_of_the_rows(
 
 
 @needs_chromium
+@pytest.mark.parametrize("name", ["gpu", "cpu"])
+def test_it_begins_with_the_summary(
+    folder: Path, page: Page, name: str, ingested: Ingested
+) -> None:
+    """All that `tracedb summary` prints, in its order; marks and commands included."""
+    page.open(folder / f"{name}.html")
+    found = page.run("document.getElementById('summary').innerText")
+    traces = {"gpu": GPU, "cpu": SAMPLES / "dlrm_cpu"}[name]
+    done = CliRunner().invoke(command, ["summary", str(ingested(traces))])
+    assert done.exit_code == 0
+    # The page numbers items by itself, and marks commands otherwise.
+    plain = re.sub(r"^ +(\d\.|->) ", "", done.stdout, flags=re.MULTILINE)
+    assert "".join(found.split()) == "Summary" + "".join(plain.split())
+
+
+@needs_chromium
+def test_kinds_have_words(folder: Path, page: Page) -> None:
+    """No picture names a kind as a relation does; a table has both."""
+    for name in ("gpu", "cpu", "eight", "beside"):
+        page.open(folder / f"{name}.html")
+        legends = page.run(
+            "[...document.querySelectorAll('.legend li, .bar span')]"
+            ".map(one => one.textContent)"
+        )
+        assert legends
+        # Families of kernels, in the roofline, are called as they are in answers.
+        families = page.run(
+            "objects(data.sections.find(s => s.name === 'roofline')).map(r => r.family)"
+        )
+        assert not {one for one in legends if "_" in one} - {*families}
+        for section in ("levers", "trust"):
+            first = page.run(
+                f"[...document.querySelectorAll('#{section} td:first-child')]"
+                ".map(one => [one.firstChild.textContent, one.lastChild.textContent])"
+            )
+            assert first
+            assert all("_" not in words and words for words, _ in first)
+
+
+def test_one_in_memory_has_no_name(tmp_path: Path) -> None:
+    """What to type next names a database; one in memory is called DB."""
+    with tracedb.open() as database:
+        database.ingest([hostile_trace(tmp_path / "trace.json")])
+        _, data = reported(database, tmp_path / "a.html")
+    commands = [one["text"] for one in data["summary"] if one["kind"] == "command"]
+    assert commands
+    assert all(one.startswith("tracedb ask DB ") for one in commands)
+
+
+@needs_chromium
 def test_hostile_names_are_text(folder: Path, page: Page) -> None:
     """Names are shown as they are; what would turn or hide text as an escape."""
     page.open(folder / "hostile.html")

@@ -28,7 +28,7 @@ JSON = {"Content-Type": "application/json"}
 @pytest.fixture(scope="module")
 def server(ingested: Ingested) -> Iterator[Server]:
     """A server of two ranks."""
-    with Server(str(ingested(GPU)), 1, lambda _database, _run: ("a line",)) as made:
+    with Server(str(ingested(GPU)), 1) as made:
         thread = Thread(target=made.serve_forever, args=(0.05,))
         thread.start()
         yield made
@@ -80,7 +80,7 @@ def test_the_page_may_ask_its_server_alone(server: Server) -> None:
     policy = body.decode().partition('content="')[2].partition('"')[0]
     assert policy.startswith("default-src 'none'; script-src 'sha256-")
     assert policy.endswith("; connect-src 'self'")
-    assert b"a line" in body
+    assert b"is the host running ops" in body
     assert headers["Referrer-Policy"] == "no-referrer"
     assert headers["Cache-Control"] == "no-store"
     assert "Access-Control-Allow-Origin" not in headers

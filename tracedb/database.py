@@ -676,15 +676,14 @@ class Database:
         path: str | Path,
         run: int | None = None,
         *,
-        words: Callable[[int], Iterable[str]] | None = None,
         against: Database | None = None,
         scenarios: str | Path | Sequence[Edit] | None = None,
     ) -> dict[str, Any]:
         """Write a report of a run: one HTML file that asks no network.
 
-        Without a number it is of the run with the most events. It begins with the lines
-        that `words` gives of that run, if any; then comes what differs from the largest
-        run of another database (`diff`), and what scenarios would do (`simulate`).
+        Without a number it is of the run with the most events. It begins with the
+        summary; then comes what differs from the largest run of another database
+        (`diff`), and what scenarios would do (`simulate`).
         Returns what was written: the run, the size, and what was left out. Raises
         `QueryError` where there is no such run, `ReportError` where the file cannot be
         written, `ScenarioError` for edits that cannot be carried out.
@@ -696,7 +695,7 @@ class Database:
         beside = [*self._difference(chosen, against), *self._effects(chosen, scenarios)]
         return stoppable(
             self._connection,
-            lambda: write_report(self._connection, path, chosen, words, beside),
+            lambda: write_report(self, path, chosen, beside),
         )
 
     def _difference(self, run: int, against: Database | None) -> list[dict[str, Any]]:
@@ -739,7 +738,7 @@ class Database:
         from tracedb.markup import table
 
         try:
-            rows = self.info().drop("path", "paired_trace_id", "pairing")
+            rows = self.info().drop("path", "format", "paired_trace_id", "pairing")
         except QueryError:
             return None
         return table(f"tracedb {self.path}", rows.iter_rows(named=True))

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import secrets
 from contextlib import suppress
-from functools import partial
 from hmac import compare_digest
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -53,15 +52,13 @@ class Server(ThreadingHTTPServer):
 
     daemon_threads = True
 
-    def __init__(
-        self, path: str, run: int | None, words: Words | None = None, port: int = 0
-    ) -> None:
+    def __init__(self, path: str, run: int | None, port: int = 0) -> None:
         """Take a port, any free one if it is 0.
 
         Raises `DatabaseError` where another server has it.
         """
         self.token = secrets.token_urlsafe(24)
-        self._path, self._run, self._words = path, run, words
+        self._path, self._run = path, run
         self._page: tuple[Any, bytes] = None, b""
         self._making = Lock()
         try:
@@ -87,9 +84,7 @@ class Server(ThreadingHTTPServer):
             state = Path(self._path).stat()
             mark = (state.st_mtime_ns, state.st_size)
             if self._page[0] != mark:
-                said = self._words
-                words = said and partial(said, database)
-                text, _ = made(database.connection, self._run, words, is_live=True)
+                text, _ = made(database, self._run, is_live=True)
                 self._page = mark, text
             return self._page[1]
 

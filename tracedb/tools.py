@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Any
 from tracedb import live
 from tracedb.database import find_relation
 from tracedb.errors import QueryError
+from tracedb.summary.text import lines
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
     from tracedb.database import Database
 
 INSTRUCTIONS = """\
@@ -31,15 +30,9 @@ _WHATIF_ROWS = 12
 class Tools:
     """The tools over one database, which each call opens to read."""
 
-    def __init__(
-        self,
-        path: str,
-        words: Callable[[Database, int | None], Iterable[str]],
-        seconds: float = live.MOST_SECONDS,
-    ) -> None:
-        """Take the path, who writes summaries as lines, and a call's longest time."""
+    def __init__(self, path: str, seconds: float = live.MOST_SECONDS) -> None:
+        """Take the path, and a call's longest time."""
         self._path = path
-        self._words = words
         self._seconds = seconds
 
     def summary(self, run: int | None = None) -> str:
@@ -49,7 +42,7 @@ class Tools:
         runs, or of the run with that number.
         """
         with live.opened(self._path, self._seconds) as database:
-            return "\n".join(self._words(database, run))
+            return "\n".join(lines(database.summary(run), self._path))
 
     def questions(self) -> dict[str, Any]:
         """List the questions that `ask` answers, with what each answer's rows are."""

@@ -17,13 +17,16 @@ from tracedb.part import absent
 from tracedb.report.page import page
 from tracedb.report.sections import sections
 from tracedb.report.timeline import timeline
+from tracedb.summary.told import told
+from tracedb.summary.words import WORDS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
     from typing import Any
 
     import duckdb
 
+    from tracedb.database import Database
     from tracedb.report.sections import Shown
 
 MOST_BYTES = 4_800_000
@@ -51,32 +54,30 @@ class Run(NamedTuple):
 
 
 def write_report(
-    connection: duckdb.DuckDBPyConnection,
+    database: Database,
     path: str | Path,
     run: int | None = None,
-    words: Callable[[int], Iterable[str]] | None = None,
     beside: Iterable[Shown] = (),
 ) -> dict[str, Any]:
     """Write the report of a run, by default of the one with the most events.
 
-    It begins with the lines that `words` gives of the run, if any, and the sections
-    of what is beside it (`beside.py`). Returns what was written: the run, the bytes,
-    and notes on what was left out.
+    It begins with the summary of the run, and the sections of what is beside it
+    (`beside.py`). Returns what was written: the run, the bytes, and notes on what was
+    left out.
     Raises `QueryError` where there is no such run, `ReportError` where the file cannot
     be written or is something else than a report.
     """
     path = Path(path)
     check_place(path, _MARK, "a report")
-    text, told = made(connection, run, words, beside)
+    text, told = made(database, run, beside)
     with written(path, ReportError) as place:
         place.write_bytes(text)
     return told
 
 
 def made(
-    connection: duckdb.DuckDBPyConnection,
+    database: Database,
     run: int | None,
-    words: Callable[[int], Iterable[str]] | None = None,
     beside: Iterable[Shown] = (),
     *,
     is_live: bool = False,
@@ -85,17 +86,24 @@ def made(
 
     One that `is_live` asks its server (`tracedb/serve.py`).
     """
+    connection = database.connection
     chosen, name, others = find_run(connection, run)
-    told: dict[str, Any] = {"run": name, "run_id": chosen, "other_runs": others}
-    summary = [] if words is None else [*words(chosen)]
+    facts: dict[str, Any] = {"run": name, "run_id": chosen, "other_runs": others}
+    ((*summary,),) = told(database.summary(chosen), database.path)
     parts = [*beside, *sections(connection, chosen)]
     for most in (_MOST_SLICES, _MOST_SLICES // 3, _MOST_SLICES // 12, 0):
         drawn = timeline(connection, chosen, most)
-        content = {**told, "summary": summary, "sections": parts, "timeline": drawn}
+        content = {
+            **facts,
+            "summary": [piece._asdict() for piece in summary],
+            "words": WORDS,
+            "sections": parts,
+            "timeline": drawn,
+        }
         text = _MARK + page(content, is_live=is_live)
         if len(text) <= MOST_BYTES:
             break
-    return text, {**told, "bytes": len(text), "notes": drawn["notes"]}
+    return text, {**facts, "bytes": len(text), "notes": drawn["notes"]}
 
 
 def find_run(connection: duckdb.DuckDBPyConnection, run: int | None) -> Run:

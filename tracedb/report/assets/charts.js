@@ -25,7 +25,7 @@ function legend(kinds) {
   return el("ul", { class: "legend" }, ...kinds.map((kind) => {
     const mark = el("i");
     mark.style.background = colour(kind);
-    return el("li", null, mark, shown(kind));
+    return el("li", null, mark, worded(kind));
   }));
 }
 
@@ -56,9 +56,9 @@ function bars(section) {
       const share = sum / whole;
       const box = el("span", {
         class: share < 0.05 && "thin",
-        onmousemove: (event) => showTip(event, `${shown(kind)}: ${valued(value, sum)}, ${(share * 100).toFixed(1)} %`),
+        onmousemove: (event) => showTip(event, `${worded(kind)}: ${valued(value, sum)}, ${(share * 100).toFixed(1)} %`),
         onmouseleave: hideTip,
-      }, share < 0.05 ? "" : `${shown(kind)} ${(share * 100).toFixed(0)} %`);
+      }, share < 0.05 ? "" : `${worded(kind)} ${(share * 100).toFixed(0)} %`);
       box.style.flex = `${share} 1 0`;
       box.style.background = colour(kind);
       return box;
@@ -102,7 +102,7 @@ function stack(section) {
         y -= tall;
         const box = svg("rect", { x: 62 + i * wide, y, width: Math.max(0.5, wide - (wide > 6 ? 3 : 0)), height: tall, fill: colour(kind) });
         box.addEventListener("mousemove", (event) =>
-          showTip(event, `step ${step}, ${shown(kind)}: ${time(part.time_ns)}, ${valued("_share", part.time_share)}`));
+          showTip(event, `step ${step}, ${worded(kind)}: ${time(part.time_ns)}, ${valued("_share", part.time_share)}`));
         box.addEventListener("mouseleave", hideTip);
         drawn.append(box);
       }

@@ -24,7 +24,7 @@ function build() {
   const early = new Set(["difference_period", "difference_kind", "difference_path", "difference_work", "scenarios", "scenario_path", "levers", "trust"]), shownEarly = sections.filter((one) => early.has(one.section.name)).map(shownSection);
   places.append(...[...places.children].slice(0, 1));
   content.append(facts(),
-    data.summary.length ? el("section", { id: "summary" }, el("h2", null, "Summary"), el("pre", null, data.summary.map(shown).join("\n"))) : "",
+    summary(data.summary),
     ...shownEarly, drawn, ...sections.filter((one) => !one.isLate && !early.has(one.section.name)).map(shownSection), ...sections.filter((one) => one.isLate).map(shownSection));
   document.body.append(tip);
   end.append(`Written by tracedb ${data.version}. Times are relative to the begin of the run. `,
@@ -38,6 +38,29 @@ function redraw() {
   const head = document.querySelector("header");
   document.documentElement.style.scrollPaddingTop = (getComputedStyle(head).position === "sticky" ? head.offsetHeight : 0) + "px";
   for (const draw of redrawn) draw();
+}
+
+/** What `tracedb summary` says of the run. */
+function summary(pieces) {
+  const made = el("section", { id: "summary" }, el("h2", null, "Summary"));
+  let list = null, item = null;
+  // No number is parted from its unit.
+  const said = (text) => shown(text).replace(/([\d.]) (s|ms|us|ns|%)(?!\w)/g, "$1\u00a0$2");
+  const into = (tag, name) => {
+    if (list?.className !== name) made.append(list = el(tag, { class: name }));
+    return list;
+  };
+  for (const { kind, text, mark } of pieces) {
+    if (kind === "figure") into("dl", "figures").append(el("dt", null, mark), el("dd", null, said(text)));
+    else if (kind === "item") into("ol", "items").append(item = el("li", null, said(text)));
+    else if (kind === "doubt") into("ul", "doubts").append(el("li", null, el("b", { class: mark === "!" && "warning" }, mark), said(text)));
+    else if (kind === "command") (item ?? made).append(el("code", { class: "next" }, shown(text)));
+    else {
+      made.append(el(kind === "title" ? "h3" : "p", { class: kind }, said(text)));
+      list = item = null;
+    }
+  }
+  return made;
 }
 
 /** What the run is, in figures. */

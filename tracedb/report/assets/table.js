@@ -19,6 +19,14 @@ function ordered(a, b) {
   return typeof a === "number" && typeof b === "number" ? a - b : String(a).localeCompare(String(b));
 }
 
+const WORDED = new Set(["kind", "type", "lever", "aspect"]);
+
+/** A name as a cell has it: of a kind of time also what it is called. */
+function named(column, value) {
+  const words = WORDED.has(column) && WORDS.get(value);
+  return words && words !== value ? [words, " ", el("code", null, value)] : [bdi(value)];
+}
+
 /** The table of a section, with its tools. */
 function table(section) {
   // A column without any value tells nothing.
@@ -37,7 +45,7 @@ function table(section) {
   function fill() {
     const cells = (row) => row.map((value, i) =>
       typeof value === "string"
-        ? el("td", { class: "text", title: shown(value) }, bdi(value))
+        ? el("td", { class: "text", title: shown(value) }, ...named(columns[i], value))
         : el("td", { class: isNumber[i] && "number" }, valued(columns[i], value)));
     const visible = open ? sorted : sorted.slice(0, FIRST_ROWS);
     body.replaceChildren(...visible.map((row, i) => el("tr", { class: i >= FIRST_ROWS && "far" }, ...cells(row))));

@@ -276,7 +276,7 @@ class Timeline {
 
   title(row, i, isPath) {
     const name = shown(this.names[row.n[i]]), kind = this.names[row.k[i]];
-    return isPath ? (name ? `${kind}: ${name}` : kind) : name;
+    return isPath ? [worded(kind), name].filter(Boolean).join(": ") : name;
   }
 
   /** The critical path on the lanes, with a line where it goes from one to another. */

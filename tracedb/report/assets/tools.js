@@ -42,6 +42,14 @@ function bdi(text) {
   return el("bdi", null, shown(text));
 }
 
+const WORDS = new Map(Object.entries(data.words));
+
+/** What a kind of time is called; an overhead type keeps its number. */
+function worded(kind) {
+  const words = WORDS.get(kind) ?? kind;
+  return shown(/^T\d$/.test(kind) ? `${kind} ${words}` : words);
+}
+
 /** A text with the middle left out. */
 function shorter(text, most) {
   if (text.length <= most) return text;

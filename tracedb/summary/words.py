@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from tracedb.words import counted, duration, share
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     Row = dict[str, Any]
 
@@ -135,6 +135,9 @@ KINDS = {
     "occupancy": "no room",
     "unexplained": "no cause found",
     "before_trace": "launched before the trace",
+    "return": "coming back from a wait",
+    "rank_wait": "waiting for late ranks",
+    "absent_rank_wait": "waiting for ranks not in the run",
     "T1": "between ops",
     "T2": "ops before a launch",
     "T3": "ops after launches",
@@ -150,6 +153,28 @@ KINDS = {
     "wait_data": "data loading",
     "idle": "idle",
 }
+
+
+WORDS = {
+    **KINDS,
+    "communication": "collectives moving data",
+    "copy": "copies and memsets",
+    "dispatch": "host running ops and launching their work",
+    "python": "host between ops",
+    "sync": "host waiting for the GPU",
+    "gpu_wait": "gaps between GPU work",
+    "estimated": "never ran",
+    "repaired": "repaired or left out",
+    "lost_work": "launches without GPU work",
+    "lost_launch": "GPU ops without a launch",
+    "overlapping": "overlaps on a stream",
+    "inferred_wait": "waits inferred",
+    "profiler": "cost of recording",
+    "overflow": "pauses of the profiler",
+    "clock": "clocks of ranks differ",
+    "absent_rank": "ranks not in the run",
+}
+"""What kinds of time, levers and aspects of trust are called in tables and pictures."""
 
 
 def kind_words(kind: str) -> str:
@@ -245,6 +270,7 @@ _DOUBTS: dict[str, Callable[[Row], str]] = {
     "clock": _clock,
     "absent_rank": _absent_rank,
 }
+_MOST_MARKS = 3
 _MOST = {
     "overlapping": ("time_share", 0.005),
     "unexplained": ("time_share", 0.01),
@@ -316,3 +342,19 @@ def stuck(row: Row) -> str:
 
 def _at(place: str | None) -> str:
     return f" ({place})" if place else ""
+
+
+def marks_in_words(marks: Sequence[dict[str, Any]]) -> str:
+    """What could mark the steps of a trace, by its rows of `question.step_mark`.
+
+    >>> marks_in_words([dict(option="--step-mark", mark="step")])
+    "for --step-mark there is 'step'"
+    >>> marks_in_words([dict(option=None, mark=None)])
+    'nothing marks them'
+    """
+    # Ranges that cover steps say more than those that they begin with.
+    option = marks[0]["option"]
+    if option is None:
+        return "nothing marks them"
+    names = [f"'{row['mark']}'" for row in marks if row["option"] == option]
+    return f"for {option} there is {', '.join(names[:_MOST_MARKS])}"

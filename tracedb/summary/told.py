@@ -1,0 +1,424 @@
+"""What a summary says of each run, in pieces that `text.py` and reports lay out."""
+
+from __future__ import annotations
+
+from shlex import quote
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from tracedb.summary.words import (
+    OF_LOGS,
+    doubts,
+    kind_words,
+    lever_command,
+    lever_words,
+    marks_in_words,
+    stuck,
+)
+from tracedb.words import counted, duration, share, shortened
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+
+    import polars as pl
+
+    from tracedb.database import Database
+
+    Row = dict[str, Any]
+
+_MEMORY = ":memory:"
+_LEVERS = 3
+_SMALLEST_LEVER = 0.01
+_NAME = 46
+_WORKED = "SELECT DISTINCT run_id FROM staging.gpu_op WHERE kind <> 'other'"
+_RAN = "SELECT DISTINCT run_id FROM staging.op"
+_OPERATES = "SELECT 1 FROM staging.operation LIMIT 1"
+_SMALLEST_SHARE = 0.005
+"""Of a device's or a thread's time; what is less is left to the questions."""
+
+
+class Said(NamedTuple):
+    """A piece of a summary."""
+
+    kind: Literal["run", "fact", "figure", "title", "item", "command", "doubt"]
+    """Of `run` and `title` there follow others, of `item` commands."""
+    text: str
+    mark: str = ""
+    """The name of a figure, empty where it goes on; the number of an item; of a doubt
+    `!`, of what is only less `-`, of what is in order `+`."""
+
+
+def told(parts: dict[str, pl.DataFrame], database: str) -> Iterator[list[Said]]:
+    """What is said of each run, of the answers of `tracedb.summary.summary`.
+
+    Commands name the database as given; one in memory has no name.
+    """
+    named = "DB" if database == _MEMORY else quote(database)
+    rows = {name: list(frame.iter_rows(named=True)) for name, frame in parts.items()}
+    runs = list(dict.fromkeys(row["run_id"] for row in rows["recording"]))
+    if not runs:
+        yield [*_graphs_alone(named)]
+    for run_id in runs:
+        own = {
+            name: [row for row in all_ if row["run_id"] == run_id]
+            for name, all_ in rows.items()
+        }
+        yield [*_run(own, named)]
+
+
+def _graphs_alone(database: str) -> Iterator[Said]:
+    yield Said(
+        "run",
+        "No traces: execution graphs alone tell what runs, not how long it takes.",
+    )
+    yield Said("command", f"tracedb info {database}")
+    yield Said(
+        "command",
+        "tracedb estimate GRAPH.json --gpu A100    how long a step would take",
+    )
+    yield Said(
+        "command",
+        "tracedb ingest TRACE.json --db ...        the trace of the same run",
+    )
+
+
+def brief(database: Database, runs: Collection[int]) -> Iterator[str]:
+    """One line a run: how long a step takes, and the largest part of that.
+
+    It asks no more than that: a summary would take longer than to ingest a small trace.
+    """
+    if database.connection.execute(_OPERATES).fetchall():
+        for row in database.ask("job").rows(named=True):
+            if row["run_id"] in runs and row["slowdown"] is not None:
+                yield f"run {row['run_id']}: {_job_in_short(row)}"
+    levers = database.relation("critical_path.lever_time").rows(named=True)
+    periods = database.ask("period").rows(named=True)
+    worked, ran = (
+        {number for (number,) in database.connection.execute(query).fetchall()}
+        for query in (_WORKED, _RAN)
+    )
+    for row in database.ask("stuck_collective").rows(named=True):
+        if row["run_id"] in runs:
+            yield f"run {row['run_id']}: stuck: {stuck(row)}"
+    for run_id in sorted(runs):
+        own = [row for row in levers if row["run_id"] == run_id]
+        if own:
+            largest = min(own, key=lambda row: (-row["time_ns"], row["lever"]))
+            steps = _steps_in_short([row for row in periods if row["run_id"] == run_id])
+            words = lever_words(largest, on_gpu=run_id in worked, has_ops=run_id in ran)
+            yield f"run {run_id}: {steps}{share(largest['time_share'])} {words}"
+
+
+def _steps_in_short(periods: list[Row]) -> str:
+    if not periods:
+        return "no steps; of its time "
+    count = max(row["step_count"] for row in periods)
+    several = count > 1 or len(periods) > 1
+    each = f"{duration(_mean_ns(periods))}{' in the mean' if several else ''}"
+    return f"{counted(count, 'step')} of {each}; of that "
+
+
+def _mean_ns(periods: list[Row]) -> float:
+    """The mean step of all ranks, which shares of the time of steps are of."""
+    count = sum(row["step_count"] for row in periods)
+    total_ns = sum(row["mean_ns"] * row["step_count"] for row in periods)
+    return float(total_ns / count)
+
+
+def _run(rows: dict[str, list[Row]], database: str) -> Iterator[Said]:
+    traces = rows["recording"]
+    if rows["job"]:
+        yield from _job(rows, database)
+        return
+    if not any(trace["op_count"] or trace["gpu_op_count"] for trace in traces) and sum(
+        trace["collective_count"] for trace in traces
+    ):
+        yield from _log(rows, database)
+        return
+    yield from _recorded(traces)
+    yield from _figure("Step", _steps(rows["period"], rows["step_mark"]))
+    yield from _device_lines(rows)
+    yield from _figure("Host", _host(rows["host_time"], traces))
+    yield Said("title", "What takes the time (critical path)")
+    yield from _levers(rows, database)
+    yield Said("title", "How far to trust this")
+    for mark, doubt in doubts(rows["trust"], rows["recording"]):
+        yield Said("doubt", doubt, mark)
+
+
+def _log(rows: dict[str, list[Row]], database: str) -> Iterator[Said]:
+    """What a log of collectives says, which has neither ops nor GPU work."""
+    traces = rows["recording"]
+    yield Said("run", f"Run {traces[0]['run_id']}: {_who(traces)}")
+    calls = counted(sum(row["collective_count"] for row in traces), "collective")
+    longest = max(row["duration_ns"] for row in traces)
+    said = f"{traces[0]['profiler']}; {calls} in {duration(longest)}"
+    yield Said("fact", said)
+    yield Said("title", "Which collectives are stuck")
+    for number, row in enumerate(rows["stuck_collective"][:_LEVERS], 1):
+        yield Said("item", stuck(row), str(number))
+    if rows["stuck_collective"]:
+        yield Said("command", f"tracedb ask {database} last_collective")
+    else:
+        yield Said("fact", "none that the log has")
+        yield Said("command", f"tracedb ask {database} logged_collective")
+    yield Said("title", "How far to trust this")
+    of_logs = [row for row in rows["trust"] if row["aspect"] in OF_LOGS]
+    for mark, doubt in doubts(of_logs):
+        yield Said("doubt", doubt, mark)
+
+
+def _job(rows: dict[str, list[Row]], database: str) -> Iterator[Said]:
+    """What a table of operations says, which has neither ops nor GPU work."""
+    job = rows["job"][0]
+    files = rows["recording"]
+    named = shortened(files[0]["file"], _NAME)
+    which = named if len(files) == 1 else counted(len(files), "table")
+    yield Said("run", f"Run {job['run_id']}: {which}")
+    ranks = counted(job["dp_rank_count"], "data-parallel rank")
+    stages = counted(job["stage_count"], "pipeline stage")
+    steps = counted(job["step_count"], "step")
+    numbers = f"({job['first_step']} to {job['last_step']})"
+    table = f"table of {counted(job['operation_count'], 'operation')}"
+    yield Said("fact", f"{table} of {ranks} x {stages}; {steps} {numbers}")
+    if job["slowdown"] is None:
+        text = "not known: what waits for what is a circle, or no step is like another"
+        yield from _figure("Step", [text])
+    else:
+        yield from _figure("Step", [_job_step(job)])
+        yield Said(
+            "title",
+            "What is slower than its peers, and how much longer steps are for it",
+        )
+        for number, text in enumerate(_slowest(job), 1):
+            yield Said("item", text, str(number))
+        yield Said("command", f"tracedb ask {database} straggler_slowdown")
+        yield Said("command", f"tracedb ask {database} straggler_recovery")
+    yield Said("title", "How far to trust this")
+    of_logs = [row for row in rows["trust"] if row["aspect"] in OF_LOGS]
+    for mark, doubt in doubts(of_logs):
+        yield Said("doubt", doubt, mark)
+    without = "kernels and ops are not recorded: not why it is slower"
+    yield Said("doubt", without, "-")
+
+
+def _job_step(job: Row) -> str:
+    return (
+        f"{duration(job['simulated_ns'])} in the mean; "
+        f"{duration(job['ideal_ns'])} if nothing were slower than its peers"
+    )
+
+
+def _job_in_short(job: Row) -> str:
+    return f"{counted(job['step_count'], 'step')} of {_job_step(job)}"
+
+
+def _slowest(job: Row) -> list[str]:
+    """The slowest of each choice that makes steps longer, the worst first."""
+    choices = {
+        "op_type": "{} in all ranks and stages",
+        "stage": "stage {} in all ranks",
+        "dp_rank": "data-parallel rank {} in all stages",
+        "worker": "the worker of rank {}",
+    }
+    # Of one rank or stage the others are the same in other words, or all of the job.
+    if job["dp_rank_count"] == 1 or job["stage_count"] == 1:
+        del choices["worker"]
+    for name in ("dp_rank", "stage"):
+        if job[f"{name}_count"] == 1:
+            del choices[name]
+    worst = sorted(choices, key=lambda name: -job[f"{name}_slowdown"])
+    return [
+        f"x {job[f'{name}_slowdown']:.2f} by {choices[name].format(job[name])}"
+        for name in worst
+    ]
+
+
+def _figure(name: str, texts: list[str]) -> Iterator[Said]:
+    for place, text in enumerate(texts):
+        yield Said("figure", text, "" if place else name)
+
+
+def _recorded(traces: list[Row]) -> Iterator[Said]:
+    first = traces[0]
+    yield Said("run", f"Run {first['run_id']}: {_who(traces)}; {_gpus(traces)}")
+    ops, work = (
+        sum(row[name] for row in traces) for name in ("op_count", "gpu_op_count")
+    )
+    collectives = sum(row["collective_count"] for row in traces)
+    longest = max(row["duration_ns"] for row in traces)
+    tool = ", ".join(filter(None, [first["profiler"], first["runtime"]]))
+    count = f"{counted(ops, 'op')} and {counted(work, 'GPU op')}"
+    among = f" ({counted(collectives, 'collective')})" if collectives else ""
+    yield Said("fact", f"{tool}; {duration(longest)} recorded; {count}{among}")
+    yield Said("fact", f"{_numbered(traces)}; recorded {_settings(traces)}")
+
+
+def _who(traces: list[Row]) -> str:
+    ranks = sorted(row["rank"] for row in traces if row["rank"] is not None)
+    size = max((row["world_size"] or 0 for row in traces), default=0)
+    if len(traces) == 1 and not ranks:
+        return shortened(traces[0]["file"], _NAME)
+    if not ranks:
+        return counted(len(traces), "trace")
+    listed = ", ".join(map(str, ranks[:8])) + (", …" if len(ranks) > 8 else "")  # noqa: PLR2004 (fits)
+    return f"{'rank' if len(ranks) == 1 else 'ranks'} {listed}" + (
+        f" of {size}" if size > 1 else ""
+    )
+
+
+def _gpus(traces: list[Row]) -> str:
+    count = sum(row["device_count"] for row in traces)
+    if not count:
+        return "no GPU work"
+    names = sorted({row["gpu"] for row in traces if row["gpu"]})
+    return f"{count} x {', '.join(names) or 'a GPU whose model is not recorded'}"
+
+
+def _numbered(traces: list[Row]) -> str:
+    stepped = [row for row in traces if row["step_count"]]
+    if not stepped:
+        return "no steps"
+    first = min(row["first_step"] for row in stepped)
+    last = max(row["last_step"] for row in stepped)
+    if first == last:
+        return f"step {first}"
+    return f"{counted(stepped[0]['step_count'], 'step')} ({first} to {last})"
+
+
+def _settings(traces: list[Row]) -> str:
+    said = {
+        "has_shapes": "shapes",
+        "has_stack": "Python stacks",
+        "has_memory": "memory",
+    }
+    having = [word for name, word in said.items() if all(row[name] for row in traces)]
+    lacking = [word for word in said.values() if word not in having]
+    with_ = f"with {_listed(having)}" if having else ""
+    without = f"without {_listed(lacking, 'or')}" if lacking else ""
+    return ", ".join(filter(None, [with_, without]))
+
+
+def _listed(words: list[str], last: str = "and") -> str:
+    if len(words) == 1:
+        return words[0]
+    return f"{', '.join(words[:-1])} {last} {words[-1]}"
+
+
+def _steps(periods: list[Row], marks: list[Row]) -> list[str]:
+    if not periods:
+        return [f"no step marks, so times are of all of the trace; {_marks(marks)}"]
+    slowest = max(periods, key=lambda row: row["median_ns"])
+    several = len(periods) > 1
+    of_rank = f", {_rank(slowest)}, the slowest of {len(periods)}" if several else ""
+    of_all = f"mean of {len(periods)} ranks {duration(_mean_ns(periods))}"
+    if slowest["step_count"] == 1:
+        text = f"{duration(slowest['median_ns'])}: the only one{of_rank}"
+        return [text, *([of_all] if several else [])]
+    text = (
+        f"{duration(slowest['median_ns'])} "
+        f"(median of {slowest['step_count']}{of_rank}; "
+        f"{duration(slowest['shortest_ns'])} to {duration(slowest['longest_ns'])}, "
+        f"longest step {slowest['longest_step']})"
+    )
+    lines = [text, of_all if several else f"mean {duration(_mean_ns(periods))}"]
+    spread = slowest["spread_share"]
+    return [*lines, *([f"middle half within {share(spread)}"] if spread else [])]
+
+
+def _marks(marks: list[Row]) -> str:
+    """What could mark steps, of the first trace without: ranks are recorded alike."""
+    own = [row for row in marks if row["trace_id"] == marks[0]["trace_id"]]
+    if own and own[0]["option"]:
+        return f"`tracedb ingest`: {marks_in_words(own)}"
+    return "nothing in it could mark them, as prof.step() or user ranges would"
+
+
+def _rank(row: Row) -> str:
+    return f"trace {row['trace_id']}" if row["rank"] is None else f"rank {row['rank']}"
+
+
+def _device_lines(rows: dict[str, list[Row]]) -> Iterator[Said]:
+    devices = rows["device_time"]
+    if not devices:
+        text = "no GPU work in this run: neither kernels nor copies are recorded"
+        yield from _figure("GPU", [text])
+        return
+    count = len({(row["trace_id"], row["device"]) for row in devices})
+    mean = f", mean of {count}" if count > 1 else ""
+    texts = []
+    for is_busy, word in ((True, "busy"), (False, "idle")):
+        shares = _shares(
+            [row for row in devices if row["is_busy"] is is_busy], "kind", count
+        )
+        texts.append(f"{word} {share(sum(shares.values()))}{mean}{_parts(shares)}")
+        mean = ""
+    yield from _figure("GPU", texts)
+
+
+def _shares(rows: list[Row], name: str, count: int) -> dict[str, float]:
+    """Mean shares by kind, the largest first."""
+    shares: dict[str, float] = {}
+    for row in rows:
+        shares[row[name]] = shares.get(row[name], 0) + (row["time_share"] or 0) / count
+    return dict(sorted(shares.items(), key=lambda item: -item[1]))
+
+
+def _parts(shares: dict[str, float]) -> str:
+    said = [
+        f"{kind_words(kind)} {share(value)}"
+        for kind, value in shares.items()
+        if value >= _SMALLEST_SHARE
+    ]
+    return f": {', '.join(said)}" if said else ""
+
+
+def _host(types: list[Row], traces: list[Row]) -> list[str]:
+    count = len({row["trace_id"] for row in types})
+    if not count and any(trace["op_count"] for trace in traces):
+        return ["no op or call on the main thread in a step: outside, or other threads"]
+    if not count:
+        return ["no ops or calls on host threads are recorded"]
+    return [f"main thread{_parts(_shares(types, 'type', count))}"]
+
+
+def _levers(rows: dict[str, list[Row]], database: str) -> Iterator[Said]:
+    if not rows["lever"]:
+        yield Said("fact", "nothing: the trace has neither ops nor GPU work")
+    each = "a step" if rows["period"] else "in all"
+    on_gpu = any(row["device_count"] for row in rows["recording"])
+    has_ops = any(row["op_count"] for row in rows["recording"])
+    large = [row for row in rows["lever"] if row["time_share"] >= _SMALLEST_LEVER]
+    for number, row in enumerate(large[:_LEVERS], 1):
+        head = f"{share(row['time_share'])} ({duration(row['mean_ns'])} {each})"
+        words = lever_words(row, on_gpu=on_gpu, has_ops=has_ops)
+        text = f"{head} {words}.{_place(row, rows)}"
+        yield Said("item", text, str(number))
+        yield Said("command", lever_command(row).format(db=database))
+
+
+def _place(row: Row, rows: dict[str, list[Row]]) -> str:
+    if row["place"] is None:
+        stacks = all(trace["has_stack"] for trace in rows["recording"])
+        return "" if stacks else " Where is not known: recorded without Python stacks."
+    part = row["place_ns"] / row["time_ns"] if row["time_ns"] else 0
+    is_frame = row["place"] == row["frame"]
+    name = row["place"] if is_frame else shortened(_plain(row["place"]), _NAME)
+    where = [f" Most ({share(part)} of it) in {name}"]
+    if row["op"] and row["op"] != row["place"]:
+        where.append(f"of {shortened(_plain(row['op']), _NAME)}")
+    if row["module"] and row["module"] != row["place"]:
+        where.append(f"for {shortened(row['module'], _NAME)}")
+    if row["frame"] and row["frame"] != row["place"]:
+        where.append(f"called from {row['frame']}")
+    if row["step"] is not None and len(rows["recording"]) > 1:
+        where.append(
+            f"as in step {row['step']} of {_rank(row)}"
+            if row["rank"] is not None
+            else ""
+        )
+    return ", ".join(filter(None, where)) + "."
+
+
+def _plain(name: str) -> str:
+    """The name without what autograd puts before that of every backward op."""
+    return name.removeprefix("autograd::engine::evaluate_function: ")

@@ -42,6 +42,7 @@ function redraw() {
 
 /** What `tracedb summary` says of the run. */
 function summary(pieces) {
+  document.getElementById("places").prepend(el("a", { href: "#summary" }, "Summary"));
   const made = el("section", { id: "summary" }, el("h2", null, "Summary"));
   let list = null, item = null;
   // No number is parted from its unit.

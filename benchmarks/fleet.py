@@ -86,7 +86,7 @@ traces than one machine has. {written_by}
 """
 ABOUT = (
     "The machine has {machine}. CPU seconds are user and system, of all processes. "
-    "All layers are ingested."
+    "All layers are ingested. The machine was shared: compare CPU seconds."
 )
 FIXED = (
     "The second line of a runner is the same command again, which finds all traces "

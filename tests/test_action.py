@@ -96,6 +96,23 @@ BY_HAND = [
     ([{"target": "gpu", "action": "fuse"}], 115 + 600 + 5 + 270),
     ([{"target": "gpu", "action": "fuse", "gpu_ns": 100 * US}], 115 + 100 + 5 + 270),
     ([kernel("/kernel_[23]/", "fuse", gpu_ns=80 * US)], 420 + 80 + 5 + 270),
+    # Each as edited, once; a time that is given is edited as the first's.
+    (
+        [
+            {"target": "gpu", "action": "fuse"},
+            {"target": "gpu", "factor": 0.5},
+            {"target": "gpu", "name": "kernel_1", "add_ns": 10 * US},
+        ],
+        115 + 310 + 5 + 270,
+    ),
+    (
+        [
+            {"target": "gpu", "action": "fuse", "gpu_ns": 100 * US},
+            {"target": "gpu", "factor": 0.5},
+            {"target": "gpu", "name": "kernel_1", "add_ns": 10 * US},
+        ],
+        115 + 60 + 5 + 270,
+    ),
     # Launched as the first was, in turn with 1 us between them; or for longer.
     ([{"target": "gpu", "action": "graph"}], 115 + 600 + 2 + 5 + 270),
     (
@@ -164,11 +181,21 @@ def test_what_cannot_be_done_is_told(
         hand_made.scenarios(edits)
 
 
-def test_two_values_for_one_target_are_refused(hand_made: tracedb.Database) -> None:
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"target": "gpu", "action": "set", "set_ns": 1},
+        {"target": "gpu", "action": "fuse", "gpu_ns": 1},
+    ],
+    ids=["set", "fuse"],
+)
+def test_two_values_for_one_target_are_refused(
+    hand_made: tracedb.Database, other: dict[str, Any]
+) -> None:
     """The line says in which scenario, and what to do."""
     edits = [
-        Edit(scenario="fine", target="gpu", action="set", set_ns=1),
-        Edit(scenario="both", target="gpu", action="set", set_ns=1),
+        Edit(scenario="fine", **other),
+        Edit(scenario="both", **other),
         Edit(scenario="both", **kernel("kernel_1", "set", set_ns=1)),
     ]
     with pytest.raises(tracedb.ScenarioError) as raised:

@@ -67,8 +67,8 @@ def kernel(name: str, action: str, **values: int) -> dict[str, Any]:
     return {"target": "gpu", "name": name, "action": action} | values
 
 
-THREE = {"target": "op", "name": "/first|second|third/"}
-BY_HAND = [
+THREE: dict[str, Any] = {"target": "op", "name": "/first|second|third/"}
+BY_HAND: list[tuple[list[dict[str, Any]], float]] = [
     # Work, and the delay before the next: 105 us less.
     ([kernel("kernel_2", "remove")], 895),
     # The third, now the only one, begins after its launch, and takes 200 us.

@@ -23,6 +23,7 @@ from tracedb.cli.main import tracedb as command
 from tracedb.edit_line import parse
 from tracedb.scenario import Change, file_schema, of_scenario, read_scenarios
 from tracedb.sweep import swept
+from tracedb.synthetic import Delays, Gap, Op, Program, Rank, Thread, execute, step
 
 PAGE = ROOT / "docs" / "scenarios.md"
 MOST_LINES = 20
@@ -97,6 +98,7 @@ LINES: list[tuple[str, dict[str, Any]]] = [
     ('gpu:"a b" x0', {"name": "a b", "factor": 0}),
     (r'gpu:"a \"b\"" x0', {"name": 'a "b"'}),
     ("gpu:/a b|c/ x2 +1.5ms", {"name": "/a b|c/", "factor": 2, "add_ns": 1_500_000}),
+    ("gpu op=/opt/lib process_group=/a b/ x0", {"op": "/opt/lib"}),
     ("gpu stream=7 step=1..3 x1e-1", {"stream": 7, "step": "1..3", "factor": 0.1}),
     ("host thread=19392 add_ns=-3us", {"thread": "19392", "add_ns": -3000}),
     ("wait:host", {"target": "wait", "type": "host"}),
@@ -425,6 +427,34 @@ def test_the_ranking_is_of_scenarios(database: tracedb.Database) -> None:
     assert t2["gain_ns"] == gains["T2"]
     assert ranked == sorted(ranked, key=lambda row: -row["gain_ns"])
     assert {"gpu", "host", "wait"} <= {row["target"] for row in ranked}
+
+
+ODD_NAMES = ("a*", "axx", "a?x", "/x/", "/(/", "//", "*", "T1", "\\*", "[a]")
+
+
+def test_a_name_chooses_what_has_it(tmp_path: Path) -> None:
+    """Of names that are patterns, too, the ranking tells of each what it alone takes.
+
+    So does an edit with such a name, as it is copied from there.
+    """
+    body = [Op(name, (Gap(1_000 << n),)) for n, name in enumerate(ODD_NAMES)]
+    program = Program((Rank((Thread("main", (step(1, *body), step(2, *body))),)),))
+    path = execute(program, Delays())[0].write(tmp_path / "trace.json")
+    with tracedb.open() as opened:
+        opened.ingest([path])
+        ranked = opened.ranking(candidates=len(ODD_NAMES)).to_dicts()
+        edits = [
+            Edit(scenario=name, target="host", name=name, factor=0)
+            for name in ODD_NAMES
+            if name != "/(/"
+        ]
+        removed = opened.scenarios(edits).to_dicts()
+    gains = {row["name"]: row["gain_ns"] for row in ranked if row["name"]}
+    wanted = {name: 1_000 << n for n, name in enumerate(ODD_NAMES)}
+    assert gains == {{"/(/": "?(/"}.get(n, n): ns for n, ns in wanted.items()}
+    assert {
+        row["scenario"]: row["baseline_ns"] - row["predicted_ns"] for row in removed
+    } == {name: ns for name, ns in wanted.items() if name != "/(/"}
 
 
 @needs_corpus

@@ -40,11 +40,16 @@ _UNITS = {"ns": 1, "us": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
 _NUMBER = r"\d+(?:\.\d*)?(?:[eE][+-]?\d+)?|\.\d+"
 _FACTOR = re.compile(rf"x({_NUMBER})")
 _TIME = re.compile(rf"([-+=])({_NUMBER})(ns|us|ms|s)?")
-# A word ends at a space that is in no text of double quotes and in no expression.
+# A word ends at a space that is in no text of double quotes and in no expression; where
+# a field follows, no expression goes on into that.
 _WORD = re.compile(
-    r"""
+    rf"""
     (?P<key>[a-z_]+[:=])?
-    (?: "(?P<quoted>(?:[^"\\]|\\.)*)" | (?P<expression>/.*?/) | (?P<plain>[^\s"]+) )
+    (?:
+        "(?P<quoted>(?:[^"\\]|\\.)*)"
+        | (?P<expression>/(?:(?!\s(?:{"|".join(FIELDS)})=).)*?/)
+        | (?P<plain>[^\s"]+)
+    )
     (?=\s|$)
     """,
     re.VERBOSE,

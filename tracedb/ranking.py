@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tracedb.scenario import Edit
+from tracedb.selection import wrong_expression
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -37,10 +38,10 @@ def _edits(
     target: str, type_: str, field: str, name: str, roofline_share: float | None
 ) -> Iterator[Edit]:
     """The edits of one candidate, each in a scenario of its own."""
-    thing = f"{target} {type_}{name}"
+    thing = f"{target} {type_} {field} {name}"
     chosen = {"target": target, "type": type_ or None}
     if field:
-        chosen[field] = name
+        chosen[field] = _pattern(field, name)
     if target == "wait":
         yield Edit(scenario=f"{thing} unsync", **chosen)  # type: ignore[arg-type] # as the table has it
         return
@@ -48,4 +49,9 @@ def _edits(
     if roofline_share is not None:
         factors.add(float(roofline_share))
     for factor in sorted(factors):
-        yield Edit(scenario=f"{thing} x{factor:g}", factor=factor, **chosen)  # type: ignore[arg-type] # as the table has it
+        yield Edit(scenario=f"{thing} x{factor}", factor=factor, **chosen)  # type: ignore[arg-type] # as the table has it
+
+
+def _pattern(field: str, name: str) -> str:
+    """A pattern of a name: itself, but where that is no sound expression."""
+    return name if wrong_expression(field, name) is None else f"?{name[1:]}"

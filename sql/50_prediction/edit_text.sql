@@ -1,4 +1,6 @@
--- The texts of the database that the patterns of edits match.
+-- The texts of the database that the patterns of edits match. A text that is the pattern,
+-- letter by letter, is matched alone: a name that is copied from an answer chooses what has
+-- that name, whatever stars are in it.
 -- One row per edit, field with a pattern, and text that it matches.
 -- Key: scenario, edit, field, text_kind, text.
 CREATE VIEW prediction.edit_text (
@@ -16,11 +18,12 @@ CREATE VIEW prediction.edit_text (
 WITH
 -- Scenarios may share their patterns by the hundred.
 matched AS (
-    SELECT text_kind, is_expression, matcher, text
-    FROM (SELECT DISTINCT text_kind, is_expression, matcher FROM prediction.edit_pattern)
+    SELECT text_kind, pattern, text
+    FROM (SELECT DISTINCT text_kind, pattern, is_expression, matcher FROM prediction.edit_pattern)
     INNER JOIN prediction.known_text USING (text_kind)
     WHERE
-        CASE
+        text = pattern
+        OR CASE
             WHEN is_expression THEN regexp_matches(text, matcher)
             ELSE text GLOB matcher
         END
@@ -28,4 +31,6 @@ matched AS (
 
 SELECT scenario, edit, field, text_kind, text
 FROM prediction.edit_pattern
-INNER JOIN matched USING (text_kind, is_expression, matcher);
+INNER JOIN matched USING (text_kind, pattern)
+-- Names of edits of host time are of ops or of calls.
+QUALIFY text = pattern OR NOT bool_or(text = pattern) OVER (PARTITION BY scenario, edit, field);

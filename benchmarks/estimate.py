@@ -126,13 +126,14 @@ def _inference(published: Path) -> Iterator[str]:
 
 
 _INTRODUCTION = """\
-NVIDIA's DLRM (PyTorch), latency of a batch on an A100 80GB, published by NVIDIA; the
-model is written anew: 26 tables of a million rows of 128 in one, products of pairs by
-`bmm` and their triangle by an index, where NVIDIA has kernels of its own. Nothing is
-tuned to it. The median error without its sign is {0:.0%}, with CUDA graphs {1:.0%}.
-Small batches are as fast as the host, which here is a virtual machine's. Two errors of
-opposite sign are in it: the product of the vectors with themselves counts them twice,
-though the cache has them the second time, and the triangle's index counts one example.
+NVIDIA's DLRM (PyTorch): latency of a batch on an A100 80GB, as published by NVIDIA. The
+model is a reimplementation: 26 tables of a million rows of 128 in one, pairwise
+products by `bmm` and their triangle by an index, where NVIDIA has its own kernels.
+Nothing is tuned to it. The median absolute error is {0:.0%}, with CUDA graphs {1:.0%}.
+Small batches are as fast as the host, here the host of a virtual machine. It contains
+two errors of opposite sign: the product of the vectors with themselves counts them
+twice, although they are cached the second time, and the triangle's index counts one
+example.
 """
 
 
@@ -158,8 +159,8 @@ def _estimated(
 
 def _speed() -> Iterator[str]:
     yield ""
-    yield "How long estimating takes, after PyTorch has been imported and used once"
-    yield "(other work ran beside it on the machine); the goal is 5 s:"
+    yield "How long an estimate takes, after PyTorch has been imported and used once"
+    yield "(with other work on the machine); the goal is 5 s:"
     yield ""
     yield "| step | GPU ops | CPU seconds |"
     yield "| --- | ---: | ---: |"

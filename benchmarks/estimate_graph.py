@@ -142,18 +142,18 @@ def _section(ranks: Sequence[Rank]) -> Iterator[str]:
     yield _INTRODUCTION
     end = max(rank.begin + rank.profiled.step_ns for rank in ranks)
     columns: dict[str, list[int]] = {
-        "graph alone": [rank.shipped.step_ns for rank in ranks],
-        "graph alone, `--profiled`": [rank.profiled.step_ns for rank in ranks],
-        "the same, begins of ranks given": [end - rank.begin for rank in ranks],
+        "graph only": [rank.shipped.step_ns for rank in ranks],
+        "graph only, `--profiled`": [rank.profiled.step_ns for rank in ranks],
+        "the same, given the ranks' start times": [end - rank.begin for rank in ranks],
         "host times of the other ranks": [rank.shared.step_ns for rank in ranks],
-        "roofline alone": [rank.roofline for rank in ranks],
+        "roofline only": [rank.roofline for rank in ranks],
         "Lin et al., from the trace": [rank.lin2022 for rank in ranks],
     }
     steps = [rank.step for rank in ranks]
     yield from _compared("measured [ms]", ranks, steps, columns)
     yield _WITHOUT_WAITING
     alone = [rank.alone for rank in ranks]
-    chosen = ("graph alone", "graph alone, `--profiled`")
+    chosen = ("graph only", "graph only, `--profiled`")
     columns = {name: columns[name] for name in chosen}
     yield from _compared("measured, without waiting [ms]", ranks, alone, columns)
     yield _PARTS
@@ -207,29 +207,29 @@ def _of_gpu(ranks: Sequence[Rank]) -> Iterator[str]:
 
 _INTRODUCTION = """\
 A recommender on eight V100s (public graphs and traces of four ranks, PyTorch 2.1;
-`python benchmarks/estimate_graph.py`), each rank from its graph alone; goals are 8% for
-the step and 5% for what the GPU is active. Steps were measured with the profiler,
-which slows their some 1,600 ops: `--profiled` has the host as recorded elsewhere,
-learnt of no rank of this run. Lin et al. take the profiler's cost off. What the other
-three ranks say of the host is from the same machine, as the paper's shared overheads
-are. Where the ranks' begins are given, all end with the last that is estimated alone.
+`python benchmarks/estimate_graph.py`), each rank estimated from its graph only. The
+goals are 8% for the step and 5% for the GPU's active time. The steps were measured with
+the profiler, which slows their roughly 1,600 ops: `--profiled` uses host times recorded
+elsewhere, learned from no rank of this run. Lin et al. subtract the profiler's
+overhead. Host times from the other three ranks come from the same machine, like the
+paper's shared overheads. Where the ranks' start times are given, all ranks end with the
+last one that is estimated alone.
 """
 _WITHOUT_WAITING = """
-What a rank waits for others lies in its measured step, and in no graph: ranks begin
-their steps up to 7 ms apart. It is taken off here, as collectives of the four ranks
-tell:
+The measured step of a rank includes waiting for other ranks, which no graph contains:
+ranks start their steps up to 7 ms apart. Here this waiting, known from the collectives
+of the four ranks, is subtracted:
 """
 _PARTS = """
-What the error of `--profiled` is made of: kinds of time on the critical path,
-measured, and what the estimate has more or less of them in percent of the step. They
-add up to all of it:
+Breakdown of the error of `--profiled`: the measured kinds of time on the critical path,
+and the estimate's difference in each, in percent of the step. They add up to the total:
 """
 _SWAPS = """
-The same estimates with one part of them as measured: host times by name, each
-collective for itself, kernels and copies in all. Collectives alone bring the step
-within the goal, nothing else alone does: what is missing is when the other ranks call,
-which the graph of one rank does not have. A job estimated from all its graphs, with the
-ranks' begins, or how these vary, is the next step.
+The same estimates with one part as measured: host times by name, each collective
+individually, kernels and copies in total. Only collectives bring the step within the
+goal on their own: what is missing is when the other ranks call, which the graph of one
+rank does not contain. The next step is to estimate a job from all its graphs, with the
+ranks' start times or their variation.
 """
 
 

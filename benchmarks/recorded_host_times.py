@@ -131,8 +131,8 @@ def _of(host: HostTimes, kind: str, name: str, *, launches: bool) -> int:
 
 def _table(rows: list[Row]) -> Iterator[str]:
     yield (
-        "| trace | host time [ms] | of others | in ops [ms] | of others "
-        "| between ops [ms] | of others | in calls [ms] | of others "
+        "| trace | host time [ms] | from others | in ops [ms] | from others "
+        "| between ops [ms] | from others | in calls [ms] | from others "
         "| host time, shipped without profiler |"
     )
     yield f"| --- {'| ---: ' * 9}|"
@@ -144,7 +144,7 @@ def _table(rows: list[Row]) -> Iterator[str]:
         yield f"| {path} | {' | '.join(cells)} | {before:+.0%} |"
     new = _median([(name, took, said) for name, took, said, _ in rows])
     old = _median([(name, took, was) for name, took, _, was in rows])
-    yield f"| median of hosts, without sign | | {new:.0%} | | | | | | | {old:.0%} |"
+    yield f"| median of hosts, absolute | | {new:.0%} | | | | | | | {old:.0%} |"
 
 
 def _median(
@@ -164,15 +164,15 @@ def _pair(took: float, said: float) -> str:
 
 
 _INTRODUCTION = """\
-What the host took in each trace for its ops without those in them, between top-level
-ops, and in launches and copies without what is far from the quartiles, as recorded; and
-what the host times say that were learnt of all other traces
-(`python benchmarks/recorded_host_times.py`). The four ranks of dlrm8 are learnt of by
-none, and count as one host; but they were looked at, as the others were, when five ways
-to tell a host's speed were compared. The last column has the host times of estimates
-without `--profiled`. Nothing in a graph tells of hosts that are several times slower
-than the middle one, nor of what a first run takes (compiling, loading of libraries,
-choosing algorithms): those are the traces that are off by half and more.
+Recorded host time of each trace (self time of ops, time between top-level ops, and
+launches and copies without values far from the quartiles), and the prediction by host
+times learned from all other traces (`python benchmarks/recorded_host_times.py`). The
+four ranks of dlrm8 are never learned from, and count as one host; but, like the others,
+they were looked at when five ways to estimate a host's speed were compared. The last
+column has the host times of estimates without `--profiled`. A graph does not show that
+a host is several times slower than the median one, nor what a first run costs
+(compiling, loading libraries, choosing algorithms): those are the traces with errors of
+half and more.
 """
 
 

@@ -32,6 +32,7 @@ _NAME = 70
         "tracedb estimate train.py:step --gpu H100",
         "tracedb estimate train.py:step --gpu A100 --batch 4096 --largest-batch",
         "tracedb estimate train.py:step --sweep batch=256..4096 --sweep gpu=A100,H100",
+        "tracedb estimate train.py:step --gpu H100 --ranks 64 --ranks-per-node 8",
         "tracedb estimate graph.json --gpu A100",
         "tracedb estimate train.py:step --gpu H100 --db step.duckdb",
         "tracedb summary step.duckdb",
@@ -93,6 +94,19 @@ _NAME = 70
     "gradients are averaged as by DistributedDataParallel.",
 )
 @click.option(
+    "--ranks-per-node",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Ranks of a node; else as many as such nodes have GPUs (tracedb kernels "
+    "hardware).",
+)
+@click.option(
+    "--network",
+    type=float,
+    metavar="GB/S",
+    help="What each rank can send to other nodes, where it is not as listed there.",
+)
+@click.option(
     "--format",
     "format_",
     type=click.Choice(["text", "json", "csv", "parquet"]),
@@ -113,6 +127,8 @@ def estimate(  # noqa: PLR0913 (the options of the command)
     profiled: bool,
     largest_batch: bool,
     ranks: int | None,
+    ranks_per_node: int | None,
+    network: float | None,
     format_: str,
 ) -> None:
     """Estimate a training step, for a GPU that need not be there.
@@ -146,6 +162,8 @@ def estimate(  # noqa: PLR0913 (the options of the command)
             cuda_graph=cuda_graph,
             profiled=profiled,
             ranks=ranks,
+            ranks_per_node=ranks_per_node,
+            network=network,
             tell=tell,
         )
         output.rows(frame, _SWEPT, None)
@@ -164,6 +182,8 @@ def estimate(  # noqa: PLR0913 (the options of the command)
         profiled=profiled,
         find_largest_batch=largest_batch,
         ranks=ranks,
+        ranks_per_node=ranks_per_node,
+        network=network,
     )
     if database is not None:
         found.database.close()
@@ -189,6 +209,7 @@ def _write_json(found: Estimate) -> None:
         if not f.name.startswith("_")
     }
     kept["memory"] = asdict(found.memory)
+    kept["links"] = asdict(found.links) if found.links else None
     write_text(json.dumps(kept, indent=2))
 
 
@@ -209,6 +230,7 @@ def lines(found: Estimate) -> Iterator[str]:
         f"{counted(found.kernel_count, 'GPU op')}"
     )
     yield from _unmodelled(found)
+    yield from _links(found)
     yield from _memory(found)
     yield from _unsure(found)
 
@@ -218,6 +240,18 @@ def _unmodelled(found: Estimate) -> Iterator[str]:
         names = ", ".join(sorted(found.unmodelled))
         count = sum(found.unmodelled.values())
         yield f"        {count} of them have no model: {shortened(names, _NAME)}"
+
+
+def _links(found: Estimate) -> Iterator[str]:
+    links = found.links
+    if links is not None:
+        within = links.node_bytes_per_second / 1e9
+        between = links.network_bytes_per_second / 1e9
+        yield (
+            f"Links   {within:,.4g} GB/s a GPU within a node of {links.per_node}, "
+            f"{between:,.4g} GB/s to other nodes, "
+            f"{duration(links.network_latency_ns)} a step"
+        )
 
 
 def _unsure(found: Estimate) -> Iterator[str]:

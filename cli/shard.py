@@ -89,7 +89,8 @@ _BRIEF = {
     "--network",
     type=float,
     metavar="GB/S",
-    help="What each rank can send to other nodes.",
+    help="What each rank can send to other nodes, where it is not as `tracedb kernels "
+    "hardware` lists it.",
 )
 @click.option(
     "--models",

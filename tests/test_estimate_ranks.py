@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 import torch
 from click.testing import CliRunner
@@ -18,10 +19,14 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 import tracedb
+from tracedb import kernels
 from tracedb.cli.main import tracedb as command
 from tracedb.errors import EstimateError
+from tracedb.from_code.job import Job
 from tracedb.from_code.program import Node
 from tracedb.from_code.recordings import Recording, Source
+from tracedb.kernels.relations import counted
+from tracedb.kernels.shape_times import shape_times
 
 distributed: Any = torch.distributed
 """It exports more than it says."""
@@ -83,7 +88,7 @@ def script(folder: Path, text: str) -> str:
 @contextmanager
 def recorded(folder: Path, text: str, ranks: int | None = 8) -> Iterator[Recording]:
     """A step on fake tensors."""
-    source = Source(script(folder, text), (), "NVIDIA H100", ranks)
+    source = Source(script(folder, text), (), "NVIDIA H100", Job(ranks))
     try:
         yield source.at(None)
     finally:
@@ -315,3 +320,105 @@ def test_a_rank_of_a_real_job_is_left_alone() -> None:
         assert distributed.is_initialized()
     finally:
         distributed.destroy_process_group()
+
+
+def leaving(op: str, ranks: int, per_node: int, size: int) -> float:
+    """What leaves a node, a rank's part of it: each message counted, one by one."""
+    piece, crossing = size / ranks, 0.0
+    neighbours = [(rank, (rank + 1) % ranks) for rank in range(ranks)]
+    pairs = list(itertools.permutations(range(ranks), 2))
+    turns = {"all_reduce": 2, "all_gather": 1, "reduce_scatter": 1}
+    sent = turns[op] * (ranks - 1) * neighbours if op in turns else pairs
+    for sender, receiver in sent:
+        crossing += piece * (sender // per_node != receiver // per_node)
+    return crossing / ranks
+
+
+@pytest.mark.parametrize(
+    "op", ["all_reduce", "all_gather", "reduce_scatter", "all_to_all"]
+)
+def test_what_leaves_a_node_is_counted_message_by_message(op: str) -> None:
+    """Rings cross from node to node once a node, an all-to-all with each pair."""
+    layouts = [(2, 1), (4, 2), (16, 8), (24, 8), (64, 8), (8, 8)]
+    asked = pl.DataFrame(
+        [(op, n, g, 1 << 20) for n, g in layouts],
+        ["op", "ranks", "ranks_per_node", "bytes"],
+        orient="row",
+    )
+    found = counted("prediction.op_collective", asked)["network_bytes"].to_list()
+    assert found == pytest.approx(
+        [leaving(op, n, g, 1 << 20) for n, g in layouts], abs=1
+    )
+
+
+OVER_NODES = """
+across = distributed.new_group([0, 8])
+within = distributed.new_group([0, 1])
+
+
+def every(batch: int = 1):
+    distributed.all_reduce(given)
+    distributed.all_reduce(given, group=across)
+    distributed.all_reduce(given, group=within)
+    distributed.all_to_all_single(made, given)
+
+
+step = every
+"""
+
+
+def test_ranks_of_several_nodes_go_over_the_network(tmp_path: Path) -> None:
+    """Each group by the nodes that its ranks are on, as the roofline has it."""
+    text = CALLS.format(calls="pass").replace("(80, 3)", "(1 << 20, 16)") + OVER_NODES
+    step = script(tmp_path, text)
+    found = tracedb.estimate(step, gpu="H100", ranks=16)
+    with found.database as database:
+        times = database.sql(
+            "SELECT (end_ns - start_ns) FROM staging.gpu_op "
+            "WHERE is_collective ORDER BY gpu_op_id LIMIT 4"
+        ).to_series()
+        nodes = database.sql(
+            "SELECT node_count FROM question.collective_kernel "
+            "ORDER BY gpu_op_id LIMIT 4"
+        ).to_series()
+        known = kernels.shipped(database.connection)
+    layouts = [("all_reduce", 16, 8), ("all_reduce", 2, 1), ("all_reduce", 2, 2)]
+    layouts.append(("all_to_all", 16, 8))
+    asked = pl.DataFrame(
+        [("H100", "collective", *of, "bytes", 64 << 20) for of in layouts],
+        ["hardware", "family", "op", "ranks", "ranks_per_node", "dtype", "bytes"],
+        orient="row",
+    )
+    assert times.to_list() == pytest.approx(
+        shape_times(known, asked)["ns"].to_list(), rel=1e-3
+    )
+    assert nodes.to_list() == [2, 2, 1, 2]
+    assert found.source == "one of 16 ranks on 2 nodes: its own collectives"
+    slower = tracedb.estimate(step, gpu="H100", ranks=16, network=4.5)
+    assert found.links is not None
+    assert found.links.network_bytes_per_second == 45e9
+    assert slower.links is not None
+    assert slower.links.network_bytes_per_second == 4.5e9
+    # What goes over the network takes most of the time.
+    assert slower.step_ns > 5 * found.step_ns
+    one = tracedb.estimate(step, gpu="H100", ranks=16, ranks_per_node=16)
+    assert one.links is None
+    assert one.step_ns < found.step_ns
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (("--ranks", "12"), "no whole nodes of 8"),
+        (("--ranks", "16", "--network", "0"), "network is 0.0"),
+    ],
+)
+def test_ranks_that_make_no_nodes_are_refused(
+    words: tuple[str, ...], expected: str, tmp_path: Path
+) -> None:
+    """In one line, with exit code 2."""
+    step = script(tmp_path, CALLS.format(calls="pass"))
+    told = CliRunner().invoke(command, ["estimate", step, "--gpu", "A100", *words])
+    assert told.exit_code == 2
+    assert expected in told.stderr
+    assert len(told.stderr.splitlines()) == 1

@@ -35,6 +35,12 @@ CREATE TABLE reference.hardware (
     pageable_bytes_per_second DOUBLE,
     -- [B/s] To all devices of the node together.
     nvlink_bytes_per_second DOUBLE,
+    -- [B/s] What its messages to other nodes reach, when all of its node send.
+    network_bytes_per_second DOUBLE,
+    -- [ns] A step from node to node.
+    network_latency_ns BIGINT,
+    -- Devices of a node.
+    devices_per_node BIGINT,
     -- [ns] Duration of a kernel that has next to nothing to do.
     floor_ns BIGINT,
     -- [FLOP/s] The best that was measured of fp32 products.

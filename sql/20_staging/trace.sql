@@ -26,6 +26,8 @@ CREATE VIEW staging.trace (
     schema_version,
     -- Name of the first device that the header lists.
     device_name,
+    -- How many devices the header describes: those of its node.
+    described_count,
     -- Number of events or nodes.
     event_count,
     -- Whether External id of calls and GPU work is the correlation, not the op's id.
@@ -68,6 +70,7 @@ SELECT
     CASE WHEN base BETWEEN 0 AND 2_305_843_009_213_693_952 THEN base ELSE 0 END,
     coalesce(header ->> '$.schemaVersion', header ->> '$.schema'),
     header ->> '$.deviceProperties[0].name',
+    coalesce(json_array_length(header, '$.deviceProperties'), 0)::BIGINT,
     event_count,
     coalesce(is_correlation, false),
     paired_trace_id,

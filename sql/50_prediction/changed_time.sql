@@ -6,7 +6,7 @@
 -- together; else of the roofline of the kernel. What is of unknown work, on another GPU, is
 -- taken to wait for its memory: its floor is the other's floor, and the rest goes with the
 -- bandwidths. Collectives go with the links, by the roofline; of more than 8 ranks they go
--- over a network that no table knows, and stay; so do copies, and work of unknown shape or
+-- over a network, which another GPU does not change, and stay; so do copies, and work of unknown shape or
 -- type, where another type is asked for. At another batch size, work of unknown kind behind
 -- its floor goes with the elements of its op; where these are not known, it stays.
 -- Bands are those of the model on the other side, as wide as it is off on kernels that it

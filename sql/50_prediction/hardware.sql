@@ -3,7 +3,8 @@
 -- other one names: it is the V100's, since files that name no GPU are mostly of its time.
 -- Rows that the user added (`tracedb kernels hardware --add`) come before all others, and
 -- replace those of the same name; what they do not give is as of a GPU without matrix units:
--- TF32 and half as fp32, cache three times as fast as the memory, PCIe 4.0, no NVLink.
+-- TF32 and half as fp32, cache three times as fast as the memory, PCIe 4.0, no NVLink, and a
+-- network port of 100 Gb/s for four.
 -- One row per model of a device.
 -- Key: hardware.
 CREATE VIEW prediction.hardware (
@@ -49,6 +50,12 @@ CREATE VIEW prediction.hardware (
     pageable_bytes_per_second,
     -- [B/s] To all GPUs of the node together; PCIe where there is no link.
     nvlink_bytes_per_second,
+    -- [B/s] What its messages to other nodes reach, when all GPUs of its node send.
+    network_bytes_per_second,
+    -- [ns] A step from node to node.
+    network_latency_ns,
+    -- GPUs of a node.
+    devices_per_node,
     -- [ns] Duration of a kernel that has next to nothing to do.
     floor_ns,
     -- [FLOP/s] The best that was measured of fp32 products; NULL where nobody has.
@@ -72,6 +79,12 @@ CREATE VIEW prediction.hardware (
 -- the others are guessed from their neighbours. Reached: 99th percentile over large shapes;
 -- bf16 products of aiconfigurator's data, fp32 products and additions of NeuSight's. CPU:
 -- about a server of 16 cores with AVX-512 (`sm_count`); its last level is level 2.
+-- Network: nine tenths of the line rate of a GPU's part of its node's ports. These are of the
+-- vendors' own servers: DGX-1 (P100, V100) four of 100 Gb/s for eight GPUs, DGX A100 200, DGX
+-- H100, H200 and B200 400, B300 800 Gb/s for each; MI300X 400; MI250X as in Frontier, four of
+-- 200 for eight dies. Of cards in other servers it is assumed to be 100 Gb/s for four, of H20
+-- and H800 as of H100. A step takes 5 us, as NCCL's own tuning has it for trees of short
+-- messages (`tuning.cc`, NET, LL). Clusters differ more than GPUs do here.
 WITH
 made AS (FROM prediction.gpu_generation),
 
@@ -98,35 +111,38 @@ listed AS (
         pcie * 1e9 AS pcie,
         10e9::DOUBLE AS pageable,
         nvlink * 1e9 AS nvlink,
+        0.9 * network / 8 * 1e9 AS network,
+        5000::BIGINT AS latency_ns,
+        CASE hardware WHEN 'CPU' THEN 1 ELSE 8 END::BIGINT AS devices_per_node,
         floor_ns::BIGINT AS floor_ns
     FROM (VALUES
-        ('V100 PCIe', 0, 'V100S?-PCIE', 14, 14, 112, 900, 6, 2568, 80, 1.38, 15.75, 15.75, 2100),
-        ('P100', 1, 'P100([^0-9]|$)', 10.6, 10.6, 21.2, 732, 4, 1591, 56, 1.48, 15.75, 80, 2500),
-        ('V100', 2, 'V100([^0-9]|$)', 15.7, 15.7, 125, 900, 6, 2847, 80, 1.53, 15.75, 150, 2100),
-        ('T4', 3, '\bT4\b', 8.1, 8.1, 65, 320, 4, 960, 40, 1.59, 15.75, 15.75, 2100),
-        ('RTX 2080 Ti', 4, '2080 Ti', 13.4, 13.4, 53.8, 616, 5.5, 1848, 68, 1.545, 15.75, 50, 2000),
-        ('A100 PCIe', 5, 'A100.*80GB PCIe', 19.5, 156, 312, 1935, 40, 2271, 108, 1.41, 31.5, 300, 2100),
-        ('A100 80GB', 6, 'A100.*80G', 19.5, 156, 312, 2039, 40, 2271, 108, 1.41, 31.5, 300, 2100),
-        ('A100 40GB', 7, 'A100([^0-9]|$)', 19.5, 156, 312, 1555, 40, 2271, 108, 1.41, 31.5, 300, 2100),
-        ('A10', 8, '\bA10G?\b', 31.2, 62.5, 125, 600, 6, 1800, 72, 1.695, 31.5, 31.5, 2000),
-        ('L40S', 9, 'L40S', 91.6, 183, 362, 864, 96, 2592, 142, 2.52, 31.5, 31.5, 1700),
-        ('L4', 10, '\bL4\b', 30.3, 60, 121, 300, 48, 900, 58, 2.04, 31.5, 31.5, 1700),
-        ('H100 PCIe', 11, 'H100 PCIe', 51.2, 378, 756, 2000, 50, 4000, 114, 1.755, 63, 300, 1600),
-        ('H100', 12, 'H100([^0-9]|$)', 66.9, 494.7, 989.4, 3350, 50, 5700, 132, 1.98, 63, 450, 1600),
-        ('H200', 13, 'H200([^0-9]|$)', 66.9, 494.7, 989.4, 4800, 50, 5700, 132, 1.98, 63, 450, 1600),
-        ('B200', 14, 'B200([^0-9]|$)', 75, 1125, 2250, 8000, 126, 16000, 148, 1.965, 63, 900, 1600),
-        ('B300', 15, 'B300([^0-9]|$)', 75, 1125, 2250, 8000, 126, 16000, 148, 1.965, 126, 900, 1600),
-        ('MI210', 16, 'MI210([^0-9]|$)', 22.6, 45.3, 181, 1638, 8, 4915, 104, 1.7, 31.5, 150, 3000),
-        ('MI250', 17, 'MI250([^0-9]|$)', 23.9, 47.9, 191.5, 1638, 8, 4915, 110, 1.7, 31.5, 200, 3000),
-        ('MI300X', 18, 'MI300([^0-9]|$)', 163.4, 653.7, 1307.4, 5300, 32, 10600, 304, 2.1, 63, 448, 2500),
-        ('A40', 19, '\bA40\b', 37.4, 74.8, 149.7, 696, 6, 2088, 84, 1.74, 31.5, 56.25, 2000),
-        ('H20', 20, '\bH20\b', 44, 74, 148, 4000, 60, 5700, 78, 1.98, 63, 450, 1600),
-        ('H800', 21, 'H800([^0-9]|$)', 66.9, 494.7, 989.4, 3350, 50, 5700, 132, 1.98, 63, 200, 1600),
-        ('CPU', 98, 'CPU|Xeon|EPYC|Ryzen', 1.5, 1.5, 3, 150, 32, 400, 16, 3, 150, 150, 1000),
-        ('unknown', 99, '', 15.7, 15.7, 125, 900, 6, 2847, 80, 1.53, 15.75, 150, 2100)
+        ('V100 PCIe', 0, 'V100S?-PCIE', 14, 14, 112, 900, 6, 2568, 80, 1.38, 15.75, 15.75, 25, 2100),
+        ('P100', 1, 'P100([^0-9]|$)', 10.6, 10.6, 21.2, 732, 4, 1591, 56, 1.48, 15.75, 80, 50, 2500),
+        ('V100', 2, 'V100([^0-9]|$)', 15.7, 15.7, 125, 900, 6, 2847, 80, 1.53, 15.75, 150, 50, 2100),
+        ('T4', 3, '\bT4\b', 8.1, 8.1, 65, 320, 4, 960, 40, 1.59, 15.75, 15.75, 25, 2100),
+        ('RTX 2080 Ti', 4, '2080 Ti', 13.4, 13.4, 53.8, 616, 5.5, 1848, 68, 1.545, 15.75, 50, 25, 2000),
+        ('A100 PCIe', 5, 'A100.*80GB PCIe', 19.5, 156, 312, 1935, 40, 2271, 108, 1.41, 31.5, 300, 25, 2100),
+        ('A100 80GB', 6, 'A100.*80G', 19.5, 156, 312, 2039, 40, 2271, 108, 1.41, 31.5, 300, 200, 2100),
+        ('A100 40GB', 7, 'A100([^0-9]|$)', 19.5, 156, 312, 1555, 40, 2271, 108, 1.41, 31.5, 300, 200, 2100),
+        ('A10', 8, '\bA10G?\b', 31.2, 62.5, 125, 600, 6, 1800, 72, 1.695, 31.5, 31.5, 25, 2000),
+        ('L40S', 9, 'L40S', 91.6, 183, 362, 864, 96, 2592, 142, 2.52, 31.5, 31.5, 25, 1700),
+        ('L4', 10, '\bL4\b', 30.3, 60, 121, 300, 48, 900, 58, 2.04, 31.5, 31.5, 25, 1700),
+        ('H100 PCIe', 11, 'H100 PCIe', 51.2, 378, 756, 2000, 50, 4000, 114, 1.755, 63, 300, 25, 1600),
+        ('H100', 12, 'H100([^0-9]|$)', 66.9, 494.7, 989.4, 3350, 50, 5700, 132, 1.98, 63, 450, 400, 1600),
+        ('H200', 13, 'H200([^0-9]|$)', 66.9, 494.7, 989.4, 4800, 50, 5700, 132, 1.98, 63, 450, 400, 1600),
+        ('B200', 14, 'B200([^0-9]|$)', 75, 1125, 2250, 8000, 126, 16000, 148, 1.965, 63, 900, 400, 1600),
+        ('B300', 15, 'B300([^0-9]|$)', 75, 1125, 2250, 8000, 126, 16000, 148, 1.965, 126, 900, 800, 1600),
+        ('MI210', 16, 'MI210([^0-9]|$)', 22.6, 45.3, 181, 1638, 8, 4915, 104, 1.7, 31.5, 150, 25, 3000),
+        ('MI250', 17, 'MI250([^0-9]|$)', 23.9, 47.9, 191.5, 1638, 8, 4915, 110, 1.7, 31.5, 200, 100, 3000),
+        ('MI300X', 18, 'MI300([^0-9]|$)', 163.4, 653.7, 1307.4, 5300, 32, 10600, 304, 2.1, 63, 448, 400, 2500),
+        ('A40', 19, '\bA40\b', 37.4, 74.8, 149.7, 696, 6, 2088, 84, 1.74, 31.5, 56.25, 25, 2000),
+        ('H20', 20, '\bH20\b', 44, 74, 148, 4000, 60, 5700, 78, 1.98, 63, 450, 400, 1600),
+        ('H800', 21, 'H800([^0-9]|$)', 66.9, 494.7, 989.4, 3350, 50, 5700, 132, 1.98, 63, 200, 400, 1600),
+        ('CPU', 98, 'CPU|Xeon|EPYC|Ryzen', 1.5, 1.5, 3, 150, 32, 400, 16, 3, 150, 150, 100, 1000),
+        ('unknown', 99, '', 15.7, 15.7, 125, 900, 6, 2847, 80, 1.53, 15.75, 150, 50, 2100)
     ) AS datasheet (
         hardware, ordinal, name_pattern, fp32, tf32, half, dram, l2, l2_speed, sm_count,
-        clock, pcie, nvlink, floor_ns
+        clock, pcie, nvlink, network, floor_ns
     )
     LEFT JOIN made USING (hardware)
 ),
@@ -171,6 +187,9 @@ SELECT
     coalesce(pcie_bytes_per_second, 31.5e9),
     coalesce(pageable_bytes_per_second, 10e9),
     coalesce(nvlink_bytes_per_second, pcie_bytes_per_second, 31.5e9),
+    coalesce(network_bytes_per_second, 0.9 * 100e9 / 8 / 4),
+    coalesce(network_latency_ns, 5000),
+    coalesce(devices_per_node, 8),
     coalesce(floor_ns, 2000),
     reached_fp32_flops_per_second,
     reached_half_flops_per_second,

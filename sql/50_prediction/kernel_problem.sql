@@ -148,7 +148,8 @@ launched AS (
         gpu_op_id, work.run_id, work.trace_id, roofline_ns, attempts, hardware,
         work.unit = 'tf32' AS is_tf32,
         problem.* EXCLUDE (
-            run_id, trace_id, unit, flops, read_bytes, written_bytes, footprint_bytes, is_exact
+            run_id, trace_id, unit, flops, read_bytes, written_bytes, network_bytes,
+            network_steps, footprint_bytes, is_exact
         )
     FROM work
     LEFT JOIN gradient USING (gpu_op_id)

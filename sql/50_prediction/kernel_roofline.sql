@@ -3,7 +3,8 @@
 -- into the cache moves at the cache's speed, the rest at the memory's. Products of unaligned
 -- rows take 1.5 times as long, as on V100 (apex_plus: 24,000 products in half precision with
 -- an n or k that is no multiple of 8, 49,000 others). Elementwise kernels that address their
--- elements one by one are as those of broadcasts.
+-- elements one by one are as those of broadcasts. Collectives over several nodes take as long
+-- as the slower of the links within a node and the network between them.
 -- Nothing here is learnt from the trace's own times. On hardware that is not listed the
 -- band is 4 times as wide to either side. A collective's time is that of its message: the
 -- wait for the last rank, which its kernel spends running, is no part of it.
@@ -52,7 +53,7 @@ bound AS (
     SELECT
         *,
         CASE WHEN is_known THEN 1 ELSE 4 END AS doubt,
-        floor_ns * floors * steps AS fixed_ns,
+        floor_ns * floors * steps + network_latency_ns * network_steps AS fixed_ns,
         CASE WHEN is_unaligned THEN 1.5e9 ELSE 1e9 END AS unit_ns,
         unit_ns * flops / compute_share / (
             CASE unit
@@ -66,7 +67,10 @@ bound AS (
             WHEN 'pageable'
                 THEN traffic_bytes
                 / (memory_share * least(pageable_bytes_per_second, pcie_bytes_per_second))
-            WHEN 'nvlink' THEN traffic_bytes / (memory_share * nvlink_bytes_per_second)
+            WHEN 'nvlink' THEN greatest(
+                traffic_bytes / (memory_share * nvlink_bytes_per_second),
+                network_bytes / network_bytes_per_second
+            )
             ELSE
                 -- The cache is no slower than the memory behind it.
                 least(traffic_bytes, l2_bytes) / greatest(

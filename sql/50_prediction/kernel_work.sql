@@ -35,6 +35,10 @@ CREATE VIEW prediction.kernel_work (
     written_elements,
     -- Steps that wait for each other.
     steps,
+    -- [B] Of a collective, what leaves a node: a rank's part of it; else 0.
+    network_bytes,
+    -- Its steps from node to node; else 0.
+    network_steps,
     -- Whether it moves less at a time than it could: a product of unaligned rows.
     is_unaligned,
     -- Whether it addresses its elements one by one, as of tensors that are not contiguous.
@@ -144,6 +148,8 @@ SELECT
     ((read_bytes + written_bytes) * share)::BIGINT,
     (share * CASE WHEN is_vectorized THEN written_bytes / 16 ELSE written_elements END)::BIGINT,
     steps,
+    (network_bytes * share)::BIGINT,
+    network_steps,
     is_unaligned,
     is_strided,
     attempts,
@@ -164,6 +170,8 @@ SELECT
     read_bytes + written_bytes,
     0,
     1.0,
+    0,
+    0.0,
     false,
     false,
     1.0,

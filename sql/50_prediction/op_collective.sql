@@ -2,7 +2,9 @@
 -- tensors tell, or the range around it that says what is called. The size is counted as
 -- NCCL's tests do: what a rank has in the end or in the beginning, whichever is more. What
 -- is read is what each rank sends: the size times NCCL's bus factor, which is
--- (n - 1) / n, of all_reduce twice that, of broadcast and send_recv 1.
+-- (n - 1) / n, of all_reduce twice that, of broadcast and send_recv 1. Over several nodes,
+-- rings leave each node once, however many ranks it has; of an all_to_all all that is for other
+-- nodes leaves it. Trees of an all_reduce go up and down, rings from node to node.
 -- One row per call of a collective whose message is known.
 -- Key: op_id.
 -- Part of: prediction.op_problem.
@@ -31,6 +33,10 @@ CREATE VIEW prediction.op_collective (
     read_bytes,
     -- [B] Bytes written.
     written_bytes,
+    -- [B] What leaves a node, a rank's part of it.
+    network_bytes,
+    -- Steps from node to node that wait for each other.
+    network_steps,
     -- Whether sizes and types of all that counts were recorded.
     is_exact
 ) AS
@@ -57,6 +63,7 @@ call AS (
             coalesce(event.args ->> '$."Collective name"', ranged.kind, around.name)
         ) AS spoken,
         try_cast(event.args ->> '$."Group size"' AS INTEGER) AS group_size,
+        try_cast(event.args ->> '$."Process Group Ranks"' AS BIGINT []) AS members,
         TRY(greatest(
             try_cast(event.args ->> '$."In msg nelems"' AS BIGINT),
             try_cast(event.args ->> '$."Out msg nelems"' AS BIGINT)
@@ -88,7 +95,8 @@ named AS (
                 THEN staging.collective_kind(spoken)
             ELSE 'other'
         END AS collective,
-        coalesce(CASE WHEN group_size > 0 THEN group_size END, world_size) AS ranks
+        coalesce(CASE WHEN group_size > 0 THEN group_size END, world_size) AS ranks,
+        staging.node_count(members, ranks, world_size, described_count) AS node_count
     FROM call
     INNER JOIN staging.trace USING (trace_id)
 ),
@@ -111,7 +119,7 @@ problem AS (
         collective AS op,
         NULL::VARCHAR AS dtype,
         message_bytes AS bytes,
-        NULL::BIGINT AS ranks_per_node
+        ceil(ranks / node_count)::BIGINT AS ranks_per_node
     FROM sized
     WHERE message_bytes BETWEEN 0 AND 1_125_899_906_842_624 AND ranks IS NOT NULL
 )
@@ -130,5 +138,21 @@ SELECT
         END AS BIGINT
     ) AS read_bytes,
     0::BIGINT AS written_bytes,
+    try_cast(
+        bytes * CASE
+            WHEN coalesce(ranks_per_node, ranks) >= ranks THEN 0
+            WHEN op = 'all_to_all' THEN (ranks::DOUBLE - ranks_per_node) / ranks
+            WHEN op = 'send_recv' THEN 1
+            WHEN op = 'broadcast' THEN 1 / ranks_per_node::DOUBLE
+            WHEN op = 'all_reduce' THEN 2 * (ranks::DOUBLE - 1) / ranks / ranks_per_node
+            ELSE (ranks::DOUBLE - 1) / ranks / ranks_per_node
+        END AS BIGINT
+    ) AS network_bytes,
+    CASE
+        WHEN coalesce(ranks_per_node, ranks) >= ranks THEN 0
+        WHEN op = 'all_reduce' THEN 2 * log2(ceil(ranks / ranks_per_node))
+        WHEN op IN ('all_to_all', 'send_recv', 'other') THEN 1
+        ELSE ceil(ranks / ranks_per_node) - 1
+    END::DOUBLE AS network_steps,
     false AS is_exact -- which links join the ranks is not recorded
 FROM problem;

@@ -106,6 +106,10 @@ CREATE TABLE prediction.op_problem (
     read_bytes,
     -- [B] Bytes written.
     written_bytes,
+    -- [B] Of a collective, what leaves a node: a rank's part of it.
+    network_bytes,
+    -- Its steps from node to node that wait for each other.
+    network_steps,
     -- [B] Distinct memory that is touched; NULL: all that is read or written.
     footprint_bytes,
     -- Whether sizes and types of all that counts were recorded.

@@ -22,8 +22,12 @@ CREATE TABLE prediction.op_work (
     written_bytes,
     -- Elements written.
     written_elements,
-    -- Steps that wait for each other: log2 of the ranks for collectives, else 1.
+    -- Steps that wait for each other: log2 of a node's ranks for collectives, else 1.
     steps,
+    -- [B] Of a collective, what leaves a node: a rank's part of it; else 0.
+    network_bytes,
+    -- Its steps from node to node; else 0.
+    network_steps,
     -- Whether it is a product in half precision whose rows are no whole 16 bytes: its kernels
     -- move less at a time.
     is_unaligned,
@@ -41,7 +45,9 @@ counted AS (
         sum(flops) AS flops,
         sum(read_bytes) AS read_bytes,
         sum(written_bytes) AS written_bytes,
-        max(ranks) AS ranks,
+        max(ranks_per_node) AS node_ranks,
+        coalesce(sum(network_bytes), 0) AS network_bytes,
+        coalesce(max(network_steps), 0) AS network_steps,
         coalesce(
             bool_or(family = 'gemm' AND unit = 'half' AND dtype LIKE '%16' AND (
                 n > 1 AND n % 8 > 0 OR k > 1 AND k % 8 > 0
@@ -63,7 +69,9 @@ SELECT
     read_bytes::BIGINT,
     written_bytes::BIGINT,
     coalesce(written_bytes // element_bytes, 0)::BIGINT,
-    greatest(log2(coalesce(ranks, 1)), 1),
+    greatest(log2(coalesce(node_ranks, 1)), 1),
+    network_bytes::BIGINT,
+    network_steps,
     is_unaligned,
     is_exact
 FROM counted

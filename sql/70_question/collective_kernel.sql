@@ -66,13 +66,6 @@ launched AS (
     GROUP BY gpu_op_id
 ),
 
-described AS (
-    SELECT trace_id, count(*) AS device_count
-    FROM staging.device
-    GROUP BY trace_id
-    HAVING device_count > 1
-),
-
 member AS (
     SELECT
         collective.* EXCLUDE (start_ns, end_ns),
@@ -100,17 +93,12 @@ SELECT
     CASE WHEN member.kind <> 'other' THEN
         1e9 * bus_bytes / nullif(coalesce(moving_ns, time_ns), 0)
     END,
-    CASE
-        WHEN len(ranks) = member.group_size
-            THEN nullif(len(list_distinct([one // device_count for one in ranks])), 0)
-        WHEN member.group_size = world_size THEN ceil(world_size / device_count)
-    END::BIGINT,
+    staging.node_count(ranks, member.group_size, world_size, described_count),
     number,
     gpu_op_id
 FROM member
 INNER JOIN staging.trace AS trace ON member.trace_id = trace.trace_id
 LEFT JOIN sized USING (gpu_op_id)
 LEFT JOIN launched USING (gpu_op_id)
-LEFT JOIN described ON member.trace_id = described.trace_id
 LEFT JOIN graph.collective AS met ON gpu_op_id = met.node_id
 ORDER BY member.run_id, rank, member.trace_id, time_ns DESC, gpu_op_id;

@@ -30,11 +30,20 @@ _TYPES = {
 
 @dataclass(frozen=True)
 class Message:
-    """What is called, and how many ranks take part, as far as it is known."""
+    """What is called, and how many ranks take part, as far as it is known.
+
+    Without `members` they are all of the job.
+    """
 
     kind: str
     ranks: int | None
     group: str = ""
+    members: tuple[int, ...] = ()
+
+    def nodes(self, per_node: int) -> int:
+        """On how many nodes of so many ranks they are."""
+        members = self.members or range(self.ranks or 1)
+        return len({rank // per_node for rank in members})
 
     def recorded(
         self, inputs: Sequence[Shape], results: Sequence[Shape]
@@ -43,6 +52,8 @@ class Message:
         if self.ranks is None or not inputs:
             return {"Collective name": self.kind}
         named = {"Process Group Name": self.group} if self.group else {}
+        if self.members:
+            named["Process Group Ranks"] = str([*self.members])
         return {
             "Collective name": self.kind,
             "Group size": self.ranks,

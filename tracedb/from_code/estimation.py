@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import ExitStack, closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -16,7 +16,9 @@ from tracedb.from_code.clock import Course
 from tracedb.from_code.events import trace_text
 from tracedb.from_code.fitting import largest, room
 from tracedb.from_code.host_times import HostTimes
+from tracedb.from_code.job import Job
 from tracedb.from_code.launches import LaunchTable
+from tracedb.from_code.links import Links
 from tracedb.from_code.pricing import Device, price
 from tracedb.from_code.program import launch
 from tracedb.from_code.subject import is_graph
@@ -46,7 +48,8 @@ class Estimate:
 
     `unmodelled` counts GPU ops that no family of kernels counts, by the op that
     launches them. `source` says which step of an execution graph it is, `unsure` what
-    the graph does not tell, a line for each node.
+    the graph does not tell, a line for each node; `links` what ranks on several nodes
+    communicate over.
     """
 
     gpu: str
@@ -62,6 +65,7 @@ class Estimate:
     unmodelled: dict[str, int]
     source: str
     unsure: tuple[str, ...]
+    links: Links | None
     _layout: Layout = field(repr=False)
     _path: str | Path = field(repr=False)
 
@@ -97,6 +101,8 @@ def estimate(  # noqa: PLR0913 (the options of one command)
     cuda_graph: bool = False,
     find_largest_batch: bool = False,
     ranks: int | None = None,
+    ranks_per_node: int | None = None,
+    network: float | None = None,
     profiled: bool = False,
 ) -> Estimate:
     """Estimate a training step, for a GPU that need not be there.
@@ -106,7 +112,8 @@ def estimate(  # noqa: PLR0913 (the options of one command)
     its parameter of that name. With `ranks` it is one of so many, which do what the
     code has them do, or else average gradients as `DistributedDataParallel` does. Or it
     is the file of an execution graph, recorded on any device, and `ranks` how many take
-    part in collectives where it does not say that. The run that would be is put into
+    part in collectives where it does not say that; a node has `ranks_per_node` of them,
+    each of which sends `network` GB/s to other nodes. The run that would be is put into
     the database, whose own traces tell first which kernels ops launch; without one it
     is put into memory when it is asked for. Host times are shipped, or of a library of
     overheads. With `cuda_graph` the step's kernels are launched as CUDA graphs. With
@@ -116,6 +123,9 @@ def estimate(  # noqa: PLR0913 (the options of one command)
     """
     with tracedb.open() as empty, ExitStack() as stack:
         device = Device.of(empty.connection, gpu)
+        job = Job.of(ranks, ranks_per_node, device.per_node)
+        device = replace(device, per_node=job.per_node)
+        links = Links.of(empty.connection, device, network)
         if is_graph(step):
             has_size = batch is not None or find_largest_batch
             subject: Subject = _of_graph(step, ranks, has_size=has_size)
@@ -124,7 +134,7 @@ def estimate(  # noqa: PLR0913 (the options of one command)
             from tracedb.from_code.recordings import Source
 
             source = stack.enter_context(
-                closing(Source(step, inputs, device.name, ranks))
+                closing(Source(step, inputs, device.name, job))
             )
             subject = recording = source.at(batch)
             largest_batch = (
@@ -149,6 +159,7 @@ def estimate(  # noqa: PLR0913 (the options of one command)
         unmodelled=_unmodelled(nodes, times),
         source=subject.source,
         unsure=subject.unsure,
+        links=links if device.machine(nodes) else None,
         _layout=layout,
         _path=":memory:" if database is None else database,
     )
@@ -258,7 +269,9 @@ class Layout:
 
         with TemporaryDirectory(prefix="tracedb-") as folder:
             file = Path(folder, f"estimate {self.device.hardware}.json")
-            file.write_text(trace_text(self._timeline.events, self.device.name))
+            machine = self.device.machine(self.root.walk())
+            text = trace_text(self._timeline.events, self.device.name, machine)
+            file.write_text(text)
             ingest(
                 database.connection,
                 [file],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tracedb.from_code.ops import Shape
 
@@ -12,6 +12,14 @@ if TYPE_CHECKING:
 
     from tracedb.from_code.launches import Work
     from tracedb.from_code.ops import Argument
+
+
+class Machine(NamedTuple):
+    """One of several nodes: how many GPUs it has, and how many ranks the job."""
+
+    gpus: int
+    world: int
+
 
 PROCESS = 1
 MAIN, AUTOGRAD = 1, 2
@@ -77,8 +85,15 @@ def _value(argument: Argument) -> str:
     return argument if isinstance(argument, str) else ""
 
 
-def trace_text(events: list[dict[str, Any]], gpu: str) -> str:
-    """The trace as a file of the profiler's, which says that nothing of it ran."""
+def trace_text(
+    events: list[dict[str, Any]], gpu: str, machine: Machine | None = None
+) -> str:
+    """The trace as a file of the profiler's, which says that nothing of it ran.
+
+    Of ranks on several nodes it says how many a node has.
+    """
+    count, world = (1, None) if machine is None else machine
+    job = {"backend": "nccl", "rank": 0, "world_size": world}
     named = [
         {"ph": "M", "name": "thread_name", "pid": PROCESS, "tid": thread,
          "args": {"name": name}}
@@ -89,7 +104,8 @@ def trace_text(events: list[dict[str, Any]], gpu: str) -> str:
             "schemaVersion": 1,
             "estimated": True,
             "source": {"tool": "tracedb estimate (never ran)"},
-            "deviceProperties": [{"id": 0, "name": gpu}],
+            "deviceProperties": [{"id": n, "name": gpu} for n in range(count)],
+            **({"distributedInfo": job} if world else {}),
             "traceEvents": [*named, *events],
         }
     )

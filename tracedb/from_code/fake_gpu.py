@@ -315,7 +315,9 @@ def _in_fp32(values: Any) -> Any:  # noqa: ANN401
     )
 
 
-def _answers(gpu: FakeGpu, name: str, recorder: Recorder) -> dict[str, object]:
+def _answers(
+    gpu: FakeGpu, name: str, count: int, recorder: Recorder
+) -> dict[str, object]:
     """What functions of `torch.cuda` answer."""
 
     def available() -> bool:
@@ -334,7 +336,7 @@ def _answers(gpu: FakeGpu, name: str, recorder: Recorder) -> dict[str, object]:
     return {
         "is_available": available,
         **STREAMS,
-        "device_count": lambda: 1,
+        "device_count": lambda: count,
         "get_device_name": named,
         "is_bf16_supported": lambda *_, **__: True,
         **dict.fromkeys(("memory_allocated", "max_memory_allocated"), held),
@@ -369,8 +371,8 @@ def _apply(
 
 
 @contextmanager
-def present(gpu: FakeGpu, name: str, recorder: Recorder) -> Iterator[None]:
-    """Let PyTorch answer as if a GPU of that name were there, while it lasts."""
+def present(gpu: FakeGpu, name: str, count: int, recorder: Recorder) -> Iterator[None]:
+    """Let PyTorch answer as if so many GPUs of that name were there, while it lasts."""
     own = FakeTensor.device.fget  # type: ignore[attr-defined]
 
     def device(tensor: FakeTensor) -> torch.device:
@@ -379,7 +381,7 @@ def present(gpu: FakeGpu, name: str, recorder: Recorder) -> Iterator[None]:
         return found
 
     with ExitStack() as stack:
-        stack.enter_context(changed(torch.cuda, _answers(gpu, name, recorder)))
+        stack.enter_context(changed(torch.cuda, _answers(gpu, name, count, recorder)))
         stack.enter_context(changed(torch.cuda.nvtx, Nvtx().functions))
         stack.enter_context(changed(torch.Tensor, {"record_stream": nothing}))
         stack.enter_context(changed(nn.Module, {"_apply": _apply}))

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import sys
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -28,22 +29,21 @@ from tracedb.from_code.recorder import tensors_of
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from tracedb.from_code.job import Job
     from tracedb.from_code.recorder import Recorder
 
 _C10D: Any = distributed
 """It exports more than it says."""
 _BACKEND = "tracedb"
-_ON_A_NODE = 8
-"""Ranks of a node, as launchers tell it."""
 
 
 class FakeRanks:
     """Answers for the other ranks of a job."""
 
-    def __init__(self, recorder: Recorder, count: int | None) -> None:
+    def __init__(self, recorder: Recorder, job: Job) -> None:
         """Take what notes the ops, and how many ranks there are, if it is said."""
         self.recorder = recorder
-        self.count = count
+        self.job = job
         self.is_begun = False
         self._averaging = Averaging(self._for_models)
         self.is_averaging = False
@@ -69,7 +69,7 @@ class FakeRanks:
             }
             stack.enter_context(changed(distributed, objects))
             stack.enter_context(in_later_steps(self.recorder))
-            if (self.count or 1) > 1:
+            if (self.job.ranks or 1) > 1:
                 stack.enter_context(self._averaging.watching())
             yield
 
@@ -78,14 +78,14 @@ class FakeRanks:
         """Tell the process what launchers tell theirs in the environment."""
         # Inputs of models are not copied on a stream of their own.
         told: dict[str, object] = {"PYTORCH_DDP_USE_SIDE_STREAM": 0}
-        if self.count is not None:
+        if self.job.ranks is not None:
             # Code looks for these to find out whether it is one of several ranks.
             told |= {
                 "RANK": 0,
                 "LOCAL_RANK": 0,
                 "GROUP_RANK": 0,
-                "WORLD_SIZE": self.count,
-                "LOCAL_WORLD_SIZE": min(self.count, _ON_A_NODE),
+                "WORLD_SIZE": self.job.ranks,
+                "LOCAL_WORLD_SIZE": self.job.on_this_node,
                 "MASTER_ADDR": "localhost",
                 "MASTER_PORT": 0,
             }
@@ -100,21 +100,20 @@ class FakeRanks:
 
     def begin(self, *_: object, **given: Any) -> None:  # noqa: ANN401
         """Make the process group, in the place of `init_process_group`."""
-        if self.count is None:
-            count = given.get("world_size", -1)
-            if count < 1:
-                raise EstimateError(
-                    f"{place.of_caller()}: the step is one of several ranks; say how "
-                    "many there are: --ranks N (`ranks=`)"
-                )
-            self.count = count
+        count = self.job.ranks or given.get("world_size", -1)
+        if count < 1:
+            raise EstimateError(
+                f"{place.of_caller()}: the step is one of several ranks; say how "
+                "many there are: --ranks N (`ranks=`)"
+            )
+        self.job = replace(self.job, ranks=count)
         if not hasattr(distributed.Backend, _BACKEND.upper()):
             distributed.Backend.register_backend(
                 _BACKEND, _group, extended_api=True, devices=["cpu", "cuda"]
             )
         hook = sys.excepthook
         _recorders.append(self.recorder)
-        _initialize(_BACKEND, rank=0, world_size=self.count, store=_C10D.HashStore())
+        _initialize(_BACKEND, rank=0, world_size=count, store=_C10D.HashStore())
         sys.excepthook = hook
         self.is_begun = True
 
@@ -125,7 +124,8 @@ class FakeRanks:
             return ""
         averaged = "gradients are averaged as by DistributedDataParallel"
         own = "its own collectives"
-        return f"one of {self.count} ranks: {averaged if self.is_averaging else own}"
+        done = averaged if self.is_averaging else own
+        return f"one of {self.job.words}: {done}"
 
     def _for_models(self) -> bool:
         """Make a group for code that has none; False where it has its own."""
@@ -185,11 +185,12 @@ class _Work(distributed.Work):
 class _Group(_C10D.ProcessGroup):  # type: ignore[misc]
     """Ranks of which this is one."""
 
-    def __init__(self, recorder: Recorder, rank: int, count: int, name: str) -> None:
-        super().__init__(rank, count)
+    def __init__(self, recorder: Recorder, told: Any) -> None:  # noqa: ANN401
+        super().__init__(told.group_rank, told.group_size)
         self._recorder = recorder
-        self._count = count
-        self._name = name
+        self._count = told.group_size
+        self._name = str(told.group_id)
+        self._members = tuple(told.global_ranks_in_group)
         self._last: _Work | None = None
 
     @property
@@ -201,7 +202,7 @@ class _Group(_C10D.ProcessGroup):  # type: ignore[misc]
         self, kind: str, given: Sequence[torch.Tensor], made: Sequence[torch.Tensor]
     ) -> _Work:
         """Note what is called, and give what it brings."""
-        message = Message(kind, self._count, self._name)
+        message = Message(kind, self._count, self._name, self._members)
         is_on_gpu = self._recorder.collective(message, list(given), list(made))
         # C++ calls its methods, and does not keep it.
         self._last = _Work(self._recorder if is_on_gpu else None, made)
@@ -264,4 +265,4 @@ for _name, _kind in _INTO_ANOTHER.items():
 
 def _group(told: Any, _options: object) -> _Group:  # noqa: ANN401 (it has no public name)
     """Make the group that PyTorch asks the backend for."""
-    return _Group(_recorders[-1], told.group_rank, told.group_size, str(told.group_id))
+    return _Group(_recorders[-1], told)

@@ -27,6 +27,7 @@ from tracedb.errors import EstimateError, TracedbError
 from tracedb.from_code import place
 from tracedb.from_code.fake_gpu import FakeGpu, present
 from tracedb.from_code.fake_ranks import FakeRanks
+from tracedb.from_code.job import Job
 from tracedb.from_code.memory import Holding, Memory, peak
 from tracedb.from_code.ops import MODULE, Dispatched
 from tracedb.from_code.recorder import Recorder, tensors_of
@@ -66,13 +67,13 @@ class _Fakes(FakeTensorMode):  # type: ignore[no-untyped-call]
 class FakeRun:
     """A place in which code runs on tensors that are not there."""
 
-    def __init__(self, gpu: str, ranks: int | None = None) -> None:
-        """Prepare it for a GPU of that name, and for so many ranks of a job."""
+    def __init__(self, gpu: str, job: Job | None = None) -> None:
+        """Prepare it for a GPU of that name, and for the ranks of a job."""
         self._fake = _Fakes(allow_non_fake_inputs=True)
         self._recorder = Recorder(self._fake)
         self._gpu = FakeGpu(self._recorder)
         self._name = gpu
-        self._ranks = FakeRanks(self._recorder, ranks)
+        self._ranks = FakeRanks(self._recorder, job or Job())
         self._observer = _Observer(self._recorder)
 
     @contextmanager
@@ -83,7 +84,8 @@ class FakeRun:
             stack.enter_context(warnings.catch_warnings())
             warnings.filterwarnings("ignore", "Accessing the data pointer of FakeT")
             stack.enter_context(self._fake)
-            stack.enter_context(present(self._gpu, self._name, self._recorder))
+            there = self._ranks.job.on_this_node
+            stack.enter_context(present(self._gpu, self._name, there, self._recorder))
             stack.enter_context(self._ranks.present())
             stack.enter_context(self._observer.watching())
             stack.enter_context(self._recorder)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from tracedb import catalog, estimates
 from tracedb.duck import scalar
 from tracedb.errors import EstimateError
-from tracedb.from_code.events import MAIN, on_gpu, on_host, shapes, trace_text
+from tracedb.from_code.events import MAIN, Machine, on_gpu, on_host, shapes, trace_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -35,6 +35,8 @@ class Device:
     hardware: str
     floor_ns: int
     capacity_bytes: int | None
+    per_node: int = 8
+    """How many of them a node has."""
 
     @classmethod
     def of(cls, connection: duckdb.DuckDBPyConnection, gpu: str) -> Device:
@@ -43,8 +45,16 @@ class Device:
         if not found:
             known = scalar(connection, _KNOWN)
             raise EstimateError(f"no GPU {gpu} is known; there are {known}")
-        hardware, floor_ns, capacity = found[0]
-        return cls(gpu, hardware, floor_ns, capacity)
+        return cls(gpu, *found[0])
+
+    def machine(self, nodes: Iterable[Node]) -> Machine | None:
+        """One of the nodes that ranks are on, where they are on several."""
+        called = [node.dispatched.called for node in nodes if node.dispatched]
+        if not any(c and c.nodes(self.per_node) > 1 for c in called):
+            return None
+        # Groups without a list of members have all ranks.
+        largest = (max((*c.members, (c.ranks or 1) - 1)) + 1 for c in called if c)
+        return Machine(self.per_node, max(largest))
 
 
 @dataclass(frozen=True)
@@ -61,7 +71,7 @@ class KernelTime:
 
 
 _DEVICE = """
-SELECT hardware, floor_ns, memory_bytes
+SELECT hardware, floor_ns, memory_bytes, devices_per_node
 FROM prediction.hardware
 LEFT JOIN prediction.memory_capacity USING (hardware)
 WHERE kind = 'gpu' AND NOT is_generic AND regexp_matches($gpu, name_pattern, 'i')
@@ -74,7 +84,16 @@ FROM prediction.hardware
 WHERE kind = 'gpu' AND NOT is_generic
 """
 _TIMES = """
-SELECT correlation, predicted_ns, low_ns, high_ns
+SELECT
+    correlation,
+    predicted_ns,
+    low_ns,
+    -- All ranks call at the same time: no kernel waits for another rank.
+    CASE
+        WHEN family = 'collective' AND basis = 'roofline'
+            THEN round(predicted_ns::DOUBLE * predicted_ns / low_ns)::BIGINT
+        ELSE high_ns
+    END
 FROM prediction.kernel_time AS time
 INNER JOIN staging.gpu_op AS gpu_op USING (gpu_op_id)
 WHERE time.trace_id = ?
@@ -185,7 +204,7 @@ def _text(nodes: Sequence[Node], device: Device) -> str:
         now += _EVENT_NS
         given = {"External id": identifier, **shapes(arguments), **node.message}
         events.append(on_host("cpu_op", name, begin, now, MAIN, given))
-    return trace_text(events, device.name)
+    return trace_text(events, device.name, device.machine(nodes))
 
 
 def _by_key(

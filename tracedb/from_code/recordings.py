@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tracedb.from_code.fake_run import FakeStep
+    from tracedb.from_code.job import Job
     from tracedb.from_code.memory import Memory
     from tracedb.from_code.program import Node
 
@@ -73,17 +74,17 @@ class Source:
         step: Callable[..., object] | str | Path,
         inputs: tuple[object, ...],
         gpu: str,
-        ranks: int | None = None,
+        job: Job | None = None,
     ) -> None:
         """Take a function with its inputs, or a script's as `train.py:step`.
 
-        It is one of so many ranks.
+        It is a rank of a job.
         """
         self._step = step
         self._inputs = inputs
         self._gpu = gpu
-        self._ranks = ranks
-        self._run = FakeRun(gpu, ranks)
+        self._job = job
+        self._run = FakeRun(gpu, job)
         self._loaded: Step | None = None
         self.is_gpu_asked = False
 
@@ -116,7 +117,7 @@ class Source:
         if not isinstance(self._step, (str, Path)):
             return Step(self._step, self._inputs)
         self._run.end()
-        self._run = FakeRun(self._gpu, self._ranks)
+        self._run = FakeRun(self._gpu, self._job)
         path, name = split(str(self._step))
         with self._run.inside(), told():
             self._loaded = load(path, name)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from contextlib import ExitStack, closing, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from itertools import count
 from math import gcd, isqrt
@@ -16,6 +16,8 @@ from tracedb.from_code.batches import Batches
 from tracedb.from_code.clock import Course
 from tracedb.from_code.estimation import STEPS, Courses, known
 from tracedb.from_code.fitting import largest, room
+from tracedb.from_code.job import Job
+from tracedb.from_code.links import Links
 from tracedb.from_code.pricing import Device, price
 from tracedb.from_code.program import Node, launch
 from tracedb.from_code.recordings import Source
@@ -50,6 +52,8 @@ def estimate_sweep(  # noqa: PLR0913 (the options of one command)
     cuda_graph: bool = False,
     profiled: bool = False,
     ranks: int | None = None,
+    ranks_per_node: int | None = None,
+    network: float | None = None,
     tell: Callable[[str], object] = warnings.warn,
 ) -> pl.DataFrame:
     """Estimate a step at each batch size on each GPU: a row for each of them.
@@ -68,7 +72,7 @@ def estimate_sweep(  # noqa: PLR0913 (the options of one command)
             "a sweep takes code: train.py:step"
         )
     with tracedb.open() as empty, ExitStack() as stack:
-        devices = [Device.of(empty.connection, gpu) for gpu in gpus]
+        devices = [_among(empty, gpu, ranks, ranks_per_node, network) for gpu in gpus]
         steps: dict[Device, _Steps] = {}
         source: Source | None = None
         for device in devices:
@@ -76,7 +80,7 @@ def estimate_sweep(  # noqa: PLR0913 (the options of one command)
                 steps[device] = steps[devices[0]]
                 continue
             source = stack.enter_context(
-                closing(Source(step, inputs, device.name, ranks))
+                closing(Source(step, inputs, device.name, Job(ranks, device.per_node)))
             )
             first = source.at(min(batches, default=None))
             sizes = list(batches) or [first.batch or 0]
@@ -98,6 +102,21 @@ def estimate_sweep(  # noqa: PLR0913 (the options of one command)
 
 _COUNTS = ("batch", "capacity_bytes", "largest_batch")
 """Columns that may be empty."""
+
+
+def _among(
+    empty: tracedb.Database,
+    gpu: str,
+    ranks: int | None,
+    per_node: int | None,
+    network: float | None,
+) -> Device:
+    """A GPU among those of its node."""
+    found = Device.of(empty.connection, gpu)
+    job = Job.of(ranks, per_node, found.per_node)
+    device = replace(found, per_node=job.per_node)
+    Links.of(empty.connection, device, network)
+    return device
 
 
 def _check(gpus: Sequence[str], batches: Sequence[int]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from . import relations
@@ -58,6 +58,18 @@ class HardwareTable:
                 return row
         fallback = next(row for row in self.rows if row.is_fallback)
         return HardwareRow(device, "", is_fallback=True, figures=fallback.figures)
+
+    def over_network(self, hardware: str, bytes_per_second: float) -> HardwareTable:
+        """The same table, with another network between nodes of that hardware."""
+        rate = {"network_bytes_per_second": bytes_per_second}
+        return HardwareTable(
+            tuple(
+                replace(row, figures={**row.figures, **rate})
+                if row.name == hardware
+                else row
+                for row in self.rows
+            )
+        )
 
 
 def hardware_table(

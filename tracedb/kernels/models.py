@@ -64,7 +64,7 @@ LIKENESSES = (
 times; the nearest hardware of the vendor that was measured, where held-out hardware
 says that it is nearer than the roofline; measured with the launch rather than without;
 other hardware, of which nothing says so; another op; collectives within a node rather
-than over several."""
+than over several, or over the network of another cluster."""
 SERVING = ("alike", "transferred")
 """Of these, what serves in the roofline's place."""
 _MOST_NAMES = 8
@@ -201,6 +201,11 @@ class Models:
         """The same, without those that serve no better than the roofline."""
         return replace(self, are_serving_alone=True)
 
+    def over_network(self, hardware: str, bytes_per_second: float) -> Models:
+        """The same models, for another network between nodes of that hardware."""
+        known = self.hardware.over_network(hardware, bytes_per_second)
+        return replace(self, hardware=known)
+
     def over(self, below: Models) -> Models:
         """These models, and others for what these say nothing of."""
         return Models(self.shelves + below.shelves, self.hardware)
@@ -262,6 +267,8 @@ class Models:
         likeness = asked.likeness(nearest.hardware, nearest.shelf)
         in_range = (nearest.distance <= _SAME) & (found.away == 0)
         is_kind = found.away < OTHER_KIND
+        if not nearest.shelf.is_users:
+            is_kind &= ~_are_over_nodes(rows)
         for kind, here in ((likeness, is_kind), ("other_topology", ~is_kind)):
             if here.any():
                 reported = (factor, models[0].title + others, kind)
@@ -349,6 +356,14 @@ def _asked(shapes: pl.DataFrame) -> Iterator[tuple[list[str], pl.DataFrame]]:
     numbered = shapes.with_columns(measured).with_row_index(_ROW)
     for texts, rows in numbered.group_by(_ASKED, maintain_order=True):
         yield [str(text or "") for text in texts], rows
+
+
+def _are_over_nodes(rows: pl.DataFrame) -> NDArray[np.bool_]:
+    """Which collectives go over a network, whose speed is no matter of the GPU's."""
+    if not {"ranks", "ranks_per_node"} <= {*rows.columns}:
+        return np.zeros(rows.height, np.bool_)
+    over = rows.select(pl.col("ranks_per_node") < pl.col("ranks")).to_series()
+    return over.fill_null(value=False).to_numpy()
 
 
 def _refuse_no_sizes(shapes: pl.DataFrame) -> None:

@@ -37,9 +37,11 @@ def usual_ns(rows: Rows) -> Floats:
     traffic = 1e9 * (in_cache / cache_speed + (work.bytes - in_cache) / memory)
     compute = work.compute_ns / own["compute_share"]
     longest = np.maximum(traffic, compute) * _unaligned(rows)
+    longest = np.maximum(longest, _network_ns(rows))
     if own["elements_per_clock"] is not None:
         longest = np.maximum(longest, _element_ns(rows, own["elements_per_clock"]))
-    found: Floats = own["floors"] * work.floor_ns * _steps(rows) + longest
+    fixed = own["floors"] * work.floor_ns * _steps(rows) + _latency_ns(rows)
+    found: Floats = fixed + longest
     return found
 
 
@@ -71,7 +73,27 @@ def _unaligned(rows: Rows) -> Floats:
 
 
 def _steps(rows: Rows) -> Floats:
-    """Steps of a collective that wait for each other."""
-    if rows.family.name != "collective":
+    """Steps of a collective within a node that wait for each other."""
+    if not _is_collective(rows):
         return np.ones(len(rows))
-    return np.maximum(np.log2(rows.shapes["ranks"]), 1)
+    return np.maximum(np.log2(rows.shapes["ranks_per_node"]), 1)
+
+
+def _latency_ns(rows: Rows) -> Floats:
+    """[ns] Its steps from node to node."""
+    if not _is_collective(rows):
+        return np.zeros(len(rows))
+    found: Floats = rows.shapes["network_steps"] * rows.figures["network_latency_ns"]
+    return found
+
+
+def _network_ns(rows: Rows) -> Floats:
+    """[ns] What of a collective leaves a node."""
+    if not _is_collective(rows):
+        return np.zeros(len(rows))
+    sent: Floats = rows.shapes["network_bytes"]
+    return 1e9 * sent / rows.figures["network_bytes_per_second"]
+
+
+def _is_collective(rows: Rows) -> bool:
+    return rows.family.name == "collective"

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, NamedTuple
 import polars as pl
 
 from tracedb.duck import frame, registered, scalar
-from tracedb.errors import ShardingError
 from tracedb.kernels.shape_times import shape_times
 
 if TYPE_CHECKING:
@@ -143,29 +142,11 @@ def _exchanges(models: Models, asked: Asked, most: int) -> pl.DataFrame:
         ranks=pl.lit(asked.ranks),
         ranks_per_node=pl.lit(asked.ranks_per_node),
     )
+    if asked.network_bytes_per_second is not None:
+        models = models.over_network(
+            asked.device.hardware, asked.network_bytes_per_second
+        )
     times = shape_times(models, asked_sizes)
-    if asked.ranks > asked.ranks_per_node:
-        times = _over_nodes(times, sizes[1:], asked)
     # What is sent could be padded: no message takes longer than a larger one.
     rising = times.with_columns(pl.col(name).cum_min(reverse=True) for name in _TIMES)
     return sizes.hstack(pl.concat([nothing, rising], how="vertical_relaxed"))
-
-
-def _over_nodes(times: pl.DataFrame, sizes: pl.DataFrame, asked: Asked) -> pl.DataFrame:
-    """The same where ranks are on several nodes: by a model, or by the slower link."""
-    if asked.network_bytes_per_second is None:
-        if times["model"].null_count():
-            raise ShardingError(
-                f"no model knows all-to-alls of {asked.ranks} ranks, "
-                f"{asked.ranks_per_node} on a node, on {asked.device.hardware}; say "
-                "what each rank sends to other nodes in a second (--network GB/s), or "
-                "how many ranks a node has (--ranks-per-node)"
-            )
-        return times
-    leaving = (asked.ranks - asked.ranks_per_node) / asked.ranks
-    sent = sizes["message_bytes"] * leaving
-    over = (1e9 * sent / asked.network_bytes_per_second).round().cast(pl.Int64)
-    return times.with_columns(
-        *(pl.max_horizontal(pl.col(name), over.alias("over")) for name in _TIMES),
-        model=pl.lit(None, pl.String),
-    )

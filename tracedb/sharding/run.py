@@ -114,7 +114,8 @@ def shard(  # noqa: PLR0913 (the options of one command)
     take of a rank's, in bytes or as `60GB`. `split` says which tables may be split, and
     how; `launch` whether tables of a rank are looked up in one launch (`fused`) or each
     in its own (`table`); `indices` whether they are `sent` in the step or are `there`.
-    Beyond `ranks_per_node` each rank sends `network` GB/s to other nodes. `models` are
+    Beyond `ranks_per_node` each rank sends `network` GB/s to other nodes, by default as
+    its hardware's nodes do. `models` are
     trained kernel models; `database` keeps it all. Raises `ShardingError`.
     """
     _refuse_unknown("split", split, SPLITS)

@@ -1,0 +1,57 @@
+"""What ranks communicate over: links within a node, a network between nodes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tracedb.errors import EstimateError
+
+if TYPE_CHECKING:
+    import duckdb
+
+    from tracedb.from_code.pricing import Device
+
+_GIGA = 1e9
+_ROW = """
+SELECT nvlink_bytes_per_second, network_bytes_per_second, network_latency_ns
+FROM prediction.hardware
+WHERE hardware = ?
+"""
+_WITH_NETWORK = """
+INSERT INTO reference.hardware BY NAME
+SELECT
+    * EXCLUDE (is_fallback, is_generic, source, vendor, network_bytes_per_second),
+    ?::DOUBLE AS network_bytes_per_second
+FROM prediction.hardware
+WHERE hardware = ?
+"""
+
+
+@dataclass(frozen=True)
+class Links:
+    """What a GPU sends in a second, and how long a step from node to node takes."""
+
+    per_node: int
+    node_bytes_per_second: float
+    network_bytes_per_second: float
+    network_latency_ns: int
+
+    @classmethod
+    def of(
+        cls,
+        connection: duckdb.DuckDBPyConnection,
+        device: Device,
+        network: float | None,
+    ) -> Links:
+        """Those of a GPU's row of `prediction.hardware`, which is changed to `network`.
+
+        That is in GB/s, as measured messages reach it. The database is nobody's.
+        """
+        if network is not None:
+            if not 0 < network < float("inf"):
+                raise EstimateError(f"network is {network}; it has to be above 0")
+            given = [network * _GIGA, device.hardware]
+            connection.execute(_WITH_NETWORK, given)
+        found = connection.execute(_ROW, [device.hardware]).fetchall()
+        return cls(device.per_node, *found[0])

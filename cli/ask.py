@@ -47,15 +47,18 @@ def ask(  # noqa: PLR0913 (one parameter an option)
 ) -> None:
     """Answer a question, or list the questions.
 
-    Some take values, as the number of a node (graph.node) or of a step (staging.step).
-    With a method or scenarios, answers are of these, too, beside what was measured
-    (tracedb predict). A part of an answer can be chosen where it tells steps, ranks,
-    runs, traces or devices apart.
+    Some questions take values, such as the number of a node (graph.node) or of a step
+    (staging.step). With a method or scenarios, the answer also has the predicted
+    values, next to the measured ones (see `tracedb predict`). The options for a step,
+    rank, run, trace or device apply to answers with such a column.
     """
     with options.simulated(database, method, scenario) as db:
         if question is None:
             output.questions(db.questions())
-            tell("`tracedb schema question.NAME` says the rest of one, and its columns")
+            tell(
+                "`tracedb schema question.NAME` shows the full description and the "
+                "columns"
+            )
         else:
             rows = db.ask(question, *values, **part)
             write_rows(db, output, rows, question=question)

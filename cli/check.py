@@ -29,19 +29,29 @@ _BRIEF = ("measure", "a_ns", "b_ns", "change_ns", "limit_ns", "is_within")
 )
 @options.database
 @click.option(
-    "--baseline", required=True, metavar="DB", type=click.Path(), help="What it was."
+    "--baseline",
+    required=True,
+    metavar="DB",
+    type=click.Path(),
+    help="Database to compare with.",
 )
-@click.option("--run", type=int, metavar="N", help="The run that is checked.")
-@click.option("--baseline-run", type=int, metavar="N", help="The run of the baseline.")
+@click.option("--run", type=int, metavar="N", help="The run to check.")
+@click.option(
+    "--baseline-run",
+    type=int,
+    metavar="N",
+    help="The run of the baseline to compare with.",
+)
 @click.option(
     "--tolerance",
     type=click.FloatRange(0),
     metavar="SHARE",
-    help="Lets pass such a share of the period, however quiet the baseline; else 0.01.",
+    help="Allow this share of the period, however low the noise of the baseline; "
+    "default 0.01.",
 )
-@click.option("--each", is_flag=True, help="Each kind of time has to be kept, too.")
-@click.option("--junit", metavar="FILE", help="Write a JUnit report there, too.")
-@click.option("--github", is_flag=True, help="Write annotations of GitHub to stderr.")
+@click.option("--each", is_flag=True, help="Also check each kind of time.")
+@click.option("--junit", metavar="FILE", help="Also write a JUnit report to FILE.")
+@click.option("--github", is_flag=True, help="Write GitHub annotations to stderr.")
 @out.option
 @click.pass_context
 def check(  # noqa: PLR0913 (one parameter an option)
@@ -57,13 +67,13 @@ def check(  # noqa: PLR0913 (one parameter an option)
     github: bool,
     output: out.Output,
 ) -> None:
-    """Check that steps take no longer than in a baseline.
+    """Check that steps are not slower than in a baseline.
 
-    Exits with 1 if they do: if the median period is longer by more than the baseline's
-    own noise, which is learnt from its steps (question.diff_noise), by more than the
-    tolerance, and not by chance (the rank test of tracedb diff). The kinds of time on
-    the critical path stand beside that; --each checks them, too. `tracedb diff` says
-    what else is different.
+    Exits with 1 if they are slower. That is the case if the median period grew by more
+    than the noise of the baseline (estimated from its steps: question.diff_noise) and
+    by more than the tolerance, and if the rank test of `tracedb diff` finds the change
+    significant. The kinds of time on the critical path are shown as well; --each also
+    checks them. `tracedb diff` shows what else changed.
     """
     with (
         tracedb.open(database, read_only=True) as db,
@@ -80,7 +90,7 @@ def check(  # noqa: PLR0913 (one parameter an option)
     for row in failed if github else ():
         tell(f"::error title=tracedb check: {row['measure']}::{_words(row)}")
     if failed:
-        tell(f"`tracedb diff {baseline} {database}` says what is different")
+        tell(f"`tracedb diff {baseline} {database}` shows what changed")
         context.exit(_SLOWER)
 
 
@@ -89,9 +99,9 @@ def _words(row: dict[str, Any]) -> str:
     change = row["change_ns"]
     part = f" ({share(abs(change) / row['a_ns'])})" if row["a_ns"] else ""
     return (
-        f"{row['measure']}: {duration(row['a_ns'])}, now {duration(row['b_ns'])}: "
-        f"{duration(abs(change))}{part} {'longer' if change > 0 else 'shorter'}, "
-        f"{duration(row['limit_ns'])} more are allowed"
+        f"{row['measure']}: was {duration(row['a_ns'])}, now "
+        f"{duration(row['b_ns'])}: {duration(abs(change))}{part} "
+        f"{'longer' if change > 0 else 'shorter'}, allowed {duration(row['limit_ns'])}"
     )
 
 
@@ -101,7 +111,8 @@ def _write_junit(path: Path, cases: list[dict[str, Any]]) -> None:
 
     if path.exists() and _SUITE.encode() not in path.read_bytes()[:200]:
         raise tracedb.ReportError(
-            f"{path}: there is a file that is no report of a check; name another"
+            f"{path}: exists and is not a report of `tracedb check`; choose "
+            "another name"
         )
     failed = sum(not row["is_within"] for row in cases)
     suite = ET.Element(

@@ -41,10 +41,12 @@ _INTERVALS = (
     type=click.Choice(tracedb.SCOPES),
     default="period",
     show_default=True,
-    help="A step's period, its mark on the host, a whole trace, or a step over all "
-    "ranks of a run.",
+    help="The period of a step, its mark on the host, a whole trace, or a step across "
+    "all ranks of a run.",
 )
-@click.option("--intervals", is_flag=True, help="Every interval of the path, in order.")
+@click.option(
+    "--intervals", is_flag=True, help="List every interval of the path, in order."
+)
 @options.method
 @options.scenario
 @out.option
@@ -61,12 +63,12 @@ def critical_path(  # noqa: PLR0913 (one parameter an option)
 ) -> None:
     """Show what bounds each step: its critical path by kind.
 
-    The path of a period leads from when the host and the GPU were done with the step
-    before to when both are done with this one; it may end with GPU work. That of a step
-    is of its mark on the host alone. The path of a run goes from rank to rank: at a
-    collective to the one that arrived last. With a method or scenarios it is the path
-    of the step as predicted so (tracedb predict; replay, if no method is given), beside
-    what was measured.
+    The path of a period starts when the host and the GPU have finished the previous
+    step, and ends when both have finished this one; it may end with GPU work. The path
+    of a step covers only its mark on the host. The path of a run moves between ranks:
+    at a collective, to the rank that arrived last. With a method or scenarios, the
+    output shows the path of the predicted step next to the measured one (see `tracedb
+    predict`; the default method is replay).
     """
     method = method or ("replay" if scenario else None)
     with options.simulated(database, method, scenario) as db:

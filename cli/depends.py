@@ -16,7 +16,7 @@ _BRIEF = (
 
 
 @click.command(
-    short_help="Show what a node depends on, and what on it.",
+    short_help="Show what a node depends on, and what depends on it.",
     epilog=options.examples(
         "tracedb depends run.duckdb --node 4711",
         "tracedb depends run.duckdb --node aten::item --step 10 --rank 1 --up",
@@ -28,13 +28,19 @@ _BRIEF = (
     "--node",
     required=True,
     metavar="N|NAME",
-    help="The node: its number in graph.node, or its exact name.",
+    help="Number of the node in graph.node, or its exact name.",
 )
-@click.option("--up", "direction", flag_value="up", help="Only what it depends on.")
-@click.option("--down", "direction", flag_value="down", help="Only what depends on it.")
-@click.option("--waits", is_flag=True, help="What it waits for, and what it delays.")
+@click.option(
+    "--up", "direction", flag_value="up", help="Show only what the node depends on."
+)
+@click.option(
+    "--down", "direction", flag_value="down", help="Show only what depends on the node."
+)
+@click.option(
+    "--waits", is_flag=True, help="Show what the node waits for, and what it delays."
+)
 @options.step
-@click.option("--rank", type=int, metavar="N", help="Only nodes of this rank.")
+@click.option("--rank", type=int, metavar="N", help="Show only nodes of this rank.")
 @out.option
 def depends(  # noqa: PLR0913 (the options of the command)
     database: str,
@@ -48,10 +54,11 @@ def depends(  # noqa: PLR0913 (the options of the command)
 ) -> None:
     """Show what a node depends on (up), and what depends on it (down).
 
-    Within its step, nearest first: the distance is the number of edges between, the
-    kind that of the edge by which a node is reached first, the offset from the begin of
-    the node that was asked about. --waits shows what was waited for by the node and
-    what lies in it, and, of GPU work, what it delayed.
+    The output stays within the step of the node and lists the nearest nodes first. The
+    distance is the number of edges in between, the kind is that of the edge that
+    reaches a node first, and the offset is measured from the start of the given node.
+    --waits shows what the node and everything inside it waited for; for a GPU op, also
+    what it delayed.
     """
     with tracedb.open(database, read_only=True) as db:
         asked = int(node) if node.isdecimal() else node

@@ -28,9 +28,9 @@ _PARTS = {
 }
 """The parts of a difference, with the columns that a table of each has."""
 _HEADINGS = {
-    "kind": "Critical path by kind, mean of a step",
-    "path": "Where on the critical path",
-    "work": "Ops (without those within) and GPU work, wherever they are",
+    "kind": "Critical path by kind, mean per step",
+    "path": "Places on the critical path",
+    "work": "Ops (without nested ops) and GPU work, on the path or not",
 }
 
 
@@ -44,13 +44,17 @@ _HEADINGS = {
 )
 @click.argument("one", metavar="A", type=click.Path())
 @click.argument("other", metavar="[B]", type=click.Path(), required=False)
-@click.option("--run", nargs=2, type=int, metavar="A B", help="The run of each side.")
-@click.option("--step", nargs=2, type=int, metavar="A B", help="Only these steps.")
-@click.option("--rank", nargs=2, type=int, metavar="A B", help="Only these ranks.")
+@click.option("--run", nargs=2, type=int, metavar="A B", help="Run of each side.")
+@click.option(
+    "--step", nargs=2, type=int, metavar="A B", help="Compare only these steps."
+)
+@click.option(
+    "--rank", nargs=2, type=int, metavar="A B", help="Compare only these ranks."
+)
 @click.option(
     "--rows",
     type=click.Choice(list(_PARTS)),
-    help="One part alone: the rows of question.diff_period, _kind, _path or _work.",
+    help="Print one part: the rows of question.diff_period, _kind, _path or _work.",
 )
 @click.option(
     "--top",
@@ -58,7 +62,7 @@ _HEADINGS = {
     default=8,
     show_default=True,
     metavar="N",
-    help="How many rows a table has; the largest change comes first.",
+    help="Maximum rows per table; the largest change comes first.",
 )
 @out.option
 def diff(  # noqa: PLR0913 (one parameter an option)
@@ -72,17 +76,19 @@ def diff(  # noqa: PLR0913 (one parameter an option)
     top: int,
     output: out.Output,
 ) -> None:
-    """Show what is different in another run.
+    """Show what changed between two runs.
 
-    It is of another database, or of the same: how much longer steps take (their
-    period), by which kinds of time on the critical path and where, and which ops and
-    kernels are slower, faster, added or removed. Ops are matched by module, pass, op,
-    shape and order, GPU work by its op and order there, whatever it is called. What is
-    significant is found by the rank test of Mann and Whitney over steps, which needs
-    four a side, or three and five.
+    The runs are in one database or in two. The output shows how much longer steps take
+    (their period), which kinds of time on the critical path changed and where, and
+    which ops and kernels are slower, faster, added or removed. Ops are matched by
+    module, pass, op, shape and order. GPU work is matched by its op and its order
+    within that op, whatever its name is. Significance comes from a Mann-Whitney rank
+    test over steps, which needs four steps on each side, or three and five.
     """
     if rows is None and output.format != "table":
-        raise click.UsageError(f"--format {output.format} is of one part: give --rows")
+        raise click.UsageError(
+            f"--format {output.format} needs --rows: it prints one part"
+        )
     unset = (None, None)
     with ExitStack() as stack:
         opened = [
@@ -106,7 +112,7 @@ def _write(found: Difference, part: str, top: int, output: out.Output) -> None:
     if output.format == "table" and part != "period":
         frame = _shown(frame.filter(frame["change_ns"] != 0)).head(top)
     if frame.is_empty():
-        output.text("the same on both sides")
+        output.text("no difference")
     else:
         output.rows(frame, _PARTS[part])
 
@@ -137,12 +143,12 @@ def _head(found: Difference) -> Iterator[str]:
     change = period["change_ns"]
     longer = "longer" if change > 0 else "shorter"
     by = f"{duration(abs(change))} ({share(abs(period['change_share'] or 0))}) {longer}"
-    yield f"Steps of B are {by} in the mean:"
+    yield f"Steps of B are {by} on average:"
     yield _verdict(period)
 
 
 def _verdict(period: dict[str, Any]) -> str:
     if period["p_value"] is None:
-        return "too few steps to tell that from chance"
-    word = "no chance" if period["is_significant"] else "may be chance"
+        return "too few steps for a significance test"
+    word = "significant" if period["is_significant"] else "not significant"
     return f"{word} (p = {period['p_value']:.2g}, rank test over steps)"

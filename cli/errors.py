@@ -1,4 +1,4 @@
-"""What can go wrong, reported in one line on stderr: the only place that does so."""
+"""Reports errors in one line on stderr; no other module does."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def reported(interrupt: Interrupt) -> Iterator[None]:
 
 
 def _line(error: BaseException) -> str | None:
-    """What went wrong by a user's hand; None for what did not."""
+    """The message of an error that a user can cause; None for any other."""
     if isinstance(error, click.UsageError) and not isinstance(error, _HELP):
         return _usage(error)
     if isinstance(error, (TracedbError, *_standing_alone())):
@@ -75,7 +75,7 @@ def _line(error: BaseException) -> str | None:
 
 
 def _of_system(error: BaseException) -> str | None:
-    """What the system or an engine refused; None for what neither did."""
+    """The message of an error of the system or an engine; None for any other."""
     if isinstance(error, MemoryError):
         return f"not enough memory{_within_brackets(error)}"
     if isinstance(error, OSError):
@@ -92,11 +92,11 @@ def _within_brackets(error: BaseException) -> str:
 
 
 def _usage(error: click.UsageError) -> str:
-    """Say which command was typed wrongly, what is wrong, and where its help is."""
+    """Name the command, the error in its usage, and where its help is."""
     message = _meant(" ".join(error.format_message().split()).rstrip("."))
     new = renamed.OPTIONS.get(getattr(error, "option_name", ""))
     if new:
-        message = f"{message}: it is {new} now"
+        message = f"{message}: it was renamed {new}"
     if error.ctx is None:
         return message
     command = error.ctx.command_path
@@ -108,7 +108,7 @@ def _usage(error: click.UsageError) -> str:
 
 
 def _meant(message: str) -> str:
-    """The message with what click says may have been meant at its end.
+    """The message, with click's suggestion at its end.
 
     >>> _meant("No such option '--setp'. (Did you mean one of: '--help', '--step'?)")
     "No such option '--setp'; did you mean '--step'?"

@@ -42,56 +42,58 @@ _NAME = 70
 @click.option(
     "--gpu",
     metavar="NAME",
-    help="The GPU: a name that `tracedb kernels hardware` lists.",
+    help="The GPU, by a name that `tracedb kernels hardware` lists.",
 )
 @click.option(
     "--batch",
     type=click.IntRange(1),
     metavar="N",
-    help="Batch size, for the function's parameter `batch` or `batch_size`.",
+    help="Batch size, passed as the function's parameter `batch` or `batch_size`.",
 )
 @click.option(
     "--sweep",
     "sweeps",
     multiple=True,
     metavar="FIELD=VALUES",
-    help="Many estimates from few recordings: batch=256..65536 (each twice the one "
-    "before), batch=256..65536:20, batch=256,300, gpu=A100,H100. Both may be given.",
+    help="Make many estimates from a few recordings: batch=256..65536 (doubling), "
+    "batch=256..65536:20 (20 values), batch=256,300, gpu=A100,H100. May be given for "
+    "both fields.",
 )
 @click.option(
     "--db",
     "database",
     metavar="DB",
     type=click.Path(),
-    help="Put the run that would be there, for all other commands; its own traces "
-    "tell which kernels ops launch.",
+    help="Write the estimated run to DB, for all other commands. Traces that DB "
+    "already holds show which kernels ops launch.",
 )
 @click.option(
     "--library",
     metavar="FILE",
     type=click.Path(),
-    help="Host times from what `tracedb overheads learn` wrote, not those shipped.",
+    help="Take host times from a file of `tracedb overheads learn`, instead of the "
+    "ones that ship with tracedb.",
 )
 @click.option(
     "--cuda-graph",
     is_flag=True,
-    help="Launch the step's kernels as CUDA graphs: its ops take no time on the host.",
+    help="Launch the kernels of the step as CUDA graphs: ops take no host time.",
 )
 @click.option(
     "--profiled",
     is_flag=True,
-    help="The step as PyTorch's profiler would record it, which slows the host: to be "
-    "held against a trace.",
+    help="Estimate the step under PyTorch's profiler, which slows the host. Use this "
+    "to compare with a trace.",
 )
 @click.option(
-    "--largest-batch", is_flag=True, help="Also look for the largest batch that fits."
+    "--largest-batch", is_flag=True, help="Also find the largest batch that fits."
 )
 @click.option(
     "--ranks",
     type=click.IntRange(2),
     metavar="N",
-    help="The step is one of so many ranks. Where its code has no process group, "
-    "gradients are averaged as by DistributedDataParallel.",
+    help="Number of ranks. If the code has no process group, gradients are averaged as "
+    "DistributedDataParallel does.",
 )
 @click.option(
     "--ranks-per-node",
@@ -112,8 +114,8 @@ _NAME = 70
     type=click.Choice(["text", "json", "csv", "parquet"]),
     default="text",
     show_default=True,
-    help="For a person, or all figures (nanoseconds, bytes) by their names; of a sweep "
-    "also as csv and parquet.",
+    help="Text for reading, or all figures by name (in nanoseconds and bytes). A sweep "
+    "can also be csv or parquet.",
 )
 def estimate(  # noqa: PLR0913 (the options of the command)
     *,
@@ -131,21 +133,22 @@ def estimate(  # noqa: PLR0913 (the options of the command)
     network: float | None,
     format_: str,
 ) -> None:
-    """Estimate a training step, for a GPU that need not be there.
+    """Estimate a training step on a GPU that you need not have.
 
-    It is told by its code, or by an execution graph that PyTorch's
-    ExecutionTraceObserver recorded on a CPU or on any GPU; what the graph does not tell
-    is listed.
+    The step is given by its code, or by an execution graph that PyTorch's
+    ExecutionTraceObserver recorded on a CPU or any GPU. The output lists what the graph
+    leaves open.
 
-    The function does one step whenever it is called. It runs on PyTorch's fake tensors:
-    no memory is taken, no GPU is used. What it launches, how long that takes, and what
-    the GPU's memory holds at its peak follow from the ops that it dispatches. A step
-    that decides by values of tensors cannot be estimated: the line is told.
+    The function must run one step per call. It runs on PyTorch's fake tensors, which
+    need no memory and no GPU. Launches, their times and the peak GPU memory are derived
+    from the ops that it dispatches. A step whose control flow depends on tensor values
+    cannot be estimated; the error names the line.
 
-    A sweep records it at three batch sizes. Where ops or sizes do not follow the batch
-    (a loop over it, padding), that is told with the line, and refused.
+    A sweep records the step at three batch sizes. If ops or sizes do not follow the
+    batch size (a loop over the batch, padding), the sweep fails with an error that
+    names the line.
     """
-    # PyTorch's profiler would tell on stderr that it starts and ends.
+    # PyTorch's profiler would log its start and end to stderr.
     os.environ.setdefault("KINETO_LOG_LEVEL", "9")
     if sweeps:
         output = to_stdout("table" if format_ == "text" else format_)
@@ -169,7 +172,9 @@ def estimate(  # noqa: PLR0913 (the options of the command)
         output.rows(frame, _SWEPT, None)
         return
     if format_ not in {"text", "json"}:
-        raise click.UsageError(f"--format {format_} is of a sweep; json has all of one")
+        raise click.UsageError(
+            f"--format {format_} needs --sweep; for one estimate use json"
+        )
     from tracedb.from_code.estimation import estimate as run
 
     found = run(
@@ -195,7 +200,7 @@ def estimate(  # noqa: PLR0913 (the options of the command)
 
 def _needed(gpu: str | None) -> str:
     if gpu is None:
-        raise click.UsageError("Missing option '--gpu'; a sweep may have it: gpu=A100")
+        raise click.UsageError("Missing option '--gpu', or '--sweep gpu=...'")
     return gpu
 
 
@@ -217,7 +222,7 @@ def lines(found: Estimate) -> Iterator[str]:
     """The answer, for a person to read."""
     batch = f", batch {found.batch:,}" if found.batch else ""
     active = share(found.gpu_active_ns / max(found.step_ns, 1))
-    yield f"Estimated for {found.gpu}{batch}; nothing ran"
+    yield f"Estimate for {found.gpu}{batch}; nothing was run"
     if found.source:
         yield f"        {found.source}"
     yield ""
@@ -239,7 +244,7 @@ def _unmodelled(found: Estimate) -> Iterator[str]:
     if found.unmodelled:
         names = ", ".join(sorted(found.unmodelled))
         count = sum(found.unmodelled.values())
-        yield f"        {count} of them have no model: {shortened(names, _NAME)}"
+        yield f"        {count} of these have no model: {shortened(names, _NAME)}"
 
 
 def _links(found: Estimate) -> Iterator[str]:
@@ -256,7 +261,9 @@ def _links(found: Estimate) -> Iterator[str]:
 
 def _unsure(found: Estimate) -> Iterator[str]:
     if found.unsure:
-        yield f"Unsure  {counted(len(found.unsure), 'thing')} the graph does not tell"
+        yield (
+            f"Unsure  {counted(len(found.unsure), 'thing')} that the graph leaves open"
+        )
     for line in found.unsure[:_LISTED]:
         yield f"        {line}"
     if len(found.unsure) > _LISTED:
@@ -275,7 +282,7 @@ def _memory(found: Estimate) -> Iterator[str]:
     for kind, words, size in memory.largest[:_LISTED]:
         yield f"        {_size(size):>9}  {kind}: {shortened(words, _NAME)}"
     if found.largest_batch is not None:
-        yield f"        the largest batch that fits: {found.largest_batch:,}"
+        yield f"        largest batch that fits: {found.largest_batch:,}"
 
 
 def _size(count: int) -> str:

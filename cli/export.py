@@ -32,8 +32,8 @@ def _format_of(path: str) -> str:
     if fitting:
         return _ENDINGS[max(fitting, key=len)]
     raise click.UsageError(
-        f"'{path}' does not tell the format: end it in {', '.join(_ENDINGS)}, or give "
-        "--format"
+        f"the ending of '{path}' is no known format: use {', '.join(_ENDINGS)}, or "
+        "give --format"
     )
 
 
@@ -48,13 +48,13 @@ def _format_of(path: str) -> str:
     )
 )
 @options.database
-@options.output("FILE", "The file; `.gz` compresses it, but for `chakra`.")
+@options.output("FILE", "Output file; `.gz` compresses it, except for `chakra`.")
 @click.option(
     "--format",
     "format_",
     type=click.Choice([*_VIEWERS]),
-    help="`chrome` and `pftrace` are for Perfetto's UI; `speedscope` draws stacks; "
-    "`chakra` has the graph, for simulators. By default as FILE ends: .pftrace, "
+    help="`chrome` and `pftrace` are for Perfetto's UI, `speedscope` for stacks, "
+    "`chakra` for simulators. Default: by the ending of FILE, which is .pftrace, "
     ".speedscope.json, .et, or .json for `chrome`.",
 )
 @options.step
@@ -62,7 +62,7 @@ def _format_of(path: str) -> str:
     "--run",
     type=int,
     metavar="N",
-    help="The run (`tracedb sql DB 'FROM raw.run'`); by default the largest.",
+    help="The run (`tracedb sql DB 'FROM raw.run'`). Default: the largest.",
 )
 @options.method
 @options.scenario
@@ -76,18 +76,20 @@ def export(  # noqa: PLR0913 (one parameter an option)
     method: str | None,
     scenario: str | None,
 ) -> None:
-    """Write a run or a step for a trace viewer.
+    """Export a run or a step for a trace viewer.
 
-    All events are as they were recorded, ranks by one clock. What is critical has
-    `critical` among its arguments, and `slack_ns` says how much longer anything could
-    take. The critical path is a process of its own, and flows lead along it; so is what
-    a method or a scenario predicts. For speedscope, each critical path is a profile of
-    stacks (module, Python function, op, kind of time), and so is each host thread.
+    All events are exported as recorded, with all ranks on one clock. Events on the
+    critical path have the argument `critical`, and `slack_ns` says how much longer an
+    event could take. The critical path is a process of its own, with flow arrows along
+    it. The prediction of a method or a scenario is another process. For speedscope,
+    each critical path and each host thread is a profile of stacks (module, Python
+    function, op, kind of time).
 
-    For Chakra, `x.et` is a file a rank: x.0.et, x.1.et and so on. They hold the graph
-    as measured, as a method predicts it, or with a scenario. Host work, GPU work,
-    collectives and the delays between them are nodes; the longest path through them is
-    the time of the step. Chakra has whole microseconds; `duration_ns` has the rest.
+    For Chakra, `x.et` becomes one file per rank: x.0.et, x.1.et and so on. They hold
+    the graph as measured, as predicted by a method, or with a scenario. Host work, GPU
+    work, collectives and the delays between them are nodes; the longest path through
+    them is the step time. Chakra counts whole microseconds; `duration_ns` has the exact
+    time.
     """
     format_ = format_ or _format_of(path)
     with options.simulated(database, method, scenario) as db:

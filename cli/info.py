@@ -18,11 +18,11 @@ ISSUES_FOUND = 3
 @out.option
 @click.pass_context
 def info(context: click.Context, database: str, output: out.Output) -> None:
-    """Show what a database holds.
+    """Show the contents of a database.
 
-    Its runs and their files, how much of what is in each, and which execution graph
-    belongs to which trace. Exits with 3 if something was repaired or left out while
-    the files were read; stderr says what.
+    Lists the runs and their files, how many events of each type a file has, and which
+    execution graph belongs to which trace. Exits with 3 if ingest had to repair a file
+    or leave something out; stderr says what.
     """
     with tracedb.open(database, read_only=True) as db:
         output.rows(db.info())

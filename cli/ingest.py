@@ -1,4 +1,4 @@
-"""`tracedb ingest`: put trace files into a database."""
+"""`tracedb ingest`: load trace files into a database."""
 
 from __future__ import annotations
 
@@ -39,15 +39,24 @@ _BRIEF = ("run_id", "trace_id", "recorded_by", "rank", "event_count", "path")
     )
 )
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...", type=click.Path())
-@click.option("--db", "database", required=True, metavar="DB", help="Made if missing.")
-@click.option("--run", metavar="NAME", help="The run that all of the files belong to.")
-@click.option("--pair", is_flag=True, help="Fail if an execution graph finds no trace.")
+@click.option(
+    "--db",
+    "database",
+    required=True,
+    metavar="DB",
+    help="Database file; created if missing.",
+)
+@click.option("--run", metavar="NAME", help="Name of the run that all files belong to.")
+@click.option(
+    "--pair", is_flag=True, help="Fail if an execution graph matches no trace."
+)
 @options.step_mark
 @options.step_from
 @click.option(
     "--memory",
     metavar="SIZE",
-    help="How much to use, as 4GB; the rest goes to disk. By default 40 % of all.",
+    help="Memory limit, such as 4GB; beyond it, data goes to disk. Default: 40 % of "
+    "the machine's.",
 )
 @options.table_map
 @out.option
@@ -63,17 +72,17 @@ def ingest(  # noqa: PLR0913 (the options of the command)
     pair: bool,
     output: out.Output,
 ) -> None:
-    """Put traces and execution graphs into a database.
+    """Load traces and execution graphs into a database.
 
-    All of the files, or none on an error. A folder stands for the traces below it (by
-    their endings: .json, .et, .sqlite, .db, with .gz or .zst, and archives, .tar.gz and
-    such); so does a URI (s3://bucket/job1, pip install 'tracedb[s3]'). A file that is
-    already in the database is passed over. A Parquet or CSV file is a table of
+    Loads all files, or none if there is an error. A folder means all traces below it
+    (.json, .et, .sqlite and .db files, also with .gz or .zst, and archives such as
+    .tar.gz). A URI does as well (s3://bucket/job1; pip install 'tracedb[s3]'). Files
+    that are already in the database are skipped. A Parquet or CSV file is a table of
     operations (docs/stragglers.md). Ranks that were recorded together become one run,
-    and execution graphs find their trace, unless --run says it. Steps are the
-    profiler's ProfilerStep#N, or the user ranges that --step-mark names, or last from
-    one range that --step-from names to the next: of these files, also of those that
-    are there already. Prints what is new.
+    unless --run names it, and each execution graph is paired with its trace. Steps are
+    the profiler's ProfilerStep#N ranges, the user ranges that match --step-mark, or the
+    time from one range that matches --step-from to the next. The step options also
+    apply to given files that are already in the database. Prints the new files.
     """
     with tracedb.open(database) as db:
         with _progress() as progress:
@@ -98,19 +107,19 @@ def ingest(  # noqa: PLR0913 (the options of the command)
 
 
 def _others(outcomes: Counter[str]) -> Iterator[str]:
-    """What became of files that are not new, as far as there are such."""
+    """Yield the counts of files that were skipped, by reason."""
     from tracedb.ingest import NO_TRACE
 
     if outcomes[_AGAIN_THERE]:
         yield f"{outcomes[_AGAIN_THERE]} {_AGAIN_THERE}"
     count = outcomes[NO_TRACE]
     if count:
-        what = "file that is no trace" if count == 1 else "files that are no traces"
-        yield f"{count} {what} passed over"
+        what = "file that is not a trace" if count == 1 else "files that are not traces"
+        yield f"{count} {what} skipped"
 
 
 def mapping(pairs: tuple[str, ...]) -> dict[str, str]:
-    """What `--map` says, each as COLUMN=FIELD."""
+    """The fields by column, as `--map COLUMN=FIELD` gives them."""
     parts = [pair.rpartition("=") for pair in pairs]
     odd = next((pair for pair in pairs if not pair.strip("=").count("=")), None)
     if odd is not None:
@@ -119,7 +128,7 @@ def mapping(pairs: tuple[str, ...]) -> dict[str, str]:
 
 
 class _Progress:
-    """What is being done: on a terminal one line that changes, else a line a file."""
+    """Progress: on a terminal one line that changes, elsewhere a line per file."""
 
     def __init__(self, status: Status) -> None:
         self.outcomes: Counter[str] = Counter()
@@ -139,7 +148,7 @@ class _Progress:
             tell(line)
         elif not self._is_computing:
             self._is_computing = True
-            tell("computing the graph, its paths and predictions")
+            tell("computing the graph, critical paths and predictions")
 
 
 @contextmanager
@@ -158,11 +167,11 @@ def _progress() -> Iterator[_Progress]:
 def _tell_summary(db: tracedb.Database, runs: set[int]) -> None:
     if not runs:
         return
-    from tracedb.summary.told import brief
+    from tracedb.summary.statements import brief
 
     for line in brief(db, runs):
         tell(line)
-    tell(f"`tracedb summary {db.path}` says where the time goes")
+    tell(f"`tracedb summary {db.path}` shows where the time goes")
 
 
 def _tell_pairing(traces: pl.DataFrame, new: set[int]) -> None:

@@ -1,4 +1,4 @@
-"""Ctrl-C: the first one stops what runs, a query of DuckDB's included."""
+"""Ctrl-C: the first one stops the command, including a running DuckDB query."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 EXIT_CODE = 130
 _MOMENT_SECONDS = 0.05
-"""In which Python tells the main thread of a Ctrl-C, unless that is in a query."""
+"""Python delivers a Ctrl-C to the main thread within this time, except in a query."""
 _PATIENCE_SECONDS = 3.0
-"""For which one more Ctrl-C is taken for the same: cleaning up takes its time."""
+"""Another Ctrl-C within this time counts as the same one: cleanup takes a while."""
 
 
 class Interrupt:
@@ -37,7 +37,7 @@ class Interrupt:
 
     @property
     def is_heeded(self) -> bool:
-        """Whether the main thread has left the place where it was told.
+        """Whether the main thread has left the place where it received the signal.
 
         DuckDB asks for signals now and then, and may go on with its query.
         """

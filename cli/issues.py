@@ -1,4 +1,4 @@
-"""What was repaired or left out while files were read, reported to the person."""
+"""Prints what was repaired or left out while files were read."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def tell_issues(issues: pl.DataFrame, trace_ids: Collection[int] | None = None) -> None:
-    """Write a line for each issue; of some traces, if they are named."""
+    """Write a line for each issue; with `trace_ids`, only those of these traces."""
     for issue in issues.iter_rows(named=True):
         if trace_ids is None or issue["trace_id"] in trace_ids:
             tell(f"{issue['path']}: {issue['detail']}")

@@ -15,7 +15,7 @@ _COVERAGE = (
 
 
 @click.command(
-    short_help="Predict the kernels of a database.",
+    short_help="Predict the kernel times of a database.",
     epilog=options.examples(
         "tracedb kernels apply run.duckdb models/",
         "tracedb kernels apply run.duckdb",
@@ -25,17 +25,19 @@ _COVERAGE = (
 @click.argument("models", metavar="[MODELS]", type=click.Path(), required=False)
 @out.option
 def apply(database: str, models: str | None, output: out.Output) -> None:
-    """Predict the kernels of DB with MODELS, a file or a folder of them.
+    """Predict the kernel times of DB with MODELS, a file or a folder of files.
 
-    Their times replace those of the roofline wherever a model is of such an op on such
-    hardware, in all that is predicted, and those of models that were applied before.
-    What they say nothing of is predicted by the models that come with tracedb, as
-    everything is at ingest, and without MODELS. Shown is how much of the time of GPU
-    work is covered, by family.
+    Where a model matches the op and the hardware, its times replace the roofline's and
+    those of models that were applied earlier, in every prediction. All other kernels
+    are predicted by the models that ship with tracedb, as at ingest. Without MODELS,
+    all kernels are. The output shows how much GPU time is covered, by family.
     """
     with options.existing(database) as db:
         rows = db.apply_models(models)
         output.rows(rows, _COVERAGE)
         if not (rows["model_share"] > 0).any():
             name = models or "shipped models"
-            tell(f"{name}: none is of such ops on such hardware: all by roofline")
+            tell(
+                f"{name}: no model matches these ops on this hardware; all times are "
+                "by roofline"
+            )

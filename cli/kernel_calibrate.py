@@ -23,16 +23,16 @@ _LEARNT = ("hardware", "family", "basis", "trace_count", "shape_count", "factor"
     type=click.Path(),
     metavar="OTHER",
     required=True,
-    help="Database whose traces teach.",
+    help="Database whose traces to learn from.",
 )
 @out.option
 def calibrate(database: str, source: str, output: out.Output) -> None:
-    """Let the kernel times of DB learn from the traces of OTHER, on such GPUs.
+    """Calibrate the kernel times of DB with the traces of OTHER, on the same GPUs.
 
-    A trace teaches itself at ingest; what others teach counts where it has little to
-    say. Shown is what DB has been taught: by which factor kernels of a family took
-    longer than the roofline or the model says, in the mean over their shapes.
-    How well all that predicts: `tracedb ask DB kernel_error`.
+    Each trace is already calibrated with its own kernels at ingest. The traces of OTHER
+    count where that gives little data. The output shows the factors learned: how much
+    longer the kernels of a family took than the roofline or the model predicts, as a
+    mean over shapes. `tracedb ask DB kernel_error` shows the resulting accuracy.
     """
     with options.existing(database) as db:
         output.rows(db.calibrate(source), _LEARNT)

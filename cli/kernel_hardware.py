@@ -19,7 +19,7 @@ _FIGURES = (
 
 
 @click.command(
-    short_help="List the devices, or add some.",
+    short_help="List the known devices, or add your own.",
     epilog=options.examples(
         "tracedb kernels hardware",
         "tracedb kernels hardware run.duckdb --add mine.json",
@@ -28,16 +28,19 @@ _FIGURES = (
 )
 @click.argument("database", metavar="[DB]", required=False, type=click.Path())
 @click.option(
-    "--add", metavar="FILE", type=click.Path(), help="Add the devices of a JSON or CSV."
+    "--add",
+    metavar="FILE",
+    type=click.Path(),
+    help="JSON or CSV file with the devices to add.",
 )
 @out.option
 def hardware(database: str | None, add: str | None, output: out.Output) -> None:
-    """List the devices, or add some to DB: peaks, bandwidths, and what was reached.
+    """List the known devices, or add some to DB: peaks, bandwidths, achieved rates.
 
-    A device is found by a regular expression in its name (`name_pattern`); those that
-    were added come before the others. Keys of FILE are the columns that `tracedb schema
-    reference.hardware` lists, in units of 1, never of a thousand or a million; the
-    ordinal follows.
+    A device is matched by a regular expression on its name (`name_pattern`). Devices
+    that you add are tried before the others. The keys of FILE are the columns that
+    `tracedb schema reference.hardware` lists, without the ordinal, which is assigned.
+    Values are in base units, without prefixes such as kilo or mega.
     """
     if add and database is None:
         raise click.UsageError("--add needs a database to add to")
@@ -51,5 +54,8 @@ def hardware(database: str | None, add: str | None, output: out.Output) -> None:
     else:
         with options.existing(database) as db:
             names = ", ".join(db.add_hardware(add))
-            tell(f"added {names}; models that were applied have to be applied again")
+            tell(
+                f"added {names}; run `tracedb kernels apply` again if you applied "
+                "models"
+            )
             output.rows(db.relation(_RELATION), _FIGURES)

@@ -1,4 +1,4 @@
-"""`tracedb kernels`: models of kernel times, made of measurements."""
+"""`tracedb kernels`: models of kernel times, trained on measurements."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _BRIEF_MODELS = (
     *("family", "op", "dtype", "measured", "hardware", "shapes"),
     *("gmae_share", "mape_share", "p90_share", "source", "software"),
 )
-_FAMILY = "Only of this family; may be given several times."
+_FAMILY = "Only this family; may be given several times."
 
 _measured = click.argument(
     "paths", metavar="PATH...", type=click.Path(), nargs=-1, required=True
@@ -37,7 +37,7 @@ _models = click.argument(
 
 
 @click.group(
-    short_help="Make models of kernel times; predict with them.",
+    short_help="Train and apply models of kernel times.",
     epilog=options.examples(
         "tracedb kernels train measurements/ -o models/",
         "tracedb kernels evaluate measurements/gemm.parquet",
@@ -48,9 +48,9 @@ _models = click.argument(
     ),
 )
 def kernels() -> None:
-    """Train, score and show models of kernel times, and predict with them.
+    """Train, evaluate, list and apply models of kernel times.
 
-    Measurements are Parquet files of `tracedb microbench`, or files of public data
+    Measurements are Parquet files from `tracedb microbench`, or files of public data
     sets (docs/kernels.md lists the formats).
     """
 
@@ -66,19 +66,20 @@ for _command in (apply, calibrate, hardware):
     )
 )
 @_measured
-@options.output("FOLDER", "Folder for the models: one file for each.")
+@options.output("FOLDER", "Folder for the models, one file each.")
 @out.option
 def train(paths: tuple[str, ...], path: str, output: out.Output) -> None:
-    """Train a model for each op and hardware of measurements.
+    """Train a model for each op and hardware in the measurements.
 
-    Few shapes (below 25) give the constants of a roofline alone, more also regressors
-    of what it leaves. What cannot be used is reported on stderr.
+    With fewer than 25 shapes, a model is only a calibrated roofline. With more,
+    regressors for the residual are added. Measurements that cannot be used are reported
+    on stderr.
     """
     from tracedb.kernels import train as train_models
 
     done = train_models(paths, path, tell)
     for reason, count in done.measurements.dropped.items():
-        tell(f"dropped {count:,} rows of {reason}")
+        tell(f"dropped {count:,} rows: {reason}")
     for name in done.measurements.skipped:
         tell(f"skipped {name}: no measurements")
     for name in done.too_few:
@@ -110,12 +111,12 @@ def evaluate(
     splits: tuple[str, ...],
     output: out.Output,
 ) -> None:
-    """Score models on measurements that they have not seen.
+    """Score models on held-out measurements.
 
-    Held out are a fifth of the shapes at random, a fifth of the combinations of sizes
-    that belong together, the largest fifth, and each piece of hardware in turn. Beside
-    the model: the roofline of the data sheet, the calibrated one, and a network on
-    logarithms of sizes.
+    The splits hold out a random fifth of the shapes, a fifth of the combinations of
+    related sizes, the largest fifth, and each device in turn. For comparison, the
+    output also scores the data-sheet roofline, the calibrated roofline, and a neural
+    network on the logarithms of the sizes.
     """
     from tracedb.kernels import evaluate as score
 
@@ -124,7 +125,7 @@ def evaluate(
 
 @kernels.command(
     "list",
-    short_help="List models, with what they were trained on.",
+    short_help="List models and what they were trained on.",
     epilog=options.examples(
         "tracedb kernels list models/", "tracedb kernels list --format csv"
     ),
@@ -132,9 +133,9 @@ def evaluate(
 @_models
 @out.option
 def list_models(models: str | None, output: out.Output) -> None:
-    """List models: what each was trained on, and its scores on held-out rows.
+    """List models: what each was trained on, and its scores on held-out data.
 
-    Without MODELS, those that come with tracedb, with their licences.
+    Without MODELS, lists the models that ship with tracedb, with their licences.
     """
     from tracedb.kernels import load, shipped
 

@@ -1,4 +1,4 @@
-"""`tracedb lake`: many runs and ranks as Parquet files, filled by many workers."""
+"""`tracedb lake`: many runs and ranks as Parquet files, written by many workers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @click.group(
-    short_help="Put many runs and ranks into Parquet files.",
+    short_help="Store many runs and ranks as Parquet files.",
     epilog=options.examples(
         "tracedb lake ingest traces/ --lake fleet",
         "tracedb lake info fleet",
@@ -27,19 +27,20 @@ if TYPE_CHECKING:
     ),
 )
 def lake() -> None:
-    """Ingest many runs and ranks into Parquet files, and see what is there.
+    """Ingest many runs and ranks into Parquet files, and query them.
 
-    Every command that takes a database takes a lake as well, a run of it
-    (LAKE/run=NAME) or a rank (LAKE/run=NAME/rank=N), with * for any.
+    Every command that takes a database also takes a lake, one of its runs
+    (LAKE/run=NAME) or one rank (LAKE/run=NAME/rank=N), with * as a wildcard.
     """
 
 
 @lake.command(
-    short_help="Put traces into a lake, each file alone.",
+    short_help="Ingest traces into a lake, one file per task.",
     epilog=options.examples(
         "tracedb lake ingest traces/ --lake fleet --workers 8",
         "tracedb lake ingest traces/ --lake fleet --runner spark --master 'local[2]'",
-        "tracedb lake ingest /nfs/t --lake /nfs/fleet --runner spark --remote sc://host",
+        "tracedb lake ingest /nfs/t --lake /nfs/fleet --runner spark --remote "
+        "sc://host",
         "tracedb lake ingest s3://bucket/traces --lake s3://bucket/fleet",
     ),
 )
@@ -49,41 +50,44 @@ def lake() -> None:
     "root",
     required=True,
     metavar="DIR",
-    help="A folder, or s3://bucket/lake; made if missing.",
+    help="A folder, or s3://bucket/lake; created if missing.",
 )
 @click.option(
     "--runner",
     type=click.Choice(["local", "spark"]),
     default="local",
     show_default=True,
-    help="Processes of this machine, or Spark (pip install 'tracedb[spark]').",
+    help="Processes on this machine, or Spark (pip install 'tracedb[spark]').",
 )
 @click.option(
     "--workers",
     type=click.IntRange(1),
     metavar="N",
-    help="How many processes the local runner has. By default one for each core.",
+    help="Number of processes of the local runner. Default: one per core.",
 )
 @click.option(
     "--master",
     metavar="URL",
-    help="Spark's master, as local[2] or spark://host:7077. By default local[*].",
+    help="Spark master, such as local[2] or spark://host:7077. Default: local[*].",
 )
 @click.option(
     "--remote",
     metavar="URL",
-    help="Instead of a master a Spark Connect server, as sc://host:15002 "
+    help="Spark Connect server to use instead of a master, such as sc://host:15002 "
     "(pip install 'tracedb[connect]').",
 )
 @click.option(
-    "--run", metavar="NAME", help="The run of all files. By default a folder."
+    "--run",
+    metavar="NAME",
+    help="Run of all files. Default: the name of each file's folder.",
 )
 @options.step_mark
 @options.step_from
 @click.option(
     "--memory",
     metavar="SIZE",
-    help="How much each worker uses, as 4GB. By default 40 % of all, shared.",
+    help="Memory limit of each worker, such as 4GB. Default: 40 % of the machine's, "
+    "shared.",
 )
 @options.table_map
 @click.pass_context
@@ -102,13 +106,13 @@ def ingest(  # noqa: PLR0913 (the options of the command)
     memory: str | None,
     pairs: tuple[str, ...],
 ) -> None:
-    """Put traces and execution graphs into a lake, each file by a worker alone.
+    """Ingest traces and execution graphs into a lake, one file per task.
 
-    A file that the lake has is passed over, one that has changed takes the place of
-    what it was. One that cannot be ingested does not stop the others: it is listed by
-    `tracedb lake info`, and the command exits with 3. The run of a file is the name of
-    its folder, unless --run says it. Workers of Spark read the files, and write the
-    lake, by the same paths as this process. Both may be in an object store (pip install
+    Files that are already in the lake are skipped, and files that changed are replaced.
+    A file that cannot be ingested does not stop the others: `tracedb lake info` lists
+    it, and the command exits with 3. The run of a file is the name of its folder,
+    unless --run is given. Spark workers use the same paths as this process to read the
+    files and to write the lake. Both may be in an object store (pip install
     'tracedb[s3]' or 'tracedb[gs]').
     """
     from tracedb import lake
@@ -126,7 +130,7 @@ def ingest(  # noqa: PLR0913 (the options of the command)
         progress=tell,
     )
     tell(", ".join(f"{counts[kind]} {kind}" for kind in lake.OUTCOMES))
-    tell(f"`tracedb lake info {root}` lists what is there")
+    tell(f"`tracedb lake info {root}` lists the files")
     if counts["failed"]:
         context.exit(ISSUES_FOUND)
 
@@ -139,12 +143,12 @@ def _runner(
     if runner == "spark":
         if workers is not None:
             raise click.BadParameter(
-                "of the local runner alone", param_hint="--workers"
+                "applies only to --runner local", param_hint="--workers"
             )
         return _spark(master, remote)
     for name, given in (("--master", master), ("--remote", remote)):
         if given is not None:
-            raise click.BadParameter("of --runner spark alone", param_hint=name)
+            raise click.BadParameter("applies only to --runner spark", param_hint=name)
     return Local(workers or os.cpu_count() or 1)
 
 
@@ -153,13 +157,13 @@ def _spark(master: str | None, remote: str | None) -> Spark:
 
     if master is not None and remote is not None:
         raise click.BadParameter(
-            "has a master of its own: leave out --master", param_hint="--remote"
+            "cannot be combined with --master", param_hint="--remote"
         )
     return Spark(master or "local[*]", remote)
 
 
 @lake.command(
-    short_help="Show the files of a lake, and which failed.",
+    short_help="Show the files of a lake, and which of them failed.",
     epilog=options.examples(
         "tracedb lake info fleet", "tracedb lake info 'fleet/run=a*'"
     ),
@@ -168,9 +172,9 @@ def _spark(master: str | None, remote: str | None) -> Spark:
 @out.option
 @click.pass_context
 def info(context: click.Context, place: str, output: out.Output) -> None:
-    """Show the files of a lake: which run and rank each is of, and which failed.
+    """Show the files of a lake: the run and rank of each, and which of them failed.
 
-    Exits with 3 if a file could not be ingested; its row says why.
+    Exits with 3 if a file could not be ingested. Its row shows the reason.
     """
     from tracedb import lake
 
@@ -182,15 +186,19 @@ def info(context: click.Context, place: str, output: out.Output) -> None:
 
 
 @lake.command(
-    short_help="Answer a question about all runs and ranks of a lake.",
+    short_help="Answer a question across all runs and ranks of a lake.",
     epilog=options.examples(
         "tracedb lake ask fleet", "tracedb lake ask 'fleet/run=job*' straggler"
     ),
 )
 @click.argument("place", metavar="LAKE", type=click.Path())
 @click.argument("question", required=False)
-@click.option("--master", metavar="URL", help="Let the Spark of this master answer.")
-@click.option("--remote", metavar="URL", help="Let this Spark Connect server answer.")
+@click.option("--master", metavar="URL", help="Answer with Spark, through this master.")
+@click.option(
+    "--remote",
+    metavar="URL",
+    help="Answer with Spark, through this Spark Connect server.",
+)
 @out.option
 def ask(
     place: str,
@@ -199,10 +207,10 @@ def ask(
     remote: str | None,
     output: out.Output,
 ) -> None:
-    """Answer a question about all runs and ranks of a lake.
+    """Answer a question across all runs and ranks of a lake.
 
-    Without one it lists those there are. No trace is opened for it: the lake keeps of
-    each a few rows, which DuckDB reads, or Spark.
+    Without a question, lists the questions. No trace is opened: the lake keeps a few
+    rows for each trace, which DuckDB or Spark reads.
     """
     import polars as pl
 
@@ -213,7 +221,7 @@ def ask(
         names = ["question", "meaning"]
         known = sorted(lake.questions().items())
         output.questions(pl.DataFrame(known, names, orient="row"))
-        tell("--format json has all that is said of each")
+        tell("--format json has the full descriptions")
         return
     is_by_spark = master is not None or remote is not None
     spark = _spark(master, remote) if is_by_spark else None
@@ -226,7 +234,7 @@ def ask(
 
 @lake.command(
     "critical-path",
-    short_help="Show which ranks the critical path of each job lies in.",
+    short_help="Show which ranks the critical path of each job runs through.",
     epilog=options.examples(
         "tracedb lake critical-path fleet/run=job1",
         "tracedb lake critical-path fleet/run=job1 --stretches --format csv",
@@ -239,20 +247,24 @@ def ask(
     default=3,
     show_default=True,
     metavar="N",
-    help="Of how many ranks to tell by how much they slow the job down.",
+    help="Number of ranks for which to compute the slowdown of the job.",
 )
-@click.option("--stretches", is_flag=True, help="Show when it lies in which rank.")
+@click.option(
+    "--stretches",
+    is_flag=True,
+    help="List the parts of the path, with the rank of each.",
+)
 @out.option
 def critical_path(
     place: str, most: int, output: out.Output, *, stretches: bool
 ) -> None:
-    """Show which ranks the critical path of each job lies in, and for how long.
+    """Show which ranks the critical path of each job runs through, and for how long.
 
-    It goes over the collectives that the lake keeps of each rank, so no trace is
-    opened, and thousands of ranks take seconds. The first row of a run is the whole
-    job; its slowdown is what the job took by what it would take with typical segments
-    between collectives, that of a rank with its own segments and typical ones of all
-    others.
+    The path is computed from the collectives that the lake keeps for each rank. No
+    trace is opened, so thousands of ranks take seconds. The first row of a run is the
+    whole job. Its slowdown is its time divided by the time with typical segments
+    between collectives. The slowdown of a rank uses its own segments, and typical ones
+    for all other ranks.
     """
     from tracedb import lake
 
@@ -264,4 +276,4 @@ def critical_path(
     )
     output.rows(rows)
     if rows.is_empty():
-        tell("no run here has steps that several ranks share")
+        tell("no run here has steps with several ranks")

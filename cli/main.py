@@ -41,7 +41,7 @@ COMMANDS = (
 
 
 class _Commands(click.Group):
-    """Commands imported on demand, with their errors told in one place."""
+    """Commands imported on demand, with their errors reported in one place."""
 
     _interrupt = interrupt.Interrupt()
 
@@ -102,7 +102,7 @@ def _meant(name: str) -> str:
     if near:
         return f"; did you mean {' or '.join(near)}?"
     if Path(name).is_file():
-        return f"; it comes first, as in `tracedb summary {name}`"
+        return f"; the command comes first: `tracedb summary {name}`"
     return ""
 
 
@@ -118,9 +118,9 @@ def _meant(name: str) -> str:
 )
 @click.version_option(package_name="tracedb", message="%(prog)s %(version)s")
 def tracedb() -> None:
-    """Ask profiler traces of deep-learning training where the time goes.
+    """Show where the time of deep-learning training goes, from profiler traces.
 
-    Answers go to stdout, everything else to stderr. Exit codes: 0 success; 2 an
-    error, with one line on stderr; 3 (of info) files were repaired while they were
-    read; 130 interrupted by Ctrl-C.
+    Answers go to stdout, everything else to stderr. Exit codes: 0 success; 1 a
+    regression (check); 2 an error, with one line on stderr; 3 some files were repaired
+    or failed (info, lake); 130 interrupted by Ctrl-C.
     """

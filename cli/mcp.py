@@ -28,15 +28,15 @@ if TYPE_CHECKING:
     default=60,
     show_default=True,
     metavar="S",
-    help="How long a call may take before it is stopped.",
+    help="Time limit of a call.",
 )
 def mcp(database: str, seconds: float) -> None:
-    """Serve a database to a coding assistant, on stdin and stdout.
+    """Serve a database to a coding assistant over stdin and stdout.
 
-    The tools are summary, questions, ask, relations, sql and whatif. They read the
-    database, at most 1,000 rows a call, and can change nothing; queries read no files.
-    It is open only while a call lasts, so traces can be ingested meanwhile. It ends
-    with its stdin. It needs the package mcp: pip install 'tracedb[mcp]'.
+    The tools are summary, questions, ask, relations, sql and whatif. They are
+    read-only, return at most 1,000 rows per call, and cannot read files. The database
+    is open only during a call, so you can ingest traces in between. The server stops
+    when its stdin closes. It needs the package mcp: pip install 'tracedb[mcp]'.
     """
     server = _server(database, seconds)
     tracedb.open(database, read_only=True).close()
@@ -44,7 +44,7 @@ def mcp(database: str, seconds: float) -> None:
 
 
 def _server(database: str, seconds: float) -> Any:  # noqa: ANN401 (of a package that may be missing)
-    """A server of the official SDK with all tools."""
+    """An MCP server with all tools, from the official SDK."""
     from tracedb.extras import needed
     from tracedb.tools import INSTRUCTIONS, TOOLS, Tools
 
@@ -66,7 +66,7 @@ def _server(database: str, seconds: float) -> Any:  # noqa: ANN401 (of a package
 
 
 def _telling(tool: Callable[..., Any], refused: type[Exception]) -> Callable[..., Any]:
-    """The tool, whose errors the assistant is told in their own line."""
+    """The tool, with its errors passed on to the assistant."""
 
     @wraps(tool)
     def told(*args: Any, **named: Any) -> Any:  # noqa: ANN401 (as the tool has them)

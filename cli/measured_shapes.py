@@ -1,4 +1,4 @@
-"""The shapes that the GPU work of a database has, as a plan to measure."""
+"""The shapes of the GPU work in a database, as a plan to measure."""
 
 from __future__ import annotations
 
@@ -31,25 +31,28 @@ _COLUMNS = ", ".join(
 
 
 def plan_of(path: str) -> Plan:
-    """Make a plan of all shapes in a database, each once.
+    """Make a plan of all distinct shapes in a database.
 
-    Those that one device cannot run, or that lack a size, are reported and left out.
-    Raises QueryError where the database has no shapes' relation, MicrobenchError for no
-    shape.
+    Shapes that one device cannot run, or that lack a size, are reported and left out.
+    Raises QueryError if the database lacks the relation, MicrobenchError if it is
+    empty.
     """
     with tracedb.open(path, read_only=True) as db:
         rows = db.sql(f"SELECT {_COLUMNS} FROM {RELATION} GROUP BY ALL ORDER BY ALL")
     shapes = list(rows.iter_rows(named=True))
     found = list(_cases(shapes))
     if len(found) < len(shapes):
-        tell(f"{path}: {len(shapes) - len(found)} shapes are incomplete, or collective")
+        tell(
+            f"{path}: skipped {len(shapes) - len(found)} shapes that are incomplete or "
+            "of collectives"
+        )
     if not found:
-        raise MicrobenchError(f"{path}: no GPU work whose shape is known")
+        raise MicrobenchError(f"{path}: no GPU work with known shapes")
     return Plan(f"shapes of {Path(path).name}", found)
 
 
 def _cases(shapes: list[dict[str, Any]]) -> Iterator[Case]:
-    """Yield the shapes that are whole."""
+    """Yield the complete shapes."""
     for row in shapes:
         shape = {name: row[name] for name in SHAPES.get(row["family"], ())}
         if shape.get("distinct_rows", 0) is None:
@@ -59,7 +62,7 @@ def _cases(shapes: list[dict[str, Any]]) -> Iterator[Case]:
 
 
 def _even(shape: dict[str, Any]) -> int | None:
-    """Say how many rows are met where which ones is not known: evenly drawn ones."""
+    """Expected number of distinct rows if the lookups are uniformly distributed."""
     sizes = [shape[name] for name in ("tables", "table_rows", "bags", "pooling")]
     if None in sizes:
         return None

@@ -1,4 +1,4 @@
-"""`tracedb microbench`: measure on this machine how long ops take."""
+"""`tracedb microbench`: measure op times on this machine."""
 
 from __future__ import annotations
 
@@ -22,36 +22,44 @@ if TYPE_CHECKING:
     )
 )
 @options.output("FILE", "Parquet file to write.", required=False)
-@click.option("--plan", metavar="NAME", help="What to measure: a name of --list.")
+@click.option(
+    "--plan", metavar="NAME", help="Plan to measure: a name that --list shows."
+)
 @click.option(
     "--from",
     "database",
     metavar="DB",
     type=click.Path(),
-    help="Or the shapes that the GPU work of a database has.",
+    help="Instead of a plan, measure the shapes of the GPU work in DB.",
 )
 @click.option(
     "--device",
     type=click.Choice(["cpu", "cuda"]),
     default="cpu",
     show_default=True,
-    help="Measure there.",
+    help="Device to measure on.",
 )
 @click.option(
     "--backend",
     type=click.Choice(["auto", "torch", "cupy", "numpy"]),
     default="auto",
-    help="PyTorch where it is installed, unless said.",
+    help="Library that runs the ops. `auto` is PyTorch if it is installed.",
 )
 @click.option(
-    "--family", "families", multiple=True, metavar="NAME", help="Only this; repeatable."
+    "--family",
+    "families",
+    multiple=True,
+    metavar="NAME",
+    help="Only this family; may be given several times.",
 )
-@click.option("--threads", type=click.IntRange(1), metavar="N", help="Of the CPU.")
+@click.option(
+    "--threads", type=click.IntRange(1), metavar="N", help="Number of CPU threads."
+)
 @click.option(
     "--minutes",
     type=click.FloatRange(0),
     metavar="N",
-    help="End after them; the same command goes on later.",
+    help="Stop after this time; the same command resumes later.",
 )
 @click.option("--list", "listing", is_flag=True, help="List the plans.")
 def microbench(  # noqa: PLR0913 (the options of the command)
@@ -66,12 +74,13 @@ def microbench(  # noqa: PLR0913 (the options of the command)
     minutes: float | None,
     listing: bool,
 ) -> None:
-    """Measure on this machine how long ops of many shapes take.
+    """Measure op times on this machine, for many shapes.
 
-    Writes a Parquet file, a row per case, to train kernel models on. On a GPU it is
-    the GPU's time alone, with a cold cache; on a CPU the whole op's. Each measurement
-    goes into a journal beside the file: a run that ended early goes on where it was.
-    Progress is reported on stderr; what this device cannot run is counted and left out.
+    Writes a Parquet file for training kernel models, with a row per case. On a GPU,
+    only the GPU time is measured, with a cold cache; on a CPU, the time of the whole
+    op. Each measurement is saved in a journal next to the file, so an interrupted run
+    resumes where it stopped. Progress is reported on stderr. Cases that this device
+    cannot run are counted and left out.
     """
     from tracedb import microbench as bench
 
@@ -79,11 +88,12 @@ def microbench(  # noqa: PLR0913 (the options of the command)
         _list()
         return
     if path is None:
-        raise click.UsageError("say where to: -o FILE.parquet, or --list the plans")
+        raise click.UsageError(
+            "give an output file: -o FILE.parquet; --list shows the plans"
+        )
     if (plan is None) == (database is None):
         raise click.UsageError(
-            "say what to measure: --plan NAME, one of those that --list shows, or "
-            "--from DB"
+            "give either --plan NAME (--list shows the plans) or --from DB"
         )
     opened = bench.open_backend(backend, device, threads)
     found = bench.plan(plan) if plan is not None else _of_database(str(database))
@@ -102,7 +112,7 @@ def _of_database(path: str) -> Plan:
 
 
 def _list() -> None:
-    """Write each plan with how many cases it has, and of what."""
+    """List each plan with its number of cases and its subject."""
     from tracedb import microbench as bench
 
     for name, count in bench.COUNTS.items():

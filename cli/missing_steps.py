@@ -1,6 +1,7 @@
-"""Tell the person why an answer has no rows: what the traces lack that it is of.
+"""Explains why an answer has no rows: what the traces lack.
 
-Most answers are of steps: which traces have none, and what could mark them, comes last.
+Most answers are about steps. Which traces have none, and what could mark them, is
+printed last.
 """
 
 from __future__ import annotations
@@ -23,10 +24,10 @@ if TYPE_CHECKING:
 
     from .output import Output
 
-_TOLD = KINDS.keys() - {
+_EXPLAINED = KINDS.keys() - {
     *("compute", "communication", "copy", "data_loading", "unexplained", "idle"),
 }
-"""Kinds of time whose names alone do not say what they are."""
+"""Kinds of time whose names are not self-explanatory."""
 _WIDTH = 80
 _NEEDS = {
     **dict.fromkeys(
@@ -36,36 +37,39 @@ _NEEDS = {
             *("replayed_op", "exposed_communication", "straggler"),
             *("efficiency", "efficiency_by_op", "efficiency_by_step"),
         ),
-        ("gpu_op_count", "no GPU work in this database"),
+        ("gpu_op_count", "this database has no GPU work"),
     ),
     **dict.fromkeys(
         ("memory", "memory_by_step", "memory_at_peak"),
-        ("has_memory", "recorded without allocations (profile_memory=True)"),
+        (
+            "has_memory",
+            "the traces have no allocations (record with profile_memory=True)",
+        ),
     ),
     **dict.fromkeys(
         ("module", "module_tree", "efficiency_by_module"),
-        ("has_stack", "recorded without Python stacks (with_stack=True)"),
+        ("has_stack", "the traces have no Python stacks (record with with_stack=True)"),
     ),
 }
-"""What a question has no rows without, as `question.recording` counts it."""
+"""What each question needs to have rows, as counted by `question.recording`."""
 _OF_COLLECTIVES = (
     *("exposed_communication", "straggler", "collective", "collective_kernel"),
 )
-_OF_RANGES = {
+_OTHER_NEEDS = {
     **dict.fromkeys(
         ("compile_time", "compiled_region"),
-        "no code of torch.compile, nor CUDA graphs, in this database",
+        "this database has no torch.compile regions and no CUDA graphs",
     ),
-    "last_collective": "no flight recorder's dump in this database (docs/howto.md)",
-    "logged_collective": "no log of collectives that were timed in this database",
+    "last_collective": "this database has no flight recorder dump (docs/howto.md)",
+    "logged_collective": "this database has no log with collective times",
     **dict.fromkeys(
         ("sharding", "sharding_rank", "sharding_table"),
-        "no plans in this database: `tracedb shard ... --db` puts them there",
+        "this database has no sharding plans; `tracedb shard ... --db` writes them",
     ),
-    "embedding_table": "no lookups in embedding tables on a GPU in this database",
-    "data_loading": "no ranges of a DataLoader in this database (staging.data_loading)",
+    "embedding_table": "this database has no embedding lookups on a GPU",
+    "data_loading": "this database has no DataLoader ranges (staging.data_loading)",
 }
-"""What a question has no rows without that no count tells."""
+"""What each question needs to have rows, where no count shows it."""
 _OF_OPERATIONS = ("straggler_slowdown", "straggler_recovery", "interleaved_step")
 
 
@@ -76,12 +80,12 @@ def write_rows(
     brief: Sequence[str] = (),
     question: str = "",
 ) -> None:
-    """Write the rows of an answer; if it has none, tell why, of a question by name.
+    """Write the rows of an answer; if it has none, explain why.
 
-    A table says what short names of kinds of time in it mean.
+    A table also explains the kinds of time in it.
     """
     if output.format == "table":
-        output.rows(rows.drop(_unseen(rows)), brief)
+        output.rows(rows.drop(_hidden_columns(rows)), brief)
         _tell_kinds(rows)
     else:
         output.rows(rows, brief)
@@ -95,8 +99,8 @@ def write_rows(
             tell_missing_steps(db)
 
 
-def _unseen(rows: pl.DataFrame) -> set[str]:
-    """Columns that a person does without: numbers of steps suffice, and measured is."""
+def _hidden_columns(rows: pl.DataFrame) -> set[str]:
+    """Columns that a table leaves out: redundant ids, and the method `measured`."""
     hidden = {"step_id"} if "step" in rows.columns else set()
     if "method" in rows.columns and set(rows["method"]) == {"measured"}:
         hidden |= {"scenario", "method", "measured_ns"}
@@ -104,39 +108,42 @@ def _unseen(rows: pl.DataFrame) -> set[str]:
 
 
 def _tell_kinds(rows: pl.DataFrame) -> None:
-    """Say in words what the kinds of time are that a table has, in its order."""
+    """Explain the kinds of time in a table, in the table's order."""
     for column in ("kind", "type"):
         if column in rows.columns:
             found = dict.fromkeys(rows[column])
-            said = [f"{kind}: {KINDS[kind]}" for kind in found if kind in _TOLD]
+            said = [f"{kind}: {KINDS[kind]}" for kind in found if kind in _EXPLAINED]
             for line in wrap("; ".join(said), _WIDTH, break_on_hyphens=False):
                 tell(line)
 
 
 def _reason(recorded: pl.DataFrame, question: str) -> str:
-    """What the traces lack that a question is of; nothing where that is not known."""
+    """What the traces lack for a question; empty if that is unknown."""
     needed, words = _NEEDS.get(question, ("", ""))
     if question in _OF_OPERATIONS:
-        return "no table of operations of ranks in this database (docs/stragglers.md)"
+        return "this database has no table of operations (docs/stragglers.md)"
     if question.startswith("scenario_"):
-        return "no scenario was given: --scenario, or `tracedb whatif`"
+        return "no scenario given; use --scenario, or `tracedb whatif`"
     if question in _OF_COLLECTIVES and not recorded["collective_count"].sum():
-        return "no collectives in this database"
+        return "this database has no collectives"
     if question == "straggler" and recorded.height == 1:
-        return "one rank alone: nothing to compare it with"
-    if question in _OF_RANGES:
-        return _OF_RANGES[question]
+        return "the run has only one rank, so there is nothing to compare"
+    if question in _OTHER_NEEDS:
+        return _OTHER_NEEDS[question]
     return words if needed and not recorded[needed].sum() else ""
 
 
 def _why_none_is_stuck(db: tracedb.Database) -> str:
     if db.relation("question.last_collective").is_empty():
-        return _OF_RANGES["last_collective"]
-    return "none: every collective was called by all ranks of its group, and is over"
+        return _OTHER_NEEDS["last_collective"]
+    return (
+        "none stuck: all ranks of each group called every collective, and all have "
+        "finished"
+    )
 
 
 def tell_missing_steps(db: tracedb.Database, among: set[int] | None = None) -> None:
-    """Tell so a line a trace, of all traces or of those whose numbers are given."""
+    """Write a line per trace without steps; with `among`, only for these traces."""
     marks = db.ask("step_mark").rows(named=True)
     for trace_id, own in groupby(marks, key=itemgetter("trace_id")):
         if among is None or trace_id in among:

@@ -1,4 +1,4 @@
-"""What several commands share, defined once: arguments, and examples in their help."""
+"""Arguments and options that several commands share, and the examples in their help."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 database = click.argument("database", metavar="DB", type=click.Path())
 step = click.option(
-    "--step", type=int, metavar="N", help="Only the step ProfilerStep#N."
+    "--step", type=int, metavar="N", help="Only step N, as in ProfilerStep#N."
 )
 
 
 def within(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options that choose where an answer is of."""
+    """Add the options that select a part of an answer."""
     for name, what in _WITHIN.items():
         text = f"Only {what}."
         command = click.option(f"--{name}", type=int, metavar="N", help=text)(command)
@@ -31,40 +31,40 @@ def within(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 _WITHIN = {
-    "trace": "the file whose trace_id is N (tracedb info)",
-    "run": "the run whose run_id is N",
-    "rank": "the rank N of each run",
+    "trace": "the file with trace_id N (see `tracedb info`)",
+    "run": "the run with run_id N",
+    "rank": "rank N of each run",
 }
 
-device = click.option("--device", type=int, metavar="N", help="Only the device N.")
+device = click.option("--device", type=int, metavar="N", help="Only device N.")
 method = click.option(
     "--method",
     type=click.Choice(tracedb.METHODS),
     metavar="METHOD",
-    help="As predicted by this method (tracedb predict).",
+    help="Show the prediction of this method (see `tracedb predict`).",
 )
 scenario = click.option(
     "--scenario",
     metavar="FILE",
-    help="As predicted with the scenarios in this file, and without.",
+    help="Show predictions with and without the scenarios in this file.",
 )
 
 step_mark = click.option(
     "--step-mark",
     metavar="REGEX",
-    help="User ranges that mark the steps, where the profiler did not.",
+    help="User ranges that mark the steps, if there are no ProfilerStep ranges.",
 )
 step_from = click.option(
     "--step-from",
     metavar="REGEX",
-    help="User ranges that steps begin with; each lasts until the next one begins.",
+    help="User ranges that start a step; it lasts until the next such range.",
 )
 table_map = click.option(
     "--map",
     "pairs",
     multiple=True,
     metavar="COLUMN=FIELD",
-    help="Of a table of operations: what a column, or an operation, is.",
+    help="For a table of operations: the meaning of a column or of an operation.",
 )
 
 
@@ -76,7 +76,7 @@ def simulated(
     *,
     allow_files: bool = False,
 ) -> Iterator[tracedb.Database]:
-    """Open a database; where a method or a scenario is given, as it is simulated so."""
+    """Open a database, simulated with the method or scenario if one is given."""
     with tracedb.open(database, read_only=True, allow_files=allow_files) as db:
         if method is None and scenario is None:
             yield db
@@ -86,8 +86,8 @@ def simulated(
 
 
 def output(metavar: str, text: str, *, required: bool = True) -> Decorator:
-    """The option that says where a command writes: `tracedb.outputs` has the rule."""
-    rule = "Missing folders are made; nothing else that is there is written over."
+    """The option for a command's output file: `tracedb.outputs` has the rule."""
+    rule = "Missing folders are created. Other existing files are never overwritten."
     return click.option(
         *("-o", "--output", "path"),
         metavar=metavar,
@@ -98,7 +98,7 @@ def output(metavar: str, text: str, *, required: bool = True) -> Decorator:
 
 
 def examples(*lines: str) -> str:
-    r"""Return command lines as the end of a command's help.
+    r"""Return command lines in the form of the examples that end a help text.
 
     >>> examples("tracedb info run.duckdb")
     '\x08\nExample:\n  tracedb info run.duckdb'
@@ -108,9 +108,9 @@ def examples(*lines: str) -> str:
 
 
 def existing(database: str) -> tracedb.Database:
-    """Open a database to change it; one that is missing is not made."""
+    """Open an existing database for writing; never creates one."""
     if not Path(database).exists() and "=" not in Path(database).name:
         raise tracedb.DatabaseError(
-            f"{database}: no such database; make it with `tracedb ingest`"
+            f"{database}: no such database; create it with `tracedb ingest`"
         )
     return tracedb.open(database)

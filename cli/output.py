@@ -1,7 +1,7 @@
-"""The one way in which commands write rows: `--format table|json|csv|parquet`.
+"""How all commands write rows: `--format table|json|csv|parquet`.
 
-A table is for a person: it has units, and fits the terminal. The other formats are for
-programs: raw integers, names as the trace has them, every row.
+A table is for reading: it has units and fits the terminal. The other formats are for
+programs: raw integers, full names, every row.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ TABLE_ROWS = 100
 
 @dataclass(frozen=True)
 class Output:
-    """Where a command's rows go, in the format that was asked for."""
+    """Writes a command's rows in the requested format."""
 
     format: str
 
@@ -35,9 +35,9 @@ class Output:
         brief: Sequence[str] = (),
         most: int | None = TABLE_ROWS,
     ) -> None:
-        """Write rows to stdout; `brief` names the columns that a table has.
+        """Write rows to stdout; a table has only the columns in `brief`.
 
-        A table has so many rows at `most`; None: all.
+        A table has at most `most` rows; None means all.
         """
         if self.format == "table":
             names = [name for name in brief if name in frame.columns]
@@ -48,7 +48,7 @@ class Output:
             _write(encode(frame, self.format))
 
     def questions(self, known: pl.DataFrame) -> None:
-        """List questions, a line each: what is asked. Other formats have all of it."""
+        """List the questions, a line each; other formats have the full text."""
         if self.format == "table":
             import polars as pl
 
@@ -57,17 +57,19 @@ class Output:
         self.rows(known, most=None)
 
     def text(self, text: str) -> None:
-        """Write text that goes with a table; other formats have no place for it."""
+        """Write text that goes with a table; other formats leave it out."""
         if self.format == "table":
             write_text("\n".join(printable(line) for line in text.split("\n")))
 
 
 def to_stdout(name: str) -> Output:
-    """Where rows go in a format, if they can go there."""
+    """The output to stdout in a format; raises `Failure` if that cannot work."""
     if sys.stdout is None:
-        raise Failure("stdout is closed, and rows go there; open it: `> rows.txt`")
+        raise Failure("stdout is closed; redirect it: `> rows.txt`")
     if name == "parquet" and sys.stdout.isatty():
-        raise Failure("parquet is not for terminals; send it to a file: `> x.parquet`")
+        raise Failure(
+            "parquet cannot go to a terminal; redirect it to a file: `> x.parquet`"
+        )
     return Output(name)
 
 
@@ -82,7 +84,7 @@ option = click.option(
     default="table",
     show_default=True,
     callback=_chosen,
-    help="How the rows are written to stdout.",
+    help="Output format on stdout.",
 )
 
 
@@ -100,8 +102,8 @@ def _write_table(frame: pl.DataFrame, most: int | None) -> None:
     shown = frame if most is None else frame.head(most)
     hidden = table.write(shown)
     if hidden and not frame.is_empty():
-        tell(f"too narrow for columns {', '.join(hidden)}; --format csv has them")
+        tell(f"columns that did not fit: {', '.join(hidden)}; --format csv has them")
     if frame.height > shown.height:
-        tell(f"the first {shown.height} of {frame.height:,} rows; --format csv has all")
+        tell(f"first {shown.height} of {frame.height:,} rows; --format csv has all")
     elif frame.is_empty():
         tell("no rows")

@@ -1,4 +1,4 @@
-"""`tracedb overheads`: where the host's time went, and what others can learn of it."""
+"""`tracedb overheads`: where the host time went, and libraries of overheads."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class _ShowByDefault(click.Group):
-    """Subcommands, of which the one that shows is meant where none is named."""
+    """A group whose default subcommand is `show`."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         named = next((arg for arg in args if not arg.startswith("-")), None)
@@ -31,7 +31,7 @@ class _ShowByDefault(click.Group):
 
 @click.group(
     cls=_ShowByDefault,
-    short_help="Show where each step's host time went.",
+    short_help="Show where the host time of each step went.",
     epilog=options.examples(
         "tracedb overheads run.duckdb",
         "tracedb overheads run.duckdb --step 10 --format csv",
@@ -39,9 +39,9 @@ class _ShowByDefault(click.Group):
     ),
 )
 def overheads() -> None:
-    """Show where each step's host time went (show), or learn from it (learn).
+    """Show where the host time of each step went, or learn from it.
 
-    Without one of these words it shows.
+    Without a subcommand, runs `show`.
     """
 
 
@@ -56,11 +56,11 @@ def show(
     output: out.Output,
     **within: Unpack[Within],
 ) -> None:
-    """Show where each step's host time went.
+    """Show where the host time of each step went.
 
-    T1 is between ops, T2 before an op's first launch, T3 after its last, T4 in launch
-    calls, T5 between launches and in ops without any; then waits and idle time.
-    Together they are the step, to the nanosecond.
+    T1 is the time between ops, T2 before the first launch of an op, T3 after its last
+    launch, T4 in launch calls, T5 between launches and in ops without launches. Waits
+    and idle time follow. Together they add up to the step, to the nanosecond.
     """
     with tracedb.open(database, read_only=True) as db:
         rows = db.overheads(step, **within)
@@ -68,7 +68,7 @@ def show(
 
 
 @overheads.command(
-    short_help="Write overheads for predictions elsewhere.",
+    short_help="Learn overheads, for predictions of other runs.",
     epilog=options.examples(
         "tracedb overheads learn a.duckdb b.duckdb -o library.parquet",
         "tracedb overheads learn library.parquet c.duckdb -o library.parquet",
@@ -76,13 +76,14 @@ def show(
     ),
 )
 @click.argument("sources", metavar="DB...", nargs=-1, required=True)
-@options.output("FILE", "Parquet file to write; a library that is there is replaced.")
+@options.output("FILE", "Parquet file to write; an existing library is replaced.")
 @out.option
 def learn(sources: tuple[str, ...], path: str, output: out.Output) -> None:
-    """Write the overheads of databases into a library, for runs never traced.
+    """Learn the overheads of databases, and write them to a library.
 
-    A library, too, can be learnt from. What a trace says of T1 to T5 goes in, span by
-    span; one that is in several databases counts once.
+    The library predicts runs that were never traced. It has the T1 to T5 times of each
+    trace, span by span. Sources may be libraries, too. A trace that is in several
+    sources counts once.
     """
     from tracedb.overhead_library import learn as write_library
 

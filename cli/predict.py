@@ -1,4 +1,4 @@
-"""`tracedb predict`: the time of each step, measured and predicted."""
+"""`tracedb predict`: the measured and predicted time of each step."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _BANDS = (
     *("method", "trace_id", "step", "measured_ns", "low_ns", "predicted_ns", "high_ns"),
     *("is_inside", "other_count"),
 )
-_OTHER_STEPS = "among the other steps of the trace"
+_OTHER_STEPS = "in the other steps of the trace"
 _ELSEWHERE = {
     "other_ranks": "in other ranks of the run",
     "shared": "in other runs of this database",
@@ -68,33 +68,33 @@ _EFFECTS = (
     "--method",
     type=click.Choice(tracedb.METHODS),
     metavar="METHOD",
-    help="Only this method; else replay, statistics and full.",
+    help="Only this method. Default: replay, statistics and full.",
 )
 @click.option(
     "--library",
     metavar="FILE",
-    help="Host times are learnt from this file alone: the method library.",
+    help="Learn host times only from this file (the method library).",
 )
 @click.option(
     "--evaluate",
     is_flag=True,
-    help="How well each method predicts, in all, by GPU, run and trace.",
+    help="Show the accuracy of each method: overall, by GPU, run and trace.",
 )
 @click.option(
     "--bands",
     is_flag=True,
-    help="Between which times each step is expected, four times of five.",
+    help="Show the interval in which each step is expected in four cases of five.",
 )
 @click.option(
     "--scenario",
     "scenarios",
     metavar="FILE",
-    help="What the scenarios in this JSON or TOML file do to each step.",
+    help="Show what the scenarios in this JSON or TOML file do to each step.",
 )
 @click.option(
     "--without-profiler",
     is_flag=True,
-    help="Each step without the estimated cost of the events recorded in it.",
+    help="Show each step without the estimated profiling overhead of its events.",
 )
 @out.option
 def predict(  # noqa: PLR0913 (one parameter an option)
@@ -108,31 +108,35 @@ def predict(  # noqa: PLR0913 (one parameter an option)
     without_profiler: bool,
     output: out.Output,
 ) -> None:
-    """Show each step's time, measured and predicted.
+    """Show the measured and predicted time of each step.
 
-    That is its period: from when the host and the GPU were done with the step before to
-    when both are done with this one (the first step counts from its begin). Beside it
-    stand the host's time alone (that of the step's mark), and the GPU end: from the
-    begin of the mark to the end of the GPU work that was launched in it.
+    The time of a step is its period: from when the host and the GPU have finished the
+    previous step to when both have finished this one. The first step counts from its
+    start. The output also has the host time (the step's mark), and the GPU end: from
+    the start of the mark to the end of the GPU work that was launched in it.
 
-    The method replay takes host and kernel times as measured and computes every wait
-    anew from its cause; statistics takes host times from the run's statistics; full
-    also predicts kernel times from shapes. The methods other_steps, other_ranks and
-    shared learn host times from other steps of the trace, other ranks of the run, other
-    runs with such a GPU alone, and library from a file (tracedb overheads learn);
-    lin2022 is the algorithm of Lin et al. 2022. What is taken as measured, and what no
-    cause explains, stands beside.
+    The method replay uses the measured host and kernel times, and recomputes every wait
+    from its cause. statistics takes host times from statistics of the run; full also
+    predicts kernel times from shapes. other_steps, other_ranks and shared learn host
+    times only from the other steps of the trace, the other ranks of the run, and the
+    other runs on the same GPU. library learns them from a file of `tracedb overheads
+    learn`. lin2022 is the algorithm of Lin et al. 2022. Columns show how much was taken
+    as measured, and how much time has no cause.
 
     A scenario is a list of edits: {"fast GEMM": [{"target": "gpu", "name": "*gemm*",
-    "factor": 0.5}]}. Its method is replay, if none is given. docs/scenarios.md says
-    what edits choose by, and what they do.
+    "factor": 0.5}]}. The default method for scenarios is replay. docs/scenarios.md
+    explains what edits select, and what they do.
     """
     if evaluate and (method or bands or scenarios or without_profiler):
-        raise click.UsageError("--evaluate is of all methods, and stands alone")
+        raise click.UsageError(
+            "--evaluate covers all methods; it cannot be combined with other options"
+        )
     if (scenarios or without_profiler) and bands:
-        raise click.UsageError("--bands are of the baseline; leave scenarios out")
+        raise click.UsageError("--bands is only for the baseline; leave scenarios out")
     if (scenarios or without_profiler) and library:
-        raise click.UsageError("--library is of the baseline; leave scenarios out")
+        raise click.UsageError(
+            "--library is only for the baseline; leave scenarios out"
+        )
     if scenarios and without_profiler:
         raise click.UsageError(
             '--without-profiler is a scenario; put {"target": "profiler", "factor": 0} '
@@ -150,51 +154,50 @@ def predict(  # noqa: PLR0913 (one parameter an option)
             write_rows(db, output, rows, _STEPS)
             _tell_kept(rows)
             if method or library:
-                _tell_nothing_learnt(rows)
+                _tell_nothing_learned(rows)
         if library:
             _tell_other_gpus(db, library)
 
 
-def _tell_nothing_learnt(rows: pl.DataFrame) -> None:
-    """Tell which predictions are the measured times, for want of anything learnt."""
+def _tell_nothing_learned(rows: pl.DataFrame) -> None:
+    """Report predictions that are only the measured times, for lack of other data."""
     steps = rows.filter((rows["as_measured_share"] == 1) & (rows["method"] != "replay"))
     for method in steps["method"].unique():
         traces = ", ".join(map(str, sorted(steps["trace_id"].unique())))
         tell(
-            f"method {method}: nothing to learn from for steps of trace {traces}: "
-            "they are as measured, which is no prediction"
+            f"method {method}: nothing to learn from for the steps of trace {traces}; "
+            "they show measured times, not predictions"
         )
 
 
 def _tell_kept(rows: pl.DataFrame) -> None:
-    """Tell of which traces the predictions keep waits for what was not recorded."""
+    """Report traces whose predictions keep waits for unrecorded work as measured."""
     steps = rows.filter(rows["kept_ns"] > 0).unique(["trace_id", "step_id"])
     for (trace_id,), kept in sorted(steps.group_by("trace_id")):
         share = max((kept["kept_ns"] / kept["measured_ns"]).to_list())
         tell(
             f"trace {trace_id}: up to {share:.0%} of {counted(len(kept), 'step')} is "
-            "waiting for what the trace does not have (GPU work that was not "
-            "recorded?); it is kept as measured in all predictions (kept_ns)"
+            "waiting for something that is not in the trace, perhaps GPU work; all "
+            "predictions keep this time as measured (kept_ns)"
         )
 
 
 def _write_bands(
     db: tracedb.Database, output: out.Output, method: str | None, library: str | None
 ) -> None:
-    """Write between which times steps are expected; where there are none, say why."""
+    """Write the interval in which each step is expected, or why there is none."""
     rows = db.bands(method, library=library)
     write_rows(db, output, rows, _BANDS)
     if rows.is_empty() and not db.relation("staging.step").is_empty():
         elsewhere = _ELSEWHERE.get("library" if library else method or "", _OTHER_STEPS)
         tell(
-            "a band follows from how far a method is off elsewhere: it takes two steps "
-            f"at least {elsewhere}, less than half of each taken as measured; ingest "
-            "such, or leave --bands out"
+            f"no bands: a band needs at least two steps {elsewhere}, with less than "
+            "half of each taken as measured; ingest more traces, or leave --bands out"
         )
 
 
 def _tell_other_gpus(db: tracedb.Database, library: str) -> None:
-    """Tell which traces are of a GPU that the library knows nothing of."""
+    """Report traces from a GPU that the library does not have."""
     from tracedb.overhead_library import gpus_of
 
     known = gpus_of(library)
@@ -202,12 +205,13 @@ def _tell_other_gpus(db: tracedb.Database, library: str) -> None:
         "SELECT gpu, count(*) FROM staging.trace LEFT JOIN staging.trace_gpu "
         "USING (trace_id) WHERE format = 'kineto' GROUP BY gpu ORDER BY gpu"
     ).rows()
-    learnt = ", ".join(_host(gpu) for gpu in known)
+    learned = ", ".join(_host(gpu) for gpu in known)
     for gpu, count in rows:
         if gpu not in known:
             tell(
-                f"{counted(count, 'trace')} of a host with {_host(gpu)}, but {library} "
-                f"is of hosts with {learnt}: their host times may be several times off"
+                f"{counted(count, 'trace')} from a host with {_host(gpu)}, but "
+                f"{library} is from hosts with {learned}; host times may be "
+                "several times off"
             )
 
 
@@ -218,7 +222,7 @@ def _host(gpu: str | None) -> str:
 def _write_effects(
     db: tracedb.Database, output: out.Output, path: str | None, method: str | None
 ) -> None:
-    """Write what a file's scenarios do, or the profiler did; tell what they match."""
+    """Write the effect of the scenarios or of the profiler, and what they match."""
     from tracedb.scenario import UNPROFILED
 
     edits = path or [UNPROFILED]
@@ -235,4 +239,4 @@ def _write_effects(
     changed = rows.filter(rows["change_share"] != 0)["scenario"]
     for name in rows["scenario"].unique(maintain_order=True):
         if name not in changed:
-            tell(f"scenario {name}: no step changes")
+            tell(f"scenario {name}: changes no step")

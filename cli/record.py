@@ -1,4 +1,4 @@
-"""`tracedb record`: run a training script, and record some of its steps."""
+"""`tracedb record`: run a training script and record some of its steps."""
 
 from __future__ import annotations
 
@@ -30,16 +30,26 @@ from .terminal import tell
     *("-o", "--output", "database"),
     required=True,
     metavar="DB",
-    help="The database; made if missing, else the recording is one more run.",
+    help="Database file; created if missing, otherwise the run is added to it.",
 )
-@click.option("--module", is_flag=True, help="SCRIPT is the name of a module.")
-@click.option("--steps", default=3, show_default=True, help="How many are recorded.")
-@click.option("--warmup", default=5, show_default=True, help="Steps before these.")
-@click.option("--stacks", is_flag=True, help="Python functions and modules, too.")
-@click.option("--memory", is_flag=True, help="Allocations, too.")
-@click.option("--graph", is_flag=True, help="The first step's execution graph, too.")
+@click.option("--module", is_flag=True, help="SCRIPT is a module name.")
+@click.option(
+    "--steps", default=3, show_default=True, help="Number of steps to record."
+)
+@click.option(
+    "--warmup", default=5, show_default=True, help="Number of steps to skip first."
+)
+@click.option(
+    "--stacks", is_flag=True, help="Also record Python functions and modules."
+)
+@click.option("--memory", is_flag=True, help="Also record memory allocations.")
+@click.option(
+    "--graph", is_flag=True, help="Also record the execution graph of the first step."
+)
 @click.option("--run", metavar="NAME", help="Name of the run.")
-@click.option("--traces", metavar="FOLDER", help="Keep the profiler's files there.")
+@click.option(
+    "--traces", metavar="FOLDER", help="Keep the profiler's trace files in FOLDER."
+)
 @click.pass_context
 def record(  # noqa: PLR0913 (one parameter an option)
     context: click.Context,
@@ -56,13 +66,13 @@ def record(  # noqa: PLR0913 (one parameter an option)
     run: str | None,
     traces: str | None,
 ) -> None:
-    """Run a training script, and record some of its steps.
+    """Run a training script and record some of its steps.
 
-    They are put into a database; the script is not changed. A step ends when its first
-    optimizer has taken one (`tracedb.profile` in the script says it otherwise). Under
+    The steps go into a database; the script needs no change. A step ends when the first
+    optimizer steps; to end steps elsewhere, use `tracedb.profile` in the script. Under
     torchrun all ranks are recorded as one run: `torchrun --nproc-per-node 8 --module
-    tracedb record train.py -o run.duckdb`. The script runs to its end; a Ctrl-C after
-    the recorded steps loses nothing.
+    tracedb record train.py -o run.duckdb`. The script runs to its end. After the
+    recorded steps, Ctrl-C loses nothing.
     """
     if not module and not Path(script).is_file():
         raise tracedb.RecordError(f"{script}: no such script")
@@ -82,7 +92,7 @@ def record(  # noqa: PLR0913 (one parameter an option)
             context.exit(code)
     if loop.rank.number == 0:
         tell(f"{database}: {counted(loop.recorded_steps, 'step')}")
-        tell(f"`tracedb summary {quote(database)}` says where the time goes")
+        tell(f"`tracedb summary {quote(database)}` shows where the time goes")
 
 
 def _run(script: str, arguments: tuple[str, ...], *, is_module: bool) -> int:

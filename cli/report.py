@@ -1,4 +1,4 @@
-"""`tracedb report`: a run as one HTML file, to look at and to pass on."""
+"""`tracedb report`: a run as one HTML file."""
 
 from __future__ import annotations
 
@@ -25,26 +25,29 @@ if TYPE_CHECKING:
     )
 )
 @options.database
-@options.output("FILE", "The report, an HTML file.")
+@options.output("FILE", "HTML file to write.")
 @click.option(
     "--run",
     type=int,
     metavar="N",
-    help="The run (`tracedb sql DB 'FROM raw.run'`); by default the largest.",
+    help="The run (`tracedb sql DB 'FROM raw.run'`). Default: the largest.",
 )
 @click.option(
     "--against",
     metavar="DB",
     type=click.Path(),
-    help="Also what differs from this database's largest run, as `tracedb diff`.",
+    help="Also show what changed since the largest run of this database (see `tracedb "
+    "diff`).",
 )
 @click.option(
     "--scenario",
     metavar="FILE",
-    help="Also what the scenarios in this file would do, side by side.",
+    help="Also show what the scenarios in this file would do, side by side.",
 )
 @click.option(
-    "--stored", is_flag=True, help="Also those of the database: reference.scenario."
+    "--stored",
+    is_flag=True,
+    help="Also show the scenarios stored in the database (reference.scenario).",
 )
 def report(  # noqa: PLR0913 (one parameter an option)
     database: str,
@@ -55,11 +58,11 @@ def report(  # noqa: PLR0913 (one parameter an option)
     scenario: str | None,
     stored: bool,
 ) -> None:
-    """Write a report of a run: one HTML file.
+    """Write a report of a run as one HTML file.
 
-    It begins with the summary (tracedb summary), and has the timeline of all threads,
-    streams and ranks with the critical path drawn on it, and pictures and tables of
-    what bounds the steps, each with its SQL.
+    The report starts with the output of `tracedb summary`. A timeline of all threads,
+    streams and ranks shows the critical path. Charts and tables show what bounds the
+    steps, each with its SQL.
     """
     with ExitStack() as stack:
         db, *others = (
@@ -74,11 +77,11 @@ def report(  # noqa: PLR0913 (one parameter an option)
             scenarios=_edits(db, scenario, stored=stored),
         )
     size = f"{done['bytes'] / 1e6:.1f} MB"
-    tell(f"{path}: a report of run {done['run_id']}, {done['run']} ({size})")
+    tell(f"{path}: report of run {done['run_id']}, {done['run']} ({size})")
     for note in done["notes"]:
         tell(note)
     if done["other_runs"]:
-        tell(f"{done['other_runs']} more in the database: --run says which")
+        tell(f"{done['other_runs']} more in the database; choose with --run")
 
 
 def _edits(

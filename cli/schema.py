@@ -1,4 +1,4 @@
-"""`tracedb schema`: the relations that there are to query."""
+"""`tracedb schema`: the relations that can be queried."""
 
 from __future__ import annotations
 
@@ -19,16 +19,18 @@ from . import output as out
     )
 )
 @click.argument("relation", required=False, metavar="[RELATION]")
-@click.option("--all", "internal", is_flag=True, help="Internal relations, too.")
-@click.option("--markdown", is_flag=True, help="All of it, as the page docs/schema.md.")
+@click.option("--all", "internal", is_flag=True, help="Also list internal relations.")
+@click.option(
+    "--markdown", is_flag=True, help="Write everything as the page docs/schema.md."
+)
 @out.option
 def schema(
     relation: str | None, *, internal: bool, markdown: bool, output: out.Output
 ) -> None:
     """List the relations, or show one: columns, meaning, SQL.
 
-    The list has what scripts may rely on, in reading order; --all adds, by layer, the
-    internal relations, which may change with any version.
+    The list has the relations that scripts may rely on, in reading order. --all adds
+    the internal relations by layer; these may change in any version.
     """
     from tracedb import catalog, database
 
@@ -45,4 +47,4 @@ def schema(
             for name, meaning in declared.parameters.items():
                 output.text(f"{name}: {meaning}\n")
         output.rows(columns)
-        output.text(f"\n{declared.query or '-- Filled while files are read.'}")
+        output.text(f"\n{declared.query or '-- Filled at ingest.'}")

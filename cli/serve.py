@@ -1,4 +1,4 @@
-"""`tracedb serve`: a report that answers queries, in the browser of this machine."""
+"""`tracedb serve`: a report with live SQL, in the browser of this machine."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ from .terminal import tell
     "--run",
     type=int,
     metavar="N",
-    help="The run (`tracedb sql DB 'FROM raw.run'`); by default the largest.",
+    help="The run (`tracedb sql DB 'FROM raw.run'`). Default: the largest.",
 )
 @click.option(
     "--port",
     type=click.IntRange(0, 65535),
     default=0,
     metavar="N",
-    help="The port; by default any that is free.",
+    help="The port. Default: any free one.",
 )
 def serve(database: str, run: int | None, port: int) -> None:
     """Show the report of a run in a browser, with live SQL.
 
-    The page is that of tracedb report, with a field for queries, which read and change
-    nothing, and a button that hands the trace to Perfetto's UI. The server answers this
-    machine alone, and only who knows the address that it prints. Ctrl-C ends it.
+    The page is the one of `tracedb report`, with a field for read-only queries, and a
+    button that opens the trace in Perfetto's UI. The server accepts connections only
+    from this machine, and only with the address that it prints. Stop it with Ctrl-C.
     """
     from tracedb.report import find_run
     from tracedb.serve import Server
@@ -44,5 +44,5 @@ def serve(database: str, run: int | None, port: int) -> None:
         chosen = find_run(opened.connection, run).run_id
     with Server(database, chosen, port) as server:
         tell(f"{database}, run {chosen}: {server.url}")
-        tell("Ctrl-C ends it")
+        tell("stop it with Ctrl-C")
         server.serve_forever()

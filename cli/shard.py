@@ -1,4 +1,4 @@
-"""`tracedb shard`: where embedding tables go, and what they add to a step."""
+"""`tracedb shard`: where to place embedding tables, and what they add to a step."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _BRIEF = {
 
 
 @click.command(
-    short_help="Plan how embedding tables are spread over ranks.",
+    short_help="Plan the placement of embedding tables on ranks.",
     epilog=options.examples(
         "tracedb shard tables.csv --ranks 8 --gpu H100 --batch 8192",
         "tracedb shard run.duckdb --ranks 4 --gpu A100 --memory 60GB",
@@ -36,82 +36,93 @@ _BRIEF = {
 )
 @click.argument("source", metavar="DB|FILE", type=click.Path())
 @click.option(
-    "--ranks", type=int, metavar="N", required=True, help="Ranks, each with a GPU."
+    "--ranks",
+    type=int,
+    metavar="N",
+    required=True,
+    help="Number of ranks, each with one GPU.",
 )
 @click.option(
     "--gpu",
     metavar="NAME",
-    help="The GPU: a name that `tracedb kernels hardware` lists; else that of DB.",
+    help="The GPU, by a name that `tracedb kernels hardware` lists. Default: the GPU "
+    "of DB.",
 )
 @click.option(
-    "--batch", type=int, metavar="N", help="Examples of each rank; else as DB has them."
+    "--batch", type=int, metavar="N", help="Examples per rank. Default: as in DB."
 )
 @click.option(
     "--memory",
     metavar="SIZE",
-    help="What tables may take of each rank's memory, as 60GB; else all of its GPU's.",
+    help="Memory for tables on each rank, such as 60GB. Default: all of the GPU's.",
 )
 @click.option(
     "--split",
     type=click.Choice(["none", "column", "row", "any"]),
     default="any",
     show_default=True,
-    help="Whether tables that are too large or too slow for a rank are split.",
+    help="How tables may be split if they are too large or too slow for a rank.",
 )
 @click.option(
     "--optimizer",
     type=click.Choice(["sgd", "rowwise-adagrad", "adagrad", "adam"]),
     default="rowwise-adagrad",
     show_default=True,
-    help="What it keeps for rows takes memory, too.",
+    help="Optimizer, whose state for the rows takes memory as well.",
 )
 @click.option(
     "--launch",
     type=click.Choice(["fused", "table"]),
     default="fused",
     show_default=True,
-    help="One launch for all tables of a rank, as FBGEMM's, or one a table.",
+    help="One launch for all tables of a rank, as FBGEMM does, or one per table.",
 )
 @click.option(
     "--indices",
     type=click.Choice(["sent", "there"]),
     default="sent",
     show_default=True,
-    help="Whether ranks send them to each other in the step, or before it.",
+    help="Whether ranks exchange indices within the step, or before it.",
 )
 @click.option(
     "--ranks-per-node",
     type=int,
     metavar="N",
-    help="Ranks of a node; else 8, or all where there are fewer.",
+    help="Ranks per node. Default: 8, or all if there are fewer.",
 )
 @click.option(
     "--network",
     type=float,
     metavar="GB/S",
-    help="What each rank can send to other nodes, where it is not as `tracedb kernels "
+    help="Bandwidth from each rank to other nodes. Default: as `tracedb kernels "
     "hardware` lists it.",
 )
 @click.option(
     "--models",
     metavar="PATH",
     type=click.Path(),
-    help="Kernel models of your own (tracedb kernels train).",
+    help="Your own kernel models (see `tracedb kernels train`).",
 )
-@click.option("--rank", type=int, metavar="N", help="Only the tables of this rank.")
+@click.option(
+    "--rank",
+    type=int,
+    metavar="N",
+    help="Only the tables that DB looks up on this rank.",
+)
 @click.option(
     "--by",
     type=click.Choice(["plan", "rank", "table"]),
     default="plan",
     show_default=True,
-    help="What is shown: all plans; or of the best one (csv, json: of all).",
+    help="Show all plans, or the ranks or tables of the best plan (csv, json: of all "
+    "plans).",
 )
 @click.option(
     "--db",
     "database",
     metavar="DB",
     type=click.Path(),
-    help="Keep tables, costs and plans there, in the place of those it has.",
+    help="Write tables, costs and plans to DB, replacing those that it has.",
 )
 @out.option
 def shard(  # noqa: PLR0913 (the options of the command)
@@ -133,17 +144,18 @@ def shard(  # noqa: PLR0913 (the options of the command)
     database: str | None,
     output: out.Output,
 ) -> None:
-    """Plan how embedding tables are spread over ranks, the best plan first.
+    """Plan the placement of embedding tables on ranks, with the best plan first.
 
-    The tables are those that a step of DB looks up on a GPU, or a row each of FILE
-    (CSV, JSON or TOML): rows, width, pooling (rows that an example looks up, in the
-    mean), and if need be name and dtype.
+    The tables are those that a step of DB looks up on a GPU, or those of FILE (CSV,
+    JSON or TOML) with one row per table: rows, width, pooling (the mean number of rows
+    that an example looks up), and optionally name and dtype.
 
-    Plans are naive (one rank after the other), balanced by size, by lookups or by
-    predicted cost, and searched: the best of them, improved by moving, swapping and
-    splitting tables until nothing is gained. Each has what it adds to a step: lookups
-    and gradients of the slowest rank, and the all-to-alls between them, by the same
-    kernel models that predict traces. docs/sharding.md says what is not modelled.
+    The plans are: naive (round-robin); balanced by size, by lookups or by predicted
+    cost; and searched, which is the best of these, improved by moving, swapping and
+    splitting tables until nothing is gained. For each plan, the output shows what it
+    adds to a step: the lookups and gradients of the slowest rank, and the all-to-alls.
+    The times come from the kernel models that also predict traces. docs/sharding.md
+    lists what is not modelled.
     """
     from tracedb.sharding.run import shard as run
 

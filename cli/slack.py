@@ -1,4 +1,4 @@
-"""`tracedb slack`: what may end later without making a step longer."""
+"""`tracedb slack`: what could end later without delaying a step."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _OF_RANK = tuple(column for column in _BRIEF if column != "run_slack_ns")
 @click.option(
     "--kind",
     type=click.Choice(tracedb.NODE_KINDS),
-    help="Only nodes of this kind, as graph.node has it.",
+    help="Only nodes of this kind (see graph.node).",
 )
 @out.option
 def slack(
@@ -52,12 +52,13 @@ def slack(
 ) -> None:
     """Show how much later each node could end (its slack).
 
-    That is, before a step ends later. Nodes are ops, calls and GPU ops; the least slack
-    comes first, and of equal slack the longest: those of slack 0 are on a critical
-    path. A step is its mark on the host; in a trace without steps the end of the trace
-    counts. It is of each rank alone; where ranks meet in collectives on GPUs, run_slack
-    is until the run's step ends later, which is on its last rank. No step depends on
-    what stands last, without a slack.
+    Slack is the time by which a node could end later without delaying the end of its
+    step. Nodes are ops, calls and GPU ops. The least slack comes first, then the
+    longest node; nodes with slack 0 are on a critical path. A step is its mark on the
+    host; in a trace without steps, the end of the trace counts. Slack considers each
+    rank alone. Where ranks meet in GPU collectives, run_slack is the slack until the
+    step ends later on the last rank of the run. Nodes without slack, at the end, are
+    those that no step depends on.
     """
     with tracedb.open(database, read_only=True) as db:
         found = db.slack(step, kind=kind, **within)
@@ -66,11 +67,11 @@ def slack(
         meeting = db.relation("graph.clock")["trace_id"]
         if in_run:
             tell(
-                "slack is until the own rank is later, run_slack until the run is "
-                "(tracedb ask DB rank_slack)"
+                "slack is the time until this rank is delayed, run_slack until the run "
+                "is (tracedb ask DB rank_slack)"
             )
         elif found["trace_id"].is_in(meeting.to_list()).any() and len(meeting) > 1:
             tell(
-                "slack is until the own rank is later; ranks that wait for it in "
-                "collectives may be later before (tracedb ask DB straggler)"
+                "slack is the time until this rank is delayed; ranks that wait for it "
+                "in collectives may be delayed earlier (tracedb ask DB straggler)"
             )

@@ -23,7 +23,9 @@ from .errors import Failure
 @options.method
 @options.scenario
 @click.option(
-    "--allow-files", is_flag=True, help="Let the query read files, as by read_csv."
+    "--allow-files",
+    is_flag=True,
+    help="Let the query read files, for example with read_csv.",
 )
 @out.option
 def sql(  # noqa: PLR0913 (one parameter an option)
@@ -35,12 +37,11 @@ def sql(  # noqa: PLR0913 (one parameter an option)
     allow_files: bool,
     output: out.Output,
 ) -> None:
-    """Run a query; it cannot change the database.
+    """Run a read-only SQL query.
 
-    A query is one statement that reads the database: SELECT, FROM, WITH, DESCRIBE,
-    SHOW, SUMMARIZE or EXPLAIN. Use - to read it from stdin. The command schema
-    lists the relations to ask. With a method or scenarios, relations are as they are
-    predicted so (tracedb predict).
+    The query is one statement: SELECT, FROM, WITH, DESCRIBE, SHOW, SUMMARIZE or
+    EXPLAIN. Use - to read it from stdin. `tracedb schema` lists the relations. With a
+    method or scenarios, the relations also hold the prediction (see `tracedb predict`).
     """
     if query == "-":
         query = _from_stdin()
@@ -50,8 +51,8 @@ def sql(  # noqa: PLR0913 (one parameter an option)
 
 def _from_stdin() -> str:
     if sys.stdin is None:
-        raise click.UsageError("stdin is closed, and the query is to come from there")
+        raise click.UsageError("stdin is closed, so the query cannot be read")
     try:
         return sys.stdin.buffer.read().decode()
     except UnicodeDecodeError as error:
-        raise Failure("stdin: it is not UTF-8 text") from error
+        raise Failure("stdin: not UTF-8 text") from error

@@ -1,4 +1,4 @@
-"""Where the command begins: a Ctrl-C is one line even while modules are imported."""
+"""Entry point of the command: prints one line on Ctrl-C even during imports."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _ALLOCATOR, _NO_THREADS = "_RJEM_MALLOC_CONF", "background_thread:false"
 
 
 def tracedb() -> None:
-    """Run the command; the process ends in it."""
+    """Run the command and end the process."""
     chosen = os.environ.get(_ALLOCATOR)
     os.environ[_ALLOCATOR] = f"{chosen},{_NO_THREADS}" if chosen else _NO_THREADS
     try:

@@ -1,4 +1,4 @@
-"""stdin, stdout and stderr as they are given: closed, full, or read no further."""
+"""Handles stdin, stdout and stderr that are closed, full, or no longer read."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from contextlib import suppress
 
 
 def open_missing() -> None:
-    """Open what was closed, so that no database is opened in its place.
+    """Open closed streams, so that no database takes their file descriptor.
 
-    stdin and stdout stay None for Python, which is told to who uses them; without a
-    stderr there is nobody to tell.
+    stdin and stdout stay None in Python, and whoever uses them reports that. Without a
+    stderr, messages are dropped.
     """
     for number in range(3):
         try:
@@ -23,7 +23,7 @@ def open_missing() -> None:
 
 
 def drop_unwritten() -> None:
-    """Drop what stdout does not take: Python would complain of it at its end."""
+    """Drop output that stdout does not take: Python would complain at exit."""
     for stream in filter(None, (sys.stdout, sys.stderr)):
         try:
             stream.flush()

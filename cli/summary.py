@@ -1,4 +1,4 @@
-"""`tracedb summary`: what a database holds, in the first minute."""
+"""`tracedb summary`: an overview of a database."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ if TYPE_CHECKING:
     type=click.Choice(["text", "json"]),
     default="text",
     show_default=True,
-    help="For a person, or every fact as a list of rows by the name of its question.",
+    help="Text for reading, or all facts as JSON: lists of rows by question.",
 )
 def summary(database: str, run_id: int | None, *, format_: str) -> None:
     """Show what takes the time, and where.
 
-    What was recorded, how long steps take, what the GPU does and why it is idle,
-    the three largest parts of the critical paths with the place where most of each is,
-    and what the recording leaves in doubt. Each fact is a question that
-    `tracedb ask` answers in full.
+    Shows what was recorded, how long steps take, what the GPU does and why it is idle,
+    the three largest parts of the critical paths and where they occur, and what is
+    uncertain in the recording. Each fact comes from a question that `tracedb ask`
+    answers in full.
     """
     with tracedb.open(database, read_only=True) as db:
         parts = db.summary(run_id)

@@ -1,4 +1,4 @@
-"""Rows as a table for a person: units for times, bytes and shares, no line too long."""
+"""Formats rows as a table: with units, and with lines that fit the terminal."""
 
 from __future__ import annotations
 
@@ -55,10 +55,10 @@ _SCALES: dict[str, list[tuple[float, str]]] = {
     "_count": [(1, "{:,.0f}")],
 }
 _SINCE_1970_NS = 1 << 59
-"""From here on nanoseconds are no duration, but since 1970: in 1988 or later."""
+"""Nanoseconds from here on are not a duration but a time since 1970, from 1988 on."""
 _SAID_BY_THE_CELLS = ("_ns", "_bytes")
 _NO_THINGS = ("all", "last", "late", "short", "present", "resumed")
-"""What is counted under the name of how it is: headings without a plural."""
+"""Counted adjectives, whose headings have no plural."""
 _PROSE = ("meaning", "pairing")
 _NARROWEST_TEXT = 12
 _NARROWEST_PROSE = 24
@@ -77,19 +77,19 @@ class _Column:
 
     @property
     def width(self) -> int:
-        """Cells of the terminal that it takes in full."""
+        """Terminal cells that the full column takes."""
         return max(cell_len(cell) for cell in [self.heading, *self.cells])
 
     @property
     def least_width(self) -> int:
-        """Cells that it cannot do without: numbers are never cut."""
+        """Fewest terminal cells for the column: numbers are never cut."""
         if self.is_number:
             return self.width
         return min(self.width, _NARROWEST_PROSE if self.is_prose else _NARROWEST_TEXT)
 
     @property
     def is_prose(self) -> bool:
-        """Sentences, which are wrapped."""
+        """Whether the cells are sentences, which are wrapped."""
         return self.name in _PROSE
 
     @property
@@ -103,11 +103,11 @@ class _Column:
 
 
 def write(frame: pl.DataFrame) -> list[str]:
-    """Print rows to stdout; return the names of the columns that did not fit.
+    """Print rows to stdout; return the names of columns that did not fit.
 
-    A table fits the terminal, elsewhere 100 columns. Where that is too narrow, columns
-    that say the same in every row move to a line above the table, names are cut, prose
-    is wrapped, and columns at the right are left out.
+    A table fits the terminal, or 100 columns in a pipe. If that is too narrow, columns
+    with the same value in all rows move to a line above the table, names are cut, prose
+    is wrapped, and the rightmost columns are left out.
     """
     console = Console(highlight=False)
     columns = list(_columns(frame))
@@ -188,7 +188,7 @@ def _text(value: object) -> str:
 
 
 def _lift_constants(columns: list[_Column]) -> list[_Column]:
-    """Say in a line what all rows share: whole values, and the folder of paths."""
+    """Print a line with what all rows share: equal values, and the folder of paths."""
     constants = [c for c in columns if c.is_constant]
     others = [_lift_folder(c) for c in columns if not c.is_constant]
     shared = [f"{c.heading} {c.cells[0]}" for c in constants if c.cells[0]]
@@ -214,7 +214,7 @@ def _fitting(columns: list[_Column], width: int) -> list[_Column]:
 
 
 def _cut(columns: list[_Column], width: int) -> list[_Column]:
-    """Cut names in the middle to what room they have; prose is wrapped instead."""
+    """Cut names in the middle to fit; prose is wrapped instead."""
     names = [c for c in columns if not (c.is_number or c.is_prose)]
     others = (0 if c in names else c.least_width for c in columns)
     room = width - _together(others)

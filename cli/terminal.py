@@ -1,4 +1,4 @@
-"""What a person is sent: text without control characters, to stdout or stderr."""
+"""Writes text without control characters to stdout or stderr."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ def _escape(character: str) -> str:
 
 
 def write_text(text: str) -> None:
-    """Write to stdout, with escapes for what its encoding does not have."""
+    """Write to stdout, escaping characters that its encoding lacks."""
     data = f"{text}\n".encode(sys.stdout.encoding, "backslashreplace")
     sys.stdout.buffer.write(data)
     sys.stdout.buffer.flush()
 
 
 def tell(line: str) -> None:
-    """Write a line for the person to stderr."""
+    """Write a line to stderr."""
     click.echo(printable(line), err=True)

@@ -1,4 +1,4 @@
-"""`tracedb upgrade`: compute a database of another version anew."""
+"""`tracedb upgrade`: recompute a database from another version."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from .terminal import tell
 @click.command(epilog=options.examples("tracedb upgrade run.duckdb"))
 @options.database
 def upgrade(database: str) -> None:
-    """Bring a database of another version up to this one.
+    """Upgrade a database from another version.
 
-    All layers are computed anew but raw, which holds the files as they were read.
+    Recomputes all layers except raw, which holds the files as they were read.
     """
     if not Path(database).is_file():
         raise tracedb.DatabaseError(f"{database}: no such database")
     with tracedb.open(database):
-        tell(f"{database}: ready for tracedb {tracedb.__version__}")
+        tell(f"{database}: up to date with tracedb {tracedb.__version__}")

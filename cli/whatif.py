@@ -1,4 +1,4 @@
-"""`tracedb whatif`: what changes would do to each step, and what is worth changing."""
+"""`tracedb whatif`: the effect of changes on steps, and what is worth changing."""
 
 from __future__ import annotations
 
@@ -47,12 +47,12 @@ _ROWS = {
     ),
     "guess": ("scenario", "edit", "kind", "wait_count"),
 }
-"""The answers that may be asked for, with what a table of each has."""
+"""The possible answers, with the columns of a table of each."""
 _RANKING = (
     *("target", "type", "name", "method", "run_id", "baseline_ns"),
     *("gain_ns", "gain_share", "half_gain_ns", "roofline_gain_ns"),
 )
-_MOST_TOLD = 8
+_MOST_DETAILED = 8
 _MOST_KINDS = 3
 _MS = 1_000_000
 
@@ -75,41 +75,47 @@ _MS = 1_000_000
     "edits",
     multiple=True,
     metavar="LINE",
-    help="An edit, as 'gpu:*gemm* x0.5'; more of them are of one scenario.",
+    help="An edit, such as 'gpu:*gemm* x0.5'. Several edits form one scenario.",
 )
 @click.option(
     "--remove",
     "removed",
     multiple=True,
     metavar="LINE",
-    help="What is removed, as 'op:aten::item'.",
+    help="What to remove, such as 'op:aten::item'.",
 )
 @click.option(
     "--set",
     "settings",
     multiple=True,
     metavar="SETTING",
-    help="Work elsewhere: gpu=H200, dtype=bf16, dtype=bf16:gemm* (of what), "
-    "batch=4096 (also of ops on the CPU), 'batch=4096 from_batch=512' (as recorded).",
-)
-@click.option("--name", metavar="TEXT", help="Name of the scenario of these edits.")
-@click.option("--each", is_flag=True, help="Each edit is a scenario of its own.")
-@click.option(
-    "--scenario", "path", metavar="FILE", help="Scenarios of a JSON or TOML file."
+    help="Change the GPU, type or batch: gpu=H200, dtype=bf16, dtype=bf16:gemm* (only "
+    "these kernels), batch=4096 (also for ops on the CPU), 'batch=4096 from_batch=512' "
+    "(the recorded size).",
 )
 @click.option(
-    "--stored", is_flag=True, help="Scenarios of the database: reference.scenario."
+    "--name", metavar="TEXT", help="Name of the scenario that these edits form."
+)
+@click.option("--each", is_flag=True, help="Make each edit a scenario of its own.")
+@click.option(
+    "--scenario", "path", metavar="FILE", help="JSON or TOML file with scenarios."
+)
+@click.option(
+    "--stored",
+    is_flag=True,
+    help="Use the scenarios stored in the database (reference.scenario).",
 )
 @click.option(
     "--sweep",
     metavar="FIELD=VALUES",
-    help="Each scenario with each value: factor=0.1..1:10, add_ns=-1000,1000, or SQL.",
+    help="Run each scenario with each value: factor=0.1..1:10, add_ns=-1000,1000, or "
+    "SQL.",
 )
 @click.option(
     "--ranking",
     is_flag=True,
     expose_value=False,
-    help="What is worth changing; it is the answer where nothing is edited.",
+    help="Rank what is worth changing. This is the default without edits.",
 )
 @click.option(
     "--candidates",
@@ -117,22 +123,25 @@ _MS = 1_000_000
     default=8,
     show_default=True,
     metavar="N",
-    help="Of the ranking: how many of each kind, those with most time first.",
+    help="For the ranking: number of candidates of each kind, most time first.",
 )
 @click.option(
     "--rows",
     type=click.Choice(list(_ROWS)),
     default="summary",
     show_default=True,
-    help="Which rows are written: question.scenario_summary, _effect and so on.",
+    help="Rows to print: question.scenario_summary, _effect and so on.",
 )
 @options.method
 @click.option(
     "--check",
     is_flag=True,
-    help="Only check the edits; with a database also that each matches something.",
+    help="Only check the edits. With a database, also check that each matches "
+    "something.",
 )
-@click.option("--schema", is_flag=True, help="Write the JSON Schema of a file.")
+@click.option(
+    "--schema", is_flag=True, help="Print the JSON Schema of a scenario file."
+)
 @out.option
 def whatif(  # noqa: PLR0913 (one parameter an option)
     database: str | None,
@@ -152,15 +161,15 @@ def whatif(  # noqa: PLR0913 (one parameter an option)
     schema: bool,
     output: out.Output,
 ) -> None:
-    """Show what changes would do to the time of steps.
+    """Simulate changes, or rank what is worth changing.
 
-    That is to their period, and to their time on the host and on the GPU. An edit says
-    what it changes, and how: a target (host, gpu, op, wait, delay, profiler) with a
-    type or a pattern of names behind a colon, fields that choose among these (op=,
-    step=, stream=, phase= and more), then x0.5, +2us, -2us, =5us or an action as
-    remove. docs/scenarios.md has them all. Without edits it is told what is worth
-    changing: what the steps gain if an op, a kernel, a module, an overhead type or a
-    wait took no time, half, or a kernel its roofline's.
+    Shows the effect of edits on the period of steps, and on their host and GPU time. An
+    edit has a target (host, gpu, op, wait, delay, profiler), with a type or a name
+    pattern after a colon; fields that narrow the selection (op=, step=, stream=, phase=
+    and more); and a change: x0.5, +2us, -2us, =5us or an action such as remove.
+    docs/scenarios.md lists them all. Without edits, ranks what is worth changing: the
+    gain if an op, a kernel, a module, an overhead type or a wait took no time or half
+    its time, or if a kernel reached its roofline.
     """
     from tracedb.scenario import file_schema, read_scenarios
 
@@ -185,12 +194,12 @@ def whatif(  # noqa: PLR0913 (one parameter an option)
             frame = db.ranking(method or "replay", candidates)
             write_rows(db, output, frame, _RANKING)
             return
-        # Of many scenarios nothing is told but times.
-        many = len({edit.scenario for edit in chosen}) > _MOST_TOLD
+        # For many scenarios only times are shown.
+        many = len({edit.scenario for edit in chosen}) > _MOST_DETAILED
         only_steps = check or (rows == "summary" and many)
         with db.simulate([method or "replay"], chosen, only_steps=only_steps) as beside:
             if check:
-                tell(f"{counted(len(chosen), 'edit')}, each of which matches something")
+                tell(f"{counted(len(chosen), 'edit')} checked: each matches something")
                 return
             write_rows(db, output, beside.ask(f"scenario_{rows}"), _ROWS[rows])
             if rows == "summary" and output.format == "table":
@@ -205,15 +214,15 @@ def _typed(
     each: bool,
     whole: bool,
 ) -> list[Edit]:
-    """The edits of the command line, in one scenario or each in its own.
+    """The edits of the command line, in one scenario or one each.
 
-    They are `whole` where no sweep says the rest of them.
+    They are `whole` if no sweep completes them.
     """
     from tracedb.edit_line import parse, parse_setting
     from tracedb.scenario import check, of_scenario
 
     if name is not None and (each or not [*lines, *settings]):
-        raise click.UsageError("--name is of the edits of one scenario; leave it out")
+        raise click.UsageError("--name needs --edit, --remove or --set, without --each")
     together = name or "; ".join([*lines, *settings])
     changes = [(line, parse(line)) for line in lines]
     changes += [(text, parse_setting(text)) for text in settings]
@@ -224,30 +233,32 @@ def _typed(
 
 
 def _check_together(*, asked: bool) -> None:
-    """Refuse options that say nothing: of the ranking with edits, of edits without."""
+    """Refuse ranking options together with edits, and edit options without edits."""
     context = click.get_current_context()
     of_edits = ("rows", "check", "sweep", "name")
     strange = ("ranking", "candidates") if asked else of_edits
     for name in strange:
         if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
-            what = "is without edits" if asked else "is of edits, and there are none"
+            what = (
+                "does not go with edits" if asked else "needs edits, and none are given"
+            )
             raise click.UsageError(f"--{name} {what}; leave it out")
 
 
 def _check_alone(chosen: list[Edit], sweep: str | None, *, needs: bool) -> None:
-    """Tell that edits are sound by themselves, without a database."""
+    """Report that edits are valid, without a database."""
     if needs or sweep is not None or not chosen:
-        raise click.UsageError("Missing argument 'DB': it is what the edits are of")
-    tell(f"{counted(len(chosen), 'edit')}, as they should be")
+        raise click.UsageError("Missing argument 'DB': the database to edit")
+    tell(f"{counted(len(chosen), 'edit')} checked: valid")
 
 
 def _tell_scenarios(
     beside: tracedb.Database, output: out.Output, edits: list[Edit]
 ) -> None:
-    """Write what each scenario's edits hit, what is lost, and what bounds it then."""
+    """Write what each scenario hits, what is lost, and what bounds the step then."""
     names = list(dict.fromkeys(edit.scenario for edit in edits))
-    if len(names) > _MOST_TOLD:
-        tell(f"{len(names)} scenarios; --rows hit, saving, path tell more of each")
+    if len(names) > _MOST_DETAILED:
+        tell(f"{len(names)} scenarios; --rows hit, saving or path shows more of each")
         return
     names_of = ("hit", "saving", "path", "guess", "summary", "kernel", "op")
     answers = {one: beside.ask(f"scenario_{one}") for one in names_of}
@@ -257,7 +268,7 @@ def _tell_scenarios(
 
 
 def _lines(answers: dict[str, pl.DataFrame]) -> list[str]:
-    """What is to be told of a scenario."""
+    """The lines about a scenario."""
     lines = [
         f"  edit {hit['edit']} hits {hit['match_count']:,}, {_ms(hit['matched_ns'])}, "
         f"of which {_ms(hit['path_ns'])} on the critical paths"
@@ -269,19 +280,19 @@ def _lines(answers: dict[str, pl.DataFrame]) -> list[str]:
         grown = path.filter(path["change_ns"] > 0).sort("change_ns", descending=True)
         lines.append(
             f"  run {saving['run_id']}, mean step: {_change(saving['expected_ns'])} on "
-            f"the path, {_change(saving['saved_ns'])} in all"
+            f"the path, {_change(saving['saved_ns'])} overall"
         )
         lines += _band(bands.filter(bands["run_id"] == saving["run_id"]))
         if saving["lost_ns"]:
             lines.append(
-                f"  {_ms(saving['lost_ns'])} of that is lost, taken over by "
+                f"  {_ms(saving['lost_ns'])} of that is lost, because these grow: "
                 f"{_parts(grown, 'change_ns')}"
             )
         lines.append(f"  then bound by {_parts(path, 'predicted_ns')}")
     lines += _elsewhere(answers["kernel"])
     lines += _computed(answers["op"])
     lines += [
-        f"  edit {guess['edit']}: guessed, not recorded: "
+        f"  edit {guess['edit']}: not recorded but assumed: "
         f"{counted(guess['wait_count'], 'wait')} of kind {guess['kind']} next to it"
         for guess in answers["guess"].iter_rows(named=True)
     ]
@@ -289,10 +300,11 @@ def _lines(answers: dict[str, pl.DataFrame]) -> list[str]:
 
 
 def _band(summary: pl.DataFrame) -> list[str]:
-    """Where the period and its change are to be expected, if that is known."""
+    """The bands of the period and of its change, if known."""
     return [
-        f"  four steps of five: {_ms(row['low_ns'])} to {_ms(row['high_ns'])}, a "
-        f"change of {_ms(row['change_low_ns'])} to {_ms(row['change_high_ns'])}"
+        f"  expected in four of five steps: {_ms(row['low_ns'])} to "
+        f"{_ms(row['high_ns'])}, a change of {_ms(row['change_low_ns'])} to "
+        f"{_ms(row['change_high_ns'])}"
         for row in summary.iter_rows(named=True)
         if row["low_ns"] is not None
     ]
@@ -301,25 +313,25 @@ def _band(summary: pl.DataFrame) -> list[str]:
 _BASES = {
     "model": "kernel models",
     "roofline": "rooflines",
-    "bandwidth": "bandwidths of memory (unknown work)",
-    "size": "sizes of tensors (unknown work)",
-    "unchanged": "nothing, and stays",
-    "unknown": "nothing, as it is not known how it follows the batch",
+    "bandwidth": "memory bandwidth (work unknown)",
+    "size": "tensor sizes (work unknown)",
+    "unchanged": "nothing (unchanged)",
+    "unknown": "nothing (how it follows the batch is unknown)",
 }
 _HELD = {
-    "gpu=": "held as recorded: host times, links between machines, which kernels run",
-    "dtype=": "held as recorded: which kernels run; autocast would add casts",
-    "batch=": "held as recorded: host times, which kernels run, messages of gradients",
+    "gpu=": "kept as recorded: host times, links between machines, which kernels run",
+    "dtype=": "kept as recorded: which kernels run; autocast would add casts",
+    "batch=": "kept as recorded: host times, which kernels run, gradient messages",
 }
 _SIZES_FROM = {
-    "runs": "sizes follow it as other runs of the same ops tell",
-    "inferred": "which sizes follow it is inferred from the ops",
-    "given": "which sizes follow it is inferred from the ops",
+    "runs": "how sizes follow it is known from other runs of the same ops",
+    "inferred": "which sizes follow it was inferred from the ops",
+    "given": "which sizes follow it was inferred from the ops",
 }
 
 
 def _elsewhere(kernels: pl.DataFrame) -> list[str]:
-    """What GPU work takes elsewhere, how that is known, and what is taken to stay."""
+    """The time of GPU work after the change, its basis, and what is assumed to stay."""
     if kernels.is_empty():
         return []
     measured, changed, low, high = (
@@ -337,22 +349,22 @@ def _elsewhere(kernels: pl.DataFrame) -> list[str]:
     held = "".join(f"\n  {text}" for what, text in _HELD.items() if what in changes)
     return [
         *_batches(kernels),
-        f"  GPU work: {_ms(measured)} as recorded, {_ms(changed)} then, in a band of",
-        f"  {_ms(low)} to {_ms(high)}; told by {', '.join(shares)};",
-        f"  {share} of it is out of the range of what told it (--rows kernel){held}",
+        f"  GPU work: {_ms(measured)} as recorded, {_ms(changed)} then, within",
+        f"  {_ms(low)} to {_ms(high)}; computed from {', '.join(shares)};",
+        f"  {share} of it is outside the range of these (--rows kernel){held}",
     ]
 
 
 _OP_BASES = {
     "roofline": "their work",
-    "size": "sizes of tensors (unknown work)",
-    "unchanged": "nothing, and stays",
-    "unknown": "nothing, as it is not known how it follows the batch",
+    "size": "tensor sizes (work unknown)",
+    "unchanged": "nothing (unchanged)",
+    "unknown": "nothing (how it follows the batch is unknown)",
 }
 
 
 def _computed(ops: pl.DataFrame) -> list[str]:
-    """What ops on the CPU take at another batch size, and how that is known."""
+    """The time of CPU ops at another batch size, and its basis."""
     if ops.is_empty():
         return []
     own, floor, changed = (
@@ -367,23 +379,23 @@ def _computed(ops: pl.DataFrame) -> list[str]:
         f"{_OP_BASES[basis]} {time_ns / max(sum(rest.values()), 1):.1%}"
         for basis, time_ns in rest.items()
     ]
-    told = f"{', '.join(shares)} (--rows op)"
+    basis = f"{', '.join(shares)} (--rows op)"
     return [
         *_batches(ops),
-        f"  ops on the CPU: {_ms(own)} as recorded, {_ms(changed)} then;",
-        f"  {_ms(floor)} is what they take whatever their work, the rest is told by",
-        f"  {told}",
-        "  held as recorded: time between ops, caches, what libraries choose by size",
+        f"  CPU ops: {_ms(own)} as recorded, {_ms(changed)} then;",
+        f"  {_ms(floor)} does not depend on their work, the rest is computed from",
+        f"  {basis}",
+        "  kept as recorded: time between ops, caches, algorithms that depend on size",
     ]
 
 
 def _batches(work: pl.DataFrame) -> list[str]:
-    """The batch size of each run as recorded, and how sizes follow it."""
+    """The recorded batch size of each run, and how sizes follow it."""
     known = work.filter(work["sizes_from"].is_not_null())
-    told = known.select("run_id", "recorded_batch", "sizes_from").unique()
+    sizes = known.select("run_id", "recorded_batch", "sizes_from").unique()
     return [
-        f"  run {run}: batch {batch:,} as recorded; {_SIZES_FROM[sizes_from]}"
-        for run, batch, sizes_from in sorted(told.iter_rows())
+        f"  run {run}: recorded batch {batch:,}; {_SIZES_FROM[sizes_from]}"
+        for run, batch, sizes_from in sorted(sizes.iter_rows())
     ]
 
 
@@ -393,7 +405,7 @@ def _parts(path: pl.DataFrame, column: str) -> str:
         " ".join(filter(None, (part["kind"], _short(part["name"]), _ms(part[column]))))
         for part in path.head(_MOST_KINDS).iter_rows(named=True)
     ]
-    return ", ".join(parts) or "nothing that is on the paths"
+    return ", ".join(parts) or "nothing on the paths"
 
 
 _MOST_LETTERS = 48

@@ -163,12 +163,12 @@ def test_removed_work_is_not_there(hand_made: tracedb.Database) -> None:
 @pytest.mark.parametrize(
     ("edit", "line"),
     [
-        ({"from_run": 7}, "edit 1: no run 7; there is run 1"),
-        ({"set_to": "rank_min", "name": "aten::before"}, "nothing that it chooses is"),
-        (kernel("/kernel_[13]/", "fuse"), "edit 1: no two kernels that it chooses"),
+        ({"from_run": 7}, "edit 1: no run 7; available: 1"),
+        ({"set_to": "rank_min", "name": "aten::before"}, "nothing that it selects is"),
+        (kernel("/kernel_[13]/", "fuse"), "edit 1: no two kernels that it selects"),
         (
             {"target": "op", "name": "/first|third/", "action": "graph"},
-            "no two launches that it chooses follow each other",
+            "no two launches that it selects follow each other",
         ),
     ],
 )
@@ -265,22 +265,25 @@ def test_ops_and_modules_by_hand(
 WRONG = [
     (
         {"target": "gpu", "action": "remove", "gaps": "all"},
-        "gaps stay or go around removed ops; leave gaps out",
+        "gaps is about the gaps around removed ops; remove gaps",
     ),
     ({"target": "profiler", "action": "remove"}, "profiler has no action remove"),
     (
         {"target": "op", "action": "graph", "part": "self"},
-        "graph is of whole ops; leave part out",
+        "graph applies to whole ops; remove part",
     ),
-    ({"target": "gpu", "action": "remove", "factor": 2}, "leave factor out"),
+    ({"target": "gpu", "action": "remove", "factor": 2}, "remove factor"),
     ({"target": "gpu", "action": "set"}, "one of set_ns, set_to, from_run"),
     (
         {"target": "gpu", "action": "set", "set_ns": 5, "set_to": "rank_min"},
         "one of set_ns, set_to, from_run",
     ),
-    ({"target": "op", "action": "set", "set_ns": 5}, "set_ns is of host or gpu"),
-    ({"target": "gpu", "set_ns": 5}, "scaled by factor and add_ns; leave set_ns out"),
-    ({"target": "wait", "action": "scale", "factor": 1}, "it may be unsync"),
+    ({"target": "op", "action": "set", "set_ns": 5}, "use set_ns with host or gpu"),
+    (
+        {"target": "gpu", "set_ns": 5},
+        "changes times by factor and add_ns; remove set_ns",
+    ),
+    ({"target": "wait", "action": "scale", "factor": 1}, "available: unsync"),
 ]
 
 

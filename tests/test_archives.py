@@ -66,11 +66,11 @@ def test_what_is_passed_over_in_an_archive_is_reported(
     lines: list[str] = []
     database.ingest([path], progress=lines.append)
     assert names(database) == ["a.json"]
-    reported = [line.partition("a.tar/")[2] for line in lines if "passed over" in line]
+    reported = [line.partition("a.tar/")[2] for line in lines if "skipped" in line]
     assert reported == [
-        "inner.tar.gz: passed over: an archive within an archive",
-        "link2.json: passed over: a link or a device, no file",
-        "link1.json: passed over: a link or a device, no file",
+        "inner.tar.gz: skipped: an archive within an archive",
+        "link2.json: skipped: a link or a device, not a file",
+        "link1.json: skipped: a link or a device, not a file",
     ]
 
 
@@ -79,7 +79,7 @@ def test_an_archive_without_a_trace_is_refused(
 ) -> None:
     """As a folder without one is."""
     path = archive(tmp_path / "a.tar", "w", "notes.txt")
-    with pytest.raises(tracedb.IngestError, match=r"a\.tar: no trace in this archive"):
+    with pytest.raises(tracedb.IngestError, match=r"a\.tar: no traces in this archive"):
         database.ingest([path])
 
 

@@ -322,8 +322,8 @@ def test_a_trace_does_not_teach_itself_twice(run: tracedb.Database, made: Path) 
     ("source", "message"),
     [
         ("none.duckdb", "none.duckdb: no such database"),
-        ("empty.duckdb", "no GPU work of known shape on a listed GPU"),
-        ("own", "open in this process already"),
+        ("empty.duckdb", "no GPU work with known shapes on a listed GPU"),
+        ("own", "already open in this process"),
     ],
 )
 def test_what_teaches_nothing_is_reported(
@@ -425,20 +425,20 @@ def test_an_added_device_replaces_one_of_its_name(
     ("change", "message"),
     [
         ({"hardware": None}, "row 2: hardware is missing"),
-        ({"hardware": " "}, "row 2: hardware '' is no name"),
+        ({"hardware": " "}, "row 2: hardware '' is not a name"),
         ({"dram_bytes_per_second": None}, "dram_bytes_per_second is missing"),
         ({"dram_gbps": 900}, "no column dram_gbps"),
         ({"sm_cout": 3}, "no column sm_cout; did you mean sm_count?"),
         ({"sm_count": "many"}, "sm_count 'many' is not a number"),
         ({"sm_count": 1.5}, "sm_count 1.5 is not a whole number"),
         ({"clocks_per_second": -1}, "clocks_per_second -1 is out of"),
-        ({"dram_bytes_per_second": 900}, "900 is out of .*; the unit is B/s"),
+        ({"dram_bytes_per_second": 900}, "900 is not between .*; the unit is B/s"),
         ({"floor_ns": 1e30}, "floor_ns 1e\\+30 is out of"),
         ({"kind": "tpu"}, "kind 'tpu' is neither gpu nor cpu"),
         ({"name_pattern": "("}, r"name_pattern .\(. is not a regular expression"),
         ({"name_pattern": "x?"}, "matches any name"),
         ({"generation": "Kepler"}, "generation 'Kepler' is none of Ada, Ampere, .*;"),
-        ({"generation": 9}, "generation is 9, which is no text"),
+        ({"generation": 9}, "generation is 9, which is not a text"),
     ],
 )
 def test_a_wrong_row_is_reported_in_a_line(
@@ -457,9 +457,9 @@ def test_a_wrong_row_is_reported_in_a_line(
     ("name", "text", "message"),
     [
         ("a.json", "{", "not JSON"),
-        ("a.json", "[1]", "no object, nor a list of objects"),
+        ("a.json", "[1]", "neither an object nor a list of objects"),
         ("a.json", '{"floor_ns": NaN}', "NaN is not a JSON number"),
-        ("a.json", "[]", "no rows; a device has hardware, peak_fp32"),
+        ("a.json", "[]", "no rows; a device needs hardware, peak_fp32"),
         ("a.csv", "hardware\n", "no rows"),
         ("absent.json", None, "cannot be read: No such file"),
     ],
@@ -478,10 +478,10 @@ def test_a_wrong_file_is_reported_in_a_line(
 
 def test_a_device_is_added_once(run: tracedb.Database, tmp_path: Path) -> None:
     """The same name again is refused, in a file and in the database."""
-    with pytest.raises(tracedb.HardwareError, match="row 2: Mine was added before"):
+    with pytest.raises(tracedb.HardwareError, match="row 2: Mine is already there"):
         run.add_hardware(file(tmp_path, MINE, MINE))
     run.add_hardware(file(tmp_path, MINE))
-    with pytest.raises(tracedb.HardwareError, match="row 1: Mine was added before"):
+    with pytest.raises(tracedb.HardwareError, match="row 1: Mine is already there"):
         run.add_hardware(file(tmp_path, MINE))
 
 

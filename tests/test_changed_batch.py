@@ -222,7 +222,7 @@ def test_another_run_tells_what_one_alone_cannot(tmp_path: Path) -> None:
         edits = settings("more", f"batch=1024{OF_STEPS}")
         with pytest.raises(ScenarioError) as refused, db.simulate(["replay"], edits):
             pass
-        assert "may be the batch's or the model's" in str(refused.value)
+        assert "may be the batch size or a size of the model" in str(refused.value)
         assert "\n" not in str(refused.value)
         db.ingest([second])
         with db.simulate(["replay"], edits) as beside:
@@ -252,8 +252,8 @@ def test_another_run_tells_what_one_alone_cannot(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("batch=0", "batch has to be a whole number from 1"),
-        ("batch=many", "batch has to be a whole number from 1"),
+        ("batch=0", "batch must be a whole number from 1"),
+        ("batch=many", "batch must be a whole number from 1"),
     ],
 )
 def test_batch_sizes_that_are_none_are_refused(text: str, said: str) -> None:
@@ -274,7 +274,7 @@ def test_a_recorded_batch_needs_another(database: tracedb.Database) -> None:
     """By itself it changes nothing."""
     edit = Edit(scenario="none", target="gpu", action="set", set_ns=5, from_batch=3)
     with (
-        pytest.raises(ScenarioError, match="say to_batch, too"),
+        pytest.raises(ScenarioError, match="add to_batch"),
         database.simulate(["replay"], [edit]),
     ):
         pass
@@ -286,5 +286,5 @@ def test_the_command_says_what_is_known_of_the_batch(path: Path) -> None:
         command, ["whatif", str(path), "--set", f"batch=768{OF_STEPS}"]
     )
     assert told.exit_code == 0, told.output
-    assert "batch 384 as recorded; which sizes follow it is inferred" in told.output
-    assert "it is not known how it follows the batch 0.9%" in told.output
+    assert "recorded batch 384; which sizes follow it was inferred" in told.output
+    assert "nothing (how it follows the batch is unknown) 0.9%" in told.output

@@ -345,10 +345,10 @@ def test_arrays_agree(elsewhere: tracedb.Database, database: tracedb.Database) -
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("gpu=H300", "no GPU H300 is known; there are "),
-        ("gpu=H1000", "no GPU H1000 is known; there are "),
+        ("gpu=H300", "unknown GPU H300; known: "),
+        ("gpu=H1000", "unknown GPU H1000; known: "),
         ("gpu=CPU", "no GPU CPU is known"),
-        ("dtype=bf16:memcpy", "of nothing that it chooses are shapes and types known"),
+        ("dtype=bf16:memcpy", "nothing that it selects has known shapes and types"),
         ("gpu=A100:conv*", "no GPU work with family conv* in this database; nearest"),
         ("gpu=H200 gpu=A100:gemm*", "two edits change the GPU, the type or the batch"),
     ],
@@ -370,7 +370,7 @@ def test_what_cannot_be_is_refused_in_a_line(
 @pytest.mark.parametrize("text", ["gpu", "gpu=", "speed=3", "dtype=int8"])
 def test_settings_that_are_none_are_refused(text: str) -> None:
     """What is due is told."""
-    with pytest.raises(ScenarioError, match=r"setting '.*(is due|has to be)"):
+    with pytest.raises(ScenarioError, match=r"setting '.*(expected|must be)"):
         parse_setting(text)
 
 

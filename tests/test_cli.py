@@ -196,7 +196,7 @@ def test_ingest_of_a_folder_counts_what_it_passes_over(tmp_path: Path) -> None:
     """JSON files in a folder that are no traces are reported, not taken."""
     done = run("ingest", DLRM[0].parent, "--db", tmp_path / "a.duckdb")
     assert done.exit_code == 0, done.stderr
-    assert "2 new, 1 file that is no trace passed over\n" in done.stderr
+    assert "2 new, 1 file that is not a trace skipped\n" in done.stderr
 
 
 def test_ingest_shows_progress_on_a_terminal(folder: Path, tmp_path: Path) -> None:
@@ -256,13 +256,13 @@ def test_a_step_that_is_not_there_is_reported(tiny: Path, command: str) -> None:
     """One line says which steps there are."""
     done = run(command, tiny, "--step", 99)
     assert (done.exit_code, done.stdout) == (2, "")
-    assert done.stderr == "tracedb: error: no step 99; there are 1, 2\n"
+    assert done.stderr == "tracedb: error: no step 99; available: 1, 2\n"
 
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["idle_cause", "--step", 99], "no step 99; there are 1, 2"),
+        (["idle_cause", "--step", 99], "no step 99; available: 1, 2"),
         (["idle_cause", "--rank", 1], "no rank 1: the database has no ranks"),
         (["idle_cause", "--run", 7], "no run 7; there is only run 1"),
         (["idle_cause", "--device", 3], "no device 3; there is only device 0"),
@@ -308,10 +308,10 @@ def test_a_part_of_an_answer(
 @pytest.mark.parametrize(
     ("question", "said"),
     [
-        ("module", "recorded without Python stacks (with_stack=True)"),
-        ("straggler", "no collectives in this database"),
-        ("straggler_recovery", "no table of operations of ranks in this database"),
-        ("scenario_hit", "no scenario was given"),
+        ("module", "no Python stacks (record with with_stack=True)"),
+        ("straggler", "this database has no collectives"),
+        ("straggler_recovery", "this database has no table of operations"),
+        ("scenario_hit", "no scenario given"),
     ],
 )
 def test_an_empty_answer_says_why(tiny: Path, question: str, said: str) -> None:
@@ -366,7 +366,7 @@ def test_slack_knows_its_kinds(tiny: Path) -> None:
     assert run("slack", tiny, "--kind", "gpu").exit_code == 2
     with (
         open_database(tiny, read_only=True) as db,
-        pytest.raises(QueryError, match="no kind gpu; there are op, annotation"),
+        pytest.raises(QueryError, match="no kind gpu; available: op, annotation"),
     ):
         db.slack(kind="gpu")
 
@@ -390,7 +390,7 @@ def test_predict_knows_its_methods(tiny: Path) -> None:
     with (
         open_database(tiny, read_only=True) as db,
         pytest.raises(
-            QueryError, match="no method guess; there are replay, statistics"
+            QueryError, match="no method guess; available: replay, statistics"
         ),
     ):
         db.predict("guess")
@@ -411,7 +411,7 @@ def test_predict_evaluates_all_methods_or_none(tiny: Path) -> None:
     """To score one method alone makes no sense."""
     done = run("predict", tiny, "--evaluate", "--method", "full")
     assert done.exit_code == 2
-    assert "--evaluate is of all methods" in done.stderr
+    assert "--evaluate covers all methods" in done.stderr
 
 
 def test_predict_without_a_method_shows_all(tiny: Path) -> None:
@@ -457,7 +457,7 @@ def test_depends_finds_a_name_in_its_step(tiny: Path) -> None:
         assert rows[0]["name"] == name
     with (
         open_database(tiny, read_only=True) as db,
-        pytest.raises(QueryError, match="no direction left; there are up and down"),
+        pytest.raises(QueryError, match="no direction left; choose up or down"),
     ):
         db.depends("gemm", step=1, direction="left")
 
@@ -572,7 +572,7 @@ def test_long_tables_are_cut_and_say_so(tiny: Path) -> None:
     """A table has 100 rows at most; stderr says how to have the others."""
     done = run("sql", tiny, "FROM range(2345)")
     assert len(done.stdout.splitlines()) == 102
-    assert done.stderr == "the first 100 of 2,345 rows; --format csv has all\n"
+    assert done.stderr == "first 100 of 2,345 rows; --format csv has all\n"
 
 
 def test_no_rows_is_an_answer(tiny: Path) -> None:
@@ -693,7 +693,7 @@ def test_upgrade_mends_a_database_of_another_version(
 MISTAKES = {
     "no database": (
         "info {}/absent.duckdb",
-        "absent.duckdb: no such database; make it",
+        "absent.duckdb: no such database; create it",
     ),
     "no file": (
         "ingest {}/absent.json --db {}/new.duckdb",
@@ -701,7 +701,7 @@ MISTAKES = {
     ),
     "empty folder": (
         "ingest {}/empty --db {}/new.duckdb",
-        "empty: no trace below",
+        "empty: no traces below",
     ),
     "no JSON": (
         "ingest {}/page.html --db {}/new.duckdb",
@@ -724,8 +724,14 @@ MISTAKES = {
         "sql {}/tiny.duckdb FROM/**/staging.kernels",
         'Did you mean "kernel"?',
     ),
-    "write": ("sql {}/tiny.duckdb CREATE/**/TABLE/**/t(a/**/INT)", "CREATE is refused"),
-    "delete": ("sql {}/tiny.duckdb DELETE/**/FROM/**/raw.event", "DELETE is refused"),
+    "write": (
+        "sql {}/tiny.duckdb CREATE/**/TABLE/**/t(a/**/INT)",
+        "CREATE is not allowed",
+    ),
+    "delete": (
+        "sql {}/tiny.duckdb DELETE/**/FROM/**/raw.event",
+        "DELETE is not allowed",
+    ),
     "no question": (
         "ask {}/tiny.duckdb top_kernels",
         "no question top_kernels; did you mean top_kernel",
@@ -737,15 +743,15 @@ MISTAKES = {
         "critical_path {}/tiny.duckdb",
         "did you mean critical-path?",
     ),
-    "no command": ("{}/tiny.duckdb", "tiny.duckdb'; it comes first, as in `tracedb"),
+    "no command": ("{}/tiny.duckdb", "tiny.duckdb'; the command comes first: `tracedb"),
     "mistyped option": (
         "critical-path {}/tiny.duckdb --setp 1",
         "no such option '--setp'; did you mean '--scope' or '--step'? see",
     ),
-    "folder for a database": ("info {}/empty", "empty: a folder, no database"),
+    "folder for a database": ("info {}/empty", "empty: a folder, not a database"),
     "unknown ending": (
         "export {}/tiny.duckdb -o {}/picture.svg",
-        "picture.svg' does not tell the format",
+        "picture.svg' is no known format",
     ),
     "database for a trace": (
         "ingest {}/tiny.duckdb --db {}/new.duckdb",
@@ -754,7 +760,7 @@ MISTAKES = {
     "roofline": ("ask {}/tiny.duckdb roofline", "did you mean efficiency"),
     "no node in step": (
         "depends {}/tiny.duckdb --node gemm --step 3",
-        "no step 3; there are 1, 2",
+        "no step 3; available: 1, 2",
     ),
     "many nodes": (
         "depends {}/tiny.duckdb --node gemm",
@@ -773,11 +779,11 @@ MISTAKES = {
     "no such layer": ("schema xyzzy", "`tracedb schema` lists"),
     "foreign": (
         "info {}/foreign.duckdb",
-        "a DuckDB file, but not one that tracedb made",
+        "a DuckDB file, but not written by tracedb",
     ),
     "foreign, written": (
         "ingest {}/tiny.json --db {}/foreign.duckdb",
-        "not one that tracedb",
+        "not written by tracedb",
     ),
     "blank": (
         "info {}/blank.duckdb",
@@ -971,7 +977,7 @@ def test_parquet_refuses_a_terminal(tiny: Path) -> None:
     """Bytes are not for eyes; the message says where to send them."""
     code, shown, errors = on_terminal("info", tiny, "--format", "parquet")
     assert (code, shown) == (2, "")
-    assert "send it to a file: `> x.parquet`" in errors
+    assert "redirect it to a file: `> x.parquet`" in errors
 
 
 def test_wide_tables_fit_the_terminal(tiny: Path) -> None:

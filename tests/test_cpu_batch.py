@@ -266,7 +266,9 @@ def test_another_run_tells_what_one_alone_cannot(tmp_path: Path) -> None:
     second = written(tmp_path / "768.json", program(768))
     with tracedb.open() as db:
         db.ingest([first])
-        with pytest.raises(ScenarioError, match="may be the batch's or the model's"):
+        with pytest.raises(
+            ScenarioError, match="may be the batch size or a size of the model"
+        ):
             foretold(db, "batch=1024")
         db.ingest([second])
         assert foretold(db, "batch=1024") == 2 * step_times(program(1024))
@@ -298,5 +300,5 @@ def test_the_command_says_what_is_known_of_the_batch(path: Path) -> None:
     """The recorded batch size, how sizes follow it, what is told by what."""
     told = CliRunner().invoke(command, ["whatif", str(path), "--set", "batch=192"])
     assert told.exit_code == 0, told.output
-    assert "batch 96 as recorded; which sizes follow it is inferred" in told.output
-    assert "what they take whatever their work" in told.output
+    assert "recorded batch 96; which sizes follow it was inferred" in told.output
+    assert "does not depend on their work" in told.output

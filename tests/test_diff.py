@@ -229,10 +229,10 @@ def test_the_command_tells_it_in_lines(pair: tracedb.Database) -> None:
     assert lines[0].startswith("A  ")
     assert "(before.json)" in lines[0]
     assert "Steps of B are 60.0 us (" in lines[4]
-    assert lines[5].startswith("no chance (p = 0.0")
+    assert lines[5].startswith("significant (p = 0.0")
     assert "volta_gemm -> ampere_gemm" in done.stdout
     one = run("diff", pair.path, pair.path, "--run", 2, 2, "--step", 1, 3, "--top", 2)
-    assert "too few steps to tell that from chance" in one.stdout
+    assert "too few steps for a significance test" in one.stdout
     rows_ = run("diff", pair.path, "--rows", "work", "--format", "json")
     assert json.loads(rows_.stdout) == pair.diff()["work"].to_dicts()
 
@@ -251,11 +251,11 @@ def test_two_databases_are_compared(ingested: Ingested) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--run", 1, 1, "--step", 1, 9], "no step 9; there are 1, 2, 3, 4, 5"),
-        (["--run", 1, 7], "no run 7; there are 1 (before.json), 2 (after.json)"),
-        (["--rank", 0, 0], "runs 1 (before.json), 2 (after.json); say which one"),
-        (["--run", 1, 2, "--rank", 0, 0], "no rank 0; there are none"),
-        (["--format", "csv"], "--format csv is of one part: give --rows"),
+        (["--run", 1, 1, "--step", 1, 9], "no step 9; available: 1, 2, 3, 4, 5"),
+        (["--run", 1, 7], "no run 7; available: 1 (before.json), 2 (after.json)"),
+        (["--rank", 0, 0], "has runs 1 (before.json), 2 (after.json); choose one"),
+        (["--run", 1, 2, "--rank", 0, 0], "no rank 0; available: none"),
+        (["--format", "csv"], "--format csv needs --rows: it prints one part"),
         (["absent.duckdb"], "absent.duckdb: no such database"),
     ],
 )
@@ -302,13 +302,15 @@ def test_a_check_needs_steps_or_a_tolerance(
     """Noise is learnt from four steps; a report is not written over other files."""
     few = choose(pair.connection, "a.duckdb", run=1, step=2)
     whole = choose(pair.connection, "a.duckdb", run=2)
-    with pytest.raises(tracedb.QueryError, match="noise is learnt from 4 or more"):
+    with pytest.raises(
+        tracedb.QueryError, match="estimating the noise takes 4 or more"
+    ):
         checked(few, whole, None)
     assert checked(few, whole, 0.5)["is_within"].all()
     (tmp_path / "notes.xml").write_text("<notes/>")
     words = ("check", pair.path, "--baseline", pair.path, "--run", 1)
     done = run(*words, "--baseline-run", 1, "--junit", tmp_path / "notes.xml")
-    assert (done.exit_code, "name another" in done.stderr) == (2, True)
+    assert (done.exit_code, "choose another name" in done.stderr) == (2, True)
     assert (tmp_path / "notes.xml").read_text() == "<notes/>"
 
 

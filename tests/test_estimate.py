@@ -380,10 +380,10 @@ def test_a_value_may_be_passed_on() -> None:
 
 
 WRONG = {
-    ("train.py:step", "--gpu", "Abacus"): "no GPU Abacus is known; there are ",
-    ("train.py", "--gpu", "H100"): "train.py: name a file and a function in it",
+    ("train.py:step", "--gpu", "Abacus"): "unknown GPU Abacus; known: ",
+    ("train.py", "--gpu", "H100"): "train.py: give a file and a function in it",
     ("none.py:step", "--gpu", "H100"): "none.py: no such file",
-    ("train.py:stop", "--gpu", "H100"): "it has no function stop",
+    ("train.py:stop", "--gpu", "H100"): "has no function stop",
     ("plain.py:step", "--gpu", "H100", "--batch", "4"): "takes no batch size",
     ("plain.py:other", "--gpu", "H100"): "other() needs inputs",
 }

@@ -302,10 +302,10 @@ def spoilt(graph: Graph, how: str) -> str:
 
 
 SPOILT = {
-    "unknown": "an execution graph of schema 9.9; those from 1.0.1 to 1.1.1 are known",
-    "circle": "lies within itself",
-    "deep": "nodes deep; no step of PyTorch's does",
-    "twice": "there are two nodes",
+    "unknown": "an execution graph of schema 9.9; known are 1.0.1 to 1.1.1",
+    "circle": "is its own ancestor",
+    "deep": "levels deep, which no PyTorch step is",
+    "twice": "two nodes have the id",
     "no id": "node 6 of the file has no id",
     "lists": "its arguments are not lists of values, dimensions and types of equal",
     "no ops": "nodes is an op with a schema",
@@ -339,10 +339,10 @@ def test_what_is_no_graph_is_told(graphs: dict[str, Path], tmp_path: Path) -> No
     path = tmp_path / "trace.json"
     event = {"ph": "X", "cat": "cpu_op", "name": "aten::mm", "ts": 1, "dur": 2}
     path.write_text(json.dumps({"traceEvents": [event | {"pid": 1, "tid": 1}]}))
-    assert "no execution graph, but a trace of what ran" in refused(path)
+    assert "a trace, not an execution graph" in refused(path)
     assert "no such file" in refused(tmp_path / "none.json")
     batch = refused(graphs["images"], "--batch", "8")
-    assert "has the batch size that it was recorded with" in batch
+    assert "has a fixed batch size" in batch
     assert "a sweep takes code" in refused(graphs["images"], "--sweep", "batch=1..4")
 
 
@@ -441,7 +441,7 @@ def test_compute_waits_for_a_collective_that_it_needs(tmp_path: Path) -> None:
     alone = of(path)
     assert alone.unsure == (
         (
-            "node 4 (record_param_comms): how many ranks take part is not recorded "
+            "node 4 (record_param_comms): the number of ranks is not recorded "
             "(`--ranks`)"
         ),
     )
@@ -472,8 +472,8 @@ def test_copies_and_foreign_ops_of_a_graph_of_a_gpu(
         Work("kernel", "sum"),
     ]
     foreign, thread = found.unsure
-    assert foreign.startswith("node 4 (fbgemm::sum): it is no op of PyTorch's")
-    assert thread.startswith("thread 3: its 1 ops are left out")
+    assert foreign.startswith("node 4 (fbgemm::sum): not a PyTorch op")
+    assert thread.startswith("thread 3: left out 1 ops")
 
 
 def test_backward_of_another_thread_is_in_the_range_that_waits(tmp_path: Path) -> None:

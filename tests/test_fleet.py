@@ -128,7 +128,7 @@ def test_what_a_question_lacks_is_said_where_it_has_no_rows(
         if lake.ask(alone, question).is_empty():
             assert lake.needs(question), question
     path = CliRunner().invoke(command, ["lake", "critical-path", str(alone)])
-    assert "no run here has steps that several ranks share" in path.stderr
+    assert "no run here has steps with several ranks" in path.stderr
 
 
 @pytest.fixture(scope="module")
@@ -377,7 +377,7 @@ def test_a_part_of_a_fleet_can_be_asked(fleet: lake.Place) -> None:
     )
     wrong = CliRunner().invoke(command, ["lake", "ask", place, "idle"])
     assert wrong.exit_code == 2
-    assert "no question idle of a lake; there are" in wrong.stderr
+    assert "no question idle for a lake; available:" in wrong.stderr
 
 
 @pytest.fixture(scope="module")

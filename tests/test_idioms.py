@@ -149,5 +149,7 @@ def test_sparse_gradients_are_refused_with_their_line(tmp_path: Path) -> None:
     """How many rows they have is not known without a real run."""
     bag = "torch.nn.EmbeddingBag(9, 4, sparse=True).cuda()"
     used = f"{bag}(y.reshape(2, 32) * 0).sum().backward()"
-    with pytest.raises(EstimateError, match=r"program.py:\d+: how much a sparse grad"):
+    with pytest.raises(
+        EstimateError, match=r"program.py:\d+: the size of a sparse grad"
+    ):
         recorded(tmp_path, after=used)

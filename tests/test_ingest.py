@@ -172,8 +172,8 @@ DATABASE = b"DUCK\x40" + bytes(19) + b'"traceEvents": ['
         (b"not json", "malformed"),
         (b"", "is empty"),
         (b"  " * (1 << 20), "is empty"),
-        (lzma.compress(b"[]"), "is compressed by xz"),
-        (bz2.compress(b"[]"), "is compressed by bzip2"),
+        (lzma.compress(b"[]"), "is compressed with xz"),
+        (bz2.compress(b"[]"), "is compressed with bzip2"),
         (b"PK\x03\x04", "is a zip archive"),
         ("[]".encode("utf-16"), "is UTF-16 text"),
         (b'{"ph": "X"}\n{"ph": "X"}\n', "JSON objects line by line"),
@@ -285,7 +285,7 @@ def test_other_json_in_a_folder_is_passed_over(
     lines: list[str] = []
     assert database.ingest([tmp_path], progress=lines.append).height == 1
     assert any("settings.json: neither" in line for line in lines)
-    assert any(line.endswith(": passed over, not a trace") for line in lines)
+    assert any(line.endswith(": skipped, not a trace") for line in lines)
 
 
 @pytest.mark.until("staging")
@@ -298,7 +298,7 @@ def test_a_file_that_is_no_json_does_not_hold_up_a_folder(
     notes.write_text("not a trace at all")
     lines: list[str] = []
     assert database.ingest([tmp_path], progress=lines.append).height == 1
-    assert any("notes.json" in line and "passed over" in line for line in lines)
+    assert any("notes.json" in line and "skipped" in line for line in lines)
     with pytest.raises(tracedb.IngestError, match=r"notes\.json"):
         database.ingest([notes])
     notes.write_text('{"traceEvents": [{"ph"')
@@ -315,7 +315,7 @@ def test_an_empty_file_does_not_hold_up_a_folder(
     (tmp_path / "b.json").touch()
     lines: list[str] = []
     assert database.ingest([tmp_path], progress=lines.append).height == 1
-    assert any("is empty: passed over, not a trace" in line for line in lines)
+    assert any("is empty: skipped, not a trace" in line for line in lines)
 
 
 @pytest.mark.until("staging")

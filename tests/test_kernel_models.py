@@ -994,7 +994,7 @@ def test_train_list_show(tmp_path: Path) -> None:
     assert {file.suffix for file in (tmp_path / "models").iterdir()} == {".npz"}
     many = run("show", tmp_path / "models")
     assert (many.exit_code, many.stdout, many.stderr.count("\n")) == (2, "", 1)
-    assert f"a folder of {len(rows)} models; name one of them: " in many.stderr
+    assert f"a folder of {len(rows)} models; choose one: " in many.stderr
     assert path.name in many.stderr
     alone = tmp_path / "alone"
     alone.mkdir()
@@ -1063,12 +1063,12 @@ MISTAKES = {
     "version": "measurements of version 7; this tracedb reads version 1",
     "family": "row 1: family is 'gem'; it must be one of attention, broadcast",
     "column": "measurements lack column time_ns",
-    "type": "a column has a wrong type",
-    "few": "no kernel was measured at 8 or more shapes (at most 3)",
-    "cut": "no Parquet file, or cut off",
-    "csv": "no format of public measurements has the columns a, b",
+    "type": "a column has the wrong type",
+    "few": "no kernel was measured with 8 or more shapes (at most 3)",
+    "cut": "not a Parquet file, or truncated",
+    "csv": "the columns a, b match no known format",
     "plain": "write_parquet(..., metadata={'tracedb.measurements': '1'})",
-    "other": "no format of public measurements has the columns",
+    "other": "match no known format",
     "absent": "absent: no such file or folder",
 }
 
@@ -1098,7 +1098,7 @@ def test_rewritten_measurements_are_read_with_their_version(tmp_path: Path) -> N
     measured("memset").write_parquet(path, metadata={"tracedb.measurements": "1"})
     assert kernels.read_measurements([tmp_path]).frame.height == ROWS
     measured("memset").write_parquet(path)
-    with pytest.raises(MeasurementError, match="another tool has rewritten"):
+    with pytest.raises(MeasurementError, match="rewritten by another tool"):
         kernels.read_measurements([tmp_path])
 
 
@@ -1107,7 +1107,7 @@ def test_families_that_are_none_are_reported(tmp_path: Path) -> None:
     path = write(measured("memset"), tmp_path / "sets.parquet")
     done = run("evaluate", path, "--family", "bogus")
     assert (done.exit_code, done.stdout, done.stderr.count("\n")) == (2, "", 1)
-    assert "no family bogus; there are attention, broadcast, " in done.stderr
+    assert "no family bogus; available: attention, broadcast, " in done.stderr
 
 
 def test_empty_folder_has_no_measurements(tmp_path: Path) -> None:

@@ -229,7 +229,7 @@ def test_a_job_that_runs_is_not_stuck(tmp_path: Path) -> None:
     words = ["ask", str(tmp_path / "fine.duckdb"), "stuck_collective"]
     done = CliRunner().invoke(command, words)
     assert done.exit_code == 0
-    assert "none: every collective was called by all ranks" in done.stderr
+    assert "none stuck: all ranks of each group called every collective" in done.stderr
 
 
 CASES: dict[str, tuple[dict[int, list[Row]], tuple[str, str, str, str]]] = {

@@ -125,7 +125,7 @@ def test_questions_are_listed_and_answered(answers: dict[str, Any], path: Path) 
     top = value(answers["top"])
     assert top["columns"] == whole.columns
     assert [row[0] for row in top["rows"]] == whole.to_series(0).to_list()[:2]
-    assert top["note"] == f"the first 2 rows of {whole.height}"
+    assert top["note"] == f"first 2 rows of {whole.height}"
     assert len(value(answers["step"])["rows"]) == of_step.height
 
 
@@ -141,7 +141,7 @@ def test_relations_are_listed_and_told(answers: dict[str, Any]) -> None:
 def test_sql_is_answered_within_the_limit(answers: dict[str, Any]) -> None:
     """So many rows come, and that there are more is said."""
     assert len(value(answers["rows"])["rows"]) == 3
-    assert value(answers["rows"])["note"] == "the first 3 rows; there are more"
+    assert value(answers["rows"])["note"] == "first 3 rows; there are more"
     assert "note" not in value(answers["count"])
 
 
@@ -157,12 +157,12 @@ def test_values_are_those_of_json(answers: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("no step", "no step 99; there are"),
+        ("no step", "no step 99; available:"),
         ("no question", "did you mean top_kernel"),
         ("file", "read_text"),
-        ("write", "DELETE is refused"),
+        ("write", "DELETE is not allowed"),
         ("limit", "choose 1 to 1,000"),
-        ("wrong edit", "an edit changes nothing"),
+        ("wrong edit", "the edit changes nothing"),
     ],
 )
 def test_misuse_is_one_line(answers: dict[str, Any], name: str, words: str) -> None:

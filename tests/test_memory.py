@@ -54,7 +54,7 @@ def test_too_little_is_one_line(tmp_path: Path, trace: Path) -> None:
     done = CliRunner().invoke(command, words)
     assert done.exit_code == 2
     (line,) = [text for text in done.stderr.splitlines() if str(trace) in text]
-    assert line.endswith("20 MB of memory are not enough; allow more (`--memory`)")
+    assert line.endswith("20 MB of memory is not enough; allow more (`--memory`)")
     assert not path.exists()
 
 
@@ -63,7 +63,7 @@ def test_no_size_is_refused(tmp_path: Path, memory: str) -> None:
     """One line says how a size is written."""
     with (
         tracedb.open() as database,
-        pytest.raises(tracedb.IngestError, match="no size; write it as 4GB"),
+        pytest.raises(tracedb.IngestError, match="is not a size; write it as 4GB"),
     ):
         database.ingest([tmp_path], memory=memory)
 

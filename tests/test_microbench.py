@@ -183,8 +183,8 @@ def test_a_case_is_read_from_its_key() -> None:
 @pytest.mark.parametrize(
     ("family", "dtype", "shape", "message"),
     [
-        ("collective", "float32", {}, "collective: no family that one device runs"),
-        ("gemm", "float128", {}, "float128: no dtype"),
+        ("collective", "float32", {}, "collective: not a family of one device"),
+        ("gemm", "float128", {}, "float128: unknown dtype"),
         ("memset", "int8", {"rows": 1}, "memset: a shape has bytes, not rows"),
     ],
 )
@@ -695,8 +695,8 @@ def test_a_run_ends_after_its_minutes(tmp_path: Path) -> None:
         file, MANY, Counting(), minutes=0, effort=BRIEF, tell=reported.append
     )
     assert not short.is_whole
-    assert reported[-1] == "time is over: 50 measurements are left"
-    assert "goes on" in short.lines()[-1]
+    assert reported[-1] == "time is up; 50 measurements are left"
+    assert "to resume" in short.lines()[-1]
     assert measure(file, MANY, Counting(), effort=BRIEF).rows == 20
 
 
@@ -738,7 +738,7 @@ def test_finished_measurements_are_not_written_over(tmp_path: Path) -> None:
     measure(file, MANY, Counting(), effort=BRIEF)
     file.with_name("out.parquet.journal").unlink()
     before = file.read_bytes()
-    with pytest.raises(MicrobenchError, match="there already, without the journal"):
+    with pytest.raises(MicrobenchError, match="exists, without the journal"):
         measure(file, MANY, Counting(), effort=BRIEF)
     assert file.read_bytes() == before
 
@@ -779,14 +779,17 @@ def test_the_list_has_every_plan() -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--plan", "slow"], "slow: no plan; there are quick, gemm"),
-        (["--plan", "quick", "--family", "gem"], "gem: no family; there are gemm"),
-        (["--plan", "quick", "--device", "cuda"], "no CUDA GPU that PyTorch"),
+        (["--plan", "slow"], "slow: unknown plan; available: quick, gemm"),
+        (
+            ["--plan", "quick", "--family", "gem"],
+            "gem: unknown family; available: gemm",
+        ),
+        (["--plan", "quick", "--device", "cuda"], "finds no CUDA GPU"),
         (
             ["--plan", "quick", "--backend", "cupy"],
-            "cupy does not run on cpu; there are torch, numpy",
+            "cupy does not run on cpu; available: torch, numpy",
         ),
-        ([], "say what to measure: --plan NAME, one of those that --list shows"),
+        ([], "give either --plan NAME (--list shows the plans)"),
         (["--from", "/nowhere.duckdb"], "/nowhere.duckdb: no such database"),
     ],
 )
@@ -839,7 +842,10 @@ def test_shapes_of_a_database_are_a_plan(
     bag, product, copy = measured_shapes.plan_of(str(database)).cases
     assert (product.shape["k"], copy.dtype) == (4, "int8")
     assert bag.shape["distinct_rows"] == 2 * expected_distinct(100, 100)
-    assert "2 shapes are incomplete, or collective" in capsys.readouterr().err
+    assert (
+        "skipped 2 shapes that are incomplete or of collectives"
+        in capsys.readouterr().err
+    )
 
 
 def test_a_database_without_shapes_is_one_line(
@@ -854,7 +860,7 @@ def test_a_database_without_shapes_is_one_line(
     monkeypatch.setattr(measured_shapes, "RELATION", "(FROM raw.shape LIMIT 0)")
     code, reported = run("-o", file, "--from", str(database))
     assert (code, reported.count("\n")) == (2, 1)
-    assert "no GPU work whose shape is known" in reported
+    assert "no GPU work with known shapes" in reported
 
 
 def test_without_torch_one_line_says_what_to_install() -> None:

@@ -95,7 +95,7 @@ def test_a_closed_database_has_no_table(ingested: Ingested) -> None:
 
 def test_plots_that_are_not_there(database_of: DatabaseOf) -> None:
     """Another name is an error that lists them; so is another run."""
-    with pytest.raises(tracedb.QueryError, match="no plot pie; there are periods, "):
+    with pytest.raises(tracedb.QueryError, match="no plot pie; available: periods, "):
         database_of(GPU).plot("pie")
 
 

@@ -126,7 +126,7 @@ def test_a_lake_of_a_store_is_that_of_a_folder(bucket: str, tmp_path: Path) -> N
     assert listed["path"] == f"{bucket}/traces/{RANK.name}"
     assert invoked("summary", uri).exit_code == 0
     told = invoked("summary", f"{uri}/run=other")
-    assert f"there are the runs {name}" in told.stderr
+    assert f"the runs are {name}" in told.stderr
 
 
 @needs_s3
@@ -292,7 +292,9 @@ def test_a_lake_can_be_copied_into_a_store(
     assert [e.number for e in lake.Manifest(f"{bucket}/lake").entries()] == [1, 2]
     files(bucket).rm(f"{bucket}/lake/_manifest/numbers", recursive=True)
     files(bucket).rm(f"{bucket}/lake/_manifest/numbers.json")
-    with pytest.raises(tracedb.LakeError, match="nobody knows which numbers"):
+    with pytest.raises(
+        tracedb.LakeError, match="the numbers of existing traces are unknown"
+    ):
         lake.ingest([traces], f"{bucket}/lake", Here())
 
 
@@ -334,7 +336,7 @@ def test_what_a_store_refuses_is_one_line(
         assert not (traces / "new").exists()
         done = invoked("summary", uri)
         assert done.exit_code == 2
-        assert ("no lake" if trouble == "no bucket" else why) in done.stderr
+        assert ("not a lake" if trouble == "no bucket" else why) in done.stderr
 
 
 def test_what_reads_no_store_is_told(
@@ -355,7 +357,7 @@ def test_what_reads_no_store_is_told(
             assert f"{uri} needs the package {package}" in done.stderr
             assert done.stderr.endswith(f"pip install 'tracedb[{extra}]'\n")
     done = invoked("lake", "info", f"file://{traces}")
-    assert "name what is on this machine by its path" in done.stderr
+    assert "give a path for files on this machine" in done.stderr
 
 
 @needs_spark

@@ -56,7 +56,7 @@ ODD: dict[str, tuple[Callable[[Trace], None], Issues]] = {
     ),
     "an event far away": (
         _event(20, ts=-(2.2e15)),
-        {"kept without time: times days from most": 1},
+        {"kept without time: times days away from most": 1},
     ),
     "a duration of a century": (
         _event(20, dur=2.2e15),

@@ -142,7 +142,7 @@ def test_a_library_is_written_whole_or_not_at_all(
 def test_only_a_library_is_written_over(database: Path) -> None:
     """A database that is named as the output stays one."""
     before = database.read_bytes()
-    with pytest.raises(tracedb.LibraryError, match="there already, and not a library"):
+    with pytest.raises(tracedb.LibraryError, match="exists and is not a library"):
         overhead_library.learn([database], database)
     assert database.read_bytes() == before
 
@@ -177,7 +177,9 @@ def test_what_is_no_library_is_refused(tmp_path: Path) -> None:
     cut, text = tmp_path / "cut.parquet", tmp_path / "text.parquet"
     cut.write_bytes(foreign.read_bytes()[:-9])
     text.write_text("a library")
-    with pytest.raises(tracedb.LibraryError, match="broken, or cut off; copy it"):
+    with pytest.raises(
+        tracedb.LibraryError, match="broken or truncated Parquet file; copy it"
+    ):
         overhead_library.check(cut)
     with pytest.raises(tracedb.LibraryError, match="not a library of overheads; `tra"):
         overhead_library.check(text)
@@ -197,7 +199,7 @@ def test_commands_learn_and_predict(database: Path, tmp_path: Path) -> None:
     for words in (predict, ["critical-path", *predict[1:]]):
         done = run(command, words)
         assert (done.exit_code, done.stderr.count("\n")) == (2, 1)
-        assert "has to be named (`tracedb predict --library FILE`);" in done.stderr
+        assert "needs a file (`tracedb predict --library FILE`);" in done.stderr
     assert run(command, ["overheads", str(database)]).exit_code == 0
 
 
@@ -229,8 +231,8 @@ def test_a_library_of_other_hosts_is_reported(
     (gpu,) = overhead_library.gpus_of(library)
     assert gpu
     assert done.stderr == (
-        f"1 trace of a host with no GPU, but {library} is of hosts with {gpu}: "
-        "their host times may be several times off\n"
+        f"1 trace from a host with no GPU, but {library} is from hosts with {gpu}: "
+        "host times may be several times off\n"
     )
 
 
@@ -241,7 +243,8 @@ def test_a_library_without_the_run_teaches_nothing(
     other = ingested(SAMPLES / "dlrm_cpu" / "dlrm.kineto.json.gz")
     done = predicted(other, "--method", "shared")
     assert (
-        "method shared: nothing to learn from for steps of trace 1: they" in done.stderr
+        "method shared: nothing to learn from for the steps of trace 1; they"
+        in done.stderr
     )
     assert "nothing to learn" not in predicted(database, "--method", "shared").stderr
 
@@ -258,5 +261,5 @@ def test_bands_that_are_missing_are_explained(
     words = ["--library", library] if method == "library" else []
     done = predicted(alone, "--bands", "--method", method, *words)
     assert done.exit_code == 0
-    assert f"it takes two steps at least in {elsewhere}" in done.stderr
-    assert "ingest such, or leave --bands out" in done.stderr
+    assert f"a band needs at least two steps in {elsewhere}" in done.stderr
+    assert "ingest more traces, or leave --bands out" in done.stderr

@@ -245,7 +245,7 @@ HOSTILE = {
     "bomb": (gzip.compress(bytes(2**29)), "gzip stream is cut or broken"),
     "another message": (message(2, b"abc"), "no slice"),
     "no list": (b"\x0a\x00" + number(1, 5), "no list of packets"),
-    "a layout that is none": (b"\x0a\x02\x0b\x0c", "unknown layout"),
+    "a layout that is none": (b"\x0a\x02\x0b\x0c", "unknown wire type"),
     "huge number": (b"\x0a" + b"\xff" * 12, "more than ten bytes"),
     "huge length": (b"\x0a\xff\xff\xff\xff\xff\x7f", "ends after"),
     "deep": (nested(3000), "deep"),

@@ -410,7 +410,7 @@ def test_a_path_as_predicted_on_the_command_line(
     done = runner.invoke(command, asked)
     assert done.stdout.split() == ["method", "measured", "other_steps"]
     for more, text in (
-        (["--method", "replay", "--scope", "trace"], "not of traces"),
+        (["--method", "replay", "--scope", "trace"], "not for traces"),
         (["--method", "lin2022"], "has no graph"),
     ):
         done = runner.invoke(command, [*words, *more])

@@ -118,7 +118,7 @@ def test_nothing_recorded_is_one_line(
     script.write_text(SCRIPT)
     done = record(script, "-o", path, "--", steps, code)
     assert done.exit_code == exit_code
-    assert ("nothing was recorded: the loop ended 0 steps" in done.stderr) == (not code)
+    assert ("nothing was recorded: the loop ran 0 steps" in done.stderr) == (not code)
     assert [file.name for file in tmp_path.iterdir()] == ["train.py"]
 
 
@@ -144,7 +144,9 @@ def test_what_is_missing_is_told(
     ) as prof:
         train(2, prof.step)
     short, missing = lines
-    assert short.startswith("the loop ended 2 steps; 1 warm up, 1 of 3 are recorded;")
+    assert short.startswith(
+        "the loop ran 2 steps; 1 of them are warmup, 1 of 3 were recorded;"
+    )
     assert missing == f"{kept}: no trace of rank 1 within 0 s"
     assert [file.name for file in kept.iterdir()] == ["rank0.kineto.json"]
     assert path.exists()

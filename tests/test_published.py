@@ -334,11 +334,11 @@ def test_wrong_rows_are_dropped_and_counted(why: str, tmp_path: Path) -> None:
 
 
 REFUSED: dict[str, tuple[str, dict[str, Any]]] = {
-    "has to be Int64": ("gemm_perf.parquet", {"m": "many"}),
+    "must be Int64": ("gemm_perf.parquet", {"m": "many"}),
     "m is Float64": ("gemm_perf.parquet", {"m": 1.5}),
     "wrong type": ("gemm_perf.parquet", {"latency": "soon"}),
     "wrong type: ": ("gemm_perf.parquet", {"m": float("nan")}),
-    "no format of public": ("gemm_perf.parquet", {"gemm_dtype": None}),
+    "match no known format": ("gemm_perf.parquet", {"gemm_dtype": None}),
 }
 
 
@@ -356,7 +356,7 @@ def test_wrong_files_are_refused_in_a_line(why: str, tmp_path: Path) -> None:
 
 
 TEXTS = {
-    "pointer of Git LFS": "version https://git-lfs.github.com/spec/v1\noid sha256:b\n",
+    "Git LFS pointer": "version https://git-lfs.github.com/spec/v1\noid sha256:b\n",
     "cannot be read as CSV": "",
     "a table without rows": "m,k,n,latency_us,mfu,gpu\n",
 }
@@ -374,5 +374,5 @@ def test_files_without_rows_are_refused(why: str, tmp_path: Path) -> None:
 def test_a_gpu_that_nothing_names_is_asked_for(tmp_path: Path) -> None:
     """A file that was taken out of its folders does not tell which GPU it is of."""
     path = write(tmp_path, "mlp.csv", CASES["Vidur compute"].row)
-    with pytest.raises(MeasurementError, match="keep the folders of the project"):
+    with pytest.raises(MeasurementError, match="keep the folders of the data set"):
         kernels.read_measurements([path])

@@ -122,7 +122,7 @@ def test_the_old_option_is_told_the_new_one(path: Path, command: str) -> None:
     done = CliRunner().invoke(main, [command, str(path), "--rung", "replay"])
     assert done.exit_code == 2
     assert done.stderr.startswith(f"tracedb: error: {command}: no such option")
-    assert "it is --method now" in done.stderr
+    assert "it was renamed --method" in done.stderr
     assert done.stderr.count("\n") == 1
 
 
@@ -130,7 +130,7 @@ def test_an_old_relation_or_method_is_told_the_new_one(
     filled: tracedb.Database,
 ) -> None:
     """In Python and of `tracedb schema`."""
-    with pytest.raises(tracedb.QueryError, match=r"it is lin2022 now"):
+    with pytest.raises(tracedb.QueryError, match=r"it was renamed lin2022"):
         filled.predict("published")
     with pytest.raises(tracedb.QueryError, match=r"is prediction\.method now"):
         filled.schema("prediction.rung")
@@ -257,4 +257,4 @@ def test_an_old_row_of_a_device_is_told_the_new_name(
     words = ["kernels", "hardware", str(path), "--add", str(file)]
     done = CliRunner().invoke(main, words)
     assert (done.exit_code, done.stderr.count("\n")) == (2, 1)
-    assert "no column place; it is ordinal now" in done.stderr
+    assert "no column place; it was renamed ordinal" in done.stderr

@@ -277,7 +277,7 @@ def test_runs_are_chosen(tmp_path: Path) -> None:
         assert largest["other_runs"] == 1
         for run in known.values():
             assert database.report(tmp_path / "x.html", run)["run_id"] == run
-        with pytest.raises(tracedb.QueryError, match="no run 99; there are"):
+        with pytest.raises(tracedb.QueryError, match="no run 99; available:"):
             database.report(tmp_path / "x.html", 99)
     line = ["report", str(tmp_path / "all.duckdb"), "-o", str(tmp_path / "y.html")]
     done = CliRunner().invoke(command, line)
@@ -291,7 +291,7 @@ def test_places_that_are_refused(database_of: DatabaseOf, tmp_path: Path) -> Non
     """Nothing but a report is written over, and an error leaves nothing behind."""
     other = tmp_path / "notes.html"
     other.write_text("<!doctype html>my notes")
-    with pytest.raises(tracedb.ReportError, match="not a report; name another file"):
+    with pytest.raises(tracedb.ReportError, match="not a report; choose another name"):
         database_of(GPU).report(other)
     with pytest.raises(tracedb.ReportError, match="a folder"):
         database_of(GPU).report(tmp_path)

@@ -339,7 +339,7 @@ def test_a_reader_is_told_that_another_process_writes(filled: Path) -> None:
             tracedb.open(filled, read_only=True)
         assert is_clear(str(caught.value), filled)
         assert f"in use by process {process.pid}" in str(caught.value)
-        assert "ask a copy" in str(caught.value)
+        assert "query a copy" in str(caught.value)
         with tracedb.open(copy, read_only=True) as database:
             assert rows(database, "SELECT count(*) FROM raw.trace") == [(1,)]
 

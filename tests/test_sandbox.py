@@ -255,9 +255,9 @@ def test_files_may_be_allowed(unchanged: Path) -> None:
     path = unchanged / "run.duckdb"
     with tracedb.open(path, read_only=True, allow_files=True) as database:
         assert database.sql("FROM read_text('secret.csv')").height == 1
-        with pytest.raises(tracedb.QueryError, match="COPY is refused"):
+        with pytest.raises(tracedb.QueryError, match="COPY is not allowed"):
             database.sql("COPY raw.trace TO 'out.csv'")
-        with pytest.raises(tracedb.QueryError, match="2 statements; write one"):
+        with pytest.raises(tracedb.QueryError, match="2 statements; write only one"):
             database.sql("SELECT 1; SELECT 2")
 
 

@@ -153,19 +153,19 @@ NO_MATCH = [
     ),
     (
         {"target": "gpu", "name": "segmm", "factor": 0},
-        "nearest are sgemm",
+        "nearest: sgemm",
     ),
     (
         {"target": "gpu", "type": "memcpy", "factor": 0},
-        "no GPU work of type memcpy in this database; there is kernel",
+        "no GPU work of type memcpy in this database; available: kernel",
     ),
     (
         {"target": "host", "name": "aten::relux", "factor": 0},
-        "nearest are aten::relu",
+        "nearest: aten::relu",
     ),
     (
         {"target": "host", "type": "wait_data", "factor": 0},
-        "no host time of type wait_data in this database; there is T1, T2, T3",
+        "no host time of type wait_data in this database; available: T1, T2, T3",
     ),
     ({"target": "wait", "type": "stream"}, "no wait of type stream"),
 ]
@@ -323,70 +323,79 @@ class _Beside:
 
 
 BAD = {
-    "no JSON": ('{"a":\n[,]}', "line 2, column 2: not JSON: a value is due"),
-    "no comma": ('{"a": [] "b"}', "column 10: not JSON: a comma or a closing bracket"),
+    "no JSON": ('{"a":\n[,]}', "line 2, column 2: not JSON: expected a value"),
+    "no comma": (
+        '{"a": [] "b"}',
+        "column 10: not JSON: expected a comma or a closing bracket",
+    ),
     "backslash": (
         '{"a": [{"target": "gpu", "name": "a\\.b"}]}',
-        "a backslash in a text is written twice",
+        "a backslash in a string must be doubled",
     ),
     "not finite": (
         '{"a": [{"target": "gpu", "factor": NaN}]}',
         "NaN is not a JSON number",
     ),
-    "no object": ("[]", 'an object with a list of edits for each name, as {"faster"'),
-    "no list": ('{"a": {"target": "gpu"}}', "scenario a: no edits; it has a list"),
+    "no object": (
+        "[]",
+        'an object with a list of edits for each name, such as {"faster"',
+    ),
+    "no list": ('{"a": {"target": "gpu"}}', "scenario a: no edits; expected a list"),
     "no edits": (
         '{"b": [{"target": "gpu", "factor": 2}], "a": []}',
-        "scenario a: no edits; it has a list of them",
+        "scenario a: no edits; expected a list of them",
     ),
-    "no edit": ('{"a": [2]}', 'scenario a, edit 1: no edit; it is an object, as {"t'),
+    "no edit": (
+        '{"a": [2]}',
+        'scenario a, edit 1: not an edit; expected an object, such as {"t',
+    ),
     "no target": (
         '{"a": [{"factor": 2}]}',
-        "scenario a, edit 1: target is missing: one of host, gpu, op, wait, delay,",
+        "edit 1: target is missing; it must be one of host, gpu, op, wait, delay,",
     ),
     "wrong target": (
         '{"a": [{"target": "cpu"}]}',
-        'scenario a, edit 1: target is "cpu"; it has to be one of host, gpu',
+        'scenario a, edit 1: target is "cpu"; it must be one of host, gpu',
     ),
     "wrong field": (
         '{"a": [{"target": "gpu", "factor": 2}, {"target": "gpu", "faktor": 2}]}',
-        "scenario a, edit 2: no field faktor; there are target, type, name, op",
+        "scenario a, edit 2: no field faktor; the fields are target, type, name, op",
     ),
     "a scenario twice": (
         '{"a": [{"target": "gpu", "factor": 2}],\n"a": []}',
-        '"a" is there twice in one object, in lines 1 and 2; rename one',
+        '"a" occurs twice in one object, in lines 1 and 2; rename or remove one',
     ),
     "a field twice": (
         '{"a": [{"target": "gpu", "factor": 2, "factor": 3}]}',
-        '"factor" is there twice in one object, in line 1; rename one',
+        '"factor" occurs twice in one object, in line 1; rename or remove one',
     ),
     "wrong type": (
         '{"a": [{"target": "host", "type": "T6", "factor": 2}]}',
-        "scenario a: no type T6 of host; it may be T1, T2",
+        "scenario a: no type T6 of host; available: T1, T2",
     ),
     "negative": ('{"a": [{"target": "gpu", "factor": -1}]}', "a number from 0 to 1e9"),
     "infinite": ('{"a": [{"target": "gpu", "factor": 1e999}]}', "from 0 to 1e9"),
     "no integer": ('{"a": [{"target": "gpu", "add_ns": 1.5}]}', "a whole number"),
-    "no change": ('{"a": [{"target": "gpu"}]}', "an edit changes nothing"),
+    "no change": ('{"a": [{"target": "gpu"}]}', "the edit changes nothing"),
     "no wait": (
         '{"a": [{"target": "wait", "factor": 2}]}',
-        "waits are removed; leave factor out",
+        "unsync removes waits; remove factor",
     ),
     "named profiler": (
         '{"a": [{"target": "profiler", "name": "x", "factor": 0}]}',
-        "profiler is chosen as a whole; leave name out",
+        "profiler is selected as a whole; remove name",
     ),
     "named wait": (
         '{"a": [{"target": "wait", "type": "thread", "name": "aten::item"}]}',
-        "scenario a: wait of type thread is of no op and has no name; leave name out",
+        "scenario a: wait of type thread has no op and no name; remove name",
     ),
     "named gap": (
         '{"a": [{"target": "host", "type": "T1", "name": "aten::item", "factor": 0}]}',
-        "scenario a: host of type T1 is of no op and has no name; leave name out",
+        "scenario a: host of type T1 has no op and no name; remove name",
     ),
     "typed profiler": (
         '{"a": [{"target": "profiler", "type": "T1", "factor": 0}]}',
-        "no type T1 of profiler; leave it out",
+        "no type T1 of profiler; remove it",
     ),
     "expression": (
         '{"a": [{"target": "gpu", "name": "/(/", "factor": 1}]}',
@@ -394,51 +403,51 @@ BAD = {
     ),
     "range": (
         '{"a": [{"target": "gpu", "step": "5..3", "factor": 1}]}',
-        "step is 5..3, but 5 is above 3; turn them round",
+        "step is 5..3, but 5 is above 3; swap them",
     ),
     "no number": (
         '{"a": [{"target": "gpu", "step": "3-5", "factor": 1}]}',
-        'step is "3-5"; it has to be a whole number, or a text of some as "3..5"',
+        'step is "3-5"; it must be a whole number, or a text such as "3..5"',
     ),
     "below 0": (
         '{"a": [{"target": "gpu", "rank": -1}]}',
-        "it has to be a whole number",
+        "it must be a whole number",
     ),
     "host stream": (
         '{"a": [{"target": "host", "stream": 7, "factor": 1}]}',
-        "host is on no stream; leave stream out",
+        "host is on no stream; remove stream",
     ),
     "waits of all kinds on a device": (
         '{"a": [{"target": "wait", "device": 0}]}',
-        "wait is on no device; leave device out",
+        "wait is on no device; remove device",
     ),
     "copies in a group": (
         '{"a": [{"target": "gpu", "type": "memcpy", "process_group": "0"}]}',
-        "gpu of type memcpy has no process group; leave process_group out",
+        "gpu of type memcpy has no process group; remove process_group",
     ),
     "op in op": (
         '{"a": [{"target": "op", "op": "a", "factor": 1}]}',
-        "ops are chosen by name; leave op out",
+        "ops are selected by name; remove op",
     ),
     "node and sql": (
         '{"a": [{"target": "op", "node": 1, "sql": "SELECT 1", "factor": 1}]}',
-        "node and sql both say which nodes; leave one out",
+        "node and sql both select nodes; remove one",
     ),
     "part of no op": (
         '{"a": [{"target": "gpu", "part": "self", "factor": 1}]}',
-        "part is of ops: choose them by op or shape, or leave part out",
+        "part applies to ops: select them by op or shape, or remove part",
     ),
     "phase": (
         '{"a": [{"target": "gpu", "phase": "back", "factor": 1}]}',
-        'phase is "back"; it has to be one of forward, backward, optimizer, ',
+        'phase is "back"; it must be one of forward, backward, optimizer, ',
     ),
     "typed op": (
         '{"a": [{"target": "op", "type": "T2", "factor": 1}]}',
-        "no type T2 of op; leave it out",
+        "no type T2 of op; remove it",
     ),
     "baseline": (
         '{"baseline": [{"target": "gpu", "factor": 1}]}',
-        "the name of what nothing is edited in",
+        "this name is reserved for the unedited baseline",
     ),
 }
 
@@ -472,7 +481,7 @@ def test_the_command_says_what_edits_match(tmp_path: Path, ingested: Ingested) -
     assert done.exit_code == 0
     assert "scenario half, edit 1: " in done.stderr
     assert "GPU ops, " in done.stderr
-    assert "scenario nothing: no step changes" in done.stderr
+    assert "scenario nothing: changes no step" in done.stderr
     assert "scenario half: " not in done.stderr
     shown = json.loads(done.stdout)
     assert [row["scenario"] for row in shown] == ["nothing"] * 6 + ["half"] * 6

@@ -93,9 +93,9 @@ def test_queries_read_and_change_nothing(server: Server) -> None:
         "rows": [[1, "<b>"]],
     }
     many = sql(server, "FROM range(5000)")
-    assert many["note"] == "the first 1,000 rows; there are more"
+    assert many["note"] == "first 1,000 rows; there are more"
     for query, words in (
-        ("DELETE FROM raw.trace", "DELETE is refused"),
+        ("DELETE FROM raw.trace", "DELETE is not allowed"),
         ("FROM read_text('/etc/passwd')", "read_text"),
         ("SELECT x", "x"),
     ):
@@ -153,7 +153,7 @@ def test_a_trace_is_what_export_writes(server: Server) -> None:
         sizes.append(len(json.loads(gzip.decompress(body))["traceEvents"]))
     assert sizes[0] > sizes[1] > 100
     status, body, _ = asked(server, place(server, "trace?step=99"))
-    assert (status, body) == (400, b"no step 99 in run 1; there are 1, 2, 3")
+    assert (status, body) == (400, b"no step 99 in run 1; available: 1, 2, 3")
 
 
 def test_a_port_that_is_taken_is_one_line(server: Server, ingested: Ingested) -> None:

@@ -355,7 +355,7 @@ def test_questions_tell_of_what_is_kept(
 def test_what_the_optimizer_keeps_has_to_fit(found: Sharding) -> None:
     """Of Adam two more of everything; without room for that it is one line."""
     assert OPTIMIZERS["adam"] == (0, 8)
-    with pytest.raises(tracedb.ShardingError, match=r"no plan has room.*46\.1 GB"):
+    with pytest.raises(tracedb.ShardingError, match=r"no plan fits.*46\.1 GB"):
         tracedb.shard(
             TABLES[:2] * 2, ranks=2, gpu="H100", batch=16,
             memory="14GB", optimizer="adam", split="none",
@@ -365,7 +365,7 @@ def test_what_the_optimizer_keeps_has_to_fit(found: Sharding) -> None:
 
 BAD = {
     "missing.csv": ("rows,width\n5,4\n", "pooling is missing"),
-    "other.csv": ("num_embeddings,width,pooling\n5,4,1\n", "it is rows here"),
+    "other.csv": ("num_embeddings,width,pooling\n5,4,1\n", "here it is called rows"),
     "unknown.csv": ("rows,width,pooling,colour\n5,4,1,red\n", "no column colour"),
     "nan.csv": ("rows,width,pooling\n5,4,nan\n", "row 1: pooling is 'nan'"),
     "inf.csv": ("rows,width,pooling\n5,inf,1\n", "width is 'inf'"),
@@ -374,12 +374,12 @@ BAD = {
     "none.csv": ("rows,width,pooling\n5,4,0\n", "pooling is 0"),
     "text.csv": ("rows,width,pooling\nmany,4,1\n", "rows is 'many'"),
     "huge.csv": ("rows,width,pooling\n1e14,4,1\n", "more than 2^46"),
-    "type.csv": ("rows,width,pooling,dtype\n5,4,1,int3\n", "no dtype int3"),
+    "type.csv": ("rows,width,pooling,dtype\n5,4,1,int3\n", "unknown dtype int3"),
     "empty.csv": ("rows,width,pooling\n", "no tables"),
     "twice.csv": ("rows,rows,pooling\n5,4,1\n", "there twice"),
     "cells.csv": ("rows,width,pooling\n5,4,1,9\n", "4 cells"),
     "bad.json": ('[{"rows": 5,}]', "line 1"),
-    "list.json": ("[1, 2]", "no object"),
+    "list.json": ("[1, 2]", "neither an object"),
     "true.json": ('[{"rows": true, "width": 4, "pooling": 1}]', "rows is True"),
     "none.json": ('[{"rows": null, "width": 4, "pooling": 1}]', "rows is missing"),
     "bad.toml": ("[[table]\n", "not TOML"),
@@ -430,12 +430,12 @@ def ask(*words: object) -> Any:  # noqa: ANN401 (click's result)
 REFUSED = [
     (("--ranks", 0), "0 ranks"),
     (("--ranks", 10**6), "1000000 ranks"),
-    (("--ranks", 12), "no whole nodes of 8"),
+    (("--ranks", 12), "do not fill whole nodes of 8"),
     (("--ranks", 2, "--batch", 0), "batch is 0"),
     (("--ranks", 2, "--memory", "lots"), "lots"),
     (("--ranks", 2, "--gpu", "abacus"), "abacus"),
     (("--ranks", 2, "--batch", 10**13), "2^46"),
-    (("--ranks", 2, "--split", "none"), "no plan has room: the tables take 103.2 GB"),
+    (("--ranks", 2, "--split", "none"), "no plan fits: the tables take 103.2 GB"),
     (("--ranks", 2, "--network", -1), "network is -1"),
 ]
 
@@ -473,7 +473,7 @@ def test_a_table_that_no_rank_holds_is_split(csv_file: Path) -> None:
     words = (csv_file, "--ranks", 2, "--gpu", "H100", "--batch", 64)
     shown = ask(*words, "--by", "table")
     assert shown.exit_code == 0, shown.stderr
-    assert "no room" in shown.stderr
+    assert "does not fit" in shown.stderr
     done = ask(*words, "--by", "table", "--format", "json")
     placed = [r for r in json.loads(done.stdout) if r["plan"] == "searched"]
     assert {row["parts"] for row in placed} == {2}
@@ -510,5 +510,5 @@ def test_tables_of_a_trace_are_those_that_it_looks_up(
     assert any(f"2 ranks of {H100.split()[1]}, 32 examples" in n for n in found.notes)
     searched_tables = found.of_best(found.tables)
     assert (searched_tables["pooling"].is_in([3.0, 1.0, 1.5, 0.5])).all()
-    with pytest.raises(tracedb.ShardingError, match="no lookups"):
+    with pytest.raises(tracedb.ShardingError, match="no embedding lookups"):
         tracedb.shard(path, ranks=2, rank=7)

@@ -299,10 +299,10 @@ def test_slack_of_ranks_that_meet_is_of_the_run_too(ingested: Ingested) -> None:
         line = ["slack", str(ingested(traces)), "--step", "2", "--kind", "kernel"]
         done = CliRunner().invoke(command, line)
         assert done.exit_code == 0
-        assert ("until the own rank is later" in done.stderr) == is_said
+        assert ("until this rank is delayed" in done.stderr) == is_said
         assert ("run_slack until the run is" in done.stderr) == is_said
         assert ("run_slack" in done.stdout) == is_said
-        assert "until the own rank" not in done.stdout
+        assert "until this rank" not in done.stdout
 
 
 def test_nodes_are_of_the_step_in_which_they_begin(database_of: DatabaseOf) -> None:

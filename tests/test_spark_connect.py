@@ -111,7 +111,7 @@ def test_a_file_that_fails_does_not_stop_others(server: str, tmp_path: Path) -> 
         command, [*words, "--runner", "spark", "--remote", server]
     )
     assert done.exit_code == 3, done.stderr
-    assert "1 new, 0 known, 0 passed over, 1 failed" in done.stderr
+    assert "1 new, 0 known, 0 skipped, 1 failed" in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,10 @@ def test_a_file_that_fails_does_not_stop_others(server: str, tmp_path: Path) -> 
     [
         (["--remote", "sc://127.0.0.1:1"], "Spark Connect at sc://127.0.0.1:1: "),
         (["--remote", "127.0.0.1"], "Spark Connect at 127.0.0.1: "),
-        (["--remote", "sc://h", "--master", "local[2]"], "leave out --master"),
+        (
+            ["--remote", "sc://h", "--master", "local[2]"],
+            "cannot be combined with --master",
+        ),
     ],
 )
 def test_what_is_no_server_is_told_at_once(

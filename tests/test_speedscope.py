@@ -84,9 +84,9 @@ def test_a_step_and_what_was_simulated(database_of: DatabaseOf, tmp_path: Path) 
     """One step alone is written, as measured and as predicted."""
     with database_of(GPU).simulate(["other_steps"]) as beside:
         found = exported(beside, tmp_path / "a.json", step=2)["profiles"]
-        with pytest.raises(tracedb.QueryError, match="no step 99 in run 1; there are"):
+        with pytest.raises(tracedb.QueryError, match="no step 99 in run 1; available:"):
             beside.export(tmp_path / "b.json", step=99, format="speedscope")
-        with pytest.raises(tracedb.QueryError, match="no format x; there are chrome"):
+        with pytest.raises(tracedb.QueryError, match="no format x; available: chrome"):
             beside.export(tmp_path / "b.json", format="x")
     assert not (tmp_path / "b.json").exists()
     names = [one["name"] for one in found]

@@ -232,7 +232,7 @@ def test_steps_are_marked_in_one_way(
     training: Path, database: tracedb.Database
 ) -> None:
     """Both options at once are refused, and a range that begins no step."""
-    with pytest.raises(tracedb.IngestError, match="leave one of the two out"):
+    with pytest.raises(tracedb.IngestError, match="use only one of the two"):
         database.ingest([training], step_mark="forward", step_from="forward")
     with pytest.raises(tracedb.IngestError, match="no two user ranges of a thread"):
         database.ingest([training], step_from="setup")

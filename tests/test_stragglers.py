@@ -201,7 +201,7 @@ def test_a_summary_says_who_is_slow(
     words = ["ingest", str(table(job_rows(job, duration))), "--db", "job.duckdb"]
     done = CliRunner().invoke(main, words)
     assert done.exit_code == 0, done.stderr
-    times = "8.70 ms in the mean; 6.70 ms if nothing were slower than its peers"
+    times = "8.70 ms on average; 6.70 ms if nothing were slower than its peers"
     assert f"1 step of {times}" in done.stderr
     told = CliRunner().invoke(main, ["summary", "job.duckdb"])
     assert told.exit_code == 0, told.stderr

@@ -214,9 +214,12 @@ def test_levers_say_how_long_the_gpu_was_busy(
 @pytest.mark.parametrize(
     ("busy_us", "said_of_gpu"),
     [
-        (5, ", while the GPU waits for it"),
+        (5, ", while the GPU waits"),
         (500, "; the GPU is busy 50.0 % of that"),
-        (999, "; the GPU is busy 99.9 % of that, and the host may well wait for it"),
+        (
+            999,
+            "; the GPU is busy 99.9 % of that, so the host may be waiting for the GPU",
+        ),
     ],
 )
 def test_no_busy_gpu_is_said_to_wait(
@@ -342,7 +345,7 @@ def test_ingest_ends_with_it_in_short(tmp_path: Path) -> None:
     words = ["ingest", str(trace), "--db", str(tmp_path / "a.duckdb")]
     done = CliRunner().invoke(command, words)
     assert done.exit_code == 0, done.output
-    assert "run 1: 2 steps of 200 us in the mean; of that" in done.stderr
+    assert "run 1: 2 steps of 200 us on average:" in done.stderr
     assert f"`tracedb summary {tmp_path / 'a.duckdb'}`" in done.stderr
 
 

@@ -130,7 +130,9 @@ def test_the_command_tells_what_is_kept(path: Path) -> None:
     options = ["predict", str(path), "--method", "replay", "--format", "json"]
     done = CliRunner().invoke(command, options)
     assert done.exit_code == 0
-    reported = [line for line in done.stderr.splitlines() if "kept as measured" in line]
+    reported = [
+        line for line in done.stderr.splitlines() if "as measured (kept_ns)" in line
+    ]
     assert [line.split(":")[0] for line in reported] == [
         f"trace {NUMBER[name]}" for name in KEPT
     ]

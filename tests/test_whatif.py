@@ -117,26 +117,32 @@ def test_a_line_says_an_edit(line: str, fields: dict[str, Any]) -> None:
 BAD_LINES = [
     (
         "",
-        "column 1: a target (host, gpu, op, wait, delay, profiler) is due, not the end",
+        "expected a target (host, gpu, op, wait, delay, profiler), found the end",
     ),
     (
         "gpux x1",
-        'column 1: a target (host, gpu, op, wait, delay, profiler) is due, not "g',
+        'column 1: expected a target (host, gpu, op, wait, delay, profiler), found "g',
     ),
-    ("name=x x1", "column 1: a target"),
-    ("gpu: x0.5", 'column 5: a value is due, not "x0.5"'),
-    ('gpu:"a x0.5', 'column 1: a word, or a text that is closed by " is due'),
-    ("gpu:a b x0", "column 7: a change (x0.5, +2us, -2us, =5us, =rank_min, set, ideal"),
-    ("gpu:a b x0", "a text with spaces stands in double quotes"),
+    ("name=x x1", "column 1: expected a target"),
+    ("gpu: x0.5", 'column 5: expected a value, found "x0.5"'),
+    ('gpu:"a x0.5', 'column 1: expected a word, or a text with a closing ", found'),
+    (
+        "gpu:a b x0",
+        "column 7: expected a change (x0.5, +2us, -2us, =5us, =rank_min, set, ideal",
+    ),
+    ("gpu:a b x0", "write a text with spaces in double quotes"),
     (
         "gpu x0.5 x2",
-        'column 10: another field (factor is given before) is due, not "x2"',
+        'column 10: expected another field (factor is already given), found "x2"',
     ),
-    ("host:T2 -2", 'column 9: a time with its unit (ns, us, ms, s) is due, not "-2"'),
-    ("gpu stpe=1", "column 5: a field (type, name, op,"),
-    ("gpu phase=up x1", "column 5: phase=one of forward, backward, optimizer"),
-    ("gpu rank=-1 x1", 'rank is "-1"; it has to be a whole number'),
-    ("gpu x1e99", "column 5: factor, a number from 0 to 1e9, is due, not"),
+    (
+        "host:T2 -2",
+        'column 9: expected a time with its unit (ns, us, ms, s), found "-2"',
+    ),
+    ("gpu stpe=1", "column 5: expected a field (type, name, op,"),
+    ("gpu phase=up x1", "column 5: expected phase=one of forward, backward, optimizer"),
+    ("gpu rank=-1 x1", 'rank is "-1"; it must be a whole number'),
+    ("gpu x1e99", "column 5: expected factor, which is a number from 0 to 1e9, found"),
 ]
 
 
@@ -198,7 +204,7 @@ def test_check_needs_no_database(tmp_path: Path, folder: Path) -> None:
     path.write_text('{"a": ["gpu:nothing_such x0.5"]}')
     alone = run("--scenario", str(path), "--check")
     assert (alone.exit_code, alone.stdout) == (0, "")
-    assert "1 edit, as they should be" in alone.stderr
+    assert "1 edit checked: valid" in alone.stderr
     matched = run(str(folder / "run.duckdb"), "--scenario", str(path), "--check")
     assert matched.exit_code == 2
     assert "no GPU work with name nothing_such" in matched.stderr
@@ -242,10 +248,13 @@ def test_a_sweep_is_a_scenario_for_each_value() -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--check"], "--check is of edits, and there are none"),
-        (["--rows", "hit"], "--rows is of edits, and there are none"),
-        (["--edit", "gpu x2", "--ranking"], "--ranking is without edits"),
-        (["--edit", "gpu x2", "--candidates", "3"], "--candidates is without edits"),
+        (["--check"], "--check needs edits, and none are given"),
+        (["--rows", "hit"], "--rows needs edits, and none are given"),
+        (["--edit", "gpu x2", "--ranking"], "--ranking does not go with edits"),
+        (
+            ["--edit", "gpu x2", "--candidates", "3"],
+            "--candidates does not go with edits",
+        ),
     ],
 )
 def test_options_of_the_other_answer_are_refused(
@@ -258,15 +267,15 @@ def test_options_of_the_other_answer_are_refused(
 
 
 BAD_SWEEPS = [
-    ("facto=1", "a field and its values are due"),
-    ("factor", "a field and its values are due"),
+    ("facto=1", "expected a field and its values"),
+    ("factor", "expected a field and its values"),
     ("set_ns=1,2", "no edit has set_ns"),
-    ("factor=a", "a is neither numbers (0.25,0.5,2) nor a range"),
-    ("factor=-1", "-1.0 is no factor; it has to be a number from 0 to 1e9"),
+    ("factor=a", "a is neither a list (0.25,0.5,2) nor a range"),
+    ("factor=-1", "-1.0 is not a valid factor; it must be a number from 0 to 1e9"),
     ("factor=0..1:99999", "99,999 values"),
     ("factor=SELECT 1 WHERE false", "0 values"),
-    ("factor=0.5,0.5", "a value is there twice"),
-    ("factor=SELECT 'x'", "x is no factor"),
+    ("factor=0.5,0.5", "a value occurs twice"),
+    ("factor=SELECT 'x'", "x is not a valid factor"),
 ]
 
 

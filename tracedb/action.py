@@ -115,13 +115,13 @@ def _wrong_values(edit: Change, action: str) -> str | None:
     strange = [value for value in given if value not in rule.values]
     missing = [value for value in rule.needs if value not in given]
     if strange:
-        return f"{_DEEDS[action]}; leave {' and '.join(strange)} out"
+        return f"{_DEEDS[action]}; remove {' and '.join(strange)}"
     if rule.some and not given:
-        return f"an edit changes nothing; give it a {' or '.join(rule.some)}"
+        return f"the edit changes nothing; add {' or '.join(rule.some)}"
     if missing:
-        return f"{_DEEDS[action]}; give it a {' and '.join(missing)}"
+        return f"{_DEEDS[action]}; add {' and '.join(missing)}"
     if rule.one and len([value for value in given if value in rule.one]) != 1:
-        return f"{_DEEDS[action]}; give it one of {', '.join(rule.one)}"
+        return f"{_DEEDS[action]}; add one of {', '.join(rule.one)}"
     return None
 
 
@@ -129,25 +129,25 @@ def _wrong_set(edit: Change) -> str | None:
     """Whether one time is set for several, or a GPU for what is on none."""
     for field in ELSEWHERE:
         if edit.target == "host" and getattr(edit, field) is not None:
-            return f"{field} is of GPU work: of gpu or op; leave it out of host"
+            return f"{field} applies to GPU work; use the target gpu or op, not host"
     if edit.from_batch is not None and edit.to_batch is None:
-        return "from_batch is the recorded batch size; say to_batch, too"
+        return "from_batch is the recorded batch size; add to_batch"
     if edit.target == "op" and edit.set_ns is not None:
-        return "an op has several times: set_ns is of host or gpu, or give it a set_to"
+        return "an op has several times; use set_ns with host or gpu, or use set_to"
     return None
 
 
 def _wrong_gaps(edit: Change) -> str | None:
     """Whether gaps are asked for where none go with what is removed."""
     if edit.target != "op" and edit.gaps is not None:
-        return "gaps stay or go around removed ops; leave gaps out"
+        return "gaps is about the gaps around removed ops; remove gaps"
     return None
 
 
 def _wrong_part(edit: Change, action: str) -> str | None:
     """Whether part of an op is chosen for what is done to whole ones."""
     if edit.target == "op" and edit.part is not None and action in _OF_WHOLE_OPS:
-        return f"{action} is of whole ops; leave part out"
+        return f"{action} applies to whole ops; remove part"
     return None
 
 
@@ -160,9 +160,9 @@ def _wrong_insert(edit: Change, action: str) -> str | None:
         return None
     needed, other = ("gpu_ns", None) if edit.target == "gpu" else ("host_ns", "gpu_ns")
     if getattr(edit, needed) is None:
-        return f"{_DEEDS[action]}; give it a {needed}"
+        return f"{_DEEDS[action]}; add {needed}"
     if other is not None and getattr(edit, other) is not None:
-        return f"{_DEEDS[action]}; leave {other} out"
+        return f"{_DEEDS[action]}; remove {other}"
     return None
 
 
@@ -181,7 +181,7 @@ def _wrong_overlap(edit: Change, action: str) -> str | None:
     for other in RULES[action].takes:
         if other not in values and getattr(edit, other) is not None:
             return (
-                f"{edit.target} is overlapped by {', '.join(values)}; leave {other} out"
+                f"overlapping {edit.target} takes {', '.join(values)}; remove {other}"
             )
     return wrong_expression("until", edit.until)
 
@@ -242,27 +242,37 @@ def _no_times(connection: duckdb.DuckDBPyConnection, run: int | None) -> str:
     """Why there are no times of others to take."""
     if run is None:
         return (
-            "nothing that it chooses is of a step; times of other steps and ranks are "
-            "taken in steps"
+            "nothing that it selects is in a step; times of other steps and ranks "
+            "exist only within steps"
         )
     rows = connection.execute("SELECT DISTINCT run_id FROM raw.trace ORDER BY ALL")
     runs = [known for (known,) in rows.fetchall()]
     if run not in runs:
-        return f"no run {run}; there is run {', '.join(map(str, runs))}"
-    return f"run {run} has nothing of what it chooses, in a step"
+        return f"no run {run}; available: {', '.join(map(str, runs))}"
+    return f"run {run} has nothing that it selects within a step"
 
 
 _ALONE = {
-    "to_dtype": "of nothing that it chooses are shapes and types known; they are "
-    "recorded with record_shapes=True",
-    "fuse": "no two kernels that it chooses follow each other on a stream, with no "
-    "wait between them",
-    "graph": "no two launches that it chooses follow each other on a thread, with no "
-    "wait and no other launch between them",
-    "overlap host": "nothing that it chooses can be done ahead: idle time, launches "
-    "and waits are no work of the thread",
-    "overlap gpu": "no GPU work is known to take what it gives; say until which op "
-    "or range it may run beside others: until=NAME",
+    "to_dtype": (
+        "nothing that it selects has known shapes and types; record with "
+        "record_shapes=True"
+    ),
+    "fuse": (
+        "no two kernels that it selects follow each other on a stream without a "
+        "wait in between"
+    ),
+    "graph": (
+        "no two launches that it selects follow each other on a thread without a "
+        "wait or another launch in between"
+    ),
+    "overlap host": (
+        "nothing that it selects can be done ahead: idle time, launches and waits "
+        "are not work of the thread"
+    ),
+    "overlap gpu": (
+        "no GPU work is known to use the result; name the op or range until which "
+        "it may overlap: until=NAME"
+    ),
 }
 """What is wrong where an edit finds nothing to do with what it chooses."""
 
@@ -315,28 +325,35 @@ def check_conflicts(connection: duckdb.DuckDBPyConnection) -> None:
     if found:
         scenario, deed, count = found
         raise ScenarioError(
-            f"scenario {scenario}: two edits {deed} the same {counted(count, 'target')}"
-            "; leave one of them out"
+            f"scenario {scenario}: two edits {deed} the same "
+            f"{counted(count, 'target')}; remove one of them"
         )
 
 
 def _wrong_target(target: str, action: str) -> str:
     possible = [name for name, rule in RULES.items() if target in rule.targets]
-    return f"{target} has no action {action}; it may be {', '.join(possible)}"
+    return f"{target} has no action {action}; available: {', '.join(possible)}"
 
 
 _DEEDS = {
-    "scale": "times are scaled by factor and add_ns",
-    "set": "times are set to set_ns, to what others of its kind take, or from_run; GPU "
-    "work is put on a GPU, made of a type, or of another batch size",
-    "ideal": "all ranks take the mean of the ranks' times",
-    "remove": "what is removed takes no time",
-    "unsync": "waits are removed",
-    "insert": "GPU work of gpu_ns is inserted, in a place, by a launch of host_ns; "
-    "beside ops, an op of host_ns",
-    "move": "GPU work is moved to_stream",
-    "overlap": "GPU work runs beside others until what takes it, host time ahead of it",
-    "fuse": "GPU work becomes one launch, of the sum less the traffic or of gpu_ns",
-    "graph": "GPU work is launched at once, in host_ns, and follows after gap_ns",
+    "scale": "scale changes times by factor and add_ns",
+    "set": (
+        "set sets times to set_ns, to those of others of the kind (set_to) or from "
+        "from_run, or changes the GPU, type or batch size of GPU work"
+    ),
+    "ideal": "ideal gives all ranks the mean time of the ranks",
+    "remove": "remove makes the time 0",
+    "unsync": "unsync removes waits",
+    "insert": (
+        "insert adds GPU work of gpu_ns at a place, with a launch of host_ns; "
+        "next to ops, an op of host_ns"
+    ),
+    "move": "move moves GPU work to_stream",
+    "overlap": (
+        "overlap lets GPU work run beside other work until its result is used, "
+        "and host time run ahead"
+    ),
+    "fuse": "fuse makes GPU work one launch, of the sum less the traffic or of gpu_ns",
+    "graph": "graph launches GPU work at once, in host_ns, with gap_ns between",
 }
 """What an action does, for who gave it other values."""

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 TABLE = "reference.scaled_argument"
 _MOST = 0.05
 """This share of the GPU's time may stay as it is since nothing tells its new sizes."""
-_TOLD = 3
+_MOST_REASONS = 3
 """So many ops are told of which sizes are not known."""
 _NAME = 80
 
@@ -336,7 +336,9 @@ def _fitted(
     try:
         texts = [_text_fitted(several, batches, to_batch) for several in columns]
     except ValueError:
-        return _Scaled(unknown=f"{op.words}: a size is no affine function of the batch")
+        return _Scaled(
+            unknown=f"{op.words}: a size is not an affine function of the batch size"
+        )
     return _scaled(op, texts[0], texts[1], texts[2] or "")
 
 
@@ -381,7 +383,7 @@ def _inferred(op: _Op, dimensions: Dimensions, to_batch: int) -> _Scaled:
     if op.is_update:
         return _Scaled()
     if not any(dims for argument in shapes(op.texts[0]) for dims in argument):
-        return _Scaled(unknown=f"{op.name}: it has no tensors of recorded shapes")
+        return _Scaled(unknown=f"{op.name}: no tensors with recorded shapes")
     texts: list[str | None] = []
     for text in op.texts[:2]:
         made, problem = _text_inferred(text, dimensions, to_batch)
@@ -422,8 +424,8 @@ def _sizes(dims: Dims, dimensions: Dimensions, to_batch: int) -> tuple[list[int]
 
 
 _PROBLEMS = {
-    BOTH: "may be the batch's or the model's",
-    UNKNOWN: "is not told to be the batch's or not",
+    BOTH: "may be the batch size or a size of the model",
+    UNKNOWN: "is not known to follow the batch size or not",
 }
 
 
@@ -458,9 +460,8 @@ def _rows(trace: _Trace, to_batch: int, from_batch: int) -> list[tuple[Any, ...]
     batch = from_batch or trace.recorded_batch or (others.least if others else None)
     if batch is None:
         raise ScenarioError(
-            f"batch={to_batch}: the batch size of the recording is not known, as its "
-            "inputs do not agree on one; say it: "
-            f"'batch={to_batch} from_batch=512'"
+            f"batch={to_batch}: the recorded batch size is unknown, because the inputs "
+            f"do not agree on one; give it: 'batch={to_batch} from_batch=512'"
         )
     placed = others.scaled(trace, batch, to_batch) if others else {}
     alike: defaultdict[tuple[Any, ...], set[_Scaled]] = defaultdict(set)
@@ -490,7 +491,7 @@ def _made(
         return next(iter(alike))
     if alike:
         return _Scaled(
-            unknown=f"{op.words}: ops that are recorded alike grow in different ways"
+            unknown=f"{op.words}: ops with equal records grow in different ways"
         )
     return _inferred(op, trace.dimensions(batch), to_batch)
 
@@ -517,9 +518,9 @@ def _check(cursor: duckdb.DuckDBPyConnection, left: str, whole: str) -> None:
         unknown = {problem: ns for problem, ns in problems.items() if problem}
         share = sum(unknown.values()) / max(sum(problems.values()), 1)
         if share > _MOST:
-            told = "; ".join(list(unknown)[:_TOLD])
+            reasons = "; ".join(list(unknown)[:_MOST_REASONS])
             raise ScenarioError(
-                f"scenario {scenario}: of {share:.1%} of {whole} it is not "
-                f"known how it follows the batch ({told}); ingest a recording of the "
-                "same at another batch size beside it, which tells"
+                f"scenario {scenario}: for {share:.1%} of {whole} it is unknown how it "
+                f"follows the batch size ({reasons}); ingest a recording of the same "
+                "program at another batch size as well"
             )

@@ -68,7 +68,8 @@ def calibrate(
         lessons = other.sql(LESSONS)
     if lessons.is_empty():
         raise QueryError(
-            f"{source}: no GPU work of known shape on a listed GPU: nothing to learn"
+            f"{source}: no GPU work with known shapes on a listed GPU, so there is "
+            "nothing to learn"
         )
     with transaction(connection), registered(connection, "lessons", lessons):
         connection.execute(

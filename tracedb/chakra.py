@@ -157,7 +157,7 @@ def _variant(connection: duckdb.DuckDBPyConnection) -> int:
     scenarios = [name for _, name in found if name != "baseline"]
     if len(scenarios) > 1:
         raise QueryError(
-            f"a Chakra graph is of one scenario; there are {', '.join(scenarios)}: "
+            f"a Chakra graph holds one scenario, but there are {', '.join(scenarios)}; "
             "give a file with one of them"
         )
     return int(found[0][0]) if found else 0
@@ -168,7 +168,7 @@ def _places(connection: duckdb.DuckDBPyConnection, path: Path) -> dict[int, Path
     query = "SELECT trace_id, rank FROM export_trace ORDER BY rank, trace_id"
     rows = connection.execute(query).fetchall()
     if not rows:
-        raise QueryError("the run has no host threads, so it has no graph to write")
+        raise QueryError("the run has no host threads, so there is no graph to write")
     ranks = [rank for _, rank in rows]
     are_ranks = None not in ranks and len({*ranks}) == len(ranks)
     stem = path.name.removesuffix(_ENDING)
@@ -195,7 +195,7 @@ def _window(
         return dict.fromkeys(graph.origins, (0, 2**62))
     found = connection.execute(_PERIODS, {"variant": variant, "step": step}).fetchall()
     if not found:
-        raise QueryError(f"step {step} has no time that could be written; see predict")
+        raise QueryError(f"step {step} has no times to write; see `tracedb predict`")
     spans = {
         trace: (start + graph.origins[trace].at_ns, end + graph.origins[trace].at_ns)
         for trace, start, end, _ in found

@@ -157,8 +157,8 @@ def named(connection: duckdb.DuckDBPyConnection, edits: Sequence[Edit]) -> list[
         row = table.find(edit.to_gpu) if edit.to_gpu else None
         if row is not None and row.name not in known:
             raise ScenarioError(
-                f"scenario {edit.scenario}: no GPU {edit.to_gpu} is known; there are "
-                f"{', '.join(known)}, and `tracedb kernels hardware --add` takes others"
+                f"scenario {edit.scenario}: unknown GPU {edit.to_gpu}; known: "
+                f"{', '.join(known)}; add others with `tracedb kernels hardware --add`"
             )
         found.append(structs.replace(edit, to_gpu=row.name) if row else edit)
     return found

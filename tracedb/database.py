@@ -1,4 +1,4 @@
-"""A database of traces: opened, filled, asked."""
+"""The database of traces: open, ingest, query."""
 
 from __future__ import annotations
 
@@ -123,13 +123,13 @@ ORDER BY trace_id, kind
 
 
 def _tell_nobody(_line: str) -> None:
-    """Take a line of progress that nobody wants to read."""
+    """Ignore a line of progress."""
 
 
 def open_database(
     path: str | Path = _MEMORY, *, read_only: bool = False, allow_files: bool = False
 ) -> Database:
-    """Open a database of traces; without `read_only` it is made if it is missing.
+    """Open a database of traces; without `read_only`, create it if it is missing.
 
     Missing folders above it are, too. Queries read files only where `allow_files` says
     so. A lake (`tracedb.lake`), or a run or rank of it (`fleet/run=job1/rank=0`), is
@@ -145,7 +145,7 @@ def open_database(
 
 
 class Database:
-    """Traces in a DuckDB file, and the relations that answer for them."""
+    """Traces in a DuckDB file, with relations to query."""
 
     @own_errors()
     def __init__(
@@ -156,7 +156,7 @@ class Database:
         allow_files: bool = False,
         connection: duckdb.DuckDBPyConnection | None = None,
     ) -> None:
-        """Open the file (see `open_database`), or take a connection that is open."""
+        """Open the file (see `open_database`), or use an open connection."""
         self.path = _path(path)
         self.is_of_lake = False
         self._allow_files = allow_files
@@ -181,7 +181,7 @@ class Database:
             raise
 
     def __enter__(self) -> Self:
-        """Use it in a `with` block, which closes it."""
+        """Enter a `with` block, which closes the database at its end."""
         return self
 
     def __exit__(
@@ -190,11 +190,11 @@ class Database:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Close it."""
+        """Close the database."""
         self.close()
 
     def close(self) -> None:
-        """Close the file, and remove one that was made here and holds nothing."""
+        """Close the file; remove it if it was created here and is empty."""
         is_empty = self._is_made_here and not self._holds_anything()
         self._connection.close()
         if is_empty:
@@ -202,7 +202,7 @@ class Database:
             Path(f"{self.path}.wal").unlink(missing_ok=True)
 
     def _holds_anything(self) -> bool:
-        """Whether there is anything in it that a user may want to keep."""
+        """Whether it holds anything that a user may want to keep."""
         with suppress(duckdb.CatalogException):
             for table in ("raw.trace", "reference.sharding"):
                 if scalar(self._connection, f"SELECT true FROM {table} LIMIT 1"):
@@ -236,10 +236,10 @@ class Database:
         mapping: Mapping[str, str] | None = None,
         progress: Callable[[str], None] = _tell_nobody,
     ) -> pl.DataFrame:
-        """Ingest traces and execution graphs: all of the given, or none on an error.
+        """Ingest traces and execution graphs: all files, or none if there is an error.
 
         A folder stands for the traces below it, however compressed; a file that is
-        already in the database is passed over. `run` names what was recorded together
+        already in the database is skipped. `run` names what was recorded together
         (by default ranks and execution graphs find each other); `pair` demands that
         each execution graph finds its trace; `step_mark` is a regular expression of the
         user ranges that mark steps, in place of the profiler's, and `step_from` of
@@ -274,7 +274,7 @@ class Database:
 
     @own_errors()
     def sql(self, query: str, most: int | None = None) -> pl.DataFrame:
-        """Run one query, which reads relations and changes nothing.
+        """Run one read-only query.
 
         With `most` it ends with so many rows. It reads files only where the database
         was opened with `allow_files`. Raises `QueryError` with DuckDB's first line
@@ -296,20 +296,20 @@ class Database:
             raise QueryError("; ".join(filter(None, [said, hint]))) from error
 
     def _rows_of_any(self, query: str, most: int | None) -> pl.DataFrame:
-        """The rows of a user's query, whose columns may have one name, or odd types."""
+        """The rows of a user's query, in which columns may share a name."""
         relation = self._connection.sql(query)
         rows: pl.DataFrame = (relation if most is None else relation.limit(most)).pl()
         return rows
 
     def _rows(self, query: str) -> pl.DataFrame:
-        """The rows of a query of tracedb's own."""
+        """The rows of one of tracedb's own queries."""
         return stoppable(self._connection, lambda: frame(self._connection.sql(query)))
 
     @own_errors()
     def relation(
         self, name: str, step: int | None = None, **within: Unpack[Within]
     ) -> pl.DataFrame:
-        """All rows of a relation, in its own order or by key; a part of it on demand.
+        """All rows of a relation, in its own order or by key; or a part of them.
 
         That is of one `step`, `rank`, `run`, `trace` or `device`, each by its number.
         Raises `QueryError` where the relation has no such column, or there is no such
@@ -317,7 +317,7 @@ class Database:
         """
         declared = find_relation(name)
         if declared.parameters:
-            raise QueryError(f"{name} is asked with values: {declared.signature}")
+            raise QueryError(f"{name} takes values: {declared.signature}")
         chosen = parts.where(declared, {"step": step, **within}, self._rows)
         order = "" if declared.is_ordered else f"ORDER BY {', '.join(declared.key)}"
         return self._rows(f"FROM {declared.full_name} {chosen} {order}")
@@ -325,7 +325,7 @@ class Database:
     def overheads(
         self, step: int | None = None, **within: Unpack[Within]
     ) -> pl.DataFrame:
-        """Time per overhead type, per host thread and step: `question.overhead`."""
+        """Time per overhead type, host thread and step: `question.overhead`."""
         return self.relation("question.overhead", step, **within)
 
     @own_errors()
@@ -351,13 +351,17 @@ class Database:
         Raises `QueryError` for another scope or method.
         """
         if scope not in tracedb.SCOPES:
-            raise QueryError(f"no scope {scope}; there are {', '.join(tracedb.SCOPES)}")
+            raise QueryError(
+                f"no scope {scope}; available: {', '.join(tracedb.SCOPES)}"
+            )
         if method is not None and scope == "trace":
-            raise QueryError("paths are predicted of steps and runs, not of traces")
+            raise QueryError(
+                "paths can be predicted for steps and runs, not for traces"
+            )
         if method is not None:
             self._check_method(method)
         if method in _LIN2022:
-            raise QueryError(f"the method {method} has no graph; choose another")
+            raise QueryError(f"method {method} has no graph; choose another")
         if method is not None and not self._is_asked(method):
             with self.simulate((method,)) as beside:
                 return beside.critical_path(
@@ -378,13 +382,13 @@ class Database:
     ) -> pl.DataFrame:
         """How much later each op, call and GPU op could end: `question.slack`.
 
-        Before a step ends later on its rank (`slack_ns`), or in its run
-        (`run_slack_ns`), that is; the least of the rank first. `kind` chooses nodes
-        of one kind (`tracedb.NODE_KINDS`). Raises `QueryError` for another kind.
+        That is, without delaying the step on its rank (`slack_ns`) or in its run
+        (`run_slack_ns`). The least slack on a rank comes first. `kind` selects nodes of
+        one kind (`tracedb.NODE_KINDS`). Raises `QueryError` for an unknown kind.
         """
         if kind is not None and kind not in tracedb.NODE_KINDS:
             known = ", ".join(tracedb.NODE_KINDS)
-            raise QueryError(f"no kind {kind}; there are {known}")
+            raise QueryError(f"no kind {kind}; available: {known}")
         frame = self.relation("question.slack", step, **within)
         return frame if kind is None else frame.filter(frame["kind"] == kind)
 
@@ -394,11 +398,11 @@ class Database:
     ) -> pl.DataFrame:
         """Measured and predicted time of each step: `critical_path.step_time`.
 
-        Without a method, of those that are stored; others are simulated now. The method
-        `library` learns host times from a file that `tracedb overheads learn` wrote;
-        it is meant where one is given.
-        Raises `QueryError` for a method that is not in `tracedb.METHODS`,
-        `LibraryError` for a file that is no library.
+        Without a method, returns the stored methods; other methods are simulated on
+        demand. The method `library` learns host times from a file that `tracedb
+        overheads learn` wrote; it is the default if `library` is given. Raises
+        `QueryError` for a method that is not in `tracedb.METHODS`, `LibraryError` for a
+        file that is not a library.
         """
         return self._of_method("critical_path.step_time", method, library)
 
@@ -406,8 +410,8 @@ class Database:
     def evaluate(self, *, library: str | Path | None = None) -> pl.DataFrame:
         """How well each method predicts the steps: `question.prediction_score`.
 
-        Takes the time of a simulation for those that are not stored. The method
-        `library` is among them where one is given.
+        Methods that are not stored are simulated, which takes time. The method
+        `library` is included if `library` is given.
         """
         methods = [r for r in tracedb.METHODS if library is not None or r != "library"]
         with self.simulate(methods, library=library) as beside:
@@ -417,9 +421,9 @@ class Database:
     def bands(
         self, method: str | None = None, *, library: str | Path | None = None
     ) -> pl.DataFrame:
-        """Between which times each step is expected: `question.prediction_band`.
+        """The interval in which each step is expected: `question.prediction_band`.
 
-        Of the stored methods, or of one, as `predict`.
+        For the stored methods, or for one, as in `predict`.
         """
         return self._of_method("question.prediction_band", method, library)
 
@@ -429,9 +433,9 @@ class Database:
     ) -> pl.DataFrame:
         """What scenarios do to each step: `question.scenario_effect`.
 
-        They are in a file (`tracedb.scenario`), or edits; the method says what else is
-        predicted with. What each edit matches, `question.scenario_match` tells in a
-        `simulate` block. Raises `ScenarioError` for what cannot be carried out, or
+        The scenarios are a file (`tracedb.scenario`) or edits; the method predicts
+        everything else. `question.scenario_match` in a `simulate` block shows what each
+        edit matches. Raises `ScenarioError` for an edit that cannot be carried out or
         matches nothing, `QueryError` for a method that is not in `tracedb.METHODS`.
         """
         with self.simulate((method,), edits, only_steps=True) as beside:
@@ -446,13 +450,13 @@ class Database:
         *,
         only_steps: bool = False,
     ) -> Iterator[Database]:
-        """All relations as they are for some methods and scenarios, in a `with` block.
+        """All relations for some methods and scenarios, in a `with` block.
 
         What is asked there is answered for these methods alone, of the baseline and of
         each scenario of the edits, which may be in a file (`tracedb.scenario`); this
-        database stays as it is. The method `library` learns from that file.
-        With `only_steps`, scenarios that only change how long things last are evaluated
-        by arrays, which takes far less: the times of steps (`question.scenario_effect`,
+        database stays as it is. The method `library` learns from that file. With
+        `only_steps`, scenarios that only change how long things last are evaluated by
+        arrays, which takes far less: the times of steps (`question.scenario_effect`,
         `critical_path.step_period`) are the same, other relations are without them.
 
         >>> with tracedb.open() as db, db.simulate(["replay"]) as beside:
@@ -468,13 +472,10 @@ class Database:
         for method in methods:
             self._check_method(method)
             if edits is not None and method in _LIN2022:
-                raise QueryError(
-                    f"the method {method} has no scenarios; choose another"
-                )
+                raise QueryError(f"method {method} has no scenarios; choose another")
         if "library" in methods and library is None:
             raise QueryError(
-                "the method library learns from a file, which has to be named "
-                "(`tracedb predict --library FILE`); "
+                "the method library needs a file (`tracedb predict --library FILE`); "
                 "`tracedb overheads learn` writes one"
             )
         if isinstance(edits, (str, Path)):
@@ -494,27 +495,27 @@ class Database:
             )
 
     def stored_edits(self) -> list[Edit]:
-        """The edits of the scenarios that are kept in `reference.scenario`.
+        """The edits of the scenarios stored in `reference.scenario`.
 
-        Raises `ScenarioError` where there are none, or a row is no edit.
+        Raises `ScenarioError` if there are none, or if a row is not an edit.
         """
         return stored_edits(self._connection)
 
     @own_errors()
     def sweep(self, edits: Sequence[Edit], sweep: str) -> list[Edit]:
-        """Each scenario once for each value of a sweep, as `factor=0.1..1:10`.
+        """Each scenario once for each value of a sweep such as `factor=0.1..1:10`.
 
-        Values may be those of a query: `add_ns=SELECT ...`. Raises `ScenarioError`.
+        The values may come from a query: `add_ns=SELECT ...`. Raises `ScenarioError`.
         """
         return swept(edits, sweep, lambda query: self.sql(query).to_series().to_list())
 
     @own_errors()
     def ranking(self, method: str = "replay", candidates: int = 8) -> pl.DataFrame:
-        """What the steps gain if things took no time, half or a roofline's.
+        """What steps gain if something took no time, half of it, or its roofline's.
 
-        `candidates` limits how many of each kind are tried: those with most time on the
-        critical paths as measured, then in all. It is `question.ranking`, of one
-        simulation of all. Raises `QueryError` for a method that is none.
+        `candidates` limits the number of candidates of each kind: those with the most
+        time on the measured critical paths, then overall. Returns `question.ranking`,
+        from one simulation of all. Raises `QueryError` for an unknown method.
         """
         edits = ranked_edits(self._connection, whole(candidates))
         if not edits:
@@ -523,15 +524,15 @@ class Database:
             return beside.ask("ranking")
 
     def _refuse_of_lake(self) -> None:
-        """Raise `DatabaseError` where what is to be changed is of a lake."""
+        """Raise `DatabaseError` if a lake is to be changed."""
         if self.is_of_lake:
             raise DatabaseError(
-                f"{self.path}: a lake, which is only read; `tracedb lake ingest` adds "
-                "to it, and what is to be changed is ingested into a database"
+                f"{self.path}: a lake is read-only here; use `tracedb lake ingest` to "
+                "add files, or ingest into a database"
             )
 
     def _is_asked(self, method: str) -> bool:
-        """Whether the method stands beside what was measured, as in a simulation."""
+        """Whether the method is simulated here, next to what was measured."""
         asked = self._rows("SELECT method FROM prediction.variant WHERE is_asked")
         return method in asked["method"]
 
@@ -543,7 +544,7 @@ class Database:
         if library is not None and method not in (None, "library"):
             raise QueryError(
                 f"the library {library} is for the method library, not {method}; "
-                "leave one of the two out"
+                "remove one of the two"
             )
         if library is not None:
             method = "library"
@@ -555,19 +556,19 @@ class Database:
         return stored if method is None else stored.filter(stored["method"] == method)
 
     def _check_number(self, parameter: str, number: int) -> None:
-        """Raise `QueryError` where what a question is asked about is not there."""
+        """Raise `QueryError` if a number that a question takes does not exist."""
         if parameter not in _NUMBERED:
             return
         noun, relation, column = _NUMBERED[parameter]
         query = f"SELECT count(*) FROM {relation} WHERE {column} = ?"
         if not scalar(self._connection, query, [number]):
-            raise QueryError(f"no {noun} {number}; {relation} lists those there are")
+            raise QueryError(f"no {noun} {number}; {relation} lists them")
 
     def _check_method(self, method: str) -> None:
         if method not in tracedb.METHODS:
             known = ", ".join(tracedb.METHODS)
             new = renamed.METHODS.get(str(method))
-            hint = f"it is {new} now" if new else f"there are {known}"
+            hint = f"it was renamed {new}" if new else f"available: {known}"
             raise QueryError(f"no method {method}; {hint}")
 
     @own_errors()
@@ -576,11 +577,11 @@ class Database:
     ) -> pl.DataFrame:
         """Predict kernel times with trained models: a file, a folder or an object.
 
-        Of files, what they say nothing of is predicted by the models that come with
-        tracedb; so is everything without any. They are stored in place of what was
-        predicted before, and used in place of the roofline; what reads them is computed
-        anew. Returns `question.kernel_coverage`. Raises `KernelModelError` for a broken
-        file, `QueryError` where no shape of GPU work is known.
+        Kernels that the given files do not cover are predicted by the models that ship
+        with tracedb; without any models, all kernels are. The predictions replace
+        earlier ones and the roofline's, and everything that reads them is recomputed.
+        Returns `question.kernel_coverage`. Raises `KernelModelError` for a broken file,
+        `QueryError` if no shapes of GPU work are known.
         """
         self._refuse_of_lake()
         if models is None or isinstance(models, (str, Path)):
@@ -593,13 +594,14 @@ class Database:
 
     @own_errors()
     def calibrate(self, source: str | Path) -> pl.DataFrame:
-        """Let kernel times learn from the traces of another database, on such GPUs.
+        """Calibrate kernel times with the traces of another database, on the same GPUs.
 
-        A trace teaches itself at ingest (`prediction.kernel_factor`); what others teach
-        counts where it has little to say. What reads kernel times is computed anew.
-        Returns what was learnt by hardware, family and basis: traces, shapes, and the
-        factor by which kernels took longer than predicted. Raises `DatabaseError` where
-        the source cannot be opened, `QueryError` where it teaches nothing.
+        Each trace is already calibrated with its own kernels at ingest
+        (`prediction.kernel_factor`); other traces count where that gives little data.
+        Everything that reads kernel times is recomputed. Returns what was learned by
+        hardware, family and basis: traces, shapes, and the factor by which kernels took
+        longer than predicted. Raises `DatabaseError` if the source cannot be opened,
+        `QueryError` if there is nothing to learn.
         """
         self._refuse_of_lake()
         return calibration.calibrate(self._connection, source)
@@ -608,7 +610,7 @@ class Database:
     def add_hardware(self, path: str | Path) -> list[str]:
         """Add the devices of a JSON or CSV file to `prediction.hardware`.
 
-        Returns their names. Raises `HardwareError` for a row that is none.
+        Returns their names. Raises `HardwareError` for an invalid row.
         """
         self._refuse_of_lake()
         return hardware.add(self._connection, path)
@@ -625,10 +627,10 @@ class Database:
     ) -> pl.DataFrame:
         """What a node depends on (`up`), and what depends on it (`down`), by distance.
 
-        The node is named by its number in `graph.node`, or by its exact name if one
-        node alone bears it, in that step or rank if they are given. With `waits` the
-        rows are what it waits for, and what it delays, each with the time. Raises
-        `QueryError` where there is no such node, or several are.
+        The node is given by its number in `graph.node`, or by its exact name if that is
+        unique within the step or rank, if they are given. With `waits`, the rows are
+        what it waits for and what it delays, each with the time. Raises `QueryError` if
+        there is no such node, or more than one.
         """
         if step is not None:
             step = whole(step)
@@ -637,7 +639,7 @@ class Database:
         return self._rows(rows_query(number, direction, waits=waits))
 
     def questions(self) -> pl.DataFrame:
-        """The questions that `ask` answers, each with what it means."""
+        """The questions that `ask` answers, with their meaning."""
         import polars as pl
 
         asked = [r for r in catalog.relations() if r.layer == "question"]
@@ -679,14 +681,14 @@ class Database:
         against: Database | None = None,
         scenarios: str | Path | Sequence[Edit] | None = None,
     ) -> dict[str, Any]:
-        """Write a report of a run: one HTML file that asks no network.
+        """Write a report of a run: one HTML file that works offline.
 
         Without a number it is of the run with the most events. It begins with the
         summary; then comes what differs from the largest run of another database
-        (`diff`), and what scenarios would do (`simulate`).
-        Returns what was written: the run, the size, and what was left out. Raises
-        `QueryError` where there is no such run, `ReportError` where the file cannot be
-        written, `ScenarioError` for edits that cannot be carried out.
+        (`diff`), and what scenarios would do (`simulate`). Returns what was written:
+        the run, the size, and what was left out. Raises `QueryError` where there is no
+        such run, `ReportError` where the file cannot be written, `ScenarioError` for
+        edits that cannot be carried out.
         """
         from tracedb.report import find_run, write_report
 
@@ -699,7 +701,7 @@ class Database:
         )
 
     def _difference(self, run: int, against: Database | None) -> list[dict[str, Any]]:
-        """The sections of a report that hold a run against another database's."""
+        """The sections of a report that compare a run with another database's."""
         from tracedb.report import find_run
         from tracedb.report.beside import difference_sections
 
@@ -711,7 +713,7 @@ class Database:
     def _effects(
         self, run: int, edits: str | Path | Sequence[Edit] | None
     ) -> list[dict[str, Any]]:
-        """The sections of a report that say what scenarios would do to a run."""
+        """The sections of a report about what scenarios would do to a run."""
         from tracedb.report.beside import scenario_sections
 
         if edits is None:
@@ -721,7 +723,7 @@ class Database:
 
     @own_errors()
     def plot(self, name: str, run: int | None = None) -> Any:  # noqa: ANN401 (of a package that may be missing)
-        """Draw a picture of a run as an Altair chart: `tracedb.plots.PLOTS`.
+        """Draw an Altair chart of a run: `tracedb.plots.PLOTS`.
 
         They are of sections of a report: periods, bounds, path, idle, overheads,
         kernels, modules, roofline, predictions. Without a number it is the run with the
@@ -734,7 +736,7 @@ class Database:
         return stoppable(self._connection, lambda: plot(self._connection, name, number))
 
     def _repr_html_(self) -> str | None:
-        """The traces in it, for notebooks; nothing of one that is closed."""
+        """The traces in the database, for notebooks; empty once it is closed."""
         from tracedb.markup import table
 
         try:
@@ -745,7 +747,7 @@ class Database:
 
     @own_errors()
     def summary(self, run: int | None = None) -> dict[str, pl.DataFrame]:
-        """The answers that a newcomer looks for, by question; of one run on demand.
+        """The answers of the summary by question; of all runs, or of one.
 
         They are `tracedb.summary.PARTS`. Raises `QueryError` for a run that is not
         there.
@@ -763,7 +765,7 @@ class Database:
         run: int | None = None,
         format: str = "chrome",  # noqa: A002 (as the command has it)
     ) -> int:
-        """Write a run, or a step of it, with its critical path for another tool.
+        """Export a run or a step, with its critical path, for another tool.
 
         As `chrome` JSON, in Perfetto's own format `pftrace`, for `speedscope`, or as
         graphs for MLCommons `chakra`, a file a rank (`x.et` gives `x.0.et`, ...).
@@ -784,7 +786,7 @@ class Database:
             "chakra": write_chakra,
         }
         if format not in writers:
-            raise QueryError(f"no format {format}; there are {', '.join(writers)}")
+            raise QueryError(f"no format {format}; available: {', '.join(writers)}")
         asked = [None if number is None else whole(number) for number in (run, step)]
         chosen = find_run(self._connection, asked[0]).run_id
         return stoppable(
@@ -801,7 +803,7 @@ class Database:
         step: Pair = (None, None),
         rank: Pair = (None, None),
     ) -> Difference:
-        """What is different in another run: its period, path, ops and kernels.
+        """What changed in another run: its period, critical path, ops and kernels.
 
         The other run is in another database, or is this one's second. Each pair says
         for both sides which run, which step, which rank is compared. `diff["period"]`,
@@ -814,8 +816,8 @@ class Database:
             runs = runs_of(self._connection)
             if len(runs) != 2:  # noqa: PLR2004 (this one and the other)
                 raise QueryError(
-                    f"{self.path}: {counted(len(runs), 'run')}; name another database, "
-                    "or say what is compared: --run, --step or --rank, for both sides"
+                    f"{self.path}: {counted(len(runs), 'run')}; give another database, "
+                    "or choose both sides with --run, --step or --rank"
                 )
             first, second = runs
             run = first, second
@@ -839,7 +841,7 @@ class Database:
         run: Pair = (None, None),
         tolerance: float | None = None,
     ) -> pl.DataFrame:
-        """Whether steps take longer than in a baseline, by more than its noise.
+        """Whether steps are slower than in a baseline, by more than its noise.
 
         A row per measure, the period first, as `question.diff_noise`; beside these the
         limit of the change, and whether it is kept. The limit is the noise, but at
@@ -856,12 +858,12 @@ class Database:
 
     @own_errors()
     def info(self) -> pl.DataFrame:
-        """The runs and their files, and how much of what is in each."""
+        """The runs and their files, and how many events of each type a file has."""
         return self._rows(_INFO)
 
     @own_errors()
     def issues(self) -> pl.DataFrame:
-        """What was repaired or left out while files were read."""
+        """What ingest repaired or left out."""
         return self._rows(_ISSUES)
 
     @own_errors()
@@ -882,8 +884,8 @@ class Database:
             raise DatabaseError(f"{self.path}: empty; fill it with `tracedb ingest`")
         if read_only:
             raise DatabaseError(
-                f"{self.path}: made by another version of tracedb; "
-                f"run `tracedb upgrade {self.path}`"
+                f"{self.path}: written by another version of tracedb; run `tracedb "
+                f"upgrade {self.path}`"
             )
         if known is None:
             template.create(self._connection)
@@ -895,7 +897,7 @@ class Database:
 
 
 def declared_rows(name: str) -> pl.DataFrame:
-    """The rows that a relation has in a database without traces."""
+    """The rows of a relation in a database without traces."""
     with template.empty(name) as connection:
         return frame(connection.sql(f"FROM {name}"))
 
@@ -936,7 +938,7 @@ def schema(
 
 
 def find_relation(name: str) -> catalog.Relation:
-    """The relation, or function, that is declared by that name.
+    """The relation or function of that name.
 
     Raises `QueryError` that names the nearest ones where there is none.
     """
@@ -965,7 +967,7 @@ def find_question(name: str) -> catalog.Relation:
 
 
 def _meant_question(name: str, known: dict[str, catalog.Relation]) -> str:
-    """Which questions may have been meant: named alike, or about words of the name."""
+    """Suggestions: questions with a similar name, or about words in the name."""
     from difflib import get_close_matches
 
     near = get_close_matches(name, list(known), n=3, cutoff=0.7)
@@ -975,7 +977,7 @@ def _meant_question(name: str, known: dict[str, catalog.Relation]) -> str:
         count = {own: sum(word in text for word in words) for own, text in said.items()}
         near = sorted(filter(count.get, count), key=lambda own: -count[own])[:3]
     if not near:
-        return "; `tracedb ask DB` lists those there are"
+        return "; `tracedb ask DB` lists the questions"
     return f"; did you mean {' or '.join(near)}?"
 
 
@@ -986,20 +988,20 @@ def _suggestion(name: str, known: list[str]) -> str:
     same_layer = [other for other in known if other.startswith(f"{layer}.")]
     near = get_close_matches(name, same_layer or known, n=3, cutoff=0.5)
     if not near:
-        return "; `tracedb schema` lists those there are"
+        return "; `tracedb schema` lists the relations"
     return f"; did you mean {' or '.join(near)}?"
 
 
 def size_in(memory: str) -> int:
-    """[B] The size that a text tells; raises `IngestError` where it tells none."""
+    """[B] The size that a text gives; raises `IngestError` if it is not a size."""
     try:
         return size_of(memory)
     except ValueError:
-        raise IngestError(f"memory '{memory}': no size; write it as 4GB") from None
+        raise IngestError(f"memory '{memory}' is not a size; write it as 4GB") from None
 
 
 def _is_database(path: str) -> bool:
-    """Whether a file is DuckDB's by its mark, or empty; others it would not touch."""
+    """Whether a file is empty or has DuckDB's magic bytes."""
     with Path(path).open("rb") as file:
         head = file.read(12)
     return not head or head[8:12] == b"DUCK"
@@ -1016,13 +1018,13 @@ def _path(path: object) -> str:
         is_text = False
     if not is_text:
         raise DatabaseError(
-            f"{text!r}: not a name for a database: it is not UTF-8 text"
+            f"{text!r}: not a valid database name: it is not UTF-8 text"
         )
     return str(text)
 
 
 def _in_lake(path: str | Path) -> Place | None:
-    """The place in a lake that a path names, if it does."""
+    """The place in a lake that a path names, if any."""
     text = _path(path)
     if is_remote(text):
         from tracedb.lake import place_of
@@ -1038,46 +1040,50 @@ def _in_lake(path: str | Path) -> Place | None:
 
 
 def _check_path(path: str, *, read_only: bool) -> None:
-    """Raise `DatabaseError` where no database can be; make the folders above one."""
+    """Raise `DatabaseError` if no database can be there; create its parent folders."""
     if path and Path(path).is_dir():
-        raise DatabaseError(f"{path}: a folder, no database; name a file in it")
+        raise DatabaseError(f"{path}: a folder, not a database; name a file in it")
     if read_only and path != _MEMORY and not Path(path).is_file():
-        raise DatabaseError(f"{path}: no such database; make it with `tracedb ingest`")
+        raise DatabaseError(
+            f"{path}: no such database; create it with `tracedb ingest`"
+        )
     if path != _MEMORY and Path(path).is_file() and not _is_database(path):
         raise DatabaseError(
-            f"{path}: not a database; if it is a trace, make one of it: "
-            f"`tracedb ingest {shlex.quote(path)} --db run.duckdb`"
+            f"{path}: not a database; if it is a trace, ingest it: `tracedb ingest "
+            f"{shlex.quote(path)} --db run.duckdb`"
         )
     if not path:
-        raise DatabaseError("the database has no name; give a path")
+        raise DatabaseError("the database path is empty; give a path")
     # Where it is a letter like others, DuckDB would still open a file of a folder.
     if path != _MEMORY and "\\" in Path(path).absolute().as_posix():
         raise DatabaseError(
-            f"{path}: DuckDB takes a backslash in a path for a slash; "
-            "choose a path without one"
+            f"{path}: DuckDB reads a backslash in a path as a slash; choose a path "
+            "without one"
         )
     if not read_only and path != _MEMORY:
         make_folder(Path(path).parent, DatabaseError)
 
 
 def _in_use(error: duckdb.Error) -> str | None:
-    """Who has a file open, and what to do, where that is why it cannot be opened."""
+    """The process that holds a file, and what to do, if that is why opening failed."""
     if isinstance(error, duckdb.ResourceInUseException):
-        return "open in this process already; one that writes is alone: close the other"
+        return (
+            "already open in this process; a writer needs exclusive access: close "
+            "the other one"
+        )
     held = _HELD.search(str(error))
     if held is None:
         return None
     return (
-        f"in use by process {held['number']} ({held['name']}); any number may read a "
-        "database, but one that writes is alone: wait until it is done, or ask a copy "
-        "that was made before"
+        f"in use by process {held['number']} ({held['name']}); a writer needs "
+        "exclusive access: wait until it is done, or query a copy made earlier"
     )
 
 
 def _attach(
     connection: duckdb.DuckDBPyConnection, path: str, *, read_only: bool
 ) -> None:
-    """Use a database under the one name that all have."""
+    """Use a database under the name that all databases have."""
     file = path if path == _MEMORY else str(Path(path).absolute())
     mode = "READ_ONLY" if read_only else "READ_WRITE"
     try:
@@ -1092,7 +1098,7 @@ def _attach(
 
 
 def _spill_folder() -> str:
-    """Where a database in memory puts what has no room; made when it is needed."""
+    """The folder to which a database in memory spills; created on demand."""
     return str(Path(gettempdir()) / f"tracedb-{uuid4().hex}.tmp")
 
 
@@ -1102,6 +1108,6 @@ def _stored_fingerprint(connection: duckdb.DuckDBPyConnection, path: str) -> str
         return str(scalar(connection, query))
     except duckdb.CatalogException as error:
         if scalar(connection, "SELECT count(*) FROM duckdb_tables()"):
-            line = f"{path}: a DuckDB file, but not one that tracedb made"
+            line = f"{path}: a DuckDB file, but not written by tracedb"
             raise DatabaseError(line) from error
         return None

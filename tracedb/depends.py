@@ -109,7 +109,7 @@ def _meant(connection: duckdb.DuckDBPyConnection, node: int | str) -> str:
         if near:
             names = " or ".join(shortened(name, _WIDEST) for (name,) in near)
             return f"; did you mean {names}?"
-    return "; graph.node lists those there are"
+    return "; graph.node lists the nodes"
 
 
 def find_node(
@@ -136,7 +136,7 @@ def find_node(
     listed = "; ".join(_reported(*row) for row in found[:_MOST_NAMED])
     more = "; ..." if len(found) > _MOST_NAMED else ""
     raise QueryError(
-        f"{len(found)} nodes are named {node}{where}, choose one by its number: "
+        f"{len(found)} nodes are named {node}{where}; choose one by its number: "
         f"{listed}{more}"
     )
 
@@ -154,7 +154,7 @@ def _reported(
 def rows_query(node: int, direction: str | None, *, waits: bool) -> str:
     """The query for the rows about a node: one way or both, of all or of waits."""
     if direction is not None and direction not in _DIRECTIONS:
-        raise QueryError(f"no direction {direction}; there are up and down")
+        raise QueryError(f"no direction {direction}; choose up or down")
     ways = _WAITS if waits else _REACHED
     chosen = [ways[way] for way in _DIRECTIONS if direction in (None, way)]
     parts = " UNION ALL ".join([_ITSELF, *chosen]).format(node=node)

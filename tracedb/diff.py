@@ -106,10 +106,10 @@ def choose(
         raise QueryError(f"{path}: no run with times to compare")
     listed = ", ".join(f"{number} ({name})" for number, name in runs.items())
     if run is None and len(runs) > 1:
-        raise QueryError(f"{path}: runs {listed}; say which one (--run)")
+        raise QueryError(f"{path}: has runs {listed}; choose one (--run)")
     number = next(iter(runs)) if run is None else run
     if number not in runs:
-        raise QueryError(f"{path}: no run {number}; there are {listed}")
+        raise QueryError(f"{path}: no run {number}; available: {listed}")
     chosen = Side(connection, path, number, runs[number], step, rank)
     for name, value in (("step", step), ("rank", rank)):
         _check(chosen, name, value)
@@ -128,7 +128,7 @@ def _check(chosen: Side, name: str, value: int | None) -> None:
     there = [str(number) for (number,) in rows if number is not None]
     if value is not None and str(value) not in there:
         listed = ", ".join(there) or "none"
-        raise QueryError(f"{chosen.path}: no {name} {value}; there are {listed}")
+        raise QueryError(f"{chosen.path}: no {name} {value}; available: {listed}")
 
 
 def difference(one: Side, other: Side, parts: tuple[str, ...] = PARTS) -> Difference:
@@ -153,8 +153,9 @@ def checked(baseline: Side, run: Side, tolerance: float | None) -> pl.DataFrame:
     rows = difference(baseline, run, ("noise",))["noise"]
     if tolerance is None and rows["noise_ns"].null_count():
         raise QueryError(
-            f"{baseline}: {counted(int(rows['a_step_count'][0]), 'step')}; noise is "
-            "learnt from 4 or more: record more, or give a tolerance (--tolerance)"
+            f"{baseline}: {counted(int(rows['a_step_count'][0]), 'step')}, but "
+            "estimating the noise takes 4 or more; record more, or give a tolerance "
+            "(--tolerance)"
         )
     floor = _TOLERANCE if tolerance is None else tolerance
     limit = pl.max_horizontal(

@@ -65,18 +65,18 @@ class _Line:
         self.at = 0
 
     def error(self, wanted: str, hint: str = "") -> ScenarioError:
-        """What to raise where something else is due, with the place."""
+        """The error where something else was expected, with the place."""
         rest = self.text[self.at :].split(maxsplit=1)
         found = f'"{rest[0]}"' if rest else "the end"
         place = f"edit '{self.text}', column {self.at + 1}"
-        return ScenarioError(f"{place}: {wanted} is due, not {found}{hint}")
+        return ScenarioError(f"{place}: expected {wanted}, found {found}{hint}")
 
     def words(self) -> Iterator[tuple[str | None, str, bool]]:
         """Each word: the key before `:` or `=`, the value, and whether it is bare."""
         while self._skip():
             word = _WORD.match(self.text, self.at)
             if word is None:
-                raise self.error('a word, or a text that is closed by "')
+                raise self.error('a word, or a text with a closing "')
             key, bare = word["key"], word["quoted"] is None
             quoted = word["quoted"] or ""
             value = (
@@ -104,7 +104,7 @@ def parse(text: str) -> Change:
     >>> parse('gpu name="Memcpy HtoD*" stream=7..9 x0').stream
     '7..9'
 
-    Raises `ScenarioError` with the column, and what is due there.
+    Raises `ScenarioError` with the column, and what was expected there.
     """
     line = _Line(text)
     fields: dict[str, Any] = {}
@@ -114,9 +114,9 @@ def parse(text: str) -> Change:
         )
         for name, one in given.items():
             if not _takes(name, one):
-                raise line.error(f"{name}, {FIELDS[name]},")
+                raise line.error(f"{name}, which is {FIELDS[name]}")
             if name in fields:
-                raise line.error(f"another field ({name} is given before)")
+                raise line.error(f"another field ({name} is already given)")
             fields[name] = one
     if not fields:
         raise line.error(f"a target ({', '.join(TYPES)})")
@@ -136,19 +136,20 @@ def parse_setting(text: str) -> Change:
     >>> parse_setting("dtype=bf16:gemm* phase=backward").family
     'gemm*'
 
-    Raises `ScenarioError` for what is none.
+    Raises `ScenarioError` for an invalid setting.
     """
     name, _, given = text.partition("=")
     parts = _SETTING.fullmatch(given)
     if name not in _SETTINGS or parts is None:
         settings = ", ".join(f"{setting}=..." for setting in _SETTINGS)
         raise ScenarioError(
-            f"setting '{text}': {settings} is due, as gpu=H200 or dtype=bf16:gemm*"
+            f"setting '{text}': expected {settings}, such as gpu=H200 or "
+            "dtype=bf16:gemm*"
         )
     field = _SETTINGS[name]
     value = next((v for v in _readings(parts["value"]) if _takes(field, v)), None)
     if value is None:
-        raise ScenarioError(f"setting '{text}': {name} has to be {FIELDS[field]}")
+        raise ScenarioError(f"setting '{text}': {name} must be {FIELDS[field]}")
     chosen = f":{parts['chosen']}" if parts["chosen"] else f" {parts['rest'] or ''}"
     change = parse(f"gpu{chosen}")
     if change.name is not None and _is_of_family(change.name):
@@ -187,7 +188,7 @@ def _next(line: _Line, key: str | None, value: str, is_bare: bool) -> dict[str, 
         return {"action": "set", "set_to": value[1:]}
     if is_bare and value in ACTIONS:
         return {"action": value}
-    hint = '; a text with spaces stands in double quotes: name="..."'
+    hint = '; write a text with spaces in double quotes: name="..."'
     raise line.error(
         _CHANGES.format(", ".join(a for a in ACTIONS if a != "scale")), hint
     )

@@ -52,7 +52,9 @@ def apply(connection: duckdb.DuckDBPyConnection, models: Models) -> None:
     trace_ids = _traces(connection)
     shapes = _shapes(connection, trace_ids)
     if shapes.is_empty():
-        raise QueryError("no shapes of GPU work are known: record with record_shapes")
+        raise QueryError(
+            "no shapes of GPU work are known; record with record_shapes=True"
+        )
     estimates = _estimates(shapes, models)
     with transaction(connection):
         connection.execute(f"DELETE FROM {_TABLE}")

@@ -43,8 +43,8 @@ class _Figure:
             raise ValueError(f"{value!r} is not a number") from None
         if not self.least <= number <= self.most:
             raise ValueError(
-                f"{value} is out of {self.least:g} to {self.most:g}; "
-                f"the unit is {self.unit}"
+                f"{value} is not between {self.least:g} and {self.most:g}; the unit is "
+                f"{self.unit}"
             )
         if self.is_whole and number != int(number):
             raise ValueError(f"{value} is not a whole number")
@@ -121,7 +121,7 @@ def _read(path: Path) -> Iterator[dict[str, Any]]:
     """The rows of a file."""
     rows = read_rows(path, HardwareError)
     if not rows:
-        raise HardwareError(f"{path}: no rows; a device has {', '.join(_needed())}")
+        raise HardwareError(f"{path}: no rows; a device needs {', '.join(_needed())}")
     yield from rows
 
 
@@ -146,7 +146,9 @@ def _checked(
             raise HardwareError(f"{place}: {key} is missing")
     for key in _WORDS:
         if not isinstance(given.get(key, ""), str):
-            raise HardwareError(f"{place}: {key} is {given[key]!r}, which is no text")
+            raise HardwareError(
+                f"{place}: {key} is {given[key]!r}, which is not a text"
+            )
     name = str(given["hardware"]).strip()
     checked: dict[str, Any] = {
         "hardware": name,
@@ -167,9 +169,13 @@ def _checked(
 def _nearest(key: object) -> str:
     new = renamed.COLUMNS.get(str(key))
     if new:
-        return f"; it is {new} now"
+        return f"; it was renamed {new}"
     near = get_close_matches(str(key), COLUMNS, n=1)
-    return f"; did you mean {near[0]}?" if near else f"; there are {', '.join(COLUMNS)}"
+    return (
+        f"; did you mean {near[0]}?"
+        if near
+        else f"; the columns are {', '.join(COLUMNS)}"
+    )
 
 
 def _refuse_wrong_words(
@@ -177,7 +183,7 @@ def _refuse_wrong_words(
 ) -> None:
     name = row["hardware"]
     if name in {"", "unknown"} or not name.isprintable() or len(name) > _LONGEST_NAME:
-        raise HardwareError(f"{place}: hardware {name!r} is no name")
+        raise HardwareError(f"{place}: hardware {name!r} is not a name")
     if row["kind"] not in _KINDS:
         raise HardwareError(f"{place}: kind {row['kind']!r} is neither gpu nor cpu")
     _refuse_unknown_generation(connection, row["generation"], place)
@@ -198,7 +204,7 @@ def _refuse_unknown_generation(
     if name is not None and name not in known:
         raise HardwareError(
             f"{place}: generation {name!r} is none of {', '.join(known)}; leave it out "
-            "where it is another"
+            "for any other"
         )
 
 
@@ -209,7 +215,7 @@ def _refuse_doubles(
     for number, row in enumerate(rows, 1):
         if row["hardware"] in seen:
             raise HardwareError(
-                f"{path}, row {number}: {row['hardware']} was added before; "
-                "give it another name"
+                f"{path}, row {number}: {row['hardware']} is already there; give it "
+                "another name"
             )
         seen.add(row["hardware"])

@@ -1,4 +1,4 @@
-"""JSON files that a person writes: what is wrong in one is said with its place."""
+"""Reads JSON files that people write, and reports errors with their place."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ if TYPE_CHECKING:
 _TWICE = 2
 # What the parser says, by its first words, in those of who wrote the file.
 _WORDS = {
-    "Expecting property name": "a name in double quotes is due",
-    "Expecting value": "a value is due",
-    "Expecting ','": "a comma or a closing bracket is due",
-    "Expecting ':'": "a colon is due",
-    "Extra data": "the JSON was over before this",
-    "Illegal trailing comma": "a comma too many",
-    "Invalid \\": "a backslash in a text is written twice",
-    "Invalid control character": "a text is not closed in its line",
-    "Unterminated string": "the text that begins here is not closed",
+    "Expecting property name": "expected a name in double quotes",
+    "Expecting value": "expected a value",
+    "Expecting ','": "expected a comma or a closing bracket",
+    "Expecting ':'": "expected a colon",
+    "Extra data": "text after the end of the JSON",
+    "Illegal trailing comma": "trailing comma",
+    "Invalid \\": "a backslash in a string must be doubled",
+    "Invalid control character": "string not closed on its line",
+    "Unterminated string": "the string that starts here is not closed",
 }
 
 
@@ -30,7 +30,7 @@ def read_text(path: str | Path, error: type[TracedbError]) -> str:
     try:
         return Path(path).read_text(encoding="utf-8-sig")
     except (OSError, ValueError) as problem:
-        reason = getattr(problem, "strerror", None) or "it is not UTF-8 text"
+        reason = getattr(problem, "strerror", None) or "not UTF-8 text"
         raise error(f"{path}: cannot be read: {reason}") from problem
 
 
@@ -52,8 +52,8 @@ def decode(path: str | Path, text: str, error: type[TracedbError]) -> Any:  # no
     except _RepeatedError as problem:
         lines = _lines(text, str(problem))
         raise error(
-            f'{path}: "{problem}" is there twice in one object{lines}; '
-            "rename one, or leave it out"
+            f'{path}: "{problem}" occurs twice in one object{lines}; rename or remove '
+            "one"
         ) from problem
     except (ValueError, RecursionError) as problem:
         raise error(f"{path}: not JSON: {problem}") from problem

@@ -50,7 +50,7 @@ def opened(path: str | Path, seconds: float = MOST_SECONDS) -> Iterator[Database
             # That is what becomes of a query that is interrupted, by whomever.
             if not is_late.is_set():
                 raise
-            text = f"stopped after {seconds:g} seconds; ask for less"
+            text = f"stopped after {seconds:g} seconds; query less data"
             raise QueryError(text) from error
         finally:
             is_done.set()
@@ -86,7 +86,7 @@ def table(frame: pl.DataFrame, most: int, *, is_all: bool = True) -> dict[str, A
     }
     if frame.height > most:
         of = f" of {frame.height:,}" if is_all else "; there are more"
-        found["note"] = f"the first {counted(most, 'row')}{of}"
+        found["note"] = f"first {counted(most, 'row')}{of}"
     return found
 
 

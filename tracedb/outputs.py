@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from tracedb.errors import TracedbError
 
 _GZIP = b"\x1f\x8b"
-EXPORT = "an export of tracedb's"
+EXPORT = "an export of tracedb"
 """What exports are called where another file is in their place."""
 
 
@@ -35,7 +35,7 @@ def make_folder(folder: Path, error: type[TracedbError]) -> None:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as problem:
         raise error(
-            f"{folder}: no folder can be made there: {problem.strerror}; choose another"
+            f"{folder}: cannot create the folder: {problem.strerror}; choose another"
         ) from problem
 
 
@@ -56,7 +56,7 @@ def check_place(path: Path, mark: bytes, what: str) -> None:
     except (OSError, EOFError, zlib.error):
         head = b""
     if head != mark:
-        raise ReportError(f"{path}: not {what}; name another file for it")
+        raise ReportError(f"{path}: exists and is not {what}; choose another name")
 
 
 @contextmanager

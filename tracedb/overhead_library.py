@@ -45,17 +45,17 @@ _KEYS = "trace_sha256, thread, position"
 # What makes a library none, by what is wrong then.
 _WRONG = {
     "it has no rows": "SELECT count(*) = 0",
-    "a span of host time is there twice": (
+    "a span of host time occurs twice": (
         f"SELECT count(*) > count(DISTINCT ({_KEYS}))"
     ),
     "a type is none of T1 to T5": (
         "SELECT NOT bool_and(type IN ('T1', 'T2', 'T3', 'T4', 'T5'))"
     ),
-    "a duration is below 0, or of days": (
+    "a duration is negative, or days long": (
         "SELECT NOT bool_and(sample_ns BETWEEN 0 AND 1e15)"
     ),
     "a number of a thread or step is below 1": "SELECT min(least(thread, step)) < 1",
-    "an ordinal is none of its step's": (
+    "an ordinal is outside its step": (
         "SELECT NOT bool_and(ordinal BETWEEN 0 AND ordinal_count - 1)"
     ),
 }
@@ -70,14 +70,16 @@ def learn(sources: Iterable[str | Path], path: str | Path) -> pl.DataFrame:
     """
     if Path(path).exists() and _format(path) is None:
         raise LibraryError(
-            f"{path}: there already, and not a library of overheads; name another file"
+            f"{path}: exists and is not a library of overheads; choose another name"
         )
     with duckdb.connect() as connection:
         catalog.create_only(connection, _TABLE)
         for source in sources:
             _add(connection, Path(source))
         if not scalar(connection, f"SELECT count(*) FROM {_TABLE}"):
-            raise LibraryError("no steps in these databases: nothing to learn")
+            raise LibraryError(
+                "no steps in these databases, so there is nothing to learn"
+            )
         _write(connection, Path(path))
         frame: pl.DataFrame = connection.sql(_SUMMARY).pl()
     return frame
@@ -135,7 +137,7 @@ def _samples(path: str | Path) -> pa.Table:
             _refuse_wrong(connection)
     except (pa.ArrowException, OSError, ValueError, duckdb.Error) as error:
         raise LibraryError(
-            f"{path}: a library that is broken: {one_line(error)}; learn it anew"
+            f"{path}: broken library: {one_line(error)}; learn it again"
         ) from error
     return samples
 
@@ -173,8 +175,8 @@ def check(path: str | Path) -> None:
         )
     if found != FORMAT:
         raise LibraryError(
-            f"{path}: a library of format {found}, not {FORMAT}; "
-            "learn it anew with this version of tracedb"
+            f"{path}: a library of format {found}, not {FORMAT}; learn it again with "
+            "this version of tracedb"
         )
 
 
@@ -191,7 +193,7 @@ def _format(path: str | Path) -> str | None:
             found = scalar(connection, query, [str(path), _KEY.encode()])
         except duckdb.Error as error:
             raise LibraryError(
-                f"{path}: a Parquet file that is broken, or cut off; copy it again"
+                f"{path}: a broken or truncated Parquet file; copy it again"
             ) from error
     return None if found is None else bytes(found).decode(errors="replace")
 

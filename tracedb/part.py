@@ -94,7 +94,7 @@ def absent(what: str, there: Sequence[int], why: str = "there are none") -> Quer
     """The error of a number that is not there, with those that are, or why none is.
 
     >>> absent("step 9", [1, 2])
-    QueryError('no step 9; there are 1, 2')
+    QueryError('no step 9; available: 1, 2')
     >>> absent("step 9", [6])
     QueryError('no step 9; there is only step 6')
     """
@@ -105,7 +105,7 @@ def absent(what: str, there: Sequence[int], why: str = "there are none") -> Quer
         return QueryError(f"no {what}; there is only {noun} {there[0]}")
     listed = ", ".join(map(str, there[:_MOST]))
     more = f", ... up to {there[-1]}" if len(there) > _MOST else ""
-    return QueryError(f"no {what}; there are {listed}{more}")
+    return QueryError(f"no {what}; available: {listed}{more}")
 
 
 def whole(value: object) -> int:
@@ -118,10 +118,10 @@ def whole(value: object) -> int:
 def _condition(relation: Relation, name: str) -> str:
     if name not in _CONDITIONS:
         known = ", ".join(_CONDITIONS)
-        raise QueryError(f"no part '{name}' of an answer; there are {known}")
+        raise QueryError(f"answers have no part '{name}'; available: {known}")
     for column, condition in _CONDITIONS[name].items():
         if column in relation.columns:
             return condition
     own = [part for part in _CONDITIONS if {*_CONDITIONS[part]} & {*relation.columns}]
-    rest = f"; there are {', '.join(f'{part}s' for part in own)}" if own else ""
+    rest = f"; it has {', '.join(f'{part}s' for part in own)}" if own else ""
     raise QueryError(f"{relation.full_name} has no {name}s to choose from{rest}")

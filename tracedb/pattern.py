@@ -39,7 +39,7 @@ def wrong_pattern(pattern: str) -> str | None:
     """
     cost = _cost(pattern)
     if cost > _MOST_COST:
-        return f"repeats too much: {cost:,} places, where {_MOST_COST:,} have to do"
+        return f"repeats too much: {cost:,} places, more than {_MOST_COST:,}"
     with _nothing().cursor() as connection:
         try:
             connection.execute("SELECT regexp_full_match('', ?)", [pattern])

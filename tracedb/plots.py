@@ -41,7 +41,7 @@ def plot(connection: duckdb.DuckDBPyConnection, name: str, run: int | None) -> A
     nothing to draw; `MissingPackageError` without Altair.
     """
     if name not in PLOTS:
-        raise QueryError(f"no plot {name}; there are {', '.join(PLOTS)}")
+        raise QueryError(f"no plot {name}; available: {', '.join(PLOTS)}")
     section = next(one for one in SECTIONS if one.name == name)
     altair = needed("altair", "notebook", "a plot")
     chosen = find_run(connection, run)
@@ -160,7 +160,7 @@ def _roofline(alt: Any, frame: pl.DataFrame) -> Any:  # noqa: ANN401 (of Altair)
         alt.Chart(points)
         .mark_point(filled=True)
         .encode(
-            x=alt.X("intensity:Q", scale=log, title="FLOP a byte"),
+            x=alt.X("intensity:Q", scale=log, title="FLOP per byte"),
             y=alt.Y("tflops:Q", scale=log, title="TFLOP/s"),
             size=alt.Size("time_ms:Q", title="time [ms]"),
             color=alt.Color("family:N"),

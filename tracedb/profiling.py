@@ -62,7 +62,7 @@ def profile(  # noqa: PLR0913 (what a recording may have)
     except ImportError as error:
         raise RecordError(str(error)) from error
     if steps < 1 or warmup < 0:
-        raise RecordError("record at least 1 step, after 0 or more to warm up")
+        raise RecordError("record at least 1 step, after 0 or more warmup steps")
     plan = Plan(warmup, steps, shapes, stacks, memory, graph)
     folder = Path(f"{database}.traces" if traces is None else traces)
     if Rank.current().number == 0:
@@ -96,7 +96,10 @@ def _check(loop: Loop, plan: Plan, tell: Callable[[str], object]) -> None:
     """Tell that fewer steps ran than were to be recorded; raise where none did."""
     if loop.is_done:
         return
-    ran = f"the loop ended {counted(loop.ended_steps, 'step')}; {plan.warmup} warm up"
+    ran = (
+        f"the loop ran {counted(loop.ended_steps, 'step')}; {plan.warmup} of them "
+        "are warmup"
+    )
     if not loop.recorded_steps:
         _remove(loop.files, loop.folder)
         raise RecordError(
@@ -104,8 +107,8 @@ def _check(loop: Loop, plan: Plan, tell: Callable[[str], object]) -> None:
             "optimizer, or lower `warmup`"
         )
     tell(
-        f"{ran}, {loop.recorded_steps} of {plan.steps} are recorded; what came after "
-        "them is a step of its own"
+        f"{ran}, {loop.recorded_steps} of {plan.steps} were recorded; the rest of the "
+        "loop counts as another step"
     )
 
 

@@ -103,7 +103,7 @@ def _length(data: bytes, place: int, layout: int) -> tuple[int, int]:
     if layout == BYTES:
         return varint(data, place)
     if layout not in SIZES:
-        raise BrokenError(f"a field of the unknown layout {layout}")
+        raise BrokenError(f"a field with the unknown wire type {layout}")
     return SIZES[layout], place
 
 

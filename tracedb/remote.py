@@ -43,7 +43,7 @@ def opened(uri: str, error: type[TracedbError]) -> tuple[Any, str]:
     """
     scheme = uri.partition("://")[0].lower()
     if scheme in {"file", "local"}:
-        raise error(f"{uri}: name what is on this machine by its path")
+        raise error(f"{uri}: give a path for files on this machine")
     package, extra = _PACKAGES.get(scheme, ("fsspec", "s3"))
     needed(package, extra, uri)
     core = needed("fsspec.core", extra, uri)

@@ -65,7 +65,7 @@ RELATIONS = {
 }
 """Relations."""
 
-NARROWED = {"staging.kernel": "staging.gpu_op (staging.kernel has kernels alone)"}
+NARROWED = {"staging.kernel": "staging.gpu_op (staging.kernel has only kernels)"}
 """Relations of whose name another one is now, which has only some of the rows."""
 
 COLUMNS = {
@@ -135,4 +135,4 @@ def hint(query: str) -> str:
             if name in known:
                 found[name] = known[name]
                 break
-    return "; ".join(f"{old} is {new} now" for old, new in found.items())
+    return "; ".join(f"{old} was renamed {new}" for old, new in found.items())

@@ -27,7 +27,7 @@ def read_rows(path: str | Path, error: type[TracedbError]) -> list[dict[str, Any
     found = _of_toml(path, text, error) if is_toml else decode(path, text, error)
     rows: list[Any] = found if isinstance(found, list) else [found]
     if not all(isinstance(row, dict) for row in rows):
-        raise error(f"{path}: no object, nor a list of objects")
+        raise error(f"{path}: neither an object nor a list of objects")
     return rows
 
 
@@ -38,10 +38,10 @@ def _of_csv(
     try:
         header, *rows = list(csv.reader(text.splitlines())) or [[]]
     except csv.Error as problem:
-        raise error(f"{path}: no CSV: {problem}") from problem
+        raise error(f"{path}: not CSV: {problem}") from problem
     twice = next((name for name in header if header.count(name) > 1), None)
     if twice is not None:
-        raise error(f"{path}: the column {twice} is there twice; leave one out")
+        raise error(f"{path}: column {twice} occurs twice; remove one")
     for number, cells in enumerate(rows, 1):
         if len(cells) > len(header):
             raise error(

@@ -97,7 +97,7 @@ def check(
         raise QueryError(f"{query!r} is not the text of a query")
     query.encode()  # what is not UTF-8 text is told as such
     if _depth(query) > _MOST_DEPTH:
-        raise QueryError(f"over {_MOST_DEPTH} brackets within each other")
+        raise QueryError(f"more than {_MOST_DEPTH} nested brackets")
     _check_kind(connection, query)
     allowed = _TABLE_FUNCTIONS | (_FILE_FUNCTIONS if allow_files else frozenset())
     for part in _parts(_tree(connection, _EXPLAIN.sub("", query, count=1))):
@@ -117,16 +117,15 @@ def _check_kind(connection: duckdb.DuckDBPyConnection, query: str) -> None:
     if not statements:
         raise QueryError("an empty query; write a SELECT")
     if len(statements) > 1:
-        raise QueryError(f"{len(statements)} statements; write one")
+        raise QueryError(f"{len(statements)} statements; write only one")
     kind = statements[0].type
     if kind == duckdb.StatementType.MULTI:
         raise QueryError(
-            "a PIVOT that looks for its values; write them: ON ... IN (...)"
+            "a PIVOT without a list of values; write it as ON ... IN (...)"
         )
     if kind not in (duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN):
         raise QueryError(
-            f"{kind.name} is refused: a query reads relations, and changes nothing; "
-            "write a SELECT"
+            f"{kind.name} is not allowed: queries are read-only; write a SELECT"
         )
 
 
@@ -161,11 +160,11 @@ def _wrong(part: dict[str, Any], allowed: frozenset[str]) -> str | None:
     """What a part of a query does that it may not, if anything."""
     kind = str(part.get("type", ""))
     if kind.endswith("_NODE") and kind not in _NODES:
-        return f"{kind.removesuffix('_NODE')} within a query is refused"
+        return f"{kind.removesuffix('_NODE')} is not allowed within a query"
     if kind == "TABLE_FUNCTION":
         return _wrong_table_function(part["function"], allowed)
     name = str(part.get("function_name", "")).lower()
-    return f"the function {name} is refused" if name in _REFUSED_FUNCTIONS else None
+    return f"the function {name} is not allowed" if name in _REFUSED_FUNCTIONS else None
 
 
 def _wrong_table_function(
@@ -179,5 +178,5 @@ def _wrong_table_function(
     shown = f"{schema}.{name}" if schema else name
     hint = _ALLOW if name in _FILE_FUNCTIONS else ""
     return (
-        f"the table function {shown} is refused: it is none that reads relations{hint}"
+        f"the table function {shown} is not allowed: it does not read relations{hint}"
     )

@@ -49,7 +49,7 @@ FIELDS = selection.WANTED | {
     "add_ns": "a whole number of nanoseconds, up to 1e15",
     "set_ns": "a whole number of nanoseconds, from 0 to 1e15",
     "set_to": f"one of {', '.join(STATISTICS)}",
-    "from_run": "the number of a run",
+    "from_run": "a run number",
     "to_gpu": "the name of a GPU (`tracedb kernels hardware` lists them)",
     "to_dtype": f"one of {', '.join(DTYPES)}",
     "to_batch": "a whole number from 1 to 1e9",
@@ -59,12 +59,12 @@ FIELDS = selection.WANTED | {
     "host_ns": "a whole number of nanoseconds, from 0 to 1e15",
     "gpu_ns": "a whole number of nanoseconds, from 0 to 1e15",
     "gap_ns": "a whole number of nanoseconds, from 0 to 1e15",
-    "to_stream": "the number of a stream",
+    "to_stream": "a stream number",
     "until": selection.A_PATTERN,
     "workers": "a whole number from 1 to 1000",
     "ahead": "a whole number from 1 to 1000",
 }
-"""The fields of an edit, and what they have to be."""
+"""The fields of an edit, and what they must be."""
 
 
 _Duration = Annotated[int, msgspec.Meta(ge=0, le=10**15)]
@@ -134,13 +134,14 @@ def _edits(scenarios: object) -> Iterator[Edit]:
     """The edits of the object that a file is."""
     if not isinstance(scenarios, dict):
         raise ScenarioError(
-            "no file of scenarios: that is an object with a list of edits for each "
-            f'name, as {{"faster": [{_EXAMPLE}]}}'
+            "not a file of scenarios: expected an object with a list of edits for "
+            f'each name, such as {{"faster": [{_EXAMPLE}]}}'
         )
     for name, edits in scenarios.items():
         if not isinstance(edits, list) or not edits:
             raise ScenarioError(
-                f"scenario {name}: no edits; it has a list of them, as [{_EXAMPLE}]"
+                f"scenario {name}: no edits; expected a list of them, such as "
+                f"[{_EXAMPLE}]"
             )
         for number, edit in enumerate(edits, 1):
             yield _edit(name, f"scenario {name}, edit {number}", edit)
@@ -156,21 +157,25 @@ def _edit(scenario: str, place: str, fields: object) -> Edit:
         except ScenarioError as error:
             raise ScenarioError(f"{place}: {error}") from error
     if not isinstance(fields, dict):
-        raise ScenarioError(f"{place}: no edit; it is an object, as {_EXAMPLE}")
+        raise ScenarioError(
+            f"{place}: not an edit; expected an object, such as {_EXAMPLE}"
+        )
     for name, value in fields.items():
         if name not in FIELDS:
             raise ScenarioError(
-                f"{place}: no field {name}; there are {', '.join(FIELDS)}"
+                f"{place}: no field {name}; the fields are {', '.join(FIELDS)}"
             )
         try:
             msgspec.convert({"target": "gpu", name: value}, Change)
         except msgspec.ValidationError as error:
             shown = json.dumps(value, default=str)
             raise ScenarioError(
-                f"{place}: {name} is {shown}; it has to be {FIELDS[name]}"
+                f"{place}: {name} is {shown}; it must be {FIELDS[name]}"
             ) from error
     if "target" not in fields:
-        raise ScenarioError(f"{place}: target is missing: {FIELDS['target']}")
+        raise ScenarioError(
+            f"{place}: target is missing; it must be {FIELDS['target']}"
+        )
     return Edit(scenario=scenario, **fields)
 
 
@@ -194,7 +199,9 @@ def stored_edits(connection: duckdb.DuckDBPyConnection) -> list[Edit]:
         place = f"reference.scenario, row {number}"
         scenario = fields.pop("scenario", None)
         if scenario is None:
-            raise ScenarioError(f"{place}: scenario is missing: its name")
+            raise ScenarioError(
+                f"{place}: the name of the scenario is missing (scenario)"
+            )
         edits.append(_edit(scenario, place, fields))
     if not edits:
         raise ScenarioError(
@@ -212,7 +219,7 @@ def file_schema() -> bytes:
     )
     schema = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": "Scenarios of tracedb: a list of edits for each name",
+        "title": "tracedb scenarios: a list of edits for each name",
         "type": "object",
         "additionalProperties": {"type": "array", "minItems": 1, "items": edit},
         "$defs": known,
@@ -223,7 +230,7 @@ def file_schema() -> bytes:
 def check(edits: list[Edit]) -> None:
     """Raise `ScenarioError` for edits that cannot be carried out as they stand."""
     if not edits:
-        raise ScenarioError("no edits; a scenario changes something")
+        raise ScenarioError("no edits; a scenario needs at least one")
     for edit in edits:
         wrong = _wrong(edit)
         if wrong:
@@ -233,7 +240,7 @@ def check(edits: list[Edit]) -> None:
 def _wrong(edit: Edit) -> str | None:
     """What is wrong with an edit, if anything."""
     if edit.scenario == BASELINE:
-        return "that is the name of what nothing is edited in; give another"
+        return "this name is reserved for the unedited baseline; choose another"
     return wrong_selection(edit) or wrong_action(edit)
 
 
@@ -296,7 +303,7 @@ def chosen_nodes(
         if not all(isinstance(number, int) for number in numbers):
             raise ScenarioError(
                 f"scenario {edit.scenario}: sql gives {numbers[0]!r}; its first column "
-                "has to be numbers of graph.node"
+                "must hold numbers of graph.node"
             )
         found[query] = numbers
     return found

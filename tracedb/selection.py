@@ -62,18 +62,20 @@ _NUMBERS = re.compile(r"\d{1,18}(\.\.\d{1,18})?(,\d{1,18}(\.\.\d{1,18})?)*")
 
 _MOST_NODES = 1_000_000
 
-A_PATTERN = "a text: * stands for any text, ? for one character, /.../ is an expression"
-_A_NUMBER = 'a whole number, or a text of some as "3..5" or "1,3..5"'
+A_PATTERN = (
+    "a pattern: * matches any text, ? one character, /.../ is a regular expression"
+)
+_A_NUMBER = 'a whole number, or a text such as "3..5" or "1,3..5"'
 WANTED = {
     "target": f"one of {', '.join(TYPES)}",
     "type": "a text",
     **dict.fromkeys(TEXTS, A_PATTERN),
-    "part": "self: what ops do themselves, and not the ops in them",
+    "part": "self: the time of ops without the ops in them",
     "phase": f"one of {', '.join(get_args(Phase))}",
     **dict.fromkeys(NUMBERS, _A_NUMBER),
-    "sql": "a text: a query of which the first column has numbers of graph.node",
+    "sql": "a query whose first column holds numbers of graph.node",
 }
-"""What the fields have to be."""
+"""What the fields must be."""
 
 
 class Selection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -119,7 +121,7 @@ def wrong_selection(selection: Selection) -> str | None:
     target, type_ = selection.target, selection.type
     known = TYPES[target]
     if type_ is not None and type_ not in known:
-        listed = f"it may be {', '.join(known)}" if known else "leave it out"
+        listed = f"available: {', '.join(known)}" if known else "remove it"
         return f"no type {type_} of {target}; {listed}"
     return (
         _wrong_fields(selection)
@@ -136,16 +138,16 @@ def _wrong_fields(selection: Selection) -> str | None:
     target, type_, fields = selection.target, selection.type, used(selection)
     what = target if type_ is None else f"{target} of type {type_}"
     if target == "profiler" and fields:
-        return f"profiler is chosen as a whole; leave {fields[0]} out"
+        return f"profiler is selected as a whole; remove {fields[0]}"
     if (target, type_) in _UNNAMED:
         for field in ("name", "op", "shape"):
             if field in fields:
-                return f"{what} is of no op and has no name; leave {field} out"
+                return f"{what} has no op and no name; remove {field}"
     wrong = _wrong_on_streams(selection, what)
     if wrong:
         return wrong
     if "family" in fields and target != "gpu":
-        return f"{what} is of no family of GPU work; leave family out"
+        return f"{what} has no family of GPU work; remove family"
     return _wrong_together(selection)
 
 
@@ -154,20 +156,20 @@ def _wrong_on_streams(selection: Selection, what: str) -> str | None:
     target, type_, fields = selection.target, selection.type, used(selection)
     for field in _ON_STREAMS:
         if field in fields and (target, type_) not in _OF_STREAMS:
-            return f"{what} is on no {_STREAMLIKE[field]}; leave {field} out"
+            return f"{what} is on no {_STREAMLIKE[field]}; remove {field}"
     if "process_group" in fields and target == "gpu" and type_ in _UNGROUPED:
-        return f"{what} has no process group; leave process_group out"
+        return f"{what} has no process group; remove process_group"
     return None
 
 
 def _wrong_together(selection: Selection) -> str | None:
     """Which two fields say the same."""
     if selection.target == "op" and selection.op is not None:
-        return "ops are chosen by name; leave op out"
+        return "ops are selected by name; remove op"
     if selection.node is not None and selection.sql is not None:
-        return "node and sql both say which nodes; leave one out"
+        return "node and sql both select nodes; remove one"
     if selection.part is not None and not _chooses_ops(selection):
-        return "part is of ops: choose them by op or shape, or leave part out"
+        return "part applies to ops: select them by op or shape, or remove part"
     return None
 
 
@@ -197,13 +199,15 @@ def _wrong_numbers(selection: Selection, field: str) -> str | None:
     if given is None:
         return None
     if not _NUMBERS.fullmatch(str(given)):
-        return f'{field} is "{given}"; it has to be {_A_NUMBER}'
+        return f'{field} is "{given}"; it must be {_A_NUMBER}'
     for low, high in ranges(given):
         if low > high:
-            return f"{field} is {given}, but {low} is above {high}; turn them round"
+            return f"{field} is {given}, but {low} is above {high}; swap them"
     nodes = sum(high - low + 1 for low, high in ranges(given))
     if field == "node" and nodes > _MOST_NODES:
-        return f"node has {nodes:,} numbers; choose more than {_MOST_NODES:,} by sql"
+        return (
+            f"node has {nodes:,} numbers; to select more than {_MOST_NODES:,}, use sql"
+        )
     return None
 
 
@@ -273,7 +277,7 @@ def near_misses(
             if near:
                 return near
     if used(selection):
-        return "; each of these is there, but not together"
+        return "; each of these exists, but not together"
     return _near_types(connection, selection.target)
 
 
@@ -305,10 +309,10 @@ def _near_texts(
     query = within if count else f"FROM ({known}) ORDER BY {alike} DESC, text"
     near = connection.execute(f"{query} LIMIT {_MOST_NEAR}", value).fetchall()
     if not near:
-        return f"; there is no {field} at all"
+        return f"; there is no {field}"
     listed = ", ".join(shortened(text, _WIDEST) for (text,) in near)
     verb = "contains" if count == 1 else "contain"
-    reported = f"{count} {verb} it:" if count else "nearest are"
+    reported = f"{count} {verb} it:" if count else "nearest:"
     return f"; {reported} {listed}{_hint(connection, selection, field)}"
 
 
@@ -318,11 +322,11 @@ def _hint(
     """How to write what a pattern may have been meant as."""
     pattern = getattr(selection, field)
     if not is_expression(pattern) and _LOOKS_LIKE_EXPRESSION.search(pattern):
-        return f" (a regular expression stands between slashes: /{pattern}/)"
+        return f" (write a regular expression between slashes: /{pattern}/)"
     if field != "name" or selection.target not in ("host", "gpu"):
         return ""
     there = "SELECT count(*) FROM staging.op WHERE name = ?"
-    return f" (an op: op={pattern})" if scalar(connection, there, [pattern]) else ""
+    return f" (for an op: op={pattern})" if scalar(connection, there, [pattern]) else ""
 
 
 def _near_numbers(
@@ -338,7 +342,7 @@ def _near_numbers(
         return f"; no {field} is known"
     shown = [*map(str, there[:_MOST_NUMBERS])]
     more = [f"... {there[-1]}"] if len(there) > _MOST_NUMBERS else []
-    return f"; there is {field} {', '.join([*shown, *more])}"
+    return f"; available: {field} {', '.join([*shown, *more])}"
 
 
 def _near_types(connection: duckdb.DuckDBPyConnection, target: str) -> str:
@@ -347,4 +351,4 @@ def _near_types(connection: duckdb.DuckDBPyConnection, target: str) -> str:
         return ""
     rows = connection.execute(_TYPES_THERE[target]).fetchall()
     listed = ", ".join(sorted(name for (name,) in rows))
-    return f"; there is {listed}" if listed else ""
+    return f"; available: {listed}" if listed else ""

@@ -113,8 +113,8 @@ WHERE
         WHERE list_contains($traces, raw.trace.trace_id)
     )
 """
-CIRCLE = "not analysed for stragglers: operations that wait for each other in a circle"
-OTHER_STEPS = "not analysed for stragglers: steps without the operations of most steps"
+CIRCLE = "not analyzed for stragglers: operations that wait for each other in a cycle"
+OTHER_STEPS = "not analyzed for stragglers: steps that lack operations of most steps"
 _CHOICES = ("op_type", "dp_rank", "stage")
 _MOST_TIMES = 1 << 24
 """Of how many operations and scenarios times are held at once."""
@@ -139,7 +139,7 @@ def _refuse_twice(connection: duckdb.DuckDBPyConnection, run: dict[str, int]) ->
     for name, step, dp_rank, stage in connection.execute(_TWICE, run).fetchall():
         raise IngestError(
             f"run '{name}': step {step} of data-parallel rank {dp_rank}, stage {stage} "
-            "is in two files; ingest them as two runs (`--run`)"
+            "is in two files; ingest these as two runs (`--run`)"
         )
 
 

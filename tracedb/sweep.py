@@ -37,18 +37,18 @@ def swept(
     field, _, given = sweep.partition("=")
     if field not in VALUES or not given:
         raise ScenarioError(
-            f"sweep {sweep}: a field and its values are due, as factor=0.1..1:10; the "
-            f"field may be {', '.join(VALUES)}"
+            f"sweep {sweep}: expected a field and its values, such as "
+            f"factor=0.1..1:10; the fields are {', '.join(VALUES)}"
         )
     changed = [edit for edit in edits if getattr(edit, field) is not None]
     changed = changed or [edit for edit in edits if _is_bare(edit)]
     if not changed:
         raise ScenarioError(
-            f"sweep {sweep}: no edit has {field}; give one to those that are swept"
+            f"sweep {sweep}: no edit has {field}; add it to the edits to sweep"
         )
     values = _values(sweep, field, given, query)
     if len(set(values)) < len(values):
-        raise ScenarioError(f"sweep {sweep}: a value is there twice; leave one out")
+        raise ScenarioError(f"sweep {sweep}: a value occurs twice; remove one")
     found = [
         _with(edit, {field: value} if edit in changed else {}, f"{field}={shown}")
         for value, shown in zip(values, _shown(values), strict=True)
@@ -85,7 +85,7 @@ def _values(
         values = _written(sweep, given)
     if not values or len(values) > _MOST:
         raise ScenarioError(
-            f"sweep {sweep}: {len(values):,} values; from 1 to {_MOST:,} are possible"
+            f"sweep {sweep}: {len(values):,} values; the limit is 1 to {_MOST:,}"
         )
     return [_checked(sweep, field, value) for value in values]
 
@@ -99,8 +99,8 @@ def _written(sweep: str, given: str) -> list[float]:
         low, high = float(matched["low"]), float(matched["high"])
     except ValueError:
         raise ScenarioError(
-            f"sweep {sweep}: {given} is neither numbers (0.25,0.5,2) nor a range of so "
-            "many (0.1..1:10)"
+            f"sweep {sweep}: {given} is neither a list (0.25,0.5,2) nor a range with a "
+            "count (0.1..1:10)"
         ) from None
     count = int(matched["count"])
     apart = (high - low) / max(count - 1, 1)
@@ -116,7 +116,7 @@ def _checked(sweep: str, field: str, value: object) -> float:
         converted = msgspec.convert({"target": "gpu", field: number}, Change)
     except msgspec.ValidationError as error:
         raise ScenarioError(
-            f"sweep {sweep}: {value} is no {field}; it has to be {FIELDS[field]}"
+            f"sweep {sweep}: {value} is not a valid {field}; it must be {FIELDS[field]}"
         ) from error
     found: float = getattr(converted, field)
     return found

@@ -117,8 +117,8 @@ def timed(works: list[Work]) -> list[Work]:
                     ready.append(next_)
     if len(done) < len(works):
         raise QueryError(
-            "some work waits for itself in a circle, as where collectives of ranks are "
-            "wrongly matched; choose one rank's file (`tracedb ingest` it alone)"
+            "the graph has a cycle, perhaps because collectives of ranks are matched "
+            "wrongly; ingest the file of one rank alone"
         )
     return sorted(done, key=lambda work: work.begin_ns)
 

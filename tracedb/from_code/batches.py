@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 _TOLD = 3
 """So many places are told where sizes are no functions of the batch."""
-_ALONE = "estimate such batches one by one (--batch)"
+_ALONE = "estimate these batch sizes one by one (--batch)"
 
 
 @dataclass(frozen=True)
@@ -161,8 +161,8 @@ def _otherwise(there: list[tuple[str, str]], *, is_end: bool = False) -> Estimat
     """
     there = sorted(there, key=lambda side: _place(side[0]))
     found = ", ".join(f"{line}: {what}" for line, what in there)
-    end = ", nothing more at the other" if is_end else ""
-    return EstimateError(f"{found}{end}: no function of the batch; {_ALONE}")
+    end = ", and nothing more at the other" if is_end else ""
+    return EstimateError(f"{found}{end}: not a function of the batch size; {_ALONE}")
 
 
 def _place(line: str) -> tuple[str, int]:
@@ -237,8 +237,8 @@ def _told(wrong: Sequence[str]) -> str:
     left = len(wrong) - _TOLD
     counted = f"; and {left} more" if left > 0 else ""
     return (
-        f"{wrong[0]}, which is no affine function of the batch{others}{counted}; "
-        f"{_ALONE}"
+        f"{wrong[0]}, which is not an affine function of the batch "
+        f"size{others}{counted}; {_ALONE}"
     )
 
 
@@ -271,8 +271,8 @@ def _held(
         except ValueError:
             sizes = ", ".join(f"{batch:,}" for batch in batches)
             raise EstimateError(
-                f"{there[0].words} is not held alike at the batch sizes {sizes}; "
-                f"{_ALONE}"
+                f"{there[0].words} is not held in the same way at the batch sizes "
+                f"{sizes}; {_ALONE}"
             ) from None
         found.append((there[0], functions))
     return tuple(found)

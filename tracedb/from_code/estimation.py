@@ -175,7 +175,8 @@ def _of_graph(path: str | Path, ranks: int | None, *, has_size: bool) -> Subject
 
     if has_size:
         raise EstimateError(
-            f"{path}: an execution graph has the batch size that it was recorded with"
+            f"{path}: an execution graph has a fixed batch size, the one that it was "
+            "recorded with"
         )
     return subject(read(path), ranks)
 

@@ -53,8 +53,8 @@ class FakeRanks:
         """Let PyTorch answer as if the other ranks were there, while it lasts."""
         if distributed.is_initialized() and not self.is_begun:
             raise EstimateError(
-                "this process is a rank of a job: it has a process group; estimate in "
-                "another process"
+                "this process has a process group, so it is a rank of a job; estimate "
+                "in another process"
             )
         with ExitStack() as stack:
             stack.enter_context(self._launched())
@@ -103,8 +103,8 @@ class FakeRanks:
         count = self.job.ranks or given.get("world_size", -1)
         if count < 1:
             raise EstimateError(
-                f"{place.of_caller()}: the step is one of several ranks; say how "
-                "many there are: --ranks N (`ranks=`)"
+                f"{place.of_caller()}: the step is one of several ranks; give "
+                "their number: --ranks N (`ranks=`)"
             )
         self.job = replace(self.job, ranks=count)
         if not hasattr(distributed.Backend, _BACKEND.upper()):
@@ -122,7 +122,7 @@ class FakeRanks:
         """How many ranks there are, and what they do together, if anything."""
         if not self.is_begun:
             return ""
-        averaged = "gradients are averaged as by DistributedDataParallel"
+        averaged = "gradients are averaged as DistributedDataParallel does"
         own = "its own collectives"
         done = averaged if self.is_averaging else own
         return f"one of {self.job.words}: {done}"

@@ -169,7 +169,7 @@ def told() -> Iterator[None]:
     except Exception as error:
         why = str(error).strip().partition("\n")[0] or type(error).__name__
         raise EstimateError(
-            f"{place.of_error(error)}: it cannot run on fake tensors: "
+            f"{place.of_error(error)}: cannot run on fake tensors: "
             f"{type(error).__name__}: {why}"
         ) from error
 

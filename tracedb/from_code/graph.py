@@ -122,8 +122,8 @@ def read(path: str | Path) -> Graph:
         files = connection.execute(_KIND).fetchall()
         if len(files) != 1 or files[0][1] != "et":
             raise EstimateError(
-                f"{path}: no execution graph, but a trace of what ran; give the file "
-                "of the ExecutionTraceObserver (`tracedb predict` explains a trace)"
+                f"{path}: a trace, not an execution graph; give the file of the "
+                "ExecutionTraceObserver (for a trace, use `tracedb predict`)"
             )
         trace_id, _, schema = files[0]
         _refuse_unknown(path, schema, connection.execute(_BROKEN).fetchone())
@@ -137,12 +137,11 @@ def _refuse_unknown(
 ) -> None:
     if schema is None or not schema.startswith(_SCHEMAS):
         raise EstimateError(
-            f"{path}: an execution graph of schema {schema}; those from 1.0.1 to 1.1.1 "
-            "are known"
+            f"{path}: an execution graph of schema {schema}; known are 1.0.1 to 1.1.1"
         )
     if issue is not None:
         raise EstimateError(
-            f"{path}: {issue[0]}; an estimate needs the whole graph: record it anew"
+            f"{path}: {issue[0]}; an estimate needs the whole graph: record it again"
         )
 
 
@@ -178,7 +177,7 @@ def _graph(path: str, listed: list[GraphNode]) -> Graph:
     nodes = {node.id: node for node in listed}
     if len(nodes) < len(listed):
         ((twice, _),) = Counter(node.id for node in listed).most_common(1)
-        raise EstimateError(f"{path}: there are two nodes {twice}")
+        raise EstimateError(f"{path}: two nodes have the id {twice}")
     roots = []
     for node in sorted(listed, key=lambda node: node.id):
         above = nodes.get(-1 if node.parent_id is None else node.parent_id)
@@ -203,8 +202,8 @@ def _refuse_depth(path: str, roots: list[GraphNode]) -> None:
         level = [child for node in level for child in node.children]
     if level:
         raise EstimateError(
-            f"{path}: node {level[0].id} ({level[0].name}) lies more than {_DEEPEST} "
-            "nodes deep; no step of PyTorch's does"
+            f"{path}: node {level[0].id} ({level[0].name}) is more than {_DEEPEST} "
+            "levels deep, which no PyTorch step is"
         )
 
 
@@ -215,6 +214,6 @@ def _refuse_circle(
     lost = sorted(nodes.keys() - reached)
     if lost:
         raise EstimateError(
-            f"{path}: node {lost[0]} ({nodes[lost[0]].name}) lies within itself: the "
-            "nodes above it make a circle"
+            f"{path}: node {lost[0]} ({nodes[lost[0]].name}) is its own ancestor: the "
+            "parents form a cycle"
         )

@@ -147,7 +147,7 @@ class Reader:
         self._is_loading, self._phase = before
         is_looped = is_optimizing and not self.is_of_gpu
         if is_looped and not on_gpu.list_loop(node):
-            self._tell(given, "its loop over parameters is not put into lists")
+            self._tell(given, "its loop over parameters is not turned into lists")
         return node
 
     def _tell(self, given: GraphNode, what: str) -> None:
@@ -166,7 +166,7 @@ class Reader:
         self._arriving |= {storage for storage, _ in tensors([*given.outputs])}
         self._arriving |= {storage for storage, _ in tensors([*given.inputs])}
         if message.ranks is None and inputs:
-            self._tell(given, "how many ranks take part is not recorded (`--ranks`)")
+            self._tell(given, "the number of ranks is not recorded (`--ranks`)")
 
     def _as_on_gpu(self, given: GraphNode, node: Node) -> list[Node]:
         """What a GPU dispatches in place of the CPU's own ops, if anything is left."""
@@ -191,7 +191,7 @@ class Reader:
         )
         self._enter(given.outputs, is_on_gpu=is_on_gpu)
         if is_on_gpu and "::" in given.name and not given.name.startswith("aten::"):
-            self._tell(given, "it is no op of PyTorch's; one kernel is assumed")
+            self._tell(given, "not a PyTorch op; one kernel is assumed")
 
     def _dispatched(self, given: GraphNode) -> Dispatched:
         return Dispatched(
@@ -342,10 +342,10 @@ def subject(graph: Graph, ranks: int | None = None) -> Program:
     reader = Reader(step.autograd, is_of_gpu(graph), groups)
     root = reader.program(step)
     if not any(node.dispatched for node in root.walk()):
-        raise EstimateError(f"{graph.path}: {step.words} has no op on tensors")
+        raise EstimateError(f"{graph.path}: {step.words} has no ops on tensors")
     left_out = (
-        f"thread {thread}: its {count} ops are left out, which are neither the main "
-        "thread's nor autograd's"
+        f"thread {thread}: left out {count} ops, because it is neither the main thread "
+        "nor autograd's"
         for thread, count in sorted(step.left_out.items())
     )
     unsure = tuple(map(str, sorted(reader.unsure, key=lambda one: one.node)))

@@ -143,4 +143,4 @@ def _between(tops: list[GraphNode]) -> tuple[list[list[GraphNode]], list[str]]:
     if len(complete) < 2:  # noqa: PLR2004 (with one there is nothing to cut)
         return [], []
     last = [step[-1] for step in complete]
-    return complete, [f"what ends with node {n.id} ({n.name})" for n in last]
+    return complete, [f"the part that ends with node {n.id} ({n.name})" for n in last]

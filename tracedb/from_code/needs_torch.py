@@ -8,5 +8,5 @@ from tracedb.errors import EstimateError
 
 if find_spec("torch") is None:
     raise EstimateError(
-        "PyTorch is not installed, which runs the step: pip install 'tracedb[record]'"
+        "PyTorch, which runs the step, is not installed: pip install 'tracedb[record]'"
     )

@@ -33,14 +33,14 @@ def points(sweeps: Sequence[str]) -> tuple[list[int], list[str]]:
         field, _, given = sweep.partition("=")
         if field not in {"batch", "gpu"} or not given or field in found:
             raise EstimateError(
-                f"sweep {sweep}: batch=256..65536 or gpu=A100,H100 is due, each once"
+                f"sweep {sweep}: expected batch=256..65536 or gpu=A100,H100, each once"
             )
         found[field] = [value.strip() for value in given.split(",")]
     batches = [
         size for value in found.get("batch", []) for size in _batches(value.strip())
     ]
     if len(batches) > _MOST:
-        raise EstimateError(f"{len(batches):,} batch sizes; {_MOST:,} are possible")
+        raise EstimateError(f"{len(batches):,} batch sizes; the limit is {_MOST:,}")
     return batches, found.get("gpu", [])
 
 
@@ -50,13 +50,15 @@ def _batches(text: str) -> list[int]:
     if matched is None:
         if not re.fullmatch(r"0*[1-9]\d{0,14}", text):
             raise EstimateError(
-                f"sweep of batch sizes: {text} is neither a size nor a range as "
-                "256..65536, or with how many 256..65536:20"
+                f"sweep of batch sizes: {text} is neither a size nor a range such as "
+                "256..65536, or 256..65536:20 with a count"
             )
         return [int(text)]
     low, high = int(matched[1]), int(matched[2])
     if not 0 < low <= high:
-        raise EstimateError(f"sweep of batch sizes: {text} does not go up from 1 on")
+        raise EstimateError(
+            f"sweep of batch sizes: {text} does not ascend from 1 or more"
+        )
     if matched[3] is None:
         return _doubled(low, high)
     return _apart(low, high, min(int(matched[3]), _MOST + 1))

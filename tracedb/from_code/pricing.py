@@ -44,7 +44,7 @@ class Device:
         found = connection.execute(_DEVICE, {"gpu": gpu}).fetchall()
         if not found:
             known = scalar(connection, _KNOWN)
-            raise EstimateError(f"no GPU {gpu} is known; there are {known}")
+            raise EstimateError(f"unknown GPU {gpu}; known: {known}")
         return cls(gpu, *found[0])
 
     def machine(self, nodes: Iterable[Node]) -> Machine | None:

@@ -57,8 +57,8 @@ def tensors_of(value: object) -> Iterator[torch.Tensor]:
     if isinstance(value, torch.Tensor):
         if value.layout is torch.sparse_coo:
             raise EstimateError(
-                f"{place.of_caller()}: how much a sparse gradient holds is not known "
-                "without a real run; make the embedding with sparse=False"
+                f"{place.of_caller()}: the size of a sparse gradient is unknown "
+                "without a real run; create the embedding with sparse=False"
             )
         yield value
     elif isinstance(value, (list, tuple)):

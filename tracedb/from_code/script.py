@@ -80,7 +80,7 @@ def split(text: str) -> tuple[Path, str]:
     """Take `train.py:step` apart; raises `EstimateError` for what is none."""
     path, colon, name = text.rpartition(":")
     if not colon or not name.isidentifier():
-        raise EstimateError(f"{text}: name a file and a function in it: train.py:step")
+        raise EstimateError(f"{text}: give a file and a function in it: train.py:step")
     if not Path(path).is_file():
         raise EstimateError(f"{path}: no such file")
     return Path(path), name
@@ -99,7 +99,7 @@ def load(path: Path, name: str) -> Step:
         spec.loader.exec_module(module)
     function = getattr(module, name, None)
     if not callable(function):
-        raise EstimateError(f"{path}: it has no function {name}")
+        raise EstimateError(f"{path}: has no function {name}")
     step = Step(function)
     needed = [
         p.name
@@ -110,8 +110,8 @@ def load(path: Path, name: str) -> Step:
     others = [parameter for parameter in needed if parameter not in _BATCH]
     if others:
         raise EstimateError(
-            f"{path}: {name}() needs {', '.join(others)}; it may take a batch size "
-            "alone, and makes its inputs itself"
+            f"{path}: {name}() needs {', '.join(others)}; it may take only a batch "
+            "size, and must create its own inputs"
         )
     return step
 

@@ -68,8 +68,8 @@ def estimate_sweep(  # noqa: PLR0913 (the options of one command)
     _check(gpus, batches)
     if is_graph(step):
         raise EstimateError(
-            f"{step}: an execution graph has the batch size that it was recorded with; "
-            "a sweep takes code: train.py:step"
+            f"{step}: an execution graph has a fixed batch size; a sweep takes code: "
+            "train.py:step"
         )
     with tracedb.open() as empty, ExitStack() as stack:
         devices = [_among(empty, gpu, ranks, ranks_per_node, network) for gpu in gpus]
@@ -122,9 +122,11 @@ def _among(
 def _check(gpus: Sequence[str], batches: Sequence[int]) -> None:
     for what, values in (("GPU", gpus), ("batch size", batches)):
         if len(set(values)) < len(values):
-            raise EstimateError(f"a {what} is there twice: {_listed(values)}")
+            raise EstimateError(f"a {what} occurs twice: {_listed(values)}")
     if not gpus or any(batch < 1 for batch in batches):
-        raise EstimateError("a sweep takes a GPU at least, and batch sizes from 1 on")
+        raise EstimateError(
+            "a sweep takes at least one GPU, and batch sizes of 1 or more"
+        )
 
 
 def _listed(values: Sequence[object]) -> str:
@@ -173,7 +175,7 @@ def _learn(
     except EstimateError as error:
         if len(sizes) > 1:
             raise
-        tell(f"the largest batch that fits is not known: {error}")
+        tell(f"the largest batch that fits is unknown: {error}")
         return alone
 
 
@@ -220,9 +222,9 @@ def _proved(
             continue
         if wrong is not None:
             only = f"multiples of {multiple:,}" if multiple > 1 else f"up to {reach:,}"
-            tell(f"this holds for batch sizes that are {only} only: {wrong}")
+            tell(f"this holds only for batch sizes that are {only}: {wrong}")
         return _Learnt(function, reach, multiple)
-    raise wrong or EstimateError(f"no batch size to prove {low:,} to {high:,} with")
+    raise wrong or EstimateError(f"no batch size to check {low:,} to {high:,} with")
 
 
 def _full(learnt: _Learnt, devices: Sequence[Device]) -> int | None:

@@ -11,8 +11,8 @@ from tracedb.from_code import place
 def refuse(what: str) -> NoReturn:
     """Raise `EstimateError` for what depends on a value, with the line that asks."""
     raise EstimateError(
-        f"{place.of_caller()}: {what} depends on a value that only a real run knows; "
-        "leave it out of the step that is estimated"
+        f"{place.of_caller()}: {what} depends on a value that is known only in a real "
+        "run; remove it from the step to estimate"
     )
 
 

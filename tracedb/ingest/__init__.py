@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 __all__ = ["NO_TRACE", "Numbers", "default_memory", "ingest", "join", "rebuild"]
 
-NO_TRACE = "passed over, not a trace"
+NO_TRACE = "skipped, not a trace"
 """How progress ends of a file in a folder that is none."""
 
 # How much of the machine's memory is used at most: others may need it as well.
@@ -132,7 +132,7 @@ def _of_duckdb(memory: int) -> int:
 def _no_room(sources: list[Source], memory: int) -> IngestError:
     others = f" and {len(sources) - 1} more" if len(sources) > 1 else ""
     return IngestError(
-        f"{sources[0].name}{others}: {memory / 1e6:,.0f} MB of memory are not enough; "
+        f"{sources[0].name}{others}: {memory / 1e6:,.0f} MB of memory is not enough; "
         "allow more (`--memory`)"
     )
 
@@ -269,7 +269,7 @@ def _load_all(
         for number, (source, sha256) in enumerate(sources, 1):
             place = f"[{number}/{len(job.sources)}] {source.name}"
             if source.why_not:
-                job.progress(f"{place}: passed over: {source.why_not}")
+                job.progress(f"{place}: skipped: {source.why_not}")
                 continue
             trace_id = _known(connection, sha256)
             if trace_id is not None:

@@ -91,6 +91,8 @@ class _Trace:
         query = _TAKE.format(field=field, condition=condition)
         found = self._connection.execute(query, self._values).fetchall()
         if found:
-            what = "durations of days" if field == "dur" else "times days from most"
+            what = (
+                "durations of days" if field == "dur" else "times days away from most"
+            )
             first = min(event_id for (event_id,) in found)
             self._issues.add_event(f"kept without time: {what}", first, len(found))

@@ -105,5 +105,5 @@ def _fails(sources: list[Source], most: int | None, attempt: Trial) -> bool:
 
 def _error(what: str, error: UncomputedError) -> IngestError:
     return IngestError(
-        f"{what}: {error}; leave it out and report it; nothing of this call was stored"
+        f"{what}: {error}; leave it out and report it; nothing was stored"
     )

@@ -153,7 +153,7 @@ def bomb(name: str) -> IngestError:
     """The error for a file that holds more text than that."""
     return IngestError(
         f"{name}: decompresses to more than {_LARGEST_RATIO} times its size; if it is "
-        "a trace, decompress it and ingest that"
+        "a trace, decompress it first"
     )
 
 

@@ -44,8 +44,8 @@ _SEPARATOR = re.compile(rb"\s*,?\s*")
 _BYTE = re.compile(r"\(byte (\d+)\)")
 _BOM = b"\xef\xbb\xbf"
 _LOOKS = {
-    b"\xfd7zXZ\0": "is compressed by xz; decompress it first",
-    b"BZh": "is compressed by bzip2; decompress it first",
+    b"\xfd7zXZ\0": "is compressed with xz; decompress it first",
+    b"BZh": "is compressed with bzip2; decompress it first",
     b"PK\x03\x04": "is a zip archive; unpack it first",
     b"\xff\xfe": "is UTF-16 text; convert it to UTF-8 first",
     b"\xfe\xff": "is UTF-16 text; convert it to UTF-8 first",
@@ -332,7 +332,7 @@ class Cutter:
             self._pass_over(following)
         elif goes_on:
             raise IngestError(
-                f"{self._text.path}: more than 64 MB behind the list of events"
+                f"{self._text.path}: more than 64 MB after the list of events"
             )
         else:
             self._tell_damage()
@@ -344,7 +344,7 @@ class Cutter:
         if self._false_ends > _MOST_FALSE_ENDS:
             raise IngestError(
                 f"{self._text.path}: more than {_MOST_FALSE_ENDS} lists of events, the "
-                f"last before byte {self._place:,}; give each as a file of its own"
+                f"last before byte {self._place:,}; put each into a file of its own"
             )
         self.issues.add("left out: text that is not an event", self._place)
         self._take(following)

@@ -55,7 +55,7 @@ class Source:
     is_named: bool
     """Whether the user named it; what a folder or an archive holds may be no trace."""
     why_not: str = ""
-    """Why it is passed over, where that is known without reading it."""
+    """Why it is skipped, where that is known without reading it."""
     mapping: Mapping[str, str] = field(default_factory=dict)
     """What the user says of a table's columns and operations."""
 
@@ -124,7 +124,7 @@ def below_uri(uri: str) -> list[tuple[str, bool]]:
 
 def _no_trace(folder: str | Path) -> IngestError:
     kinds = ", ".join(_ENDINGS)
-    return IngestError(f"{folder}: no trace below this folder ({kinds})")
+    return IngestError(f"{folder}: no traces below this folder ({kinds})")
 
 
 def _matches(pattern: str) -> list[str]:
@@ -135,7 +135,7 @@ def _matches(pattern: str) -> list[str]:
 
 def _file(path: Path, name: str, scratch: Path, *, is_named: bool) -> Iterator[Source]:
     if not path.is_dir() and not path.is_file():
-        raise IngestError(f"{name}: not a regular file; send a stream by `-`")
+        raise IngestError(f"{name}: not a regular file; use `-` for a stream")
     if is_archive(name) and path.is_file():
         yield from _members(path, name, scratch)
     else:
@@ -190,7 +190,7 @@ def _refuse(error: OSError) -> None:
 def _standard_input(scratch: Path) -> Source:
     path = scratch / "standard-input"
     if path.exists():
-        raise IngestError("-: standard input can be read once")
+        raise IngestError("-: standard input can be read only once")
     with path.open("wb") as file:
         shutil.copyfileobj(sys.stdin.buffer, file)
     return Source("<standard input>", path, is_named=True)
@@ -221,13 +221,13 @@ def _members(path: Path, name: str, scratch: Path) -> Iterator[Source]:
         why = str(error).splitlines()[0].rstrip(":")
         raise IngestError(f"{name}: broken archive: {why}") from error
     if not found:
-        raise IngestError(f"{name}: no trace in this archive ({', '.join(_ENDINGS)})")
+        raise IngestError(f"{name}: no traces in this archive ({', '.join(_ENDINGS)})")
 
 
 def _why_not(member: tarfile.TarInfo, ending: str) -> str:
     """Why a member is not unpacked; empty if it is."""
     if not member.isfile():
-        return "a link or a device, no file"
+        return "a link or a device, not a file"
     return "an archive within an archive" if ending in _ARCHIVES else ""
 
 

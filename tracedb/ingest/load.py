@@ -135,7 +135,9 @@ def load(
     reader = reader_of(source.path, head)
     if source.mapping:
         if reader is not operations:
-            raise IngestError(f"{source.name}: no table of operations: nothing to map")
+            raise IngestError(
+                f"{source.name}: not a table of operations, so there is nothing to map"
+            )
         reader = operations.MappedReader(source.mapping)
     if reader is not None:
         return _load_foreign(connection, source, reader, numbers)

@@ -108,7 +108,9 @@ def verify(connection: duckdb.DuckDBPyConnection, trace_ids: Sequence[int]) -> N
         {"traces": list(trace_ids)},
     ).fetchall()
     if not graphs:
-        raise PairError("none of the files is an execution graph, so there is no pair")
+        raise PairError(
+            "none of the files is an execution graph, so there is nothing to pair"
+        )
     for path, trace_id, reason in graphs:
         if trace_id is None:
             raise PairError(
@@ -210,8 +212,8 @@ def _reason(matches: list[Match], counts: list[int]) -> str:
     if max(counts) == 1:
         return f"{len(matches)} ops by order on {len(counts)} threads"
     return (
-        f"{len(matches)} ops by order; the iteration cannot be told from "
-        f"{max(counts)} alike, so shapes are known and tensors only within each"
+        f"{len(matches)} ops by order; the iteration could be any of {max(counts)} "
+        "equal ones, so shapes are known, and tensors only within each"
     )
 
 

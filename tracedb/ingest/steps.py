@@ -49,8 +49,8 @@ def chosen(step_mark: str | None, step_from: str | None) -> Mark | None:
     """Return what the user named, if anything; raise `IngestError` for both ways."""
     if step_mark is not None and step_from is not None:
         raise IngestError(
-            "steps are marked by ranges (`--step-mark`) or begin with them "
-            "(`--step-from`); leave one of the two out"
+            "ranges mark steps (`--step-mark`) or start them (`--step-from`); use only "
+            "one of the two"
         )
     if step_from is not None:
         return Mark(legible(step_from), is_begin=True)
@@ -94,7 +94,7 @@ def verify(
     if mark is None or path is None:
         return
     found = [f"'{row[0]}'" for row in connection.execute(_MARKS, traces).fetchall()]
-    there = f"; ranges that are there: {', '.join(found)}" if found else ""
+    there = f"; existing ranges: {', '.join(found)}" if found else ""
     lacking = (
         "no two user ranges of a thread have"
         if mark.is_begin

@@ -77,7 +77,7 @@ def evaluate(
     if not found:
         raise MeasurementError(
             f"nothing to evaluate: no kernel of {', '.join(families) or 'any family'} "
-            f"was measured at {2 * LEAST_ROWS} or more shapes"
+            f"was measured with {2 * LEAST_ROWS} or more shapes"
         )
     return pl.DataFrame(found, schema=SCORES)
 
@@ -167,7 +167,7 @@ def parts_of(
     unknown = [family for family in families if family not in FAMILIES]
     if unknown:
         raise MeasurementError(
-            f"no family {', '.join(unknown)}; there are {', '.join(FAMILIES)}"
+            f"no family {', '.join(unknown)}; available: {', '.join(FAMILIES)}"
         )
     samples = [
         Sample(replace(group, rows=_some(group.rows)))

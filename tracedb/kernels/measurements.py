@@ -136,7 +136,7 @@ def _read(path: Path, name: str) -> tuple[pl.DataFrame, dict[str, int]]:
     kept = _with_shapes(timed)
     for why, count in (
         ("no time", frame.height - timed.height),
-        ("no shape, or none that can be", timed.height - kept.height),
+        ("no shape, or an impossible one", timed.height - kept.height),
     ):
         if count:
             dropped[why] = count
@@ -181,16 +181,15 @@ def _read_parquet(path: Path) -> tuple[pl.DataFrame, dict[str, int]]:
     except (pa.ArrowException, OSError, ValueError) as error:
         line = str(error).splitlines()[0]
         raise MeasurementError(
-            f"{path}: no Parquet file, or cut off: {line}"
+            f"{path}: not a Parquet file, or truncated: {line}"
         ) from error
     version = metadata.get(METADATA)
     if version is None and set(_NEEDED) <= set(table.column_names):
         raise MeasurementError(
-            f"{path}: measurements that another tool has rewritten, without the "
-            f"version of their format: give the file as `tracedb microbench` wrote it, "
-            f"or, if only rows changed, put {METADATA.decode()} = {VERSION} back into "
-            "its metadata: polars' write_parquet(..., metadata="
-            f"{{'{METADATA.decode()}': '{VERSION}'}})"
+            f"{path}: rewritten by another tool, without the format version: give the "
+            "file as `tracedb microbench` wrote it, or, if only rows changed, put "
+            f"{METADATA.decode()} = {VERSION} back into its metadata: polars' "
+            f"write_parquet(..., metadata={{'{METADATA.decode()}': '{VERSION}'}})"
         )
     if version is None:
         return _read_public(path, _of_arrow(path, table))
@@ -232,15 +231,17 @@ def _read_public(path: Path, file: pl.DataFrame) -> tuple[pl.DataFrame, dict[str
             return _named(path, *published.read(plainly, Place.of(path)))
     except pl.exceptions.PolarsError as error:
         line = str(error).splitlines()[0]
-        raise MeasurementError(f"{path}: a column has a wrong type: {line}") from error
+        raise MeasurementError(
+            f"{path}: a column has the wrong type: {line}"
+        ) from error
     if file.columns[:1] == [_POINTER]:
         raise _UnknownFormatError(
-            f"{path}: a pointer of Git LFS, not the file: `git lfs pull` fetches it"
+            f"{path}: a Git LFS pointer, not the file; fetch it with `git lfs pull`"
         )
     shown = ", ".join(file.columns[:8])
     raise _UnknownFormatError(
-        f"{path}: no format of public measurements has the columns {shown}; "
-        "docs/kernels.md lists the formats"
+        f"{path}: the columns {shown} match no known format; docs/kernels.md lists the "
+        "formats"
     )
 
 
@@ -250,8 +251,8 @@ def _named(
     """The same; raises `MeasurementError` where nothing says which GPU it was."""
     if frame["device"].null_count():
         raise MeasurementError(
-            f"{path}: neither a column nor a folder says which GPU was measured; keep "
-            "the folders of the project (a100, h100_sxm and so on)"
+            f"{path}: no column and no folder names the GPU; keep the folders of the "
+            "data set (a100, h100_sxm and so on)"
         )
     return frame, dropped
 
@@ -279,7 +280,9 @@ def _complete(frame: pl.DataFrame, path: Path) -> pl.DataFrame:
         whole = frame.with_columns(absent).select(*SCHEMA).cast(pl.Schema(SCHEMA))
     except pl.exceptions.PolarsError as error:
         line = str(error).splitlines()[0]
-        raise MeasurementError(f"{path}: a column has a wrong type: {line}") from error
+        raise MeasurementError(
+            f"{path}: a column has the wrong type: {line}"
+        ) from error
     whole = whole.with_columns(pl.col(TEXTS).fill_null(""))
     _check(whole, "family", FAMILIES, path)
     _check(whole, "measured", _KINDS, path)
@@ -300,8 +303,8 @@ def _check_types(frame: pl.DataFrame, path: Path) -> None:
             fits = column.dtype.is_numeric()
         if not fits:
             raise MeasurementError(
-                f"{path}: a column has a wrong type: {name} is {column.dtype}, and has "
-                f"to be {wanted}"
+                f"{path}: a column has the wrong type: {name} is {column.dtype}, and "
+                f"must be {wanted}"
             )
 
 

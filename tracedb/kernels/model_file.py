@@ -130,11 +130,11 @@ def _array(data: bytes) -> NDArray[Any]:
     """A column of numbers."""
     header = _COLUMN.match(data)
     if header is None:
-        raise ValueError("an array is no column of numbers")
+        raise ValueError("an array is not a column of numbers")
     start = _BEFORE_HEADER + int.from_bytes(header["size"], "little")
     dtype, count = np.dtype(header["type"].decode()), int(header["count"])
     if count * dtype.itemsize != len(data) - start:
-        raise ValueError("an array is longer or shorter than it says")
+        raise ValueError("an array has the wrong length")
     column = np.frombuffer(data, dtype, offset=start).copy()
     if dtype.kind == "f" and np.isnan(column).any():
         raise ValueError("an array has values that are not numbers")

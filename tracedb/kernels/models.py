@@ -398,7 +398,7 @@ def _predicted(model: Model, question: Question, asked: Asked) -> Predicted:
     times = np.stack([predicted.ns, predicted.low_ns, predicted.high_ns])
     if not np.isfinite(times).all():
         raise KernelModelError(
-            f"the model {model.title} predicts times without end; train it again with "
+            f"the model {model.title} predicts infinite times; train it again with "
             "`tracedb kernels train`"
         )
     ns, low, high = np.minimum(times, MOST_NS)
@@ -438,8 +438,7 @@ def load_model(path: str | Path) -> Model:
         names = ", ".join(file.name for file in files[:_MOST_NAMES])
         others = f" and {len(files) - _MOST_NAMES} more" if files[_MOST_NAMES:] else ""
         raise KernelModelError(
-            f"{path}: a folder of {len(files)} models; name one of them: "
-            f"{names}{others}"
+            f"{path}: a folder of {len(files)} models; choose one: {names}{others}"
         )
     return read(files[0])
 
@@ -453,6 +452,6 @@ def _files(path: Path) -> list[Path]:
     files = sorted(path.rglob(f"*{SUFFIX}")) if path.is_dir() else [path]
     if not files:
         raise KernelModelError(
-            f"{path}: no model below; `tracedb kernels train` writes models"
+            f"{path}: no models below; `tracedb kernels train` writes models"
         )
     return files

@@ -87,7 +87,7 @@ class Core:
         found = _features(rows, self.base)
         if tuple(found) != self.feature_names:
             raise KernelModelError(
-                "a model was trained with other features than this tracedb has; "
+                "a model was trained with features that this version does not have; "
                 "train it again with `tracedb kernels train`"
             )
         return np.stack(list(found.values()))

@@ -124,8 +124,8 @@ def read(path: Path) -> Model:
         raise _broken(path, error) from error
     if version != VERSION:
         raise KernelModelError(
-            f"{path}: a model of format {version}, not {VERSION}, which this tracedb "
-            "reads; train it again with `tracedb kernels train`"
+            f"{path}: a model of format {version}; this version of tracedb reads "
+            f"{VERSION}; train it again with `tracedb kernels train`"
         )
     try:
         return _model(header_of(fields), arrays)

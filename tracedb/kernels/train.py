@@ -79,8 +79,8 @@ def train(
     if not enough:
         most = max(len(group.rows) for group in groups)
         raise KernelModelError(
-            f"no kernel was measured at {LEAST_ROWS} or more shapes (at most {most}); "
-            "measure more with `tracedb microbench`"
+            f"no kernel was measured with {LEAST_ROWS} or more shapes (at most "
+            f"{most}); measure more with `tracedb microbench`"
         )
     folder = Path(folder)
     make_folder(folder, KernelModelError)

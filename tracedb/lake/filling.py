@@ -45,7 +45,7 @@ def ingest(  # noqa: PLR0913 (the options of one command)
 ) -> Counter[str]:
     """Put files into a lake, each alone; one that fails does not stop the others.
 
-    Returns how many were `new`, `known`, `passed over` (in a folder, and no traces), or
+    Returns how many were `new`, `known`, `skipped` (in a folder, and no traces), or
     `failed`: of these the manifest says why. The run of a file is `run`, by default the
     name of its folder. `memory` is how many bytes each worker may use; `step_mark`,
     `step_from` and `mapping` are as for `Database.ingest`. Lake and files may be in an
@@ -97,7 +97,7 @@ def _found(paths: Iterable[str | Path], scratch: Path, runner: Runner) -> list[_
     """The files that are to be ingested, by name; one that is named twice is once."""
     paths = [*paths]
     if "-" in map(str, paths):
-        raise LakeError("-: a lake knows files by their paths; write it to a file")
+        raise LakeError("-: a lake needs file paths; write the stream to a file")
     found, here = [], []
     for path in paths:
         if not remote.is_remote(path):
@@ -111,8 +111,8 @@ def _found(paths: Iterable[str | Path], scratch: Path, runner: Runner) -> list[_
     for source in files.expand(here, scratch):
         if runner.is_elsewhere and source.path.is_relative_to(scratch):
             raise LakeError(
-                f"{source.name}: unpacked here, where workers cannot read it; unpack "
-                "it beside the lake, or use the local runner"
+                f"{source.name}: an archive is unpacked locally, where workers cannot "
+                "read it; unpack it next to the lake, or use the local runner"
             )
         name = source.name
         if not remote.is_remote(name):

@@ -72,8 +72,8 @@ class _Processes:
         how = f"signal {-code}" if code < 0 else f"exit code {code}"
         return failed(
             task,
-            f"its worker ended {MOST_TRIES} times, by {how}; perhaps there is not "
-            "enough memory (`--memory`, fewer `--workers`)",
+            f"its worker ended {MOST_TRIES} times ({how}); there may be too little "
+            "memory (`--memory`, fewer `--workers`)",
         )
 
     def end(self) -> None:

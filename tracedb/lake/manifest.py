@@ -127,8 +127,8 @@ class Manifest:
         """
         if not self.storage.is_lake() and not self.storage.is_free():
             raise LakeError(
-                f"{self.storage.name}: a folder with other things in it, and no lake; "
-                "name another for the lake"
+                f"{self.storage.name}: a folder with other files, not a lake; choose "
+                "another folder"
             )
         self.storage.make()
 
@@ -173,8 +173,8 @@ class Manifest:
             return _decoded(name, content, _Known)
         if self._all():
             raise LakeError(
-                f"{name}: missing, so nobody knows which numbers the traces have that "
-                "are there; ingest all of them into a new lake"
+                f"{name}: missing, so the numbers of existing traces are unknown; "
+                "ingest all files into a new lake"
             )
         return _Known()
 
@@ -239,5 +239,5 @@ def _decoded(name: str, content: bytes, kind: type[T]) -> T:
         return msgspec.json.decode(content, type=kind)
     except msgspec.DecodeError as error:
         raise LakeError(
-            f"{name}: no part of a manifest ({error}); remove it, and ingest again"
+            f"{name}: not part of a manifest ({error}); remove it and ingest again"
         ) from error

@@ -72,7 +72,7 @@ def place_of(path: str) -> Place:
     """The lake that a path names; raises `LakeError` where it names none."""
     place = find_place(path)
     if place is None:
-        raise LakeError(f"{path}: no lake; make it with `tracedb lake ingest`")
+        raise LakeError(f"{path}: not a lake; create one with `tracedb lake ingest`")
     return place
 
 
@@ -87,7 +87,8 @@ def verify_run(run: str) -> None:
     """Raise `LakeError` where the name of a run is too long for a folder."""
     if len(escaped(run).encode()) > _MOST_BYTES:
         raise LakeError(
-            f"the run's name is too long for a folder: {run[:60]}...; name it by --run"
+            f"the name of the run is too long for a folder: {run[:60]}...; name it "
+            "with --run"
         )
 
 

@@ -56,7 +56,7 @@ def ask(place: Place, question: str, spark: Spark | None = None) -> pl.DataFrame
     """
     if question not in questions():
         known = ", ".join(sorted(questions()))
-        raise QueryError(f"no question {question} of a lake; there are {known}")
+        raise QueryError(f"no question {question} for a lake; available: {known}")
     entries = chosen(place)
     if spark is not None:
         return _by_spark(spark, storage(place.root), entries, question)

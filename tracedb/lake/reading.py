@@ -101,13 +101,13 @@ def chosen(place: Place) -> list[Entry]:
     if not found:
         runs = sorted({entry.run for entry in entries})
         named = ", ".join(runs[:_MOST_NAMES]) + (", ..." * (len(runs) > _MOST_NAMES))
-        there = f"there are the runs {named}" if runs else "the lake is empty"
-        raise LakeError(f"{place}: no trace of that; {there}")
+        there = f"the runs are {named}" if runs else "the lake is empty"
+        raise LakeError(f"{place}: no such trace; {there}")
     old = [e for e in found if e.fingerprint != fingerprint()]
     if old:
         raise LakeError(
-            f"{place}: {len(old)} of {len(found)} traces, as {old[0].source}, were "
-            "made by another version of tracedb; ingest them again"
+            f"{place}: {len(old)} of {len(found)} traces, such as {old[0].source}, "
+            "were written by another version of tracedb; ingest them again"
         )
     return found
 
@@ -117,8 +117,9 @@ def _database(place: Place) -> Path:
     entries = chosen(place)
     if len(entries) > MOST_TRACES:
         raise LakeError(
-            f"{place}: {len(entries):,} traces, a database is made of {MOST_TRACES} at "
-            f"most; choose some: {place.root}/run=NAME, or {place.root}/run=NAME/rank=N"
+            f"{place}: {len(entries):,} traces, but a database takes at most "
+            f"{MOST_TRACES}; select fewer: {place.root}/run=NAME, or "
+            f"{place.root}/run=NAME/rank=N"
         )
     parts = [
         duckdb.__version__,

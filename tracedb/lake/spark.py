@@ -57,8 +57,8 @@ class Spark:
             needed("pyspark.sql.connect.client", "connect", "Spark Connect")
         elif not java():
             raise LakeError(
-                "Spark needs Java 17 or later, and there is none: install it, or name "
-                "its folder by JAVA_HOME"
+                "Spark needs Java 17 or later, which was not found; install it, or set "
+                "JAVA_HOME"
             )
 
     def run(self, tasks: Sequence[Task]) -> Iterator[Outcome]:
@@ -200,9 +200,9 @@ def spark_reads(session: Any, paths: Sequence[str]) -> Any:  # noqa: ANN401 (PyS
         return session.read.parquet(*paths)
     except Exception as error:
         raise LakeError(
-            f"Spark cannot read {paths[0]}: {_first_line(error)}; for an object store "
-            "it needs Hadoop's connector (hadoop-aws for s3a) and credentials; without "
-            "--master DuckDB answers"
+            f"Spark cannot read {paths[0]}: {_first_line(error)}; an object store "
+            "needs Hadoop's connector (hadoop-aws for s3a) and credentials; without "
+            "--master, DuckDB answers"
         ) from error
 
 

@@ -380,7 +380,7 @@ class Objects:
                     try:
                         self._fs.get([*map(self._path, names)], [*copies.values()])
                     except FileNotFoundError as error:
-                        raise GoneError(f"{self._uri}: {error}: not there") from error
+                        raise GoneError(f"{self._uri}: {error}: not found") from error
             yield copies
 
     def address(self, name: str) -> str:

@@ -52,13 +52,13 @@ class Task(msgspec.Struct, frozen=True):
     is_named: bool = True
     """Whether the user named it: what a folder holds may be no trace."""
     why_not: str = ""
-    """Why it is passed over, where that is known."""
+    """Why it is skipped, where that is known."""
     step_mark: str | None = None
     step_from: str | None = None
     mapping: dict[str, str] = {}
 
 
-OUTCOMES = ("new", "known", "passed over", "failed")
+OUTCOMES = ("new", "known", "skipped", "failed")
 
 
 class Outcome(msgspec.Struct, frozen=True):
@@ -66,9 +66,9 @@ class Outcome(msgspec.Struct, frozen=True):
 
     number: int
     source: str
-    kind: Literal["new", "known", "passed over", "failed"]
+    kind: Literal["new", "known", "skipped", "failed"]
     detail: str = ""
-    """Why, where it was passed over or failed."""
+    """Why, where it was skipped or failed."""
     sha256: str = ""
     event_count: int = 0
 
@@ -85,7 +85,7 @@ def work(task: Task) -> Outcome:
     A file that cannot be ingested is noted in the manifest.
     """
     if task.why_not:
-        return Outcome(task.number, task.source, "passed over", task.why_not)
+        return Outcome(task.number, task.source, "skipped", task.why_not)
     try:
         manifest = Manifest(task.root)
         beside = manifest.storage.scratch(task.job)
@@ -101,7 +101,7 @@ def failed(task: Task, why: str) -> Outcome:
     try:
         Manifest(task.root).fail(Failure(task.number, task.run, task.source, why))
     except TracedbError as error:
-        why = f"{why}; nor could that be noted: {error}"
+        why = f"{why}; this could not be recorded either: {error}"
     return Outcome(task.number, task.source, "failed", why)
 
 
@@ -130,7 +130,7 @@ def _work(task: Task, manifest: Manifest, scratch: Path) -> Outcome:
         if not new:
             why = "".join(said[-1:]).partition(f"{task.source}: ")[2]
             why = why.removesuffix(f": {ingest.NO_TRACE}")
-            return Outcome(task.number, task.source, "passed over", why)
+            return Outcome(task.number, task.source, "skipped", why)
         entry = _put(db.connection, task, manifest.storage, scratch / "rows")
     manifest.commit(entry)
     return Outcome(

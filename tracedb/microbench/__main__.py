@@ -37,7 +37,9 @@ def _options() -> argparse.ArgumentParser:
     parser.add_argument("--backend", choices=["auto", *backends], default="auto")
     parser.add_argument("--family", action="append", default=[])
     parser.add_argument("--threads", type=int, help="of a CPU")
-    parser.add_argument("--minutes", type=float, help="end after them; go on later")
+    parser.add_argument(
+        "--minutes", type=float, help="stop after this time; resume later"
+    )
     return parser
 
 

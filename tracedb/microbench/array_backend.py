@@ -58,7 +58,9 @@ class ArrayBackend:
     def build(self, case: Case) -> Callable[[], object]:
         """Make the arrays of a case, and the work to time."""
         if case.family not in BUILDERS:
-            raise UnsupportedError(f"{case.family}: {self.arrays.__name__} has none")
+            raise UnsupportedError(
+                f"{case.family}: not available in {self.arrays.__name__}"
+            )
         return BUILDERS[case.family](case, self.arrays)
 
     def failure(self, error: Exception) -> str | None:
@@ -80,8 +82,8 @@ def _limit(threads: int) -> None:
     """Let BLAS work with so many threads; DeviceMissingError where none can say so."""
     if find_spec(_LIMITS) is None:
         raise DeviceMissingError(
-            f"{_LIMITS} is not installed, which sets NumPy's threads: leave --threads "
-            f"out, and set OMP_NUM_THREADS={threads} in the environment"
+            f"{_LIMITS}, which sets NumPy's threads, is not installed: remove "
+            f"--threads, and set OMP_NUM_THREADS={threads} in the environment"
         )
     import_module(_LIMITS).threadpool_limits(threads)
 

@@ -33,7 +33,7 @@ def _named(case: Case, names: Mapping[str, str] | tuple[str, ...]) -> None:
     """Refuse an op that is not in the table of its family."""
     if case.op not in names:
         raise UnsupportedError(
-            f"{case.family}: no op {case.op}; there are {', '.join(names)}"
+            f"{case.family}: no op {case.op}; available: {', '.join(names)}"
         )
 
 

@@ -68,7 +68,7 @@ def open_backend(name: str, device: str, threads: int | None = None) -> Backend:
         name = next((each for each in usable if find_spec(each)), usable[0])
     if name not in usable:
         raise DeviceMissingError(
-            f"{name} does not run on {device}; there are {', '.join(usable)}"
+            f"{name} does not run on {device}; available: {', '.join(usable)}"
         )
     if find_spec(name) is None:
         raise DeviceMissingError(

@@ -102,17 +102,17 @@ class Case:
         """Refuse a family, a dtype or a shape that nobody can measure."""
         if self.family not in SHAPES:
             raise MicrobenchError(
-                f"{self.family}: no family that one device runs; there are "
+                f"{self.family}: not a family of one device; available: "
                 f"{', '.join(SHAPES)}"
             )
         if self.dtype not in DTYPE_BYTES:
             raise MicrobenchError(
-                f"{self.dtype}: no dtype; there are {', '.join(DTYPE_BYTES)}"
+                f"{self.dtype}: unknown dtype; available: {', '.join(DTYPE_BYTES)}"
             )
         if set(self.shape) != set(SHAPES[self.family]):
             raise MicrobenchError(
-                f"{self.family}: a shape has {', '.join(SHAPES[self.family])}, "
-                f"not {', '.join(self.shape) or 'nothing'}"
+                f"{self.family}: a shape has {', '.join(SHAPES[self.family])}, not "
+                f"{', '.join(self.shape) or 'nothing'}"
             )
 
     @property
@@ -138,7 +138,8 @@ def of_families(cases: Iterable[Case], families: Iterable[str]) -> list[Case]:
     wanted = set(families) or set(SHAPES)
     if unknown := wanted - set(SHAPES):
         raise MicrobenchError(
-            f"{', '.join(sorted(unknown))}: no family; there are {', '.join(SHAPES)}"
+            f"{', '.join(sorted(unknown))}: unknown family; available: "
+            f"{', '.join(SHAPES)}"
         )
     return [case for case in cases if case.family in wanted]
 

@@ -27,7 +27,7 @@ class Journal:
             differing = {*run.items()} ^ {*self.lines[0].items()}
             names = sorted({name for name, _ in differing})
             raise MicrobenchError(
-                f"{path}: of a run with another {', '.join(names)}; remove it, or "
+                f"{path}: from a run with another {', '.join(names)}; remove it, or "
                 "write to another file"
             )
 
@@ -59,5 +59,7 @@ def _decoded(path: Path, text: bytes) -> Line:
     except ValueError:
         line = None
     if not isinstance(line, dict):
-        raise MicrobenchError(f"{path}: not a journal of measurements; move it away")
+        raise MicrobenchError(
+            f"{path}: not a journal of measurements; move it elsewhere"
+        )
     return line

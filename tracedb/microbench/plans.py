@@ -75,7 +75,7 @@ _PLANS: Mapping[str, Sequence[_Part]] = {
 }
 # How many cases each has, at most: some sweeps have fewer of an op.
 COUNTS = {name: sum(part.count for part in parts) for name, parts in _PLANS.items()}
-_QUICK = "A little of every family: ten minutes of a CPU, longer of a busy one."
+_QUICK = "A few shapes of every family: ten minutes on a CPU, longer on a busy one."
 # Rounds of the plan for two noisy cores; a GPU that nobody else uses needs one.
 _ROUNDS = {"quick": 3}
 
@@ -85,7 +85,8 @@ def plan(name: str) -> Plan:
     sweep = name.removesuffix(WHOLE)
     if sweep not in _PLANS:
         raise MicrobenchError(
-            f"{name}: no plan; there are {', '.join(COUNTS)}, and each with {WHOLE}"
+            f"{name}: unknown plan; available: {', '.join(COUNTS)}, each also with "
+            f"{WHOLE}"
         )
     parts = _PLANS[sweep]
     found = [

@@ -33,15 +33,13 @@ class Summary:
         reported = [f"{self.path}: {self.rows:,} cases on {self.place.device}"]
         if score := self.noise.get("all"):
             reported.append(
-                f"measured again, {score['case_count']:,} of them differ by "
-                f"{score['gmae_share']:.1%} in the geometric mean, "
-                f"{score['mape_share']:.1%} in the mean"
+                f"repeated measurements of {score['case_count']:,} cases differ by "
+                f"{score['gmae_share']:.1%} (geometric mean), "
+                f"{score['mape_share']:.1%} (mean)"
             )
-        reported += [
-            f"left out: {count} of {why}" for why, count in self.failures.items()
-        ]
+        reported += [f"left out {count}: {why}" for why, count in self.failures.items()]
         if not self.is_whole:
-            reported.append("not all is measured: the same command again goes on")
+            reported.append("incomplete: run the same command again to resume")
         return reported
 
 
@@ -89,7 +87,7 @@ def _journal(path: Path, plan: Plan, place: Place) -> Journal:
     beside = path.with_name(f"{path.name}.journal")
     if path.exists() and not beside.exists():
         raise MicrobenchError(
-            f"{path}: there already, without the journal of its run; name another file"
+            f"{path}: exists, without the journal of its run; choose another name"
         )
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

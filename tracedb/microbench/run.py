@@ -100,7 +100,7 @@ class Run:
         for place, visit in enumerate(left):
             now_s = monotonic()
             if until_s is not None and now_s > until_s:
-                self._tell(f"time is over: {len(left) - place} measurements are left")
+                self._tell(f"time is up; {len(left) - place} measurements are left")
                 return False
             self._refer(now_s)
             self._progress(now_s, began_s, place, left)

@@ -30,7 +30,8 @@ def open_backend(name: str, device: str, threads: int | None) -> "TorchBackend":
         return TorchBackend(device, HostTimer(clock), host.memory_bytes())
     if not torch.cuda.is_available():
         raise DeviceMissingError(
-            f"no CUDA GPU that PyTorch {torch.__version__} can use; measure with cpu"
+            f"PyTorch {torch.__version__} finds no CUDA GPU; measure on the CPU "
+            "(--device cpu)"
         )
     gpu = _Gpu()
     total = torch.cuda.get_device_properties(0).total_memory
@@ -88,8 +89,8 @@ def _leave_memory() -> None:
     except RuntimeError as error:
         line = str(error).partition("\n")[0]
         raise MicrobenchError(
-            f"the GPU answers no more ({line}); the same command again goes on with "
-            "the next case"
+            f"the GPU no longer responds ({line}); run the same command again to "
+            "resume with the next case"
         ) from error
 
 

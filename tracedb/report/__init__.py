@@ -17,7 +17,7 @@ from tracedb.part import absent
 from tracedb.report.page import page
 from tracedb.report.sections import sections
 from tracedb.report.timeline import timeline
-from tracedb.summary.told import told
+from tracedb.summary.statements import statements
 from tracedb.summary.words import WORDS
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ def made(
     connection = database.connection
     chosen, name, others = find_run(connection, run)
     facts: dict[str, Any] = {"run": name, "run_id": chosen, "other_runs": others}
-    ((*summary,),) = told(database.summary(chosen), database.path)
+    ((*summary,),) = statements(database.summary(chosen), database.path)
     parts = [*beside, *sections(connection, chosen)]
     for most in (_MOST_SLICES, _MOST_SLICES // 3, _MOST_SLICES // 12, 0):
         drawn = timeline(connection, chosen, most)

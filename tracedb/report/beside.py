@@ -18,44 +18,44 @@ _NAMES = {"a": "against", "b": "here"}
 _DIFFERENCE = (
     Section(
         "difference_period",
-        "Beside the other run",
-        "How long steps take here, and in the run that this is held against; chance is "
-        "judged by a rank test over steps.",
+        "Compared with the other run",
+        "Step times of this run and of the other run. A rank test over steps decides "
+        "whether the difference is significant.",
         "period",
     ),
     Section(
         "difference_kind",
-        "What differs on the critical path",
-        "Time of a step's critical path by kind, in the mean: red is more here than in "
-        "the other run, blue less.",
+        "Critical path by kind, compared",
+        "Mean time of a step's critical path by kind. Red: more than in the other run; "
+        "blue: less.",
         "kind",
         picture="changes",
         empty="The critical paths are the same.",
     ),
     Section(
         "difference_path",
-        "Where the critical path differs",
-        "The same by place: op, call or, between ops, Python function.",
+        "Critical path by place, compared",
+        "The same by place: op, call, or Python function between ops.",
         "path",
         picture="changes",
         empty="The critical paths are the same.",
     ),
     Section(
         "difference_work",
-        "Ops and GPU work that differ",
-        "Matched by module, pass, op, shape and order, whatever work is called; times "
-        "are means of a step.",
+        "Ops and GPU work, compared",
+        "Matched by module, pass, op, shape and order, not by the name of GPU work. "
+        "Times are means per step.",
         "work",
-        empty="All work takes the same time.",
+        empty="All ops and GPU work take the same time.",
     ),
 )
 _SCENARIOS = (
     Section(
         "scenarios",
         "Scenarios",
-        "The mean period of a step with the edits of each scenario (tick), without "
-        "them (dot), and between which times four of five steps are expected "
-        "(bar). `tracedb whatif` tells more of each.",
+        "The mean period of a step with the edits of each scenario (tick) and without "
+        "them (dot). The bar shows where four of five steps are expected. `tracedb "
+        "whatif` shows more.",
         """
 SELECT
     scenario, method, step_count, baseline_ns, predicted_ns, low_ns, high_ns,
@@ -68,14 +68,14 @@ ORDER BY predicted_ns, scenario""",
     Section(
         "scenario_path",
         "What bounds the steps then",
-        "The mean critical path of a step by kind and name, without the edits and with "
-        "them.",
+        "The mean critical path of a step by kind and name, with and without the "
+        "edits.",
         """
 SELECT scenario, kind, name, baseline_ns, predicted_ns, change_ns
 FROM question.scenario_path
 WHERE run_id = $run
 ORDER BY scenario, abs(change_ns) DESC, kind, name""",
-        empty="Nothing on the critical paths changes.",
+        empty="The critical paths do not change.",
     ),
 )
 

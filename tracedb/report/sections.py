@@ -32,7 +32,7 @@ class Section:
     query: str
     picture: str = "none"
     """How the page draws it (`charts.js`), above the table."""
-    empty: str = "Nothing of that kind is in this run."
+    empty: str = "This run has nothing of this kind."
     """What the page says where there are no rows."""
     follows: bool = False
     """Whether it is left out without rows, since the section before says why."""
@@ -43,7 +43,7 @@ SECTIONS = (
         "levers",
         "What takes the time",
         "The critical paths of all steps by what could be done about them, with the "
-        "place where most of each is.",
+        "largest place of each.",
         """
 SELECT lever, time_ns, time_share, mean_ns, busy_ns AS gpu_busy_meanwhile_ns, place,
     place_ns AS at_place_ns, rank, step, op, module, frame
@@ -54,8 +54,8 @@ ORDER BY time_ns DESC, lever""",
     Section(
         "trust",
         "How far to trust this",
-        "What may be missing from the recording, what was put right while it was read, "
-        "and what was concluded rather than recorded.",
+        "What may be missing from the recording, what ingest repaired, and what was "
+        "inferred rather than recorded.",
         """
 SELECT * EXCLUDE (run_id)
 FROM question.trust
@@ -65,7 +65,7 @@ ORDER BY aspect""",
     Section(
         "files",
         "Files",
-        "What the run is made of: one file a rank.",
+        "The traces of the run: one file per rank.",
         """
 SELECT
     rank, trace.trace_id, trace.path, gpu, trace.event_count, count(step_id) AS steps,
@@ -80,8 +80,8 @@ ORDER BY rank, trace.trace_id""",
     Section(
         "periods",
         "Steps",
-        "The period of a step: from when the host and the GPU were done with the step "
-        "before to when both are done with this one.",
+        "The period of a step: from when the host and the GPU have finished the "
+        "previous step to when both have finished this one.",
         """
 SELECT
     rank, step, period.end_ns - period.start_ns AS period_ns,
@@ -92,14 +92,14 @@ INNER JOIN staging.trace AS trace ON period.trace_id = trace.trace_id
 WHERE variant_id = 0 AND period.run_id = $run
 ORDER BY rank, period.trace_id, period.start_ns""",
         picture="periods",
-        empty="The trace has no steps: `tracedb ingest --step-mark` says what marks "
+        empty="The trace has no steps: `tracedb ingest --step-mark` defines what marks "
         "them.",
     ),
     Section(
         "bounds",
         "What bounds each step",
-        "The critical path of each step by kind of time: what would have to become "
-        "shorter for the step to be shorter.",
+        "The critical path of each step by kind of time: what must become shorter for "
+        "the step to become shorter.",
         """
 SELECT rank, step, kind, interval_count, time_ns, time_share, trace_id
 FROM question.critical_path
@@ -113,8 +113,8 @@ ORDER BY rank, trace_id, step, time_ns DESC""",
     Section(
         "path",
         "On the critical path",
-        "What lies on the critical paths of all steps (of the trace, where it has "
-        "none), with its place.",
+        "What is on the critical paths of all steps (of the trace, if it has no "
+        "steps), and where.",
         """
 SELECT
     rank, kind, name, op, module, count(*) AS intervals,
@@ -131,7 +131,7 @@ ORDER BY time_ns DESC, rank, kind, name, op, module""",
     Section(
         "idle",
         "Why the GPU is idle",
-        "Idle time of each device by what kept its next work from coming earlier.",
+        "Idle time of each device, by what kept its next work from starting earlier.",
         """
 SELECT
     rank, device, kind, sum(idle_ns)::BIGINT AS idle_ns, avg(idle_share) AS idle_share,
@@ -143,14 +143,14 @@ WHERE
 GROUP BY ALL
 ORDER BY rank, device, idle_ns DESC, kind""",
         picture="bars",
-        empty="No device ran work in a step of this run.",
+        empty="No device ran work in the steps of this run.",
     ),
     Section(
         "overheads",
-        "Where the time of the host goes",
-        "Host time of the steps: T1 gaps between ops; T2 begin of an op until its "
-        "first launch; T3 its last launch until its end; T4 launch calls; T5 between "
-        "launches, and ops without any; waits by what is waited for.",
+        "Where the host time goes",
+        "Host time of the steps. T1: gaps between ops. T2: start of an op to its first "
+        "launch. T3: its last launch to its end. T4: launch calls. T5: between "
+        "launches, and ops without launches. Waits by what is waited for.",
         """
 SELECT
     rank, role, overhead.thread_id, type, sum(span_count)::BIGINT AS spans,
@@ -168,7 +168,7 @@ ORDER BY rank, overhead.thread_id, time_ns DESC, type""",
     Section(
         "kernels",
         "GPU work",
-        "Kernels, copies and memsets by name, with the op that launches most of each.",
+        "Kernels, copies and memsets by name, with the op that launches most of them.",
         """
 SELECT name, op, gpu_op_count, time_ns, mean_ns, time_share
 FROM question.top_kernel
@@ -179,7 +179,7 @@ ORDER BY time_ns DESC, name""",
     Section(
         "modules",
         "Modules",
-        "GPU work of each module, and its part of the critical path.",
+        "GPU time of each module, and its share of the critical path.",
         """
 SELECT
     module, CASE WHEN is_backward THEN 'backward' ELSE 'forward' END AS pass,
@@ -191,13 +191,13 @@ WHERE run_id = $run
 GROUP BY ALL
 ORDER BY gpu_time_ns DESC, path_time_ns DESC, module, pass""",
         picture="icicle",
-        empty="Recorded without the Python stack (`with_stack=True`), so no module is "
-        "known.",
+        empty="Recorded without Python stacks (`with_stack=True`), so modules are "
+        "unknown.",
     ),
     Section(
         "waits",
         "Waits",
-        "What waited for what, longest first.",
+        "What waited for what, with the longest waits first.",
         """
 SELECT kind, waiting_name, awaited_name, wait_count, waited_ns
 FROM question.wait
@@ -208,9 +208,9 @@ ORDER BY waited_ns DESC, kind, waiting_name, awaited_name""",
     Section(
         "memory",
         "Memory over time",
-        "What is allocated on each device (of several ranks on the four with the "
-        "highest peaks), and what its allocator has reserved: the most in each of 120 "
-        "stretches of the recording.",
+        "Memory allocated on each device, and reserved by its allocator: the maximum "
+        "in each of 120 intervals of the recording. With several ranks, the four with "
+        "the highest peaks are shown.",
         """
 WITH
 placed AS (
@@ -251,8 +251,8 @@ ORDER BY rank, trace_id, device_type, device, begin_ns""",
     Section(
         "memory_peak",
         "Memory at its peak",
-        "The most that is allocated on each device, when that is, and what the "
-        "allocator has reserved then but does not use.",
+        "The peak allocation of each device, its time, and the memory that the "
+        "allocator then holds in reserve without using it.",
         """
 SELECT
     rank, device_type, device, peak_bytes, step, offset_ns, reserved_bytes,
@@ -265,8 +265,7 @@ ORDER BY rank, trace_id, device_type, device""",
     Section(
         "memory_held",
         "What holds the memory at its peak",
-        "By the op that allocated it, its module, and the Python function that was "
-        "open.",
+        "By the op that allocated it, its module, and the current Python function.",
         """
 SELECT
     rank, device_type, device, coalesce(op, origin) AS kind, module,
@@ -283,8 +282,8 @@ ORDER BY
     Section(
         "loading",
         "Data loading",
-        "Time of each step under a loader, what the GPUs did meanwhile, and how much "
-        "of it is on the critical path of the step's period.",
+        "Time of each step in a data loader, what the GPUs did meanwhile, and how much "
+        "of it is on the critical path of the period.",
         """
 WITH
 part AS (
@@ -317,13 +316,13 @@ WHERE own.part_ns > 0
 GROUP BY rank, trace_id, step, own.kind
 ORDER BY rank, trace_id, step, own.kind""",
         picture="stack",
-        empty="No ranges of a DataLoader in this run (`staging.data_loading`): batches "
-        "are fetched otherwise, or not while it was recorded.",
+        empty="No DataLoader ranges in this run (`staging.data_loading`): batches are "
+        "loaded in another way, or outside the recording.",
     ),
     Section(
         "stragglers",
         "Ranks that others wait for",
-        "Of each rank: how long others waited for it in collectives, and it for "
+        "For each rank: how long others waited for it in collectives, and it for "
         "others.",
         """
 SELECT
@@ -332,7 +331,7 @@ SELECT
 FROM question.straggler
 WHERE run_id = $run
 ORDER BY delayed_ns DESC, rank""",
-        empty="No collectives that are matched between ranks of this run.",
+        empty="No collectives are matched between ranks of this run.",
     ),
     Section(
         "communication",
@@ -349,8 +348,8 @@ ORDER BY rank, device""",
     Section(
         "roofline",
         "Roofline",
-        "Kernels whose work is known from shapes, against what the device could do. "
-        "Where sizes were not recorded, they are left out.",
+        "Kernels whose work is known from shapes, compared with the peak of the "
+        "device. Kernels without recorded sizes are left out.",
         """
 SELECT
     coalesce(op.name, work.family) AS op, work.family, count(*) AS kernels,
@@ -367,16 +366,14 @@ GROUP BY ALL
 HAVING sum(kernel.end_ns - kernel.start_ns) > 0
 ORDER BY time_ns DESC, op, family""",
         picture="roofline",
-        empty="Of no kernel in this run is known what it computes: record with "
-        "`record_shapes=True`.",
+        empty="No kernel in this run has known work: record with `record_shapes=True`.",
     ),
     Section(
         "efficiency",
-        "How much of the hardware steps use",
-        "Arithmetic of matrix products, convolutions and attention over what the "
-        "device could do in the period (model FLOPs utilization, MFU); all arithmetic "
-        "over the time of kernels alone, and bytes over the period, as shares of the "
-        "peaks.",
+        "Hardware utilization of steps",
+        "Model FLOPs utilization (MFU): the FLOPs of matrix products, convolutions and "
+        "attention, as a share of the device's peak over the period. Also all FLOPs "
+        "over kernel time, and bytes over the period, as shares of the peaks.",
         """
 SELECT
     rank, step, device, hardware, period_ns, mfu_share, compute_share, memory_share,
@@ -389,8 +386,8 @@ ORDER BY rank, trace_id, step, device""",
     Section(
         "collectives",
         "Collectives",
-        "How fast messages are moved, as NCCL's tests count it, and how long ranks "
-        "wait for each other before.",
+        "Bus bandwidth of collectives, as in nccl-tests, and how long ranks wait for "
+        "each other first.",
         """
 SELECT
     kind, process_group, message_bytes, group_size, kernel_count, time_ns, waiting_ns,
@@ -403,8 +400,8 @@ ORDER BY time_ns DESC, kind, message_bytes, process_group""",
     Section(
         "predictions",
         "Predicted steps",
-        "The period of each step as each stored method predicts it, how far it is off, "
-        "and between which times four of five such steps are expected.",
+        "The period of each step as predicted by each stored method, the error, and "
+        "the interval in which four of five steps are expected.",
         """
 SELECT
     rank, time.step, time.method, time.measured_ns, time.predicted_ns, low_ns, high_ns,
@@ -421,14 +418,14 @@ ORDER BY rank, time.step, time.method""",
     Section(
         "issues",
         "What was repaired or left out",
-        "What was found wrong in the files while they were read.",
+        "Problems that ingest found in the files.",
         """
 SELECT rank, path, kind, occurrences, detail
 FROM raw.ingest_issue
 INNER JOIN staging.trace USING (trace_id)
 WHERE run_id = $run
 ORDER BY rank, path, kind""",
-        empty="Nothing was: all events were read as the profiler wrote them.",
+        empty="Nothing: all events were read as the profiler wrote them.",
     ),
 )
 

@@ -379,13 +379,12 @@ def _merged(
             before = "" if where == "all" else f"{place}, "
             notes.append(
                 f"{before}{count:,} slices shorter than "
-                f"{duration(stretches[is_close])} are drawn together with their "
-                "neighbours."
+                f"{duration(stretches[is_close])} are merged with their neighbors."
             )
     if path_stretch > 1:
         notes.append(
-            "Of the critical path, intervals shorter than "
-            f"{duration(path_stretch)} are drawn together."
+            f"Intervals of the critical path shorter than {duration(path_stretch)} are "
+            "merged."
         )
     return notes
 

@@ -169,16 +169,16 @@ def _given(source: str | Path | Sequence[Table], rank: int | None) -> _Given:
     with tracedb.open(source, read_only=True) as db:
         found = recorded_tables(db.connection, rank)
         gpus = db.connection.execute(_GPU).fetchall()
-    notes = [f"{len(found.tables):,} tables, as {source} has them"]
+    notes = [f"{len(found.tables):,} tables, from {source}"]
     if found.traces > 1:
         notes.append(
-            f"they are those of {found.traces} traces; where each rank has all tables, "
-            "choose one (--rank)"
+            f"they come from {found.traces} traces; if each rank has all tables, "
+            "choose one rank (--rank)"
         )
     if found.are_means:
         notes.append(
-            "sizes of tables that were looked up at once are means; a file of tables "
-            "has those of each"
+            "tables that are looked up together get mean sizes; a file of tables gives "
+            "the size of each"
         )
     gpu = gpus[0][0] if gpus else None
     return _Given(found.tables, gpu, found.bags, tuple(notes))
@@ -186,7 +186,7 @@ def _given(source: str | Path | Sequence[Table], rank: int | None) -> _Given:
 
 def _needed(value: Any, what: str) -> Any:  # noqa: ANN401 (whatever is needed)
     if value is None:
-        raise ShardingError(f"say {what}: a file of tables does not tell it")
+        raise ShardingError(f"give {what}; a file of tables does not have it")
     return value
 
 
@@ -194,7 +194,7 @@ def _refuse_unknown(
     name: str, value: str, known: Sequence[str] | dict[str, Any]
 ) -> None:
     if value not in known:
-        raise ShardingError(f"no {name} {value}; there are {', '.join(known)}")
+        raise ShardingError(f"no {name} {value}; available: {', '.join(known)}")
 
 
 def _refuse_sizes(
@@ -205,21 +205,21 @@ def _refuse_sizes(
     network: float | None,
 ) -> None:
     if not 1 <= ranks <= _MOST_RANKS:
-        raise ShardingError(f"{ranks} ranks; there may be 1 to {_MOST_RANKS:,}")
+        raise ShardingError(f"{ranks} ranks; the limit is 1 to {_MOST_RANKS:,}")
     if per_node < 1 or ranks % per_node:
         raise ShardingError(
-            f"{ranks} ranks are no whole nodes of {per_node}; say how many ranks each "
-            "has (--ranks-per-node)"
+            f"{ranks} ranks do not fill whole nodes of {per_node}; give the ranks per "
+            "node (--ranks-per-node)"
         )
     for name, value in (("batch", batch), ("memory", limit), ("network", network)):
         if value is not None and not 0 < value < float("inf"):
-            raise ShardingError(f"{name} is {value}; it has to be above 0")
+            raise ShardingError(f"{name} is {value}; it must be above 0")
 
 
 def _refuse_large(tables: Sequence[Table], asked: Asked) -> None:
     """Raise `ShardingError` for no tables, and for sums that no number would hold."""
     if not tables:
-        raise ShardingError("no tables; there has to be one")
+        raise ShardingError("no tables; give at least one")
     examples = asked.ranks * asked.batch
     for table in tables:
         if examples * max(table.pooling, 1) * table.width > _MOST_SUMS:
@@ -337,11 +337,11 @@ def _no_room(asked: Asked, tables: pl.DataFrame) -> str:
     """What is said where no plan has room."""
     whole = tables.filter(plan="size", split="none")["memory_bytes"]
     needed, there = int(whole.sum()), asked.ranks * (asked.limit_bytes or 0)
-    advice = "take more ranks, or GPUs with more memory"
+    advice = "use more ranks, or GPUs with more memory"
     if needed <= there:
-        advice = "let tables be split (--split any), or take more ranks"
+        advice = "allow tables to be split (--split any), or use more ranks"
     return (
-        f"no plan has room: the tables take {_gb(needed)} with what the optimizer "
+        f"no plan fits: the tables take {_gb(needed)} with what the optimizer "
         f"keeps, {asked.ranks} ranks of {asked.device.hardware} have {_gb(there)} "
         f"({_gb(asked.limit_bytes)} each); {advice}"
     )
@@ -353,19 +353,19 @@ def _lines(full: pl.DataFrame) -> Iterator[str]:
         largest = rows.sort("memory_bytes", "rank", descending=[True, False])
         row = largest.row(0, named=True)
         yield (
-            f"plan {plan}, split {split}: no room: rank {row['rank']} needs "
+            f"plan {plan}, split {split}: does not fit: rank {row['rank']} needs "
             f"{_gb(row['memory_bytes'])}"
         )
 
 
 def _assumed(connection: duckdb.DuckDBPyConnection, asked: Asked) -> Iterator[str]:
     """What times are from."""
-    limit = "not limited, as it is not known"
+    limit = "no limit, because the memory of the GPU is unknown"
     if asked.limit_bytes is not None:
-        limit = f"up to {_gb(asked.limit_bytes)} a rank"
+        limit = f"up to {_gb(asked.limit_bytes)} per rank"
     yield (
         f"{asked.ranks} ranks of {asked.device.hardware}, {asked.batch:,} examples "
-        f"each; tables take {limit}"
+        f"each; memory for tables: {limit}"
     )
     for what, table in (("lookups", "shard"), ("all-to-alls", "exchange")):
         named = connection.execute(

@@ -87,7 +87,9 @@ def read_tables(path: str | Path) -> list[Table]:
     """
     rows = read_rows(path, ShardingError)
     if not rows:
-        raise ShardingError(f"{path}: no tables; a row has {', '.join(_COLUMNS[1:4])}")
+        raise ShardingError(
+            f"{path}: no tables; a row needs {', '.join(_COLUMNS[1:4])}"
+        )
     tables = [
         _checked(row, f"{path}, row {number}", number)
         for number, row in enumerate(rows, 1)
@@ -106,8 +108,8 @@ def recorded_tables(
     found = connection.execute(_LOOKED_UP, {"rank": rank}).fetchall()
     if not found:
         raise ShardingError(
-            "no lookups in embedding tables on a GPU, with their shapes, in this "
-            "database; name a file of tables instead (CSV, JSON or TOML)"
+            "this database has no embedding lookups on a GPU with recorded shapes; "
+            "give a file of tables instead (CSV, JSON or TOML)"
         )
     tables = [*_of_ops(found)]
     _refuse_many(tables, "this database")
@@ -120,8 +122,8 @@ def _of_ops(found: Sequence[tuple[Any, ...]]) -> Iterator[Table]:
     for trace, op, count, rows, width, pooling, dtype, _ in found:
         if rows is None:
             raise ShardingError(
-                f"op {op} of trace {trace} looks up a table whose rows were not "
-                "recorded; name a file of tables instead (CSV, JSON or TOML)"
+                f"op {op} of trace {trace} looks up a table whose number of rows was "
+                "not recorded; give a file of tables instead (CSV, JSON or TOML)"
             )
         row = {"rows": rows, "width": width, "pooling": pooling, "dtype": dtype}
         for number in range(count):
@@ -132,7 +134,7 @@ def _of_ops(found: Sequence[tuple[Any, ...]]) -> Iterator[Table]:
 def _refuse_many(tables: Sequence[Table], place: str) -> None:
     if len(tables) > _MOST_TABLES:
         raise ShardingError(
-            f"{place}: {len(tables):,} tables; up to {_MOST_TABLES:,} can be placed"
+            f"{place}: {len(tables):,} tables; the limit is {_MOST_TABLES:,}"
         )
 
 
@@ -141,16 +143,19 @@ def _checked(row: Mapping[str, Any], place: str, number: int) -> Table:
     for name in row:
         if name not in _COLUMNS:
             other = _OTHER_NAMES.get(str(name).lower())
-            hint = f"; it is {other} here" if other else ""
+            hint = f"; here it is called {other}" if other else ""
             raise ShardingError(
-                f"{place}: no column {name}{hint}; there are {', '.join(_COLUMNS)}"
+                f"{place}: no column {name}{hint}; the columns are "
+                f"{', '.join(_COLUMNS)}"
             )
     for name in _COLUMNS[1:4]:
         if row.get(name) is None:
             raise ShardingError(f"{place}: {name} is missing")
     dtype = str(row.get("dtype") or _TYPES[0])
     if dtype not in _TYPES:
-        raise ShardingError(f"{place}: no dtype {dtype}; there are {', '.join(_TYPES)}")
+        raise ShardingError(
+            f"{place}: unknown dtype {dtype}; available: {', '.join(_TYPES)}"
+        )
     rows, width = _whole(row, "rows", place), _whole(row, "width", place)
     if rows * width > _MOST_ELEMENTS:
         raise ShardingError(
@@ -165,7 +170,7 @@ def _whole(row: Mapping[str, Any], name: str, place: str) -> int:
     number = _number(row[name], f"{place}: {name}")
     if number < 1 or number != int(number):
         raise ShardingError(
-            f"{place}: {name} is {row[name]}; it has to be a whole number from 1"
+            f"{place}: {name} is {row[name]}; it must be a whole number of at least 1"
         )
     return int(number)
 
@@ -174,7 +179,8 @@ def _pooling(value: object, place: str) -> float:
     number = _number(value, f"{place}: pooling")
     if not 0 < number <= _MOST_POOLING:
         raise ShardingError(
-            f"{place}: pooling is {value}; it has to be above 0, to {_MOST_POOLING:.0e}"
+            f"{place}: pooling is {value}; it must be above 0 and at most "
+            f"{_MOST_POOLING:.0e}"
         )
     return number
 

@@ -6,14 +6,14 @@ import re
 from textwrap import wrap
 from typing import TYPE_CHECKING
 
-from tracedb.summary.told import told
+from tracedb.summary.statements import statements
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     import polars as pl
 
-    from tracedb.summary.told import Said
+    from tracedb.summary.statements import Statement
 
 _WIDTH = 80
 _LABEL = 8
@@ -23,7 +23,7 @@ _AMOUNT = re.compile(r"([\d.]) (s|ms|us|ns|%)(?!\w)")
 
 def lines(parts: dict[str, pl.DataFrame], database: str) -> Iterator[str]:
     """The summary as lines of at most 80 columns, a paragraph a run."""
-    for place, pieces in enumerate(told(parts, database)):
+    for place, pieces in enumerate(statements(parts, database)):
         yield from [""] * (place > 0)
         before = "run"
         for piece in pieces:
@@ -33,7 +33,7 @@ def lines(parts: dict[str, pl.DataFrame], database: str) -> Iterator[str]:
             before = piece.kind
 
 
-def _laid_out(piece: Said) -> Iterator[str]:
+def _laid_out(piece: Statement) -> Iterator[str]:
     if piece.kind == "command":
         return iter([f"     -> {piece.text}"])
     head = {

@@ -1,4 +1,4 @@
-"""What a summary says of each kind of time, and of each doubt."""
+"""The words of a summary for each kind of time, and for each doubt."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Lever:
-    """What a part of the critical path means, and where more is told about it."""
+    """The meaning of a part of the critical path, and the command that shows more."""
 
     on_gpu: str
     on_cpu: str
@@ -24,18 +24,18 @@ class Lever:
 
 LEVERS = {
     "compute": Lever(
-        "is GPU kernels that run",
-        "is GPU kernels that run",
+        "is GPU kernels running",
+        "is GPU kernels running",
         "tracedb ask {db} top_kernel",
     ),
     "communication": Lever(
-        "is collectives that move data",
-        "is collectives that move data",
+        "is collectives moving data",
+        "is collectives moving data",
         "tracedb ask {db} exposed_communication",
     ),
     "rank_wait": Lever(
-        "is collectives that wait for ranks that come late",
-        "is collectives that wait for ranks that come late",
+        "is collectives waiting for late ranks",
+        "is collectives waiting for late ranks",
         "tracedb ask {db} straggler",
     ),
     "copy": Lever(
@@ -54,34 +54,34 @@ LEVERS = {
         "tracedb ask {db} host_gap",
     ),
     "data_loading": Lever(
-        "is fetching batches",
-        "is fetching batches",
+        "is data loading",
+        "is data loading",
         "tracedb overheads {db}",
     ),
     "sync": Lever(
-        "is the host waiting, and coming back from waits for the GPU",
+        "is the host waiting for the GPU, and returning from waits",
         "is the host waiting",
         "tracedb ask {db} wait",
     ),
     "gpu_wait": Lever(
-        "is gaps between GPU work that had been launched in time",
-        "is gaps between GPU work that had been launched in time",
+        "is gaps between GPU work that was launched in time",
+        "is gaps between GPU work that was launched in time",
         "tracedb ask {db} idle_cause",
     ),
     "unexplained": Lever(
-        "has no cause in the trace: begun before it, or not recorded",
-        "has no cause in the trace: begun before it, or not recorded",
+        "has no cause in the trace: it started earlier, or was not recorded",
+        "has no cause in the trace: it started earlier, or was not recorded",
         "tracedb critical-path {db} --intervals",
     ),
 }
 
 _OF_HOST = ("dispatch", "python")
 _WAITS, _IS_BUSY = 0.1, 0.9
-"""Up to which part of the host's time the GPU counts as waiting; from which as busy."""
+"""Shares of host time up to which the GPU waits, and from which it is busy."""
 
 
 def lever_words(row: Row, *, on_gpu: bool, has_ops: bool) -> str:
-    """What a lever is, in words; of the host's time also what the GPU does meanwhile.
+    """A lever in words; for host time, also what the GPU does meanwhile.
 
     >>> row = dict(lever="dispatch", time_ns=100, busy_ns=40)
     >>> lever_words(row, on_gpu=True, has_ops=True)
@@ -97,21 +97,21 @@ def lever_words(row: Row, *, on_gpu: bool, has_ops: bool) -> str:
         return words
     busy = busy_share(row)
     if busy <= _WAITS:
-        return f"{words}, while the GPU waits for it"
+        return f"{words}, while the GPU waits"
     said = f"{words}; the GPU is busy {share(busy)} of that"
     if name == "python" and busy >= _IS_BUSY:
-        said += ", and the host may well wait for it, unrecorded"
+        said += ", so the host may be waiting for the GPU without a record of it"
     return said
 
 
 def lever_command(row: Row) -> str:
-    """What to type next; where the GPU is busy all the while, what it does."""
+    """The command to run next; if the GPU is busy throughout, the one about the GPU."""
     hides = row["lever"] in _OF_HOST and busy_share(row) >= _IS_BUSY
     return LEVERS["compute" if hides else row["lever"]].command
 
 
 def busy_share(row: Row) -> float:
-    """The part of a lever's time in which a device was busy."""
+    """The share of a lever's time in which a device was busy."""
     return float(row["busy_ns"] / row["time_ns"]) if row["time_ns"] else 0.0
 
 
@@ -122,20 +122,20 @@ _WITHOUT_OPS = {
 
 KINDS = {
     "compute": "kernels",
-    "communication": "collectives alone",
-    "copy": "copies alone",
+    "communication": "collectives only",
+    "copy": "copies only",
     "host_op": "host in ops",
     "launch": "launch calls",
     "host_gap": "host between ops",
     "data_loading": "data loading",
     "wait": "host waiting",
     "launch_delay": "launch latency",
-    "stream_gap": "between kernels",
-    "stream_wait": "another stream",
-    "occupancy": "no room",
+    "stream_gap": "gaps between kernels",
+    "stream_wait": "waiting for another stream",
+    "occupancy": "GPU fully occupied",
     "unexplained": "no cause found",
     "before_trace": "launched before the trace",
-    "return": "coming back from a wait",
+    "return": "returning from a wait",
     "rank_wait": "waiting for late ranks",
     "absent_rank_wait": "waiting for ranks not in the run",
     "T1": "between ops",
@@ -163,53 +163,56 @@ WORDS = {
     "python": "host between ops",
     "sync": "host waiting for the GPU",
     "gpu_wait": "gaps between GPU work",
-    "estimated": "never ran",
+    "estimated": "estimated, never ran",
     "repaired": "repaired or left out",
     "lost_work": "launches without GPU work",
     "lost_launch": "GPU ops without a launch",
     "overlapping": "overlaps on a stream",
     "inferred_wait": "waits inferred",
-    "profiler": "cost of recording",
-    "overflow": "pauses of the profiler",
-    "clock": "clocks of ranks differ",
+    "profiler": "profiling overhead",
+    "overflow": "profiler pauses",
+    "clock": "clock differences between ranks",
     "absent_rank": "ranks not in the run",
 }
-"""What kinds of time, levers and aspects of trust are called in tables and pictures."""
+"""Names of kinds of time, levers and aspects of trust in tables and charts."""
 
 
 def kind_words(kind: str) -> str:
-    """What a kind of time, or an overhead type, is called in a sentence."""
+    """The name of a kind of time or of an overhead type in a sentence."""
     return KINDS.get(kind, kind)
 
 
 def _repaired(row: Row) -> str:
     return (
-        f"{counted(row['occurrences'], 'place')} of the files repaired or left out "
-        "(`tracedb info` says which)"
+        f"{counted(row['occurrences'], 'place')} in the files repaired or left out "
+        "(`tracedb info` lists them)"
     )
 
 
 def _lost_work(row: Row) -> str:
-    return f"{_of(row)} launches have no GPU work in the trace: dropped, or cut off"
+    return (
+        f"{_of(row)} launches have no GPU work in the trace: it was dropped or cut off"
+    )
 
 
 def _lost_launch(row: Row) -> str:
     return (
         f"{_of(row)} GPU ops ({share(row['time_share'] or 0)} of GPU time) have no "
-        "launch in the trace: from before it, or dropped; their op is not known"
+        "launch in the trace: it was before the trace or dropped, so their op is "
+        "unknown"
     )
 
 
 def _overlapping(row: Row) -> str:
     return (
-        f"{_of(row)} GPU ops begin before the one before them on their stream ends "
+        f"{_of(row)} GPU ops start before the previous one on their stream ends "
         f"({duration(row['time_ns'])})"
     )
 
 
 def _inferred_wait(row: Row) -> str:
     return (
-        f"{_of(row)} blocking waits are inferred, not recorded "
+        f"{_of(row)} blocking waits were inferred, not recorded "
         "(enable_cuda_sync_events=True records them)"
     )
 
@@ -221,7 +224,7 @@ def _unexplained(row: Row) -> str:
 
 def _profiler(row: Row) -> str:
     return (
-        f"recording {counted(row['occurrences'], 'event')} may have cost up to "
+        f"recording {counted(row['occurrences'], 'event')} may have taken up to "
         f"{share(row['time_share'] or 0)} of the time"
     )
 
@@ -229,24 +232,24 @@ def _profiler(row: Row) -> str:
 def _overflow(row: Row) -> str:
     return (
         f"the profiler paused {counted(row['occurrences'], 'time')} "
-        f"({duration(row['time_ns'])}): full buffers, or its own set-up"
+        f"({duration(row['time_ns'])}), because of full buffers or its own setup"
     )
 
 
 def _clock(row: Row) -> str:
     unsure = (
-        f"; the order of {row['occurrences']} could be another"
+        f"; the order of {row['occurrences']} is uncertain"
         if row["occurrences"]
         else ""
     )
     return (
-        f"clocks of ranks differ by up to {duration(row['time_ns'])}, "
-        f"corrected by their collectives{unsure}"
+        f"the clocks of ranks differ by up to {duration(row['time_ns'])}; their "
+        f"collectives correct this{unsure}"
     )
 
 
 def _absent_rank(row: Row) -> str:
-    return f"{_of(row)} ranks are not in the run: what they do is not known"
+    return f"{_of(row)} ranks are not in the run, so what they do is unknown"
 
 
 def _of(row: Row) -> str:
@@ -254,7 +257,7 @@ def _of(row: Row) -> str:
 
 
 def _estimated(row: Row) -> str:
-    return f"{_of(row)} traces never ran: a program's code was estimated"
+    return f"{_of(row)} traces were estimated from code and never ran"
 
 
 _DOUBTS: dict[str, Callable[[Row], str]] = {
@@ -271,56 +274,56 @@ _DOUBTS: dict[str, Callable[[Row], str]] = {
     "absent_rank": _absent_rank,
 }
 _MOST_MARKS = 3
-_MOST = {
+_LIMITS = {
     "overlapping": ("time_share", 0.005),
     "unexplained": ("time_share", 0.01),
     "profiler": ("time_share", 0.05),
     "clock": ("time_ns", 10_000),
 }
-"""Up to how much of what these are no doubt; of others one is."""
+"""Limit up to which these raise no doubt; for other aspects one occurrence does."""
 
 
 OF_LOGS = ("repaired", "clock", "absent_rank")
-"""What of these can be said of a log of collectives."""
+"""The aspects that apply to a log of collectives."""
 
 
 def doubts(
     aspects: list[Row], traces: list[Row] | None = None
 ) -> Iterator[tuple[str, str]]:
-    """What is in doubt, each with a mark; then what is not.
+    """The doubts, each with a mark; then what is in order.
 
-    Of traces also how they were recorded.
+    With `traces`, also how they were recorded.
     """
-    fine = []
+    certain = []
     for row in aspects:
         aspect = row["aspect"]
-        measure, most = _MOST.get(aspect, ("occurrences", 0))
+        measure, most = _LIMITS.get(aspect, ("occurrences", 0))
         if (row[measure] or 0) > most:
             yield "!", _DOUBTS[aspect](row)
         else:
-            fine.append(_FINE[aspect])
+            certain.append(_NO_DOUBT[aspect])
     if traces and not any(row["has_stack"] for row in traces):
         yield "-", "recorded without Python stacks: no modules, no source lines"
-    if fine:
-        yield "+", f"in order: {', '.join(fine)}"
+    if certain:
+        yield "+", f"OK: {', '.join(certain)}"
 
 
-_FINE = {
-    "repaired": "files read whole",
-    "lost_work": "every launch has its work",
-    "lost_launch": "all work has its launch",
-    "overlapping": "hardly an overlap on a stream",
+_NO_DOUBT = {
+    "repaired": "all files complete",
+    "lost_work": "every launch has its GPU work",
+    "lost_launch": "all GPU work has its launch",
+    "overlapping": "almost no overlaps on a stream",
     "inferred_wait": "waits recorded",
-    "unexplained": "causes found",
-    "profiler": "little recording cost",
-    "overflow": "no pause of the profiler",
+    "unexplained": "causes known",
+    "profiler": "low profiling overhead",
+    "overflow": "no profiler pauses",
     "clock": "clocks agree",
-    "absent_rank": "all ranks there",
+    "absent_rank": "all ranks present",
 }
 
 
 def stuck(row: Row) -> str:
-    """Which ranks have not called a collective, in a sentence.
+    """Which ranks have not called a collective, in words.
 
     >>> row = dict(name="gloo:all_reduce", sequence=5, pair="", process_group="0 dp")
     >>> row |= dict(called_ranks="0, 1", missing_ranks="2", absent_ranks="")
@@ -336,7 +339,7 @@ def stuck(row: Row) -> str:
     if row["odd_ranks"]:
         parts.append(f"{row['odd_ranks']} called something else or another size")
     if len(parts) == 1:
-        parts.append("and not over")
+        parts.append("still running")
     return f"{row['name']}{number} of '{row['process_group']}': {', '.join(parts)}"
 
 

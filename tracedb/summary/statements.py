@@ -1,4 +1,4 @@
-"""What a summary says of each run, in pieces that `text.py` and reports lay out."""
+"""The statements of a summary about each run, which `text.py` and reports lay out."""
 
 from __future__ import annotations
 
@@ -36,21 +36,24 @@ _SMALLEST_SHARE = 0.005
 """Of a device's or a thread's time; what is less is left to the questions."""
 
 
-class Said(NamedTuple):
-    """A piece of a summary."""
+class Statement(NamedTuple):
+    """A statement of a summary."""
 
     kind: Literal["run", "fact", "figure", "title", "item", "command", "doubt"]
-    """Of `run` and `title` there follow others, of `item` commands."""
+    """A `run` or `title` starts a group; an `item` is followed by commands."""
     text: str
     mark: str = ""
-    """The name of a figure, empty where it goes on; the number of an item; of a doubt
-    `!`, of what is only less `-`, of what is in order `+`."""
+    """For a figure its name, empty if it continues; for an item its number; for a doubt
+    `!`, `-` (less detail) or `+` (no doubt).
+    """
 
 
-def told(parts: dict[str, pl.DataFrame], database: str) -> Iterator[list[Said]]:
-    """What is said of each run, of the answers of `tracedb.summary.summary`.
+def statements(
+    parts: dict[str, pl.DataFrame], database: str
+) -> Iterator[list[Statement]]:
+    """The statements about each run, from the answers of `tracedb.summary.summary`.
 
-    Commands name the database as given; one in memory has no name.
+    Commands name the database as given; a database in memory has no name.
     """
     named = "DB" if database == _MEMORY else quote(database)
     rows = {name: list(frame.iter_rows(named=True)) for name, frame in parts.items()}
@@ -65,26 +68,27 @@ def told(parts: dict[str, pl.DataFrame], database: str) -> Iterator[list[Said]]:
         yield [*_run(own, named)]
 
 
-def _graphs_alone(database: str) -> Iterator[Said]:
-    yield Said(
+def _graphs_alone(database: str) -> Iterator[Statement]:
+    yield Statement(
         "run",
-        "No traces: execution graphs alone tell what runs, not how long it takes.",
+        "No traces, only execution graphs: they show what runs, but not how long it "
+        "takes.",
     )
-    yield Said("command", f"tracedb info {database}")
-    yield Said(
+    yield Statement("command", f"tracedb info {database}")
+    yield Statement(
         "command",
-        "tracedb estimate GRAPH.json --gpu A100    how long a step would take",
+        "tracedb estimate GRAPH.json --gpu A100    estimates the step time",
     )
-    yield Said(
+    yield Statement(
         "command",
-        "tracedb ingest TRACE.json --db ...        the trace of the same run",
+        "tracedb ingest TRACE.json --db ...        adds the trace of the same run",
     )
 
 
 def brief(database: Database, runs: Collection[int]) -> Iterator[str]:
-    """One line a run: how long a step takes, and the largest part of that.
+    """A line per run: the step time, and its largest part.
 
-    It asks no more than that: a summary would take longer than to ingest a small trace.
+    It runs only the queries for this: a full summary takes longer than a small ingest.
     """
     if database.connection.execute(_OPERATES).fetchall():
         for row in database.ask("job").rows(named=True):
@@ -110,21 +114,21 @@ def brief(database: Database, runs: Collection[int]) -> Iterator[str]:
 
 def _steps_in_short(periods: list[Row]) -> str:
     if not periods:
-        return "no steps; of its time "
+        return "no steps;  "
     count = max(row["step_count"] for row in periods)
     several = count > 1 or len(periods) > 1
-    each = f"{duration(_mean_ns(periods))}{' in the mean' if several else ''}"
-    return f"{counted(count, 'step')} of {each}; of that "
+    each = f"{duration(_mean_ns(periods))}{' on average' if several else ''}"
+    return f"{counted(count, 'step')} of {each}: "
 
 
 def _mean_ns(periods: list[Row]) -> float:
-    """The mean step of all ranks, which shares of the time of steps are of."""
+    """The mean step of all ranks, to which shares of step time refer."""
     count = sum(row["step_count"] for row in periods)
     total_ns = sum(row["mean_ns"] * row["step_count"] for row in periods)
     return float(total_ns / count)
 
 
-def _run(rows: dict[str, list[Row]], database: str) -> Iterator[Said]:
+def _run(rows: dict[str, list[Row]], database: str) -> Iterator[Statement]:
     traces = rows["recording"]
     if rows["job"]:
         yield from _job(rows, database)
@@ -138,73 +142,73 @@ def _run(rows: dict[str, list[Row]], database: str) -> Iterator[Said]:
     yield from _figure("Step", _steps(rows["period"], rows["step_mark"]))
     yield from _device_lines(rows)
     yield from _figure("Host", _host(rows["host_time"], traces))
-    yield Said("title", "What takes the time (critical path)")
+    yield Statement("title", "What takes the time (critical path)")
     yield from _levers(rows, database)
-    yield Said("title", "How far to trust this")
+    yield Statement("title", "How far to trust this")
     for mark, doubt in doubts(rows["trust"], rows["recording"]):
-        yield Said("doubt", doubt, mark)
+        yield Statement("doubt", doubt, mark)
 
 
-def _log(rows: dict[str, list[Row]], database: str) -> Iterator[Said]:
-    """What a log of collectives says, which has neither ops nor GPU work."""
+def _log(rows: dict[str, list[Row]], database: str) -> Iterator[Statement]:
+    """Statements about a log of collectives, which has neither ops nor GPU work."""
     traces = rows["recording"]
-    yield Said("run", f"Run {traces[0]['run_id']}: {_who(traces)}")
+    yield Statement("run", f"Run {traces[0]['run_id']}: {_who(traces)}")
     calls = counted(sum(row["collective_count"] for row in traces), "collective")
     longest = max(row["duration_ns"] for row in traces)
     said = f"{traces[0]['profiler']}; {calls} in {duration(longest)}"
-    yield Said("fact", said)
-    yield Said("title", "Which collectives are stuck")
+    yield Statement("fact", said)
+    yield Statement("title", "Stuck collectives")
     for number, row in enumerate(rows["stuck_collective"][:_LEVERS], 1):
-        yield Said("item", stuck(row), str(number))
+        yield Statement("item", stuck(row), str(number))
     if rows["stuck_collective"]:
-        yield Said("command", f"tracedb ask {database} last_collective")
+        yield Statement("command", f"tracedb ask {database} last_collective")
     else:
-        yield Said("fact", "none that the log has")
-        yield Said("command", f"tracedb ask {database} logged_collective")
-    yield Said("title", "How far to trust this")
+        yield Statement("fact", "none in the log")
+        yield Statement("command", f"tracedb ask {database} logged_collective")
+    yield Statement("title", "How far to trust this")
     of_logs = [row for row in rows["trust"] if row["aspect"] in OF_LOGS]
     for mark, doubt in doubts(of_logs):
-        yield Said("doubt", doubt, mark)
+        yield Statement("doubt", doubt, mark)
 
 
-def _job(rows: dict[str, list[Row]], database: str) -> Iterator[Said]:
-    """What a table of operations says, which has neither ops nor GPU work."""
+def _job(rows: dict[str, list[Row]], database: str) -> Iterator[Statement]:
+    """Statements about a table of operations, which has neither ops nor GPU work."""
     job = rows["job"][0]
     files = rows["recording"]
     named = shortened(files[0]["file"], _NAME)
     which = named if len(files) == 1 else counted(len(files), "table")
-    yield Said("run", f"Run {job['run_id']}: {which}")
+    yield Statement("run", f"Run {job['run_id']}: {which}")
     ranks = counted(job["dp_rank_count"], "data-parallel rank")
     stages = counted(job["stage_count"], "pipeline stage")
     steps = counted(job["step_count"], "step")
     numbers = f"({job['first_step']} to {job['last_step']})"
     table = f"table of {counted(job['operation_count'], 'operation')}"
-    yield Said("fact", f"{table} of {ranks} x {stages}; {steps} {numbers}")
+    yield Statement("fact", f"{table} of {ranks} x {stages}; {steps} {numbers}")
     if job["slowdown"] is None:
-        text = "not known: what waits for what is a circle, or no step is like another"
+        text = "unknown: the dependencies have a cycle, or no two steps are alike"
         yield from _figure("Step", [text])
     else:
         yield from _figure("Step", [_job_step(job)])
-        yield Said(
+        yield Statement(
             "title",
-            "What is slower than its peers, and how much longer steps are for it",
+            "What is slower than its peers, and how much that slows the steps",
         )
         for number, text in enumerate(_slowest(job), 1):
-            yield Said("item", text, str(number))
-        yield Said("command", f"tracedb ask {database} straggler_slowdown")
-        yield Said("command", f"tracedb ask {database} straggler_recovery")
-    yield Said("title", "How far to trust this")
+            yield Statement("item", text, str(number))
+        yield Statement("command", f"tracedb ask {database} straggler_slowdown")
+        yield Statement("command", f"tracedb ask {database} straggler_recovery")
+    yield Statement("title", "How far to trust this")
     of_logs = [row for row in rows["trust"] if row["aspect"] in OF_LOGS]
     for mark, doubt in doubts(of_logs):
-        yield Said("doubt", doubt, mark)
-    without = "kernels and ops are not recorded: not why it is slower"
-    yield Said("doubt", without, "-")
+        yield Statement("doubt", doubt, mark)
+    without = "kernels and ops are not recorded, so the cause is unknown"
+    yield Statement("doubt", without, "-")
 
 
 def _job_step(job: Row) -> str:
     return (
-        f"{duration(job['simulated_ns'])} in the mean; "
-        f"{duration(job['ideal_ns'])} if nothing were slower than its peers"
+        f"{duration(job['simulated_ns'])} on average; {duration(job['ideal_ns'])} "
+        "if nothing were slower than its peers"
     )
 
 
@@ -213,7 +217,7 @@ def _job_in_short(job: Row) -> str:
 
 
 def _slowest(job: Row) -> list[str]:
-    """The slowest of each choice that makes steps longer, the worst first."""
+    """The slowest op type, stage, rank and worker, the worst first."""
     choices = {
         "op_type": "{} in all ranks and stages",
         "stage": "stage {} in all ranks",
@@ -228,19 +232,19 @@ def _slowest(job: Row) -> list[str]:
             del choices[name]
     worst = sorted(choices, key=lambda name: -job[f"{name}_slowdown"])
     return [
-        f"x {job[f'{name}_slowdown']:.2f} by {choices[name].format(job[name])}"
+        f"{job[f'{name}_slowdown']:.2f}x from {choices[name].format(job[name])}"
         for name in worst
     ]
 
 
-def _figure(name: str, texts: list[str]) -> Iterator[Said]:
+def _figure(name: str, texts: list[str]) -> Iterator[Statement]:
     for place, text in enumerate(texts):
-        yield Said("figure", text, "" if place else name)
+        yield Statement("figure", text, "" if place else name)
 
 
-def _recorded(traces: list[Row]) -> Iterator[Said]:
+def _recorded(traces: list[Row]) -> Iterator[Statement]:
     first = traces[0]
-    yield Said("run", f"Run {first['run_id']}: {_who(traces)}; {_gpus(traces)}")
+    yield Statement("run", f"Run {first['run_id']}: {_who(traces)}; {_gpus(traces)}")
     ops, work = (
         sum(row[name] for row in traces) for name in ("op_count", "gpu_op_count")
     )
@@ -249,8 +253,8 @@ def _recorded(traces: list[Row]) -> Iterator[Said]:
     tool = ", ".join(filter(None, [first["profiler"], first["runtime"]]))
     count = f"{counted(ops, 'op')} and {counted(work, 'GPU op')}"
     among = f" ({counted(collectives, 'collective')})" if collectives else ""
-    yield Said("fact", f"{tool}; {duration(longest)} recorded; {count}{among}")
-    yield Said("fact", f"{_numbered(traces)}; recorded {_settings(traces)}")
+    yield Statement("fact", f"{tool}; {duration(longest)} recorded; {count}{among}")
+    yield Statement("fact", f"{_numbered(traces)}; recorded {_settings(traces)}")
 
 
 def _who(traces: list[Row]) -> str:
@@ -306,13 +310,13 @@ def _listed(words: list[str], last: str = "and") -> str:
 
 def _steps(periods: list[Row], marks: list[Row]) -> list[str]:
     if not periods:
-        return [f"no step marks, so times are of all of the trace; {_marks(marks)}"]
+        return [f"no step marks, so times cover the whole trace; {_marks(marks)}"]
     slowest = max(periods, key=lambda row: row["median_ns"])
     several = len(periods) > 1
     of_rank = f", {_rank(slowest)}, the slowest of {len(periods)}" if several else ""
-    of_all = f"mean of {len(periods)} ranks {duration(_mean_ns(periods))}"
+    of_all = f"mean across {len(periods)} ranks {duration(_mean_ns(periods))}"
     if slowest["step_count"] == 1:
-        text = f"{duration(slowest['median_ns'])}: the only one{of_rank}"
+        text = f"{duration(slowest['median_ns'])} (only one step{of_rank})"
         return [text, *([of_all] if several else [])]
     text = (
         f"{duration(slowest['median_ns'])} "
@@ -322,25 +326,28 @@ def _steps(periods: list[Row], marks: list[Row]) -> list[str]:
     )
     lines = [text, of_all if several else f"mean {duration(_mean_ns(periods))}"]
     spread = slowest["spread_share"]
-    return [*lines, *([f"middle half within {share(spread)}"] if spread else [])]
+    return [*lines, *([f"interquartile range {share(spread)}"] if spread else [])]
 
 
 def _marks(marks: list[Row]) -> str:
-    """What could mark steps, of the first trace without: ranks are recorded alike."""
+    """What could mark the steps of the first trace without; other ranks are alike."""
     own = [row for row in marks if row["trace_id"] == marks[0]["trace_id"]]
     if own and own[0]["option"]:
         return f"`tracedb ingest`: {marks_in_words(own)}"
-    return "nothing in it could mark them, as prof.step() or user ranges would"
+    return (
+        "it has no ranges that could mark steps, such as those of prof.step() or "
+        "user ranges"
+    )
 
 
 def _rank(row: Row) -> str:
     return f"trace {row['trace_id']}" if row["rank"] is None else f"rank {row['rank']}"
 
 
-def _device_lines(rows: dict[str, list[Row]]) -> Iterator[Said]:
+def _device_lines(rows: dict[str, list[Row]]) -> Iterator[Statement]:
     devices = rows["device_time"]
     if not devices:
-        text = "no GPU work in this run: neither kernels nor copies are recorded"
+        text = "no GPU work in this run: no kernels and no copies were recorded"
         yield from _figure("GPU", [text])
         return
     count = len({(row["trace_id"], row["device"]) for row in devices})
@@ -356,7 +363,7 @@ def _device_lines(rows: dict[str, list[Row]]) -> Iterator[Said]:
 
 
 def _shares(rows: list[Row], name: str, count: int) -> dict[str, float]:
-    """Mean shares by kind, the largest first."""
+    """Mean share of each kind, the largest first."""
     shares: dict[str, float] = {}
     for row in rows:
         shares[row[name]] = shares.get(row[name], 0) + (row["time_share"] or 0) / count
@@ -375,16 +382,16 @@ def _parts(shares: dict[str, float]) -> str:
 def _host(types: list[Row], traces: list[Row]) -> list[str]:
     count = len({row["trace_id"] for row in types})
     if not count and any(trace["op_count"] for trace in traces):
-        return ["no op or call on the main thread in a step: outside, or other threads"]
+        return ["no ops or calls on the main thread within steps, only elsewhere"]
     if not count:
-        return ["no ops or calls on host threads are recorded"]
+        return ["no ops or calls were recorded on host threads"]
     return [f"main thread{_parts(_shares(types, 'type', count))}"]
 
 
-def _levers(rows: dict[str, list[Row]], database: str) -> Iterator[Said]:
+def _levers(rows: dict[str, list[Row]], database: str) -> Iterator[Statement]:
     if not rows["lever"]:
-        yield Said("fact", "nothing: the trace has neither ops nor GPU work")
-    each = "a step" if rows["period"] else "in all"
+        yield Statement("fact", "unknown: the trace has neither ops nor GPU work")
+    each = "per step" if rows["period"] else "in total"
     on_gpu = any(row["device_count"] for row in rows["recording"])
     has_ops = any(row["op_count"] for row in rows["recording"])
     large = [row for row in rows["lever"] if row["time_share"] >= _SMALLEST_LEVER]
@@ -392,18 +399,20 @@ def _levers(rows: dict[str, list[Row]], database: str) -> Iterator[Said]:
         head = f"{share(row['time_share'])} ({duration(row['mean_ns'])} {each})"
         words = lever_words(row, on_gpu=on_gpu, has_ops=has_ops)
         text = f"{head} {words}.{_place(row, rows)}"
-        yield Said("item", text, str(number))
-        yield Said("command", lever_command(row).format(db=database))
+        yield Statement("item", text, str(number))
+        yield Statement("command", lever_command(row).format(db=database))
 
 
 def _place(row: Row, rows: dict[str, list[Row]]) -> str:
     if row["place"] is None:
         stacks = all(trace["has_stack"] for trace in rows["recording"])
-        return "" if stacks else " Where is not known: recorded without Python stacks."
+        return (
+            "" if stacks else "  The place is unknown: recorded without Python stacks."
+        )
     part = row["place_ns"] / row["time_ns"] if row["time_ns"] else 0
     is_frame = row["place"] == row["frame"]
     name = row["place"] if is_frame else shortened(_plain(row["place"]), _NAME)
-    where = [f" Most ({share(part)} of it) in {name}"]
+    where = [f"  The largest part ({share(part)} of it) is in {name}"]
     if row["op"] and row["op"] != row["place"]:
         where.append(f"of {shortened(_plain(row['op']), _NAME)}")
     if row["module"] and row["module"] != row["place"]:
@@ -412,7 +421,7 @@ def _place(row: Row, rows: dict[str, list[Row]]) -> str:
         where.append(f"called from {row['frame']}")
     if row["step"] is not None and len(rows["recording"]) > 1:
         where.append(
-            f"as in step {row['step']} of {_rank(row)}"
+            f"for example in step {row['step']} of {_rank(row)}"
             if row["rank"] is not None
             else ""
         )
@@ -420,5 +429,5 @@ def _place(row: Row, rows: dict[str, list[Row]]) -> str:
 
 
 def _plain(name: str) -> str:
-    """The name without what autograd puts before that of every backward op."""
+    """The name without the prefix that autograd puts on every backward op."""
     return name.removeprefix("autograd::engine::evaluate_function: ")

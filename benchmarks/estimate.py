@@ -44,10 +44,10 @@ class Recommender(nn.Module):
         self.pairs: torch.Tensor
         self.offsets: torch.Tensor
         self.tables = nn.Embedding(_TABLES * _ROWS, _WIDTH)
-        self.bottom = _perceptron(_NUMBERS, 512, 256, _WIDTH)
+        self.bottom = perceptron(_NUMBERS, 512, 256, _WIDTH)
         pairs = torch.tril_indices(_TABLES + 1, _TABLES + 1, -1)
         self.register_buffer("pairs", pairs)
-        self.top = _perceptron(_WIDTH + pairs.shape[1], 1024, 1024, 512, 256)
+        self.top = perceptron(_WIDTH + pairs.shape[1], 1024, 1024, 512, 256)
         self.last = nn.Linear(256, 1)
         self.register_buffer("offsets", _ROWS * torch.arange(_TABLES))
 
@@ -62,7 +62,8 @@ class Recommender(nn.Module):
         return rated
 
 
-def _perceptron(*widths: int) -> nn.Sequential:
+def perceptron(*widths: int) -> nn.Sequential:
+    """Linear layers between these widths, a ReLU after each."""
     layers: list[nn.Module] = []
     for before, after in pairwise(widths):
         layers += [nn.Linear(before, after), nn.ReLU()]

@@ -180,6 +180,25 @@ def test_collectives_run_beside_the_backward_pass(tmp_path: Path) -> None:
     assert found.source.startswith("one of 8 ranks")
 
 
+def test_collectives_are_part_of_a_cuda_graph(tmp_path: Path) -> None:
+    """One launch has the whole step; gradients still go beside the backward pass."""
+    step = script(tmp_path, MODEL + STEP)
+    found = tracedb.estimate(step, gpu="H100", batch=2048, ranks=8, cuda_graph=True)
+    with found.database as database:
+        works = database.sql(
+            "SELECT name, start_ns, end_ns, is_collective FROM staging.gpu_op "
+            "ORDER BY gpu_op_id"
+        ).rows()
+        launches = database.sql("SELECT name FROM staging.call").to_series()
+    assert launches.to_list() == ["cudaGraphLaunch"] * 2
+    works = works[: len(works) // 2]
+    reduces = [work for work in works if "AllReduce" in work[0]]
+    products = [work for work in works if "gemm" in work[0]]
+    updates = [work for work in works if work[0].startswith("_foreach_add")]
+    assert reduces[0][1] < products[-1][2]
+    assert max(work[2] for work in reduces) <= updates[0][1]
+
+
 def test_a_sweep_is_of_as_many_ranks(tmp_path: Path) -> None:
     """Each of its rows is the estimate at that batch size."""
     step = script(tmp_path, MODEL + STEP)

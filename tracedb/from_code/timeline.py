@@ -63,7 +63,7 @@ class Timeline:
     number: int = 0
     work_number: int = 0
     events: list[dict[str, Any]] = field(default_factory=list)
-    _captured: list[Work] = field(default_factory=list)
+    _captured: list[Work | Join] = field(default_factory=list)
 
     def step(self, root: Node, number: int) -> None:
         """Lay out one step after what there is."""
@@ -91,14 +91,14 @@ class Timeline:
     def _capture(self, node: Node) -> bool:
         """Put the kernels of an op into a graph, if there is nothing else in it."""
         within = list(node.in_order())
-        work = [w for n in within if n.launching for w in n.launching.work]
-        if any(w.kind != "kernel" for w in work):
+        tokens = [token for n in within for token in _put(n)]
+        if any(isinstance(t, Work) and t.kind == "memcpy" for t in tokens):
             self._replay()
             return False
         ops = [n.dispatched for n in within if n.dispatched]
-        if not work and any(not (op.is_on_gpu or op.is_view) for op in ops):
+        if not tokens and any(not (op.is_on_gpu or op.is_view) for op in ops):
             return False
-        self._captured += work
+        self._captured += tokens
         return True
 
     def _replay(self) -> None:
@@ -111,8 +111,11 @@ class Timeline:
         self.clock.call(self.host.graph_launch)
         given = {"correlation": self.correlation}
         self._write("cuda_runtime", "cudaGraphLaunch", begin, self.thread, given)
-        for work in self._captured:
-            self._work(work, given, self.host.graph_gap)
+        for token in self._captured:
+            if isinstance(token, Join):
+                self.clock.join()
+            else:
+                self._work(token, given, self.host.graph_gap)
         self._captured.clear()
 
     def _range(self, node: Node) -> None:
@@ -163,16 +166,16 @@ class Timeline:
         for child in node.children:
             if child.kind == "op":
                 yield from self._tokens(child)
-        op = node.dispatched
-        if op is not None and (op.after_collective or _is_wait(op)):
-            yield Join()
         launching = node.launching or Launching(())
+        put = list(_put(node))
+        if put and isinstance(put[0], Join):
+            yield put.pop(0)
         around = None
         if launching.name and launching.work:
             given = {"Concrete Inputs": list(launching.arguments)}
             around = Op(launching.name, "op", given)
             yield Begin(around)
-        yield from launching.work
+        yield from put
         if around is not None:
             yield End(around)
         yield End(node)
@@ -271,6 +274,14 @@ class Timeline:
             self.clock.now if cat == "cuda_runtime" else max(self.clock.now, begin + 1)
         )
         self.events.append(on_host(cat, name, begin, end, thread, arguments))
+
+
+def _put(node: Node) -> Iterator[Work | Join]:
+    """What an op puts on streams itself: work, after the collectives that it needs."""
+    op = node.dispatched
+    if op is not None and (op.after_collective or _is_wait(op)):
+        yield Join()
+    yield from node.work
 
 
 def _is_wait(op: Dispatched) -> bool:

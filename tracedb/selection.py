@@ -251,6 +251,12 @@ _TEXTS_OF = {
     "wait": ("call", "gpu_op"),
     "delay": ("call", "gpu_op"),
 }
+_ELSEWHERE = {
+    "op": ("an op", "SELECT name AS text FROM staging.op WHERE NOT is_annotation"),
+    "annotation": ("a range", "SELECT name AS text FROM staging.annotation"),
+    "module": ("a module", "SELECT path AS text FROM staging.module_call"),
+}
+"""Other fields that a name may have been meant for, and what they choose among."""
 _MOST_NEAR = 3
 _WIDEST = 60
 _MOST_NUMBERS = 8
@@ -298,7 +304,7 @@ def _near_texts(
     """Texts that a pattern may have meant: they contain it, or are spelt so."""
     pattern = getattr(selection, field)
     kinds = _TEXTS_OF[selection.target] if field == "name" else (field,)
-    value = {"kinds": [*kinds], "bare": pattern.strip("*/").lower()}
+    value = {"kinds": [*kinds], "bare": _bare(pattern)}
     known = (
         "SELECT DISTINCT text FROM prediction.known_text "
         "WHERE list_contains($kinds::VARCHAR[], text_kind)"
@@ -323,10 +329,19 @@ def _hint(
     pattern = getattr(selection, field)
     if not is_expression(pattern) and _LOOKS_LIKE_EXPRESSION.search(pattern):
         return f" (write a regular expression between slashes: /{pattern}/)"
-    if field != "name" or selection.target not in ("host", "gpu"):
-        return ""
-    there = "SELECT count(*) FROM staging.op WHERE name = ?"
-    return f" (for an op: op={pattern})" if scalar(connection, there, [pattern]) else ""
+    for other, (thing, known) in _ELSEWHERE.items():
+        moved = msgspec.structs.replace(selection, **{field: None, other: pattern})
+        is_free = getattr(selection, other) is None and wrong_selection(moved) is None
+        within = f"SELECT count(*) FROM ({known}) WHERE contains(lower(text), ?)"
+        if is_free and scalar(connection, within, [_bare(pattern)]):
+            written = f'"{pattern}"' if " " in pattern else pattern
+            return f" (for {thing}: {other}={written})"
+    return ""
+
+
+def _bare(pattern: str) -> str:
+    """What a text has to contain, to be near a pattern."""
+    return pattern.strip("*/").lower()
 
 
 def _near_numbers(

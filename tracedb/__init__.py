@@ -76,16 +76,16 @@ METHODS = (
     *("other_steps", "other_ranks", "shared", "lin2022", "lin2022_as_profiled"),
     *("by_name", "library"),
 )
-"""What a prediction takes as measured, and what it learns: `prediction.method`."""
+"""The prediction methods; `prediction.method` documents them."""
 
 SCOPES = ("period", "step", "trace", "run")
-"""What a critical path is of: a step, a whole trace, or a step over all ranks."""
+"""The scopes of a critical path: a step, a whole trace, or a step across all ranks."""
 
 NODE_KINDS = (
     *("op", "annotation", "launch", "wait", "call"),
     *("kernel", "memcpy", "memset", "other"),
 )
-"""What takes time on the host and on a device, and has slack: `graph.node`."""
+"""The kinds of nodes, on the host and on a device (`graph.node`)."""
 
 _HOMES = {
     "Database": ("tracedb.database", "Database"),
@@ -101,7 +101,7 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401 (a module attribute is anything)
-    """Import a public name when it is first asked for."""
+    """Import a public name on first use."""
     if name not in __all__:
         raise AttributeError(f"module 'tracedb' has no attribute '{name}'")
     module, attribute = _HOMES.get(name, ("tracedb.errors", name))

@@ -131,10 +131,10 @@ def open_database(
 ) -> Database:
     """Open a database of traces; without `read_only`, create it if it is missing.
 
-    Missing folders above it are, too. Queries read files only where `allow_files` says
-    so. A lake (`tracedb.lake`), or a run or rank of it (`fleet/run=job1/rank=0`), is
-    opened to be read. Raises `DatabaseError` where the file is missing, is no database
-    of tracedb's, or is in use by a process that writes.
+    Missing parent folders are created as well. Queries can read files only with
+    `allow_files`. A lake (`tracedb.lake`), or a run or rank in it
+    (`fleet/run=job1/rank=0`), is opened read-only. Raises `DatabaseError` if the file
+    is missing, is not a tracedb database, or is in use by a process that writes.
     """
     place = _in_lake(path)
     if place is not None:
@@ -216,10 +216,11 @@ class Database:
 
     @property
     def connection(self) -> duckdb.DuckDBPyConnection:
-        """The DuckDB connection, for what this class does not offer.
+        """The DuckDB connection, for anything that this class does not offer.
 
-        It may change the database, but reads and writes other files only where it was
-        opened with `allow_files`. A cursor of it begins with `USE tracedb`.
+        It may change the database, but can read and write other files only if the
+        database was opened with `allow_files`. A cursor made from it needs `USE
+        tracedb` first.
         """
         return self._connection
 
@@ -238,17 +239,17 @@ class Database:
     ) -> pl.DataFrame:
         """Ingest traces and execution graphs: all files, or none if there is an error.
 
-        A folder stands for the traces below it, however compressed; a file that is
-        already in the database is skipped. `run` names what was recorded together
-        (by default ranks and execution graphs find each other); `pair` demands that
-        each execution graph finds its trace; `step_mark` is a regular expression of the
-        user ranges that mark steps, in place of the profiler's, and `step_from` of
-        those that steps begin with (each then lasts until the next one begins), also of
-        files that are there already. `memory` is how much may be used, in bytes or as
-        `4GB`: by default 40 % of the machine's. `mapping` says of the columns of tables
-        of operations which field they hold (`{"kind": "type"}`), and of operations with
-        names of their own which type they are (`{"fwd": "forward-compute"}`). Returns
-        the new rows of `staging.trace`.
+        A folder means all traces below it, compressed or not. Files that are already in
+        the database are skipped. `run` names the run of all files; by default, ranks
+        and execution graphs are matched automatically. With `pair`, it is an error if
+        an execution graph matches no trace. `step_mark` is a regular expression for
+        user ranges that mark steps, instead of the profiler's. `step_from` is one for
+        user ranges that start a step, which lasts until the next such range. Both also
+        apply to given files that are already in the database. `memory` is the memory
+        limit, in bytes or as `4GB`; by default, 40 % of the machine's. `mapping` maps
+        columns of tables of operations to the fields that they hold (`{"kind":
+        "type"}`), and custom names of operations to their types (`{"fwd":
+        "forward-compute"}`). Returns the new rows of `staging.trace`.
         """
         self._refuse_of_lake()
         from tracedb.ingest import ingest
@@ -276,9 +277,9 @@ class Database:
     def sql(self, query: str, most: int | None = None) -> pl.DataFrame:
         """Run one read-only query.
 
-        With `most` it ends with so many rows. It reads files only where the database
-        was opened with `allow_files`. Raises `QueryError` with DuckDB's first line
-        where it cannot be run.
+        `most` limits the number of rows. The query can read files only if the database
+        was opened with `allow_files`. Raises `QueryError` with the first line of
+        DuckDB's message if the query fails.
         """
         sandbox.check(self._connection, query, allow_files=self._allow_files)
         try:
@@ -311,9 +312,9 @@ class Database:
     ) -> pl.DataFrame:
         """All rows of a relation, in its own order or by key; or a part of them.
 
-        That is of one `step`, `rank`, `run`, `trace` or `device`, each by its number.
-        Raises `QueryError` where the relation has no such column, or there is no such
-        number.
+        A part is one `step`, `rank`, `run`, `trace` or `device`, by its number. Raises
+        `QueryError` if the relation has no such column, or if the number does not
+        exist.
         """
         declared = find_relation(name)
         if declared.parameters:
@@ -340,15 +341,15 @@ class Database:
     ) -> pl.DataFrame:
         """What bounds each step, interval by interval: `question.path_interval`.
 
-        `scope` is `period` (from when the host and the GPU were done with the step
-        before to when both are done with it), `step` (its mark on the host), `trace`
-        (its whole time) or `run` (each step over all ranks);
-        with `summary` it is the time by kind, `question.critical_path`. Without a
-        method it is the path as measured, with one that of the method, of steps and
-        runs; in a `simulate` block that of all its scenarios. The rest is as `relation`
-        takes it: of a run's path, what lies in a rank.
+        `scope` is `period` (from when the host and the GPU have finished the previous
+        step to when both have finished this one), `step` (its mark on the host),
+        `trace` (the whole trace) or `run` (each step across all ranks). With `summary`,
+        returns the time by kind, `question.critical_path`. Without a method, the path
+        is the measured one. With a method, it is the predicted path of steps and runs;
+        in a `simulate` block, of all scenarios as well. The other arguments are those
+        of `relation`; for the path of a run, they select the part within a rank.
 
-        Raises `QueryError` for another scope or method.
+        Raises `QueryError` for an unknown scope or method.
         """
         if scope not in tracedb.SCOPES:
             raise QueryError(
@@ -452,12 +453,13 @@ class Database:
     ) -> Iterator[Database]:
         """All relations for some methods and scenarios, in a `with` block.
 
-        What is asked there is answered for these methods alone, of the baseline and of
-        each scenario of the edits, which may be in a file (`tracedb.scenario`); this
-        database stays as it is. The method `library` learns from that file. With
-        `only_steps`, scenarios that only change how long things last are evaluated by
-        arrays, which takes far less: the times of steps (`question.scenario_effect`,
-        `critical_path.step_period`) are the same, other relations are without them.
+        Answers in the block are for these methods only: for the baseline, and for each
+        scenario of the edits, which may also be a file (`tracedb.scenario`). This
+        database does not change. `library` is the file that the method `library` learns
+        from. With `only_steps`, scenarios that change only durations are evaluated with
+        arrays, which is much faster: step times (`question.scenario_effect`,
+        `critical_path.step_period`) are the same, and other relations lack these
+        scenarios.
 
         >>> with tracedb.open() as db, db.simulate(["replay"]) as beside:
         ...     beside.ask("gpu_active").height
@@ -465,7 +467,7 @@ class Database:
 
         Raises `QueryError` for a method that is not in `tracedb.METHODS`,
         `ScenarioError` for edits that cannot be carried out or match nothing,
-        `LibraryError` for a file that is none.
+        `LibraryError` for a file that is not a library.
         """
         from tracedb.simulation import simulated
 
@@ -650,9 +652,9 @@ class Database:
     def ask(self, question: str, *values: int, **part: Unpack[Part]) -> pl.DataFrame:
         """Answer a question by its name: the rows of `question.<name>`.
 
-        Some take values, as the number of a node. Of a part of the database, as
-        `relation` takes it, where the answer tells such parts apart. Raises
-        `QueryError` where there are more or fewer values than the question takes.
+        Some questions take values, such as the number of a node. `part` selects a part
+        of the database, as in `relation`, if the answer has such a column. Raises
+        `QueryError` if the number of values is wrong.
         """
         if not isinstance(question, str):
             raise QueryError(f"{question!r} is not the name of a question")
@@ -683,12 +685,12 @@ class Database:
     ) -> dict[str, Any]:
         """Write a report of a run: one HTML file that works offline.
 
-        Without a number it is of the run with the most events. It begins with the
-        summary; then comes what differs from the largest run of another database
-        (`diff`), and what scenarios would do (`simulate`). Returns what was written:
-        the run, the size, and what was left out. Raises `QueryError` where there is no
-        such run, `ReportError` where the file cannot be written, `ScenarioError` for
-        edits that cannot be carried out.
+        By default, the run is the one with the most events. The report starts with the
+        summary, followed by what changed since the largest run of another database
+        (`against`, see `diff`), and by what scenarios would do (see `simulate`).
+        Returns what was written: the run, the size, and what was left out. Raises
+        `QueryError` if there is no such run, `ReportError` if the file cannot be
+        written, `ScenarioError` for edits that cannot be carried out.
         """
         from tracedb.report import find_run, write_report
 
@@ -725,9 +727,9 @@ class Database:
     def plot(self, name: str, run: int | None = None) -> Any:  # noqa: ANN401 (of a package that may be missing)
         """Draw an Altair chart of a run: `tracedb.plots.PLOTS`.
 
-        They are of sections of a report: periods, bounds, path, idle, overheads,
-        kernels, modules, roofline, predictions. Without a number it is the run with the
-        most events. Raises `QueryError` for another picture or run,
+        The charts are those of a report: periods, bounds, path, idle, overheads,
+        kernels, modules, roofline, predictions. By default, the run is the one with the
+        most events. Raises `QueryError` for an unknown chart or run,
         `MissingPackageError` without the extra `notebook`.
         """
         from tracedb.plots import plot
@@ -747,10 +749,10 @@ class Database:
 
     @own_errors()
     def summary(self, run: int | None = None) -> dict[str, pl.DataFrame]:
-        """The answers of the summary by question; of all runs, or of one.
+        """The answers of the summary by question; for all runs, or for one.
 
-        They are `tracedb.summary.PARTS`. Raises `QueryError` for a run that is not
-        there.
+        The questions are `tracedb.summary.PARTS`. Raises `QueryError` if there is no
+        such run.
         """
         from tracedb.summary import summary
 
@@ -767,12 +769,12 @@ class Database:
     ) -> int:
         """Export a run or a step, with its critical path, for another tool.
 
-        As `chrome` JSON, in Perfetto's own format `pftrace`, for `speedscope`, or as
-        graphs for MLCommons `chakra`, a file a rank (`x.et` gives `x.0.et`, ...).
-        Without a number it is the run with the most events. In a `simulate` block what
-        was simulated stands beside what was measured. Returns the number of events, of
-        speedscope that of profiles. Raises `QueryError` where there is no such run,
-        step or format, `ReportError` where the file cannot be written.
+        The format is `chrome` JSON, Perfetto's own `pftrace`, `speedscope`, or graphs
+        for MLCommons `chakra` with a file per rank (`x.et` gives `x.0.et`, ...). By
+        default, the run is the one with the most events. In a `simulate` block, the
+        export has the simulation next to the measurement. Returns the number of events,
+        or of profiles for speedscope. Raises `QueryError` if there is no such run, step
+        or format, `ReportError` if the file cannot be written.
         """
         from tracedb.chakra import write_chakra
         from tracedb.export import write_chrome, write_pftrace
@@ -805,10 +807,10 @@ class Database:
     ) -> Difference:
         """What changed in another run: its period, critical path, ops and kernels.
 
-        The other run is in another database, or is this one's second. Each pair says
-        for both sides which run, which step, which rank is compared. `diff["period"]`,
-        `"kind"`, `"path"` and `"work"` are the answers of `question.diff_period` and so
-        on. Raises `QueryError` where there is no such run, step or rank.
+        The other run is in another database, or is the second run of this one. Each
+        pair gives the run, step or rank of both sides. `diff["period"]`, `"kind"`,
+        `"path"` and `"work"` are the answers of `question.diff_period` and so on.
+        Raises `QueryError` if there is no such run, step or rank.
         """
         from tracedb.diff import choose, difference, runs_of
 
@@ -843,12 +845,12 @@ class Database:
     ) -> pl.DataFrame:
         """Whether steps are slower than in a baseline, by more than its noise.
 
-        A row per measure, the period first, as `question.diff_noise`; beside these the
-        limit of the change, and whether it is kept. The limit is the noise, but at
-        least the tolerance, a share of the baseline's period (1 %). `run` says which
-        run of the baseline, and which of this database. Raises `QueryError` where there
-        is no such run, or the baseline has too few steps to learn from, and there is no
-        tolerance.
+        Returns a row per measure, the period first, as in `question.diff_noise`, with
+        the limit of the change and whether it is within that limit. The limit is the
+        noise, but at least the tolerance, a share of the baseline's period (default 1
+        %). `run` is the run of the baseline and the run of this database. Raises
+        `QueryError` if there is no such run, or if the baseline has too few steps to
+        estimate the noise and no tolerance is given.
         """
         from tracedb.diff import checked, choose
 

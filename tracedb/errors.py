@@ -1,35 +1,35 @@
-"""What can go wrong by a user's hand; each message is one line that says what to do.
+"""Errors that a user can cause; each message is one line that says what to do.
 
 TracedbError
-├── DatabaseError   the database file: missing, foreign, made by another version
+├── DatabaseError   the database file: missing, foreign, from another version
 ├── IngestError     a trace file: unreadable, not a trace, broken at a byte
-│   ├── ForeignFileError  a whole JSON file that is no trace
-│   └── PairError   an execution graph that is not of the trace it came with
+│   ├── ForeignFileError  a complete JSON file that is not a trace
+│   └── PairError   an execution graph that does not match its trace
 ├── EstimateError   a step that cannot be estimated: no file, no GPU, data-dependent
-├── HardwareError   a file of hardware rows: a figure missing, wrong, in another unit
-├── KernelModelError   a kernel model: unreadable, made by another version
-├── LakeError       a lake of traces: none there, a runner without what it runs on
-├── LibraryError    a library of overheads: missing, foreign, of another version
+├── HardwareError   a file of hardware rows: a value missing, wrong, in another unit
+├── KernelModelError   a kernel model: unreadable, from another version
+├── LakeError       a lake of traces: missing, or a runner that lacks what it needs
+├── LibraryError    a library of overheads: missing, foreign, from another version
 ├── MeasurementError   measured kernel times: unreadable, of an unknown format
-├── MissingPackageError   a package is not installed that an extra brings
+├── MissingPackageError   a package of an extra that is not installed
 ├── QueryError      a query, a relation or a question that does not exist
 ├── RecordError     a training loop of which nothing was recorded
-├── ReportError     a report or an export cannot be written where it was to be
-├── ScenarioError   a scenario that cannot be carried out as it is written
-└── ShardingError   embedding tables that cannot be spread over ranks as asked
+├── ReportError     a report or an export that cannot be written
+├── ScenarioError   a scenario that cannot be carried out as written
+└── ShardingError   embedding tables that cannot be placed on ranks as requested
 """
 
 from __future__ import annotations
 
 _HEAD, _TAIL = 600, 300
-"""Of a message that is too long to read: how many characters stay of its ends."""
+"""How many characters stay of each end of a message that is too long to read."""
 
 
 class TracedbError(Exception):
-    """Base of all errors that a user can cause and mend; the message is one line."""
+    """Base of all errors that a user can cause and fix; the message is one line."""
 
     def __init__(self, message: str) -> None:
-        """Take a message, in which names may be long, or of what no terminal shows."""
+        """Shorten the message and escape characters that a terminal cannot show."""
         line = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in message)
         if len(line) > _HEAD + _TAIL:
             line = f"{line[:_HEAD]} ... {line[-_TAIL:]}"
@@ -37,19 +37,19 @@ class TracedbError(Exception):
 
 
 class DatabaseError(TracedbError, OSError):
-    """The database cannot be opened or is not one of tracedb's."""
+    """The database cannot be opened, or was not written by tracedb."""
 
 
 class IngestError(TracedbError, ValueError):
-    """A file cannot be ingested; the database is as it was."""
+    """A file cannot be ingested; the database is unchanged."""
 
 
 class ForeignFileError(IngestError):
-    """A file holds something else than a trace or an execution graph."""
+    """A file holds something other than a trace or an execution graph."""
 
 
 class PairError(IngestError):
-    """An execution graph and a trace are not of one run."""
+    """An execution graph and a trace are from different runs."""
 
 
 class EstimateError(TracedbError, ValueError):
@@ -57,11 +57,11 @@ class EstimateError(TracedbError, ValueError):
 
 
 class HardwareError(TracedbError, ValueError):
-    """A row does not describe a device; none of its file is stored."""
+    """A row does not describe a device; nothing of its file is stored."""
 
 
 class LakeError(TracedbError, OSError):
-    """A folder is no lake, or nobody is there to fill it."""
+    """A folder is not a lake, or the runner cannot work."""
 
 
 class LibraryError(TracedbError, ValueError):
@@ -77,24 +77,24 @@ class MeasurementError(TracedbError, ValueError):
 
 
 class MissingPackageError(TracedbError, ImportError):
-    """A package is needed that is not installed; the message says how to."""
+    """A required package is not installed; the message says how to install it."""
 
 
 class QueryError(TracedbError, ValueError):
-    """A query cannot be answered as it was asked."""
+    """A query cannot be answered as written."""
 
 
 class RecordError(TracedbError, RuntimeError):
-    """A training loop cannot be recorded, or had too few steps."""
+    """A training loop cannot be recorded, or has too few steps."""
 
 
 class ReportError(TracedbError, OSError):
-    """A report or an export cannot be written there."""
+    """A report or an export cannot be written."""
 
 
 class ScenarioError(TracedbError, ValueError):
-    """A scenario cannot be carried out as it is written."""
+    """A scenario cannot be carried out as written."""
 
 
 class ShardingError(TracedbError, ValueError):
-    """Embedding tables cannot be read, or have no room on the ranks."""
+    """Embedding tables cannot be read, or do not fit on the ranks."""

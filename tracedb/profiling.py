@@ -43,19 +43,20 @@ def profile(  # noqa: PLR0913 (what a recording may have)
                 train(batch)
                 prof.step()
 
-    After `warmup` steps PyTorch's profiler records `steps`, with the `shapes` of
-    arguments, and on demand with Python `stacks`, allocations (`memory`), and the first
-    of them as an execution `graph`, too. Where the loop calls no `step`, a step ends
-    when the first optimizer that is used has taken one; the very first only finds it.
+    After `warmup` steps, PyTorch's profiler records `steps` steps, with the `shapes` of
+    arguments. Optionally it records Python `stacks`, allocations (`memory`), and the
+    execution `graph` of the first step. If the loop does not call `step`, a step ends
+    when the first optimizer steps; the very first optimizer step only identifies it.
 
-    Under torch.distributed each rank enters such a block. Rank 0 waits up to `patience`
-    seconds for the others' traces, and ingests all of them as one run, named `run`.
-    `traces` is the folder where they are kept, which all ranks have to share; without
-    it is beside the database, and removed. A loop that is broken off once all steps are
-    recorded is ingested, too. `tell` is given a line where ranks or steps are missing.
+    Under torch.distributed, every rank enters such a block. Rank 0 waits up to
+    `patience` seconds for the traces of the others, and ingests all of them as one run,
+    named `run`. `traces` is the folder that keeps the traces; all ranks must share it.
+    By default, it is a folder next to the database, which is removed afterwards. A loop
+    that is interrupted after all steps were recorded is ingested, too. `tell` receives
+    a line if ranks or steps are missing.
 
-    Raises `RecordError` where PyTorch is missing or no step was recorded, and
-    `DatabaseError`, before anything runs, where there can be no such database.
+    Raises `RecordError` if PyTorch is missing or no step was recorded, and, before
+    anything runs, `DatabaseError` if the database cannot be created.
     """
     try:
         from tracedb.record import Loop, Plan, Rank
@@ -93,7 +94,7 @@ def profile(  # noqa: PLR0913 (what a recording may have)
 
 
 def _check(loop: Loop, plan: Plan, tell: Callable[[str], object]) -> None:
-    """Tell that fewer steps ran than were to be recorded; raise where none did."""
+    """Report that fewer steps ran than requested; raise if none did."""
     if loop.is_done:
         return
     ran = (
@@ -115,7 +116,7 @@ def _check(loop: Loop, plan: Plan, tell: Callable[[str], object]) -> None:
 def _of_others(
     loop: Loop, patience: float, tell: Callable[[str], object]
 ) -> list[Path]:
-    """The files of the other ranks, as far as they come in time."""
+    """The files of the other ranks that arrive in time."""
     until = monotonic() + patience
     others = range(1, loop.rank.count)
     while missing := [n for n in others if not loop.file_of(n).exists()]:

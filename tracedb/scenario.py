@@ -73,7 +73,7 @@ _Batch = Annotated[int, msgspec.Meta(ge=1, le=10**9)]
 
 
 class Change(Selection, frozen=True, kw_only=True):
-    """An edit as a file has it; see `prediction.scenario_edit` for its fields."""
+    """An edit as written in a file; `prediction.scenario_edit` documents its fields."""
 
     action: Action | None = None
     factor: Annotated[float, msgspec.Meta(ge=0, le=1e9)] | None = None
@@ -97,7 +97,7 @@ class Change(Selection, frozen=True, kw_only=True):
 
 
 class Edit(Change, frozen=True, kw_only=True):
-    """A change and the scenario that it is of."""
+    """A change, with the name of its scenario."""
 
     scenario: str
 
@@ -107,7 +107,7 @@ UNPROFILED = Edit(scenario="unprofiled", target="profiler", factor=0)
 
 
 def read_scenarios(path: str | Path) -> list[Edit]:
-    """Read a file of scenarios: their edits, in its order.
+    """Read a file of scenarios: their edits, in the order of the file.
 
     Raises `ScenarioError` with the file, the place and what is wrong.
     """
@@ -121,7 +121,7 @@ def read_scenarios(path: str | Path) -> list[Edit]:
 
 
 def _decoded(path: str | Path, text: str) -> object:
-    """The value of a text, in the language that the file's name says."""
+    """The value of a text, as TOML or JSON by the name of the file."""
     if Path(path).suffix != ".toml":
         return decode(path, text, ScenarioError)
     try:
@@ -131,7 +131,7 @@ def _decoded(path: str | Path, text: str) -> object:
 
 
 def _edits(scenarios: object) -> Iterator[Edit]:
-    """The edits of the object that a file is."""
+    """The edits in the object of a file."""
     if not isinstance(scenarios, dict):
         raise ScenarioError(
             "not a file of scenarios: expected an object with a list of edits for "
@@ -187,7 +187,7 @@ def of_scenario(scenario: str, change: Change) -> Edit:
 def stored_edits(connection: duckdb.DuckDBPyConnection) -> list[Edit]:
     """The edits that users inserted into `reference.scenario`, in their order.
 
-    Raises `ScenarioError` where there are none, or a row is no edit.
+    Raises `ScenarioError` if there are none, or if a row is not an edit.
     """
     cursor = connection.execute(
         "SELECT * EXCLUDE (ordinal) FROM reference.scenario ORDER BY ordinal, rowid"
@@ -281,7 +281,7 @@ def _nodes(node: int | str | None) -> list[int] | None:
 def chosen_nodes(
     connection: duckdb.DuckDBPyConnection, edits: Sequence[Edit], *, allow_files: bool
 ) -> dict[str, list[int]]:
-    """The nodes that each query of the edits gives, run as any query of a user's.
+    """The nodes that each query of the edits selects, run like any user query.
 
     Raises `ScenarioError` for one that is refused, fails, or gives no such numbers.
     """

@@ -71,7 +71,7 @@ class Estimate:
 
     @cached_property
     def database(self) -> tracedb.Database:
-        """The run that would be, to be asked as any other; it is put there once."""
+        """The estimated run as a database to query; it is written once."""
         opened = tracedb.open(self._path)
         self._layout.ingest(opened)
         return opened
@@ -79,7 +79,7 @@ class Estimate:
     def _repr_html_(self) -> str:
         """A table, for notebooks."""
         size = "" if self.batch is None else f", batch {self.batch:,}"
-        told = {
+        figures = {
             "step_ns": self.step_ns,
             "low_ns": self.low_ns,
             "high_ns": self.high_ns,
@@ -88,7 +88,7 @@ class Estimate:
             "peak memory": f"{self.memory.peak_bytes / 1e9:.3g} GB",
             "largest_batch": self.largest_batch,
         }
-        return markup.table(f"A step on {self.gpu}{size}, as estimated", [told])
+        return markup.table(f"A step on {self.gpu}{size}, as estimated", [figures])
 
 
 def estimate(  # noqa: PLR0913 (the options of one command)
@@ -105,21 +105,26 @@ def estimate(  # noqa: PLR0913 (the options of one command)
     network: float | None = None,
     profiled: bool = False,
 ) -> Estimate:
-    """Estimate a training step, for a GPU that need not be there.
+    """Estimate a training step on a GPU that you need not have.
 
-    `step` is a function that is called with the inputs, or a script's, as
-    `"train.py:step"`; it runs on fake tensors, which take no memory. `batch` goes to
-    its parameter of that name. With `ranks` it is one of so many, which do what the
-    code has them do, or else average gradients as `DistributedDataParallel` does. Or it
-    is the file of an execution graph, recorded on any device, and `ranks` how many take
-    part in collectives where it does not say that; a node has `ranks_per_node` of them,
-    each of which sends `network` GB/s to other nodes. The run that would be is put into
-    the database, whose own traces tell first which kernels ops launch; without one it
-    is put into memory when it is asked for. Host times are shipped, or of a library of
-    overheads. With `cuda_graph` the step's kernels are launched as CUDA graphs. With
-    `profiled` the host is as slow as PyTorch's profiler makes it, to be held against a
-    trace.
-    Raises `EstimateError` where it cannot run, or the graph cannot be read.
+    `step` is a function that is called with the inputs, or a function in a script, such
+    as `"train.py:step"`. It runs on fake tensors, which take no memory. `batch` is
+    passed to its parameter of that name. `ranks` is the number of ranks, which
+    communicate as the code does, or otherwise average gradients as
+    `DistributedDataParallel` does.
+
+    `step` may also be the file of an execution graph that was recorded on any device;
+    `ranks` is then the number of ranks in collectives for which the graph has none. A
+    node has `ranks_per_node` of them, each of which sends `network` GB/s to other
+    nodes.
+
+    The estimated run is written to `database`, whose own traces show which kernels ops
+    launch; without a database, it is created in memory on demand. Host times are those
+    that ship with tracedb, or come from a `library` of overheads. With `cuda_graph`,
+    the kernels of the step are launched as CUDA graphs. With `profiled`, the host is as
+    slow as under PyTorch's profiler, for comparison with a trace.
+
+    Raises `EstimateError` if the step cannot run, or the graph cannot be read.
     """
     with tracedb.open() as empty, ExitStack() as stack:
         device = Device.of(empty.connection, gpu)
@@ -189,7 +194,7 @@ def known(
     *,
     profiled: bool = False,
 ) -> tuple[HostTimes, LaunchTable]:
-    """What is known of hosts and launches: shipped, or of the user's own traces."""
+    """Host times and launches: as shipped, or from the user's own traces."""
     host = HostTimes.shipped(recorded=profiled)
     tf32 = {
         "tf32_products": subject.tf32_products,

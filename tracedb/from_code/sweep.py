@@ -56,12 +56,13 @@ def estimate_sweep(  # noqa: PLR0913 (the options of one command)
     network: float | None = None,
     tell: Callable[[str], object] = warnings.warn,
 ) -> pl.DataFrame:
-    """Estimate a step at each batch size on each GPU: a row for each of them.
+    """Estimate a step at each batch size on each GPU: a row for each combination.
 
-    The step is recorded at three batch sizes. All others follow from these, since each
-    size in it has to be an affine function of the batch: `EstimateError` says with the
-    op and the line where one is none. Without batch sizes it has that which it has.
-    What limits the answer is told. All else is as `estimate` has it.
+    The step is recorded at three batch sizes, and all others follow from these. Each
+    size in it must be an affine function of the batch size; otherwise `EstimateError`
+    names the op and the line. Without batch sizes, the step has its own one. `tell`
+    receives lines about what limits the answer. All other arguments are those of
+    `estimate`.
     """
     import polars as pl
 

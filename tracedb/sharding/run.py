@@ -54,7 +54,7 @@ SELECT gpu FROM staging.trace_gpu WHERE gpu IS NOT NULL ORDER BY trace_id LIMIT 
 
 @dataclass(frozen=True)
 class Asked:
-    """What is asked for: ranks, their GPU, what a step looks up, what has room."""
+    """The request: ranks, their GPU, the lookups of a step, the memory."""
 
     ranks: int
     ranks_per_node: int
@@ -72,8 +72,8 @@ class Sharding:
     """Plans for embedding tables: what they add to a step, and where shards are.
 
     The frames are `question.sharding`, `question.sharding_rank` and
-    `question.sharding_table`. `refused` has a line for each plan without room, `notes`
-    what was taken from where.
+    `question.sharding_table`. `refused` has a line for each plan that does not fit,
+    `notes` the sources of the input.
     """
 
     plans: pl.DataFrame
@@ -108,15 +108,15 @@ def shard(  # noqa: PLR0913 (the options of one command)
 ) -> Sharding:
     """Plan where embedding tables go, and predict what they add to a step.
 
-    The source is a database whose traces look up tables (one `rank` of it), a file of
-    tables (CSV, JSON, TOML), or `tracedb.sharding.tables.Table`s. `batch` is what each
-    rank has of a step, by default as recorded, as is the GPU; `memory` what tables may
-    take of a rank's, in bytes or as `60GB`. `split` says which tables may be split, and
-    how; `launch` whether tables of a rank are looked up in one launch (`fused`) or each
-    in its own (`table`); `indices` whether they are `sent` in the step or are `there`.
-    Beyond `ranks_per_node` each rank sends `network` GB/s to other nodes, by default as
-    its hardware's nodes do. `models` are
-    trained kernel models; `database` keeps it all. Raises `ShardingError`.
+    The source is a database whose traces look up tables (those of one `rank`), a file
+    of tables (CSV, JSON, TOML), or a list of `tracedb.sharding.tables.Table`. `batch`
+    is the number of examples per rank; the default for it and for the GPU is as
+    recorded. `memory` is the memory for tables on each rank, in bytes or as `60GB`.
+    `split` is how tables may be split. `launch` is `fused` (one launch for all tables
+    of a rank) or `table` (one per table). `indices` are `sent` within the step or
+    already `there`. With more ranks than `ranks_per_node`, each rank sends `network`
+    GB/s to other nodes, by default as its hardware does. `models` are trained kernel
+    models. `database` stores the plans. Raises `ShardingError`.
     """
     _refuse_unknown("split", split, SPLITS)
     _refuse_unknown("optimizer", optimizer, OPTIMIZERS)
@@ -323,7 +323,7 @@ def _store(
 def _answer(
     connection: duckdb.DuckDBPyConnection, asked: Asked, given: _Given
 ) -> Sharding:
-    """What the questions say; raises `ShardingError` where no plan has room."""
+    """The answers; raises `ShardingError` if no plan fits."""
     found = [frame(connection.sql(f"FROM question.{name}")) for name in _QUESTIONS]
     plans, ranks, tables = found
     lines = tuple(_lines(ranks.filter(~pl.col("fits"))))
@@ -334,7 +334,7 @@ def _answer(
 
 
 def _no_room(asked: Asked, tables: pl.DataFrame) -> str:
-    """What is said where no plan has room."""
+    """The message if no plan fits."""
     whole = tables.filter(plan="size", split="none")["memory_bytes"]
     needed, there = int(whole.sum()), asked.ranks * (asked.limit_bytes or 0)
     advice = "use more ranks, or GPUs with more memory"

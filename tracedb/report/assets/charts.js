@@ -187,7 +187,7 @@ function memory(section) {
   }, [times.map((at) => at / 1e6), ...lines.map((line) => line.values)], section.title)];
 }
 
-/** Ranks by steps: how far each period is from the median of its step. */
+/** Ranks by steps: deviation of each period from the median of its step. */
 function heat(groups, steps) {
   const cell = Math.max(2, Math.min(40, Math.floor(1100 / steps.length))), tall = Math.max(4, Math.min(22, Math.floor(400 / groups.length)));
   const all = [...grouped(groups.flat(), (row) => row.step)].map(([step, own]) => {
@@ -230,9 +230,9 @@ function heat(groups, steps) {
   });
   canvas.addEventListener("mouseleave", hideTip);
   canvas.setAttribute("role", "img");
-  canvas.setAttribute("aria-label", "Ranks by steps: how far each period is from the median of its step");
+  canvas.setAttribute("aria-label", "Ranks by steps: deviation of each period from the median of its step");
   return [el("h3", null, "Ranks by steps"),
-    el("p", { class: "words" }, `Red is longer than the median of the step over its ranks, blue shorter; full colour is ${(most * 100).toPrecision(2)} %.`), canvas];
+    el("p", { class: "words" }, `Red: longer than the median of the step across ranks. Blue: shorter. Full color is ${(most * 100).toPrecision(2)} %.`), canvas];
 }
 
 /** A canvas in the pixels of the screen, emptied. */
@@ -301,7 +301,7 @@ function icicle(section) {
     host.replaceChildren(...boxes);
   }
   redrawn.push(draw);
-  return [el("p", { class: "words" }, `As wide as ${measure === "total" ? "GPU work" : "time on the critical path"}, with the modules within; a click on one widens it, a second one goes back.`), host];
+  return [el("p", { class: "words" }, `Width: ${measure === "total" ? "GPU work" : "time on the critical path"}, with nested modules. Click a module to zoom in, click again to go back.`), host];
 }
 
 /** Achieved arithmetic by intensity; each dot an op, as large as its time. */
@@ -336,12 +336,12 @@ function roofline(section) {
     drawn.append(svg("line", { x1: at, x2: at, y1: was, y2: best, "stroke-dasharray": "2 3" }));
     drawn.append(svg("path", { d: `M${at - 5} ${best}h10`, stroke: themed("--soft") || "#888", "stroke-width": 1.5 }));
     const dot = svg("circle", { cx: at, cy: was, r: 3 + 11 * Math.sqrt(row.time_ns / longest), fill: colour(row.family), "fill-opacity": 0.75 });
-    dot.addEventListener("mousemove", (event) => showTip(event, bdi(row.op), ` (${shown(row.family)}): ${count(row.kernels)} kernels, ${time(row.time_ns)}; ${amount(rate(row), "FLOP/s")}, ${(100 * row.roofline_ns / row.time_ns).toFixed(0)} % of what the roofline allows`));
+    dot.addEventListener("mousemove", (event) => showTip(event, bdi(row.op), ` (${shown(row.family)}): ${count(row.kernels)} kernels, ${time(row.time_ns)}; ${amount(rate(row), "FLOP/s")}, ${(100 * row.roofline_ns / row.time_ns).toFixed(0)} % of the roofline`));
     dot.addEventListener("mouseleave", hideTip);
     drawn.append(dot);
   }
   return [legend([...new Set(rows.map((row) => row.family))]),
-    el("p", { class: "words" }, "Each dot is an op, as large as its time; the bar above it is what the calibrated roofline allows."), drawn];
+    el("p", { class: "words" }, "Each dot is an op; its size is its time. The bar above it is the calibrated roofline."), drawn];
 }
 
 /** A drawing of labelled rows over one axis of time, from low to high. */
@@ -405,7 +405,7 @@ function changes(section) {
   const label = (row) => [row.kind, row.place].filter(Boolean).join(": ");
   return [labelled(rows, label, -most, most, section.title, (row, x, y) => [{
     box: svg("rect", { x: x(Math.min(0, row.change_ns)), y: y - 7, width: Math.max(1, Math.abs(x(row.change_ns) - x(0))), height: 14, fill: row.change_ns > 0 ? "#d1495b" : "#3a7ca5" }),
-    words: `${row.change_ns > 0 ? "+" : ""}${time(row.change_ns)} a step (${time(row.against_ns ?? 0)} there, ${time(row.here_ns ?? 0)} here)`,
+    words: `${row.change_ns > 0 ? "+" : ""}${time(row.change_ns)} per step (${time(row.against_ns ?? 0)} there, ${time(row.here_ns ?? 0)} here)`,
   }])];
 }
 

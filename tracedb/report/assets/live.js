@@ -20,7 +20,7 @@ function liveQueries() {
       const answer = await fetch("sql", {
         method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify({ query: text.value }),
       });
-      if (!answer.ok) throw new Error(`The server says ${answer.status}`);
+      if (!answer.ok) throw new Error(`The server returned ${answer.status}`);
       const found = await answer.json();
       said.textContent = found.error ? shown(found.error) : found.note ?? `${count(found.rows.length)} rows`;
       const asText = (value) => (value !== null && typeof value === "object" ? JSON.stringify(value) : value);
@@ -28,7 +28,7 @@ function liveQueries() {
         title: "Rows", columns: found.columns, rows: found.rows.map((row) => row.map(asText)), is_cut: false,
       })));
     } catch (error) {
-      said.textContent = error instanceof TypeError ? "The server does not answer; is `tracedb serve` still running?" : error.message;
+      said.textContent = error instanceof TypeError ? "The server does not respond; is `tracedb serve` still running?" : error.message;
     }
     run.disabled = false;
   }
@@ -39,7 +39,7 @@ function liveQueries() {
 /** Buttons that hand the run, or a step of it, to Perfetto's UI in another window. */
 function perfetto() {
   const steps = [...new Set(data.timeline.steps.step)].sort((a, b) => a - b);
-  const step = el("select", { "aria-label": "What Perfetto is handed" }, el("option", { value: "" }, "All of the run"),
+  const step = el("select", { "aria-label": "What to open in Perfetto" }, el("option", { value: "" }, "The whole run"),
     ...steps.map((number) => el("option", { value: number }, `Step ${number}`)));
   const said = el("span", { class: "note", role: "status" });
   const button = el("button", { type: "button", onclick: hand }, "Open in Perfetto");
@@ -47,20 +47,20 @@ function perfetto() {
   async function hand() {
     // Opened at once: later a browser would not take it for the person's wish.
     const viewer = window.open(PERFETTO);
-    if (!viewer) { said.textContent = "The browser lets this page open no window"; return; }
+    if (!viewer) { said.textContent = "The browser does not allow this page to open a window"; return; }
     said.textContent = "Writing the trace …";
     const answer = await fetch("trace" + (step.value === "" ? "" : "?step=" + step.value));
     if (!answer.ok) { said.textContent = shown(await answer.text()); return; }
     const buffer = await answer.arrayBuffer();
     said.textContent = `Waiting for ${PERFETTO} …`;
     const ping = setInterval(() => viewer.postMessage("PING", PERFETTO), 100);
-    const give = setTimeout(() => { stop(); said.textContent = `${PERFETTO} does not answer`; }, 60000);
+    const give = setTimeout(() => { stop(); said.textContent = `${PERFETTO} does not respond`; }, 60000);
     const stop = () => { clearInterval(ping); clearTimeout(give); removeEventListener("message", heard); };
     function heard(event) {
       if (event.origin !== PERFETTO || event.data !== "PONG") return;
       stop();
       viewer.postMessage({ perfetto: { buffer, title: shorter(shown(data.run), 80) } }, PERFETTO);
-      said.textContent = "Handed over";
+      said.textContent = "Opened in Perfetto";
     }
     addEventListener("message", heard);
   }
@@ -70,5 +70,5 @@ function perfetto() {
 
 document.querySelector("main").prepend(el("section", { id: "live", "aria-labelledby": "live-title" },
   el("h2", { id: "live-title" }, "Ask"),
-  el("p", { class: "words" }, "Any query in DuckDB's SQL: it reads the relations, 1,000 rows at most, and changes nothing. `tracedb schema` lists them."),
+  el("p", { class: "words" }, "Any DuckDB SQL query. Queries are read-only and return at most 1,000 rows. `tracedb schema` lists the relations."),
   ...liveQueries(), perfetto()));

@@ -67,7 +67,7 @@ function table(section) {
 
   async function copied() {
     const done = await copy(csv(columns, sorted));
-    said.textContent = done ? `${sorted.length} rows copied` : "The browser does not let pages copy";
+    said.textContent = done ? `${sorted.length} rows copied` : "The browser does not allow pages to copy";
   }
 
   fill();

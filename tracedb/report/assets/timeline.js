@@ -65,10 +65,10 @@ class Timeline {
     const button = (text, words, action) => el("button", { type: "button", title: words, "aria-label": words, onclick: action }, text);
     this.host = el("div", { class: "timeline" },
       el("div", { class: "tools" }, this.input, this.told,
-        button("↑", "Match before (Shift+Enter)", () => this.goMatch(-1)), button("↓", "Next match (Enter)", () => this.goMatch(1)),
+        button("↑", "Previous match (Shift+Enter)", () => this.goMatch(-1)), button("↓", "Next match (Enter)", () => this.goMatch(1)),
         this.steps.length ? step : null, path,
         button("+", "Zoom in (w)", () => this.zoom(0.5)), button("−", "Zoom out (s)", () => this.zoom(2)),
-        button("All", "Everything (0)", () => this.show(0, this.end)),
+        button("All", "Show all (0)", () => this.show(0, this.end)),
         button("Path ›", "Next interval of the path (p)", () => this.goPath(1)),
         el("span", { class: "note" }, el("kbd", null, "w"), el("kbd", null, "s"), " zoom ", el("kbd", null, "a"), el("kbd", null, "d"),
           " move ", el("kbd", null, "Ctrl"), " + wheel, drag, ", el("kbd", null, "Shift"), " + drag to zoom")),
@@ -387,7 +387,7 @@ class Timeline {
     const names = this.names, kind = names[row.k[i]], many = row.c && row.c[i] > 1;
     const trace = item?.lane?.trace ?? row.trace, step = this.stepAt(row.s[i], trace);
     const facts = [];
-    if (many) facts.push(["slices", `${row.c[i]}, drawn together` + (row.b?.[i] ? `; ${time(row.b[i])} in all` : "") + "; the longest:"]);
+    if (many) facts.push(["slices", `${row.c[i]}, merged` + (row.b?.[i] ? `; ${time(row.b[i])} in total` : "") + "; longest:"]);
     facts.push([kind, bdi(names[row.n[i]] || kind)]);
     if (row.o && row.o[i] && row.o[i] !== row.n[i]) facts.push(["op", bdi(names[row.o[i]])]);
     facts.push([many ? "from first to last" : "time", time(row.d[i])]);
@@ -397,8 +397,8 @@ class Timeline {
 
   tell(chosen) {
     if (!chosen) {
-      const notes = this.notes.length ? this.notes : ["Every slice is drawn."];
-      return this.detail.replaceChildren(el("span", { class: "note" }, "Click a slice to see what it is. " + notes.join(" ")));
+      const notes = this.notes.length ? this.notes : ["All slices are drawn."];
+      return this.detail.replaceChildren(el("span", { class: "note" }, "Click a slice for details. " + notes.join(" ")));
     }
     const facts = this.facts(chosen), lane = chosen.item?.lane;
     if (lane) facts.push(["on", (lane.rank == null ? "" : `rank ${lane.rank}, `) + shown(lane.label)]);

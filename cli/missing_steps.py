@@ -43,12 +43,12 @@ _NEEDS = {
         ("memory", "memory_by_step", "memory_at_peak"),
         (
             "has_memory",
-            "the traces have no allocations (record with profile_memory=True)",
+            "the traces have no allocations; profile_memory=True records them",
         ),
     ),
     **dict.fromkeys(
         ("module", "module_tree", "efficiency_by_module"),
-        ("has_stack", "the traces have no Python stacks (record with with_stack=True)"),
+        ("has_stack", "the traces have no Python stacks; with_stack=True records them"),
     ),
 }
 """What each question needs to have rows, as counted by `question.recording`."""

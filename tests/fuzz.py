@@ -208,11 +208,11 @@ class Report:
 
 
 # Said once, whatever stands there. Lists that close early break the law of one event.
-BEHIND = "left out: what stands behind the list"
-REPEATED = "left out: fields that are there again"
+BEHIND = "left out: data after the list"
+REPEATED = "left out: repeated fields"
 OUTCOMES = (
     "ingested whole",
-    "mended",
+    "repaired",
     "with events left out",
     "cut off",
     "refused",
@@ -791,7 +791,7 @@ def _outcome(issues: dict[str, int]) -> str:
     for start, outcome in (("cut off", "cut off"), ("left out", OUTCOMES[2])):
         if any(kind.startswith(start) for kind in issues):
             return outcome
-    return "mended" if issues else "ingested whole"
+    return "repaired" if issues else "ingested whole"
 
 
 def _of_events(

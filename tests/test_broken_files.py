@@ -155,12 +155,12 @@ DAMAGED = [
     (b'[{"ph": "X", "name": "a"}, {"ph" "b"}]', ["a"], "left out"),
     (b'[{"ph": "X", "name": "a", "ts": "soon"}]', ["a"], "without time"),
     (b'[{"ph": "X", "name": "a", "ts": "1_000"}]', ["a"], "without time"),
-    (TWICE, ["a"], "there again"),
-    (b'[{"ph": "X", "name": "a", "new": 1, "new": 2}]', ["a"], "there again"),
+    (TWICE, ["a"], "repeated fields"),
+    (b'[{"ph": "X", "name": "a", "new": 1, "new": 2}]', ["a"], "repeated fields"),
     (
         b'{"traceEvents": [{"ph": "X", "name": "a"}], "b": 1, "b": 2}',
         ["a"],
-        "there again",
+        "repeated fields",
     ),
 ]
 
@@ -180,8 +180,8 @@ BAD = b'{"ph": "X", "name" "b", "args": {"x": [{"y": 1}, {"name": 2}]}}'
 
 
 BROKEN = [
-    (b"[%b,,%b]" % (A, C), "ac", [("mended: extra commas", 1)]),
-    (b"[%b %b]" % (A, C), "ac", [("mended: missing commas", 1)]),
+    (b"[%b,,%b]" % (A, C), "ac", [("repaired: extra commas", 1)]),
+    (b"[%b %b]" % (A, C), "ac", [("repaired: missing commas", 1)]),
     (
         b"[%b, [%b, {}], [], %b]" % (A, B, C),
         "ac",
@@ -190,12 +190,12 @@ BROKEN = [
     (
         b'{"x": [%b, %b] y, "traceEvents": [%b]}' % (A, B, C),
         "c",
-        [("left out: what stands before the list", 2)],
+        [("left out: data before the list", 2)],
     ),
     (
         b'{"traceEvents": [%b], "x": {"ph": y}, "z": {"ph": y}}' % C,
         "c",
-        [("left out: what stands behind the list", 2)],
+        [("left out: data after the list", 2)],
     ),
     (
         b"[%b, null, 7, %b]" % (A, C),
@@ -235,12 +235,12 @@ BROKEN = [
     (
         b'{"a": oh, "traceEvents": [%b]}' % A,
         "a",
-        [("left out: what stands before the list", 1)],
+        [("left out: data before the list", 1)],
     ),
     (
         b'{"a": "\xff", "traceEvents": [%b]}' % A,
         "a",
-        [("mended: what stands beside the list", 1)],
+        [("repaired: data beside the list", 1)],
     ),
     (
         b'{"traceEvents": [%b, %b], "a": 1}' % (A, BAD),
@@ -251,7 +251,7 @@ BROKEN = [
         b'{"traceEvents": [%b, %b, {"ph": "X", "na' % (A, BAD),
         "a",
         [
-            ("cut off: the file ends inside its list of events", 1),
+            ("cut off: the file ends within its list of events", 1),
             ("left out: events that cannot be read", 1),
         ],
     ),
@@ -333,7 +333,7 @@ def test_a_graph_with_broken_nodes_keeps_the_others(tmp_path: Path) -> None:
         assert rows(database, query) == [("a",), ("\ufffd",), ("c",)]
         assert issues(database) == [
             ("left out: events that cannot be read", 1),
-            ("mended: bytes that are not UTF-8", 1),
+            ("repaired: bytes that are not UTF-8", 1),
         ]
 
 
@@ -376,7 +376,7 @@ def test_what_can_be_mended_is_mended_beside_what_cannot(
         assert rows(database, query) == [(str(n),) for n in range(5)]
         assert issues(database) == [
             ("left out: events that cannot be read", 1),
-            ("mended: unescaped backslashes", 5),
+            ("repaired: unescaped backslashes", 5),
         ]
 
 
@@ -483,7 +483,7 @@ def test_events_that_reach_no_layer_are_counted(tmp_path: Path) -> None:
         assert names(database) == ["a", "b", "c", "d"]
         reported = issues(database, "kept in raw.*")
     assert [(kind.partition(": ")[2], count) for kind, count in reported] == [
-        ("begins without an end", 1),
+        ("starts without an end", 1),
         ("events with a negative duration", 1),
         ("events without a duration", 1),
         ("events without a process or a thread", 1),

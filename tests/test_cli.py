@@ -308,7 +308,7 @@ def test_a_part_of_an_answer(
 @pytest.mark.parametrize(
     ("question", "said"),
     [
-        ("module", "no Python stacks (record with with_stack=True)"),
+        ("module", "the traces have no Python stacks"),
         ("straggler", "this database has no collectives"),
         ("straggler_recovery", "this database has no table of operations"),
         ("scenario_hit", "no scenario given"),
@@ -837,7 +837,7 @@ def test_wrong_usage_exits_with_2(words: list[str]) -> None:
     done = run(*words)
     assert (done.exit_code, done.stdout) == (2, "")
     assert re.fullmatch(
-        r"tracedb: error: .*(no such|missing|unexpected|invalid|say what).*"
+        r"tracedb: error: .*(no such|missing|unexpected|invalid|give).*"
         r" see `tracedb .*--help`\n",
         done.stderr,
     )

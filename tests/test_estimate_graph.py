@@ -309,7 +309,7 @@ SPOILT = {
     "no id": "node 6 of the file has no id",
     "lists": "its arguments are not lists of values, dimensions and types of equal",
     "no ops": "nodes is an op with a schema",
-    "cut": "cut off: the file ends inside its list of events",
+    "cut": "cut off: the file ends within its list of events",
 }
 
 

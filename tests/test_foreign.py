@@ -604,7 +604,7 @@ def test_a_damaged_parquet_file_gives_one_line(tmp_path: Path) -> None:
 def test_nested_parquet_columns_are_refused(tmp_path: Path) -> None:
     """No export has lists in its columns."""
     tables = report() | {"StringIds": [{"id": 1, "value": ["a"]}]}
-    with pytest.raises(IngestError, match="value is no column of plain values"):
+    with pytest.raises(IngestError, match="value is not a column of plain values"):
         events(read(write_parquet(tmp_path / "r_pqtdir", tables)))
 
 

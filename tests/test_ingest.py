@@ -168,7 +168,7 @@ DATABASE = b"DUCK\x40" + bytes(19) + b'"traceEvents": ['
         (b'{"traceEvents": 5}', "its traceEvents are not a list"),
         (b'{"nodes": null}', "its nodes are not a list"),
         (b'[{"rank": 0}]', "not of trace events"),
-        (b'{"weights": [1]}', "its keys are: weights"),
+        (b'{"weights": [1]}', "its keys are weights"),
         (b"not json", "malformed"),
         (b"", "is empty"),
         (b"  " * (1 << 20), "is empty"),

@@ -384,7 +384,7 @@ def test_inspector_tells_bandwidths(tmp_path: Path) -> None:
         spans = database.sql(
             "SELECT sequence, end_ns - start_ns FROM staging.collective ORDER BY ALL"
         ).rows()
-    assert issue == ("left out: records that are cut or broken", 1)
+    assert issue == ("left out: records that are truncated or broken", 1)
     assert (trace["rank"], trace["world_size"]) == (1, 4)
     assert spans == [(1, 100_000), (2, 200_000), (3, 300_000)]
     assert (row["call_count"], row["message_bytes"]) == (4, 1 << 20)
@@ -408,25 +408,25 @@ class Runs:
 
 WHOLE = pickle.dumps(job()[0], protocol=2)
 HOSTILE = {
-    "empty pickle": (b"\x80\x02", "cut or broken"),
-    "a class": (pickle.dumps({"version": Runs()}, protocol=2), "makes objects"),
-    "a class, protocol 4": (pickle.dumps(Runs(), protocol=4), "makes objects"),
-    "a set": (pickle.dumps({"entries": {1}}, protocol=4), "makes objects"),
-    "old pickle": (b"\x80\x02c__builtin__\neval\n.", "makes objects"),
-    "persistent": (b"\x80\x02U\x01aQ.", "makes objects"),
-    "extension": (b"\x80\x02\x82\x01.", "makes objects"),
+    "empty pickle": (b"\x80\x02", "truncated or broken"),
+    "a class": (pickle.dumps({"version": Runs()}, protocol=2), "creates objects"),
+    "a class, protocol 4": (pickle.dumps(Runs(), protocol=4), "creates objects"),
+    "a set": (pickle.dumps({"entries": {1}}, protocol=4), "creates objects"),
+    "old pickle": (b"\x80\x02c__builtin__\neval\n.", "creates objects"),
+    "persistent": (b"\x80\x02U\x01aQ.", "creates objects"),
+    "extension": (b"\x80\x02\x82\x01.", "creates objects"),
     "memo of much": (b"\x80\x02]r\xff\xff\xff\x7f.", "memo of number"),
-    "text of much": (b"\x80\x02X\xff\xff\xff\x7fa.", "cut or broken"),
-    "number of much": (b"\x80\x02\x8b\xff\xff\xff\x7f1.", "cut or broken"),
-    "deep": (deep(100_000), "no dump"),
-    "a number": (pickle.dumps(3), "no dump"),
-    "no entries": (pickle.dumps({"version": "2.10", "entries": []}), "holds no call"),
-    "no version": (pickle.dumps({"entries": [{}]}), "no dump"),
+    "text of much": (b"\x80\x02X\xff\xff\xff\x7fa.", "truncated or broken"),
+    "number of much": (b"\x80\x02\x8b\xff\xff\xff\x7f1.", "truncated or broken"),
+    "deep": (deep(100_000), "not a flight recorder dump"),
+    "a number": (pickle.dumps(3), "not a flight recorder dump"),
+    "no entries": (pickle.dumps({"version": "2.10", "entries": []}), "holds no calls"),
+    "no version": (pickle.dumps({"entries": [{}]}), "not a flight recorder dump"),
     "cut json": (b'{"entries": [{"a":', "broken"),
     "deep json": (b'{"entries":' + b"[" * 100_000, "broken"),
-    "other json": (b'{"entries": {}}', "no dump"),
-    "inspector's, cut": (b'{"header": {"id": "0x1', "no whole record"),
-    "inspector's, deep": (b'{"header":{"id":' + b"[" * 100_000, "no whole record"),
+    "other json": (b'{"entries": {}}', "not a flight recorder dump"),
+    "inspector's, cut": (b'{"header": {"id": "0x1', "no complete record"),
+    "inspector's, deep": (b'{"header":{"id":' + b"[" * 100_000, "no complete record"),
 }
 
 

@@ -240,22 +240,28 @@ def nested(depth: int) -> bytes:
 
 
 HOSTILE = {
-    "cut": (monitor()[:-7], "cut or no trace"),
-    "cut gzip": (gzip.compress(monitor())[:-20], "gzip stream is cut"),
-    "bomb": (gzip.compress(bytes(2**29)), "gzip stream is cut or broken"),
-    "another message": (message(2, b"abc"), "no slice"),
-    "no list": (b"\x0a\x00" + number(1, 5), "no list of packets"),
+    "cut": (monitor()[:-7], "truncated, or not a Perfetto trace"),
+    "cut gzip": (gzip.compress(monitor())[:-20], "gzip stream is truncated"),
+    "bomb": (gzip.compress(bytes(2**29)), "gzip stream is truncated or broken"),
+    "another message": (message(2, b"abc"), "no slices"),
+    "no list": (b"\x0a\x00" + number(1, 5), "not a list of packets"),
     "a layout that is none": (b"\x0a\x02\x0b\x0c", "unknown wire type"),
     "huge number": (b"\x0a" + b"\xff" * 12, "more than ten bytes"),
     "huge length": (b"\x0a\xff\xff\xff\xff\xff\x7f", "ends after"),
     "deep": (nested(3000), "deep"),
-    "a number for a message": (packet(number(8, 1), number(11, 5)), "laid out"),
-    "a text for a number": (packet(text(8, "x"), message(11, b"")), "laid out"),
+    "a number for a message": (
+        packet(number(8, 1), number(11, 5)),
+        "unexpected wire type",
+    ),
+    "a text for a number": (
+        packet(text(8, "x"), message(11, b"")),
+        "unexpected wire type",
+    ),
     "compressed twice": (
         packet(message(50, zlib.compress(packet(message(50, zlib.compress(b"")))))),
-        "compressed packets within",
+        "nested compressed packets",
     ),
-    "only tracks": (track(1, 0), "no slice"),
+    "only tracks": (track(1, 0), "no slices"),
 }
 
 

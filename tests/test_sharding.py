@@ -376,7 +376,7 @@ BAD = {
     "huge.csv": ("rows,width,pooling\n1e14,4,1\n", "more than 2^46"),
     "type.csv": ("rows,width,pooling,dtype\n5,4,1,int3\n", "unknown dtype int3"),
     "empty.csv": ("rows,width,pooling\n", "no tables"),
-    "twice.csv": ("rows,rows,pooling\n5,4,1\n", "there twice"),
+    "twice.csv": ("rows,rows,pooling\n5,4,1\n", "occurs twice"),
     "cells.csv": ("rows,width,pooling\n5,4,1,9\n", "4 cells"),
     "bad.json": ('[{"rows": 5,}]', "line 1"),
     "list.json": ("[1, 2]", "neither an object"),

@@ -63,8 +63,8 @@ def test_begins_and_ends_are_ops(tmp_path: Path, database: tracedb.Database) -> 
     ]
     query = "SELECT kind, occurrences FROM raw.ingest_issue ORDER BY kind"
     assert rows(database, query) == [
-        ("kept in raw.event only: begins without an end", 1),
-        ("kept in raw.event only: ends without a begin", 2),
+        ("kept in raw.event only: starts without an end", 1),
+        ("kept in raw.event only: ends without a start", 2),
     ]
 
 
@@ -115,7 +115,7 @@ def test_any_order_of_begins_and_ends(
     crossed = sum(end["name"] not in ("", begin["name"]) for begin, end in expected)
     assert crossed > 10
     issues = dict(rows(database, "SELECT kind, occurrences FROM raw.ingest_issue"))
-    assert issues.pop("paired: ends with a begin of another name") == crossed
+    assert issues.pop("paired: ends with a start of another name") == crossed
     assert sum(issues.values()) == 400 - 2 * len(expected)
 
 
@@ -136,5 +136,5 @@ def test_ends_find_the_begin_of_their_name(
         database, "SELECT name, start_ns, end_ns FROM staging.slice ORDER BY ALL"
     ) == [("first", 0, 3_000), ("second", 1_000, 4_000)]
     assert rows(database, "SELECT kind, occurrences FROM raw.ingest_issue") == [
-        ("kept in raw.event only: begins without an end", 1)
+        ("kept in raw.event only: starts without an end", 1)
     ]

@@ -156,10 +156,10 @@ def test_the_person_is_told(serving: Path, tmp_path: Path) -> None:
     """Where an answer is empty for want of steps, a line says how to get them."""
     database = str(tmp_path / "run.duckdb")
     done = CliRunner().invoke(main, ["ingest", str(serving), "--db", database])
-    assert "no steps: for --step-mark there is 'step" in done.stderr
+    assert "no steps: --step-mark could use 'step" in done.stderr
     for command in ("predict", "critical-path", "overheads"):
         reported = CliRunner().invoke(main, [command, database]).stderr
-        assert "no steps: for --step-mark there is 'step" in reported
+        assert "no steps: --step-mark could use 'step" in reported
     words = ["ingest", str(serving), "--db", database, "--step-mark", r"step\[.*"]
     assert CliRunner().invoke(main, words).exit_code == 0
     shown = CliRunner().invoke(main, ["predict", database, "--format", "csv"])
@@ -199,7 +199,7 @@ def test_only_marks_that_make_sense_are_suggested(
     }
     path = str(tmp_path / "run.duckdb")
     reported = CliRunner().invoke(main, ["ingest", str(training), "--db", path]).stderr
-    assert "for --step-from there is 'forward', 'Optimizer" in reported
+    assert "--step-from could use 'forward', 'Optimizer" in reported
     assert "--step-mark" not in reported
     assert "layer" not in reported
 

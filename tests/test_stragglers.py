@@ -395,14 +395,14 @@ GOOD = {"optype": "optimizer", "step": 1, "stage": 0, "start_s": 0.5, "duration_
     ("change", "says"),
     [
         ({"duration_s": -0.1}, r"row 2: the duration is negative \(1 such"),
-        ({"duration_s": float("nan")}, "row 2: column 'duration_s' is no time"),
-        ({"start_s": None}, "row 2: column 'start_s' is no time"),
-        ({"start_s": 1e300}, "row 2: column 'start_s' is no time"),
+        ({"duration_s": float("nan")}, "row 2: column 'duration_s' is not a time"),
+        ({"start_s": None}, "row 2: column 'start_s' is not a time"),
+        ({"start_s": 1e300}, "row 2: column 'start_s' is not a time"),
         ({"optype": "adam"}, "unknown type of operation: 'adam'; known are forward"),
         ({"optype": None}, "unknown type of operation: an empty one"),
-        ({"step": None}, "row 2: column 'step' is no whole number"),
-        ({"stage": 0.5}, "row 2: column 'stage' is no whole number"),
-        ({"start_s": 0.5}, r"row 2: the operation is there twice \(same step, stage"),
+        ({"step": None}, "row 2: column 'step' is not a whole number"),
+        ({"stage": 0.5}, "row 2: column 'stage' is not a whole number"),
+        ({"start_s": 0.5}, r"row 2: the operation occurs twice \(same step, stage"),
     ],
 )
 def test_a_row_that_is_none_is_refused(
@@ -421,7 +421,7 @@ def test_a_row_that_is_none_is_refused(
 @pytest.mark.parametrize(
     ("missing", "says"),
     [
-        ("optype", "no column type; there are step, stage"),
+        ("optype", "no column type; the columns are step, stage"),
         ("step", "no column step;"),
         ("start_s", r"no column start_s \(or _ms, _us, _ns\)"),
         ("duration_s", r"no column duration_s \(or _ms, _us, _ns\)"),
@@ -439,8 +439,8 @@ def test_a_table_without_a_column_is_refused(
 @pytest.mark.parametrize(
     ("mapping", "says"),
     [
-        ({"kind": "type"}, "no column 'kind' among optype, step"),
-        ({"optype": "color"}, "'color' is no field; known are type, step"),
+        ({"kind": "type"}, "no column 'kind'; the columns are optype, step"),
+        ({"optype": "color"}, "'color' is not a field; the fields are type, step"),
     ],
 )
 def test_a_mapping_of_nothing_is_refused(

@@ -29,11 +29,11 @@ _KIND = """
 SELECT trace_id, format, header ->> '$.schema'
 FROM raw.trace
 """
-# What was mended (a byte-order mark, a comma too many) lost no node.
+# What was repaired (a byte-order mark, an extra comma) lost no node.
 _BROKEN = """
 SELECT detail
 FROM staging.ingest_issue
-WHERE kind NOT LIKE 'mended:%'
+WHERE kind NOT LIKE 'repaired:%'
 ORDER BY kind
 LIMIT 1
 """

@@ -202,7 +202,7 @@ class Cutter:
         before = self._rest[: opening.end()]
         if not _is_header(before, opening["key"].decode()):
             lost = count_events(before, self.format)
-            kind = "left out: what stands before the list"
+            kind = "left out: data before the list"
             self.issues.add(kind, self._place, max(1, lost))
             before = b"{" + opening[0]
         self._before = before
@@ -232,7 +232,7 @@ class Cutter:
         keys = ", ".join(key[:40] for key in sorted(found)[:5]) or "none"
         return ForeignFileError(
             f"{path}: neither a profiler trace (no traceEvents) nor an execution graph "
-            f"(no nodes); its keys are: {keys}"
+            f"(no nodes); its keys are {keys}"
         )
 
     def _unreadable(self) -> IngestError:
@@ -353,7 +353,7 @@ class Cutter:
         """Count it as an issue if the file ends where it should go on."""
         is_whole_list = not self._before and not self._rest.strip(b", \t\r\n")
         if not is_whole_list or self._text.damage:
-            what = self._text.damage or "the file ends inside its list of events"
+            what = self._text.damage or "the file ends within its list of events"
             self.issues.add(f"cut off: {what}", self._place)
 
     def _tell_damage(self) -> None:
@@ -373,7 +373,7 @@ class Cutter:
             text, _done = mend(text)
             found = parts(text)
             if found is not None:
-                self.issues.add("mended: what stands beside the list", self._place)
+                self.issues.add("repaired: data beside the list", self._place)
         if found is None:
             self._tell_behind(behind)
             text, _done = mend(self._before + b"]}")
@@ -389,7 +389,7 @@ class Cutter:
 
     def _tell_behind(self, text: bytes) -> None:
         lost = max(1, count_events(text, self.format))
-        self.issues.add("left out: what stands behind the list", self._place, lost)
+        self.issues.add("left out: data after the list", self._place, lost)
 
 
 def _is_header(text: bytes, key: str) -> bool:

@@ -1,4 +1,4 @@
-"""Count what was mended or left out while a file is read."""
+"""Count what was repaired or left out while a file is read."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 @dataclass
 class Issues:
-    """What was mended or left out, by kind: how often, and where first."""
+    """What was repaired or left out, by kind: how often, and where first."""
 
     counts: Counter[str] = field(default_factory=Counter)
     first_bytes: dict[str, int | None] = field(default_factory=dict)
@@ -34,7 +34,7 @@ class Issues:
         first = "" if event_id is None else f", first event_id {event_id}"
         return f"{kind} ({times}{first})"
 
-    def add_mended(self, done: Counter[str], place: int) -> None:
+    def add_repaired(self, done: Counter[str], place: int) -> None:
         """Count what `repair.mend` says it has done."""
         for kind, times in (+done).items():
-            self.add(f"mended: {kind}", place, times)
+            self.add(f"repaired: {kind}", place, times)

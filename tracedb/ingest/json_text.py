@@ -8,7 +8,7 @@ import re
 import msgspec
 from msgspec import Raw
 
-REPEATED = "left out: fields that are there again"
+REPEATED = "left out: repeated fields"
 NOT_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 _TRAILING = re.compile(r"trailing characters \(byte (\d+)\)")

@@ -85,13 +85,13 @@ unpaired AS (
 
 SELECT
     'kept in raw.event only: '
-    || CASE ph WHEN 'B' THEN 'begins without an end' ELSE 'ends without a begin' END,
+    || CASE ph WHEN 'B' THEN 'starts without an end' ELSE 'ends without a start' END,
     occurrences,
     NULL
 FROM unpaired
 WHERE occurrences > 0
 UNION ALL
-SELECT 'paired: ends with a begin of another name', count(*), min(event_id)
+SELECT 'paired: ends with a start of another name', count(*), min(event_id)
 FROM closed
 WHERE end_name <> '' AND end_name <> name
 HAVING count(*) > 0

@@ -127,7 +127,7 @@ class Salvage:
     ) -> None:
         """Read a text that begins at a place of the file, and ends it if it `is_last`.
 
-        What was mended or left out is added to the issues.
+        What was repaired or left out is added to the issues.
         """
         self.events: list[bytes] = []
         self.end = 0
@@ -203,12 +203,12 @@ class Salvage:
         if found is None:
             return start
         if self._text[start] == ord("]"):
-            self._add("mended: trailing commas", self.end, commas)
+            self._add("repaired: trailing commas", self.end, commas)
         elif is_due:
-            self._add("mended: extra commas", self.end, commas)
+            self._add("repaired: extra commas", self.end, commas)
         else:
-            self._add("mended: extra commas", self.end, max(0, commas - 1))
-            self._add("mended: missing commas", self.end, int(not commas))
+            self._add("repaired: extra commas", self.end, max(0, commas - 1))
+            self._add("repaired: missing commas", self.end, int(not commas))
         return start
 
     def _add(self, kind: str, place: int, count: int) -> None:
@@ -220,7 +220,7 @@ class Salvage:
         event = self._text[start:end]
         if not self._is_utf8 and not is_utf8(event):
             event, done = mend(event)
-            self._issues.add_mended(done, self._place + start)
+            self._issues.add_repaired(done, self._place + start)
         self.events.append(event)
         self.end = end
 
@@ -301,7 +301,7 @@ class Salvage:
             events = [entry for entry in found if entry.startswith(b"{")]
             no_objects = len(found) - len(events)
             self._add("left out: entries that are not objects", start, no_objects)
-            self._issues.add_mended(done, self._place + start)
+            self._issues.add_repaired(done, self._place + start)
             self.events += events
             return True
         return False

@@ -351,7 +351,7 @@ def marks_in_words(marks: Sequence[dict[str, Any]]) -> str:
     """What could mark the steps of a trace, by its rows of `question.step_mark`.
 
     >>> marks_in_words([dict(option="--step-mark", mark="step")])
-    "for --step-mark there is 'step'"
+    "--step-mark could use 'step'"
     >>> marks_in_words([dict(option=None, mark=None)])
     'nothing marks them'
     """
@@ -360,4 +360,4 @@ def marks_in_words(marks: Sequence[dict[str, Any]]) -> str:
     if option is None:
         return "nothing marks them"
     names = [f"'{row['mark']}'" for row in marks if row["option"] == option]
-    return f"for {option} there is {', '.join(names[:_MOST_MARKS])}"
+    return f"{option} could use {', '.join(names[:_MOST_MARKS])}"

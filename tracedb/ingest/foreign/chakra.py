@@ -130,7 +130,7 @@ def read_nodes(path: Path) -> tuple[dict[str, Any], list[bytes]]:
     header = _decoded(path, next(messages, (0, b"")), _header)
     nodes = [_decoded(path, message, _node) for message in messages]
     if not nodes:
-        raise IngestError(f"{path}: no node in this Chakra trace; convert it again")
+        raise IngestError(f"{path}: no nodes in this Chakra trace; convert it again")
     return header, [msgspec.json.encode(node) for node in nodes]
 
 
@@ -165,8 +165,8 @@ def _decoded(
 
 def _error(path: Path, place: int, error: Exception) -> IngestError:
     return IngestError(
-        f"{path}: byte {place}: {error}; the file is cut or no Chakra trace "
-        "of schema 0.0.4 or later, convert it again"
+        f"{path}: byte {place}: {error}; the file is truncated, or not a Chakra trace "
+        "of schema 0.0.4 or later; convert it again"
     )
 
 
@@ -277,7 +277,7 @@ def _attribute_value(number: int, layout: int, value: Any) -> Attribute:  # noqa
     if is_list:
         return {"type": f"{kind.name}_list", "value": list(_listed(kind, value))}
     if layout != kind.layout:
-        raise BrokenError(f"an attribute's {kind.name} is laid out as no {kind.name}")
+        raise BrokenError(f"an attribute of type {kind.name} has another wire type")
     return {"type": kind.name, "value": kind.value(value)}
 
 

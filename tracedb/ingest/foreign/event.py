@@ -131,7 +131,7 @@ def take_span(row: Row, issues: Counter[str]) -> tuple[int | None, int | None]:
     if start is not None:
         del row["start"]
     else:
-        issues["kept without a time: no readable begin"] += 1
+        issues["kept without a time: no readable start"] += 1
     if start is None or end is None:
         if start is not None:
             issues["kept without a duration: no readable end"] += 1

@@ -92,19 +92,18 @@ def read(path: Path) -> ForeignTrace:
     entries = dump.get("entries", [])
     if not isinstance(entries, (list, tuple)) or "version" not in dump:
         raise ForeignFileError(
-            f"{path}: no dump of a flight recorder: it has no list of entries with a "
-            "version"
+            f"{path}: not a flight recorder dump: it has no version and list of entries"
         )
     if not entries:
         raise IngestError(
-            f"{path}: the flight recorder holds no call; set TORCH_FR_BUFFER_SIZE "
-            "before the process group is made"
+            f"{path}: the flight recorder holds no calls; set TORCH_FR_BUFFER_SIZE "
+            "before the process group is created"
         )
     issues: Counter[str] = Counter()
     ranks = _ranks_of_groups(dump.get("pg_config"))
     calls = [entry for entry in entries if isinstance(entry, dict)]
     if len(calls) < len(entries):
-        issues["left out: entries that are no objects"] += len(entries) - len(calls)
+        issues["left out: entries that are not objects"] += len(entries) - len(calls)
     times = [t for one in calls if (t := integer(one.get("time_created_ns")))]
     base = min(times, default=0)
     header = _header(path, dump, calls, ranks) | {"baseTimeNanoseconds": base}
@@ -119,7 +118,7 @@ def _content(path: Path) -> Row:
         raise IngestError(f"{path}: cannot be read: {error.strerror}") from error
     dump = _unpickled(path, data) if _PICKLE.match(data) else _decoded(path, data)
     if not isinstance(dump, dict):
-        raise ForeignFileError(f"{path}: a pickle, but no dump of a flight recorder")
+        raise ForeignFileError(f"{path}: a pickle, but not a flight recorder dump")
     return dump
 
 
@@ -129,7 +128,7 @@ def _decoded(path: Path, data: bytes) -> object:
     except (msgspec.DecodeError, RecursionError) as error:
         why = " ".join(str(error).split())
         raise IngestError(
-            f"{path}: the dump of a flight recorder is broken: {why}; dump it again"
+            f"{path}: broken flight recorder dump: {why}; dump it again"
         ) from error
 
 
@@ -137,7 +136,9 @@ class _Plain(pickle.Unpickler):
     """An unpickler that knows no classes."""
 
     def find_class(self, module_name: str, global_name: str) -> Any:  # noqa: ANN401 (of the base)
-        raise pickle.UnpicklingError(f"{module_name}.{global_name} is no plain value")
+        raise pickle.UnpicklingError(
+            f"{module_name}.{global_name} is not a plain value"
+        )
 
 
 def _unpickled(path: Path, data: bytes) -> object:
@@ -151,7 +152,7 @@ def _unpickled(path: Path, data: bytes) -> object:
     except _BROKEN_PICKLE as error:
         why = " ".join(str(error).split())
         raise IngestError(
-            f"{path}: the pickle is cut or broken: {why}; dump it again"
+            f"{path}: the pickle is truncated or broken: {why}; dump it again"
         ) from error
 
 
@@ -163,8 +164,9 @@ def _refuse_objects(path: Path, data: bytes) -> None:
     for count, (operation, value, place) in enumerate(pickletools.genops(data)):
         if operation.name not in _BUILDING:
             raise IngestError(
-                f"{path}: byte {place}: this pickle makes objects ({operation.name}), "
-                f"which is not done here; if it is a flight recorder's, {_AS_JSON}"
+                f"{path}: byte {place}: this pickle creates objects "
+                f"({operation.name}), which is not allowed; if it is from a flight "
+                f"recorder, {_AS_JSON}"
             )
         if operation.name.endswith("PUT") and isinstance(value, int) and value > count:
             raise pickle.UnpicklingError(f"byte {place}: a memo of number {value}")
@@ -223,7 +225,7 @@ def _event(
     name = legible(entry.get("profiling_name")) or "unknown"
     called = integer(entry.get("time_created_ns")) or None
     if called is None:
-        issues["kept without a time: no readable begin"] += 1
+        issues["kept without a time: no readable start"] += 1
     end = integer(entry.get("time_discovered_completed_ns")) or None
     group, described = _group(entry.get("process_group"))
     args = {

@@ -68,7 +68,8 @@ def read(path: Path) -> ForeignTrace:
     records = list(_records(text, issues))
     if not records:
         raise IngestError(
-            f"{path}: no whole record of NCCL's inspector; the log is cut or broken"
+            f"{path}: no complete record of the NCCL inspector; the log is truncated "
+            "or broken"
         )
     spans = [_span(one) for one in records]
     base = min((span[0] for span in spans if span[0] is not None), default=0)
@@ -86,13 +87,13 @@ def _records(text: str, issues: Counter[str]) -> Iterator[_Record]:
         try:
             record, place = decoder.raw_decode(text, place)
         except (ValueError, RecursionError):
-            issues["left out: records that are cut or broken"] += 1
+            issues["left out: records that are truncated or broken"] += 1
             following = _NEXT.search(text, place)
             place = following.end() if following else len(text)
             continue
         found = _record(record)
         if found is None:
-            issues["left out: records of no collective"] += 1
+            issues["left out: records without a collective"] += 1
         else:
             yield found
 

@@ -159,11 +159,13 @@ class _Table:
                 continue
             if field not in FIELDS:
                 raise self._error(
-                    f"'{field}' is no field; known are {', '.join(FIELDS)}, "
-                    f"and of operations {', '.join(TYPES)}"
+                    f"'{field}' is not a field; the fields are {', '.join(FIELDS)}, "
+                    f"and the types of operations {', '.join(TYPES)}"
                 )
             if column not in there:
-                raise self._error(f"no column '{column}' among {', '.join(there)}")
+                raise self._error(
+                    f"no column '{column}'; the columns are {', '.join(there)}"
+                )
             chosen[field] = column
         taken = set(chosen.values())
         for field, names in FIELDS.items():
@@ -185,8 +187,8 @@ class _Table:
         known = set(self.columns) & {"type", "step", "stage"}
         error = IngestError if len(known) > 1 else ForeignFileError
         raise error(
-            f"{self._path}: no table of operations: no column {', '.join(missing)}; "
-            f"there are {there}; say which is which by --map COLUMN=FIELD"
+            f"{self._path}: not a table of operations: no column {', '.join(missing)}; "
+            f"the columns are {there}; map them with --map COLUMN=FIELD"
         )
 
     def _unit(self, kind: str) -> str | None:
@@ -201,8 +203,8 @@ class _Table:
             names = odd["type"].drop_nulls().unique().sort().head(5).to_list()
             said = ", ".join(f"'{name}'" for name in names) or "an empty one"
             raise self._error(
-                f"unknown type of operation: {said}; known are {', '.join(TYPES)}: "
-                "say which it is by --map NAME=TYPE, or leave such rows out"
+                f"unknown type of operation: {said}; known are {', '.join(TYPES)}; map "
+                "it with --map NAME=TYPE, or remove such rows"
             )
         return frame
 
@@ -218,7 +220,7 @@ class _Table:
             )
         if field in _NEEDED:
             odd = odd | given.is_null()
-        self._refuse(odd, f"column '{self.columns[field]}' is no whole number")
+        self._refuse(odd, f"column '{self.columns[field]}' is not a whole number")
         return frame.with_columns(whole.alias(field))
 
     def _timed(self, frame: pl.DataFrame) -> pl.DataFrame:
@@ -262,7 +264,7 @@ class _Table:
         name = f"{kind}_{unit}"
         time = frame[name].cast(pl.Float64, strict=False) * _NANOSECONDS[unit]
         odd = ~(time.is_finite() & (time.abs() < _LARGEST_NS)).fill_null(value=False)
-        self._refuse(odd, f"column '{self.columns[name]}' is no time")
+        self._refuse(odd, f"column '{self.columns[name]}' is not a time")
         return time
 
     def _refuse_repeated(self, frame: pl.DataFrame) -> None:
@@ -276,7 +278,7 @@ class _Table:
         odd = ~frame.select(pl.struct(key).is_first_distinct()).to_series()
         self._refuse(
             odd,
-            f"the operation is there twice (same {', '.join(key)}); a table has a row "
+            f"the operation occurs twice (same {', '.join(key)}); a table has one row "
             "for each operation of a data-parallel rank and stage",
         )
 
@@ -301,7 +303,7 @@ def _frame(path: Path) -> pl.DataFrame:
         return pl.read_parquet(path)
     except (OSError, pl.exceptions.PolarsError, msgspec.MsgspecError) as error:
         why = " ".join(str(error).split())
-        raise ForeignFileError(f"{path}: no table that can be read: {why}") from error
+        raise ForeignFileError(f"{path}: not a readable table: {why}") from error
 
 
 class _PrimusStep(msgspec.Struct):
@@ -333,7 +335,7 @@ def _primus_rows(file: Path, stage: int) -> Iterator[dict[str, Any]]:
             ends = getattr(times, f"{short}_end")
             if len(starts) != len(ends):
                 raise IngestError(
-                    f"{file}: step {step}: {len(starts)} begins, {len(ends)} ends"
+                    f"{file}: step {step}: {len(starts)} starts, {len(ends)} ends"
                 )
             for ordinal, (start, end) in enumerate(zip(starts, ends, strict=True)):
                 yield {

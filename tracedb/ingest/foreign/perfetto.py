@@ -109,18 +109,18 @@ def read(path: Path) -> ForeignTrace:
             trace.take(packet)
     except (BrokenError, struct.error, zlib.error, RecursionError) as error:
         raise IngestError(
-            f"{path}: byte {place:,}: {error}; the file is cut or no trace of "
-            "Perfetto's, write it again"
+            f"{path}: byte {place:,}: {error}; the file is truncated, or "
+            "not a Perfetto trace; write it again"
         ) from error
     except (TypeError, AttributeError, ValueError, IndexError) as error:
         raise IngestError(
-            f"{path}: byte {place:,}: a field is laid out as in no such trace; "
+            f"{path}: byte {place:,}: a field has an unexpected wire type; "
             "write it again"
         ) from error
     events = trace.events()
     if not events:
         raise ForeignFileError(
-            f"{path}: no slice, instant or GPU work in this trace of Perfetto's"
+            f"{path}: no slices, instants or GPU work in this Perfetto trace"
         )
     return ForeignTrace(trace.header(), batched(events), issues)
 
@@ -136,7 +136,7 @@ def _content(path: Path) -> bytes:
         return _decompressed(data, most_text(len(data)), 31)
     except (zlib.error, BrokenError) as error:
         raise IngestError(
-            f"{path}: the gzip stream is cut or broken ({error}); write it again"
+            f"{path}: the gzip stream is truncated or broken ({error}); write it again"
         ) from error
 
 
@@ -153,7 +153,7 @@ def _packets(data: bytes) -> Iterator[tuple[int, bytes]]:
     place = 0
     for number, layout, value in fields(data):
         if layout != BYTES:
-            raise BrokenError("no list of packets")
+            raise BrokenError("not a list of packets")
         place += len(value)
         if number == Part.PACKET:
             yield place - len(value), value
@@ -189,7 +189,7 @@ class _Trace:
 
     def _take_compressed(self, data: bytes, *, is_within: bool) -> None:
         if is_within:
-            raise BrokenError("compressed packets within such")
+            raise BrokenError("nested compressed packets")
         for _, one in _packets(_decompressed(data, most_text(len(data)), 15)):
             self.take(one, is_within=True)
 
@@ -414,13 +414,15 @@ class _Trace:
                 elif point.kind == _END and open_:
                     yield _Slice(open_.pop(), point.ts)
                 elif point.kind == _END:
-                    self._issues["left out: ends without a begin"] += 1
+                    self._issues["left out: ends without a start"] += 1
                 elif point.kind == _INSTANT or point.args:
                     yield _Slice(point, None)
                 elif point.kind != _COUNTER:
-                    self._issues["left out: events of a type that is not read"] += 1
+                    self._issues[
+                        "left out: events of a type that is not supported"
+                    ] += 1
             for point in open_:
-                self._issues["kept without a duration: begins without an end"] += 1
+                self._issues["kept without a duration: starts without an end"] += 1
                 yield _Slice(point, None)
 
     def _told(self, one: _Slice, base: int) -> Event:
@@ -549,7 +551,7 @@ class _Clocks:
         key = self._key(sequence, clock)
         known = self._known.get(key)
         if known is None:
-            self._issues["taken as it is: times of a clock that is not described"] += 1
+            self._issues["kept as recorded: times of an undescribed clock"] += 1
             return value
         at, boot, unit, is_incremental = known
         if is_incremental:

@@ -124,8 +124,8 @@ class _SqliteTables:
     def _broken(self, table: str, count: int, error: Exception) -> IngestError:
         reason = " ".join(str(error).split())
         return IngestError(
-            f"{self._path}: table {table}, after row {count}: {reason}; "
-            "the file is damaged or cut, export it again"
+            f"{self._path}: table {table}, after row {count}: {reason}; the file is "
+            "damaged or truncated; export it again"
         )
 
 
@@ -169,14 +169,14 @@ class _ParquetTables:
             raise self._broken(table, 0, error) from error
         nested = [f.name for f in file.schema_arrow if pa.types.is_nested(f.type)]
         if nested:
-            raise self._broken(table, 0, f"{nested[0]} is no column of plain values")
+            raise self._broken(table, 0, f"{nested[0]} is not a column of plain values")
         return file
 
     def _broken(self, table: str, count: int, error: object) -> IngestError:
         reason = " ".join(str(error).split())
         return IngestError(
-            f"{self._path / table}{_PARQUET}: after row {count}: {reason}; "
-            "the file is damaged or cut, export it again"
+            f"{self._path / table}{_PARQUET}: after row {count}: {reason}; the file is "
+            "damaged or truncated; export it again"
         )
 
 

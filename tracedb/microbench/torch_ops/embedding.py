@@ -68,7 +68,7 @@ def _single_rows(case: Case, make: Maker) -> list[Tensor]:
 
 def _tables(case: Case, make: Callable[..., Tensor]) -> Tensor:
     if case.op not in _MODES:
-        raise UnsupportedError(f"{case.family}: no op {case.op}; there are sum, mean")
+        raise UnsupportedError(f"{case.family}: no op {case.op}; available: sum, mean")
     return make(case.shape["tables"] * case.shape["table_rows"], case.shape["width"])
 
 

@@ -66,7 +66,7 @@ def index(case: Case, device: torch.device) -> _Work:
     builders = {"tril": _tril, "gather": _gather, "index": _index, "scatter": _scatter}
     if case.op not in builders:
         raise UnsupportedError(
-            f"index: no op {case.op}; there are {', '.join(builders)}"
+            f"index: no op {case.op}; available: {', '.join(builders)}"
         )
     return builders[case.op](make, case.shape["rows"], case.shape["width"])
 
@@ -105,7 +105,7 @@ def memcpy(case: Case, device: torch.device) -> _Work:
     """Copy bytes between host and GPU, or on one of them."""
     if case.op not in _DIRECTIONS:
         raise UnsupportedError(
-            f"memcpy: no op {case.op}; there are {', '.join(_DIRECTIONS)}"
+            f"memcpy: no op {case.op}; available: {', '.join(_DIRECTIONS)}"
         )
     if device.type == "cpu" and case.op != "d2d":
         raise UnsupportedError(f"memcpy: {case.op} needs a GPU")
@@ -124,5 +124,5 @@ def _raw(count: int, device: torch.device, *, on_gpu: bool, pinned: bool) -> Ten
 def memset(case: Case, device: torch.device) -> _Work:
     """Fill bytes with zeros."""
     if case.op != "memset":
-        raise UnsupportedError(f"memset: no op {case.op}; there is memset")
+        raise UnsupportedError(f"memset: no op {case.op}; available: memset")
     return torch.empty(case.shape["bytes"], dtype=torch.uint8, device=device).zero_

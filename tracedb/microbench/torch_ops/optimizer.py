@@ -23,8 +23,8 @@ def build(case: Case, device: torch.device) -> Callable[[], object]:
     kind = _OPTIMIZERS.get(case.op.removeprefix(_FUSED))
     if kind is None:
         raise UnsupportedError(
-            f"optimizer: no op {case.op}; there are {', '.join(_OPTIMIZERS)}, "
-            f"and each with {_FUSED}"
+            f"optimizer: no op {case.op}; available: {', '.join(_OPTIMIZERS)}, each "
+            f"also with {_FUSED}"
         )
     make, is_fused = Maker.of(case, device), case.op.startswith(_FUSED)
     each = max(1, case.shape["elements"] // case.shape["tensors"])

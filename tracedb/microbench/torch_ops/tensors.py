@@ -67,7 +67,7 @@ def op_of(case: Case, ops: Mapping[str, _Op]) -> _Op:
     """Find the op of a case in the table of its family."""
     if case.op not in ops:
         raise UnsupportedError(
-            f"{case.family}: no op {case.op}; there are {', '.join(ops)}"
+            f"{case.family}: no op {case.op}; available: {', '.join(ops)}"
         )
     return ops[case.op]
 

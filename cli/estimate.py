@@ -99,14 +99,14 @@ _NAME = 70
     "--ranks-per-node",
     type=click.IntRange(1),
     metavar="N",
-    help="Ranks of a node; else as many as such nodes have GPUs (tracedb kernels "
-    "hardware).",
+    help="Ranks per node. Default: the GPUs of such a node (see `tracedb kernels "
+    "hardware`).",
 )
 @click.option(
     "--network",
     type=float,
     metavar="GB/S",
-    help="What each rank can send to other nodes, where it is not as listed there.",
+    help="Bandwidth from each rank to other nodes. Default: as listed there.",
 )
 @click.option(
     "--format",

@@ -28,9 +28,9 @@ def apply(database: str, models: str | None, output: out.Output) -> None:
     """Predict the kernel times of DB with MODELS, a file or a folder of files.
 
     Where a model matches the op and the hardware, its times replace the roofline's and
-    those of models that were applied earlier, in every prediction. All other kernels
-    are predicted by the models that ship with tracedb, as at ingest. Without MODELS,
-    all kernels are. The output shows how much GPU time is covered, by family.
+    those of models that were applied earlier, in every prediction. The models that ship
+    with tracedb predict all other kernels, as at ingest. Without MODELS, they predict
+    all kernels. The output shows how much GPU time is covered, by family.
     """
     with options.existing(database) as db:
         rows = db.apply_models(models)

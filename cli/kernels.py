@@ -71,9 +71,9 @@ for _command in (apply, calibrate, hardware):
 def train(paths: tuple[str, ...], path: str, output: out.Output) -> None:
     """Train a model for each op and hardware in the measurements.
 
-    With fewer than 25 shapes, a model is only a calibrated roofline. With more,
-    regressors for the residual are added. Measurements that cannot be used are reported
-    on stderr.
+    With fewer than 25 shapes, a model is only a calibrated roofline. With more shapes,
+    it also has regressors for the residual. Measurements that cannot be used are
+    reported on stderr.
     """
     from tracedb.kernels import train as train_models
 

@@ -69,10 +69,10 @@ def _telling(tool: Callable[..., Any], refused: type[Exception]) -> Callable[...
     """The tool, with its errors passed on to the assistant."""
 
     @wraps(tool)
-    def told(*args: Any, **named: Any) -> Any:  # noqa: ANN401 (as the tool has them)
+    def reporting(*args: Any, **named: Any) -> Any:  # noqa: ANN401 (as the tool has them)
         try:
             return tool(*args, **named)
         except tracedb.TracedbError as error:
             raise refused(str(error)) from error
 
-    return told
+    return reporting

@@ -70,9 +70,9 @@ def record(  # noqa: PLR0913 (one parameter an option)
 
     The steps go into a database; the script needs no change. A step ends when the first
     optimizer steps; to end steps elsewhere, use `tracedb.profile` in the script. Under
-    torchrun all ranks are recorded as one run: `torchrun --nproc-per-node 8 --module
-    tracedb record train.py -o run.duckdb`. The script runs to its end. After the
-    recorded steps, Ctrl-C loses nothing.
+    torchrun, all ranks become one run: `torchrun --nproc-per-node 8 --module tracedb
+    record train.py -o run.duckdb`. The script runs to its end. After the recorded
+    steps, Ctrl-C loses nothing.
     """
     if not module and not Path(script).is_file():
         raise tracedb.RecordError(f"{script}: no such script")

@@ -42,7 +42,7 @@ TABLE = "reference.scaled_argument"
 _MOST = 0.05
 """This share of the GPU's time may stay as it is since nothing tells its new sizes."""
 _MOST_REASONS = 3
-"""So many ops are told of which sizes are not known."""
+"""Number of ops listed whose sizes are unknown."""
 _NAME = 80
 
 _CHANGES = """

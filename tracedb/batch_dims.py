@@ -90,7 +90,7 @@ class Dimensions:
 
     batch: int
     _above: dict[Place, Place] = field(default_factory=dict)
-    _told: dict[Place, set[str]] = field(default_factory=dict)
+    _kinds: dict[Place, set[str]] = field(default_factory=dict)
     _folded: dict[tuple[Place, tuple[Place, ...]], None] = field(default_factory=dict)
 
     @classmethod
@@ -109,16 +109,16 @@ class Dimensions:
         batch may have one more, and of what lies between them one less.
         """
         dims, at = place
-        told = self._told.get(self._root(place), set())
+        kinds = self._kinds.get(self._root(place), set())
         if dims[at] % self.batch:
             is_near = (dims[at] + 1) % self.batch in {0, 2 % self.batch}
             is_list = len(dims) == 1 and dims[at] > 1 and is_near
-            return UNKNOWN if is_list and not told else CONSTANT
+            return UNKNOWN if is_list and not kinds else CONSTANT
         if not dims[at]:
             return CONSTANT
-        if len(told) > 1:
+        if len(kinds) > 1:
             return BOTH
-        return next(iter(told), UNKNOWN)
+        return next(iter(kinds), UNKNOWN)
 
     def same(self, one: Place, other: Place) -> None:
         """Say that two dimensions are the same; of different sizes they are not."""
@@ -128,7 +128,7 @@ class Dimensions:
         above, below = self._root(one), self._root(other)
         if above != below:
             self._above[below] = above
-            self._told.setdefault(above, set()).update(self._told.pop(below, ()))
+            self._kinds.setdefault(above, set()).update(self._kinds.pop(below, ()))
 
     def constant(self, dims: Dims, *places: int) -> None:
         """Say that dimensions, without places all, are the model's."""
@@ -152,9 +152,9 @@ class Dimensions:
         self._folded[whole, tuple(parts)] = None
 
     def _mark(self, place: Place, kind: str) -> bool:
-        told = self._told.setdefault(self._root(place), set())
-        is_new = kind not in told
-        told.add(kind)
+        kinds = self._kinds.setdefault(self._root(place), set())
+        is_new = kind not in kinds
+        kinds.add(kind)
         return is_new
 
     def _root(self, place: Place) -> Place:
@@ -528,8 +528,8 @@ def recorded_batch(calls: Sequence[Call]) -> int | None:
 
     What is copied to the GPU tells first, then images, then indices, then bags.
     """
-    for told in _SIZES:
-        sizes = {size for call in calls if (size := told(call))}
+    for size_of in _SIZES:
+        sizes = {size for call in calls if (size := size_of(call))}
         if sizes:
             return sizes.pop() if len(sizes) == 1 else None
     return None

@@ -79,13 +79,13 @@ SELECT
     roofline.low_ns,
     roofline.high_ns,
     roofline.in_range,
-    told.predicted_ns,
-    told.low_ns,
-    told.high_ns,
-    told.in_range,
-    told.model
+    estimate.predicted_ns,
+    estimate.low_ns,
+    estimate.high_ns,
+    estimate.in_range,
+    estimate.model
 FROM {{roofline}} AS roofline
-LEFT JOIN told ON roofline.gpu_op_id = told.gpu_op_id AND likeness = 'alike'
+LEFT JOIN estimate ON roofline.gpu_op_id = estimate.gpu_op_id AND likeness = 'alike'
 WHERE
     roofline.gpu_op_id IN (SELECT gpu_op_id FROM prediction.work_change)
     OR roofline.op_id IN (SELECT op_id FROM prediction.work_change)
@@ -189,9 +189,9 @@ def estimate(cursor: duckdb.DuckDBPyConnection, stored: str) -> None:
         with _changed(cursor, stored, traces, there) as database:
             if models is not None:
                 with _using(cursor, database):
-                    told = estimates.told(cursor, on_gpu, models)
+                    estimate = estimates.model_estimates(cursor, on_gpu, models)
                 query = _STORED.format(roofline=f"{database}.{_ROOFLINE}")
-                with registered(cursor, "told", told):
+                with registered(cursor, "estimate", estimate):
                     cursor.execute(query, {"change": elsewhere.change})
             if on_host:
                 query = _STORED_OPS.format(work=f"{database}.{_OP_WORK}")

@@ -122,7 +122,7 @@ ORDER BY trace_id, kind
 """
 
 
-def _tell_nobody(_line: str) -> None:
+def _ignore(_line: str) -> None:
     """Ignore a line of progress."""
 
 
@@ -235,7 +235,7 @@ class Database:
         step_from: str | None = None,
         memory: int | str | None = None,
         mapping: Mapping[str, str] | None = None,
-        progress: Callable[[str], None] = _tell_nobody,
+        progress: Callable[[str], None] = _ignore,
     ) -> pl.DataFrame:
         """Ingest traces and execution graphs: all files, or none if there is an error.
 
@@ -894,7 +894,7 @@ class Database:
         else:
             from tracedb.ingest import rebuild
 
-            rebuild(self._connection, _tell_nobody)
+            rebuild(self._connection, _ignore)
             template.sign(self._connection)
 
 

@@ -97,10 +97,10 @@ HAVING max(coalesce(device.name, trace.device_name)) IS NOT NULL
 """
 
 
-def told(
+def model_estimates(
     connection: duckdb.DuckDBPyConnection, trace_ids: Sequence[int], models: Models
 ) -> pl.DataFrame:
-    """What models say of GPU work: rows as in `reference.kernel_estimate`."""
+    """The models' estimates for GPU work: rows as in `reference.kernel_estimate`."""
     return _estimates(_shapes(connection, trace_ids), models)
 
 

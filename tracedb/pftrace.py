@@ -112,8 +112,8 @@ class _Writer:
         if self._base > 0:
             self._file.write(_clocks(self._base))
         kept = {"header": header, "about": self._about}
-        told = text(14, MARK + msgspec.json.encode(kept).decode())
-        self._file.write(_track(_ROOT, 0, "tracedb export", told))
+        about = text(14, MARK + msgspec.json.encode(kept).decode())
+        self._file.write(_track(_ROOT, 0, "tracedb export", about))
         processes = _Processes(self._about)
         for lane, items in self._lanes.items():
             self._write_lane(lane, items, processes)
@@ -130,9 +130,9 @@ class _Writer:
         lasts = ts is not None and duration is not None and duration >= 0
         lasts = lasts and event.get("ph") == "X"
         end = start + (duration or 0) if lasts else None
-        told = {**event, "ts": ts, "dur": duration}
+        shifted = {**event, "ts": ts, "dur": duration}
         is_flow = event.get("ph") in _FLOWS
-        content = self._content(order, told, lasts=lasts)
+        content = self._content(order, shifted, lasts=lasts)
         item = _Item(start, end, order, content, is_flow)
         self._lanes[event.get("pid"), event.get("tid")].append(item)
 
@@ -187,11 +187,11 @@ class _Writer:
         self._file.write(packet)
         thread = self._uuid()
         name = processes.thread(*lane)
-        told = text(14, OWN + msgspec.json.encode(_texts(lane)).decode())
+        about = text(14, OWN + msgspec.json.encode(_texts(lane)).decode())
         tid = lane[1] if isinstance(lane[1], int) and 0 < lane[1] < 2**63 else None
         ids = [number(1, process.pid), number(2, tid or 0), text(5, name)]
         own = [] if tid is None else [message(4, ids)]
-        self._file.write(_track(thread, process.uuid, name, told, *own))
+        self._file.write(_track(thread, process.uuid, name, about, *own))
         tracks: list[tuple[int, list[int]]] = [(thread, [])]
         for item in sorted(items, key=lambda one: one.place):
             for uuid, open_ in tracks:
@@ -200,7 +200,7 @@ class _Writer:
             if track is None:
                 track = (self._uuid(), [])
                 tracks.append(track)
-                self._file.write(_track(track[0], thread, name, told))
+                self._file.write(_track(track[0], thread, name, about))
             self._write_item(track, item)
         for uuid, open_ in tracks:
             self._close(uuid, open_, None)
@@ -317,10 +317,12 @@ def _ns(microseconds: object) -> int | None:
     """
     if microseconds is None:
         return None
-    told = bytes(microseconds).decode() if isinstance(microseconds, msgspec.Raw) else ""
-    whole, _, rest = (told or str(microseconds)).removeprefix("-").partition(".")
+    digits = (
+        bytes(microseconds).decode() if isinstance(microseconds, msgspec.Raw) else ""
+    )
+    whole, _, rest = (digits or str(microseconds)).removeprefix("-").partition(".")
     found = int(whole) * 1000 + int(f"{rest:0<3}"[:3])
-    return -found if (told or str(microseconds)).startswith("-") else found
+    return -found if (digits or str(microseconds)).startswith("-") else found
 
 
 def _value(value: object, depth: int) -> bytes:

@@ -47,14 +47,14 @@ def opened(uri: str, error: type[TracedbError]) -> tuple[Any, str]:
     package, extra = _PACKAGES.get(scheme, ("fsspec", "s3"))
     needed(package, extra, uri)
     core = needed("fsspec.core", extra, uri)
-    with told(uri, error):
+    with store_errors(uri, error):
         fs, path = core.url_to_fs(uri, use_listings_cache=False)
     return fs, str(path).rstrip("/")
 
 
 @contextmanager
-def told(name: str, error: type[TracedbError]) -> Iterator[None]:
-    """Errors of stores as tracedb's own, in a line: no bucket, no credentials, ..."""
+def store_errors(name: str, error: type[TracedbError]) -> Iterator[None]:
+    """Raise the errors of stores as one line: no bucket, no credentials, ..."""
     try:
         yield
     except TracedbError:
@@ -75,7 +75,7 @@ def found_at(uri: str) -> tuple[list[str], bool]:
     `IngestError` where there is nothing.
     """
     fs, path = opened(uri, IngestError)
-    with told(uri, IngestError):
+    with store_errors(uri, IngestError):
         tops = fs.glob(path) if _PATTERN.search(path) else [path]
         paths = sorted({one for top in tops for one in fs.find(top)})
         names = [str(fs.unstrip_protocol(one)) for one in paths]
@@ -89,6 +89,6 @@ def fetched(uri: str, folder: Path) -> Path:
     fs, path = opened(uri, IngestError)
     folder.mkdir(exist_ok=True)
     place = folder / path.rpartition("/")[2]
-    with told(uri, IngestError):
+    with store_errors(uri, IngestError):
         fs.get_file(path, str(place))
     return place

@@ -281,9 +281,9 @@ def levels(source: Numbers, target: Numbers, count: int) -> Numbers:
     known, depth = np.flatnonzero(missing == 0), 0
     while len(known):
         level[known] = depth
-        told = target[_ranges(first[known], first[known + 1])]
-        np.subtract.at(missing, told, 1)
-        known, depth = np.unique(told[missing[told] == 0]), depth + 1
+        successors = target[_ranges(first[known], first[known + 1])]
+        np.subtract.at(missing, successors, 1)
+        known, depth = np.unique(successors[missing[successors] == 0]), depth + 1
     if (level < 0).any():
         raise CircleError
     return level

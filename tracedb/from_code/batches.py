@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from tracedb.from_code.recordings import Recording
     from tracedb.from_code.sizes import Form, Function, Number, Parts
 
-_TOLD = 3
-"""So many places are told where sizes are no functions of the batch."""
+_MOST_PLACES = 3
+"""Number of places listed where sizes are not functions of the batch size."""
 _ALONE = "estimate these batch sizes one by one (--batch)"
 
 
@@ -209,7 +209,7 @@ def _templates(
             templates.append(Template(node.dispatched, numbers))
         places.append(known[key])
     if wrong:
-        raise EstimateError(_told(list(wrong)))
+        raise EstimateError(_not_affine(list(wrong)))
     return tuple(templates), tuple(places)
 
 
@@ -232,9 +232,9 @@ def _functions(
     return tuple(found)
 
 
-def _told(wrong: Sequence[str]) -> str:
-    others = "".join(f"; {place}" for place in wrong[1:_TOLD])
-    left = len(wrong) - _TOLD
+def _not_affine(wrong: Sequence[str]) -> str:
+    others = "".join(f"; {place}" for place in wrong[1:_MOST_PLACES])
+    left = len(wrong) - _MOST_PLACES
     counted = f"; and {left} more" if left > 0 else ""
     return (
         f"{wrong[0]}, which is not an affine function of the batch "

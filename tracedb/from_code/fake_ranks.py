@@ -77,10 +77,10 @@ class FakeRanks:
     def _launched(self) -> Iterator[None]:
         """Tell the process what launchers tell theirs in the environment."""
         # Inputs of models are not copied on a stream of their own.
-        told: dict[str, object] = {"PYTORCH_DDP_USE_SIDE_STREAM": 0}
+        settings: dict[str, object] = {"PYTORCH_DDP_USE_SIDE_STREAM": 0}
         if self.job.ranks is not None:
             # Code looks for these to find out whether it is one of several ranks.
-            told |= {
+            settings |= {
                 "RANK": 0,
                 "LOCAL_RANK": 0,
                 "GROUP_RANK": 0,
@@ -90,13 +90,13 @@ class FakeRanks:
                 "MASTER_PORT": 0,
             }
         before = dict(os.environ)
-        os.environ.update({name: str(value) for name, value in told.items()})
+        os.environ.update({name: str(value) for name, value in settings.items()})
         try:
             yield
         finally:
-            for name in told:
+            for name in settings:
                 os.environ.pop(name, None)
-            os.environ.update({n: v for n, v in before.items() if n in told})
+            os.environ.update({n: v for n, v in before.items() if n in settings})
 
     def begin(self, *_: object, **given: Any) -> None:  # noqa: ANN401
         """Make the process group, in the place of `init_process_group`."""
@@ -185,12 +185,12 @@ class _Work(distributed.Work):
 class _Group(_C10D.ProcessGroup):  # type: ignore[misc]
     """Ranks of which this is one."""
 
-    def __init__(self, recorder: Recorder, told: Any) -> None:  # noqa: ANN401
-        super().__init__(told.group_rank, told.group_size)
+    def __init__(self, recorder: Recorder, group: Any) -> None:  # noqa: ANN401
+        super().__init__(group.group_rank, group.group_size)
         self._recorder = recorder
-        self._count = told.group_size
-        self._name = str(told.group_id)
-        self._members = tuple(told.global_ranks_in_group)
+        self._count = group.group_size
+        self._name = str(group.group_id)
+        self._members = tuple(group.global_ranks_in_group)
         self._last: _Work | None = None
 
     @property
@@ -263,6 +263,6 @@ for _name, _kind in _INTO_ANOTHER.items():
     setattr(_Group, _name, _method(_kind, is_in_place=False))
 
 
-def _group(told: Any, _options: object) -> _Group:  # noqa: ANN401 (it has no public name)
+def _group(group: Any, _options: object) -> _Group:  # noqa: ANN401 (it has no public name)
     """Make the group that PyTorch asks the backend for."""
-    return _Group(_recorders[-1], told)
+    return _Group(_recorders[-1], group)

@@ -113,7 +113,7 @@ class FakeRun:
         make, it runs once. Raises `EstimateError` with the user's line for what cannot
         run.
         """
-        with self.inside(), told(), _uncollected():
+        with self.inside(), step_errors(), _uncollected():
             if not goes_on:
                 self._once(call)
             gc.collect()
@@ -160,8 +160,8 @@ def _uncollected() -> Iterator[None]:
 
 
 @contextmanager
-def told() -> Iterator[None]:
-    """Raise what the user's code raises as one line with the line that raised it."""
+def step_errors() -> Iterator[None]:
+    """Raise the errors of the user's code as one line that names its own line."""
     try:
         yield
     except TracedbError:

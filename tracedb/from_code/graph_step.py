@@ -91,8 +91,8 @@ def _step(tops: list[GraphNode]) -> GraphStep:
             chosen = _commonest(steps)
             which = words[chosen]
             count = len(steps)
-            told = f"{which}, of {count} steps" if count > 1 else which
-            return GraphStep(list(steps[chosen]), frozenset(), told, {})
+            described = f"{which}, of {count} steps" if count > 1 else which
+            return GraphStep(list(steps[chosen]), frozenset(), described, {})
     return GraphStep(tops, frozenset(), "the whole graph", {})
 
 

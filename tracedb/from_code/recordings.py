@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tracedb.from_code import needs_torch  # noqa: F401 (it tells where it is absent)
-from tracedb.from_code.fake_run import FakeRun, told
+from tracedb.from_code.fake_run import FakeRun, step_errors
 from tracedb.from_code.program import tree
 from tracedb.from_code.script import Step, load, split
 
@@ -119,6 +119,6 @@ class Source:
         self._run.end()
         self._run = FakeRun(self._gpu, self._job)
         path, name = split(str(self._step))
-        with self._run.inside(), told():
+        with self._run.inside(), step_errors():
             self._loaded = load(path, name)
         return self._loaded

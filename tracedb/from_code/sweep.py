@@ -193,11 +193,11 @@ def _proved_at_all(
     """
     if source.can_go_on:
         with suppress(EstimateError):
-            told: list[str] = []
+            limits: list[str] = []
             learnt = _proved(
-                partial(source.at, goes_on=True), first, sizes, devices, told.append
+                partial(source.at, goes_on=True), first, sizes, devices, limits.append
             )
-            if not told:
+            if not limits:
                 return learnt
     return _proved(source.at, first, sizes, devices, tell)
 

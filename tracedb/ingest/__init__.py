@@ -94,7 +94,7 @@ def ingest(  # noqa: PLR0913 (the options of one command)
         mark = steps.chosen(step_mark, step_from)
         if mark is not None:
             steps.refuse_no_expression(mark)
-        run = runs.legible(run)
+        run = runs.run_name(run)
         sources = [
             replace(source, mapping=mapping or source.mapping)
             for source in files.expand(

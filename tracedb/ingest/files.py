@@ -139,7 +139,7 @@ def _file(path: Path, name: str, scratch: Path, *, is_named: bool) -> Iterator[S
     if is_archive(name) and path.is_file():
         yield from _members(path, name, scratch)
     else:
-        yield Source(legible(name), path, is_named)
+        yield Source(decoded_name(name), path, is_named)
 
 
 def is_archive(name: str) -> bool:
@@ -152,8 +152,8 @@ def _ending(name: str) -> str:
     return max((e for e in _ENDINGS if name.endswith(e)), key=len, default="")
 
 
-def legible(name: str) -> str:
-    """A name without the bytes that are no characters, which files may have."""
+def decoded_name(name: str) -> str:
+    """A file name as text: bytes that are not UTF-8 are replaced."""
     return name.encode(errors="surrogateescape").decode(errors="replace")
 
 
@@ -209,7 +209,7 @@ def _members(path: Path, name: str, scratch: Path) -> Iterator[Source]:
                 if not ending or member.isdir():
                     continue
                 place = folder / f"{number}{ending}"
-                name_of = legible(f"{name}/{member.name}")
+                name_of = decoded_name(f"{name}/{member.name}")
                 why_not = _why_not(member, ending)
                 if not why_not:
                     found += 1

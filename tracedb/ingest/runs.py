@@ -79,11 +79,11 @@ WHERE one.run_id = $one AND other.run_id = $other
 """
 
 
-def legible(name: str | None) -> str | None:
+def run_name(name: str | None) -> str | None:
     """The name of a run as it is stored; raises `IngestError` where it is empty."""
     if name is not None and not name.strip():
         raise IngestError("the name of the run is empty")
-    return None if name is None else files.legible(name)
+    return None if name is None else files.decoded_name(name)
 
 
 def kept_from(

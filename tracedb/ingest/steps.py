@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from tracedb.duck import scalar
 from tracedb.errors import IngestError
-from tracedb.ingest.files import legible
+from tracedb.ingest.files import decoded_name
 from tracedb.pattern import wrong_pattern
 
 if TYPE_CHECKING:
@@ -53,8 +53,8 @@ def chosen(step_mark: str | None, step_from: str | None) -> Mark | None:
             "one of the two"
         )
     if step_from is not None:
-        return Mark(legible(step_from), is_begin=True)
-    return None if step_mark is None else Mark(legible(step_mark))
+        return Mark(decoded_name(step_from), is_begin=True)
+    return None if step_mark is None else Mark(decoded_name(step_mark))
 
 
 def mark(

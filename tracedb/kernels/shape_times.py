@@ -25,10 +25,10 @@ def shape_times(models: Models, shapes: pl.DataFrame) -> pl.DataFrame:
     Returns as many rows: ns, low_ns, high_ns [ns] (whole numbers from 1), and model,
     which is NULL where the roofline of `prediction.kernel_efficiency` serves.
     """
-    told = models.serving().predict(shapes).with_row_index("row")
+    predicted = models.serving().predict(shapes).with_row_index("row")
     is_served = pl.col("likeness").is_in(SERVING)
     times = {"ns": "predicted_ns", "low_ns": "low_ns", "high_ns": "high_ns"}
-    served = told.filter(is_served).select(
+    served = predicted.filter(is_served).select(
         "row", "model", **{name: pl.col(of) for name, of in times.items()}
     )
     rest = shapes.with_row_index("row").join(served, on="row", how="anti")

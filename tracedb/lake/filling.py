@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     Progress = Callable[[str], None]
 
 
-def _tell_nobody(_line: str) -> None:
+def _ignore(_line: str) -> None:
     """Take a line of progress that nobody wants to read."""
 
 
@@ -41,7 +41,7 @@ def ingest(  # noqa: PLR0913 (the options of one command)
     step_from: str | None = None,
     memory: int | None = None,
     mapping: Mapping[str, str] | None = None,
-    progress: Progress = _tell_nobody,
+    progress: Progress = _ignore,
 ) -> Counter[str]:
     """Put files into a lake, each alone; one that fails does not stop the others.
 
@@ -58,7 +58,7 @@ def ingest(  # noqa: PLR0913 (the options of one command)
     mark = steps.chosen(step_mark, step_from)
     if mark is not None:
         steps.refuse_no_expression(mark)
-    run = runs.legible(run)
+    run = runs.run_name(run)
     verify_run(run or "")
     manifest = Manifest(root)
     with TemporaryDirectory(prefix="tracedb-") as scratch:

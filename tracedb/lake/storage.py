@@ -282,7 +282,7 @@ class Objects:
         """What is in files, of those that are there; many at a time."""
         if not names:
             return {}
-        with self._told():
+        with self._store_errors():
             by_path = {self._path(name): name for name in names}
             found: dict[str, Any] = self._fs.cat([*by_path], on_error="return")
             contents = {}
@@ -295,7 +295,7 @@ class Objects:
 
     def write(self, name: str, content: bytes) -> None:
         """Write a file; a store shows none before it is whole."""
-        with self._told():
+        with self._store_errors():
             self._fs.pipe_file(self._path(name), content)
 
     def change(self, name: str, made: Callable[[bytes | None], bytes]) -> None:
@@ -319,7 +319,7 @@ class Objects:
 
     def remove(self, name: str) -> None:
         """Remove a file, if it is there."""
-        with self._told():
+        with self._store_errors():
             try:
                 self._fs.rm_file(self._path(name))
             except FileNotFoundError:
@@ -343,7 +343,7 @@ class Objects:
         """Send the files of a folder; what is there already is of the same job."""
         name = f"{place}-{job}"
         paths = sorted(folder.iterdir())
-        with self._told():
+        with self._store_errors():
             self._fs.put(
                 [str(path) for path in paths],
                 [self._path(f"{name}/{path.name}") for path in paths],
@@ -358,7 +358,7 @@ class Objects:
         over = {n for n, began in jobs.items() if int(began) < time() - _OVER_S}
         endings = tuple("-" + name.rpartition("/")[2] for name in over)
         left = [*replaced]
-        with self._told():
+        with self._store_errors():
             if over:
                 found = self._fs.glob(self._path(_TRACES))
                 below = (str(one).removeprefix(f"{self._root}/") for one in found)
@@ -376,7 +376,7 @@ class Objects:
         with TemporaryDirectory(prefix="tracedb-") as folder:
             copies = {n: f"{folder}/{at}.parquet" for at, n in enumerate(names)}
             if names:
-                with self._told():
+                with self._store_errors():
                     try:
                         self._fs.get([*map(self._path, names)], [*copies.values()])
                     except FileNotFoundError as error:
@@ -392,7 +392,7 @@ class Objects:
         return f"{self._root}/{name}".rstrip("/")
 
     def _is_there(self, name: str) -> bool:
-        with self._told():
+        with self._store_errors():
             try:
                 self._fs.info(self._path(name))
             except FileNotFoundError:
@@ -401,7 +401,7 @@ class Objects:
 
     def _list(self, folder: str) -> list[str]:
         """The names in a folder, of files and folders."""
-        with self._told():
+        with self._store_errors():
             try:
                 found = self._fs.ls(self._path(folder), detail=False)
             except FileNotFoundError:
@@ -410,12 +410,12 @@ class Objects:
 
     def _created(self, name: str, content: bytes) -> bool:
         """Write a file, unless there is one: then somebody else was first."""
-        with self._told():
+        with self._store_errors():
             try:
                 self._fs.pipe_file(self._path(name), content, mode="create")
             except FileExistsError:
                 return False
         return True
 
-    def _told(self) -> AbstractContextManager[None]:
-        return remote.told(self._uri, LakeError)
+    def _store_errors(self) -> AbstractContextManager[None]:
+        return remote.store_errors(self._uri, LakeError)

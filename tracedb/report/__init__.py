@@ -69,10 +69,10 @@ def write_report(
     """
     path = Path(path)
     check_place(path, _MARK, "a report")
-    text, told = made(database, run, beside)
+    text, done = made(database, run, beside)
     with written(path, ReportError) as place:
         place.write_bytes(text)
-    return told
+    return done
 
 
 def made(
@@ -82,9 +82,9 @@ def made(
     *,
     is_live: bool = False,
 ) -> tuple[bytes, dict[str, Any]]:
-    """The page of a run, and what is to be told of it: run, bytes, notes.
+    """The page of a run, and facts about it: run, bytes, notes.
 
-    One that `is_live` asks its server (`tracedb/serve.py`).
+    A page that `is_live` queries its server (`tracedb/serve.py`).
     """
     connection = database.connection
     chosen, name, others = find_run(connection, run)

@@ -108,10 +108,10 @@ def integer(value: object) -> int | None:
     return None
 
 
-def legible(value: object) -> str:
-    """A text; of what is none, what can be said of it: containers may hold themselves.
+def as_text(value: object) -> str:
+    """A value as text; of a container only its type: it may hold itself.
 
-    >>> legible("rank"), legible(3), legible(None), legible([[]])
+    >>> as_text("rank"), as_text(3), as_text(None), as_text([[]])
     ('rank', '3', '', 'list')
     """
     if isinstance(value, str):

@@ -24,9 +24,9 @@ from tracedb.errors import ForeignFileError, IngestError
 from tracedb.ingest.foreign.event import (
     Event,
     ForeignTrace,
+    as_text,
     batched,
     integer,
-    legible,
 )
 
 if TYPE_CHECKING:
@@ -191,20 +191,20 @@ def _header(
 ) -> dict[str, Any]:
     """What the trace says of itself: its rank is in the name of the file alone."""
     named = _RANK.search(path.name)
-    backends = (legible(one.get("profiling_name")).partition(":") for one in calls)
+    backends = (as_text(one.get("profiling_name")).partition(":") for one in calls)
     info: dict[str, Any] = {
         "backend": next((name for name, colon, _ in backends if colon), None),
         "world_size": _world_size(dump.get("pg_config"), ranks),
         "rank": int(named[1]) if named else None,
     }
     about = {
-        key: legible(dump[key])
+        key: as_text(dump[key])
         for key in ("comm_lib_version", "nccl_version")
         if key in dump
     }
     return {
         "distributedInfo": {k: v for k, v in info.items() if v is not None},
-        "source": {"tool": TOOL, "schemaVersion": legible(dump["version"]), **about},
+        "source": {"tool": TOOL, "schemaVersion": as_text(dump["version"]), **about},
     }
 
 
@@ -222,7 +222,7 @@ def _world_size(config: object, ranks: dict[str, list[int]]) -> int | None:
 def _event(
     entry: Row, ranks: dict[str, list[int]], base: int, issues: Counter[str]
 ) -> Event:
-    name = legible(entry.get("profiling_name")) or "unknown"
+    name = as_text(entry.get("profiling_name")) or "unknown"
     called = integer(entry.get("time_created_ns")) or None
     if called is None:
         issues["kept without a time: no readable start"] += 1
@@ -236,7 +236,7 @@ def _event(
         "p2p_sequence": _number(entry, "p2p_seq_id", issues),
         "is_p2p": entry.get("is_p2p") is True,
         "is_over": end is not None or _is_over(name, entry),
-        "state": legible(entry.get("state")),
+        "state": as_text(entry.get("state")),
         **_amounts(entry, issues),
         "duration_ns": _duration(entry.get("duration_ms")),
         **_frames(entry.get("frames")),
@@ -263,9 +263,9 @@ def _is_over(name: str, entry: Row) -> bool:
 def _group(group: object) -> tuple[str, str | None]:
     """Name and description of the process group."""
     if isinstance(group, (list, tuple)) and group:
-        described = legible(group[1]) if len(group) > 1 else ""
-        return legible(group[0]), None if described in ("", "undefined") else described
-    return legible(group), None
+        described = as_text(group[1]) if len(group) > 1 else ""
+        return as_text(group[0]), None if described in ("", "undefined") else described
+    return as_text(group), None
 
 
 def _number(entry: Row, name: str, issues: Counter[str]) -> int | None:
@@ -285,7 +285,7 @@ def _amounts(entry: Row, issues: Counter[str]) -> Row:
         if count is None and sizes is not None:
             issues[f"read as none: {way}_sizes"] += 1
         found[name] = count
-        dtype = legible(types[0]) if isinstance(types, (list, tuple)) and types else ""
+        dtype = as_text(types[0]) if isinstance(types, (list, tuple)) and types else ""
         found[f"{way}_dtype"] = dtype or None
         if count is not None and dtype in _ELEMENT_BYTES:
             size.append(count * _ELEMENT_BYTES[dtype])
@@ -321,19 +321,19 @@ def _frames(frames: object) -> Row:
     """The stack of the call, innermost first, and the program's own line in it."""
     if not isinstance(frames, (list, tuple)):
         return {}
-    told = [
+    stack = [
         (
-            legible(one.get("filename")),
+            as_text(one.get("filename")),
             integer(one.get("line")),
-            legible(one.get("name")),
+            as_text(one.get("name")),
         )
         for one in islice(frames, _MOST_FRAMES)
         if isinstance(one, dict)
     ]
-    own = next((one for one in told if not _LIBRARY.search(one[0])), None)
+    own = next((one for one in stack if not _LIBRARY.search(one[0])), None)
     return {
         "place": None if own is None else _place(*own),
-        "frames": [_place(*one) for one in told] or None,
+        "frames": [_place(*one) for one in stack] or None,
     }
 
 
@@ -357,7 +357,7 @@ _TOLD = frozenset(
 def _kept(entry: Row) -> Row:
     """All other fields as they are: numbers, texts, and sizes as text."""
     return {
-        legible(key): legible(value) if isinstance(value, str) else _plain(value)
+        as_text(key): as_text(value) if isinstance(value, str) else _plain(value)
         for key, value in entry.items()
         if key not in _TOLD
     }

@@ -18,9 +18,9 @@ from tracedb.errors import IngestError
 from tracedb.ingest.foreign.event import (
     Event,
     ForeignTrace,
+    as_text,
     batched,
     integer,
-    legible,
 )
 
 if TYPE_CHECKING:
@@ -152,9 +152,9 @@ def _ns(microseconds: object) -> int | None:
 def _event(record: _Record, span: tuple[int | None, int | None], base: int) -> Event:
     header, perf, part = record.header, record.perf, record.part
     start, end = span
-    name = legible(perf.get(part)) or "unknown"
+    name = as_text(perf.get(part)) or "unknown"
     args = {
-        "process_group": legible(header.get("id")),
+        "process_group": as_text(header.get("id")),
         "description": _described(header.get("comm_name")),
         "rank": integer(header.get("rank")),
         "group_size": integer(header.get("n_ranks")),
@@ -183,7 +183,7 @@ def _event(record: _Record, span: tuple[int | None, int | None], base: int) -> E
 def _scalars(fields: Row) -> Row:
     """The fields that are numbers and texts."""
     return {
-        legible(key): legible(value) if isinstance(value, str) else value
+        as_text(key): as_text(value) if isinstance(value, str) else value
         for key, value in fields.items()
         if isinstance(value, (str, int, float))
     }
@@ -191,7 +191,7 @@ def _scalars(fields: Row) -> Row:
 
 def _described(name: object) -> str | None:
     """The communicator's name, where it has one."""
-    return None if legible(name) in _NAMELESS else legible(name)
+    return None if as_text(name) in _NAMELESS else as_text(name)
 
 
 def _header(records: list[_Record]) -> dict[str, Any]:

@@ -20,7 +20,7 @@ import msgspec
 
 from tracedb.errors import ForeignFileError, IngestError
 from tracedb.ingest.decompress import most_text
-from tracedb.ingest.foreign.event import Event, ForeignTrace, batched, legible, metadata
+from tracedb.ingest.foreign.event import Event, ForeignTrace, as_text, batched, metadata
 from tracedb.pftrace import MARK, ORDER, OWN, Part
 from tracedb.protobuf import (
     BYTES,
@@ -395,7 +395,7 @@ class _Trace:
         slices = sorted(self._slices(), key=lambda one: one.point.order)
         if self._own is not None:
             return list(_restored(slices, self._tracks, self._own, base))
-        events = [self._told(one, base) for one in slices]
+        events = [self._slice_event(one, base) for one in slices]
         events += [work._replace(ts_ns=(work.ts_ns or 0) - base) for work in self._work]
         return [*self._about(events), *events] if events else []
 
@@ -425,7 +425,7 @@ class _Trace:
                 self._issues["kept without a duration: starts without an end"] += 1
                 yield _Slice(point, None)
 
-    def _told(self, one: _Slice, base: int) -> Event:
+    def _slice_event(self, one: _Slice, base: int) -> Event:
         """The event of a slice."""
         point = one.point
         pid, tid = self._place(point.track)
@@ -455,7 +455,7 @@ class _Trace:
 
     def _about(self, events: Iterable[Event]) -> Iterator[Event]:
         """The names of the processes and threads that have events."""
-        told = {(event.pid, event.tid) for event in events}
+        named = {(event.pid, event.tid) for event in events}
         for track in self._tracks.values():
             if track.pid is None:
                 continue
@@ -464,7 +464,7 @@ class _Trace:
                 if track.labels:
                     about = {"labels": track.labels}
                     yield metadata("process_labels", track.pid, 0, about)
-            elif (track.pid, track.tid) in told:
+            elif (track.pid, track.tid) in named:
                 yield metadata(
                     "thread_name", track.pid, track.tid, {"name": track.name}
                 )
@@ -529,15 +529,15 @@ class _Clocks:
 
     def take(self, sequence: int, data: bytes) -> None:
         """Take note of which times of clocks are the same."""
-        told = []
+        clocks = []
         for number, _, value in fields(data):
             if number == 1:
                 one = {inner: raw for inner, _, raw in fields(value)}
-                told.append(
+                clocks.append(
                     (one.get(1, 0), one.get(2, 0), one.get(4, 1), one.get(3, 0))
                 )
-        boot = next((at for clock, at, _, _ in told if clock in _BOOT), None)
-        for clock, at, unit, is_incremental in told:
+        boot = next((at for clock, at, _, _ in clocks if clock in _BOOT), None)
+        for clock, at, unit, is_incremental in clocks:
             key = self._key(sequence, clock)
             if boot is not None and clock not in _BOOT:
                 self._known[key] = (at, boot, unit or 1, bool(is_incremental))
@@ -567,8 +567,8 @@ def _restored(
     slices: Iterable[_Slice], tracks: dict[int, _Track], own: Row, base: int
 ) -> Iterator[Event]:
     """The events of an export of ours as they were, in their order."""
-    told = own.get("about")
-    about = [one for one in told if _is_about(one)] if isinstance(told, list) else []
+    kept = own.get("about")
+    about = [one for one in kept if _is_about(one)] if isinstance(kept, list) else []
     place = 0
     for one in slices:
         while place < len(about) and about[place][0] < one.point.order:
@@ -584,7 +584,7 @@ def _is_about(value: object) -> bool:
 
 def _metadata(about: list[Any]) -> Event:
     _, name, pid, tid, args = about
-    return Event("M", None, legible(name), pid, tid, 0, None, _dict(args))
+    return Event("M", None, as_text(name), pid, tid, 0, None, _dict(args))
 
 
 def _recorded(one: _Slice, tracks: dict[int, _Track], base: int) -> Event:

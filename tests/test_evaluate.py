@@ -5,29 +5,63 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from statistics import median
+from typing import TYPE_CHECKING
 
 import evaluate
 import pytest
+from recorded import recordings, scores
 from support import SAMPLES
 
 import tracedb
 from tracedb.scenario import UNPROFILED
 
+if TYPE_CHECKING:
+    from support import Ingested
+
+FACTOR = 2
+
+
+PAIRS: dict[str, tuple[str, list[str], list[str]]] = {
+    "loop": ("dlrm", [f"host x{FACTOR}"], []),
+    "kernels": ("dlrm", ["gpu:*gemm* x0.5"], []),
+    "missing": ("elsewhere", ["host x1"], []),
+}
+"""What is after the sample of DLRM in each pair, and the edits."""
+
 
 @pytest.fixture(scope="module")
 def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two models: the DLRM sample, and a rank of the other one, each by itself."""
+    """Two models, each by itself: DLRM on a CPU, and a rank of a job with GPUs."""
     folder = tmp_path_factory.mktemp("recorded")
-    for sample in ("dlrm_cpu/dlrm", "ddp_gloo/rank0"):
-        for kind in ("kineto.json.gz", "measured.json"):
-            source = SAMPLES / f"{sample}.{kind}"
-            (folder / f"{Path(sample).name}.{kind}").write_bytes(source.read_bytes())
+    for sample, name in (("dlrm_cpu/dlrm", "dlrm"), ("generated_gpu/rank0", "gpu")):
+        source = SAMPLES / f"{sample}.kineto.json.gz"
+        (folder / f"{name}.kineto.json.gz").write_bytes(source.read_bytes())
+    facts = json.loads((SAMPLES / "dlrm_cpu" / "dlrm.measured.json").read_text())
+    (folder / "dlrm.measured.json").write_text(json.dumps(facts))
+    facts |= {"workload": "gpu", "execution_graph_step": None, "gpu": {}}
+    facts |= {"peak_bytes": 1700, "bytes_before": 500, "workspace_bytes": 200}
+    facts |= {"back_to_back_step_ns": 2_000_000, "back_to_back_ns": [2_100_000]}
+    (folder / "gpu.measured.json").write_text(json.dumps(facts))
+    pairs = {
+        name: {
+            "about": name,
+            "before": "dlrm",
+            "after": after,
+            "edits": edits,
+            "settings": settings,
+        }
+        for name, (after, edits, settings) in PAIRS.items()
+    }
+    (folder / "pairs.json").write_text(json.dumps(pairs))
+    said = {"step_ns": 2_200_000, "peak_bytes": 1010}
+    told = {"code": {"refused": "train.py:3: no"}, "graph": said}
+    (folder / "gpu.estimated.json").write_text(json.dumps(told))
     return folder
 
 
 def cells(text: str, name: str) -> list[str]:
     """The cells of the table's row that begins with a name."""
-    (line,) = (line for line in text.splitlines() if line.startswith(f"| {name} |"))
+    line = next(line for line in text.splitlines() if line.startswith(f"| {name} |"))
     return [cell.strip() for cell in line.strip("|").split("|")]
 
 
@@ -35,7 +69,8 @@ def cells(text: str, name: str) -> list[str]:
 def page(recorded: Path) -> str:
     """The page of these."""
     path = recorded / "page.md"
-    assert evaluate.main([str(recorded), "--write", str(path)]) == 0
+    words = [str(recorded), "--estimated", str(recorded), "--write", str(path)]
+    assert evaluate.main(words) == 0
     return path.read_text()
 
 
@@ -53,19 +88,68 @@ def test_errors_are_of_the_unprofiled_step(page: str, recorded: Path) -> None:
 
 
 def test_every_way_is_scored(page: str) -> None:
-    """Two recordings each; without a GPU none has kernels."""
+    """Two recordings each; one has kernels."""
     for name in evaluate.WAYS:
         assert cells(page, name)[1] == "2"
-    assert "| GPU active |" not in page
+    assert cells(page, "GPU active, shapes")[1] == "1"
+
+
+def test_families_are_scored_as_a_plain_loop_does(
+    page: str, ingested: Ingested, recorded: Path
+) -> None:
+    """GMAE of the problems of a family: the kernels of an op, by their shapes alone."""
+    query = """
+    SELECT family, coalesce(op_id, -gpu_op_id), end_ns - start_ns, uncalibrated_ns
+    FROM prediction.kernel_time INNER JOIN staging.gpu_op USING (gpu_op_id)
+    """
+    problems: dict[tuple[str, int], list[float]] = {}
+    with tracedb.open(ingested(recorded / "gpu.kineto.json.gz"), read_only=True) as db:
+        for family, problem, measured, predicted in db.connection.sql(
+            query.replace("op_id, -gpu_op_id", "kernel_time.op_id, -gpu_op_id")
+        ).fetchall():
+            sums = problems.setdefault((family, problem), [0, 0])
+            sums[0] += measured
+            sums[1] += predicted
+    errors = [
+        abs(predicted / measured - 1)
+        for (family, _), (measured, predicted) in problems.items()
+        if family == "gemm"
+    ]
+    row = cells(page, "gemm")
+    assert row[1] == f"{len(errors):,}"
+    assert float(row[3]) == pytest.approx(100 * scores(errors)[0], abs=0.02)
+
+
+def test_pairs_are_held_against_what_changed(page: str) -> None:
+    """After over before, both without the profiler; what matches nothing is told."""
+    row = cells(page, "loop")
+    assert row[3] == "+0.00"
+    # What the profiler cost is not doubled with the rest.
+    assert 100 * (FACTOR - 1) < float(row[4]) < 130
+    assert float(row[5]) == pytest.approx(float(row[4]), abs=0.01)
+    refused = cells(page, "kernels")
+    assert refused[4:6] == ["", ""]
+    assert "- kernels: " in page
+    assert "no GPU work" in page
+    assert "| missing |" not in page
+    assert cells(page, "pairs without a prediction")[2] == "50.00"
+
+
+def test_estimates_stand_beside_what_was_measured(page: str) -> None:
+    """Memory is the peak less what was there before and what cuBLAS keeps."""
+    section = page.partition("## Estimates")[2]
+    assert cells(section, "gpu")[1:] == ["2.000", "", "+10.00", "0.0", "", "+1.00"]
+    assert "- gpu, code: train.py:3: no" in section
+    assert cells(page, "estimate: memory from graph, median")[1:] == [
+        *("2.00", "1.00", "yes"),
+    ]
 
 
 def test_shared_needs_another_model(recorded: Path, tmp_path: Path) -> None:
     """One model alone has nothing to learn from: its column is empty."""
     for file in recorded.glob("dlrm.*"):
         (tmp_path / file.name).write_bytes(file.read_bytes())
-    ((found,),) = [
-        list(evaluate.evaluate(evaluate.recordings(tmp_path), tmp_path, None))
-    ]
+    ((found,),) = [list(evaluate.evaluate(recordings(tmp_path), tmp_path, None))]
     assert "shared" not in found.errors
     assert "own" in found.errors
 

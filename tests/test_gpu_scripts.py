@@ -8,16 +8,19 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
 
+import pair_errors
 import pyarrow.parquet as pq
 import pytest
 from support import ROOT
 
 import tracedb
+from tracedb.scenario import check
 
 torch = pytest.importorskip("torch", reason="measuring needs tracedb[record]")
 torch.set_num_threads(1)  # other tests run beside these
 
 if TYPE_CHECKING:
+    from argparse import Namespace
     from pathlib import Path
     from types import ModuleType
 
@@ -35,7 +38,7 @@ def load(name: str) -> ModuleType:
     return module
 
 
-microbench, record = load("microbench"), load("record")
+microbench, record, beforehand = map(load, ("microbench", "record", "beforehand"))
 
 
 def measured_at(folder: Path) -> dict[str, Any]:
@@ -82,38 +85,150 @@ def test_a_missing_gpu_is_one_line(script: str, tmp_path: Path) -> None:
     assert "no CUDA GPU" in done.stderr
 
 
+SMALL = ["--device", "cpu", "--small", "--only"]
+
+
+def phases(folder: Path, only: str) -> list[int]:
+    """Time and trace in this process: to import PyTorch in others takes seconds."""
+    words = [str(folder), *SMALL, only]
+    return [record.main([*words, "--phase", phase]) for phase in record.PHASES]
+
+
 def test_recordings_are_ingested(tmp_path: Path) -> None:
     """A model and its pair become traces with steps and their graphs."""
-    words = [str(tmp_path), "--device", "cpu", "--small", "--only", "transformer_b8"]
-    assert record.main(words) == 0
+    assert phases(tmp_path, "dlrm_ddp_b128") == [0, 0]
     names = {file.name.split(".")[0] for file in tmp_path.glob("*.measured.json")}
-    assert names == {
-        *("transformer_b8", "transformer_b8_bfloat16"),
-        *("transformer_b8_adam_foreach", "transformer_b8_adam_fused"),
-    }
-    measured = json.loads((tmp_path / "transformer_b8.measured.json").read_text())
+    assert names == {"dlrm_ddp_b128", "dlrm_ddp_b128_no_reads_loss"}
+    assert not list(tmp_path.glob("*.timed.json"))
+    assert not list(tmp_path.glob("*.failed.txt"))
+    measured = json.loads((tmp_path / "dlrm_ddp_b128.measured.json").read_text())
     assert measured["training"]["optimizer"] == "sgd"
     assert measured["median_step_ns"] > 0
+    assert {"recorded_at", "processor", "command", "torch"} <= measured.keys()
     for file in tmp_path.glob("*.gz"):
         assert file.stat().st_size < record.MOST_BYTES
     with tracedb.open() as db:
-        db.ingest([tmp_path / "transformer_b8.kineto.json.gz"])
+        db.ingest([tmp_path / "dlrm_ddp_b128.kineto.json.gz"])
         assert db.sql("FROM staging.step").height == record.STEPS
-    assert list(record.missing(record.options().parse_args(words))) == []
+        db.ingest([tmp_path / "dlrm_ddp_b128.stacks.kineto.json.gz"])
+        steps = db.sql("FROM staging.step WHERE trace_id = 2")
+        assert steps.height == 1
+        assert db.sql("FROM staging.python_frame WHERE trace_id = 2").height
+        assert db.sql("FROM staging.memory_event WHERE trace_id = 2").height
+    before = {file: file.stat().st_mtime_ns for file in tmp_path.glob("*.measured*")}
+    assert phases(tmp_path, "dlrm_ddp_b128") == [0, 0]
+    assert before == {file: file.stat().st_mtime_ns for file in before}
+
+
+def test_times_are_taken_where_nothing_is_recorded(tmp_path: Path) -> None:
+    """Each phase is a process of its own; what is timed is kept by what is recorded."""
+    assert record.main([str(tmp_path), *SMALL, "rmc3_b128", "--minutes", "5"]) == 0
+    names = sorted(file.name for file in tmp_path.iterdir())
+    assert names == [
+        "pairs.json",
+        *(f"rmc3_b128.{kind}.json.gz" for kind in ("et", "kineto")),
+        "rmc3_b128.measured.json",
+        "rmc3_b128.stacks.kineto.json.gz",
+    ]
+
+
+def test_scripts_need_nothing_of_tracedbs_own(tmp_path: Path) -> None:
+    """Where there is a GPU there is PyTorch, but no DuckDB and no polars."""
+    lacking = dict.fromkeys(("duckdb", "polars", "msgspec", "sklearn", "click"))
+    for script in ("record", "microbench"):
+        program = (
+            f"import runpy, sys; sys.modules.update({lacking}); "
+            f"sys.argv = ['{script}', {str(tmp_path)!r}, '--device', 'cpu', '--small', "
+            "'--minutes', '0']; "
+            f"runpy.run_path({str(FOLDER / f'{script}.py')!r}, run_name='__main__')"
+        )
+        words = ["--phase", "time"] if script == "record" else ["--plans", "concat"]
+        done = subprocess.run(  # noqa: S603 (our own program)
+            [sys.executable, "-c", program.replace("'0']", f"'0', *{words}]")],
+            check=False,
+            capture_output=True,
+            text=True,
+        )
+        assert done.returncode == 3, done.stderr
+
+
+def test_what_fails_stops_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Why is in a file; it is not tried again, and what ended a process once is."""
+    reported: list[str] = []
+    monkeypatch.setattr(record, "tell", reported.append)
+
+    def broken(*_: object, **__: object) -> None:
+        raise RuntimeError("CUDA error: something\nmore")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(record, "measure", broken)
+        assert phases(tmp_path, "rmc3_b64") == [0, 0]
+    failed = tmp_path / "rmc3_b64.failed.txt"
+    assert "CUDA error: something" in failed.read_text()
+    assert "rmc3_b64: failed: RuntimeError: CUDA error: something" in reported
+    assert list(record.missing(asked(tmp_path, "rmc3_b64"), ".timed.json")) == []
+    failed.write_text(record.ENDED)
+    left = record.missing(asked(tmp_path, "rmc3_b64"), ".timed.json")
+    assert [side.name for side in left] == ["rmc3_b64"]
+
+
+def asked(folder: Path, only: str) -> Namespace:
+    """What the command line says."""
+    found: Namespace = record.options().parse_args([str(folder), *SMALL, only])
+    return found
+
+
+def test_a_process_that_ends_early_is_followed_by_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As long as each has done something: one that does nothing is the last."""
+    called: list[str] = []
+
+    def child(_: object, phase: str, minutes: float) -> int:
+        assert minutes > 0
+        called.append(phase)
+        if called.count(phase) < 3:
+            (tmp_path / f"{phase}{len(called)}").touch()
+        return -11
+
+    monkeypatch.setattr(record, "child", child)
+    assert record.main([str(tmp_path), *SMALL, "rmc3_b64"]) == record.TIME_OVER
+    assert called == ["time"] * 3 + ["trace"] * 3
 
 
 @pytest.mark.parametrize("small", [False, True])
 def test_pairs_name_recordings_that_are_made(tmp_path: Path, *, small: bool) -> None:
-    """Both sides of every pair are among the recordings, and differ."""
+    """Both sides of every pair are among the recordings; its edits are sound."""
     record.write_pairs(tmp_path / "pairs.json", small=small)
     pairs = json.loads((tmp_path / "pairs.json").read_text())
     made = {side.name for side in record.sides(small=small)}
-    assert {"batch_size", "dtype", "fused_optimizer", "graph", "batched_tables"} <= set(
-        pairs
+    assert {
+        *("batch_size", "dtype", "foreach", "fused_optimizer", "item", "sync"),
+        *("graph", "batched_tables", "workers", "kernel"),
+    } <= set(pairs)
+    for pair in pairs.values():
+        assert {pair["before"], pair["after"]} <= made
+        assert pair["before"] != pair["after"]
+        check(pair_errors.edits_of(pair))
+        assert pair["edits"] or pair["settings"]
+
+
+def test_estimates_are_made_beforehand(tmp_path: Path) -> None:
+    """From code and from a graph of the CPU; what is refused is told, and no path."""
+    words = [str(tmp_path), "--gpu", "H100", "--small", "--only"]
+    assert beforehand.main([*words, "dlrm_ddp_b32", "--no-graphs"]) == 0
+    assert beforehand.main([*words, "rmc3_b32"]) == 0
+    code, graph = (
+        json.loads((tmp_path / f"{name}.estimated.json").read_text())
+        for name in ("dlrm_ddp_b32", "rmc3_b32")
     )
-    for first, second in pairs.values():
-        assert {first, second} <= made
-        assert first != second
+    assert "graph" not in code
+    for way in (code["code"], graph["graph"]):
+        assert way["low_ns"] < way["step_ns"] < way["high_ns"]
+        assert way["peak_bytes"] > 0
+    assert graph["code"]["refused"].startswith("tracedb/record/training.py:")
 
 
 def test_every_model_is_recorded_at_every_size() -> None:
@@ -132,9 +247,9 @@ def test_large_traces_are_recorded_with_fewer_steps(
     monkeypatch.setattr(record, "MOST_BYTES", 10)
     reported: list[str] = []
     monkeypatch.setattr(record, "tell", reported.append)
-    words = [str(tmp_path), "--device", "cpu", "--small", "--only", "rmc1_b32"]
-    assert record.main(words) == 0
-    assert reported[-1] == "rmc1_b32: over 10 bytes, even with 2 steps"
+    assert phases(tmp_path, "rmc1_b32") == [0, 0]
+    assert reported[-2] == "rmc1_b32: over 10 bytes, even with 2 steps"
+    assert reported[-1] == "rmc1_b32: its trace with stacks is over 10 bytes"
     with tracedb.open() as db:
         db.ingest([tmp_path / "rmc1_b32.kineto.json.gz"])
         assert db.sql("FROM staging.step").height == 2
@@ -146,6 +261,5 @@ def test_graphs_are_left_out_without_a_gpu(
     """It is said."""
     reported: list[str] = []
     monkeypatch.setattr(record, "tell", reported.append)
-    words = [str(tmp_path), "--device", "cpu", "--small", "--only", "resnet50_b2_graph"]
-    assert record.main(words) == 0
-    assert reported == ["resnet50_b2_graph: left out: CUDA graphs need a GPU"]
+    assert phases(tmp_path, "resnet50_b2_graph") == [0, 0]
+    assert set(reported) == {"resnet50_b2_graph: left out: CUDA graphs need a GPU"}

@@ -13,6 +13,7 @@ from functools import cache, partial
 from importlib.util import find_spec
 from itertools import count
 from pathlib import Path
+from time import sleep
 from types import ModuleType, SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -512,6 +513,24 @@ def test_long_work_is_measured_less_often() -> None:
 
     effort = Effort(repeats=4, most=30)
     assert len(EventTimer(gpu).samples(work, effort)) == 4
+
+
+def test_work_of_seconds_is_called_once_behind_one_warm_up() -> None:
+    """Time on a GPU is short: what lasts longer than its share is not repeated."""
+
+    class SlowGpu(FakeGpu):
+        calls = 0
+
+        def work(self) -> None:
+            self.calls += 1
+            self.now_ns += 2e9
+
+        def synchronize(self) -> None:
+            sleep(0.002)
+
+    gpu = SlowGpu()
+    samples = EventTimer(gpu).samples(gpu.work, Effort(most_ns=1e6))
+    assert (len(samples), gpu.calls) == (1, 2)
 
 
 def test_quick_work_is_called_often_in_a_sample() -> None:

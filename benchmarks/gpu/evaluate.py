@@ -1,28 +1,31 @@
-"""Say how well recordings are predicted: the paper's tables, of the recorded machine.
+r"""Say how well recordings are predicted: the paper's tables, of the recorded machine.
 
-    python benchmarks/gpu/evaluate.py recorded/ --write docs/evaluation.md
-    python benchmarks/gpu/evaluate.py recorded/ --models models/
+    python benchmarks/gpu/evaluate.py recorded/ --models models/ \
+        --estimated estimated/ --write docs/evaluation.md
 
 Reads what `record.py` left: traces, and beside each the time of steps that nobody
 profiled, which all predictions are held against. Runs anywhere; `--models` are what
-`tracedb kernels train` made of the microbenchmarks of the same machine.
+`tracedb kernels train` made of the microbenchmarks of the same machine, `--estimated`
+what `beforehand.py` said before.
 """
 
 from __future__ import annotations
 
-import json
 import sys
 import tempfile
 from dataclasses import dataclass, field
-from math import exp, log
 from pathlib import Path
-from statistics import fmean, median
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+sys.path.insert(0, str(Path(__file__).resolve().parent))
 
+import estimate_errors
+import kernel_errors
+import pair_errors
 from measure import tell
-from pages import parser, publish, table
+from pages import goal, parser, publish, table
+from recorded import Recorded, percent, recordings, scored, scores
 
 import tracedb
 from tracedb import overhead_library
@@ -42,7 +45,6 @@ WAYS = {
     "lin2022, as profiled": "lin2022_as_profiled",
 }
 """What a column of the tables is called, and its method."""
-LEAST_ERROR = 0.0001
 
 STEPS = """
 SELECT method, median(predicted_ns) AS predicted_ns, median(measured_ns) AS profiled_ns
@@ -56,10 +58,12 @@ GROUP BY method
 ACTIVE = """
 SELECT
     sum(predicted_ns) / nullif(sum(end_ns - start_ns), 0) - 1,
+    sum(coalesce(uncalibrated_ns, end_ns - start_ns))
+    / nullif(sum(end_ns - start_ns), 0) - 1,
     sum(CASE WHEN model IS NOT NULL THEN end_ns - start_ns END)
     / nullif(sum(end_ns - start_ns), 0)
 FROM (
-    SELECT work.start_ns, work.end_ns, time.predicted_ns, model
+    SELECT work.start_ns, work.end_ns, time.predicted_ns, uncalibrated_ns, model
     FROM staging.gpu_op AS work
     INNER JOIN prediction.gpu_time AS time
         ON work.gpu_op_id = time.gpu_op_id
@@ -86,33 +90,12 @@ without their signs, each at least 0.01 %, MAPE their mean.
 - `full`: as own, kernel times from their models;
 - `lin2022`: the algorithm of Lin et al. 2022 with its constants, which take the
   profiler off, too; `lin2022, as profiled` without them;
-- GPU active: the time of all kernels, as their models have it.
+- GPU active: the time of all GPU work, as its models have it, beside the recorded one;
+  `taught` by the recording's other steps, as `full` has it, or from `shapes` alone. Of
+  work without a model it is the recorded time.
 """
-
-
-@dataclass(frozen=True)
-class Recorded:
-    """A recording: its files, and what the steps took that nobody profiled."""
-
-    name: str
-    kineto: Path
-    facts: dict[str, Any]
-
-    @property
-    def workload(self) -> str:
-        """The model; recordings of one model do not learn from each other as shared."""
-        return str(self.facts.get("workload", self.name))
-
-    @property
-    def step_ns(self) -> float:
-        """The per-batch time: of steps back to back."""
-        return float(self.facts["back_to_back_step_ns"])
-
-    @property
-    def graphed_step(self) -> int:
-        """The step that the execution graph was made in, which took long; or -1."""
-        text = str(self.facts.get("execution_graph_step") or "#-1")
-        return int(text.rpartition("#")[2])
+PER_BATCH, ACTIVE_GOAL, SHARED_MORE = 5.0, 3.0, 1.0
+"""[%] What is aimed at; shared overheads may be so many points worse than own."""
 
 
 @dataclass(frozen=True)
@@ -120,21 +103,12 @@ class Result:
     """What is predicted of a recording, by the name of the column."""
 
     recorded: Recorded
-    profiled_ns: float
+    profiled_ns: float | None
     errors: dict[str, float] = field(default_factory=dict)
     active: float | None = None
+    active_of_shapes: float | None = None
     modelled: float | None = None
-
-
-def recordings(folder: Path) -> list[Recorded]:
-    """What lies in a folder, by name."""
-    found = []
-    for measured in sorted(folder.rglob("*.measured.json")):
-        name = measured.name.removesuffix(".measured.json")
-        kineto = measured.with_name(f"{name}.kineto.json.gz")
-        if kineto.exists():
-            found.append(Recorded(name, kineto, json.loads(measured.read_text())))
-    return found
+    kernels: list[kernel_errors.Family] = field(default_factory=list)
 
 
 def evaluate(
@@ -185,54 +159,92 @@ def result(connection: duckdb.DuckDBPyConnection, one: Recorded, trace: int) -> 
         for name, method in WAYS.items()
         if method in found and found[method][0] is not None
     }
-    ((active, modelled),) = connection.execute(ACTIVE, {"trace": trace}).fetchall()
-    return Result(one, found["full"][1], errors, active, modelled)
+    ((taught, of_shapes, modelled),) = connection.execute(
+        ACTIVE, {"trace": trace}
+    ).fetchall()
+    profiled_ns = next((profiled for _, profiled in found.values()), None)
+    kernels = kernel_errors.of_trace(connection, trace)
+    return Result(one, profiled_ns, errors, taught, of_shapes, modelled, kernels)
 
 
-def page(results: list[Result]) -> str:
+def page(
+    results: list[Result],
+    pairs: list[pair_errors.Pair],
+    estimates: list[estimate_errors.Estimated],
+) -> str:
     """The tables of the results."""
-    devices = sorted({str(r.recorded.facts.get("device_name")) for r in results})
-    lines = [ABOUT, f"Recorded on: {', '.join(devices)}.", "", *summary(results)]
-    lines += ["", "## Recording by recording", "", *by_recording(results)]
+    families = kernel_errors.pooled(family for r in results for family in r.kernels)
+    goals = [
+        *kernel_errors.goals(families),
+        *own_goals(results),
+        *pair_errors.goals(pairs),
+        *estimate_errors.goals(estimates),
+    ]
+    lines = [ABOUT, *machines(results), ""]
+    lines += [*table(["goal", "at most, %", "measured, %", "met"], goals), ""]
+    lines += ["## Steps", "", *summary(results), ""]
+    lines += ["### Recording by recording", "", *by_recording(results)]
+    lines += kernel_errors.section(families)
+    lines += pair_errors.section(pairs)
+    lines += estimate_errors.section(estimates)
     return "\n".join(lines) + "\n"
+
+
+def machines(results: list[Result]) -> Iterator[str]:
+    """What was recorded on, and with what."""
+    told = {
+        f"{facts.get('device_name')}, PyTorch {facts.get('torch')}, CUDA "
+        f"{facts.get('cuda')}, driver {(facts.get('gpu') or {}).get('driver_version')}"
+        for r in results
+        if (facts := r.recorded.facts)
+    }
+    yield f"Recorded on: {'; '.join(sorted(told))}."
+
+
+def columns_of(results: list[Result]) -> dict[str, list[float]]:
+    """The errors of all recordings by what predicts them."""
+    columns = {name: [r.errors.get(name) for r in results] for name in WAYS}
+    columns["GPU active, taught"] = [r.active for r in results]
+    columns["GPU active, shapes"] = [r.active_of_shapes for r in results]
+    return {
+        name: [error for error in found if error is not None]
+        for name, found in columns.items()
+    }
 
 
 def summary(results: list[Result]) -> Iterator[str]:
     """All recordings by what predicts them."""
-    columns = {name: [r.errors.get(name) for r in results] for name in WAYS}
-    columns["GPU active"] = [r.active for r in results]
     yield from table(
         ["prediction", "recordings", "GMAE, %", "MAPE, %", "median, %"],
         (
             [name, str(len(errors)), *scored(errors)]
-            for name, found in columns.items()
-            if (errors := [error for error in found if error is not None])
+            for name, errors in columns_of(results).items()
+            if errors
         ),
     )
 
 
-def scores(errors: list[float]) -> tuple[float, float, float]:
-    """Geometric mean and mean of the errors without signs; median with theirs.
-
-    >>> scores([0.01, -0.04])
-    (0.02, 0.025, -0.015)
-    """
-    sizes = [max(abs(error), LEAST_ERROR) for error in errors]
-    geometric = exp(fmean(map(log, sizes)))
-    return round(geometric, 6), round(fmean(map(abs, errors)), 6), median(errors)
-
-
-def scored(errors: list[float]) -> Iterator[str]:
-    """The same for a person: only the last has a sign."""
-    *sizes, middle = scores(errors)
-    yield from (f"{100 * size:.2f}" for size in sizes)
-    yield percent(middle)
+def own_goals(results: list[Result]) -> Iterator[list[str]]:
+    """What is aimed at of steps: geometric means of the errors."""
+    found = columns_of(results)
+    bounds = dict.fromkeys(("own", "full"), PER_BATCH)
+    bounds |= {"GPU active, taught": ACTIVE_GOAL, "GPU active, shapes": ACTIVE_GOAL}
+    for name, bound in bounds.items():
+        if found[name]:
+            yield goal(f"step: {name}, GMAE", 100 * scores(found[name])[0], bound)
+    both = [r.errors for r in results if {"own", "shared"} <= r.errors.keys()]
+    if both:
+        own, shared = (
+            100 * scores([errors[name] for errors in both])[0]
+            for name in ("own", "shared")
+        )
+        yield goal("step: shared, GMAE above own", shared - own, SHARED_MORE)
 
 
 def by_recording(results: list[Result]) -> Iterator[str]:
     """Each recording: its times, and the error of each prediction."""
     head = ["model", "batch", "unprofiled, ms", "profiled, ms"]
-    shares = ["GPU active, %", "GPU time with a model, %"]
+    shares = ["GPU active, taught, %", "shapes, %", "GPU time with a model, %"]
     yield from table(
         [*head, *(f"{name}, %" for name in WAYS), *shares],
         (
@@ -240,9 +252,10 @@ def by_recording(results: list[Result]) -> Iterator[str]:
                 r.recorded.name,
                 str(r.recorded.facts.get("batch_size", "")),
                 f"{r.recorded.step_ns / 1e6:.3f}",
-                f"{r.profiled_ns / 1e6:.3f}",
+                "" if r.profiled_ns is None else f"{r.profiled_ns / 1e6:.3f}",
                 *(percent(r.errors.get(name)) for name in WAYS),
                 percent(r.active),
+                percent(r.active_of_shapes),
                 percent(r.modelled),
             ]
             for r in results
@@ -250,24 +263,23 @@ def by_recording(results: list[Result]) -> Iterator[str]:
     )
 
 
-def percent(share: float | None) -> str:
-    """A share for a person; nothing where there is none."""
-    return "" if share is None else f"{100 * share:+.2f}"
-
-
 def main(words: list[str] | None = None) -> int:
     """Write the page where it is wanted, or to the terminal; 2: nothing to evaluate."""
     given = parser(__doc__)
     given.add_argument("folder", type=Path, help="with what record.py left")
     given.add_argument("--models", type=Path, help="trained kernel models")
+    given.add_argument("--estimated", type=Path, help="with what beforehand.py left")
     asked = given.parse_args(words)
     found = recordings(asked.folder)
     if not found:
         tell(f"evaluate: error: {asked.folder}: no recording; record.py makes them")
         return 2
     with tempfile.TemporaryDirectory() as folder:
-        text = page(list(evaluate(found, Path(folder), asked.models)))
-    publish(text, asked.write)
+        results = list(evaluate(found, Path(folder), asked.models))
+    named = {one.name: one for one in found}
+    pairs = list(pair_errors.of_folder(asked.folder, named, asked.models))
+    estimates = list(estimate_errors.of_folder(asked.estimated, named))
+    publish(page(results, pairs, estimates), asked.write)
     return 0
 
 

@@ -2,81 +2,57 @@
 
     python benchmarks/gpu/record.py recorded/ --minutes 9
 
-Each recording is a Kineto trace with synchronisation events, an execution graph, and
-`NAME.measured.json` with the time of steps that nobody profiled, taken first. Traces
-have as many steps as fit into a MB. `pairs.json` names the two sides of each pair.
-Needs PyTorch alone; tracedb need not be installed. Ends after its minutes; called again
-with the same folder it records what is missing.
+First a process without a profiler takes the time of the steps of all, and the peak of
+their memory: CUDA's profiling library may slow down what runs after it. Then another
+records: a Kineto trace with synchronisation events, one with the Python stack and the
+memory, an execution graph, and `NAME.measured.json` with what was measured before.
+Traces have as many steps as fit into a MB. `pairs.json` names the two sides of each
+pair, and the edits that predict the second. Needs PyTorch, NumPy and pyarrow; tracedb
+need not be installed. Ends after its minutes; called again with the same folder it
+records what is missing. What failed is in `NAME.failed.txt`, and is tried again if that
+is removed.
 """
 
 from __future__ import annotations
 
 import argparse
 import gc
+import gzip
 import json
+import os
+import platform
+import subprocess
 import sys
-from dataclasses import asdict, dataclass, field
+import traceback
+from datetime import UTC, datetime
 from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import torch
+from sides import pairs, sides
 
-from tracedb.record import (
-    WORKLOADS,
-    Recording,
-    Training,
-    record,
-)
+from tracedb.microbench import host
+from tracedb.record import measure, record
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
+
+    from sides import Side
 
 MOST_BYTES = 1_000_000
 STEPS, FEWEST_STEPS = 4, 2
-SMALLER = 16
-"""Small runs have so many times fewer examples in a batch."""
-
-
-@dataclass(frozen=True)
-class Side:
-    """One recording: a model, its batch size, how it is trained."""
-
-    workload: str
-    batch_size: int
-    training: Training = field(default_factory=Training)
-
-    @property
-    def name(self) -> str:
-        """Name it by all that is not as usual."""
-        how, usual = self.training, Training()
-        words = [
-            value if isinstance(value, str) else word
-            for word in ("optimizer", "implementation", "dtype", "graph")
-            if (value := getattr(how, word)) != getattr(usual, word)
-        ]
-        return "_".join([f"{self.workload}_b{self.batch_size}", *words])
-
-
-MIXED, FUSED = Training(dtype="bfloat16"), Training(implementation="fused")
-FOREACH, GRAPH = Training(implementation="foreach"), Training(graph=True)
-
-# What differs, and between which two; the first side is the usual one.
-PAIRS: dict[str, tuple[Side, Side]] = {
-    "batch_size": (Side("resnet50", 32), Side("resnet50", 64)),
-    "dtype": (Side("resnet50", 64), Side("resnet50", 64, MIXED)),
-    "dtype_transformer": (Side("transformer", 128), Side("transformer", 128, MIXED)),
-    "fused_optimizer": (Side("resnet50", 64, FOREACH), Side("resnet50", 64, FUSED)),
-    "fused_adam": (
-        Side("transformer", 128, Training("adam", "foreach", learning_rate=1e-3)),
-        Side("transformer", 128, Training("adam", "fused", learning_rate=1e-3)),
-    ),
-    "graph": (Side("resnet50", 16), Side("resnet50", 16, GRAPH)),
-    "graph_transformer": (Side("transformer", 64), Side("transformer", 64, GRAPH)),
-    "batched_tables": (Side("dlrm_ddp", 2048), Side("dlrm_ddp_batched", 2048)),
-}
+REPEATS, ROUNDS = 20, 5
+FEW, ONCE = 3, 1
+"""The same of small runs."""
+ALL_THERE, TIME_OVER, ENDED_EARLY = 0, 3, 4
+"""Exit codes."""
+TIMED, MEASURED = ".timed.json", ".measured.json"
+"""What the phases write last of each side."""
+ENDED = "it ended the program, or the program was ended meanwhile"
 
 
 def main(words: list[str] | None = None) -> int:
@@ -87,7 +63,9 @@ def main(words: list[str] | None = None) -> int:
         return 2
     asked.folder.mkdir(parents=True, exist_ok=True)
     write_pairs(asked.folder / "pairs.json", small=asked.small)
-    return 0 if run(asked) else 3
+    if asked.phase is not None:
+        return PHASES[asked.phase](asked)
+    return supervise(asked)
 
 
 def options() -> argparse.ArgumentParser:
@@ -98,89 +76,230 @@ def options() -> argparse.ArgumentParser:
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cuda")
     parser.add_argument("--minutes", type=float, default=9.0)
     parser.add_argument("--small", action="store_true", help="tiny models and batches")
+    parser.add_argument("--phase", choices=["time", "trace"], help="this one alone")
     return parser
 
 
-def sides(*, small: bool) -> list[Side]:
-    """List all recordings, each once: models by batch size, then those of pairs."""
-    plain = [
-        Side(name, size)
-        for name, workload in WORKLOADS.items()
-        for size in workload.batch_sizes
-    ]
-    paired = [side for pair in PAIRS.values() for side in pair]
-    return [sized(side, small=small) for side in dict.fromkeys([*plain, *paired])]
-
-
-def sized(side: Side, *, small: bool) -> Side:
-    """Return a recording with the batch size that it has here."""
-    size = max(2, side.batch_size // SMALLER) if small else side.batch_size
-    return Side(side.workload, size, side.training)
-
-
 def write_pairs(path: Path, *, small: bool) -> None:
-    """Say which recordings are the two sides of a pair."""
-    named = {
-        what: [sized(side, small=small).name for side in pair]
-        for what, pair in PAIRS.items()
-    }
-    path.write_text(json.dumps(named, indent=2) + "\n")
+    """Say which recordings are the two sides of a pair, and what predicts one."""
+    told = {name: pair.facts for name, pair in pairs(small=small).items()}
+    path.write_text(json.dumps(told, indent=2) + "\n")
 
 
-def run(asked: argparse.Namespace) -> bool:
-    """Record one after another; say whether all is there."""
+def supervise(asked: argparse.Namespace) -> int:
+    """Time all in a process that never records, then record in another.
+
+    A process that ends before its time is followed by another, unless it did nothing.
+    """
     until_s = monotonic() + 60 * asked.minutes
-    left = list(missing(asked))
+    ended = []
+    for phase in PHASES:
+        before: dict[str, str] | None = None
+        while before != (now := state(asked.folder)):
+            before = now
+            code = child(asked, phase, (until_s - monotonic()) / 60)
+            if code in (ALL_THERE, TIME_OVER):
+                break
+            tell(f"{phase}: the process ended with {code}")
+        ended.append(code)
+    return TIME_OVER if any(ended) else ALL_THERE
+
+
+def state(folder: Path) -> dict[str, str]:
+    """What is there, and what has failed how."""
+    return {
+        file.name: file.read_text() if file.suffix == ".txt" else ""
+        for file in sorted(folder.iterdir())
+    }
+
+
+def child(asked: argparse.Namespace, phase: str, minutes: float) -> int:
+    """Let a process of its own do a phase; say how it ended."""
+    command = [sys.executable, str(Path(__file__).resolve()), str(asked.folder)]
+    command += ["--device", asked.device, "--only", asked.only, "--phase", phase]
+    command += ["--minutes", f"{max(minutes, 0):.2f}", *["--small"] * asked.small]
+    return subprocess.run(command, check=False).returncode  # noqa: S603 (this program)
+
+
+def time_all(asked: argparse.Namespace) -> int:
+    """Time what is not timed yet, without a profiler."""
+    machine = facts(asked.device)
+    return each(asked, TIMED, lambda side: time_one(side, asked, machine))
+
+
+def trace_all(asked: argparse.Namespace) -> int:
+    """Record what was timed."""
+    return each(asked, MEASURED, lambda side: trace_one(side, asked))
+
+
+PHASES = {"time": time_all, "trace": trace_all}
+
+
+def each(asked: argparse.Namespace, ending: str, work: Callable[[Side], object]) -> int:
+    """Do a phase's work for all sides whose file of this ending is not there."""
+    until_s = monotonic() + 60 * asked.minutes
+    left = list(missing(asked, ending))
     for place, side in enumerate(left):
         if monotonic() > until_s:
-            tell(f"time is over: {len(left) - place} recordings are left")
-            return False
-        tell(f"{place} of {len(left)}: {side.name}")
-        try:
-            make(side, asked)
-        except torch.cuda.OutOfMemoryError:
-            tell(f"{side.name}: left out: not enough memory")
-        gc.collect()
-        torch.cuda.empty_cache()
-    return True
+            tell(f"time is over: {len(left) - place} are left for {ending}")
+            return TIME_OVER
+        tell(f"{place} of {len(left)}: {side.name}{ending}")
+        if not attempt(side, asked, work):
+            return ENDED_EARLY
+    return ALL_THERE
 
 
-def missing(asked: argparse.Namespace) -> Iterator[Side]:
-    """Yield the recordings that are not there yet, and that the device can make."""
-    for side in dict.fromkeys(sides(small=asked.small)):
+def facts(device: str) -> dict[str, Any]:
+    """Say what all recordings of this run were made with, and how."""
+    gpu = host.gpu_facts() if device == "cuda" else {}
+    return {
+        "recorded_at": datetime.now(UTC).isoformat(timespec="seconds"),
+        "command": " ".join(Path(word).name or word for word in sys.argv),
+        "python": platform.python_version(),
+        "processor": host.processor(),
+        "cores": os.cpu_count(),
+        "cuda": torch.version.cuda,
+        "cudnn": torch.backends.cudnn.version(),  # type: ignore[no-untyped-call]
+        "gpu": gpu,
+    }
+
+
+def missing(asked: argparse.Namespace, ending: str) -> Iterator[Side]:
+    """Yield what is not there yet, and what the device can make."""
+    for side in sides(small=asked.small):
+        name = asked.folder / side.name
         if not side.name.startswith(asked.only):
             continue
         if side.training.graph and asked.device == "cpu":
             tell(f"{side.name}: left out: CUDA graphs need a GPU")
-        elif not Recording.named(asked.folder, side.name).measured.exists():
+        elif has_failed(side, asked.folder):
+            tell(f"{side.name}: left out: it failed before")
+        elif any(Path(f"{name}{end}").exists() for end in (ending, MEASURED)):
+            continue
+        elif ending != MEASURED or timed_of(side, asked.folder).exists():
             yield side
 
 
-def make(side: Side, asked: argparse.Namespace) -> None:
-    """Record one, with fewer steps until its files are small enough."""
-    workload = WORKLOADS[side.workload]
-    facts = {
-        "workload": side.workload,
-        "about": workload.about,
-        "batch_size": side.batch_size,
-        "training": asdict(side.training),
-    }
-    step = workload.step(
-        side.batch_size, device=asked.device, training=side.training, small=asked.small
+def failure_of(side: Side, folder: Path) -> Path:
+    """Where it stands why a recording could not be made."""
+    return folder / f"{side.name}.failed.txt"
+
+
+def has_failed(side: Side, folder: Path) -> bool:
+    """Whether it is not worth another try; what was ended once is."""
+    failed = failure_of(side, folder)
+    return failed.exists() and failed.read_text() != ENDED
+
+
+def attempt(
+    side: Side, asked: argparse.Namespace, work: Callable[[Side], object]
+) -> bool:
+    """Do the work of one, and note what fails; whether this process may go on."""
+    failed = failure_of(side, asked.folder)
+    failed.write_text(f"{ENDED}, twice" if failed.exists() else ENDED)
+    try:
+        work(side)
+    except NoKernelsError:
+        tell(f"{side.name}: the profiler of this process records no kernels")
+        return False
+    except Exception as error:  # noqa: BLE001 (others are recorded all the same)
+        failed.write_text(traceback.format_exc())
+        tell(f"{side.name}: failed: {type(error).__name__}: {first_line(error)}")
+    else:
+        failed.unlink()
+    gc.collect()
+    if asked.device == "cuda":
+        torch.cuda.synchronize()
+        torch.cuda.empty_cache()
+    return True
+
+
+class NoKernelsError(Exception):
+    """The trace has no kernels: some versions record those of one session alone."""
+
+
+def first_line(error: Exception) -> str:
+    """What an error says first."""
+    return str(error).strip().partition("\n")[0]
+
+
+def time_one(side: Side, asked: argparse.Namespace, machine: dict[str, Any]) -> None:
+    """Time one, and measure its memory."""
+    before = allocated(asked.device)
+    step = side.step(asked.device, small=asked.small)
+    told = measure(
+        step,
+        repeats=FEW if asked.small else REPEATS,
+        rounds=ONCE if asked.small else ROUNDS,
+        device=asked.device,
     )
+    told |= {"bytes_before": before, "workspace_bytes": workspaces(asked.device)}
+    timed_of(side, asked.folder).write_text(
+        json.dumps({**side.facts, **machine, **told}, indent=2) + "\n"
+    )
+
+
+def timed_of(side: Side, folder: Path) -> Path:
+    """Where it stands what a side took, until it is recorded."""
+    return folder / f"{side.name}{TIMED}"
+
+
+def trace_one(side: Side, asked: argparse.Namespace) -> None:
+    """Record one, with fewer steps until its files are small enough."""
+    timed = timed_of(side, asked.folder)
+    step = side.step(asked.device, small=asked.small)
+    measured = json.loads(timed.read_text())
     for steps in range(STEPS, FEWEST_STEPS - 1, -1):
         done = record(
             step,
             asked.folder,
             name=side.name,
             steps=steps,
-            repeats=3 if asked.small else 20,
+            stacks=True,
             device=asked.device,
-            facts=facts,
+            measured=measured,
         )
+        if asked.device == "cuda" and not has_kernels(done.kineto):
+            done.measured.unlink()
+            raise NoKernelsError
         if max(file.stat().st_size for file in (done.kineto, done.et)) <= MOST_BYTES:
-            return
-    tell(f"{side.name}: over {MOST_BYTES:,} bytes, even with {FEWEST_STEPS} steps")
+            break
+    else:
+        tell(f"{side.name}: over {MOST_BYTES:,} bytes, even with {FEWEST_STEPS} steps")
+    if done.stacks.stat().st_size > MOST_BYTES:
+        tell(f"{side.name}: its trace with stacks is over {MOST_BYTES:,} bytes")
+        done.stacks.unlink()
+    timed.unlink()
+
+
+def has_kernels(trace: Path) -> bool:
+    """Whether the profiler has seen anything on the GPU."""
+    return b'"cat": "kernel"' in gzip.decompress(trace.read_bytes())
+
+
+def allocated(device: str) -> int:
+    """[B] What lies in the GPU's memory before a model is made."""
+    if device == "cpu":
+        return 0
+    clear_workspaces()
+    return torch.cuda.memory_allocated()
+
+
+def clear_workspaces() -> None:
+    """Give back what cuBLAS keeps for itself, which counts as allocated."""
+    clear = getattr(torch._C, "_cuda_clearCublasWorkspaces", None)  # noqa: SLF001 (it has no public name)
+    if clear is not None:
+        clear()
+
+
+def workspaces(device: str) -> int:
+    """[B] What cuBLAS holds of the peak, which no program asks for."""
+    if device == "cpu":
+        return 0
+    torch.cuda.synchronize()
+    held = torch.cuda.memory_allocated()
+    clear_workspaces()
+    return held - torch.cuda.memory_allocated()
 
 
 def tell(line: str) -> None:

@@ -145,26 +145,39 @@ class EventTimer:
         return median(self.gpu.between_ns(*pair) for pair in pairs)
 
     def samples(self, work: Callable[[], object], effort: Effort) -> list[float]:
-        """Time calls, a batch at a time, without waiting for the GPU in between."""
-        flushes = 1 + ceil(self._host_ns(work, effort.warmup) / max(self._flush_ns, 1))
+        """Time calls, a batch at a time, without waiting for the GPU in between.
+
+        Work of seconds is called a few times in all, or once.
+        """
+        host_ns, whole_ns = self._warm_up(work, effort)
+        flushes = 1 + ceil(host_ns / max(self._flush_ns, 1))
+        most = max(1, min(effort.repeats, int(effort.most_ns / max(whole_ns, 1))))
         taken: list[float] = []
         spent = 0.0
         while not effort.is_enough(taken, spent):
-            batch = 1 if spent > effort.least_ns else effort.repeats
-            for sample in self._batch(work, flushes, batch):
+            if taken and whole_ns > effort.most_ns:
+                break
+            for sample in self._batch(
+                work, flushes, 1 if spent > effort.least_ns else most
+            ):
                 taken.append(self.overhead.without(sample))
                 spent += sample
         return taken
 
-    def _host_ns(self, work: Callable[[], object], warmup: int) -> float:
-        """Warm up; say how long the host takes to hand over a call."""
-        times = []
-        for _ in range(warmup):
+    def _warm_up(
+        self, work: Callable[[], object], effort: Effort
+    ) -> tuple[float, float]:
+        """Say how long the host takes to hand over a call, and all of it lasts."""
+        handed, whole = [], []
+        for _ in range(effort.warmup):
             start = perf_counter_ns()
             work()
-            times.append(perf_counter_ns() - start)
+            handed.append(perf_counter_ns() - start)
             self.gpu.synchronize()
-        return min(times)
+            whole.append(perf_counter_ns() - start)
+            if sum(whole) > effort.most_ns:
+                break
+        return min(handed), min(whole)
 
     def _batch(
         self, work: Callable[[], object], flushes: int, count: int

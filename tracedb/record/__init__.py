@@ -36,7 +36,7 @@ from .dlrm import (
     record_dlrm,
 )
 from .loop import Loop, Plan, Rank
-from .recording import Counts, Recording, record
+from .recording import Counts, Recording, measure, record
 from .training import Training, training_step
 from .transformer import Sentences, Transformer, TransformerConfig
 from .vision import Images, inception, resnet
@@ -67,6 +67,7 @@ __all__ = [
     "Workload",
     "inception",
     "loss_function",
+    "measure",
     "random_batch",
     "random_loader",
     "random_model",

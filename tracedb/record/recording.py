@@ -32,7 +32,7 @@ from torch.profiler import (
 Step: TypeAlias = Callable[[], object]
 
 # What the profiler's own, uncompressed files are called.
-_KINETO, _ET = "kineto.json", "et.json"
+_KINETO, _ET, _STACKS = "kineto.json", "et.json", "stacks.kineto.json"
 
 # What a Kineto file tells about the machine it was recorded on, and what we put there.
 _SCRUBBED = {"host_name": "host", "traceName": "trace.json", "trace_id": ""}
@@ -44,20 +44,23 @@ class Counts(TypedDict, total=False):
     warmup: int
     steps: int
     repeats: int
+    rounds: int
 
 
 @dataclass(frozen=True)
 class Recording:
-    """The three files of one recorded rank."""
+    """The files of one recorded rank."""
 
     kineto: Path
     et: Path
     measured: Path
+    stacks: Path
+    """A second trace, where it was asked for."""
 
     @classmethod
     def named(cls, out_dir: str | Path, name: str) -> "Recording":
         """Say where the files of the recording of this name lie."""
-        files = ("kineto.json.gz", "et.json.gz", "measured.json")
+        files = (f"{_KINETO}.gz", f"{_ET}.gz", "measured.json", f"{_STACKS}.gz")
         return cls(*(Path(out_dir, f"{name}.{file}") for file in files))
 
 
@@ -69,35 +72,62 @@ def record(  # noqa: PLR0913  callers name them, and most have a default
     warmup: int = 3,
     steps: int = 4,
     repeats: int = 20,
+    rounds: int = 1,
+    stacks: bool = False,
     rank: int | None = None,
     device: str | torch.device = "cpu",
     facts: Mapping[str, object] | None = None,
+    measured: Mapping[str, object] | None = None,
 ) -> Recording:
     """Record `step`, a function that does one training step whenever it is called.
 
-    After `warmup` calls the step is timed `repeats` times without any profiler. After
+    After `warmup` calls the step is timed `repeats` times without any profiler, each
+    by itself and then back to back, the latter in so many `rounds`. After
     `warmup` calls more Kineto records `steps` calls, the first of them also as an
     execution graph. Making the graph slows that step down several times:
-    `measured.json` names it, so that averages over steps can leave it out.
+    `measured.json` names it, so that averages over steps can leave it out. With
+    `stacks`, another trace has one more step with Python's functions and the memory.
 
     `rank` is for ranks that do not use torch.distributed, which knows its own; `facts`
-    are written into `measured.json`, too.
+    are written into `measured.json`, too. Where `measured` has what `measure` said of
+    the step, it is not timed again.
     """
     files = Recording.named(out_dir, name)
     files.kineto.parent.mkdir(parents=True, exist_ok=True)
     target = torch.device(device)
     recorded = range(warmup, warmup + steps)
     _repeat(step, warmup)
-    measured = dict(facts or {}) | _describe(target, rank)
-    measured |= _measure(step, repeats, target)
-    measured["execution_graph_step"] = f"ProfilerStep#{recorded.start}"
+    told = dict(facts or {}) | _describe(target, rank)
+    told |= _measure(step, repeats, rounds, target) if measured is None else measured
+    told["execution_graph_step"] = f"ProfilerStep#{recorded.start}"
     with tempfile.TemporaryDirectory() as folder:
         raw = Path(folder)
         _profile_steps(step, recorded, raw, target, rank)
         write_gzip(files.kineto, scrub((raw / _KINETO).read_text(encoding="utf-8")))
         write_gzip(files.et, (raw / _ET).read_text(encoding="utf-8"))
-    files.measured.write_text(json.dumps(measured, indent=2) + "\n", encoding="utf-8")
+        if stacks:
+            _profile_stacks(step, warmup, raw / _STACKS, target)
+            text = (raw / _STACKS).read_text(encoding="utf-8")
+            write_gzip(files.stacks, scrub(text))
+    files.measured.write_text(json.dumps(told, indent=2) + "\n", encoding="utf-8")
     return files
+
+
+def measure(
+    step: Step,
+    *,
+    warmup: int = 3,
+    repeats: int = 20,
+    rounds: int = 1,
+    device: str | torch.device = "cpu",
+) -> dict[str, object]:
+    """Time a step without a profiler, and say how much memory of a GPU it takes.
+
+    On a GPU this belongs into a process in which nothing has been recorded: CUDA's
+    profiling library may stay, and slow down whatever runs after a recording.
+    """
+    _repeat(step, warmup)
+    return _measure(step, repeats, rounds, torch.device(device))
 
 
 def _profile_steps(
@@ -121,6 +151,20 @@ def _profile_steps(
             profiler.step()
             if number == recorded.start:
                 observer.stop()
+
+
+def _profile_stacks(step: Step, warmup: int, path: Path, device: torch.device) -> None:
+    """Record one step with Python's functions and the memory, which slows it down."""
+    with make_profiler(
+        schedule(wait=0, warmup=warmup, active=1, repeat=1),
+        lambda done: done.export_chrome_trace(str(path)),
+        has_gpu=device.type == "cuda",
+        with_stack=True,
+        profile_memory=True,
+    ) as profiler:
+        for _ in range(warmup + 1):
+            step()
+            profiler.step()
 
 
 def make_profiler(
@@ -183,14 +227,33 @@ def _distributed(rank: int | None) -> dict[str, int | None]:
     return {"rank": rank, "world_size": None}
 
 
-def _measure(step: Step, repeats: int, device: torch.device) -> dict[str, object]:
-    """Time the step on the wall clock: each call alone, and all back to back."""
+def _measure(
+    step: Step, repeats: int, rounds: int, device: torch.device
+) -> dict[str, object]:
+    """Time the step on the wall clock, each call alone and all back to back."""
+    if device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats(device)
     single = [_time_ns(step, device) for _ in range(repeats)]
-    together = _time_ns(lambda: _repeat(step, repeats), device)
+    together = [
+        _time_ns(lambda: _repeat(step, repeats), device) / repeats
+        for _ in range(rounds)
+    ]
     return {
         "step_ns": single,
         "median_step_ns": round(median(single)),
-        "back_to_back_step_ns": round(together / repeats),
+        "back_to_back_ns": [round(each) for each in together],
+        "back_to_back_step_ns": round(median(together)),
+        **_peak(device),
+    }
+
+
+def _peak(device: torch.device) -> dict[str, object]:
+    """Say how much memory of a GPU tensors took at most, and its allocator held."""
+    if device.type != "cuda":
+        return {}
+    return {
+        "peak_bytes": torch.cuda.max_memory_allocated(device),
+        "peak_reserved_bytes": torch.cuda.max_memory_reserved(device),
     }
 
 

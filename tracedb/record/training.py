@@ -11,7 +11,11 @@ _OPTIMIZERS: dict[str, Callable[..., optim.Optimizer]] = {
     "sgd": optim.SGD,
     "adam": optim.Adam,
 }
-_DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
+_DTYPES = {
+    "float32": torch.float32,
+    "tf32": torch.float32,
+    "bfloat16": torch.bfloat16,
+}
 _BEFORE_CAPTURE = 3
 
 
@@ -20,18 +24,26 @@ class Training:
     """How a model is trained."""
 
     optimizer: Literal["sgd", "adam"] = "sgd"
-    implementation: Literal["default", "foreach", "fused"] = "default"
-    """Of the optimizer: PyTorch's choice, many kernels for lists, or fused ones."""
-    dtype: Literal["float32", "bfloat16"] = "float32"
-    """Of the products; less than float32 is PyTorch's automatic mixed precision."""
+    implementation: Literal["default", "loop", "foreach", "fused"] = "default"
+    """Of the optimizer: PyTorch's choice, tensor by tensor, by lists, or fused."""
+    dtype: Literal["float32", "tf32", "bfloat16"] = "float32"
+    """Of the products; bfloat16 is PyTorch's automatic mixed precision."""
     graph: bool = False
     """Whether the GPU is handed the step as one CUDA graph."""
+    reads_loss: bool = True
+    """Whether each step reads its loss by `.item()`, and so waits for the GPU."""
+    synchronizes: bool = False
+    """Whether each step ends with a wait for the whole device."""
+    workers: int | None = None
+    """Processes that make the batches; 0 makes them in the step, None before it."""
     learning_rate: float = 0.1
 
     def make_optimizer(self, model: nn.Module) -> optim.Optimizer:
         """Make the optimizer of a model."""
         how: dict[str, Any] = {}
-        if self.implementation != "default":
+        if self.implementation == "loop":
+            how["foreach"] = False
+        elif self.implementation != "default":
             how[self.implementation] = True
         if self.graph and self.optimizer == "adam":
             how["capturable"] = True
@@ -65,14 +77,15 @@ def training_step(
     *,
     device: str | torch.device = "cpu",
     training: Training | None = None,
-) -> Callable[[], float]:
-    """Make the function of one training step: next batch in, value of the loss out."""
+) -> Callable[[], float | Tensor]:
+    """Make the function of one training step: next batch in, loss out."""
     target, how = torch.device(device), training or Training()
+    torch.backends.cuda.matmul.allow_tf32 = how.dtype == "tf32"
     optimizer = how.make_optimizer(model)
 
     def learn(batch: Examples) -> Tensor:
         optimizer.zero_grad()
-        dtype, is_mixed = _DTYPES[how.dtype], how.dtype != "float32"
+        dtype, is_mixed = _DTYPES[how.dtype], how.dtype == "bfloat16"
         # What autocast keeps of the weights would be kept in the graph, too.
         with torch.autocast(target.type, dtype, is_mixed, cache_enabled=not how.graph):
             answer = model(*batch.inputs)
@@ -83,7 +96,14 @@ def training_step(
 
     if how.graph:
         return _replay(learn, batches, target)
-    return lambda: learn(next(batches).to(target)).item()
+
+    def step() -> float | Tensor:
+        error = learn(next(batches).to(target))
+        if how.synchronizes and target.type == "cuda":
+            torch.cuda.synchronize(target)
+        return error.item() if how.reads_loss else error
+
+    return step
 
 
 def _replay(

@@ -1,17 +1,19 @@
 """The models that are recorded by name: what one trains, at which batch sizes.
 
 Each is there in its full size, for a GPU, and small, so that every path is tried on a
-CPU. Batches are made before the first step, since making them is not what is measured;
-a step copies the next one to the device.
+CPU. Batches are made before the first step, since making them is not what is measured,
+unless the training says that a loader makes them; a step copies the next one to the
+device.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import cycle
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
+from torch.utils.data import DataLoader, Dataset
 
 from .dlrm import (
     DLRM,
@@ -45,6 +47,38 @@ class Parts:
     loss: nn.Module
     batch: Callable[[int], Examples]
 
+    def batches(self, size: int, workers: int | None) -> Iterator[Examples]:
+        """Yield batches without end: a few in turn, or such as a loader makes."""
+        if workers is None:
+            return cycle([self.batch(size) for _ in range(_BATCHES)])
+        # Workers that are forked need not be told how batches are made.
+        context = "fork" if workers else None
+        return iter(
+            DataLoader(
+                _Made(self.batch, size),
+                batch_size=None,
+                num_workers=workers,
+                multiprocessing_context=context,
+            )
+        )
+
+
+@dataclass(frozen=True)
+class _Made(Dataset[Examples]):
+    """Batches that are made when they are asked for."""
+
+    make: Callable[[int], Examples]
+    size: int
+
+    def __len__(self) -> int:
+        """Count more than any recording reads."""
+        return 1_000_000
+
+    def __getitem__(self, index: int) -> Examples:
+        """Make a batch."""
+        del index
+        return self.make(self.size)
+
 
 @dataclass(frozen=True)
 class Workload:
@@ -62,14 +96,15 @@ class Workload:
         device: str | torch.device = "cpu",
         training: Training | None = None,
         small: bool = False,
-    ) -> Callable[[], float]:
+    ) -> Callable[[], float | Tensor]:
         """Make the function of one training step, its model on the device."""
+        how = training or Training()
         torch.manual_seed(0)
         with torch.device(device):
             parts = self.make(small)
-        batches = cycle([parts.batch(batch_size) for _ in range(_BATCHES)])
+        batches = parts.batches(batch_size, how.workers)
         return training_step(
-            parts.model, parts.loss, batches, device=device, training=training
+            parts.model, parts.loss, batches, device=device, training=how
         )
 
 

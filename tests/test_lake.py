@@ -185,6 +185,8 @@ def test_what_is_not_in_a_lake_is_told(fleet: Path, tmp_path: Path) -> None:
     """With what there is; a folder of other things does not become a lake."""
     with pytest.raises(tracedb.LakeError, match="the runs are generated_gpu"):
         tracedb.open(fleet / "run=other")
+    with pytest.raises(tracedb.LakeError, match="the ranks of that run are 0, 1"):
+        tracedb.open(fleet / "run=generated_gpu" / "rank=7")
     (tmp_path / "mine").write_text("")
     with pytest.raises(tracedb.LakeError, match="a folder with other files"):
         lake.ingest([RANKS], tmp_path, Here())
@@ -215,6 +217,34 @@ def test_the_same_again_does_nothing(traces: Path, tmp_path: Path) -> None:
     # What it was before may come in again, from another file.
     again = lake.ingest([tmp_path / "spare.json"], root, Here())
     assert again == {"new": 1}
+
+
+@pytest.mark.usefixtures("no_rows_above_raw")
+def test_the_same_file_by_other_options_is_another(
+    traces: Path, tmp_path: Path
+) -> None:
+    """What marks its steps says what its rows are; nobody gets those of the other."""
+    root, file = tmp_path / "lake", traces / "0.json"
+    assert lake.ingest([file], root, Here()) == {"new": 1}
+    first = set(contents(root))
+    assert lake.ingest([file], root, Here(), step_from="batch.*") == {"new": 1}
+    assert lake.ingest([file], root, Here(), step_from="batch.*") == {"known": 1}
+    lake.Manifest(root).tidy()
+    assert not first & set(contents(root))
+    assert lake.ingest([file], root, Here()) == {"new": 1}
+    lake.Manifest(root).tidy()
+    assert set(contents(root)) == first
+
+
+@pytest.mark.usefixtures("no_rows_above_raw")
+def test_a_lake_may_lie_among_the_traces(traces: Path) -> None:
+    """Its own files are none of them; a run that the content has already is named."""
+    root = traces / "lake"
+    assert lake.ingest([traces], root, Here()) == {"new": 2}
+    assert lake.ingest([traces], root, Here()) == {"known": 2}
+    reported: list[str] = []
+    lake.ingest([traces], root, Here(), run="other", progress=reported.append)
+    assert all("it is in run job" in line for line in reported)
 
 
 @pytest.mark.usefixtures("no_rows_above_raw")
@@ -250,6 +280,14 @@ def test_a_file_that_fails_stops_no_other(traces: Path, tmp_path: Path) -> None:
     write_generated(tmp_path, [3])
     (tmp_path / "3.json").rename(traces / "2.json")
     assert lake.ingest([traces], root, Here())["new"] == 1
+    assert lake.Manifest(root).failures() == []
+    # One that is removed is no failure, once somebody looks where it was.
+    (traces / "4.json").write_text('{"traceEvents": [')
+    assert lake.ingest([traces], root, Here())["failed"] == 1
+    (traces / "4.json").unlink()
+    lake.ingest([traces / "0.json"], root, Here())
+    assert len(lake.Manifest(root).failures()) == 1
+    lake.ingest([traces], root, Here())
     assert lake.Manifest(root).failures() == []
 
 

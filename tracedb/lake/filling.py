@@ -55,6 +55,7 @@ def ingest(  # noqa: PLR0913 (the options of one command)
     neither a lake nor a place for one, `MissingPackageError` where a package is that
     reads the store.
     """
+    paths = [*paths]
     mark = steps.chosen(step_mark, step_from)
     if mark is not None:
         steps.refuse_no_expression(mark)
@@ -62,9 +63,14 @@ def ingest(  # noqa: PLR0913 (the options of one command)
     verify_run(run or "")
     manifest = Manifest(root)
     with TemporaryDirectory(prefix="tracedb-") as scratch:
-        found = _found(paths, Path(scratch), runner)
+        found = [
+            one
+            for one in _found(paths, Path(scratch), runner)
+            if one.is_named or not _is_below(one.path, root)
+        ]
         manifest.make()
         manifest.tidy()
+        _forget_removed(manifest, paths, found)
         with manifest.storage.job() as job:
             pattern = Task(
                 root=manifest.storage.name,
@@ -121,6 +127,29 @@ def _found(paths: Iterable[str | Path], scratch: Path, runner: Runner) -> list[_
         found.append(_Found(name, path, source.is_named, source.why_not))
     by_name = {one.source: one for one in found}
     return [by_name[name] for name in sorted(by_name)]
+
+
+def _is_below(path: str, root: str | Path) -> bool:
+    """Whether a file is the lake's own: a lake may lie among the traces."""
+    if remote.is_remote(path) or remote.is_remote(root):
+        return path.startswith(f"{str(root).rstrip('/')}/")
+    return Path(path).absolute().is_relative_to(Path(root).absolute())
+
+
+def _forget_removed(
+    manifest: Manifest, paths: Iterable[str | Path], found: Sequence[_Found]
+) -> None:
+    """Let a file that failed be no failure where it has been removed since.
+
+    That is seen of what lies below the paths that are given now.
+    """
+    there = {one.source for one in found}
+    below = [Path(p).absolute() for p in paths if not remote.is_remote(p)]
+    for failure in manifest.failures():
+        source = Path(failure.source)
+        is_below = any(source.is_relative_to(path) for path in below)
+        if is_below and failure.source not in there:
+            manifest.forget(failure)
 
 
 def _tasks(

@@ -60,9 +60,16 @@ class Entry(msgspec.Struct, frozen=True):
     """Of the relations and files that it was made with: `worker.fingerprint`."""
     written_ns: int
     """[ns] When it came in, since 1970."""
+    options: str = ""
+    """A digest of the options of the ingest that rows follow from; none where none."""
     files: dict[str, tuple[str, ...]] = {}
     """Its Parquet files: of which relations each has the rows. Entries of other
     versions, which are refused by their fingerprint, have none."""
+
+    @property
+    def made_with(self) -> str:
+        """As `Task.made_with` says it."""
+        return "-".join(filter(None, (self.fingerprint, self.options)))
 
 
 class Failure(msgspec.Struct, frozen=True):
@@ -186,6 +193,10 @@ class Manifest:
     def fail(self, failure: Failure) -> None:
         """Note that a file could not be ingested; what there is of it stays."""
         self.storage.write(_failed(failure.number), _encoded(failure))
+
+    def forget(self, failure: Failure) -> None:
+        """Note that a file which failed is there no more."""
+        self.storage.remove(_failed(failure.number))
 
     def tidy(self) -> None:
         """Remove what has been replaced, and what those who were killed left."""

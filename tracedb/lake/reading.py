@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import duckdb
@@ -23,6 +24,7 @@ from tracedb.errors import LakeError
 from tracedb.ingest import default_memory, join
 from tracedb.lake import packing
 from tracedb.lake.manifest import Manifest
+from tracedb.lake.place import NOTHING
 from tracedb.lake.storage import GoneError, storage
 from tracedb.lake.worker import fingerprint, kept
 from tracedb.outputs import written
@@ -99,10 +101,7 @@ def chosen(place: Place) -> list[Entry]:
     entries = Manifest(place.root).entries()
     found = [entry for entry in entries if place.has(entry.run, entry.rank)]
     if not found:
-        runs = sorted({entry.run for entry in entries})
-        named = ", ".join(runs[:_MOST_NAMES]) + (", ..." * (len(runs) > _MOST_NAMES))
-        there = f"the runs are {named}" if runs else "the lake is empty"
-        raise LakeError(f"{place}: no such trace; {there}")
+        raise LakeError(f"{place}: no such trace; {_there(place, entries)}")
     old = [e for e in found if e.fingerprint != fingerprint()]
     if old:
         raise LakeError(
@@ -110,6 +109,23 @@ def chosen(place: Place) -> list[Entry]:
             "were written by another version of tracedb; ingest them again"
         )
     return found
+
+
+def _order(rank: int | None) -> int:
+    return -1 if rank is None else rank
+
+
+def _there(place: Place, entries: Sequence[Entry]) -> str:
+    """What may be chosen: ranks of the run, if that is there, else runs."""
+    of_run = replace(place, rank="*")
+    ranks = sorted({e.rank for e in entries if of_run.has(e.run, e.rank)}, key=_order)
+    if ranks and place.run != "*":
+        names = [NOTHING if rank is None else str(rank) for rank in ranks]
+        kind = "the ranks of that run are"
+    else:
+        names, kind = sorted({entry.run for entry in entries}), "the runs are"
+    named = ", ".join(names[:_MOST_NAMES]) + (", ..." * (len(names) > _MOST_NAMES))
+    return f"{kind} {named}" if names else "the lake is empty"
 
 
 def _database(place: Place) -> Path:

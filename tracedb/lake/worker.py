@@ -57,6 +57,16 @@ class Task(msgspec.Struct, frozen=True):
     step_from: str | None = None
     mapping: dict[str, str] = {}
 
+    @property
+    def made_with(self) -> str:
+        """All but the file that says what its rows are: `fingerprint` and options."""
+        mapping = sorted(self.mapping.items())
+        options = (self.step_mark, self.step_from, mapping)
+        if not any(options):
+            return fingerprint()
+        digest = hashlib.sha256(f"{fingerprint()} {options}".encode()).hexdigest()
+        return f"{fingerprint()}-{digest[:16]}"
+
 
 OUTCOMES = ("new", "known", "skipped", "failed")
 
@@ -112,8 +122,9 @@ def _work(task: Task, manifest: Manifest, scratch: Path) -> Outcome:
     source = Source(task.source, path, task.is_named, mapping=task.mapping)
     sha256 = digest(source)
     known = manifest.entry(sha256)
-    if known is not None and known.fingerprint == fingerprint():
-        return Outcome(task.number, task.source, "known", sha256=sha256)
+    if known is not None and known.made_with == task.made_with:
+        other = "" if known.run == task.run else f"it is in run {known.run}"
+        return Outcome(task.number, task.source, "known", other, sha256)
     said: list[str] = []
     with tracedb.open(scratch / "trace.duckdb", allow_files=True) as db:
         new = ingest.ingest(
@@ -146,7 +157,7 @@ def _put(
     """Write the rows of a database of one trace, and put them to their place."""
     query = "SELECT rank, format, sha256, event_count FROM staging.trace"
     ((rank, format_, sha256, event_count),) = connection.execute(query).fetchall()
-    name = f"{task.number}-{sha256[:12]}-{fingerprint()[:8]}"
+    name = f"{task.number}-{sha256[:12]}-{task.made_with[-8:]}"
     files = _write(connection, folder)
     place = storage.put(folder, partition(task.run, rank, name), task.job)
     return Entry(
@@ -161,6 +172,7 @@ def _put(
         partition=place,
         files=files,
         fingerprint=fingerprint(),
+        options=task.made_with.partition("-")[2],
         written_ns=time_ns(),
     )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import shutil
 import signal
 import sys
@@ -245,6 +246,28 @@ def test_a_lake_may_lie_among_the_traces(traces: Path) -> None:
     reported: list[str] = []
     lake.ingest([traces], root, Here(), run="other", progress=reported.append)
     assert all("it is in run job" in line for line in reported)
+
+
+@pytest.mark.usefixtures("no_rows_above_raw")
+def test_files_that_are_lost_or_damaged_are_made_again(
+    traces: Path, tmp_path: Path
+) -> None:
+    """As by a copy that was broken off: it is told what to do, and that helps."""
+    root, copy = tmp_path / "lake", tmp_path / "copy"
+    lake.ingest([traces / "0.json"], root, Here())
+    shutil.copytree(root, copy)
+    (file,) = copy.glob("run=*/*/*/small.parquet")
+    file.write_bytes(file.read_bytes()[:100])
+    with pytest.raises(tracedb.LakeError, match=r"small\.parquet'?: damaged; delete"):
+        tracedb.open(copy)
+    file.unlink()
+    missing = f"^{re.escape(str(file))}: missing from the lake; ingest its trace again$"
+    with pytest.raises(tracedb.LakeError, match=missing):
+        tracedb.open(copy)
+    assert lake.ingest([traces / "0.json"], copy, Here()) == {"new": 1}
+    assert contents(copy) == contents(root)
+    with tracedb.open(copy) as db:
+        assert db.sql("FROM raw.event").height
 
 
 @pytest.mark.usefixtures("no_rows_above_raw")

@@ -17,12 +17,10 @@ from typing import IO, TYPE_CHECKING, cast
 
 import duckdb
 
-from tracedb.errors import ReportError
+from tracedb.errors import ReportError, TracedbError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    from tracedb.errors import TracedbError
 
 _GZIP = b"\x1f\x8b"
 EXPORT = "an export of tracedb"
@@ -70,6 +68,9 @@ def written(path: Path, error: type[TracedbError]) -> Iterator[Path]:
     try:
         yield beside
         beside.replace(path)
+    except TracedbError:
+        # Some are errors of the system's kind, too, and say already what is wrong.
+        raise
     except (OSError, duckdb.IOException) as problem:
         reason = getattr(problem, "strerror", None) or str(problem).partition("\n")[0]
         raise error(

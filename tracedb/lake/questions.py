@@ -16,7 +16,7 @@ from tracedb import catalog
 from tracedb.duck import own_errors
 from tracedb.errors import QueryError
 from tracedb.lake import packing
-from tracedb.lake.reading import chosen
+from tracedb.lake.reading import chosen, damaged
 from tracedb.lake.spark import spark_reads
 from tracedb.lake.storage import storage
 from tracedb.lake.worker import contracted
@@ -60,8 +60,12 @@ def ask(place: Place, question: str, spark: Spark | None = None) -> pl.DataFrame
     entries = chosen(place)
     if spark is not None:
         return _by_spark(spark, storage(place.root), entries, question)
-    with connected(place, entries) as connection:
-        answer: pl.DataFrame = connection.sql(f"FROM {catalog.FLEET}.{question}").pl()
+    try:
+        with connected(place, entries) as connection:
+            query = f"FROM {catalog.FLEET}.{question}"
+            answer: pl.DataFrame = connection.sql(query).pl()
+    except duckdb.InvalidInputException as error:
+        raise damaged(error) from error
     return answer
 
 

@@ -66,9 +66,17 @@ def opened(place: Place, *, allow_files: bool = False) -> Database:
     except (duckdb.IOException, GoneError):
         # Somebody has replaced a partition since: now there is another.
         path = _database(place)
+    except duckdb.InvalidInputException as error:
+        raise damaged(error) from error
     database = Database(path, read_only=True, allow_files=allow_files)
     database.path, database.is_of_lake = str(place), True
     return database
+
+
+def damaged(error: duckdb.Error) -> LakeError:
+    """What to do about a Parquet file that cannot be read."""
+    line = str(error).partition("\n")[0].partition(": ")[2]
+    return LakeError(f"{line}: damaged; delete that file, and ingest its trace again")
 
 
 def info(place: Place) -> pl.DataFrame:

@@ -87,6 +87,9 @@ class Storage(Protocol):
     ) -> None:
         """Remove folders that have been replaced, and what nobody names or will."""
 
+    def lacking(self, names: Sequence[str]) -> list[str]:
+        """Which of these files are not there."""
+
     def at_hand(self, names: Sequence[str]) -> AbstractContextManager[dict[str, str]]:
         """Paths of this machine by which files can be read meanwhile.
 
@@ -188,7 +191,10 @@ class Folder:
         return str(self._root / ATTEMPTS / job)
 
     def put(self, folder: Path, place: str, _job: str) -> str:
-        """Move a folder to its place; where one is already, another was as good."""
+        """Move a folder to its place; where one is already, another was as good.
+
+        But for files that somebody has removed since.
+        """
         path = self._root / place
         make_folder(path.parent, LakeError)
         try:
@@ -196,6 +202,9 @@ class Folder:
         except OSError:
             if not path.is_dir():
                 raise
+            for file in folder.iterdir():
+                if not (path / file.name).exists():
+                    file.rename(path / file.name)
             shutil.rmtree(folder)
         return place
 
@@ -212,9 +221,17 @@ class Folder:
                 if str(folder.relative_to(self._root)) not in stay:
                     shutil.rmtree(folder, ignore_errors=True)
 
+    def lacking(self, names: Sequence[str]) -> list[str]:
+        """Which of these files are not there."""
+        return [name for name in names if not (self._root / name).exists()]
+
     @contextmanager
     def at_hand(self, names: Sequence[str]) -> Iterator[dict[str, str]]:
         """The paths themselves."""
+        for name in self.lacking(names):
+            raise GoneError(
+                f"{self.address(name)}: missing from the lake; ingest its trace again"
+            )
         yield {name: self.address(name) for name in names}
 
     def address(self, name: str) -> str:
@@ -369,6 +386,11 @@ class Objects:
                     self._fs.rm(self._path(name), recursive=True)
         for name in over:
             self.remove(name)
+
+    def lacking(self, names: Sequence[str]) -> list[str]:
+        """Which of these files are not there."""
+        with self._store_errors():
+            return [name for name in names if not self._fs.exists(self._path(name))]
 
     @contextmanager
     def at_hand(self, names: Sequence[str]) -> Iterator[dict[str, str]]:

@@ -122,7 +122,7 @@ def _work(task: Task, manifest: Manifest, scratch: Path) -> Outcome:
     source = Source(task.source, path, task.is_named, mapping=task.mapping)
     sha256 = digest(source)
     known = manifest.entry(sha256)
-    if known is not None and known.made_with == task.made_with:
+    if known is not None and _is_there(known, task, manifest.storage):
         other = "" if known.run == task.run else f"it is in run {known.run}"
         return Outcome(task.number, task.source, "known", other, sha256)
     said: list[str] = []
@@ -149,6 +149,12 @@ def _work(task: Task, manifest: Manifest, scratch: Path) -> Outcome:
         sha256=entry.sha256,
         event_count=entry.event_count,
     )
+
+
+def _is_there(known: Entry, task: Task, storage: Storage) -> bool:
+    """Whether an entry is what the task would make, and nobody has removed files."""
+    names = [f"{known.partition}/{file}" for file in known.files]
+    return known.made_with == task.made_with and not storage.lacking(names)
 
 
 def _put(

@@ -178,85 +178,84 @@ ABOUT = """# How well steps are predicted
 Written by `python benchmarks/accuracy.py` over a corpus of real traces, each recorded
 on another machine, all in one database.
 
-An error is predicted over measured, less 1; GMAE is the geometric mean of the errors
-without their signs, each at least 0.01 %, MAPE their mean. The methods, as in
+An error is predicted divided by measured, minus 1. GMAE is the geometric mean of the
+absolute errors, each at least 0.01 %; MAPE is their mean. The methods, as in
 `prediction.method`:
 
 - `replay` takes host and kernel times as measured, and computes every wait from its
-  cause; ranks of a run wait for each other in collectives, which then take the time
-  that moving the data took; what they wait for ranks that were not recorded is as
-  measured;
-- `statistics` takes host times from spans that are alike in the run, the step itself
-  included; `full` also kernel times from shapes. Where the run has no other step they
-  have seen all that they predict, and are scored apart: that tells how well sums of
-  medians stand for a step, not how well it was foretold;
+  cause. Ranks of a run wait for each other in collectives, which then take the time of
+  moving the data; waiting for ranks that were not recorded is as measured;
+- `statistics` takes host times from similar spans in the run, including the predicted
+  step; `full` also takes kernel times from shapes. If the run has no other step, they
+  have seen everything they predict, and are scored separately: that shows how well sums
+  of medians represent a step, not how well it was predicted;
 - `other_steps`, `other_ranks` and `shared` learn host times only from the other steps
-  of the trace, the other ranks of the run, and the other runs with such a GPU; kernel
-  times, and in `shared` data loading and gaps of 200 us and more, are as measured;
-- `by_name` is as `statistics`, but alike is what has the same type and name;
+  of the trace, the other ranks of the run, and the other runs with the same GPU; kernel
+  times, and in `shared` also data loading and gaps of 200 us and more, are as measured;
+- `by_name` is like `statistics`, but spans count as similar if they have the same type
+  and name;
 - `lin2022` is the algorithm of Lin et al. 2022 with its constants, and
-  `lin2022_as_profiled` without what they take off for the profiler: the traces' steps
-  are profiled ones;
+  `lin2022_as_profiled` the same without subtracting the profiler's overhead, because
+  the traces' steps are profiled;
 - `naive` is the median of the trace's other steps.
 
-Of methods that learn elsewhere, steps count where less than half of the host time had
-to be taken as measured; of `other_steps` and `naive` those of traces with three steps
-and more.
+For methods that learn elsewhere, steps count if less than half of the host time had to
+be taken as measured; for `other_steps` and `naive`, those of traces with three steps or
+more.
 
-Beside each method stands the strongest simple guess that knows no more than it, and can
-be made of all its steps (`question.prediction_guess`): the median of the trace's other
-steps, the step before, the other ranks' mean, from the step's own begin to the mean of
-the other ranks' ends (`common_end`), the time in which the device is active, that times
-what the other steps usually take of theirs (`gpu_scaled`), or the longest work of a
-host thread or the device, whichever is more (`busiest`). A method that is no better
-says nothing that needs a graph.
+Next to each method is the strongest simple guess that uses no more information and can
+be made for all its steps (`question.prediction_guess`): the median of the trace's other
+steps; the previous step; the mean of the other ranks; the time from the step's own
+start to the mean of the other ranks' ends (`common_end`); the device's active time; the
+same multiplied by the usual ratio in the other steps (`gpu_scaled`); or the longest
+work of a host thread or the device, whichever is larger (`busiest`). A method that is
+no better does not justify a graph.
 """
 KEPT_ABOUT = """
-Delay without a cause is left out of predictions; where it is more than 5 % of a step it
-is kept as measured, and helps their errors: in {kept} of these {steps} steps."""
+Delay without a cause is left out of predictions. If it exceeds 5 % of a step it is kept
+as measured, which reduces their errors: in {kept} of these {steps} steps."""
 STEPS_ABOUT = """
 ## Steps from the other steps
 
-Traces of three steps and more. Naive is the median of the others. Where the steps
-differ by more than 5 %, the prediction has to beat the strongest guess:
+Traces with three steps or more. Naive is the median of the others. If the steps differ
+by more than 5 %, the prediction must beat the strongest guess:
 """
 RANKS_ABOUT = """
 ## A rank from three others
 
 DLRM training on eight V100s, four ranks of which were recorded: each rank's host times
-are learnt on the other three, and all four are simulated together. Naive is the mean of
-the other ranks' steps; common end is what one guesses who knows when each rank begins:
-up to the mean of the others' ends. Given is what collectives wait for the four ranks
-that are not there, as part of the step.
+are learned from the other three, and all four are simulated together. Naive is the mean
+of the other ranks' steps. Common end is the guess of someone who knows only when each
+rank starts: it lasts until the mean of the others' ends. Given is the time that
+collectives wait for the four missing ranks, as a share of the step.
 """
 ACTIVE_ABOUT = """
 ## GPU active time
 
-How long each device runs something in each step (`question.gpu_active`), and what share
-of the step it is idle, in the mean. In methods but `full` kernels last as measured:
-what is off there is how long work in collectives waits for the other ranks, and what
-reaches over the ends of steps.
+How long each device is active in each step (`question.gpu_active`), and its mean idle
+share of the step. In all methods but `full`, kernels last as measured: the remaining
+errors come from how long kernels of collectives wait for the other ranks, and from work
+that crosses the ends of steps.
 """
 BANDS_ABOUT = """
 ## Bands
 
-How often the measured time lies in the band of `question.prediction_band`, which is
-made to hold four of five, and how wide it is, highest over lowest less 1, in the
-median.
+How often the measured time lies in the band of `question.prediction_band`, which should
+hold four out of five, and the median width of the band (highest over lowest, minus 1).
 """
 PARTS_ABOUT = """
 ## What each part buys
 
-The same steps, predicted without one part of the graph at a time, and as the published
-algorithm does. Waits are what makes the host, or a stream, go on later than its own
-work would have it.
+The same steps, predicted without one part of the graph at a time, and by the published
+algorithm. Waits are what makes the host, or a stream, continue later than its own work
+would.
 """
 LIN2022_ABOUT = """
 ## Trace by trace
 
 GMAE, %. The published algorithm has one host thread, so forward and backward ops of two
-threads follow each other; two streams, so that work of others does not overlap; and no
-call that waits, so host time is never spent on waiting, and work that outlives its step
+threads run one after the other; two streams, so work on others does not overlap; and no
+blocking calls, so the host never spends time waiting, and work that outlives its step
 counts in full.
 """
 

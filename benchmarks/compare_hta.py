@@ -339,7 +339,7 @@ def _ms(nanoseconds: float | None) -> float:
 # The page.
 
 PAGE = """\
-# The critical path, beside HTA's
+# The critical path, compared with HTA's
 
 {written_by}
 
@@ -349,13 +349,13 @@ PAGE = """\
 
 {summary}
 
-Times are milliseconds. HTA's length is the sum of its weights; its shares are of that
-length, while tracedb's are of the step. `span` is from the first to the last part of
-HTA's path. A share below 0.05 % is left out.
+Times are in milliseconds. HTA's length is the sum of its weights; its shares are of
+that length, while tracedb's are of the step. `span` is from the first to the last part
+of HTA's path. Shares below 0.05 % are omitted.
 
 ## Where they differ
 
-Every part of a step is in one column, by what the two paths say of it:
+Every part of a step is in one column, according to the two paths:
 
 {columns}
 

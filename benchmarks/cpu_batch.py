@@ -255,26 +255,24 @@ ABOUT = """# CPU trainings at other batch sizes
 
 Written by `python benchmarks/cpu_batch.py --write docs/cpu-batch.md` on
 {machine}, torch {torch}, one thread.
-What was measured is kept, model by model, unless `--anew` asks for all of it again.
+Measurements are kept, model by model; `--anew` repeats all of them.
 
-Each model is recorded at one batch size, with shapes, for {recorded} steps. From that
-recording alone `tracedb whatif --set batch=N` says what a step takes at four others:
-which sizes follow the batch is inferred, what each op takes whatever its work is learnt
-from the recorded ops, and the rest goes with a roofline whose peaks are what this
-recording reaches. A size that may be the batch's or the model's is refused, so models
-here have none that is both.
-Nothing is fitted to other batch sizes. The profiler's cost is taken off
-(`profiler x0`), and steps that nothing records are the truth; beside them are recorded
-steps of that batch size, predicted with the profiler.
+Each model is recorded at one batch size, with shapes, for {recorded} steps. From only
+that recording, `tracedb whatif --set batch=N` predicts the step time at four others: it
+infers which sizes scale with the batch, learns each op's fixed time from the recorded
+ops, and scales the rest by a roofline whose peaks are what this recording reaches. A
+size that may be the batch's or the model's is rejected, so the models here avoid such
+sizes. Nothing is fitted to other batch sizes. The profiler's overhead is subtracted
+(`profiler x0`), and unrecorded steps are the ground truth. Recorded steps of the same
+batch size, predicted with the profiler, are shown for comparison.
 
-Programs are processes of their own that take turns, {how};
-a step counts if nothing else had the core and the core was quick
-(`benchmarks/side_by_side.py`). Memory is kept, so that no step takes new pages
-(`docs/whatif-pairs.md` says why). {beside}
-*Noise* is by how much the two halves of a program's turns differ. *Growth* is a step
-over one of the recorded batch size, both as predicted, then both as measured: in it is
-not how far recorded steps were slower than others at their own batch size, as they are
-where other jobs keep the core's twin busy.
+Programs are separate processes that take turns, {how}; a step counts if nothing else
+had the core and the core was quick (`benchmarks/side_by_side.py`). Freed memory is
+kept, so no step takes new pages (`docs/whatif-pairs.md` explains why). {beside} *Noise*
+is how much the two halves of a program's turns differ. *Growth* is the step time
+divided by that at the recorded batch size, first predicted, then measured; it excludes
+how much slower recorded steps were than others at their own batch size, as happens
+while other jobs keep the core's hyperthread sibling busy.
 
 """
 HEAD = (
@@ -284,7 +282,7 @@ HEAD = (
 )
 
 
-MEANS = "Errors without sign, geometric means over four other batch sizes; the goal is"
+MEANS = "Absolute errors, geometric means over four other batch sizes; the goal is"
 
 
 def percent(share: float) -> str:

@@ -213,19 +213,19 @@ def changes_of(database: tracedb.Database) -> list[Change]:
 
 ABOUT = """# What edits do to steps
 
-Written by `python benchmarks/edits.py`: replay with one thing changed at a time. Every
-type of top-level op is removed, with the GPU work that it launches; the time of every
-host thread is halved, and that of data loading.
+Written by `python benchmarks/edits.py`: replay with one change at a time. Every type of
+top-level op is removed, together with the GPU work that it launches; the time of every
+host thread is halved, and so is the time of data loading.
 
-Nothing ends later for it: `latest` is the most by which the end of any step is put
-off. `longest` is the most by which any step's period grows: where something else
-decides when a step ends, and the one before it ends earlier, it grows by that.
+No step ends later: `latest` is the largest delay of the end of any step. `longest` is
+the largest growth of any step's period: if something else determines when a step ends,
+and the previous step ends earlier, the period grows by that.
 
-Effects add up where the gains of removing each type of op by itself, summed, are that
-of removing all of them: `sum` against `all ops`. They do in what one chain of ops
-decides. Where two chains take about as long, as the host's and the GPU's, one gains
-nothing without the other, and the whole is more than its parts; where what is left
-waits for something else, it is less.
+Effects add up if the summed gains of removing each type of op separately equal the gain
+of removing all of them: `sum` versus `all ops`. They add up where one chain of ops
+bounds the step. If two chains take about as long, such as the host's and the GPU's,
+neither gains without the other, and the whole is more than its parts. If what remains
+waits for something else, the whole is less.
 """
 HEAD = (
     *("trace", "steps", "edits", "latest, ns", "longest, %", "sum, ms", "all ops, ms"),

@@ -139,31 +139,32 @@ GROUP BY part, rank
 ORDER BY part
 """
 
-ABOUT = """# How much is explained
+ABOUT = """# How much time has a cause
 
 Written by `python benchmarks/explained.py` over a corpus of real traces.
 
-Delay of GPU work and of calls that block beyond what their causes usually take (the
-95th percentile over the trace) has no cause: it is `unexplained`, and counted, not
-folded into a weight. A path tiles its step to the nanosecond, so what is unexplained on
-it is a share of the step; `all` counts it for all GPU work of the step, on the path or
-not, as `critical_path.step_time` does. `before the trace` is time on the path in which
-work ran, or a thread, of which the recording has only the end. `replay` is the worst
-error of a step's time when all waits are computed anew. Slack on the path is 0.
+If GPU work and blocking calls are delayed beyond what their causes usually take (the
+95th percentile over the trace), that delay has no cause. It is counted as
+`unexplained`, not folded into a weight. A path partitions its step to the nanosecond,
+so the unexplained time on it is a share of the step; `all` counts it for all GPU work
+of the step, on the path or not, as in `critical_path.step_time`. `before the trace` is
+time on the path in which work or a thread ran whose start was not recorded. `replay` is
+the worst error of a step's time with all waits recomputed. Slack on the path is 0.
 
-More remains in one trace, which has no steps: the decode of a server (sglang_decode).
-Its stream's first work starts 463 ms after its launch, most likely behind decoding from
-before the recording; but a call that lets a stream wait for an event precedes it, and
-which event is not recorded, so no cause is claimed.
+One trace, which has no steps, has more: the decode of a server (sglang_decode). Its
+stream's first work starts 463 ms after its launch, most likely queued behind decoding
+from before the recording. However, a call that makes a stream wait for an event
+precedes it, and that event is not recorded, so no cause is assigned.
 """
 RANKS_ABOUT = """## Four of eight ranks
 
 DLRM training on eight V100s; four ranks were recorded. Every collective is matched on
-all four. What each rank waits for the last of them, ms; what all wait for the four
-others, at least (a larger one of its kind was faster); what moving the data takes.
+all four. In ms: how long each rank waits for the last of them; how long all wait for
+the four others, at least (a larger collective of the same kind was faster); how long
+moving the data takes.
 """
 PATH_ABOUT = """
-The critical path of the run's step, from the begin of the first rank to the end of the
+The critical path of the run's step, from the start of the first rank to the end of the
 last, changes ranks where the last one arrived:
 """
 HEAD = (

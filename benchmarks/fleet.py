@@ -57,8 +57,8 @@ _TRIES = 3
 PAGE = """\
 # How lakes grow
 
-What it takes to fill a lake (`docs/lake.md`), to ask it, and what that means for more
-traces than one machine has. {written_by}
+The cost of filling a lake (`docs/lake.md`) and of querying it, and what it means for
+more traces than one machine has. {written_by}
 
 {about}
 
@@ -90,36 +90,36 @@ ABOUT = (
 )
 FIXED = (
     "The second line of a runner is the same command again, which finds all traces "
-    "known: its start-up. The peak is that of all processes together, Spark's Java "
-    "among them. Small traces are those of jobs of up to {ranks} ranks with {small:,} "
-    "events each, {workers} at a time; most of what one takes are the statements that "
-    "each ingest runs, whatever is in it. Large ones have {large:,} events each: one "
-    "trace as that of so many ranks."
+    "known: its start-up cost. The peak is that of all processes together, including "
+    "Spark's Java. Small traces are from jobs of up to {ranks} ranks with {small:,} "
+    "events each, {workers} at a time; most of their cost is the statements that each "
+    "ingest runs, whatever it contains. Large ones have {large:,} events each: one "
+    "trace, used for every rank."
 )
 FLAT = (
-    "The largest process that is not Java's, in each quarter of the time that the "
-    "traces took, looked at every {every} s. It would grow if a worker kept anything "
-    "of files that it has done."
+    "The largest process other than Java's, in each quarter of the time that the "
+    "traces took, sampled every {every} s. It would grow if a worker kept anything "
+    "from files that it has finished."
 )
 PATH = (
-    "The path is that of a job of {ranks:,} ranks with {collectives:,} collectives "
-    "each, of tensor-parallel, pipeline and data-parallel groups: from rows of a lake "
-    "to the ranks that the path lies in, and the slowdowns of the job and its worst "
-    "rank: of {tries} tries the one in the middle."
+    "The path of a job with {ranks:,} ranks and {collectives:,} collectives each, in "
+    "tensor-parallel, pipeline and data-parallel groups: from the rows of a lake to "
+    "the ranks on the path, and the slowdowns of the job and its worst rank. The "
+    "median of {tries} tries."
 )
 CLUSTER_TEXT = (
-    "From the rates above, and nothing else: {bytes_per_event:.0f} bytes of JSON text "
-    "an event make {events:.1e} events of {size} TB, which take {cpu_hours:,.0f} core "
-    "hours to ingest at {us_per_event:.0f} us an event, or {hours:.1f} hours with "
-    "{cores:,} cores, each file by one. As files of {large:,} events that is "
-    "{files:,.0f} tasks, which no shuffle joins: each reads its file and writes its "
-    "own folder. The lake takes {lake_share:.2f} of the bytes of the text: "
-    "{lake_tb:.0f} TB. What is kept for questions of the fleet is {kept_bytes:,.0f} "
-    "bytes a trace in the small ones, {kept_gb:.0f} GB for as many traces as these "
-    "files: it is all that a question reads, and what Spark would shuffle. A folder "
-    "of a trace has {files_each:.0f} files, so there would be {many_files:.1e} of "
-    "them: object stores charge for each, so larger traces, or fewer files of each, "
-    "come first. What a core hour costs is not measured here."
+    "Extrapolated from the rates above: {bytes_per_event:.0f} bytes of JSON text per "
+    "event make {events:.1e} events in {size} TB, which take {cpu_hours:,.0f} core "
+    "hours to ingest at {us_per_event:.0f} us per event, or {hours:.1f} hours with "
+    "{cores:,} cores, one file per core at a time. As files of {large:,} events that "
+    "is {files:,.0f} tasks without a shuffle: each reads its file and writes its own "
+    "folder. The lake takes {lake_share:.2f} of the bytes of the text: {lake_tb:.0f} "
+    "TB. The summaries for fleet questions take {kept_bytes:,.0f} bytes per trace for "
+    "the small ones, {kept_gb:.0f} GB for as many traces as these files: a question "
+    "reads nothing else, and Spark would shuffle nothing else. A trace's folder has "
+    "{files_each:.0f} files, so there would be {many_files:.1e} of them. Object "
+    "stores charge per file, so larger traces, or fewer files for each, come first. "
+    "The price of a core hour is not considered here."
 )
 HEAD = [
     *("traces", "runner", "what", "CPU s", "wall s", "peak MB"),

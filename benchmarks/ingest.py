@@ -349,17 +349,17 @@ How fast, in how much memory. {written_by}
 - DuckDB read_json: one query that unnests `traceEvents` into a table on disk.
 """
 ABOUT = (
-    "The machine has {machine}. Each figure is the median of processes of their own, "
+    "The machine has {machine}. Each figure is the median over separate processes, "
     "which took turns; the machine was shared, so compare CPU seconds (user and "
-    "system). They are of the loading alone: without imports, but with writing and "
-    "closing the database. A process may use {memory:g} GB of memory."
+    "system). They cover only loading: without imports, but with writing and closing "
+    "the database. A process may use {memory:g} GB of memory."
 )
 COLUMNS = (
-    "MB/s are of JSON, decompressed, per CPU second, as are events/s. `kept` is the "
-    "share of the events in the file that can be asked for afterwards. The last "
-    "columns say how many times the CPU seconds of tracedb a tool takes: those until "
-    "the raw events are there (raw), until staging answers with parents and links "
-    "(staging), until every layer does (all)."
+    "MB/s are of JSON, decompressed, per CPU second, and so are events/s. `kept` is "
+    "the share of the events in the file that can be queried afterwards. The last "
+    "columns are the CPU seconds of a tool divided by those of tracedb: until the raw "
+    "events are stored (raw), until staging is available with parents and links "
+    "(staging), until every layer is (all)."
 )
 HEAD = [
     "tool",

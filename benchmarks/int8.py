@@ -35,14 +35,14 @@ ROUNDS = 3
 TITLE = "# FBGEMM's int8 products against fp32 ones on a CPU"
 HOW = """\
 Written by `benchmarks/int8.py`. {device} ({cores} cores), {software}. PyTorch's linear
-layer in fp32 against the quantised one by FBGEMM: weights packed beforehand, the result
-quantised again, bias included. A time is the median of {rounds} rounds of at least ten
-samples each, the caches warm. The machine is shared: measured again, the products
-differed by {gmae:.1%} in the geometric mean, {mape:.1%} in the mean.
+layer in fp32, compared with the layer quantized by FBGEMM: weights prepacked, output
+requantized, bias included. A time is the median of {rounds} rounds of at least ten
+samples each, with warm caches. The machine is shared: in a repeated measurement, the
+times differed by {gmae:.1%} in the geometric mean, {mape:.1%} in the mean.
 """
 RESULT = """\
-In the geometric mean int8 takes {overall:.2f} times less: {large:.2f} times from a
-batch of {many} on, {single:.2f} times with one example.
+In the geometric mean int8 is {overall:.2f} times faster: {large:.2f} times from a batch
+of {many} on, {single:.2f} times with one example.
 """
 
 

@@ -394,26 +394,26 @@ def typical(shares: Sequence[float]) -> float:
 
 # The page.
 
-ABOUT = """# What if, where times vary
+ABOUT = """# What if, with varying times
 
 Written by `python benchmarks/jitter.py --write docs/jitter.md` on {machine}.
 """
-HOW = """Without jitter a prediction of a changed program equals its execution to the
-nanosecond (`docs/scenario-semantics.md`). Here all times vary: host times and GPU work
-each by a log-normal factor of its own whose mean is 1, the delays of the machine
-evenly. {loops} random programs of one thread, {steps} like steps each, and {jobs} small
-trainings over two ranks are executed {executions} times as they are, and {executions}
-times with each change made in the program; {traces} more executions as they are give
-the traces. From each of these alone the mean period of the changed program is
+HOW = """Without jitter, the prediction of a changed program equals its execution to the
+nanosecond (`docs/scenario-semantics.md`). Here all times vary: each host time and each
+GPU time by its own log-normal factor with mean 1, the machine's delays uniformly.
+{loops} random programs with one thread and {steps} similar steps each, and {jobs} small
+trainings on two ranks, are executed {executions} times unchanged, and {executions}
+times with each change made in the program; {traces} more unchanged executions provide
+the traces. From each of these alone, the mean period of the changed program is
 predicted."""
-COLUMNS = """`does` is what the change does, in the mean of the programs. `error` is
-how far a prediction is from the mean of the changed executions, as a root mean square.
-`spread` is how far one execution is from the mean of the others, as it is and with the
-change: where `error / spread` (of the changed) is 1, a trace that knows nothing of the
-change tells as well what it does as one execution of the changed program. `bias` is the
-mean of the errors with their sign: what more traces would not mend. `in band`: steps of
-the changed executions between `low_ns` and `high_ns` of the answer, which are to hold
-80 %."""
+COLUMNS = """`does` is the effect of the change, in the mean of the programs. `error` is
+the root-mean-square deviation of the predictions from the mean of the changed
+executions. `spread` is that of one execution from the mean of the others, unchanged and
+with the change. If `error / spread` (of the changed) is 1, a trace without the change
+predicts its effect as well as one execution of the changed program. `bias` is the mean
+of the signed errors, which more traces would not reduce. `in band` is the share of
+steps of the changed executions between `low_ns` and `high_ns` of the answer; the target
+is 80 %."""
 HEAD = (
     *("change", "programs", "does, %", "error, %", "bias, %"),
     *("spread as it is, %", "spread changed, %", "error / spread", "in band, %"),

@@ -72,37 +72,37 @@ ABOUT = """# How much GPU time is predicted, and how well
 
 Written by `python benchmarks/kernel_coverage.py` over a corpus of real traces.
 
-Shares are of the summed time of GPU work. Work is predicted by a model that comes with
-tracedb where one knows it, else by the roofline. It is not where the trace does not
-tell what it was: its launch lies before the recording (or the whole graph was launched
-from there), no op is around the launch (replays of graphs, servers), or the op's shapes
-were not recorded; what is left are ops that no rule knows.
+Shares are of the summed time of GPU work. A model that ships with tracedb predicts the
+work it covers; the roofline predicts the rest. Work is not predicted if the trace does
+not show what it was: it was launched before the recording (alone or as part of a whole
+graph), no op encloses the launch (graph replays, servers), or the op's shapes were not
+recorded. What remains are ops without a rule.
 """
-TAUGHT = """## What a trace teaches
+TAUGHT = """## Calibration by the trace
 
-GPU time of each trace that is predicted, without collectives: predicted over measured
-less 1, and the geometric mean / mean of the errors of its problems (the kernels of an
-op, a copy, a memset) without their signs, all in %. *Alone*: from shapes, nothing
-learnt. *Taught*: as `full` has it; each problem has learnt from the other steps of the
-trace, or where it has but one from its other problems, never from its own time. The
-other ways say what that is worth elsewhere: *half*, from the half of the problems that
-was launched before or after; *new shapes*, from problems of other shapes alone; *other
-traces*, from the other traces of the corpus on such a GPU and nothing of its own.
-*Recurring* is the part of the problems whose shape the trace has elsewhere. Traces with
-{least} problems and more.
+Predicted GPU time of each trace, without collectives: predicted divided by measured,
+minus 1, and the geometric mean / mean of the absolute errors of its problems (the
+kernels of an op, a copy, a memset), all in %. *Alone*: from shapes, without
+calibration. *Taught*: as in `full`; each problem is calibrated on the other steps of
+the trace or, in a trace with one step, on its other problems, never on its own time.
+The remaining columns show what calibration is worth elsewhere: *half*, on the half of
+the problems that was launched before or after; *new shapes*, only on problems of other
+shapes; *other traces*, only on the other traces of the corpus with the same GPU.
+*Recurring* is the share of problems whose shape occurs elsewhere in the trace. Traces
+with at least {least} problems.
 """
-WORST = """What is most wrong, of the trace's GPU time: alone, and taught. It is by the
-roofline, or by models of such an op on such a GPU."""
+WORST = """The largest errors, as a share of the trace's GPU time: alone, and taught.
+Predictions are by the roofline, or by models of the op on this GPU."""
 ERRORS = """## By family
 
 Median over the traces in which a family has at least {least} problems: geometric mean /
-mean of the errors, and predicted over measured time less 1, alone and taught, and the
-part of the problems that were measured within their band.
+mean of the errors, and predicted divided by measured time, minus 1, alone and taught,
+and the share of problems whose measured time lies in their band.
 """
 SAID = (
-    "Of the {count} training traces with shapes {covered:.1f} % of the time is "
-    "predicted in the median, {least:.1f} % in the least of them ({name}); {above} "
-    "have {goal} % or more, the goal."
+    "In the median of the {count} training traces with shapes, {covered:.1f} % of the "
+    "time is predicted; the minimum is {least:.1f} % ({name}). {above} traces reach "
+    "the goal of {goal} %."
 )
 
 
@@ -347,7 +347,7 @@ def taught_tables(found: Sequence[Trace]) -> Iterator[str]:
             {key: of(abs(t.scores[way][key]) for t in scored) for key in SCORES}
             for way in ways
         ]
-        cells.append([f"**{name}, without signs**", "", "", "", *map(_score, summed)])
+        cells.append([f"**{name}, absolute**", "", "", "", *map(_score, summed)])
     yield from table(head, cells)
     yield from ("", WORST, "")
     yield from table(

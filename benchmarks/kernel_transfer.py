@@ -49,47 +49,47 @@ MOST_ROWS = 3_000
 SEED = 0
 
 ABOUT = """\
-# Kernel models of what they did not measure
+# Kernel models beyond their measurements
 
 Written by `python benchmarks/kernel_transfer.py {words}`
 on {machine},
 in {seconds:.0f} CPU seconds. Errors are |predicted / measured - 1|, GMAE / MAPE / P90
-in %, medians over keys; `band holds` is the part of the rows in % inside the band that
-a prediction comes with, of which 80 are aimed at. At most {rows:,} rows of a key.
+in %, medians over keys. `band holds` is the share of rows, in %, inside the band of the
+prediction; the target is 80. At most {rows:,} rows per key.
 """
 CAMPAIGN = """\
 ## One campaign left out
 
-All rows that a harness measured on a GPU, as far as they lie in the range of others on
-the same GPU, by the shipped models of those. A trace is another campaign still. The own
-band is what folds of one campaign ask for. The band with the harness factor, with which
-predictions of traces come that have taught nothing, is as wide as campaigns of the
-family and type ask for that this one has no part in; where there are none, as those of
-all families. It holds {held:.0f} % in the mean over these {count} campaigns.
+All rows that a harness measured on a GPU, as far as they are in the range of other
+harnesses on the same GPU, predicted by the shipped models of those. A trace is one more
+campaign. The own band comes from folds of one campaign. The band with the harness
+factor, which predictions for a trace without calibration use, is as wide as campaigns
+of the family and type require, excluding this campaign; if there are none, as those of
+all families require. It holds {held:.0f} % in the mean over these {count} campaigns.
 """
 HARDWARE = """\
 ## One GPU left out
 
-All rows of a GPU, by the shipped models of the nearest three others of the vendor, each
-times the ratio of the rooflines, with the band that the other GPUs asked for when they
-were held out. Beside it the roofline with the usual shares of the peaks, which serves
-where no model does (`prediction.kernel_efficiency`; its shares were fitted to these
-data), and the data sheet's. Kernel times alone: NeuSight's, which include the launch,
-tell of those nothing that a roofline could be held against.
+All rows of a GPU, predicted by the shipped models of the vendor's nearest three other
+GPUs, each multiplied by the ratio of the rooflines, with the band that the other GPUs
+required when they were held out. For comparison: the roofline with the default shares
+of the peaks, which is used where no model is (`prediction.kernel_efficiency`; its
+shares were fitted to these data), and the data sheet's roofline. Only kernel times are
+scored: NeuSight's times include the launch, so a roofline cannot be compared with them.
 
-`Serves` says what a family and type has where a GPU was not measured: models where they
-are nearer than the roofline in the mean over the GPUs held out, which training finds
-out and each model file has. Judged for each GPU by the others alone, models or roofline
-serve with a mean log error of {chosen:.3f}; models always {model:.3f}, the roofline
-always {usual:.3f}, the better one each time {best:.3f}. The band holds {held:.0f} %
-in the mean.
+`Serves` says what a family and type uses on an unmeasured GPU: models if they are
+closer than the roofline in the mean over the held-out GPUs, which training determines
+and each model file stores. If each GPU is judged only by the others, the chosen one of
+the two has a mean log error of {chosen:.3f}; models always {model:.3f}, the roofline
+always {usual:.3f}, the better one each time {best:.3f}. The band holds {held:.0f} % in
+the mean.
 """
 PUBLISHED = """\
-## GPUs of which no model is shipped
+## GPUs without a shipped model
 
-Measurements that neither the models nor the rooflines have seen:
-{files}, as published. By what is shipped,
-asked as a user asks it. Products in fp8 have the roofline.
+Measurements that neither the models nor the rooflines have seen: {files}, as published,
+predicted by what ships with tracedb, through the user's interface. GEMMs in fp8 use the
+roofline.
 """
 
 

@@ -193,61 +193,61 @@ _RULES = "\n".join(
     for name, split in SPLITS.items()
 )
 _INTRODUCTION = f"""\
-A model is a calibrated roofline with forests on the logarithm of what it leaves; of
-collectives, a table. Every score is of rows that the model had not seen: errors are
+A model is a calibrated roofline with forests on the logarithm of its residual; for
+collectives, a table. All scores are on rows that the model had not seen. Errors are
 |predicted / measured - 1|, GMAE their geometric mean (each at least 0.0001), MAPE their
-mean, P90 what nine of ten stay below. Equal shapes of one key count once, with the
-median of their times; at most {MOST_ROWS:,} shapes of a key are used. Seed {SEED}.
+mean, P90 their ninth decile. Equal shapes of one key count once, with the median of
+their times; at most {MOST_ROWS:,} shapes of a key are used. Seed {SEED}.
 
 Splits:
 
 {_RULES}
 - `hardware`: all rows of one piece of hardware
 
-Beside the model: the roofline of the data sheet, the calibrated roofline alone (of
-collectives the table), and a network on the logarithms of the sizes, as Lin et al. 2022
-have it: three layers of 128, 60 epochs, at most 2,000 rows, one configuration. What a
-model believes of its forests, and how wide its bands are, it has learnt from the rows
-of its own split that are not held out, as a model that serves does from all rows."""
+For comparison: the roofline of the data sheet, the calibrated roofline without forests
+(for collectives, the table), and a neural network on log sizes, as in Lin et al. 2022:
+three layers of 128, 60 epochs, at most 2,000 rows, one configuration. How far a model
+trusts its forests, and how wide its bands are, is learned from the rows of its own
+split that are not held out; a shipped model learns it from all rows."""
 
 _GOALS = """\
-GMAE / MAPE in %, median over the GPUs named. The held-out shapes of NeuSight are not
+GMAE / MAPE in %, median over the named GPUs. The held-out shapes of NeuSight are not
 its official test split, which the data here lack: they are a fifth of its training
-shapes. The CPU is of our own measurements (`benchmarks/measured/`), whose repeats
+shapes. The CPU rows are our own measurements (`benchmarks/measured/`), whose repeats
 differ by 1.9 / 5.6 %.
 
-Two goals are missed for want of data. One of the two clusters with three numbers of
-ranks has them over two nodes, too: there a byte takes four ranks as long as two, and
-3.6 times as long as eight, which no other number of ranks tells. The gradient of a
-table, made anew by each call, comes on fresh pages of the system where it is larger
-than 32 MiB (glibc gives such memory back): 51 MB take 26 ms, 26 MB take 1.6 ms, and
-without a width no size in between is left."""
+Two goals are missed for lack of data. One of the two clusters with three rank counts
+also spans two nodes: there a byte takes four ranks as long as two, and 3.6 times as
+long as eight, which no other rank count reveals. The gradient of a table, allocated
+anew by each call, is on fresh pages of the system if it is larger than 32 MiB (glibc
+returns such memory): 51 MB take 26 ms, 26 MB take 1.6 ms, and with one width held out
+no size in between is left."""
 
 
 _EVERY_OP = """\
 GMAE / MAPE / P90 in %, medians over keys (hardware and harnesses); `band holds` is the
-share of rows in % inside the band P10..P90, of which 80 are aimed at."""
+share of rows, in %, inside the band P10..P90; the target is 80."""
 
 _PUBLISHED = """\
-`tracedb kernels train FOLDER -o MODELS` reads their files as they are published, below
-any folder, CSV and Parquet; units in brackets may follow a column's name. Where no
-column says which GPU was measured, the nearest folder does (`a100`, `h100_sxm`), so
-keep the project's folders. aiconfigurator's files are in its wheel, too
-(`aiconfigurator-core`). Not read are what no op of PyTorch is: mixtures of experts,
-latent attention, custom all-reduces, keys in fp8, types of four bits. A pointer of Git
-LFS is told as one. They are other people's measurements: their licences cover what is
-made of them."""
+`tracedb kernels train FOLDER -o MODELS` reads their files as published, anywhere below
+the folder, CSV and Parquet; units in brackets may follow a column's name. If no column
+names the measured GPU, the nearest folder does (`a100`, `h100_sxm`), so keep the
+project's folders. aiconfigurator's files are also in its wheel (`aiconfigurator-core`).
+Files without a corresponding PyTorch op are not read: mixtures of experts, latent
+attention, custom all-reduces, keys in fp8, four-bit types. A Git LFS pointer is
+reported as such. These are other people's measurements: their licences cover what is
+derived from them."""
 
 _UNSEEN = """\
-Models of the nearest three other pieces of hardware of the same data that have not seen
-a random fifth of it, with the band that the others needed when they were held out.
-Beside it the roofline that serves where no model does, whose shares of the peaks were
-fitted to these data, and the data sheet's. Where times include the launch (NeuSight,
-MLPredict) no roofline knows it."""
+Models of the nearest three other pieces of hardware in the same data, none of which has
+seen a random fifth of it, with the band that the others required when they were held
+out. For comparison: the roofline that is used where no model is, whose shares of the
+peaks were fitted to these data, and the data sheet's roofline. If times include the
+launch (NeuSight, MLPredict), no roofline accounts for it."""
 
 _OTHER_HARNESS = """\
-Rows in the range of the models of other harnesses of the same file on the same
-hardware, and the band that other pairs of harnesses asked for. Those of different
+Rows in the range of the models of other harnesses in the same file on the same
+hardware, with the band that other pairs of harnesses required. Harnesses of different
 projects are in `docs/kernel-transfer.md`."""
 
 
@@ -412,11 +412,11 @@ def data_section() -> list[str]:
     published = [[f.project, f.files, f"`{f.columns}`"] for f in PUBLISHED]
     lines += table(["source", "files", "columns, at least"], published, left=3)
     formats = [[r.source, f"`{r.columns}`"] for r in READERS]
-    lines += ["Tables of their shapes, recognised by exactly these columns:"]
+    lines += ["Tables of their shapes, recognized by exactly these columns:"]
     lines += table(["source", "columns"], formats, left=2)
     dropped = read_measurements([DATA]).dropped
     rows = [[*name.split(": ", 1), f"{count:,}"] for name, count in dropped.items()]
-    lines += ["Rows that are known to be wrong, and dropped:"]
+    lines += ["Rows known to be wrong, which are dropped:"]
     return lines + table(["file", "why", "rows"], rows, left=2)
 
 

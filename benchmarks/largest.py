@@ -39,15 +39,15 @@ MEMORY_BYTES, TIMEOUT_S = 16 * GB, 7200
 PAGE = """\
 ## A trace larger than memory
 
-What a trace takes that does not fit into the memory allowed. {written_by}
+Cost of a trace that does not fit into the allowed memory. {written_by}
 
 {about}
 """
 ABOUT = (
     "The machine has {machine}. The trace (the control of HTA's trace_diff, repeated) "
-    "is ingested once, with all layers, by a process of its own; the machine was "
-    "shared, so compare CPU seconds (user and system). Allowed is what `--memory` "
-    "says; the peak is that of the whole process."
+    "is ingested once, with all layers, by a separate process; the machine was "
+    "shared, so compare CPU seconds (user and system). Allowed is the value of "
+    "`--memory`; the peak is that of the whole process."
 )
 HEAD = ["events", "JSON MB", "allowed", "CPU s", "wall s", "peak MB", "database MB"]
 

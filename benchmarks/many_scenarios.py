@@ -47,15 +47,15 @@ CHOSEN: tuple[tuple[Literal["gpu", "host"], str | None], ...] = (
 PAGE = """\
 ## Many scenarios
 
-What `Database.scenarios` takes, all scenarios at once. {written_by}
+Cost of `Database.scenarios`, all scenarios at once. {written_by}
 
 {about}
 
 """
 ABOUT = (
-    "The machine has {machine}. Each figure is {middle}, each in a "
-    "process of its own, from the open database to the times of all steps; the machine "
-    "was shared. Scenarios scale kernels, T2, T4 or all host time."
+    "The machine has {machine}. Each figure is {middle}, each in a separate process, "
+    "from the open database to the times of all steps; the machine was shared. "
+    "Scenarios scale kernels, T2, T4 or all host time."
 )
 
 

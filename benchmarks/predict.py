@@ -710,30 +710,30 @@ def measured(events: int, waits: int, count: int, given: argparse.Namespace) -> 
 PAGE = """\
 ## Simulation
 
-What it takes to simulate a job, in several ways. {written_by}
+Cost of simulating a job, in several ways. {written_by}
 
 {about}
 
-- the query: `simulation.host_offset`, `gpu_offset`, `segment_edge` and
-  `segment_time` are computed in memory, and the ends of all nodes read. Which span of
-  host time launches what (`gpu_placement`) all ways know from the ingest.
+- the query: `simulation.host_offset`, `gpu_offset`, `segment_edge` and `segment_time`
+  are computed in memory, and the ends of all nodes read. All ways get from the ingest
+  which span of host time launches what (`gpu_placement`).
 - one order, one sum, one table: the same rows in the order of their lanes, a window
-  that sums their durations, and what comes out is stored. No query with a row per node
-  can take much less.
-- recursive query, one row a step: the time of the host and of each stream goes from row
-  to row of one recursive query.
+  that sums their durations, and the result stored. No query with a row per node can
+  take much less.
+- recursive query, one row per step: the time of the host and of each stream goes from
+  row to row of one recursive query.
 - a loop over nodes: plain Python over lists.
-- NumPy: the query's offsets as arrays, and a loop in Python over segments, which were
-  found before, as the lists of the loop were.
+- NumPy: the query's offsets as arrays, and a Python loop over segments, which were
+  found before, like the lists of the loop.
 
-All but that sum come to the same end, to the nanosecond, or the program fails. A node
-is a span of host time, or GPU work. Scenarios are evaluated at once by the queries,
-one after another by the others.
+All but that sum reach the same end, to the nanosecond, or the program fails. A node is
+a span of host time, or GPU work. The queries evaluate all scenarios at once, the other
+ways one after another.
 """
 ABOUT = (
-    "The machine has {machine}. Each figure is {middle} (of the "
-    "longest one run), each in a process of its own; what is read lies in memory "
-    "before. The machine was shared: compare CPU seconds (user and system)."
+    "The machine has {machine}. Each figure is {middle} (of the longest one run), "
+    "each in a separate process; inputs are in memory beforehand. The machine was "
+    "shared: compare CPU seconds (user and system)."
 )
 
 

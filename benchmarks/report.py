@@ -57,16 +57,16 @@ MOST_S, MOST_MB = 20, 5
 PAGE = """\
 ## Report
 
-What `tracedb report` takes, and its page in a browser. Written by
+Cost of `tracedb report`, and of its page in a browser. Written by
 
 {command}
 
 {about}
 """
 ABOUT = (
-    "The machine has {machine}. Each figure is {middle}, each in a "
-    "process of its own, from the open database to the file. The page is opened once "
-    "in headless Chromium: how long until it is drawn, and until another step is."
+    "The machine has {machine}. Each figure is {middle}, each in a separate process, "
+    "from the open database to the file. The page is opened once in headless "
+    "Chromium: the time until it is drawn, and until another step is."
 )
 HEAD = ["trace", "events", "CPU s", "wall s", "peak MB", "page MB", "open s", "step s"]
 

@@ -417,70 +417,71 @@ Written by `python benchmarks/whatif_pairs.py --anew --write docs/whatif-pairs.m
 {machine}, torch {torch}, one thread.
 
 Small trainings on the CPU (`benchmarks/changes.py`), each before and after one change.
-From recordings before it, `tracedb whatif` predicts by how much steps change, by edits
-that one can write before the change is made: nothing in them is fitted. Four of them
-(`log`, `momentum`, `frozen`, `table`) were mended after earlier recordings
-had been compared op by op with what was predicted, and now say what code and shapes
-tell before the change: which additions go with the momentum, that lookups stay as many.
-`unchanged` is a pair without a change, by the same rules; medians are without it.
+From recordings before the change, `tracedb whatif` predicts how much steps change, with
+edits that can be written before the change is made: nothing in them is fitted. Four of
+them (`log`, `momentum`, `frozen`, `table`) were corrected after earlier recordings had
+been compared op by op with the prediction. They now state what code and shapes show
+before the change: which additions belong to the momentum, and that the number of
+lookups stays the same. `unchanged` is a pair without a change, under the same rules;
+medians exclude it.
 
 ## How it is measured
 
-The rules are in `benchmarks/side_by_side.py`: chosen by how little a program differs
-from itself, and by page faults, not by errors.
+The rules are in `benchmarks/side_by_side.py`. They were chosen by how little a program
+differs from itself, and by page faults, not by prediction errors.
 
-- Each program is a process of its own; they take turns, here
-  {how}.
-  No garbage is collected meanwhile.
-- A turn has at least {least} steps and {least_ms:g} ms, behind a first step that does
+- Each program is a separate process; they take turns, here {how}. Garbage collection is
+  off meanwhile.
+- A turn has at least {least} steps and {least_ms:g} ms, after a first step that does
   not count. A block has the turns *before, after, before again, before again, after,
-  before*: what drifts evenly meets all alike. A repeat has as many blocks, by new
-  processes, as {calm} calm steps of each program need, and {most} at most; there are
-  {repeats} repeats.
-- A step is calm if no other process, and no other virtual machine of the host, had
-  the core meanwhile (involuntary context switches, stolen time), and if a short loop
-  right before and behind it took at most {slow:g} % longer than where the core is
-  quick: a core is slower while its hardware twin works. Others do not count: here
+  before*, so linear drift affects all alike. A repeat has as many blocks, in new
+  processes, as are needed for {calm} calm steps of each program, and at most {most};
+  there are {repeats} repeats.
+- A step is calm if no other process, and no other virtual machine of the host, had the
+  core meanwhile (involuntary context switches, steal time), and if a short loop right
+  before and after it took at most {slow:g} % longer than when the core is quick: a core
+  is slower while its hyperthread sibling works. Other steps do not count: here
   {disturbed:.1f} % were disturbed, and {slower:.1f} % slow.
-- What is true is `after` over `before` of steps that nothing records: of the medians
-  in a repeat, the median of the repeats. *Before again* is the same program once more.
-  `A/A` is by how much it differs from itself in the worst repeat; `repeats` by how much
-  a repeat of the change differs from what is taken. The larger is the `noise`: no error
-  below it means anything.
-- Behind the blocks of a repeat, before, after, after and before are recorded,
-  {recorded} steps each, with shapes. A mark is around a step alone, the loops that tell
-  the core's speed are not in it. What is predicted is the median
-  of the calm steps of the recordings before. `error` is the predicted ratio
-  over the true one, less 1, the profiler's estimated cost taken off in both
-  (`profiler x0`); `recorded` columns have it with that cost, against recorded steps.
+- The true ratio is `after` divided by `before` for unrecorded steps: the ratio of
+  medians in a repeat, then the median of the repeats. *Before again* is the same
+  program once more. `A/A` is how much it differs from itself in the worst repeat;
+  `repeats` is how much a repeat of the change differs from the true ratio. The larger
+  of the two is the `noise`: no error below it is significant.
+- After the blocks of a repeat, before, after, after and before are recorded, {recorded}
+  steps each, with shapes. A mark encloses only a step, without the loops that measure
+  the core's speed. The prediction is the median of the calm steps of the recordings
+  before. `error` is the predicted ratio divided by the true one, minus 1, with the
+  profiler's estimated overhead subtracted from both (`profiler x0`); the `recorded`
+  columns include that overhead, and compare with recorded steps.
 """
-KEPT = """## Memory that is kept
+KEPT = """## With memory kept by the process
 
-An edit leaves the time of all other ops as it was. So it nearly is where memory costs
-nothing. `MALLOC_MMAP_MAX_=0 MALLOC_TRIM_THRESHOLD_=1099511627776` has the C library
-keep what programs gave back, as PyTorch does with the memory of GPUs; what is needed
-was taken before, in huge pages (`GLIBC_TUNABLES=glibc.malloc.hugetlb=1`).
+An edit assumes that the time of all other ops does not change. That is nearly true if
+memory costs nothing. `MALLOC_MMAP_MAX_=0 MALLOC_TRIM_THRESHOLD_=1099511627776` makes
+the C library keep freed memory, as PyTorch does with GPU memory; the memory needed was
+allocated beforehand, in huge pages (`GLIBC_TUNABLES=glibc.malloc.hugetlb=1`).
 """
-MADE_OF = """### What errors are made up of
+MADE_OF = """### Breakdown of the errors
 
-Of recorded calm steps, in % of the step after: by how much ops that the edits leave
-alone become faster beside the change (`alone`), which no edit made before it can know,
-and `the rest`. Then what differs most, in ms as predicted and as recorded after it.
+For recorded calm steps, in % of the step after the change: how much faster the ops that
+the edits do not touch become (`alone`), which no edit made beforehand can know, and
+`the rest`. Then the largest differences, in ms, as predicted and as recorded after the
+change.
 """
-REST = """`transformer`: without dropout PyTorch's attention takes other kernels,
-which no edit says.
+REST = """`transformer`: without dropout PyTorch's attention uses other kernels,
+which no edit describes.
 """
-USUAL = """## Memory as it is by default
+USUAL = """## With the default allocator
 
-By default a tensor takes memory that others have left, if it fits there. If not it
+By default a tensor takes memory that others have freed, if it fits there. Otherwise it
 takes new pages, and each costs a page fault in the op that first writes to it: a
-microsecond, on a virtual machine several. So a change of some ops makes others faster
-or slower that it leaves alone. And so does recording with shapes, presumably since the
-profiler then keeps a small object of each tensor, often in the last bytes of what its
-memory was cut from: the heap of `table` grew by 15 MB and 3,750 pages in each recorded
-step, and in none without shapes. `profiler x0` does not know of that, and no edit says
-what memory does: a training on a CPU that changes are to be predicted of is best
-recorded with the setting above, and with as much memory taken before as that needs.
+microsecond, or several on a virtual machine. So changing some ops makes other,
+unchanged ops faster or slower. Recording with shapes does so too, presumably because
+the profiler then keeps a small object for each tensor, often in the last bytes of what
+its memory was cut from: the heap of `table` grew by 15 MB and 3,750 pages in each
+recorded step, and in none without shapes. `profiler x0` does not cover that, and no
+edit describes memory. To predict changes to a CPU training, record it with the setting
+above, and with as much memory allocated beforehand as it needs.
 """
 HEAD = (
     *("pair", "before, ms", "after, ms", "change, %", "predicted, %", "error, %"),

@@ -2,7 +2,7 @@
 
 Without recorded synchronisation a trace tells a wait for an event by what it delayed:
 one that delayed nothing, or less than a microsecond, is not known (ARCHITECTURE.md,
-what is known to be thin). A program with what is shown alone has the same trace.
+known limitations). A program with what is shown alone has the same trace.
 """
 
 from __future__ import annotations

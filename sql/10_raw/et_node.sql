@@ -4,7 +4,7 @@
 CREATE TABLE raw.et_node (
     -- Number of the node in this database, in the order of the file.
     et_node_id BIGINT NOT NULL,
-    -- The file it is from.
+    -- The file.
     trace_id BIGINT NOT NULL,
     -- The node, complete, as JSON text.
     node JSON NOT NULL USING COMPRESSION zstd

@@ -1,11 +1,11 @@
 -- Events of profiler files, as the profiler wrote them; no field is dropped. Numbers in
--- `args` and `other` keep their values, not their spelling (1E5 reads 100000.0).
+-- `args` and `other` keep their values, not their notation (1E5 becomes 100000.0).
 -- One row per event.
 -- Key: event_id.
 CREATE TABLE raw.event (
     -- Number of the event in this database, in the order of the file.
     event_id BIGINT NOT NULL,
-    -- The file it is from.
+    -- The file.
     trace_id BIGINT NOT NULL,
     -- Phase: X (has a duration), s and f (ends of a flow), i (instant), M (metadata).
     ph VARCHAR,
@@ -13,15 +13,15 @@ CREATE TABLE raw.event (
     cat VARCHAR,
     -- Name.
     name VARCHAR,
-    -- Process, or the device for GPU work; a text in some files.
+    -- Process, or the device for GPU work; text in some files.
     pid VARCHAR,
-    -- Thread, or the stream for GPU work; a text in some files.
+    -- Thread, or the stream for GPU work; text in some files.
     tid VARCHAR,
-    -- [ns] Time from the file's time base, taken from the decimal text.
+    -- [ns] Time from the file's time base, from the decimal text.
     ts_ns BIGINT,
-    -- [ns] Duration, taken from the decimal text.
+    -- [ns] Duration, from the decimal text.
     dur_ns BIGINT,
-    -- Identifier that the ends of a flow share.
+    -- Identifier shared by the ends of a flow.
     id VARCHAR,
     -- Arguments, complete, as JSON text.
     args JSON USING COMPRESSION zstd,

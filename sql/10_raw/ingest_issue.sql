@@ -1,4 +1,4 @@
--- What was repaired or left out while reading a file.
+-- What was repaired or dropped while reading a file.
 -- One row per kind of issue and file.
 -- Key: trace_id, kind.
 CREATE TABLE raw.ingest_issue (

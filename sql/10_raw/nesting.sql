@@ -1,16 +1,16 @@
--- Which op or call of a thread began inside which op, found by the loader: ops overlap
--- by rounding, and a stack is the only cheap method that stays exact then.
--- One row per op or call that began inside an op.
+-- Which op or call of a thread started inside which op, found by the loader: ops overlap by
+-- rounding, and only a stack is both cheap and exact then.
+-- One row per op or call that started inside an op.
 -- Key: event_id.
 CREATE TABLE raw.nesting (
     -- The op or call.
     event_id BIGINT NOT NULL,
-    -- The file it is from.
+    -- The file.
     trace_id BIGINT NOT NULL,
-    -- Innermost op that was open on the thread when it began.
+    -- Innermost op that was open on the thread when it started.
     parent_event_id BIGINT NOT NULL,
-    -- Outermost op that was open then, user ranges counted where recorded as ops.
+    -- Outermost enclosing op, including user ranges recorded as ops.
     outermost_event_id BIGINT NOT NULL,
-    -- Outermost op that was open then and is no user range.
+    -- Outermost enclosing op that is not a user range.
     top_event_id BIGINT
 );

@@ -1,4 +1,4 @@
--- Which op or annotation of a trace is which node of an execution graph.
+-- Which op or annotation of a trace corresponds to which node of an execution graph.
 -- One row per matched event of a trace.
 -- Key: event_id.
 CREATE TABLE raw.pairing (

@@ -1,29 +1,29 @@
--- Devices that the user added (`tracedb kernels hardware --add`), as they were given; NULL
--- where they were not.
--- One row per model of a device.
+-- Devices added by the user (`tracedb kernels hardware --add`), as given; NULL if not
+-- given.
+-- One row per device model.
 -- Key: hardware.
 CREATE TABLE reference.hardware (
     -- Name of the model.
     hardware VARCHAR NOT NULL,
     -- Number of the row, from 1.
     ordinal BIGINT NOT NULL,
-    -- Regular expression to find in the name of a device, whatever its case.
+    -- Regular expression to find in the name of a device, case-insensitive.
     name_pattern VARCHAR NOT NULL,
     -- `gpu` or `cpu`.
     kind VARCHAR NOT NULL,
-    -- [FLOP/s] Of fp32 arithmetic, outside matrix units.
+    -- [FLOP/s] fp32 arithmetic outside matrix units.
     peak_fp32_flops_per_second DOUBLE NOT NULL,
-    -- [FLOP/s] Of fp32 products with TF32 inputs.
+    -- [FLOP/s] fp32 GEMMs with TF32 inputs.
     peak_tf32_flops_per_second DOUBLE,
-    -- [FLOP/s] Of fp16 and bf16 matrix products.
+    -- [FLOP/s] fp16 and bf16 GEMMs.
     peak_half_flops_per_second DOUBLE,
-    -- [1] What the best products reach of the matrix peaks, relative to NVIDIA's GPUs.
+    -- [1] Share of the matrix peaks that the best GEMMs reach, relative to NVIDIA's GPUs.
     matrix_share DOUBLE,
-    -- [B/s] Of the device's memory.
+    -- [B/s] Bandwidth of the device's memory.
     dram_bytes_per_second DOUBLE NOT NULL,
     -- [B] Level-2 cache.
     l2_bytes BIGINT NOT NULL,
-    -- [B/s] Of that cache.
+    -- [B/s] Bandwidth of that cache.
     l2_bytes_per_second DOUBLE,
     -- Streaming multiprocessors, compute units or cores.
     sm_count BIGINT NOT NULL,
@@ -41,13 +41,13 @@ CREATE TABLE reference.hardware (
     network_latency_ns BIGINT,
     -- Devices of a node.
     devices_per_node BIGINT,
-    -- [ns] Duration of a kernel that has next to nothing to do.
+    -- [ns] Duration of a kernel with next to nothing to do.
     floor_ns BIGINT,
-    -- [FLOP/s] The best that was measured of fp32 products.
+    -- [FLOP/s] Best measured rate of fp32 GEMMs.
     reached_fp32_flops_per_second DOUBLE,
-    -- [FLOP/s] The best that was measured of bf16 products.
+    -- [FLOP/s] Best measured rate of bf16 GEMMs.
     reached_half_flops_per_second DOUBLE,
-    -- [B/s] The best that was measured of the memory.
+    -- [B/s] Best measured memory bandwidth.
     reached_dram_bytes_per_second DOUBLE,
     -- Name of its generation, as in `prediction.hardware`.
     generation VARCHAR

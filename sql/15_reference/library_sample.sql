@@ -1,31 +1,31 @@
--- Overheads of other databases that a prediction is to learn from, as `tracedb overheads
--- learn` wrote them into a file; filled beside a database, for one prediction.
+-- Overheads of other databases for a prediction to learn from, from a file written by
+-- `tracedb overheads learn`; filled in a side database, for one prediction.
 -- One row per span of host time.
 -- Key: trace_sha256, thread, position.
 CREATE TABLE reference.library_sample (
-    -- SHA-256 of the text of the trace that it is from.
+    -- SHA-256 of the text of that trace.
     trace_sha256 VARCHAR NOT NULL,
-    -- The same of the first trace of its run.
+    -- The same for the first trace of its run.
     run_sha256 VARCHAR NOT NULL,
-    -- Name of the GPU; NULL where the trace names none.
+    -- Name of the GPU; NULL if the trace does not name one.
     gpu VARCHAR,
-    -- Number of the thread, among those of its trace, from 1.
+    -- Number of the thread within its trace, from 1.
     thread BIGINT NOT NULL,
     -- Position of the span on its thread.
     position BIGINT NOT NULL,
-    -- Number of the step, among those of its trace, from 1.
+    -- Number of the step within its trace, from 1.
     step BIGINT NOT NULL,
     -- Overhead type, T1..T5.
     type VARCHAR NOT NULL,
-    -- What else the span may be alike in, as in `overhead.sample`.
+    -- Further properties for finding similar spans, as in `overhead.sample`.
     name VARCHAR NOT NULL,
     -- Role of the host thread.
     role VARCHAR NOT NULL,
-    -- What the op or the call is for.
+    -- The op that the span or the call belongs to.
     shapes VARCHAR NOT NULL,
-    -- How many of its type and name were before it in the step on its thread.
+    -- Number of earlier spans of its type and name in the step on its thread.
     ordinal BIGINT NOT NULL,
-    -- How many of its type and name there are in the step on its thread.
+    -- Number of spans of its type and name in the step on its thread.
     ordinal_count BIGINT NOT NULL,
     -- [ns] Duration.
     sample_ns BIGINT NOT NULL

@@ -1,30 +1,30 @@
--- Arguments of ops at another batch size, for scenarios that ask for one; filled beside a
+-- Arguments of ops at another batch size, for scenarios that request one; filled in a side
 -- database, for one prediction.
--- One row per batch size that is asked for, and op that launches GPU work or computes on the
--- host.
+-- One row per requested batch size, and op that launches GPU work or computes on the host.
 -- Key: to_batch, from_batch, op_id.
 CREATE TABLE reference.scaled_argument (
-    -- The batch size that is asked for.
+    -- The requested batch size.
     to_batch BIGINT NOT NULL,
-    -- The recorded batch size that the edit names; 0: none.
+    -- The recorded batch size given in the edit; 0: none.
     from_batch BIGINT NOT NULL,
     -- The op.
     op_id BIGINT NOT NULL,
-    -- The trace it is from.
+    -- The trace.
     trace_id BIGINT NOT NULL,
-    -- The batch size that its trace was recorded with.
+    -- The batch size with which its trace was recorded.
     recorded_batch BIGINT NOT NULL,
-    -- What tells how sizes follow the batch: `given` (it is the recorded one), `runs` (others
-    -- of other batch sizes do the same ops) or `inferred` (from what its own ops do).
+    -- How it is known which sizes scale with the batch: `given` (it is the recorded one),
+    -- `runs` (other runs with other batch sizes have the same ops) or `inferred` (from the
+    -- recording's own ops).
     sizes_from VARCHAR NOT NULL,
-    -- What is not known of its sizes at that batch size; NULL: they are all known.
+    -- What is unknown of its sizes at that batch size; NULL: everything is known.
     unknown VARCHAR,
-    -- Dimensions of its arguments then, as a JSON list of lists; NULL: as recorded.
+    -- New dimensions of its arguments, as a JSON list of lists; NULL: as recorded.
     input_dims VARCHAR,
-    -- Dimensions of its results then; NULL: as recorded.
+    -- New dimensions of its results; NULL: as recorded.
     output_dims VARCHAR,
-    -- Values of its scalar arguments then; NULL: as recorded.
+    -- New values of its scalar arguments; NULL: as recorded.
     concrete_inputs VARCHAR,
-    -- [1] Elements of its arguments then, over those recorded.
+    -- [1] New number of elements of its arguments, divided by the recorded one.
     size_share DOUBLE NOT NULL
 );

@@ -1,40 +1,41 @@
--- Scenarios that users keep in the database: they insert a row for each edit (`INSERT INTO
--- reference.scenario BY NAME SELECT ...`), and `tracedb whatif DB --stored` carries them out.
--- Rows are as an edit in a file, and checked when they are read.
+-- Scenarios that users keep in the database: insert a row for each edit (`INSERT INTO
+-- reference.scenario BY NAME SELECT ...`), and apply them with `tracedb whatif DB
+-- --stored`. A row has the fields of an edit in a file, and is checked when it is read.
 -- One row per edit.
 -- Key: ordinal.
 CREATE TABLE reference.scenario (
     -- The scenario.
     scenario VARCHAR,
-    -- Ordinal of the edit among all; its order is that of the rows where it is not given.
+    -- Ordinal of the edit among all; if missing, the order of the rows.
     ordinal BIGINT,
-    -- What it changes, as in `prediction.scenario_edit`; so are the fields that follow.
+    -- What it changes, as in `prediction.scenario_edit`, which also explains the following
+    -- fields.
     target VARCHAR,
-    -- Which of these.
+    -- The type.
     type VARCHAR,
-    -- Pattern of the name.
+    -- Pattern for the name.
     name VARCHAR,
-    -- Pattern of the name of an op around it.
+    -- Pattern for the name of an enclosing op.
     op VARCHAR,
-    -- Pattern of the name of a user range around it.
+    -- Pattern for the name of an enclosing user range.
     annotation VARCHAR,
-    -- Pattern of the dimensions of the arguments of an op around it.
+    -- Pattern for the dimensions of the arguments of an enclosing op.
     shape VARCHAR,
-    -- Pattern of the path of its module.
+    -- Pattern for the path of its module.
     module VARCHAR,
-    -- Pattern of the family of GPU work.
+    -- Pattern for the family of GPU work.
     family VARCHAR,
-    -- Pattern of a collective's process group.
+    -- Pattern for a collective's process group.
     process_group VARCHAR,
-    -- Pattern of the role, the name or the number of the thread.
+    -- Pattern for the role, the name or the number of the thread.
     thread VARCHAR,
-    -- Which part of ops: `self`.
+    -- Part of ops: `self`.
     part VARCHAR,
     -- Phase.
     phase VARCHAR,
     -- Ordinals in a step.
     instance VARCHAR,
-    -- Numbers of steps.
+    -- Step numbers.
     step VARCHAR,
     -- Ranks.
     rank VARCHAR,
@@ -44,45 +45,45 @@ CREATE TABLE reference.scenario (
     device VARCHAR,
     -- Nodes, as in `graph.node`.
     node VARCHAR,
-    -- A query that gives nodes.
+    -- A query that returns nodes.
     sql VARCHAR,
-    -- What is done to it.
+    -- The action.
     action VARCHAR,
-    -- What the time is multiplied by.
+    -- Factor for the time.
     factor DOUBLE,
-    -- [ns] What is then added to it.
+    -- [ns] What is added after that.
     add_ns BIGINT,
-    -- [ns] What it is set to.
+    -- [ns] The time it is set to.
     set_ns BIGINT,
-    -- Whose time it is set to: `step_median`, `rank_median` or `rank_min`.
+    -- Source of the time it is set to: `step_median`, `rank_median` or `rank_min`.
     set_to VARCHAR,
-    -- The run whose time it is set to.
+    -- The run that the time is taken from.
     from_run BIGINT,
-    -- The GPU that GPU work is put on.
+    -- The GPU that GPU work moves to.
     to_gpu VARCHAR,
-    -- The type that its elements become.
+    -- New type of its elements.
     to_dtype VARCHAR,
-    -- The batch size that its tensors then have.
+    -- New batch size of its tensors.
     to_batch BIGINT,
-    -- The batch size that they were recorded with.
+    -- The recorded batch size.
     from_batch BIGINT,
-    -- Which gaps stay around removed ops: `longest` or `all`.
+    -- Which gaps remain around removed ops: `longest` or `all`.
     gaps VARCHAR,
-    -- Where work is inserted: `before` or `after`.
+    -- Where an insertion goes: `before` or `after`.
     place VARCHAR,
-    -- [ns] What the launch of inserted work, an inserted op or the launch of a graph takes,
-    -- or taking what was fetched ahead.
+    -- [ns] Host time of the inserted launch or op, of the launch of a graph, or of taking
+    -- what was prefetched.
     host_ns BIGINT,
-    -- [ns] Duration of inserted, or fused, work.
+    -- [ns] Duration of inserted or fused work.
     gpu_ns BIGINT,
     -- [ns] Time between work of a graph.
     gap_ns BIGINT,
-    -- Stream that work is moved to.
+    -- The stream that work moves to.
     to_stream BIGINT,
-    -- Pattern of the op or range that takes what overlapped work gives.
+    -- Pattern for the op or range that consumes overlapped work.
     until VARCHAR,
-    -- Workers that fetch ahead.
+    -- Workers that prefetch.
     workers BIGINT,
-    -- How much each of them fetches ahead.
+    -- How far ahead each of them prefetches.
     ahead BIGINT
 );

@@ -1,4 +1,5 @@
--- What `tracedb shard` was asked for: where the tables of `reference.sharded_table` go.
+-- The arguments of `tracedb shard` for distributing the tables of
+-- `reference.sharded_table`.
 -- One row per database, or none.
 -- Key: ranks.
 CREATE TABLE reference.sharding (
@@ -6,14 +7,14 @@ CREATE TABLE reference.sharding (
     ranks BIGINT NOT NULL,
     -- Row of `prediction.hardware`.
     hardware VARCHAR NOT NULL,
-    -- Examples of a rank in a step.
+    -- Examples per rank and step.
     batch BIGINT NOT NULL,
-    -- [B] What the tables of a rank may take; NULL: its GPU's memory is not known.
+    -- [B] Limit for the tables of a rank; NULL: its GPU's memory is unknown.
     limit_bytes BIGINT,
-    -- Bytes that the optimizer keeps for each row.
+    -- Bytes of optimizer state per row.
     row_state_size BIGINT NOT NULL,
-    -- Bytes that the optimizer keeps for each element.
+    -- Bytes of optimizer state per element.
     element_state_size BIGINT NOT NULL,
-    -- Whether indices are sent in the step; else they are there when it begins.
+    -- Whether indices are sent in the step; otherwise they are present when it starts.
     sends_indices BOOLEAN NOT NULL
 );

@@ -1,6 +1,5 @@
--- How long steps take where only some operations keep their time, and all others have the
--- typical one: the scenarios of `prediction.straggler_scenario`, simulated by
--- `tracedb.stragglers`.
+-- Step times if only some operations keep their time, and all others have the typical one:
+-- the scenarios of `prediction.straggler_scenario`, simulated by `tracedb.stragglers`.
 -- One row per run, scenario and step.
 -- Key: run_id, scope, name, step.
 CREATE TABLE reference.straggler_time (
@@ -12,6 +11,6 @@ CREATE TABLE reference.straggler_time (
     name VARCHAR NOT NULL,
     -- Number of the step.
     step BIGINT NOT NULL,
-    -- [ns] From the begin of the step to the end of the last optimizer.
+    -- [ns] From the start of the step to the end of the last optimizer.
     simulated_ns BIGINT NOT NULL
 );

@@ -4,19 +4,19 @@
 CREATE TABLE staging.annotation (
     -- The range's event.
     annotation_id,
-    -- The run it is of.
+    -- The run.
     run_id,
-    -- The trace it is from.
+    -- The trace.
     trace_id,
     -- Host thread.
     thread_id,
     -- Name.
     name,
-    -- [ns] Begin.
+    -- [ns] Start.
     start_ns,
     -- [ns] End.
     end_ns,
-    -- Identifier that the profiler gave it.
+    -- Identifier given by the profiler.
     external_id
 ) AS
 SELECT

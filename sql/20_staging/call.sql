@@ -4,35 +4,36 @@
 CREATE TABLE staging.call (
     -- The call's event.
     call_id,
-    -- The run it is of.
+    -- The run.
     run_id,
-    -- The trace it is from.
+    -- The trace.
     trace_id,
     -- Host thread that made the call.
     thread_id,
     -- Name.
     name,
-    -- `launch` (puts work on a device), `wait` (blocks the host for a device) or `other`.
+    -- `launch` (puts work on a device), `wait` (blocks the host until a device is done) or
+    -- `other`.
     kind,
-    -- What it launches (kernel, memcpy, memset, graph) or waits for (stream, device, event);
-    -- of other calls `stream_wait` (a stream is made to wait for an event), `capture_begin` and
-    -- `capture_end` (of a graph).
+    -- What it launches (kernel, memcpy, memset, graph) or waits for (stream, device,
+    -- event); for other calls `stream_wait` (makes a stream wait for an event),
+    -- `capture_begin` and `capture_end` (of a graph).
     target,
-    -- [ns] Begin.
+    -- [ns] Start.
     start_ns,
     -- [ns] End.
     end_ns,
-    -- Innermost op that was open on the thread when it began.
+    -- Innermost op that was open on the thread when it started.
     op_id,
-    -- Outermost op that was open then and is no user range.
+    -- Outermost enclosing op that is not a user range.
     top_op_id,
-    -- Outermost op that was open then, user ranges counted where recorded as ops.
+    -- Outermost enclosing op, including user ranges recorded as ops.
     outermost_op_id,
-    -- Number that it shares with the GPU work it launched.
+    -- Correlation number shared with the GPU work it launched.
     correlation,
     -- External id as recorded: the op's, or in files of 2022-24 the correlation.
     external_id,
-    -- Name of the kernel that it launches, where the profiler says it (AMD).
+    -- Name of the kernel that it launches, if the profiler records it (AMD).
     launched_name
 ) AS
 WITH
@@ -57,8 +58,8 @@ launching AS (
     WHERE staging.gpu_op_kind(cat) <> 'other'
 ),
 
--- Calls that share a correlation with a call of their thread around them: the driver's call
--- within the runtime's, which launches nothing more.
+-- Calls that share a correlation with an enclosing call on their thread: the driver's call
+-- inside the runtime's, which launches nothing more.
 inner_call AS (
     SELECT DISTINCT inside.event_id, true AS launches_nothing
     FROM call AS inside

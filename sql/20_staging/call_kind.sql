@@ -1,14 +1,15 @@
--- What runtime and driver calls do, by their name without the vendor's prefix (cuda, cu, hip,
--- ur, ze, musa, cnrt, aclrt and their like).
+-- What runtime and driver calls do, by their name without the vendor's prefix (cuda, cu,
+-- hip, ur, ze, musa, cnrt, aclrt and similar).
 -- One row per pattern.
 -- Key: pattern.
 CREATE VIEW staging.call_kind (
-    -- Regular expression that the whole name must match, behind the prefix.
+    -- Regular expression that the whole name must match, after the prefix.
     pattern,
-    -- `launch` puts work on a device, `wait` blocks the host for a device, `other` neither.
+    -- `launch` puts work on a device, `wait` blocks the host until a device is done,
+    -- `other` does neither.
     kind,
-    -- What a launch puts there, or a wait waits for; of others `stream_wait` (a stream is
-    -- made to wait for an event), `capture_begin` and `capture_end` (of a graph).
+    -- What a launch puts there, or what a wait waits for; for others `stream_wait` (makes a
+    -- stream wait for an event), `capture_begin` and `capture_end` (of a graph).
     target
 ) AS
 FROM (VALUES

@@ -1,30 +1,30 @@
--- Communication between ranks: what each kernel of NCCL and its like carries out, as the
--- profiler records it with the kernel, or as names and shapes tell; and what a process
--- group does on the CPU (Gloo, MPI, UCC), which is recorded as a range of its own thread. Logs
--- of NCCL and of PyTorch's flight recorder have calls, of which those count whose end is known.
+-- Communication between ranks: what each kernel of NCCL and similar libraries does, as the
+-- profiler records it with the kernel, or from names and shapes; and what a process group
+-- does on the CPU (Gloo, MPI, UCC), which is recorded as a range on its own thread. Logs of
+-- NCCL and of PyTorch's flight recorder contain calls; those with a known end are included.
 -- One row per kernel of communication, op of a process group on the CPU, or call in a log.
 -- Key: node_id.
 CREATE TABLE staging.collective (
     -- The kernel, the op, or the log's event.
     node_id,
-    -- The run it is of.
+    -- The run.
     run_id,
-    -- The trace it is from.
+    -- The trace.
     trace_id,
-    -- [ns] Begin.
+    -- [ns] Start.
     start_ns,
     -- [ns] End.
     end_ns,
     -- `all_reduce`, `all_gather`, `reduce_scatter`, `all_to_all`, `broadcast`, `reduce`,
     -- `send`, `recv` or `other`.
     kind,
-    -- Name of the process group, and its ranks; as far as they are recorded.
+    -- Name of the process group, and its ranks, as far as recorded.
     process_group,
-    -- Ranks of the group; of all where that is not recorded.
+    -- Ranks of the group; all ranks if not recorded.
     group_size,
-    -- Elements that go in, if known.
+    -- Input elements, if known.
     element_count,
-    -- Their type, where the range that says what is called records it.
+    -- Their type, if the range that describes the call records it.
     element_type,
     -- Number of the collective in its group, the same on all ranks, if recorded.
     sequence,
@@ -44,7 +44,7 @@ kernel AS (
     WHERE is_collective
 ),
 
--- Ranges that say what is called, and with what.
+-- Ranges that describe the call and its arguments.
 range AS (
     SELECT
         thread_id,
@@ -78,7 +78,7 @@ called_collective AS (
         ON launch.thread_id = range.thread_id AND launch.start_ns >= range.start_ns
 ),
 
--- An all_to_all consists of sends and receives; so what is called counts first.
+-- An all_to_all consists of sends and receives; so the called operation takes precedence.
 named AS (
     SELECT
         *,
@@ -103,7 +103,7 @@ member AS (
         end_ns
     FROM named
     UNION ALL
-    -- Which group it is of is not recorded, but for the kind of its backend.
+    -- Its group is not recorded, apart from the kind of its backend.
     SELECT
         op_id,
         op.trace_id,

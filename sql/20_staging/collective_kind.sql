@@ -1,5 +1,6 @@
--- Which collective a name is of: `all_reduce`, `all_gather`, `reduce_scatter`, `all_to_all`,
--- `broadcast`, `reduce`, `send`, `recv` or `other`. Its words may have underscores between.
+-- The collective that a name stands for: `all_reduce`, `all_gather`, `reduce_scatter`,
+-- `all_to_all`, `broadcast`, `reduce`, `send`, `recv` or `other`. Its words may be
+-- separated by underscores.
 CREATE MACRO staging.collective_kind(
     -- The name of a kernel, a call or a range, in lower case.
     spoken

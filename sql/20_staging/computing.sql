@@ -1,4 +1,4 @@
--- The traces that are being computed now; all of them when a reader asks.
+-- The traces that are being computed; all of them when a user reads it.
 -- One row per trace.
 -- Key: trace_id.
 CREATE VIEW staging.computing (

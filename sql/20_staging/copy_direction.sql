@@ -1,6 +1,6 @@
--- Which way a copy goes, by its name: `p2p` (between GPUs), `h2d`, `d2h` or `d2d`.
+-- The direction of a copy, from its name: `p2p` (between GPUs), `h2d`, `d2h` or `d2d`.
 CREATE MACRO staging.copy_direction(
-    -- The name, as CUPTI or rocprof has it.
+    -- The name, as CUPTI or rocprof records it.
     copy_name
 ) AS (
     CASE

@@ -7,11 +7,11 @@
 CREATE VIEW staging.data_loading (
     -- The range's event.
     annotation_id,
-    -- The trace it is from.
+    -- The trace.
     trace_id,
     -- Host thread.
     thread_id,
-    -- [ns] Begin.
+    -- [ns] Start.
     start_ns,
     -- [ns] End.
     end_ns

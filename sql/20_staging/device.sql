@@ -2,19 +2,19 @@
 -- One row per device of a trace.
 -- Key: trace_id, device.
 CREATE VIEW staging.device (
-    -- The run it is of.
+    -- The run.
     run_id,
-    -- The trace it is from.
+    -- The trace.
     trace_id,
     -- Device.
     device,
-    -- Name, where the trace tells.
+    -- Name, if the trace has it.
     name,
     -- GPU ops that ran on it.
     gpu_op_count,
-    -- [ns] Time for which at least one of them was running.
+    -- [ns] Time in which at least one of them was running.
     busy_ns,
-    -- [ns] Time for which at least one kernel (no copy, no memset) was running.
+    -- [ns] Time in which at least one kernel (no copy, no memset) was running.
     kernel_busy_ns
 ) AS
 WITH

@@ -1,20 +1,20 @@
--- What the profiler recorded of waits for devices, where it was told to (cuda_sync).
+-- What the profiler recorded about waits on devices, if enabled (cuda_sync).
 -- One row per recorded wait.
 -- Key: device_wait_id.
 CREATE TABLE staging.device_wait (
     -- The wait's event.
     device_wait_id,
-    -- The run it is of.
+    -- The run.
     run_id,
-    -- The trace it is from.
+    -- The trace.
     trace_id,
     -- `stream`, `event`, `device` (the host waits) or `stream_wait` (a stream waits).
     target,
     -- Device.
     device,
-    -- Stream that waits, for `stream_wait`.
+    -- The waiting stream, for `stream_wait`.
     stream,
-    -- Stream that is waited for; NULL for a whole device.
+    -- The awaited stream; NULL for a whole device.
     awaited_stream,
     -- Correlation of the call that recorded the awaited event.
     event_record_correlation,

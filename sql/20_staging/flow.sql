@@ -1,26 +1,27 @@
--- Flows from forward ops to the backward ops that belong to them, as recorded.
+-- Recorded flows from forward ops to their backward ops.
 -- One row per flow with both ends.
 -- Key: flow_id.
 CREATE VIEW staging.flow (
-    -- Event of the flow's begin.
+    -- Event of the flow's start.
     flow_id,
-    -- The trace it is from.
+    -- The trace.
     trace_id,
     -- Process and thread of the forward op.
     source_pid,
     -- Thread of the forward op.
     source_tid,
-    -- [ns] Begin of the forward op.
+    -- [ns] Start of the forward op.
     source_ns,
     -- Process of the backward op.
     target_pid,
     -- Thread of the backward op.
     target_tid,
-    -- [ns] Begin of the backward op.
+    -- [ns] Start of the backward op.
     target_ns
 ) AS
 WITH
--- Identifiers begin anew: the n-th begin with one belongs to the n-th end with it.
+-- Identifiers are reused: the n-th start with an identifier belongs to the n-th end with
+-- it.
 numbered AS (
     SELECT
         *,

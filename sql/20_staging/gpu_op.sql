@@ -2,11 +2,11 @@
 -- One row per GPU op.
 -- Key: gpu_op_id.
 CREATE TABLE staging.gpu_op (
-    -- The event of the GPU op.
+    -- The GPU op's event.
     gpu_op_id,
-    -- The run it is of.
+    -- The run.
     run_id,
-    -- The trace it is from.
+    -- The trace.
     trace_id,
     -- Name.
     name,
@@ -16,32 +16,32 @@ CREATE TABLE staging.gpu_op (
     device,
     -- Stream of the device.
     stream,
-    -- [ns] Begin.
+    -- [ns] Start.
     start_ns,
     -- [ns] End.
     end_ns,
-    -- Call that launched it; NULL if that is not in the trace.
+    -- Call that launched it; NULL if it is not in the trace.
     call_id,
-    -- Innermost op around the launch on its thread; NULL without one.
+    -- Innermost op around the launch on its thread; NULL if there is none.
     op_id,
-    -- Outermost op around the launch that is no user range.
+    -- Outermost op around the launch that is not a user range.
     top_op_id,
-    -- Outermost op around the launch, user ranges counted where recorded as ops.
+    -- Outermost op around the launch, including user ranges recorded as ops.
     outermost_op_id,
-    -- Number that it shares with its launch.
+    -- Correlation number shared with its launch.
     correlation,
     -- External id as recorded: the op's, or in files of 2022-24 the correlation.
     external_id,
-    -- [B] Bytes moved, for copies and memsets; NULL where below 0 or above 2^50.
+    -- [B] Bytes moved, for copies and memsets; NULL if below 0 or above 2^50.
     moved_bytes,
-    -- Whether it is communication between ranks: so recorded, or by its name.
+    -- Whether it is communication between ranks: as recorded, or by its name.
     is_collective
 ) AS
 WITH
 event AS (
     SELECT
         *,
-        -- All at once: each extraction reads the arguments anew.
+        -- All at once: each extraction parses the arguments again.
         args ->> [
             '$.device', '$.stream', '$.correlation', '$."External id"', '$."external id"',
             '$.bytes', '$."Collective name"'
@@ -69,8 +69,9 @@ gpu AS (
         ) AS external_id,
         try_cast(argument[6] AS BIGINT) AS bytes,
         CASE WHEN bytes BETWEEN 0 AND 1_125_899_906_842_624 THEN bytes END AS moved_bytes,
-        -- So recorded; a library's (NCCL, RCCL, oneCCL and their like); or a kernel's own that
-        -- reads other GPUs' memory. Inductor names its kernels by the ops they compute with.
+        -- As recorded; from a library (NCCL, RCCL, oneCCL and similar); or a custom kernel
+        -- that reads other GPUs' memory. Inductor names its kernels by the ops they
+        -- compute.
         argument[7] IS NOT NULL
         OR regexp_matches(
             name,

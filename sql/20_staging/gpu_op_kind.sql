@@ -1,7 +1,7 @@
--- What kind of GPU op events of a category are, whichever vendor's profiler wrote them;
--- NULL if they are no GPU work.
+-- The kind of GPU op for an event category, for any vendor's profiler; NULL if it is not
+-- GPU work.
 CREATE MACRO staging.gpu_op_kind(
-    -- The event's category, as `kernel`, `gpu_memcpy` or `mlu_memset`.
+    -- The event's category, such as `kernel`, `gpu_memcpy` or `mlu_memset`.
     cat
 ) AS (
     CASE

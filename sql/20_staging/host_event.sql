@@ -4,7 +4,7 @@
 CREATE VIEW staging.host_event (
     -- Position of the event in the database.
     event_id,
-    -- The trace it is from.
+    -- The trace.
     trace_id,
     -- Process.
     pid,
@@ -16,20 +16,20 @@ CREATE VIEW staging.host_event (
     is_annotation,
     -- Name.
     name,
-    -- [ns] Begin, from the time base of the trace.
+    -- [ns] Start, from the time base of the trace.
     start_ns,
     -- [ns] End, from the time base of the trace.
     end_ns,
-    -- Identifier that the profiler gave it: of the op, or of the call's correlation.
+    -- Identifier given by the profiler: of the op, or of the call's correlation.
     external_id,
-    -- Identifier in the execution graph that was recorded along; 0 outside of it.
+    -- Identifier in the execution graph recorded at the same time; 0 outside of it.
     record_function_id,
-    -- Identifier that a call shares with the GPU work that it launches.
+    -- Identifier shared by a call and the GPU work that it launches.
     correlation,
     -- Sequence number that a forward op shares with its backward op.
     sequence_number,
-    -- Of an op with such a number: 0 if it is a forward op, of a backward op the thread of
-    -- the forward op, as the profiler numbers those.
+    -- For an op with such a number: 0 for a forward op; for a backward op the thread of the
+    -- forward op, as the profiler numbers it.
     forward_thread,
     -- Dimensions of an op's arguments, as a JSON list of lists.
     input_dims,
@@ -37,13 +37,13 @@ CREATE VIEW staging.host_event (
     input_types,
     -- Values of an op's scalar arguments, as a JSON list.
     concrete_inputs,
-    -- Name of the kernel that a call launches, where the profiler says it (AMD).
+    -- Name of the kernel that a call launches, if the profiler records it (AMD).
     launched_name,
     -- Arguments as JSON text.
     args
 ) AS
 WITH
--- All that is wanted of the arguments at once: each extraction reads them anew.
+-- All needed arguments at once: each extraction parses them again.
 event AS (
     SELECT
         *,
@@ -56,7 +56,7 @@ event AS (
     FROM staging.slice
     WHERE
         cat IN ('cpu_op', 'Operator', 'user_annotation', 'Runtime')
-        -- Whichever vendor's: `cuda_runtime`, `xpu_driver`, `privateuse1_runtime`.
+        -- For any vendor: `cuda_runtime`, `xpu_driver`, `privateuse1_runtime`.
         OR suffix(cat, '_runtime') OR suffix(cat, '_driver')
 )
 
@@ -88,7 +88,7 @@ SELECT
     try_cast(argument[4] AS BIGINT),
     try_cast(argument[5] AS BIGINT),
     try_cast(argument[11] AS BIGINT),
-    -- What is no list is none: a text that is no JSON, say.
+    -- Anything that is not a list is ignored, such as text that is not JSON.
     CASE WHEN coalesce(argument[6], argument[7]) LIKE '[%' THEN
         try_cast(coalesce(argument[6], argument[7]) AS JSON)
     END,

@@ -1,4 +1,4 @@
--- What was repaired or left out while a file was read.
+-- What was repaired or dropped while a file was read.
 -- One row per kind of issue and file.
 -- Key: trace_id, kind.
 CREATE VIEW staging.ingest_issue (

@@ -1,5 +1,5 @@
--- Whether a name is of an op that a process group runs on the CPU, in a thread of its own:
--- the profiler names it by the backend and what is called, as `gloo:all_reduce`.
+-- Whether a name is that of an op that a process group runs on the CPU, on its own thread:
+-- the profiler names it by the backend and the operation, such as `gloo:all_reduce`.
 CREATE MACRO staging.is_process_group_op(
     -- The name of an op or a range.
     name

@@ -1,12 +1,12 @@
--- Kernels alone, without copies, memsets and other GPU work (`staging.gpu_op` has all).
+-- Only kernels, without copies, memsets and other GPU work (`staging.gpu_op` has all).
 -- One row per kernel.
 -- Key: gpu_op_id.
 CREATE VIEW staging.kernel (
     -- The kernel, as a GPU op.
     gpu_op_id,
-    -- The run it is of.
+    -- The run.
     run_id,
-    -- The trace it is from.
+    -- The trace.
     trace_id,
     -- Name.
     name,
@@ -14,19 +14,19 @@ CREATE VIEW staging.kernel (
     device,
     -- Stream of the device.
     stream,
-    -- [ns] Begin.
+    -- [ns] Start.
     start_ns,
     -- [ns] End.
     end_ns,
-    -- Call that launched it; NULL if that is not in the trace.
+    -- Call that launched it; NULL if it is not in the trace.
     call_id,
-    -- Innermost op around the launch on its thread; NULL without one.
+    -- Innermost op around the launch on its thread; NULL if there is none.
     op_id,
-    -- Outermost op around the launch that is no user range.
+    -- Outermost op around the launch that is not a user range.
     top_op_id,
-    -- Outermost op around the launch, user ranges counted where recorded as ops.
+    -- Outermost op around the launch, including user ranges recorded as ops.
     outermost_op_id,
-    -- Number that it shares with its launch.
+    -- Correlation number shared with its launch.
     correlation,
     -- External id as recorded: the op's, or in files of 2022-24 the correlation.
     external_id,

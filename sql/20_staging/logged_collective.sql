@@ -1,14 +1,13 @@
--- Collectives that the communication library itself kept a log of, in the order of their
--- calls: PyTorch's flight recorder, which has those that never ended as well, or NCCL's
--- inspector.
+-- Collectives logged by the communication library itself, in call order: by PyTorch's
+-- flight recorder, which also has those that never ended, or by NCCL's inspector.
 -- One row per call of a rank.
 -- Key: event_id.
 CREATE TABLE staging.logged_collective (
     -- The log's event.
     event_id,
-    -- The run it is of.
+    -- The run.
     run_id,
-    -- The trace it is from.
+    -- The trace.
     trace_id,
     -- `flight_recorder` or `nccl_inspector`.
     source,
@@ -16,34 +15,35 @@ CREATE TABLE staging.logged_collective (
     name,
     -- Kind, as in `staging.collective`.
     kind,
-    -- Name of the process group, or identifier of the communicator; what describes it, and its
-    -- ranks, as far as they are recorded.
+    -- Name of the process group, or identifier of the communicator; its description and its
+    -- ranks, as far as recorded.
     process_group,
-    -- Whether all ranks of the job are in the group, by its name.
+    -- Whether the group contains all ranks of the job, by its name.
     is_of_all,
-    -- Ranks of the group, as a JSON list; NULL where they are not recorded.
+    -- Ranks of the group, as a JSON list; NULL if not recorded.
     group_ranks,
     -- Number of these, if recorded.
     group_size,
-    -- Number of the call in its group, the same on all ranks: of collectives one count, and
-    -- of sends and receives another. NCCL's inspector counts each kind of its own.
+    -- Number of the call in its group, the same on all ranks. Collectives are counted
+    -- separately from sends and receives; NCCL's inspector counts each kind separately.
     sequence,
-    -- Whether it is a send or a receive, which two ranks alone take part in.
+    -- Whether it is a send or a receive, in which only two ranks take part.
     is_p2p,
-    -- Elements that go in, if known.
+    -- Input elements, if known.
     element_count,
-    -- [B] The message: what goes in or comes out, whichever is more; if known.
+    -- [B] The message: the larger of input and output; if known.
     message_bytes,
-    -- [ns] When the rank called it, or its kernel began; from the time base of the trace.
+    -- [ns] Time of the rank's call, or of its kernel's start; from the time base of the
+    -- trace.
     start_ns,
-    -- [ns] When it was over, or the watchdog noticed so; NULL where that is not recorded.
+    -- [ns] Time when it ended, or when the watchdog noticed; NULL if not recorded.
     end_ns,
-    -- [ns] How long its kernel ran; NULL where it was not timed.
+    -- [ns] Duration of its kernel; NULL if it was not timed.
     duration_ns,
-    -- Whether it was over when the log was written. Calls within a group of calls are over
-    -- as that is.
+    -- Whether it had ended when the log was written. Calls within a group of calls end with
+    -- the group.
     is_over,
-    -- The line of the program that called it, where the log has stacks.
+    -- The source line that called it, if the log has stacks.
     place
 ) AS
 WITH

@@ -1,30 +1,30 @@
--- What PyTorch's allocators gave and took back, with `profile_memory=True`: bytes of blocks,
--- and what was allocated and reserved after that.
--- One row per allocation, and per block that was freed.
+-- Allocations and frees of PyTorch's allocators, with `profile_memory=True`: the bytes of
+-- blocks, and the totals allocated and reserved afterwards.
+-- One row per allocation, and per freed block.
 -- Key: memory_event_id.
 CREATE VIEW staging.memory_event (
     -- The event.
     memory_event_id,
-    -- The run it is of.
+    -- The run.
     run_id,
-    -- The trace it is from.
+    -- The trace.
     trace_id,
-    -- Host thread; NULL where nothing else was recorded of it.
+    -- Host thread; NULL if nothing else was recorded on it.
     thread_id,
     -- `cpu`, `cuda`, `hip`, `xpu`, `mps`, `mtia`, or the number of another type.
     device_type,
-    -- Device; -1 of the CPU.
+    -- Device; -1 for the CPU.
     device,
-    -- [ns] When.
+    -- [ns] Time.
     at_ns,
-    -- [B] The block's; below 0 where it is freed.
+    -- [B] Size of the block; negative if it is freed.
     changed_bytes,
-    -- Address of the block; NULL where it is not recorded.
+    -- Address of the block; NULL if not recorded.
     address,
-    -- [B] Allocated on the device from then on. Where it is not recorded, what the trace knows
-    -- of: blocks that were allocated before it, and not freed in it, are left out.
+    -- [B] Allocated on the device afterwards. If not recorded, the total that the trace
+    -- shows: blocks allocated before it and not freed in it are excluded.
     allocated_bytes,
-    -- [B] Reserved by the allocator from then on; NULL where it is not recorded.
+    -- [B] Reserved by the allocator afterwards; NULL if not recorded.
     reserved_bytes,
     -- Whether the allocator's totals are recorded.
     has_totals

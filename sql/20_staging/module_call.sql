@@ -1,25 +1,25 @@
--- Calls of PyTorch modules (`nn.Module`), which the profiler records along with the Python
--- stack. Calls that took no time are left out: nothing can lie in them.
+-- Calls of PyTorch modules (`nn.Module`), which the profiler records together with Python
+-- stacks. Calls that took no time are excluded: nothing can be inside them.
 -- One row per call.
 -- Key: module_call_id.
 CREATE TABLE staging.module_call (
     -- The call's event.
     module_call_id,
-    -- The run it is of.
+    -- The run.
     run_id,
-    -- The trace it is from.
+    -- The trace.
     trace_id,
     -- Host thread.
     thread_id,
-    -- Name: the module's class, and which one of that class it is.
+    -- Name: the module's class, and its number within that class.
     name,
-    -- The names of all modules in whose calls it lies, from the outermost on, and its own.
+    -- The names of all enclosing modules, from the outermost inwards, and its own.
     path,
-    -- The call in which it lies.
+    -- The enclosing call.
     parent_module_call_id,
-    -- How many calls it lies in.
+    -- Number of enclosing calls.
     depth,
-    -- [ns] Begin.
+    -- [ns] Start.
     start_ns,
     -- [ns] End.
     end_ns
@@ -51,7 +51,7 @@ bound AS (
     FROM module_call
 ),
 
--- How many are open: at one time the inner end first, then the outer begins.
+-- Open calls: at equal times the inner one ends first, then the outer one starts.
 begun AS (
     SELECT *
     FROM (

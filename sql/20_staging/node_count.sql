@@ -1,5 +1,6 @@
--- Nodes that the ranks of a group are on, if ranks are numbered node by node and each node has
--- as many GPUs as the trace describes; NULL where it describes one, or the ranks are not known.
+-- Nodes that the ranks of a group are on, if ranks are numbered node by node and each node
+-- has as many GPUs as the trace describes; NULL if it describes one, or the ranks are
+-- unknown.
 CREATE MACRO staging.node_count(
     -- The numbers of the ranks, or NULL.
     members,

@@ -4,32 +4,32 @@
 CREATE TABLE staging.op (
     -- The op's event.
     op_id,
-    -- The run it is of.
+    -- The run.
     run_id,
-    -- The trace it is from.
+    -- The trace.
     trace_id,
     -- Host thread.
     thread_id,
     -- Name.
     name,
-    -- [ns] Begin.
+    -- [ns] Start.
     start_ns,
     -- [ns] End.
     end_ns,
-    -- Innermost op that was open on the thread when it began.
+    -- Innermost op that was open on the thread when it started.
     parent_op_id,
-    -- Outermost op above it that is no user range, or itself; NULL for user ranges.
+    -- Outermost enclosing op that is not a user range, or itself; NULL for user ranges.
     top_op_id,
-    -- Whether it is a user range that was recorded as an op.
+    -- Whether it is a user range recorded as an op.
     is_annotation,
-    -- Whether it is a top-level op: no op above it but user ranges.
+    -- Whether it is a top-level op: no enclosing op except user ranges.
     is_top_level,
-    -- Identifier that the profiler gave it.
+    -- Identifier given by the profiler.
     external_id,
     -- Sequence number that a forward op shares with its backward op.
     sequence_number,
-    -- Of an op with such a number: 0 if it is a forward op, of a backward op the thread of
-    -- the forward op, as the profiler numbers those.
+    -- For an op with such a number: 0 for a forward op; for a backward op the thread of the
+    -- forward op, as the profiler numbers it.
     forward_thread,
     -- Dimensions of its arguments, as a JSON list of lists.
     input_dims,

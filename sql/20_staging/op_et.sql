@@ -1,19 +1,20 @@
--- What the execution graph of the run knows of ops and annotations: schema, shapes also of
--- tensor lists, results, tensors by identity.
--- One row per op or annotation that was matched with a node.
+-- Information on ops and annotations from the execution graph of the run: schema, shapes
+-- including tensor lists, results, tensors by identity.
+-- One row per op or annotation matched with a node.
 -- Key: op_id.
 CREATE TABLE staging.op_et (
     -- The op, or the annotation.
     op_id,
-    -- The run it is of.
+    -- The run.
     run_id,
-    -- The trace it is from.
+    -- The trace.
     trace_id,
     -- The node of the execution graph.
     et_node_id,
-    -- Which occurrence of the execution graph in the trace; tensors are known within one.
+    -- Which occurrence of the execution graph in the trace; tensors are identified within
+    -- one.
     occurrence,
-    -- Schema of the operator; empty where the node is none.
+    -- Schema of the operator; empty if the node is not one.
     op_schema,
     -- Dimensions of its arguments, as a JSON list of lists.
     input_dims,

@@ -1,17 +1,17 @@
--- Timed operations of the ranks of a job, as tables of operations have them: the
--- computation of a microbatch, a send, a collective.
+-- Timed operations of the ranks of a job, from tables of operations: the computation of a
+-- microbatch, a send, a collective.
 -- One row per operation.
 -- Key: operation_id.
 CREATE TABLE staging.operation (
     -- The operation's event.
     operation_id,
-    -- The run it is of.
+    -- The run.
     run_id,
-    -- The trace it is from.
+    -- The trace.
     trace_id,
-    -- Rank, as the table has it; else the ordinal of data-parallel rank and stage, from 0.
+    -- Rank, from the table; otherwise the ordinal of data-parallel rank and stage, from 0.
     rank,
-    -- Data-parallel rank; 0 where the table has none.
+    -- Data-parallel rank; 0 if the table has none.
     dp_rank,
     -- Pipeline stage.
     stage,
@@ -19,17 +19,17 @@ CREATE TABLE staging.operation (
     step,
     -- Type, as in `staging.operation_type`.
     type,
-    -- Which of its type on its rank in the step, from 0, in the order of their begins.
+    -- Ordinal among operations of its type on its rank in the step, from 0, in start order.
     ordinal,
     -- Model chunk (virtual stage) of the rank, from 0.
     chunk,
-    -- Microbatch; NULL where the table has none.
+    -- Microbatch; NULL if the table has none.
     microbatch,
-    -- [ns] Begin. Tables count from the begin of the step, or of the job.
+    -- [ns] Start. Tables count from the start of the step, or of the job.
     start_ns,
     -- [ns] End.
     end_ns,
-    -- [ns] Duration, as the table has it: it may be finer than begin and end.
+    -- [ns] Duration, from the table: it may be finer than start and end.
     duration_ns
 ) AS
 WITH

@@ -1,27 +1,27 @@
--- What the operations of pipeline-parallel training are: the types that tables of
--- operations have, with what is known of each.
+-- The types of operations in pipeline-parallel training that tables of operations contain,
+-- and their properties.
 -- One row per type.
 -- Key: type.
 CREATE VIEW staging.operation_type (
     -- Name of the type.
     type,
-    -- Name of what is told together: sends and receives of one direction are one.
+    -- Name of its group in results: sends and receives of one direction are one group.
     op_type,
     -- `forward` or `backward` computation, `send` or `recv` (receive) between stages,
     -- `collective`, or `other`.
     kind,
-    -- `forward` or `backward`, of what goes with a microbatch.
+    -- `forward` or `backward`, for operations of a microbatch.
     direction,
-    -- Whether it moves data: its typical time is then the median, else the mean.
+    -- Whether it moves data: its typical time is then the median, otherwise the mean.
     is_communication,
-    -- Which operations are one, and end together: a `pair` (a send and its receive), that
+    -- Which operations form one and end together: a `pair` (a send and its receive), those
     -- of all data-parallel ranks of the `stage`, of the `ends` (first and last stage of a
     -- data-parallel rank), or of the whole `job`; NULL if it is alone.
     peers,
-    -- What it is executed on, in order: `compute`, the type of a send or receive, or
-    -- `data_parallel`; NULL of what only follows the last computation.
+    -- The lane that executes it in order: `compute`, the type of a send or receive, or
+    -- `data_parallel`; NULL for operations that only follow the last computation.
     stream,
-    -- Its ordinal among what follows the last computation of a step; NULL of the rest.
+    -- Its ordinal among what follows the last computation of a step; NULL for the rest.
     tail
 ) AS
 SELECT *

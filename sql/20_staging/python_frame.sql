@@ -1,28 +1,29 @@
--- Calls of Python functions outside of PyTorch, which the profiler records along with the
--- Python stack (`with_stack=True`). What is not written in a file (built-in functions, frozen
--- and generated code), what is PyTorch's own or of `tracedb record`, and what took no time
--- are left out.
+-- Calls of Python functions outside PyTorch, which the profiler records with Python stacks
+-- (`with_stack=True`). Excluded are functions without a file (built-in functions, frozen
+-- and generated code), those of PyTorch itself or of `tracedb record`, and calls that took
+-- no time.
 -- One row per call.
 -- Key: python_frame_id.
 CREATE VIEW staging.python_frame (
     -- The call's event.
     python_frame_id,
-    -- The trace it is from.
+    -- The trace.
     trace_id,
     -- Host thread.
     thread_id,
-    -- Name of the function, and the file and line where it is defined (of a generator: where
-    -- it goes on): `preprocess (data.py:12)`. Of one that was open when recording began the
-    -- trace has the line that it was at then, so its name has none: `main (train.py)`.
+    -- Name of the function, and the file and line of its definition (of a generator: where
+    -- it resumes): `preprocess (data.py:12)`. For a function that was open when recording
+    -- started, the trace only has the line it was at, so its name has no line: `main
+    -- (train.py)`.
     name,
-    -- [ns] Begin.
+    -- [ns] Start.
     start_ns,
     -- [ns] End.
     end_ns
 ) AS
 WITH
--- Recording begins inside of PyTorch: what begins before any call has ended was open by then,
--- or is PyTorch's own.
+-- Recording starts inside PyTorch: a call that starts before any call has ended was already
+-- open, or is PyTorch's own.
 recorded AS (
     SELECT trace_id, min(end_ns) AS first_end_ns
     FROM staging.slice

@@ -1,28 +1,28 @@
--- With what each trace was recorded, and what the profiler was told to record along.
--- One row per profiler file, not of execution graphs.
+-- The profiler that recorded each trace, and its settings.
+-- One row per profiler file; none for execution graphs.
 -- Key: trace_id.
 CREATE VIEW staging.recording (
     -- The trace.
     trace_id,
     -- The profiler: `PyTorch profiler`, or the tool that the file was exported from.
     profiler,
-    -- Whether nothing of it ever ran: `tracedb estimate` made it from a program's code.
+    -- Whether none of it ever ran: `tracedb estimate` made it from a program's code.
     is_estimated,
-    -- The runtime of the GPUs with its version, as `CUDA 12.4`; NULL where it is not told.
+    -- The GPU runtime with its version, such as `CUDA 12.4`; NULL if unknown.
     runtime,
-    -- Whether ops have the sizes of their arguments (`record_shapes=True`).
+    -- Whether ops have the shapes of their arguments (`record_shapes=True`).
     has_shapes,
     -- Whether calls of Python functions and modules are recorded (`with_stack=True`).
     has_stack,
     -- Whether allocations are recorded (`profile_memory=True`).
     has_memory,
-    -- Whether the profiler recorded what waits for devices are for
+    -- Whether the profiler recorded what waits on devices are for
     -- (`enable_cuda_sync_events=True`).
     has_waits,
-    -- What the profiler itself took, as it recorded it, in events: buffers that were full
-    -- and flushed, instrumentation.
+    -- Events of the profiler's own work, as it recorded them: flushing of full buffers,
+    -- instrumentation.
     overhead_count,
-    -- [ns] Time of these.
+    -- [ns] Their time.
     overhead_ns
 ) AS
 WITH

@@ -1,15 +1,15 @@
--- Events that have a begin and an end: complete ones (`X`), and begins (`B`) with the end
--- (`E`) that closes them on their thread: the last begin of its name that is open, or
--- where ends without a name are on the thread, the last that is open. What lacks either
--- is in raw.event alone.
+-- Events with a start and an end: complete ones (`X`), and begins (`B`) with the end (`E`)
+-- that closes them on their thread: the last open begin of the same name or, on threads
+-- with ends without a name, the last open begin. Events that lack either are only in
+-- raw.event.
 -- One row per event with a duration.
 -- Key: event_id.
 CREATE VIEW staging.slice (
-    -- The event; the begin of two.
+    -- The event; of a pair, the begin.
     event_id,
-    -- The event that ends it: itself, or the end of two.
+    -- The event that ends it: itself, or the end of the pair.
     end_event_id,
-    -- The trace it is from.
+    -- The trace.
     trace_id,
     -- Category.
     cat,
@@ -23,7 +23,7 @@ CREATE VIEW staging.slice (
     start_ns,
     -- [ns] End, from the time base of the trace.
     end_ns,
-    -- Arguments as JSON text; of two events the begin's.
+    -- Arguments as JSON text; for a pair, those of the begin.
     args
 ) AS
 WITH
@@ -38,7 +38,7 @@ bound AS (
     WINDOW on_thread AS (PARTITION BY trace_id, pid, tid)
 ),
 
--- How many are open in the nest: with the begin itself, and before the end.
+-- Number of open events in the nest: including the begin itself, and before the end.
 levelled AS (
     SELECT
         *,

@@ -1,25 +1,26 @@
--- Iterations: the profiler's step marks, or those that the user named, on their host
--- thread. Without either a trace has no steps; staging.step_mark tells what could be one.
+-- Iterations: the profiler's step marks, or those named by the user, on their host thread.
+-- A trace with neither has no steps; staging.step_mark lists what could mark them.
 -- One row per step.
 -- Key: step_id.
 CREATE TABLE staging.step (
     -- The step mark's event.
     step_id,
-    -- The run it is of.
+    -- The run.
     run_id,
-    -- The trace it is from.
+    -- The trace.
     trace_id,
     -- Host thread of the mark.
     thread_id,
     -- Name of the mark.
     name,
-    -- Number of the step, from its name; else its ordinal among the trace's steps, from 0.
+    -- Number of the step, from its name; otherwise its ordinal among the trace's steps,
+    -- from 0.
     step,
-    -- [ns] Begin of the mark.
+    -- [ns] Start of the mark.
     start_ns,
     -- [ns] End of the mark.
     end_ns,
-    -- [ns] End of the last GPU work that was launched in the step, if any was.
+    -- [ns] End of the last GPU work launched in the step, if any.
     gpu_end_ns
 ) AS
 SELECT step.*, gpu_end_ns

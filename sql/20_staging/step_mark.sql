@@ -1,24 +1,24 @@
--- User ranges that could mark steps: names that differ in numbers alone are one mark.
+-- User ranges that could mark steps; names that differ only in numbers are one mark.
 -- One row per mark of a trace, the one that covers most time first.
 -- Key: trace_id, mark.
 CREATE VIEW staging.step_mark (
-    -- The run it is of.
+    -- The run.
     run_id,
-    -- The trace it is from.
+    -- The trace.
     trace_id,
-    -- Regular expression of the names: what `tracedb ingest --step-mark` takes.
+    -- Regular expression for the names: the value of `tracedb ingest --step-mark`.
     mark,
-    -- How many ranges there are.
+    -- Number of ranges.
     occurrences,
-    -- [ns] Begin of the first.
+    -- [ns] Start of the first.
     first_start_ns,
     -- [ns] End of the last.
     last_end_ns,
-    -- [ns] How long all of them took together.
+    -- [ns] Total time of all of them.
     total_ns,
-    -- How they could mark steps: `mark` where they repeat and cover most of the trace's time
-    -- on the host, each a step; `from` where they do not, but their begins cut most of that
-    -- time into steps (not in far shorter and longer ones); NULL where neither makes sense.
+    -- How they could mark steps: `mark` if they repeat and cover most of the trace's time
+    -- on the host, each being a step; `from` if they do not, but their starts divide most
+    -- of that time into steps (of similar length); NULL if neither applies.
     suits
 ) AS
 WITH

@@ -1,24 +1,25 @@
--- The ranges of host time that are steps: the profiler's step marks, or those that the user
--- named; or, where the user named what steps begin with, from the begin of one such range to
--- that of the next on its thread. The last one then begins no step: its end is not known.
--- Steps of a thread follow each other: a mark is none if more than half of it lies before
--- the end of one that began earlier on its thread (within another, say).
+-- The ranges of host time that are steps: the profiler's step marks, or those named by the
+-- user. If the user named what starts a step, a step lasts from the start of one such range
+-- to the start of the next on its thread; the last range starts no step, because its end is
+-- unknown. Steps of a thread do not overlap: a mark is ignored if more than half of it lies
+-- before the end of an earlier one on its thread (inside another, for example).
 -- One row per step.
 -- Key: step_id.
 CREATE TABLE staging.step_range (
     -- The step mark's event.
     step_id,
-    -- The run it is of.
+    -- The run.
     run_id,
-    -- The trace it is from.
+    -- The trace.
     trace_id,
     -- Host thread of the mark.
     thread_id,
     -- Name of the mark.
     name,
-    -- Number of the step, from its name; else its ordinal among the trace's steps, from 0.
+    -- Number of the step, from its name; otherwise its ordinal among the trace's steps,
+    -- from 0.
     step,
-    -- [ns] Begin.
+    -- [ns] Start.
     start_ns,
     -- [ns] End.
     end_ns

@@ -1,14 +1,14 @@
--- The stretches into which the begins and ends of steps cut the time of a trace, and the
--- steps that each lies in: what begins in a stretch is in these steps. Without it, whatever
--- lies in steps would be compared with each of them.
--- One row per stretch, from a bound of a step to the next.
+-- The stretches between the starts and ends of steps in a trace, and the steps that contain
+-- each: whatever starts in a stretch is in these steps. Without this relation, everything
+-- in steps would have to be compared with each of them.
+-- One row per stretch, from one boundary of a step to the next.
 -- Key: trace_id, start_ns.
 CREATE VIEW staging.step_stretch (
-    -- The trace it is from.
+    -- The trace.
     trace_id,
-    -- [ns] Begin; it lasts until the next begins.
+    -- [ns] Start; it lasts until the next one starts.
     start_ns,
-    -- The steps around it; NULL between steps.
+    -- The enclosing steps; NULL between steps.
     step_ids
 ) AS
 WITH

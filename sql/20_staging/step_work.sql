@@ -1,11 +1,10 @@
--- The GPU work of each step: what any thread of the trace launched while the step's mark
--- lasted.
+-- The GPU work of each step: what any thread of the trace launched during the step's mark.
 -- One row per step and GPU op.
 -- Key: step_id, gpu_op_id.
 CREATE TABLE staging.step_work (
     -- Step.
     step_id,
-    -- The trace it is from.
+    -- The trace.
     trace_id,
     -- The GPU op.
     gpu_op_id

@@ -2,9 +2,9 @@
 -- One row per stream of a device of a trace.
 -- Key: trace_id, device, stream.
 CREATE VIEW staging.stream (
-    -- The run it is of.
+    -- The run.
     run_id,
-    -- The trace it is from.
+    -- The trace.
     trace_id,
     -- Device.
     device,
@@ -12,11 +12,11 @@ CREATE VIEW staging.stream (
     stream,
     -- GPU ops that ran on it.
     gpu_op_count,
-    -- [ns] Sum of their durations; more than busy time where they overlap.
+    -- [ns] Sum of their durations; more than busy time if they overlap.
     gpu_op_time_ns,
-    -- [ns] Time for which at least one of them was running.
+    -- [ns] Time in which at least one of them was running.
     busy_ns,
-    -- [ns] Begin of the first.
+    -- [ns] Start of the first.
     first_start_ns,
     -- [ns] End of the last.
     last_end_ns

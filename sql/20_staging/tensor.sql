@@ -1,12 +1,12 @@
--- Tensors that ops take and give, from the execution graph of the run.
+-- Input and output tensors of ops, from the execution graph of the run.
 -- One row per tensor argument or result of an op.
 -- Key: op_id, direction, argument, ordinal.
 CREATE TABLE staging.tensor (
     -- The op.
     op_id,
-    -- The run it is of.
+    -- The run.
     run_id,
-    -- The trace it is from.
+    -- The trace.
     trace_id,
     -- Which occurrence of the execution graph in the trace.
     occurrence,
@@ -16,9 +16,9 @@ CREATE TABLE staging.tensor (
     argument,
     -- Ordinal in a list of tensors, from 1.
     ordinal,
-    -- The tensor, as the execution graph numbers it.
+    -- The tensor's number in the execution graph.
     tensor,
-    -- Its storage, which views of it share.
+    -- Its storage, shared by its views.
     storage,
     -- Elements.
     element_count,

@@ -4,19 +4,19 @@
 CREATE TABLE staging.thread (
     -- The thread's first event, in the order of the file.
     thread_id,
-    -- The run it is of.
+    -- The run.
     run_id,
-    -- The trace it is from.
+    -- The trace.
     trace_id,
     -- Process.
     pid,
     -- Thread, as the profiler numbers it.
     tid,
-    -- Name, where the trace tells.
+    -- Name, if the trace has it.
     name,
-    -- `main` (has the step marks, else the most ops), `autograd` (flows lead to its ops, or
-    -- a tenth of its top-level ops and more are backward ops by name), `data_loading`,
-    -- `other`.
+    -- `main` (has the step marks, otherwise the most ops), `autograd` (flows lead to its
+    -- ops, or at least a tenth of its top-level ops are backward ops by name),
+    -- `data_loading`, `other`.
     role
 ) AS
 WITH

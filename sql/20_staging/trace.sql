@@ -1,40 +1,41 @@
--- Ingested files with what their headers tell; times of a trace start at its time base.
+-- Ingested files with the information from their headers; times of a trace start at its
+-- time base.
 -- One row per file.
 -- Key: trace_id.
 CREATE VIEW staging.trace (
     -- Number of the file in this database.
     trace_id,
-    -- The run that it belongs to.
+    -- The run it belongs to.
     run_id,
-    -- Path as it was given.
+    -- Path as given to ingest.
     path,
-    -- `kineto` where it has events, those of other profilers too (their names:
+    -- `kineto` if it has events, including those of other profilers (named in
     -- `staging.recording.profiler`); `et` for execution graphs.
     format,
-    -- SHA-256 of the file's text, however compressed.
+    -- SHA-256 of the file's decompressed text.
     sha256,
-    -- Rank in the distributed job: from the header, else from the file name.
+    -- Rank in the distributed job: from the header, otherwise from the file name.
     rank,
-    -- Number of ranks of the distributed job, where the header tells; NULL below 1.
+    -- Number of ranks of the distributed job, if the header states it; NULL below 1.
     world_size,
-    -- Backend of the distributed job, where the header tells.
+    -- Backend of the distributed job, if the header states it.
     backend,
-    -- [ns] Absolute time (since 1970) that the times of the trace count from; 0 where it is
-    -- none from 1970 to 2043, as 2^61 is: sums of three such times are within 64 bits.
+    -- [ns] Absolute time (since 1970) at which the times of the trace start; 0 if it is not
+    -- between 1970 and 2043, as for 2^61: sums of three such times fit into 64 bits.
     base_ns,
     -- Version of the format.
     schema_version,
-    -- Name of the first device that the header lists.
+    -- Name of the first device in the header.
     device_name,
     -- How many devices the header describes: those of its node.
     described_count,
     -- Number of events or nodes.
     event_count,
-    -- Whether External id of calls and GPU work is the correlation, not the op's id.
+    -- Whether External id of calls and GPU work is the correlation instead of the op's id.
     external_id_is_correlation,
     -- For an execution graph: the trace whose ops it describes.
     paired_trace_id,
-    -- For an execution graph: what the match rests on, or why there is none.
+    -- For an execution graph: what the match is based on, or why there is none.
     pairing
 ) AS
 WITH

@@ -1,4 +1,4 @@
--- The GPU model that a trace is of: that of its first device.
+-- The GPU model of a trace: that of its first device.
 -- One row per trace that names one.
 -- Key: trace_id.
 CREATE VIEW staging.trace_gpu (

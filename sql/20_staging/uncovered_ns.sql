@@ -1,15 +1,15 @@
--- [ns] The part of a row's time in which no row before it was running: its sum is the time
--- in which any was.
+-- [ns] The part of a row's time in which no earlier row was running: the sum is the time in
+-- which any was.
 CREATE MACRO staging.uncovered_ns(
-    -- [ns] Begin.
+    -- [ns] Start.
     start_ns,
-    -- [ns] End; NULL of rows that do not count.
+    -- [ns] End; NULL for rows that do not count.
     end_ns,
-    -- What the time is of: a trace or a step.
+    -- The scope of the time: a trace or a step.
     scope_id,
     -- Device.
     device,
-    -- Stream; NULL where all of the device count together.
+    -- Stream; NULL if the whole device counts as one.
     stream
 ) AS (
     greatest(

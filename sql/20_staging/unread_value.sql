@@ -1,20 +1,20 @@
--- Values that are not what their field is for: text that is no list, a size that is no
--- number or of more elements than a machine holds, a number that is none. The relations
--- above have NULL for them, or leave out what they are of.
+-- Values that do not fit their field: text that is not a list, a size that is not a number
+-- or has more elements than a machine can hold, an invalid number. The relations above have
+-- NULL for them, or exclude their rows.
 -- One row per field of a trace that has such values.
 -- Key: trace_id, field.
 CREATE VIEW staging.unread_value (
     -- The trace.
     trace_id,
-    -- Name of the field, as the profiler wrote it.
+    -- Name of the field in the profiler's file.
     field,
-    -- How many events have such a value of it; of the header's fields 1.
+    -- Number of events with such a value; 1 for fields of the header.
     occurrences,
-    -- The first of these events; NULL of the header.
+    -- The first of these events; NULL for the header.
     first_event_id
 ) AS
 WITH
--- Arguments are read again only where nothing came of them, though the name is in them.
+-- Arguments are parsed again only if nothing came of them although they contain the name.
 suspect AS (
     SELECT op_id AS event_id, trace_id, field
     FROM staging.op
@@ -49,7 +49,7 @@ suspect AS (
         END
 ),
 
--- Sizes as numbers: what is no number in a list of lists is none here either.
+-- Sizes as numbers: anything that is not a number in a list of lists is ignored here, too.
 shape AS (
     SELECT trace_id, event_id, occurrences, unnest(from_json(dims, '["JSON"]')) AS sizes
     FROM (

@@ -1,15 +1,15 @@
--- Recordings of graphs: from a stream's begin of a capture to its end. What is launched
--- meanwhile does not run, but becomes a part of the graph.
+-- Captures of graphs: from a stream's start of a capture to its end. What is launched in
+-- between does not run, but becomes part of the graph.
 -- One row per capture.
 -- Key: capture_id.
 CREATE VIEW graph.capture (
-    -- The call that begins it.
+    -- The call that starts it.
     capture_id,
-    -- The run it is of.
+    -- The run.
     run_id,
-    -- The trace it is from.
+    -- The trace.
     trace_id,
-    -- [ns] Begin.
+    -- [ns] Start.
     start_ns,
     -- [ns] End.
     end_ns

@@ -1,22 +1,22 @@
 -- Launches that became parts of a graph.
--- One row per launch that lies in a capture and put nothing on a device.
+-- One row per launch that is inside a capture and put nothing on a device.
 -- Key: call_id.
 CREATE VIEW graph.captured_launch (
     -- The launch.
     call_id,
-    -- The run it is of.
+    -- The run.
     run_id,
-    -- The trace it is from.
+    -- The trace.
     trace_id,
-    -- The capture it lies in.
+    -- The capture that contains it.
     capture_id,
     -- Innermost op around the launch.
     op_id,
-    -- Name of what it launches; `memcpy` and `memset`; NULL where it is not recorded.
+    -- Name of what it launches; `memcpy` and `memset`; NULL if not recorded.
     launched_name,
     -- Its ordinal among launches of that name in the capture, from 1.
     ordinal_in_name,
-    -- How many launches of that name the capture has.
+    -- Number of launches of that name in the capture.
     of_name,
     -- Its ordinal among the launches of the capture, from 1.
     ordinal

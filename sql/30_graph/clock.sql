@@ -1,25 +1,25 @@
--- The clock of each rank against that of the run's first: collectives end at the same
--- time on all ranks, whatever their clocks say.
+-- The clock of each rank compared with that of the run's first rank: collectives end at the
+-- same time on all ranks, whatever their clocks show.
 -- One row per trace of a run whose collectives are matched.
 -- Key: trace_id.
 CREATE TABLE graph.clock (
     -- The trace.
     trace_id,
-    -- The run it is of.
+    -- The run.
     run_id,
-    -- Trace whose clock is the run's.
+    -- The trace whose clock is the run's.
     reference_trace_id,
-    -- Collectives that it was compared by.
+    -- Collectives used for the comparison.
     collective_count,
-    -- [ns] Median of how much later than on the reference they end by this clock.
+    -- [ns] Median of how much later they end by this clock than on the reference.
     offset_ns,
-    -- [ns] 95th percentile of how far single ones are from that.
+    -- [ns] 95th percentile of the deviation of single collectives from the offset.
     uncertainty_ns,
-    -- Whether the order of collectives could be another: the offset may then be off by a
-    -- multiple of their period.
+    -- Whether the order of collectives could be different: the offset may then be wrong by
+    -- a multiple of their period.
     is_ambiguous,
-    -- [ns] What to add to times of this trace for times since 1970 by the run's clock: its
-    -- time base, less the offset where that is more than its uncertainty and 10 us.
+    -- [ns] Offset to add to times of this trace to get times since 1970 by the run's clock:
+    -- its time base, minus the clock offset if that is more than its uncertainty and 10 us.
     shift_ns
 ) AS
 WITH RECURSIVE
@@ -60,8 +60,8 @@ pair AS (
     GROUP BY ALL
 ),
 
--- Groups have their own references: from the run's first trace to those it shares a
--- group with, and on, each by the fewest groups.
+-- Groups have their own references: from the run's first trace to those that share a group
+-- with it, and so on, each by the fewest groups.
 reached (
     trace_id, run_id, level, collective_count, offset_ns, uncertainty_ns, is_ambiguous
 ) USING KEY (

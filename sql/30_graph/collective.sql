@@ -1,14 +1,14 @@
--- A collective's time on each rank: waiting for the last rank to arrive, and moving data.
--- Ranks that are not in the run may be last: what the collective takes beyond the
--- shortest of its kind that is as large is waiting for them.
+-- The time of a collective on each rank: waiting for the last rank to arrive, and moving
+-- data. Ranks that are not in the run may be last: time beyond the shortest collective of
+-- the same kind and size counts as waiting for them.
 -- One row per collective of a rank that is matched with those of other ranks.
 -- Key: node_id.
 CREATE TABLE graph.collective (
     -- The kernel, or the op of a process group on the CPU.
     node_id,
-    -- The run it is of.
+    -- The run.
     run_id,
-    -- The trace it is from.
+    -- The trace.
     trace_id,
     -- Name of the process group.
     process_group,
@@ -16,21 +16,21 @@ CREATE TABLE graph.collective (
     number,
     -- Kind of collective.
     kind,
-    -- Elements that go in, if known.
+    -- Input elements, if known.
     element_count,
     -- Ranks of the group.
     group_size,
-    -- Of them those that are in the run.
+    -- Number of these in the run.
     present_count,
-    -- That of the rank that arrived last; of the group's last in the run.
+    -- The part of the rank that arrived last, among the ranks in the run.
     last_node_id,
-    -- [ns] When that began, by the clock of this trace.
+    -- [ns] Start of that part, by the clock of this trace.
     last_arrival_ns,
-    -- [ns] Time in which it waited for that.
+    -- [ns] Time waiting for that rank.
     waiting_ns,
-    -- [ns] Time in which it waited for ranks that are not in the run, at least.
+    -- [ns] Time waiting for ranks that are not in the run, at least.
     absent_waiting_ns,
-    -- [ns] The rest: data are moved.
+    -- [ns] The remaining time, in which data moves.
     moving_ns
 ) AS
 WITH
@@ -65,11 +65,11 @@ meeting AS (
         max(over_ns) - max(arrival_ns) AS together_ns
     FROM member
     GROUP BY run_id, process_group, number, kind
-    -- Two groups of one name, or a rank that is there twice, tell nothing.
+    -- Two groups with one name, or a rank that occurs twice, are ambiguous.
     HAVING count(*) BETWEEN 2 AND coalesce(max(group_size), count(*))
 ),
 
--- One that is larger takes no less; of unknown size each is on its own.
+-- A larger collective takes no less time; each one of unknown size is treated separately.
 compared AS (
     SELECT
         *,

@@ -1,24 +1,24 @@
--- Which op called each collective on the CPU: the last one of its kind and size (`c10d::...`)
--- that began before, if no other collective began since. Its thread goes on at once; the
--- collective begins on a thread of the process group.
--- One row per op of a process group whose call is recorded.
+-- The op that called each collective on the CPU: the last earlier one of its kind and size
+-- (`c10d::...`), if no other collective has started since. Its thread continues at once;
+-- the collective starts on a thread of the process group.
+-- One row per op of a process group with a recorded call.
 -- Key: op_id.
 CREATE VIEW graph.collective_call (
     -- The op of the process group.
     op_id,
-    -- The run it is of.
+    -- The run.
     run_id,
-    -- The trace it is from.
+    -- The trace.
     trace_id,
-    -- Thread that carries it out.
+    -- Thread that executes it.
     thread_id,
-    -- [ns] Its begin.
+    -- [ns] Its start.
     start_ns,
     -- The op that called it.
     calling_op_id,
-    -- Thread of that.
+    -- Thread of that op.
     calling_thread_id,
-    -- [ns] When that had called it: its end, or its begin where it ended later.
+    -- [ns] Time of the call: the end of that op, or its start if it ended later.
     called_ns
 ) AS
 WITH

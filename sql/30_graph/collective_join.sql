@@ -1,19 +1,19 @@
--- Where a thread waited for collectives on the CPU that it had called: it rests as one ends,
--- and goes on about as soon behind that as elsewhere. Of several that end in a rest it is
--- the last. What ends by chance while the thread does something else that is not recorded
--- lies far from the end of the rest.
--- One row per rest that ends as a collective has.
+-- Where a thread waited for collectives on the CPU that it had called: its rest lasts until
+-- one ends, and it continues about as soon after that as elsewhere. If several end in a
+-- rest, the last one counts. Collectives that end by chance, while the thread does
+-- something else that is not recorded, end far from the end of the rest.
+-- One row per rest that ends after a collective has ended.
 -- Key: thread_id, start_ns.
 CREATE VIEW graph.collective_join (
-    -- The run it is of.
+    -- The run.
     run_id,
-    -- The trace it is from.
+    -- The trace.
     trace_id,
-    -- Thread that waits.
+    -- The waiting thread.
     thread_id,
-    -- Thread that carries out the collective.
+    -- Thread that executes the collective.
     worker_thread_id,
-    -- [ns] The rest begins.
+    -- [ns] The rest starts.
     start_ns,
     -- [ns] The collective ends.
     end_ns

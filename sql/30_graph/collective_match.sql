@@ -1,29 +1,31 @@
--- Which collectives of different ranks are the same one: by the number that is recorded
--- with them, or by their order in the process group. Recordings may begin at different
--- collectives, so the orders are shifted against each other until kinds and sizes agree,
--- steps are the same, and ends differ by the same time, that of the clocks; of several
--- such shifts the one is taken for which that is least. Where ends differ by more than
--- collectives last, nothing is matched.
--- One row per collective of a rank that is matched with the group's reference, or is of it.
+-- Which collectives of different ranks belong together: by their recorded number, or by
+-- their order in the process group. Recordings may start at different collectives. So the
+-- orders are shifted against each other until kinds and sizes agree, steps are the same,
+-- and ends differ by a constant time, that of the clocks; among several such shifts, the
+-- one with the smallest difference is used. If ends differ by more than collectives last,
+-- nothing is matched.
+-- One row per collective of a rank that is matched with the group's reference, or belongs
+-- to it.
 -- Key: node_id.
 CREATE TABLE graph.collective_match (
     -- The kernel, or the op of a process group on the CPU.
     node_id,
-    -- The run it is of.
+    -- The run.
     run_id,
-    -- The trace it is from.
+    -- The trace.
     trace_id,
     -- Name of the process group.
     process_group,
     -- Number of the collective in its group, the same for all ranks.
     number,
-    -- The node of the group's reference, its first trace, that is the same collective.
+    -- The matching node of the group's reference, its first trace.
     reference_node_id,
-    -- Whether another shift fits as well: collectives look alike, and times between them.
+    -- Whether another shift fits as well: collectives, and the times between them, look
+    -- alike.
     is_ambiguous
 ) AS
 WITH
--- A send has one rank on the other side, which its order in a group does not tell.
+-- A send has one peer rank, which its order in a group does not reveal.
 member AS (
     SELECT
         collective.* EXCLUDE (start_ns, end_ns),
@@ -44,7 +46,7 @@ member AS (
         in_trace AS (PARTITION BY collective.trace_id, process_group)
 ),
 
--- Enough collectives to tell a shift by.
+-- Enough collectives to determine a shift.
 pair AS (
     SELECT
         other.trace_id,

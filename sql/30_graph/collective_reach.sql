@@ -1,6 +1,6 @@
--- How far each rank is in each process group, by the logs of collectives: what it has called
--- last. Ranks of a group are those that are recorded; else all ranks of the run whose log has
--- the group, and all there are of the group that has all.
+-- How far each rank is in each process group, from logs of collectives: its last call. The
+-- ranks of a group are those recorded; otherwise all ranks of the run whose log has the
+-- group, or all existing ranks for the group that has all.
 -- One row per run, process group and rank of it.
 -- Key: run_id, process_group, rank.
 CREATE VIEW graph.collective_reach (
@@ -10,19 +10,19 @@ CREATE VIEW graph.collective_reach (
     process_group,
     -- The rank.
     rank,
-    -- Its trace; NULL where its log is not in the run.
+    -- Its trace; NULL if its log is not in the run.
     trace_id,
-    -- Number of the last collective that it called in the group; 0 of none.
+    -- Number of the last collective that it called in the group; 0 if none.
     sequence,
-    -- Name of that.
+    -- Name of that collective.
     name,
-    -- Whether that was over when the log was written.
+    -- Whether it had finished when the log was written.
     is_over,
-    -- [ns] When it was called, since 1970.
+    -- [ns] Time of the call, since 1970.
     called_ns,
-    -- The line of the program that called it; NULL without stacks.
+    -- The source line of the call; NULL without stacks.
     place,
-    -- The last line that it called a collective of any group from.
+    -- The last source line from which it called a collective of any group.
     last_place
 ) AS
 WITH

@@ -1,17 +1,17 @@
--- Which op takes a tensor that another op gave, from the execution graph of the run. Only
--- ops without an op below them count: those above take and give the same.
+-- Which op takes a tensor produced by another op, from the execution graph of the run. Only
+-- ops without child ops count: their parents take and produce the same.
 -- One row per pair of ops.
 -- Key: source_op_id, target_op_id.
 CREATE TABLE graph.data_edge (
-    -- The run it is of.
+    -- The run.
     run_id,
-    -- The trace it is from.
+    -- The trace.
     trace_id,
-    -- Op that gave the tensor last.
+    -- The op that last produced the tensor.
     source_op_id,
-    -- Op that takes it.
+    -- The op that takes it.
     target_op_id,
-    -- Tensors that pass from the one to the other.
+    -- Tensors passed from one to the other.
     tensor_count
 ) AS
 WITH

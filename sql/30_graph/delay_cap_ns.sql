@@ -1,6 +1,6 @@
--- [ns] What a delay is at most: what exceeds it has another cause. It is the 95th percentile
--- of the instances; of fewer than 20 that is the largest, and there twice the median and
--- 10 us at most.
+-- [ns] The upper limit of a delay: anything longer has another cause. It is the 95th
+-- percentile of the instances; with fewer than 20 instances, the largest, but at most twice
+-- the median and 10 us.
 CREATE MACRO graph.delay_cap_ns(
     -- Instances.
     instance_count,

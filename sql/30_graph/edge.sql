@@ -1,25 +1,26 @@
--- What had to begin or end before what: the dependencies between nodes.
+-- The dependencies between nodes: what had to start or end before what.
 -- One row per pair of nodes and kind.
 -- Key: source_node_id, target_node_id, kind.
 CREATE VIEW graph.edge (
-    -- The run it is of.
+    -- The run.
     run_id,
-    -- The trace it is from; of the node that depends.
+    -- The trace of the dependent node.
     trace_id,
-    -- Node that comes first.
+    -- The node that comes first.
     source_node_id,
-    -- Node that depends on it.
+    -- The dependent node.
     target_node_id,
-    -- `nesting` (op to what began in it), `thread` (order of a thread's top-level events),
-    -- `launch` (call to its GPU work), `stream` (order of a stream), `stream_wait` (GPU work
-    -- to work of another stream), `occupancy` (likewise, for lack of room), `sync_stream`,
-    -- `sync_device`, `sync_event`, `copy`, `queue` (GPU work to the call that waits for
-    -- it), `fork` and `join` (between threads), `forward_backward` (op to its backward op),
-    -- `data` (op to op by a tensor), `collective` (the last rank's part of a collective
-    -- to those of the other ranks, which end only after that began; also of a send and its
-    -- receive) or `schedule` (between operations of a table: `graph.operation_edge`).
+    -- `nesting` (op to what started in it), `thread` (order of a thread's top-level
+    -- events), `launch` (call to its GPU work), `stream` (order of a stream), `stream_wait`
+    -- (GPU work to work on another stream), `occupancy` (the same, for lack of room),
+    -- `sync_stream`, `sync_device`, `sync_event`, `copy`, `queue` (GPU work to the call
+    -- that waits for it), `fork` and `join` (between threads), `forward_backward` (op to
+    -- its backward op), `data` (op to op through a tensor), `collective` (the last rank's
+    -- part of a collective to the other ranks' parts, which end only after it started; also
+    -- for a send and its receive) or `schedule` (between operations of a table:
+    -- `graph.operation_edge`).
     kind,
-    -- Whether the trace says so; else it is inferred from order and times.
+    -- Whether the trace records it; otherwise it is inferred from order and times.
     recorded
 ) AS
 SELECT run_id, trace_id, parent_op_id, op_id, 'nesting', true

@@ -1,15 +1,15 @@
--- Launches whose work a trace would have if nothing were lost: not those into a graph, which
--- run nowhere, nor those to devices of whose work the trace does not say what it is.
+-- Launches whose work would be in the trace if nothing were lost: excluding those into a
+-- graph, which do not run, and those to devices whose work the trace does not identify.
 -- One row per launch.
 -- Key: call_id.
 CREATE VIEW graph.expected_launch (
     -- The launch.
     call_id,
-    -- The run it is of.
+    -- The run.
     run_id,
-    -- The trace it is from.
+    -- The trace.
     trace_id,
-    -- Whether its work is there.
+    -- Whether its work is in the trace.
     has_work
 ) AS
 WITH

@@ -1,16 +1,16 @@
--- Launches into a queue that is full: a CUDA stream holds about a thousand GPU ops,
--- and a call that launches more returns when one of them has ended.
--- One row per launch that found more than a thousand launches of its stream ahead of its
--- own that were not over, of which one was meanwhile.
+-- Launches into a full queue: a CUDA stream holds about a thousand GPU ops, and a call that
+-- launches more returns when one of them has ended.
+-- One row per launch that found more than a thousand unfinished launches of its stream
+-- ahead of it, one of which ended meanwhile.
 -- Key: call_id.
 CREATE VIEW graph.full_queue (
     -- The launch.
     call_id,
-    -- The run it is of.
+    -- The run.
     run_id,
-    -- The trace it is from.
+    -- The trace.
     trace_id,
-    -- [ns] Begin of the call.
+    -- [ns] Start of the call.
     start_ns,
     -- [ns] End of the call.
     end_ns,
@@ -37,7 +37,7 @@ numbered AS (
     FROM begun
 ),
 
--- What had not ended on the stream when the call began.
+-- What had not ended on the stream when the call started.
 full_queue AS (
     SELECT
         call.call_id,

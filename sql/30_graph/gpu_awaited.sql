@@ -1,13 +1,13 @@
--- All GPU work of other streams that GPU work waits for: where the profiler recorded it all
--- that was recorded, and what explains its start (`graph.stream_wait`).
+-- All GPU work on other streams that GPU work waits for: what the profiler recorded, and
+-- what explains its start (`graph.stream_wait`).
 -- One row per GPU op that waits and GPU op that it waits for.
 -- Key: gpu_op_id, awaited_gpu_op_id.
 CREATE VIEW graph.gpu_awaited (
     -- The GPU work that waits.
     gpu_op_id,
-    -- The run it is of.
+    -- The run.
     run_id,
-    -- The trace it is from.
+    -- The trace.
     trace_id,
     -- The GPU work that it waits for.
     awaited_gpu_op_id,

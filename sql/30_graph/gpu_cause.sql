@@ -1,20 +1,20 @@
--- What each GPU op started after, as measured: the last to allow it of its
--- launch, the work before it on its stream, and the work of another stream it waited for.
+-- What each GPU op started after, as measured: the last of its launch, the previous work on
+-- its stream, and the work on another stream that it waited for.
 -- One row per GPU op.
 -- Key: gpu_op_id.
 CREATE TABLE graph.gpu_cause (
     -- The GPU op.
     gpu_op_id,
-    -- The run it is of.
+    -- The run.
     run_id,
-    -- The trace it is from.
+    -- The trace.
     trace_id,
     -- `launch`, `stream`, `stream_wait`, `occupancy`, or `none` for the first work of a
     -- stream without a launch in the trace.
     cause,
     -- The GPU work that it started after, unless the cause is its launch.
     cause_gpu_op_id,
-    -- [ns] Begin of the launch, or end of the GPU work that it started after.
+    -- [ns] Start of the launch, or end of the GPU work that it started after.
     cause_ns
 ) AS
 SELECT
@@ -26,7 +26,7 @@ SELECT
             awaited_end_ns
             >= coalesce(greatest(after_launch_ns, previous_end_ns), awaited_end_ns)
             THEN reason
-        -- Without a launch the work before it is all that it can have waited for.
+        -- Without a launch, it can only have waited for the previous work.
         WHEN after_stream_ns >= coalesce(after_launch_ns, after_stream_ns) THEN 'stream'
         WHEN call_id IS NOT NULL THEN 'launch'
         ELSE 'none'

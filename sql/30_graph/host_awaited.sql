@@ -1,17 +1,16 @@
--- All GPU work that a blocking call waits for: the last on each stream that it is for,
--- and the copies that a launch returns behind. Where the profiler recorded the stream or
--- event it is taken; else the wait is for what had been launched when the call began, of
--- an event for what ended before the call returned. Of several streams, or devices, that
--- may be meant it is the one that explains the end of the call, or that which the thread
--- used last.
+-- All GPU work that a blocking call waits for: the last on each of its streams, and the
+-- copies after which a launch returns. A recorded stream or event is used if there is one.
+-- Otherwise, the wait is for what had been launched when the call started; for an event,
+-- for what ended before the call returned. If several streams or devices are possible, it
+-- is the one that explains the end of the call, or the one that the thread used last.
 -- One row per blocking call and GPU op.
 -- Key: call_id, gpu_op_id.
 CREATE TABLE graph.host_awaited (
-    -- The call that blocks.
+    -- The blocking call.
     call_id,
-    -- The run it is of.
+    -- The run.
     run_id,
-    -- The trace it is from.
+    -- The trace.
     trace_id,
     -- `stream`, `device`, `event`, `copy` or `queue`.
     target,
@@ -19,18 +18,18 @@ CREATE TABLE graph.host_awaited (
     gpu_op_id,
     -- [ns] End of that work.
     gpu_op_end_ns,
-    -- [ns] Begin of the call.
+    -- [ns] Start of the call.
     start_ns,
     -- [ns] End of the call.
     end_ns,
-    -- Whether the profiler recorded what is waited for.
+    -- Whether the profiler recorded what the call waits for.
     recorded,
-    -- Whether only since the stream that it is for had been made to wait for that work.
+    -- Whether this is only because its stream had been made to wait for that work.
     is_passed
 ) AS
 WITH
--- An event may have been recorded before the last work of its stream: that which was over
--- the typical time before the call returned, else what was over last.
+-- An event may have been recorded before the last work of its stream: it is the work that
+-- ended the typical time before the call returned, otherwise what ended last.
 ended AS (
     SELECT
         call.call_id,
@@ -94,8 +93,8 @@ candidate AS (
     WHERE work.launch_start_ns IS NULL OR work.launch_start_ns < ended.start_ns
 ),
 
--- What was over when the call returned. A copy by a call that need not block is waited for
--- if it was over, or the call took long.
+-- What had ended when the call returned. A copy by a call that need not block is awaited if
+-- it had ended, or the call took long.
 ended_before AS (
     SELECT
         candidate.*,
@@ -128,8 +127,8 @@ SELECT
 FROM (
     SELECT *
     FROM ended_before
-    -- Of what is not recorded: what explains the end of the call, else what held up a long
-    -- call last, else that of the thread.
+    -- For unrecorded waits: what explains the end of the call, otherwise what delayed a
+    -- long call last, otherwise the thread's last stream.
     QUALIFY
         target = 'copy'
         OR recorded

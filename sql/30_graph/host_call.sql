@@ -1,15 +1,14 @@
--- Launches and waits of host threads without overlap: a call within another (a driver
--- call below a runtime call) belongs to the outer one. A copy that blocks is split into
--- the time that a launch usually takes and the wait behind it; so is a launch into a full
--- queue.
+-- Launches and waits of host threads without overlap: a nested call (a driver call below a
+-- runtime call) belongs to the outer one. A blocking copy is split into the time that a
+-- launch usually takes and the wait after it; so is a launch into a full queue.
 -- One row per launch or wait that adds time to its thread.
 -- Key: call_id.
 CREATE TABLE graph.host_call (
     -- The call.
     call_id,
-    -- The run it is of.
+    -- The run.
     run_id,
-    -- The trace it is from.
+    -- The trace.
     trace_id,
     -- Host thread.
     thread_id,
@@ -19,9 +18,9 @@ CREATE TABLE graph.host_call (
     target,
     -- What it waits for: `stream`, `device`, `event`, `copy` or `queue`; NULL if nothing.
     awaits,
-    -- [ns] Begin, or end of the call that it began in.
+    -- [ns] Start, or end of the call that it started in.
     start_ns,
-    -- [ns] Begin of the part that waits for a device; the end where no part does.
+    -- [ns] Start of the part that waits for a device; the end if no part does.
     wait_start_ns,
     -- [ns] End.
     end_ns

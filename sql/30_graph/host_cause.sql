@@ -1,30 +1,30 @@
--- Times at which a host thread went on because something elsewhere was over: the end of
--- a call that blocked, the end of a wait for another thread, the waking of a worker.
--- One row per time at which a thread went on.
+-- Times at which a host thread continued because something elsewhere was over: the end of a
+-- blocking call, the end of a wait for another thread, the waking of a worker.
+-- One row per time at which a thread continued.
 -- Key: trace_id, resume_id.
 CREATE TABLE graph.host_cause (
-    -- The run it is of.
+    -- The run.
     run_id,
-    -- The trace it is from.
+    -- The trace.
     trace_id,
     -- Its number in the trace, by thread and time.
     resume_id,
-    -- Thread that went on.
+    -- The thread that continued.
     thread_id,
     -- `return` (of a call that blocked for GPU work), `join` or `fork` (of a thread), or
     -- `arrival` (of another rank).
     cause,
-    -- [ns] When it went on.
+    -- [ns] Time at which it continued.
     resume_ns,
     -- The call that blocked.
     call_id,
-    -- The GPU work that was over.
+    -- The GPU work that ended.
     cause_gpu_op_id,
-    -- The thread that was done, or that woke it; of another rank where that arrived.
+    -- The thread that finished, or that woke it; for another rank, the thread that arrived.
     cause_thread_id,
-    -- When that thread had last gone on itself until then: a number as `resume_id`.
+    -- The last time at which that thread had itself continued: a number like `resume_id`.
     cause_resume_id,
-    -- [ns] When it was done, by the clock of its trace.
+    -- [ns] Time at which that thread finished, by the clock of its trace.
     cause_ns
 ) AS
 WITH
@@ -56,7 +56,7 @@ numbered AS (
     FROM resumption
 ),
 
--- Of several at one time the last.
+-- At equal times, the last one.
 latest AS (
     SELECT thread_id, resume_ns, max(resume_id) AS resume_id
     FROM numbered

@@ -1,14 +1,14 @@
--- What the host waited for in calls that block it: synchronisation, copies that return
--- only when they are done, and launches into a full queue. Of all the work that a call is
--- for (`graph.host_awaited`) that which ended last.
+-- What the host waited for in blocking calls: synchronization, copies that return when they
+-- are done, and launches into a full queue. Of all work that a call waits for
+-- (`graph.host_awaited`), the work that ended last.
 -- One row per blocking call whose cause was found.
 -- Key: call_id.
 CREATE TABLE graph.host_wait (
-    -- The call that blocks.
+    -- The blocking call.
     call_id,
-    -- The run it is of.
+    -- The run.
     run_id,
-    -- The trace it is from.
+    -- The trace.
     trace_id,
     -- `stream`, `device`, `event`, `copy` or `queue`.
     target,
@@ -16,13 +16,13 @@ CREATE TABLE graph.host_wait (
     gpu_op_id,
     -- [ns] End of that work.
     gpu_op_end_ns,
-    -- [ns] Begin of the call.
+    -- [ns] Start of the call.
     start_ns,
     -- [ns] End of the call.
     end_ns,
-    -- Whether the work was still running when the call began.
+    -- Whether the work was still running when the call started.
     is_blocked,
-    -- Whether the profiler recorded what was waited for.
+    -- Whether the profiler recorded what the call waited for.
     recorded
 ) AS
 SELECT

@@ -1,5 +1,5 @@
--- Whether a time lies so long before another, 10 us, that neither clocks nor chance put it
--- there.
+-- Whether a time is so much earlier than another, 10 us, that neither clocks nor chance
+-- explain it.
 CREATE MACRO graph.is_well_before(
     -- [ns] The time.
     earlier_ns,

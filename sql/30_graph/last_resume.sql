@@ -1,13 +1,13 @@
--- When a host thread went on, of several causes at one time the last: what a walk
--- backwards along the thread comes to.
--- One row per thread and time at which it went on.
+-- When a host thread continued, by the last of several causes at one time: what a walk
+-- backwards along the thread reaches.
+-- One row per thread and time at which it continued.
 -- Key: trace_id, thread_id, resume_ns.
 CREATE VIEW graph.last_resume (
-    -- The trace it is from.
+    -- The trace.
     trace_id,
     -- Host thread.
     thread_id,
-    -- [ns] When it went on.
+    -- [ns] Time at which it continued.
     resume_ns,
     -- Its number, as in `graph.host_cause`.
     resume_id

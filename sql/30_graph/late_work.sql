@@ -1,15 +1,15 @@
--- GPU work that began later than its launch, its stream and recorded waits explain, by so
--- much that it must have waited for something else (`graph.shows_wait`); where a thread had told
--- some stream to wait since the launch before on the stream, and that was not recorded,
--- from 1 us on.
+-- GPU work that started later than its launch, its stream and recorded waits explain, by so
+-- much that it must have waited for something else (`graph.shows_wait`); from 1 us on, if a
+-- thread had told some stream to wait since the previous launch on the stream, and that was
+-- not recorded.
 -- One row per such GPU op.
 -- Key: gpu_op_id.
 CREATE TABLE graph.late_work (
     -- The GPU op.
     gpu_op_id,
-    -- The run it is of.
+    -- The run.
     run_id,
-    -- The trace it is from.
+    -- The trace.
     trace_id,
     -- Device.
     device,
@@ -17,18 +17,18 @@ CREATE TABLE graph.late_work (
     stream,
     -- `kernel`, `memcpy` or `memset`.
     kind,
-    -- [ns] Begin.
+    -- [ns] Start.
     start_ns,
     -- [ns] End of its launch.
     launch_end_ns,
-    -- [ns] Time by which launch and stream do not explain its begin.
+    -- [ns] Delay of its start that launch and stream do not explain.
     excess_ns,
-    -- [ns] How long after work of other streams such work usually begins in the trace: the
-    -- median of what shows no wait; 0 without any.
+    -- [ns] Typical start delay after work on other streams in the trace: the median for
+    -- work that shows no wait; 0 without any.
     typical_wait_ns
 ) AS
 WITH
--- Calls that make a stream wait for an event, per thread, where that is not recorded.
+-- Calls that make a stream wait for an event, per thread, if that is not recorded.
 wait_call AS (
     SELECT thread_id, start_ns AS wait_call_ns
     FROM staging.call
@@ -39,7 +39,7 @@ wait_call AS (
         )
 ),
 
--- Until when it waited for what was recorded.
+-- End of its recorded waits.
 recorded_wait AS (
     SELECT waiting.gpu_op_id, max(awaited.end_ns) AS recorded_end_ns
     FROM graph.recorded_stream_wait AS waiting
@@ -47,7 +47,7 @@ recorded_wait AS (
     GROUP BY waiting.gpu_op_id
 ),
 
--- By how much work began later than its launch and its stream explain.
+-- Delay of the start beyond launch and stream.
 explained AS (
     SELECT
         work.*,
@@ -61,8 +61,7 @@ explained AS (
     LEFT JOIN recorded_wait USING (gpu_op_id)
 ),
 
--- A wait of this length shows by time alone; a shorter one only after a call for
--- it.
+-- A wait of this length shows from the time alone; a shorter one only after a call for it.
 late AS (
     SELECT explained.*
     FROM explained
@@ -79,7 +78,7 @@ late AS (
         )
 ),
 
--- How long after other streams' work such work usually begins.
+-- Typical start delay after work on other streams.
 typical AS (
     SELECT trace_id, quantile_disc(delay_ns, 0.5) AS typical_ns
     FROM (

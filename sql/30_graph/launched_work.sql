@@ -1,14 +1,14 @@
--- GPU work in the order of its launches: what was the last to be launched on a stream
--- before a time. Of the parts of a graph on a stream the last counts; work without a
--- launch in the trace was launched before it, in its order.
+-- GPU work in launch order: the last work launched on a stream before a time. Of the parts
+-- of a graph on a stream, the last counts; work without a launch in the trace was launched
+-- before it, in order.
 -- One row per stream and launch, and per GPU op without one.
 -- Key: gpu_op_id.
 CREATE VIEW graph.launched_work (
     -- The GPU op.
     gpu_op_id,
-    -- The run it is of.
+    -- The run.
     run_id,
-    -- The trace it is from.
+    -- The trace.
     trace_id,
     -- Device.
     device,
@@ -16,7 +16,7 @@ CREATE VIEW graph.launched_work (
     stream,
     -- Position on the stream, as in `graph.stream_position`.
     position,
-    -- [ns] Begin of its launch; before all times of the trace where it has none.
+    -- [ns] Start of its launch; before all times of the trace if it has none.
     launched_ns,
     -- [ns] End.
     end_ns

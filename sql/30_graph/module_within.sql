@@ -1,12 +1,12 @@
--- The modules that each module lies in, and itself, by their paths.
--- One row per trace, module and module around it.
+-- The enclosing modules of each module, and itself, by their paths.
+-- One row per trace, module and enclosing module.
 -- Key: trace_id, module, around.
 CREATE VIEW graph.module_within (
-    -- The trace it is from.
+    -- The trace.
     trace_id,
-    -- The module, with those it lies in.
+    -- The module, with its enclosing modules.
     module,
-    -- One of these, or itself, likewise with those it lies in.
+    -- One of these, or itself, also with its enclosing modules.
     around
 ) AS
 WITH RECURSIVE

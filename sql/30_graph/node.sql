@@ -1,28 +1,29 @@
--- What takes time: ops, calls, user ranges on the host, and work on the device; of tables
--- of operations these.
+-- Everything that takes time: ops, calls and user ranges on the host, and work on the
+-- device; for tables of operations, the operations.
 -- One row per event with a duration.
 -- Key: node_id.
 CREATE VIEW graph.node (
     -- The event.
     node_id,
-    -- The run it is of.
+    -- The run.
     run_id,
-    -- The trace it is from.
+    -- The trace.
     trace_id,
-    -- `op`, `annotation`, `launch`, `wait`, `call` (any other), `kernel`, `memcpy`, `memset`,
-    -- `other` (other work on a device) or `operation` (of a rank, in `staging.operation`).
+    -- `op`, `annotation`, `launch`, `wait`, `call` (any other), `kernel`, `memcpy`,
+    -- `memset`, `other` (other work on a device) or `operation` (of a rank, in
+    -- `staging.operation`).
     kind,
     -- Name.
     name,
-    -- [ns] Begin.
+    -- [ns] Start.
     start_ns,
     -- [ns] End.
     end_ns,
-    -- Host thread; NULL on a device, and of operations.
+    -- Host thread; NULL on a device, and for operations.
     thread_id,
-    -- Device; NULL on the host, and of operations.
+    -- Device; NULL on the host, and for operations.
     device,
-    -- Stream of the device; NULL on the host, and of operations.
+    -- Stream of the device; NULL on the host, and for operations.
     stream
 ) AS
 SELECT

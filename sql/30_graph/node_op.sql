@@ -1,5 +1,5 @@
--- The op that each node is for: an op itself, of a call the op around it, of GPU work the
--- op around its launch.
+-- The op of each node: an op itself, the enclosing op of a call, the op around the launch
+-- of GPU work.
 -- One row per op, call and GPU op.
 -- Key: node_id.
 CREATE VIEW graph.node_op (
@@ -15,9 +15,9 @@ CREATE VIEW graph.node_op (
     op_name,
     -- The call of the module that the op belongs to (`graph.op_module`).
     module_call_id,
-    -- Host thread that it ran on, or that launched it; NULL where the launch is not known.
+    -- Host thread that it ran on, or that launched it; NULL if the launch is unknown.
     thread_id,
-    -- [ns] Begin there.
+    -- [ns] Start there.
     at_ns
 ) AS
 WITH

@@ -1,11 +1,11 @@
--- The step of each node: that in which it begins, of GPU work that in which its launch begins;
--- of several steps around it the latest begun.
--- One row per node that lies in a step.
+-- The step of each node: the one in which it starts, or for GPU work in which its launch
+-- starts; of several enclosing steps, the one that started last.
+-- One row per node inside a step.
 -- Key: node_id.
 CREATE VIEW graph.node_step (
     -- The node.
     node_id,
-    -- The trace it is from.
+    -- The trace.
     trace_id,
     -- The step.
     step_id
@@ -21,7 +21,7 @@ begun AS (
     LEFT JOIN staging.call AS launch ON work.call_id = launch.call_id
 ),
 
--- Of each stretch of time the latest begun of the steps around it.
+-- For each stretch of time, the enclosing step that started last.
 around AS (
     SELECT
         stretch.trace_id,

@@ -1,18 +1,18 @@
--- The module call that each op is for: the innermost one that was open on the op's thread
--- when it began; of a backward op that of its forward op, with which its top-level op
--- shares the sequence number.
--- One row per op that is for a module.
+-- The module call of each op: the innermost one that was open on the op's thread when it
+-- started; for a backward op, that of its forward op, with which its top-level op shares
+-- the sequence number.
+-- One row per op that belongs to a module.
 -- Key: op_id.
 CREATE TABLE graph.op_module (
     -- The op.
     op_id,
-    -- The run it is of.
+    -- The run.
     run_id,
-    -- The trace it is from.
+    -- The trace.
     trace_id,
-    -- The call that it is for.
+    -- The module call it belongs to.
     module_call_id,
-    -- Whether it is of the backward pass.
+    -- Whether it is in the backward pass.
     is_backward
 ) AS
 WITH
@@ -24,7 +24,7 @@ forward AS (
     WHERE module_call_id IS NOT NULL
 ),
 
--- The last op with a number is the one whose gradient is taken.
+-- The last op with a number is the one whose gradient is computed.
 numbered AS (
     SELECT *
     FROM forward

@@ -1,15 +1,15 @@
--- Which Python function is the innermost that is open on a thread, from each begin and each
--- end of a call on; outside of PyTorch, as `staging.python_frame` has them.
+-- The innermost open Python function on a thread, from each start and each end of a call
+-- on; outside PyTorch, as in `staging.python_frame`.
 -- One row per thread and time at which that changes.
 -- Key: thread_id, at_ns.
 CREATE VIEW graph.open_frame (
     -- Host thread.
     thread_id,
-    -- [ns] From when on.
+    -- [ns] Time of the change.
     at_ns,
-    -- The call; NULL where none is open.
+    -- The call; NULL if none is open.
     python_frame_id,
-    -- Name of the function, with its file and line; NULL where none is open.
+    -- Name of the function, with its file and line; NULL if none is open.
     name
 ) AS
 WITH
@@ -21,7 +21,8 @@ bound AS (
     FROM staging.python_frame
 ),
 
--- How many are open from there on: at one time the inner end first, then the outer begins.
+-- Number of open calls from there on: at one time the inner end first, then the outer
+-- starts.
 counted AS (
     SELECT
         *,
@@ -39,7 +40,7 @@ last_change AS (
     QUALIFY row_number() OVER (PARTITION BY thread_id, at_ns ORDER BY position DESC) = 1
 )
 
--- Of those that are open the innermost is the last to have begun at that depth.
+-- Of the open calls, the innermost is the last to have started at that depth.
 SELECT last_change.thread_id, last_change.at_ns, begun.python_frame_id, begun.name
 FROM last_change
 ASOF LEFT JOIN (SELECT * FROM counted WHERE change = 1) AS begun

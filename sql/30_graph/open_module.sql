@@ -1,15 +1,14 @@
--- Which module call is the innermost that is open on a thread, from each begin and each end
--- of a call on.
+-- The innermost open module call on a thread, from each start and each end of a call on.
 -- One row per thread and time at which that changes.
 -- Key: thread_id, at_ns.
 CREATE VIEW graph.open_module (
-    -- The trace it is from.
+    -- The trace.
     trace_id,
     -- Host thread.
     thread_id,
-    -- [ns] From when on.
+    -- [ns] Time of the change.
     at_ns,
-    -- The call; NULL where none is open.
+    -- The call; NULL if none is open.
     module_call_id
 ) AS
 WITH
@@ -21,7 +20,7 @@ bound AS (
     FROM staging.module_call
 )
 
--- Of several at one time: the innermost that begins, else what lay around all that end.
+-- Of several at one time: the innermost that starts, otherwise what enclosed all that end.
 SELECT trace_id, thread_id, at_ns, module_call_id
 FROM bound
 QUALIFY

@@ -1,27 +1,27 @@
--- Operations of steps that are alike, with what each takes by itself: of communication the
--- time from when the last of its peers began it, the rest is waiting for them.
+-- Operations of similar steps, with the time of each by itself: for communication, the time
+-- from when the last of its peers started it; the time before is waiting for them.
 -- One row per operation.
 -- Key: operation_id.
 CREATE TABLE graph.operation (
     -- The operation.
     operation_id,
-    -- The run it is of.
+    -- The run.
     run_id,
-    -- The trace it is from.
+    -- The trace.
     trace_id,
     -- Number of the step.
     step,
-    -- The first operation of those that are one with it: a send and its receive, a
+    -- The first of the operations that form one with it: a send and its receive, a
     -- collective. NULL if it is alone.
     group_id,
-    -- That of them which began last; NULL if it is alone.
+    -- The one of them that started last; NULL if it is alone.
     last_operation_id,
-    -- [ns] What it takes when all of its peers are there. Clocks of ranks differ: it can be
-    -- below 0, and is 0 where the end is more than 10 ms before the last begin.
+    -- [ns] Its time once all of its peers have arrived. Clocks of ranks differ: it can be
+    -- below 0, and is 0 if the end is more than 10 ms before the last start.
     own_ns
 ) AS
 WITH
--- What peers have in common, beside run and step; NULL in what they may differ in.
+-- What peers have in common, apart from run and step; NULL in what they may differ in.
 placed AS (
     SELECT
         operation.*,

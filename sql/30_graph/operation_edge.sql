@@ -1,15 +1,15 @@
--- Which operation begins only when which other one is over: the dependencies of
--- `graph.pipeline_edge` in every step that is alike, for every data-parallel rank.
+-- Which operation can start only when which other one has ended: the dependencies of
+-- `graph.pipeline_edge` in every similar step, for every data-parallel rank.
 -- One row per pair of operations.
 -- Key: source_operation_id, operation_id.
 CREATE TABLE graph.operation_edge (
     -- The run.
     run_id,
-    -- The trace that the operation is from that waits.
+    -- The trace of the waiting operation.
     trace_id,
     -- The operation that comes first.
     source_operation_id,
-    -- The operation that waits for it.
+    -- The waiting operation.
     operation_id,
     -- As in `graph.pipeline_edge`.
     kind

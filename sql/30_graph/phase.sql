@@ -1,22 +1,23 @@
--- Which phase of a training step each top-level op, and each launch or wait outside of ops,
--- belongs to, with the gap before it. Optimizers mark their ranges (`Optimizer.step#SGD.step`);
--- backward ops are on the thread of autograd, bear its names, or the number of the forward
--- op's thread; batches are fetched in the ranges of `staging.data_loading`. Of the rest is
--- forward what begins before the last backward op of its step, and all of a step without.
+-- The phase of a training step for each top-level op, and each launch or wait outside ops,
+-- including the gap before it. Optimizers mark their ranges (`Optimizer.step#SGD.step`);
+-- backward ops are on the thread of autograd, have its names, or the number of the forward
+-- op's thread; batches are fetched in the ranges of `staging.data_loading`. Of the rest,
+-- everything that starts before the last backward op of its step is forward, and so is
+-- everything in a step without one.
 -- One row per top-level op, or launch or wait outside of ops.
 -- Key: node_id.
 CREATE VIEW graph.phase (
     -- The op or call.
     node_id,
-    -- The run it is of.
+    -- The run.
     run_id,
-    -- The trace it is from.
+    -- The trace.
     trace_id,
     -- Host thread.
     thread_id,
     -- `forward`, `backward`, `optimizer`, `data_loading` or `other`.
     phase,
-    -- [ns] End of what is before it on the thread; its begin if it is the first.
+    -- [ns] End of the previous event on the thread; its own start if it is the first.
     start_ns,
     -- [ns] End.
     end_ns
@@ -31,7 +32,7 @@ range AS (
     FROM staging.data_loading
 ),
 
--- Ranges may nest: behind an inner one the outer one goes on.
+-- Ranges may nest: after an inner one, the outer one continues.
 open AS (
     SELECT
         kind,

@@ -1,11 +1,11 @@
--- Computation of microbatches in a pipeline, with what it could begin after: the computation
--- before it in its stage, and that of the neighbouring stage whose result it needs.
+-- Computation of microbatches in a pipeline, with what it could start after: the previous
+-- computation in its stage, and that of the neighboring stage whose result it needs.
 -- One row per computation.
 -- Key: operation_id.
 CREATE VIEW graph.pipeline_compute (
     -- The operation.
     operation_id,
-    -- The run it is of.
+    -- The run.
     run_id,
     -- Number of the step.
     step,
@@ -17,15 +17,15 @@ CREATE VIEW graph.pipeline_compute (
     stage_count,
     -- `forward` or `backward`.
     direction,
-    -- Which of the microbatches of its chunk, from 0.
+    -- Ordinal among the microbatches of its chunk, from 0.
     number,
-    -- [ns] Begin.
+    -- [ns] Start.
     start_ns,
     -- [ns] End.
     end_ns,
     -- [ns] Duration.
     duration_ns,
-    -- [ns] When all that it waited for was over; NULL of what waited for nothing.
+    -- [ns] End of everything that it waited for; NULL if it waited for nothing.
     ready_ns
 ) AS
 WITH
@@ -68,7 +68,7 @@ SELECT
     placed.start_ns,
     placed.end_ns,
     placed.duration_ns,
-    -- `greatest` passes over what is not there.
+    -- `greatest` ignores missing values.
     greatest(placed.before_ns, source.end_ns)
 FROM placed
 LEFT JOIN placed AS source

@@ -1,27 +1,27 @@
--- What each operation of a data-parallel rank waits for in a step, alike in all ranks and
--- steps.
+-- What each operation of a data-parallel rank waits for in a step, the same in all ranks
+-- and steps.
 -- One row per pair of operations.
 -- Key: run_id, source_stage, source_type, source_ordinal, stage, type, ordinal.
 CREATE VIEW graph.pipeline_edge (
     -- The run.
     run_id,
-    -- Stage of the operation that comes first.
+    -- Stage of the first operation.
     source_stage,
     -- Its type.
     source_type,
-    -- Which of its type, from 0.
+    -- Ordinal of its type, from 0.
     source_ordinal,
-    -- Stage of the operation that waits for it.
+    -- Stage of the waiting operation.
     stage,
     -- Its type.
     type,
-    -- Which of its type, from 0.
+    -- Ordinal of its type, from 0.
     ordinal,
-    -- `order` (of a stream), `output` (computation to what sends or reduces its result),
-    -- `input` (receive or all-gather to the computation that it is for), `ahead` (a receive
-    -- begins after the computation before that one), `pipeline` (computation to that of the
-    -- next stage, where sends are not logged) or `finish` (what follows the last
-    -- computation, in order).
+    -- `order` (of a stream), `output` (computation to the operation that sends or reduces
+    -- its result), `input` (receive or all-gather to the computation that needs it),
+    -- `ahead` (a receive starts after the computation before that one), `pipeline`
+    -- (computation to that of the next stage, if sends are not logged) or `finish` (what
+    -- follows the last computation, in order).
     kind
 ) AS
 WITH
@@ -32,7 +32,7 @@ operation AS (
 
 compute AS (FROM operation WHERE kind = 'compute'),
 
--- Gradients are reduced while others are computed where some have a reduction of their own.
+-- Gradients are reduced during other computation if some have their own reduction.
 job AS (
     SELECT
         run_id,
@@ -77,8 +77,8 @@ of_transfer AS (
     WHERE kind = 'recv' AND compute_ordinal > 0
 ),
 
--- The first backward send and receive: after the second last computation before the first
--- backward one.
+-- The first backward send and receive: after the second to last computation before the
+-- first backward one.
 first_backward AS (
     SELECT run_id, stage, source, {'type': type, 'ordinal': 0} AS node, 'ahead' AS kind
     FROM (
@@ -94,8 +94,8 @@ first_backward AS (
     WHERE direction = 'backward' AND ordinal = 0 AND source IS NOT NULL
 ),
 
--- Parameters of a chunk are there before its first forward computation; gradients are when
--- its last backward one is over.
+-- The parameters of a chunk are available before its first forward computation; its
+-- gradients are complete after its last backward one.
 of_chunk AS (
     SELECT
         run_id,
@@ -124,7 +124,8 @@ of_chunk AS (
     GROUP BY run_id, stage, chunk
 ),
 
--- Where only computation is logged: the n-th of a chunk after the n-th of the one numbered.
+-- If only computation is logged: the n-th of a chunk after the n-th of the previously
+-- numbered chunk.
 numbered AS (
     SELECT
         compute.*,

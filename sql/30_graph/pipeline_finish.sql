@@ -1,15 +1,15 @@
 -- What follows the last computation of a stage in a step, in order: garbage collection,
 -- collectives, the optimizer.
--- One row per pair of operations that follow each other.
+-- One row per pair of consecutive operations.
 -- Key: run_id, stage, source, node.
 CREATE VIEW graph.pipeline_finish (
     -- The run.
     run_id,
     -- Pipeline stage.
     stage,
-    -- The operation that comes first: its type, and which of its type it is.
+    -- The first operation: its type, and its ordinal within the type.
     source,
-    -- The operation that waits for it, likewise.
+    -- The waiting operation, likewise.
     node,
     -- `finish`, as in `graph.pipeline_edge`.
     kind
@@ -20,7 +20,7 @@ operation AS (
     FROM graph.pipeline_operation
 ),
 
--- Gradients are reduced while others are computed where some have a reduction of their own.
+-- Gradients are reduced during other computation if some have their own reduction.
 job AS (
     SELECT run_id, bool_or(type = 'separate-grads-all-reduce') AS is_overlapped
     FROM operation
@@ -54,7 +54,7 @@ SELECT
 FROM finishing
 QUALIFY source IS NOT NULL
 UNION ALL
--- The last reduction that was overlapped is over before all but the garbage collection.
+-- The last overlapped reduction ends before everything except the garbage collection.
 SELECT run_id, stage, source, node, 'finish'
 FROM (
     SELECT run_id, stage, min_by(node, [tail, ordinal]) AS node

@@ -1,11 +1,11 @@
--- The operations of one data-parallel rank in one step, which stand for those of all: what
--- waits for what is found among them.
+-- The operations of one data-parallel rank in one step, which represent those of all:
+-- dependencies are found among them.
 -- One row per operation.
 -- Key: run_id, stage, type, ordinal.
 CREATE TABLE graph.pipeline_operation (
     -- The run.
     run_id,
-    -- The trace it is from.
+    -- The trace.
     trace_id,
     -- Pipeline stage.
     stage,
@@ -15,9 +15,9 @@ CREATE TABLE graph.pipeline_operation (
     ordinal,
     -- `compute`, `send`, `recv`, `collective` or `other`.
     kind,
-    -- `forward` or `backward`, of what goes with a microbatch.
+    -- `forward` or `backward`, for operations of a microbatch.
     direction,
-    -- What it is executed on, in order.
+    -- The lane that executes it, in order.
     stream,
     -- Its ordinal among what follows the last computation.
     tail,
@@ -27,9 +27,9 @@ CREATE TABLE graph.pipeline_operation (
     stage_count,
     -- Model chunk of the stage, from 0.
     chunk,
-    -- How many chunks a stage has.
+    -- Number of chunks per stage.
     chunk_count,
-    -- [ns] Begin.
+    -- [ns] Start.
     start_ns,
     -- [ns] End.
     end_ns

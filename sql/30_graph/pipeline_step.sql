@@ -1,5 +1,5 @@
--- Steps of a job whose ranks log operations: which of them are alike, so that what waits
--- for what in one of them does in all.
+-- Steps of a job whose ranks log operations, and which of them are similar, so that the
+-- dependencies found in one hold in all.
 -- One row per step.
 -- Key: run_id, step.
 CREATE VIEW graph.pipeline_step (
@@ -7,13 +7,13 @@ CREATE VIEW graph.pipeline_step (
     run_id,
     -- Number of the step.
     step,
-    -- Whether all data-parallel ranks have the same operations, those of most steps.
+    -- Whether all data-parallel ranks have the same operations as in most steps.
     is_alike,
-    -- Whether it is the one that dependencies are taken from: the first alike.
+    -- Whether it is the one in which dependencies are found: the first similar one.
     is_reference
 ) AS
 WITH
--- Of each data-parallel rank, all of its operations in one number.
+-- For each data-parallel rank, a digest of all its operations.
 part AS (
     SELECT run_id, step, dp_rank, bit_xor(hash(stage, type, ordinal)) AS signature
     FROM staging.operation

@@ -1,15 +1,15 @@
--- Sends and receives between stages: which computation each is of, and which send is of
--- which receive. The n-th send of a stage is that of its n-th computation; of receives the
--- first may be missing, since the first stage needs none, and those of all computation that
--- has no peer may be missing. Logs have sends and receives that
--- never ran: receives that begin after the last computation of their direction has begun,
--- sends that end before the first has ended, and those at the ends of the pipeline.
--- One row per send and receive that goes with a computation.
+-- Sends and receives between stages: which computation each belongs to, and which send
+-- belongs to which receive. The n-th send of a stage belongs to its n-th computation. The
+-- first receive may be missing, because the first stage needs none, and those of
+-- computations without a peer may be missing. Logs contain sends and receives that never
+-- ran: receives that start after the last computation of their direction has started, sends
+-- that end before the first has ended, and those at the ends of the pipeline.
+-- One row per send and receive that belongs to a computation.
 -- Key: run_id, stage, type, ordinal.
 CREATE TABLE graph.pipeline_transfer (
     -- The run.
     run_id,
-    -- The trace it is from.
+    -- The trace.
     trace_id,
     -- Pipeline stage.
     stage,
@@ -23,16 +23,17 @@ CREATE TABLE graph.pipeline_transfer (
     direction,
     -- Type of the computation that it sends from, or receives for.
     compute_type,
-    -- Which of its type that is, from 0.
+    -- Ordinal of that computation within its type, from 0.
     compute_ordinal,
-    -- Ordinal of the stage that sends; NULL at the ends of the pipeline.
+    -- Ordinal of the sending stage; NULL at the ends of the pipeline.
     sender,
-    -- Which of the sender's in this direction, from 0; NULL at the ends of the pipeline.
+    -- Ordinal among the sender's in this direction, from 0; NULL at the ends of the
+    -- pipeline.
     number
 ) AS
 WITH
--- Chunks of all stages are numbered through the model: what a computation receives is from
--- the chunk before, what it sends is for the one after, and backward the other way round.
+-- Chunks of all stages are numbered through the model: a computation receives from the
+-- previous chunk and sends to the next one, and backward the other way round.
 need AS (
     SELECT
         compute.*,
@@ -55,7 +56,7 @@ numbered AS (
     FROM need
 ),
 
--- Clocks of ranks agree to some 50 us.
+-- Clocks of ranks agree to about 50 us.
 bound AS (
     SELECT
         run_id,
@@ -101,7 +102,7 @@ SELECT
         WHEN ran.kind = 'send' THEN ran.stage_position
         ELSE (ran.stage_position + way + ran.stage_count) % ran.stage_count
     END,
-    -- Of those with a peer: the n-th that the stage sends is the n-th that it is sent.
+    -- For those with a peer: the n-th that the stage sends is the n-th that it receives.
     CASE
         WHEN has_peer THEN
             row_number() OVER (

@@ -1,28 +1,28 @@
--- Times in which the op of a collective on the CPU waits for another rank: until that one's
--- op begins. One that waits for several ranks waits for one of them after the other, in the
--- order in which they arrive. On a GPU the kernel waits, and no thread (`graph.collective`).
+-- Times in which the op of a collective on the CPU waits for another rank, until that
+-- rank's op starts. One that waits for several ranks waits for them one after another, in
+-- order of arrival. On a GPU the kernel waits, and no thread does (`graph.collective`).
 -- One row per op of a process group and rank of the run that arrived later.
 -- Key: thread_id, start_ns.
 CREATE TABLE graph.rank_wait (
-    -- The run it is of.
+    -- The run.
     run_id,
-    -- The trace it is from.
+    -- The trace.
     trace_id,
-    -- Host thread that waits.
+    -- The waiting host thread.
     thread_id,
-    -- The op that it waits in.
+    -- The op in which it waits.
     op_id,
-    -- [ns] Begin of the wait.
+    -- [ns] Start of the wait.
     start_ns,
     -- [ns] End: the other rank has arrived.
     end_ns,
     -- The other rank's trace.
     awaited_trace_id,
-    -- The thread of that which carries out the collective.
+    -- The thread of that trace that executes the collective.
     awaited_thread_id,
     -- Its op.
     awaited_op_id,
-    -- [ns] When that began, by the clock of its trace.
+    -- [ns] Start of that op, by the clock of its trace.
     arrival_ns
 ) AS
 WITH

@@ -1,31 +1,32 @@
--- What calls that wait for a stream or an event wait for, where the profiler recorded which
+-- What calls that wait for a stream or an event wait for, if the profiler recorded which
 -- one: the last work launched on that stream before the event was recorded, or the stream
 -- waited for; and if the stream had itself been made to wait since that work, what it was
 -- to wait for, through up to four streams.
 -- One row per recorded call and GPU op.
 -- Key: call_id, gpu_op_id.
 CREATE TABLE graph.recorded_mark (
-    -- The call that waits, or lets a stream wait.
+    -- The call that waits, or makes a stream wait.
     call_id,
-    -- The run it is of.
+    -- The run.
     run_id,
-    -- The trace it is from.
+    -- The trace.
     trace_id,
     -- `stream`, `event` (the host waits) or `stream_wait` (a stream waits).
     target,
-    -- Device of the stream that waits; NULL where the host does.
+    -- Device of the waiting stream; NULL if the host waits.
     device,
     -- That stream.
     stream,
-    -- [ns] Begin of the call.
+    -- [ns] Start of the call.
     start_ns,
     -- The GPU op.
     gpu_op_id,
-    -- Whether it is waited for only since the stream had itself been made to wait for it.
+    -- Whether it is awaited only because the stream had itself been made to wait for it.
     is_passed
 ) AS
 WITH RECURSIVE
--- A stream is known by its number: that of another device where the own has none such.
+-- A stream is identified by its number: one on another device if its own has none with that
+-- number.
 awaited AS (
     SELECT
         call.call_id,
@@ -60,7 +61,7 @@ awaited AS (
     ) = 1
 ),
 
--- The last work on the stream then: none, if it has none in the trace.
+-- The last work on the stream at that time: none, if it has none in the trace.
 located AS MATERIALIZED (
     SELECT awaited.*, work.gpu_op_id, coalesce(work.launched_ns, -1) AS launched_ns
     FROM awaited
@@ -72,7 +73,7 @@ located AS MATERIALIZED (
             AND awaited.marked_ns > work.launched_ns
 ),
 
--- Calls that let a stream wait, and what was launched there last before them.
+-- Calls that make a stream wait, and what was last launched there before them.
 holding AS MATERIALIZED (
     SELECT
         located.call_id,
@@ -100,7 +101,7 @@ held_stream AS (
     FROM holding
 ),
 
--- Of each stream that the marked stream was to wait for since, the last call.
+-- For each stream that the marked stream was to wait for since then, the last call.
 passed AS MATERIALIZED (
     SELECT beside.call_id, holding.call_id AS passed_call_id
     FROM (

@@ -1,14 +1,13 @@
--- Waits of streams for events as the profiler recorded them: the first work launched on
--- the waiting stream after the call waits for what the event marked, of each other stream
--- for the last of it.
+-- Recorded waits of streams for events: the first work launched on the waiting stream after
+-- the call waits for what the event marked, on each other stream for the last of it.
 -- One row per GPU op and other stream that it waited for.
 -- Key: gpu_op_id, awaited_gpu_op_id.
 CREATE VIEW graph.recorded_stream_wait (
     -- The GPU work that waited.
     gpu_op_id,
-    -- The run it is of.
+    -- The run.
     run_id,
-    -- The trace it is from.
+    -- The trace.
     trace_id,
     -- The GPU work that it waited for.
     awaited_gpu_op_id

@@ -1,30 +1,30 @@
--- GPU work of a graph that was launched as a whole, and the launch of the capture that it
--- comes from, if the capture was ingested too.
+-- GPU work of a graph launch, and the launch in the capture that it comes from, if the
+-- capture was ingested too.
 -- One row per GPU op that a graph launch put on a device.
 -- Key: gpu_op_id.
 CREATE VIEW graph.replayed_gpu_op (
     -- The GPU op.
     gpu_op_id,
-    -- The run it is of.
+    -- The run.
     run_id,
-    -- The trace it is from.
+    -- The trace.
     trace_id,
     -- The launch of the graph.
     call_id,
-    -- Its ordinal in the replay by its begin, from 1.
+    -- Its ordinal in the replay by start time, from 1.
     ordinal,
     -- Innermost op around the launch of the graph: the one that replays.
     op_id,
-    -- How the capture was found: by the `name` of nearly all of its parts (what occurs as
-    -- often in both is the same), or by their `number`, where names are not recorded.
+    -- How the capture was found: by the `name` of nearly all of its parts (each occurs
+    -- equally often in both), or by their `number`, if names are not recorded.
     matched_by,
-    -- How many captures there are that the replay could be of.
+    -- Number of captures that the replay could come from.
     candidates,
     -- The capture.
     capture_id,
     -- The launch in the capture.
     captured_call_id,
-    -- Innermost op around the launch in the capture: the one whose work it is.
+    -- Innermost op around the launch in the capture: the one the work belongs to.
     captured_op_id
 ) AS
 WITH
@@ -83,7 +83,7 @@ agreement AS (
     GROUP BY replayed.call_id, part.capture_id
 ),
 
--- The one that agrees most; of several the nearest: of its trace, its run, any other.
+-- The best match; of several the nearest: from its trace, its run, any other.
 candidate AS (
     SELECT
         replay.call_id,

@@ -1,17 +1,17 @@
--- How times of a trace become times from the begin of its run. Where ranks are compared
--- (`graph.clock`) the run's clock is that of its first rank; otherwise the traces' own time
--- bases count, unless a trace would then begin only after all others could be over: such
--- traces each begin with their run.
--- One row per trace that something took time in; tables of operations are none.
+-- The offset between times of a trace and times from the start of its run. If ranks are
+-- compared (`graph.clock`), the run's clock is that of its first rank; otherwise the
+-- traces' own time bases count, unless a trace would then start only after all others could
+-- have ended: such traces each start with their run.
+-- One row per trace in which something took time, except tables of operations.
 -- Key: trace_id.
 CREATE VIEW graph.run_time (
     -- The trace.
     trace_id,
-    -- The run it is of.
+    -- The run.
     run_id,
-    -- [ns] What to add to times of the trace for times from the begin of its run.
+    -- [ns] Offset to add to times of the trace to get times from the start of its run.
     shift_ns,
-    -- [ns] Begin of the run, by the run's clock.
+    -- [ns] Start of the run, by the run's clock.
     run_start_ns
 ) AS
 WITH

@@ -1,7 +1,7 @@
--- Whether GPU work began so much later than what is known of it explains, 15 us, that it
--- must have waited for something else.
+-- Whether GPU work started so much later than its known causes explain, 15 us, that it must
+-- have waited for something else.
 CREATE MACRO graph.shows_wait(
-    -- [ns] By how much it began later.
+    -- [ns] The delay of its start.
     excess_ns
 ) AS (
     excess_ns > 15_000

@@ -1,20 +1,20 @@
--- Launches that stalled: the call took longer than it usually does, and its work began
--- only when it was over. A module is loaded, or memory is staged for a copy,
--- which then lasts into the copy.
+-- Launches that stalled: the call took longer than usual, and its work started only when it
+-- was over. A module is loaded, or memory is staged for a copy, which then lasts into the
+-- copy.
 -- One row per launch that stalled.
 -- Key: call_id.
 CREATE TABLE graph.stalled_launch (
     -- The launch.
     call_id,
-    -- The run it is of.
+    -- The run.
     run_id,
-    -- The trace it is from.
+    -- The trace.
     trace_id,
     -- [ns] Time beyond that of typical calls (`graph.delay_cap_ns`).
     stalled_ns
 ) AS
 WITH
--- The first work of each launch, and how long the call took without a copy it fed.
+-- The first work of each launch, and the call's duration without a copy that it fed.
 call AS (
     SELECT
         call_id,

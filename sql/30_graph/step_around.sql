@@ -1,5 +1,5 @@
 -- The step of one node, as in `graph.node_step`.
--- One row per node: the one that is asked about.
+-- One row per node: the queried one.
 -- Key: node_id.
 CREATE MACRO graph.step_around(
     -- The node.
@@ -8,11 +8,11 @@ CREATE MACRO graph.step_around(
 SELECT
     -- The node.
     node_id,
-    -- The trace it is from.
+    -- The trace.
     trace_id,
-    -- Its step; NULL if it lies in none.
+    -- Its step; NULL if it is in none.
     step_id,
-    -- [ns] Begin of the step.
+    -- [ns] Start of the step.
     start_ns,
     -- [ns] End of the step.
     end_ns

@@ -1,9 +1,9 @@
--- The dependencies among the nodes of one step, each with the endpoints that it ties: what
--- had to begin, or to be over, before what could begin, or be over. These are the edges of
--- `graph.edge`, the order of what follows each other within one op, and that an op is over
--- only when all that began in it is. A node is of the step in which it begins, GPU work of
--- that in which its launch begins. Around a node that lies in no step its whole trace counts
--- as one.
+-- The dependencies among the nodes of one step, with the endpoints that each connects: what
+-- had to start or end before what could start or end. These are the edges of `graph.edge`,
+-- the order of consecutive events within one op, and the rule that an op ends only when
+-- everything that started in it has ended. A node belongs to the step in which it starts,
+-- GPU work to the one in which its launch starts. For a node in no step, its whole trace
+-- counts as one.
 -- One row per pair of nodes and kind.
 -- Key: source_node_id, target_node_id, kind.
 CREATE MACRO graph.step_edge(
@@ -11,18 +11,19 @@ CREATE MACRO graph.step_edge(
     node
 ) AS TABLE
 SELECT
-    -- Node that comes first.
+    -- The node that comes first.
     source_node_id,
-    -- Node that depends on it.
+    -- The dependent node.
     target_node_id,
-    -- As in `graph.edge`; `thread` also between what follows each other in an op; `within`
-    -- from what began in an op to the op.
+    -- As in `graph.edge`; `thread` also between consecutive events within an op; `within`
+    -- from what started in an op to the op.
     kind,
-    -- Whether the trace says so; else it is inferred from order and times.
+    -- Whether the trace records it; otherwise it is inferred from order and times.
     recorded,
-    -- `begin` if the first node had only to have begun, else `end`: it had to be over.
+    -- `begin` if the first node only had to start, otherwise `end`: it had to end.
     source_endpoint,
-    -- `begin` if the other node could only then begin, else `end`: be over.
+    -- `begin` if the other node could only then start, otherwise `end`: could only then
+    -- end.
     target_endpoint
 FROM (
     WITH
@@ -53,7 +54,7 @@ FROM (
                 AND began.start_ns < coalesce(scope.end_ns, began.start_ns + 1)
     ),
 
-    -- Ops and calls in an op, in their order; calls in other calls are the outer one's.
+    -- Ops and calls in an op, in order; nested calls belong to the outer one.
     inner_node AS (
         SELECT op_id AS node_id, parent_op_id AS around_id, start_ns, end_ns
         FROM staging.op

@@ -1,22 +1,22 @@
--- When the host and the GPU were done with each step, as measured, and its period: from when
--- both were done with the step before it on its thread to when both were done with it. The
--- first step of a thread counts from the begin of its mark. Where the GPU was done with an
--- earlier step later (other streams), from then; so periods follow each other without gap,
--- whatever lies between two marks.
+-- When host and GPU finished each step, as measured, and its period: from when both had
+-- finished the previous step on its thread to when both had finished it. The first step of
+-- a thread counts from the start of its mark. If the GPU finished an earlier step later (on
+-- other streams), the period starts then; so periods are contiguous, whatever lies between
+-- two marks.
 -- One row per step that takes time.
 -- Key: step_id.
 CREATE VIEW graph.step_period (
     -- Step.
     step_id,
-    -- The run it is of.
+    -- The run.
     run_id,
-    -- The trace it is from.
+    -- The trace.
     trace_id,
     -- Number of the step.
     step,
     -- Host thread of its mark.
     thread_id,
-    -- [ns] Begin of the period.
+    -- [ns] Start of the period.
     start_ns,
     -- [ns] End of the period.
     end_ns,

@@ -1,16 +1,16 @@
--- The order of GPU work on its stream, and what it could have started after. The first
--- work of a stream may have been queued behind work from before the trace, which is not
--- recorded: it is taken for such if it began more than a millisecond after a launch that
--- had returned by then, no wait for a stream or device had ended before that launch, and
--- no stream had been made to wait for an event, which it may be waiting for.
+-- The order of GPU work on its stream, and what it could have started after. The first work
+-- of a stream may have been queued behind work from before the trace, which is not
+-- recorded. This is assumed if it started more than a millisecond after a launch that had
+-- returned by then, no wait on a stream or device had ended before that launch, and no
+-- stream had been made to wait for an event, which could also be the cause.
 -- One row per GPU op.
 -- Key: gpu_op_id.
 CREATE TABLE graph.stream_position (
     -- The GPU op.
     gpu_op_id,
-    -- The run it is of.
+    -- The run.
     run_id,
-    -- The trace it is from.
+    -- The trace.
     trace_id,
     -- Device.
     device,
@@ -20,20 +20,20 @@ CREATE TABLE graph.stream_position (
     kind,
     -- Position on the stream, from 1.
     position,
-    -- [ns] Begin.
+    -- [ns] Start.
     start_ns,
     -- [ns] End.
     end_ns,
-    -- The GPU op before it on the stream.
+    -- The previous GPU op on the stream.
     previous_gpu_op_id,
-    -- [ns] Its end.
+    -- [ns] End of the previous GPU op.
     previous_end_ns,
-    -- Call that launched it; NULL where that is not in the trace, or tells nothing, since
-    -- the work was queued behind work from before the trace.
+    -- Call that launched it; NULL if it is not in the trace, or is irrelevant because the
+    -- work was queued behind work from before the trace.
     call_id,
     -- Host thread of the launch.
     launch_thread_id,
-    -- [ns] Begin of the launch.
+    -- [ns] Start of the launch.
     launch_start_ns,
     -- [ns] End of the launch.
     launch_end_ns

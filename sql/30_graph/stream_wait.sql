@@ -1,23 +1,23 @@
--- GPU work that waited for work of another stream: where the profiler recorded it, and
--- where the work started later than its launch and its stream explain, right after work
--- of another stream had ended that was launched before it (an event), or when a kernel
--- that ran beside it was about to end (it had left no room on the device).
+-- GPU work that waited for work on another stream: recorded by the profiler, or inferred if
+-- the work started later than its launch and its stream explain, either right after
+-- earlier-launched work on another stream ended (an event), or when a concurrent kernel was
+-- about to end (it had left no room on the device).
 -- One row per GPU op that waited.
 -- Key: gpu_op_id.
 CREATE TABLE graph.stream_wait (
     -- The GPU work that waited.
     gpu_op_id,
-    -- The run it is of.
+    -- The run.
     run_id,
-    -- The trace it is from.
+    -- The trace.
     trace_id,
     -- The GPU work that it waited for.
     awaited_gpu_op_id,
     -- [ns] End of the awaited work.
     awaited_end_ns,
-    -- [ns] Begin of the waiting work.
+    -- [ns] Start of the waiting work.
     start_ns,
-    -- [ns] Time by which launch and stream do not explain its start; below 0 if they do.
+    -- [ns] Delay of its start that launch and stream do not explain; negative if they do.
     excess_ns,
     -- `stream_wait` (for an event), or `occupancy` of the device by the awaited work.
     reason,
@@ -34,8 +34,8 @@ beside AS (
             AND (late.device <> other.device OR late.stream <> other.stream)
 ),
 
--- A stream keeps its order: the last work on it that was launched before and over before
--- is the earlier of the last launched and the last over.
+-- A stream runs in order: the last work on it that was launched before and over before is
+-- the earlier of the last launched and the last over.
 event_wait AS (
     SELECT
         beside.*,
@@ -47,7 +47,7 @@ event_wait AS (
             beside.trace_id = ended.trace_id
             AND beside.other_device = ended.device
             AND beside.other_stream = ended.stream
-            -- Starts and ends of one device differ by their rounding only.
+            -- Starts and ends on one device differ only by their rounding.
             AND beside.start_ns - before_ns >= ended.end_ns
     ASOF INNER JOIN graph.launched_work AS launched
         ON
@@ -114,7 +114,7 @@ inferred AS (
             AND late.other_stream = awaited.stream
             AND late.awaited_position = awaited.position
     WHERE
-        -- Waits follow the order of beginnings, so that none can wait for itself.
+        -- Waits follow the order of starts, so none can wait for itself.
         awaited.start_ns < late.start_ns
         -- It must explain what launch and stream do not.
         AND awaited.end_ns > late.start_ns - late.excess_ns
@@ -125,7 +125,7 @@ FROM (FROM recorded UNION ALL FROM inferred)
 QUALIFY row_number() OVER (
     PARTITION BY gpu_op_id
     ORDER BY
-        -- An event that was over long before explains less than a device that was full.
+        -- An event that was over long before is a weaker explanation than a full device.
         NOT recorded AND graph.shows_wait(start_ns - awaited_end_ns),
         reason = 'occupancy',
         NOT is_typical,

@@ -1,29 +1,29 @@
--- What lets threads go on that rest, as how they take turns tells: that another thread stops
--- (`graph.thread_tie`), or does something (`graph.thread_signal`). Threads of a process group
--- on the CPU are left out, and who waits for what he called there: these are known
+-- What lets idle threads continue, inferred from how they take turns: another thread stops
+-- (`graph.thread_tie`), or does something (`graph.thread_signal`). Excluded are threads of
+-- a process group on the CPU, and waits of their callers, because these are known
 -- (`graph.collective_call`).
--- One row per rest and thread that it may end for.
+-- One row per rest and thread that may end it.
 -- Key: thread_id, resume_ns, worker_thread_id, is_signal.
 CREATE VIEW graph.thread_cause (
-    -- The run it is of.
+    -- The run.
     run_id,
-    -- The trace it is from.
+    -- The trace.
     trace_id,
-    -- Thread that rests.
+    -- The resting thread.
     thread_id,
-    -- [ns] Begin of its rest.
+    -- [ns] Start of its rest.
     stop_ns,
-    -- [ns] It goes on.
+    -- [ns] Time when it continues.
     resume_ns,
     -- The other thread.
     worker_thread_id,
-    -- [ns] When that one stopped, or gave its signal.
+    -- [ns] When that thread stopped, or signalled.
     worker_stop_ns,
     -- Whether the two take turns at all.
     is_pair,
     -- Whether that is what the thread waited for.
     is_cause,
-    -- Whether the other one went on, and gave a signal.
+    -- Whether the other thread continued, and signalled.
     is_signal
 ) AS
 WITH
@@ -42,7 +42,7 @@ inferred AS (
             PARTITION BY thread_id, resume_ns
             ORDER BY is_tied DESC, delay_ns, worker_thread_id
         ) = 1
-        -- Both rest for longer than they take to hand over.
+        -- Both rest for longer than a handover takes.
         AND handover.chance_share <= 0.5 AS is_cause,
         false AS is_signal
     FROM graph.thread_handover AS handover

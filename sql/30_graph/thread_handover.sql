@@ -1,27 +1,27 @@
--- Times at which one thread goes on shortly after another one of its process has stopped:
--- that stopped while this rested, and rests still. As by chance this one would go on at any
--- time while both rest, the share of it that has passed is the chance of
--- so short a delay.
--- One row per thread that goes on, time, and thread that rests.
+-- Times at which one thread continues shortly after another one of its process has stopped:
+-- that one stopped while this one rested, and is still resting. By chance, this one would
+-- continue at any time while both rest, so the elapsed share of that time is the
+-- probability of such a short delay.
+-- One row per thread that continues, time, and resting thread.
 -- Key: thread_id, resume_ns, worker_thread_id.
 CREATE TABLE graph.thread_handover (
-    -- The run it is of.
+    -- The run.
     run_id,
-    -- The trace it is from.
+    -- The trace.
     trace_id,
-    -- Thread that goes on.
+    -- The thread that continues.
     thread_id,
-    -- [ns] Begin of its rest.
+    -- [ns] Start of its rest.
     stop_ns,
-    -- [ns] It goes on.
+    -- [ns] Time when it continues.
     resume_ns,
-    -- Thread that has stopped.
+    -- The thread that has stopped.
     worker_thread_id,
-    -- [ns] That has stopped.
+    -- [ns] Time when that thread stopped.
     worker_stop_ns,
-    -- [ns] From then until this one goes on.
+    -- [ns] From then until this one continues.
     delay_ns,
-    -- [1] How likely chance alone has it go on so soon.
+    -- [1] Probability that it continues so soon by chance.
     chance_share
 ) AS
 WITH
@@ -51,7 +51,7 @@ SELECT
     worker_thread_id,
     worker.stop_ns AS worker_stop_ns,
     pair.resume_ns - worker.stop_ns AS delay_ns,
-    -- Times of old files are whole microseconds.
+    -- Times in old files are whole microseconds.
     least(
         (delay_ns + 1_000) / (
             least(pair.resume_ns - pair.stop_ns, worker.resume_ns - worker.stop_ns) + 1_000

@@ -1,11 +1,11 @@
--- Which of two threads wakes the other, where they work for each other: the main one, else
--- the one that began first.
+-- Which of two threads wakes the other if they work for each other: the main one, otherwise
+-- the one that started first.
 -- One row per thread that did anything.
 -- Key: thread_id.
 CREATE VIEW graph.thread_order (
-    -- The run it is of.
+    -- The run.
     run_id,
-    -- The trace it is from.
+    -- The trace.
     trace_id,
     -- Host thread.
     thread_id,

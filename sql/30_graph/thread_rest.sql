@@ -1,29 +1,30 @@
--- Times of 20 us and more in which a host thread shows no sign of life: no op, no launch
--- and no wait for a device, nor begin or end of a user range. Waking a thread alone takes
--- that long. Rests between which the thread does next to nothing, as the part of a
--- backward pass on the CPU, are one longer rest.
--- One row per rest; of a thread's first one the begin, of its last one the end is the trace's.
+-- Times of 20 us and more in which a host thread shows no activity: no op, no launch and no
+-- wait on a device, and no start or end of a user range. Waking a thread takes that long by
+-- itself. Consecutive rests with next to nothing in between, such as parts of a backward
+-- pass on the CPU, count as one longer rest.
+-- One row per rest; a thread's first rest has the trace's start, its last rest the trace's
+-- end.
 -- Key: thread_id, start_ns.
 CREATE TABLE graph.thread_rest (
-    -- The run it is of.
+    -- The run.
     run_id,
-    -- The trace it is from.
+    -- The trace.
     trace_id,
     -- Process.
     pid,
     -- Host thread.
     thread_id,
-    -- [ns] Begin: end of what the thread did.
+    -- [ns] Start: end of what the thread did.
     start_ns,
-    -- [ns] End: begin of what it does next.
+    -- [ns] End: start of what it does next.
     end_ns,
-    -- [ns] The longer rest begins: the thread stops.
+    -- [ns] Start of the longer rest: the thread stops.
     stop_ns,
-    -- [ns] The longer rest ends: the thread goes on.
+    -- [ns] End of the longer rest: the thread continues.
     resume_ns,
     -- Whether the thread did anything before the longer rest.
     has_stopped,
-    -- Whether it does anything behind.
+    -- Whether it does anything after it.
     goes_on
 ) AS
 WITH

@@ -1,36 +1,37 @@
--- Rests that end behind something which another thread does in the midst of its work: the
--- begin or end of an op, a call or a user range behind which the resting thread goes on
--- time and again (`graph.thread_tie` has those that end as another thread stops). So a
--- loader that finds room, or a thread that takes what a busy loader has done.
+-- Rests that end after something that another thread does in the middle of its work: the
+-- start or end of an op, a call or a user range after which the resting thread continues
+-- again and again (`graph.thread_tie` has those that end when another thread stops).
+-- Examples are a loader that finds room, or a thread that takes what a busy loader has
+-- produced.
 -- One row per rest of a thread.
 -- Key: thread_id, resume_ns.
 CREATE TABLE graph.thread_signal (
-    -- The run it is of.
+    -- The run.
     run_id,
-    -- The trace it is from.
+    -- The trace.
     trace_id,
-    -- Thread that rests.
+    -- The resting thread.
     thread_id,
-    -- [ns] Begin of its rest.
+    -- [ns] Start of its rest.
     stop_ns,
-    -- [ns] It goes on.
+    -- [ns] Time when it continues.
     resume_ns,
-    -- Thread that works.
+    -- The working thread.
     worker_thread_id,
-    -- [ns] When that did what lets the other go on.
+    -- [ns] Time of what lets the other continue.
     signal_ns,
-    -- [ns] From then until the other goes on.
+    -- [ns] From then until the other continues.
     delay_ns,
-    -- Name of what it did, but for numbers.
+    -- Name of what it did, without numbers.
     name,
-    -- Whether that ended then; else it began.
+    -- Whether that ended then; otherwise it started.
     is_end,
-    -- [1] How likely chance would have as many such rests end as soon behind anything that
-    -- the other thread does.
+    -- [1] Probability that as many such rests end as soon after anything that the other
+    -- thread does, by chance.
     chance_share
 ) AS
 WITH
--- Rests that are long beside the time in which a thread is woken, and end otherwise.
+-- Rests that are long compared with the time to wake a thread, and end otherwise.
 rest AS (
     SELECT DISTINCT run_id, trace_id, pid, thread_id, stop_ns, resume_ns
     FROM graph.thread_rest
@@ -52,8 +53,8 @@ done AS (
     FROM staging.annotation
 ),
 
--- Rests and endpoints meet by the 0.1 ms that they lie in: by comparing times alone, each
--- rest would meet all endpoints.
+-- Rests and endpoints are joined by the 0.1 ms that contains them: joined by times alone,
+-- each rest would meet all endpoints.
 endpoint AS (
     SELECT *, at_ns // 100_000 AS bin
     FROM (
@@ -76,7 +77,7 @@ extent AS (
     GROUP BY trace_id
 ),
 
--- Of each kind of endpoint the last one before a rest ends.
+-- For each kind of endpoint, the last one before a rest ends.
 behind AS (
     SELECT
         rest.* EXCLUDE (bin),
@@ -106,7 +107,7 @@ rest_count AS (
     GROUP BY trace_id, thread_id
 ),
 
--- So many rests would by chance end as soon behind such endpoints.
+-- The number of rests that would end as soon after such endpoints by chance.
 ranked AS (
     SELECT
         behind.*,
@@ -135,7 +136,7 @@ judged AS (
     WHERE 2 * expected_count < hit_count
 ),
 
--- Of as many kinds of endpoints one is likelier to look so.
+-- With several kinds of endpoints, one is more likely to look significant.
 tried AS (
     SELECT worker_thread_id, count(*) AS try_count
     FROM endpoint_kind

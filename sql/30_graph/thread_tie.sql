@@ -1,37 +1,38 @@
--- Which threads go on because another one has stopped: judged by all their handovers, both
--- ways, whatever the threads and their ops are called. Those of threads that know nothing
--- of each other are as often late as soon; such threads are tied once in 10,000 pairs. Less
--- will do where forward ops of one are linked to backward ops of the other, or one is known
--- to be autograd's.
--- One row per thread that goes on and thread that stops, if that happens.
+-- Which threads continue because another one has stopped, judged by all their handovers in
+-- both directions, whatever the threads and their ops are called. For unrelated threads,
+-- handovers are as often late as soon; such threads are tied once in 10,000 pairs. Less
+-- evidence is enough if forward ops of one are linked to backward ops of the other, or one
+-- is known to be autograd's.
+-- One row per thread that continues and thread that stops, if that happens.
 -- Key: thread_id, worker_thread_id.
 CREATE TABLE graph.thread_tie (
-    -- The run it is of.
+    -- The run.
     run_id,
-    -- The trace it is from.
+    -- The trace.
     trace_id,
-    -- Thread that goes on.
+    -- The thread that continues.
     thread_id,
-    -- Thread that stops.
+    -- The thread that stops.
     worker_thread_id,
-    -- How often.
+    -- Number of times.
     handover_count,
-    -- Forward ops on one of them whose backward op is on the other, by sequence numbers and
-    -- by flows.
+    -- Forward ops on one of them whose backward op is on the other, from sequence numbers
+    -- and flows.
     link_count,
-    -- Whether such ops, or the role of one of them, say that they are of one program.
+    -- Whether such ops, or the role of one of them, show that they belong to one program.
     is_known,
-    -- [1] How likely chance would have it go on as soon after the other's stops.
+    -- [1] Probability that it continues as soon after the other's stops by chance.
     chance_share,
-    -- [1] How likely chance would have both of them do so after each other's.
+    -- [1] Probability that both do so after each other's stops by chance.
     mutual_share,
     -- Whether they work for each other.
     is_pair,
-    -- Whether they do, and this one goes on because the other has stopped.
+    -- Whether they do, and this one continues because the other has stopped.
     is_tied
 ) AS
 WITH
--- Sequence numbers count within a thread: alike on two that only go forward.
+-- Sequence numbers count within a thread: they coincide on two threads that only go
+-- forward.
 numbered AS (
     SELECT DISTINCT
         trace_id, thread_id, sequence_number, forward_thread > 0 AS is_backward
@@ -81,7 +82,7 @@ judged AS (
     FROM graph.thread_handover
 ),
 
--- Of the chances of all handovers in order: how likely so many of n are so small, by
+-- For the probabilities of all handovers in order: how likely so many of n are so small, by
 -- Chernoff's bound, the best of n such tries.
 ranked AS (
     SELECT

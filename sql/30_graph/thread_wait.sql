@@ -1,32 +1,33 @@
--- Times in which a thread rests until another one has stopped, or has done something: it
--- waits for that one's work (`join`), or to be woken by it (`fork`). Inferred from how
--- threads take turns (`graph.thread_tie`, `graph.thread_signal`), but for threads of a
--- process group on the CPU: those are woken as a collective is called
--- (`graph.collective_call`), and awaited by who called (`graph.collective_join`). Of two threads the main one wakes the other, else the one that
--- began first. A thread that is waited for by several waits for one of them after the other.
+-- Times in which a thread idles until another one has stopped or signalled: it waits for
+-- that thread's work (`join`), or to be woken by it (`fork`). Inferred from how threads
+-- take turns (`graph.thread_tie`, `graph.thread_signal`), except for threads of a process
+-- group on the CPU: those are woken when a collective is called (`graph.collective_call`),
+-- and the caller waits for them (`graph.collective_join`). Of two threads, the main thread
+-- wakes the other; otherwise the one that started first does. A thread that several threads
+-- wait for waits for them one after another.
 -- One row per wait of a thread.
 -- Key: thread_id, start_ns.
 CREATE TABLE graph.thread_wait (
-    -- The run it is of.
+    -- The run.
     run_id,
-    -- The trace it is from.
+    -- The trace.
     trace_id,
-    -- Thread that waits.
+    -- The waiting thread.
     thread_id,
-    -- Thread that it waits for.
+    -- The thread it waits for.
     worker_thread_id,
     -- `join` or `fork`.
     kind,
-    -- [ns] Begin of the wait: it stops, or what it wakes begins.
+    -- [ns] Start of the wait: the thread stops, or the thread that it wakes starts.
     start_ns,
-    -- [ns] End: the other thread has stopped, or given its signal; of a fork that had woken
-    -- the first thread.
+    -- [ns] End: the other thread has stopped, or has signalled; for a fork, the one that
+    -- had woken the first thread.
     end_ns,
-    -- Last top-level event of the waiting thread before.
+    -- Last top-level event of the waiting thread before the wait.
     before_node_id,
     -- Last top-level event of the other thread before the end.
     last_node_id,
-    -- First top-level event of the waiting thread after.
+    -- First top-level event of the waiting thread after the wait.
     after_node_id
 ) AS
 WITH
@@ -40,7 +41,7 @@ handover AS (
         ON cause.trace_id = worker.trace_id AND worker_thread_id = worker.thread_id
 ),
 
--- When the first of those begins that a thread wakes as it stops.
+-- Start of the first of the threads that a thread wakes as it stops.
 waking AS (
     SELECT
         worker_thread_id AS thread_id,
@@ -52,7 +53,7 @@ waking AS (
     GROUP BY worker_thread_id, worker_stop_ns
 ),
 
--- A thread waits for who stops last, and for all that it had woken.
+-- A thread waits for the thread that stops last, and for all threads it had woken.
 chosen AS (
     SELECT handover.*
     FROM handover
@@ -60,8 +61,8 @@ chosen AS (
     WHERE is_cause OR (is_pair AND list_contains(woken_ids, worker_thread_id))
 ),
 
--- Until when: the last rest of a longer one ends as the other thread has stopped, those
--- before it end behind something that it does.
+-- End of each wait: the last part of a longer wait ends when the other thread has stopped,
+-- earlier parts end after something that it does.
 awaited AS (
     SELECT
         chosen.*,
@@ -84,7 +85,7 @@ awaited AS (
         )
 ),
 
--- A thread that wakes others as it stops begins to wait when the first of them begins.
+-- A thread that wakes others as it stops starts to wait when the first of them starts.
 waking_rest AS (
     SELECT thread_id, start_ns, any_value(woken_ns) AS woken_ns
     FROM awaited
@@ -127,7 +128,7 @@ waited AS (
         ) AS wait_start_ns
     FROM ended
     UNION ALL
-    -- A thread of a process group rests until a collective is called.
+    -- A thread of a process group idles until a collective is called.
     SELECT
         call.run_id, call.trace_id, call.thread_id, calling_thread_id, 'fork', called_ns,
         rest.start_ns

@@ -1,24 +1,24 @@
--- What a host thread does, seen from above: top-level ops, and launches and waits outside
--- of ops. One that begins in an op's last nanosecond lies behind it, not in it.
--- Where one begins before the one before it ended (rounding), it counts from there.
--- One row per top-level op, or launch or wait outside of ops, that adds time to its thread.
+-- The top-level view of a host thread: top-level ops, and launches and waits outside ops.
+-- An event that starts in an op's last nanosecond comes after it, not inside it. An event
+-- that starts before the previous one ended (rounding) counts from that end.
+-- One row per top-level op, or launch or wait outside ops, that adds time to its thread.
 -- Key: node_id.
 CREATE TABLE graph.top_level_event (
     -- The op or call.
     node_id,
-    -- The run it is of.
+    -- The run.
     run_id,
-    -- The trace it is from.
+    -- The trace.
     trace_id,
     -- Host thread.
     thread_id,
-    -- Whether it is an op; else a call.
+    -- Whether it is an op; otherwise it is a call.
     is_op,
-    -- [ns] Begin, or end of what ran before it if that is later.
+    -- [ns] Start, or the end of what ran before it if that is later.
     start_ns,
     -- [ns] End.
     end_ns,
-    -- [ns] End of the top-level event before it on the thread.
+    -- [ns] End of the previous top-level event on the thread.
     previous_end_ns
 ) AS
 WITH

@@ -1,28 +1,29 @@
--- How long GPU work usually starts after what it waited for: medians of a trace, over
--- the instances whose cause is plain. They tell a delay that needs another cause. A kind
--- of work without such an instance has the delays of all kinds.
+-- Typical start delay of GPU work after what it waited for: medians over a trace's
+-- instances with a clear cause. They reveal delays that need another cause. A kind of work
+-- without such an instance uses the delays of all kinds.
 -- One row per trace, kind of delay and kind of GPU work.
 -- Key: trace_id, delay, kind.
 CREATE TABLE graph.typical_delay (
-    -- The run it is of.
+    -- The run.
     run_id,
-    -- The trace it is from.
+    -- The trace.
     trace_id,
-    -- `launch`: launch begin to start on an idle stream, less the time for which the
-    -- launch stalled; `stream`: end of the work before to start, of work launched well before that.
+    -- `launch`: from launch start to start on an idle stream, minus the time for which the
+    -- launch stalled; `stream`: from the end of the previous work to the start, for work
+    -- launched well before that.
     delay,
     -- `kernel`, `memcpy` or `memset`.
     kind,
-    -- Instances; 0 where those of all kinds tell.
+    -- Instances; 0 if those of all kinds are used.
     instance_count,
-    -- [ns] Median; of fewer than 20 instances at most 20 us or the 95th percentile over all
-    -- kinds, since the few may all have had another cause.
+    -- [ns] Median; for fewer than 20 instances, at most 20 us or the 95th percentile over
+    -- all kinds, because the few may all have had another cause.
     median_ns,
-    -- [ns] What exceeds it has another cause (`graph.delay_cap_ns`).
+    -- [ns] Upper limit; anything longer has another cause (`graph.delay_cap_ns`).
     cap_ns
 ) AS
 WITH
--- What streams were told to wait for is another cause.
+-- A wait imposed on the stream is another cause.
 recorded_wait AS (
     SELECT waiting.gpu_op_id, max(awaited.end_ns) AS awaited_end_ns
     FROM graph.recorded_stream_wait AS waiting
@@ -30,7 +31,7 @@ recorded_wait AS (
     GROUP BY waiting.gpu_op_id
 ),
 
--- So is work of another stream, if it was over just before work that began very late.
+-- So is work on another stream, if it ended just before work that started very late.
 held_up AS (
     SELECT DISTINCT late.gpu_op_id
     FROM (
@@ -74,7 +75,7 @@ instance AS (
     WHERE call_id IS NOT NULL AND gpu_op_id NOT IN (SELECT gpu_op_id FROM held_up)
 ),
 
--- Of each kind of work, and of all (NULL).
+-- For each kind of work, and for all (NULL).
 pooled AS (
     SELECT
         run_id,

@@ -1,25 +1,25 @@
--- How long after the work that it waits for a call usually returns, and how long before its
--- recorded end it may: clocks of host and device differ, and on AMD a call returns once a
--- signal is there, up to 10 us before that. Learnt from calls that waited for one span of
--- work plainly: nothing else that they may have waited for ended during the call.
--- One row per trace, and waits or copies.
+-- Typical return delay of a call after the work that it waits for, and how long before the
+-- recorded end it may return: clocks of host and device differ, and on AMD a call returns
+-- once a signal arrives, up to 10 us earlier. Learned from calls that clearly waited for
+-- one span of work: nothing else that they could have waited for ended during the call.
+-- One row per trace, for waits and for copies.
 -- Key: trace_id, is_copy.
 CREATE TABLE graph.typical_return (
-    -- The run it is of.
+    -- The run.
     run_id,
-    -- The trace it is from.
+    -- The trace.
     trace_id,
-    -- Whether it is of copies; else of calls that wait.
+    -- Whether it is for copies; otherwise for calls that wait.
     is_copy,
-    -- [ns] Median from the end of the work to the end of the call; below 0 if that is
-    -- before it. NULL if no call waited plainly.
+    -- [ns] Median from the end of the work to the end of the call; negative if the call
+    -- ends before. NULL if no call clearly waited.
     median_ns,
-    -- [ns] How long before the end of the work a call may return: 2 us, or up to 20 us where
+    -- [ns] How long before the end of the work a call may return: 2 us, or up to 20 us if
     -- calls do.
     early_ns
 ) AS
 WITH
--- Nothing is waited for that ends much later than the call.
+-- A call does not wait for work that ends much later.
 ended AS (
     SELECT *, gpu_op_end_ns - end_ns AS early_ns
     FROM graph.wait_candidate
@@ -31,7 +31,7 @@ ended AS (
         AND gpu_op_end_ns <= end_ns + 20_000
 ),
 
--- A device is waited for until the last is over, if it is known which device.
+-- A wait on a device lasts until the last work ends, if the device is known.
 plain AS (
     SELECT run_id, trace_id, target = 'copy' AS is_copy, max(early_ns) AS early_ns
     FROM ended

@@ -1,23 +1,23 @@
--- When each GPU op usually begins, and at the latest: after its launch, and
--- after the work before it on its stream. What begins later has another cause.
+-- The typical and the latest start of each GPU op: after its launch, and after the previous
+-- work on its stream. A later start has another cause.
 -- One row per GPU op.
 -- Key: gpu_op_id.
 CREATE TABLE graph.typical_start (
     -- The GPU op.
     gpu_op_id,
-    -- The run it is of.
+    -- The run.
     run_id,
-    -- The trace it is from.
+    -- The trace.
     trace_id,
     -- [ns] Time for which its launch stalled.
     stalled_ns,
-    -- [ns] Usual begin after its launch; NULL where that is not in the trace.
+    -- [ns] Typical start after its launch; NULL if that is not in the trace.
     after_launch_ns,
-    -- [ns] Latest begin that its launch explains.
+    -- [ns] Latest start explained by its launch.
     launch_limit_ns,
-    -- [ns] Usual begin after the work before it on its stream; NULL for the first.
+    -- [ns] Typical start after the previous work on its stream; NULL for the first.
     after_stream_ns,
-    -- [ns] Latest begin that the work before it explains.
+    -- [ns] Latest start explained by the previous work.
     stream_limit_ns
 ) AS
 SELECT

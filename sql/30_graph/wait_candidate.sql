@@ -1,14 +1,14 @@
--- GPU work that a call which blocks its thread may wait for: of each stream the last that
--- had been launched when the call began, and the copy that a call makes itself. Where the
--- profiler recorded the stream or event it is that; of other events it is not known.
+-- GPU work that a blocking call may wait for: on each stream, the last work launched when
+-- the call started, and the copy made by the call itself. If the profiler recorded the
+-- stream or event, it is that one; for other events it is unknown.
 -- One row per blocking call and GPU op.
 -- Key: call_id, gpu_op_id.
 CREATE TABLE graph.wait_candidate (
     -- The call.
     call_id,
-    -- The run it is of.
+    -- The run.
     run_id,
-    -- The trace it is from.
+    -- The trace.
     trace_id,
     -- `stream`, `device`, `event` or `copy`.
     target,
@@ -18,19 +18,19 @@ CREATE TABLE graph.wait_candidate (
     device,
     -- [ns] End of that work.
     gpu_op_end_ns,
-    -- [ns] Begin of the call.
+    -- [ns] Start of the call.
     start_ns,
     -- [ns] End of the call.
     end_ns,
-    -- Whether the thread of the call had launched something on the work's stream last.
+    -- Whether the call's thread had last launched something on the work's stream.
     is_own_stream,
-    -- Whether it had launched something on the work's device last.
+    -- Whether it had last launched something on the work's device.
     is_own_device,
-    -- Whether the call blocks by its name: a wait, or a copy that is not asynchronous.
+    -- Whether the call blocks, by its name: a wait, or a copy that is not asynchronous.
     is_blocking,
-    -- Whether the profiler recorded what is waited for.
+    -- Whether the profiler recorded what the call waits for.
     recorded,
-    -- Whether only since the stream that it is for had been made to wait for that work.
+    -- Whether this is only because its stream had been made to wait for that work.
     is_passed
 ) AS
 WITH

@@ -1,5 +1,5 @@
--- Kind of the edge by which a call waits for GPU work: `copy`, `queue`, or
--- synchronisation with what it is for, as `sync_stream`.
+-- Kind of the edge by which a call waits for GPU work: `copy`, `queue`, or the kind of
+-- synchronization, such as `sync_stream`.
 CREATE MACRO graph.wait_kind(
     -- What the call waits for, as in `graph.host_wait`.
     waits_for

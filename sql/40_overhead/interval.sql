@@ -1,30 +1,30 @@
--- Where the time of a step goes on each host thread that has an op or a call in it: the
--- spans of the thread's timeline within the step, with idle time before its first and
--- after its last top-level event. They tile the step exactly.
+-- Where the time of a step goes, on each host thread that has an op or a call in it: the
+-- spans of the thread's timeline within the step, and idle time before its first and after
+-- its last top-level event. They partition the step exactly.
 -- One row per span of a step and thread.
 -- Key: step_id, thread_id, start_ns.
 CREATE VIEW overhead.interval (
-    -- The run it is of.
+    -- The run.
     run_id,
-    -- The trace it is from.
+    -- The trace.
     trace_id,
     -- Step.
     step_id,
     -- Host thread.
     thread_id,
-    -- T1 (between top-level ops), T2 (from an op's begin to its first launch), T3 (from its
-    -- last launch to its end), T4 (a launch call), T5 (between launches, or an op without
-    -- any), wait_stream, wait_device, wait_event, wait_copy, wait_queue, wait_thread,
-    -- wait_rank, wait_data or idle. Waits are as long as their calls: what no cause
-    -- explains of them is in critical_path.step_time.
+    -- T1 (between top-level ops), T2 (from an op's start to its first launch), T3 (from its
+    -- last launch to its end), T4 (a launch call), T5 (between launches, or a whole op
+    -- without any), wait_stream, wait_device, wait_event, wait_copy, wait_queue,
+    -- wait_thread, wait_rank, wait_data or idle. A wait lasts as long as its call; the part
+    -- without a cause is in critical_path.step_time.
     type,
-    -- [ns] Begin.
+    -- [ns] Start.
     start_ns,
     -- [ns] End.
     end_ns,
-    -- Top-level op that the span lies in.
+    -- The top-level op around the span.
     op_id,
-    -- Launch or wait that the span lies in.
+    -- The launch or wait around the span.
     call_id,
     -- Position of the span on its thread, from 1.
     position
@@ -40,7 +40,7 @@ in_step AS MATERIALIZED (
         ON timeline.trace_id = stretch.trace_id AND timeline.start_ns >= stretch.start_ns
 ),
 
--- Threads with an op or a call in a step, and from when to when.
+-- Threads with an op or a call in a step, with the time range.
 lane AS (
     SELECT
         step_id,

@@ -1,6 +1,6 @@
--- Whether other runs can learn from a span of host time: overheads alone, without those gaps
--- of 200 us and more between ops that are the program's (Lin et al. 2022 leave them out of
--- shared overheads, too).
+-- Whether other runs can learn from a span of host time: only overheads, without gaps of
+-- 200 us and more between ops, which belong to the program (Lin et al. 2022 also exclude
+-- them from shared overheads).
 CREATE MACRO overhead.is_portable(
     -- Type of the span.
     span_type,

@@ -1,20 +1,21 @@
--- What recording an event costs the host, estimated from the trace itself: what an op lasts
--- beyond the one op in it, if it makes no call of its own. Such ops mostly pass their
--- arguments on, so that little but the recording is left in the median. Ops that do more
--- make it too high: it is at most the 2 us of Lin et al. 2022 (section 3), which also
--- stand where fewer than 20 ops tell. What was estimated from code was not recorded: 0.
+-- The host's cost of recording an event, estimated from the trace itself: the time of an op
+-- beyond its only child op, if it makes no call of its own. Such ops mostly pass their
+-- arguments on, so the median contains little else than the recording. Ops that do more
+-- make it too high: it is at most the 2 us of Lin et al. 2022 (section 3), which is also
+-- the value if there are fewer than 20 such ops. A trace estimated from code was not
+-- recorded: 0.
 -- One row per trace with ops.
 -- Key: trace_id.
 CREATE VIEW overhead.profiler_cost (
-    -- The run it is of.
+    -- The run.
     run_id,
     -- The trace.
     trace_id,
-    -- Ops that it is estimated from.
+    -- Number of ops used for the estimate.
     op_count,
     -- [ns] Their median; NULL without any.
     median_ns,
-    -- [ns] What is taken for the cost of an event.
+    -- [ns] The value used as the cost of an event.
     event_ns
 ) AS
 WITH

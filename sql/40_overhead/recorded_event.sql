@@ -1,19 +1,19 @@
--- How many events the profiler recorded in a span of host time: ops, user ranges and
--- calls. Each costs the host time (`overhead.profiler_cost`), and an op most of it before
--- the begin that is recorded: what a top-level op costs lies in the gap before it, if there
--- is one, as Lin et al. 2022 (section 3) have it.
+-- Number of events recorded by the profiler in a span of host time: ops, user ranges and
+-- calls. Each costs the host time (`overhead.profiler_cost`), and for an op most of it
+-- comes before its recorded start: the cost of a top-level op is in the gap before it, if
+-- there is one, as in Lin et al. 2022 (section 3).
 -- One row per span of host time in which events are recorded.
 -- Key: thread_id, position.
 CREATE VIEW overhead.recorded_event (
-    -- The run it is of.
+    -- The run.
     run_id,
-    -- The trace it is from.
+    -- The trace.
     trace_id,
     -- Host thread.
     thread_id,
     -- Position of the span on its thread.
     position,
-    -- Events that are recorded in it.
+    -- Events recorded in it.
     event_count
 ) AS
 WITH

@@ -1,33 +1,32 @@
--- The spans of host time in steps that overheads are learnt from (Lin et al. 2022,
--- section 3), and what tells one from another. A span in several steps, as when steps
--- of threads overlap, counts in its own thread's.
--- One row per span of host time in a step, but for waits, and for the time in which other
--- threads than the step's have not begun or are done.
+-- The spans of host time in steps from which overheads are learned (Lin et al. 2022,
+-- section 3), with the properties that distinguish them. A span in several steps, as when
+-- steps of threads overlap, counts in that of its own thread.
+-- One row per span of host time in a step, except waits, and the time in which threads
+-- other than the step's have not started or have finished.
 -- Key: thread_id, position.
 CREATE VIEW overhead.sample (
     -- Host thread.
     thread_id,
     -- Position of the span on its thread, as in `overhead.timeline`.
     position,
-    -- The run it is of.
+    -- The run.
     run_id,
-    -- The trace it is from.
+    -- The trace.
     trace_id,
     -- The step.
     step_id,
     -- T1..T5, idle or wait_data.
     type,
-    -- Name of the op (T2, T3, T5, wait_data) or of the call (T4); of T1 the op or the call
-    -- after it; else empty.
+    -- Name of the op (T2, T3, T5, wait_data) or of the call (T4); for T1, the op or the
+    -- call after it; otherwise empty.
     name,
     -- Role of the host thread.
     role,
-    -- What the op or the call is for: dimensions of the op's arguments, and of a call the
-    -- op's name and them.
+    -- The arguments: dimensions of the op's arguments; for a call, the op's name and these.
     shapes,
-    -- How many of its type and name were before it in the step on its thread.
+    -- Number of earlier spans of its type and name in the step on its thread.
     ordinal,
-    -- How many of its type and name there are in the step on its thread.
+    -- Number of spans of its type and name in the step on its thread.
     ordinal_count,
     -- [ns] Duration.
     sample_ns
@@ -49,7 +48,7 @@ crowded AS (
     WHERE len(step_ids) > 1
 ),
 
--- Each span once. None but those of steps that overlap others can be there twice.
+-- Each span once. Only those of steps that overlap others can occur twice.
 single AS (
     FROM span
     ANTI JOIN crowded USING (step_id)
@@ -86,7 +85,7 @@ named AS (
         span.end_ns - span.start_ns AS sample_ns
     FROM single AS span
     INNER JOIN staging.thread ON span.thread_id = thread.thread_id
-    -- A gap is for what comes after it in the step.
+    -- A gap belongs to what comes after it in the step.
     LEFT JOIN overhead.timeline AS next
         ON
             span.type = 'T1'
@@ -105,7 +104,7 @@ named AS (
         OR (span.type = 'idle' AND is_step_thread)
 ),
 
--- A digest sorts faster than names do.
+-- A digest sorts faster than names.
 keyed AS (
     SELECT *, hash(step_id, thread_id, type, name) AS kind
     FROM named

@@ -1,26 +1,26 @@
--- How long spans of each overhead type last (Lin et al. 2022, section 3), grouped as the
--- paper does and finer. Outliers are those beyond 1.5 times the interquartile range.
--- One row per scope, grouping, and what is grouped by.
+-- Distribution of span times for each overhead type (Lin et al. 2022, section 3), grouped
+-- as in the paper and finer. Outliers lie beyond 1.5 times the interquartile range.
+-- One row per scope, grouping and group.
 -- Key: scope, run_id, trace_id, grouping, type, name, role, shapes, module.
 CREATE VIEW overhead.statistic (
     -- `trace`, `run` (all its ranks) or `shared` (all runs).
     scope,
-    -- The run; NULL in scope `shared`.
+    -- The run; NULL for scope `shared`.
     run_id,
-    -- The trace; NULL in scopes `run` and `shared`.
+    -- The trace; NULL for scopes `run` and `shared`.
     trace_id,
-    -- What is grouped by: `type`, `name`, `role`, `shapes` (name and shapes) or `module`
-    -- (name and module), always within a type. What a grouping does not use is NULL.
+    -- The grouping: `type`, `name`, `role`, `shapes` (name and shapes) or `module` (name
+    -- and module), always within a type. Columns that a grouping does not use are NULL.
     grouping,
     -- Overhead type.
     type,
-    -- Name of the op (T2, T3, T5) or of the call (T4); of T1 the op or the call after it.
+    -- Name of the op (T2, T3, T5) or of the call (T4); for T1, the op or the call after it.
     name,
     -- Role of the host thread.
     role,
-    -- Dimensions of the op's arguments; of a call the op's name and them.
+    -- Dimensions of the op's arguments; for a call, the op's name and these dimensions.
     shapes,
-    -- The module that the op is for, with those it lies in.
+    -- The module of the op, with its enclosing modules.
     module,
     -- Spans.
     sample_count,

@@ -1,15 +1,15 @@
 -- The whole time of every host thread, from the first event of its trace to the last,
--- cut into spans of one overhead type each (Lin et al. 2022, section 3): T2 from a
--- top-level op's begin to its first launch, T4 a launch, T5 between launches or an op
--- without any, T3 after the last launch, T1 between top-level ops. While a batch is
--- fetched (`staging.data_loading`) all of it is wait_data, whatever runs in there, but for
--- launches and for waits for a device.
+-- divided into spans of one overhead type each (Lin et al. 2022, section 3): T2 from a
+-- top-level op's start to its first launch, T4 a launch, T5 between launches or an op
+-- without any, T3 after the last launch, T1 between top-level ops. While a batch is fetched
+-- (`staging.data_loading`), all of the time is wait_data, whatever runs in it, except
+-- launches and waits on a device.
 -- One row per span; the spans of a thread follow each other without gap or overlap.
 -- Key: thread_id, position.
 CREATE TABLE overhead.timeline (
-    -- The run it is of.
+    -- The run.
     run_id,
-    -- The trace it is from.
+    -- The trace.
     trace_id,
     -- Host thread.
     thread_id,
@@ -18,13 +18,13 @@ CREATE TABLE overhead.timeline (
     -- T1..T5, wait_stream, wait_device, wait_event, wait_copy, wait_queue, wait_thread,
     -- wait_rank or wait_data.
     type,
-    -- [ns] Begin.
+    -- [ns] Start.
     start_ns,
     -- [ns] End.
     end_ns,
-    -- Top-level op that the span lies in.
+    -- The top-level op around the span.
     op_id,
-    -- Launch or wait that the span lies in.
+    -- The launch or wait around the span.
     call_id
 ) AS
 WITH
@@ -51,13 +51,13 @@ op AS (
         ON
             top_level_event.node_id = call.top_op_id
             AND call.kind = 'launch'
-            -- A launch that begins in the op's last nanosecond lies behind it.
+            -- A launch that starts in the op's last nanosecond comes after it.
             AND call.start_ns < top_level_event.end_ns
     WHERE top_level_event.is_op
     GROUP BY ALL
 ),
 
--- Ranges may nest: behind an inner one the outer one goes on.
+-- Ranges may nest: after an inner one, the outer one continues.
 loading AS (
     SELECT
         thread_id,
@@ -69,7 +69,7 @@ loading AS (
     FROM staging.data_loading
 ),
 
--- Where spans begin and end, and what begins there: at the begin of a thread what is over.
+-- Boundaries of spans, and what starts there: at the start of a thread, what is over.
 every_cut AS (
     SELECT
         thread_id, start_ns AS cut_ns, -1 AS call_id, start_ns AS call_until_ns, -1 AS op_id,
@@ -106,7 +106,7 @@ every_cut AS (
     INNER JOIN staging.thread USING (trace_id)
 ),
 
--- Cuts in the order of their threads: the windows below go through them as they come.
+-- Cuts in thread order: the windows below take them in the order in which they come.
 cut AS (
     SELECT
         thread_id,
@@ -130,7 +130,7 @@ bounded AS (
     FROM cut
 ),
 
--- Of each kind what began last on the thread.
+-- For each kind, what started last on the thread.
 begun AS (
     SELECT
         thread_id,

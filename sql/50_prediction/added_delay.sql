@@ -1,15 +1,15 @@
--- How late GPU work starts after work that a scenario puts before it: an edit of delays that
--- chooses by no field is of these delays, too, which no trace has.
--- One row per variant, trace, kind of GPU work and what it is late after.
+-- The start delay of GPU work after work that a scenario puts before it: an edit of delays
+-- without fields also applies to these delays, which no trace has.
+-- One row per variant, trace, kind of GPU work and kind of predecessor.
 -- Key: variant_id, trace_id, kind, cause.
 CREATE VIEW prediction.added_delay (
     -- Method and scenario, as in `prediction.variant`.
     variant_id,
     -- The trace.
     trace_id,
-    -- Kind of the GPU work that is late.
+    -- Kind of the delayed GPU work.
     kind,
-    -- `stream` (the work before it on its stream) or `stream_wait` (work of another stream:
+    -- `stream` (the previous work on its stream) or `stream_wait` (work on another stream:
     -- `prediction.wait_delay`).
     cause,
     -- [ns] The delay.

@@ -1,16 +1,16 @@
--- Waits of GPU work for work of other streams that a variant has since work is removed,
--- moved or inserted: for what takes the place of removed work that it waited for, and for
--- what the removed work before it on its stream waited for; of moved work for what stays
--- before it on its own stream, and of what stays behind it for the moved; what overlapped
--- work came after, it waits for, and what takes what it gives waits for it; and what waits
--- for work that something is inserted behind waits for that, too.
+-- Waits of GPU work for work on other streams that a variant has because work is removed,
+-- moved or inserted. The waiter of removed work waits for its replacement, and for what the
+-- removed work before it on its stream waited for. Moved work waits for what stays before
+-- it on its own stream, and what stays behind it waits for the moved work. Overlapped work
+-- waits for what it followed, and its consumer waits for it. Whatever waits for work also
+-- waits for work inserted after it.
 -- Without edits it is empty.
--- One row per variant, GPU op that waits and GPU op that it waits for.
+-- One row per variant, waiting GPU op and awaited GPU op.
 -- Key: variant_id, gpu_op_id, awaited_gpu_op_id.
 CREATE TABLE prediction.added_wait (
     -- Method and scenario, as in `prediction.variant`.
     variant_id,
-    -- The trace it is from.
+    -- The trace.
     trace_id,
     -- The GPU work that waits.
     gpu_op_id,
@@ -65,7 +65,7 @@ wait AS (
     FROM resolved
     INNER JOIN graph.stream_position AS work ON resolved.gpu_op_id = work.gpu_op_id
     INNER JOIN graph.stream_position AS awaited ON awaited_gpu_op_id = awaited.gpu_op_id
-    -- Work of its own stream is before it anyway.
+    -- Work on its own stream is before it anyway.
     WHERE work.device <> awaited.device OR work.stream <> awaited.stream
     UNION ALL
     SELECT moved.variant_id, moved.gpu_op_id, moved.previous_gpu_op_id, delay_ns
@@ -89,7 +89,7 @@ wait AS (
             AND work.kind = delay.kind
             AND cause = 'stream_wait'
     UNION ALL
-    -- What it came after, or what takes the place of that, on any stream but its new one.
+    -- What it followed, or the replacement of that, on any stream but its new one.
     SELECT variant_id, moved.gpu_op_id, coalesce(kept_gpu_op_id, cause_gpu_op_id), delay_ns
     FROM prediction.moved_work AS moved
     INNER JOIN prediction.removed_cause AS cause USING (variant_id, gpu_op_id)
@@ -111,7 +111,7 @@ wait AS (
             AND cause = 'stream_wait'
 ),
 
--- All waits of and for what something is inserted beside.
+-- All waits of and for the work next to an insertion.
 beside AS (
     FROM wait
     UNION ALL

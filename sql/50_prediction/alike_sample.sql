@@ -1,18 +1,19 @@
--- Spans of host time to learn from, with digests of what they can be alike in. Across
--- runs only overheads are learnt (`overhead.is_portable`): not data loading nor idle time.
--- One row per source to learn from that a method needs, and span; those of a library have
--- no trace here, and steps and threads below 0.
+-- Spans of host time to learn from, with digests of the properties by which they can be
+-- similar. Only overheads are learned across runs (`overhead.is_portable`): neither data
+-- loading nor idle time.
+-- One row per span and source that a method learns from; spans of a library have no trace
+-- here, and negative step and thread numbers.
 -- Key: host_from, pool_id, step_id, thread_id, position.
 CREATE VIEW prediction.alike_sample (
-    -- Where is learnt from, as in `prediction.method`.
+    -- The source, as in `prediction.method`.
     host_from,
-    -- Who learns together: a run, or a trace (of one's own, or the first with such a GPU).
+    -- The pool: a run, or a trace (its own, or the first with the same GPU).
     pool_id,
     -- The step, trace or run of the pool that a span of it may not learn from.
     excluded_id,
-    -- The run it is of.
+    -- The run.
     run_id,
-    -- The trace it is from.
+    -- The trace.
     trace_id,
     -- The step.
     step_id,
@@ -30,7 +31,7 @@ CREATE VIEW prediction.alike_sample (
     type_key,
     -- Digest of type and name.
     name_key,
-    -- Digest of type, name, role and shapes; NULL where these do not count.
+    -- Digest of type, name, role and shapes; NULL if these do not count.
     shapes_key,
     -- Digest of these and the ordinal in the step; NULL likewise.
     ordinal_key
@@ -49,7 +50,7 @@ trace AS (
 ),
 
 -- Samples of a library, with numbers for their runs and steps that no run or step of this
--- database has; a trace that is in this database, too, keeps the number of its run.
+-- database has; a trace that is also in this database keeps the number of its run.
 library AS (
     SELECT
         sample.* EXCLUDE (run_sha256, step),
@@ -59,7 +60,7 @@ library AS (
     LEFT JOIN trace AS known ON trace_sha256 = sha256
 ),
 
--- Of a library, runs with such a GPU; all of them where there are none.
+-- From a library, runs with the same GPU; all of them if there are none.
 shared AS (
     SELECT target.run_id AS target_run_id, library.*
     FROM (

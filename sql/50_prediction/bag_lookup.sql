@@ -1,23 +1,23 @@
--- Lookups in several tables at once (FBGEMM) with their sizes, of which the widths of rows
--- follow from the result. Where results are not recorded (a profile without an execution
--- graph), lookups and gradients of as many bags a table are paired by rank, as long as there
--- are as many kinds of both: more tables have a wider result.
--- One row per such op whose result is known, or its gradient.
+-- Lookups in several tables at once (FBGEMM) with their sizes; the widths of rows follow
+-- from the result. If results are not recorded (a profile without an execution graph),
+-- lookups and gradients with the same number of bags per table are paired by rank, if both
+-- have the same number of kinds: more tables have a wider result.
+-- One row per such op with a known result, or its gradient.
 -- Key: op_id.
 CREATE VIEW prediction.bag_lookup (
     -- The op.
     op_id,
-    -- The run it is of.
+    -- The run.
     run_id,
-    -- The trace it is from.
+    -- The trace.
     trace_id,
-    -- Rows that are looked up.
+    -- Rows looked up.
     rows,
     -- Bags of all tables.
     all_bags,
     -- Tables.
     tables,
-    -- Elements of a row, in the mean of the tables.
+    -- Mean number of elements per row over the tables.
     width,
     -- Rows of all tables.
     all_rows,
@@ -34,8 +34,8 @@ bag AS (
     WHERE is_complete
 ),
 
--- Before the indices come the places where tables begin; the weights come first: of a dense
--- lookup one tensor, else those on the host, on the device and managed.
+-- The table offsets come before the indices. The weights come first: for a dense lookup one
+-- tensor, otherwise those on the host, on the device and managed.
 lookup AS (
     SELECT
         *,
@@ -58,7 +58,8 @@ gradient AS (
     WHERE regexp_matches(name, '^torch::autograd::CppNode<.*LookupFunction')
 ),
 
--- Kinds of lookups and of gradients, each with its rank among those of as many bags a table.
+-- Kinds of lookups and of gradients, each with its rank among those with the same number of
+-- bags per table.
 lookup_kind AS (
     SELECT
         trace_id, table_bags, tables,

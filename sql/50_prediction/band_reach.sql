@@ -1,9 +1,10 @@
--- How far a value may lie from what is expected of it, four times of five, by how far others
--- did: Student's t for 80 %, after Cornish and Fisher, in the unit of the first value.
+-- How far a value may lie from its expectation, four times out of five, given how far
+-- others did: Student's t for 80 %, after Cornish and Fisher, in the unit of the first
+-- value.
 CREATE MACRO prediction.band_reach(
-    -- Root mean square of how far the others were off.
+    -- Root-mean-square deviation of the others.
     typical_distance,
-    -- How many others there are.
+    -- Number of the others.
     other_count
 ) AS (
     (1.2816 + 0.8467 / other_count + 0.5711 / other_count ** 2)

@@ -1,8 +1,8 @@
--- GPU work that edits capture as a CUDA graph, to be put on the device by one launch: what
--- they choose of work that a thread launches in turn in one step, where nothing comes
--- between: neither a launch that is not chosen, nor a wait of the thread. What a call waits
--- for, and what a recorded graph launched, is not captured. What the scenario removes is not
--- there, and keeps nothing apart.
+-- GPU work that edits capture as a CUDA graph, to be put on the device by one launch: the
+-- selected work that a thread launches consecutively in one step, with nothing in between:
+-- neither an unselected launch, nor a wait of the thread. What a call waits for, and what a
+-- recorded graph launched, is not captured. What the scenario removes is ignored, and
+-- separates nothing.
 -- Without edits it is empty.
 -- One row per edit and GPU op that it captures with others.
 -- Key: scenario, edit, gpu_op_id.
@@ -11,7 +11,7 @@ CREATE TABLE prediction.captured_work (
     scenario,
     -- Ordinal of the edit in its scenario, from 1.
     edit,
-    -- The trace it is from.
+    -- The trace.
     trace_id,
     -- The GPU op.
     gpu_op_id,
@@ -25,15 +25,15 @@ CREATE TABLE prediction.captured_work (
     own_position,
     -- Position of the span in which the graph is.
     launch_position,
-    -- Whether the work before it on its stream is of the graph, too.
+    -- Whether the previous work on its stream is also in the graph.
     follows,
-    -- [ns] Delay after that, where it follows.
+    -- [ns] Delay after that, if it follows.
     gap_ns,
-    -- [ns] Delay after the begin of the graph's launch.
+    -- [ns] Delay after the start of the graph's launch.
     launch_delay_ns,
     -- [ns] Time for which that launch stalled, as measured.
     stalled_ns,
-    -- [ns] What the launch of the graph takes.
+    -- [ns] Time of the graph's launch.
     host_ns
 ) AS
 WITH
@@ -55,7 +55,7 @@ chosen AS (
     WHERE action = 'graph'
 ),
 
--- How many launches of each thread are gone so far.
+-- Number of each thread's launches removed so far.
 removed AS (
     SELECT
         scenario,

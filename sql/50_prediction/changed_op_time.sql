@@ -1,39 +1,38 @@
--- What ops that compute on the host take themselves at another batch size
--- (`prediction.op_change`): what they take however little there is to do
--- (`prediction.op_floor`), and the rest times what a roofline says of their work then over
--- what it says of it as recorded. Its peaks are what the trace itself reaches at best
--- (`prediction.host_peak`), so that a machine and what an op makes of it cancel; caches do
--- not, which larger tensors may leave. What is of unknown work goes with the elements of its
--- tensors; where these are not known, it stays.
+-- Predicted self time of ops that compute on the host at another batch size
+-- (`prediction.op_change`): a fixed part, independent of the work (`prediction.op_floor`),
+-- and the rest multiplied by the roofline of the new work over that of the recorded work.
+-- Its peaks are the best that the trace itself reaches (`prediction.host_peak`), so the
+-- machine and how well an op uses it cancel; caches do not, because larger tensors may no
+-- longer fit. Unknown work scales with the elements of its tensors; if these are unknown,
+-- it stays.
 -- Without edits it is empty.
--- One row per scenario and op that it puts at another batch size.
+-- One row per scenario and op whose batch size it changes.
 -- Key: scenario, op_id.
 CREATE TABLE prediction.changed_op_time (
     -- The scenario.
     scenario,
     -- The op.
     op_id,
-    -- The trace it is from.
+    -- The trace.
     trace_id,
-    -- What is changed, as in `prediction.op_change`.
+    -- The change, as in `prediction.op_change`.
     change,
-    -- Family, as in `prediction.op_work`; `unknown` where the work is.
+    -- Family, as in `prediction.op_work`; `unknown` if the work is.
     family,
-    -- [ns] Its own time, as measured.
+    -- [ns] Its measured self time.
     own_ns,
-    -- [ns] Of that what it takes whatever its work.
+    -- [ns] The fixed part of it, independent of the work.
     floor_ns,
-    -- What tells how the rest changes: `roofline`, or `size` of tensors; `unchanged` where
-    -- nothing does, or there is no rest, `unknown` where it is not known what another batch
-    -- size does to it.
+    -- Basis of the change: `roofline`, or `size` of tensors; `unchanged` if nothing changes
+    -- or there is no rest, `unknown` if it is not known how it scales with the batch.
     basis,
-    -- What the rest is multiplied by.
+    -- The factor for the rest.
     ratio,
-    -- [ns] Its own time then.
+    -- [ns] Its predicted self time.
     changed_ns,
-    -- The batch size that it was recorded with.
+    -- The recorded batch size.
     recorded_batch,
-    -- What tells how sizes follow the batch, as in `reference.scaled_argument`.
+    -- How it is known which sizes scale with the batch, as in `reference.scaled_argument`.
     sizes_from
 ) AS
 WITH

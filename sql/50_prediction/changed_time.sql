@@ -1,50 +1,50 @@
--- By what factor GPU work takes longer once a scenario puts it on another GPU, to another
--- type or to another batch size (`prediction.work_change`): what one model predicts of it
--- there, over what the same predicts of it as it was recorded, so that what the model is off
--- in both is not in it.
--- That is of the kernel models where they know such ops on both, of all kernels of an op
--- together; else of the roofline of the kernel. What is of unknown work, on another GPU, is
--- taken to wait for its memory: its floor is the other's floor, and the rest goes with the
--- bandwidths. Collectives go with the links, by the roofline; of more than 8 ranks they go
--- over a network, which another GPU does not change, and stay; so do copies, and work of unknown shape or
--- type, where another type is asked for. At another batch size, work of unknown kind behind
--- its floor goes with the elements of its op; where these are not known, it stays.
--- Bands are those of the model on the other side, as wide as it is off on kernels that it
--- was not trained on; what does not change has none.
+-- The factor for the time of GPU work that a scenario moves to another GPU, type or batch
+-- size (`prediction.work_change`): a model's prediction for the target, divided by the same
+-- model's prediction for what was recorded, so that an error on both sides cancels. Kernel
+-- models are used if they cover the op on both sides, for all kernels of an op together;
+-- otherwise the roofline of the kernel. Unknown work on another GPU is assumed to be
+-- memory-bound: its floor becomes the other's floor, and the rest scales with the
+-- bandwidths. Collectives scale with the links, by the roofline; those of more than 8 ranks
+-- use a network, which another GPU does not change, and stay. Copies, and work of unknown
+-- shape or type, stay if another type is requested. At another batch size, unknown work
+-- beyond its floor scales with the elements of its op; if these are unknown, it stays.
+-- Bands are those of the model for the target, as wide as its errors on kernels outside its
+-- training data; unchanged work has none.
 -- Without edits it is empty.
--- One row per scenario and GPU op that it puts elsewhere.
+-- One row per scenario and GPU op that it moves.
 -- Key: scenario, gpu_op_id.
 CREATE TABLE prediction.changed_time (
     -- The scenario.
     scenario,
     -- The GPU op.
     gpu_op_id,
-    -- The trace it is from.
+    -- The trace.
     trace_id,
-    -- What is changed, as in `prediction.work_change`.
+    -- The change, as in `prediction.work_change`.
     change,
-    -- Family, see `prediction.kernel_efficiency`; `unknown` where the work is.
+    -- Family, see `prediction.kernel_efficiency`; `unknown` if the work is.
     family,
-    -- [ns] Its duration, as measured; of a collective from when all ranks have begun.
+    -- [ns] Its measured duration; for a collective, from when all ranks have started.
     measured_ns,
-    -- What tells its factor: `model`, `roofline`, `bandwidth`, `size`; `unchanged` where nothing
-    -- changes, `unknown` where it is not known what another batch size does to it.
+    -- Basis of the factor: `model`, `roofline`, `bandwidth`, `size`; `unchanged` if nothing
+    -- changes, `unknown` if it is not known how it scales with the batch.
     basis,
-    -- What its time is multiplied by.
+    -- The factor for its time.
     ratio,
-    -- Lower end of the band of that.
+    -- Lower end of the factor's band.
     low_ratio,
-    -- Upper end.
+    -- Upper end of the factor's band.
     high_ratio,
-    -- Whether shapes, types and hardware are known, and of models among what they learnt from.
+    -- Whether shapes, types and hardware are known and, for models, within their training
+    -- range.
     in_range,
-    -- The batch size that it was recorded with; NULL where that is not asked.
+    -- The recorded batch size; NULL if not relevant.
     recorded_batch,
-    -- What tells how sizes follow the batch, as in `reference.scaled_argument`.
+    -- How it is known which sizes scale with the batch, as in `reference.scaled_argument`.
     sizes_from
 ) AS
 WITH
--- Models tell the time of a whole op.
+-- Models predict the time of a whole op.
 estimate AS (
     SELECT
         estimate.*,

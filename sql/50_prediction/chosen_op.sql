@@ -1,8 +1,9 @@
--- Which ops that compute on the host edits put at another batch size: all, or those within
--- the ops, user ranges, modules, phases, steps, ranks and threads that an edit names. What
--- names GPU work, its type, family, stream or device chooses none of them.
+-- Which ops that compute on the host have their batch size changed by edits: all, or those
+-- within the ops, user ranges, modules, phases, steps, ranks and threads that an edit
+-- names. An edit that names GPU work, its type, family, stream or device selects none of
+-- them.
 -- Without edits it is empty.
--- One row per edit and op that it chooses.
+-- One row per edit and op that it selects.
 -- Key: scenario, edit, op_id.
 CREATE TABLE prediction.chosen_op (
     -- The scenario.
@@ -11,11 +12,11 @@ CREATE TABLE prediction.chosen_op (
     edit,
     -- What the edit changes, as in `prediction.scenario_edit`.
     target,
-    -- The trace it is from.
+    -- The trace.
     trace_id,
     -- The op.
     op_id,
-    -- [ns] Its own time, as measured.
+    -- [ns] Its measured self time.
     own_ns
 ) AS
 WITH
@@ -40,7 +41,7 @@ candidate AS (
     INNER JOIN prediction.computing_op AS computing USING (trace_id)
 ),
 
--- Ops that edits choose lie beside each other, not within each other.
+-- Ops selected by edits are disjoint, not nested.
 within AS (
     SELECT candidate.scenario, candidate.edit, candidate.op_id
     FROM candidate

@@ -1,7 +1,7 @@
--- Which spans of host time edits choose, and how much of each: what chooses an op within
--- another, a user range or a module chooses that part of a span.
+-- Which spans of host time edits select, and how much of each: selecting a nested op, a
+-- user range or a module selects that part of a span.
 -- Without edits it is empty.
--- One row per edit, and span that it chooses.
+-- One row per edit, and span that it selects.
 -- Key: scenario, edit, thread_id, position.
 CREATE TABLE prediction.chosen_span (
     -- The scenario.
@@ -10,7 +10,7 @@ CREATE TABLE prediction.chosen_span (
     edit,
     -- What the edit changes, as in `prediction.scenario_edit`.
     target,
-    -- The trace it is from.
+    -- The trace.
     trace_id,
     -- Host thread.
     thread_id,
@@ -18,9 +18,9 @@ CREATE TABLE prediction.chosen_span (
     position,
     -- Type of the span, as in `prediction.editable_span`.
     type,
-    -- [ns] Its duration, as measured.
+    -- [ns] Its measured duration.
     span_ns,
-    -- [ns] The part that is chosen.
+    -- [ns] The selected part.
     chosen_ns
 ) AS
 WITH
@@ -34,7 +34,7 @@ candidate AS (
     ) AS numbered USING (scenario, edit)
 ),
 
--- The fields that choose by time; of an op its begin was compared with the others.
+-- The fields that select by time; for an op, its start was compared with the others.
 timed AS (
     SELECT field.*
     FROM prediction.edit_field AS field
@@ -43,7 +43,7 @@ timed AS (
     WHERE target <> 'op' OR field = 'op'
 ),
 
--- Where a span goes over into what is chosen or out of it.
+-- Where a span crosses into or out of the selection.
 cut AS (
     SELECT scenario, edit, thread_id, position, end_ns, start_ns AS at_ns
     FROM candidate
@@ -103,7 +103,8 @@ chosen AS (
     INNER JOIN candidate USING (scenario, edit, thread_id, position)
 ),
 
--- Ordinals are of a step, or of the trace outside of steps; spans of one op or call have one.
+-- Ordinals count within a step, or within the trace outside of steps; spans of one op or
+-- call share one.
 numbered AS (
     SELECT
         chosen.*,

@@ -1,7 +1,8 @@
--- Which GPU work edits choose: by target, type, name, family, rank, stream, device and process
--- group, and by when its launch began. Work whose launch is not in the trace has no such time.
+-- Which GPU work edits select: by target, type, name, family, rank, stream, device and
+-- process group, and by when its launch started. Work whose launch is not in the trace has
+-- no such time.
 -- Without edits it is empty.
--- One row per edit, what is chosen of it, and GPU op that it chooses.
+-- One row per edit, selected aspect, and GPU op that it selects.
 -- Key: scenario, edit, type, gpu_op_id.
 CREATE TABLE prediction.chosen_work (
     -- The scenario.
@@ -10,18 +11,18 @@ CREATE TABLE prediction.chosen_work (
     edit,
     -- What the edit changes, as in `prediction.scenario_edit`.
     target,
-    -- Of `gpu` the kind of work, of `wait` `stream`, of `delay` `launch`, `stream` or
+    -- For `gpu` the kind of work, for `wait` `stream`, for `delay` `launch`, `stream` or
     -- `stream_wait`.
     type,
-    -- The trace it is from.
+    -- The trace.
     trace_id,
     -- The GPU op.
     gpu_op_id,
-    -- [ns] Its duration, as measured.
+    -- [ns] Its measured duration.
     work_ns
 ) AS
 WITH
--- What there is to choose of GPU work.
+-- The GPU work that can be selected.
 known AS (
     SELECT
         'gpu' AS target, CASE WHEN is_collective THEN 'collective' ELSE kind END AS type,
@@ -149,7 +150,7 @@ chosen AS (
     ANTI JOIN outside USING (scenario, edit, gpu_op_id)
 ),
 
--- Ordinals are of a step, or of the trace outside of steps.
+-- Ordinals count within a step, or within the trace outside of steps.
 numbered AS (
     SELECT
         chosen.*,

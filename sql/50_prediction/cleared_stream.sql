@@ -1,4 +1,4 @@
--- How much of streams is removed in scenarios that fuse work, or capture it as a graph.
+-- How much of each stream is removed in scenarios that fuse work, or capture it as a graph.
 -- One row per scenario and GPU op that it removes.
 -- Key: scenario, gpu_op_id.
 CREATE VIEW prediction.cleared_stream (
@@ -6,7 +6,7 @@ CREATE VIEW prediction.cleared_stream (
     scenario,
     -- The GPU op.
     gpu_op_id,
-    -- The trace it is from.
+    -- The trace.
     trace_id,
     -- Its device.
     device,
@@ -14,7 +14,7 @@ CREATE VIEW prediction.cleared_stream (
     stream,
     -- Its position there.
     position,
-    -- How much is removed on the stream up to it.
+    -- Amount removed on the stream up to it.
     gone_count
 ) AS
 SELECT

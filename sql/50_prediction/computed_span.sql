@@ -1,5 +1,5 @@
--- Where on host threads the own time of ops lies that scenarios put at another batch size: an
--- op that several spans share (a step ended in its midst) has its part in each.
+-- Where the self time of ops whose batch size scenarios change lies on host threads: an op
+-- that several spans share (a step ended in its middle) has its part in each.
 -- One row per scenario and span of an op that it changes.
 -- Key: scenario, thread_id, position.
 CREATE VIEW prediction.computed_span (
@@ -9,7 +9,7 @@ CREATE VIEW prediction.computed_span (
     thread_id,
     -- Position of the span on its thread.
     position,
-    -- How much longer it takes, over its time.
+    -- Its added time, divided by its time.
     growth
 ) AS
 SELECT

@@ -1,5 +1,5 @@
--- Whether an op computes nothing itself, however large its tensors: it makes a view, sets
--- memory aside, or is what PyTorch's autograd engine does around a backward op.
+-- Whether an op computes nothing itself, however large its tensors: it makes a view,
+-- allocates memory, or is the work of PyTorch's autograd engine around a backward op.
 CREATE MACRO prediction.computes_nothing(
     -- Name of the op.
     name

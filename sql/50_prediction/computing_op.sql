@@ -1,28 +1,28 @@
--- Ops that compute on the host: all ops of traces without GPU work, each with the time that it
--- takes itself. What an op within it takes is that one's; so is what a user range takes that
--- was recorded as an op.
+-- Ops that compute on the host: all ops of traces without GPU work, each with its self
+-- time. The time of a child op belongs to the child; so does that of a user range recorded
+-- as an op.
 -- One row per op of a trace without GPU work.
 -- Key: op_id.
 CREATE VIEW prediction.computing_op (
     -- The op.
     op_id,
-    -- The run it is of.
+    -- The run.
     run_id,
-    -- The trace it is from.
+    -- The trace.
     trace_id,
     -- Host thread.
     thread_id,
-    -- The outermost op around it, or itself.
+    -- The outermost enclosing op, or itself.
     top_op_id,
     -- Name.
     name,
-    -- The step that it begins in; NULL outside of steps.
+    -- The step in which it starts; NULL outside of steps.
     step_id,
-    -- [ns] Begin.
+    -- [ns] Start.
     start_ns,
     -- [ns] End.
     end_ns,
-    -- [ns] Its time without that of the ops in it.
+    -- [ns] Its time without that of its child ops.
     own_ns
 ) AS
 WITH

@@ -1,28 +1,29 @@
--- Convolutions and their gradients: the sizes of the input X, the weight W and the output Y.
--- The size of Y is that of its gradient or of the result; else it follows from stride and
--- padding; else from a convolution of the same X and W in the trace; else it is taken to be
--- that of X (is_known is false). Where stride and padding are not recorded, they are the
--- least that make such an Y.
+-- Convolutions and their gradients: the sizes of the input X, the weight W and the output
+-- Y. The size of Y is that of its gradient or of the result; otherwise it follows from
+-- stride and padding; otherwise from a convolution of the same X and W in the trace;
+-- otherwise it is assumed to be that of X (is_known is false). If stride and padding are
+-- not recorded, they are the smallest that produce such a Y.
 -- One row per convolution of known shape.
 -- Key: op_id.
 CREATE VIEW prediction.convolution_shape (
     -- The op.
     op_id,
-    -- The run it is of.
+    -- The run.
     run_id,
-    -- The trace it is from.
+    -- The trace.
     trace_id,
-    -- Which it computes: `y`, `x` (its gradient), `w`.
+    -- What it computes: `y`, `x` (its gradient), `w`.
     written,
-    -- Whether it is a transposed one.
+    -- Whether it is transposed.
     is_transposed,
-    -- Sizes of X: images, channels, then what lies in each direction.
+    -- Sizes of X: images, channels, then the spatial dimensions.
     x,
-    -- Sizes of W: channels out, channels in per group (transposed: in, out), and so on.
+    -- Sizes of W: output channels, input channels per group (transposed: input, output),
+    -- and the spatial dimensions.
     w,
-    -- Sizes of Y in each direction.
+    -- Sizes of Y in the spatial dimensions.
     y,
-    -- Stride; NULL if unknown, as the next ones.
+    -- Stride; NULL if unknown, and so are the following ones.
     stride,
     -- Padding.
     padding,
@@ -32,7 +33,7 @@ CREATE VIEW prediction.convolution_shape (
     is_known
 ) AS
 WITH
--- At which places of its arguments an op has padding, stride and dilation.
+-- Positions of padding, stride and dilation among an op's arguments.
 operand AS (
     SELECT
         *,
@@ -95,7 +96,7 @@ sized AS (
                 // recorded[2][i] + 1
             ))
         END), y_dims[3:]) AS y,
-        -- The least stride that leaves so many rows, and the least padding with it.
+        -- The smallest stride that leaves so many rows, and the smallest padding with it.
         TRY(greatest(ceil((x.dims[3] - w.dims[3] + 1) / y[1]), 1)::BIGINT) AS least_stride,
         TRY(greatest(ceil(((y[1] - 1) * least_stride + w.dims[3] - x.dims[3]) / 2), 0)::BIGINT)
         AS least_padding,

@@ -1,32 +1,33 @@
--- Delays to predict with: how long after its cause something happens, pooled over the
--- instances of a trace in which that cause is plain: a wait that something else outlasted
--- teaches nothing. Kinds without one have the delays of all kinds. What an instance has
--- beyond the cap is no delay but unexplained.
+-- Delays to predict with: how long after its cause something happens, pooled over a trace's
+-- instances with a clear cause: a wait that something else outlasted is not informative.
+-- Kinds without such an instance use the delays of all kinds. The part of an instance above
+-- the cap is not a delay but unexplained.
 -- One row per trace, cause and kind of what is delayed.
 -- Key: trace_id, cause, kind.
 CREATE TABLE prediction.delay (
-    -- The run it is of.
+    -- The run.
     run_id,
-    -- The trace it is from.
+    -- The trace.
     trace_id,
-    -- `launch`, `stream`, `stream_wait`, `occupancy` (start of GPU work after these; the
-    -- last one before the end of what left no room), `return` (end of a blocking call
-    -- after the work it waited for, below 0 where that returns early) or `call` (a
-    -- blocking call that found nothing to wait for).
+    -- `launch`, `stream`, `stream_wait`, `occupancy` (start of GPU work after these; for
+    -- the last one, before the end of the work that left no room), `return` (end of a
+    -- blocking call after the work it waited for, negative if it returns early) or `call`
+    -- (a blocking call that found nothing to wait for).
     cause,
     -- Kind of GPU work, or what a blocking call waits for.
     kind,
-    -- Instances; 0 where those of all kinds tell.
+    -- Instances; 0 if those of all kinds are used.
     instance_count,
-    -- [ns] Median; of fewer than 3 instances at most 20 us, since one tells nothing.
+    -- [ns] Median; for fewer than 3 instances at most 20 us, because a single one is not
+    -- informative.
     median_ns,
-    -- [ns] What an instance has at most (`graph.delay_cap_ns`).
+    -- [ns] The maximum for an instance (`graph.delay_cap_ns`).
     cap_ns
 ) AS
 WITH
--- Calls that found nothing to wait for; plain are, where there are such, those that came
--- long after all that they might have waited for, else those that did not return when they
--- would have, had they waited.
+-- Calls that found nothing to wait for. Clear instances are those that came long after
+-- everything they might have waited for; if there are none, those that did not return when
+-- they would have if they had waited.
 idle_call AS (
     SELECT
         call.run_id,
@@ -44,7 +45,7 @@ idle_call AS (
     WHERE NOT is_blocked
 ),
 
--- How long they take at the most: what takes no longer was not held up.
+-- How long they take at most: a call that takes no longer was not held up.
 idle_limit AS (
     SELECT trace_id, quantile_disc(delay_ns, 0.95) AS limit_ns
     FROM idle_call
@@ -52,8 +53,8 @@ idle_limit AS (
     GROUP BY trace_id
 ),
 
--- Plain is a stream wait that was over only when launch and stream usually let the work
--- begin; and, where there are such, a call that had waited for long.
+-- A stream wait is clear if it ended only when launch and stream usually let the work
+-- start; and, if there are any, a call that had waited for long.
 instance AS (
     SELECT
         stream_wait.run_id,
@@ -80,7 +81,8 @@ instance AS (
     LEFT JOIN idle_limit USING (trace_id)
     WHERE
         is_blocked
-        -- In a short call something may have ended by chance, if what it is for is not known.
+        -- During a short call something may have ended by chance, if the call's target is
+        -- unknown.
         AND (
             recorded
             OR target NOT IN ('stream', 'event')
@@ -91,8 +93,8 @@ instance AS (
     FROM idle_call
 ),
 
--- What is alike enough to tell of each other: all kinds of GPU work, and all calls that
--- wait for a device; NULL is all of it.
+-- What is similar enough to learn from each other: all kinds of GPU work, and all calls
+-- that wait for a device; NULL is everything.
 pooled AS (
     SELECT
         run_id,
@@ -144,7 +146,7 @@ LEFT JOIN pooled AS every
         AND wanted.cause = every.cause
         AND wanted.is_launch = every.is_launch
         AND every.kind IS NULL
--- Waits of streams that none was seen to end: as work follows on its stream.
+-- Waits of streams without an observed end: like work that follows on its stream.
 LEFT JOIN graph.typical_delay AS gap
     ON
         wanted.trace_id = gap.trace_id

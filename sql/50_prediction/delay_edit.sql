@@ -1,4 +1,4 @@
--- What scenarios change of delays: the product of the factors and the sum of what is added.
+-- Changes of delays by scenarios: the product of the factors and the sum of the additions.
 -- One row per variant and delay that it changes.
 -- Key: variant_id, kind, waiting_id, position.
 CREATE VIEW prediction.delay_edit (
@@ -6,13 +6,13 @@ CREATE VIEW prediction.delay_edit (
     variant_id,
     -- Kind of the delay, as in `prediction.edited_delay`.
     kind,
-    -- The thread, or the GPU work, that is delayed.
+    -- The delayed thread or GPU work.
     waiting_id,
-    -- Position of the wait on the thread; 0 of GPU work.
+    -- Position of the wait on the thread; 0 for GPU work.
     position,
-    -- What it is multiplied by, where it is above 0: what comes early comes no later.
+    -- The factor, if the delay is above 0: what comes early does not come later.
     factor,
-    -- [ns] What is then added to it.
+    -- [ns] What is added after that.
     add_ns
 ) AS
 SELECT

@@ -1,6 +1,6 @@
--- GPU work that a variant has not in its place on its stream: it is removed, or overlapped
--- (`prediction.moved_work`). What waited for it, and what follows it there, goes on from what
--- it came after (`prediction.stand_in`).
+-- GPU work that is not in its place on its stream in a variant: it is removed, or
+-- overlapped (`prediction.moved_work`). Whatever waited for it, and whatever follows it
+-- there, continues from what it followed (`prediction.stand_in`).
 -- One row per variant and GPU op.
 -- Key: variant_id, gpu_op_id.
 CREATE VIEW prediction.displaced_work (

@@ -1,9 +1,10 @@
--- The spans of host time that edits choose among: by target, type, name and rank; of edits
--- that choose ops those that ops take part of. Edits of host time without a type are of T1
--- to T5: not of waits, nor of idle time; those of ops are of all that is in there. A rank that
--- arrived last at a collective on the CPU waited for none, and may have to once others come
--- later: that wait can be chosen, too, at the end of the span before it, and takes no time.
--- One row per edit, and span that it may choose.
+-- The spans of host time that edits select from: by target, type, name and rank; for edits
+-- that select ops, the spans with a part of such ops. Edits of host time without a type
+-- apply to T1 to T5: neither to waits, nor to idle time; those of ops apply to everything
+-- in them. A rank that arrived last at a collective on the CPU waited for none, but may
+-- have to once others come later: that wait can be selected as well, at the end of the span
+-- before it, and takes no time.
+-- One row per edit, and span that it may select.
 -- Key: scenario, edit, thread_id, position.
 CREATE VIEW prediction.edit_candidate (
     -- The scenario.
@@ -16,13 +17,13 @@ CREATE VIEW prediction.edit_candidate (
     thread_id,
     -- Position of the span on its thread.
     position,
-    -- The trace it is from.
+    -- The trace.
     trace_id,
     -- Type of the span, as in `prediction.editable_span`.
     type,
-    -- [ns] Begin of the op or call that it is of, as there.
+    -- [ns] Start of its op or call, as in that relation.
     named_start_ns,
-    -- [ns] Begin.
+    -- [ns] Start.
     start_ns,
     -- [ns] End.
     end_ns

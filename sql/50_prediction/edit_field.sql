@@ -1,4 +1,4 @@
--- Which fields of edits choose by times on host threads: what an edit matches lies in the
+-- The fields of edits that select by times on host threads: an edit's matches lie in the
 -- times of all of them.
 -- One row per edit and such field.
 -- Key: scenario, edit, field.
@@ -7,7 +7,7 @@ CREATE VIEW prediction.edit_field (
     scenario,
     -- Ordinal of the edit in its scenario, from 1.
     edit,
-    -- The field, as in `prediction.edit_range`; `op` of edits that choose ops.
+    -- The field, as in `prediction.edit_range`; `op` for edits that select ops.
     field
 ) AS
 SELECT scenario, position, 'op'

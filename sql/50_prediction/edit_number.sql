@@ -1,4 +1,4 @@
--- The numbers by which edits choose, as ranges.
+-- The numbers by which edits select, as ranges.
 -- One row per edit, field with numbers, and range among them.
 -- Key: scenario, edit, field, ordinal.
 CREATE VIEW prediction.edit_number (

@@ -1,6 +1,6 @@
--- The patterns by which edits choose, and the texts of which kind each is compared with. A
--- text between slashes is a regular expression, found anywhere; else `*` stands for any
--- text, `?` for one character, and the pattern is of the whole text.
+-- The patterns by which edits select, and the kind of text that each is compared with. Text
+-- between slashes is a regular expression that may match anywhere; otherwise `*` matches
+-- any text, `?` one character, and the pattern must match the whole text.
 -- One row per edit, field with a pattern, and kind of text.
 -- Key: scenario, edit, field, text_kind.
 CREATE VIEW prediction.edit_pattern (
@@ -14,10 +14,10 @@ CREATE VIEW prediction.edit_pattern (
     text_kind,
     -- The pattern as given.
     pattern,
-    -- Whether what it is matched by is a regular expression.
+    -- Whether it is matched as a regular expression.
     is_expression,
-    -- The expression, or the pattern in the words of DuckDB's GLOB; there `?` stands for a
-    -- byte, so a pattern with one is written as an expression.
+    -- The expression, or the pattern in DuckDB's GLOB syntax; there `?` matches a byte, so
+    -- a pattern with one is written as an expression.
     matcher
 ) AS
 WITH

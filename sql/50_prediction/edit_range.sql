@@ -1,8 +1,8 @@
--- When on which host threads what edits choose by is the case: user ranges, modules, phases,
--- steps, nodes and threads, each as a field of the edit. What begins in there is chosen; of a
--- span of host time that part.
+-- When and on which host threads the conditions of edits hold: user ranges, modules,
+-- phases, steps, nodes and threads, each as a field of the edit. Whatever starts inside is
+-- selected; for a span of host time, the part inside.
 -- Without edits it is empty.
--- One row per edit, field, thread and time without a pause.
+-- One row per edit, field, thread and uninterrupted time.
 -- Key: scenario, edit, field, thread_id, start_ns.
 CREATE TABLE prediction.edit_range (
     -- The scenario.
@@ -11,17 +11,17 @@ CREATE TABLE prediction.edit_range (
     edit,
     -- The field: `annotation`, `module`, `phase`, `step`, `thread` or `node`.
     field,
-    -- The trace it is from.
+    -- The trace.
     trace_id,
     -- Host thread.
     thread_id,
-    -- [ns] Begin.
+    -- [ns] Start.
     start_ns,
     -- [ns] End.
     end_ns
 ) AS
 WITH
--- A module is chosen with all that lie in it.
+-- A module is selected with all its submodules.
 module AS (
     SELECT DISTINCT edit.scenario, edit.edit, inner_call.module_call_id
     FROM prediction.edit_text AS edit
@@ -80,7 +80,7 @@ found AS (
         AND list_contains(getvariable('edit_fields')::VARCHAR[], 'nodes')
 ),
 
--- One that begins before all others are over goes on from them.
+-- One that starts before all earlier ones have ended extends them.
 joined AS (
     SELECT *, sum(is_new::INTEGER) OVER in_order AS ordinal
     FROM (

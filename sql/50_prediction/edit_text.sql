@@ -1,6 +1,6 @@
--- The texts of the database that the patterns of edits match. A text that is the pattern,
--- letter by letter, is matched alone: a name that is copied from an answer chooses what has
--- that name, whatever stars are in it.
+-- The texts in the database that the patterns of edits match. A text that equals the
+-- pattern is matched alone: a name copied from an answer selects only that name, whatever
+-- stars it contains.
 -- One row per edit, field with a pattern, and text that it matches.
 -- Key: scenario, edit, field, text_kind, text.
 CREATE VIEW prediction.edit_text (
@@ -32,5 +32,5 @@ matched AS (
 SELECT scenario, edit, field, text_kind, text
 FROM prediction.edit_pattern
 INNER JOIN matched USING (text_kind, pattern)
--- Names of edits of host time are of ops or of calls.
+-- Names in edits of host time are those of ops or of calls.
 QUALIFY text = pattern OR NOT bool_or(text = pattern) OVER (PARTITION BY scenario, edit, field);

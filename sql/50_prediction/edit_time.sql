@@ -1,6 +1,6 @@
--- The times on host threads in which what an edit matches lies, for each of its fields that
--- choose by time (`prediction.edit_field`).
--- One row per edit, field, thread and time without a pause.
+-- The times on host threads that contain an edit's matches, for each of its fields that
+-- select by time (`prediction.edit_field`).
+-- One row per edit, field, thread and uninterrupted time.
 -- Key: scenario, edit, field, thread_id, start_ns.
 CREATE VIEW prediction.edit_time (
     -- The scenario.
@@ -11,7 +11,7 @@ CREATE VIEW prediction.edit_time (
     field,
     -- Host thread.
     thread_id,
-    -- [ns] Begin.
+    -- [ns] Start.
     start_ns,
     -- [ns] End.
     end_ns

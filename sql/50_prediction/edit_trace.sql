@@ -1,4 +1,4 @@
--- The traces in which edits choose: those of their ranks, or all.
+-- The traces in which edits select: those of their ranks, or all.
 -- One row per edit and trace.
 -- Key: scenario, edit, trace_id.
 CREATE VIEW prediction.edit_trace (

@@ -1,6 +1,7 @@
--- The spans of host time in the terms of edits. Idle is what `overhead.interval` calls so:
--- time of a thread before its first and after its last top-level event in a step; likewise
--- that of a thread that does nothing in a step, and before and after all that a thread does.
+-- The spans of host time as edits see them. Idle time is as in `overhead.interval`: time of
+-- a thread before its first and after its last top-level event in a step; likewise that of
+-- a thread that does nothing in a step, and the time before and after everything that a
+-- thread does.
 -- One row per span of a host thread.
 -- Key: thread_id, position.
 CREATE VIEW prediction.editable_span (
@@ -8,20 +9,20 @@ CREATE VIEW prediction.editable_span (
     thread_id,
     -- Position of the span on its thread.
     position,
-    -- The trace it is from.
+    -- The trace.
     trace_id,
     -- As in `overhead.timeline`, or `idle`.
     type,
-    -- Name of the top-level op, of T4 and of waits in a call that of the call; T1 and idle
-    -- time have none.
+    -- Name of the top-level op; for T4 and for waits in a call, that of the call; NULL for
+    -- T1 and idle time.
     name,
-    -- What the name is of: `op` or `call`.
+    -- Kind of the name: `op` or `call`.
     text_kind,
-    -- Top-level op that the span lies in.
+    -- The top-level op around the span.
     op_id,
-    -- [ns] Begin of that op, of that call, or of the span itself where it has no name.
+    -- [ns] Start of that op or call, or of the span itself if it has no name.
     named_start_ns,
-    -- [ns] Begin.
+    -- [ns] Start.
     start_ns,
     -- [ns] End.
     end_ns

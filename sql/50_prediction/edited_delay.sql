@@ -1,7 +1,7 @@
--- Which delays the edits of scenarios match: of GPU work after its
--- launch (`launch`), after the work before it on its stream (`stream`) and after work of
--- another stream (`stream_wait`), of a host thread after GPU work that it waits for (`return`)
--- or after another thread (`thread`: none is measured, so it can be added to alone).
+-- Which delays the edits of scenarios match: of GPU work after its launch (`launch`), after
+-- the previous work on its stream (`stream`) and after work on another stream
+-- (`stream_wait`), of a host thread after GPU work that it waits for (`return`) or after
+-- another thread (`thread`: none is measured, so it can only be added to).
 -- One row per edit of delays, and delay that it matches.
 -- Key: scenario, edit, kind, waiting_id, position.
 CREATE VIEW prediction.edited_delay (
@@ -11,9 +11,9 @@ CREATE VIEW prediction.edited_delay (
     edit,
     -- `launch`, `stream`, `stream_wait`, `return` or `thread`.
     kind,
-    -- The thread, or the GPU work, that is delayed.
+    -- The delayed thread or GPU work.
     waiting_id,
-    -- Position of the wait on the thread; 0 of GPU work.
+    -- Position of the wait on the thread; 0 for GPU work.
     position,
     -- [ns] The delay, as predicted without edits.
     delay_ns

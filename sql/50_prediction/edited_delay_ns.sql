@@ -1,11 +1,11 @@
--- [ns] A delay as edits leave it: multiplied where it is above 0, since what comes early comes no
--- later for it; added to; and not below 0 but where it was.
+-- [ns] A delay after edits: multiplied if it is above 0, because what comes early does not
+-- come later; then added to; and not below 0 unless it was.
 CREATE MACRO prediction.edited_delay_ns(
     -- [ns] The delay.
     delay_ns,
-    -- What it is multiplied by; NULL: no edit.
+    -- The factor; NULL: no edit.
     factor,
-    -- [ns] What is then added to it.
+    -- [ns] What is added after that.
     add_ns
 ) AS (
     CASE

@@ -1,13 +1,13 @@
--- [ns] How long something lasts once it is edited: what is set stands for its time, is
--- multiplied, and added to; no time is below 0.
+-- [ns] Duration after edits: a set value replaces the time, factors multiply it, additions
+-- come last; the result is at least 0.
 CREATE MACRO prediction.edited_ns(
     -- [ns] Its time in the baseline.
     usual_ns,
-    -- [ns] What it is set to; NULL: to nothing.
+    -- [ns] The time it is set to; NULL: none.
     set_ns,
-    -- What its time is multiplied by; NULL: it is not edited.
+    -- The factor for its time; NULL: it is not edited.
     factor,
-    -- [ns] What is then added to it.
+    -- [ns] What is added after that.
     add_ns
 ) AS (
     CASE

@@ -1,23 +1,23 @@
--- Which ops edits choose: by name and by the dimensions of their arguments, in the times of
--- the edit's other fields. Of ops within each other that match the outermost counts; where
--- it is what they do themselves that is chosen, all count.
+-- Which ops edits select: by name and by the dimensions of their arguments, in the times of
+-- the edit's other fields. Of nested matches the outermost counts; if the edit selects self
+-- time, all count.
 -- Without edits it is empty.
--- One row per edit that chooses ops, and op.
+-- One row per edit that selects ops, and op.
 -- Key: scenario, edit, op_id.
 CREATE TABLE prediction.edited_op (
     -- The scenario.
     scenario,
     -- Ordinal of the edit in its scenario, from 1.
     edit,
-    -- The trace it is from.
+    -- The trace.
     trace_id,
     -- The op.
     op_id,
-    -- The outermost op around it, or itself.
+    -- The outermost enclosing op, or itself.
     top_op_id,
     -- Host thread.
     thread_id,
-    -- [ns] Begin.
+    -- [ns] Start.
     start_ns,
     -- [ns] End.
     end_ns
@@ -95,7 +95,7 @@ outermost AS (
         )
 ),
 
--- Ordinals are of a step, or of the trace outside of steps.
+-- Ordinals count within a step, or within the trace outside of steps.
 numbered AS (
     SELECT
         found.*,

@@ -10,9 +10,9 @@ CREATE VIEW prediction.edited_span (
     thread_id,
     -- Position of the span on its thread.
     position,
-    -- [ns] Its duration, as measured.
+    -- [ns] Its measured duration.
     span_ns,
-    -- [ns] The part of it that is matched.
+    -- [ns] The part of it that matches.
     chosen_ns
 ) AS
 SELECT scenario, edit, thread_id, position, span_ns, chosen_ns

@@ -1,6 +1,6 @@
--- Which waits the edits of scenarios match, and take out: of a host thread for GPU work
--- (also for work that was not recorded), of a thread for another, of a stream for another.
--- Of ops they are those of the calls in there.
+-- Which waits the edits of scenarios match and remove: of a host thread for GPU work (also
+-- for work that was not recorded), of a thread for another, of a stream for another. For
+-- ops, the waits of the calls in them.
 -- One row per edit of waits or of ops, and wait that it matches.
 -- Key: scenario, edit, kind, waiting_id, position.
 CREATE VIEW prediction.edited_wait (
@@ -11,11 +11,11 @@ CREATE VIEW prediction.edited_wait (
     -- Kind of wait: `host` (a thread waits for GPU work), `thread` (for another thread),
     -- `rank` (for that of another rank) or `stream` (GPU work waits for another stream's).
     kind,
-    -- The thread, or the GPU work, that waits.
+    -- The waiting thread or GPU work.
     waiting_id,
-    -- Position of the wait on the thread; 0 of GPU work.
+    -- Position of the wait on the thread; 0 for GPU work.
     position,
-    -- [ns] Time waited, as measured; of GPU work what launch and stream do not explain.
+    -- [ns] Time waited, as measured; for GPU work, what launch and stream do not explain.
     waited_ns
 ) AS
 SELECT

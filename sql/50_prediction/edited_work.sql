@@ -8,7 +8,7 @@ CREATE VIEW prediction.edited_work (
     edit,
     -- The GPU op.
     gpu_op_id,
-    -- [ns] Its duration, as measured.
+    -- [ns] Its measured duration.
     work_ns
 ) AS
 SELECT scenario, edit, gpu_op_id, work_ns

@@ -1,5 +1,5 @@
--- Elements of a tensor along one or several of its dimensions; NULL where they are not
--- recorded, or it has no such dimension.
+-- Elements of a tensor along one or several of its dimensions; NULL if not recorded, or
+-- without such a dimension.
 CREATE MACRO prediction.elements_along(
     -- Sizes of the tensor.
     sizes,

@@ -1,8 +1,8 @@
--- The shards that tables can be split into: by columns (each shard has all rows, and all
--- that is looked up; in multiples of 4 elements where rows are made of these, as FBGEMM
--- wants it), or by rows (each has its part of what is looked up, as indices are spread
--- evenly, and sums of its own for all examples). Into 2, 4, 8 ... parts, or as many as there
--- are ranks; shards are of equal size, or the first ones are one larger.
+-- The shards that tables can be split into: by columns (each shard has all rows and all
+-- lookups; in multiples of 4 elements if rows consist of these, as FBGEMM requires), or by
+-- rows (each has its part of the lookups, as indices are spread evenly, and its own sums
+-- for all examples). Into 2, 4, 8 ... parts, or as many as there are ranks; shards are of
+-- equal size, or the first ones are one larger.
 -- One row per table, split and size of its shards.
 -- Key: ordinal, way, parts, first_part.
 CREATE VIEW prediction.embedding_shard (
@@ -14,24 +14,24 @@ CREATE VIEW prediction.embedding_shard (
     parts,
     -- The first shard of this size, from 0.
     first_part,
-    -- How many shards are of this size.
+    -- Number of shards of this size.
     shard_count,
     -- Rows of a shard.
     rows,
-    -- Elements of a row.
+    -- Elements per row.
     width,
-    -- Rows that are looked up for an example, in the mean.
+    -- Mean number of rows looked up per example.
     pooling,
     -- Type of the elements.
     dtype,
-    -- Elements that are looked up in a step.
+    -- Elements looked up per step.
     looked_up,
-    -- [B] The shard with what the optimizer keeps for it.
+    -- [B] The shard with its optimizer state.
     memory_bytes,
-    -- [B] Sums for the examples of all ranks, which are sent to these; their gradients come
-    -- back.
+    -- [B] Sums for the examples of all ranks, which are sent to these; their gradients
+    -- return.
     sent_bytes,
-    -- [B] Indices that come from all ranks, of 8 bytes each.
+    -- [B] Indices from all ranks, of 8 bytes each.
     index_bytes
 ) AS
 WITH

@@ -1,10 +1,10 @@
--- With which simple guesses (`question.prediction_guess`) a method is compared: those that
--- know no more than it. All know kernel times; only with measured host times those of the
--- step.
+-- The simple guesses (`question.prediction_guess`) that a method is compared with: those
+-- that use no more information. All know kernel times; only guesses for measured host times
+-- know those of the step.
 -- One row per source of host time, and guess.
 -- Key: host_from, guess.
 CREATE VIEW prediction.fair_guess (
-    -- Where host time is from, as in `prediction.method`; `measured` in replay.
+    -- Source of host times, as in `prediction.method`; `measured` in replay.
     host_from,
     -- The guess.
     guess

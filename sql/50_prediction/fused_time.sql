@@ -1,10 +1,10 @@
--- How long fused GPU work takes (`prediction.fused_work`): the time of all, as the scenario's
--- other edits have it (`prediction.work_edit`), less that of the traffic that is saved: of
--- what one writes for another, the reading, and the writing where nothing else takes it. Which
--- takes what is known from an execution graph (`graph.data_edge`); without one each is taken
--- to read what the one before it wrote, and nothing else to. Traffic is worth what the roofline
--- says of the kernel (`prediction.kernel_roofline`), in proportion to its time as edited; of
--- unknown work none is saved.
+-- Time of fused GPU work (`prediction.fused_work`): the sum of the times under the
+-- scenario's other edits (`prediction.work_edit`), minus that of the saved traffic: for
+-- data that one kernel writes for another, the read, and the write if nothing else takes
+-- it. An execution graph shows which takes what (`graph.data_edge`); without one, each is
+-- assumed to read what the previous one wrote, and nothing else does. The time of traffic
+-- is its share of the kernel's roofline (`prediction.kernel_roofline`), in proportion to
+-- its time as edited; unknown work saves nothing.
 -- Without edits it is empty.
 -- One row per edit and GPU op that it fuses with others.
 -- Key: scenario, edit, gpu_op_id.
@@ -13,15 +13,15 @@ CREATE TABLE prediction.fused_time (
     scenario,
     -- Ordinal of the edit in its scenario, from 1.
     edit,
-    -- The trace it is from.
+    -- The trace.
     trace_id,
     -- The GPU op.
     gpu_op_id,
-    -- [B] Of its traffic that which is saved.
+    -- [B] The saved part of its traffic.
     saved_bytes,
-    -- [ns] What that takes off its measured time.
+    -- [ns] What that subtracts from its measured time.
     saved_ns,
-    -- [ns] Of the first what all take together; NULL of the others.
+    -- [ns] For the first, the time of all together; NULL for the others.
     fused_ns
 ) AS
 WITH
@@ -46,7 +46,7 @@ fused AS (
     LEFT JOIN prediction.op_work AS op_work ON roofline.op_id = op_work.op_id
 ),
 
--- What one writes and another reads.
+-- Data that one writes and another reads.
 passed AS (
     SELECT
         given.scenario,

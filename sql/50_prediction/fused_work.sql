@@ -1,8 +1,8 @@
--- GPU work that edits fuse into one launch: what they choose of kernels and memsets that
--- follow each other on a stream, launched by one thread in one step, where nothing comes
--- between: neither other work on the stream, nor a wait of the thread, nor of the stream.
--- What the scenario removes is not there, and keeps nothing apart.
--- What it then takes is in `prediction.fused_time`.
+-- GPU work that edits fuse into one launch: the selected kernels and memsets that follow
+-- each other on a stream, launched by one thread in one step, with nothing in between:
+-- neither other work on the stream, nor a wait of the thread or of the stream. What the
+-- scenario removes is ignored, and separates nothing. The resulting time is in
+-- `prediction.fused_time`.
 -- Without edits it is empty.
 -- One row per edit and GPU op that it fuses with others.
 -- Key: scenario, edit, gpu_op_id.
@@ -11,7 +11,7 @@ CREATE TABLE prediction.fused_work (
     scenario,
     -- Ordinal of the edit in its scenario, from 1.
     edit,
-    -- The trace it is from.
+    -- The trace.
     trace_id,
     -- The GPU op.
     gpu_op_id,
@@ -21,9 +21,9 @@ CREATE TABLE prediction.fused_work (
     call_id,
     -- Its position on the stream.
     position,
-    -- [ns] What it takes, as measured.
+    -- [ns] Its measured time.
     work_ns,
-    -- [ns] What all of them are said to take; NULL where the edit does not say.
+    -- [ns] The time given for all of them; NULL if the edit gives none.
     given_ns
 ) AS
 WITH
@@ -52,7 +52,7 @@ awaiting AS (
     ) USING (scenario, gpu_op_id)
 ),
 
--- How much of each stream is gone so far, and how often that waited.
+-- How much of each stream is removed so far, and how often it waited.
 removed AS (
     SELECT
         cleared.*,

@@ -1,5 +1,5 @@
--- [1] Geometric mean of errors without their signs, each at least 0.01 %; rounded, since sums
--- of floating point depend on the order.
+-- [1] Geometric mean of absolute errors, each at least 0.01 %; rounded, because
+-- floating-point sums depend on the order.
 CREATE MACRO prediction.gmae_share(
     -- [1] The errors, of a group.
     error_share

@@ -1,13 +1,12 @@
--- GPU work of other streams that GPU work waits for, and how long after it work usually
--- starts.
+-- GPU work on other streams that GPU work waits for, and the typical start delay after it.
 -- One row per GPU op that waits and GPU op that it waits for.
 -- Key: gpu_op_id, awaited_gpu_op_id.
 CREATE VIEW prediction.gpu_awaited (
     -- The GPU work that waits.
     gpu_op_id,
-    -- The run it is of.
+    -- The run.
     run_id,
-    -- The trace it is from.
+    -- The trace.
     trace_id,
     -- The GPU work that it waits for.
     awaited_gpu_op_id,

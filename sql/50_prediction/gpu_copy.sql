@@ -1,16 +1,16 @@
--- Copies and memsets: their bytes are read and written on the device; through a link they
--- are sent once, and memsets read nothing. Where their size is not recorded, a copy's is
--- that of the op that launched it.
+-- Copies and memsets: their bytes are read and written on the device; over a link they are
+-- sent once, and memsets read nothing. If its size is not recorded, a copy has that of the
+-- op that launched it.
 -- One row per copy or memset of known size.
 -- Key: gpu_op_id.
 CREATE VIEW prediction.gpu_copy (
     -- The copy or memset.
     gpu_op_id,
-    -- The run it is of.
+    -- The run.
     run_id,
-    -- The trace it is from.
+    -- The trace.
     trace_id,
-    -- Op that launched it; NULL outside of ops.
+    -- The op that launched it; NULL outside of ops.
     op_id,
     -- Device that it runs on.
     device,
@@ -22,13 +22,13 @@ CREATE VIEW prediction.gpu_copy (
     link,
     -- Bytes copied or set.
     bytes,
-    -- [FLOP] Arithmetic.
+    -- [FLOP] FLOPs.
     flops,
     -- [B] Bytes read, or sent.
     read_bytes,
     -- [B] Bytes written.
     written_bytes,
-    -- Whether sizes and types of all that counts were recorded.
+    -- Whether all relevant sizes and types were recorded.
     is_exact
 ) AS
 WITH

@@ -1,26 +1,26 @@
--- Delays of every GPU op after what it waits for, pooled over its trace, and
--- what its measured start has beyond them.
+-- Delays of every GPU op after what it waits for, pooled over its trace, and the rest of
+-- its measured start.
 -- One row per GPU op.
 -- Key: gpu_op_id.
 CREATE VIEW prediction.gpu_delay (
     -- The GPU op.
     gpu_op_id,
-    -- The run it is of.
+    -- The run.
     run_id,
-    -- The trace it is from.
+    -- The trace.
     trace_id,
     -- [ns] Time for which its launch stalled, as measured.
     stalled_ns,
-    -- [ns] Delay after the begin of its launch, without that.
+    -- [ns] Delay after the start of its launch, without the stall.
     launch_delay_ns,
-    -- [ns] Delay after the end of the work before it on its stream.
+    -- [ns] Delay after the end of the previous work on its stream.
     stream_delay_ns,
-    -- GPU work of another stream whose end it waits for: what explains its start, of all
-    -- in `prediction.gpu_awaited`.
+    -- GPU work on another stream whose end it waits for: of all in
+    -- `prediction.gpu_awaited`, the work that explains its start.
     awaited_gpu_op_id,
     -- [ns] Delay after that.
     wait_delay_ns,
-    -- [ns] Part of the measured start that no cause explains.
+    -- [ns] Part of the measured start without a cause.
     unexplained_ns
 ) AS
 SELECT
@@ -30,9 +30,9 @@ SELECT
     stalled_ns,
     coalesce(after_launch_ns - launch_start_ns - stalled_ns, 0),
     CASE
-        -- Work that overlaps the work before it (programmatic dependent launch).
+        -- Work that overlaps the previous work (programmatic dependent launch).
         WHEN work.start_ns < previous_end_ns THEN work.start_ns - previous_end_ns
-        -- The first of its stream may come to follow other work in a scenario.
+        -- The first work of a stream may follow other work in a scenario.
         ELSE coalesce(after_stream_ns - previous_end_ns, following.median_ns, 0)
     END,
     stream_wait.awaited_gpu_op_id,

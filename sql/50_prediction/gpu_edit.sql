@@ -1,7 +1,7 @@
--- What scenarios change of the time of GPU work: what it is set to, then the product of the
--- factors, then the sum of what is added (`prediction.work_edit`). Of work that is fused into
--- one the first is set to what all take as edited (`prediction.fused_time`), the others are
--- removed; where the edit says what they take, the edits of the first multiply that, and add.
+-- Changes of the time of GPU work by scenarios: the set value, then the product of the
+-- factors, then the sum of the additions (`prediction.work_edit`). For work that is fused,
+-- the first is set to the time of all as edited (`prediction.fused_time`), and the others
+-- are removed; if the edit gives that time, the edits of the first multiply and add to it.
 -- One row per variant and GPU op that it changes.
 -- Key: variant_id, gpu_op_id.
 CREATE VIEW prediction.gpu_edit (
@@ -11,17 +11,17 @@ CREATE VIEW prediction.gpu_edit (
     gpu_op_id,
     -- Whether it is removed (`prediction.removed_work`).
     is_removed,
-    -- Edits that set its time: no more than one can.
+    -- Edits that set its time: at most one is allowed.
     set_count,
-    -- Streams that it is moved to: no more than one can be.
+    -- Streams that it moves to: at most one is allowed.
     stream_count,
-    -- Whether something is inserted beside it.
+    -- Whether something is inserted next to it.
     is_anchor,
-    -- [ns] What its time is set to; NULL: to nothing.
+    -- [ns] The time it is set to; NULL: none.
     set_ns,
-    -- What its time is multiplied by.
+    -- The factor for its time.
     factor,
-    -- [ns] What is then added to it.
+    -- [ns] What is added after that.
     add_ns
 ) AS
 WITH

@@ -1,11 +1,11 @@
--- Who makes a GPU, and of which generation it is. Kernels are alike within a generation, and
--- less so within a vendor: a GPU that was not measured is predicted by its relatives' models.
--- One row per model of a GPU that is listed.
+-- Vendor and generation of a GPU. Kernels are similar within a generation, and less so
+-- within a vendor: the models of related GPUs predict a GPU that was not measured.
+-- One row per listed GPU model.
 -- Key: hardware.
 CREATE VIEW prediction.gpu_generation (
-    -- Who makes it.
+    -- The vendor.
     vendor,
-    -- Name of the generation, as the vendor has it.
+    -- The vendor's name for the generation.
     generation,
     -- Name of the model, as in `prediction.hardware`.
     hardware

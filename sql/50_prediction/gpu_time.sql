@@ -1,34 +1,37 @@
--- Predicted duration of every GPU op, and the delays after what it waits for.
--- Durations are as measured or, in full, those of the kernel models;
--- work without a model, and collectives stay as measured. Then come the edits of the
--- scenario: what is set stands for that, is multiplied, and added to. What no cause explains of a start is left out, but where it is much of a step
--- (`prediction.unexplained_step`): there it is kept, as part of each delay.
--- One row per variant and GPU op that it has: removed work is not there, inserted
--- work (`prediction.inserted_work`) is.
+-- Predicted duration of every GPU op, and the delays after what it waits for. Durations are
+-- as measured or, in full, those of the kernel models; work without a model and collectives
+-- stay as measured. Then the edits of the scenario apply: a set value replaces the time,
+-- factors multiply it, additions come last. The part of a start without a cause is left
+-- out, unless it is a large part of a step (`prediction.unexplained_step`): then it is
+-- kept, as part of each delay.
+-- One row per variant and GPU op in it: removed work is excluded, inserted work
+-- (`prediction.inserted_work`) is included.
 -- Key: variant_id, gpu_op_id.
 CREATE TABLE prediction.gpu_time (
     -- Method and scenario, as in `prediction.variant`.
     variant_id,
-    -- The run it is of.
+    -- The run.
     run_id,
-    -- The trace it is from.
+    -- The trace.
     trace_id,
     -- The GPU op.
     gpu_op_id,
-    -- [ns] Duration; of a collective of several ranks in the run from when all have begun.
+    -- [ns] Duration; for a collective of several ranks in the run, from when all have
+    -- started.
     predicted_ns,
-    -- [ns] Delay after the begin of its launch; in replay with the stall of the launch.
+    -- [ns] Delay after the start of its launch; in replay including the stall of the
+    -- launch.
     launch_delay_ns,
-    -- [ns] Delay after the end of the work before it on its stream.
+    -- [ns] Delay after the end of the previous work on its stream.
     stream_delay_ns,
-    -- GPU work of another stream whose end it waits for, as measured; NULL where it waits for
-    -- none. All that it waits for is in `prediction.gpu_awaited`.
+    -- GPU work on another stream whose end it waits for, as measured; NULL if it waits for
+    -- none. Everything that it waits for is in `prediction.gpu_awaited`.
     awaited_gpu_op_id,
     -- [ns] Delay after that.
     wait_delay_ns,
-    -- [ns] Part of the measured start that no cause explains.
+    -- [ns] Part of the measured start without a cause.
     unexplained_ns,
-    -- [ns] Of that what is kept.
+    -- [ns] The part of that which is kept.
     kept_ns
 ) AS
 WITH
@@ -80,7 +83,7 @@ SELECT
     prediction.edited_ns(predicted_ns, set_ns, edit.factor, edit.add_ns),
     prediction.edited_delay_ns(launch_delay_ns, launch.factor, launch.add_ns)
     + CASE method WHEN 'replay' THEN stalled_ns ELSE 0 END + kept_ns,
-    -- What was the first on its stream follows something only where edits put it elsewhere.
+    -- Work that was first on its stream follows something only if edits put it elsewhere.
     CASE
         WHEN is_first THEN coalesce(added.delay_ns, stream_delay_ns)
         ELSE prediction.edited_delay_ns(stream_delay_ns, following.factor, following.add_ns)

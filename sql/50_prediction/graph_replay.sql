@@ -1,16 +1,17 @@
--- What launches of recorded graphs take: the host, and the device between the work of one.
--- Of a trace without any it is the median of the others' medians; where no trace has any it
--- is assumed: 10 us for the launch, 1 us between kernels.
+-- Time of launches of recorded graphs: on the host, and on the device between the work of a
+-- graph. For a trace without any, the median of the others' medians; if no trace has any,
+-- it is assumed: 10 us for the launch, 1 us between kernels.
 -- One row per trace.
 -- Key: trace_id.
 CREATE VIEW prediction.graph_replay (
     -- The trace.
     trace_id,
-    -- Launches of graphs that it is learnt from; 0 where it is from other traces, or assumed.
+    -- Number of graph launches it is learned from; 0 if it is from other traces, or
+    -- assumed.
     replay_count,
-    -- [ns] Median of what the call takes.
+    -- [ns] Median time of the call.
     host_ns,
-    -- [ns] Median from the end of work to the begin of the next on its stream.
+    -- [ns] Median from the end of work to the start of the next on its stream.
     gap_ns
 ) AS
 WITH

@@ -2,43 +2,44 @@
 -- reached; NVLink and PCIe count one direction. The last row stands for every GPU that no
 -- other one names: it is the V100's, since files that name no GPU are mostly of its time.
 -- Rows that the user added (`tracedb kernels hardware --add`) come before all others, and
--- replace those of the same name; what they do not give is as of a GPU without matrix units:
--- TF32 and half as fp32, cache three times as fast as the memory, PCIe 4.0, no NVLink, and a
--- network port of 100 Gb/s for four.
--- One row per model of a device.
+-- replace those of the same name; what they do not give is as of a GPU without matrix
+-- units: TF32 and half as fp32, cache three times as fast as the memory, PCIe 4.0, no
+-- NVLink, and a network port of 100 Gb/s for four.
+-- One row per device model.
 -- Key: hardware.
 CREATE VIEW prediction.hardware (
     -- Name of the model.
     hardware,
-    -- The device's model is the row of lowest ordinal whose pattern is found in its name.
+    -- A device's model is the row with the lowest ordinal whose pattern is found in its
+    -- name.
     ordinal,
-    -- Regular expression to find in the name of a device, whatever its case.
+    -- Regular expression to find in the name of a device, case-insensitive.
     name_pattern,
-    -- Whether it is the row for GPUs that are not listed.
+    -- Whether it is the row for unlisted GPUs.
     is_fallback,
     -- `gpu` or `cpu`.
     kind,
-    -- Whether it stands for many models, and its figures for none of them.
+    -- Whether it represents many models, so that its figures are exact for none of them.
     is_generic,
-    -- Where the figures are from: `datasheet`, `generic` or `user`.
+    -- Source of the figures: `datasheet`, `generic` or `user`.
     source,
-    -- Who makes it; NULL where the generation is not known.
+    -- Vendor; NULL if the generation is unknown.
     vendor,
-    -- Name of its generation, as the vendor has it; NULL where it is not known.
+    -- The vendor's name for its generation; NULL if unknown.
     generation,
-    -- [FLOP/s] Of fp32 arithmetic, outside matrix units.
+    -- [FLOP/s] fp32 arithmetic outside matrix units.
     peak_fp32_flops_per_second,
-    -- [FLOP/s] Of fp32 products with TF32 inputs; as fp32 where there is no such unit.
+    -- [FLOP/s] fp32 GEMMs with TF32 inputs; same as fp32 if there is no such unit.
     peak_tf32_flops_per_second,
-    -- [FLOP/s] Of fp16 and bf16 matrix products.
+    -- [FLOP/s] fp16 and bf16 GEMMs.
     peak_half_flops_per_second,
-    -- [1] What the best products reach of the matrix peaks, relative to NVIDIA's GPUs.
+    -- [1] Share of the matrix peaks that the best GEMMs reach, relative to NVIDIA's GPUs.
     matrix_share,
-    -- [B/s] Of the GPU's memory.
+    -- [B/s] Bandwidth of the GPU's memory.
     dram_bytes_per_second,
     -- [B] Level-2 cache.
     l2_bytes,
-    -- [B/s] Of that cache.
+    -- [B/s] Bandwidth of that cache.
     l2_bytes_per_second,
     -- Streaming multiprocessors, or compute units.
     sm_count,
@@ -46,9 +47,9 @@ CREATE VIEW prediction.hardware (
     clocks_per_second,
     -- [B/s] Between pinned host memory and the GPU.
     pcie_bytes_per_second,
-    -- [B/s] Between pageable host memory and the GPU: what the host's own copying allows.
+    -- [B/s] Between pageable host memory and the GPU: limited by copies on the host.
     pageable_bytes_per_second,
-    -- [B/s] To all GPUs of the node together; PCIe where there is no link.
+    -- [B/s] To all GPUs of the node together; PCIe if there is no link.
     nvlink_bytes_per_second,
     -- [B/s] What its messages to other nodes reach, when all GPUs of its node send.
     network_bytes_per_second,
@@ -56,13 +57,13 @@ CREATE VIEW prediction.hardware (
     network_latency_ns,
     -- GPUs of a node.
     devices_per_node,
-    -- [ns] Duration of a kernel that has next to nothing to do.
+    -- [ns] Duration of a kernel with next to nothing to do.
     floor_ns,
-    -- [FLOP/s] The best that was measured of fp32 products; NULL where nobody has.
+    -- [FLOP/s] Best measured rate of fp32 GEMMs; NULL if not measured.
     reached_fp32_flops_per_second,
-    -- [FLOP/s] The best that was measured of bf16 products; NULL where nobody has.
+    -- [FLOP/s] Best measured rate of bf16 GEMMs; NULL if not measured.
     reached_half_flops_per_second,
-    -- [B/s] The best that was measured of additions in memory; NULL where nobody has.
+    -- [B/s] Best measured rate of additions in memory; NULL if not measured.
     reached_dram_bytes_per_second
 ) AS
 -- Peaks, memory, links: NVIDIA's datasheets of P100, V100 (its PCIe card has no NVLink),
@@ -70,21 +71,21 @@ CREATE VIEW prediction.hardware (
 -- whitepaper); AMD's of MI210, MI250X (half: a device is one of two dies) and MI300X. H20
 -- and H800 have no datasheet: vendors' figures (H800: an H100 with less NVLink), H100's
 -- cache. Cache bandwidth: measured by Lin et al. for P100, V100 and A100 (HW_PARAMS), else
--- 3 times the memory's, 2 times from H100 on (chipsandcheese.com). Pageable: 8.1 GB/s
--- (Lin et al., V100 and A100) over the 0.79 of `kernel_efficiency`. Matrix share:
--- AMD gives 708 of MI300X's 1307 TFLOP/s at most, 0.54; NVIDIA's GPUs reach 0.80 in long
--- bf16 products (median of aiconfigurator's data). Floor: median of the smallest
--- elementwise kernels in public traces of ns resolution (V100 2.1, A100 2.2, H100 1.7,
--- MI300X 2.3 us) and the shortest GEMMs of aiconfigurator's data (B200 1.8, L40S 1.7 us);
--- the others are guessed from their neighbours. Reached: 99th percentile over large shapes;
--- bf16 products of aiconfigurator's data, fp32 products and additions of NeuSight's. CPU:
--- about a server of 16 cores with AVX-512 (`sm_count`); its last level is level 2.
--- Network: nine tenths of the line rate of a GPU's part of its node's ports. These are of the
--- vendors' own servers: DGX-1 (P100, V100) four of 100 Gb/s for eight GPUs, DGX A100 200, DGX
--- H100, H200 and B200 400, B300 800 Gb/s for each; MI300X 400; MI250X as in Frontier, four of
--- 200 for eight dies. Of cards in other servers it is assumed to be 100 Gb/s for four, of H20
--- and H800 as of H100. A step takes 5 us, as NCCL's own tuning has it for trees of short
--- messages (`tuning.cc`, NET, LL). Clusters differ more than GPUs do here.
+-- 3 times the memory's, 2 times from H100 on (chipsandcheese.com). Pageable: 8.1 GB/s (Lin
+-- et al., V100 and A100) over the 0.79 of `kernel_efficiency`. Matrix share: AMD gives 708
+-- of MI300X's 1307 TFLOP/s at most, 0.54; NVIDIA's GPUs reach 0.80 in long bf16 products
+-- (median of aiconfigurator's data). Floor: median of the smallest elementwise kernels in
+-- public traces of ns resolution (V100 2.1, A100 2.2, H100 1.7, MI300X 2.3 us) and the
+-- shortest GEMMs of aiconfigurator's data (B200 1.8, L40S 1.7 us); the others are guessed
+-- from their neighbors. Reached: 99th percentile over large shapes; bf16 products of
+-- aiconfigurator's data, fp32 products and additions of NeuSight's. CPU: about a server of
+-- 16 cores with AVX-512 (`sm_count`); its last level is level 2. Network: nine tenths of
+-- the line rate of a GPU's part of its node's ports. These are of the vendors' own servers:
+-- DGX-1 (P100, V100) four of 100 Gb/s for eight GPUs, DGX A100 200, DGX H100, H200 and B200
+-- 400, B300 800 Gb/s for each; MI300X 400; MI250X as in Frontier, four of 200 for eight
+-- dies. Of cards in other servers it is assumed to be 100 Gb/s for four, of H20 and H800 as
+-- of H100. A step takes 5 us, as NCCL's own tuning has it for trees of short messages
+-- (`tuning.cc`, NET, LL). Clusters differ more than GPUs do here.
 WITH
 made AS (FROM prediction.gpu_generation),
 

@@ -1,7 +1,7 @@
--- What scenarios change of the time of spans on host threads: what it is set to, then the
--- product of the factors, then the sum of what is added. Less profiling, as a factor of
--- `profiler`, takes off its share of the cost of all events that were recorded in a span.
--- Ops that compute at another batch size take longer, or less long, by their part of a span.
+-- Changes of the time of spans on host threads by scenarios: the set value, then the
+-- product of the factors, then the sum of the additions. A factor for `profiler` subtracts
+-- its share of the cost of all events recorded in a span. Ops that compute at another batch
+-- size change by their part of a span.
 -- One row per variant and span that it changes.
 -- Key: variant_id, thread_id, position.
 CREATE VIEW prediction.host_edit (
@@ -13,19 +13,19 @@ CREATE VIEW prediction.host_edit (
     position,
     -- Whether it is removed: it takes no time, and waits for nothing.
     is_removed,
-    -- Edits that set its time: no more than one can.
+    -- Edits that set its time: at most one is allowed.
     set_count,
-    -- [ns] What its time is set to; NULL: to nothing.
+    -- [ns] The time it is set to; NULL: none.
     set_ns,
-    -- What its time is multiplied by.
+    -- The factor for its time.
     factor,
-    -- [ns] What is then added to it.
+    -- [ns] What is added after that.
     add_ns
 ) AS
 WITH
 edited AS (
-    -- Of a span that is matched in part that part alone is multiplied, or removed: parts
-    -- that several edits match are taken to be different ones.
+    -- If a span matches in part, only that part is multiplied or removed: parts matched by
+    -- several edits are assumed to be disjoint.
     SELECT
         span.scenario,
         thread_id,
@@ -55,7 +55,8 @@ edited AS (
     SELECT scenario, thread_id, position, true, 1, 0, 0, NULL
     FROM prediction.removed_gap
     UNION ALL
-    -- A graph is launched where its first work was, which is all that is left of that span.
+    -- A graph is launched where its first work was, and its launch is all that is left of
+    -- that span.
     SELECT
         scenario,
         thread_id,

@@ -1,36 +1,37 @@
--- How long a span of host time in a step is expected to be, from spans like it
--- elsewhere: their median, times the typical factor. Alike is the most that two others at
--- least share: type, name, thread role, shapes and ordinal in the step; without the
--- ordinal; type and name (as in Lin et al. 2022, section 3); or the type alone. The factor
--- is the time of a step's spans of one type and role over the sum of their medians, of that
--- the median over steps. So a step that was held up once does not prolong all others, as it
--- does a mean; and sums of medians alone are too short. Spans that are alike in shapes or
--- ordinal, in name, and in type alone have a factor each: a median of what only shares the
--- type is often many times too short, which says nothing of a span that repeats.
--- One row per source to learn from that a method needs, and span.
+-- Expected time of a span of host time in a step, from similar spans elsewhere: their
+-- median, multiplied by the typical factor. Similar spans share the most properties that at
+-- least two others have: type, name, thread role, shapes and ordinal in the step; without
+-- the ordinal; type and name (as in Lin et al. 2022, section 3); or only the type. The
+-- factor is the time of a step's spans of one type and role divided by the sum of their
+-- medians; its median over steps is used. So a step that was held up once does not lengthen
+-- all others, as it would with a mean; and sums of medians alone are too short. Spans that
+-- are similar in shapes or ordinal, in name, and only in type have a factor each: a median
+-- over spans that only share the type is often many times too short, which says nothing
+-- about a span that repeats.
+-- One row per span and source that a method learns from.
 -- Key: host_from, thread_id, position.
 CREATE TABLE prediction.host_expectation (
-    -- Where it is learnt from, as in `prediction.method`.
+    -- The source, as in `prediction.method`.
     host_from,
-    -- The run it is of.
+    -- The run.
     run_id,
-    -- The trace it is from.
+    -- The trace.
     trace_id,
     -- Host thread.
     thread_id,
     -- Position of the span on its thread.
     position,
-    -- What is alike: `ordinal`, `shapes`, `name` or `type`.
+    -- The level of similarity: `ordinal`, `shapes`, `name` or `type`.
     alike,
-    -- Spans that are alike.
+    -- Number of similar spans.
     sample_count,
     -- [ns] Their median.
     median_ns,
-    -- [ns] The median, times the factor.
+    -- [ns] The median, multiplied by the factor.
     expected_ns
 ) AS
 WITH
--- Spans with the class that they are of: those of a class are alike in all.
+-- Spans with their class: those of a class agree in all properties.
 span AS MATERIALIZED (
     SELECT
         *,
@@ -58,8 +59,8 @@ class AS MATERIALIZED (
     GROUP BY class_id
 ),
 
--- Each class under all that it can be alike in, from coarse to fine. Who shares a `level_id`
--- is alike; who shares a `place_id` leaves out the same, too.
+-- Each class with all levels of similarity, from coarse to fine. Classes with the same
+-- `level_id` are similar; those with the same `place_id` also exclude the same.
 keyed AS MATERIALIZED (
     SELECT
         *,
@@ -74,7 +75,7 @@ keyed AS MATERIALIZED (
     WHERE key IS NOT NULL
 ),
 
--- Where enough others are alike.
+-- Levels with enough similar spans.
 enough AS (
     SELECT
         place_id,
@@ -92,7 +93,7 @@ enough AS (
     QUALIFY sample_count >= 2
 ),
 
--- For each class the finest of these, and with whom it shares its factor.
+-- For each class the finest of these, and the classes with which it shares its factor.
 chosen AS MATERIALIZED (
     SELECT
         class_id,
@@ -110,7 +111,7 @@ chosen AS MATERIALIZED (
     GROUP BY class_id
 ),
 
--- The median of what the spans that are alike learn from.
+-- The median over the similar spans.
 alike_median AS MATERIALIZED (
     SELECT
         wanted.place_id,
@@ -126,7 +127,7 @@ alike_median AS MATERIALIZED (
     GROUP BY wanted.place_id
 ),
 
--- A factor is of what is left out, and of who shares it.
+-- A factor depends on what is excluded, and on who shares it.
 typical_factor AS (
     SELECT factor_id, median(factor) AS factor
     FROM (

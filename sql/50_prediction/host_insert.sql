@@ -1,6 +1,6 @@
--- Host time that scenarios insert before spans, and behind them: launches, and ops
--- (`prediction.inserted_op`). It is part of what is before
--- or behind, so that the ends of steps that lie there tell of it.
+-- Host time that scenarios insert before and after spans: launches, and ops
+-- (`prediction.inserted_op`). It is part of what is before or after, so the ends of steps
+-- there include it.
 -- One row per variant and span.
 -- Key: variant_id, thread_id, position.
 CREATE VIEW prediction.host_insert (
@@ -10,9 +10,9 @@ CREATE VIEW prediction.host_insert (
     thread_id,
     -- Position of the span on its thread.
     position,
-    -- [ns] What is inserted before it.
+    -- [ns] Time inserted before it.
     before_ns,
-    -- [ns] What is inserted behind it.
+    -- [ns] Time inserted after it.
     after_ns
 ) AS
 WITH
@@ -22,7 +22,7 @@ placed AS (
         launch_thread_id AS thread_id,
         launch_position AS position,
         host_ns,
-        -- Behind a call that waits it is before what follows.
+        -- After a blocking call, it comes before what follows.
         is_after AND launch_back_ns < 0 AS is_last,
         is_after AND NOT is_last AND before.type NOT LIKE 'wait_%' AS is_behind
     FROM prediction.inserted_work

@@ -1,36 +1,37 @@
--- What every span of host time lasts by itself, as measured, and what its end waits for.
--- A wait lasts until its cause is over: its own time is that of a call which finds nothing
--- to wait for. What its measured time has beyond that and the typical delay is unexplained.
--- A call that a step of another thread cuts waits once, in its last span.
+-- The measured duration of every span of host time by itself, and what its end waits for. A
+-- wait lasts until its cause is over: its own time is that of a call that finds nothing to
+-- wait for. Any measured time beyond that and the typical delay is unexplained. A call that
+-- is divided by a step of another thread waits once, in its last span.
 -- One row per span.
 -- Key: thread_id, position.
 CREATE TABLE prediction.host_own (
-    -- The run it is of.
+    -- The run.
     run_id,
-    -- The trace it is from.
+    -- The trace.
     trace_id,
     -- Host thread.
     thread_id,
     -- Position of the span on its thread.
     position,
-    -- [ns] Duration, but for what it waits for.
+    -- [ns] Duration, without what it waits for.
     own_ns,
-    -- GPU work whose end it waits for: what was over last as measured. All that it waits
-    -- for is in `graph.host_awaited`.
+    -- GPU work whose end it waits for: the last to end, as measured. Everything that it
+    -- waits for is in `graph.host_awaited`.
     awaited_gpu_op_id,
-    -- Whether that was over only after a call which finds nothing to wait for would be.
+    -- Whether that work ended only after a call that finds nothing to wait for would have.
     is_blocked,
-    -- Thread that it waits for.
+    -- The thread it waits for.
     awaited_thread_id,
-    -- Span of that thread whose end it waits for.
+    -- Span of the other thread whose end it waits for.
     awaited_position,
     -- [ns] Delay after the GPU work that it waits for.
     return_ns,
-    -- [ns] Part of the measured duration that no cause explains.
+    -- [ns] Part of the measured duration without a cause.
     unexplained_ns
 ) AS
 WITH
--- A thread waits for another's span: that at whose end the other one stopped, or woke it.
+-- A thread waits for another's span: the one at whose end the other thread stopped, or woke
+-- it.
 thread_cause AS (
     SELECT
         waiting.thread_id,
@@ -83,7 +84,7 @@ delayed AS (
         idle_call.cap_ns AS call_cap_ns,
         afterwards.median_ns AS return_median_ns,
         afterwards.cap_ns AS return_cap_ns,
-        -- An event that is not recorded may be any, unless it explains when the call ended.
+        -- An unrecorded event may be any, unless it explains when the call ended.
         CASE
             WHEN
                 recorded
@@ -111,12 +112,12 @@ delayed AS (
             AND afterwards.cause = 'return'
 ),
 
--- What a span lasts by itself, as measured.
+-- Measured duration of a span by itself.
 own AS (
     SELECT
         *,
         CASE
-            -- Nothing of its own, nor before a step ended in the midst of it.
+            -- Nothing of its own, nor before a step ended in its middle.
             WHEN type IN ('wait_thread', 'wait_rank') OR coalesce(goes_on, false) THEN 0
             WHEN type LIKE 'wait_%' AND call_id IS NOT NULL
                 THEN least(

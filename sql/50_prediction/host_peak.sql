@@ -1,17 +1,18 @@
--- What the host of a trace reaches at best, as its own ops show: the most arithmetic and the
--- most bytes a second of what takes at least four times as long as ops that have next to
--- nothing to do (`floor_ns`), and that time taken off. Ratios are made of it, so that what
--- ops reach less than that in two sizes cancels.
--- One row per trace whose ops compute on the host, in a prediction that asks for it.
+-- The best rates of a trace's host, from its own ops: the most FLOPs and the most bytes per
+-- second of ops that take at least four times as long as ops with next to nothing to do
+-- (`floor_ns`), after subtracting that time. Only ratios of it are used, so it cancels if
+-- ops reach less than that at both sizes.
+-- One row per trace whose ops compute on the host, in a prediction that needs it.
 -- Key: trace_id.
 CREATE VIEW prediction.host_peak (
     -- The trace.
     trace_id,
-    -- [ns] An op that has next to nothing to do: the median over names; without any 5 us.
+    -- [ns] Time of an op with next to nothing to do: the median over names; without any 5
+    -- us.
     floor_ns,
-    -- [FLOP/s] Arithmetic; NULL where no op has any.
+    -- [FLOP/s] FLOPs; NULL if no op has any.
     flops_per_second,
-    -- [B/s] Bytes; NULL where no op has any.
+    -- [B/s] Bytes; NULL if no op has any.
     bytes_per_second
 ) AS
 WITH

@@ -1,40 +1,41 @@
--- Predicted duration of every span of host time, and what its end waits for. Replay
--- takes measured durations (`prediction.host_own`), other methods within steps what is
--- expected from spans that are alike. Then come the edits of the scenario: what is set
--- stands for that, is multiplied, and added to; what is removed takes no time, and waits
--- for nothing. What no cause explains is left out, but where it is much of a step (`prediction.unexplained_step`):
--- there it is kept as a wait that was measured. What workers do ahead of a thread
--- (`prediction.prefetch`) is on lanes of their own, and the thread waits for it.
+-- Predicted duration of every span of host time, and what its end waits for. Replay uses
+-- measured durations (`prediction.host_own`); within steps, other methods use the
+-- expectation from similar spans. Then the edits of the scenario apply: a set value
+-- replaces the time, factors multiply it, additions come last; removed spans take no time,
+-- and wait for nothing. Time without a cause is left out, unless it is a large part of a
+-- step (`prediction.unexplained_step`): then it is kept like a measured wait. Work that
+-- workers do ahead of a thread (`prediction.prefetch`) is on separate lanes, and the thread
+-- waits for it.
 -- One row per variant and span.
 -- Key: variant_id, thread_id, position.
 CREATE TABLE prediction.host_time (
     -- Method and scenario, as in `prediction.variant`.
     variant_id,
-    -- The run it is of.
+    -- The run.
     run_id,
-    -- The trace it is from.
+    -- The trace.
     trace_id,
     -- Host thread, or the lane of a worker.
     thread_id,
     -- Position of the span on its thread.
     position,
-    -- [ns] Duration, but for what it waits for.
+    -- [ns] Duration, without what it waits for.
     predicted_ns,
-    -- GPU work whose end it waits for: what was over last as measured. All that it waits
-    -- for is in `graph.host_awaited`.
+    -- GPU work whose end it waits for: the last to end, as measured. Everything that it
+    -- waits for is in `graph.host_awaited`.
     awaited_gpu_op_id,
-    -- Thread that it waits for.
+    -- The thread it waits for.
     awaited_thread_id,
-    -- Span of that thread whose end it waits for.
+    -- Span of the other thread whose end it waits for.
     awaited_position,
     -- [ns] Delay after what it waits for.
     delay_ns,
-    -- [ns] Part of the measured duration that no cause explains.
+    -- [ns] Part of the measured duration without a cause.
     unexplained_ns,
-    -- [ns] Of that what is kept: part of the duration, or of the delay where it is blocked.
+    -- [ns] The kept part of that: of the duration, or of the delay if blocked.
     kept_ns,
-    -- What the spans that it is expected from are alike in, as in
-    -- `prediction.host_expectation`; NULL as measured.
+    -- The level of similarity of the spans it is expected from, as in
+    -- `prediction.host_expectation`; NULL if measured.
     alike
 ) AS
 WITH
@@ -108,7 +109,7 @@ timed AS (
             AND delayed.kind IN ('return', 'thread')
 ),
 
--- The part of spans that is done ahead, and of which batch.
+-- The part of spans that is done ahead, and its batch.
 ahead AS (
     SELECT
         timed.variant_id,
@@ -135,8 +136,8 @@ taken AS (
             AND ahead.position = batch.first_position
 ),
 
--- Each batch; what its worker has done up to its end, less what of that was done as the
--- trace began.
+-- Each batch: the work of its worker up to its end, minus the part that was done before the
+-- trace started.
 fetched AS (
     SELECT
         *,
@@ -150,7 +151,7 @@ fetched AS (
     WHERE lane IS NOT NULL
 )
 
--- The thread takes a batch when that is over, which costs it what is left of the span.
+-- The thread takes a batch when that is done; the cost is what is left of the span.
 SELECT
     timed.variant_id, timed.run_id, timed.trace_id, thread_id, position,
     predicted_ns - coalesce(ahead_ns, 0) + coalesce(host_ns, 0) AS own_ns,
@@ -170,7 +171,7 @@ WHERE lane IS NOT NULL
 UNION ALL
 SELECT
     variant_id, run_id, trace_id, lane, lane_position,
-    -- What was asked for in the trace was not begun before it.
+    -- What was requested during the trace did not start before it.
     CASE
         WHEN asked_position IS NOT NULL THEN batch_ns
         ELSE greatest(done_ns, 0) - greatest(done_ns - batch_ns, 0)

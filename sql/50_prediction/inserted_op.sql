@@ -1,25 +1,25 @@
--- Host time that scenarios insert before ops, or behind them: at the begin or the end of the
--- op, in or beside the span of host time that lies there.
--- One row per scenario, edit and op that something is put beside.
+-- Host time that scenarios insert before or after ops: at the start or the end of the op,
+-- in or next to the span of host time there.
+-- One row per scenario, edit and op next to which something is inserted.
 -- Key: scenario, edit, op_id.
 CREATE VIEW prediction.inserted_op (
     -- The scenario.
     scenario,
     -- Ordinal of the edit in its scenario, from 1.
     edit,
-    -- The op that it is put beside.
+    -- The op next to which it is inserted.
     op_id,
     -- Host thread.
     thread_id,
     -- Position of the span on its thread.
     position,
-    -- Whether it is put behind the begin of that span; else before it.
+    -- Whether it is inserted after the start of that span; otherwise before it.
     is_behind,
-    -- [ns] What is inserted.
+    -- [ns] Inserted time.
     host_ns
 ) AS
 WITH
--- What is put behind an op comes behind the last nanosecond of it.
+-- An insertion after an op comes after its last nanosecond.
 placed AS (
     SELECT
         edited.scenario,
@@ -41,7 +41,7 @@ located AS (
         placed.* EXCLUDE (end_ns),
         span.position,
         at_ns > span.start_ns OR is_after AS is_behind,
-        -- A call that ends with the op waits until then: what is behind it comes before
+        -- A call that ends with the op waits until then: an insertion after it comes before
         -- what follows.
         is_after AND type LIKE 'wait_%' AND call_id IS NOT NULL
         AND placed.end_ns = span.end_ns AS is_late

@@ -1,22 +1,22 @@
--- GPU work that scenarios insert: before or behind other work on its stream, by a launch of
--- its own before the call that launched that, or behind it.
+-- GPU work that scenarios insert before or after other work on its stream, with its own
+-- launch before or after the call that launched that work.
 -- Without edits it is empty.
 -- One row per variant and inserted GPU op.
 -- Key: variant_id, gpu_op_id.
 CREATE TABLE prediction.inserted_work (
     -- Method and scenario, as in `prediction.variant`.
     variant_id,
-    -- The run it is of.
+    -- The run.
     run_id,
-    -- The trace it is from.
+    -- The trace.
     trace_id,
-    -- A number of its own, below 0: the trace has no such work.
+    -- A unique negative number: the trace has no such work.
     gpu_op_id,
-    -- The GPU op that it is put beside.
+    -- The GPU op next to which it is inserted.
     beside_gpu_op_id,
-    -- Call that launched that; NULL where it is not in the trace.
+    -- Call that launched that GPU op; NULL if it is not in the trace.
     beside_call_id,
-    -- Whether it comes after that; else before.
+    -- Whether it comes after that GPU op; otherwise before.
     is_after,
     -- Ordinal of the edit in its scenario.
     edit,
@@ -24,16 +24,17 @@ CREATE TABLE prediction.inserted_work (
     predicted_ns,
     -- Host thread of its launch.
     launch_thread_id,
-    -- Position of the span on that thread before which its launch is inserted: of one
-    -- behind all that the thread does the last, from which it is counted backwards.
+    -- Position of the span on that thread before which its launch is inserted; for a launch
+    -- after everything the thread does, the last one, from which it is counted backwards.
     launch_position,
-    -- [ns] From the begin of its launch to that of the span.
+    -- [ns] From the start of its launch to that of the span.
     launch_back_ns,
-    -- [ns] What its launch takes: as the one beside it does in the scenario, if none is given.
+    -- [ns] Time of its launch: that of the neighboring one in the scenario, if none is
+    -- given.
     host_ns,
-    -- [ns] Delay after the begin of its launch.
+    -- [ns] Delay after the start of its launch.
     launch_delay_ns,
-    -- [ns] Delay after the end of the work before it on its stream.
+    -- [ns] Delay after the end of the previous work on its stream.
     stream_delay_ns
 ) AS
 WITH
@@ -53,7 +54,7 @@ wanted AS (
     WHERE action = 'insert' AND edit.target = 'gpu'
 ),
 
--- The span that the launch is in.
+-- The span that contains the launch.
 launched AS (
     SELECT
         wanted.*,
@@ -65,8 +66,8 @@ launched AS (
             AND wanted.launch_start_ns >= span.start_ns
 ),
 
--- The last spans of calls, whether the thread does nothing behind them, and how long they
--- launch as edited: steps of other threads may cut that, too.
+-- The last spans of calls, whether the thread does nothing after them, and how long they
+-- launch as edited: steps of other threads may divide that, too.
 behind AS (
     SELECT
         variant_id,
@@ -149,7 +150,7 @@ LEFT JOIN prediction.added_delay AS added
         AND placed.trace_id = added.trace_id
         AND placed.kind = added.kind
         AND added.cause = 'stream'
--- Edits of the delays of what it is put beside are of its own, too.
+-- Edits of the delays of its neighbor also apply to it.
 LEFT JOIN prediction.delay_edit AS launch
     ON
         placed.variant_id = launch.variant_id

@@ -1,12 +1,11 @@
 -- The schedule of a pipeline whose stages have several chunks of the model (virtual
--- stages), as Megatron-LM has it, for the stages, microbatches and steps of a run that was
--- recorded: one forward, one backward computation in turn, microbatches in groups of as
--- many as there are stages, each chunk after the other. Each chunk takes its part of what
--- the stage took.
+-- stages), as in Megatron-LM, for the stages, microbatches and steps of a recorded run: one
+-- forward, one backward computation in turn, microbatches in groups of as many as there are
+-- stages, each chunk after the other. Each chunk takes its part of the stage's time.
 -- One row per computation.
 -- Key: run_id, step, dp_rank, stage_position, direction, chunk, number.
 CREATE MACRO prediction.interleaved_compute(
-    -- How many chunks a stage has.
+    -- Number of chunks per stage.
     chunks
 ) AS TABLE
 SELECT
@@ -22,19 +21,19 @@ SELECT
     direction,
     -- Chunk of the stage, from 0.
     chunk,
-    -- Which of the microbatches, from 0.
+    -- Ordinal of the microbatch, from 0.
     number,
-    -- Which chunk of the model it is, counted through all stages, from 0.
+    -- Number of the chunk in the model, counted through all stages, from 0.
     place,
-    -- Its ordinal among what the stage computes, from 0.
+    -- Its ordinal in the stage's computation, from 0.
     position,
-    -- [ns] Time from when all that it waits for is over to its begin.
+    -- [ns] Delay from the end of everything that it waits for to its start.
     delay_ns,
     -- [ns] Duration.
     duration_ns
 FROM (
     WITH
-    -- What a stage takes for a microbatch, in all chunks that it has now.
+    -- The stage's time for a microbatch, over all chunks that it has now.
     recorded AS (
         SELECT
             run_id,
@@ -89,7 +88,7 @@ FROM (
         CROSS JOIN range(chunks) AS numbered (chunk)
     ),
 
-    -- Which forward, or backward, computation of its stage it is.
+    -- Ordinal of the forward, or backward, computation of its stage.
     counted AS (
         SELECT
             *, group_first * chunks + turn * group_size + number - group_first AS nth

@@ -1,11 +1,11 @@
--- Whether a predicted step tells how good its method is: not where half of the host time
--- or more is taken as measured, but in replay, which takes all of it so.
+-- Whether a predicted step is evidence of its method's accuracy: not if half of the host
+-- time or more is taken as measured, except in replay, which takes all of it.
 CREATE MACRO prediction.is_judged(
-    -- Where host time is from, as in `prediction.method`.
+    -- Source of host times, as in `prediction.method`.
     host_from,
     -- Whether the method simulates.
     is_simulated,
-    -- [1] Part of the host time that is taken as measured.
+    -- [1] Share of the host time that is taken as measured.
     as_measured_share
 ) AS (
     host_from IS NULL OR NOT is_simulated OR as_measured_share < 0.5

@@ -1,12 +1,13 @@
--- Which hardware the devices of a trace are: by their names; where those are not recorded, or
--- no name of hardware, by the architecture that names of kernels and calls tell. Then it is
--- the usual GPU of the newest architecture, for kernels of older ones run on it as well.
+-- The hardware of a trace's devices: by their names; if those are not recorded, or not
+-- names of hardware, by the architecture that names of kernels and calls show. Then it is
+-- the usual GPU of the newest architecture, because kernels for older ones run on it as
+-- well.
 -- One row per device of a trace.
 -- Key: trace_id, device.
 CREATE VIEW prediction.kernel_device (
-    -- The run it is of.
+    -- The run.
     run_id,
-    -- The trace it is from.
+    -- The trace.
     trace_id,
     -- Device.
     device,

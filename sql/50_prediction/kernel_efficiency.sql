@@ -1,18 +1,18 @@
--- How much of what the datasheet promises (`prediction.hardware`) a family of kernels
--- reaches, and how far the measured time of a kernel may lie from the prediction.
--- Families that are not listed have the figures of `other`.
+-- How much of the datasheet's peaks (`prediction.hardware`) a family of kernels reaches,
+-- and how far the measured time of a kernel may lie from the prediction. Families that are
+-- not listed use the values of `other`.
 -- One row per family.
 -- Key: family.
 CREATE VIEW prediction.kernel_efficiency (
     -- Family.
     family,
-    -- [1] Arithmetic rate reached, of the peak.
+    -- [1] Share of the arithmetic peak.
     compute_share,
-    -- [1] Bandwidth of the memory reached, of the peak.
+    -- [1] Share of the peak memory bandwidth.
     memory_share,
-    -- [1] The same of the level-2 cache's.
+    -- [1] Share of the level-2 cache's peak bandwidth.
     cache_share,
-    -- Elements that a multiprocessor writes per clock where it addresses them one by one.
+    -- Elements that a multiprocessor writes per clock if it addresses them individually.
     elements_per_clock,
     -- Fixed part of the duration, in floors of the hardware.
     floors,
@@ -26,27 +26,28 @@ CREATE VIEW prediction.kernel_efficiency (
 -- convolution: that of gemm; NeuSight's, with Winograd: 0.64 T4 to 0.93 V100. attention:
 -- median of aiconfigurator's context attention, A100 and H100 0.33, B200 0.24.
 -- memory_share: 0.79 of data movement is Lin et al.'s (paper-facts 3.1); elementwise 0.85,
--- between T4 and P100 (0.79, 0.81) and A100 and V100 (0.93, 0.99) of NeuSight's data. There,
--- each tensor counted once, softmax reaches 0.60 in the median (from 200 MB on), and
+-- between T4 and P100 (0.79, 0.81) and A100 and V100 (0.93, 0.99) of NeuSight's data.
+-- There, each tensor counted once, softmax reaches 0.60 in the median (from 200 MB on), and
 -- layer norm 0.43 to 0.60, in the median 0.51: kernels go over a row more than once.
 -- embedding, index: 65-82 G elements/s on A100, 127-147 on H100 (Vidur): 0.5 per clock and
 -- multiprocessor. concat: Lin et al.'s 0.79 of V100's bandwidth is 0.73, H100 traces 0.85;
--- copy, broadcast: between 1.3 (H100) and 0.7 (MI300X) of TraceLens' traces.
--- collective: bus bandwidth of aiconfigurator's NCCL data at 512 MB on 8 GPUs, of NVLink's:
--- 0.68-0.78; its floor is per doubling of the ranks: 5-7 us on A100, 3.4-5.2 us on H100.
--- cache_share: rooflines fitted to public data, a model of `kernels/shipped` each, have in the
--- median 0.6 of elementwise ops (22 models), 0.3 of normalisation (8), 0.4 of softmax (5), 0.5
--- of products (8), all of tensors that are in the cache from the repetition before. In traces
+-- copy, broadcast: between 1.3 (H100) and 0.7 (MI300X) of TraceLens' traces. collective:
+-- bus bandwidth of aiconfigurator's NCCL data at 512 MB on 8 GPUs, of NVLink's: 0.68-0.78;
+-- its floor is per doubling of the ranks: 5-7 us on A100, 3.4-5.2 us on H100. cache_share:
+-- rooflines fitted to public data, a model of `kernels/shipped` each, have in the median
+-- 0.6 of elementwise ops (22 models), 0.3 of normalization (8), 0.4 of softmax (5), 0.5 of
+-- products (8), all of tensors that are in the cache from the repetition before. In traces
 -- they are not always: it is about seven tenths of it, which also keeps V100 (2.8 TB/s of a
 -- small cache) from being faster than A100. Families that move data are as elementwise.
 -- floors: such fits to kernels that were profiled one by one (Vidur; A100, A40, H100): gemm
--- 3.4, 2.6 and 3.0, elementwise 1.3 in the median of six, embedding 1.9; rms norm 2.0 by its
--- shortest kernels; attention 6 (aiconfigurator's seven models). Warm repetitions tell less
--- (gemm 1.5 to 2.3). Families of which nobody published such kernels have 1.3 times what
--- their smallest kernels take in traces, which is as elementwise has it. The share of the
--- cache and these floors were judged on the traces that `docs/kernel-coverage.md` lists.
--- Bands: P10 and P90 of measured / predicted, per kernel, in the public traces of PARAM,
--- HTA, TraceLens and Kineto, one vote a trace. A collective's holds the wait for other ranks.
+-- 3.4, 2.6 and 3.0, elementwise 1.3 in the median of six, embedding 1.9; rms norm 2.0 by
+-- its shortest kernels; attention 6 (aiconfigurator's seven models). Warm repetitions tell
+-- less (gemm 1.5 to 2.3). Families of which nobody published such kernels have 1.3 times
+-- what their smallest kernels take in traces, which is as elementwise has it. The share of
+-- the cache and these floors were judged on the traces that `docs/kernel-coverage.md`
+-- lists. Bands: P10 and P90 of measured / predicted, per kernel, in the public traces of
+-- PARAM, HTA, TraceLens and Kineto, one vote a trace. A collective's holds the wait for
+-- other ranks.
 SELECT
     family,
     compute_share::DOUBLE,

@@ -1,31 +1,31 @@
--- What a trace teaches of its own kernel times: a factor for each problem, learnt from the
--- others. Nothing is predicted from its own time: what is left out of the sums is its step
--- where the GPU works in several, else itself (`prediction.kernel_sample`).
--- A factor is a mean of logarithms of measured over predicted times, shrunk level by level:
--- that of the trace towards 1 (of what takes 12 us and more, and of the rest, which floors
--- rule), that of a family towards the trace's, that of an op towards
--- its family's, of an op's work of about that length (a factor of 2) towards the op's, and
--- that of a shape towards that. Each level counts as some votes (4, 4, 2, 1, a third) for
--- the next. Below the shape, each shape has one vote, however often it recurs, and 12 times
--- as long or short counts as no more. Traces of other databases have a quarter of a vote.
--- Where a model and the roofline both predict a family, and the trace has five other shapes
--- of it or more, that one serves which is nearer there, when both have learnt.
+-- Calibration of kernel times by the trace: a factor for each problem, learned from the
+-- others. Nothing is predicted from its own time: the sums exclude its step if the GPU
+-- works in several, otherwise the problem itself (`prediction.kernel_sample`). A factor is
+-- a mean of logarithms of measured divided by predicted times, shrunk level by level: the
+-- trace's towards 1 (separately for work of 12 us and more, and for shorter work, which
+-- floors dominate), a family's towards the trace's, an op's towards its family's, that of
+-- an op's work of similar duration (within a factor of 2) towards the op's, and a shape's
+-- towards that. Each level counts as a number of votes (4, 4, 2, 1, a third) for the next.
+-- Above the level of shapes, each shape has one vote, however often it recurs, and no ratio
+-- counts as more than 12. Traces of other databases have a quarter of a vote. If a model
+-- and the roofline both predict a family, and the trace has at least five other shapes of
+-- it, the one that is closer there after calibration is used.
 -- One row per problem: the kernels of an op, a copy, a memset.
 -- Key: problem_id.
 CREATE TABLE prediction.kernel_factor (
     -- The op, or the copy or memset.
     problem_id,
-    -- The trace it is from.
+    -- The trace.
     trace_id,
-    -- What serves: the `roofline`, or a `model`.
+    -- The predictor in use: the `roofline`, or a `model`.
     basis,
-    -- What its prediction is multiplied by.
+    -- The factor for its prediction.
     factor,
-    -- The nearest level that has taught something: `shape`, `size` (of such an op), `op`,
-    -- `family`, `trace`; `none` where it is alone.
+    -- The closest level with calibration: `shape`, `size` (of this op), `op`, `family`,
+    -- `trace`; `none` if it is alone.
     learnt_from,
-    -- By which four of five others in the trace and family that learnt from this level
-    -- were longer or shorter than predicted; NULL where there are less than five.
+    -- Factor by which four of five others in the trace and family, calibrated at this
+    -- level, were longer or shorter than predicted; NULL if there are fewer than five.
     spread_factor
 ) AS
 WITH
@@ -42,7 +42,7 @@ told AS (
     GROUP BY ALL
 ),
 
--- Lessons of other databases stand beside the trace's, and are never left out.
+-- Calibrations from other databases are added to the trace's, and are never excluded.
 voted AS (
     SELECT
         *,
@@ -62,7 +62,7 @@ voted AS (
     WHERE lesson.trace_sha256 <> trace.sha256
 ),
 
--- Votes of all but what is left out, and what they say together.
+-- Votes of all except the excluded ones, and their combined value.
 others AS (
     SELECT
         *,
@@ -129,8 +129,8 @@ scored AS (
         own_level AS (PARTITION BY trace_id, basis, family, learnt_from, left_out_id)
 )
 
--- Of errors that fall off evenly on a logarithmic scale, four of five are below ln(5) times
--- their mean. Rounded, since sums of floating point depend on the order.
+-- For errors distributed evenly on a logarithmic scale, four of five are below ln(5) times
+-- their mean. Rounded, because floating-point sums depend on the order.
 SELECT
     problem_id,
     trace_id,

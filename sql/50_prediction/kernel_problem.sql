@@ -1,21 +1,21 @@
--- GPU work as the kernel models know it: hardware, family, op, type and sizes (see
--- `prediction.op_problem`). A model tells the time of a whole problem; its kernels share it in
--- proportion to their rooflines, of which a helper has little more than the floor. Where an op
--- computes both gradients of a convolution, names tell which kernel is whose, else the order
--- (the input's first); a helper belongs to the kernel that it comes before. Lookups that move
--- 16 bytes at once (PyTorch 2.8) are not what models were measured on: they are left out.
+-- GPU work as input for kernel models: hardware, family, op, type and sizes (see
+-- `prediction.op_problem`). A model predicts a whole problem; its kernels share the time in
+-- proportion to their rooflines (a helper has little more than the floor). If an op computes
+-- both gradients of a convolution, kernels are assigned by name, otherwise by order (the
+-- input's first); a helper belongs to the kernel that follows it. Excluded are lookups by
+-- 16 bytes (PyTorch 2.8), which models do not cover.
 -- One row per GPU op of known shape.
 -- Key: gpu_op_id.
 CREATE VIEW prediction.kernel_problem (
     -- The GPU op.
     gpu_op_id,
-    -- The run it is of.
+    -- The run.
     run_id,
-    -- The trace it is from.
+    -- The trace.
     trace_id,
-    -- Op that launched it; NULL for copies and memsets outside of ops.
+    -- The op that launched it; NULL for copies and memsets outside of ops.
     op_id,
-    -- [1] Its part of the time of the whole problem; where cuDNN tries algorithms, of each try.
+    -- [1] Its share of the problem's time; if cuDNN tries algorithms, of each try.
     problem_share,
     -- Row of `prediction.hardware`.
     hardware,
@@ -25,13 +25,13 @@ CREATE VIEW prediction.kernel_problem (
     op,
     -- Type of the elements: `float32`, `tf32`, `bfloat16` and so on; NULL for copies.
     dtype,
-    -- Products of a batch; matrices that are copied.
+    -- Batch size of a GEMM; matrices copied.
     batch,
-    -- Rows of A in a product.
+    -- M of a GEMM: rows of A.
     m,
-    -- Columns of B in a product.
+    -- N of a GEMM: columns of B.
     n,
-    -- Length of the sums of a product.
+    -- K of a GEMM: length of its sums.
     k,
     -- Images of a convolution; sequences of an attention.
     images,
@@ -69,21 +69,21 @@ CREATE VIEW prediction.kernel_problem (
     keys,
     -- Elements of a head.
     head_dim,
-    -- 1 where a query sees the keys before it only, else 0.
+    -- 1 if attention is causal, otherwise 0.
     causal,
-    -- Rows: looked up, summed, normalised, joined, moved.
+    -- Rows looked up, summed, normalized, concatenated or moved.
     rows,
-    -- Rows of a table that is looked up in.
+    -- Rows of the lookup table.
     table_rows,
-    -- Rows of its gradient that are cleared before.
+    -- Rows of its gradient that are zeroed first.
     cleared_rows,
-    -- Tables that are looked up in.
+    -- Tables looked up.
     tables,
     -- Bags of each table, in which rows are summed.
     bags,
-    -- Rows of a bag, in the mean.
+    -- Mean number of rows per bag.
     pooling,
-    -- Different rows that are looked up, of all tables.
+    -- Distinct rows looked up, over all tables.
     distinct_rows,
     -- Elements written; elements updated.
     elements,
@@ -91,17 +91,17 @@ CREATE VIEW prediction.kernel_problem (
     inputs,
     -- Tensors written.
     outputs,
-    -- Tensors joined or updated.
+    -- Tensors concatenated or updated.
     tensors,
-    -- [B] All that is read, where the other sizes do not say it.
+    -- [B] Total bytes read, if the other sizes do not determine it.
     input_bytes,
-    -- [B] All that is written, where the other sizes do not say it.
+    -- [B] Total bytes written, if the other sizes do not determine it.
     output_bytes,
     -- Bytes copied or set; the message of a collective, as NCCL's tests count it.
     bytes,
     -- Ranks of a collective.
     ranks,
-    -- Ranks of it on a node.
+    -- Ranks of it per node.
     ranks_per_node
 ) AS
 WITH

@@ -1,25 +1,25 @@
 -- Time of GPU work by a calibrated roofline: a fixed floor, and the longest of arithmetic,
 -- traffic and addressing at the rates that the family reaches on the hardware. What fits
--- into the cache moves at the cache's speed, the rest at the memory's. Products of unaligned
--- rows take 1.5 times as long, as on V100 (apex_plus: 24,000 products in half precision with
--- an n or k that is no multiple of 8, 49,000 others). Elementwise kernels that address their
--- elements one by one are as those of broadcasts. Collectives over several nodes take as long
--- as the slower of the links within a node and the network between them.
--- Nothing here is learnt from the trace's own times. On hardware that is not listed the
--- band is 4 times as wide to either side. A collective's time is that of its message: the
--- wait for the last rank, which its kernel spends running, is no part of it.
--- One row per GPU op whose work is known.
+-- into the cache moves at the cache's speed, the rest at the memory's. GEMMs with unaligned
+-- rows take 1.5 times as long, as on V100 (apex_plus: 24,000 half-precision GEMMs with an n
+-- or k that is not a multiple of 8, 49,000 others). Elementwise kernels that address their
+-- elements individually are treated like those of broadcasts. Collectives over several
+-- nodes take as long as the slower of the links within a node and the network between them.
+-- Nothing here is learned from the trace's own times. On unlisted hardware the band is 4
+-- times as wide to either side. The time of a collective is that of its message: it
+-- excludes the wait for the last rank, during which its kernel runs.
+-- One row per GPU op with known work.
 -- Key: gpu_op_id.
 CREATE TABLE prediction.kernel_roofline (
     -- The GPU op.
     gpu_op_id,
-    -- The run it is of.
+    -- The run.
     run_id,
-    -- The trace it is from.
+    -- The trace.
     trace_id,
-    -- Op that launched it.
+    -- The op that launched it.
     op_id,
-    -- What is predicted as one: the kernels of its op; copies and memsets alone.
+    -- The unit of prediction: the kernels of its op; copies and memsets individually.
     problem_id,
     -- Row of `prediction.hardware`.
     hardware,
@@ -27,15 +27,15 @@ CREATE TABLE prediction.kernel_roofline (
     family,
     -- Units that do the arithmetic, as far as the hardware has them.
     unit,
-    -- Whether it does the arithmetic of a product or a convolution, by its name.
+    -- Whether it performs the arithmetic of a GEMM or a convolution, by its name.
     is_main,
     -- What its bytes go through, as in `prediction.kernel_work`.
     link,
-    -- [B] Bytes read and written; through a link, bytes sent.
+    -- [B] Bytes read and written; over a link, bytes sent.
     traffic_bytes,
-    -- [ns] What these alone take.
+    -- [ns] Time of the bytes alone.
     traffic_ns,
-    -- [ns] What arithmetic or addressing alone take: the longer of them.
+    -- [ns] Time of arithmetic or addressing alone, whichever is longer.
     other_ns,
     -- [ns] Time by the roofline.
     roofline_ns,
@@ -43,7 +43,7 @@ CREATE TABLE prediction.kernel_roofline (
     low_ns,
     -- [ns] Upper end of its band.
     high_ns,
-    -- How often its op does its work: more than once where cuDNN tries algorithms.
+    -- How often its op does its work: more than once if cuDNN tries algorithms.
     attempts,
     -- Whether shape, type and hardware are known rather than assumed.
     in_range
@@ -82,7 +82,7 @@ bound AS (
         coalesce(
             1e9 * written_elements / (elements_per_clock * sm_count * clocks_per_second), 0
         ) AS element_ns,
-        -- An hour and more is no time of GPU work, and sums of times have their bounds.
+        -- An hour or more is not a time of GPU work, and sums of times are limited.
         least(
             fixed_ns + greatest(compute_ns, traffic_ns, element_ns), 3_600_000_000_000
         ) AS roofline_ns

@@ -1,31 +1,31 @@
--- What GPU work took, against what is predicted of it without the trace's times: all
--- kernels of an op together, copies and memsets alone. Where a model has estimated it, there
--- are two rows, for the roofline can be the better one in a trace. Not of collectives, whose
--- kernels wait for other ranks, nor of what took no time.
+-- Measured time of GPU work, and its prediction without the trace's times: all kernels of
+-- an op together, copies and memsets individually. If a model has estimated it, there are
+-- two rows, because the roofline can be closer in a trace. Excluded are collectives, whose
+-- kernels wait for other ranks, and work that took no time.
 -- One row per problem and basis.
 -- Key: problem_id, basis.
 CREATE VIEW prediction.kernel_sample (
     -- The op, or the copy or memset.
     problem_id,
-    -- The trace it is from.
+    -- The trace.
     trace_id,
     -- Row of `prediction.hardware`.
     hardware,
-    -- What predicts: the `roofline`, or a `model`.
+    -- The predictor: the `roofline`, or a `model`.
     basis,
     -- Family.
     family,
-    -- Name of the op; of a copy what it goes through, and which way.
+    -- Name of the op; for a copy, what it goes through, and its direction.
     op,
     -- Digest of family, op, tensors and values; of a copy, with its bytes.
     shape_key,
-    -- What its own prediction may not learn from: its step, where the GPU works in several;
-    -- else itself.
+    -- What its own prediction may not learn from: its step, if the GPU works in several;
+    -- otherwise itself.
     left_out_id,
-    -- Binary logarithm of the predicted time [ns], rounded; of one attempt where cuDNN tries
+    -- Binary logarithm of the predicted time [ns], rounded; of one attempt if cuDNN tries
     -- several algorithms, so that they learn from the others of their shape.
     octave,
-    -- Logarithm of measured over predicted time.
+    -- Logarithm of measured divided by predicted time.
     log_ratio
 ) AS
 WITH

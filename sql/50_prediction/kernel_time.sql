@@ -1,22 +1,23 @@
--- Predicted time of GPU work: that of a kernel model where one of such an op on such
--- hardware, or on relatives of it, has been applied to the database (`tracedb kernels apply`;
--- `reference.kernel_estimate` says of what it is), else by the roofline; times the factor that the trace teaches (`prediction.kernel_factor`): from its
--- other steps, or where it has but one from its other ops, never from the time of the work
--- itself. Where the trace shows that the roofline is nearer than the model, it serves.
--- Nothing is learnt of collectives, whose kernels wait for other ranks.
--- The band is as wide as others in the trace that learnt in the same way are off; where
--- less than five have, it is that of the model or the roofline, in which of the model is
--- how harnesses differ.
+-- Predicted time of GPU work. The base is a kernel model, if one for the op on this
+-- hardware, or on related hardware, has been applied to the database (`tracedb kernels
+-- apply`; `reference.kernel_estimate` says what it is for), otherwise the roofline. It is
+-- multiplied by the trace's calibration factor (`prediction.kernel_factor`), learned from
+-- its other steps or, in a trace with one step, from its other ops, never from the time
+-- being predicted. If the trace shows that the roofline is closer than the model, the
+-- roofline is used. Collectives are not calibrated, because their kernels wait for other
+-- ranks. The band is as wide as the errors of similarly calibrated work in the trace; if
+-- there are fewer than five, it is the band of the model or the roofline, which for a model
+-- includes differences between harnesses.
 -- One row per GPU op that has a model.
 -- Key: gpu_op_id.
 CREATE VIEW prediction.kernel_time (
     -- The GPU op.
     gpu_op_id,
-    -- The run it is of.
+    -- The run.
     run_id,
-    -- The trace it is from.
+    -- The trace.
     trace_id,
-    -- Op that launched it.
+    -- The op that launched it.
     op_id,
     -- Row of `prediction.hardware`.
     hardware,
@@ -24,23 +25,23 @@ CREATE VIEW prediction.kernel_time (
     family,
     -- [ns] Predicted duration.
     predicted_ns,
-    -- [ns] The same without what the trace teaches.
+    -- [ns] The same without calibration by the trace.
     uncalibrated_ns,
     -- [ns] Lower end of its band.
     low_ns,
     -- [ns] Upper end of its band.
     high_ns,
-    -- What predicted it: `roofline`, or the name of the model.
+    -- The predictor: `roofline`, or the name of the model.
     model,
-    -- Of which kind that is: `model` or `roofline`.
+    -- The kind of predictor: `model` or `roofline`.
     basis,
-    -- Whether the shape is of those that the model was trained on; of the roofline, whether
+    -- Whether the shape is within the model's training range; for the roofline, whether
     -- shape, type and hardware are known rather than assumed.
     in_range,
-    -- Whether other work of the trace, or of other databases, has taught a factor.
+    -- Whether other work of the trace, or of other databases, has calibrated the factor.
     is_calibrated,
-    -- The nearest that has: `shape`, `size` (work of the same op about as long), `op`,
-    -- `family`, `trace`; `none`.
+    -- The closest source of calibration: `shape`, `size` (work of the same op with a
+    -- similar duration), `op`, `family`, `trace`; `none`.
     learnt_from
 ) AS
 WITH

@@ -1,55 +1,56 @@
--- Work of each kernel, copy and memset. Copies and memsets have their own bytes. An op's
--- work is shared in equal parts by its kernels; of a product or a convolution by those that
--- multiply (by their names), and not by their helpers: offsets, layouts, split sums.
--- Where cuDNN searches for the fastest algorithm (`torch.backends.cudnn.benchmark`), the first
--- convolution of a shape is done once by each that is tried. Such a one launches three times
--- as many kernels that multiply as another of that work in the trace, and more: then each has
--- as much of it as there. Eight algorithms in three kinds of arithmetic are tried at most:
--- more kernels than that are parts of one.
--- One row per GPU op whose work is known.
+-- Work of each kernel, copy and memset. Copies and memsets have their own bytes. The work
+-- of an op is divided equally among its kernels; for a GEMM or a convolution, among those
+-- that multiply (by their names), without helpers: offsets, layouts, split sums. If cuDNN
+-- searches for the fastest algorithm (`torch.backends.cudnn.benchmark`), the first
+-- convolution of a shape is done once by each candidate. Such a convolution launches at
+-- least three times as many multiplying kernels as another one of that work in the trace:
+-- then each has as much of it as there. At most eight algorithms in three kinds of
+-- arithmetic are tried: more kernels than that are parts of one.
+-- One row per GPU op with known work.
 -- Key: gpu_op_id.
 CREATE VIEW prediction.kernel_work (
-    -- The gpu_op.
+    -- The GPU op.
     gpu_op_id,
-    -- The run it is of.
+    -- The run.
     run_id,
-    -- The trace it is from.
+    -- The trace.
     trace_id,
-    -- Op that launched it; NULL for copies and memsets outside of ops.
+    -- The op that launched it; NULL for copies and memsets outside of ops.
     op_id,
     -- Device that it runs on.
     device,
     -- Family of the op; `memcpy` or `memset`.
     family,
-    -- Units that do the arithmetic; names of kernels tell whether TF32 was allowed.
+    -- Arithmetic units; names of kernels show whether TF32 was allowed.
     unit,
-    -- Whether it does the arithmetic of a product or a convolution, by its name.
+    -- Whether it performs the arithmetic of a GEMM or a convolution, by its name.
     is_main,
     -- What the bytes go through: `dram`, `pcie`, `pageable` or `nvlink`.
     link,
-    -- [FLOP] Arithmetic.
+    -- [FLOP] FLOPs.
     flops,
-    -- [B] Bytes read and written; through a link, bytes sent.
+    -- [B] Bytes read and written; over a link, bytes sent.
     traffic_bytes,
-    -- Elements written; where a kernel moves 16 bytes at once, by its name, so many pieces.
+    -- Elements written; if a kernel moves 16 bytes at a time, by its name, the number of
+    -- such pieces.
     written_elements,
     -- Steps that wait for each other.
     steps,
-    -- [B] Of a collective, what leaves a node: a rank's part of it; else 0.
+    -- [B] For a collective, what leaves a node: a rank's part of it; otherwise 0.
     network_bytes,
-    -- Its steps from node to node; else 0.
+    -- Its steps from node to node; otherwise 0.
     network_steps,
-    -- Whether it moves less at a time than it could: a product of unaligned rows.
+    -- Whether it moves less at a time than it could: a GEMM with unaligned rows.
     is_unaligned,
-    -- Whether it addresses its elements one by one, as of tensors that are not contiguous.
+    -- Whether it addresses its elements individually, as for non-contiguous tensors.
     is_strided,
-    -- How often its op does the work: 1 but where algorithms are tried.
+    -- How often its op does the work: 1 unless algorithms are tried.
     attempts,
     -- Whether sizes and types were recorded.
     is_exact
 ) AS
 WITH
--- What a name tells, once for each: a million kernels have a few hundred names.
+-- Information from names, once for each: a million kernels have a few hundred names.
 named AS (
     SELECT
         name,

@@ -1,5 +1,5 @@
--- What edits may choose by: the names and other texts of the database, of the kinds that
--- edits ask for now (the variable `edit_fields` has the fields that they use).
+-- What edits may select by: the names and other texts of the database, of the kinds that
+-- current edits need (the variable `edit_fields` has the fields that they use).
 -- One row per kind and text.
 -- Key: text_kind, text.
 CREATE VIEW prediction.known_text (

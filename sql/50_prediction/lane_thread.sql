@@ -1,5 +1,5 @@
--- The host thread that a lane of host time is of: itself or, of a worker that fetches ahead
--- (`prediction.prefetch`), the thread that it does so for.
+-- The host thread of a lane of host time: itself or, for a worker that fetches ahead
+-- (`prediction.prefetch`), the thread that it works for.
 CREATE MACRO prediction.lane_thread(
     -- The lane.
     lane

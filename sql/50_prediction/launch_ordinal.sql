@@ -1,4 +1,4 @@
--- All launches of threads in their order, for what is captured as a graph.
+-- All launches of threads in order, for work that is captured as a graph.
 -- Without edits that capture something it is empty.
 -- One row per GPU op with a launch.
 -- Key: gpu_op_id.

@@ -1,21 +1,22 @@
--- Which GPU work an op launches when PyTorch runs it eagerly on a CUDA GPU, where no trace
--- tells: the first pattern that matches decides, and an op that none matches launches one
--- kernel. Ops of lists (`_foreach_`, `_fused_`) launch that for each chunk of tensors.
+-- Which GPU work an op launches when PyTorch runs it eagerly on a CUDA GPU, if no trace
+-- shows it: the first matching pattern decides, and an op without a match launches one
+-- kernel. Ops on lists (`_foreach_`, `_fused_`) launch it for each chunk of tensors.
 -- One row per pattern.
 -- Key: ordinal.
 CREATE VIEW prediction.launch_rule (
-    -- Rank of the pattern.
+    -- Order of the pattern.
     ordinal,
     -- Regular expression that the whole name must match, without `aten::` and a final
     -- underscore.
     pattern,
-    -- Kernels, in order; names of products and convolutions are as `prediction.kernel_work`
-    -- finds them. Empty: the op launches nothing. Rows that are looked up or joined in pieces
-    -- of 16 bytes have kernels of their own, since PyTorch 2.8.
+    -- Kernels, in order; names of GEMMs and convolutions are as `prediction.kernel_work`
+    -- finds them. Empty: the op launches nothing. Rows that are looked up or concatenated
+    -- in pieces of 16 bytes have their own kernels, since PyTorch 2.8.
     kernels
 ) AS
--- From PyTorch's sources (2.4 to 2.13) of each op's CUDA kernels. What sorts its indices
--- (gradients of embeddings, index_put with accumulation) launches a radix sort and scans.
+-- From PyTorch's sources (2.4 to 2.13) of each op's CUDA kernels. Ops that sort their
+-- indices (gradients of embeddings, index_put with accumulation) launch a radix sort and
+-- scans.
 FROM (VALUES
     (1, 'empty.*|new_empty.*|resize|set|lift_fresh|is_.*|_local_scalar_dense|item', []),
     (

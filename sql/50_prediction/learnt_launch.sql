@@ -1,15 +1,15 @@
--- Which kernels ops launched in the traces of this database: the commonest list for each
--- name of an op. `tracedb estimate` takes it before `prediction.launch_rule`.
--- One row per name of an op that launched kernels itself.
+-- Which kernels ops launched in the traces of this database: the most common list for each
+-- op name. `tracedb estimate` uses it before `prediction.launch_rule`.
+-- One row per op name that launched kernels itself.
 -- Key: name.
 CREATE VIEW prediction.learnt_launch (
     -- Name of the op.
     name,
     -- Names of its kernels, in order.
     kernels,
-    -- How many such ops launched exactly these.
+    -- Number of such ops that launched exactly these.
     occurrences,
-    -- How many such ops launched kernels.
+    -- Number of such ops that launched kernels.
     all_count
 ) AS
 WITH

@@ -1,7 +1,7 @@
--- What a prediction of a step may not learn from (leave one out): that step, the trace or
--- the run that it is of; NULL where it may learn from all.
+-- What a prediction of a step may not learn from (leave one out): that step, its trace or
+-- its run; NULL if it may learn from everything.
 CREATE MACRO prediction.left_out_id(
-    -- Where host time is from, as in `prediction.method`.
+    -- Source of host times, as in `prediction.method`.
     host_from,
     -- The run of the step.
     run_id,

@@ -1,5 +1,5 @@
--- How much memory GPUs have, by their datasheets.
--- One row per model of a device in `prediction.hardware` of which it is known.
+-- Memory sizes of GPUs, from their datasheets.
+-- One row per device model of `prediction.hardware` with a known size.
 -- Key: hardware.
 CREATE VIEW prediction.memory_capacity (
     -- Name of the model.

@@ -1,5 +1,6 @@
--- What a prediction takes as measured, and where it has the rest from. Those that are
--- stored are computed at ingest, the others on demand (`tracedb predict --evaluate`).
+-- The prediction methods: what each takes as measured, and the source of everything else.
+-- Stored methods are computed at ingest, the others on demand (`tracedb predict
+-- --evaluate`).
 -- One row per method.
 -- Key: method.
 CREATE VIEW prediction.method (
@@ -7,14 +8,14 @@ CREATE VIEW prediction.method (
     method,
     -- Its ordinal among the methods, from 1.
     position,
-    -- Where host time in steps is from: NULL as measured; else expected from spans that
-    -- are alike in the `run` (`run_by_name`: in type and name alone), in the `other_steps`
-    -- of the trace, in the `other_ranks` of the run, in the `other_runs` of the database,
-    -- or in a `library` of other databases.
+    -- Source of host times in steps: NULL as measured; otherwise expected from similar
+    -- spans in the `run` (`run_by_name`: similar only in type and name), in the
+    -- `other_steps` of the trace, in the `other_ranks` of the run, in the `other_runs` of
+    -- the database, or in a `library` of other databases.
     host_from,
-    -- Whether kernel times are from models; else as measured.
+    -- Whether kernel times come from models; otherwise as measured.
     models_kernels,
-    -- Whether the graph is simulated; else it is an algorithm of its own
+    -- Whether the graph is simulated; otherwise it is a separate algorithm
     -- (`critical_path.lin2022_time`).
     is_simulated,
     -- Whether it is stored.

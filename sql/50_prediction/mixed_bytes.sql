@@ -1,5 +1,5 @@
--- [B] The tensors that are as large as the first, where one is of another type than the
--- widest: their number does not tell their bytes then. Else NULL.
+-- [B] The bytes of tensors as large as the first, if one has another type than the widest,
+-- because their number does not determine their bytes then. Otherwise NULL.
 CREATE MACRO prediction.mixed_bytes(
     -- Tensors, as `prediction.op_shape` has them.
     all_tensors,

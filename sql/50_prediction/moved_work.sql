@@ -1,28 +1,29 @@
--- GPU work that scenarios put on another stream, and what of its own stream it stays behind
--- and before: what it depends on, and what depends on it, may be any of that. Of overlapped
--- work is known what depends on it (`prediction.overlap_consumer`).
+-- GPU work that scenarios move to another stream, and what it stays behind and before on
+-- its own stream: what it depends on, and what depends on it, may be any of that. For
+-- overlapped work, what depends on it is known (`prediction.overlap_consumer`).
 -- Without edits it is empty.
 -- One row per variant and GPU op.
 -- Key: variant_id, gpu_op_id.
 CREATE TABLE prediction.moved_work (
     -- Method and scenario, as in `prediction.variant`.
     variant_id,
-    -- The trace it is from.
+    -- The trace.
     trace_id,
     -- The GPU op.
     gpu_op_id,
     -- Its device.
     device,
-    -- The stream that it is put on; below 0 a new one, for all that an edit overlaps.
+    -- The stream that it moves to; negative for a new one, for everything that an edit
+    -- overlaps.
     to_stream,
     -- Whether it is overlapped.
     is_overlapped,
-    -- [ns] Begin of its launch, which puts it behind what was launched there before.
+    -- [ns] Start of its launch, which puts it behind what was launched there before.
     launch_start_ns,
-    -- The last work before it on its own stream that stays there; NULL where there is none.
+    -- The last work before it on its own stream that stays there; NULL if there is none.
     previous_gpu_op_id,
-    -- The first work after it that stays there; NULL where there is none, and of
-    -- overlapped work.
+    -- The first work after it that stays there; NULL if there is none, and for overlapped
+    -- work.
     next_gpu_op_id
 ) AS
 WITH
@@ -46,7 +47,7 @@ moved AS (
     WHERE action IN ('move', 'overlap') AND new_stream <> work.stream
 ),
 
--- All work of streams that something is moved from.
+-- All work of streams that something moves from.
 touched AS (
     SELECT DISTINCT variant_id, trace_id, device, stream
     FROM moved

@@ -1,16 +1,15 @@
--- Arguments and results of the ops that launch GPU work, and of those that compute on the
--- host of a trace without any, as recorded: in the execution graph where one is paired, else
--- by the profiler. The two halves of an old convolution's
--- backward pass take those of the op around them, which names all three tensors (input,
--- gradient of the output, weight).
+-- Recorded arguments and results of the ops that launch GPU work, and of those that compute
+-- on the host of a trace without any: from the execution graph if one is paired, otherwise
+-- from the profiler. The two halves of an old convolution's backward pass use those of
+-- their parent op, which names all three tensors (input, gradient of the output, weight).
 -- One row per such op.
 -- Key: op_id.
 CREATE VIEW prediction.op_argument (
     -- The op.
     op_id,
-    -- The run it is of.
+    -- The run.
     run_id,
-    -- The trace it is from.
+    -- The trace.
     trace_id,
     -- Name.
     name,

@@ -1,19 +1,18 @@
 -- Fused attention: Q is [batch, queries, heads, d] and K [batch, keys, heads, d]
--- (`_scaled_dot_product_*`: heads before queries and keys).
--- Each query is multiplied with each key that it sees, and the values by what comes of it:
--- 2 products of 2 FLOPs an element, backward 5. Under a causal mask the last query sees all
--- keys, and each one before it one less: a single query sees all of them.
--- Q, K and V are read (backward the result and its gradient, too), as much as Q is written
--- (backward: Q, K and V).
+-- (`_scaled_dot_product_*`: heads before queries and keys). Each query is multiplied with
+-- each key that it sees, and the values by the result: 2 GEMMs of 2 FLOPs per element,
+-- backward 5. Under a causal mask the last query sees all keys, and each query before it
+-- one fewer: a single query sees all of them. Q, K and V are read (backward also the result
+-- and its gradient), as much as Q is written (backward: Q, K and V).
 -- One row per attention op of known shape.
 -- Key: op_id.
 -- Part of: prediction.op_problem.
 CREATE VIEW prediction.op_attention (
     -- The op.
     op_id,
-    -- The run it is of.
+    -- The run.
     run_id,
-    -- The trace it is from.
+    -- The trace.
     trace_id,
     -- Family of the kernel models.
     family,
@@ -33,17 +32,17 @@ CREATE VIEW prediction.op_attention (
     keys,
     -- Elements of a head.
     head_dim,
-    -- 1 where a query sees the keys before it only, else 0.
+    -- 1 if attention is causal, otherwise 0.
     causal,
-    -- Units that do the arithmetic: `fp32`, `tf32` or `half` (`prediction.hardware`).
+    -- Arithmetic units: `fp32`, `tf32` or `half` (`prediction.hardware`).
     unit,
-    -- [FLOP] Arithmetic.
+    -- [FLOP] FLOPs.
     flops,
     -- [B] Bytes read.
     read_bytes,
     -- [B] Bytes written.
     written_bytes,
-    -- Whether sizes and types of all that counts were recorded.
+    -- Whether all relevant sizes and types were recorded.
     is_exact
 ) AS
 WITH

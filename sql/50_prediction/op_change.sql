@@ -1,20 +1,20 @@
--- Which ops that compute on the host scenarios put at another batch size.
--- One row per scenario and op of which it changes that.
+-- Ops that compute on the host and whose batch size scenarios change.
+-- One row per scenario and op whose batch size it changes.
 -- Key: scenario, op_id.
 CREATE VIEW prediction.op_change (
     -- The scenario.
     scenario,
     -- The op.
     op_id,
-    -- The trace it is from.
+    -- The trace.
     trace_id,
-    -- The batch size that its tensors then have.
+    -- New batch size of its tensors.
     to_batch,
-    -- The batch size that the edit says it was recorded with; 0: none.
+    -- The recorded batch size given in the edit; 0: none.
     from_batch,
     -- Both as one text, as in `prediction.work_change`.
     change,
-    -- Different values that edits give: no more than one can be.
+    -- Different values given by edits: at most one is allowed.
     value_count
 ) AS
 SELECT

@@ -1,19 +1,19 @@
--- Messages of collectives, as the profiler records them with the call, as the shapes of its
--- tensors tell, or the range around it that says what is called. The size is counted as
--- NCCL's tests do: what a rank has in the end or in the beginning, whichever is more. What
--- is read is what each rank sends: the size times NCCL's bus factor, which is
--- (n - 1) / n, of all_reduce twice that, of broadcast and send_recv 1. Over several nodes,
--- rings leave each node once, however many ranks it has; of an all_to_all all that is for other
--- nodes leaves it. Trees of an all_reduce go up and down, rings from node to node.
--- One row per call of a collective whose message is known.
+-- Messages of collectives, as the profiler records them with the call, or from the shapes
+-- of its tensors, or from the range around it that describes the call. Sizes follow NCCL's
+-- tests: the larger of a rank's input and output. The bytes read are what each rank sends:
+-- the size times NCCL's bus factor, which is (n - 1) / n, for all_reduce twice that, for
+-- broadcast and send_recv 1. Over several nodes, rings leave each node once, however many
+-- ranks it has; in an all_to_all, everything for other nodes leaves it. Trees of an
+-- all_reduce go up and down, rings from node to node.
+-- One row per call of a collective with a known message.
 -- Key: op_id.
 -- Part of: prediction.op_problem.
 CREATE VIEW prediction.op_collective (
     -- The op that records the call.
     op_id,
-    -- The run it is of.
+    -- The run.
     run_id,
-    -- The trace it is from.
+    -- The trace.
     trace_id,
     -- Family of the kernel models.
     family,
@@ -23,11 +23,11 @@ CREATE VIEW prediction.op_collective (
     dtype,
     -- Message.
     bytes,
-    -- Ranks that take part.
+    -- Participating ranks.
     ranks,
-    -- Ranks of them on a node; all, where it is not known.
+    -- Ranks of them per node; all, if unknown.
     ranks_per_node,
-    -- [FLOP] Arithmetic.
+    -- [FLOP] FLOPs.
     flops,
     -- [B] What a rank sends.
     read_bytes,
@@ -37,7 +37,7 @@ CREATE VIEW prediction.op_collective (
     network_bytes,
     -- Steps from node to node that wait for each other.
     network_steps,
-    -- Whether sizes and types of all that counts were recorded.
+    -- Whether all relevant sizes and types were recorded.
     is_exact
 ) AS
 WITH

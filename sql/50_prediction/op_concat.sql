@@ -1,15 +1,15 @@
--- Tensors put together, or taken apart: what lies before the joined dimension are `rows`
--- rows, of `width` elements in all tensors together. All of them are read and written.
--- Where the dimension is not recorded, it is the first in which the tensors differ.
+-- Tensors concatenated or split: the dimensions before the concatenated one are `rows`
+-- rows, with `width` elements in all tensors together. All of them are read and written. If
+-- the dimension is not recorded, it is the first in which the tensors differ.
 -- One row per such op of known shape.
 -- Key: op_id.
 -- Part of: prediction.op_problem.
 CREATE VIEW prediction.op_concat (
     -- The op.
     op_id,
-    -- The run it is of.
+    -- The run.
     run_id,
-    -- The trace it is from.
+    -- The trace.
     trace_id,
     -- Family of the kernel models.
     family,
@@ -21,15 +21,15 @@ CREATE VIEW prediction.op_concat (
     tensors,
     -- Rows.
     rows,
-    -- Elements of a row.
+    -- Elements per row.
     width,
-    -- [FLOP] Arithmetic.
+    -- [FLOP] FLOPs.
     flops,
     -- [B] Bytes read.
     read_bytes,
     -- [B] Bytes written.
     written_bytes,
-    -- Whether sizes and types of all that counts were recorded.
+    -- Whether all relevant sizes and types were recorded.
     is_exact
 ) AS
 WITH

@@ -1,17 +1,17 @@
 -- Convolutions and both gradients: X is the input, W [out channels, in channels per group,
 -- ..] the weight, Y the output. Each multiplies the same numbers, 2 FLOPs for each element
 -- of Y and product that is added for it; each reads two of X, W and Y and writes the third.
--- A transposed one is the gradient by X of one whose Y is its input. One of sequences is
--- one of images of one row; a third dimension counts as images and channels.
+-- A transposed convolution is the gradient by X of one whose Y is its input. A 1D
+-- convolution is a 2D one with one row; a third dimension counts as images and channels.
 -- One row per convolution of known shape, and tensor that it computes.
 -- Key: op_id, op.
 -- Part of: prediction.op_problem.
 CREATE VIEW prediction.op_convolution (
     -- The op.
     op_id,
-    -- The run it is of.
+    -- The run.
     run_id,
-    -- The trace it is from.
+    -- The trace.
     trace_id,
     -- Family of the kernel models.
     family,
@@ -33,11 +33,11 @@ CREATE VIEW prediction.op_convolution (
     kernel_height,
     -- Columns of W.
     kernel_width,
-    -- Stride; 1 where it is not known.
+    -- Stride; 1 if unknown.
     stride,
-    -- Padding; 0 where it is not known.
+    -- Padding; 0 if unknown.
     padding,
-    -- Dilation; 1 where it is not known.
+    -- Dilation; 1 if unknown.
     dilation,
     -- Groups.
     groups,
@@ -45,19 +45,19 @@ CREATE VIEW prediction.op_convolution (
     output_height,
     -- Columns of Y.
     output_width,
-    -- Units that do the arithmetic: `fp32`, `tf32` or `half` (`prediction.hardware`).
+    -- Arithmetic units: `fp32`, `tf32` or `half` (`prediction.hardware`).
     unit,
-    -- [FLOP] Arithmetic.
+    -- [FLOP] FLOPs.
     flops,
     -- [B] Bytes read.
     read_bytes,
     -- [B] Bytes written.
     written_bytes,
-    -- Whether sizes and types of all that counts were recorded.
+    -- Whether all relevant sizes and types were recorded.
     is_exact
 ) AS
 WITH
--- A transposed convolution's X stands where others have Y, and its Y where they have X.
+-- A transposed convolution's X is in place of others' Y, and its Y in place of their X.
 sized AS (
     SELECT
         * EXCLUDE (x, y),
@@ -122,7 +122,7 @@ FROM (
             (width + 2 * coalesce(padding, 0) - coalesce(dilation, 1) * (kernel_width - 1) - 1)
             / coalesce(stride, 1)
         ) + 1, 1)) AS y_columns,
-        -- Products that are added for each element of Y.
+        -- Products added for each element of Y.
         channels_in::DOUBLE / coalesce(groups, 1) * kernel_height * kernel_width AS depth,
         images::DOUBLE * channels_in * height * width AS x_elements,
         channels_out * depth AS w_elements,

@@ -1,14 +1,14 @@
 -- Copies that change the layout, not the type: `batch` matrices of `rows` rows of `width`
--- elements are read and written. (Were they contiguous, they would be a memcpy.)
+-- elements are read and written. (If contiguous, they would be a memcpy.)
 -- One row per such op of known shape.
 -- Key: op_id.
 -- Part of: prediction.op_problem.
 CREATE VIEW prediction.op_copy (
     -- The op.
     op_id,
-    -- The run it is of.
+    -- The run.
     run_id,
-    -- The trace it is from.
+    -- The trace.
     trace_id,
     -- Family of the kernel models.
     family,
@@ -20,17 +20,17 @@ CREATE VIEW prediction.op_copy (
     batch,
     -- Rows of each.
     rows,
-    -- Elements of a row.
+    -- Elements per row.
     width,
-    -- [B] All that it writes, where the sizes do not say it; else NULL.
+    -- [B] Total bytes written, if the sizes do not determine them; otherwise NULL.
     output_bytes,
-    -- [FLOP] Arithmetic.
+    -- [FLOP] FLOPs.
     flops,
     -- [B] Bytes read.
     read_bytes,
     -- [B] Bytes written.
     written_bytes,
-    -- Whether sizes and types of all that counts were recorded.
+    -- Whether all relevant sizes and types were recorded.
     is_exact
 ) AS
 WITH
@@ -42,7 +42,7 @@ problem AS (
         coalesce(dims[-1], 1) AS width,
         coalesce(dims[-2], 1) AS rows,
         TRY(tensors[1].elements // width // rows) AS batch,
-        -- What pads or repeats writes more than it reads.
+        -- Padding and repetition write more than they read.
         CASE
             WHEN NOT regexp_matches(op, 'copy|clone|contiguous') THEN result_bytes
         END AS output_bytes,

@@ -7,9 +7,9 @@ CREATE VIEW prediction.op_dtype (
     dtype,
     -- [B] Size of an element.
     element_bytes,
-    -- Whether it holds fractions.
+    -- Whether it is a floating-point type.
     is_floating,
-    -- Name that the kernel models know it by: `float32`, `bfloat16`, `int64` and so on.
+    -- Name used by the kernel models: `float32`, `bfloat16`, `int64` and so on.
     model_dtype
 ) AS
 SELECT dtype, element_bytes::BIGINT, is_floating, model_dtype

@@ -1,17 +1,17 @@
--- Ops that treat each element alone: arithmetic, activations, casts, dropout; what fills or
--- draws tensors; generated kernels; pooling. Each input and output passes once. An input
--- that is smaller than the result is read again (family `broadcast`) and left out, unless
--- its size is recorded. A dropout's mask and what comparisons tell have a byte an element.
--- FLOPs are those of `prediction.op_family` for each element written.
+-- Ops that treat each element independently: arithmetic, activations, casts, dropout; fills
+-- and random tensors; generated kernels; pooling. Each input and output passes once. An
+-- input that is smaller than the result is read again (family `broadcast`) and excluded,
+-- unless its size is recorded. A dropout's mask and results of comparisons have one byte
+-- per element. FLOPs are those of `prediction.op_family` per element written.
 -- One row per such op of known shape.
 -- Key: op_id.
 -- Part of: prediction.op_problem.
 CREATE VIEW prediction.op_elementwise (
     -- The op.
     op_id,
-    -- The run it is of.
+    -- The run.
     run_id,
-    -- The trace it is from.
+    -- The trace.
     trace_id,
     -- `elementwise`, `broadcast`, `fill`, `random`, `fused` or `pooling`.
     family,
@@ -25,17 +25,17 @@ CREATE VIEW prediction.op_elementwise (
     inputs,
     -- Tensors written.
     outputs,
-    -- [B] All that it reads, where the sizes do not say it; else NULL.
+    -- [B] Total bytes read, if the sizes do not determine them; otherwise NULL.
     input_bytes,
-    -- [B] All that it writes, where the sizes do not say it; else NULL.
+    -- [B] Total bytes written, if the sizes do not determine them; otherwise NULL.
     output_bytes,
-    -- [FLOP] Arithmetic.
+    -- [FLOP] FLOPs.
     flops,
     -- [B] Bytes read.
     read_bytes,
     -- [B] Bytes written.
     written_bytes,
-    -- Whether sizes and types of all that counts were recorded.
+    -- Whether all relevant sizes and types were recorded.
     is_exact
 ) AS
 WITH
@@ -49,7 +49,8 @@ shape AS (
         list_bool_or(
             [t.elements > 1 AND t.elements < broadcast_elements for t in tensors]
         ) AS is_broadcast,
-        -- Whether tensors differ in size or type, so that their number does not tell.
+        -- Whether tensors differ in size or type, so that their number does not determine
+        -- the bytes.
         is_broadcast OR list_bool_or(
             [t.elements > 1 AND t.size <> t.elements * element_bytes for t in tensors]
         ) AS is_mixed
@@ -96,7 +97,7 @@ problem AS (
         CASE
             WHEN is_filled THEN 0
             WHEN is_cast THEN 1
-            -- A generated kernel is given its results as well.
+            -- A generated kernel takes its results as arguments, too.
             WHEN family = 'fused' THEN greatest(len(tensors) - 1, 1)
             ELSE greatest(len([t for t in tensors if t.elements > 1 OR result_elements <= 1]), 1)
         END AS inputs,

@@ -1,17 +1,17 @@
 -- Table lookups by index: `rows` rows of `width` elements are read with their 8-byte
--- indices, and written one by one. Backward a gradient for each is read, and added into the
--- distinct rows of the table's gradient, which a whole op clears before (in a trace that is
--- an op of its own: `cleared_rows` is 0 there). Where the table's size is known, as many
--- different rows are met as by chance.
+-- indices, and written individually. Backward, a gradient for each is read, and added into
+-- the distinct rows of the table's gradient, which a complete op clears first (in a trace
+-- that is a separate op: `cleared_rows` is 0 there). If the table's size is known, the
+-- number of distinct rows is that expected by chance.
 -- One row per lookup of known shape.
 -- Key: op_id.
 -- Part of: prediction.op_problem.
 CREATE VIEW prediction.op_embedding (
     -- The op.
     op_id,
-    -- The run it is of.
+    -- The run.
     run_id,
-    -- The trace it is from.
+    -- The trace.
     trace_id,
     -- `embedding` or `embedding_backward`.
     family,
@@ -19,25 +19,25 @@ CREATE VIEW prediction.op_embedding (
     op,
     -- Type of the elements, as the kernel models name it.
     dtype,
-    -- Rows that are looked up.
+    -- Rows looked up.
     rows,
-    -- Elements of a row.
+    -- Elements per row.
     width,
-    -- Rows of the table; NULL where they are not recorded.
+    -- Rows of the table; NULL if not recorded.
     table_rows,
-    -- Rows of its gradient that are cleared before.
+    -- Rows of its gradient that are zeroed first.
     cleared_rows,
-    -- Different rows that are looked up, as is to be expected.
+    -- Expected number of distinct rows looked up.
     distinct_rows,
-    -- [FLOP] Arithmetic.
+    -- [FLOP] FLOPs.
     flops,
     -- [B] Bytes read.
     read_bytes,
     -- [B] Bytes written.
     written_bytes,
-    -- [B] Distinct memory that is touched.
+    -- [B] Distinct memory touched.
     footprint_bytes,
-    -- Whether sizes and types of all that counts were recorded.
+    -- Whether all relevant sizes and types were recorded.
     is_exact
 ) AS
 WITH
@@ -100,7 +100,7 @@ FROM (
         rows::DOUBLE * width AS row_elements,
         CASE
             WHEN table_rows IS NULL THEN rows
-            -- The same for few of many, where the power loses its digits.
+            -- The same for few of many, where the power loses precision.
             WHEN rows < 1e-4 * table_rows THEN rows - rows::DOUBLE * (rows - 1) / 2 / table_rows
             ELSE table_rows * (1 - pow(1 - 1 / table_rows::DOUBLE, rows))
         END AS met,

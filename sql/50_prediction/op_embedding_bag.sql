@@ -1,20 +1,19 @@
--- Table lookups that are summed per bag, in one table (PyTorch) or several (FBGEMM).
--- Forward: the rows are read with 8-byte indices and an offset a bag, and one row per bag is
--- written. Backward, fused with the update: gradients of bags, indices and rows are read,
--- the rows are multiplied, added to and written. Of FBGEMM's the profiler records the
--- gradient of the result only: sizes are those of the forward lookup in the trace whose
--- result is of that size (`bag_lookup`); without such a lookup, one row per bag (that may be
--- too few).
--- Of several tables, `width` is the mean of the elements of a row.
+-- Table lookups summed per bag, in one table (PyTorch) or several (FBGEMM). Forward: the
+-- rows are read with 8-byte indices and one offset per bag, and one row per bag is written.
+-- Backward, fused with the update: gradients of bags, indices and rows are read; the rows
+-- are multiplied, added to and written. For FBGEMM, the profiler records only the gradient
+-- of the result: sizes are those of the forward lookup in the trace with a result of that
+-- size (`bag_lookup`); without such a lookup, one row per bag (possibly too few). For
+-- several tables, `width` is the mean number of elements per row.
 -- One row per such op of known shape.
 -- Key: op_id.
 -- Part of: prediction.op_problem.
 CREATE VIEW prediction.op_embedding_bag (
     -- The op.
     op_id,
-    -- The run it is of.
+    -- The run.
     run_id,
-    -- The trace it is from.
+    -- The trace.
     trace_id,
     -- `embedding_bag` or `embedding_bag_backward`.
     family,
@@ -24,27 +23,27 @@ CREATE VIEW prediction.op_embedding_bag (
     dtype,
     -- Tables.
     tables,
-    -- Rows of each table; NULL where they are not recorded.
+    -- Rows of each table; NULL if not recorded.
     table_rows,
-    -- Elements of a row.
+    -- Elements per row.
     width,
     -- Bags of each table.
     bags,
-    -- Rows of a bag, in the mean.
+    -- Mean number of rows per bag.
     pooling,
-    -- Rows that are looked up.
+    -- Rows looked up.
     rows,
-    -- Different rows that are looked up, of all tables.
+    -- Distinct rows looked up, over all tables.
     distinct_rows,
-    -- [FLOP] Arithmetic.
+    -- [FLOP] FLOPs.
     flops,
     -- [B] Bytes read.
     read_bytes,
     -- [B] Bytes written.
     written_bytes,
-    -- [B] Distinct memory that is touched.
+    -- [B] Distinct memory touched.
     footprint_bytes,
-    -- Whether sizes and types of all that counts were recorded.
+    -- Whether all relevant sizes and types were recorded.
     is_exact
 ) AS
 WITH
@@ -165,7 +164,7 @@ FROM (
         greatest(coalesce(distinct_rows, coalesce(tables, 1) * (
             CASE
                 WHEN table_rows IS NULL THEN of_table
-                -- The same for few of many, where the power loses its digits.
+                -- The same for few of many, where the power loses precision.
                 WHEN of_table < 1e-4 * table_rows
                     THEN of_table - of_table * (of_table - 1) / 2 / table_rows
                 ELSE table_rows * (1 - pow(1 - 1 / table_rows::DOUBLE, of_table))

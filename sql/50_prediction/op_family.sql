@@ -1,24 +1,25 @@
--- Which ops are of which family, where several families or many names share a relation:
--- others (`prediction.op_gemm`, `op_convolution` and so on) say themselves what they count.
--- Names count without `aten::` and a final underscore; the first pattern that matches
--- decides. A word within another name is no family: what is not listed has no model
+-- The family of ops, if several families or many names share a relation: the others
+-- (`prediction.op_gemm`, `op_convolution` and so on) define their ops themselves. Names are
+-- without `aten::` and a final underscore; the first matching pattern decides. A word
+-- inside another name does not count: unlisted ops have no model
 -- (`prediction.unmodelled_op`).
 -- One row per pattern.
 -- Key: pattern.
 CREATE VIEW prediction.op_family (
-    -- Rank of the pattern: the lowest that matches decides.
+    -- Order of the pattern: the lowest that matches decides.
     ordinal,
     -- Regular expression that the whole name must match.
     pattern,
-    -- Family: ops that share their efficiency (`prediction.kernel_efficiency`).
+    -- Family: ops with the same efficiency (`prediction.kernel_efficiency`).
     family,
-    -- The relation that counts, without `op_`: `elementwise` is `prediction.op_elementwise`.
+    -- The relation that counts them, without `op_`: `elementwise` is
+    -- `prediction.op_elementwise`.
     rule,
-    -- [FLOP] Arithmetic per element, where that is how it is counted.
+    -- [FLOP] FLOPs per element, if counted that way.
     element_flops
 ) AS
--- FLOPs per element: Lin et al., paper-facts 3.3 (transcendental functions are counted as
--- the instructions that they take), but for tanh's gradient, which is of its result.
+-- FLOPs per element: Lin et al., paper-facts 3.3 (transcendental functions count as the
+-- instructions that they take), except for tanh's gradient, which is of its result.
 SELECT row_number() OVER () AS ordinal, *
 FROM (VALUES
     -- A generated kernel's name lists the ops that it fuses; a template's (`tem`) multiplies.
@@ -27,8 +28,8 @@ FROM (VALUES
     ('scatter.*|masked_scatter', 'index', 'index', 1),
     ('index|_unsafe_index|gather|take|masked_select', 'index', 'index', 0),
     ('tril|triu|roll|flip', 'index', 'index', 0),
-    -- FBGEMM's products of quantized matrices (`f8f8bf16_rowwise`) are not listed: their
-    -- inputs hold scales and packed elements besides.
+    -- FBGEMM's GEMMs of quantized matrices (`f8f8bf16_rowwise`) are not listed: their
+    -- inputs also hold scales and packed elements.
     (
         'fbgemm::(permute|block_bucketize|bucketize|expand_into|invert|reorder|histogram)_.*',
         'index', 'index', 0

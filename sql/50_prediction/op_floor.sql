@@ -1,16 +1,16 @@
--- What ops of each name take on the host however little they have to do: the dispatch, checks,
--- the making of what a library computes with. It is the least of those that have next to
--- nothing to do. Of names without such ops it is where a line through their times meets no
--- work, if they come in three sizes, of which the largest is twice the least: a line with the
--- least squares of relative errors; else, and at least, what ops of any name take then.
--- One row per trace and name of an op of known work, in a prediction that asks for it.
+-- The fixed time of ops of each name on the host, independent of their work: dispatch,
+-- checks, library setup. It is the minimum over those with next to nothing to do. For names
+-- without such ops, it is the intercept of a line through their times, if they come in
+-- three sizes, the largest being twice the smallest: a line with the least squares of
+-- relative errors; otherwise, and at least, what ops of any name take then.
+-- One row per trace and name of an op of known work, in a prediction that needs it.
 -- Key: trace_id, name.
 CREATE VIEW prediction.op_floor (
     -- The trace.
     trace_id,
     -- Name of the op.
     name,
-    -- [ns] That part of its own time; an op that takes less has nothing else.
+    -- [ns] The fixed part of its self time; an op that takes less has nothing else.
     floor_ns
 ) AS
 WITH

@@ -1,18 +1,18 @@
--- Matrix products: A is [.., m, k], B is [.., k, n] (of `linear` [n, k]). Where B is one
--- matrix, all rows of A are rows of one product; else each has its own.
--- FLOPs are 2 m n k per product. A, B and a matrix that is added are read, the result is
--- written; a vector that is added is left out, as all that is no larger than one side.
--- The result has the type of A, but of float8 it is bfloat16 and of int8 int32 (of
--- `linear` FBGEMM makes int8 again).
--- One row per matrix product of known shape.
+-- Matrix multiplications: A is [.., m, k], B is [.., k, n] (for `linear` [n, k]). If B is
+-- one matrix, all rows of A are rows of one GEMM; otherwise each has its own. FLOPs are 2 m
+-- n k per GEMM. A, B and an added matrix are read, the result is written; an added vector
+-- is ignored, like everything no larger than one side. The result has the type of A, except
+-- that for float8 it is bfloat16 and for int8 int32 (for `linear`, FBGEMM makes int8
+-- again).
+-- One row per matrix multiplication of known shape.
 -- Key: op_id.
 -- Part of: prediction.op_problem.
 CREATE VIEW prediction.op_gemm (
     -- The op.
     op_id,
-    -- The run it is of.
+    -- The run.
     run_id,
-    -- The trace it is from.
+    -- The trace.
     trace_id,
     -- Family of the kernel models.
     family,
@@ -20,7 +20,7 @@ CREATE VIEW prediction.op_gemm (
     op,
     -- Type of the elements, as the kernel models name it.
     dtype,
-    -- Products.
+    -- Batch size.
     batch,
     -- Rows of A, in each.
     m,
@@ -28,19 +28,19 @@ CREATE VIEW prediction.op_gemm (
     n,
     -- Length of the sums.
     k,
-    -- [B] All that it reads, where the sizes do not say it; else NULL.
+    -- [B] Total bytes read, if the sizes do not determine them; otherwise NULL.
     input_bytes,
-    -- [B] All that it writes, where the sizes do not say it; else NULL.
+    -- [B] Total bytes written, if the sizes do not determine them; otherwise NULL.
     output_bytes,
-    -- Units that do the arithmetic: `fp32`, `tf32` or `half` (`prediction.hardware`).
+    -- Arithmetic units: `fp32`, `tf32` or `half` (`prediction.hardware`).
     unit,
-    -- [FLOP] Arithmetic.
+    -- [FLOP] FLOPs.
     flops,
     -- [B] Bytes read.
     read_bytes,
     -- [B] Bytes written.
     written_bytes,
-    -- Whether sizes and types of all that counts were recorded.
+    -- Whether all relevant sizes and types were recorded.
     is_exact
 ) AS
 WITH
@@ -92,7 +92,7 @@ problem AS (
     SELECT
         * EXCLUDE (input_bytes),
         model_dtype AS dtype,
-        -- A product in batches adds matrices as a rule, and others a vector.
+        -- A batched GEMM usually adds matrices, others a vector.
         CASE
             WHEN TRY((added.elements >= batch * m * n) <> (op = 'baddbmm'))
                 THEN a.size + b.size + CASE op WHEN 'baddbmm' THEN 0 ELSE added.size END

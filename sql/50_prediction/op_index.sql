@@ -1,16 +1,16 @@
--- Elements chosen by index or by place: `rows` rows of `width` elements are read and
--- written. `index` and `index_put` have an 8-byte index for each row, `gather` and `scatter`
--- for each element; what adds also reads what it adds to. FBGEMM's ops pass each of their
--- tensors once.
+-- Elements selected by index or by position: `rows` rows of `width` elements are read and
+-- written. `index` and `index_put` have an 8-byte index for each row, `gather` and
+-- `scatter` for each element; accumulation also reads its target. FBGEMM's ops pass each of
+-- their tensors once.
 -- One row per such op of known shape.
 -- Key: op_id.
 -- Part of: prediction.op_problem.
 CREATE VIEW prediction.op_index (
     -- The op.
     op_id,
-    -- The run it is of.
+    -- The run.
     run_id,
-    -- The trace it is from.
+    -- The trace.
     trace_id,
     -- Family of the kernel models.
     family,
@@ -20,19 +20,19 @@ CREATE VIEW prediction.op_index (
     dtype,
     -- Rows.
     rows,
-    -- Elements of a row.
+    -- Elements per row.
     width,
-    -- [B] All that it reads, where the sizes do not say it; else NULL.
+    -- [B] Total bytes read, if the sizes do not determine them; otherwise NULL.
     input_bytes,
-    -- [B] All that it writes, where the sizes do not say it; else NULL.
+    -- [B] Total bytes written, if the sizes do not determine them; otherwise NULL.
     output_bytes,
-    -- [FLOP] Arithmetic.
+    -- [FLOP] FLOPs.
     flops,
     -- [B] Bytes read.
     read_bytes,
     -- [B] Bytes written.
     written_bytes,
-    -- Whether sizes and types of all that counts were recorded.
+    -- Whether all relevant sizes and types were recorded.
     is_exact
 ) AS
 WITH

@@ -1,4 +1,4 @@
--- The family of the ops of each name, where several families share a relation.
+-- The family of the ops of each name, if several families share a relation.
 -- One row per trace and name of an op that launches GPU work and is listed in
 -- `prediction.op_family`.
 -- Key: trace_id, name.
@@ -7,13 +7,13 @@ CREATE TABLE prediction.op_kind (
     trace_id,
     -- Name of the op.
     name,
-    -- Op of the family: the name without what says how it is called.
+    -- Op of the family: the name without its variant.
     op,
     -- Family.
     family,
-    -- The relation that counts, without `op_`.
+    -- The relation that counts them, without `op_`.
     rule,
-    -- [FLOP] Arithmetic per element, where that is how it is counted.
+    -- [FLOP] FLOPs per element, if counted that way.
     element_flops
 ) AS
 SELECT

@@ -1,4 +1,4 @@
--- Names of ops, and what patterns of families are compared with.
+-- Names of ops, and the form that patterns of families are compared with.
 -- One row per trace and name of an op that launches GPU work of known shape.
 -- Key: trace_id, name.
 CREATE TABLE prediction.op_name (

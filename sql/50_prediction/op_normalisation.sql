@@ -1,15 +1,16 @@
 -- Layer, RMS, batch, group and instance norm, forward and backward: `rows` rows of `width`
 -- elements that share a mean are read (backward with a gradient), and written. Scales,
--- shifts and statistics are left out; so is that kernels may go over a row twice.
+-- shifts and statistics are ignored, and so is a possible second pass of kernels over a
+-- row.
 -- One row per such op of known shape.
 -- Key: op_id.
 -- Part of: prediction.op_problem.
 CREATE VIEW prediction.op_normalisation (
     -- The op.
     op_id,
-    -- The run it is of.
+    -- The run.
     run_id,
-    -- The trace it is from.
+    -- The trace.
     trace_id,
     -- Family of the kernel models.
     family,
@@ -19,19 +20,19 @@ CREATE VIEW prediction.op_normalisation (
     dtype,
     -- Rows.
     rows,
-    -- Elements of a row.
+    -- Elements per row.
     width,
-    -- [B] All that it reads, where the sizes do not say it; else NULL.
+    -- [B] Total bytes read, if the sizes do not determine them; otherwise NULL.
     input_bytes,
-    -- [B] All that it writes, where the sizes do not say it; else NULL.
+    -- [B] Total bytes written, if the sizes do not determine them; otherwise NULL.
     output_bytes,
-    -- [FLOP] Arithmetic.
+    -- [FLOP] FLOPs.
     flops,
     -- [B] Bytes read.
     read_bytes,
     -- [B] Bytes written.
     written_bytes,
-    -- Whether sizes and types of all that counts were recorded.
+    -- Whether all relevant sizes and types were recorded.
     is_exact
 ) AS
 WITH

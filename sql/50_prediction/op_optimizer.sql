@@ -1,15 +1,15 @@
--- Steps of optimizers over all parameters, fused or in lists: `tensors` of them, `elements`
--- in all. Parameters, gradients and states are read, all but the gradients are written. In
--- a trace the lists tell how many are read; of `_foreach_` one is written.
+-- Optimizer steps over all parameters, fused or on lists: `tensors` of them, `elements` in
+-- total. Parameters, gradients and states are read; all but the gradients are written. In a
+-- trace, the lists show how many are read; for `_foreach_` one is written.
 -- One row per such op of known shape.
 -- Key: op_id.
 -- Part of: prediction.op_problem.
 CREATE VIEW prediction.op_optimizer (
     -- The op.
     op_id,
-    -- The run it is of.
+    -- The run.
     run_id,
-    -- The trace it is from.
+    -- The trace.
     trace_id,
     -- Family of the kernel models.
     family,
@@ -25,13 +25,13 @@ CREATE VIEW prediction.op_optimizer (
     inputs,
     -- Lists that are written.
     outputs,
-    -- [FLOP] Arithmetic.
+    -- [FLOP] FLOPs.
     flops,
     -- [B] Bytes read.
     read_bytes,
     -- [B] Bytes written.
     written_bytes,
-    -- Whether sizes and types of all that counts were recorded.
+    -- Whether all relevant sizes and types were recorded.
     is_exact
 ) AS
 WITH
@@ -45,7 +45,7 @@ shape AS (
     WHERE is_complete AND rule = 'optimizer'
 ),
 
--- Counters of steps are lists, too, of one element a tensor.
+-- Step counters are lists, too, with one element per tensor.
 problem AS (
     SELECT
         * REPLACE (len(parameters) AS tensors),

@@ -1,32 +1,33 @@
--- What an op has to do: family, op, type and sizes, in the terms of the kernel models (NULL
--- where the family has no such size, or it is not recorded), and the arithmetic and bytes
--- that follow from them. It is all rows of the relations that say to be part of it, one a
--- family (`prediction.op_gemm` and so on): each says which ops it is of, which sizes their
--- arguments have, and in its last SELECT what work that is. Kernel models count the work of
--- what they were measured on by that same SELECT (`tracedb/kernels/work.py`).
--- The backward pass of a convolution is a problem for each gradient that it computes.
+-- The work of an op: family, op, type and sizes, in the terms of the kernel models (NULL if
+-- the family has no such size, or it is not recorded), and the resulting FLOPs and bytes.
+-- It combines the rows of the relations that are part of it, one per family
+-- (`prediction.op_gemm` and so on): each defines its ops, the sizes of their arguments, and
+-- in its last SELECT their work. Kernel models count the work of their training data by
+-- that same SELECT (`tracedb/kernels/work.py`). The backward pass of a convolution is a
+-- problem for each gradient that it computes.
 -- One row per op that launches GPU work of known shape, and problem that it solves.
 -- Key: op_id, op.
 CREATE TABLE prediction.op_problem (
     -- The op.
     op_id,
-    -- The run it is of.
+    -- The run.
     run_id,
-    -- The trace it is from.
+    -- The trace.
     trace_id,
     -- Family of the kernel models.
     family,
     -- Op of the family.
     op,
-    -- Type of the elements: `float32`, `bfloat16` and so on; else the trace's typical one.
+    -- Type of the elements: `float32`, `bfloat16` and so on; otherwise the trace's typical
+    -- one.
     dtype,
-    -- Products of a batch; matrices that are copied.
+    -- Batch size of a GEMM; matrices copied.
     batch,
-    -- Rows of A in a product.
+    -- M of a GEMM: rows of A.
     m,
-    -- Columns of B in a product.
+    -- N of a GEMM: columns of B.
     n,
-    -- Length of the sums of a product.
+    -- K of a GEMM: length of its sums.
     k,
     -- Images of a convolution; sequences of an attention.
     images,
@@ -64,21 +65,21 @@ CREATE TABLE prediction.op_problem (
     keys,
     -- Elements of a head.
     head_dim,
-    -- 1 where a query sees the keys before it only, else 0.
+    -- 1 if attention is causal, otherwise 0.
     causal,
-    -- Rows: looked up, summed, normalised, joined, moved.
+    -- Rows looked up, summed, normalized, concatenated or moved.
     rows,
-    -- Rows of a table that is looked up in.
+    -- Rows of the lookup table.
     table_rows,
-    -- Rows of its gradient that are cleared before.
+    -- Rows of its gradient that are zeroed first.
     cleared_rows,
-    -- Tables that are looked up in.
+    -- Tables looked up.
     tables,
     -- Bags of each table, in which rows are summed.
     bags,
-    -- Rows of a bag, in the mean.
+    -- Mean number of rows per bag.
     pooling,
-    -- Different rows that are looked up, of all tables.
+    -- Distinct rows looked up, over all tables.
     distinct_rows,
     -- Elements written; elements updated.
     elements,
@@ -86,32 +87,32 @@ CREATE TABLE prediction.op_problem (
     inputs,
     -- Tensors written.
     outputs,
-    -- Tensors joined or updated.
+    -- Tensors concatenated or updated.
     tensors,
-    -- [B] All that is read, where the other sizes do not say it.
+    -- [B] Total bytes read, if the other sizes do not determine it.
     input_bytes,
-    -- [B] All that is written, where the other sizes do not say it.
+    -- [B] Total bytes written, if the other sizes do not determine it.
     output_bytes,
     -- Bytes; the message of a collective, as NCCL's tests count it.
     bytes,
     -- Ranks of a collective.
     ranks,
-    -- Ranks of it on a node.
+    -- Ranks of it per node.
     ranks_per_node,
-    -- Units that do the arithmetic; NULL: those of vectors, in fp32.
+    -- Arithmetic units; NULL: vector units, in fp32.
     unit,
-    -- [FLOP] Arithmetic; a multiplication with its addition is two.
+    -- [FLOP] FLOPs; a multiply-add counts as two.
     flops,
-    -- [B] Bytes read, each access counted.
+    -- [B] Bytes read; each access counts.
     read_bytes,
     -- [B] Bytes written.
     written_bytes,
-    -- [B] Of a collective, what leaves a node: a rank's part of it.
+    -- [B] For a collective, what leaves a node: a rank's part of it.
     network_bytes,
     -- Its steps from node to node that wait for each other.
     network_steps,
-    -- [B] Distinct memory that is touched; NULL: all that is read or written.
+    -- [B] Distinct memory touched; NULL: everything read or written.
     footprint_bytes,
-    -- Whether sizes and types of all that counts were recorded.
+    -- Whether all relevant sizes and types were recorded.
     is_exact
 );

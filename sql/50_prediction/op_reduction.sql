@@ -1,15 +1,16 @@
--- Sums, means and losses: each of `rows` rows of `width` elements becomes one number. As
--- many rows as results; of a loss that is summed, one. All rows are read, of a loss those
--- of two tensors. Where it is not recorded what is summed, the result is left out.
+-- Sums, means and losses: each of `rows` rows of `width` elements becomes one number. The
+-- number of rows is that of the results; for a summed loss, one. All rows are read, for a
+-- loss those of two tensors. If the reduced dimensions are not recorded, the result is
+-- ignored.
 -- One row per such op of known shape.
 -- Key: op_id.
 -- Part of: prediction.op_problem.
 CREATE VIEW prediction.op_reduction (
     -- The op.
     op_id,
-    -- The run it is of.
+    -- The run.
     run_id,
-    -- The trace it is from.
+    -- The trace.
     trace_id,
     -- Family of the kernel models.
     family,
@@ -17,21 +18,21 @@ CREATE VIEW prediction.op_reduction (
     op,
     -- Type of the elements, as the kernel models name it.
     dtype,
-    -- Rows; NULL where it is not recorded what is summed.
+    -- Rows; NULL if the reduced dimensions are not recorded.
     rows,
-    -- Elements of a row.
+    -- Elements per row.
     width,
-    -- Elements of all rows, where these are not known; else NULL.
+    -- Elements of all rows, if these are unknown; otherwise NULL.
     elements,
-    -- [B] All that it writes, where the sizes do not say it; else NULL.
+    -- [B] Total bytes written, if the sizes do not determine them; otherwise NULL.
     output_bytes,
-    -- [FLOP] Arithmetic.
+    -- [FLOP] FLOPs.
     flops,
     -- [B] Bytes read.
     read_bytes,
     -- [B] Bytes written.
     written_bytes,
-    -- Whether sizes and types of all that counts were recorded.
+    -- Whether all relevant sizes and types were recorded.
     is_exact
 ) AS
 WITH

@@ -1,16 +1,16 @@
 -- Cumulative sums and sorts: `rows` rows of `width` elements along one dimension are read,
--- and as many are written; of what also tells places (sort, topk, cummax), with an 8-byte
--- index each, of argsort nothing else. Sorts are counted as log2(width) comparisons an
--- element, others as one operation. Of `topk`, what is kept of a row is `outputs`.
+-- and as many are written; ops that also return positions (sort, topk, cummax) write an
+-- 8-byte index each, and argsort nothing else. Sorts count as log2(width) comparisons per
+-- element, others as one operation. For `topk`, `outputs` is what is kept of a row.
 -- One row per such op of known shape.
 -- Key: op_id.
 -- Part of: prediction.op_problem.
 CREATE VIEW prediction.op_scan (
     -- The op.
     op_id,
-    -- The run it is of.
+    -- The run.
     run_id,
-    -- The trace it is from.
+    -- The trace.
     trace_id,
     -- Family of the kernel models.
     family,
@@ -20,17 +20,17 @@ CREATE VIEW prediction.op_scan (
     dtype,
     -- Rows.
     rows,
-    -- Elements of a row.
+    -- Elements per row.
     width,
     -- Elements of a row that are written; NULL: all.
     outputs,
-    -- [FLOP] Arithmetic.
+    -- [FLOP] FLOPs.
     flops,
     -- [B] Bytes read.
     read_bytes,
     -- [B] Bytes written.
     written_bytes,
-    -- Whether sizes and types of all that counts were recorded.
+    -- Whether all relevant sizes and types were recorded.
     is_exact
 ) AS
 WITH

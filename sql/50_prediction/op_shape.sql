@@ -1,13 +1,13 @@
--- Shapes and types of the tensors of the ops that launch GPU work: from the execution
--- graph where one is paired, else as the profiler recorded them.
+-- Shapes and types of the tensors of the ops that launch GPU work: from the execution graph
+-- if one is paired, otherwise from the profiler.
 -- One row per op that launches GPU work and has at least one tensor of known shape.
 -- Key: op_id.
 CREATE TABLE prediction.op_shape (
     -- The op.
     op_id,
-    -- The run it is of.
+    -- The run.
     run_id,
-    -- The trace it is from.
+    -- The trace.
     trace_id,
     -- Name.
     name,
@@ -16,25 +16,26 @@ CREATE TABLE prediction.op_shape (
     -- Tensors among its arguments, in order; the tensors of a list one by one. `argument`
     -- counts from 0, `dims` are the sizes, `elements` their product, `size` is in bytes.
     tensors,
-    -- Tensors among its results, in the same form; empty where they are not recorded.
+    -- Tensors among its results, in the same form; empty if not recorded.
     results,
     -- [B] Element of the result: the largest of a floating type among its tensors.
     element_bytes,
-    -- Type of that element, as the kernel models name it; else the trace's typical one.
+    -- Type of that element, as the kernel models name it; otherwise the trace's typical
+    -- one.
     model_dtype,
     -- [B] All tensors among the arguments.
     input_bytes,
     -- [B] The first argument that has tensors.
     first_bytes,
-    -- [B] All results; NULL where they are not recorded.
+    -- [B] All results; NULL if not recorded.
     result_bytes,
-    -- Elements of what its arguments broadcast to; those of the largest where they do not.
+    -- Elements of what its arguments broadcast to; those of the largest if they do not.
     broadcast_elements,
-    -- Values of its scalar arguments, as a JSON list; NULL where they are not recorded.
+    -- Values of its scalar arguments, as a JSON list; NULL if not recorded.
     concrete_inputs,
-    -- Whether no list of tensors is without its shapes.
+    -- Whether every list of tensors has its shapes.
     is_complete,
-    -- Whether the size of the elements was recorded; else it is the trace's typical one.
+    -- Whether the element size was recorded; otherwise it is the trace's typical one.
     is_dtype_known
 ) AS
 WITH

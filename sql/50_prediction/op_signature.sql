@@ -1,6 +1,7 @@
--- What lists of arguments or results say: which are tensors, and of which sizes. Each text
--- is read once, however many ops share it. A list with a size that is no number, below 0
--- or of more than 2^50 elements is left out whole: what an op does follows from all of it.
+-- Parsed lists of arguments or results: which are tensors, and their sizes. Each text is
+-- parsed once, however many ops share it. A list with a size that is not a number, negative
+-- or of more than 2^50 elements is excluded as a whole: the work of an op follows from all
+-- of it.
 -- One row per list of dimensions and types that has a tensor, and of all of them the shape.
 -- Key: dims, types.
 CREATE VIEW prediction.op_signature (
@@ -11,13 +12,14 @@ CREATE VIEW prediction.op_signature (
     -- Its tensors, in order; those of a list one by one. `argument` counts from 0, `dims`
     -- are the sizes, `elements` their product, `element` the bytes of one (NULL: unknown).
     tensors,
-    -- [B] The largest element of a floating type, else of any; NULL if none is recorded.
+    -- [B] The largest element of a floating type, otherwise of any; NULL if none is
+    -- recorded.
     element_bytes,
     -- Type of that element, as the kernel models name it.
     model_dtype,
     -- Elements of what the tensors broadcast to; those of the largest if they do not.
     broadcast_elements,
-    -- Whether no list of tensors is without its shapes.
+    -- Whether every list of tensors has its shapes.
     is_complete
 ) AS
 WITH

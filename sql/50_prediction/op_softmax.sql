@@ -1,14 +1,14 @@
--- Softmax of rows and its gradient: `rows` rows of `width` elements along the dimension
--- that it is over are read (backward those of two tensors) and written.
+-- Softmax of rows and its gradient: `rows` rows of `width` elements along the softmax
+-- dimension are read (backward those of two tensors) and written.
 -- One row per such op of known shape.
 -- Key: op_id.
 -- Part of: prediction.op_problem.
 CREATE VIEW prediction.op_softmax (
     -- The op.
     op_id,
-    -- The run it is of.
+    -- The run.
     run_id,
-    -- The trace it is from.
+    -- The trace.
     trace_id,
     -- Family of the kernel models.
     family,
@@ -18,19 +18,19 @@ CREATE VIEW prediction.op_softmax (
     dtype,
     -- Rows.
     rows,
-    -- Elements of a row.
+    -- Elements per row.
     width,
-    -- [B] All that it reads, where the sizes do not say it; else NULL.
+    -- [B] Total bytes read, if the sizes do not determine them; otherwise NULL.
     input_bytes,
-    -- [B] All that it writes, where the sizes do not say it; else NULL.
+    -- [B] Total bytes written, if the sizes do not determine them; otherwise NULL.
     output_bytes,
-    -- [FLOP] Arithmetic.
+    -- [FLOP] FLOPs.
     flops,
     -- [B] Bytes read.
     read_bytes,
     -- [B] Bytes written.
     written_bytes,
-    -- Whether sizes and types of all that counts were recorded.
+    -- Whether all relevant sizes and types were recorded.
     is_exact
 ) AS
 WITH

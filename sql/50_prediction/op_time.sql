@@ -1,5 +1,6 @@
--- What ops that compute on the host took themselves, by name and work: the median of those
--- alike (`prediction.computes_nothing` says which never do). It is there for one prediction (`reference.op_estimate`).
+-- Self time of ops that compute on the host, by name and work: the median of similar ones
+-- (`prediction.computes_nothing` says which never compute). It exists for one prediction
+-- (`reference.op_estimate`).
 -- One row per trace, name and work.
 -- Key: trace_id, name, flops, bytes.
 CREATE VIEW prediction.op_time (
@@ -7,13 +8,13 @@ CREATE VIEW prediction.op_time (
     trace_id,
     -- Name of the op.
     name,
-    -- [FLOP] Arithmetic.
+    -- [FLOP] FLOPs.
     flops,
     -- Bytes read and written.
     bytes,
     -- Whether that is next to nothing: at most 4,096 of both.
     is_tiny,
-    -- [ns] Its own time.
+    -- [ns] Its self time.
     own_ns
 ) AS
 SELECT

@@ -1,20 +1,20 @@
--- Work of the ops that launch GPU work: arithmetic and bytes, from shapes alone, of all
--- problems (`prediction.op_problem`) that an op solves. What a machine would take a minute
--- and more for (2^56 FLOP or B) is no work but a wrong shape.
+-- Work of the ops that launch GPU work: FLOPs and bytes, from shapes alone, for all
+-- problems (`prediction.op_problem`) that an op solves. Work that would take a machine a
+-- minute or more (2^56 FLOP or B) is not work but a wrong shape.
 -- One row per op of a known family and known shape.
 -- Key: op_id.
 CREATE TABLE prediction.op_work (
     -- The op.
     op_id,
-    -- The run it is of.
+    -- The run.
     run_id,
-    -- The trace it is from.
+    -- The trace.
     trace_id,
     -- Family.
     family,
-    -- Units that do the arithmetic: `fp32`, `tf32` or `half` (`prediction.hardware`).
+    -- Arithmetic units: `fp32`, `tf32` or `half` (`prediction.hardware`).
     unit,
-    -- [FLOP] Arithmetic.
+    -- [FLOP] FLOPs.
     flops,
     -- [B] Bytes read.
     read_bytes,
@@ -22,16 +22,16 @@ CREATE TABLE prediction.op_work (
     written_bytes,
     -- Elements written.
     written_elements,
-    -- Steps that wait for each other: log2 of a node's ranks for collectives, else 1.
+    -- Steps that wait for each other: log2 of a node's ranks for collectives, otherwise 1.
     steps,
-    -- [B] Of a collective, what leaves a node: a rank's part of it; else 0.
+    -- [B] For a collective, what leaves a node: a rank's part of it; otherwise 0.
     network_bytes,
-    -- Its steps from node to node; else 0.
+    -- Its steps from node to node; otherwise 0.
     network_steps,
-    -- Whether it is a product in half precision whose rows are no whole 16 bytes: its kernels
-    -- move less at a time.
+    -- Whether it is a half-precision GEMM whose rows are not a multiple of 16 bytes: its
+    -- kernels move less at a time.
     is_unaligned,
-    -- Whether sizes and types of all that counts were recorded.
+    -- Whether all relevant sizes and types were recorded.
     is_exact
 ) AS
 WITH

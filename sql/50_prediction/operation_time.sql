@@ -1,13 +1,13 @@
--- How long each operation takes by itself, and how long those of its type typically do in
--- the run: the mean of computation, the median of communication, over all ranks and steps.
--- One row per operation of a step that is alike others.
+-- The time of each operation by itself, and the typical time of its type in the run: the
+-- mean of computation, the median of communication, over all ranks and steps.
+-- One row per operation of a step that is similar to others.
 -- Key: operation_id.
 CREATE VIEW prediction.operation_time (
     -- The operation.
     operation_id,
-    -- The run it is of.
+    -- The run.
     run_id,
-    -- The trace it is from.
+    -- The trace.
     trace_id,
     -- Number of the step.
     step,
@@ -17,13 +17,13 @@ CREATE VIEW prediction.operation_time (
     dp_rank,
     -- Pipeline stage.
     stage,
-    -- The first of the operations that are one with it; NULL if it is alone.
+    -- The first of the operations that form one with it; NULL if it is alone.
     group_id,
-    -- Whether the step is over when the last of these is: optimizers, else all.
+    -- Whether the step ends with the last of these: optimizers, otherwise all.
     ends_step,
-    -- [ns] What it takes when all of its peers are there.
+    -- [ns] Its time once all of its peers have arrived.
     own_ns,
-    -- [ns] What operations of its type typically take.
+    -- [ns] Typical time of operations of its type.
     ideal_ns
 ) AS
 SELECT

@@ -1,20 +1,20 @@
--- GPU work that takes what overlapped GPU work gives, and so waits for it: of the op or user
--- range that the edit names, the first that begins after its launch and launches something,
--- the first work on each stream; where the edit names none, that of the ops that take a
+-- GPU work that consumes overlapped GPU work, and so waits for it: in the op or user range
+-- that the edit names, the first one that starts after its launch and launches something,
+-- by the first work on each stream; if the edit names none, the work of ops that take a
 -- tensor of the op that launched it (`graph.data_edge`).
 -- Without edits it is empty.
--- One row per edit, overlapped GPU op, and GPU op that takes what it gives.
+-- One row per edit, overlapped GPU op, and consuming GPU op.
 -- Key: scenario, edit, gpu_op_id, consumer_gpu_op_id.
 CREATE TABLE prediction.overlap_consumer (
     -- The scenario.
     scenario,
     -- Ordinal of the edit in its scenario, from 1.
     edit,
-    -- The trace it is from.
+    -- The trace.
     trace_id,
     -- The overlapped GPU op.
     gpu_op_id,
-    -- The GPU op that takes what it gives.
+    -- The consuming GPU op.
     consumer_gpu_op_id
 ) AS
 WITH
@@ -46,7 +46,7 @@ named AS (
     WHERE field = 'until' AND text_kind = 'annotation'
 ),
 
--- The first work on each stream of each that is named.
+-- The first work on each stream, for each named range.
 begun AS (
     SELECT scenario, edit, named_id, named.start_ns, named.end_ns, work.trace_id, gpu_op_id
     FROM named
@@ -60,7 +60,7 @@ begun AS (
     ) = 1
 ),
 
--- Of those that begin at one time the outermost.
+-- Of those that start at one time, the outermost.
 known AS (
     SELECT scenario, edit, trace_id, start_ns, arg_max(named_id, end_ns) AS named_id
     FROM begun

@@ -1,6 +1,6 @@
--- Host time that edits let be done ahead of its thread, by workers: what they choose of it,
--- but for launches, waits and idle time. What follows each other, with nothing but launches
--- and waits in between, is one batch, that the thread takes where the first of it was.
+-- Host time that edits move ahead of its thread, to workers: the selected spans, except
+-- launches, waits and idle time. Consecutive spans, with only launches and waits in
+-- between, form one batch, which the thread takes where the first of them was.
 -- Without edits it is empty.
 -- One row per edit, and span that it overlaps.
 -- Key: scenario, edit, thread_id, position.
@@ -9,9 +9,9 @@ CREATE TABLE prediction.overlapped_span (
     scenario,
     -- Ordinal of the edit in its scenario, from 1.
     edit,
-    -- The run it is of.
+    -- The run.
     run_id,
-    -- The trace it is from.
+    -- The trace.
     trace_id,
     -- Host thread.
     thread_id,
@@ -36,7 +36,7 @@ chosen AS (
         AND chosen_ns > 0
 ),
 
--- Where spans lie among those of their thread that are neither launches nor waits.
+-- Positions of spans among those of their thread that are neither launches nor waits.
 placed AS (
     SELECT
         run_id,
@@ -50,7 +50,7 @@ placed AS (
         AND (type LIKE 'T_' AND type <> 'T4' OR type = 'wait_data')
 ),
 
--- Spans of one batch have one number.
+-- Spans of one batch share a number.
 numbered AS (
     SELECT
         chosen.*,

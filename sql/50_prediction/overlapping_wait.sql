@@ -1,5 +1,5 @@
--- Waits for overlapped GPU work of what takes what it gives (`prediction.overlap_consumer`):
--- where that is removed, of what follows it on its stream.
+-- Waits of consumers for overlapped GPU work (`prediction.overlap_consumer`); if a consumer
+-- is removed, of what follows it on its stream.
 -- One row per variant, overlapped GPU op, and GPU op that waits for it.
 -- Key: variant_id, gpu_op_id, consumer_gpu_op_id.
 CREATE VIEW prediction.overlapping_wait (
@@ -29,7 +29,7 @@ INNER JOIN graph.stream_position AS work ON consumer_gpu_op_id = work.gpu_op_id
 WHERE
     moved.is_overlapped
     AND waiting_gpu_op_id IS NOT NULL
-    -- Work of its new stream is behind it anyway.
+    -- Work on its new stream is behind it anyway.
     AND (
         moved.device <> work.device
         OR moved.to_stream <> coalesce(beside.to_stream, work.stream)

@@ -1,20 +1,20 @@
--- When ops that edits choose do something themselves: not in the ops in them. An op in a user
--- range within it is in it as well.
+-- Self time of the ops that edits select: outside of their child ops. An op inside a nested
+-- user range also counts as a child.
 -- Without edits it is empty.
--- One row per edit that chooses what ops do themselves, op and time without an op in it.
+-- One row per edit that selects self time, op and time without a child op.
 -- Key: scenario, edit, op_id, start_ns.
 CREATE TABLE prediction.own_time (
     -- The scenario.
     scenario,
     -- Ordinal of the edit in its scenario, from 1.
     edit,
-    -- The trace it is from.
+    -- The trace.
     trace_id,
     -- The op.
     op_id,
     -- Host thread.
     thread_id,
-    -- [ns] Begin.
+    -- [ns] Start.
     start_ns,
     -- [ns] End.
     end_ns
@@ -33,7 +33,7 @@ known AS (
     FROM chosen
 ),
 
--- What is in an op and in no other op within it; behind a user range that is there.
+-- Child ops that are in no other child op; after a user range that is there.
 nested AS (
     SELECT known.op_id, op.op_id AS inner_id, is_annotation, op.start_ns, op.end_ns
     FROM known
@@ -45,7 +45,7 @@ nested AS (
     WHERE nested.is_annotation
 ),
 
--- From the begin of an op, or the end of one in it, to the begin of the next.
+-- From the start of an op, or the end of a child op, to the start of the next.
 bound AS (
     SELECT op_id, start_ns AS begun_ns, start_ns AS from_ns
     FROM known

@@ -1,9 +1,9 @@
--- [1] How much of what hardware does at best some work reaches: the time that it would take
--- at the peak, of the time that it took.
+-- [1] Share of the hardware's peak that some work reaches: the time that it would take at
+-- the peak, divided by the time that it took.
 CREATE MACRO prediction.peak_share(
-    -- What each row has to do, in FLOP or B; NULL where that is not known.
+    -- The work of each row, in FLOP or B; NULL if unknown.
     amount,
-    -- What is done in a second at best.
+    -- The peak rate per second.
     peak_per_second,
     -- [ns] Time of each row.
     row_ns

@@ -1,4 +1,4 @@
--- Shards of tables where plans put them, with what they take there.
+-- Shards of tables where plans place them, with their times there.
 -- One row per plan, split and shard.
 -- Key: plan, split, ordinal, part.
 CREATE VIEW prediction.placed_shard (
@@ -10,23 +10,23 @@ CREATE VIEW prediction.placed_shard (
     rank,
     -- The table.
     ordinal,
-    -- How it is split.
+    -- The split.
     way,
-    -- Into how many shards.
+    -- Number of shards of the table.
     parts,
     -- Number of the shard.
     part,
     -- Rows of the shard.
     rows,
-    -- Elements of a row.
+    -- Elements per row.
     width,
-    -- Rows that are looked up for an example, in the mean.
+    -- Mean number of rows looked up per example.
     pooling,
-    -- [B] The shard with what the optimizer keeps for it.
+    -- [B] The shard with its optimizer state.
     memory_bytes,
     -- [B] Sums for the examples of all ranks.
     sent_bytes,
-    -- [B] Indices that come from all ranks.
+    -- [B] Indices from all ranks.
     index_bytes,
     -- [ns] What it adds to the lookup of its rank.
     forward_ns,

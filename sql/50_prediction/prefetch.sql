@@ -1,10 +1,10 @@
--- What workers do ahead of threads in scenarios (`prediction.overlapped_span`): each fetches
--- in its turn, one after the other, and begins the next one but a few when its thread has
--- taken the one before those. The trace is taken to begin in the midst of a training, so
--- that workers are ahead by what they would be in steady steps: batches are done at even
--- intervals, and the first one no later after the trace begins than the thread would have
--- to wait for it. Each is a lane of its own, with two spans for each batch: the wait until it
--- is asked for, and the time that it takes.
+-- Work that workers do ahead of threads in scenarios (`prediction.overlapped_span`): each
+-- fetches its batches one after another, and starts the batch a few further on when its
+-- thread has taken the current one. The trace is assumed to start in the middle of a
+-- training, with workers as far ahead as in steady state: batches finish at even intervals,
+-- and the first one no later after the trace starts than the thread would have to wait for
+-- it. Each worker is a separate lane, with two spans per batch: the wait until it is
+-- requested, and the time that it takes.
 -- One row per variant and batch.
 -- Key: variant_id, lane, position.
 CREATE VIEW prediction.prefetch (
@@ -12,11 +12,11 @@ CREATE VIEW prediction.prefetch (
     variant_id,
     -- Ordinal of the edit in its scenario, from 1.
     edit,
-    -- The run it is of.
+    -- The run.
     run_id,
-    -- The trace it is from.
+    -- The trace.
     trace_id,
-    -- Host thread that takes what is fetched.
+    -- Host thread that takes the batches.
     thread_id,
     -- Position of the span at which it does.
     first_position,
@@ -25,14 +25,14 @@ CREATE VIEW prediction.prefetch (
     lane,
     -- Position of the batch on that lane.
     position,
-    -- Position of the span of the thread that the batch waits for; NULL: for none.
+    -- Position of the span of the thread that the batch waits for; NULL: none.
     asked_position,
-    -- [ns] What taking it costs the thread.
+    -- [ns] The thread's cost of taking it.
     host_ns,
-    -- [1] How many batches' mean time the worker is ahead as the trace begins,
+    -- [1] How far the worker is ahead as the trace starts, in mean times of a batch,
     ahead_share,
-    -- [ns] and by how much more: what the thread takes for the rest of a step, less what is
-    -- before its first batch, both as measured.
+    -- [ns] and additional time ahead: the thread's time for the rest of a step, minus what
+    -- is before its first batch, both as measured.
     spare_ns
 ) AS
 WITH
@@ -41,8 +41,8 @@ batch AS (
     FROM prediction.overlapped_span
 ),
 
--- What the thread takes for the rest from one batch to the next, or with one batch alone to
--- the end of its thread.
+-- The thread's time for everything else from one batch to the next or, with a single batch,
+-- to the end of its thread.
 spared AS (
     SELECT
         scenario,

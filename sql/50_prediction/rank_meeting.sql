@@ -1,23 +1,23 @@
--- Where host threads of different ranks meet: each op of a collective on the CPU begins as
--- its rank arrives, and goes on when all ranks of the run have. Also a rank that arrived
--- last may have to wait, where an edit lets another one come later.
+-- Where host threads of different ranks meet: each op of a collective on the CPU starts
+-- when its rank arrives, and continues when all ranks of the run have arrived. A rank that
+-- arrived last may also have to wait, if an edit makes another one come later.
 -- One row per op of a process group that is matched with those of other ranks.
 -- Key: op_id.
 CREATE TABLE prediction.rank_meeting (
     -- The op.
     op_id,
-    -- The run it is of.
+    -- The run.
     run_id,
-    -- The trace it is from.
+    -- The trace.
     trace_id,
     -- The op of the rank that arrived last, the same for all ranks.
     last_op_id,
-    -- Thread that carries out the collective.
+    -- Thread that executes the collective.
     thread_id,
     -- Span of that thread at whose end the rank arrives.
     arrival_position,
-    -- Span at whose end it goes on: the last in which it waits for other ranks, else that
-    -- at whose end it arrives.
+    -- Span at whose end it continues: the last in which it waits for other ranks, otherwise
+    -- the one at whose end it arrives.
     position
 ) AS
 WITH

@@ -1,7 +1,7 @@
--- Host time that is for another launch, or for none, where edits fuse or capture GPU work:
--- of fused work the calls but the first launch nothing, and of a graph the first launches
--- all. Where ops are captured, all of their host time from the first to the last launch goes,
--- and what is between them.
+-- Host time that belongs to another launch, or to none, if edits fuse or capture GPU work:
+-- for fused work, calls except the first launch nothing; for a graph, the first call
+-- launches everything. If ops are captured, all of their host time from the first to the
+-- last launch is removed, with what is between them.
 -- Without edits it is empty.
 -- One row per edit and span of host time.
 -- Key: scenario, edit, thread_id, position.
@@ -10,15 +10,15 @@ CREATE TABLE prediction.relaunched_span (
     scenario,
     -- Ordinal of the edit in its scenario, from 1.
     edit,
-    -- The trace it is from.
+    -- The trace.
     trace_id,
     -- Host thread.
     thread_id,
     -- Position of the span on its thread.
     position,
-    -- [1] The part of the span that is not there.
+    -- [1] The removed part of the span.
     gone_share,
-    -- [ns] What it is set to: of the launch of a graph; NULL of all other.
+    -- [ns] The time it is set to, for the launch of a graph; NULL for all others.
     set_ns
 ) AS
 WITH
@@ -40,7 +40,7 @@ op_range AS (
     GROUP BY scenario, edit, thread_id, op_id
 ),
 
--- Each graph, and from where to where its ops last.
+-- Each graph, with the range of its ops.
 recorded AS (
     SELECT
         work.scenario,
@@ -64,7 +64,7 @@ recorded AS (
     GROUP BY work.scenario, work.edit, launch_thread_id, launch_position, host_ns
 ),
 
--- But no further than to a wait: what a thread waits in is not captured.
+-- But only up to a wait: what a thread waits in is not captured.
 bound AS (
     SELECT
         recorded.*,

@@ -1,22 +1,23 @@
--- What removed GPU work came after, by itself: the last kept work before it on its stream,
--- and of each other stream the last work that it, or removed work right before it, waited
+-- What removed GPU work followed, by itself: the last kept work before it on its stream,
+-- and on each other stream the last work that it, or removed work right before it, waited
 -- for. That may be removed, too.
--- One row per variant, removed GPU op and GPU op that it came after.
+-- One row per variant, removed GPU op and GPU op that it followed.
 -- Key: variant_id, gpu_op_id, cause_gpu_op_id.
 CREATE VIEW prediction.removed_cause (
     -- Method and scenario, as in `prediction.variant`.
     variant_id,
-    -- The trace it is from.
+    -- The trace.
     trace_id,
     -- The removed GPU op.
     gpu_op_id,
-    -- The GPU op that it came after.
+    -- The GPU op that it followed.
     cause_gpu_op_id,
-    -- [ns] Delay after that, where it is awaited; NULL where it is earlier on the stream.
+    -- [ns] Delay after that, if it is awaited; NULL if it is earlier on the stream.
     delay_ns
 ) AS
 WITH
--- Of all that the removed work of a stretch waited for so far, the last of each stream.
+-- Of everything that the removed work of a stretch waited for so far, the last on each
+-- stream.
 waited AS (
     SELECT
         place.variant_id,

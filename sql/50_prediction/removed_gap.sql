@@ -1,14 +1,14 @@
--- Which time between ops goes with ops that are removed. Where these were, two gaps or more
--- become one, in which a program has little more to do than in one of them: the longest
--- stays, and with it whatever else is in there. A wait or a call between them keeps them
--- apart, as does the begin of a step.
+-- Time between ops that disappears with removed ops. Where these were, two or more gaps
+-- merge into one, in which a program has little more to do than in a single gap: the
+-- longest remains, with everything else in it. A wait or a call between gaps keeps them
+-- apart, and so does the start of a step.
 -- Without edits it is empty.
 -- One row per scenario and span of such time.
 -- Key: scenario, thread_id, position.
 CREATE TABLE prediction.removed_gap (
     -- The scenario.
     scenario,
-    -- The trace it is from.
+    -- The trace.
     trace_id,
     -- Host thread.
     thread_id,
@@ -28,7 +28,7 @@ removed AS MATERIALIZED (
         AND chosen_ns = span_ns
 ),
 
--- Spans of one row without another between them have one number.
+-- Consecutive spans without another one in between share a number.
 stretch AS (
     SELECT
         *,
@@ -45,7 +45,7 @@ stretch AS (
     )
 ),
 
--- A gap may be cut where another thread's wait ends.
+-- A gap may be divided where another thread's wait ends.
 gap AS (
     SELECT *, sum(op_count) OVER so_far AS ordinal
     FROM stretch

@@ -1,12 +1,12 @@
--- Waits of hosts for GPU work that a variant does without since a stream does not wait for
--- that any more, and so has nothing to pass on: where no later work of it does, or, without
--- later work that did, nothing in the trace.
+-- Waits of hosts for GPU work that do not exist in a variant because a stream does not wait
+-- for that work any more, and so has nothing to pass on: if no later work on it does or,
+-- without later work that did, nothing in the trace.
 -- One row per variant, blocking call and GPU op.
 -- Key: variant_id, call_id, gpu_op_id.
 CREATE VIEW prediction.removed_pass (
     -- Method and scenario, as in `prediction.variant`.
     variant_id,
-    -- The call that blocks.
+    -- The blocking call.
     call_id,
     -- The GPU op that it waited for.
     gpu_op_id

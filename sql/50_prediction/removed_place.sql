@@ -1,28 +1,28 @@
--- Where the GPU work that a variant has not in its place was (`prediction.displaced_work`):
--- between which work that is there.
+-- The former position of GPU work that a variant does not have in its place
+-- (`prediction.displaced_work`): the remaining work on both sides.
 -- Without edits it is empty.
 -- One row per variant and such GPU op.
 -- Key: variant_id, gpu_op_id.
 CREATE TABLE prediction.removed_place (
     -- Method and scenario, as in `prediction.variant`.
     variant_id,
-    -- The run it is of.
+    -- The run.
     run_id,
-    -- The trace it is from.
+    -- The trace.
     trace_id,
     -- The GPU op.
     gpu_op_id,
     -- Position on the stream.
     position,
-    -- The first of such work that follows each other there.
+    -- The first of such consecutive work there.
     first_gpu_op_id,
-    -- The last work before it that is there; NULL where there is none.
+    -- The last remaining work before it; NULL if there is none.
     previous_gpu_op_id,
-    -- The first work after it that is there; NULL where there is none.
+    -- The first remaining work after it; NULL if there is none.
     next_gpu_op_id
 ) AS
 WITH
--- Streams of which something is taken.
+-- Streams that lose work.
 touched AS (
     SELECT DISTINCT variant_id, trace_id, device, stream
     FROM prediction.displaced_work

@@ -1,5 +1,5 @@
--- Which waits a variant does without: what they are worth, or what a program would do that
--- has them no more. What had waited goes on.
+-- Which waits a variant removes, to find what they cost, or what a program would do without
+-- them. The waiter continues at once.
 -- One row per variant and wait.
 -- Key: variant_id, kind, waiting_id, position.
 CREATE VIEW prediction.removed_wait (
@@ -8,9 +8,9 @@ CREATE VIEW prediction.removed_wait (
     -- `host` (a thread waits for GPU work), `thread` (for another thread), `rank` (for that
     -- of another rank) or `stream` (GPU work waits for another stream's).
     kind,
-    -- The thread, or the GPU work, that waits.
+    -- The waiting thread or GPU work.
     waiting_id,
-    -- Position of the wait on the thread; 0 of GPU work.
+    -- Position of the wait on the thread; 0 for GPU work.
     position
 ) AS
 SELECT DISTINCT variant_id, kind, waiting_id, wait.position

@@ -1,5 +1,5 @@
--- Which GPU work a variant does without: it is not on its stream any more, so nothing
--- follows it there, and nothing waits for it (`prediction.stand_in`).
+-- Which GPU work a variant removes: it is no longer on its stream, so nothing follows it
+-- there, and nothing waits for it (`prediction.stand_in`).
 -- One row per variant and GPU op.
 -- Key: variant_id, gpu_op_id.
 CREATE VIEW prediction.removed_work (

@@ -1,9 +1,9 @@
--- Which side of the roofline work lies on: `compute` or `memory`, whichever it would take
--- longer for at the peak; NULL where neither is known.
+-- Which side of the roofline work is on: `compute` or `memory`, whichever takes longer at
+-- its peak; NULL if neither is known.
 CREATE MACRO prediction.roofline_bound(
-    -- [1] Share of the peak of arithmetic that it reaches.
+    -- [1] Share of the arithmetic peak that it reaches.
     compute_share,
-    -- [1] Share of the peak of the memory's bandwidth.
+    -- [1] Share of the peak memory bandwidth.
     memory_share
 ) AS (
     CASE

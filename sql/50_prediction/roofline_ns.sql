@@ -1,11 +1,11 @@
--- [ns] What work takes at given peaks: as long as the longer of its arithmetic and its bytes;
--- where no peak is known, as long as its bytes at 1 B/ns.
+-- [ns] Time of work at given peaks: the longer of the times for its FLOPs and its bytes; if
+-- no peak is known, that of its bytes at 1 B/ns.
 CREATE MACRO prediction.roofline_ns(
-    -- [FLOP] Arithmetic.
+    -- [FLOP] FLOPs.
     flops,
     -- Bytes.
     bytes,
-    -- [FLOP/s] Peak of arithmetic, above 0, or NULL.
+    -- [FLOP/s] Arithmetic peak, above 0, or NULL.
     flops_per_second,
     -- [B/s] Peak of bytes, likewise.
     bytes_per_second

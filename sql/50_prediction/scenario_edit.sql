@@ -1,6 +1,7 @@
--- The edits of scenarios: what is changed in what the baseline predicts with. Those that
--- are computed now are in the variable `edits`; a database at rest has none. A text chooses
--- by its pattern (`prediction.edit_pattern`), a number is `3`, `3..5` or `1,3..5`; NULL: all.
+-- The edits of scenarios: changes to the inputs of the baseline's prediction. Edits being
+-- computed are in the variable `edits`; a database at rest has none. Text selects by its
+-- pattern (`prediction.edit_pattern`), numbers are `3`, `3..5` or `1,3..5`; NULL selects
+-- all.
 -- One row per edit.
 -- Key: scenario, position.
 CREATE VIEW prediction.scenario_edit (
@@ -10,31 +11,34 @@ CREATE VIEW prediction.scenario_edit (
     scenario_position,
     -- Ordinal of the edit in its scenario, from 1.
     position,
-    -- What it changes: `host` (time of spans on host threads), `gpu` (time of GPU work), `op`
-    -- (all host time and GPU work of ops), `wait` (removes waits), `delay` (between a cause and
-    -- what it lets begin) or `profiler` (what recording events costs the host).
+    -- What it changes: `host` (time of spans on host threads), `gpu` (time of GPU work),
+    -- `op` (all host time and GPU work of ops), `wait` (removes waits), `delay` (between a
+    -- cause and the start of its effect) or `profiler` (the profiler's overhead on the
+    -- host).
     target,
-    -- Which of these: of `host` the overhead type, of `gpu` the kind of work, of `wait` and
-    -- `delay` the kind as in `prediction.edited_wait` and `prediction.edited_delay`; NULL: all.
+    -- The type: for `host` the overhead type, for `gpu` the kind of work, for `wait` and
+    -- `delay` the kind as in `prediction.edited_wait` and `prediction.edited_delay`; NULL:
+    -- all.
     type,
-    -- Pattern of the name of the top-level op, the call, the GPU work or, of `op`, any op.
+    -- Pattern for the name of the top-level op, the call, the GPU work or, for `op`, any
+    -- op.
     name,
-    -- Pattern of the name of an op around it.
+    -- Pattern for the name of an enclosing op.
     op,
-    -- Pattern of the name of a user range around it.
+    -- Pattern for the name of an enclosing user range.
     annotation,
-    -- Pattern of the dimensions of the arguments of an op around it (`staging.op`).
+    -- Pattern for the dimensions of the arguments of an enclosing op (`staging.op`).
     shape,
-    -- Ordinals among what the edit matches otherwise in one step, from 1: of ops, where it
-    -- chooses ops.
+    -- Ordinals among the edit's other matches in one step, from 1; of ops, if it selects
+    -- ops.
     instance,
-    -- Pattern of the path of the module that it is for, or of one around that.
+    -- Pattern for the path of its module, or of an enclosing module.
     module,
-    -- Of ops, what of them: `self` (what they do but for the ops in them); NULL: all.
+    -- Part of ops: `self` (excluding child ops); NULL: all.
     part,
     -- Phase, as in `graph.phase`.
     phase,
-    -- Numbers of steps.
+    -- Step numbers.
     step,
     -- Ranks.
     rank,
@@ -42,63 +46,65 @@ CREATE VIEW prediction.scenario_edit (
     stream,
     -- Devices.
     device,
-    -- Pattern of the family of GPU work, see `prediction.kernel_efficiency`.
+    -- Pattern for the family of GPU work, see `prediction.kernel_efficiency`.
     family,
-    -- Pattern of a collective's process group.
+    -- Pattern for a collective's process group.
     process_group,
-    -- Pattern of the role, the name or the number of the thread.
+    -- Pattern for the role, the name or the number of the thread.
     thread,
-    -- Nodes, as in `graph.node`: GPU work, or what begins in the op, call or range.
+    -- Nodes, as in `graph.node`: GPU work, or whatever starts in the op, call or range.
     nodes,
-    -- What is done to it: `scale` (a time is multiplied and added to), `set` (it is what is
-    -- said, or what others take; GPU work is on another GPU, of another type, or of another batch size), `ideal` (what the same takes in all ranks), `remove` (GPU work, or host time, is not there), `unsync` (waits are not),
-    -- `fuse` (GPU work becomes one), `graph` (it is launched as one), `insert` (GPU work is
-    -- put beside it, or an op beside ops), `move` (GPU work is on another stream) or `overlap`
-    -- (GPU work runs beside others until what takes it; host time ahead of its thread).
+    -- The action: `scale` (multiplies a time and adds to it), `set` (sets a time to a
+    -- value, or to that of another step, rank or run; puts GPU work on another GPU, or
+    -- changes its type or batch size), `ideal` (the mean over all ranks), `remove` (removes
+    -- GPU work or host time), `unsync` (removes waits), `fuse` (merges GPU work), `graph`
+    -- (launches it as one), `insert` (adds GPU work next to it, or an op next to ops),
+    -- `move` (moves GPU work to another stream) or `overlap` (GPU work runs concurrently
+    -- until its consumer; host time is done ahead of its thread).
     action,
-    -- What the time is multiplied by.
+    -- Factor for the time.
     factor,
-    -- [ns] What is then added to it.
+    -- [ns] What is added after that.
     add_ns,
-    -- [ns] What it is set to; NULL by other actions.
+    -- [ns] The time it is set to; NULL for other actions.
     set_ns,
-    -- Whose time it is set to (`prediction.set_time`): `step_median` (the same in all steps of
-    -- its trace), `rank_median` or `rank_min` (in that step of all ranks), or `ideal` (the mean
-    -- of these; of collectives the median); NULL: nobody's.
+    -- Source of the time it is set to (`prediction.set_time`): `step_median` (over all
+    -- steps of its trace), `rank_median` or `rank_min` (over all ranks in that step), or
+    -- `ideal` (the mean of these; for collectives the median); NULL: none.
     set_to,
-    -- The run whose time it is set to: the median over its steps and ranks; NULL: none's.
+    -- The run that the time is taken from: the median over its steps and ranks; NULL: none.
     from_run,
-    -- The GPU that GPU work is put on, a row of `prediction.hardware`; NULL: its own.
+    -- The GPU that GPU work moves to, a row of `prediction.hardware`; NULL: unchanged.
     to_gpu,
-    -- Type that its floating-point elements become: `fp32`, `tf32`, `bf16`, `fp16` or `fp8`;
-    -- NULL: theirs.
+    -- New type of its floating-point elements: `fp32`, `tf32`, `bf16`, `fp16` or `fp8`;
+    -- NULL: unchanged.
     to_dtype,
-    -- The batch size that tensors of GPU work then have; NULL: theirs.
+    -- New batch size of the tensors of GPU work; NULL: unchanged.
     to_batch,
-    -- The batch size that they were recorded with; NULL: as far as the recording tells.
+    -- The recorded batch size; NULL: as far as the recording shows it.
     from_batch,
-    -- Of removed ops, which of the gaps around them stay: the `longest` of those that become
-    -- one (NULL: likewise), or `all`.
+    -- For removed ops, which of the gaps around them remain: the `longest` of those that
+    -- merge (NULL: likewise), or `all`.
     gaps,
-    -- Where what is inserted comes: `before` or `after`; NULL by other actions.
+    -- Where an insertion goes: `before` or `after`; NULL for other actions.
     place,
-    -- [ns] What is inserted: the host time for it; NULL: as the launch that it is put
-    -- beside. Of a graph that of its launch; NULL: as in recorded graphs. Of what is fetched
-    -- ahead what taking it costs the thread; NULL: nothing.
+    -- [ns] Host time of the insertion; NULL: like the launch next to it. For a graph, the
+    -- time of its launch; NULL: as in recorded graphs. For prefetched work, what taking it
+    -- costs the thread; NULL: nothing.
     host_ns,
-    -- [ns] Likewise the duration of the GPU work; of fused work that of all.
+    -- [ns] Duration of the inserted GPU work; for fused work, of the fused kernel.
     gpu_ns,
-    -- [ns] Of a graph, the time between work on a stream; NULL: as in recorded graphs.
+    -- [ns] For a graph, the time between work on a stream; NULL: as in recorded graphs.
     gap_ns,
-    -- The stream, of the same device, that GPU work is moved to; of overlapped work NULL: a
+    -- The stream of the same device that GPU work moves to; for overlapped work, NULL: a
     -- new one.
     to_stream,
-    -- Pattern of the op or user range that takes what overlapped GPU work gives; NULL: as data
-    -- edges say.
+    -- Pattern for the op or user range that consumes overlapped GPU work; NULL: as data
+    -- edges show.
     until,
     -- Workers that do overlapped host time ahead of the thread.
     workers,
-    -- How many times each of these does so before what it did is taken.
+    -- How far ahead each of these works before its results are taken.
     ahead
 ) AS
 SELECT
@@ -165,7 +171,7 @@ FROM (
                     host_ns BIGINT, gpu_ns BIGINT, gap_ns BIGINT, to_stream BIGINT,
                     until VARCHAR, workers BIGINT, ahead BIGINT
                 )[] AS edits
-            -- What looks for edits is not even planned while there are none.
+            -- Parts that look for edits are not even planned while there are none.
             WHERE getvariable('edits') IS NOT NULL
         )
     )

@@ -1,6 +1,6 @@
--- What edits set times to that are those of others: the same in other steps of its trace, in
--- the same step of other ranks, or in another run (`prediction.time_sample`). What has none
--- keeps its time. Of a span that is chosen in part that part of the difference counts.
+-- Times that edits take from elsewhere: from other steps of the trace, from other ranks in
+-- the same step, or from another run (`prediction.time_sample`). A target without a match
+-- keeps its time. For a partly selected span, that part of the difference counts.
 -- Without edits it is empty.
 -- One row per edit, and span of host time or GPU op that it sets.
 -- Key: scenario, edit, kind, target_id, position.
@@ -13,13 +13,13 @@ CREATE TABLE prediction.set_time (
     kind,
     -- The thread, or the GPU op.
     target_id,
-    -- Position of the span on the thread; 0 of GPU work.
+    -- Position of the span on the thread; 0 for GPU work.
     position,
-    -- The trace it is from.
+    -- The trace.
     trace_id,
-    -- How many times it is taken from, its own counted.
+    -- Number of times it is computed from, including its own.
     sample_count,
-    -- [ns] What its time is set to.
+    -- [ns] The time it is set to.
     set_ns
 ) AS
 WITH
@@ -63,7 +63,7 @@ own AS (
     INNER JOIN sample USING (kind, target_id, position)
 ),
 
--- Who times are taken from: a trace, a step of all ranks, or a run.
+-- The source of times: a trace, a step on all ranks, or a run.
 pooled AS (
     SELECT 'trace' AS pool, trace_id AS pool_id, 0 AS step, key, sample_ns
     FROM sample

@@ -1,30 +1,30 @@
--- What shards of tables take on a rank (`prediction.embedding_shard`).
+-- Times of shards of tables on a rank (`prediction.embedding_shard`).
 -- One row per table, split and size of its shards.
 -- Key: ordinal, way, parts, first_part.
 CREATE VIEW prediction.shard_cost (
     -- The table.
     ordinal,
-    -- How it is split.
+    -- The split.
     way,
-    -- Into how many shards.
+    -- Number of shards of the table.
     parts,
     -- The first shard of this size, from 0.
     first_part,
-    -- How many shards are of this size.
+    -- Number of shards of this size.
     shard_count,
     -- Rows of a shard.
     rows,
-    -- Elements of a row.
+    -- Elements per row.
     width,
-    -- Rows that are looked up for an example, in the mean.
+    -- Mean number of rows looked up per example.
     pooling,
-    -- Elements that are looked up in a step.
+    -- Elements looked up per step.
     looked_up,
-    -- [B] The shard with what the optimizer keeps for it.
+    -- [B] The shard with its optimizer state.
     memory_bytes,
     -- [B] Sums for the examples of all ranks.
     sent_bytes,
-    -- [B] Indices that come from all ranks.
+    -- [B] Indices from all ranks.
     index_bytes,
     -- [ns] What it adds to the lookup of its rank.
     forward_ns,

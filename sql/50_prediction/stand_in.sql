@@ -1,17 +1,17 @@
--- What takes the place of removed GPU work for those that waited for it: what it came after
--- (`prediction.removed_cause`), and for what of that is removed, what that came after.
--- Only of removed work that something waited for.
+-- The replacement of removed GPU work for its waiters: what it followed
+-- (`prediction.removed_cause`), and for the removed part of that, what that followed. Only
+-- for removed work that something waited for.
 -- Without edits it is empty.
 -- One row per variant, removed GPU op and kept GPU op.
 -- Key: variant_id, gpu_op_id, kept_gpu_op_id.
 CREATE TABLE prediction.stand_in (
     -- Method and scenario, as in `prediction.variant`.
     variant_id,
-    -- The trace it is from.
+    -- The trace.
     trace_id,
     -- The removed GPU op.
     gpu_op_id,
-    -- The GPU op that is waited for in its stead.
+    -- The GPU op that is awaited instead.
     kept_gpu_op_id
 ) AS
 WITH RECURSIVE

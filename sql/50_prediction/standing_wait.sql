@@ -1,5 +1,5 @@
--- At which waits of host threads scenarios that fuse work, or capture it as a graph, still
--- wait: all but those that they take out, and those of ops that they remove.
+-- At which waits host threads still wait in scenarios that fuse work, or capture it as a
+-- graph: all except those that they remove, and those of ops that they remove.
 -- One row per scenario and wait.
 -- Key: scenario, thread_id, position.
 CREATE VIEW prediction.standing_wait (
@@ -9,7 +9,7 @@ CREATE VIEW prediction.standing_wait (
     thread_id,
     -- Position of the wait on the thread.
     position,
-    -- [ns] Begin of the wait, from the begin of the trace.
+    -- [ns] Start of the wait, from the start of the trace.
     start_ns
 ) AS
 WITH

@@ -1,5 +1,5 @@
 -- Which operations keep their own time in a scenario of `prediction.straggler_scenario`:
--- those that agree with a row in all that it tells. In `ideal` there is none.
+-- those that match a row in all its non-NULL columns. `ideal` has none.
 -- One row per run, scenario and choice.
 -- Key: run_id, scope, name, op_type, dp_rank, stage.
 CREATE VIEW prediction.straggler_kept (

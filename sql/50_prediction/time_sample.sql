@@ -1,26 +1,25 @@
--- The times in steps that edits may set others to: spans of host time (`overhead.sample`) and
--- GPU work (`prediction.work_sample`), with a digest of what tells one from another in a step.
--- One row per span of host time in a step, but for waits, and per GPU op that was launched in
--- one.
+-- The times in steps that edits may set others to: spans of host time (`overhead.sample`)
+-- and GPU work (`prediction.work_sample`), with a digest that identifies each in a step.
+-- One row per span of host time in a step, except waits, and per GPU op launched in one.
 -- Key: kind, target_id, position.
 CREATE VIEW prediction.time_sample (
     -- `host` (a span of host time) or `gpu` (GPU work).
     kind,
     -- The thread, or the GPU op.
     target_id,
-    -- Position of the span on the thread; 0 of GPU work.
+    -- Position of the span on the thread; 0 for GPU work.
     position,
-    -- The run it is of.
+    -- The run.
     run_id,
-    -- The trace it is from.
+    -- The trace.
     trace_id,
     -- Number of the step.
     step,
-    -- Digest of what it is: that of the same in other steps, ranks and runs.
+    -- Digest of what it is: the same in other steps, ranks and runs.
     key,
     -- Whether it is a collective.
     is_collective,
-    -- [ns] Duration, as measured.
+    -- [ns] Measured duration.
     sample_ns
 ) AS
 SELECT

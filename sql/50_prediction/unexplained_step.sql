@@ -6,11 +6,11 @@
 CREATE TABLE prediction.unexplained_step (
     -- Step.
     step_id,
-    -- The run it is of.
+    -- The run.
     run_id,
-    -- The trace it is from.
+    -- The trace.
     trace_id,
-    -- [ns] Begin of its mark.
+    -- [ns] Start of its mark.
     start_ns,
     -- [ns] End of its mark.
     end_ns,

@@ -1,19 +1,19 @@
--- GPU work that no model predicts, by the op that launched it (without one, by the
+-- GPU work that no model predicts, by the op that launched it (or, without one, by the
 -- kernel's name): never silently 0.
 -- One row per trace and name.
 -- Key: trace_id, name.
 CREATE VIEW prediction.unmodelled_op (
-    -- The run it is of.
+    -- The run.
     run_id,
-    -- The trace it is from.
+    -- The trace.
     trace_id,
-    -- Name of the op, or of the kernel where no op launched it.
+    -- Name of the op, or of the kernel if no op launched it.
     name,
     -- GPU ops.
     gpu_op_count,
     -- [ns] Time that they took.
     measured_ns,
-    -- [1] Of the time of all GPU work in the trace.
+    -- [1] Share of the time of all GPU work in the trace.
     gpu_time_share
 ) AS
 WITH

@@ -1,26 +1,25 @@
--- What outcomes are of: 0, what was measured, and what is simulated now: each method of
--- prediction, for the baseline and for each scenario. A database at rest holds the stored
--- methods of the baseline; others are simulated beside it (`tracedb predict --method`,
--- `--scenario`), where the variables `methods` and `edits` say which. While they are
--- computed there, those that the variable `stored` lists are left out: they are there
--- already.
--- One row per method and scenario, and one of what was measured.
+-- Variants of outcomes: 0 is measured; the others are simulated, one per prediction method
+-- for the baseline and for each scenario. A database at rest has the stored methods of the
+-- baseline. Others are simulated next to it (`tracedb predict --method`, `--scenario`), as
+-- given by the variables `methods` and `edits`. While these are computed, the variants in
+-- the variable `stored` are excluded, because they already exist.
+-- One row per method and scenario, and one for measurements.
 -- Key: variant_id.
 CREATE VIEW prediction.variant (
-    -- The number that relations have for it: also the order.
+    -- The number used by relations, which also gives the order.
     variant_id,
-    -- The scenario; `baseline` edits nothing.
+    -- The scenario; `baseline` has no edits.
     scenario,
     -- The method, as in `prediction.method`; `measured`.
     method,
-    -- Where host time is learnt from, as in `prediction.method`.
+    -- Source of host times, as in `prediction.method`.
     host_from,
-    -- Whether kernel times are from models.
+    -- Whether kernel times come from models.
     models_kernels,
     -- Whether the graph is simulated.
     is_simulated,
-    -- Whether it is told beside what was measured where both are in one relation, as in
-    -- `critical_path.interval`: methods and scenarios that were asked for.
+    -- Whether it is included by default next to measurements in the same relation, as in
+    -- `critical_path.interval`: methods and scenarios that were requested.
     is_asked
 ) AS
 WITH

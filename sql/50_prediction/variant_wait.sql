@@ -1,6 +1,6 @@
 -- How long after GPU work of other streams that it waits for GPU work starts in a variant
 -- (`prediction.gpu_awaited`), after the edits of delays.
--- One row per variant, GPU op that waits and GPU op that it waits for.
+-- One row per variant, waiting GPU op and awaited GPU op.
 -- Key: variant_id, gpu_op_id, awaited_gpu_op_id.
 CREATE VIEW prediction.variant_wait (
     -- Method and scenario, as in `prediction.variant`.

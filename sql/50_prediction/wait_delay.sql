@@ -1,6 +1,6 @@
 -- How long after work of another stream GPU work starts, where it is made to wait: for each
--- kind what is known of it (`prediction.delay`), else of the kind that most is known of,
--- else as work follows on its stream.
+-- kind what is known of it (`prediction.delay`), otherwise of the kind that most is known
+-- of, otherwise as work follows on its stream.
 -- One row per trace and kind of GPU work.
 -- Key: trace_id, kind.
 CREATE VIEW prediction.wait_delay (

@@ -1,4 +1,4 @@
--- Which GPU work scenarios put elsewhere: on another GPU, to another type of elements, to
+-- Which GPU work scenarios moved elsewhere: on another GPU, to another type of elements, to
 -- another batch size, or several of these.
 -- One row per scenario and GPU op of which it changes one.
 -- Key: scenario, gpu_op_id.
@@ -7,9 +7,9 @@ CREATE VIEW prediction.work_change (
     scenario,
     -- The GPU op.
     gpu_op_id,
-    -- The trace it is from.
+    -- The trace.
     trace_id,
-    -- Op that launched it; NULL outside of ops.
+    -- The op that launched it; NULL outside of ops.
     op_id,
     -- The GPU that it is put on, a row of `prediction.hardware`; NULL: its own.
     to_gpu,
@@ -17,7 +17,7 @@ CREATE VIEW prediction.work_change (
     to_dtype,
     -- The batch size that its tensors then have; NULL: theirs.
     to_batch,
-    -- The batch size that the edit says it was recorded with; 0: none.
+    -- The recorded batch size given in the edit; 0: none.
     from_batch,
     -- All that is changed of it, as one text: `gpu=H200 dtype=bf16`.
     change,

@@ -9,13 +9,13 @@ CREATE VIEW prediction.work_edit (
     gpu_op_id,
     -- Whether it is removed.
     is_removed,
-    -- Edits that set its time: no more than one can.
+    -- Edits that set its time: at most one is allowed.
     set_count,
-    -- Streams that it is moved to: no more than one can be.
+    -- Streams that it moves to: at most one is allowed.
     stream_count,
-    -- Whether something is inserted beside it.
+    -- Whether something is inserted next to it.
     is_anchor,
-    -- [ns] What its time is set to; NULL: to nothing.
+    -- [ns] The time it is set to; NULL: none.
     set_ns,
     -- What its time is multiplied by, but for what is elsewhere.
     factor,
@@ -23,7 +23,7 @@ CREATE VIEW prediction.work_edit (
     -- (`prediction.changed_time`): 1 of a time that is set to a number, or taken from
     -- another run.
     ratio,
-    -- [ns] What is then added to it.
+    -- [ns] What is added after that.
     add_ns
 ) AS
 SELECT

@@ -5,15 +5,15 @@
 CREATE VIEW prediction.work_rate (
     -- The GPU op.
     gpu_op_id,
-    -- The run it is of.
+    -- The run.
     run_id,
-    -- The trace it is from.
+    -- The trace.
     trace_id,
-    -- Op that launched it.
+    -- The op that launched it.
     op_id,
     -- Device.
     device,
-    -- Row of `prediction.hardware`; NULL where the device's model is not listed there.
+    -- Row of `prediction.hardware`; NULL if the device's model is not listed there.
     hardware,
     -- Family of its op; `unknown` where what it has to do is not known.
     family,

@@ -7,9 +7,9 @@
 CREATE VIEW prediction.work_sample (
     -- The GPU op.
     gpu_op_id,
-    -- The run it is of.
+    -- The run.
     run_id,
-    -- The trace it is from.
+    -- The trace.
     trace_id,
     -- The step.
     step_id,
@@ -25,7 +25,7 @@ CREATE VIEW prediction.work_sample (
     ordinal,
     -- Ordinal of the work among what the op or call launched, from 1.
     part,
-    -- [ns] Duration; of a collective in the run from when all its ranks have begun.
+    -- [ns] Duration; of a collective in the run from when all its ranks have started.
     sample_ns
 ) AS
 WITH

@@ -5,7 +5,7 @@
 CREATE VIEW prediction.working_op (
     -- The op.
     op_id,
-    -- The trace it is from.
+    -- The trace.
     trace_id
 ) AS
 SELECT DISTINCT op_id, trace_id

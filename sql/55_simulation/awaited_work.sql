@@ -1,11 +1,11 @@
--- GPU work after which segments begin: what a host thread or a stream waits for, and the
+-- GPU work after which segments start: what a host thread or a stream waits for, and the
 -- last of the segment before on the stream.
 -- One row per variant, segment, kind and GPU op.
 -- Key: variant_id, target_lane, target_segment, kind, gpu_op_id.
 CREATE VIEW simulation.awaited_work (
     -- Method and scenario, as in `prediction.variant`.
     variant_id,
-    -- Lane of the segment that begins after it.
+    -- Lane of the segment that starts after it.
     target_lane,
     -- Segment of that lane.
     target_segment,
@@ -13,7 +13,7 @@ CREATE VIEW simulation.awaited_work (
     kind,
     -- The GPU op.
     gpu_op_id,
-    -- [ns] From its end to the begin of the segment, at least.
+    -- [ns] From its end to the start of the segment, at least.
     delay_ns
 ) AS
 WITH

@@ -1,4 +1,4 @@
--- Which dependency each segment of the simulation begins with: the one that is over last.
+-- Which dependency each segment of the simulation starts with: the one that is over last.
 -- Of a collective that is another rank's arrival for paths of runs; for those within a
 -- trace it is the rank's own part, which then waits for the others, or on the CPU what its
 -- thread did before.
@@ -18,7 +18,7 @@ CREATE VIEW simulation.binding (
     -- `origin`, `host`, `stream`, `return`, `stream_wait` or `thread`, as in
     -- `simulation.segment_edge`.
     kind,
-    -- GPU work whose end it depends on; NULL where that is host time.
+    -- GPU work whose end it depends on; NULL if that is host time.
     gpu_op_id,
     -- The trace of what it depends on.
     source_trace_id,
@@ -26,7 +26,7 @@ CREATE VIEW simulation.binding (
     source_lane,
     -- Segment of that lane.
     source_segment,
-    -- [ns] Begin of that segment, from the begin of its trace.
+    -- [ns] Start of that segment, from the start of its trace.
     source_begin_ns
 ) AS
 WITH

@@ -7,7 +7,7 @@
 CREATE TABLE simulation.edited_placement (
     -- Method and scenario, as in `prediction.variant`.
     variant_id,
-    -- The trace it is from.
+    -- The trace.
     trace_id,
     -- The GPU op.
     gpu_op_id,
@@ -16,13 +16,13 @@ CREATE TABLE simulation.edited_placement (
     lane,
     -- Position on the stream: a fraction before or behind that of recorded work.
     position,
-    -- [ns] Measured begin, from the begin of the trace: of work without a launch.
+    -- [ns] Measured start, from the start of the trace: of work without a launch.
     start_ns,
-    -- Host thread of the launch; NULL where the launch is not in the trace.
+    -- Host thread of the launch; NULL if the launch is not in the trace.
     launch_thread_id,
     -- Position of the span on that thread.
     launch_position,
-    -- [ns] From the begin of the launch to that of the span.
+    -- [ns] From the start of the launch to that of the span.
     launch_back_ns
 ) AS
 WITH

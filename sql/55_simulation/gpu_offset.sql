@@ -1,17 +1,17 @@
--- GPU work of each variant cut into segments: runs of work of one stream that one host
+-- GPU work of each variant divided into segments: runs of work of one stream that one host
 -- segment launched and that waits for no other stream; a collective of several ranks in the
--- run is a segment of its own. Within a segment the end of work
--- is max(P + after_stream_ns, H + after_host_ns), where P is the time from which the
--- segment's stream is free and H the begin of the host segment: the closed form of
--- end = max(end of the work before + delay, launch + delay) + duration.
+-- run is a segment of its own. Within a segment the end of work is max(P + after_stream_ns,
+-- H + after_host_ns), where P is the time from which the segment's stream is free and H the
+-- start of the host segment: the closed form of end = max(end of the work before + delay,
+-- launch + delay) + duration.
 -- One row per variant and GPU op.
 -- Key: variant_id, gpu_op_id.
 CREATE TABLE simulation.gpu_offset (
     -- Method and scenario, as in `prediction.variant`.
     variant_id,
-    -- The run it is of.
+    -- The run.
     run_id,
-    -- The trace it is from.
+    -- The trace.
     trace_id,
     -- The GPU op.
     gpu_op_id,
@@ -27,11 +27,11 @@ CREATE TABLE simulation.gpu_offset (
     host_lane,
     -- Segment of the host thread that the launch lies in.
     host_segment,
-    -- [ns] Delay after the end of the work before it on its stream.
+    -- [ns] Delay after the end of the previous work on its stream.
     stream_delay_ns,
     -- [ns] End, from the time at which the segment's stream is free.
     after_stream_ns,
-    -- [ns] End, from the begin of the host segment.
+    -- [ns] End, from the start of the host segment.
     after_host_ns,
     -- [ns] Duration.
     predicted_ns
@@ -86,7 +86,7 @@ broken AS (
     FROM ordered
 ),
 
--- Of all work so far: how much begins a segment, and when the last would end if all of it
+-- Of all work so far: how much starts a segment, and when the last would end if all of it
 -- had run in turn.
 summed AS (
     SELECT

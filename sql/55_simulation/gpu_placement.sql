@@ -1,21 +1,21 @@
--- Where each GPU op stands: its stream as a lane, and the span of host time in
--- which its launch begins. The same for all variants.
+-- Where each GPU op stands: its stream as a lane, and the span of host time in which its
+-- launch starts. The same for all variants.
 -- One row per GPU op.
 -- Key: gpu_op_id.
 CREATE TABLE simulation.gpu_placement (
     -- The GPU op.
     gpu_op_id,
-    -- The run it is of.
+    -- The run.
     run_id,
-    -- The trace it is from.
+    -- The trace.
     trace_id,
     -- The stream as a lane: minus the first work on it.
     lane,
     -- Position on the stream, from 1.
     position,
-    -- [ns] Measured begin, from the begin of the trace.
+    -- [ns] Measured start, from the start of the trace.
     start_ns,
-    -- Host thread of the launch; NULL where the launch is not in the trace.
+    -- Host thread of the launch; NULL if the launch is not in the trace.
     launch_thread_id,
     -- Position of the span on that thread.
     launch_position

@@ -1,18 +1,18 @@
--- When each GPU op begins and ends in the simulation.
+-- When each GPU op starts and ends in the simulation.
 -- One row per variant and GPU op.
 -- Key: variant_id, gpu_op_id.
 CREATE VIEW simulation.gpu_work_time (
     -- Method and scenario, as in `prediction.variant`.
     variant_id,
-    -- The run it is of.
+    -- The run.
     run_id,
-    -- The trace it is from.
+    -- The trace.
     trace_id,
     -- The GPU op.
     gpu_op_id,
-    -- [ns] Begin, from the begin of the trace.
+    -- [ns] Start, from the start of the trace.
     start_ns,
-    -- [ns] End, from the begin of the trace.
+    -- [ns] End, from the start of the trace.
     end_ns
 ) AS
 WITH
@@ -36,7 +36,7 @@ begun AS (
             AND gpu.host_segment = host.segment
 ),
 
--- A collective goes on when all ranks have begun.
+-- A collective continues when all ranks have started.
 complete AS (
     SELECT
         begun.variant_id,

@@ -1,25 +1,25 @@
--- Host time of each variant cut into segments at the spans that wait: within a segment
--- a span begins at a fixed offset from the segment's begin.
+-- Host time of each variant divided into segments at the spans that wait: within a segment
+-- a span starts at a fixed offset from the segment's start.
 -- One row per variant and span of host time.
 -- Key: variant_id, thread_id, position.
 CREATE TABLE simulation.host_offset (
     -- Method and scenario, as in `prediction.variant`.
     variant_id,
-    -- The run it is of.
+    -- The run.
     run_id,
-    -- The trace it is from.
+    -- The trace.
     trace_id,
     -- Host thread, or worker (`prediction.prefetch`): the lane.
     thread_id,
     -- Position of the span on its thread.
     position,
-    -- Segment that the span begins in, from 0; one that waits begins the next at its end.
+    -- Segment that the span starts in, from 0; one that waits starts the next at its end.
     segment,
-    -- [ns] Begin of the span, from the begin of the segment, behind what is inserted there.
+    -- [ns] Start of the span, from the start of the segment, behind what is inserted there.
     offset_ns,
     -- [ns] What a scenario inserts there (`prediction.host_insert`).
     before_ns,
-    -- [ns] Duration, but for what it waits for.
+    -- [ns] Duration, without what it waits for.
     predicted_ns,
     -- Whether its end waits for something.
     waits
@@ -52,7 +52,7 @@ begun AS (
     FROM ordered
 ),
 
--- Of all spans so far: how many begin a segment, and how long they last.
+-- Of all spans so far: how many start a segment, and how long they last.
 summed AS (
     SELECT
         *,

@@ -1,20 +1,20 @@
--- When each span of host time begins and ends in the simulation.
+-- When each span of host time starts and ends in the simulation.
 -- One row per variant and span of host time.
 -- Key: variant_id, thread_id, position.
 CREATE VIEW simulation.host_span_time (
     -- Method and scenario, as in `prediction.variant`.
     variant_id,
-    -- The run it is of.
+    -- The run.
     run_id,
-    -- The trace it is from.
+    -- The trace.
     trace_id,
     -- Host thread.
     thread_id,
     -- Position of the span on its thread.
     position,
-    -- [ns] Begin, from the begin of the trace.
+    -- [ns] Start, from the start of the trace.
     start_ns,
-    -- [ns] End, from the begin of the trace.
+    -- [ns] End, from the start of the trace.
     end_ns
 ) AS
 SELECT

@@ -7,11 +7,11 @@ CREATE VIEW simulation.meeting_wait (
     variant_id,
     -- The op.
     op_id,
-    -- The trace it is from.
+    -- The trace.
     trace_id,
-    -- Thread that carries out the collective.
+    -- Thread that executes the collective.
     thread_id,
-    -- Span at whose end it goes on when all ranks have arrived.
+    -- Span at whose end it continues when all ranks have arrived.
     position,
     -- The op of the rank that arrived last, the same for all ranks.
     last_op_id

@@ -1,4 +1,4 @@
--- When the simulation of each trace begins: with the first event of a host thread.
+-- When the simulation of each trace starts: with the first event of a host thread.
 -- One row per trace with host threads.
 -- Key: trace_id.
 CREATE VIEW simulation.origin (

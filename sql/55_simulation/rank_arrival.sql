@@ -7,11 +7,11 @@ CREATE VIEW simulation.rank_arrival (
     variant_id,
     -- The op.
     op_id,
-    -- The trace it is from.
+    -- The trace.
     trace_id,
     -- The op of the rank that arrived last, the same for all ranks.
     last_op_id,
-    -- Thread that carries out the collective.
+    -- Thread that executes the collective.
     thread_id,
     -- The span at whose end it arrives.
     position,

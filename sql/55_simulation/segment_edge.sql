@@ -1,5 +1,5 @@
--- Which segment can begin only after which: begin of the target >= begin of the source +
--- weight. The begin of a host segment is the end of the wait before it; that of a GPU
+-- Which segment can start only after which: start of the target >= start of the source +
+-- weight. The start of a host segment is the end of the wait before it; that of a GPU
 -- segment is the time from which its stream is free for it.
 -- One row per dependency between segments.
 -- Key: variant_id, trace_id, source_trace_id, source_lane, source_segment, target_lane,
@@ -23,9 +23,9 @@ CREATE TABLE simulation.segment_edge (
     -- for GPU work), `stream_wait`, `thread` (the host waits for another thread) or
     -- `arrival` (for that of another rank).
     kind,
-    -- GPU work whose end is waited for; NULL where that is host time.
+    -- GPU work whose end is waited for; NULL if that is host time.
     gpu_op_id,
-    -- [ns] Least time from begin to begin.
+    -- [ns] Least time from start to start.
     weight_ns
 ) AS
 WITH

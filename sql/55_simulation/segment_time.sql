@@ -1,17 +1,17 @@
--- When each segment begins: the longest path to it from the origin of the trace. This is
+-- When each segment starts: the longest path to it from the origin of the trace. This is
 -- the one recursion of the simulation; it goes over waits only, for all variants at once.
 -- One row per variant and segment.
 -- Key: variant_id, trace_id, lane, segment.
 CREATE TABLE simulation.segment_time (
     -- Method and scenario, as in `prediction.variant`.
     variant_id,
-    -- The trace it is from.
+    -- The trace.
     trace_id,
     -- Lane: a thread, minus the first work of a stream, or 0, the origin.
     lane,
     -- Segment of that lane.
     segment,
-    -- [ns] Begin, from the begin of the trace.
+    -- [ns] Start, from the start of the trace.
     begin_ns
 ) AS
 WITH RECURSIVE
@@ -20,10 +20,10 @@ edge AS (
     WHERE trace_id IN (SELECT trace_id FROM staging.computing)
 ),
 
--- Segments by what is known of them: the latest of their edges that are known, and how
--- many are not, below 0. Rows of one key become one, by these aggregates; a round sees the
--- segments that the one before told something of. One of which all edges are known begins,
--- and tells those that it leads to. Segments that wait in a circle never begin.
+-- Segments by what is known of them: the latest of their edges that are known, and how many
+-- are not, below 0. Rows of one key become one, by these aggregates; a round sees the
+-- segments that the one before told something of. One of which all edges are known starts,
+-- and tells those that it leads to. Segments that wait in a circle never start.
 known (variant_id, trace_id, lane, segment, begin_ns, missing) USING KEY (
     variant_id, trace_id, lane, segment, max(begin_ns), sum(missing)
 ) AS (

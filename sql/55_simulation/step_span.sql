@@ -1,18 +1,18 @@
--- Which spans of host time each step begins and ends with.
+-- Which spans of host time each step starts and ends with.
 -- One row per step that takes time.
 -- Key: step_id.
 CREATE TABLE simulation.step_span (
     -- Step.
     step_id,
-    -- The run it is of.
+    -- The run.
     run_id,
-    -- The trace it is from.
+    -- The trace.
     trace_id,
     -- Number of the step.
     step,
     -- Host thread of its mark.
     thread_id,
-    -- Position on the thread of the span that begins with the step.
+    -- Position on the thread of the span that starts with the step.
     first_position,
     -- Position of the span that ends with it.
     last_position

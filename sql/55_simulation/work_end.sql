@@ -1,7 +1,7 @@
--- After which segments GPU work ends: end >= begin of the segment + weight, and it ends at
+-- After which segments GPU work ends: end >= start of the segment + weight, and it ends at
 -- the latest of these. Work ends after the segment of its stream and that of the host
--- thread that launched it; a collective so after those of all its ranks, since it goes on
--- when the last rank has begun.
+-- thread that launched it; a collective so after those of all its ranks, since it continues
+-- when the last rank has started.
 -- One row per variant, GPU work, and segment of a rank.
 -- Key: variant_id, gpu_op_id, source_trace_id, source_lane, source_segment, weight_ns.
 CREATE VIEW simulation.work_end (
@@ -9,7 +9,7 @@ CREATE VIEW simulation.work_end (
     variant_id,
     -- The GPU op.
     gpu_op_id,
-    -- The trace it is from.
+    -- The trace.
     trace_id,
     -- The trace of the segment.
     source_trace_id,
@@ -17,12 +17,12 @@ CREATE VIEW simulation.work_end (
     source_lane,
     -- Segment of that lane.
     source_segment,
-    -- [ns] From the begin of the segment, by the begin of its trace, to the end of the
-    -- work, by the begin of the work's.
+    -- [ns] From the start of the segment, by the start of its trace, to the end of the
+    -- work, by the start of the work's.
     weight_ns
 ) AS
 WITH
--- A collective takes its time from the begin of each of its parts on.
+-- A collective takes its time from the start of each of its parts on.
 part AS (
     SELECT
         own.variant_id,

@@ -1,11 +1,11 @@
--- What a walk backwards goes on to: from GPU work to what it had started after, from a
--- time at which a thread went on to what had been over. A launch leads to its thread,
--- and so to when that last went on before the launch.
+-- What a walk backwards continues to: from GPU work to what it had started after, from a
+-- time at which a thread continued to what had been over. A launch leads to its thread, and
+-- so to when that last continued before the launch.
 -- One row per node of a walk; of a collective that waited for another rank a second one,
 -- for the paths of runs.
 -- Key: trace_id, node, is_run.
 CREATE TABLE critical_path.cause (
-    -- The trace it is from.
+    -- The trace.
     trace_id,
     -- The GPU op, or minus the `resume_id` (`graph.host_cause`).
     node,
@@ -13,15 +13,15 @@ CREATE TABLE critical_path.cause (
     is_run,
     -- [ns] When the other rank arrived, by the run's clock; NULL without such a one.
     arrival_ns,
-    -- What it goes on to, likewise; NULL at the begin of a thread.
+    -- What it continues to, likewise; NULL at the start of a thread.
     cause_node,
     -- The trace of that.
     cause_trace_id,
-    -- Host thread that the walk goes on along; NULL on a device.
+    -- Host thread that the walk continues along; NULL on a device.
     thread_id,
-    -- GPU work that it goes on to; NULL on the host.
+    -- GPU work that it continues to; NULL on the host.
     gpu_op_id,
-    -- [ns] When it goes on there, by the clock of that trace.
+    -- [ns] When it continues there, by the clock of that trace.
     until_ns,
     -- `return`, `join`, `fork`, `launch`, `stream`, `stream_wait`, `occupancy`,
     -- or `arrival` (of another rank).

@@ -6,7 +6,7 @@
 CREATE MACRO critical_path.chain_hop(
     -- The step: its `step_id`.
     step,
-    -- How many chains.
+    -- Number of chains.
     k
 ) AS TABLE
 SELECT
@@ -16,11 +16,11 @@ SELECT
     chain_end_ns,
     -- Position on the chain, from 1 at its end.
     hop,
-    -- Host thread that the hop runs along; NULL on a device.
+    -- The host thread along which the hop runs; NULL on a device.
     thread_id,
     -- GPU work that the hop passes; NULL on the host.
     gpu_op_id,
-    -- [ns] Begin of the hop: end of the next, or begin of the step.
+    -- [ns] Start of the hop: end of the next, or start of the step.
     from_ns,
     -- [ns] End of the hop.
     until_ns,

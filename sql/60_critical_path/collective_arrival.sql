@@ -1,18 +1,20 @@
--- When a rank was ready for a collective, and what that depended on. One on a GPU that began as
--- the collective before it on its stream ended may have been ready sooner: when its launch and
--- what else it waits for would have let it begin. One on the CPU was ready as it began.
+-- When a rank was ready for a collective, and what that depended on. One on a GPU that
+-- started as the collective before it on its stream ended may have been ready sooner: when
+-- its launch and what else it waits for would have let it start. One on the CPU was ready
+-- as it started.
 -- One row per kernel of a collective, or op of one on the CPU.
 -- Key: node_id.
 CREATE VIEW critical_path.collective_arrival (
     -- The kernel, or the op.
     node_id,
-    -- The trace it is from.
+    -- The trace.
     trace_id,
-    -- Whether it began as the collective before it on its stream ended.
+    -- Whether it started as the collective before it on its stream ended.
     is_queued,
-    -- [ns] When the rank was ready: as the kernel began, and before that where it was queued.
+    -- [ns] When the rank was ready: as the kernel started, and before that where it was
+    -- queued.
     ready_ns,
-    -- The collective of the trace on which that depended; NULL where it depended on none.
+    -- The collective of the trace on which that depended; NULL if it depended on none.
     source_node_id
 ) AS
 WITH

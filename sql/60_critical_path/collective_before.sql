@@ -19,7 +19,8 @@ on_cpu AS MATERIALIZED (
     INNER JOIN staging.op AS op ON node_id = op_id
 ),
 
--- Where a walk goes along a thread, and from when it goes on from there to something else.
+-- Where a walk goes along a thread, and from when it continues from there to something
+-- else.
 along AS (
     SELECT cause.trace_id, node, cause_node, cause.thread_id, until_ns
     FROM critical_path.cause AS cause

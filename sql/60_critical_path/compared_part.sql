@@ -4,17 +4,18 @@
 -- One row per path, kind of time, module and place.
 -- Key: trace_id, path_id, kind, module, place.
 CREATE VIEW critical_path.compared_part (
-    -- The run it is of.
+    -- The run.
     run_id,
-    -- The trace it is from.
+    -- The trace.
     trace_id,
     -- The path, as in `critical_path.compared_path`.
     path_id,
     -- Kind of time, as in `critical_path.interval`.
     kind,
-    -- The module that it is for, with those it lies in; where the Python stack was recorded.
+    -- The module that it is for, with its enclosing modules; if Python stacks were
+    -- recorded.
     module,
-    -- The op, or what is of none the call or the work; between ops the Python function.
+    -- The op; for time outside ops, the call or the work; between ops, the Python function.
     place,
     -- [ns] The time on the path.
     time_ns

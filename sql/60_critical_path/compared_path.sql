@@ -3,11 +3,11 @@
 -- One row per path.
 -- Key: trace_id, path_id.
 CREATE VIEW critical_path.compared_path (
-    -- The run it is of.
+    -- The run.
     run_id,
-    -- The trace it is from.
+    -- The trace.
     trace_id,
-    -- The path, as in `critical_path.path`: the step, else the trace.
+    -- The path, as in `critical_path.path`: the step, otherwise the trace.
     path_id,
     -- The rank.
     rank,

@@ -6,21 +6,21 @@
 CREATE VIEW critical_path.compared_work (
     -- The op or GPU op.
     node_id,
-    -- The run it is of.
+    -- The run.
     run_id,
-    -- The trace it is from.
+    -- The trace.
     trace_id,
     -- The step that it is of, as in `critical_path.compared_path`.
     path_id,
     -- `host` or `gpu`.
     device,
-    -- The module, with those it lies in; where the Python stack was recorded.
+    -- The module, with its enclosing modules, if Python stacks were recorded.
     module,
-    -- Whether it is of the backward pass of that module.
+    -- Whether it is in the backward pass of that module.
     is_backward,
     -- The op; NULL of GPU work whose launch lies in none.
     op,
-    -- Sizes of its arguments, as a JSON list; NULL where they are not recorded.
+    -- Sizes of its arguments, as a JSON list; NULL if they are not recorded.
     shape,
     -- How many such ops there are in the step up to it.
     ordinal,

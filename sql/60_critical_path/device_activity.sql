@@ -3,9 +3,9 @@
 -- One row per variant, step and device that ran work in the trace.
 -- Key: variant_id, step_id, device.
 CREATE VIEW critical_path.device_activity (
-    -- Method and scenario, as in `prediction.variant`; 0 as measured.
+    -- Method and scenario, as in `prediction.variant`; 0 is measured.
     variant_id,
-    -- The trace it is from.
+    -- The trace.
     trace_id,
     -- Step.
     step_id,

@@ -1,27 +1,27 @@
--- When each GPU op begins and ends, measured and simulated, by one clock, and
--- what it began after.
+-- When each GPU op starts and ends, measured and simulated, by one clock, and what it
+-- started after.
 -- One row per variant, 0 as measured, and GPU op.
 -- Key: variant_id, gpu_op_id.
 CREATE VIEW critical_path.gpu_outcome (
-    -- Method and scenario, as in `prediction.variant`; 0 as measured.
+    -- Method and scenario, as in `prediction.variant`; 0 is measured.
     variant_id,
-    -- The trace it is from.
+    -- The trace.
     trace_id,
     -- Device.
     device,
     -- The GPU op.
     gpu_op_id,
-    -- [ns] Begin, from the begin of the trace (`simulation.origin`).
+    -- [ns] Start, from the start of the trace (`simulation.origin`).
     start_ns,
     -- [ns] End, likewise.
     end_ns,
-    -- What it began after, as in `graph.gpu_cause`.
+    -- What it started after, as in `graph.gpu_cause`.
     cause,
-    -- [ns] Part of the begin that no cause explains; the simulation has none.
+    -- [ns] Part of the start that no cause explains; the simulation has none.
     unexplained_ns
 ) AS
 WITH
--- From when the work of other streams lets work begin, as simulated.
+-- From when the work of other streams lets work start, as simulated.
 let_begin AS (
     SELECT
         time.variant_id,

@@ -1,12 +1,12 @@
--- Critical paths, walked from their ends backwards: from what had to wait to what it waited
--- for. What was measured is walked over causes (`critical_path.measured_hop`), a hop for
--- each GPU op and each wait of a thread; what was simulated over its segments
--- (`critical_path.simulated_hop`), of which one holds all work between two waits. At rest
--- there is variant 0 alone, as in `critical_path.path`.
--- One row per variant, 0 as measured, and hop of a path, from its end backwards.
+-- Critical paths, followed from their ends backwards: from what had to wait to what it
+-- waited for. The measured path follows causes (`critical_path.measured_hop`), with a hop
+-- for each GPU op and each wait of a thread. A simulated path follows segments
+-- (`critical_path.simulated_hop`), which contain all work between two waits. By default
+-- only variant 0 is included, as in `critical_path.path`.
+-- One row per variant (0 is measured) and hop of a path, from its end backwards.
 -- Key: variant_id, scope, path_id, hop.
 CREATE VIEW critical_path.hop (
-    -- Method and scenario, as in `prediction.variant`; 0 as measured.
+    -- Method and scenario, as in `prediction.variant`; 0 is measured.
     variant_id,
     -- `period`, `step`, `trace` or `run`.
     scope,
@@ -14,20 +14,20 @@ CREATE VIEW critical_path.hop (
     path_id,
     -- Position on the path, from 1 at its end.
     hop,
-    -- The trace that the hop lies in.
+    -- The trace of the hop.
     trace_id,
-    -- Host thread that the hop runs along; NULL on a device.
+    -- The host thread along which the hop runs; NULL on a device.
     thread_id,
-    -- GPU work that the hop passes; NULL on the host. Of a segment the last; one of a
-    -- thread leads from there through its launches to that.
+    -- The GPU work that the hop passes; NULL on the host. For a segment the last one; a
+    -- segment of a thread leads through its launches to that.
     gpu_op_id,
     -- [ns] End of the hop, by the clock of its trace.
     until_ns,
-    -- What the hop before waited for: `return`, `join`, `fork`, `launch`, `stream`,
-    -- `stream_wait`, `occupancy`, `arrival` (of another rank); as simulated also `host`,
+    -- What the previous hop waited for: `return`, `join`, `fork`, `launch`, `stream`,
+    -- `stream_wait`, `occupancy`, `arrival` (of another rank); in simulations also `host`,
     -- `thread` and `origin` (`simulation.segment_edge`); `end` at the path's end.
     reason,
-    -- [ns] What to add to times of the trace for times by the path's clock.
+    -- [ns] Offset to add to times of the trace to get times of the path's clock.
     shift_ns
 ) AS
 SELECT
@@ -53,5 +53,5 @@ SELECT
 FROM critical_path.simulated_hop AS hop
 INNER JOIN critical_path.path AS path USING (variant_id, scope, path_id)
 INNER JOIN simulation.origin AS origin ON hop.trace_id = origin.trace_id
--- What was not asked for is not even planned.
+-- Parts that were not requested are not even planned.
 WHERE getvariable('methods') IS NOT NULL;

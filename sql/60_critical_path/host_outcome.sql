@@ -1,16 +1,16 @@
--- When each span of host time begins and ends, measured and simulated, by one clock.
+-- When each span of host time starts and ends, measured and simulated, by one clock.
 -- One row per variant, 0 as measured, and span of host time.
 -- Key: variant_id, thread_id, position.
 CREATE VIEW critical_path.host_outcome (
-    -- Method and scenario, as in `prediction.variant`; 0 as measured.
+    -- Method and scenario, as in `prediction.variant`; 0 is measured.
     variant_id,
-    -- The trace it is from.
+    -- The trace.
     trace_id,
     -- Host thread.
     thread_id,
     -- Position of the span on its thread.
     position,
-    -- [ns] Begin, from the begin of the trace (`simulation.origin`).
+    -- [ns] Start, from the start of the trace (`simulation.origin`).
     start_ns,
     -- [ns] End, likewise.
     end_ns

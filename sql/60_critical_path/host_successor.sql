@@ -1,9 +1,9 @@
--- What a delay of a host thread would delay: the work it launches, the threads that it
--- lets go on, its own next wait, which takes up the time it waits, and the end of a step.
--- One row per thread, time and what goes on then.
+-- What a delay of a host thread would delay: the work it launches, the threads that it lets
+-- continue, its own next wait, which absorbs the time it waits, and the end of a step.
+-- One row per thread, time and what continues then.
 -- Key: thread_id, at_ns, kind, target_gpu_op_id, target_thread_id, target_resume_id.
 CREATE TABLE critical_path.host_successor (
-    -- The trace it is from.
+    -- The trace.
     trace_id,
     -- Host thread.
     thread_id,
@@ -15,15 +15,15 @@ CREATE TABLE critical_path.host_successor (
     kind,
     -- The end of the stretch of the stream that launched work lies in.
     target_gpu_op_id,
-    -- The thread that goes on.
+    -- The thread that continues.
     target_thread_id,
-    -- What it goes on from (`graph.host_cause`).
+    -- What it continues from (`graph.host_cause`).
     target_resume_id,
     -- [ns] How long the delay may be before that is delayed.
     slack_ns
 ) AS
 WITH
--- A thread that went on had waited for some time; a delay before fits into that.
+-- A thread that continued had waited for some time; a delay before fits into that.
 resumed AS (
     SELECT
         cause.*,

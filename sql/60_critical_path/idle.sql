@@ -1,37 +1,37 @@
--- The time of each step, and as measured of each trace, in which a device runs nothing, cut
--- by why the work that came next did not come before: what the host thread did until it
--- launched that work, the delay of the launch, or of a wait. Without a next one it is what
--- the thread of the step did.
--- One row per variant, 0 as measured, and interval of idle time of a step or a trace.
+-- The time in which a device is idle, for each step and, as measured, for each trace,
+-- divided by what delayed the next work: what the host thread did until it launched that
+-- work, the delay of the launch, or of a wait. Without next work, what the thread of the
+-- step did.
+-- One row per variant (0 is measured) and interval of idle time of a step or a trace.
 -- Key: variant_id, scope, window_id, device, start_ns.
 CREATE VIEW critical_path.idle (
-    -- Method and scenario, as in `prediction.variant`; 0 as measured.
+    -- Method and scenario, as in `prediction.variant`; 0 is measured.
     variant_id,
-    -- `step` (its mark) or `trace`: times that overlap, so one of the two is asked for.
+    -- `step` (its mark) or `trace`; these overlap, so select one of them.
     scope,
     -- The step; the trace.
     window_id,
-    -- The trace it is from.
+    -- The trace.
     trace_id,
     -- Step; NULL of a trace.
     step_id,
     -- Device.
     device,
-    -- [ns] Begin, from the begin of the trace (`simulation.origin`).
+    -- [ns] Start, from the start of the trace (`simulation.origin`).
     start_ns,
     -- [ns] End, likewise.
     end_ns,
     -- On the host `host_op`, `launch`, `host_gap`, `data_loading` or `wait`; then
     -- `launch_delay`, `stream_gap`, `stream_wait`, `occupancy`, `unexplained`, or
-    -- `before_trace` where the launch is not in the trace; as in `critical_path.interval`.
+    -- `before_trace` if the launch is not in the trace; as in `critical_path.interval`.
     kind,
-    -- The GPU work that came next; NULL where none did.
+    -- The next GPU work; NULL if there is none.
     gpu_op_id,
-    -- Op or call that the host thread was in.
+    -- The op or call that the host thread was in.
     node_id
 ) AS
 WITH
--- All work of a device, and a last row at the end of all windows.
+-- All work of a device, and a final row at the end of all windows.
 work AS (
     SELECT variant_id, trace_id, device, gpu_op_id, start_ns, end_ns, cause, unexplained_ns
     FROM critical_path.gpu_outcome
@@ -78,7 +78,7 @@ gap AS (
     WHERE until_ns > from_ns
 ),
 
--- Until when the host thread had not launched the work.
+-- The time until which the host thread had not launched the work.
 hosted AS (
     SELECT
         gap.*,
@@ -99,7 +99,7 @@ hosted AS (
             AND launch_position = launch.position
 ),
 
--- The spans of host time from the one that it begins in to that it ends in.
+-- The spans of host time from the one in which it starts to the one in which it ends.
 stretch AS (
     SELECT
         hosted.*,

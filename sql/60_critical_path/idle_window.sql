@@ -1,10 +1,10 @@
 -- The times in which idle time of devices is looked for: the mark of each step, and as
--- measured each trace as a whole, from its first event, or where it has steps the begin of
+-- measured each trace as a whole, from its first event, or where it has steps the start of
 -- the first of them, to the end of the last period, or of the last event.
 -- One row per variant, 0 as measured, and step or trace.
 -- Key: variant_id, scope, window_id.
 CREATE VIEW critical_path.idle_window (
-    -- Method and scenario, as in `prediction.variant`; 0 as measured.
+    -- Method and scenario, as in `prediction.variant`; 0 is measured.
     variant_id,
     -- `step` (its mark) or `trace`.
     scope,
@@ -16,7 +16,7 @@ CREATE VIEW critical_path.idle_window (
     step_id,
     -- The host thread that tells what is done after the last work of a device.
     thread_id,
-    -- [ns] Begin, from the begin of the trace (`simulation.origin`).
+    -- [ns] Start, from the start of the trace (`simulation.origin`).
     start_ns,
     -- [ns] End, likewise.
     end_ns

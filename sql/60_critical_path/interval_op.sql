@@ -1,19 +1,19 @@
 -- The intervals of the critical paths with the op and the module that they are for: of a
 -- call the op around it, of GPU work the op around its launch; and with the Python function
--- that these began in. Between ops module and function are the innermost that are open on the
--- host thread, as measured alone: the function in the middle of the interval.
--- One row per variant, 0 as measured, and interval of a path.
+-- that these started in. Between ops module and function are the innermost that are open on
+-- the host thread, as measured alone: the function in the middle of the interval.
+-- One row per variant (0 is measured) and interval of a path.
 -- Key: variant_id, scope, path_id, start_ns.
 CREATE VIEW critical_path.interval_op (
-    -- Method and scenario, as in `prediction.variant`; 0 as measured.
+    -- Method and scenario, as in `prediction.variant`; 0 is measured.
     variant_id,
     -- `period`, `step`, `trace` or `run`.
     scope,
     -- The path, as in `critical_path.path`.
     path_id,
-    -- The trace that the interval lies in.
+    -- The trace of the interval.
     trace_id,
-    -- [ns] Begin, as in `critical_path.interval`.
+    -- [ns] Start, as in `critical_path.interval`.
     start_ns,
     -- [ns] End.
     end_ns,
@@ -31,9 +31,10 @@ CREATE VIEW critical_path.interval_op (
     op_id,
     -- The op's name.
     op_name,
-    -- The module, with those it lies in; where the Python stack was recorded.
+    -- The module, with its enclosing modules, if Python stacks were recorded.
     module,
-    -- The Python function, with its file and line, as in `staging.python_frame`; likewise.
+    -- The Python function, with its file and line, as in `staging.python_frame`, if stacks
+    -- were recorded.
     frame
 ) AS
 -- Times by the clock of the trace.

@@ -9,17 +9,17 @@ CREATE VIEW critical_path.lever_time (
     lever,
     -- [ns] Time on the critical paths.
     time_ns,
-    -- [1] Its share of them.
+    -- [1] Its share of their time.
     time_share,
-    -- Steps that have it on their path; of traces without steps, traces.
+    -- Steps that have it on their path; for traces without steps, traces.
     path_count,
     -- [ns] The mean over all paths.
     mean_ns,
-    -- [ns] Of the time, that in which a device of the trace was busy.
+    -- [ns] The part of this time in which a device of the trace was busy.
     busy_ns
 ) AS
 WITH
--- With how long devices were busy until its begin, and until its end.
+-- With how long devices were busy until its start, and until its end.
 interval AS (
     SELECT
         interval.run_id,

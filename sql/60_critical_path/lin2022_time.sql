@@ -1,9 +1,8 @@
 -- The algorithm of Lin et al. 2022 (section 3 and 4), as published: all top-level ops of a
--- step one after another on one host thread, means by type and name without outliers
--- (1.5 times the interquartile range), two streams, one of them for collectives, which
--- wait for all work before; nothing makes the host wait. A step begins with empty streams
--- and lasts until the host and both streams are done: its period. Kernel times are as
--- measured.
+-- step one after another on one host thread, means by type and name without outliers (1.5
+-- times the interquartile range), two streams, one of them for collectives, which wait for
+-- all work before; nothing makes the host wait. A step starts with empty streams and lasts
+-- until the host and both streams are done: its period. Kernel times are as measured.
 -- One row per method and step.
 -- Key: method, step_id.
 CREATE VIEW critical_path.lin2022_time (
@@ -11,9 +10,9 @@ CREATE VIEW critical_path.lin2022_time (
     -- 5 us a kernel more; `lin2022_as_profiled`: launches as measured, nothing less or
     -- more.
     method,
-    -- The run it is of.
+    -- The run.
     run_id,
-    -- The trace it is from.
+    -- The trace.
     trace_id,
     -- Step.
     step_id,
@@ -21,7 +20,7 @@ CREATE VIEW critical_path.lin2022_time (
     predicted_ns,
     -- [ns] Predicted host time.
     host_ns,
-    -- [ns] Predicted end of the GPU work, from the begin of the step; NULL without any.
+    -- [ns] Predicted end of the GPU work, from the start of the step; NULL without any.
     gpu_end_ns
 ) AS
 WITH

@@ -11,9 +11,9 @@ CREATE TABLE critical_path.measured_hop (
     path_id,
     -- Position on the path, from 1 at its end.
     hop,
-    -- The trace that the hop lies in.
+    -- The trace of the hop.
     trace_id,
-    -- Host thread that the hop runs along; NULL on a device.
+    -- The host thread along which the hop runs; NULL on a device.
     thread_id,
     -- GPU work that the hop passes; NULL on the host.
     gpu_op_id,
@@ -22,7 +22,7 @@ CREATE TABLE critical_path.measured_hop (
     -- What the hop before waited for: `return`, `join`, `fork`, `launch`, `stream`,
     -- `stream_wait`, `occupancy`, `arrival` (of another rank); `end` at the path's end.
     reason,
-    -- [ns] What to add to times of the trace for times by the path's clock.
+    -- [ns] Offset to add to times of the trace to get times of the path's clock.
     shift_ns
 ) AS
 WITH RECURSIVE
@@ -94,7 +94,7 @@ milestone AS (
     WHERE scope <> 'run' AND next_until_ns > path_start_ns
 ),
 
--- The node that a walk stands on, and whether it may go on to another rank: not twice in
+-- The node that a walk stands on, and whether it may continue to another rank: not twice in
 -- a row, and only to an earlier time, so that no walk goes round in a circle.
 walk AS (
     SELECT *, scope = 'run' AS is_run

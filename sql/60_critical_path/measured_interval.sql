@@ -7,19 +7,19 @@ CREATE TABLE critical_path.measured_interval (
     scope,
     -- The path, as in `critical_path.measured_path`.
     path_id,
-    -- The run it is of.
+    -- The run.
     run_id,
-    -- The trace that the interval lies in.
+    -- The trace of the interval.
     trace_id,
     -- The step at whose end the path ends; NULL for a trace.
     step_id,
-    -- [ns] Begin; of a run's path by the run's clock, else by the trace's.
+    -- [ns] Start; for a run's path by the run's clock, otherwise by the trace's.
     start_ns,
     -- [ns] End.
     end_ns,
     -- On the host: `host_op`, `launch`, `host_gap`, `data_loading`, `wait`. On a device:
-    -- `kernel`, `memcpy`, `memset`, and of a collective `rank_wait` (until the last rank of
-    -- the run arrived), `absent_rank_wait` (for ranks that are not in the run) and
+    -- `kernel`, `memcpy`, `memset`, and for a collective `rank_wait` (until the last rank
+    -- of the run arrived), `absent_rank_wait` (for ranks that are not in the run) and
     -- `communication` (the rest). Between them: `launch_delay`, `stream_gap`,
     -- `stream_wait`, `return`, `unexplained`, `before_trace`.
     kind,
@@ -112,7 +112,7 @@ on_device AS (
     FROM passed
 ),
 
--- A hop over a thread: the spans from the one that it begins in to that it ends in.
+-- A hop over a thread: the spans from the one that it starts in to that it ends in.
 stretch AS (
     SELECT
         hop.*,

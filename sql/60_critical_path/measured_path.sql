@@ -1,7 +1,7 @@
 -- The critical paths of what was measured: of the period of each step
--- (`graph.step_period`), of its mark, of each trace from its begin to its end, and of each
--- step of a run of several ranks, from the first rank's begin to the last one's end.
--- A path is walked from its end (`critical_path.measured_hop`) and tiles its time
+-- (`graph.step_period`), of its mark, of each trace from its start to its end, and of each
+-- step of a run of several ranks, from the first rank's start to the last one's end. A path
+-- is walked from its end (`critical_path.measured_hop`) and tiles its time
 -- (`critical_path.measured_interval`). `critical_path.path` has them beside those of
 -- predictions; nothing that predicts is read here, so nothing of it is computed again when
 -- predictions change.
@@ -12,7 +12,7 @@ CREATE TABLE critical_path.measured_path (
     scope,
     -- The step at whose end it ends; the trace.
     path_id,
-    -- The run it is of.
+    -- The run.
     run_id,
     -- The trace in which it ends.
     trace_id,
@@ -20,15 +20,16 @@ CREATE TABLE critical_path.measured_path (
     step_id,
     -- Number of the step; NULL for a trace.
     step,
-    -- [ns] Begin; of a run by the run's clock (`graph.clock`), else by the trace's.
+    -- [ns] Start; of a run by the run's clock (`graph.clock`), otherwise by the trace's.
     start_ns,
     -- [ns] End, by the same clock.
     end_ns,
-    -- Host thread that it ends on; NULL on a device.
+    -- The host thread on which it ends; NULL on a device.
     thread_id,
-    -- GPU work that it ends with; NULL on the host.
+    -- The GPU work with which it ends; NULL on the host.
     gpu_op_id,
-    -- [ns] What to add to times of the trace in which it ends for times of its clock.
+    -- [ns] Offset to add to times of the trace in which it ends to get times of the path's
+    -- clock.
     shift_ns
 ) AS
 WITH

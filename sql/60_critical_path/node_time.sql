@@ -1,24 +1,24 @@
--- When each node begins and ends, measured and simulated, by one clock. In the simulation
--- ops, calls and user ranges are at that share of the span of host time at which they were
+-- When each node starts and ends, measured and simulated, on one clock. In the simulation,
+-- ops, calls and user ranges are at the same fraction of their span of host time as
 -- measured.
--- One row per variant, 0 as measured, and node.
+-- One row per variant (0 is measured) and node.
 -- Key: variant_id, node_id.
 CREATE VIEW critical_path.node_time (
-    -- Method and scenario, as in `prediction.variant`; 0 as measured.
+    -- Method and scenario, as in `prediction.variant`; 0 is measured.
     variant_id,
-    -- The run it is of.
+    -- The run.
     run_id,
-    -- The trace it is from.
+    -- The trace.
     trace_id,
     -- The node, as in `graph.node`.
     node_id,
-    -- [ns] Begin, from the begin of the trace (`simulation.origin`).
+    -- [ns] Start, from the start of the trace (`simulation.origin`).
     start_ns,
     -- [ns] End, likewise.
     end_ns
 ) AS
 WITH
--- Begins lie in the span that begins then or before, ends in the one that ends then or
+-- A start is in the span that starts then or before, an end in the one that ends then or
 -- later.
 located AS (
     SELECT

@@ -1,19 +1,19 @@
--- The critical paths there are: of the period of each step, of its mark, of each trace from
--- its begin to its end (as measured alone), and of each step of a run of several ranks, from
--- the first rank's begin to the last one's end. A path is walked from its end
--- (`critical_path.hop`) and tiles its time (`critical_path.interval`). At rest they are those
--- of what was measured, variant 0, so that what sums over them counts nothing twice;
--- methods and scenarios come in where they are asked for (`tracedb sql --method`).
--- One row per variant, 0 as measured, and path.
+-- All critical paths: of the period of each step, of its mark, of each trace from its start
+-- to its end (only as measured), and of each step of a run with several ranks, from the
+-- first rank's start to the last rank's end. A path is followed from its end
+-- (`critical_path.hop`) and partitions its time (`critical_path.interval`). By default only
+-- measured paths are included, variant 0, so that sums count nothing twice; methods and
+-- scenarios are added on request (`tracedb sql --method`).
+-- One row per variant (0 is measured) and path.
 -- Key: variant_id, scope, path_id.
 CREATE VIEW critical_path.path (
-    -- Method and scenario, as in `prediction.variant`; 0 as measured.
+    -- Method and scenario, as in `prediction.variant`; 0 is measured.
     variant_id,
     -- `period`, `step` (its mark), `trace` or `run`.
     scope,
     -- The step at whose end it ends; the trace.
     path_id,
-    -- The run it is of.
+    -- The run.
     run_id,
     -- The trace in which it ends.
     trace_id,
@@ -21,16 +21,17 @@ CREATE VIEW critical_path.path (
     step_id,
     -- Number of the step; NULL for a trace.
     step,
-    -- [ns] Begin; of a run by the run's clock (`graph.clock`), else by the trace's. The
-    -- simulation begins when the trace does.
+    -- [ns] Start; for a run by the run's clock (`graph.clock`), otherwise by the trace's.
+    -- The simulation starts when the trace does.
     start_ns,
     -- [ns] End, by the same clock.
     end_ns,
-    -- Host thread that it ends on; NULL on a device.
+    -- The host thread on which it ends; NULL on a device.
     thread_id,
-    -- GPU work that it ends with; NULL on the host.
+    -- The GPU work with which it ends; NULL on the host.
     gpu_op_id,
-    -- [ns] What to add to times of the trace in which it ends for times of its clock.
+    -- [ns] Offset to add to times of the trace in which it ends to get times of the path's
+    -- clock.
     shift_ns
 ) AS
 WITH

@@ -7,9 +7,9 @@ CREATE VIEW critical_path.path_thing (
     variant_id,
     -- The path, as in `critical_path.path`.
     path_id,
-    -- The run it is of.
+    -- The run.
     run_id,
-    -- [ns] Begin of the interval.
+    -- [ns] Start of the interval.
     start_ns,
     -- [ns] Its duration.
     time_ns,

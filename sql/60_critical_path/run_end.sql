@@ -9,9 +9,9 @@ CREATE VIEW critical_path.run_end (
     path_id,
     -- The trace it ends in.
     trace_id,
-    -- Host thread that it ends on; NULL on a device.
+    -- The host thread on which it ends; NULL on a device.
     thread_id,
-    -- GPU work that it ends with; NULL on the host.
+    -- The GPU work with which it ends; NULL on the host.
     gpu_op_id,
     -- [ns] End, by the clock of the trace.
     end_ns,

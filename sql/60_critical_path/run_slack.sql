@@ -1,18 +1,18 @@
--- How much longer each node of a run of several ranks could take, anywhere in it, before a
--- step of the run ends later, which is on the last of its ranks. Other than
--- `critical_path.slack` it has what waiting for other ranks takes up: what is done
--- before a collective on GPUs may be later until the last rank comes, and where other ranks
--- wait for it, no more than these may be.
+-- How much longer each node of a run with several ranks could take, anywhere in it, without
+-- delaying the end of a step of the run, which is on the last of its ranks. Unlike
+-- `critical_path.slack`, it includes what waiting for other ranks absorbs: work before a
+-- collective on GPUs may slip until the last rank arrives, and if other ranks wait for it,
+-- only as far as those may.
 -- One row per op, call and GPU op of a run whose ranks meet on GPUs (`run_trace`).
 -- Key: node_id.
 CREATE VIEW critical_path.run_slack (
     -- The node.
     node_id,
-    -- The run it is of.
+    -- The run.
     run_id,
-    -- The trace it is from.
+    -- The trace.
     trace_id,
-    -- [ns] Slack; NULL where no step depends on it.
+    -- [ns] Slack; NULL if no step depends on it.
     slack_ns
 ) AS
 WITH RECURSIVE
@@ -20,7 +20,8 @@ in_run AS MATERIALIZED (SELECT trace_id FROM critical_path.run_trace),
 
 stretch_slack AS MATERIALIZED (FROM critical_path.run_stretch_slack),
 
--- Where what ends with work begins: of a collective its begin, of all other work the same.
+-- Start of what ends with the work: for a collective its own start, likewise for all other
+-- work.
 begun AS (
     SELECT
         stretch.*,
@@ -31,7 +32,7 @@ begun AS (
     LEFT JOIN graph.collective AS met ON last_gpu_op_id = node_id
 ),
 
--- What goes on at a time or later within the stretch of the thread, whichever is least.
+-- The minimum over what continues at a time or later within the stretch of the thread.
 going_on AS (
     SELECT
         successor.trace_id,
@@ -63,7 +64,7 @@ going_on AS (
     QUALIFY row_number() OVER (PARTITION BY successor.thread_id, at_ns ORDER BY kind) = 1
 ),
 
--- Calls that blocked, and all ops around them, go on from a time inside of them.
+-- Calls that blocked, and all enclosing ops, continue from a time inside them.
 inside AS (
     SELECT call_id AS node_id, op_id, slack_ns
     FROM graph.host_cause AS cause

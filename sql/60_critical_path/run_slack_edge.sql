@@ -1,5 +1,5 @@
 -- What a delay passes on in a run of several ranks: as `critical_path.slack_edge`, but that
--- a collective on GPUs begins at a place of its own. A rank may come to it later until the
+-- a collective on GPUs starts at a place of its own. A rank may come to it later until the
 -- last one does; from there on all ranks are delayed. A step ends with its last rank.
 -- One row per place and place that depends on it; `origin` for each, once.
 -- Key: trace_id, lane, stretch, target_trace_id, target_lane, target_stretch, kind.
@@ -9,7 +9,7 @@ CREATE VIEW critical_path.run_slack_edge (
     -- Lane, as in `critical_path.slack_edge`; 0 of such a collective.
     lane,
     -- Stretch of the lane; of one that ends with a collective, minus that for where the
-    -- collective begins, and of one that all have come to, the kernel that came last.
+    -- collective starts, and of one that all have come to, the kernel that came last.
     stretch,
     -- Trace of what depends on it, likewise; 0 for the end of a step, too.
     target_trace_id,

@@ -9,7 +9,7 @@ CREATE VIEW critical_path.run_stretch_slack (
     lane,
     -- Stretch of the lane, likewise.
     stretch,
-    -- [ns] Slack; NULL where no step depends on it.
+    -- [ns] Slack; NULL if no step depends on it.
     slack_ns
 ) AS
 WITH RECURSIVE

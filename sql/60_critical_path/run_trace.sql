@@ -5,7 +5,7 @@
 CREATE VIEW critical_path.run_trace (
     -- The trace.
     trace_id,
-    -- The run it is of.
+    -- The run.
     run_id,
     -- [ns] What to add to its times for times by the run's clock, as in `graph.clock`.
     shift_ns

@@ -14,7 +14,7 @@ CREATE VIEW critical_path.simulated_end (
     lane,
     -- Segment of that lane.
     segment,
-    -- [ns] Begin of the segment, from the begin of its trace.
+    -- [ns] Start of the segment, from the start of its trace.
     begin_ns,
     -- Span of host time that the path ends with; NULL on a device.
     last_position

@@ -1,5 +1,5 @@
 -- Critical paths of the simulation, walked from their ends backwards: from a segment to the
--- dependency that it began with (`simulation.binding`), until the path's begin.
+-- dependency that it started with (`simulation.binding`), until the path's start.
 -- One row per hop of a path, from its end backwards.
 -- Key: variant_id, scope, path_id, hop.
 CREATE VIEW critical_path.simulated_hop (
@@ -11,26 +11,26 @@ CREATE VIEW critical_path.simulated_hop (
     path_id,
     -- Position on the path, from 1 at its end.
     hop,
-    -- The trace that the hop lies in.
+    -- The trace of the hop.
     trace_id,
     -- Lane of the segment: a thread, minus the first work of a stream, or 0, the origin.
     lane,
     -- Segment of that lane.
     segment,
-    -- [ns] Begin of the segment, from the begin of its trace.
+    -- [ns] Start of the segment, from the start of its trace.
     begin_ns,
-    -- [ns] What to add to times from the trace's begin for times of the path.
+    -- [ns] What to add to times from the trace's start for times of the path.
     shift_ns,
-    -- Why the hop before began after it, as in `simulation.binding`; `end` at the
-    -- path's end.
+    -- Why the hop before started after it, as in `simulation.binding`; `end` at the path's
+    -- end.
     reason,
     -- [ns] What to add to such times of the trace of the hop before; NULL at a path's end on
     -- the host.
     next_shift_ns,
-    -- Span of host time after which nothing of the lane is on the path; NULL where all
-    -- of the segment may be.
+    -- Span of host time after which nothing of the lane is on the path; NULL if all of the
+    -- segment may be.
     last_position,
-    -- GPU work after which the hop before began; NULL where it was host time.
+    -- GPU work after which the hop before started; NULL if it was host time.
     awaited_id,
     -- That work or, where it is a collective, the part of it that lies in this trace.
     last_id
@@ -92,7 +92,7 @@ walk AS (
     WHERE walk.begin_ns + walk.shift_ns > path_start_ns
 ),
 
--- A thread that waits for another's span goes on from that span's end.
+-- A thread that waits for another's span continues from that span's end.
 woken AS (
     SELECT
         variant_id,

@@ -9,11 +9,11 @@ CREATE VIEW critical_path.simulated_interval (
     scope,
     -- The path, as in `critical_path.path`.
     path_id,
-    -- The run it is of.
+    -- The run.
     run_id,
-    -- The trace that the interval lies in.
+    -- The trace of the interval.
     trace_id,
-    -- [ns] Begin, as in `critical_path.path`.
+    -- [ns] Start, as in `critical_path.path`.
     start_ns,
     -- [ns] End.
     end_ns,
@@ -74,7 +74,7 @@ awaited AS (
     LEFT JOIN graph.collective AS collective ON awaited_id = collective.node_id
 ),
 
--- Where the intervals begin, in the order of the path; the first with the path, wherever
+-- Where the intervals start, in the order of the path; the first with the path, wherever
 -- the walk ended.
 mark AS (
     SELECT
@@ -146,8 +146,8 @@ mark AS (
     WHERE part.begin_ns IS NOT NULL AND (meets OR part.ordinal = 3)
 ),
 
--- An interval lasts until the next one begins. Where delays are negative that may be
--- before its own begin, and it is not there.
+-- An interval lasts until the next one starts. Where delays are negative that may be before
+-- its own start, and it is not there.
 begun AS (
     SELECT
         mark.*,

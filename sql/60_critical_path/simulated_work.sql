@@ -16,7 +16,7 @@ CREATE VIEW critical_path.simulated_work (
     gpu_op_id,
     -- Position of the work on its stream.
     position,
-    -- [ns] Begin, from the begin of its trace.
+    -- [ns] Start, from the start of its trace.
     start_ns,
     -- [ns] End of the work before it, where the path leads through that, too.
     earlier_end_ns
@@ -24,7 +24,7 @@ CREATE VIEW critical_path.simulated_work (
 WITH
 hop AS MATERIALIZED (FROM critical_path.simulated_hop),
 
--- Work of the segments there, and whether it began later than its stream let it.
+-- Work of the segments there, and whether it started later than its stream let it.
 segment_work AS (
     SELECT
         gpu.variant_id,

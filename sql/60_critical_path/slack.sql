@@ -1,21 +1,21 @@
--- How much longer each node could take, anywhere in it, before a step ends later; in a
--- trace without steps, before the trace does. It is 0 on the critical path of a step. A
--- delay passes on as the measured causes say, and where something else was the cause, it
--- may first take up the time until then.
+-- How much longer each node could take, anywhere in it, without delaying the end of a step;
+-- in a trace without steps, of the trace. It is 0 on the critical path of a step. A delay
+-- propagates along the measured causes; where something else was the cause, the time until
+-- then may absorb it first.
 -- One row per op, call and GPU op.
 -- Key: node_id.
 CREATE TABLE critical_path.slack (
     -- The node.
     node_id,
-    -- The run it is of.
+    -- The run.
     run_id,
-    -- The trace it is from.
+    -- The trace.
     trace_id,
-    -- [ns] Slack; NULL where no step depends on it.
+    -- [ns] Slack; NULL if no step depends on it.
     slack_ns
 ) AS
 WITH RECURSIVE
--- What goes on at a time or later within the stretch of the thread, whichever is least.
+-- The minimum over what continues at a time or later within the stretch of the thread.
 going_on AS (
     SELECT
         host_successor.trace_id,
@@ -38,7 +38,7 @@ going_on AS (
     QUALIFY row_number() OVER (PARTITION BY thread_id, at_ns ORDER BY kind) = 1
 ),
 
--- Calls that blocked, and all ops around them, go on from a time inside of them.
+-- Calls that blocked, and all enclosing ops, continue from a time inside them.
 inside AS (
     SELECT call_id AS node_id, op_id, slack_ns
     FROM graph.host_cause AS cause

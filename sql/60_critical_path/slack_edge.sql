@@ -1,11 +1,10 @@
 -- What a delay passes on: from a stretch of a host thread or of a stream to the stretches
--- that it would delay, and how long it may be before it does. A stretch of a thread
--- begins when the thread went on, one of a stream ends with work that
--- something waits for.
+-- that it would delay, and how long it may be before it does. A stretch of a thread starts
+-- when the thread continued, one of a stream ends with work that something waits for.
 -- One row per stretch and stretch that depends on it; `origin` for each, once.
 -- Key: trace_id, lane, stretch, target_lane, target_stretch, kind.
 CREATE TABLE critical_path.slack_edge (
-    -- The trace it is from.
+    -- The trace.
     trace_id,
     -- Lane: a thread, or minus the first work of a stream.
     lane,

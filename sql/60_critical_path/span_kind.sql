@@ -3,17 +3,17 @@
 -- One row per span.
 -- Key: thread_id, position.
 CREATE VIEW critical_path.span_kind (
-    -- The trace it is from.
+    -- The trace.
     trace_id,
     -- Host thread.
     thread_id,
     -- Position of the span on its thread.
     position,
-    -- [ns] Begin.
+    -- [ns] Start.
     start_ns,
     -- [ns] End.
     end_ns,
-    -- The launch or wait that it lies in, else the top-level op.
+    -- The launch or wait that it lies in, otherwise the top-level op.
     node_id,
     -- Kind, as in `critical_path.interval`.
     kind

@@ -1,14 +1,14 @@
--- When the mark of each step begins and ends, measured and simulated, by one clock.
+-- When the mark of each step starts and ends, measured and simulated, by one clock.
 -- One row per variant, 0 as measured, and step whose mark takes time.
 -- Key: variant_id, step_id.
 CREATE VIEW critical_path.step_outcome (
-    -- Method and scenario, as in `prediction.variant`; 0 as measured.
+    -- Method and scenario, as in `prediction.variant`; 0 is measured.
     variant_id,
-    -- The trace it is from.
+    -- The trace.
     trace_id,
     -- Step.
     step_id,
-    -- [ns] Begin, from the begin of the trace (`simulation.origin`).
+    -- [ns] Start, from the start of the trace (`simulation.origin`).
     start_ns,
     -- [ns] End, likewise.
     end_ns

@@ -1,32 +1,32 @@
--- When the host and the GPU are done with each step, measured and simulated, by one clock,
--- and its period, as `graph.step_period` has it of what was measured.
--- One row per variant, 0 as measured, and step that takes time.
+-- When host and GPU finish each step, measured and simulated, on one clock, and its period,
+-- as in `graph.step_period` for measurements.
+-- One row per variant (0 is measured) and step that takes time.
 -- Key: variant_id, step_id.
 CREATE TABLE critical_path.step_period (
-    -- Method and scenario, as in `prediction.variant`; 0 as measured.
+    -- Method and scenario, as in `prediction.variant`; 0 is measured.
     variant_id,
-    -- The run it is of.
+    -- The run.
     run_id,
-    -- The trace it is from.
+    -- The trace.
     trace_id,
     -- Step.
     step_id,
-    -- [ns] Begin of the mark, from the begin of the trace (`simulation.origin`).
+    -- [ns] Start of the mark, from the start of the trace (`simulation.origin`).
     host_start_ns,
     -- [ns] End of the mark, likewise.
     host_end_ns,
-    -- [ns] End of the GPU work that was launched in the step (`staging.step_work`),
-    -- likewise; NULL without any.
+    -- [ns] End of the GPU work launched in the step (`staging.step_work`), likewise; NULL
+    -- without any.
     gpu_end_ns,
-    -- The GPU work that ends then.
+    -- The GPU work that ends last.
     last_gpu_op_id,
-    -- [ns] Begin of the period, likewise.
+    -- [ns] Start of the period, likewise.
     start_ns,
     -- [ns] End of the period, likewise.
     end_ns
 ) AS
 WITH
--- How long GPU work ends after segments: of a step that of each segment which is latest.
+-- How long after segments GPU work ends: for each segment, the latest work of a step.
 latest AS (
     SELECT
         variant_id,
@@ -38,7 +38,7 @@ latest AS (
     FROM (
         SELECT step_id, trace_id, gpu_op_id FROM staging.step_work
         UNION ALL
-        -- Of inserted work the step is that of what it is beside.
+        -- Inserted work belongs to the step of its neighbor.
         SELECT step_id, trace_id, inserted.gpu_op_id
         FROM prediction.inserted_work AS inserted
         INNER JOIN staging.step_work AS work USING (trace_id)
@@ -63,7 +63,7 @@ gpu AS (
     GROUP BY latest.variant_id, step_id
 ),
 
--- The spans that steps begin and end with.
+-- The spans that steps start and end with.
 bound AS (
     SELECT step_id, thread_id, first_position AS position, true AS is_first
     FROM simulation.step_span
@@ -84,7 +84,7 @@ host AS (
     HAVING count(span.end_ns) = 2
 ),
 
--- Steps in the order in which they were measured.
+-- Steps in measured order.
 done AS (
     SELECT
         host.*,

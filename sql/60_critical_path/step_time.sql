@@ -1,47 +1,48 @@
 -- The per-batch training time: each step as measured and as predicted by each method. It is
--- the step's period (`critical_path.step_period`); the times of the host alone and of the
--- GPU stand beside.
+-- the step's period (`critical_path.step_period`), with the times of the host alone and of
+-- the GPU next to it.
 -- One row per scenario, method and step.
 -- Key: scenario, method, step_id.
 CREATE VIEW critical_path.step_time (
-    -- The scenario; `baseline` edits nothing.
+    -- The scenario; `baseline` has no edits.
     scenario,
     -- The method, as in `prediction.method`.
     method,
-    -- The run it is of.
+    -- The run.
     run_id,
-    -- The trace it is from.
+    -- The trace.
     trace_id,
     -- Step.
     step_id,
     -- Number of the step.
     step,
-    -- [ns] Measured period: from when host and GPU were done with the step before to when
-    -- both were done with this one. It is the time of the step's mark where each step waits
-    -- for its GPU work and the marks follow each other.
+    -- [ns] Measured period: from when host and GPU had both finished the previous step to
+    -- when both had finished this one. It equals the time of the step's mark if each step
+    -- waits for its GPU work and the marks are contiguous.
     measured_ns,
     -- [ns] Predicted period.
     predicted_ns,
-    -- [1] Predicted over measured period, less 1; NULL where a scenario edits something.
+    -- [1] Predicted divided by measured period, minus 1; NULL for scenarios with edits.
     error_share,
-    -- [ns] Measured host time: that of the step's mark.
+    -- [ns] Measured host time: the time of the step's mark.
     measured_host_ns,
     -- [ns] Predicted host time.
     predicted_host_ns,
-    -- [ns] Measured GPU end: from the begin of the mark to the end of the GPU work that was
-    -- launched in the step; NULL without any.
+    -- [ns] Measured GPU end: from the start of the mark to the end of the GPU work launched
+    -- in the step; NULL without any.
     measured_gpu_end_ns,
     -- [ns] Predicted GPU end.
     predicted_gpu_end_ns,
-    -- [1] Part of the step's host time, waits aside, that the prediction takes as measured:
-    -- all of it in replay, in others that of spans to which nothing is alike.
+    -- [1] Share of the step's host time, excluding waits, that the prediction takes as
+    -- measured: all of it in replay, otherwise that of spans without similar ones.
     as_measured_share,
-    -- [ns] Measured delay without a cause, on the step's thread while its mark lasted and of
-    -- GPU work in its period, whenever that was launched; the prediction leaves it out,
-    -- but for what it keeps.
+    -- [ns] Measured delay without a cause, on the step's thread during its mark and for GPU
+    -- work in its period, whenever launched; the prediction excludes it, except for the
+    -- part that it keeps.
     unexplained_ns,
-    -- [ns] What the prediction keeps of it as measured, and did not compute, since more than
-    -- 5 % of the step's mark has no cause (`prediction.unexplained_step`).
+    -- [ns] The part of it that the prediction keeps as measured, without computing it,
+    -- because more than 5 % of the step's mark has no cause
+    -- (`prediction.unexplained_step`).
     kept_ns
 ) AS
 WITH

@@ -1,12 +1,12 @@
--- Streams cut behind the work that something waits for, which of collectives other ranks do.
--- A delay of GPU work comes to the end of its stretch by as much as the gaps between do not
--- take up: where work began because the work before it was over there is no gap.
+-- Streams cut behind the work that something waits for, which of collectives other ranks
+-- do. A delay of GPU work comes to the end of its stretch by as much as the gaps between do
+-- not absorb: where work started because the work before it was over there is no gap.
 -- One row per GPU op that has such an end at or behind it.
 -- Key: gpu_op_id.
 CREATE TABLE critical_path.stream_stretch (
     -- The GPU op.
     gpu_op_id,
-    -- The trace it is from.
+    -- The trace.
     trace_id,
     -- The stream as a lane: minus the first work on it.
     lane,

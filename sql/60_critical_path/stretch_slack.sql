@@ -3,13 +3,13 @@
 -- One row per stretch.
 -- Key: trace_id, lane, stretch.
 CREATE TABLE critical_path.stretch_slack (
-    -- The trace it is from.
+    -- The trace.
     trace_id,
     -- Lane: a thread, or minus the first work of a stream; 0 for the ends of steps.
     lane,
     -- Stretch of the lane: a `resume_id` of the thread, 0 before the first, or GPU work.
     stretch,
-    -- [ns] Slack; NULL where no step depends on it.
+    -- [ns] Slack; NULL if no step depends on it.
     slack_ns
 ) AS
 WITH RECURSIVE

@@ -1,24 +1,24 @@
--- What had to begin, or to be over, before a node could begin (or, of a call that waits,
--- could end)? All that leads to it along `graph.step_edge`, within its step. A user range
--- is asked about by the first top-level event in it. Needs DuckDB 2.0.
+-- What had to start or end before a node could start (or, for a call that waits, could
+-- end)? Everything that leads to it along `graph.step_edge`, within its step. For a user
+-- range, query its first top-level event. Needs DuckDB 2.0.
 -- One row per node that it depends on.
 -- Key: node_id.
 CREATE MACRO question.ancestor(
-    -- The node that depends on them.
+    -- The dependent node.
     node
 ) AS TABLE
 SELECT
-    -- Node that it depends on.
+    -- The node it depends on.
     node_id,
-    -- Least number of edges between them.
+    -- Smallest number of edges between them.
     distance,
-    -- Kind of the edge by which the node is reached first, as in `graph.step_edge`.
+    -- Kind of the edge by which the node is first reached, as in `graph.step_edge`.
     kind,
-    -- Whether the trace says so; else that edge is inferred.
+    -- Whether the trace records that edge; otherwise it is inferred.
     recorded,
-    -- Node at the other end of that edge: itself, or one that is nearer.
+    -- Node at the other end of that edge: the queried node, or a closer one.
     next_node_id,
-    -- Whether the node had to be over; else it had to have begun only.
+    -- Whether the node had to end; otherwise it only had to start.
     is_over
 FROM (
     WITH RECURSIVE
@@ -38,8 +38,8 @@ FROM (
         LIMIT 1
     ),
 
-    -- The way to a node is that of fewest edges; `endpoint` is which of its endpoints
-    -- counts.
+    -- The way to a node is the one with the fewest edges; `endpoint` is the endpoint that
+    -- matters.
     walk (node_id, endpoint, way) USING KEY (node_id, endpoint, min(way)) AS (
         SELECT
             node_id,
@@ -65,7 +65,7 @@ FROM (
         INNER JOIN edge ON walk.node_id = edge.target_node_id
         WHERE
             (walk.endpoint = 'end' OR edge.target_endpoint = 'begin')
-            -- What began in the node itself is no cause of it.
+            -- What started in the node itself is not a cause of it.
             AND (walk.way.distance > 0 OR edge.kind <> 'within')
     )
 

@@ -1,38 +1,39 @@
--- How fast do collectives move their messages, and how long do they wait before? Of each
--- kind, size and process group, over all ranks and steps, as `question.collective_kernel`
--- has it kernel by kernel.
--- One row per run, process group, kind, size of the message and of the group.
+-- How fast do collectives move their messages, and how long do they wait first? For each
+-- kind, size and process group, over all ranks and steps; `question.collective_kernel` has
+-- each kernel.
+-- One row per run, process group, kind, message size and group size.
 -- Key: run_id, process_group, kind, message_bytes, group_size, node_count.
 CREATE VIEW question.collective (
     -- The run.
     run_id,
     -- Kind, as in `staging.collective`.
     kind,
-    -- [B] The message of each rank, as NCCL's tests count it; NULL where it is not known.
+    -- [B] The message of each rank, as NCCL's tests count it; NULL if unknown.
     message_bytes,
     -- Ranks of the group.
     group_size,
-    -- Nodes that these are on, as in `question.collective_kernel`; NULL where not known.
+    -- Number of nodes of these ranks, as in `question.collective_kernel`; NULL if unknown.
     node_count,
-    -- Kernels, of all ranks.
+    -- Kernels, on all ranks.
     kernel_count,
     -- [ns] Their time.
     time_ns,
-    -- [ns] Of this time, that of waiting for other ranks, of the run or (at least) not; NULL
-    -- where no kernel is matched with those of other ranks.
+    -- [ns] The part of this time spent waiting for other ranks, in the run or (at least)
+    -- not; NULL if no kernel is matched with those of other ranks.
     waiting_ns,
-    -- [ns] The rest, in which data are moved.
+    -- [ns] The remaining time, in which data moves.
     moving_ns,
-    -- [B/s] Algorithm bandwidth: messages over that; at least that, where waiting is not known.
+    -- [B/s] Algorithm bandwidth: messages divided by that time; a lower bound if waiting is
+    -- unknown.
     algorithm_bytes_per_second,
-    -- [B/s] Bus bandwidth, as NCCL's tests define it; likewise.
+    -- [B/s] Bus bandwidth, as NCCL's tests define it; a lower bound likewise.
     bus_bytes_per_second,
-    -- [B/s] That of the fastest of them.
+    -- [B/s] Bus bandwidth of the fastest of them.
     best_bus_bytes_per_second,
-    -- [1] The bus bandwidth's share of NVLink's, by `prediction.hardware`; NULL across nodes,
-    -- or where the hardware or the number of nodes is not known.
+    -- [1] Bus bandwidth as a share of NVLink's in `prediction.hardware`; NULL across nodes,
+    -- or if the hardware or the number of nodes is unknown.
     link_share,
-    -- Name of the process group, and its ranks; as far as they are recorded.
+    -- Name of the process group, and its ranks, as far as recorded.
     process_group
 ) AS
 WITH

@@ -1,10 +1,9 @@
--- How fast does each collective move its message, and how long does it wait before? Sizes and
--- bandwidths are as NCCL's tests define them: the message is what a rank has before or after,
--- whichever is more; the algorithm bandwidth is the message over the time; and the bus
--- bandwidth that times 2 (n - 1) / n of an `all_reduce` of n ranks, (n - 1) / n of an
--- `all_gather`, `reduce_scatter` or `all_to_all`, and 1 of the others: what each link moves,
--- whatever the number of ranks is.
--- Those on the CPU are not in here.
+-- How fast does each collective move its message, and how long does it wait first? Sizes
+-- and bandwidths follow NCCL's tests. The message is the larger of a rank's input and
+-- output. The algorithm bandwidth is the message divided by the time. The bus bandwidth
+-- multiplies that by 2 (n - 1) / n for an `all_reduce` over n ranks, by (n - 1) / n for an
+-- `all_gather`, `reduce_scatter` or `all_to_all`, and by 1 for the others: what each link
+-- moves, whatever the number of ranks. Collectives on the CPU are excluded.
 -- One row per kernel of communication.
 -- Key: gpu_op_id.
 CREATE VIEW question.collective_kernel (
@@ -16,32 +15,32 @@ CREATE VIEW question.collective_kernel (
     rank,
     -- Number of the step that launched it; NULL outside of steps.
     step,
-    -- Name of the process group, and its ranks; as far as they are recorded.
+    -- Name of the process group, and its ranks, as far as recorded.
     process_group,
     -- Kind, as in `staging.collective`.
     kind,
-    -- [B] The message; NULL where its size is not known.
+    -- [B] The message; NULL if its size is unknown.
     message_bytes,
     -- Ranks of the group.
     group_size,
     -- [ns] Time of the kernel.
     time_ns,
-    -- [ns] Of this time, that of waiting for other ranks of the run; NULL where the kernel is
-    -- not matched with theirs.
+    -- [ns] The part of this time spent waiting for other ranks of the run; NULL if the
+    -- kernel is not matched with theirs.
     waiting_ns,
     -- [ns] Waiting for ranks that are not in the run, at least; NULL likewise.
     absent_waiting_ns,
-    -- [ns] The rest, in which data are moved; all of the time where waiting is not known.
+    -- [ns] The remaining time, in which data moves; all of the time if waiting is unknown.
     moving_ns,
-    -- [B/s] Algorithm bandwidth: at least that, where waiting is not known.
+    -- [B/s] Algorithm bandwidth; a lower bound if waiting is unknown.
     algorithm_bytes_per_second,
-    -- [B/s] Bus bandwidth; likewise.
+    -- [B/s] Bus bandwidth; a lower bound likewise.
     bus_bytes_per_second,
-    -- Nodes that the ranks of the group are on, if ranks are numbered node by node and each
-    -- node has as many GPUs as the trace describes; NULL where it describes one, or the ranks
-    -- are not recorded.
+    -- Number of nodes that the ranks of the group are on, if ranks are numbered node by
+    -- node and each node has as many GPUs as the trace describes; NULL if it describes one,
+    -- or the ranks are not recorded.
     node_count,
-    -- Number of the collective in its group, the same on all ranks; NULL where not matched.
+    -- Number of the collective in its group, the same on all ranks; NULL if not matched.
     number,
     -- The kernel.
     gpu_op_id

@@ -1,7 +1,7 @@
 -- What does `torch.compile` cost on the host while a trace is recorded? Compilations
--- (recompilations, in a loop that is warm), looking up which compiled code holds, the code
--- around regions, and recording and launching CUDA graphs.
--- One row per step, and of what lies outside of steps per trace, and kind of time.
+-- (recompilations, in a warm loop), guard checks, the code around regions, and recording
+-- and launching CUDA graphs.
+-- One row per step and kind of time, and per trace for time outside steps.
 -- Key: trace_id, step_id, kind.
 CREATE VIEW question.compile_time (
     -- The trace.
@@ -10,15 +10,15 @@ CREATE VIEW question.compile_time (
     rank,
     -- Step; NULL outside of steps.
     step_id,
-    -- Number of the step; NULL likewise.
+    -- Number of the step; NULL outside of steps.
     step,
-    -- `compile` (Dynamo and its backend), `guards` (looking up which compiled code holds),
-    -- `prologue` (bytecode before a region's graph), `region` (compiled code), `graph_record`
-    -- or `graph_launch` (CUDA and HIP graphs).
+    -- `compile` (Dynamo and its backend), `guards` (looking up valid compiled code),
+    -- `prologue` (bytecode before a region's graph), `region` (compiled code),
+    -- `graph_record` or `graph_launch` (CUDA and HIP graphs).
     kind,
-    -- Times that it happened; what lies within another of its kind is part of that.
+    -- Number of occurrences; one inside another of its kind is part of that.
     event_count,
-    -- [ns] Host time; kinds may lie within each other.
+    -- [ns] Host time; kinds may nest.
     time_ns,
     -- [1] Its share of the step's mark; NULL outside of steps.
     time_share

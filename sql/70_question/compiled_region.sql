@@ -1,7 +1,7 @@
--- What did `torch.compile` compile, does its graph break, and was it compiled again? A region
--- is a stretch of code between graph breaks; behind one the code goes on in a frame of its
--- own, which is called from within the first. A frame of a higher version than 0 was compiled
--- again, since no earlier version's guards held.
+-- What did `torch.compile` compile, are there graph breaks, and was it recompiled? A region
+-- is a stretch of code between graph breaks; after a break, the code continues in a
+-- separate frame, called from the first. A frame with a version above 0 was recompiled,
+-- because no earlier version's guards held.
 -- One row per trace and region.
 -- Key: trace_id, region.
 CREATE VIEW question.compiled_region (
@@ -9,30 +9,32 @@ CREATE VIEW question.compiled_region (
     trace_id,
     -- Its rank.
     rank,
-    -- Dynamo's name for it: frame and version, as `0/1`; of compiled autograd with a `!`.
+    -- Dynamo's name for it: frame and version, such as `0/1`; with a `!` for compiled
+    -- autograd.
     region,
     -- The frame.
     frame,
-    -- How many times the frame had been compiled before.
+    -- Number of earlier compilations of the frame.
     version,
     -- Versions of the frame that ran in the trace.
     version_count,
     -- Calls.
     call_count,
-    -- Of them those from within another region: the code goes on there behind a graph break,
-    -- or calls another compiled function.
+    -- Those from inside another region: the code after a graph break, or another compiled
+    -- function.
     resumed_count,
     -- Steps in which it ran; 0 without steps.
     step_count,
-    -- Outermost ops within: of compiled code these are fused kernels and what is not fused.
+    -- Outermost ops inside: in compiled code these are fused kernels and whatever is not
+    -- fused.
     op_count,
-    -- [ns] Host time of its calls, with the regions called from there.
+    -- [ns] Host time of its calls, including the regions called from there.
     time_ns,
-    -- Kernels, copies and memsets launched within.
+    -- Kernels, copies and memsets launched inside.
     gpu_op_count,
     -- [ns] Their time.
     gpu_time_ns,
-    -- Launches of CUDA or HIP graphs within.
+    -- Launches of CUDA or HIP graphs inside.
     graph_launch_count
 ) AS
 WITH

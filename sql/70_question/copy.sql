@@ -1,4 +1,4 @@
--- Which way do copies go, how fast, and is the memory of the host pinned?
+-- Which direction do copies go, how fast are they, and is host memory pinned?
 -- One row per run, direction and kind of memory.
 -- Key: run_id, direction, memory.
 CREATE VIEW question.copy (
@@ -6,17 +6,17 @@ CREATE VIEW question.copy (
     run_id,
     -- `h2d` (to the device), `d2h` (to the host), `d2d` (on devices) or `p2p` (between them).
     direction,
-    -- `pinned` or `pageable` memory of the host; NULL where the trace does not tell.
+    -- `pinned` or `pageable` host memory; NULL if the trace does not record it.
     memory,
     -- Copies.
     copy_count,
-    -- [B] What they move, as far as that is recorded.
+    -- [B] Bytes moved, as far as recorded.
     moved_bytes,
     -- [ns] Their time on the device.
     time_ns,
-    -- [B/s] What they move over the time of those that say what they move.
+    -- [B/s] Bytes moved, divided by the time of the copies that record them.
     moved_bytes_per_second,
-    -- [ns] Time for which calls that return only when such a copy is done blocked the host.
+    -- [ns] Time for which blocking calls held the host for such a copy.
     blocked_ns
 ) AS
 WITH

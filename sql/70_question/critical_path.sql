@@ -1,11 +1,10 @@
--- What bounds each step, each trace, and each step of a run? At rest as measured; methods
--- and scenarios that are asked for stand beside that (`tracedb critical-path --method`),
--- also with the kinds of time that only the measured path has.
--- One row per scenario, method, critical path, trace that it passes, and kind of time
--- there.
+-- What bounds each step, each trace, and each step of a run? By default as measured;
+-- requested methods and scenarios are added (`tracedb critical-path --method`), with all
+-- kinds of time that the measured path has.
+-- One row per scenario, method, critical path, trace on the path, and kind of time there.
 -- Key: scenario, method, scope, path_id, trace_id, kind.
 CREATE VIEW question.critical_path (
-    -- The scenario; `baseline` edits nothing.
+    -- The scenario; `baseline` has no edits.
     scenario,
     -- `measured`, or the method, as in `prediction.method`.
     method,
@@ -13,7 +12,7 @@ CREATE VIEW question.critical_path (
     scope,
     -- The path, as in `critical_path.path`.
     path_id,
-    -- The trace that the time lies in.
+    -- The trace of that part of the path.
     trace_id,
     -- Its rank.
     rank,
@@ -29,7 +28,7 @@ CREATE VIEW question.critical_path (
     time_ns,
     -- [1] Their share of the path.
     time_share,
-    -- [ns] The time of that kind on the path as measured.
+    -- [ns] The time of that kind on the measured path.
     measured_ns
 ) AS
 WITH

@@ -1,6 +1,7 @@
--- How long does each step fetch its batches, and what do the GPUs do meanwhile? All ranges of
--- loaders (`staging.data_loading`), each time counted once; of several GPUs any is busy.
--- One row per step, and of what lies outside of steps per trace, and thread that fetches.
+-- How long does each step fetch its batches, and what do the GPUs do meanwhile? All ranges
+-- of data loaders (`staging.data_loading`), each time counted once; with several GPUs, busy
+-- means any.
+-- One row per step and thread that fetches, and per trace for time outside steps.
 -- Key: trace_id, step_id, thread_id.
 CREATE VIEW question.data_loading (
     -- The trace.
@@ -9,25 +10,24 @@ CREATE VIEW question.data_loading (
     rank,
     -- Step; NULL outside of steps.
     step_id,
-    -- Number of the step; NULL likewise.
+    -- Number of the step; NULL outside of steps.
     step,
     -- Role of the host thread.
     role,
-    -- Who fetches: `workers` (processes of the DataLoader), `main` (the loader's own process),
-    -- NULL where the ranges do not tell.
+    -- Who fetches: `workers` (processes of the DataLoader), `main` (the loader's own
+    -- process), NULL if the ranges do not show it.
     fetched_by,
-    -- Ranges that begin in it.
+    -- Ranges that start in it.
     batch_count,
-    -- [ns] Time under a loader.
+    -- [ns] Time in a data loader.
     time_ns,
     -- [1] Its share of the step's mark; NULL outside of steps.
     time_share,
-    -- [ns] Of this time, that in which a GPU ran something.
+    -- [ns] The part of this time in which a GPU was busy.
     busy_ns,
-    -- [ns] The rest: no GPU ran anything.
+    -- [ns] The remaining time, with no GPU busy.
     idle_ns,
-    -- [ns] Of the critical path of the step's period, that which is data loading; NULL outside
-    -- of steps.
+    -- [ns] Data loading on the critical path of the step's period; NULL outside of steps.
     path_ns,
     -- The host thread.
     thread_id
@@ -63,7 +63,7 @@ change AS (
     INNER JOIN fetching USING (trace_id)
     WHERE kind <> 'other'
     UNION ALL
-    -- Steps cut: each piece is of one of them.
+    -- Steps divided into pieces that each belong to one step.
     SELECT trace_id, fetching.thread_id, unnest([start_ns, end_ns]), 0, 0
     FROM staging.step
     INNER JOIN fetching USING (trace_id)
@@ -84,7 +84,7 @@ stretch AS (
     )
 ),
 
--- Of several steps around a piece the latest begun.
+-- Of several steps around a piece, the one that started last.
 placed AS (
     SELECT stretch.*, CASE WHEN at_ns < step.end_ns THEN step_id END AS step_id
     FROM stretch

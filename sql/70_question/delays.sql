@@ -1,7 +1,7 @@
--- What does GPU work delay? Calls that were blocked until it was over, GPU work that
--- started after it because of it (`graph.gpu_cause`), and what these delay in turn: also
--- GPU work that was launched late, since its thread went on only then (`graph.host_cause`).
--- Within the step of its launch, or its trace if that lies in none.
+-- What does GPU work delay? Calls that were blocked until it ended, GPU work that started
+-- after it because of it (`graph.gpu_cause`), and what these delay in turn, including GPU
+-- work that was launched late because its thread continued only then (`graph.host_cause`).
+-- Within the step of its launch, or its trace if the launch is in no step.
 -- One row per call, GPU work or top-level event that is delayed.
 -- Key: node_id, kind.
 CREATE MACRO question.delays(
@@ -17,18 +17,19 @@ SELECT
     name,
     -- Why: `stream`, `stream_wait`, `launch`, `return`, `join` or `fork`.
     kind,
-    -- Causes between them, itself counted: 1 is delayed by the work itself.
+    -- Number of causes in between, including the last: 1 is delayed by the work itself.
     hop,
-    -- The node through which it is delayed, one hop nearer.
+    -- The node through which it is delayed, one hop closer.
     previous_node_id,
-    -- [ns] Time at which that let it go on: end of GPU work or of a wait, begin of a launch.
+    -- [ns] Time at which that node let it continue: end of GPU work or of a wait, start of
+    -- a launch.
     cause_ns,
-    -- [ns] Begin of it.
+    -- [ns] Its start.
     start_ns,
-    -- [ns] End of it.
+    -- [ns] Its end.
     end_ns,
-    -- [ns] How long it had to wait: blocked in the call, or from the begin of the launch
-    -- until the cause, or the thread idle; NULL for `launch` and `fork`.
+    -- [ns] How long it had to wait: blocked in the call, from the start of the launch until
+    -- the cause, or with the thread idle; NULL for `launch` and `fork`.
     waited_ns
 FROM (
     WITH RECURSIVE
@@ -93,7 +94,7 @@ FROM (
         FROM host
     ),
 
-    -- Of each thing there is one cause, so that each is reached once.
+    -- Everything has one cause, so it is reached once.
     walk AS (
         SELECT link.*, 1::BIGINT AS hop, source AS previous_node_id
         FROM link

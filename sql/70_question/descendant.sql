@@ -1,23 +1,23 @@
--- What can begin (or, of a call that waits, end) only after a node has begun or is over?
--- All that it leads to along `graph.step_edge`, within its step; a node is a descendant of
--- those that are its ancestors. To a user range belongs what begins in it on its thread.
--- Needs DuckDB 2.0.
+-- What can start (or, for a call that waits, end) only after a node has started or ended?
+-- Everything that it leads to along `graph.step_edge`, within its step; a node is a
+-- descendant of its ancestors. A user range includes what starts in it on its thread. Needs
+-- DuckDB 2.0.
 -- One row per node that depends on it.
 -- Key: node_id.
 CREATE MACRO question.descendant(
-    -- The node that they depend on.
+    -- The node they depend on.
     node
 ) AS TABLE
 SELECT
-    -- Node that depends on it.
+    -- The dependent node.
     node_id,
-    -- Least number of edges between them.
+    -- Smallest number of edges between them.
     distance,
-    -- Kind of the edge by which the node is reached first, as in `graph.step_edge`.
+    -- Kind of the edge by which the node is first reached, as in `graph.step_edge`.
     kind,
-    -- Whether the trace says so; else that edge is inferred.
+    -- Whether the trace records that edge; otherwise it is inferred.
     recorded,
-    -- Node at the other end of that edge: itself, or one that is nearer.
+    -- Node at the other end of that edge: the queried node, or a closer one.
     previous_node_id
 FROM (
     WITH RECURSIVE
@@ -34,8 +34,9 @@ FROM (
         WHERE annotation_id = node
     ),
 
-    -- The way to a node is that of fewest edges; `endpoint` is the first of its endpoints
-    -- that comes after: if that is its end, what it led to at its begin does not.
+    -- The way to a node is the one with the fewest edges; `endpoint` is the first of its
+    -- endpoints that comes after: if that is its end, what it led to at its start does not
+    -- come after.
     walk (node_id, endpoint, way) USING KEY (node_id, endpoint, min(way)) AS (
         SELECT
             node::BIGINT,
@@ -68,7 +69,7 @@ FROM (
         min(way).recorded AS recorded,
         min(way).previous_node_id AS previous_node_id
     FROM walk
-    -- An op in which the node lies is over only after it, but began before.
+    -- An enclosing op ends only after the node, but started before it.
     WHERE way.kind <> 'within' AND node_id <> node
     GROUP BY node_id
 )

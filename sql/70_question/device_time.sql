@@ -1,5 +1,5 @@
--- What does each device do, and why does it do nothing? Over the steps of a trace, from the
--- begin of the first to the end of the last period, or over the whole trace where it has none.
+-- What does each device do, and why does it idle? Over the steps of a trace, from the start
+-- of the first to the end of the last period; without steps, over the whole trace.
 -- One row per device that ran work, and kind of time.
 -- Key: trace_id, device, kind.
 CREATE VIEW question.device_time (
@@ -11,15 +11,15 @@ CREATE VIEW question.device_time (
     rank,
     -- Device.
     device,
-    -- Whether it ran something.
+    -- Whether the device was busy.
     is_busy,
-    -- Busy: `compute` (a kernel runs that is no collective), `communication` (of kernels
-    -- only collectives run), `copy` (copies and memsets alone). Idle: why, as in
-    -- `critical_path.idle`.
+    -- Busy: `compute` (a kernel runs that is not a collective), `communication` (the only
+    -- kernels that run are collectives), `copy` (only copies and memsets). Idle: the
+    -- reason, as in `critical_path.idle`.
     kind,
     -- [ns] Time.
     time_ns,
-    -- [1] Its share; those of a device add up to 1.
+    -- [1] Its share; the shares of a device add up to 1.
     time_share
 ) AS
 WITH

@@ -1,24 +1,24 @@
--- What do the steps of another run take longer for? The time on their critical paths by kind,
--- in the mean over steps: the changes add up to that of `question.diff_period`, but for
--- rounding.
+-- Which kinds of time make the steps of another run longer? The time on their critical
+-- paths by kind, mean over steps. The changes add up to the one in `question.diff_period`,
+-- up to rounding.
 -- One row per kind of time.
 -- Key: kind.
 CREATE MACRO question.diff_kind(
-    -- The one run.
+    -- The first run.
     a,
-    -- The other.
+    -- The second run.
     b
 ) AS TABLE
 SELECT
     -- Kind of time, as in `critical_path.interval`.
     kind,
-    -- [ns] Mean time a step of the one.
+    -- [ns] Mean time per step in the first run.
     a_ns,
-    -- [ns] Mean time a step of the other.
+    -- [ns] Mean time per step in the second run.
     b_ns,
-    -- [ns] By how much the other has more.
+    -- [ns] How much more the second run has.
     change_ns,
-    -- How likely that is by chance alone, as in `question.diff_period`.
+    -- Probability that it is due to chance, as in `question.diff_period`.
     p_value,
     -- Whether that is below 5 %.
     is_significant
@@ -37,7 +37,7 @@ FROM (
         GROUP BY run_id, trace_id, path_id, kind
     ),
 
-    -- Steps without that kind of time have 0 of it.
+    -- Steps without that kind of time count as 0.
     listed AS (
         SELECT
             kind,

@@ -1,9 +1,8 @@
--- Is another run slower than a baseline's own noise explains? The median over steps of the
--- period, and of each kind of time on its critical path, and how far apart the medians of so
--- many steps may be by chance: three standard errors, learnt from how far the steps of the
--- baseline lie apart (their median distance from the median, which a late step does not
--- move). Steps that influence each other, and what tells one start of a program from the
--- next, are not in it.
+-- Is another run slower than a baseline's own noise explains? Compares the median over
+-- steps of the period, and of each kind of time on its critical path. The medians may
+-- differ by chance by three standard errors, estimated from the spread of the baseline's
+-- steps (their median distance from the median, which one late step does not change).
+-- Correlation between steps, and differences between starts of a program, are not included.
 -- One row per measure.
 -- Key: measure.
 CREATE MACRO question.diff_noise(
@@ -15,20 +14,20 @@ CREATE MACRO question.diff_noise(
 SELECT
     -- `period`, or a kind of time as in `critical_path.interval`.
     measure,
-    -- Steps of the baseline; of several ranks those of each count.
+    -- Steps of the baseline; with several ranks, the steps of each count.
     a_step_count,
     -- Steps of the run.
     b_step_count,
-    -- [ns] The median of the baseline.
+    -- [ns] Median of the baseline.
     a_ns,
-    -- [ns] The median of the run.
+    -- [ns] Median of the run.
     b_ns,
-    -- [ns] By how much that of the run is longer.
+    -- [ns] How much longer the run's median is.
     change_ns,
-    -- [ns] By how much it may be by chance; NULL for a baseline of fewer than four steps.
+    -- [ns] How much it may differ by chance; NULL for a baseline of fewer than four steps.
     noise_ns,
-    -- How likely that is by chance alone, as in `question.diff_period`. Of alike runs one in
-    -- 100 is beyond both, the noise and 5 % (one in 60 where steps have a long tail).
+    -- Probability that it is due to chance, as in `question.diff_period`. For equal runs,
+    -- one in 100 exceeds both the noise and 5 % (one in 60 if steps have a long tail).
     p_value
 FROM (
     WITH
@@ -47,7 +46,7 @@ FROM (
             critical_path.compared_count(b) AS b_count
     ),
 
-    -- Steps without that kind of time have 0 of it.
+    -- Steps without that kind of time count as 0.
     listed AS (
         SELECT
             measure,

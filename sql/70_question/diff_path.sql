@@ -1,26 +1,26 @@
 -- Where do the steps of another run take longer? The time on their critical paths by kind,
--- module and op, in the mean over steps; the changes add up to that of
--- `question.diff_period`, but for rounding.
+-- module and op, mean over steps. The changes add up to the one in `question.diff_period`,
+-- up to rounding.
 -- One row per kind of time, module and place.
 -- Key: kind, module, place.
 CREATE MACRO question.diff_path(
-    -- The one run.
+    -- The first run.
     a,
-    -- The other.
+    -- The second run.
     b
 ) AS TABLE
 SELECT
     -- Kind of time, as in `critical_path.interval`.
     kind,
-    -- The module that it is for; where the Python stack was recorded.
+    -- The module it belongs to, if Python stacks were recorded.
     module,
-    -- The op, or what is of none the call or the work; between ops the Python function.
+    -- The op; for time outside ops, the call or the work; between ops, the Python function.
     place,
-    -- [ns] Mean time a step of the one.
+    -- [ns] Mean time per step in the first run.
     a_ns,
-    -- [ns] Mean time a step of the other.
+    -- [ns] Mean time per step in the second run.
     b_ns,
-    -- [ns] By how much the other has more.
+    -- [ns] How much more the second run has.
     change_ns
 FROM (
     WITH

@@ -1,36 +1,36 @@
--- Do the steps of one run take longer than those of another? Of the period of each step (of
--- traces without steps the time of each trace), all ranks together.
+-- Do the steps of one run take longer than those of another? Compares the period of each
+-- step (without steps, the time of each trace), for all ranks together.
 -- One row per pair of runs.
 -- Key: run_a, run_b.
 CREATE MACRO question.diff_period(
-    -- The one run.
+    -- The first run.
     a,
-    -- The other.
+    -- The second run.
     b
 ) AS TABLE
 SELECT
-    -- The one run.
+    -- The first run.
     run_a,
-    -- The other.
+    -- The second run.
     run_b,
-    -- Steps of the one; of several ranks those of each count.
+    -- Steps of the first run; with several ranks, the steps of each count.
     a_step_count,
-    -- Steps of the other.
+    -- Steps of the second run.
     b_step_count,
-    -- [ns] Median period of the one.
+    -- [ns] Median period of the first run.
     a_median_ns,
-    -- [ns] Median period of the other.
+    -- [ns] Median period of the second run.
     b_median_ns,
-    -- [ns] Mean period of the one.
+    -- [ns] Mean period of the first run.
     a_mean_ns,
-    -- [ns] Mean period of the other.
+    -- [ns] Mean period of the second run.
     b_mean_ns,
-    -- [ns] By how much the mean of the other is longer: what the other questions explain.
+    -- [ns] How much longer the second run's mean is: what the other questions explain.
     change_ns,
-    -- [1] That over the mean of the one.
+    -- [1] That divided by the first run's mean.
     change_share,
-    -- How likely steps that differ by chance alone are as far apart (`question.rank_test_p`);
-    -- NULL for too few.
+    -- Probability that such a difference is due to chance (`question.rank_test_p`); NULL if
+    -- there are too few steps.
     p_value,
     -- Whether that is below 5 %.
     is_significant

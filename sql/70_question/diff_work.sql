@@ -1,46 +1,46 @@
 -- Which ops and kernels are slower, faster, new or gone in another run? Ops are matched by
--- module, pass, op, shape and order in the step, GPU work by its op and its order there: so a
--- kernel that another one took the place of is a row with both names.
+-- module, pass, op, shape and order in the step, GPU work by its op and its order in the
+-- op: so a kernel that replaces another is a row with both names.
 -- One row per device, module, pass, op, shape, and names on both sides.
 -- Key: device, module, is_backward, op, shape, a_name, b_name.
 CREATE MACRO question.diff_work(
-    -- The one run.
+    -- The first run.
     a,
-    -- The other.
+    -- The second run.
     b
 ) AS TABLE
 SELECT
-    -- `host` (ops, without the ops within them) or `gpu`.
+    -- `host` (self time of ops) or `gpu`.
     device,
-    -- The module; where the Python stack was recorded.
+    -- The module, if Python stacks were recorded.
     module,
-    -- Whether it is of the backward pass of that module.
+    -- Whether it is in the backward pass of that module.
     is_backward,
-    -- The op, or that which launched the work.
+    -- The op, or the op that launched the work.
     op,
-    -- Sizes of its arguments.
+    -- Dimensions of its arguments.
     shape,
-    -- What it is called in the one; NULL where it is not there.
+    -- Its name in the first run; NULL if absent.
     a_name,
-    -- What it is called in the other; NULL where it is not there.
+    -- Its name in the second run; NULL if absent.
     b_name,
     -- `added`, `removed`, `slower`, `faster` or `same`.
     outcome,
-    -- Times that it is there in a step of the one, in the mean.
+    -- Mean number of occurrences per step in the first run.
     a_occurrences,
-    -- Times that it is there in a step of the other, in the mean.
+    -- Mean number of occurrences per step in the second run.
     b_occurrences,
-    -- [ns] Mean time a step of the one.
+    -- [ns] Mean time per step in the first run.
     a_ns,
-    -- [ns] Mean time a step of the other.
+    -- [ns] Mean time per step in the second run.
     b_ns,
-    -- [ns] By how much the other has more.
+    -- [ns] How much more the second run has.
     change_ns,
-    -- How likely that is by chance alone, as in `question.diff_period`; NULL for too few
-    -- steps, and for what is added or removed.
+    -- Probability that it is due to chance, as in `question.diff_period`; NULL if there are
+    -- too few steps, and for what is added or removed.
     p_value,
-    -- Whether it is no chance, as many rows as there are: of those that say so at most 5 % do
-    -- so wrongly (Benjamini and Hochberg).
+    -- Whether it is significant, given the number of rows: at most 5 % of the rows marked
+    -- so are wrong (Benjamini and Hochberg).
     is_significant
 FROM (
     WITH
@@ -71,7 +71,7 @@ FROM (
         GROUP BY ALL
     ),
 
-    -- Steps without it have 0 of its time.
+    -- Steps without it count as 0.
     listed AS (
         SELECT
             device, module, is_backward, op, shape, a_name, b_name,
@@ -101,7 +101,7 @@ FROM (
         FROM listed
     ),
 
-    -- Of so many rows how many are expected to be as unlikely by chance.
+    -- The expected number of rows that are as unlikely by chance.
     ordered AS (
         SELECT
             *,

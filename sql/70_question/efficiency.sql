@@ -1,39 +1,39 @@
--- How much of what the hardware can do do kernels reach, and which of its limits are they
--- under (the roofline)? By family, with copies and memsets within a device. Rates are over the
--- time of the kernels themselves; that of steps is in `question.efficiency_by_step`.
--- One row per run, model of the hardware, family and units that do the arithmetic.
+-- What share of the hardware's peak do kernels reach, and which limit applies (the
+-- roofline)? By family, including copies and memsets within a device. Rates are over the
+-- time of the kernels; for those of steps, see `question.efficiency_by_step`.
+-- One row per run, hardware model, family and arithmetic units.
 -- Key: run_id, hardware, family, unit.
 CREATE VIEW question.efficiency (
     -- The run.
     run_id,
-    -- Family; `unknown` where what kernels have to do is not known.
+    -- Family; `unknown` if a kernel's FLOPs and bytes are unknown.
     family,
-    -- Units that do the arithmetic: `half`, `tf32` or `fp32`; NULL of unknown work.
+    -- Arithmetic units: `half`, `tf32` or `fp32`; NULL for unknown work.
     unit,
     -- GPU ops.
     gpu_op_count,
     -- [ns] Their time.
     time_ns,
-    -- [1] Of this time, that of GPU ops of which it is not known what they have to do: all
-    -- that follows is of the others.
+    -- [1] Share of this time in GPU ops whose FLOPs and bytes are unknown; everything that
+    -- follows excludes them.
     unknown_share,
-    -- [1] Share of the peak of arithmetic; NULL where `prediction.hardware` does not list it.
+    -- [1] Share of the arithmetic peak; NULL if `prediction.hardware` does not list it.
     compute_share,
-    -- [1] Share of the peak of the memory's bandwidth; above 1 where the cache serves it.
+    -- [1] Share of the peak memory bandwidth; above 1 if the cache serves it.
     memory_share,
     -- `compute` or `memory`, whichever takes longer at its peak.
     bound,
-    -- [FLOP/s] Arithmetic over time.
+    -- [FLOP/s] FLOPs divided by time.
     flops_per_second,
-    -- [B/s] Bytes over time.
+    -- [B/s] Bytes divided by time.
     traffic_bytes_per_second,
     -- [FLOP/B] Arithmetic intensity.
     flops_per_byte,
-    -- [FLOP] Arithmetic.
+    -- [FLOP] FLOPs.
     flops,
-    -- [B] Bytes that are read and written, each access counted, from cache or memory.
+    -- [B] Bytes read and written; each access counts, from cache or memory.
     traffic_bytes,
-    -- Row of `prediction.hardware`; NULL where the device's model is not listed there.
+    -- Row of `prediction.hardware`; NULL if the device's model is not listed there.
     hardware
 ) AS
 SELECT

@@ -1,5 +1,5 @@
--- How much of what the hardware can do do the kernels of each module reach, those of the
--- modules within it counted? As `question.efficiency`; needs a trace with the Python stack.
+-- What share of the hardware's peak do the kernels of each module reach, including its
+-- submodules? Like `question.efficiency`; needs a trace with Python stacks.
 -- One row per trace, module and pass.
 -- Key: trace_id, module, is_backward.
 CREATE VIEW question.efficiency_by_module (
@@ -9,32 +9,32 @@ CREATE VIEW question.efficiency_by_module (
     trace_id,
     -- Its rank.
     rank,
-    -- The module, with those it lies in; NULL for ops that are for none.
+    -- The module, with its enclosing modules; NULL for ops outside any module.
     module,
-    -- Whether of the backward pass; NULL for ops that are for no module.
+    -- Whether it is the backward pass; NULL for ops outside any module.
     is_backward,
     -- GPU ops.
     gpu_op_count,
     -- [ns] Their time.
     time_ns,
-    -- [1] Of this time, that of GPU ops of which it is not known what they have to do: all
-    -- that follows is of the others.
+    -- [1] Share of this time in GPU ops whose FLOPs and bytes are unknown; everything that
+    -- follows excludes them.
     unknown_share,
-    -- [1] Share of the peak of arithmetic; NULL where `prediction.hardware` does not list it.
+    -- [1] Share of the arithmetic peak; NULL if `prediction.hardware` does not list it.
     compute_share,
-    -- [1] Share of the peak of the memory's bandwidth; above 1 where the cache serves it.
+    -- [1] Share of the peak memory bandwidth; above 1 if the cache serves it.
     memory_share,
     -- `compute` or `memory`, whichever takes longer at its peak.
     bound,
-    -- [FLOP/s] Arithmetic over time.
+    -- [FLOP/s] FLOPs divided by time.
     flops_per_second,
-    -- [B/s] Bytes over time.
+    -- [B/s] Bytes divided by time.
     traffic_bytes_per_second,
     -- [FLOP/B] Arithmetic intensity.
     flops_per_byte,
-    -- [FLOP] Arithmetic.
+    -- [FLOP] FLOPs.
     flops,
-    -- [B] Bytes that are read and written, each access counted, from cache or memory.
+    -- [B] Bytes read and written; each access counts, from cache or memory.
     traffic_bytes
 ) AS
 WITH

@@ -1,36 +1,37 @@
--- How much of what the hardware can do do steps reach (MFU, model FLOPs utilization)? Of the
--- work that is launched in a step over its period; of a trace without steps over all of it.
--- Work of which nobody knows what it has to do counts as none, so shares are at least that.
--- One row per step, of traces without steps per trace, and device that ran kernels.
+-- What share of the hardware's peak do steps reach (MFU, model FLOPs utilization)? For the
+-- work launched in a step, over its period; without steps, over the whole trace. Work with
+-- unknown FLOPs counts as zero, so shares are lower bounds.
+-- One row per step and device that ran kernels, or per trace and device without steps.
 -- Key: trace_id, step_id, device.
 CREATE VIEW question.efficiency_by_step (
     -- The trace.
     trace_id,
     -- Its rank.
     rank,
-    -- Step; NULL of traces without steps.
+    -- Step; NULL for traces without steps.
     step_id,
-    -- Number of the step; NULL likewise.
+    -- Number of the step; NULL outside of steps.
     step,
     -- Device.
     device,
-    -- Row of `prediction.hardware`; NULL where the device's model is not listed there.
+    -- Row of `prediction.hardware`; NULL if the device's model is not listed there.
     hardware,
-    -- [ns] The period; of a trace without steps from its begin to its end.
+    -- [ns] The period; for a trace without steps, from its start to its end.
     period_ns,
-    -- [1] Of the time of kernels, that of which it is not known what they have to do.
+    -- [1] Share of kernel time with unknown FLOPs and bytes.
     unknown_share,
-    -- [FLOP] Arithmetic.
+    -- [FLOP] FLOPs.
     flops,
     -- [FLOP/s] Over the period.
     flops_per_second,
-    -- [1] Model FLOPs utilization (MFU): the time that the arithmetic of matrix products,
-    -- convolutions and attention would take at the peaks of the units that do it, over the
-    -- period; NULL where the peaks are not listed.
+    -- [1] Model FLOPs utilization (MFU): the time that the FLOPs of GEMMs, convolutions and
+    -- attention would take at the peaks of their units, divided by the period; NULL if the
+    -- peaks are not listed.
     mfu_share,
-    -- [1] Share of the peak that all arithmetic reaches over the time of the kernels alone.
+    -- [1] Share of the peak that all arithmetic reaches over kernel time only.
     compute_share,
-    -- [1] The time that bytes would take at the peak of the memory, over the period.
+    -- [1] The time that the bytes would take at peak memory bandwidth, divided by the
+    -- period.
     memory_share
 ) AS
 WITH

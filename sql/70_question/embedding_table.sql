@@ -1,6 +1,6 @@
--- Which embedding tables does a step look up? Of lookups in several tables at once (FBGEMM)
--- sizes are means. `tracedb shard` spreads those of one step over ranks. Tables cannot be
--- told apart in a trace: one that is looked up twice in a step has two rows.
+-- Which embedding tables does a step look up? For lookups in several tables at once
+-- (FBGEMM), sizes are means. `tracedb shard` distributes those of one step over ranks. A
+-- trace does not identify tables: one that is looked up twice in a step has two rows.
 -- One row per op that looks up rows on a GPU, with its step.
 -- Key: op_id.
 CREATE VIEW question.embedding_table (
@@ -10,21 +10,21 @@ CREATE VIEW question.embedding_table (
     trace_id,
     -- Rank of the trace.
     rank,
-    -- The step that the lookup began in; NULL: none.
+    -- The step in which the lookup started; NULL: none.
     step_id,
     -- Number of that step.
     step,
     -- The op.
     op_id,
-    -- Tables that it looks up in.
+    -- Tables it looks up.
     tables,
-    -- Rows of each table; NULL where they are not recorded.
+    -- Rows of each table; NULL if not recorded.
     rows,
-    -- Elements of a row.
+    -- Elements per row.
     width,
-    -- Bags of each table, in which rows are summed; of plain lookups, rows.
+    -- Bags of each table, in which rows are summed; for plain lookups, rows.
     bags,
-    -- Rows of a bag, in the mean.
+    -- Mean number of rows per bag.
     pooling,
     -- Type of the elements, as the kernel models name it.
     dtype

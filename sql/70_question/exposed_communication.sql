@@ -10,7 +10,7 @@ CREATE VIEW question.exposed_communication (
     device,
     -- [ns] Time in which a collective was running.
     communication_ns,
-    -- [ns] Time of that in which nothing else was.
+    -- [ns] Part of that time in which nothing else was running.
     exposed_ns,
     -- [1] Their ratio.
     exposed_share

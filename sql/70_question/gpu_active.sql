@@ -2,7 +2,7 @@
 -- One row per scenario, method, step and device that ran work in the trace.
 -- Key: scenario, method, step_id, device.
 CREATE VIEW question.gpu_active (
-    -- The scenario; `baseline` edits nothing.
+    -- The scenario; `baseline` has no edits.
     scenario,
     -- The method, as in `prediction.method`.
     method,
@@ -16,15 +16,15 @@ CREATE VIEW question.gpu_active (
     step,
     -- Device.
     device,
-    -- [ns] Time of the step in which it ran something, as measured.
+    -- [ns] Time of the step in which it was busy, as measured.
     measured_ns,
-    -- [ns] Time of the step in which it runs something, as predicted.
+    -- [ns] Time of the step in which it is busy, as predicted.
     predicted_ns,
-    -- [1] Predicted over measured, less 1; NULL where a scenario edits something.
+    -- [1] Predicted divided by measured, minus 1; NULL for scenarios with edits.
     error_share,
-    -- [1] Share of the step in which it ran nothing, as measured.
+    -- [1] Idle share of the step, as measured.
     measured_idle_share,
-    -- [1] Share of the step in which it runs nothing, as predicted.
+    -- [1] Idle share of the step, as predicted.
     predicted_idle_share
 ) AS
 SELECT

@@ -1,5 +1,5 @@
--- Where is the host between ops? By the Python function outside of PyTorch, and the module,
--- that are open in the middle of each gap, where the Python stack was recorded.
+-- Where is the host between ops? By the module and the Python function outside PyTorch that
+-- are open in the middle of each gap, if Python stacks were recorded.
 -- One row per run, role of the thread, function and module.
 -- Key: run_id, role, frame, module.
 CREATE VIEW question.host_gap (
@@ -7,16 +7,16 @@ CREATE VIEW question.host_gap (
     run_id,
     -- Role of the host thread.
     role,
-    -- The function, with its file and line, as in `staging.python_frame`; NULL where none is
+    -- The function, with its file and line, as in `staging.python_frame`; NULL if none is
     -- open or stacks were not recorded.
     frame,
-    -- The module, with those it lies in; NULL likewise.
+    -- The module, with its enclosing modules; NULL likewise.
     module,
-    -- Gaps: spans of T1 in steps, or in traces without steps.
+    -- Gaps: T1 spans in steps, or in traces without steps.
     gap_count,
     -- [ns] Their time.
     time_ns,
-    -- [ns] The longest.
+    -- [ns] The longest gap.
     longest_ns,
     -- [1] Their share of all such gaps of the run.
     time_share

@@ -1,5 +1,5 @@
--- What does the thread of the steps do? Over all steps of a trace (their marks), by overhead
--- type; where there are no steps over all of its main thread.
+-- What does the thread of the steps do? By overhead type, over all steps of a trace (their
+-- marks); without steps, over the whole main thread.
 -- One row per trace and overhead type.
 -- Key: trace_id, type.
 CREATE VIEW question.host_time (
@@ -13,7 +13,7 @@ CREATE VIEW question.host_time (
     type,
     -- [ns] Time.
     time_ns,
-    -- [1] Its share; those of a trace add up to 1.
+    -- [1] Its share; the shares of a trace add up to 1.
     time_share
 ) AS
 WITH

@@ -1,11 +1,11 @@
--- Why is each device idle in each step? By what kept the work that came next from coming
--- before: what its host thread did until the launch, or the delays after that. At rest as
--- measured; methods and scenarios that are asked for stand beside that (`tracedb ask
--- --method`), also with the kinds of time that were only measured.
+-- Why is each device idle in each step? By what delayed the next work: what its host thread
+-- did until the launch, or the delays after that. By default as measured; requested methods
+-- and scenarios are added (`tracedb ask --method`), with all kinds of time that were
+-- measured.
 -- One row per scenario, method, step, device and kind of time.
 -- Key: scenario, method, step_id, device, kind.
 CREATE VIEW question.idle_cause (
-    -- The scenario; `baseline` edits nothing.
+    -- The scenario; `baseline` has no edits.
     scenario,
     -- `measured`, or the method, as in `prediction.method`.
     method,
@@ -21,11 +21,11 @@ CREATE VIEW question.idle_cause (
     device,
     -- Kind of time, as in `critical_path.idle`.
     kind,
-    -- [ns] Time in which the device is idle for it.
+    -- [ns] Idle time of the device of this kind.
     idle_ns,
     -- [1] Its share of the step's mark.
     idle_share,
-    -- [ns] Time in which the device was idle for it as measured.
+    -- [ns] Measured idle time of the device of this kind.
     measured_ns
 ) AS
 WITH

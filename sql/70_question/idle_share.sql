@@ -10,9 +10,9 @@ CREATE VIEW question.idle_share (
     step,
     -- Device.
     device,
-    -- [ns] Time of the step in which it ran something.
+    -- [ns] Time of the step in which it was busy.
     busy_ns,
-    -- [1] Share of the step in which it ran nothing.
+    -- [1] Idle share of the step.
     idle_share
 ) AS
 WITH

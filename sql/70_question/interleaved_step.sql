@@ -1,10 +1,10 @@
--- How long would steps take if each stage of the pipeline had so many chunks of the model
--- (virtual stages)? With 1, what the schedule predicts for stages as they are, if they have
--- one. It is asked of tables of operations.
+-- How long would steps take if each pipeline stage had this many chunks of the model
+-- (virtual stages)? With 1, the schedule's prediction for stages as they are, if they have
+-- one. For tables of operations.
 -- One row per step.
 -- Key: run_id, step.
 CREATE MACRO question.interleaved_step(
-    -- How many chunks a stage has.
+    -- Number of chunks per stage.
     chunks
 ) AS TABLE
 SELECT
@@ -12,10 +12,10 @@ SELECT
     run_id,
     -- Number of the step.
     step,
-    -- [ns] From the first begin to the last end of an operation, as recorded.
+    -- [ns] From the first start to the last end of an operation, as recorded.
     measured_ns,
-    -- [ns] The same as predicted: what is before and after all computation stays. NULL if
-    -- the schedule waited for itself.
+    -- [ns] The same as predicted: the time before and after all computation stays. NULL if
+    -- the schedule would wait for itself.
     predicted_ns
 FROM (
     WITH RECURSIVE
@@ -24,9 +24,9 @@ FROM (
         FROM prediction.interleaved_compute(chunks)
     ),
 
-    -- After what each computation begins: the one before it in its stage, that of the chunk
-    -- before (backward: after) it in the model, and backward at the end of the model its own
-    -- forward computation.
+    -- What each computation starts after: the previous one in its stage, that of the
+    -- previous (backward: next) chunk in the model, and backward at the end of the model
+    -- its own forward computation.
     edge AS (
         SELECT
             source.node_id AS source,
@@ -51,7 +51,8 @@ FROM (
         WHERE source.direction = 'forward' AND target.direction = 'backward'
     ),
 
-    -- As in `simulation.segment_time`: what all is known of begins, and tells others.
+    -- As in `simulation.segment_time`: a computation starts once all its inputs are known,
+    -- and informs others.
     known (node_id, begin_ns, missing) USING KEY (
         node_id, max(begin_ns), sum(missing)
     ) AS (

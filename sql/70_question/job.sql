@@ -1,7 +1,7 @@
 -- What is in a job's table of operations, how long do its steps take, and how much of that
--- is what is slower than its peers? Steps are simulated, as `question.straggler_slowdown`
--- says; how many times as long as with typical times alone they are if only one type of
--- operation, stage, data-parallel rank or worker keeps its own times is told of the slowest.
+-- is due to stragglers? Steps are simulated as in `question.straggler_slowdown`; for the
+-- slowest type of operation, stage, data-parallel rank and worker, it gives the slowdown
+-- relative to typical times if only that one keeps its own times.
 -- One row per run with a table of operations.
 -- Key: run_id.
 CREATE VIEW question.job (
@@ -19,27 +19,27 @@ CREATE VIEW question.job (
     dp_rank_count,
     -- Pipeline stages.
     stage_count,
-    -- [ns] Mean time of a step; NULL where operations wait for each other in a circle.
+    -- [ns] Mean time of a step; NULL if operations wait for each other in a cycle.
     simulated_ns,
     -- [ns] The same if nothing were slower than its peers.
     ideal_ns,
-    -- The one time by the other.
+    -- The first time divided by the second.
     slowdown,
     -- The slowest type of operation; sends and receives of a direction are one.
     op_type,
-    -- How many times as long steps are for it.
+    -- Slowdown of the steps due to it.
     op_type_slowdown,
     -- The slowest stage.
     stage,
-    -- How many times as long steps are for it.
+    -- Slowdown of the steps due to it.
     stage_slowdown,
     -- The slowest data-parallel rank.
     dp_rank,
-    -- How many times as long steps are for it.
+    -- Slowdown of the steps due to it.
     dp_rank_slowdown,
     -- The slowest worker, by its rank.
     worker,
-    -- How many times as long steps are for it.
+    -- Slowdown of the steps due to it.
     worker_slowdown
 ) AS
 WITH

@@ -6,21 +6,21 @@ CREATE VIEW question.kernel_coverage (
     run_id,
     -- The trace.
     trace_id,
-    -- Family of GPU work; `unknown` where the op, its shape or its launch is not known.
+    -- Family of GPU work; `unknown` if the op, its shape or its launch is.
     family,
     -- GPU ops.
     gpu_op_count,
     -- [ns] Time that they took.
     time_ns,
-    -- [1] Of the time of all GPU work in the trace.
+    -- [1] Share of the time of all GPU work in the trace.
     time_share,
-    -- [1] Of the family's time, that of which a trained model tells the time.
+    -- [1] Share of the family's time predicted by a trained model.
     model_share,
-    -- [1] That of which the roofline does.
+    -- [1] Share predicted by the roofline.
     roofline_share,
-    -- [1] That whose prediction other work of the trace, or of other databases, has taught.
+    -- [1] Share calibrated by other work of the trace, or of other databases.
     calibrated_share,
-    -- [1] That which is not predicted.
+    -- [1] Share that is not predicted.
     uncovered_share
 ) AS
 WITH

@@ -1,6 +1,6 @@
--- How far from the measured times are the predicted ones?
--- Kernels of an op are one problem, a copy or memset is one of its own. Without
--- collectives, whose kernels wait for other ranks, and work that took no time.
+-- How far are predicted times from measured ones? The kernels of an op form one problem; so
+-- does each copy or memset. Excluded are collectives, whose kernels wait for other ranks,
+-- and work that took no time.
 -- One row per trace, family and model.
 -- Key: trace_id, family, model.
 CREATE VIEW question.kernel_error (
@@ -10,31 +10,32 @@ CREATE VIEW question.kernel_error (
     trace_id,
     -- Family of GPU work.
     family,
-    -- What predicts it: `roofline`, or the name of the model.
+    -- The predictor: `roofline`, or the name of the model.
     model,
-    -- Whether other work of the trace, or of other databases, has taught factors.
+    -- Whether other work of the trace, or of other databases, has calibrated the factors.
     is_calibrated,
     -- Problems.
     problem_count,
-    -- [1] Part of them whose factor is learnt from work of the same shape.
+    -- [1] Share of them whose factor is learned from work of the same shape.
     recurring_share,
     -- [ns] Time that they took.
     measured_ns,
-    -- [1] Of the time of all GPU work that is predicted, but for collectives.
+    -- [1] Share of the time of all predicted GPU work, excluding collectives.
     time_share,
-    -- [1] Geometric mean of the errors, each at least 0.01 %, without their signs.
+    -- [1] Geometric mean of the absolute errors, each at least 0.01 %.
     gmae_share,
-    -- [1] Mean of the errors without their signs.
+    -- [1] Mean of the absolute errors.
     mape_share,
-    -- [1] 90th percentile of the errors without their signs.
+    -- [1] 90th percentile of the absolute errors.
     p90_share,
-    -- [1] Predicted time of all of them over the measured, less 1.
+    -- [1] Total predicted time divided by measured, minus 1.
     bias_share,
-    -- [1] Part of them that was measured within the band.
+    -- [1] Share of them measured inside the band.
     inside_share,
-    -- [1] Geometric mean of the errors without what the trace teaches.
+    -- [1] Geometric mean of the errors without calibration by the trace.
     uncalibrated_gmae_share,
-    -- [1] Predicted time over the measured, less 1, without what the trace teaches.
+    -- [1] Total predicted time divided by measured, minus 1, without calibration by the
+    -- trace.
     uncalibrated_bias_share
 ) AS
 WITH
@@ -73,7 +74,7 @@ SELECT
     sum(problem_ns)::BIGINT AS measured_ns,
     measured_ns / sum(measured_ns) OVER (PARTITION BY trace_id),
     prediction.gmae_share(error),
-    -- Sums of floating point depend on the order.
+    -- Floating-point sums depend on the order.
     round(avg(abs(error)), 6),
     round(quantile_cont(abs(error), 0.9), 6),
     sum(predicted_ns) / measured_ns - 1,

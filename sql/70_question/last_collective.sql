@@ -1,25 +1,25 @@
--- What has each rank called last, and which ranks are behind? By the logs of the ranks' flight
--- recorders.
+-- What has each rank called last, and which ranks are behind? From the flight recorder logs
+-- of the ranks.
 -- One row per run, process group and rank of it.
 -- Key: run_id, process_group, rank.
 CREATE VIEW question.last_collective (
     -- The run.
     run_id,
-    -- Name of the process group; what describes it, and its ranks, as far as recorded.
+    -- Name of the process group; its description and its ranks, as far as recorded.
     process_group,
     -- The rank.
     rank,
-    -- Number of its last collective in the group; 0 of none, NULL without its log.
+    -- Number of its last collective in the group; 0 if none, NULL without its log.
     sequence,
-    -- How many collectives it is behind the rank that is furthest.
+    -- How many collectives it is behind the most advanced rank.
     behind_count,
     -- Name of its last collective.
     name,
-    -- Whether that was over when the log was written.
+    -- Whether it had finished when the log was written.
     is_over,
-    -- [ns] When it was called, since 1970.
+    -- [ns] Time of the call, since 1970.
     called_ns,
-    -- The line of the program that called it; NULL without stacks.
+    -- The source line of the call; NULL without stacks.
     place
 ) AS
 SELECT

@@ -1,6 +1,6 @@
--- Which GPU work begins only when the host launches it, though its stream was free before?
--- Much of it, and shorter than its launch takes, is work for CUDA graphs, for fusion or for
--- larger batches.
+-- Which GPU work starts only when the host launches it, although its stream was free
+-- before? If there is much of it, and it is shorter than its launch, consider CUDA graphs,
+-- fusion or larger batches.
 -- One row per run and name of such work.
 -- Key: run_id, name.
 CREATE VIEW question.launch_bound (
@@ -8,17 +8,17 @@ CREATE VIEW question.launch_bound (
     run_id,
     -- Name of the kernel, copy or memset.
     name,
-    -- Times that it ran.
+    -- Number of times it ran.
     gpu_op_count,
-    -- Times that its stream was free before it was launched.
+    -- Number of times its stream was free before it was launched.
     late_count,
-    -- Times that it took less than its launch took the host.
+    -- Number of times it was shorter than its launch on the host.
     short_count,
     -- [ns] Its time on the device.
     time_ns,
     -- [ns] Time of the calls that launched it.
     launch_ns,
-    -- [ns] Time for which its stream was free before it, where it was launched late.
+    -- [ns] Time for which its stream was free before it, if it was launched late.
     free_ns
 ) AS
 SELECT

@@ -1,6 +1,6 @@
--- What takes the time, and where? The critical paths of all steps (of the period of each; of
--- a trace without steps that of the trace) by what could be done about it, with the place
--- where most of it is.
+-- What takes the time, and where? The critical paths of all steps (of the period of each;
+-- without steps, of the trace), grouped by what could be done about it, with the place that
+-- has most of it.
 -- One row per run and lever.
 -- Key: run_id, lever.
 CREATE VIEW question.lever (
@@ -8,35 +8,35 @@ CREATE VIEW question.lever (
     run_id,
     -- What the time is: `compute` (kernels), `communication` (collectives that move data),
     -- `rank_wait` (collectives that wait for other ranks), `copy` (copies and memsets),
-    -- `dispatch` (ops on the host and their launches, until the work begins), `python` (the
-    -- host is between ops), `data_loading`, `sync` (waits of the host and their return),
-    -- `gpu_wait` (of a stream for its previous work, another stream or room) or
+    -- `dispatch` (ops on the host and their launches, until the work starts), `python` (the
+    -- host is between ops), `data_loading`, `sync` (host waits and their return),
+    -- `gpu_wait` (a stream waits for its previous work, another stream or room) or
     -- `unexplained` (no cause, or one from before the trace).
     lever,
     -- [ns] Time on the critical paths.
     time_ns,
-    -- [1] Its share of them.
+    -- [1] Its share of their time.
     time_share,
-    -- Steps that have it on their path; of traces without steps, traces.
+    -- Steps that have it on their path; for traces without steps, traces.
     path_count,
     -- [ns] The mean over all paths.
     mean_ns,
-    -- [ns] Of the time, that in which a device of the trace was busy.
+    -- [ns] The part of this time in which a device of the trace was busy.
     busy_ns,
-    -- Where most of it is: of work and ops the name; between ops the Python function, or
-    -- the module, as far as they were recorded.
+    -- Where most of it is: for work and ops the name; between ops the Python function, or
+    -- the module, as far as recorded.
     place,
     -- [ns] Time there.
     place_ns,
-    -- The rank that has most of that.
+    -- The rank that has most of the time there.
     rank,
-    -- The step that has most of it there; NULL for traces without steps.
+    -- The step that has most of the time there; NULL for traces without steps.
     step,
-    -- The op that most of it is for; NULL between ops.
+    -- The op with most of it; NULL between ops.
     op,
-    -- The module that most of it is for.
+    -- The module with most of it.
     module,
-    -- The Python function, with its file and line, that most of it began in.
+    -- The Python function, with its file and line, in which most of it started.
     frame
 ) AS
 WITH
@@ -71,7 +71,7 @@ placed AS (
     FROM part
 ),
 
--- One of the largest part of the place where most is, as far as places are known.
+-- An example from the largest part of the largest place, as far as places are known.
 example AS (
     SELECT *
     FROM placed

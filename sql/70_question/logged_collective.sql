@@ -1,7 +1,7 @@
--- How fast are collectives by the log of the communication library, where that timed them?
--- Messages and bandwidths are as NCCL's tests count them (`question.collective_kernel`); waiting
--- for other ranks is not told apart, so that the shortest says most.
--- One row per run, process group, kind, size of the message, and log.
+-- How fast are collectives according to the communication library's log, if it timed them?
+-- Messages and bandwidths follow NCCL's tests (`question.collective_kernel`); waiting for
+-- other ranks is not separated, so the shortest is the most informative.
+-- One row per run, process group, kind, message size and log.
 -- Key: run_id, process_group, kind, message_bytes, source.
 CREATE VIEW question.logged_collective (
     -- The run.
@@ -10,25 +10,25 @@ CREATE VIEW question.logged_collective (
     process_group,
     -- Kind, as in `staging.collective`.
     kind,
-    -- [B] The message of each rank; NULL where its size is not known.
+    -- [B] The message of each rank; NULL if unknown.
     message_bytes,
     -- Ranks of the group, if known.
     group_size,
     -- `flight_recorder` or `nccl_inspector`.
     source,
-    -- Calls, of all ranks.
+    -- Calls, on all ranks.
     call_count,
-    -- [ns] Time of all.
+    -- [ns] Total time.
     time_ns,
-    -- [ns] The median of them.
+    -- [ns] The median time.
     median_ns,
-    -- [ns] The shortest.
+    -- [ns] The shortest time.
     shortest_ns,
-    -- [ns] The longest.
+    -- [ns] The longest gap.
     longest_ns,
-    -- [B/s] Algorithm bandwidth in the median.
+    -- [B/s] Median algorithm bandwidth.
     algorithm_bytes_per_second,
-    -- [B/s] Bus bandwidth in the median; NULL where the size of the group is not known.
+    -- [B/s] Median bus bandwidth; NULL if the size of the group is unknown.
     bus_bytes_per_second,
     -- [B/s] Bus bandwidth of the shortest.
     best_bus_bytes_per_second

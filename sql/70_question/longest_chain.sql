@@ -1,14 +1,15 @@
--- Which chains of causes end last in a step? Each lane that is active in the step (a thread,
--- or a stream with work launched in it) ends one chain: from its last top-level event back
--- along what was waited for, as `critical_path.hop` goes back from the step's end, to the
--- begin of the step. The k chains that end latest, each from its begin to its end.
--- One row per chain and node on it; an op that the chain leaves and comes back to is on it
+-- Which chains of causes end last in a step? Each lane that is active in the step (a
+-- thread, or a stream with work launched in it) ends one chain: from its last top-level
+-- event back along what was waited for, as `critical_path.hop` goes back from the step's
+-- end, to the start of the step. The k chains that end latest, each from its start to its
+-- end.
+-- One row per chain and node on it; an op that the chain leaves and returns to appears
 -- again.
 -- Key: rank, position.
 CREATE MACRO question.longest_chain(
     -- The step: its `step_id`.
     step,
-    -- How many chains.
+    -- Number of chains.
     k
 ) AS TABLE
 SELECT
@@ -19,16 +20,16 @@ SELECT
     chain_ns,
     -- [ns] End of the chain.
     chain_end_ns,
-    -- Position of the node on its chain, from 1 at the begin.
+    -- Position of the node on its chain, from 1 at the start.
     position,
-    -- Top-level op, call outside of ops, or GPU work.
+    -- Top-level op, call outside ops, or GPU work.
     node_id,
     -- Its name.
     name,
-    -- How the chain goes on from it: `thread` to the next on its thread; `launch`, `stream`,
+    -- How the chain continues: `thread` to the next on its thread; `launch`, `stream`,
     -- `stream_wait`, `return`, `fork` or `join`, as in `critical_path.hop`; `end`.
     leads_by,
-    -- [ns] Begin of the part of it that is on the chain.
+    -- [ns] Start of its part on the chain.
     start_ns,
     -- [ns] End of that part.
     end_ns,

@@ -1,4 +1,4 @@
--- How much memory is allocated at its peak, when is that, and how much is reserved in vain?
+-- How much memory is allocated at its peak, when, and how much reserved memory is unused?
 -- Needs a trace with allocations (`profile_memory=True`).
 -- One row per device of a trace.
 -- Key: trace_id, device_type, device.
@@ -11,24 +11,25 @@ CREATE VIEW question.memory (
     rank,
     -- `cpu`, `cuda`, `hip`, ..., as in `staging.memory_event`.
     device_type,
-    -- Device; -1 of the CPU.
+    -- Device; -1 for the CPU.
     device,
-    -- [B] Allocated at the peak; without totals what the trace knows of, as in
+    -- [B] Allocated at the peak; without totals, what the trace shows, as in
     -- `staging.memory_event`.
     peak_bytes,
     -- Number of the step of the peak; NULL outside of steps.
     step,
-    -- [ns] When that is, from the begin of the step; outside of steps from the first event.
+    -- [ns] Time of the peak, from the start of the step; outside of steps, from the first
+    -- event.
     offset_ns,
-    -- [B] Reserved by the allocator at that time; NULL where it is not recorded.
+    -- [B] Reserved by the allocator at that time; NULL if not recorded.
     reserved_bytes,
-    -- [B] Of this, what is not allocated: free blocks, fragments.
+    -- [B] The part of this that is not allocated: free blocks, fragments.
     unused_bytes,
-    -- [1] Their share of what is reserved.
+    -- [1] Its share of the reserved memory.
     unused_share,
-    -- [B] The most that is ever reserved.
+    -- [B] The maximum ever reserved.
     most_reserved_bytes,
-    -- [B] Memory of the device, by its datasheet; NULL where that is not known.
+    -- [B] Memory of the device, by its datasheet; NULL if unknown.
     capacity_bytes,
     -- [B] Allocated before the first event.
     begin_bytes,
@@ -36,7 +37,7 @@ CREATE VIEW question.memory (
     end_bytes,
     -- Blocks that were allocated.
     allocation_count,
-    -- [B] All that was ever allocated.
+    -- [B] Total ever allocated.
     turnover_bytes,
     -- Whether the allocator's totals are recorded.
     has_totals

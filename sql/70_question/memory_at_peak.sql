@@ -1,5 +1,5 @@
--- What is allocated when memory is at its peak, and who allocated it? By the op around each
--- allocation that does more than allocate, its module and the Python function that is open.
+-- What is allocated at the memory peak, and who allocated it? By the op around each
+-- allocation that does more than allocate, its module and the open Python function.
 -- One row per device of a trace, origin, op, module, pass and function.
 -- Key: trace_id, device_type, device, origin, op, module, is_backward, frame.
 CREATE VIEW question.memory_at_peak (
@@ -9,24 +9,26 @@ CREATE VIEW question.memory_at_peak (
     rank,
     -- `cpu`, `cuda`, `hip`, ..., as in `staging.memory_event`.
     device_type,
-    -- Device; -1 of the CPU.
+    -- Device; -1 for the CPU.
     device,
-    -- `op`; `outside` of ops; `before` for what had been allocated before the recording began;
-    -- `unknown` where blocks have no addresses, so that nobody knows which are freed.
+    -- `op`; `outside` of ops; `before` for what had been allocated before the recording
+    -- started; `unknown` if blocks have no addresses, so that it is unknown which are
+    -- freed.
     origin,
     -- Name of the op.
     op,
-    -- The module, with those it lies in; where the Python stack was recorded.
+    -- The module, with its enclosing modules, if Python stacks were recorded.
     module,
-    -- Whether of the backward pass; NULL where there is no module.
+    -- Whether it is the backward pass; NULL without a module.
     is_backward,
     -- [B] Allocated.
     live_bytes,
-    -- [1] Their share of all that is allocated at the peak.
+    -- [1] Their share of everything allocated at the peak.
     live_share,
-    -- Blocks; NULL of those from before.
+    -- Blocks; NULL for those from before.
     block_count,
-    -- The Python function, with its file and line, as in `staging.python_frame`; likewise.
+    -- The Python function, with its file and line, as in `staging.python_frame`, if stacks
+    -- were recorded.
     frame
 ) AS
 WITH RECURSIVE
@@ -44,7 +46,7 @@ peak AS (
     GROUP BY trace_id, device_type, device
 ),
 
--- A block is freed by the next event at its address.
+-- The next event at a block's address frees it.
 block AS (
     SELECT
         *,
@@ -73,7 +75,7 @@ begun AS (
     GROUP BY thread_id, start_ns
 ),
 
--- From the op that began last outwards, to one that lasts still, and does more.
+-- From the op that started last outwards, to one that is still open and does more.
 walk AS (
     SELECT memory_event_id, at_ns, begun.op_id
     FROM live
@@ -91,7 +93,7 @@ walk AS (
         )
 ),
 
--- The outermost that was come to.
+-- The outermost one reached.
 allocating AS (
     SELECT memory_event_id, arg_min(op.op_id, (op.start_ns, -op.end_ns)) AS op_id
     FROM walk

@@ -1,5 +1,5 @@
--- How much memory does each step allocate, and does more remain after each? What is larger at
--- the end of every step is kept for good, or leaks.
+-- How much memory does each step allocate, and does more remain after each? Memory that
+-- grows at the end of every step is kept for good, or leaks.
 -- One row per step and device whose allocations are recorded (`profile_memory=True`).
 -- Key: step_id, device_type, device.
 CREATE VIEW question.memory_by_step (
@@ -13,17 +13,17 @@ CREATE VIEW question.memory_by_step (
     step,
     -- `cpu`, `cuda`, `hip`, ..., as in `staging.memory_event`.
     device_type,
-    -- Device; -1 of the CPU.
+    -- Device; -1 for the CPU.
     device,
-    -- [B] The most that is allocated while its mark lasts.
+    -- [B] The maximum allocated during its mark.
     peak_bytes,
-    -- [B] The most that is reserved then; NULL where it is not recorded, or nothing happens.
+    -- [B] The maximum reserved during its mark; NULL if not recorded, or nothing happens.
     reserved_bytes,
-    -- [B] Allocated when it begins.
+    -- [B] Allocated when it starts.
     begin_bytes,
     -- [B] Allocated when it ends.
     end_bytes,
-    -- [B] By how much that is more.
+    -- [B] Growth during the step.
     kept_bytes,
     -- Blocks that it allocates.
     allocation_count
@@ -46,7 +46,7 @@ bound AS (
     INNER JOIN allocator ON step.trace_id = allocator.trace_id
 ),
 
--- Of several events at one time the last.
+-- Of several events at one time, the last.
 total AS (
     SELECT
         trace_id,

@@ -1,23 +1,23 @@
 -- What does each module cost, forward and backward?
--- One row per trace, module and pass. Needs a trace with the Python stack.
+-- One row per trace, module and pass. Needs a trace with Python stacks.
 -- Key: trace_id, module, is_backward.
 CREATE VIEW question.module (
     -- The trace.
     trace_id,
     -- Its rank.
     rank,
-    -- The module, with those it lies in.
+    -- The module, with its enclosing modules.
     module,
-    -- Whether of the backward pass.
+    -- Whether it is the backward pass.
     is_backward,
-    -- Its calls whose own ops these are, not those of modules within.
+    -- Its calls that run these ops themselves, without those of submodules.
     call_count,
     -- Its ops.
     op_count,
-    -- [ns] GPU work that its ops launched.
+    -- [ns] GPU work launched by its ops.
     gpu_time_ns,
-    -- [ns] Its part of the critical paths of the steps as measured, or where there are none,
-    -- of the trace.
+    -- [ns] Its part of the measured critical paths of the steps, or without steps, of the
+    -- trace.
     path_time_ns
 ) AS
 WITH

@@ -1,38 +1,38 @@
--- What does each module cost, itself and with all modules within it, forward and backward, on
--- the host and on the GPU? The last row of a trace is what is for no module.
--- One row per trace and module. Needs a trace with the Python stack.
+-- What does each module cost, with and without its submodules, forward and backward, on the
+-- host and on the GPU? The last row of a trace is work outside any module.
+-- One row per trace and module. Needs a trace with Python stacks.
 -- Key: trace_id, module.
 CREATE VIEW question.module_tree (
     -- The trace.
     trace_id,
     -- Its rank.
     rank,
-    -- The module, with those it lies in; NULL for what is for none.
+    -- The module, with its enclosing modules; NULL for work outside any module.
     module,
-    -- How many modules it lies in.
+    -- Number of enclosing modules.
     depth,
     -- Its calls.
     call_count,
-    -- [ns] Host time of its calls: forward, with the modules within.
+    -- [ns] Host time of its calls: forward, including submodules.
     forward_ns,
-    -- [ns] Of this time, that outside of the modules within.
+    -- [ns] The part of this time outside submodules.
     own_forward_ns,
-    -- [ns] Host time of the top-level ops of its backward pass, with the modules within.
+    -- [ns] Host time of the top-level ops of its backward pass, including submodules.
     backward_ns,
-    -- [ns] Of this time, that of its own forward ops.
+    -- [ns] The part of this time for its own forward ops.
     own_backward_ns,
-    -- [ns] GPU work that forward ops launched, with the modules within.
+    -- [ns] GPU work launched by forward ops, including submodules.
     gpu_forward_ns,
-    -- [ns] Of this time, that of its own ops.
+    -- [ns] The part of this time for its own ops.
     own_gpu_forward_ns,
-    -- [ns] GPU work that backward ops launched, with the modules within.
+    -- [ns] GPU work launched by backward ops, including submodules.
     gpu_backward_ns,
-    -- [ns] Of this time, that of its own forward ops.
+    -- [ns] The part of this time for its own forward ops.
     own_gpu_backward_ns,
-    -- [ns] Part of the critical paths of the periods of the steps, or where there are none, of
-    -- the trace; with the modules within.
+    -- [ns] Part of the critical paths of the steps' periods, or without steps, of the
+    -- trace; including submodules.
     path_ns,
-    -- [ns] Of this time, that outside of the modules within.
+    -- [ns] The part of this time outside submodules.
     own_path_ns
 ) AS
 WITH

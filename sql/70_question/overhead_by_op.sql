@@ -6,19 +6,19 @@ CREATE VIEW question.overhead_by_op (
     run_id,
     -- Name of the top-level op.
     name,
-    -- Times that it ran in steps.
+    -- Number of times it ran in steps.
     op_count,
     -- [ns] Time before its first launch.
     t2_ns,
     -- [ns] Time of its launches.
     t4_ns,
-    -- [ns] Time between its launches, or all of it where it launches nothing.
+    -- [ns] Time between its launches, or all of it if it launches nothing.
     t5_ns,
     -- [ns] Time after its last launch.
     t3_ns,
-    -- [ns] Time of waits for devices within it, and of what of it fetches a batch.
+    -- [ns] Time of waits on devices inside it, and of its part that fetches a batch.
     wait_ns,
-    -- [ns] All of these.
+    -- [ns] The total.
     time_ns
 ) AS
 SELECT

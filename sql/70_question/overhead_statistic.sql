@@ -1,4 +1,4 @@
--- How long do overheads of each type usually last, by op or call?
+-- How long do overheads of each type usually take, by op or call?
 -- One row per run, type and name, the largest sums first.
 -- Key: run_id, type, name.
 CREATE VIEW question.overhead_statistic (
@@ -6,7 +6,7 @@ CREATE VIEW question.overhead_statistic (
     run_id,
     -- Overhead type.
     type,
-    -- Name of the op (T2, T3, T5) or of the call (T4); of T1 the op or the call after it.
+    -- Name of the op (T2, T3, T5) or of the call (T4); for T1, the op or the call after it.
     name,
     -- Spans.
     sample_count,

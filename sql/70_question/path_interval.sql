@@ -1,9 +1,9 @@
--- What does each critical path wait for, interval by interval? At rest as measured; methods and
--- scenarios that are asked for stand beside that (`tracedb critical-path --method`).
+-- What does each critical path wait for, interval by interval? By default as measured;
+-- requested methods and scenarios are added (`tracedb critical-path --method`).
 -- One row per scenario, method and interval of a path.
 -- Key: scenario, method, scope, path_id, offset_ns.
 CREATE VIEW question.path_interval (
-    -- The scenario; `baseline` edits nothing.
+    -- The scenario; `baseline` has no edits.
     scenario,
     -- `measured`, or the method, as in `prediction.method`.
     method,
@@ -15,7 +15,7 @@ CREATE VIEW question.path_interval (
     step_id,
     -- Number of the step.
     step,
-    -- [ns] Begin, from the path's begin.
+    -- [ns] Start, from the path's start.
     offset_ns,
     -- [ns] Duration.
     time_ns,
@@ -23,15 +23,17 @@ CREATE VIEW question.path_interval (
     kind,
     -- Name of the op, call or GPU work that it belongs to.
     name,
-    -- Op that this is of, the one around the call or the launch.
+    -- The op of that node: the enclosing op of a call, or the op around a launch.
     op,
-    -- Module that it is for, with those it lies in; where the Python stack was recorded.
+    -- Module that it belongs to, with its enclosing modules, if Python stacks were
+    -- recorded.
     module,
-    -- Python function that it is in, with its file and line (`staging.python_frame`); likewise.
+    -- Enclosing Python function, with its file and line (`staging.python_frame`), if stacks
+    -- were recorded.
     frame,
     -- Rank, and the role of the host thread or the number of the stream.
     lane,
-    -- The trace that it lies in.
+    -- The trace that it is in.
     trace_id,
     -- The op, call or GPU work.
     node_id

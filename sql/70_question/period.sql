@@ -1,5 +1,5 @@
--- How long do steps take, and how far apart are they? Of the period of each step
--- (`critical_path.step_period`), as measured.
+-- How long do steps take, and how much do they vary? The measured period of each step
+-- (`critical_path.step_period`).
 -- One row per trace with steps.
 -- Key: trace_id.
 CREATE VIEW question.period (
@@ -9,21 +9,21 @@ CREATE VIEW question.period (
     trace_id,
     -- Its rank.
     rank,
-    -- Steps that take time.
+    -- Steps whose period is above 0.
     step_count,
     -- [ns] Median of their periods.
     median_ns,
     -- [ns] Mean.
     mean_ns,
-    -- [ns] The shortest.
+    -- [ns] The shortest time.
     shortest_ns,
-    -- [ns] The longest.
+    -- [ns] The longest gap.
     longest_ns,
     -- Number of the longest.
     longest_step,
-    -- [1] How far the middle half of them spreads, over the median; NULL for fewer than four.
+    -- [1] Interquartile range divided by the median; NULL for fewer than four steps.
     spread_share,
-    -- [ns] Median of the time of the host alone, from the begin to the end of the mark.
+    -- [ns] Median time of the host alone, from the start to the end of the mark.
     host_ns
 ) AS
 SELECT

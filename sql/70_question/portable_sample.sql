@@ -1,31 +1,31 @@
 -- What can other databases learn from this one's overheads (`tracedb overheads learn`)?
--- Spans of T1 to T5, without gaps between ops that are the program's: 200 us and more.
+-- Spans of T1 to T5, except gaps of 200 us and more between ops, which are the program's.
 -- One row per span of host time in a step.
 -- Key: trace_sha256, thread, position.
 CREATE VIEW question.portable_sample (
-    -- SHA-256 of the text of the trace that it is from.
+    -- SHA-256 of the text of that trace.
     trace_sha256,
-    -- The same of the first trace of its run.
+    -- The same for the first trace of its run.
     run_sha256,
-    -- Name of the GPU; NULL where the trace names none.
+    -- Name of the GPU; NULL if the trace does not name one.
     gpu,
-    -- Number of the thread, among those of its trace, from 1.
+    -- Number of the thread within its trace, from 1.
     thread,
     -- Position of the span on its thread.
     position,
-    -- Number of the step, among those of its trace, from 1.
+    -- Number of the step within its trace, from 1.
     step,
     -- Overhead type, T1..T5.
     type,
-    -- What else the span may be alike in, as in `overhead.sample`.
+    -- Further properties for finding similar spans, as in `overhead.sample`.
     name,
     -- Role of the host thread.
     role,
-    -- What the op or the call is for.
+    -- The op that the span or the call belongs to.
     shapes,
-    -- How many of its type and name were before it in the step on its thread.
+    -- Number of earlier spans of its type and name in the step on its thread.
     ordinal,
-    -- How many of its type and name there are in the step on its thread.
+    -- Number of spans of its type and name in the step on its thread.
     ordinal_count,
     -- [ns] Duration.
     sample_ns

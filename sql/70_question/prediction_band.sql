@@ -1,10 +1,9 @@
--- Between which times is each step to be expected, four times of five?
--- How much a method's predictions of steps elsewhere were off by tells how much this one
--- may be (jackknife): the root mean square of the logarithms of measured over predicted
--- (`prediction.band_reach`). Elsewhere is where the method learns:
--- the other ranks of the run, the other runs; for all other methods the trace's other
--- steps.
--- One row per method and step for which there are two others at least.
+-- In which range should each step lie, four times out of five? The method's errors on steps
+-- elsewhere give the expected error here (jackknife): the root mean square of the
+-- logarithms of measured divided by predicted (`prediction.band_reach`). Elsewhere is where
+-- the method learns: the other ranks of the run, the other runs; for all other methods, the
+-- trace's other steps.
+-- One row per method and step for which there are at least two others.
 -- Key: method, step_id.
 CREATE VIEW question.prediction_band (
     -- The method, as in `prediction.method`.
@@ -21,11 +20,11 @@ CREATE VIEW question.prediction_band (
     predicted_ns,
     -- Steps elsewhere.
     other_count,
-    -- [ns] 10th percentile of the period to be expected.
+    -- [ns] 10th percentile of the expected period.
     low_ns,
     -- [ns] 90th percentile.
     high_ns,
-    -- Whether the measured time lies in between.
+    -- Whether the measured time lies inside.
     is_inside
 ) AS
 WITH

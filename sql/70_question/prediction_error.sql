@@ -1,5 +1,5 @@
 -- How well is each step's time predicted?
--- One row per method and step, of the baseline: what a scenario says was not measured.
+-- One row per method and step of the baseline; scenarios were not measured.
 -- Key: method, step_id.
 CREATE VIEW question.prediction_error (
     -- The method, as in `prediction.method`.
@@ -14,15 +14,15 @@ CREATE VIEW question.prediction_error (
     measured_ns,
     -- [ns] Predicted period.
     predicted_ns,
-    -- [1] Predicted over measured, less 1.
+    -- [1] Predicted divided by measured, minus 1.
     error_share,
-    -- [1] Part of its host time that is taken as measured.
+    -- [1] Share of its host time that is taken as measured.
     as_measured_share,
-    -- [ns] Median of the trace's other steps: what one predicts who knows these alone.
+    -- [ns] Median of the trace's other steps: the guess from these alone.
     naive_ns,
-    -- [1] That over measured, less 1.
+    -- [1] That divided by measured, minus 1.
     naive_error_share,
-    -- [ns] Measured delay without a cause, which the prediction leaves out.
+    -- [ns] Measured delay without a cause, which the prediction excludes.
     unexplained_ns
 ) AS
 WITH

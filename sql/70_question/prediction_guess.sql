@@ -1,14 +1,14 @@
--- What would one guess of a step without its graph? Simple ways, to judge predictions by:
--- `other_steps`, the median of the trace's other steps; `step_before`, the one before it;
--- `other_ranks`, the mean of the other ranks' same step; `common_end`, from its own begin
--- to the mean of the other ranks' ends, by the run's clock; `gpu_active`, the time in which
--- its busiest device runs something; `gpu_scaled`, that times what the trace's other steps
--- usually take of theirs; `busiest`, the longest work of a host thread without its waits,
--- or that of the device, whichever is more.
+-- What would one guess for a step without its graph? Simple baselines for predictions:
+-- `other_steps`, the median of the trace's other steps; `step_before`, the previous step;
+-- `other_ranks`, the mean of the same step on the other ranks; `common_end`, from its own
+-- start to the mean of the other ranks' ends, by the run's clock; `gpu_active`, the busy
+-- time of its busiest device; `gpu_scaled`, the same multiplied by the usual ratio in the
+-- trace's other steps; `busiest`, the longest work of a host thread without its waits, or
+-- of the device, whichever is larger.
 -- One row per guess, and step for which it can be made.
 -- Key: guess, step_id.
 CREATE VIEW question.prediction_guess (
-    -- Which guess.
+    -- Name of the guess.
     guess,
     -- The trace.
     trace_id,
@@ -18,7 +18,7 @@ CREATE VIEW question.prediction_guess (
     measured_ns,
     -- [ns] The guess.
     guess_ns,
-    -- [1] The guess over measured, less 1.
+    -- [1] The guess divided by measured, minus 1.
     error_share
 ) AS
 WITH

@@ -1,46 +1,47 @@
--- How well are steps predicted, in all, by GPU, run and trace?
--- Of a method that takes host time from elsewhere, steps count of which less than half the
--- host time is taken as measured; of `naive` and `other_steps` those of traces with three
--- steps at least. Beside each stands the strongest simple guess (`prediction_guess`) that
--- knows no more than the method, and can be made of all these steps. Methods that learn
--- from the run have seen the step itself; where it is the only one there, they are scored
--- apart.
--- One row per method, for what learns from the run with and without other steps, and group.
+-- How well are steps predicted, in total, by GPU, run and trace? For a method that takes
+-- host times from elsewhere, steps count if less than half of their host time is taken as
+-- measured; for `naive` and `other_steps`, those of traces with at least three steps. Next
+-- to each is the strongest simple guess (`prediction_guess`) that uses no more information
+-- than the method and can be made for all these steps. Methods that learn from the run have
+-- seen the predicted step; if it is the only one there, they are scored separately.
+-- One row per method, with and without other steps for methods that learn from the run, and
+-- group.
 -- Key: method, has_others, grouping, gpu, run_id, trace_id.
 CREATE VIEW question.prediction_score (
     -- The method, as in `prediction.method`; `naive` is the median of the trace's other
     -- steps.
     method,
-    -- Of methods that learn from the run: whether it has other steps than the predicted
-    -- one; where not, the prediction has seen all that it predicts. NULL of other methods.
+    -- For methods that learn from the run: whether it has steps other than the predicted
+    -- one; if not, the prediction has seen everything that it predicts. NULL for other
+    -- methods.
     has_others,
     -- `all`, `gpu`, `run` or `trace`.
     grouping,
-    -- Name of the GPU; NULL in `all`, and where the trace does not tell.
+    -- Name of the GPU; NULL for `all`, and if the trace does not record it.
     gpu,
-    -- The run; NULL in `all` and `gpu`.
+    -- The run; NULL for `all` and `gpu`.
     run_id,
-    -- The trace; NULL but in `trace`.
+    -- The trace; NULL except for `trace`.
     trace_id,
     -- Steps.
     step_count,
-    -- [1] Geometric mean of the errors, each at least 0.01 %, without their signs.
+    -- [1] Geometric mean of the absolute errors, each at least 0.01 %.
     gmae_share,
-    -- [1] Mean of the errors without their signs.
+    -- [1] Mean of the absolute errors.
     mape_share,
-    -- [1] 90th percentile of the errors without their signs.
+    -- [1] 90th percentile of the absolute errors.
     p90_share,
-    -- [1] Largest of the errors without their signs.
+    -- [1] Largest of the absolute errors.
     worst_share,
-    -- [1] Mean of the errors with their signs.
+    -- [1] Mean of the signed errors.
     bias_share,
-    -- [1] Mean part of the host time that is taken as measured.
+    -- [1] Mean share of the host time that is taken as measured.
     as_measured_share,
-    -- The strongest guess: whose errors without their signs have the least mean.
+    -- The strongest guess: the one with the smallest mean absolute error.
     guess,
-    -- [1] Geometric mean of its errors, each at least 0.01 %, without their signs.
+    -- [1] Geometric mean of its absolute errors, each at least 0.01 %.
     guess_gmae_share,
-    -- [1] Mean of its errors without their signs.
+    -- [1] Mean of its absolute errors.
     guess_mape_share
 ) AS
 WITH
@@ -59,7 +60,7 @@ step AS (
         method,
         CASE WHEN host_from LIKE 'run%' THEN error.has_others END AS has_others,
         position,
-        -- What has learnt from that step alone knows its host times.
+        -- A method that learned from that step alone knows its host times.
         CASE
             WHEN host_from IS NULL OR host_from LIKE 'run%' AND NOT error.has_others
                 THEN 'measured'
@@ -81,7 +82,7 @@ step AS (
     WHERE naive_error_share IS NOT NULL AND has_two_others
 ),
 
--- The guesses beside each step, and the prediction itself, which has none.
+-- The guesses for each step, and the prediction itself, which has none.
 judged AS (
     SELECT step.*, NULL AS guess FROM step
     UNION ALL BY NAME
@@ -108,7 +109,7 @@ scored AS (
         judged.trace_id,
         count(*) AS step_count,
         prediction.gmae_share(error_share) AS gmae_share,
-        -- Sums of floating point depend on the order.
+        -- Floating-point sums depend on the order.
         round(avg(abs(error_share)), 6) AS mape_share,
         round(quantile_cont(abs(error_share), 0.9), 6) AS p90_share,
         round(max(abs(error_share)), 6) AS worst_share,

@@ -1,7 +1,7 @@
--- How much slower may each rank be in a step before the run is?
--- A step of a run ends on the rank that ends it last (`critical_path.run_slack`). A rank that
--- has no slack to its collectives is the one that others wait for; one that has some
--- gains nothing by being faster there. Runs whose ranks meet on the CPU are left out.
+-- How much slower could each rank be in a step before the run slows down? A step of a run
+-- ends on the rank that finishes last (`critical_path.run_slack`). The others wait for a
+-- rank without slack to its collectives; a rank with slack gains nothing by being faster
+-- there. Runs whose ranks meet on the CPU are excluded.
 -- One row per step of a rank of a run whose ranks meet in collectives on GPUs.
 -- Key: step_id.
 CREATE VIEW question.rank_slack (
@@ -15,14 +15,16 @@ CREATE VIEW question.rank_slack (
     step_id,
     -- Number of the step.
     step,
-    -- [ns] How much later the rank may come to each of its collectives, at least; NULL without
-    -- one in the step.
+    -- [ns] How much later the rank could arrive at each of its collectives, at least; NULL
+    -- without one in the step.
     arrival_slack_ns,
-    -- [ns] How much longer it may take in the step, wherever: no node has less slack.
+    -- [ns] How much longer it could take in the step, anywhere: the minimum slack of its
+    -- nodes.
     slack_ns,
-    -- [ns] Duration of its GPU work without slack, collectives with their waiting included.
+    -- [ns] Duration of its GPU work without slack, including the waiting time of
+    -- collectives.
     critical_gpu_ns,
-    -- [ns] Duration of all of its GPU work that a step depends on.
+    -- [ns] Duration of all its GPU work that a step depends on.
     gpu_ns
 ) AS
 WITH

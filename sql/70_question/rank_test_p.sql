@@ -1,8 +1,8 @@
--- How likely two sets of times are as far apart as these, or further, if nothing differs but
--- chance: the two-sided test of Mann and Whitney, by the normal distribution with its
+-- How likely two sets of times are as far apart as these, or further, if nothing differs
+-- but chance: the two-sided test of Mann and Whitney, by the normal distribution with its
 -- corrections for ranks and ties. It asks which times are longer, not by how much, so a
--- single late step decides nothing. NULL where there are so few that it could never be below
--- 5 % (four a side are enough, or three and five).
+-- single late step decides nothing. NULL if there are so few that it could never be below 5
+-- % (four a side are enough, or three and five).
 CREATE MACRO question.rank_test_p(
     -- Times of the one, a list.
     one,

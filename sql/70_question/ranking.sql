@@ -1,11 +1,12 @@
--- What is worth changing? What the steps gain in the mean if an op, GPU work, a module, an
--- overhead type took no time, half of it, or its roofline's, or were not waited for.
--- One row per thing, method and run; a database at rest has no scenarios (`tracedb whatif`).
+-- What is worth changing? The mean gain per step if an op, GPU work, a module or an
+-- overhead type took no time, half its time or its roofline time, or if a wait disappeared.
+-- One row per candidate, method and run; a database at rest has no scenarios (`tracedb
+-- whatif`).
 -- Key: target, type, name, method, run_id.
 CREATE VIEW question.ranking (
     -- What is changed, as in `prediction.scenario_edit`.
     target,
-    -- Which of these; empty: all.
+    -- The type; empty: all.
     type,
     -- Name of the top-level op or the GPU work, or path of the module; empty without one.
     name,
@@ -13,15 +14,15 @@ CREATE VIEW question.ranking (
     method,
     -- The run.
     run_id,
-    -- [ns] Mean period as predicted without a change.
+    -- [ns] Predicted mean period without a change.
     baseline_ns,
-    -- [ns] What is gained of it if that took no time, or were not waited for.
+    -- [ns] Gain if it took no time, or if the wait disappeared.
     gain_ns,
-    -- [1] That as a part of the mean period.
+    -- [1] That as a share of the mean period.
     gain_share,
-    -- [ns] What is gained if it took half its time; NULL of waits.
+    -- [ns] Gain if it took half its time; NULL for waits.
     half_gain_ns,
-    -- [ns] What is gained if GPU work took as long as by its roofline; NULL if not known.
+    -- [ns] Gain if GPU work took its roofline time; NULL if unknown.
     roofline_gain_ns
 ) AS
 SELECT

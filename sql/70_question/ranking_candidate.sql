@@ -1,21 +1,21 @@
--- What might be worth changing? Ops, GPU work, modules, overhead types and waits, with their
--- time in steps and on the critical paths of the periods as measured.
--- One row per kind of thing and name.
+-- What might be worth changing? Ops, GPU work, modules, overhead types and waits, with
+-- their measured time in steps and on the critical paths of the periods.
+-- One row per kind of candidate and name.
 -- Key: target, type, field, name.
 CREATE VIEW question.ranking_candidate (
     -- What an edit of it changes, as in `prediction.scenario_edit`.
     target,
-    -- Type of that; empty: all.
+    -- The type; empty: all.
     type,
-    -- The field of an edit that chooses it: `name`, `module`; empty: the type alone.
+    -- The edit field that selects it: `name`, `module`; empty: only the type.
     field,
     -- Name of the top-level op or the GPU work, or path of the module; empty without field.
     name,
-    -- [ns] Its time on critical paths, as measured.
+    -- [ns] Its measured time on critical paths.
     path_ns,
-    -- [ns] Its time in all.
+    -- [ns] Its total time.
     total_ns,
-    -- [1] What its GPU work would take by the roofline, of what it takes; NULL if not known.
+    -- [1] Roofline time of its GPU work, as a share of its measured time; NULL if unknown.
     roofline_share
 ) AS
 WITH

@@ -1,5 +1,4 @@
--- What was recorded in each trace: where, of what, how much, and with what settings of the
--- profiler?
+-- What was recorded in each trace: where, what, how much, and with which profiler settings?
 -- One row per trace.
 -- Key: trace_id.
 CREATE VIEW question.recording (
@@ -9,15 +8,15 @@ CREATE VIEW question.recording (
     trace_id,
     -- Its rank.
     rank,
-    -- Ranks of the job, where the trace tells.
+    -- Ranks of the job, if the trace states it.
     world_size,
-    -- The GPU model that ran work; NULL where none did, or its name is not recorded.
+    -- The GPU model that ran work; NULL if none did, or its name is not recorded.
     gpu,
     -- Devices that ran work.
     device_count,
     -- The profiler: `PyTorch profiler`, or the tool that the file was exported from.
     profiler,
-    -- The runtime of the GPUs with its version, as `CUDA 12.4`; NULL where it is not told.
+    -- The GPU runtime with its version, such as `CUDA 12.4`; NULL if unknown.
     runtime,
     -- Steps.
     step_count,
@@ -26,7 +25,7 @@ CREATE VIEW question.recording (
     -- Number of the last step.
     last_step,
     -- [ns] From the first event of a host thread or a device to the last; in a log of
-    -- collectives from the first call.
+    -- collectives, from the first call.
     duration_ns,
     -- Host threads that ran something.
     thread_count,
@@ -36,7 +35,7 @@ CREATE VIEW question.recording (
     gpu_op_count,
     -- Collectives, on a GPU, on the CPU or in a log.
     collective_count,
-    -- Whether ops have the sizes of their arguments (`record_shapes=True`).
+    -- Whether ops have the shapes of their arguments (`record_shapes=True`).
     has_shapes,
     -- Whether calls of Python functions and modules are recorded (`with_stack=True`).
     has_stack,

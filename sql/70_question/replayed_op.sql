@@ -1,18 +1,18 @@
--- Whose work is it that launches of graphs do? GPU time by the op that was captured.
--- One row per name of an op and trace that replays, with the longest time first.
+-- Which ops does the work of graph launches belong to? GPU time by the captured op.
+-- One row per op name and trace that replays, with the longest time first.
 -- Key: trace_id, op_name.
 CREATE VIEW question.replayed_op (
-    -- The run it is of.
+    -- The run.
     run_id,
     -- The trace that replays.
     trace_id,
-    -- Name of the op in the capture; NULL where no capture was found, or no op was.
+    -- Name of the op in the capture; NULL if no capture, or no op, was found.
     op_name,
-    -- How many GPU ops.
+    -- Number of GPU ops.
     gpu_op_count,
     -- [ns] Their time.
     gpu_time_ns,
-    -- [1] Share of the time of all replayed GPU work of the trace.
+    -- [1] Share of the trace's total replayed GPU time.
     gpu_time_share
 ) AS
 SELECT

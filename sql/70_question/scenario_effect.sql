@@ -1,6 +1,6 @@
--- What does a scenario do to each step, against the baseline of the same method?
--- One row per scenario, method and step; a database at rest has no scenarios
--- (`tracedb predict --scenario`).
+-- What does a scenario do to each step, compared with the baseline of the same method?
+-- One row per scenario, method and step; a database at rest has no scenarios (`tracedb
+-- predict --scenario`).
 -- Key: scenario, method, step_id.
 CREATE VIEW question.scenario_effect (
     -- The scenario.
@@ -17,13 +17,14 @@ CREATE VIEW question.scenario_effect (
     baseline_ns,
     -- [ns] Predicted period with them.
     predicted_ns,
-    -- [1] With them over without, less 1.
+    -- [1] With edits divided by without, minus 1.
     change_share,
     -- [ns] Predicted host time without them.
     baseline_host_ns,
     -- [ns] Predicted host time with them.
     predicted_host_ns,
-    -- [ns] Predicted GPU end without them, from the begin of the mark; NULL without GPU work.
+    -- [ns] Predicted GPU end without them, from the start of the mark; NULL without GPU
+    -- work.
     baseline_gpu_end_ns,
     -- [ns] Predicted GPU end with them.
     predicted_gpu_end_ns

@@ -1,5 +1,5 @@
--- Which waits of what a scenario edits are guessed? Those that the trace does not record, but
--- order and times tell (`recorded` is false in `graph.edge`).
+-- Which of the waits affected by a scenario are inferred? Waits that the trace does not
+-- record, but that follow from order and times (`recorded` is false in `graph.edge`).
 -- One row per scenario, edit and kind of wait; a database at rest has no scenarios
 -- (`tracedb whatif`).
 -- Key: scenario, edit, kind.
@@ -8,10 +8,10 @@ CREATE VIEW question.scenario_guess (
     scenario,
     -- Ordinal of the edit in its scenario, from 1.
     edit,
-    -- `host` (a call waits for GPU work), `stream` (GPU work for another stream's) or
-    -- `thread` (a thread for another).
+    -- `host` (a call waits for GPU work), `stream` (GPU work waits for another stream's) or
+    -- `thread` (a thread waits for another).
     kind,
-    -- Guessed waits that the edit is next to: what waits, or what is waited for, is hit.
+    -- Inferred waits next to the edit: it matches the waiter, or what is waited for.
     wait_count
 ) AS
 WITH

@@ -1,6 +1,6 @@
--- What does each edit hit, and how much of that bounds the steps?
--- One row per scenario, edit and method; a database at rest has no scenarios
--- (`tracedb whatif`).
+-- What does each edit match, and how much of that bounds the steps?
+-- One row per scenario, edit and method; a database at rest has no scenarios (`tracedb
+-- whatif`).
 -- Key: scenario, edit, method.
 CREATE VIEW question.scenario_hit (
     -- The scenario.
@@ -9,11 +9,11 @@ CREATE VIEW question.scenario_hit (
     edit,
     -- The method, as in `prediction.method`.
     method,
-    -- Spans of host time, GPU ops, events, waits or delays that it hits, in all traces.
+    -- Spans of host time, GPU ops, events, waits or delays that it matches, in all traces.
     match_count,
     -- [ns] Their time, as in `question.scenario_match`.
     matched_ns,
-    -- [ns] Of their time what lies on the critical paths of the periods of the baseline.
+    -- [ns] The part of their time on the critical paths of the baseline's periods.
     path_ns
 ) AS
 WITH

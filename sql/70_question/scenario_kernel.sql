@@ -1,6 +1,6 @@
--- What does GPU work take that a scenario puts on another GPU, to another type or to another
--- batch size, and how is that known? Measured time times what a model predicts there over what
--- it predicts here.
+-- How long does GPU work take that a scenario moves to another GPU, type or batch size, and
+-- what is that based on? Measured time multiplied by a model's prediction for the target
+-- over its prediction for the source.
 -- One row per scenario, run, name of GPU work, family and basis; a database at rest has no
 -- scenarios (`tracedb whatif --rows kernel`).
 -- Key: scenario, run_id, change, recorded_batch, sizes_from, name, family, basis, in_range.
@@ -9,33 +9,35 @@ CREATE VIEW question.scenario_kernel (
     scenario,
     -- The run.
     run_id,
-    -- What is changed of it, as `gpu=H200 dtype=bf16 batch=4096`.
+    -- The change, such as `gpu=H200 dtype=bf16 batch=4096`.
     change,
-    -- The batch size that it was recorded with; NULL where another one is not asked for.
+    -- The recorded batch size; NULL unless another one is requested.
     recorded_batch,
-    -- What tells how sizes follow the batch: the same ops in other `runs`, or `inferred` from
-    -- what its own ops do, or likewise with the recorded batch size `given`.
+    -- How it is known which sizes scale with the batch: from the same ops in other `runs`,
+    -- `inferred` from the recording's own ops, or likewise with the recorded batch size
+    -- `given`.
     sizes_from,
     -- Name.
     name,
-    -- Family, see `prediction.kernel_efficiency`; `unknown` where the work is.
+    -- Family, see `prediction.kernel_efficiency`; `unknown` if the work is.
     family,
-    -- What tells the change: a `model` of such ops that was trained for both, the `roofline`
-    -- of both, the `bandwidth` of both memories where the work is unknown, or there the
-    -- `size` of its tensors; `unchanged` where nothing changes, or nothing tells; `unknown`
-    -- where it is not known how it follows the batch.
+    -- Basis of the change: a `model` of such ops trained for both, the `roofline` of both,
+    -- the `bandwidth` of both memories if the work is unknown, or then the `size` of its
+    -- tensors; `unchanged` if nothing changes, or nothing is known; `unknown` if it is not
+    -- known how it scales with the batch.
     basis,
-    -- Whether shapes, types and hardware are known, and of models among what they learnt from.
+    -- Whether shapes, types and hardware are known and, for models, within their training
+    -- range.
     in_range,
     -- GPU ops.
     gpu_op_count,
-    -- [ns] What they took; collectives from when all ranks have begun.
+    -- [ns] Their measured time; for collectives, from when all ranks have started.
     measured_ns,
-    -- [ns] What they take then, other edits of the scenario apart.
+    -- [ns] Their predicted time, without other edits of the scenario.
     changed_ns,
-    -- [ns] Lower end of its band: four of five kernels are within, each by itself.
+    -- [ns] Lower end of the band: four of five kernels lie inside, each taken by itself.
     low_ns,
-    -- [ns] Upper end.
+    -- [ns] Upper end of the band.
     high_ns
 ) AS
 SELECT

@@ -8,13 +8,13 @@ CREATE VIEW question.scenario_match (
     edit,
     -- What it changes, as in `prediction.scenario_edit`.
     target,
-    -- Which of these; NULL: all.
+    -- The type; NULL: all.
     type,
-    -- Pattern of names; NULL: all.
+    -- Pattern for names; NULL: all.
     name,
     -- Spans of host time, ops, GPU ops, events, waits or delays that it matches, in all traces.
     match_count,
-    -- [ns] Their time as measured: of events what recording them is estimated to have cost.
+    -- [ns] Their time as measured; for events, the estimated cost of recording them.
     matched_ns
 ) AS
 WITH
@@ -25,14 +25,14 @@ matched AS (
     SELECT scenario, edit, work_ns, 1
     FROM prediction.edited_work
     UNION ALL
-    -- Of edits of ops the spans are there already.
+    -- For edits of ops, the spans are already included.
     SELECT scenario, edit, own_ns, 1
     FROM prediction.chosen_op
     WHERE target <> 'op'
     UNION ALL
     SELECT scenario, edit, waited_ns, 1
     FROM prediction.edited_wait
-    -- Those of ops are spans of host time already.
+    -- Those of ops are already included as spans of host time.
     WHERE (scenario, edit) NOT IN (
         SELECT (scenario, position) FROM prediction.scenario_edit WHERE target = 'op'
     )

@@ -1,5 +1,5 @@
--- What do ops that compute on the host take at another batch size, and how is that known? What
--- they take however little there is to do stays, the rest goes with their work.
+-- How long do ops that compute on the host take at another batch size, and what is that
+-- based on? A fixed part, independent of the work, stays; the rest scales with their work.
 -- One row per scenario, run, name of an op, family and basis; a database at rest has no
 -- scenarios (`tracedb whatif --rows op`).
 -- Key: scenario, run_id, change, recorded_batch, sizes_from, name, family, basis.
@@ -8,28 +8,29 @@ CREATE VIEW question.scenario_op (
     scenario,
     -- The run.
     run_id,
-    -- What is changed, as `batch=4096`.
+    -- The change, such as `batch=4096`.
     change,
-    -- The batch size that it was recorded with.
+    -- The recorded batch size.
     recorded_batch,
-    -- What tells how sizes follow the batch: the same ops in other `runs`, or `inferred` from
-    -- what its own ops do, or likewise with the recorded batch size `given`.
+    -- How it is known which sizes scale with the batch: from the same ops in other `runs`,
+    -- `inferred` from the recording's own ops, or likewise with the recorded batch size
+    -- `given`.
     sizes_from,
     -- Name.
     name,
-    -- Family, as in `prediction.op_work`; `unknown` where the work is.
+    -- Family, as in `prediction.op_work`; `unknown` if the work is.
     family,
-    -- What tells the change: the `roofline` of both sizes, or, where the work is unknown, the
-    -- `size` of its tensors; `unchanged` where nothing changes; `unknown` where it is not known
-    -- how it follows the batch.
+    -- Basis of the change: the `roofline` of both sizes or, if the work is unknown, the
+    -- `size` of its tensors; `unchanged` if nothing changes; `unknown` if it is not known
+    -- how it scales with the batch.
     basis,
     -- Ops.
     op_count,
-    -- [ns] What they took themselves, without the ops in them.
+    -- [ns] Their measured self time.
     own_ns,
-    -- [ns] Of that what they take whatever their work.
+    -- [ns] The fixed part of it, independent of the work.
     floor_ns,
-    -- [ns] What they take then.
+    -- [ns] Their predicted self time.
     changed_ns
 ) AS
 SELECT

@@ -1,5 +1,5 @@
 -- What bounds the steps in each scenario, and what has taken over? The time on the critical
--- paths of the periods, by what it was spent on, against the baseline.
+-- paths of the periods, by what it was spent on, compared with the baseline.
 -- One row per scenario, method, run, kind of time and name; a database at rest has no
 -- scenarios (`tracedb whatif`).
 -- Key: scenario, method, run_id, kind, name.
@@ -18,7 +18,7 @@ CREATE VIEW question.scenario_path (
     baseline_ns,
     -- [ns] Its time on the path with them.
     predicted_ns,
-    -- [ns] The second less the first.
+    -- [ns] The second minus the first.
     change_ns
 ) AS
 WITH

@@ -1,7 +1,7 @@
--- How much of what a scenario takes off the critical paths do the steps gain, and how much is
--- lost to other paths, which then bound them?
--- One row per scenario, method and run; a database at rest has no scenarios
--- (`tracedb whatif`).
+-- How much of what a scenario removes from the critical paths do the steps gain, and how
+-- much is lost to other paths that then bound them?
+-- One row per scenario, method and run; a database at rest has no scenarios (`tracedb
+-- whatif`).
 -- Key: scenario, method, run_id.
 CREATE VIEW question.scenario_saving (
     -- The scenario.
@@ -10,12 +10,12 @@ CREATE VIEW question.scenario_saving (
     method,
     -- The run.
     run_id,
-    -- [ns] What the edits take off the time of what is on the baseline's paths of the
-    -- periods, mean of the steps: what would be gained if nothing else took over.
+    -- [ns] Mean time per step that the edits remove from the baseline's critical paths of
+    -- the periods: the gain if nothing else took over.
     expected_ns,
-    -- [ns] What is gained of the mean period.
+    -- [ns] Gain of the mean period.
     saved_ns,
-    -- [ns] The first less the second, where the first is more.
+    -- [ns] The first minus the second, if the first is larger.
     lost_ns
 ) AS
 WITH
@@ -43,7 +43,7 @@ pair AS (
     WHERE edited.scenario <> 'baseline' AND baseline.scenario = 'baseline'
 ),
 
--- A path may hold a part of a thing alone: its first in the period.
+-- A path may contain only part of a node: its first part in the period.
 gain AS (
     SELECT
         pair.variant_id,

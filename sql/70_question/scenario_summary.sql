@@ -1,9 +1,9 @@
--- What is each scenario worth? Its steps against those of the baseline, in the mean, and the
--- bands in which four steps of five are to be expected. Each step is simulated twice, with
--- the edits and without; both are taken to be off by the same factor, measured over baseline.
--- So what is off in both does not widen the band of the change.
--- One row per scenario, method and run; a database at rest has no scenarios
--- (`tracedb whatif`).
+-- What is each scenario worth? Its mean step compared with that of the baseline, and the
+-- bands that should contain four of five steps. Each step is simulated twice, with the
+-- edits and without; both simulations are assumed to be wrong by the same factor, measured
+-- divided by baseline. So an error common to both does not widen the band of the change.
+-- One row per scenario, method and run; a database at rest has no scenarios (`tracedb
+-- whatif`).
 -- Key: scenario, method, run_id.
 CREATE VIEW question.scenario_summary (
     -- The scenario.
@@ -18,9 +18,9 @@ CREATE VIEW question.scenario_summary (
     baseline_ns,
     -- [ns] Mean period with them.
     predicted_ns,
-    -- [ns] The second less the first.
+    -- [ns] The second minus the first.
     change_ns,
-    -- [1] That as a part of the first.
+    -- [1] That as a share of the first.
     change_share,
     -- [ns] 10th percentile of a step's period with them; NULL for fewer than three steps.
     low_ns,
@@ -34,11 +34,11 @@ CREATE VIEW question.scenario_summary (
     baseline_host_ns,
     -- [ns] Mean host time with them.
     predicted_host_ns,
-    -- [ns] Mean GPU end without them, from the begin of the mark; NULL without GPU work.
+    -- [ns] Mean GPU end without them, from the start of the mark; NULL without GPU work.
     baseline_gpu_end_ns,
     -- [ns] Mean GPU end with them.
     predicted_gpu_end_ns,
-    -- [ns] Mean time of a step that no cause explains, and predictions leave out.
+    -- [ns] Mean time of a step without a cause, which predictions exclude.
     unexplained_ns
 ) AS
 WITH
@@ -64,7 +64,8 @@ pair AS (
     WHERE baseline.scenario = 'baseline' AND edited.scenario <> 'baseline'
 ),
 
--- How far each step is from the mean: its period and its change, each as off as the baseline.
+-- Deviation of each step from the mean: its period and its change, both corrected like the
+-- baseline.
 distant AS (
     SELECT
         *,

@@ -1,17 +1,17 @@
--- How should embedding tables be spread over ranks? What they add to a step by each plan of
--- `tracedb shard`, the best one first, those that have no room last. All ranks send each
--- other what was looked up once the slowest is done, and gradients before any begins with
--- its own; indices, where they are sent in the step, come before all. That nothing else
--- runs at the same time is assumed.
+-- How should embedding tables be distributed over ranks? What they add to a step under each
+-- plan of `tracedb shard`, the best one first, and plans that do not fit last. Once the
+-- slowest rank has finished its lookups, all ranks exchange the results; they exchange
+-- gradients before any rank starts with its own. Indices, if they are sent in the step,
+-- come first. Nothing else is assumed to run at the same time.
 -- One row per plan and split.
 -- Key: plan, split.
 CREATE VIEW question.sharding (
-    -- The plan: `naive`, `size`, `lookups`, `cost`, `searched`, or one of your own.
+    -- The plan: `naive`, `size`, `lookups`, `cost`, `searched`, or your own.
     plan,
-    -- Which tables it splits: `none`, by `column` or by `row` those that are too large or
-    -- too slow for a rank, or `any`, as the search likes it.
+    -- Which tables it splits: `none`; by `column` or by `row`, those too large or too slow
+    -- for a rank; or `any`, chosen by the search.
     split,
-    -- Its place among the plans that have room, from 1; NULL: it has none.
+    -- Its position among the plans that fit, from 1; NULL: it does not fit.
     place,
     -- [ns] What the tables add to a step.
     added_ns,
@@ -19,23 +19,23 @@ CREATE VIEW question.sharding (
     low_ns,
     -- [ns] Upper end of its band.
     high_ns,
-    -- [ns] Lookups of the rank that is slowest in them.
+    -- [ns] Lookups of the rank with the slowest lookups.
     forward_ns,
-    -- [ns] Gradients and updates of the rank that is slowest in them.
+    -- [ns] Gradients and updates of the rank with the slowest ones.
     backward_ns,
-    -- [ns] All-to-alls of sums and of their gradients, both together.
+    -- [ns] All-to-alls of sums and of their gradients, together.
     exchange_ns,
-    -- [ns] All-to-all of indices; 0 where they are not sent in the step.
+    -- [ns] All-to-all of indices; 0 if they are not sent in the step.
     index_exchange_ns,
-    -- The rank whose lookups and gradients take longest, the first of several.
+    -- The rank whose lookups and gradients take longest, the first of equals.
     slowest_rank,
-    -- [1] The part of its time for which the ranks wait for it, in the mean.
+    -- [1] Mean share of its time for which the other ranks wait for it.
     imbalance_share,
-    -- [B] What the rank sends that sends most, its own part included, in one direction.
+    -- [B] Bytes sent by the rank that sends most, including its own part, in one direction.
     sent_bytes,
-    -- [B] Tables and what the optimizer keeps for them, on the rank that has most.
+    -- [B] Tables and optimizer state, on the rank with the most.
     memory_bytes,
-    -- [B] What that may be; NULL: not known.
+    -- [B] Limit for that; NULL: unknown.
     limit_bytes
 ) AS
 WITH

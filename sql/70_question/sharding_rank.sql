@@ -1,5 +1,5 @@
--- What does each rank do for the embedding tables, and how long does it take? It is asked of
--- the plans of `tracedb shard`. Lookups are launches of their own: what is in them adds up.
+-- What does each rank do for the embedding tables, and how long does it take? For the plans
+-- of `tracedb shard`. Lookups are separate launches: their parts add up.
 -- One row per plan, split and rank.
 -- Key: plan, split, rank.
 CREATE VIEW question.sharding_rank (
@@ -9,7 +9,7 @@ CREATE VIEW question.sharding_rank (
     split,
     -- The rank.
     rank,
-    -- Shards that it has, whole tables included.
+    -- Its shards, including whole tables.
     shard_count,
     -- [ns] Its lookups.
     forward_ns,
@@ -23,14 +23,14 @@ CREATE VIEW question.sharding_rank (
     backward_low_ns,
     -- [ns] Upper end of their band.
     backward_high_ns,
-    -- [B] What it sends forward, its own part included: sums for the examples of all ranks.
-    -- As many gradients come back.
+    -- [B] Bytes it sends forward, including its own part: sums for the examples of all
+    -- ranks. The same amount of gradients returns.
     sent_bytes,
-    -- [B] Indices that it gets.
+    -- [B] Indices it receives.
     index_bytes,
-    -- [B] Its shards with what the optimizer keeps for them.
+    -- [B] Its shards with their optimizer state.
     memory_bytes,
-    -- Whether they have room; NULL where the limit is not known.
+    -- Whether they fit; NULL if the limit is unknown.
     fits
 ) AS
 WITH
@@ -38,7 +38,7 @@ total AS (
     SELECT
         plan, split, rank, limit_bytes,
         count(ordinal) AS shard_count,
-        -- One launch a direction, or what stands for none.
+        -- One launch per direction, or a placeholder for none.
         count(ordinal) > 0 AS is_launched,
         {
             'forward': coalesce(sum(forward_ns), 0),
@@ -59,7 +59,7 @@ total AS (
     GROUP BY ALL
 ),
 
--- Of a launch without lookups, which all lookups of a rank share.
+-- For a launch without lookups, which all lookups of a rank share.
 launch AS (
     SELECT direction, estimate_ns, low_ns, high_ns
     FROM reference.shard_estimate

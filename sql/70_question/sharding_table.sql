@@ -1,5 +1,5 @@
--- Which rank has which table, or shard of it, and what does that cost? It is asked of the
--- plans of `tracedb shard`.
+-- Which rank has which table, or shard of it, and what does it cost? For the plans of
+-- `tracedb shard`.
 -- One row per plan, split and shard.
 -- Key: plan, split, ordinal, part.
 CREATE VIEW question.sharding_table (
@@ -9,31 +9,31 @@ CREATE VIEW question.sharding_table (
     split,
     -- The rank that has the shard.
     rank,
-    -- The table: its place in the model, from 0.
+    -- The table: its position in the model, from 0.
     ordinal,
     -- Its name.
     name,
-    -- How it is split: `none`, `column` or `row`.
+    -- The split: `none`, `column` or `row`.
     way,
-    -- Into how many shards.
+    -- Number of shards of the table.
     parts,
     -- Number of the shard, from 0.
     part,
     -- Rows of the shard.
     rows,
-    -- Elements of a row.
+    -- Elements per row.
     width,
-    -- Rows that are looked up for an example, in the mean.
+    -- Mean number of rows looked up per example.
     pooling,
     -- [ns] What it adds to the lookup of its rank.
     forward_ns,
     -- [ns] What it adds to the gradient and update of its rank.
     backward_ns,
-    -- [B] Sums for the examples of all ranks, which are sent there; gradients come back.
+    -- [B] Sums for the examples of all ranks, which are sent to them; gradients return.
     sent_bytes,
-    -- [B] Indices that come from all ranks.
+    -- [B] Indices from all ranks.
     index_bytes,
-    -- [B] The shard with what the optimizer keeps for it.
+    -- [B] The shard with its optimizer state.
     memory_bytes
 ) AS
 SELECT

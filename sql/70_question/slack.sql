@@ -1,9 +1,10 @@
--- How much later could each op, call and GPU op end before a step ends later?
--- By the measured causes, and of the step's mark on the host (`critical_path.slack`); in a
--- trace without steps before the trace ends later. That is of each rank alone; beside it
--- stands how much later before the run's step ends later, where ranks meet in collectives on
--- GPUs. The least of the rank first, and of these the longest: those of slack 0 are on
--- a critical path, and whatever shortens them may shorten the step.
+-- How much later could each op, call and GPU op end without delaying the end of a step? By
+-- the measured causes, up to the end of the step's mark on the host
+-- (`critical_path.slack`); without steps, up to the end of the trace. That is for each rank
+-- alone; next to it is the slack up to the end of the run's step, if ranks meet in
+-- collectives on GPUs. The smallest slack comes first, and among equal ones the longest
+-- node: nodes with slack 0 are on a critical path, and shortening them may shorten the
+-- step.
 -- One row per op, call and GPU op.
 -- Key: node_id.
 CREATE VIEW question.slack (
@@ -11,24 +12,24 @@ CREATE VIEW question.slack (
     trace_id,
     -- Its rank.
     rank,
-    -- The step that the node is of, as in `graph.node_step`; NULL without one.
+    -- The step of the node, as in `graph.node_step`; NULL without one.
     step_id,
     -- Number of the step.
     step,
-    -- [ns] Slack; NULL where no step depends on the node.
+    -- [ns] Slack; NULL if no step depends on the node.
     slack_ns,
-    -- [ns] The same of the run, whose step ends on its last rank (`critical_path.run_slack`);
-    -- NULL where ranks do not meet on GPUs.
+    -- [ns] Slack up to the end of the run's step, on its last rank
+    -- (`critical_path.run_slack`); NULL if ranks do not meet on GPUs.
     run_slack_ns,
     -- [ns] Duration.
     duration_ns,
-    -- [ns] Begin, from the begin of the step; without one of the trace.
+    -- [ns] Start, from the start of the step; without one, of the trace.
     offset_ns,
     -- Kind of the node, as in `graph.node`.
     kind,
     -- Name.
     name,
-    -- Name of the op around it, of GPU work the op around its launch; NULL of ops.
+    -- Name of the enclosing op; for GPU work, the op around its launch; NULL for ops.
     op,
     -- Role and number of the host thread, or device and stream.
     lane,

@@ -1,6 +1,8 @@
--- Which ranges could mark the steps of a trace that has none? What covers most of the trace
--- first; `tracedb ingest` takes it, also of traces that are there already.
--- One row per trace without steps and mark, and one where nothing could mark them.
+-- Which ranges could mark the steps of a trace without steps? The one that covers most of
+-- the trace comes first; `tracedb ingest` accepts it, also for traces that are already in
+-- the database.
+-- One row per trace and candidate mark, for traces without steps; one row if nothing could
+-- mark them.
 -- Key: trace_id, mark.
 CREATE VIEW question.step_mark (
     -- The run.
@@ -9,14 +11,14 @@ CREATE VIEW question.step_mark (
     trace_id,
     -- Its file.
     path,
-    -- Option of `tracedb ingest` that takes the mark: `--step-mark` where ranges cover steps,
-    -- `--step-from` where they begin them; NULL where nothing could mark steps.
+    -- Option of `tracedb ingest` for the mark: `--step-mark` if the ranges cover steps,
+    -- `--step-from` if they start them; NULL if nothing could mark steps.
     option,
-    -- Regular expression of the names.
+    -- Regular expression for the names.
     mark,
-    -- How many ranges there are.
+    -- Number of ranges.
     occurrences,
-    -- [ns] How long all of them took together.
+    -- [ns] Total time of all of them.
     total_ns
 ) AS
 SELECT

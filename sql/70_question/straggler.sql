@@ -8,23 +8,23 @@ CREATE VIEW question.straggler (
     trace_id,
     -- Rank.
     rank,
-    -- Collectives that it takes part in.
+    -- Collectives it takes part in.
     collective_count,
-    -- Collectives that it arrived at last.
+    -- Collectives for which it arrived last.
     last_count,
     -- [ns] Longest time for which a rank waited for it, summed over those.
     delayed_ns,
     -- [ns] Time in which it waited for other ranks of the run.
     waiting_ns,
-    -- [ns] Time in which it waited for ranks that are not in the run, at least.
+    -- [ns] Time waiting for ranks that are not in the run, at least.
     absent_waiting_ns,
     -- [ns] Time in which data were moved.
     moving_ns,
-    -- [ns] By how much its clock is ahead of the run's.
+    -- [ns] How far its clock is ahead of the run's.
     clock_offset_ns,
-    -- [ns] How far off that may be; waits below it say nothing.
+    -- [ns] Uncertainty of that offset; shorter waits are not significant.
     clock_uncertainty_ns,
-    -- Whether the order of collectives could be another (`graph.clock`).
+    -- Whether the order of collectives could be different (`graph.clock`).
     is_ambiguous
 ) AS
 WITH

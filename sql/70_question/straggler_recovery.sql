@@ -1,5 +1,5 @@
--- How much of what stragglers cost is won back when only some workers become as the others?
--- It is asked of tables of operations.
+-- How much of the cost of stragglers is recovered if only some workers become like the
+-- others? For tables of operations.
 -- One row per run and choice of workers.
 -- Key: run_id, name.
 CREATE VIEW question.straggler_recovery (
@@ -8,14 +8,14 @@ CREATE VIEW question.straggler_recovery (
     -- Which: `worst_workers`, the 3 % with the largest slowdown (at least one), or the
     -- `last_stage`.
     name,
-    -- [ns] Mean time of a step, simulated with the times that operations had.
+    -- [ns] Mean time of a step, simulated with the operations' own times.
     simulated_ns,
-    -- [ns] The same where these workers have typical times.
+    -- [ns] The same with typical times for these workers.
     without_ns,
-    -- [ns] The same where all have.
+    -- [ns] The same with typical times for all.
     ideal_ns,
-    -- [1] Share of what stragglers cost that is won back; above 1 where these workers have
-    -- more to do than the others, so that to be as they are is to be fast.
+    -- [1] Share of the cost of stragglers that is recovered; above 1 if these workers have
+    -- more to do than the others, so that typical times are fast for them.
     recovered_share
 ) AS
 WITH

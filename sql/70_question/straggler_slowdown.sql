@@ -1,21 +1,22 @@
--- How much longer do steps take for what is slower than its peers? Steps are simulated with
--- typical times for all operations but those of the row, which keep their own, and compared
--- with steps of typical times alone (Lin et al., *Understanding Stragglers in Large Model
--- Training Using What-if Analysis*, 2025). It is asked of tables of operations.
+-- How much longer do steps take because of stragglers? Steps are simulated with typical
+-- times for all operations except those of the row, which keep their own, and compared with
+-- steps of typical times only (Lin et al., *Understanding Stragglers in Large Model
+-- Training Using What-if Analysis*, 2025). For tables of operations.
 -- One row per choice of operations and step, and one for all steps.
 -- Key: run_id, scope, name, step.
 CREATE VIEW question.straggler_slowdown (
     -- The run.
     run_id,
-    -- What keeps its own time: all of the `job`, one `op_type`, one `dp_rank`, one `stage`,
-    -- or one `worker` (the smaller one of its data-parallel rank's and its stage's).
+    -- What keeps its own time: the whole `job`, one `op_type`, one `dp_rank`, one `stage`,
+    -- or one `worker` (the smaller value of its data-parallel rank and its stage).
     scope,
-    -- Which: `job`, a type of operation, the number of a data-parallel rank or a stage, or
-    -- the rank of a worker.
+    -- Which one: `job`, a type of operation, the number of a data-parallel rank or a stage,
+    -- or the rank of a worker.
     name,
-    -- Number of the step; NULL: the mean time of all steps, by their ideal mean time.
+    -- Number of the step; NULL: the mean time of all steps, divided by their ideal mean
+    -- time.
     step,
-    -- By how many times steps take longer: 1 where nothing is slower than its peers.
+    -- Slowdown factor of the steps: 1 if nothing is slower than its peers.
     slowdown
 ) AS
 WITH

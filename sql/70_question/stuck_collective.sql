@@ -1,36 +1,38 @@
--- Which collectives are not over, and which ranks have not called them? Of each process group
--- the first that some rank waits in, or that some rank has called and another has not, by the
--- logs of the ranks' flight recorders. Of a job that runs ranks are a call or two apart.
--- One row per run and process group, and of sends and receives per pair of ranks.
+-- Which collectives are unfinished, and which ranks have not called them? For each process
+-- group, the first one that some rank waits in, or that some rank has called and another
+-- has not, according to the flight recorder logs. In a running job, ranks are one or two
+-- calls apart.
+-- One row per run and process group; for sends and receives, per pair of ranks.
 -- Key: run_id, process_group, pair.
 CREATE VIEW question.stuck_collective (
     -- The run.
     run_id,
-    -- Name of the process group; what describes it, and its ranks, as far as recorded.
+    -- Name of the process group; its description and its ranks, as far as recorded.
     process_group,
-    -- Of a send and its receive the two, numbered within the group, as `0->1`; else empty.
+    -- For a send and its receive the two ranks, numbered within the group, as `0->1`;
+    -- otherwise empty.
     pair,
-    -- Number of the collective in its group; of sends and receives NULL.
+    -- Number of the collective in its group; NULL for sends and receives.
     sequence,
-    -- Name, as most ranks that have called it do.
+    -- Name used by most ranks that have called it.
     name,
     -- Ranks that have called it.
     called_ranks,
-    -- Ranks of the group that have not, though their log is in the run.
+    -- Ranks of the group that have not called it, although their log is in the run.
     missing_ranks,
-    -- The line of the program that the first rank called it from; NULL without stacks.
+    -- The source line from which the first rank called it; NULL without stacks.
     place,
-    -- The line that a missing rank called its last collective from, of any group.
+    -- The source line from which a missing rank called its last collective, of any group.
     missing_place,
     -- Ranks of the group whose log is not in the run.
     absent_ranks,
-    -- Ranks that called something else, or another size, in its place.
+    -- Ranks that called something else, or with another size, instead.
     odd_ranks,
-    -- Elements that go in, if known.
+    -- Input elements, if known.
     element_count,
-    -- How many later ones of the group were called and are not over.
+    -- Number of later calls of the group that are unfinished.
     later_count,
-    -- [ns] When the first rank called it, since 1970.
+    -- [ns] Time of the first rank's call, since 1970.
     called_ns
 ) AS
 WITH
@@ -49,7 +51,7 @@ call AS (
     WHERE source = 'flight_recorder' AND rank IS NOT NULL
 ),
 
--- The last of a group of calls says what it is.
+-- The last of a group of calls describes it.
 of_rank AS (
     SELECT
         run_id,
@@ -67,7 +69,7 @@ of_rank AS (
     GROUP BY run_id, process_group, sequence, rank
 ),
 
--- Logs keep so many calls alone: what a rank has called before may be gone.
+-- Logs keep a limited number of calls: what a rank called earlier may be gone.
 open AS (
     SELECT run_id, process_group, sequence
     FROM of_rank
@@ -128,7 +130,7 @@ called AS (
     GROUP BY run_id, process_group, pair
 ),
 
--- Of a pair the two of the group's ranks.
+-- For a pair, its two ranks of the group.
 expected AS (
     SELECT
         called.run_id,

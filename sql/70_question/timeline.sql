@@ -1,4 +1,4 @@
--- What ran when, on which thread or stream? All ranks of a run by one clock, from the begin
+-- What ran when, on which thread or stream? All ranks of a run on one clock, from the start
 -- of the run: what `tracedb report` draws and `tracedb export` writes.
 -- One row per op, call, user range, module call and GPU op.
 -- Key: track, node_id.
@@ -15,22 +15,22 @@ CREATE VIEW question.timeline (
     device,
     -- Stream of the device; NULL on the host.
     stream,
-    -- What it lies beside: `range` (user ranges), `module` (calls of modules), `host` (ops
+    -- The kind of track: `range` (user ranges), `module` (calls of modules), `host` (ops
     -- and calls) or `gpu`.
     track,
-    -- How many others of its track it lies in.
+    -- Nesting depth on its track.
     depth,
     -- `range`, `module`, `op`, `launch`, `wait`, `call` (any other), `kernel`, `collective`,
     -- `memcpy`, `memset` or `other`.
     kind,
-    -- [ns] Begin, from the begin of the run.
+    -- [ns] Start, from the start of the run.
     start_ns,
     -- [ns] Duration.
     time_ns,
     -- Name.
     name,
-    -- Name of the op that it is for: of a call the op around it, of GPU work that around its
-    -- launch.
+    -- Name of the op it belongs to: for a call the enclosing op, for GPU work the op around
+    -- its launch.
     op,
     -- The op, call, range, module call or GPU op.
     node_id
@@ -52,7 +52,7 @@ user_range AS (
     WHERE kind = 'annotation'
 ),
 
--- Ranges of a thread lie within each other; those that took no time hold nothing.
+-- Ranges of a thread nest; those that took no time contain nothing.
 bound AS (
     SELECT node_id, thread_id, start_ns AS at_ns, 1 AS change, end_ns AS other_ns
     FROM user_range

@@ -6,7 +6,7 @@ CREATE VIEW question.top_kernel (
     run_id,
     -- Name of the kernel, copy or memset.
     name,
-    -- Times that it ran.
+    -- Number of times it ran.
     gpu_op_count,
     -- [ns] Its time.
     time_ns,
@@ -14,7 +14,7 @@ CREATE VIEW question.top_kernel (
     mean_ns,
     -- [1] Its share of the run's summed GPU time.
     time_share,
-    -- Name of the op that launches most of its time; NULL where no op is around a launch.
+    -- Name of the op that launches most of its time; NULL if no op is around a launch.
     op
 ) AS
 WITH

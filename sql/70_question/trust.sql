@@ -1,27 +1,28 @@
--- How far are the answers about a run to be trusted? What may be missing from the recording,
--- what was put right while it was read, and what was concluded rather than recorded.
--- One row per run and aspect, also where nothing is amiss.
+-- How far can the answers about a run be trusted? What may be missing from the recording,
+-- what was repaired during ingest, and what was inferred rather than recorded.
+-- One row per run and aspect, even if nothing is wrong.
 -- Key: run_id, aspect.
 CREATE VIEW question.trust (
     -- The run.
     run_id,
-    -- `estimated` (traces that never ran, where there are such), `repaired` (places of the
-    -- files that were repaired or left out), `lost_work` (launches whose work is not in the trace), `lost_launch` (work whose launch is not),
-    -- `overlapping` (GPU ops that begin before the one before them on their stream ends),
-    -- `inferred_wait` (blocking calls for which the trace does not say what they wait for),
-    -- `unexplained` (time on critical paths that has no cause in the trace: none was found, or
-    -- it lies before the trace), `profiler` (what recording the events of ops and calls may have cost), `overflow` (pauses of the
-    -- profiler itself, as to flush full buffers), `clock` (by how much clocks of ranks
-    -- differ; corrected as far as collectives tell) or `absent_rank` (ranks of the job that
-    -- are not in the run).
+    -- `estimated` (traces that never ran, if there are any), `repaired` (places in the
+    -- files that were repaired or dropped), `lost_work` (launches whose work is not in the
+    -- trace), `lost_launch` (work whose launch is not), `overlapping` (GPU ops that start
+    -- before the previous one on their stream ends), `inferred_wait` (blocking calls for
+    -- which the trace does not record what they wait for), `unexplained` (time on critical
+    -- paths without a cause in the trace: none was found, or it is before the trace),
+    -- `profiler` (what recording the events of ops and calls may have cost), `overflow`
+    -- (pauses of the profiler itself, such as flushing full buffers), `clock` (differences
+    -- between the clocks of ranks, corrected as far as collectives allow) or `absent_rank`
+    -- (ranks of the job that are not in the run).
     aspect,
-    -- How many of them; for `clock` ranks whose order could be another.
+    -- Number of such cases; for `clock`, ranks whose order could be different.
     occurrences,
-    -- Of how many; NULL where that means nothing.
+    -- Total number; NULL if not applicable.
     all_count,
-    -- [ns] Their time; NULL where that means nothing. For `clock` the largest offset.
+    -- [ns] Their time; NULL if not applicable. For `clock`, the largest offset.
     time_ns,
-    -- [1] Its share of all such time; for `profiler` and `overflow` of the recorded time.
+    -- [1] Its share of all such time; for `profiler` and `overflow`, of the recorded time.
     time_share
 ) AS
 WITH

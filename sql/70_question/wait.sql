@@ -4,15 +4,16 @@
 CREATE VIEW question.wait (
     -- The run.
     run_id,
-    -- Kind of the dependency, as in `graph.edge`.
+    -- Kind of dependency, as in `graph.edge`.
     kind,
-    -- Name of the call or the GPU work that waited, or of what the thread did then.
+    -- Name of the call or GPU work that waited, or of what the thread did next.
     waiting_name,
     -- Name of what it waited for: GPU work, or what another thread or rank did.
     awaited_name,
     -- Waits.
     wait_count,
-    -- [ns] Time waited: blocked in calls, or of GPU work later than launch and stream explain.
+    -- [ns] Time waited: blocked in calls, or the delay of GPU work beyond what launch and
+    -- stream explain.
     waited_ns
 ) AS
 WITH

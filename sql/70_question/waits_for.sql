@@ -1,38 +1,38 @@
--- What does a node wait for? Of an op the waits of the calls in it, also in ops below it, of
--- the GPU work that these launched, and of its thread before it goes on after other
--- threads. Of a call or GPU work its own wait. Of a user range those of all that begins in
--- it on its thread.
--- One row per wait: of a call or of a thread one at most, of GPU work the last to end of
--- what it waited for.
+-- What does a node wait for? For an op: the waits of the calls in it, also in nested ops;
+-- of the GPU work that these launched; and of its thread before it continues after other
+-- threads. For a call or GPU work: its own wait. For a user range: the waits of everything
+-- that starts in it on its thread.
+-- One row per wait: at most one per call or thread; for GPU work, the last to end of what
+-- it waited for.
 -- Key: waiting_node_id, kind.
 CREATE MACRO question.waits_for(
     -- The op, call, GPU work or user range that waits.
     node
 ) AS TABLE
 SELECT
-    -- Call or GPU work that waited; of `join` the first top-level event of a thread after
-    -- its wait.
+    -- The call or GPU work that waited; for `join`, the first top-level event of a thread
+    -- after its wait.
     waiting_node_id,
     -- Its name.
     waiting_name,
-    -- Kind of the dependency, as in `graph.edge`.
+    -- Kind of dependency, as in `graph.edge`.
     kind,
-    -- [ns] Begin of the wait: of the call, of the idle time of the thread; of GPU work the
+    -- [ns] Start of the wait: of the call, or of the thread's idle time; for GPU work, the
     -- time at which it could have started otherwise.
     start_ns,
     -- [ns] Time waited: blocked in the call, idle, or later than launch and stream explain.
-    -- 0 where what it waited for was over before.
+    -- 0 if what it waited for had ended before.
     waited_ns,
-    -- The GPU work that it waited for; of `join` the last top-level event of the other
+    -- The GPU work that it waited for; for `join`, the last top-level event of the other
     -- thread.
     awaited_node_id,
     -- Its name.
     awaited_name,
-    -- Innermost op that launched the awaited work, if the trace has it.
+    -- Innermost op that launched the awaited work, if it is in the trace.
     awaited_op_id,
     -- Its name.
     awaited_op_name,
-    -- Whether the trace says what it waited for; else that is inferred.
+    -- Whether the trace records what it waited for; otherwise it is inferred.
     recorded
 FROM (
     WITH RECURSIVE

@@ -13,16 +13,16 @@ CREATE VIEW fleet.collective (
     group_size,
     -- `all_reduce`, `all_gather`, and so on.
     kind,
-    -- Number in its group: as recorded, else its ordinal in the trace.
+    -- Number in its group: as recorded, otherwise its ordinal in the trace.
     number,
-    -- [ns] Begin, since 1970 by the host's clock.
+    -- [ns] Start, since 1970 by the host's clock.
     start_ns,
     -- [ns] How long it lasted, waiting for other ranks included.
     duration_ns,
-    -- [ns] When the rank was ready for it, likewise; before its begin where it had to wait
+    -- [ns] When the rank was ready for it, likewise; before its start where it had to wait
     -- for the collective before it on its stream (`critical_path.collective_arrival`).
     ready_ns,
-    -- The collective of the trace on which that depended; NULL where it depended on none.
+    -- The collective of the trace on which that depended; NULL if it depended on none.
     source_node_id,
     -- The one before it on its stream; NULL of the first, and on the CPU.
     previous_node_id

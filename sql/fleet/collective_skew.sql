@@ -15,7 +15,7 @@ CREATE VIEW fleet.collective_skew (
     trace_count,
     -- Collectives that two traces or more have.
     collective_count,
-    -- [ns] Median of how long after the first rank the last one begins.
+    -- [ns] Median of how long after the first rank the last one starts.
     p50_ns,
     -- [ns] 90th percentile.
     p90_ns,

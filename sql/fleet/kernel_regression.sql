@@ -7,7 +7,7 @@
 CREATE VIEW fleet.kernel_regression (
     -- The run.
     run,
-    -- The run before it, by the begin of its first step.
+    -- The run before it, by the start of its first step.
     run_before,
     -- Name of the kernel.
     name,

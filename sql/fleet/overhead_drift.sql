@@ -10,7 +10,7 @@ CREATE VIEW fleet.overhead_drift (
     run,
     -- Overhead type.
     type,
-    -- [ns] Begin of its first step, since 1970.
+    -- [ns] Start of its first step, since 1970.
     start_ns,
     -- [ns] Median of all spans.
     median_ns,

@@ -15,7 +15,7 @@ CREATE VIEW fleet.sketch (
     name,
     -- The first of the hundred steps among which its step is, by number; NULL outside of steps.
     first_step,
-    -- [ns] Begin of the bucket.
+    -- [ns] Start of the bucket.
     bucket_ns,
     -- How many durations lie in it.
     occurrences,

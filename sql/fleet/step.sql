@@ -8,7 +8,7 @@ CREATE VIEW fleet.step (
     trace_id,
     -- Number of the step.
     step,
-    -- [ns] Begin of its mark, since 1970 by the host's clock.
+    -- [ns] Start of its mark, since 1970 by the host's clock.
     start_ns,
     -- [ns] From when the host and the GPU were done with the step before, to when they are
     -- with this one (`critical_path.step_period`).
@@ -16,11 +16,11 @@ CREATE VIEW fleet.step (
     -- [ns] The time of its mark on the host.
     host_ns,
     -- The collective on which the end of its mark last depends
-    -- (`critical_path.collective_before`); NULL where it depends on none.
+    -- (`critical_path.collective_before`); NULL if it depends on none.
     last_collective_id,
-    -- Ops that begin in it.
+    -- Ops that start in it.
     op_count,
-    -- Kernels, copies and memsets whose launches begin in it.
+    -- Kernels, copies and memsets whose launches start in it.
     gpu_op_count
 ) AS
 WITH

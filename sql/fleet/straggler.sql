@@ -15,7 +15,7 @@ CREATE VIEW fleet.straggler (
     collective_count,
     -- Those to which it came last.
     last_count,
-    -- [ns] By how much sooner these had begun, had it come with the last but one.
+    -- [ns] By how much sooner these had started, had it come with the last but one.
     caused_ns,
     -- [1] That, over what all ranks of the run caused.
     caused_share

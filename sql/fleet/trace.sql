@@ -9,6 +9,6 @@ CREATE TABLE fleet.trace (
     -- Its rank.
     rank BIGINT,
     -- The host that it was recorded on: from the name of the file, as PyTorch's handler for
-    -- TensorBoard makes it (`host_123.456.pt.trace.json`); NULL where it is another.
+    -- TensorBoard makes it (`host_123.456.pt.trace.json`); NULL if it is another.
     host VARCHAR
 );

@@ -59,7 +59,7 @@ event AS (
     WHERE cat IN ('flight_recorder', 'nccl_inspector')
 ),
 
-told AS (
+log_field AS (
     SELECT
         event_id,
         raw.trace.run_id,
@@ -106,4 +106,4 @@ SELECT
         PARTITION BY trace_id, group_name, ranks, is_p2p, sequence
     ),
     place
-FROM told;
+FROM log_field;

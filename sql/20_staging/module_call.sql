@@ -81,14 +81,14 @@ nested AS (
             AND inner_call.position > outer_call.position
 ),
 
-pathed AS (
+with_path AS (
     SELECT *, name AS path
     FROM nested
     WHERE depth = 0
     UNION ALL
-    SELECT nested.*, pathed.path || '/' || nested.name
-    FROM pathed
-    INNER JOIN nested ON pathed.module_call_id = nested.parent_module_call_id
+    SELECT nested.*, with_path.path || '/' || nested.name
+    FROM with_path
+    INNER JOIN nested ON with_path.module_call_id = nested.parent_module_call_id
 )
 
 SELECT
@@ -102,4 +102,4 @@ SELECT
     depth,
     start_ns,
     end_ns
-FROM pathed;
+FROM with_path;

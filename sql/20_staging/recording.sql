@@ -44,7 +44,7 @@ shaped AS (
     GROUP BY trace_id
 ),
 
-headed AS (
+header_field AS (
     SELECT
         trace_id,
         format,
@@ -71,7 +71,7 @@ SELECT
     coalesce(has_waits, false),
     coalesce(overhead_count, 0),
     coalesce(overhead_ns, 0)::BIGINT
-FROM headed
+FROM header_field
 LEFT JOIN found USING (trace_id)
 LEFT JOIN shaped USING (trace_id)
 WHERE format = 'kineto';

@@ -39,7 +39,7 @@ bound AS (
 ),
 
 -- Number of open events in the nest: including the begin itself, and before the end.
-levelled AS (
+with_level AS (
     SELECT
         *,
         sum(CASE ph WHEN 'B' THEN 1 ELSE -1 END) OVER (
@@ -54,7 +54,7 @@ paired AS (
         lead(ts_ns) OVER on_level AS end_ns,
         lead(ph) OVER on_level AS next_ph,
         lead(event_id) OVER on_level AS end_event_id
-    FROM levelled
+    FROM with_level
     WINDOW on_level AS (
         PARTITION BY trace_id, pid, tid, nest, level ORDER BY ts_ns, event_id
     )

@@ -39,7 +39,7 @@ mark AS (
     WHERE regexp_full_match(name, coalesce(step_from, step_mark, 'ProfilerStep#.*'))
 ),
 
-apart AS (
+non_overlapping AS (
     SELECT *
     FROM mark
     WHERE until_ns IS NOT NULL
@@ -66,4 +66,4 @@ SELECT
     ),
     start_ns,
     until_ns
-FROM apart;
+FROM non_overlapping;

@@ -39,7 +39,7 @@ CREATE VIEW staging.trace (
     pairing
 ) AS
 WITH
-headed AS (
+header_field AS (
     SELECT
         *,
         try_cast(header ->> '$.distributedInfo.world_size' AS INTEGER)::BIGINT AS ranks,
@@ -76,5 +76,5 @@ SELECT
     coalesce(is_correlation, false),
     paired_trace_id,
     pairing
-FROM headed
+FROM header_field
 LEFT JOIN identified USING (trace_id);

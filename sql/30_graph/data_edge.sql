@@ -15,7 +15,7 @@ CREATE TABLE graph.data_edge (
     tensor_count
 ) AS
 WITH
-leaf AS (
+leaf_tensor AS (
     SELECT tensor.*, op.start_ns
     FROM staging.tensor
     INNER JOIN staging.op USING (trace_id, op_id)
@@ -23,7 +23,7 @@ leaf AS (
 ),
 
 given AS (
-    SELECT * FROM leaf WHERE direction = 'out'
+    SELECT * FROM leaf_tensor WHERE direction = 'out'
 )
 
 SELECT
@@ -32,7 +32,7 @@ SELECT
     given.op_id AS source_op_id,
     taken.op_id AS target_op_id,
     count(DISTINCT taken.tensor) AS tensor_count
-FROM leaf AS taken
+FROM leaf_tensor AS taken
 ASOF INNER JOIN given
     ON
         taken.trace_id = given.trace_id

@@ -13,7 +13,7 @@ CREATE VIEW graph.expected_launch (
     has_work
 ) AS
 WITH
-untold AS (
+unidentified AS (
     SELECT trace_id
     FROM staging.gpu_op
     GROUP BY trace_id
@@ -26,6 +26,6 @@ SELECT
     launch.trace_id,
     launch.call_id IN (SELECT call_id FROM staging.gpu_op WHERE call_id IS NOT NULL)
 FROM staging.call AS launch
-ANTI JOIN untold ON launch.trace_id = untold.trace_id
+ANTI JOIN unidentified ON launch.trace_id = unidentified.trace_id
 ANTI JOIN graph.captured_launch AS captured ON launch.call_id = captured.call_id
 WHERE launch.kind = 'launch';

@@ -71,7 +71,7 @@ long_rest AS (
     WHERE coalesce(next_start_ns, last_ns) - coalesce(last_end_ns, first_ns) >= 20_000
 ),
 
-parted AS (
+with_boundary AS (
     SELECT
         *,
         coalesce(
@@ -87,7 +87,7 @@ numbered AS (
     SELECT
         *,
         count_if(is_apart) OVER (PARTITION BY thread_id ORDER BY start_ns) AS number
-    FROM parted
+    FROM with_boundary
 )
 
 SELECT

@@ -97,7 +97,7 @@ ranked AS (
         both_ways AS (PARTITION BY one_id, other_id)
 ),
 
-surprise AS (
+divergence AS (
     SELECT
         *,
         CASE WHEN rank_share > chance_share THEN
@@ -120,7 +120,7 @@ mutual AS (
         one_id,
         other_id,
         least(count(*) * exp(-count(*) * max(both_ways)), 1) AS mutual_share
-    FROM surprise
+    FROM divergence
     GROUP BY one_id, other_id
 ),
 
@@ -135,7 +135,7 @@ weighed AS (
         count(*) AS handover_count,
         least(count(*) * exp(-count(*) * max(one_way)), 1) AS chance_share,
         any_value(mutual_share) AS mutual_share
-    FROM surprise
+    FROM divergence
     INNER JOIN mutual USING (one_id, other_id)
     GROUP BY trace_id, thread_id, worker_thread_id, one_id, other_id
 ),

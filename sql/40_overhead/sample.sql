@@ -42,7 +42,7 @@ span AS MATERIALIZED (
     INNER JOIN staging.step ON interval.step_id = step.step_id
 ),
 
-crowded AS (
+overlapping_step AS (
     SELECT DISTINCT unnest(step_ids) AS step_id
     FROM staging.step_stretch
     WHERE len(step_ids) > 1
@@ -51,10 +51,10 @@ crowded AS (
 -- Each span once. Only those of steps that overlap others can occur twice.
 single AS (
     FROM span
-    ANTI JOIN crowded USING (step_id)
+    ANTI JOIN overlapping_step USING (step_id)
     UNION ALL
     FROM span
-    SEMI JOIN crowded USING (step_id)
+    SEMI JOIN overlapping_step USING (step_id)
     QUALIFY row_number() OVER (
         PARTITION BY span.thread_id, position
         ORDER BY is_step_thread DESC, step_start_ns DESC, step_id

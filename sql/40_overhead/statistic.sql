@@ -69,7 +69,7 @@ grouped AS (
     WHERE grouping <> 'module' OR module IS NOT NULL
 ),
 
-fenced AS (
+with_quartiles AS (
     SELECT
         *,
         quantile_cont(sample_ns, [0.25, 0.75]) OVER (
@@ -99,5 +99,5 @@ SELECT
     quantile_disc(sample_ns, 0.9),
     round(avg(sample_ns) FILTER (NOT is_outlier))::BIGINT,
     count(*) FILTER (is_outlier)
-FROM fenced
+FROM with_quartiles
 GROUP BY scope, run_id, trace_id, grouping, type, name, role, shapes, module;

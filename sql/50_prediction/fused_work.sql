@@ -32,11 +32,11 @@ chosen AS (
     FROM prediction.edited_work AS work
     INNER JOIN prediction.scenario_edit AS edit
         ON work.scenario = edit.scenario AND work.edit = edit.position
-    ANTI JOIN prediction.work_edit AS gone
+    ANTI JOIN prediction.work_edit AS removal
         ON
-            work.scenario = gone.scenario
-            AND work.gpu_op_id = gone.gpu_op_id
-            AND gone.is_removed
+            work.scenario = removal.scenario
+            AND work.gpu_op_id = removal.gpu_op_id
+            AND removal.is_removed
     WHERE action = 'fuse'
 ),
 

@@ -40,7 +40,7 @@ listed AS (
     GROUP BY run_id, trace_id, device
 ),
 
-clue AS (
+architecture_pattern AS (
     SELECT * FROM (VALUES
         (1, 'B200', 'sm_?100|blackwell'),
         (2, 'H100', 'sm_?90|cutlass_90|nvjet|hopper'),
@@ -53,7 +53,7 @@ clue AS (
     ) AS listed (rank, hardware, pattern)
 ),
 
-told AS (
+seen_name AS (
     SELECT DISTINCT trace_id, name FROM staging.gpu_op
     WHERE trace_id IN (SELECT trace_id FROM listed WHERE is_fallback)
     UNION
@@ -63,8 +63,8 @@ told AS (
 
 guessed AS (
     SELECT trace_id, arg_min(hardware, rank) AS guess
-    FROM told
-    INNER JOIN clue ON regexp_matches(name, pattern)
+    FROM seen_name
+    INNER JOIN architecture_pattern ON regexp_matches(name, pattern)
     INNER JOIN prediction.hardware USING (hardware)
     GROUP BY trace_id
 )

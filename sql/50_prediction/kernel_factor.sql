@@ -33,7 +33,7 @@ sample AS (
     SELECT * FROM prediction.kernel_sample
 ),
 
-told AS (
+sample_group AS (
     SELECT
         trace_id, hardware, basis, family, op, octave, shape_key, left_out_id,
         count(*) AS times,
@@ -48,7 +48,7 @@ voted AS (
         *,
         true AS is_own,
         times / sum(times) OVER (PARTITION BY trace_id, basis, octave, shape_key) AS votes
-    FROM told
+    FROM sample_group
     UNION ALL BY NAME
     SELECT
         lesson.* EXCLUDE (trace_sha256),
@@ -57,7 +57,7 @@ voted AS (
         false AS is_own,
         0.25 AS votes
     FROM reference.kernel_lesson AS lesson
-    INNER JOIN (SELECT DISTINCT trace_id, hardware FROM told) AS own USING (hardware)
+    INNER JOIN (SELECT DISTINCT trace_id, hardware FROM sample_group) AS own USING (hardware)
     INNER JOIN staging.trace AS trace ON own.trace_id = trace.trace_id
     WHERE lesson.trace_sha256 <> trace.sha256
 ),

@@ -1,9 +1,8 @@
--- GPU work as input for kernel models: hardware, family, op, type and sizes (see
--- `prediction.op_problem`). A model predicts a whole problem; its kernels share the time in
--- proportion to their rooflines (a helper has little more than the floor). If an op computes
--- both gradients of a convolution, kernels are assigned by name, otherwise by order (the
--- input's first); a helper belongs to the kernel that follows it. Excluded are lookups by
--- 16 bytes (PyTorch 2.8), which models do not cover.
+-- GPU work as input for kernel models, in the terms of `prediction.op_problem`. A model
+-- predicts a whole problem; its kernels share the time in proportion to their rooflines (a
+-- helper has little more than the floor). Kernels of both gradients of a convolution are told
+-- apart by name, otherwise by order (the input's first); a helper belongs to the kernel after
+-- it. Excluded are lookups by 16 bytes (PyTorch 2.8), which models do not cover.
 -- One row per GPU op of known shape.
 -- Key: gpu_op_id.
 CREATE VIEW prediction.kernel_problem (

@@ -43,7 +43,7 @@ batch AS (
 
 -- The thread's time for everything else from one batch to the next or, with a single batch,
 -- to the end of its thread.
-spared AS (
+spare_time AS (
     SELECT
         scenario,
         edit,
@@ -89,7 +89,7 @@ placed AS (
         (workers - 1 - (batch - 1) % workers) / workers AS ahead_share,
         spare_ns
     FROM batch
-    INNER JOIN spared USING (scenario, edit, thread_id)
+    INNER JOIN spare_time USING (scenario, edit, thread_id)
     INNER JOIN prediction.scenario_edit AS edited
         ON batch.scenario = edited.scenario AND batch.edit = edited.position
 )

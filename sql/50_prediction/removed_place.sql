@@ -43,7 +43,7 @@ placed AS (
             AND work.gpu_op_id = removed.gpu_op_id
 ),
 
-stretched AS (
+with_stretch AS (
     SELECT
         *,
         count_if(is_kept) OVER before AS stretch,
@@ -72,5 +72,5 @@ SELECT
     ),
     last_gpu_op_id,
     following_gpu_op_id
-FROM stretched
+FROM with_stretch
 WHERE NOT is_kept;

@@ -13,7 +13,7 @@ CREATE VIEW prediction.standing_wait (
     start_ns
 ) AS
 WITH
-gone AS (
+removed_wait AS (
     SELECT wait.scenario, waiting_id AS thread_id, wait.position
     FROM prediction.edited_wait AS wait
     INNER JOIN prediction.scenario_edit AS edit
@@ -26,8 +26,8 @@ FROM (
     SELECT DISTINCT scenario FROM prediction.scenario_edit WHERE action IN ('fuse', 'graph')
 ) AS joining
 INNER JOIN overhead.timeline AS wait ON wait.type LIKE 'wait_%'
-ANTI JOIN gone
+ANTI JOIN removed_wait
     ON
-        joining.scenario = gone.scenario
-        AND wait.thread_id = gone.thread_id
-        AND wait.position = gone.position;
+        joining.scenario = removed_wait.scenario
+        AND wait.thread_id = removed_wait.thread_id
+        AND wait.position = removed_wait.position;

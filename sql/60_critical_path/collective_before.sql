@@ -33,7 +33,7 @@ along AS (
         ON on_cpu.thread_id = latest.thread_id AND on_cpu.start_ns >= latest.resume_ns
 ),
 
-met AS (
+reached_collective AS (
     SELECT
         along.trace_id,
         along.node,
@@ -56,7 +56,7 @@ caused AS MATERIALIZED (
     WHERE NOT is_run AND cause_node IS NOT NULL
     UNION ALL
     SELECT trace_id, node, coalesce(collective_id, cause_node)
-    FROM met
+    FROM reached_collective
     WHERE collective_id IS NOT NULL OR cause_node IS NOT NULL
 ),
 

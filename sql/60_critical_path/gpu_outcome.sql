@@ -22,7 +22,7 @@ CREATE VIEW critical_path.gpu_outcome (
 ) AS
 WITH
 -- From when the work of other streams lets work start, as simulated.
-let_begin AS (
+ready AS (
     SELECT
         time.variant_id,
         awaited.gpu_op_id,
@@ -74,5 +74,5 @@ LEFT JOIN simulation.host_span_time AS launched
         time.variant_id = launched.variant_id
         AND placement.launch_thread_id = launched.thread_id
         AND placement.launch_position = launched.position
-LEFT JOIN let_begin
-    ON time.variant_id = let_begin.variant_id AND time.gpu_op_id = let_begin.gpu_op_id;
+LEFT JOIN ready
+    ON time.variant_id = ready.variant_id AND time.gpu_op_id = ready.gpu_op_id;

@@ -22,7 +22,7 @@ CREATE VIEW critical_path.idle_window (
     end_ns
 ) AS
 WITH
-stepped AS (
+step_extent AS (
     SELECT trace_id, min(start_ns) AS start_ns, max(end_ns) AS end_ns
     FROM critical_path.step_period
     WHERE variant_id = 0
@@ -55,7 +55,7 @@ INNER JOIN staging.step AS step USING (step_id)
 UNION ALL
 SELECT
     0, 'trace', trace_id, trace_id, NULL, thread_id,
-    coalesce(stepped.start_ns, recorded.start_ns), coalesce(stepped.end_ns, recorded.end_ns)
+    coalesce(step_extent.start_ns, recorded.start_ns), coalesce(step_extent.end_ns, recorded.end_ns)
 FROM recorded
-LEFT JOIN stepped USING (trace_id)
+LEFT JOIN step_extent USING (trace_id)
 LEFT JOIN main USING (trace_id);

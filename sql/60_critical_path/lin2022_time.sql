@@ -67,7 +67,7 @@ span AS (
         AND (sample.type <> 'T1' OR sample_ns BETWEEN 2_000 AND 200_000)
 ),
 
-fenced AS (
+with_quartiles AS (
     SELECT
         *,
         quantile_cont(clean_ns, 0.25) OVER alike AS first_quartile_ns,
@@ -78,7 +78,7 @@ fenced AS (
 
 mean AS (
     SELECT method, run_id, type, name, avg(clean_ns) AS mean_ns
-    FROM fenced
+    FROM with_quartiles
     WHERE
         abs(clean_ns - (first_quartile_ns + third_quartile_ns) / 2)
         <= 2 * (third_quartile_ns - first_quartile_ns)

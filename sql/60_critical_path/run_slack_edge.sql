@@ -26,7 +26,7 @@ CREATE VIEW critical_path.run_slack_edge (
     edge_count
 ) AS
 WITH
-met AS MATERIALIZED (
+met_collective AS MATERIALIZED (
     SELECT collective.trace_id, lane, node_id, last_node_id, waiting_ns
     FROM graph.collective AS collective
     INNER JOIN critical_path.stream_stretch ON node_id = gpu_op_id
@@ -40,20 +40,20 @@ edge AS (
         stretch,
         edge.trace_id AS target_trace_id,
         target_lane,
-        CASE WHEN met.node_id IS NULL THEN 1 ELSE -1 END * target_stretch
+        CASE WHEN met_collective.node_id IS NULL THEN 1 ELSE -1 END * target_stretch
         AS target_stretch,
         kind,
         slack_ns
     FROM critical_path.slack_edge AS edge
     SEMI JOIN critical_path.run_trace AS trace ON edge.trace_id = trace.trace_id
-    LEFT JOIN met ON target_lane = met.lane AND target_stretch = met.node_id
+    LEFT JOIN met_collective ON target_lane = met_collective.lane AND target_stretch = met_collective.node_id
     WHERE kind NOT IN ('origin', 'end')
     UNION ALL
     SELECT trace_id, lane, -node_id, 0, 0, last_node_id, 'arrival', waiting_ns
-    FROM met
+    FROM met_collective
     UNION ALL
     SELECT 0, 0, last_node_id, trace_id, lane, node_id, 'collective', 0
-    FROM met
+    FROM met_collective
     UNION ALL
     SELECT run_end.trace_id, thread_id, resume_id, 0, 0, 0, 'end', run_end.slack_ns
     FROM critical_path.run_end AS run_end

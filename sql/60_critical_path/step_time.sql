@@ -144,12 +144,12 @@ SELECT
         coalesce(host_unexplained.unexplained_ns, 0)
         + coalesce(gpu_unexplained.unexplained_ns, 0)
     )::BIGINT,
-    CASE WHEN is_simulated THEN coalesce(much.host_delay_ns + much.gpu_delay_ns, 0) ELSE 0 END
+    CASE WHEN is_simulated THEN coalesce(unexplained.host_delay_ns + unexplained.gpu_delay_ns, 0) ELSE 0 END
 FROM timed
 INNER JOIN measured USING (step_id)
 INNER JOIN staging.step AS step ON timed.step_id = step.step_id
 INNER JOIN prediction.variant AS variant ON timed.variant_id = variant.variant_id
-LEFT JOIN prediction.unexplained_step AS much ON timed.step_id = much.step_id
+LEFT JOIN prediction.unexplained_step AS unexplained ON timed.step_id = unexplained.step_id
 LEFT JOIN as_measured
     ON
         variant.variant_id = as_measured.variant_id

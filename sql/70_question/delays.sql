@@ -61,14 +61,14 @@ FROM (
 
     host AS (
         SELECT
-            coalesce(host_cause.call_id, gone_on.after_node_id) AS node_id,
+            coalesce(host_cause.call_id, resumed_wait.after_node_id) AS node_id,
             resume_id,
             cause,
             coalesce(cause_gpu_op_id, -cause_resume_id) AS source,
             coalesce(gpu_op_end_ns, resume_ns) AS cause_ns,
             coalesce(
                 host_wait.end_ns - host_wait.start_ns,
-                CASE cause WHEN 'join' THEN gone_on.end_ns - gone_on.start_ns END
+                CASE cause WHEN 'join' THEN resumed_wait.end_ns - resumed_wait.start_ns END
             ) AS waited_ns
         FROM graph.host_cause
         INNER JOIN scope
@@ -78,12 +78,12 @@ FROM (
                 AND coalesce(resume_ns < scope.end_ns, true)
                 AND cause <> 'arrival'
         LEFT JOIN graph.host_wait ON host_cause.call_id = host_wait.call_id
-        LEFT JOIN graph.thread_wait AS gone_on
+        LEFT JOIN graph.thread_wait AS resumed_wait
             ON
-                cause = gone_on.kind
-                AND host_cause.thread_id = gone_on.thread_id
-                AND cause_thread_id = gone_on.worker_thread_id
-                AND resume_ns = gone_on.end_ns
+                cause = resumed_wait.kind
+                AND host_cause.thread_id = resumed_wait.thread_id
+                AND cause_thread_id = resumed_wait.worker_thread_id
+                AND resume_ns = resumed_wait.end_ns
     ),
 
     link AS MATERIALIZED (

@@ -69,7 +69,7 @@ worked AS (
     GROUP BY trace_id
 ),
 
-stepped AS (
+step_summary AS (
     SELECT
         trace_id, count(*) AS step_count, min(step) AS first_step, max(step) AS last_step
     FROM staging.step
@@ -80,7 +80,7 @@ threaded AS (
     SELECT trace_id, count(*) AS thread_count FROM staging.thread GROUP BY trace_id
 ),
 
-operated AS (
+op_summary AS (
     SELECT trace_id, count(*) FILTER (NOT is_annotation) AS op_count
     FROM staging.op
     GROUP BY trace_id
@@ -95,7 +95,7 @@ ran AS (
     GROUP BY trace_id
 ),
 
-met AS (
+collective_summary AS (
     SELECT trace_id, count(*) AS collective_count
     FROM (
         SELECT trace_id, node_id FROM staging.collective
@@ -130,9 +130,9 @@ FROM staging.trace AS trace
 INNER JOIN staging.recording AS recording USING (trace_id)
 LEFT JOIN extent USING (trace_id)
 LEFT JOIN worked USING (trace_id)
-LEFT JOIN stepped USING (trace_id)
+LEFT JOIN step_summary USING (trace_id)
 LEFT JOIN threaded USING (trace_id)
-LEFT JOIN operated USING (trace_id)
+LEFT JOIN op_summary USING (trace_id)
 LEFT JOIN ran USING (trace_id)
-LEFT JOIN met USING (trace_id)
+LEFT JOIN collective_summary USING (trace_id)
 ORDER BY run_id, rank, trace.trace_id;

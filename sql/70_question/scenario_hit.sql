@@ -17,7 +17,7 @@ CREATE VIEW question.scenario_hit (
     path_ns
 ) AS
 WITH
-hit AS (
+matched AS (
     SELECT scenario, edit, 'span' AS thing, thread_id AS thing_id, position,
         chosen_ns / nullif(span_ns, 0) AS share
     FROM prediction.edited_span
@@ -31,7 +31,7 @@ hit AS (
 
 on_path AS (
     SELECT scenario, edit, variant_id, sum(time_ns * share) AS path_ns
-    FROM hit
+    FROM matched
     INNER JOIN critical_path.path_thing USING (thing, thing_id, position)
     GROUP BY ALL
 )

@@ -39,7 +39,7 @@ CREATE VIEW question.sharding (
     limit_bytes
 ) AS
 WITH
-knot AS (
+exchange_point AS (
     SELECT
         *,
         lead(message_bytes) OVER later - message_bytes AS wide,
@@ -86,12 +86,12 @@ on_line AS (
         split,
         is_sums,
         times,
-        coalesce((message.message_bytes - knot.message_bytes) / nullif(wide, 0), 0) AS along,
+        coalesce((message.message_bytes - exchange_point.message_bytes) / nullif(wide, 0), 0) AS along,
         times * floor(estimate_ns + along * coalesce(rise_ns, 0) + 0.5) AS taken_ns,
         times * floor(low_ns + along * coalesce(low_rise_ns, 0) + 0.5) AS low_ns,
         times * floor(high_ns + along * coalesce(high_rise_ns, 0) + 0.5) AS high_ns
     FROM message
-    ASOF INNER JOIN knot ON message.message_bytes >= knot.message_bytes
+    ASOF INNER JOIN exchange_point ON message.message_bytes >= exchange_point.message_bytes
 ),
 
 exchange AS (

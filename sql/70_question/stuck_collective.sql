@@ -83,7 +83,7 @@ open AS (
     HAVING NOT bool_and(is_over) OR sequence > any_value(of_all)
 ),
 
-met AS (
+compared_call AS (
     SELECT
         of_rank.*,
         later_count,
@@ -110,7 +110,7 @@ called AS (
         any_value(later_count) AS later_count,
         min(called_ns) AS called_ns,
         arg_min(place, (called_ns, rank)) AS place
-    FROM met
+    FROM compared_call
     GROUP BY run_id, process_group, sequence
     UNION ALL
     SELECT

@@ -37,7 +37,7 @@ CREATE TABLE reference.hardware (
     nvlink_bytes_per_second DOUBLE,
     -- [B/s] What its messages to other nodes reach, when all of its node send.
     network_bytes_per_second DOUBLE,
-    -- [ns] A step from node to node.
+    -- [ns] Latency of a step from node to node.
     network_latency_ns BIGINT,
     -- Devices of a node.
     devices_per_node BIGINT,

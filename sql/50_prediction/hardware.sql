@@ -1,10 +1,10 @@
--- What devices can do at best, by their datasheets (dense rates, no sparsity), and what was
--- reached; NVLink and PCIe count one direction. The last row stands for every GPU that no
--- other one names: it is the V100's, since files that name no GPU are mostly of its time.
--- Rows that the user added (`tracedb kernels hardware --add`) come before all others, and
--- replace those of the same name; what they do not give is as of a GPU without matrix
--- units: TF32 and half as fp32, cache three times as fast as the memory, PCIe 4.0, no
--- NVLink, and a network port of 100 Gb/s for four.
+-- Peak rates of devices, from their datasheets (dense rates, no sparsity), and the best
+-- measured rates; NVLink and PCIe count one direction. The last row is used for every GPU
+-- that no other row names: it is the V100's, because files that name no GPU are mostly from
+-- its time. Rows added by the user (`tracedb kernels hardware --add`) come before all
+-- others, and replace those of the same name; missing values are those of a GPU without
+-- matrix units: TF32 and half as fp32, cache three times as fast as the memory, PCIe 4.0,
+-- no NVLink, and a network port of 100 Gb/s for four.
 -- One row per device model.
 -- Key: hardware.
 CREATE VIEW prediction.hardware (
@@ -51,11 +51,11 @@ CREATE VIEW prediction.hardware (
     pageable_bytes_per_second,
     -- [B/s] To all GPUs of the node together; PCIe if there is no link.
     nvlink_bytes_per_second,
-    -- [B/s] What its messages to other nodes reach, when all GPUs of its node send.
+    -- [B/s] Rate of its messages to other nodes while all GPUs of its node send.
     network_bytes_per_second,
-    -- [ns] A step from node to node.
+    -- [ns] Latency of a step from node to node.
     network_latency_ns,
-    -- GPUs of a node.
+    -- GPUs per node.
     devices_per_node,
     -- [ns] Duration of a kernel with next to nothing to do.
     floor_ns,

@@ -1,5 +1,5 @@
 -- The edits of scenarios: changes to the inputs of the baseline's prediction. Edits being
--- computed are in the variable `edits`; a database at rest has none. Text selects by its
+-- computed are in the variable `edits`; otherwise there are none. Text selects by its
 -- pattern (`prediction.edit_pattern`), numbers are `3`, `3..5` or `1,3..5`; NULL selects
 -- all.
 -- One row per edit.

@@ -1,8 +1,8 @@
 -- Variants of outcomes: 0 is measured; the others are simulated, one per prediction method
--- for the baseline and for each scenario. A database at rest has the stored methods of the
--- baseline. Others are simulated next to it (`tracedb predict --method`, `--scenario`), as
--- given by the variables `methods` and `edits`. While these are computed, the variants in
--- the variable `stored` are excluded, because they already exist.
+-- for the baseline and for each scenario. A database stores those of the baseline for the
+-- stored methods. Others are simulated next to it (`tracedb predict --method`,
+-- `--scenario`), as given by the variables `methods` and `edits`. While these are computed,
+-- the variants in the variable `stored` are excluded, because they already exist.
 -- One row per method and scenario, and one for measurements.
 -- Key: variant_id.
 CREATE VIEW prediction.variant (

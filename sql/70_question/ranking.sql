@@ -1,6 +1,6 @@
 -- What is worth changing? The mean gain per step if an op, GPU work, a module or an
 -- overhead type took no time, half its time or its roofline time, or if a wait disappeared.
--- One row per candidate, method and run; a database at rest has no scenarios (`tracedb
+-- One row per candidate, method and run; empty unless scenarios are requested (`tracedb
 -- whatif`).
 -- Key: target, type, name, method, run_id.
 CREATE VIEW question.ranking (

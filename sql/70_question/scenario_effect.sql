@@ -1,5 +1,5 @@
 -- What does a scenario do to each step, compared with the baseline of the same method?
--- One row per scenario, method and step; a database at rest has no scenarios (`tracedb
+-- One row per scenario, method and step; empty unless scenarios are requested (`tracedb
 -- predict --scenario`).
 -- Key: scenario, method, step_id.
 CREATE VIEW question.scenario_effect (

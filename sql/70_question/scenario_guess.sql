@@ -1,6 +1,6 @@
 -- Which of the waits affected by a scenario are inferred? Waits that the trace does not
 -- record, but that follow from order and times (`recorded` is false in `graph.edge`).
--- One row per scenario, edit and kind of wait; a database at rest has no scenarios
+-- One row per scenario, edit and kind of wait; empty unless scenarios are requested
 -- (`tracedb whatif`).
 -- Key: scenario, edit, kind.
 CREATE VIEW question.scenario_guess (

@@ -1,5 +1,5 @@
 -- What does each edit match, and how much of that bounds the steps?
--- One row per scenario, edit and method; a database at rest has no scenarios (`tracedb
+-- One row per scenario, edit and method; empty unless scenarios are requested (`tracedb
 -- whatif`).
 -- Key: scenario, edit, method.
 CREATE VIEW question.scenario_hit (

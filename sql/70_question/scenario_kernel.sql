@@ -1,8 +1,8 @@
 -- How long does GPU work take that a scenario moves to another GPU, type or batch size, and
 -- what is that based on? Measured time multiplied by a model's prediction for the target
 -- over its prediction for the source.
--- One row per scenario, run, name of GPU work, family and basis; a database at rest has no
--- scenarios (`tracedb whatif --rows kernel`).
+-- One row per scenario, run, name of GPU work, family and basis; empty unless scenarios are
+-- requested (`tracedb whatif --rows kernel`).
 -- Key: scenario, run_id, change, recorded_batch, sizes_from, name, family, basis, in_range.
 CREATE VIEW question.scenario_kernel (
     -- The scenario.

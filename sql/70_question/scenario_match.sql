@@ -1,5 +1,5 @@
 -- What does each edit of a scenario match?
--- One row per edit; a database at rest has none (`tracedb predict --scenario`).
+-- One row per edit; empty unless scenarios are requested (`tracedb predict --scenario`).
 -- Key: scenario, edit.
 CREATE VIEW question.scenario_match (
     -- The scenario.

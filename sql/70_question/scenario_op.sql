@@ -1,7 +1,7 @@
 -- How long do ops that compute on the host take at another batch size, and what is that
 -- based on? A fixed part, independent of the work, stays; the rest scales with their work.
--- One row per scenario, run, name of an op, family and basis; a database at rest has no
--- scenarios (`tracedb whatif --rows op`).
+-- One row per scenario, run, name of an op, family and basis; empty unless scenarios are
+-- requested (`tracedb whatif --rows op`).
 -- Key: scenario, run_id, change, recorded_batch, sizes_from, name, family, basis.
 CREATE VIEW question.scenario_op (
     -- The scenario.

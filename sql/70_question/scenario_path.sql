@@ -1,7 +1,7 @@
 -- What bounds the steps in each scenario, and what has taken over? The time on the critical
 -- paths of the periods, by what it was spent on, compared with the baseline.
--- One row per scenario, method, run, kind of time and name; a database at rest has no
--- scenarios (`tracedb whatif`).
+-- One row per scenario, method, run, kind of time and name; empty unless scenarios are
+-- requested (`tracedb whatif`).
 -- Key: scenario, method, run_id, kind, name.
 CREATE VIEW question.scenario_path (
     -- The scenario.

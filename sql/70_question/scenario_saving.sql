@@ -1,6 +1,6 @@
 -- How much of what a scenario removes from the critical paths do the steps gain, and how
 -- much is lost to other paths that then bound them?
--- One row per scenario, method and run; a database at rest has no scenarios (`tracedb
+-- One row per scenario, method and run; empty unless scenarios are requested (`tracedb
 -- whatif`).
 -- Key: scenario, method, run_id.
 CREATE VIEW question.scenario_saving (

@@ -2,7 +2,7 @@
 -- bands that should contain four of five steps. Each step is simulated twice, with the
 -- edits and without; both simulations are assumed to be wrong by the same factor, measured
 -- divided by baseline. So an error common to both does not widen the band of the change.
--- One row per scenario, method and run; a database at rest has no scenarios (`tracedb
+-- One row per scenario, method and run; empty unless scenarios are requested (`tracedb
 -- whatif`).
 -- Key: scenario, method, run_id.
 CREATE VIEW question.scenario_summary (

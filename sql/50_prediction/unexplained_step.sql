@@ -1,6 +1,6 @@
--- Steps of which more than 5 % is delay that nothing in the trace explains, as where GPU
--- work was not recorded that the host, or a stream, waited for. Predictions keep such delay
--- as measured, since most of it would be there again; where it is less they leave it out.
+-- Steps of which more than 5 % is delay without a cause in the trace, for example because
+-- GPU work that the host, or a stream, waited for was not recorded. Predictions keep such
+-- delay as measured, because most of it would recur; smaller delays are left out.
 -- One row per such step.
 -- Key: step_id.
 CREATE TABLE prediction.unexplained_step (
@@ -14,13 +14,13 @@ CREATE TABLE prediction.unexplained_step (
     start_ns,
     -- [ns] End of its mark.
     end_ns,
-    -- [ns] Delay without a cause while it lasted, on its thread.
+    -- [ns] Delay without a cause during the mark, on its thread.
     host_delay_ns,
-    -- [ns] Delay without a cause while it lasted, of GPU work.
+    -- [ns] Delay without a cause during the mark, of GPU work.
     gpu_delay_ns
 ) AS
 WITH
--- What is late without a cause is little of all: it is found before steps are looked for.
+-- Little time is late without a cause: it is found before steps are looked up.
 late_span AS MATERIALIZED (
     SELECT own.thread_id, span.start_ns, unexplained_ns
     FROM prediction.host_own AS own

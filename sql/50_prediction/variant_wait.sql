@@ -1,4 +1,4 @@
--- How long after GPU work of other streams that it waits for GPU work starts in a variant
+-- The start delay of GPU work after awaited work on other streams in a variant
 -- (`prediction.gpu_awaited`), after the edits of delays.
 -- One row per variant, waiting GPU op and awaited GPU op.
 -- Key: variant_id, gpu_op_id, awaited_gpu_op_id.

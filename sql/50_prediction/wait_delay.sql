@@ -1,12 +1,12 @@
--- How long after work of another stream GPU work starts, where it is made to wait: for each
--- kind what is known of it (`prediction.delay`), otherwise of the kind that most is known
--- of, otherwise as work follows on its stream.
+-- The start delay of GPU work after work on another stream, if it is made to wait: for each
+-- kind its known delay (`prediction.delay`), otherwise that of the kind with the most
+-- instances, otherwise like work that follows on its stream.
 -- One row per trace and kind of GPU work.
 -- Key: trace_id, kind.
 CREATE VIEW prediction.wait_delay (
     -- The trace.
     trace_id,
-    -- Kind of the GPU work that waits.
+    -- Kind of the waiting GPU work.
     kind,
     -- [ns] The delay.
     delay_ns

@@ -1,5 +1,5 @@
--- What a thread waits for in a span of host time, as edits name it: `thread` (another thread),
--- `rank` (another rank's) or `host` (GPU work).
+-- What a thread waits for in a span of host time, in the terms of edits: `thread` (another
+-- thread), `rank` (another rank's) or `host` (GPU work).
 CREATE MACRO prediction.wait_target(
     -- The span's overhead type, `wait_thread` and so on.
     type

@@ -1,6 +1,6 @@
--- Which GPU work scenarios moved elsewhere: on another GPU, to another type of elements, to
--- another batch size, or several of these.
--- One row per scenario and GPU op of which it changes one.
+-- GPU work that scenarios move: to another GPU, type of elements or batch size, or several
+-- of these.
+-- One row per scenario and GPU op that it moves.
 -- Key: scenario, gpu_op_id.
 CREATE VIEW prediction.work_change (
     -- The scenario.
@@ -11,17 +11,18 @@ CREATE VIEW prediction.work_change (
     trace_id,
     -- The op that launched it; NULL outside of ops.
     op_id,
-    -- The GPU that it is put on, a row of `prediction.hardware`; NULL: its own.
+    -- The GPU that it moves to, a row of `prediction.hardware`; NULL: unchanged.
     to_gpu,
-    -- Type of floating-point elements, `fp32`, `tf32`, `bf16`, `fp16` or `fp8`; NULL: theirs.
+    -- Type of floating-point elements, `fp32`, `tf32`, `bf16`, `fp16` or `fp8`; NULL:
+    -- unchanged.
     to_dtype,
-    -- The batch size that its tensors then have; NULL: theirs.
+    -- New batch size of its tensors; NULL: unchanged.
     to_batch,
     -- The recorded batch size given in the edit; 0: none.
     from_batch,
-    -- All that is changed of it, as one text: `gpu=H200 dtype=bf16`.
+    -- All of these changes as one text: `gpu=H200 dtype=bf16`.
     change,
-    -- Different values that edits give one of these: no more than one can be.
+    -- Different values given by edits for one of these: at most one is allowed.
     value_count
 ) AS
 SELECT

@@ -1,5 +1,5 @@
--- What scenarios say of single GPU work, whatever they join it with: what its time is set to,
--- multiplied by, and added to, and whether it is removed.
+-- Edits of individual GPU work, before any joining: the set time, the factor, the addition,
+-- and whether it is removed.
 -- One row per scenario and GPU op that it edits.
 -- Key: scenario, gpu_op_id.
 CREATE VIEW prediction.work_edit (
@@ -17,10 +17,10 @@ CREATE VIEW prediction.work_edit (
     is_anchor,
     -- [ns] The time it is set to; NULL: none.
     set_ns,
-    -- What its time is multiplied by, but for what is elsewhere.
+    -- The factor for its time, excluding moves.
     factor,
-    -- What its time is multiplied by on another GPU, or of another type
-    -- (`prediction.changed_time`): 1 of a time that is set to a number, or taken from
+    -- The factor for its time on another GPU, or with another type
+    -- (`prediction.changed_time`): 1 for a time that is set to a number, or taken from
     -- another run.
     ratio,
     -- [ns] What is added after that.

@@ -1,5 +1,5 @@
--- The work of each kernel that is no collective, and of each copy and memset within a device,
--- beside what the hardware does at best (`prediction.hardware`).
+-- The work of each kernel that is not a collective, and of each copy and memset within a
+-- device, with the hardware's peaks (`prediction.hardware`).
 -- One row per such GPU op.
 -- Key: gpu_op_id.
 CREATE VIEW prediction.work_rate (
@@ -15,21 +15,21 @@ CREATE VIEW prediction.work_rate (
     device,
     -- Row of `prediction.hardware`; NULL if the device's model is not listed there.
     hardware,
-    -- Family of its op; `unknown` where what it has to do is not known.
+    -- Family of its op; `unknown` if its FLOPs and bytes are unknown.
     family,
-    -- Units that do the arithmetic, as in `prediction.kernel_work`; NULL of unknown work.
+    -- Arithmetic units, as in `prediction.kernel_work`; NULL for unknown work.
     unit,
-    -- [ns] Time that it took.
+    -- [ns] Its time.
     time_ns,
-    -- [ns] The same; NULL of unknown work.
+    -- [ns] The same; NULL for unknown work.
     known_ns,
-    -- [FLOP] Arithmetic; NULL of unknown work.
+    -- [FLOP] FLOPs; NULL for unknown work.
     flops,
-    -- [B] Bytes that it reads and writes, each access counted; NULL of unknown work.
+    -- [B] Bytes read and written; each access counts; NULL for unknown work.
     traffic_bytes,
-    -- [FLOP/s] What these units do at best; NULL of hardware that is not listed.
+    -- [FLOP/s] Peak of these units; NULL for unlisted hardware.
     peak_flops_per_second,
-    -- [B/s] What the memory moves at best; likewise.
+    -- [B/s] Peak memory bandwidth; likewise.
     peak_bytes_per_second
 ) AS
 WITH

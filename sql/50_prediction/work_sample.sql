@@ -1,8 +1,8 @@
--- The GPU work of steps that times are taken from, and what tells one from another, as
--- `overhead.sample` has it of host time: the op that launched it and its ordinal in the step.
--- Its name does not count: other runs may have other kernels for an op. Work in several
--- steps, as when these overlap, counts in the first.
--- One row per GPU op that was launched in a step.
+-- The GPU work of steps that times are taken from, with the properties that identify it,
+-- like `overhead.sample` for host time: the op that launched it and its ordinal in the
+-- step. Its name does not count: other runs may use other kernels for an op. Work in
+-- several steps, as when these overlap, counts in the first.
+-- One row per GPU op launched in a step.
 -- Key: gpu_op_id.
 CREATE VIEW prediction.work_sample (
     -- The GPU op.
@@ -17,15 +17,15 @@ CREATE VIEW prediction.work_sample (
     kind,
     -- Whether it is a collective.
     is_collective,
-    -- Innermost op around its launch; the call where there is none.
+    -- Innermost op around its launch; the call if there is none.
     name,
     -- Role of the thread that launched it.
     role,
     -- Ordinal of that op or call among those of its name in the step, from 1.
     ordinal,
-    -- Ordinal of the work among what the op or call launched, from 1.
+    -- Ordinal of the work among the launches of the op or call, from 1.
     part,
-    -- [ns] Duration; of a collective in the run from when all its ranks have started.
+    -- [ns] Duration; for a collective in the run, from when all its ranks have started.
     sample_ns
 ) AS
 WITH

@@ -1,5 +1,5 @@
--- How much longer steps take for a worker: the smaller one of what its data-parallel rank
--- and its stage cost, since a worker that is slow makes both of them slow.
+-- Slowdown of steps due to a worker: the smaller value of its data-parallel rank and its
+-- stage, because a slow worker slows both.
 -- One row per worker and step, and one for all steps.
 -- Key: run_id, rank, step.
 CREATE VIEW prediction.worker_slowdown (
@@ -13,11 +13,11 @@ CREATE VIEW prediction.worker_slowdown (
     stage,
     -- Number of the step; NULL: the mean of all.
     step,
-    -- By how many times steps take longer than ideal ones.
+    -- Slowdown factor of the steps, compared with ideal ones.
     slowdown
 ) AS
 WITH
--- Sums over all steps, and each by itself.
+-- Sums over all steps, and each step individually.
 time AS (
     SELECT run_id, scope, name, step, sum(simulated_ns) AS simulated_ns
     FROM reference.straggler_time

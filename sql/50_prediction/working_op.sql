@@ -1,5 +1,5 @@
--- The ops whose work is stored: those that launch GPU work. For a prediction of what computes
--- on the host those are there, too (`prediction.computing_op`).
+-- The ops whose work is stored: those that launch GPU work and, for a prediction of
+-- computation on the host, those as well (`prediction.computing_op`).
 -- One row per op.
 -- Key: op_id.
 CREATE VIEW prediction.working_op (

@@ -1,5 +1,5 @@
 -- GPU work after which segments start: what a host thread or a stream waits for, and the
--- last of the segment before on the stream.
+-- last work of the previous segment on the stream.
 -- One row per variant, segment, kind and GPU op.
 -- Key: variant_id, target_lane, target_segment, kind, gpu_op_id.
 CREATE VIEW simulation.awaited_work (
@@ -38,7 +38,7 @@ returned AS (
     WHERE waits AND awaited_gpu_op_id IS NOT NULL
 ),
 
--- Calls that wait for a device, and streams of that with overlapped work.
+-- Calls that wait for a device, and its streams with overlapped work.
 device_wait AS (
     SELECT DISTINCT
         returned.variant_id, returned.thread_id, segment, returned.call_id, delay_ns, call.trace_id,
@@ -54,8 +54,8 @@ device_wait AS (
     WHERE call.target = 'device' AND is_overlapped
 ),
 
--- Of removed work what takes its place, which may be waited for anyway. Overlapped work is
--- waited for by its own call, and by calls that wait for its device.
+-- For removed work, its replacement, which may be awaited anyway. Overlapped work is
+-- awaited by its own call, and by calls that wait for its device.
 kept AS (
     SELECT variant_id, thread_id, segment, call_id, gpu_op_id, delay_ns
     FROM returned
@@ -82,7 +82,7 @@ kept AS (
             AND call.start_ns > last.launch_start_ns
 ),
 
--- And what is inserted behind, but for the call that launched what it is behind.
+-- Also what is inserted after the awaited work, except for the call that launched it.
 awaited AS (
     FROM kept
     UNION ALL
@@ -121,7 +121,7 @@ INNER JOIN simulation.gpu_offset AS work
     ON wait.variant_id = work.variant_id AND wait.gpu_op_id = work.gpu_op_id
 INNER JOIN simulation.gpu_offset AS cause
     ON wait.variant_id = cause.variant_id AND wait.awaited_gpu_op_id = cause.gpu_op_id
--- A stream that is told to wait for itself does not.
+-- A stream does not wait for itself.
 WHERE work.lane <> cause.lane
 UNION ALL
 SELECT

@@ -1,7 +1,7 @@
--- Which dependency each segment of the simulation starts with: the one that is over last.
--- Of a collective that is another rank's arrival for paths of runs; for those within a
--- trace it is the rank's own part, which then waits for the others, or on the CPU what its
--- thread did before.
+-- The dependency that determines the start of each segment of the simulation: the one that
+-- ends last. For a collective that is another rank's arrival, in paths of runs; for paths
+-- within a trace it is the rank's own part, which then waits for the others, or on the CPU
+-- what its thread did before.
 -- One row per variant and segment, for paths of runs and for those within a trace.
 -- Key: variant_id, trace_id, lane, segment, is_run.
 CREATE VIEW simulation.binding (
@@ -22,7 +22,7 @@ CREATE VIEW simulation.binding (
     gpu_op_id,
     -- The trace of what it depends on.
     source_trace_id,
-    -- The lane of that; 0 for the origin.
+    -- The lane of what it depends on; 0 for the origin.
     source_lane,
     -- Segment of that lane.
     source_segment,

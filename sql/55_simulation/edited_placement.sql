@@ -1,6 +1,7 @@
--- Where GPU work stands that is inserted, on another stream, or launched by another call, as
--- `simulation.gpu_placement` has it of all other: moved work behind what was launched on its
--- new stream before, captured work (`prediction.captured_work`) where its graph is launched.
+-- Placement of GPU work that is inserted, on another stream, or launched by another call,
+-- like `simulation.gpu_placement` for all other work: moved work comes after what was
+-- launched earlier on its new stream, captured work (`prediction.captured_work`) where its
+-- graph is launched.
 -- Without edits it is empty.
 -- One row per variant and GPU op.
 -- Key: variant_id, gpu_op_id.
@@ -11,12 +12,12 @@ CREATE TABLE simulation.edited_placement (
     trace_id,
     -- The GPU op.
     gpu_op_id,
-    -- The stream as a lane: minus the first work on it as recorded; a stream that the trace
-    -- does not have is minus the first work that is moved there, and 10^12.
+    -- The stream as a lane: minus the first work on it as recorded; for a stream that the
+    -- trace does not have, minus the first work that moves there, and 10^12.
     lane,
-    -- Position on the stream: a fraction before or behind that of recorded work.
+    -- Position on the stream: a fraction before or after that of recorded work.
     position,
-    -- [ns] Measured start, from the start of the trace: of work without a launch.
+    -- [ns] Measured start, from the start of the trace, for work without a launch.
     start_ns,
     -- Host thread of the launch; NULL if the launch is not in the trace.
     launch_thread_id,
@@ -26,7 +27,7 @@ CREATE TABLE simulation.edited_placement (
     launch_back_ns
 ) AS
 WITH
--- Streams of the trace that work is moved to.
+-- Streams of the trace that work moves to.
 stream AS (
     SELECT trace_id, device, stream, any_value(lane) AS lane
     FROM simulation.gpu_placement
@@ -62,8 +63,8 @@ moved AS (
             AND moved.launch_start_ns > earlier.launched_ns
 ),
 
--- Behind recorded work comes what is moved there, in the order of its launches (`tie_ns`),
--- and beside either what is inserted.
+-- After recorded work comes what moves there, in launch order (`tie_ns`), and next to
+-- either what is inserted.
 ordered AS (
     SELECT
         variant_id, moved.trace_id, gpu_op_id, moved.lane, moved.position, tie_ns,

@@ -1,8 +1,8 @@
--- GPU work of each variant divided into segments: runs of work of one stream that one host
--- segment launched and that waits for no other stream; a collective of several ranks in the
+-- GPU work of each variant divided into segments: runs of work on one stream that one host
+-- segment launched and that wait for no other stream; a collective of several ranks in the
 -- run is a segment of its own. Within a segment the end of work is max(P + after_stream_ns,
 -- H + after_host_ns), where P is the time from which the segment's stream is free and H the
--- start of the host segment: the closed form of end = max(end of the work before + delay,
+-- start of the host segment: the closed form of end = max(end of the previous work + delay,
 -- launch + delay) + duration.
 -- One row per variant and GPU op.
 -- Key: variant_id, gpu_op_id.
@@ -23,9 +23,9 @@ CREATE TABLE simulation.gpu_offset (
     is_first,
     -- Whether it is the last of its segment.
     is_last,
-    -- Host thread of the launch; 0 where the launch is not in the trace.
+    -- Host thread of the launch; 0 if the launch is not in the trace.
     host_lane,
-    -- Segment of the host thread that the launch lies in.
+    -- Segment of the host thread that contains the launch.
     host_segment,
     -- [ns] Delay after the end of the previous work on its stream.
     stream_delay_ns,
@@ -37,8 +37,8 @@ CREATE TABLE simulation.gpu_offset (
     predicted_ns
 ) AS
 WITH
--- Work in the order of its lanes: the windows below go through it as it comes. Work
--- without a launch in the trace is given: it starts when it was measured to start.
+-- Work in lane order: the windows below take it in this order. Work without a launch in the
+-- trace is given: it starts at its measured time.
 ordered AS (
     SELECT
         gpu.variant_id,
@@ -86,8 +86,8 @@ broken AS (
     FROM ordered
 ),
 
--- Of all work so far: how much starts a segment, and when the last would end if all of it
--- had run in turn.
+-- Over all work so far: the number of segment starts, and the end of the last work if all
+-- of it had run back to back.
 summed AS (
     SELECT
         *,
@@ -101,8 +101,8 @@ summed AS (
     WINDOW so_far AS (ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)
 ),
 
--- How much later than that work ends since the host launched it late, or work of its
--- segment before it: the most so far, where a segment counts for more than any time.
+-- How much later work ends because the host launched it late, or earlier work in its
+-- segment: the maximum so far, where a segment counts for more than any time.
 delayed AS (
     SELECT
         *,

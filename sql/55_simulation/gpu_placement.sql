@@ -1,4 +1,4 @@
--- Where each GPU op stands: its stream as a lane, and the span of host time in which its
+-- Placement of each GPU op: its stream as a lane, and the span of host time in which its
 -- launch starts. The same for all variants.
 -- One row per GPU op.
 -- Key: gpu_op_id.

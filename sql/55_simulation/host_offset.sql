@@ -1,4 +1,4 @@
--- Host time of each variant divided into segments at the spans that wait: within a segment
+-- Host time of each variant divided into segments at the spans that wait: within a segment,
 -- a span starts at a fixed offset from the segment's start.
 -- One row per variant and span of host time.
 -- Key: variant_id, thread_id, position.
@@ -13,9 +13,10 @@ CREATE TABLE simulation.host_offset (
     thread_id,
     -- Position of the span on its thread.
     position,
-    -- Segment that the span starts in, from 0; one that waits starts the next at its end.
+    -- Segment in which the span starts, from 0; a span that waits starts the next one at
+    -- its end.
     segment,
-    -- [ns] Start of the span, from the start of the segment, behind what is inserted there.
+    -- [ns] Start of the span, from the start of the segment, after what is inserted there.
     offset_ns,
     -- [ns] What a scenario inserts there (`prediction.host_insert`).
     before_ns,
@@ -25,7 +26,7 @@ CREATE TABLE simulation.host_offset (
     waits
 ) AS
 WITH
--- Spans in the order of their threads: the windows below go through them as they come.
+-- Spans in thread order: the windows below take them in this order.
 ordered AS (
     SELECT
         variant_id,
@@ -52,7 +53,7 @@ begun AS (
     FROM ordered
 ),
 
--- Of all spans so far: how many start a segment, and how long they last.
+-- Over all spans so far: the number of segment starts, and the total duration.
 summed AS (
     SELECT
         *,

@@ -1,5 +1,5 @@
--- At which spans of host time other ranks are waited for (`prediction.rank_meeting`), unless
--- an edit says that they are not.
+-- Spans of host time that wait for other ranks (`prediction.rank_meeting`), unless an edit
+-- removes the wait.
 -- One row per variant and op of a process group that is matched with those of other ranks.
 -- Key: variant_id, op_id.
 CREATE VIEW simulation.meeting_wait (
@@ -31,5 +31,5 @@ ANTI JOIN prediction.removed_wait AS removed
         AND removed.kind = 'rank'
         AND arrival.thread_id = removed.waiting_id
         AND meeting.position = removed.position
--- A span at whose end it is woken, and would meet the others, waits already.
+-- A span at whose end it is woken, and would meet the others, already waits.
 WHERE NOT is_woken OR arrival.position < meeting.position;

@@ -1,4 +1,4 @@
--- When the simulation of each trace starts: with the first event of a host thread.
+-- The start of the simulation of each trace: the first event of a host thread.
 -- One row per trace with host threads.
 -- Key: trace_id.
 CREATE VIEW simulation.origin (
@@ -6,7 +6,7 @@ CREATE VIEW simulation.origin (
     trace_id,
     -- [ns] That time by the clock of the trace.
     origin_ns,
-    -- [ns] That time by the clock of the run, where ranks are compared (`graph.clock`).
+    -- [ns] That time by the clock of the run, if ranks are compared (`graph.clock`).
     run_origin_ns
 ) AS
 SELECT

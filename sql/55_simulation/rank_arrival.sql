@@ -1,5 +1,5 @@
--- When each rank arrives at a collective on the CPU: at the end of a span of host time, but
--- for what it waits for other ranks there.
+-- When each rank arrives at a collective on the CPU: at the end of a span of host time,
+-- excluding the wait for other ranks there.
 -- One row per variant and op of a process group that is matched with those of other ranks.
 -- Key: variant_id, op_id.
 CREATE VIEW simulation.rank_arrival (
@@ -29,7 +29,7 @@ SELECT
 FROM prediction.rank_meeting AS meeting
 INNER JOIN prediction.host_time AS time
     ON meeting.thread_id = time.thread_id AND arrival_position = time.position
--- An op that an edit removes meets nobody.
+-- A removed op meets no other rank.
 LEFT JOIN prediction.host_edit AS edit
     ON
         time.variant_id = edit.variant_id

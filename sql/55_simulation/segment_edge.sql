@@ -1,6 +1,6 @@
--- Which segment can start only after which: start of the target >= start of the source +
--- weight. The start of a host segment is the end of the wait before it; that of a GPU
--- segment is the time from which its stream is free for it.
+-- Dependencies between segments: start of the target >= start of the source + weight. A
+-- host segment starts at the end of the wait before it, a GPU segment when its stream is
+-- free for it.
 -- One row per dependency between segments.
 -- Key: variant_id, trace_id, source_trace_id, source_lane, source_segment, target_lane,
 -- target_segment, kind, gpu_op_id, weight_ns.
@@ -9,7 +9,7 @@ CREATE TABLE simulation.segment_edge (
     variant_id,
     -- The trace of the target.
     trace_id,
-    -- The trace of the source; of another rank where a collective is awaited.
+    -- The trace of the source; of another rank if a collective is awaited.
     source_trace_id,
     -- Lane of the source: a thread, minus the first work of a stream, or 0, the origin.
     source_lane,
@@ -23,9 +23,9 @@ CREATE TABLE simulation.segment_edge (
     -- for GPU work), `stream_wait`, `thread` (the host waits for another thread) or
     -- `arrival` (for that of another rank).
     kind,
-    -- GPU work whose end is waited for; NULL if that is host time.
+    -- GPU work whose end is awaited; NULL if that is host time.
     gpu_op_id,
-    -- [ns] Least time from start to start.
+    -- [ns] Minimum time from start to start.
     weight_ns
 ) AS
 WITH

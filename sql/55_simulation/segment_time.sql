@@ -1,5 +1,5 @@
 -- When each segment starts: the longest path to it from the origin of the trace. This is
--- the one recursion of the simulation; it goes over waits only, for all variants at once.
+-- the only recursion of the simulation; it follows only waits, for all variants at once.
 -- One row per variant and segment.
 -- Key: variant_id, trace_id, lane, segment.
 CREATE TABLE simulation.segment_time (
@@ -20,10 +20,11 @@ edge AS (
     WHERE trace_id IN (SELECT trace_id FROM staging.computing)
 ),
 
--- Segments by what is known of them: the latest of their edges that are known, and how many
--- are not, below 0. Rows of one key become one, by these aggregates; a round sees the
--- segments that the one before told something of. One of which all edges are known starts,
--- and tells those that it leads to. Segments that wait in a circle never start.
+-- Segments with their known part: the latest of their known edges, and the number of
+-- unknown ones, as a negative number. These aggregates merge rows with the same key; a
+-- round sees the segments that the previous round updated. A segment whose edges are all
+-- known starts, and updates those that it leads to. Segments that wait in a cycle never
+-- start.
 known (variant_id, trace_id, lane, segment, begin_ns, missing) USING KEY (
     variant_id, trace_id, lane, segment, max(begin_ns), sum(missing)
 ) AS (

@@ -1,4 +1,4 @@
--- Which spans of host time each step starts and ends with.
+-- The spans of host time with which each step starts and ends.
 -- One row per step that takes time.
 -- Key: step_id.
 CREATE TABLE simulation.step_span (
@@ -18,7 +18,7 @@ CREATE TABLE simulation.step_span (
     last_position
 ) AS
 WITH
--- One of them at a time: spans are found by key, not compared with all of their thread.
+-- One at a time: spans are found by key, not compared with all spans of their thread.
 found AS (
     SELECT step_id, span.position AS first_position, NULL::BIGINT AS last_position
     FROM staging.step AS step

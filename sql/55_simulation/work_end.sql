@@ -1,7 +1,7 @@
--- After which segments GPU work ends: end >= start of the segment + weight, and it ends at
+-- Segments after which GPU work ends: end >= start of the segment + weight, and it ends at
 -- the latest of these. Work ends after the segment of its stream and that of the host
--- thread that launched it; a collective so after those of all its ranks, since it continues
--- when the last rank has started.
+-- thread that launched it; a collective ends so after those of all its ranks, because it
+-- continues when the last rank has started.
 -- One row per variant, GPU work, and segment of a rank.
 -- Key: variant_id, gpu_op_id, source_trace_id, source_lane, source_segment, weight_ns.
 CREATE VIEW simulation.work_end (
@@ -22,7 +22,7 @@ CREATE VIEW simulation.work_end (
     weight_ns
 ) AS
 WITH
--- A collective takes its time from the start of each of its parts on.
+-- A collective takes its time from the start of each of its parts.
 part AS (
     SELECT
         own.variant_id,

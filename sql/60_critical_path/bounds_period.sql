@@ -1,5 +1,5 @@
--- Whether a path is one of those that say what a trace's time goes to: those of the periods
--- of its steps, or where it has none its own. None of its time is in two of them.
+-- Whether a path is part of the breakdown of a trace's time: the paths of its steps'
+-- periods or, without steps, its own. They do not overlap.
 CREATE MACRO critical_path.bounds_period(
     -- Scope of the path, as in `critical_path.path`.
     path_scope,

@@ -1,15 +1,15 @@
--- How long the devices of a trace are busy: for any time from `start_ns` to the next row's
--- it is `busy_ns`, less what of it lies between that time and `busy_until_ns`.
+-- How long the devices of a trace are busy: for any time from `start_ns` to the next row's,
+-- `busy_ns` minus the part between that time and `busy_until_ns`.
 -- One row per trace and time at which GPU work starts.
 -- Key: trace_id, start_ns.
 CREATE VIEW critical_path.busy_time (
     -- The trace.
     trace_id,
-    -- [ns] When work starts.
+    -- [ns] Time at which work starts.
     start_ns,
     -- [ns] Time until `busy_until_ns` in which any device ran work.
     busy_ns,
-    -- [ns] When all work that has started by then is over.
+    -- [ns] When all work that has started by then has ended.
     busy_until_ns
 ) AS
 WITH

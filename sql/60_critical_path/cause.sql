@@ -1,7 +1,7 @@
--- What a walk backwards continues to: from GPU work to what it had started after, from a
--- time at which a thread continued to what had been over. A launch leads to its thread, and
--- so to when that last continued before the launch.
--- One row per node of a walk; of a collective that waited for another rank a second one,
+-- Where a backwards walk continues: from GPU work to what it had started after, from a time
+-- at which a thread continued to what had ended. A launch leads to its thread, and so to
+-- when that last continued before the launch.
+-- One row per node of a walk; a second one for a collective that waited for another rank,
 -- for the paths of runs.
 -- Key: trace_id, node, is_run.
 CREATE TABLE critical_path.cause (
@@ -9,24 +9,24 @@ CREATE TABLE critical_path.cause (
     trace_id,
     -- The GPU op, or minus the `resume_id` (`graph.host_cause`).
     node,
-    -- Whether it is for paths of runs alone.
+    -- Whether it is only for paths of runs.
     is_run,
-    -- [ns] When the other rank arrived, by the run's clock; NULL without such a one.
+    -- [ns] When the other rank arrived, by the run's clock; NULL if none did.
     arrival_ns,
-    -- What it continues to, likewise; NULL at the start of a thread.
+    -- The next node, likewise; NULL at the start of a thread.
     cause_node,
-    -- The trace of that.
+    -- The trace of the next node.
     cause_trace_id,
-    -- Host thread that the walk continues along; NULL on a device.
+    -- Host thread along which the walk continues; NULL on a device.
     thread_id,
-    -- GPU work that it continues to; NULL on the host.
+    -- The next GPU work; NULL on the host.
     gpu_op_id,
     -- [ns] When it continues there, by the clock of that trace.
     until_ns,
     -- `return`, `join`, `fork`, `launch`, `stream`, `stream_wait`, `occupancy`,
     -- or `arrival` (of another rank).
     reason,
-    -- [ns] What to add to times of that trace for times by the run's clock.
+    -- [ns] Offset to add to times of that trace to get times by the run's clock.
     shift_ns
 ) AS
 WITH

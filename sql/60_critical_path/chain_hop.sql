@@ -1,6 +1,6 @@
--- Chains of causes in a step, walked from their ends backwards as `critical_path.hop` walks
--- from the step's end. Each lane that is active in the step (a thread, or a stream with
--- work launched in it) ends one, with its last top-level event there.
+-- Chains of causes in a step, followed from their ends backwards, as `critical_path.hop`
+-- goes back from the step's end. Each lane that is active in the step (a thread, or a
+-- stream with work launched in it) ends one, with its last top-level event there.
 -- One row per hop of a chain, for the k chains that end latest.
 -- Key: rank, hop.
 CREATE MACRO critical_path.chain_hop(
@@ -24,7 +24,8 @@ SELECT
     from_ns,
     -- [ns] End of the hop.
     until_ns,
-    -- What the hop before waited for, as in `critical_path.hop`; `end` at the chain's end.
+    -- What the previous hop waited for, as in `critical_path.hop`; `end` at the chain's
+    -- end.
     reason
 FROM (
     WITH RECURSIVE

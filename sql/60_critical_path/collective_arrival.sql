@@ -1,7 +1,7 @@
 -- When a rank was ready for a collective, and what that depended on. One on a GPU that
--- started as the collective before it on its stream ended may have been ready sooner: when
--- its launch and what else it waits for would have let it start. One on the CPU was ready
--- as it started.
+-- started when the previous collective on its stream ended may have been ready sooner: when
+-- its launch and its other waits would have let it start. One on the CPU was ready when it
+-- started.
 -- One row per kernel of a collective, or op of one on the CPU.
 -- Key: node_id.
 CREATE VIEW critical_path.collective_arrival (
@@ -9,12 +9,12 @@ CREATE VIEW critical_path.collective_arrival (
     node_id,
     -- The trace.
     trace_id,
-    -- Whether it started as the collective before it on its stream ended.
+    -- Whether it started when the previous collective on its stream ended.
     is_queued,
-    -- [ns] When the rank was ready: as the kernel started, and before that where it was
+    -- [ns] When the rank was ready: at the start of the kernel, or earlier if it was
     -- queued.
     ready_ns,
-    -- The collective of the trace on which that depended; NULL if it depended on none.
+    -- The collective of the trace that this depended on; NULL if none.
     source_node_id
 ) AS
 WITH
@@ -28,7 +28,7 @@ part AS (
     LEFT JOIN staging.collective AS before ON cause_gpu_op_id = before.node_id
 ),
 
--- What else a queued one waited for: its launch, and work of other streams.
+-- What else a queued collective waited for: its launch, and work on other streams.
 candidate AS (
     SELECT
         gpu_op_id,

@@ -1,6 +1,6 @@
--- On which collective what was measured last depended within its trace: the first that a walk
--- backwards along the causes comes to. One on the CPU it comes to on the thread that carried
--- it out.
+-- The collective that each node last depended on within its trace: the first that a walk
+-- backwards along the causes reaches. The walk reaches one on the CPU on the thread that
+-- executed it.
 -- One row per node of a walk, and collective on the CPU, that depends on a collective.
 -- Key: trace_id, node.
 CREATE VIEW critical_path.collective_before (
@@ -19,8 +19,7 @@ on_cpu AS MATERIALIZED (
     INNER JOIN staging.op AS op ON node_id = op_id
 ),
 
--- Where a walk goes along a thread, and from when it continues from there to something
--- else.
+-- Where a walk follows a thread, and when it leaves it for something else.
 along AS (
     SELECT cause.trace_id, node, cause_node, cause.thread_id, until_ns
     FROM critical_path.cause AS cause
@@ -60,7 +59,7 @@ caused AS MATERIALIZED (
     WHERE collective_id IS NOT NULL OR cause_node IS NOT NULL
 ),
 
--- Each round looks twice as far as the one before, until there is a collective.
+-- Each round looks twice as far as the previous one, until there is a collective.
 leap (trace_id, node, cause_node) USING KEY (trace_id, node) AS (
     FROM caused
     UNION

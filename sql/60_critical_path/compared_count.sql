@@ -1,5 +1,5 @@
--- How many steps of a run are compared with those of another: as many as
--- `critical_path.compared_path` has, of all ranks together.
+-- Number of steps of two runs that are compared: as in `critical_path.compared_path`, of
+-- all ranks together.
 CREATE MACRO critical_path.compared_count(
     -- The run.
     compared_run_id

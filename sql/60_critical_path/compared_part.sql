@@ -1,6 +1,6 @@
--- The paths that are compared, by kind of time and place. Runs of other software have other
--- names of kernels and other numbers of lines: GPU work has the place of its op, and
--- functions are without their lines.
+-- The compared paths, by kind of time and place. Runs of other software versions have other
+-- kernel names and line numbers: GPU work has the place of its op, and functions are
+-- without their lines.
 -- One row per path, kind of time, module and place.
 -- Key: trace_id, path_id, kind, module, place.
 CREATE VIEW critical_path.compared_part (
@@ -12,8 +12,7 @@ CREATE VIEW critical_path.compared_part (
     path_id,
     -- Kind of time, as in `critical_path.interval`.
     kind,
-    -- The module that it is for, with its enclosing modules; if Python stacks were
-    -- recorded.
+    -- The module it belongs to, with its enclosing modules, if Python stacks were recorded.
     module,
     -- The op; for time outside ops, the call or the work; between ops, the Python function.
     place,

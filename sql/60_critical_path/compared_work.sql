@@ -1,7 +1,7 @@
--- Ops and GPU work, each with what it is known by in another run: of an op the module, the
--- pass, its name, the shapes of its arguments and how often such an op was there before in
--- its step; of GPU work the op that launched it, and its place among the work of that op.
--- One row per op, and GPU op, in a step; in a trace without steps each.
+-- Ops and GPU work, each with the properties that identify it in another run: for an op the
+-- module, the pass, its name, the shapes of its arguments and its ordinal in the step; for
+-- GPU work the op that launched it, and its ordinal among that op's work.
+-- One row per op, and GPU op, in a step; in a trace without steps, for each.
 -- Key: node_id.
 CREATE VIEW critical_path.compared_work (
     -- The op or GPU op.
@@ -10,7 +10,7 @@ CREATE VIEW critical_path.compared_work (
     run_id,
     -- The trace.
     trace_id,
-    -- The step that it is of, as in `critical_path.compared_path`.
+    -- The step, as in `critical_path.compared_path`.
     path_id,
     -- `host` or `gpu`.
     device,
@@ -18,17 +18,17 @@ CREATE VIEW critical_path.compared_work (
     module,
     -- Whether it is in the backward pass of that module.
     is_backward,
-    -- The op; NULL of GPU work whose launch lies in none.
+    -- The op; NULL for GPU work not launched by one.
     op,
-    -- Sizes of its arguments, as a JSON list; NULL if they are not recorded.
+    -- Dimensions of its arguments, as a JSON list; NULL if not recorded.
     shape,
-    -- How many such ops there are in the step up to it.
+    -- Number of such ops in the step up to it.
     ordinal,
-    -- Of GPU work its place among that of the op, from 1; of the op itself 0.
+    -- For GPU work its ordinal among that of the op, from 1; 0 for the op itself.
     position,
     -- Name of the op or GPU op.
     name,
-    -- [ns] Its time: of an op without the ops within it.
+    -- [ns] Its time; for an op, its self time.
     time_ns
 ) AS
 WITH

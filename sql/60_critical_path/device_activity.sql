@@ -1,5 +1,5 @@
--- How long each device runs something in each step, measured and simulated: the step less
--- the time in which it is idle.
+-- How long each device is busy in each step, measured and simulated: the step minus the
+-- idle time.
 -- One row per variant, step and device that ran work in the trace.
 -- Key: variant_id, step_id, device.
 CREATE VIEW critical_path.device_activity (
@@ -13,7 +13,7 @@ CREATE VIEW critical_path.device_activity (
     device,
     -- [ns] Duration of the step's mark.
     step_ns,
-    -- [ns] Time of it in which the device runs something.
+    -- [ns] Busy time of the device in it.
     active_ns
 ) AS
 SELECT

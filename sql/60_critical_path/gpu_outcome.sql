@@ -1,6 +1,6 @@
--- When each GPU op starts and ends, measured and simulated, by one clock, and what it
+-- When each GPU op starts and ends, measured and simulated, on one clock, and what it
 -- started after.
--- One row per variant, 0 as measured, and GPU op.
+-- One row per variant (0 is measured) and GPU op.
 -- Key: variant_id, gpu_op_id.
 CREATE VIEW critical_path.gpu_outcome (
     -- Method and scenario, as in `prediction.variant`; 0 is measured.
@@ -17,11 +17,11 @@ CREATE VIEW critical_path.gpu_outcome (
     end_ns,
     -- What it started after, as in `graph.gpu_cause`.
     cause,
-    -- [ns] Part of the start that no cause explains; the simulation has none.
+    -- [ns] Part of the start without a cause; 0 in the simulation.
     unexplained_ns
 ) AS
 WITH
--- From when the work of other streams lets work start, as simulated.
+-- When work on other streams lets work start, as simulated.
 ready AS (
     SELECT
         time.variant_id,

@@ -1,4 +1,4 @@
--- What a span of host time is called on a critical path.
+-- The kind of a span of host time on a critical path.
 -- One row per type of span.
 -- Key: type.
 CREATE VIEW critical_path.host_kind (

@@ -1,5 +1,5 @@
--- When each span of host time starts and ends, measured and simulated, by one clock.
--- One row per variant, 0 as measured, and span of host time.
+-- When each span of host time starts and ends, measured and simulated, on one clock.
+-- One row per variant (0 is measured) and span of host time.
 -- Key: variant_id, thread_id, position.
 CREATE VIEW critical_path.host_outcome (
     -- Method and scenario, as in `prediction.variant`; 0 is measured.

@@ -1,5 +1,5 @@
--- What a delay of a host thread would delay: the work it launches, the threads that it lets
--- continue, its own next wait, which absorbs the time it waits, and the end of a step.
+-- What a delay of a host thread would delay: the work it launches, the threads that it
+-- wakes, its own next wait, which absorbs the time it waits, and the end of a step.
 -- One row per thread, time and what continues then.
 -- Key: thread_id, at_ns, kind, target_gpu_op_id, target_thread_id, target_resume_id.
 CREATE TABLE critical_path.host_successor (
@@ -7,13 +7,13 @@ CREATE TABLE critical_path.host_successor (
     trace_id,
     -- Host thread.
     thread_id,
-    -- What it had gone on from (`graph.host_cause`); 0 before the first.
+    -- What it had continued from (`graph.host_cause`); 0 before the first.
     resume_id,
-    -- [ns] Time on the thread from which it would be too late for this one.
+    -- [ns] Time on the thread after which it would be too late for this one.
     at_ns,
     -- `launch`, `thread`, `wait` or `end` (of a step, or of a trace without any).
     kind,
-    -- The end of the stretch of the stream that launched work lies in.
+    -- The end of the stream's stretch that contains the launched work.
     target_gpu_op_id,
     -- The thread that continues.
     target_thread_id,
@@ -23,7 +23,7 @@ CREATE TABLE critical_path.host_successor (
     slack_ns
 ) AS
 WITH
--- A thread that continued had waited for some time; a delay before fits into that.
+-- A thread that continued had waited for some time; an earlier delay fits into that.
 resumed AS (
     SELECT
         cause.*,

@@ -1,7 +1,7 @@
--- The times in which idle time of devices is looked for: the mark of each step, and as
--- measured each trace as a whole, from its first event, or where it has steps the start of
--- the first of them, to the end of the last period, or of the last event.
--- One row per variant, 0 as measured, and step or trace.
+-- The times in which idle time of devices is computed: the mark of each step and, as
+-- measured, each trace as a whole, from its first event, or with steps from the start of
+-- the first, to the end of the last period, or of the last event.
+-- One row per variant (0 is measured) and step or trace.
 -- Key: variant_id, scope, window_id.
 CREATE VIEW critical_path.idle_window (
     -- Method and scenario, as in `prediction.variant`; 0 is measured.
@@ -14,7 +14,7 @@ CREATE VIEW critical_path.idle_window (
     trace_id,
     -- Step; NULL of a trace.
     step_id,
-    -- The host thread that tells what is done after the last work of a device.
+    -- The host thread whose activity explains the time after the last work of a device.
     thread_id,
     -- [ns] Start, from the start of the trace (`simulation.origin`).
     start_ns,

@@ -1,7 +1,7 @@
--- The intervals of the critical paths with the op and the module that they are for: of a
--- call the op around it, of GPU work the op around its launch; and with the Python function
--- that these started in. Between ops module and function are the innermost that are open on
--- the host thread, as measured alone: the function in the middle of the interval.
+-- The intervals of the critical paths with their op and module: for a call the enclosing
+-- op, for GPU work the op around its launch; and with the Python function in which these
+-- started. Between ops, module and function are the innermost open ones on the host thread,
+-- only as measured: the function in the middle of the interval.
 -- One row per variant (0 is measured) and interval of a path.
 -- Key: variant_id, scope, path_id, start_ns.
 CREATE VIEW critical_path.interval_op (

@@ -1,6 +1,6 @@
 -- What could be done about time on a critical path.
 CREATE MACRO critical_path.lever(
-    -- What the time is, as in `critical_path.interval`.
+    -- The kind of time, as in `critical_path.interval`.
     interval_kind
 ) AS (
     CASE

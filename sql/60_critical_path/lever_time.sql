@@ -1,5 +1,5 @@
--- The critical paths of all steps, as measured (of the period of each; of a trace without
--- steps that of the trace), by what could be done about their time.
+-- The measured critical paths of all steps (of the period of each; without steps, of the
+-- trace), by what could be done about their time.
 -- One row per run and lever.
 -- Key: run_id, lever.
 CREATE VIEW critical_path.lever_time (
@@ -19,7 +19,7 @@ CREATE VIEW critical_path.lever_time (
     busy_ns
 ) AS
 WITH
--- With how long devices were busy until its start, and until its end.
+-- With the busy time of devices until its start, and until its end.
 interval AS (
     SELECT
         interval.run_id,

@@ -1,14 +1,14 @@
--- The algorithm of Lin et al. 2022 (section 3 and 4), as published: all top-level ops of a
+-- The algorithm of Lin et al. 2022 (sections 3 and 4), as published: all top-level ops of a
 -- step one after another on one host thread, means by type and name without outliers (1.5
 -- times the interquartile range), two streams, one of them for collectives, which wait for
--- all work before; nothing makes the host wait. A step starts with empty streams and lasts
--- until the host and both streams are done: its period. Kernel times are as measured.
+-- all earlier work; the host never waits. A step starts with empty streams and lasts until
+-- the host and both streams have finished: its period. Kernel times are as measured.
 -- One row per method and step.
 -- Key: method, step_id.
 CREATE VIEW critical_path.lin2022_time (
-    -- `lin2022`: with its constants, 2 us a profiled host event less, 4 us a launch,
-    -- 5 us a kernel more; `lin2022_as_profiled`: launches as measured, nothing less or
-    -- more.
+    -- `lin2022`: with its constants, minus 2 us per profiled host event, 4 us per launch,
+    -- plus 5 us per kernel; `lin2022_as_profiled`: launches as measured, nothing subtracted
+    -- or added.
     method,
     -- The run.
     run_id,
@@ -34,7 +34,7 @@ constant AS (
     SEMI JOIN prediction.variant USING (method)
 ),
 
--- Ops that were recorded within a span.
+-- Ops recorded within a span.
 nested AS (
     SELECT span.thread_id, span.position, count(*) AS op_count
     FROM staging.op AS op
@@ -111,8 +111,8 @@ host AS (
     FROM walked
 ),
 
--- Work of a stream starts 1 us after that before it, or when its launch is over: with a
--- as the sum of all durations and gaps so far, end = a + max(launched - a before).
+-- Work on a stream starts 1 us after the previous work, or when its launch ends: with a as
+-- the sum of all durations and gaps so far, end = a + max(launched - a before).
 work AS (
     SELECT
         host.method,

@@ -1,7 +1,6 @@
--- Critical paths of what was measured, walked from their ends backwards: along a host thread to
--- where it last had to wait, from there to what it waited for, and on to
--- what that had started after. The path of a run goes from a collective to the rank that
--- arrived last.
+-- Measured critical paths, followed from their ends backwards: along a host thread to where
+-- it last had to wait, from there to what it waited for, and on to what that had started
+-- after. The path of a run goes from a collective to the rank that arrived last.
 -- One row per hop of a path, from its end backwards.
 -- Key: scope, path_id, hop.
 CREATE TABLE critical_path.measured_hop (
@@ -19,17 +18,17 @@ CREATE TABLE critical_path.measured_hop (
     gpu_op_id,
     -- [ns] End of the hop, by the clock of its trace.
     until_ns,
-    -- What the hop before waited for: `return`, `join`, `fork`, `launch`, `stream`,
+    -- What the previous hop waited for: `return`, `join`, `fork`, `launch`, `stream`,
     -- `stream_wait`, `occupancy`, `arrival` (of another rank); `end` at the path's end.
     reason,
     -- [ns] Offset to add to times of the trace to get times of the path's clock.
     shift_ns
 ) AS
 WITH RECURSIVE
--- A round of a recursion costs the same for one row as for thousands, and a path may have
--- a hop for each kernel of a trace. So walks first go from every 64th hop to the next, and
--- then from all of these at once. What lies 1, 2, 4, ... 64 hops on from a node, and the
--- earliest time on the way; paths of runs, which change traces, do without.
+-- A round of a recursion costs the same for one row or thousands, and a path may have a hop
+-- for each kernel of a trace. So walks first go from every 64th hop to the next, and then
+-- from all of these at once. What lies 1, 2, 4, ... 64 hops on from a node, and the
+-- earliest time on the way; paths of runs, which change traces, do not use this.
 leap AS (
     SELECT
         1 AS hops, trace_id, node, cause_node, thread_id, gpu_op_id, until_ns, reason
@@ -94,8 +93,8 @@ milestone AS (
     WHERE scope <> 'run' AND next_until_ns > path_start_ns
 ),
 
--- The node that a walk stands on, and whether it may continue to another rank: not twice in
--- a row, and only to an earlier time, so that no walk goes round in a circle.
+-- The current node of a walk, and whether it may change to another rank: not twice in a
+-- row, and only to an earlier time, so that no walk cycles.
 walk AS (
     SELECT *, scope = 'run' AS is_run
     FROM milestone

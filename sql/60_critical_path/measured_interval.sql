@@ -1,5 +1,5 @@
--- Critical paths of what was measured, as intervals that tile their time: what the step,
--- the trace or the run was waiting for at each time.
+-- Measured critical paths as intervals that partition their time: what the step, the trace
+-- or the run was waiting for at each time.
 -- One row per interval of a path.
 -- Key: scope, path_id, start_ns.
 CREATE TABLE critical_path.measured_interval (
@@ -53,8 +53,8 @@ late AS (
     SELECT gpu_op_id, unexplained_ns FROM prediction.gpu_delay
 ),
 
--- A hop over GPU work: the delay behind it, the work, the delay after its launch. Of a
--- collective the times at which the last rank of the run, and of all, arrived.
+-- A hop over GPU work: the delay after it, the work, the delay after its launch. For a
+-- collective, the times at which the last rank of the run, and of all, arrived.
 passed AS (
     SELECT
         hop.*,
@@ -112,7 +112,8 @@ on_device AS (
     FROM passed
 ),
 
--- A hop over a thread: the spans from the one that it starts in to that it ends in.
+-- A hop over a thread: the spans from the one in which it starts to the one in which it
+-- ends.
 stretch AS (
     SELECT
         hop.*,

@@ -1,9 +1,9 @@
--- The critical paths of what was measured: of the period of each step
--- (`graph.step_period`), of its mark, of each trace from its start to its end, and of each
--- step of a run of several ranks, from the first rank's start to the last one's end. A path
--- is walked from its end (`critical_path.measured_hop`) and tiles its time
--- (`critical_path.measured_interval`). `critical_path.path` has them beside those of
--- predictions; nothing that predicts is read here, so nothing of it is computed again when
+-- The measured critical paths: of the period of each step (`graph.step_period`), of its
+-- mark, of each trace from its start to its end, and of each step of a run with several
+-- ranks, from the first rank's start to the last one's end. A path is followed from its end
+-- (`critical_path.measured_hop`) and partitions its time
+-- (`critical_path.measured_interval`). `critical_path.path` has them together with those of
+-- predictions; this relation reads nothing that predicts, so it is not recomputed when
 -- predictions change.
 -- One row per path.
 -- Key: scope, path_id.

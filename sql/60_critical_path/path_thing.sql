@@ -1,5 +1,5 @@
--- What of the baseline's critical paths of periods is the time of which span of host time,
--- GPU work or delay, in the terms of edits.
+-- Which span of host time, GPU work or delay, in the terms of edits, each part of the
+-- baseline's critical paths of periods belongs to.
 -- One row per variant of the baseline and interval of such a path.
 -- Key: variant_id, path_id, start_ns.
 CREATE VIEW critical_path.path_thing (
@@ -17,7 +17,7 @@ CREATE VIEW critical_path.path_thing (
     thing,
     -- The host thread, or the GPU op.
     thing_id,
-    -- Position of the span on its thread; 0 of GPU work and its delays.
+    -- Position of the span on its thread; 0 for GPU work and its delays.
     position
 ) AS
 WITH

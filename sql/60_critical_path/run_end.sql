@@ -1,9 +1,10 @@
--- By how much each rank's end of a step may be later before that of the run is: a step of a
--- run ends on the rank that ends it last. In traces without steps likewise for their ends.
--- One row per path that a trace of a run is judged by.
+-- How much later each rank's end of a step may be without delaying that of the run: a step
+-- of a run ends on the rank that finishes last. In traces without steps, likewise for their
+-- ends.
+-- One row per path used for the slack of a trace.
 -- Key: scope, path_id.
 CREATE VIEW critical_path.run_end (
-    -- `step`, or `trace` where that has no steps.
+    -- `step`, or `trace` if there are no steps.
     scope,
     -- The path, as in `critical_path.measured_path`.
     path_id,

@@ -1,28 +1,29 @@
--- What a delay passes on in a run of several ranks: as `critical_path.slack_edge`, but that
--- a collective on GPUs starts at a place of its own. A rank may come to it later until the
--- last one does; from there on all ranks are delayed. A step ends with its last rank.
--- One row per place and place that depends on it; `origin` for each, once.
+-- How a delay propagates in a run with several ranks: like `critical_path.slack_edge`,
+-- except that a collective on GPUs starts at a place of its own. A rank may arrive at it
+-- later until the last one does; from there on all ranks are delayed. A step ends with its
+-- last rank.
+-- One row per place and place that depends on it; one `origin` for each.
 -- Key: trace_id, lane, stretch, target_trace_id, target_lane, target_stretch, kind.
 CREATE VIEW critical_path.run_slack_edge (
-    -- The trace it is from; 0 of a collective that all ranks have come to.
+    -- The trace; 0 for a collective at which all ranks have arrived.
     trace_id,
-    -- Lane, as in `critical_path.slack_edge`; 0 of such a collective.
+    -- Lane, as in `critical_path.slack_edge`; 0 for such a collective.
     lane,
-    -- Stretch of the lane; of one that ends with a collective, minus that for where the
-    -- collective starts, and of one that all have come to, the kernel that came last.
+    -- Stretch of the lane; for one that ends with a collective, minus that for the start of
+    -- the collective; for one at which all have arrived, the kernel that came last.
     stretch,
-    -- Trace of what depends on it, likewise; 0 for the end of a step, too.
+    -- Trace of what depends on it, likewise; 0 also for the end of a step.
     target_trace_id,
     -- Lane of that; 0 for the end of a step.
     target_lane,
     -- Stretch of that lane; 0 for the end of a step.
     target_stretch,
-    -- As in `critical_path.slack_edge`, or `arrival` (at a collective) or `collective` (of
-    -- which all ranks are delayed).
+    -- As in `critical_path.slack_edge`, or `arrival` (at a collective) or `collective`
+    -- (which delays all ranks).
     kind,
-    -- [ns] How long the delay may be; of `origin` more than any.
+    -- [ns] How long the delay may be; for `origin` more than any.
     slack_ns,
-    -- How many edges the place has.
+    -- Number of edges of the place.
     edge_count
 ) AS
 WITH

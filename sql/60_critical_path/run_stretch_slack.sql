@@ -1,9 +1,10 @@
--- How much later each stretch may be before a step of the run ends later: the least over
--- all that depends on it, in all ranks; as `critical_path.stretch_slack`.
--- One row per place of a run of several ranks.
+-- How much later each stretch may be without delaying the end of a step of the run: the
+-- minimum over everything that depends on it, on all ranks; like
+-- `critical_path.stretch_slack`.
+-- One row per place of a run with several ranks.
 -- Key: trace_id, lane, stretch.
 CREATE VIEW critical_path.run_stretch_slack (
-    -- The trace it is from; 0 of a collective that all ranks have come to.
+    -- The trace; 0 for a collective at which all ranks have arrived.
     trace_id,
     -- Lane, as in `critical_path.run_slack_edge`.
     lane,

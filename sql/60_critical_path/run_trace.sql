@@ -1,5 +1,5 @@
--- Traces of which `critical_path.run_slack` tells: of runs whose ranks meet on GPUs. Where they
--- meet on the CPU as well, what they wait for there is not known so.
+-- Traces covered by `critical_path.run_slack`: of runs whose ranks meet on GPUs. If they
+-- also meet on the CPU, their waits there are not known in this way.
 -- One row per trace of such a run.
 -- Key: trace_id.
 CREATE VIEW critical_path.run_trace (
@@ -7,7 +7,7 @@ CREATE VIEW critical_path.run_trace (
     trace_id,
     -- The run.
     run_id,
-    -- [ns] What to add to its times for times by the run's clock, as in `graph.clock`.
+    -- [ns] Offset to add to its times to get times by the run's clock, as in `graph.clock`.
     shift_ns
 ) AS
 WITH

@@ -1,6 +1,6 @@
--- The segments that critical paths of the simulation end in: on the host that of the span
--- that the step's mark ends with; of GPU work that after which it ended, of a collective
--- among those of its own rank.
+-- The segments in which critical paths of the simulation end: on the host, that of the span
+-- with which the step's mark ends; for GPU work, the one after which it ended, for a
+-- collective among those of its own rank.
 -- One row per variant and path.
 -- Key: variant_id, scope, path_id.
 CREATE VIEW critical_path.simulated_end (
@@ -16,7 +16,7 @@ CREATE VIEW critical_path.simulated_end (
     segment,
     -- [ns] Start of the segment, from the start of its trace.
     begin_ns,
-    -- Span of host time that the path ends with; NULL on a device.
+    -- Span of host time with which the path ends; NULL on a device.
     last_position
 ) AS
 SELECT

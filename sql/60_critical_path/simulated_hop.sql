@@ -1,5 +1,5 @@
--- Critical paths of the simulation, walked from their ends backwards: from a segment to the
--- dependency that it started with (`simulation.binding`), until the path's start.
+-- Critical paths of the simulation, followed from their ends backwards: from a segment to
+-- the dependency that determined its start (`simulation.binding`), up to the path's start.
 -- One row per hop of a path, from its end backwards.
 -- Key: variant_id, scope, path_id, hop.
 CREATE VIEW critical_path.simulated_hop (
@@ -19,20 +19,20 @@ CREATE VIEW critical_path.simulated_hop (
     segment,
     -- [ns] Start of the segment, from the start of its trace.
     begin_ns,
-    -- [ns] What to add to times from the trace's start for times of the path.
+    -- [ns] Offset to add to times from the trace's start to get times of the path.
     shift_ns,
-    -- Why the hop before started after it, as in `simulation.binding`; `end` at the path's
-    -- end.
+    -- Why the previous hop started after it, as in `simulation.binding`; `end` at the
+    -- path's end.
     reason,
-    -- [ns] What to add to such times of the trace of the hop before; NULL at a path's end on
+    -- [ns] Offset to add to such times of the previous hop's trace; NULL at a path's end on
     -- the host.
     next_shift_ns,
     -- Span of host time after which nothing of the lane is on the path; NULL if all of the
     -- segment may be.
     last_position,
-    -- GPU work after which the hop before started; NULL if it was host time.
+    -- GPU work after which the previous hop started; NULL if it was host time.
     awaited_id,
-    -- That work or, where it is a collective, the part of it that lies in this trace.
+    -- That work or, for a collective, the part of it in this trace.
     last_id
 ) AS
 WITH RECURSIVE

@@ -1,4 +1,4 @@
--- Critical paths of the simulation as intervals that tile their time, in the words of
+-- Critical paths of the simulation as intervals that partition their time, in the terms of
 -- `critical_path.interval`: what the step or the run would wait for at each time.
 -- One row per interval of a path.
 -- Key: variant_id, scope, path_id, start_ns.
@@ -17,8 +17,8 @@ CREATE VIEW critical_path.simulated_interval (
     start_ns,
     -- [ns] End.
     end_ns,
-    -- As in `critical_path.interval`; `unexplained` is what is kept of a host's wait
-    -- (`prediction.host_time`), what is kept of other delays is part of them.
+    -- As in `critical_path.interval`; `unexplained` is the kept part of a host wait
+    -- (`prediction.host_time`); the kept part of other delays is included in them.
     kind,
     -- Op, call or GPU work that it belongs to.
     node_id,
@@ -30,7 +30,7 @@ hop AS MATERIALIZED (FROM critical_path.simulated_hop),
 
 work AS MATERIALIZED (FROM critical_path.simulated_work),
 
--- What a hop leads through on the host: of the launch of the first work only until then.
+-- What a hop passes on the host: for the launch of the first work, only up to then.
 passed_host AS (
     SELECT
         hop.*,
@@ -55,8 +55,8 @@ passed_host AS (
             AND host.position <= coalesce(launch_position, last_position, host.position)
 ),
 
--- The end of what was waited for; of a collective when all ranks of the run, and those
--- that are not in it, had arrived.
+-- The end of what was awaited; for a collective, when all ranks, in the run and not in it,
+-- had arrived.
 awaited AS (
     SELECT
         hop.*,
@@ -74,8 +74,8 @@ awaited AS (
     LEFT JOIN graph.collective AS collective ON awaited_id = collective.node_id
 ),
 
--- Where the intervals start, in the order of the path; the first with the path, wherever
--- the walk ended.
+-- Starts of the intervals, in path order; the first starts with the path, wherever the walk
+-- ended.
 mark AS (
     SELECT
         variant_id, scope, path_id, max(hop) AS hop, 0 AS part, 0 AS ordinal,
@@ -146,8 +146,8 @@ mark AS (
     WHERE part.begin_ns IS NOT NULL AND (meets OR part.ordinal = 3)
 ),
 
--- An interval lasts until the next one starts. Where delays are negative that may be before
--- its own start, and it is not there.
+-- An interval lasts until the next one starts. With negative delays that may be before its
+-- own start, and it is dropped.
 begun AS (
     SELECT
         mark.*,

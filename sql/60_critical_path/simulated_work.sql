@@ -1,6 +1,6 @@
--- The GPU work that critical paths of the simulation lead through. Along a stream that is
--- all work of the segment until what was waited for; from a host thread that from the last
--- launch on which was waited for.
+-- The GPU work on critical paths of the simulation. Along a stream, all work of the segment
+-- up to what was awaited; from a host thread, the work from the last launch that was waited
+-- for.
 -- One row per hop of a path, and GPU work.
 -- Key: variant_id, scope, path_id, hop, gpu_op_id.
 CREATE VIEW critical_path.simulated_work (
@@ -18,13 +18,13 @@ CREATE VIEW critical_path.simulated_work (
     position,
     -- [ns] Start, from the start of its trace.
     start_ns,
-    -- [ns] End of the work before it, where the path leads through that, too.
+    -- [ns] End of the previous work, if the path also passes that.
     earlier_end_ns
 ) AS
 WITH
 hop AS MATERIALIZED (FROM critical_path.simulated_hop),
 
--- Work of the segments there, and whether it started later than its stream let it.
+-- Work of the segments there, and whether it started later than its stream allowed.
 segment_work AS (
     SELECT
         gpu.variant_id,

@@ -1,7 +1,7 @@
--- What a delay passes on: from a stretch of a host thread or of a stream to the stretches
+-- How a delay propagates: from a stretch of a host thread or of a stream to the stretches
 -- that it would delay, and how long it may be before it does. A stretch of a thread starts
--- when the thread continued, one of a stream ends with work that something waits for.
--- One row per stretch and stretch that depends on it; `origin` for each, once.
+-- when the thread continued; one of a stream ends with work that something waits for.
+-- One row per stretch and stretch that depends on it; one `origin` for each.
 -- Key: trace_id, lane, stretch, target_lane, target_stretch, kind.
 CREATE TABLE critical_path.slack_edge (
     -- The trace.
@@ -10,16 +10,16 @@ CREATE TABLE critical_path.slack_edge (
     lane,
     -- Stretch of the lane: a `resume_id` of the thread, 0 before the first, or GPU work.
     stretch,
-    -- Lane that depends on it; 0 for the end of a step.
+    -- The dependent lane; 0 for the end of a step.
     target_lane,
     -- Stretch of that lane; 0 for the end of a step.
     target_stretch,
     -- `origin` (nothing may depend on it), `end` (of a step), `launch`, `thread`, `wait`,
     -- `stream` (order), `return` (to a blocked call) or `stream_wait`.
     kind,
-    -- [ns] How long the delay may be; of `origin` more than any.
+    -- [ns] How long the delay may be; for `origin` more than any.
     slack_ns,
-    -- How many edges the stretch has.
+    -- Number of edges of the stretch.
     edge_count
 ) AS
 WITH
@@ -30,7 +30,7 @@ last_work AS (
 ),
 
 -- Times at which blocked calls returned, and calls that found nothing to wait for: these
--- would have returned as long after work that they had to wait for as others do.
+-- would have returned as long after awaited work as others do.
 returned AS (
     SELECT
         awaited.trace_id,

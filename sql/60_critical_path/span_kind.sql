@@ -1,4 +1,4 @@
--- What each span of host time is called on a critical path; an op of a process group on the
+-- The kind of each span of host time on a critical path; an op of a process group on the
 -- CPU moves data.
 -- One row per span.
 -- Key: thread_id, position.
@@ -13,7 +13,7 @@ CREATE VIEW critical_path.span_kind (
     start_ns,
     -- [ns] End.
     end_ns,
-    -- The launch or wait that it lies in, otherwise the top-level op.
+    -- The enclosing launch or wait, otherwise the top-level op.
     node_id,
     -- Kind, as in `critical_path.interval`.
     kind

@@ -1,5 +1,5 @@
--- When the mark of each step starts and ends, measured and simulated, by one clock.
--- One row per variant, 0 as measured, and step whose mark takes time.
+-- When the mark of each step starts and ends, measured and simulated, on one clock.
+-- One row per variant (0 is measured) and step whose mark takes time.
 -- Key: variant_id, step_id.
 CREATE VIEW critical_path.step_outcome (
     -- Method and scenario, as in `prediction.variant`; 0 is measured.

@@ -1,7 +1,7 @@
--- Streams cut behind the work that something waits for, which of collectives other ranks
--- do. A delay of GPU work comes to the end of its stretch by as much as the gaps between do
--- not absorb: where work started because the work before it was over there is no gap.
--- One row per GPU op that has such an end at or behind it.
+-- Streams divided after the work that something waits for; for collectives, other ranks do.
+-- A delay of GPU work reaches the end of its stretch, minus what the gaps in between
+-- absorb: where work started because the previous work ended, there is no gap.
+-- One row per GPU op with such an end at or after it.
 -- Key: gpu_op_id.
 CREATE TABLE critical_path.stream_stretch (
     -- The GPU op.
@@ -14,9 +14,10 @@ CREATE TABLE critical_path.stream_stretch (
     last_gpu_op_id,
     -- The end of the next stretch; NULL for the last.
     next_last_gpu_op_id,
-    -- [ns] By how much it may end later before the end of the stretch does.
+    -- [ns] How much later it may end without delaying the end of the stretch.
     slack_ns,
-    -- [ns] By how much the end of the stretch may before the end of the next does.
+    -- [ns] How much later the end of the stretch may be without delaying the end of the
+    -- next.
     next_slack_ns
 ) AS
 WITH

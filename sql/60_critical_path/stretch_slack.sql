@@ -1,5 +1,6 @@
--- How much later each stretch may be before a step ends later: the least over all that
--- depends on it. A recursion from the ends of the steps backwards, over waits only.
+-- How much later each stretch may be without delaying the end of a step: the minimum over
+-- everything that depends on it. A recursion from the ends of the steps backwards, only
+-- over waits.
 -- One row per stretch.
 -- Key: trace_id, lane, stretch.
 CREATE TABLE critical_path.stretch_slack (
@@ -13,8 +14,8 @@ CREATE TABLE critical_path.stretch_slack (
     slack_ns
 ) AS
 WITH RECURSIVE
--- As in segment_time: rows of one stretch become one, the least slack over the edges that
--- are known; when all of them are, it is passed on.
+-- As in segment_time: rows of one stretch merge to the minimum slack over the known edges;
+-- when all edges are known, it propagates.
 known (trace_id, lane, stretch, slack_ns, edges, edge_count) USING KEY (
     trace_id, lane, stretch, min(slack_ns), sum(edges), max(edge_count)
 ) AS (

@@ -1,5 +1,5 @@
--- Whether a path is one of those that a trace is judged by: the paths of its steps, or where
--- it has none its own.
+-- Whether a path is used for the slack of a trace: the paths of its steps or, without
+-- steps, its own.
 CREATE MACRO critical_path.tells_of_trace(
     -- Scope of the path, as in `critical_path.path`.
     path_scope,

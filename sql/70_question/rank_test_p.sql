@@ -1,12 +1,12 @@
--- How likely two sets of times are as far apart as these, or further, if nothing differs
--- but chance: the two-sided test of Mann and Whitney, by the normal distribution with its
--- corrections for ranks and ties. It asks which times are longer, not by how much, so a
--- single late step decides nothing. NULL if there are so few that it could never be below 5
--- % (four a side are enough, or three and five).
+-- Probability that two sets of times differ this much, or more, by chance alone: the
+-- two-sided Mann-Whitney test, by the normal distribution with corrections for ranks and
+-- ties. It tests which times are longer, not by how much, so a single late step decides
+-- nothing. NULL if there are so few times that it could never be below 5 % (four per side
+-- are enough, or three and five).
 CREATE MACRO question.rank_test_p(
-    -- Times of the one, a list.
+    -- Times of the first set, a list.
     one,
-    -- Times of the other.
+    -- Times of the second set.
     other
 ) AS (
     CASE
@@ -15,7 +15,7 @@ CREATE MACRO question.rank_test_p(
                 lgamma(len(one) + 1) + lgamma(len(other) + 1)
                 - lgamma(len(one) + len(other) + 1)
             ) <= 0.05
-            -- The distribution by formula 7.1.26 of Abramowitz and Stegun.
+            -- The normal distribution, by formula 7.1.26 of Abramowitz and Stegun.
             THEN list_transform([
                 coalesce(
                     greatest(

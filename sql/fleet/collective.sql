@@ -1,9 +1,9 @@
--- The collectives of a rank: what a lake keeps of them, for those of other ranks to be put
--- beside, and what the rank did between them. Sends and receives are left out.
+-- The collectives of a rank: the rows that a lake stores to compare them with those of
+-- other ranks, with what the rank did in between. Sends and receives are excluded.
 -- One row per collective of a rank.
 -- Key: node_id.
 CREATE VIEW fleet.collective (
-    -- The kernel, or the op on the CPU, by a number of its own in the lake.
+    -- The kernel, or the op on the CPU, by its number in the lake.
     node_id,
     -- The trace.
     trace_id,
@@ -17,14 +17,14 @@ CREATE VIEW fleet.collective (
     number,
     -- [ns] Start, since 1970 by the host's clock.
     start_ns,
-    -- [ns] How long it lasted, waiting for other ranks included.
+    -- [ns] Its duration, including the wait for other ranks.
     duration_ns,
-    -- [ns] When the rank was ready for it, likewise; before its start where it had to wait
-    -- for the collective before it on its stream (`critical_path.collective_arrival`).
+    -- [ns] When the rank was ready for it, likewise; before its start if it had to wait for
+    -- the previous collective on its stream (`critical_path.collective_arrival`).
     ready_ns,
-    -- The collective of the trace on which that depended; NULL if it depended on none.
+    -- The collective of the trace that this depended on; NULL if none.
     source_node_id,
-    -- The one before it on its stream; NULL of the first, and on the CPU.
+    -- The previous one on its stream; NULL for the first, and on the CPU.
     previous_node_id
 ) AS
 SELECT

@@ -1,6 +1,6 @@
--- How far apart do ranks come to a collective, and is that more than their clocks tell? A
--- collective ends for all ranks at once, so the median difference of ends is that of two
--- clocks; what ends differ by beyond it is what that does not explain.
+-- How far apart do ranks arrive at a collective, and is that more than the uncertainty of
+-- their clocks? A collective ends for all ranks at once, so the median difference of ends
+-- is the offset of two clocks; any further difference between ends is not explained by it.
 -- Without collectives that ranks of a run share it is empty.
 -- One row per run, process group and kind of collective that ranks share.
 -- Key: run, process_group, kind.
@@ -13,18 +13,18 @@ CREATE VIEW fleet.collective_skew (
     kind,
     -- Traces that share it.
     trace_count,
-    -- Collectives that two traces or more have.
+    -- Collectives that at least two traces have.
     collective_count,
-    -- [ns] Median of how long after the first rank the last one starts.
+    -- [ns] Median time from the first rank's start to the last one's.
     p50_ns,
     -- [ns] 90th percentile.
     p90_ns,
     -- [ns] 99th percentile.
     p99_ns,
-    -- [ns] By how much the clocks of two of the ranks may be off after they were put right:
-    -- 95th percentile of what ends still differ by, of the rank that is worst.
+    -- [ns] Uncertainty of the clocks of two ranks after correction: 95th percentile of the
+    -- remaining difference of ends, for the worst rank.
     uncertainty_ns,
-    -- [1] Collectives to which ranks come further apart than that.
+    -- [1] Share of collectives at which ranks arrive further apart than that.
     certain_share
 ) AS
 WITH
@@ -86,7 +86,7 @@ clock AS (
     GROUP BY late.run, late.process_group, late.trace_id, offset_ns
 ),
 
--- Clocks that agree are left as they are, as in `graph.clock`.
+-- Clocks that agree are not corrected, as in `graph.clock`.
 aligned AS (
     SELECT
         member.run,

@@ -1,31 +1,32 @@
--- Which kernels take longer, or less, than in the run before? Medians over all ranks are
--- compared, of what they count (`fleet.sketch`); the noise is how far those of the ranks of one run
--- lie apart.
+-- Which kernels take longer, or less, than in the previous run? Medians over all ranks are
+-- compared, from their histograms (`fleet.sketch`); the noise is the spread between the
+-- ranks of one run.
 -- Without two runs that have a kernel in common it is empty.
--- One row per run, but for the first, and kernel that the run before has as well.
+-- One row per kernel and run, except the first, that the previous run has as well.
 -- Key: run, name.
 CREATE VIEW fleet.kernel_regression (
     -- The run.
     run,
-    -- The run before it, by the start of its first step.
+    -- The previous run, by the start of its first step.
     run_before,
     -- Name of the kernel.
     name,
     -- [ns] Median.
     median_ns,
-    -- [ns] The same, of the run before.
+    -- [ns] The same, for the previous run.
     before_ns,
-    -- [1] The change, over that.
+    -- [1] The change, divided by that.
     change_share,
-    -- [ns] How far medians of traces lie apart at most, in either run.
+    -- [ns] Largest spread of the medians of traces, in either run.
     noise_ns,
-    -- Whether the change is larger than the noise, and than what counts leave open (2 %).
+    -- Whether the change is larger than the noise, and than the resolution of the
+    -- histograms (2 %).
     is_clear,
-    -- [ns] The change, times how often it ran.
+    -- [ns] The change, multiplied by how often it ran.
     effect_ns,
     -- [ns] 99th percentile.
     p99_ns,
-    -- [ns] The same, of the run before.
+    -- [ns] The same, for the previous run.
     p99_before_ns
 ) AS
 WITH

@@ -1,7 +1,8 @@
--- Which traces are unlike the others of their run? By how far a measure lies from the run's
--- median, in units of the usual distance (the median of these distances).
+-- Which traces differ from the rest of their run? By the distance of a measure from the
+-- run's median, in units of the typical distance (the median of these distances).
 -- Without three traces with steps in one run it is empty.
--- One row per trace and measure, of runs with three traces and more; the oddest first.
+-- One row per trace and measure, for runs with at least three traces; the most unusual
+-- first.
 -- Key: trace_id, measure.
 CREATE VIEW fleet.odd_trace (
     -- The trace.
@@ -16,7 +17,8 @@ CREATE VIEW fleet.odd_trace (
     value_ns,
     -- [ns] Its median over the run.
     median_ns,
-    -- How many usual distances it is away; a distance counts for 1 % of the median at least.
+    -- How many typical distances it is away; a distance counts as at least 1 % of the
+    -- median.
     distance
 ) AS
 WITH

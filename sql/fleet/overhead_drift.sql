@@ -1,10 +1,10 @@
--- Do host overheads drift? The median span of each type in a run, against that of the run
--- before it on the same host; of what their traces count (`fleet.sketch`).
--- Runs whose host no name of a file tells are compared as if of one.
+-- Do host overheads drift? The median span of each type in a run, compared with the
+-- previous run on the same host, from the histograms of their traces (`fleet.sketch`). Runs
+-- without a host in their file names are compared as if from one host.
 -- One row per host, run and overhead type.
 -- Key: host, run, type.
 CREATE VIEW fleet.overhead_drift (
-    -- The host; empty where no name of a file tells.
+    -- The host; empty if no file name contains it.
     host,
     -- The run.
     run,
@@ -14,9 +14,9 @@ CREATE VIEW fleet.overhead_drift (
     start_ns,
     -- [ns] Median of all spans.
     median_ns,
-    -- [ns] The same, of the run before; NULL in the first.
+    -- [ns] The same, for the previous run; NULL for the first.
     before_ns,
-    -- [1] The change from that, over that.
+    -- [1] The change from that, divided by that.
     drift_share
 ) AS
 WITH

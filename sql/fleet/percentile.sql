@@ -1,7 +1,7 @@
--- How long do kernels, ops, overheads, collectives, steps take? Percentiles by run, by host, by
--- week and by hundred steps, of the sums of what all their traces count (`fleet.sketch`); they
--- are off by less than 0.8 %.
--- One row per scope, member, subject and name; what takes longest comes first.
+-- How long do kernels, ops, overheads, collectives and steps take? Percentiles by run, by
+-- host, by week and by hundred steps, from the summed histograms of their traces
+-- (`fleet.sketch`); they have an error below 0.8 %.
+-- One row per scope, member, subject and name; the longest total first.
 -- Key: scope, member, subject, name.
 CREATE VIEW fleet.percentile (
     -- `run`, `host`, `week`, or `steps` (a hundred steps of a run).
@@ -16,7 +16,7 @@ CREATE VIEW fleet.percentile (
     occurrences,
     -- [ns] The sum.
     total_ns,
-    -- [ns] Median: half of them take so long at most.
+    -- [ns] Median.
     p50_ns,
     -- [ns] 90th percentile.
     p90_ns,
@@ -24,7 +24,7 @@ CREATE VIEW fleet.percentile (
     p99_ns
 ) AS
 WITH
--- Since Monday, the 5th of January 1970.
+-- Weeks since Monday, the 5th of January 1970.
 began AS (
     SELECT trace_id, min(start_ns) - 345600000000000 AS start_ns
     FROM fleet.step

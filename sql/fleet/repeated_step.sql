@@ -1,8 +1,9 @@
--- Which steps repeat, and which are of another kind: with an evaluation, a checkpoint, a first
--- compilation? Steps of a rank are alike that have as many ops and as much GPU work. One of
--- them stands for the others; a kind with few steps is where to look for what is unusual.
+-- Which steps repeat, and which are different: with an evaluation, a checkpoint, a first
+-- compilation? Steps of a rank are of the same kind if they have the same number of ops and
+-- of GPU ops. One of them represents the others; a kind with few steps is where to look for
+-- anything unusual.
 -- Without steps it is empty.
--- One row per run, rank and kind of step; of a rank the most frequent first.
+-- One row per run, rank and kind of step; the most frequent first within a rank.
 -- Key: run, rank, op_count, gpu_op_count.
 CREATE VIEW fleet.repeated_step (
     -- The run.
@@ -15,7 +16,7 @@ CREATE VIEW fleet.repeated_step (
     gpu_op_count,
     -- Steps of this kind.
     step_count,
-    -- [1] That, over all steps of the rank.
+    -- [1] Their share of all steps of the rank.
     step_share,
     -- The first of them, by number.
     first_step,

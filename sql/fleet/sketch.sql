@@ -1,7 +1,8 @@
--- How long things take in a trace, as counts that add up: those of any traces together are
--- the sums, and all percentiles follow. Durations are counted in buckets that are 1/128 of the
--- power of two below them wide, those below 256 ns one by one. So what stands for a bucket, its
--- mean, is off by less than 0.8 %, however much was added up; no duration is ever rounded away.
+-- How long things take in a trace, as histograms that add up: the histograms of several
+-- traces together are the sums, and all percentiles follow. The width of a bucket is 1/128
+-- of the power of two below it; durations below 256 ns have a bucket each. So the mean that
+-- represents a bucket has an error below 0.8 %, however many are added; no duration is ever
+-- rounded to zero.
 -- One row per trace, subject, name, hundred of steps, and bucket.
 -- Key: trace_id, subject, name, first_step, bucket_ns.
 CREATE VIEW fleet.sketch (
@@ -13,11 +14,12 @@ CREATE VIEW fleet.sketch (
     subject,
     -- Its name.
     name,
-    -- The first of the hundred steps among which its step is, by number; NULL outside of steps.
+    -- The first of the hundred steps that contain its step, by number; NULL outside of
+    -- steps.
     first_step,
     -- [ns] Start of the bucket.
     bucket_ns,
-    -- How many durations lie in it.
+    -- Number of durations in it.
     occurrences,
     -- [ns] Their sum.
     total_ns
@@ -72,7 +74,7 @@ timed AS (
     FROM staging.operation
 ),
 
--- Of the eight first digits of a duration in the system of two, all that follow are left out.
+-- Everything after the first eight binary digits of a duration is dropped.
 placed AS (
     SELECT
         subject,

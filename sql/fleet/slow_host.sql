@@ -1,7 +1,6 @@
--- Which hosts are late again and again? A host is late in a run where one of its ranks causes
--- twice its part, and more, of all that ranks are waited for.
--- Without hosts that names of files tell, whose ranks share
--- collectives, it is empty.
+-- Which hosts are late again and again? A host is late in a run if one of its ranks causes
+-- at least twice its share of the total waiting time. Without hosts in file names whose
+-- ranks share collectives, it is empty.
 -- One row per host.
 -- Key: host.
 CREATE VIEW fleet.slow_host (
@@ -11,7 +10,7 @@ CREATE VIEW fleet.slow_host (
     run_count,
     -- Runs in which it is late.
     late_run_count,
-    -- [ns] What its ranks caused, in all runs.
+    -- [ns] Waiting time caused by its ranks, in all runs.
     caused_ns
 ) AS
 WITH

@@ -1,8 +1,8 @@
--- The steps of a trace: what a lake keeps of them for questions of the fleet.
+-- The steps of a trace: the rows that a lake stores for questions of the fleet.
 -- One row per step that takes time.
 -- Key: step_id.
 CREATE VIEW fleet.step (
-    -- The step, by a number of its own in the lake.
+    -- The step, by its number in the lake.
     step_id,
     -- The trace.
     trace_id,
@@ -10,13 +10,13 @@ CREATE VIEW fleet.step (
     step,
     -- [ns] Start of its mark, since 1970 by the host's clock.
     start_ns,
-    -- [ns] From when the host and the GPU were done with the step before, to when they are
-    -- with this one (`critical_path.step_period`).
+    -- [ns] From when host and GPU had finished the previous step to when they had finished
+    -- this one (`critical_path.step_period`).
     period_ns,
     -- [ns] The time of its mark on the host.
     host_ns,
     -- The collective on which the end of its mark last depends
-    -- (`critical_path.collective_before`); NULL if it depends on none.
+    -- (`critical_path.collective_before`); NULL if none.
     last_collective_id,
     -- Ops that start in it.
     op_count,

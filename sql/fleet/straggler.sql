@@ -1,6 +1,6 @@
--- Which ranks do the others wait for? In a collective the rank that comes last waits least,
--- and had it come as the next one, all others would have been done so much sooner. Durations
--- alone are compared, so clocks do not matter.
+-- Which ranks do the others wait for? In a collective, the rank that arrives last waits
+-- least; if it had arrived with the second to last, all others would have finished that
+-- much sooner. Only durations are compared, so clocks do not matter.
 -- Without collectives that ranks of a run share it is empty.
 -- One row per run and rank that shares collectives with others.
 -- Key: run, rank.
@@ -9,15 +9,16 @@ CREATE VIEW fleet.straggler (
     run,
     -- The rank.
     rank,
-    -- Its host, where the name of the file tells.
+    -- Its host, if the file name contains it.
     host,
     -- Collectives that it shares with other ranks.
     collective_count,
-    -- Those to which it came last.
+    -- Those at which it arrived last.
     last_count,
-    -- [ns] By how much sooner these had started, had it come with the last but one.
+    -- [ns] How much sooner these would have started if it had arrived with the second to
+    -- last.
     caused_ns,
-    -- [1] That, over what all ranks of the run caused.
+    -- [1] That, as a share of the total caused by all ranks of the run.
     caused_share
 ) AS
 WITH

@@ -1,4 +1,4 @@
--- The traces of a lake, as its manifest has them.
+-- The traces of a lake, from its manifest.
 -- One row per trace.
 -- Key: trace_id.
 CREATE TABLE fleet.trace (
@@ -8,7 +8,7 @@ CREATE TABLE fleet.trace (
     run VARCHAR,
     -- Its rank.
     rank BIGINT,
-    -- The host that it was recorded on: from the name of the file, as PyTorch's handler for
-    -- TensorBoard makes it (`host_123.456.pt.trace.json`); NULL if it is another.
+    -- The host on which it was recorded: from the file name, as written by PyTorch's
+    -- TensorBoard handler (`host_123.456.pt.trace.json`); NULL for other names.
     host VARCHAR
 );

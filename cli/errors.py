@@ -93,7 +93,7 @@ def _within_brackets(error: BaseException) -> str:
 
 def _usage(error: click.UsageError) -> str:
     """Name the command, the error in its usage, and where its help is."""
-    message = _meant(" ".join(error.format_message().split()).rstrip("."))
+    message = _suggestion(" ".join(error.format_message().split()).rstrip("."))
     new = renamed.OPTIONS.get(getattr(error, "option_name", ""))
     if new:
         message = f"{message}: it was renamed {new}"
@@ -107,11 +107,11 @@ def _usage(error: click.UsageError) -> str:
     return f"{place}{lowered}{mark} see `{command} --help`"
 
 
-def _meant(message: str) -> str:
+def _suggestion(message: str) -> str:
     """The message, with click's suggestion at its end.
 
-    >>> _meant("No such option '--setp'. (Did you mean one of: '--help', '--step'?)")
-    "No such option '--setp'; did you mean '--step'?"
+    >>> _suggestion("No such option '--s'. (Did you mean one of: '--help', '--step'?)")
+    "No such option '--s'; did you mean '--step'?"
     """
     said, mark, listed = message.partition(". (Did you mean one of: ")
     if not mark:

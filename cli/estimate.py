@@ -253,9 +253,9 @@ def _links(found: Estimate) -> Iterator[str]:
         within = links.node_bytes_per_second / 1e9
         between = links.network_bytes_per_second / 1e9
         yield (
-            f"Links   {within:,.4g} GB/s a GPU within a node of {links.per_node}, "
+            f"Links   {within:,.4g} GB/s per GPU within a node of {links.per_node}, "
             f"{between:,.4g} GB/s to other nodes, "
-            f"{duration(links.network_latency_ns)} a step"
+            f"{duration(links.network_latency_ns)} per hop"
         )
 
 

@@ -64,7 +64,7 @@ class _Commands(click.Group):
         name = args[0] if args else ""
         if not name or name.startswith("-") or name in COMMANDS:
             return super().resolve_command(ctx, args)
-        raise click.UsageError(f"no such command '{name}'{_meant(name)}", ctx)
+        raise click.UsageError(f"no such command '{name}'{_suggestion(name)}", ctx)
 
     def main(self, *args: Any, **extra: Any) -> Any:  # noqa: ANN401 (as click has it)
         streams.open_missing()
@@ -89,7 +89,7 @@ class _Commands(click.Group):
             return super().invoke(ctx)
 
 
-def _meant(name: str) -> str:
+def _suggestion(name: str) -> str:
     """What a mistyped command may have been meant as."""
     from difflib import get_close_matches
     from pathlib import Path

@@ -45,12 +45,14 @@ def mcp(database: str, seconds: float) -> None:
 
 def _server(database: str, seconds: float) -> Any:  # noqa: ANN401 (of a package that may be missing)
     """An MCP server with all tools, from the official SDK."""
-    from tracedb.extras import needed
+    from tracedb.extras import import_extra
     from tracedb.tools import INSTRUCTIONS, TOOLS, Tools
 
-    sdk = needed("mcp.server.mcpserver", "mcp", "tracedb mcp")
-    refused = needed("mcp.server.mcpserver.exceptions", "mcp", "tracedb mcp").ToolError
-    kinds = needed("mcp.types", "mcp", "tracedb mcp")
+    sdk = import_extra("mcp.server.mcpserver", "mcp", "tracedb mcp")
+    refused = import_extra(
+        "mcp.server.mcpserver.exceptions", "mcp", "tracedb mcp"
+    ).ToolError
+    kinds = import_extra("mcp.types", "mcp", "tracedb mcp")
     server = sdk.MCPServer(
         "tracedb",
         instructions=INSTRUCTIONS,

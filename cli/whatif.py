@@ -270,8 +270,8 @@ def _tell_scenarios(
 def _lines(answers: dict[str, pl.DataFrame]) -> list[str]:
     """The lines about a scenario."""
     lines = [
-        f"  edit {hit['edit']} hits {hit['match_count']:,}, {_ms(hit['matched_ns'])}, "
-        f"of which {_ms(hit['path_ns'])} on the critical paths"
+        f"  edit {hit['edit']} matches {hit['match_count']:,} "
+        f"({_ms(hit['matched_ns'])}, {_ms(hit['path_ns'])} of it on the critical paths)"
         for hit in answers["hit"].iter_rows(named=True)
     ]
     paths, bands = answers["path"], answers["summary"]

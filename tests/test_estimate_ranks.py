@@ -428,7 +428,7 @@ def test_ranks_of_several_nodes_go_over_the_network(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        (("--ranks", "12"), "no whole nodes of 8"),
+        (("--ranks", "12"), "do not fill whole nodes of 8"),
         (("--ranks", "16", "--network", "0"), "network is 0.0"),
     ],
 )

@@ -115,13 +115,13 @@ def _wrong_values(edit: Change, action: str) -> str | None:
     strange = [value for value in given if value not in rule.values]
     missing = [value for value in rule.needs if value not in given]
     if strange:
-        return f"{_DEEDS[action]}; remove {' and '.join(strange)}"
+        return f"{_ACTION_HELP[action]}; remove {' and '.join(strange)}"
     if rule.some and not given:
         return f"the edit changes nothing; add {' or '.join(rule.some)}"
     if missing:
-        return f"{_DEEDS[action]}; add {' and '.join(missing)}"
+        return f"{_ACTION_HELP[action]}; add {' and '.join(missing)}"
     if rule.one and len([value for value in given if value in rule.one]) != 1:
-        return f"{_DEEDS[action]}; add one of {', '.join(rule.one)}"
+        return f"{_ACTION_HELP[action]}; add one of {', '.join(rule.one)}"
     return None
 
 
@@ -160,9 +160,9 @@ def _wrong_insert(edit: Change, action: str) -> str | None:
         return None
     needed, other = ("gpu_ns", None) if edit.target == "gpu" else ("host_ns", "gpu_ns")
     if getattr(edit, needed) is None:
-        return f"{_DEEDS[action]}; add {needed}"
+        return f"{_ACTION_HELP[action]}; add {needed}"
     if other is not None and getattr(edit, other) is not None:
-        return f"{_DEEDS[action]}; remove {other}"
+        return f"{_ACTION_HELP[action]}; remove {other}"
     return None
 
 
@@ -335,7 +335,7 @@ def _wrong_target(target: str, action: str) -> str:
     return f"{target} has no action {action}; available: {', '.join(possible)}"
 
 
-_DEEDS = {
+_ACTION_HELP = {
     "scale": "scale changes times by factor and add_ns",
     "set": (
         "set sets times to set_ns, to those of others of the kind (set_to) or from "

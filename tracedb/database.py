@@ -38,7 +38,7 @@ from tracedb.duck import (
 )
 from tracedb.errors import DatabaseError, IngestError, QueryError
 from tracedb.outputs import make_folder
-from tracedb.part import whole
+from tracedb.part import whole_number
 from tracedb.ranking import ranked_edits
 from tracedb.remote import is_remote
 from tracedb.scenario import check, read_scenarios, stored_edits
@@ -519,7 +519,7 @@ class Database:
         time on the measured critical paths, then overall. Returns `question.ranking`,
         from one simulation of all. Raises `QueryError` for an unknown method.
         """
-        edits = ranked_edits(self._connection, whole(candidates))
+        edits = ranked_edits(self._connection, whole_number(candidates))
         if not edits:
             return declared_rows("question.ranking")
         with self.simulate((method,), edits, only_steps=True) as beside:
@@ -635,7 +635,7 @@ class Database:
         there is no such node, or more than one.
         """
         if step is not None:
-            step = whole(step)
+            step = whole_number(step)
             parts.check("step", step, self._rows)
         number = find_node(self._connection, node, step, rank)
         return self._rows(rows_query(number, direction, waits=waits))
@@ -667,7 +667,7 @@ class Database:
             )
         if not declared.is_macro:
             return self.relation(declared.full_name, **part)
-        numbers = [*map(whole, values)]
+        numbers = [*map(whole_number, values)]
         for parameter, number in zip(declared.parameters, numbers, strict=True):
             self._check_number(parameter, number)
         call = declared.call(*numbers)
@@ -694,7 +694,7 @@ class Database:
         """
         from tracedb.report import find_run, write_report
 
-        number = None if run is None else whole(run)
+        number = None if run is None else whole_number(run)
         chosen = find_run(self._connection, number).run_id
         beside = [*self._difference(chosen, against), *self._effects(chosen, scenarios)]
         return stoppable(
@@ -734,7 +734,7 @@ class Database:
         """
         from tracedb.plots import plot
 
-        number = None if run is None else whole(run)
+        number = None if run is None else whole_number(run)
         return stoppable(self._connection, lambda: plot(self._connection, name, number))
 
     def _repr_html_(self) -> str | None:
@@ -756,7 +756,7 @@ class Database:
         """
         from tracedb.summary import summary
 
-        return summary(self, None if run is None else whole(run))
+        return summary(self, None if run is None else whole_number(run))
 
     @own_errors()
     def export(
@@ -789,7 +789,9 @@ class Database:
         }
         if format not in writers:
             raise QueryError(f"no format {format}; available: {', '.join(writers)}")
-        asked = [None if number is None else whole(number) for number in (run, step)]
+        asked = [
+            None if number is None else whole_number(number) for number in (run, step)
+        ]
         chosen = find_run(self._connection, asked[0]).run_id
         return stoppable(
             self._connection,

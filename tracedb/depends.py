@@ -102,7 +102,7 @@ LIMIT 3
 _WIDEST = 60
 
 
-def _meant(connection: duckdb.DuckDBPyConnection, node: int | str) -> str:
+def _suggestion(connection: duckdb.DuckDBPyConnection, node: int | str) -> str:
     """Which nodes there are instead: by names alike, or by which numbers."""
     if isinstance(node, str):
         near = connection.execute(_NEAR, {"node": node}).fetchall()
@@ -132,7 +132,7 @@ def find_node(
     where = "" if step is None else f" in step {step}"
     where += "" if rank is None else f" of rank {rank}"
     if not found:
-        raise QueryError(f"no node {node}{where}{_meant(connection, node)}")
+        raise QueryError(f"no node {node}{where}{_suggestion(connection, node)}")
     listed = "; ".join(_reported(*row) for row in found[:_MOST_NAMED])
     more = "; ..." if len(found) > _MOST_NAMED else ""
     raise QueryError(

@@ -16,7 +16,7 @@ import msgspec
 from tracedb import pftrace
 from tracedb.errors import ReportError
 from tracedb.outputs import EXPORT, check_place, written_bytes
-from tracedb.part import NO_STEPS, absent
+from tracedb.part import NO_STEPS, no_such_number
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -279,7 +279,7 @@ def check_step(
     query = "SELECT DISTINCT step FROM staging.step WHERE run_id = $run ORDER BY step"
     known = [n for (n,) in connection.execute(query, {"run": run}).fetchall()]
     if step is not None and step not in known:
-        raise absent(f"step {step} in run {run}", known, NO_STEPS)
+        raise no_such_number(f"step {step} in run {run}", known, NO_STEPS)
 
 
 def _write(

@@ -8,7 +8,7 @@ from typing import Any
 from tracedb.errors import MissingPackageError
 
 
-def needed(module: str, extra: str, who: str) -> Any:  # noqa: ANN401 (a module is anything)
+def import_extra(module: str, extra: str, feature: str) -> Any:  # noqa: ANN401 (a module is anything)
     """Import a module of an extra.
 
     Raises `MissingPackageError`, which says what to install, where it is not there.
@@ -18,11 +18,11 @@ def needed(module: str, extra: str, who: str) -> Any:  # noqa: ANN401 (a module 
     except ImportError as error:
         package = module.partition(".")[0]
         raise MissingPackageError(
-            f"{who} needs the package {package}: {_said(error)}; "
+            f"{feature} needs the package {package}: {_problem(error)}; "
             f"pip install 'tracedb[{extra}]'"
         ) from error
 
 
-def _said(error: ImportError) -> str:
+def _problem(error: ImportError) -> str:
     """Whether it is not there at all, or not as it is needed."""
     return "it is not installed" if error.name is None else str(error).lower()

@@ -75,7 +75,7 @@ def where(
     conditions = []
     for name, value in part.items():
         if value is not None:
-            number = whole(value)
+            number = whole_number(value)
             found = _condition(relation, name)
             check(name, number, rows)
             conditions.append(found.format(number))
@@ -87,15 +87,17 @@ def check(name: str, number: int, rows: Callable[[str], pl.DataFrame]) -> None:
     there = rows(_THERE[name]).to_series().to_list()
     if number not in there:
         why = NO_STEPS if name == "step" else f"the database has no {name}s"
-        raise absent(f"{name} {number}", there, why)
+        raise no_such_number(f"{name} {number}", there, why)
 
 
-def absent(what: str, there: Sequence[int], why: str = "there are none") -> QueryError:
+def no_such_number(
+    what: str, there: Sequence[int], why: str = "there are none"
+) -> QueryError:
     """The error of a number that is not there, with those that are, or why none is.
 
-    >>> absent("step 9", [1, 2])
+    >>> no_such_number("step 9", [1, 2])
     QueryError('no step 9; available: 1, 2')
-    >>> absent("step 9", [6])
+    >>> no_such_number("step 9", [6])
     QueryError('no step 9; there is only step 6')
     """
     if not there:
@@ -108,7 +110,7 @@ def absent(what: str, there: Sequence[int], why: str = "there are none") -> Quer
     return QueryError(f"no {what}; available: {listed}{more}")
 
 
-def whole(value: object) -> int:
+def whole_number(value: object) -> int:
     """A whole number, as queries name nodes and steps by."""
     if not isinstance(value, SupportsIndex):
         raise QueryError(f"{value!r} is not a whole number")

@@ -11,7 +11,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from tracedb.errors import QueryError
-from tracedb.extras import needed
+from tracedb.extras import import_extra
 from tracedb.report import find_run
 from tracedb.report.sections import SECTIONS
 from tracedb.words import shortened
@@ -43,7 +43,7 @@ def plot(connection: duckdb.DuckDBPyConnection, name: str, run: int | None) -> A
     if name not in PLOTS:
         raise QueryError(f"no plot {name}; available: {', '.join(PLOTS)}")
     section = next(one for one in SECTIONS if one.name == name)
-    altair = needed("altair", "notebook", "a plot")
+    altair = import_extra("altair", "notebook", "a plot")
     chosen = find_run(connection, run)
     query = section.query.replace("$run", str(chosen.run_id))
     frame = connection.sql(query).limit(MOST_ROWS).pl()

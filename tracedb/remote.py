@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from tracedb.errors import IngestError, TracedbError
-from tracedb.extras import needed
+from tracedb.extras import import_extra
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -45,8 +45,8 @@ def opened(uri: str, error: type[TracedbError]) -> tuple[Any, str]:
     if scheme in {"file", "local"}:
         raise error(f"{uri}: give a path for files on this machine")
     package, extra = _PACKAGES.get(scheme, ("fsspec", "s3"))
-    needed(package, extra, uri)
-    core = needed("fsspec.core", extra, uri)
+    import_extra(package, extra, uri)
+    core = import_extra("fsspec.core", extra, uri)
     with store_errors(uri, error):
         fs, path = core.url_to_fs(uri, use_listings_cache=False)
     return fs, str(path).rstrip("/")

@@ -24,11 +24,11 @@ class Job:
         """
         size = usual if per_node is None else per_node
         if ranks is not None and not 1 <= ranks <= _MOST_RANKS:
-            raise EstimateError(f"{ranks} ranks; there may be 1 to {_MOST_RANKS:,}")
+            raise EstimateError(f"{ranks} ranks; the limit is 1 to {_MOST_RANKS:,}")
         if size < 1 or (ranks is not None and ranks > size and ranks % size):
             raise EstimateError(
-                f"{ranks} ranks are no whole nodes of {size}; say how many ranks each "
-                "has (--ranks-per-node)"
+                f"{ranks} ranks do not fill whole nodes of {size}; give the ranks "
+                "per node (--ranks-per-node)"
             )
         return cls(ranks, size)
 

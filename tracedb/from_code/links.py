@@ -50,7 +50,7 @@ class Links:
         """
         if network is not None:
             if not 0 < network < float("inf"):
-                raise EstimateError(f"network is {network}; it has to be above 0")
+                raise EstimateError(f"network is {network}; it must be above 0")
             given = [network * _GIGA, device.hardware]
             connection.execute(_WITH_NETWORK, given)
         found = connection.execute(_ROW, [device.hardware]).fetchall()

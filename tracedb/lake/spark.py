@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from tracedb.errors import LakeError
-from tracedb.extras import needed
+from tracedb.extras import import_extra
 from tracedb.lake.runner import MOST_TRIES
 from tracedb.lake.worker import Outcome, Task, failed, work
 
@@ -52,9 +52,9 @@ class Spark:
 
     def __post_init__(self) -> None:
         """See that everything is there."""
-        needed("pyspark", "spark", "the Spark runner")
+        import_extra("pyspark", "spark", "the Spark runner")
         if self.remote is not None:
-            needed("pyspark.sql.connect.client", "connect", "Spark Connect")
+            import_extra("pyspark.sql.connect.client", "connect", "Spark Connect")
         elif not java():
             raise LakeError(
                 "Spark needs Java 17 or later, which was not found; install it, or set "

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from tracedb.errors import QueryError, ReportError
 from tracedb.outputs import check_place, written
-from tracedb.part import absent
+from tracedb.part import no_such_number
 from tracedb.report.page import page
 from tracedb.report.sections import sections
 from tracedb.report.timeline import timeline
@@ -119,4 +119,4 @@ def find_run(connection: duckdb.DuckDBPyConnection, run: int | None) -> Run:
     for number, name in rows:
         if run in (None, number):
             return Run(int(number), str(name), len(rows) - 1)
-    raise absent(f"run {run}", sorted(number for number, _ in rows))
+    raise no_such_number(f"run {run}", sorted(number for number, _ in rows))

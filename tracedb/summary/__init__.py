@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tracedb.part import absent
+from tracedb.part import no_such_number
 
 if TYPE_CHECKING:
     import polars as pl
@@ -28,5 +28,5 @@ def summary(database: Database, run: int | None = None) -> dict[str, pl.DataFram
         return answers
     runs = sorted(set(answers["recording"]["run_id"]))
     if run not in runs:
-        raise absent(f"run {run}", runs)
+        raise no_such_number(f"run {run}", runs)
     return {name: rows.filter(rows["run_id"] == run) for name, rows in answers.items()}

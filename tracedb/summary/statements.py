@@ -275,7 +275,7 @@ def _gpus(traces: list[Row]) -> str:
     if not count:
         return "no GPU work"
     names = sorted({row["gpu"] for row in traces if row["gpu"]})
-    return f"{count} x {', '.join(names) or 'a GPU whose model is not recorded'}"
+    return f"{count} x {', '.join(names) or 'GPU of unknown model'}"
 
 
 def _numbered(traces: list[Row]) -> str:

@@ -389,7 +389,7 @@ COLUMNS = {
     "device": "HTA is on the host at work, tracedb on the device",
     "host": "HTA is on the device, tracedb on the host",
     "other": "both on the device, in different work",
-    "outside": "before the begin of HTA's path, or after its end",
+    "outside": "before the start of HTA's path, or after its end",
 }
 BEYOND = "beyond"
 SHORT = {

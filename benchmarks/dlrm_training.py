@@ -46,15 +46,15 @@ _LARGE = (
 )
 _ROWS = {"small": _SMALL, "large": _LARGE}
 HOW = """\
-{count} rows that NVIDIA published for its DLRM (PyTorch, CUDA graphs). The model is
-written anew and estimated from its code alone, and nothing is tuned to it: 26 tables
-of width 128 in one a rank, products of pairs by `bmm` and their triangle by an index;
-the rows that were looked up are updated by `index_add_` (SGD); mixed precision is
-autocast with a constant loss scale; the whole step is one CUDA graph, and indices are
-on the GPU when it begins. Rows of tables are those of Criteo Terabyte as HugeCTR
-lists them for values that occur 15 times (`small`); MLPerf's stand for NVIDIA's
-`large` ones. Throughput is that of all GPUs. The median error without its sign is
-{error:.0%}, {within} of {count} are within 20 %.
+{count} rows published by NVIDIA for its DLRM (PyTorch, CUDA graphs). The model is a
+reimplementation, estimated only from its code, and nothing is tuned to it: 26 tables of
+width 128 in one per rank, pairwise products by `bmm` and their triangle by an index;
+the rows looked up are updated by `index_add_` (SGD); mixed precision is autocast with a
+constant loss scale; the whole step is one CUDA graph, and indices are on the GPU when
+it starts. Table sizes are those of Criteo Terabyte, as HugeCTR lists them for values
+that occur 15 times (`small`); MLPerf's sizes represent NVIDIA's `large` ones.
+Throughput is that of all GPUs. The median absolute error is {error:.0%}, {within} of
+{count} are within 20 %.
 """
 
 

@@ -35,13 +35,13 @@ _FEW = 10
 """Messages that a layout needs to be shown: of some rows it is a size."""
 _SHAPE = ("hardware", "family", "op", "dtype", "bytes", "ranks", "ranks_per_node")
 HOW = """\
-Public measurements of two clusters (Vidur's A100, apex_plus' V100 with PCIe). Of
-each, two figures are read off sends between two nodes alone: what the largest message
-reaches, and the median time of short ones as the step from node to node. All other
-collectives over its nodes are predicted by these, by the roofline; none of them is
-learnt from. A port serves {sharing}. Errors are of the time: geometric mean (GMAE),
-and bias in the median, of messages from 16 MiB on and of shorter ones; in brackets
-GMAE without a network, as it was before.
+Public measurements of two clusters (Vidur's A100, apex_plus' V100 with PCIe). For each,
+two figures are taken only from sends between two nodes: the bandwidth of the largest
+message, and the median time of short ones as the latency from node to node. They
+predict all other collectives over the nodes, by the roofline; nothing is learned from
+these. A port serves {sharing}. Errors are those of the time: geometric mean (GMAE), and
+median bias, for messages from 16 MiB on and for shorter ones; in brackets the GMAE
+without a network, as before.
 """
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.core import ParameterSource
@@ -46,6 +46,7 @@ _ROWS = {
         *("own_ns", "floor_ns", "changed_ns"),
     ),
     "guess": ("scenario", "edit", "kind", "wait_count"),
+    "assumption": ("scenario", "edit", "assumption"),
 }
 """The possible answers, with the columns of a table of each."""
 _RANKING = (
@@ -55,6 +56,8 @@ _RANKING = (
 _MOST_DETAILED = 8
 _MOST_KINDS = 3
 _MS = 1_000_000
+_LEAST_NS = 500
+"""What is shown as 0.001 ms."""
 
 
 @click.command(
@@ -260,7 +263,10 @@ def _tell_scenarios(
     if len(names) > _MOST_DETAILED:
         tell(f"{len(names)} scenarios; --rows hit, saving or path shows more of each")
         return
-    names_of = ("hit", "saving", "path", "guess", "summary", "kernel", "op")
+    names_of = (
+        *("hit", "saving", "path", "guess", "assumption", "summary", "kernel"),
+        "op",
+    )
     answers = {one: beside.ask(f"scenario_{one}") for one in names_of}
     for name in names:
         own = {one: f.filter(f["scenario"] == name) for one, f in answers.items()}
@@ -269,11 +275,7 @@ def _tell_scenarios(
 
 def _lines(answers: dict[str, pl.DataFrame]) -> list[str]:
     """The lines about a scenario."""
-    lines = [
-        f"  edit {hit['edit']} matches {hit['match_count']:,} "
-        f"({_ms(hit['matched_ns'])}, {_ms(hit['path_ns'])} of it on the critical paths)"
-        for hit in answers["hit"].iter_rows(named=True)
-    ]
+    lines = [_hit(hit) for hit in answers["hit"].iter_rows(named=True)]
     paths, bands = answers["path"], answers["summary"]
     for saving in answers["saving"].iter_rows(named=True):
         path = paths.filter(paths["run_id"] == saving["run_id"])
@@ -282,12 +284,8 @@ def _lines(answers: dict[str, pl.DataFrame]) -> list[str]:
             f"  run {saving['run_id']}, mean step: {_change(saving['expected_ns'])} on "
             f"the path, {_change(saving['saved_ns'])} overall"
         )
+        lines += _beside_the_path(saving, _parts(grown, "change_ns"))
         lines += _band(bands.filter(bands["run_id"] == saving["run_id"]))
-        if saving["lost_ns"]:
-            lines.append(
-                f"  {_ms(saving['lost_ns'])} of that is lost, because these grow: "
-                f"{_parts(grown, 'change_ns')}"
-            )
         lines.append(f"  then bound by {_parts(path, 'predicted_ns')}")
     lines += _elsewhere(answers["kernel"])
     lines += _computed(answers["op"])
@@ -296,17 +294,49 @@ def _lines(answers: dict[str, pl.DataFrame]) -> list[str]:
         f"{counted(guess['wait_count'], 'wait')} of kind {guess['kind']} next to it"
         for guess in answers["guess"].iter_rows(named=True)
     ]
+    lines += [
+        f"  edit {edit} assumes: {assumption}"
+        for _, edit, assumption in answers["assumption"].iter_rows()
+    ]
     return lines
+
+
+def _hit(hit: dict[str, Any]) -> str:
+    """What an edit matches, and how much of that bounds the steps, if paths tell."""
+    on_path = (
+        ""
+        if hit["path_ns"] is None
+        else f", {_ms(hit['path_ns'])} of it on the critical paths"
+    )
+    return (
+        f"  edit {hit['edit']} matches {hit['match_count']:,} "
+        f"({_ms(hit['matched_ns'])}{on_path})"
+    )
+
+
+def _beside_the_path(saving: dict[str, int], grown: str) -> list[str]:
+    """Why the change of the steps differs from that of the path."""
+    expected_ns = saving["expected_ns"]
+    lost_ns = expected_ns - saving["saved_ns"]
+    part = f"  {_ms(abs(lost_ns))} of that"
+    if abs(lost_ns) < _LEAST_NS:
+        return []
+    if lost_ns < 0:
+        return [f"{part} because waits become shorter, or are gone"]
+    if expected_ns < 0:
+        return [f"{part} from work that did not bound the steps; these grow: {grown}"]
+    return [f"{part} is lost, because these grow: {grown}"]
 
 
 def _band(summary: pl.DataFrame) -> list[str]:
     """The bands of the period and of its change, if known."""
     return [
-        f"  expected in four of five steps: {_ms(row['low_ns'])} to "
+        "  no band: that takes at least three steps"
+        if row["low_ns"] is None
+        else f"  expected in four of five steps: {_ms(row['low_ns'])} to "
         f"{_ms(row['high_ns'])}, a change of {_ms(row['change_low_ns'])} to "
         f"{_ms(row['change_high_ns'])}"
         for row in summary.iter_rows(named=True)
-        if row["low_ns"] is not None
     ]
 
 

@@ -62,7 +62,7 @@ def hand_made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tracedb.Data
         yield database
 
 
-def kernel(name: str, action: str, **values: int) -> dict[str, Any]:
+def kernel(name: str, action: str, **values: int | str) -> dict[str, Any]:
     """An edit of a kernel."""
     return {"target": "gpu", "name": name, "action": action} | values
 
@@ -166,6 +166,7 @@ def test_removed_work_is_not_there(hand_made: tracedb.Database) -> None:
         ({"from_run": 7}, "edit 1: no run 7; available: 1"),
         ({"set_to": "rank_min", "name": "aten::before"}, "nothing that it selects is"),
         (kernel("/kernel_[13]/", "fuse"), "edit 1: no two kernels that it selects"),
+        (kernel("kernel_1", "overlap", until="no*"), "no op or range that matches"),
         (
             {"target": "op", "name": "/first|third/", "action": "graph"},
             "no two launches that it selects follow each other",

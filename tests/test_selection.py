@@ -593,6 +593,10 @@ MISSES = [
     ({"target": "gpu", "stream": 1}, "available: stream 7, 20, 40"),
     ({"target": "gpu", "device": 4}, "available: device 0, 1"),
     ({"target": "gpu", "stream": 40, "name": "*gemm*"}, "exists, but not together"),
+    ({"target": "host", "node": 10**12}, "graph.node has no such number"),
+    ({"target": "gpu", "sql": "SELECT 5 WHERE false"}, "it returns no number of graph"),
+    ({"target": "host", "phase": "data_loading"}, "available: phase backward, forw"),
+    ({"target": "gpu", "instance": 9999}, "in no step do so many match otherwise"),
 ]
 
 

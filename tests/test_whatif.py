@@ -373,6 +373,45 @@ def test_what_is_saved_and_lost(database: tracedb.Database) -> None:
     assert hits["same"]["path_ns"] == hits["fast"]["path_ns"]
 
 
+ASSUMED = {
+    "gpu graph": "takes 10 us to launch, and its work starts 1 us apart, because",
+    "gpu graph gap_ns=2us": "10 us to launch, and its work starts 2 us apart, because",
+    "gpu graph host_ns=1us gap_ns=0": None,
+    "gpu:kernel fuse": "nothing else does, because no execution graph was recorded",
+    "gpu:kernel fuse gpu_ns=9us": None,
+    "host:wait_data overlap": "nothing in the step, and each worker has its own core",
+    "gpu:collective overlap until=Optimizer*": "as long next to other work as it took",
+    "gpu:memcpy move to_stream=99": "as long next to other work as it took",
+    "op:aten::linear remove": "the longest stays; gaps=all",
+    "op:aten::linear remove gaps=all": None,
+    "gpu:memcpy remove": None,
+    "wait:host": "what waited does not need what it waited for",
+    "profiler x0": "costs 2.00 us, which is an estimate",
+    "gpu x0.5": None,
+}
+"""Lines, and what of their assumptions."""
+
+
+def test_what_is_assumed_is_told(database: tracedb.Database) -> None:
+    """Of each edit that takes something for granted; not of what the edit says."""
+    from tracedb.simulation import beside
+
+    edits = [of_scenario(line, parse(line)) for line in ASSUMED]
+    with beside(database.connection, ["replay"], edits) as (cursor, _):
+        told = dict(
+            cursor.execute(
+                "SELECT scenario, assumption FROM question.scenario_assumption"
+            ).fetchall()
+        )
+        hits = cursor.execute(
+            "SELECT scenario FROM question.scenario_hit WHERE path_ns IS NULL"
+        ).fetchall()
+    assert told.keys() == {line for line, said in ASSUMED.items() if said}
+    for line, assumption in told.items():
+        assert str(ASSUMED[line]) in assumption
+    assert {line for (line,) in hits} == {"wait:host", "profiler x0"}
+
+
 @settings(max_examples=3, deadline=None)
 @given(
     st.lists(

@@ -209,6 +209,7 @@ SELECT
     edit.scenario,
     edit.position,
     CASE
+        WHEN until IS NOT NULL THEN action || ' until'
         WHEN action = 'overlap' THEN action || ' ' || target
         WHEN edit.to_dtype IS NOT NULL THEN 'to_dtype'
         ELSE action
@@ -272,6 +273,10 @@ _ALONE = {
     "overlap gpu": (
         "no GPU work is known to use the result; name the op or range until which "
         "it may overlap: until=NAME"
+    ),
+    "overlap until": (
+        "no op or range that matches until starts after it and launches GPU work; "
+        "name another"
     ),
 }
 """What is wrong where an edit finds nothing to do with what it chooses."""

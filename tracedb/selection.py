@@ -238,6 +238,19 @@ _NUMBERS_THERE = {
     "stream": "SELECT DISTINCT stream FROM staging.gpu_op",
     "device": "SELECT DISTINCT device FROM staging.gpu_op",
 }
+_NODES_THERE = """
+SELECT count(*)
+FROM (
+    SELECT unnest(nodes) AS node_id
+    FROM prediction.scenario_edit
+    WHERE scenario = ? AND position = ?
+)
+SEMI JOIN graph.node USING (node_id)
+"""
+_NO_NODES = {
+    "node": "; graph.node has no such number",
+    "sql": "; it returns no number of graph.node",
+}
 _TYPES_THERE = {
     "host": "SELECT DISTINCT type FROM prediction.editable_span "
     f"WHERE type IN {TYPES['host']}",
@@ -278,13 +291,37 @@ def near_misses(
     for field in used(selection):
         if field in TEXTS and not _matches_text(connection, edit, field):
             return _near_texts(connection, selection, field)
-        if field in _NUMBERS_THERE:
-            near = _near_numbers(connection, selection, field)
-            if near:
-                return near
+        near = _near(connection, edit, selection, field)
+        if near:
+            return near
+    if selection.instance is not None:
+        return "; in no step do so many match otherwise"
     if used(selection):
         return "; each of these exists, but not together"
     return _near_types(connection, selection.target)
+
+
+def _near(
+    connection: duckdb.DuckDBPyConnection,
+    edit: tuple[str, int],
+    selection: Selection,
+    field: str,
+) -> str:
+    """What there is of a field that is no text, if nothing that is chosen is there."""
+    if field in _NUMBERS_THERE:
+        return _near_numbers(connection, selection, field)
+    if field in _NO_NODES and not scalar(connection, _NODES_THERE, [*edit]):
+        return _NO_NODES[field]
+    if field == "phase":
+        rows = connection.execute("SELECT DISTINCT phase FROM graph.phase").fetchall()
+        there = sorted(phase for (phase,) in rows)
+        if selection.phase not in there:
+            return (
+                f"; available: phase {', '.join(there)}"
+                if there
+                else "; there is no phase"
+            )
+    return ""
 
 
 def _matches_text(

@@ -122,7 +122,7 @@ def _effects(database: Database, lines: list[str], method: str) -> dict[str, Any
     with database.simulate([method], edits) as beside:
         return {
             kind: live.table(beside.ask(f"scenario_{kind}"), _WHATIF_ROWS)
-            for kind in ("summary", "hit", "path", "guess")
+            for kind in ("summary", "hit", "path", "guess", "assumption")
         }
 
 

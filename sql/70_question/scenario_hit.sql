@@ -13,7 +13,8 @@ CREATE VIEW question.scenario_hit (
     match_count,
     -- [ns] Their time, as in `question.scenario_match`.
     matched_ns,
-    -- [ns] The part of their time on the critical paths of the baseline's periods.
+    -- [ns] The part of their time on the critical paths of the baseline's periods; NULL for
+    -- waits, because a path runs through what is waited for, and for the profiler's overhead.
     path_ns
 ) AS
 WITH
@@ -42,7 +43,7 @@ SELECT
     base.method,
     match_count,
     matched_ns,
-    coalesce(round(path_ns)::BIGINT, 0)
+    CASE WHEN target NOT IN ('wait', 'profiler') THEN coalesce(round(path_ns)::BIGINT, 0) END
 FROM question.scenario_match AS match
 CROSS JOIN prediction.variant AS base
 LEFT JOIN on_path

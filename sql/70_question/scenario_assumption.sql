@@ -1,0 +1,81 @@
+-- What do the edits of a scenario assume that no trace tells?
+-- One row per scenario, edit and assumption; a database at rest has no scenarios
+-- (`tracedb whatif`).
+-- Key: scenario, edit, assumption.
+CREATE VIEW question.scenario_assumption (
+    -- The scenario.
+    scenario,
+    -- Ordinal of the edit in its scenario, from 1.
+    edit,
+    -- What is assumed, and which value of the edit changes it.
+    assumption
+) AS
+WITH
+edit AS (
+    SELECT scenario, scenario_position, position AS edit, * EXCLUDE (
+        scenario, scenario_position, position
+    )
+    FROM prediction.scenario_edit
+),
+
+replay AS (
+    SELECT
+        max(host_ns) / 1_000 AS host_us,
+        max(gap_ns) / 1_000 AS gap_us,
+        sum(replay_count) > 0 AS is_learnt
+    FROM prediction.graph_replay
+),
+
+assumed AS (
+    SELECT
+        scenario, edit, format(
+            'a graph takes {:g} us to launch, and its work starts {:g} us apart, {}',
+            coalesce(edit.host_ns / 1_000, host_us), coalesce(edit.gap_ns / 1_000, gap_us),
+            CASE
+                WHEN is_learnt THEN 'as in recorded graphs'
+                ELSE 'because none was recorded; set host_ns and gap_ns'
+            END
+        ) AS assumption
+    FROM edit
+    CROSS JOIN replay
+    WHERE action = 'graph' AND (edit.host_ns IS NULL OR edit.gap_ns IS NULL)
+    UNION ALL
+    SELECT DISTINCT
+        scenario, edit,
+        'each fused kernel reads what the one before it wrote, and nothing else does, because '
+        || 'no execution graph was recorded; set gpu_ns'
+    FROM edit
+    INNER JOIN prediction.fused_work AS work USING (scenario, edit)
+    WHERE action = 'fuse' AND gpu_ns IS NULL AND work.trace_id NOT IN (
+        SELECT trace_id FROM graph.data_edge
+    )
+    UNION ALL
+    SELECT scenario, edit, 'it depends on nothing in the step, and each worker has its own core'
+    FROM edit
+    WHERE action = 'overlap' AND target = 'host'
+    UNION ALL
+    SELECT scenario, edit, 'it takes as long next to other work as it took'
+    FROM edit
+    WHERE action = 'move' OR (action = 'overlap' AND target = 'gpu')
+    UNION ALL
+    SELECT scenario, edit, 'of the gaps around a removed op the longest stays; gaps=all keeps all'
+    FROM edit
+    WHERE action = 'remove' AND target = 'op' AND coalesce(gaps, 'longest') = 'longest'
+        AND part IS NULL
+    UNION ALL
+    SELECT scenario, edit, 'what waited does not need what it waited for'
+    FROM edit
+    WHERE action = 'unsync'
+    UNION ALL
+    SELECT
+        scenario, edit,
+        format('recording an event costs {:.2f} us, which is an estimate', event_ns / 1_000)
+    FROM edit
+    CROSS JOIN (SELECT avg(event_ns) AS event_ns FROM overhead.profiler_cost)
+    WHERE target = 'profiler'
+)
+
+SELECT assumed.*
+FROM assumed
+INNER JOIN edit USING (scenario, edit)
+ORDER BY scenario_position, edit, assumption;

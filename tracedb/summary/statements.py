@@ -114,7 +114,7 @@ def brief(database: Database, runs: Collection[int]) -> Iterator[str]:
 
 def _steps_in_short(periods: list[Row]) -> str:
     if not periods:
-        return "no steps;  "
+        return "no steps; "
     count = max(row["step_count"] for row in periods)
     several = count > 1 or len(periods) > 1
     each = f"{duration(_mean_ns(periods))}{' on average' if several else ''}"
@@ -407,12 +407,12 @@ def _place(row: Row, rows: dict[str, list[Row]]) -> str:
     if row["place"] is None:
         stacks = all(trace["has_stack"] for trace in rows["recording"])
         return (
-            "" if stacks else "  The place is unknown: recorded without Python stacks."
+            "" if stacks else " The place is unknown: recorded without Python stacks."
         )
     part = row["place_ns"] / row["time_ns"] if row["time_ns"] else 0
     is_frame = row["place"] == row["frame"]
     name = row["place"] if is_frame else shortened(_plain(row["place"]), _NAME)
-    where = [f"  The largest part ({share(part)} of it) is in {name}"]
+    where = [f" The largest part ({share(part)} of it) is in {name}"]
     if row["op"] and row["op"] != row["place"]:
         where.append(f"of {shortened(_plain(row['op']), _NAME)}")
     if row["module"] and row["module"] != row["place"]:

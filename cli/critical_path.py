@@ -10,7 +10,7 @@ import tracedb
 
 from . import options
 from . import output as out
-from .missing_steps import write_rows
+from .missing_steps import tell_missing_steps, write_rows
 
 if TYPE_CHECKING:
     from typing import Unpack
@@ -39,10 +39,8 @@ _INTERVALS = (
 @click.option(
     "--scope",
     type=click.Choice(tracedb.SCOPES),
-    default="period",
-    show_default=True,
-    help="The period of a step, its mark on the host, a whole trace, or a step across "
-    "all ranks of a run.",
+    help="The period of a step (the default, if there are steps), its mark on the "
+    "host, a whole trace (the default otherwise), or a step across all ranks of a run.",
 )
 @click.option(
     "--intervals", is_flag=True, help="List every interval of the path, in order."
@@ -53,7 +51,7 @@ _INTERVALS = (
 def critical_path(  # noqa: PLR0913 (one parameter an option)
     database: str,
     step: int | None,
-    scope: str,
+    scope: str | None,
     *,
     intervals: bool,
     method: str | None,
@@ -65,7 +63,8 @@ def critical_path(  # noqa: PLR0913 (one parameter an option)
 
     The path of a period starts when the host and the GPU have finished the previous
     step, and ends when both have finished this one; it may end with GPU work. The path
-    of a step covers only its mark on the host. The path of a run moves between ranks:
+    of a step covers only its mark on the host. For a trace without steps, the path is
+    that of the whole trace. The path of a run moves between ranks:
     at a collective, to the rank that arrived last. With a method or scenarios, the
     output shows the path of the predicted step next to the measured one (see `tracedb
     predict`; the default method is replay).
@@ -79,3 +78,6 @@ def critical_path(  # noqa: PLR0913 (one parameter an option)
         if method:
             brief = ("scenario", "method", *brief, "measured_ns")
         write_rows(db, output, rows, brief)
+        if scope is None:
+            whole = set(rows.filter(rows["scope"] == "trace")["trace_id"])
+            tell_missing_steps(db, whole)

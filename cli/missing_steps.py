@@ -11,7 +11,7 @@ from operator import itemgetter
 from textwrap import wrap
 from typing import TYPE_CHECKING
 
-from tracedb.summary.words import KINDS, marks_in_words
+from tracedb.summary.words import KINDS, WAITS, marks_in_words
 
 from .terminal import tell
 
@@ -70,7 +70,16 @@ _OTHER_NEEDS = {
     "data_loading": "this database has no DataLoader ranges (staging.data_loading)",
 }
 """What each question needs to have rows, where no count shows it."""
+_OF_TRACES = {"idle_cause": "device_time", "idle_share": "device_time"} | {
+    "overhead": "host_time"
+}
+"""Questions about steps, and the ones that answer the same for traces without steps."""
 _OF_OPERATIONS = ("straggler_slowdown", "straggler_recovery", "interleaved_step")
+_NO_OPERATIONS = "this database has no table of operations (docs/stragglers.md)"
+_ONLY_OPERATIONS = (
+    "a table of operations has neither ops nor kernels; use `tracedb summary`, or the "
+    f"questions {', '.join(_OF_OPERATIONS)}"
+)
 
 
 def write_rows(
@@ -86,7 +95,7 @@ def write_rows(
     """
     if output.format == "table":
         output.rows(rows.drop(_hidden_columns(rows)), brief)
-        _tell_kinds(rows)
+        _tell_kinds(rows, WAITS if question == "wait" else KINDS)
     else:
         output.rows(rows, brief)
     if rows.is_empty():
@@ -97,6 +106,8 @@ def write_rows(
             tell(reason)
         else:
             tell_missing_steps(db)
+            if question in _OF_TRACES:
+                tell(f"`tracedb ask DB {_OF_TRACES[question]}` covers whole traces")
 
 
 def _hidden_columns(rows: pl.DataFrame) -> set[str]:
@@ -107,21 +118,22 @@ def _hidden_columns(rows: pl.DataFrame) -> set[str]:
     return hidden & {*rows.columns}
 
 
-def _tell_kinds(rows: pl.DataFrame) -> None:
+def _tell_kinds(rows: pl.DataFrame, words: dict[str, str]) -> None:
     """Explain the kinds of time in a table, in the table's order."""
     for column in ("kind", "type"):
         if column in rows.columns:
             found = dict.fromkeys(rows[column])
-            said = [f"{kind}: {KINDS[kind]}" for kind in found if kind in _EXPLAINED]
+            explained = _EXPLAINED if words is KINDS else words
+            said = [f"{kind}: {words[kind]}" for kind in found if kind in explained]
             for line in wrap("; ".join(said), _WIDTH, break_on_hyphens=False):
                 tell(line)
 
 
 def _reason(recorded: pl.DataFrame, question: str) -> str:
     """What the traces lack for a question; empty if that is unknown."""
+    if (question in _OF_OPERATIONS) != (set(recorded["profiler"]) == {"operations"}):
+        return _NO_OPERATIONS if question in _OF_OPERATIONS else _ONLY_OPERATIONS
     needed, words = _NEEDS.get(question, ("", ""))
-    if question in _OF_OPERATIONS:
-        return "this database has no table of operations (docs/stragglers.md)"
     if question.startswith("scenario_"):
         return "no scenario given; use --scenario, or `tracedb whatif`"
     if question in _OF_COLLECTIVES and not recorded["collective_count"].sum():

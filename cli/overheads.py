@@ -10,7 +10,7 @@ import tracedb
 
 from . import options
 from . import output as out
-from .missing_steps import write_rows
+from .missing_steps import tell_missing_steps, write_rows
 from .terminal import tell
 
 if TYPE_CHECKING:
@@ -61,10 +61,16 @@ def show(
     T1 is the time between ops, T2 before the first launch of an op, T3 after its last
     launch, T4 in launch calls, T5 between launches and in ops without launches. Waits
     and idle time follow. Together they add up to the step, to the nanosecond.
+    For a trace without steps, they cover its main thread in the whole trace.
     """
     with tracedb.open(database, read_only=True) as db:
         rows = db.overheads(step, **within)
-        write_rows(db, output, rows)
+        if rows.is_empty() and step is None:
+            whole = db.ask("host_time", **within)
+            write_rows(db, output, whole)
+            tell_missing_steps(db, set(whole["trace_id"]))
+        else:
+            write_rows(db, output, rows)
 
 
 @overheads.command(

@@ -15,7 +15,11 @@ from .missing_steps import write_rows
 from .terminal import tell
 
 if TYPE_CHECKING:
+    from typing import Unpack
+
     import polars as pl
+
+    from tracedb.part import Part
 
 _STEPS = (
     *("method", "trace_id", "step", "measured_ns", "predicted_ns", "error_share"),
@@ -57,6 +61,7 @@ _EFFECTS = (
     epilog=options.examples(
         "tracedb predict run.duckdb",
         "tracedb predict run.duckdb --method other_steps --format json",
+        "tracedb predict run.duckdb --step 10 --rank 1",
         "tracedb predict run.duckdb --method other_steps --bands",
         "tracedb predict run.duckdb --evaluate",
         "tracedb predict run.duckdb --scenario faster.json",
@@ -64,6 +69,8 @@ _EFFECTS = (
     )
 )
 @options.database
+@options.step
+@options.within
 @click.option(
     "--method",
     type=click.Choice(tracedb.METHODS),
@@ -107,6 +114,7 @@ def predict(  # noqa: PLR0913 (one parameter an option)
     scenarios: str | None,
     without_profiler: bool,
     output: out.Output,
+    **part: Unpack[Part],
 ) -> None:
     """Show the measured and predicted time of each step.
 
@@ -127,9 +135,11 @@ def predict(  # noqa: PLR0913 (one parameter an option)
     "factor": 0.5}]}. The default method for scenarios is replay. docs/scenarios.md
     explains what edits select, and what they do.
     """
-    if evaluate and (method or bands or scenarios or without_profiler):
+    chosen = [value for value in part.values() if value is not None]
+    if evaluate and (method or bands or scenarios or without_profiler or chosen):
         raise click.UsageError(
-            "--evaluate covers all methods; it cannot be combined with other options"
+            "--evaluate covers all methods and steps; it cannot be combined with "
+            "other options"
         )
     if (scenarios or without_profiler) and bands:
         raise click.UsageError("--bands is only for the baseline; leave scenarios out")
@@ -144,13 +154,13 @@ def predict(  # noqa: PLR0913 (one parameter an option)
         )
     with tracedb.open(database, read_only=True) as db:
         if scenarios or without_profiler:
-            _write_effects(db, output, scenarios, method)
+            _write_effects(db, output, scenarios, method, part)
         elif evaluate:
             write_rows(db, output, db.evaluate(library=library), _SCORES)
         elif bands:
-            _write_bands(db, output, method, library)
+            _write_bands(db, output, method, library, part)
         else:
-            rows = db.predict(method, library=library)
+            rows = db.predict(method, library=library, **part)
             write_rows(db, output, rows, _STEPS)
             _tell_kept(rows)
             if method or library:
@@ -183,10 +193,14 @@ def _tell_kept(rows: pl.DataFrame) -> None:
 
 
 def _write_bands(
-    db: tracedb.Database, output: out.Output, method: str | None, library: str | None
+    db: tracedb.Database,
+    output: out.Output,
+    method: str | None,
+    library: str | None,
+    part: Part,
 ) -> None:
     """Write the interval in which each step is expected, or why there is none."""
-    rows = db.bands(method, library=library)
+    rows = db.bands(method, library=library, **part)
     write_rows(db, output, rows, _BANDS)
     if rows.is_empty() and not db.relation("staging.step").is_empty():
         elsewhere = _ELSEWHERE.get("library" if library else method or "", _OTHER_STEPS)
@@ -220,14 +234,18 @@ def _host(gpu: str | None) -> str:
 
 
 def _write_effects(
-    db: tracedb.Database, output: out.Output, path: str | None, method: str | None
+    db: tracedb.Database,
+    output: out.Output,
+    path: str | None,
+    method: str | None,
+    part: Part,
 ) -> None:
     """Write the effect of the scenarios or of the profiler, and what they match."""
     from tracedb.scenario import UNPROFILED
 
     edits = path or [UNPROFILED]
     with db.simulate([method or "replay"], edits, only_steps=True) as beside:
-        rows = beside.ask("scenario_effect")
+        rows = beside.ask("scenario_effect", **part)
         matches = beside.ask("scenario_match")
     write_rows(db, output, rows, _EFFECTS)
     for edit in matches.iter_rows(named=True):

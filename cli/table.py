@@ -149,6 +149,8 @@ def _heading(name: str) -> str:
 
 
 def _plural(noun: str) -> str:
+    if noun.endswith("y"):
+        return f"{noun.removesuffix('y')}ies"
     return f"{noun}es" if noun.endswith(("ch", "sh", "s", "x")) else f"{noun}s"
 
 

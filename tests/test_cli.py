@@ -251,7 +251,7 @@ def test_overheads_tile_the_step(tiny: Path) -> None:
     assert {row["step_id"] for row in ask("overheads", tiny, "--step", 2)} < set(total)
 
 
-@pytest.mark.parametrize("command", ["overheads", "critical-path", "slack"])
+@pytest.mark.parametrize("command", ["overheads", "critical-path", "slack", "predict"])
 def test_a_step_that_is_not_there_is_reported(tiny: Path, command: str) -> None:
     """One line says which steps there are."""
     done = run(command, tiny, "--step", 99)

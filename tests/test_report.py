@@ -373,7 +373,8 @@ def test_kinds_have_words(folder: Path, page: Page) -> None:
     for name in ("gpu", "cpu", "eight", "beside"):
         page.open(folder / f"{name}.html")
         legends = page.run(
-            "[...document.querySelectorAll('.legend li, .bar span')]"
+            "[...document.querySelectorAll('.legend li, .bar span, "
+            "#difference_kind svg text:not(.soft)')]"
             ".map(one => one.textContent)"
         )
         assert legends
@@ -494,3 +495,43 @@ def test_it_prints(folder: Path, page: Page) -> None:
     printed = page.printed()
     assert printed.startswith(b"%PDF")
     assert page.run("document.documentElement.dataset.theme") is None
+
+
+@needs_chromium
+@pytest.mark.parametrize("name", ["gpu", "eight", "memory", "beside", "hostile"])
+def test_nothing_is_cut_off_on_paper(folder: Path, page: Page, name: str) -> None:
+    """Pictures and tables are no wider than a sheet; what is left out is said."""
+    page.open(folder / f"{name}.html")
+    page.send("Emulation.setEmulatedMedia", media="print")
+    page.size(718, 1000)
+    page.run("dispatchEvent(new Event('beforeprint'))")
+    wide = page.run(
+        "[...document.querySelectorAll('main canvas, main svg, main table, .icicle')]"
+        ".map(one => one.getBoundingClientRect().right)"
+    )
+    assert max(wide) <= 719
+    lanes = page.run("timeline.lanes.filter(l => l.y + 15 > timeline.tall).length")
+    said = page.run("timeline.printed.textContent")
+    assert said.startswith(f"{lanes} of " if lanes else "")
+    assert bool(said) == (lanes > 0) == (name == "eight")
+    rows = page.run("data.sections.find(s => s.name === 'bounds').rows.length")
+    notes = page.run("document.querySelector('#bounds .printed').textContent")
+    assert notes.startswith(f"The first 20 of {rows}" if rows > 20 else "")
+    page.send("Emulation.setEmulatedMedia", media="")
+    page.size(1440, 900)
+    page.run("dispatchEvent(new Event('afterprint'))")
+    assert page.run("timeline.wide") > 1000
+
+
+@needs_chromium
+def test_names_that_differ_look_different(folder: Path, page: Page) -> None:
+    """A table cuts names where they are alike; what it copies has them whole."""
+    page.open(folder / "gpu.html")
+    cells = "[...document.querySelectorAll('#kernels td:first-child')]"
+    shown = page.run(f"{cells}.map(one => one.innerText)")
+    names = page.run(
+        "data.sections.find(s => s.name === 'kernels').rows.map(r => r[0])"
+    )
+    assert max(map(len, names)) > 48 >= max(map(len, shown))
+    assert len({*shown}) == len({*names}) == len(names)
+    assert page.run(f"{cells}.map(one => one.title)") == names

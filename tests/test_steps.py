@@ -160,6 +160,14 @@ def test_the_person_is_told(serving: Path, tmp_path: Path) -> None:
     for command in ("predict", "critical-path", "overheads"):
         reported = CliRunner().invoke(main, [command, database]).stderr
         assert "no steps: --step-mark could use 'step" in reported
+    with tracedb.open(database, read_only=True) as opened:
+        path, host = opened.critical_path(summary=True), opened.ask("host_time")
+    assert set(path["scope"]) == {"trace"}
+    for command, whole in (("critical-path", path), ("overheads", host)):
+        answer = CliRunner().invoke(main, [command, database, "--format", "json"])
+        told = [row["time_ns"] for row in json.loads(answer.stdout)]
+        assert told == whole["time_ns"].to_list() != []
+        assert whole["time_share"].sum() == pytest.approx(1)
     words = ["ingest", str(serving), "--db", database, "--step-mark", r"step\[.*"]
     assert CliRunner().invoke(main, words).exit_code == 0
     shown = CliRunner().invoke(main, ["predict", database, "--format", "csv"])

@@ -15,6 +15,7 @@ from test_modules import event, op
 import tracedb
 from tracedb.cli.main import tracedb as command
 from tracedb.summary import PARTS
+from tracedb.summary.words import doubts
 from tracedb.synthetic import Delays, execute, random_program
 
 WIDTH = 80
@@ -272,6 +273,28 @@ def test_a_lost_launch_is_doubted(database: tracedb.Database, tmp_path: Path) ->
         "WHERE aspect IN ('lost_launch', 'lost_work')",
     )
     assert found == [("lost_work", 1, 2, None), ("lost_launch", 1, 2, 30_000)]
+
+
+@pytest.mark.parametrize(
+    ("trace", "has_remedy"),
+    [
+        ({"profiler": "PyTorch profiler", "runtime": "CUDA 12.4", "gpu": "H100"}, True),
+        ({"profiler": "PyTorch profiler", "runtime": None, "gpu": "V100"}, True),
+        ({"profiler": "PyTorch profiler", "runtime": "HIP 7.2", "gpu": None}, False),
+        ({"profiler": "PyTorch profiler", "runtime": None, "gpu": "AMD MI250"}, False),
+        ({"profiler": "Nsight Systems", "runtime": None, "gpu": "A100"}, False),
+    ],
+)
+def test_no_option_is_recommended_that_is_not_there(
+    trace: dict[str, str | None],
+    has_remedy: bool,  # noqa: FBT001 (a case)
+) -> None:
+    """Synchronisation can be recorded by PyTorch's profiler on CUDA alone."""
+    row = {"aspect": "inferred_wait", "occurrences": 2, "all_count": 3}
+    ((mark, text),) = doubts([row], [{**trace, "has_stack": True}])
+    assert mark == "!"
+    assert text.startswith("2 of 3 synchronising calls")
+    assert ("enable_cuda_sync_events" in text) == has_remedy
 
 
 def test_what_is_launched_into_a_graph_is_not_lost(

@@ -334,7 +334,7 @@ class Database:
         self,
         step: int | None = None,
         *,
-        scope: str = "period",
+        scope: str | None = None,
         summary: bool = False,
         method: str | None = None,
         **within: Unpack[Within],
@@ -343,7 +343,8 @@ class Database:
 
         `scope` is `period` (from when the host and the GPU have finished the previous
         step to when both have finished this one), `step` (its mark on the host),
-        `trace` (the whole trace) or `run` (each step across all ranks). With `summary`,
+        `trace` (the whole trace) or `run` (each step across all ranks); the default is
+        the period, and the trace for traces without steps. With `summary`,
         returns the time by kind, `question.critical_path`. Without a method, the path
         is the measured one. With a method, it is the predicted path of steps and runs;
         in a `simulate` block, of all scenarios as well. The other arguments are those
@@ -351,7 +352,7 @@ class Database:
 
         Raises `QueryError` for an unknown scope or method.
         """
-        if scope not in tracedb.SCOPES:
+        if scope is not None and scope not in tracedb.SCOPES:
             raise QueryError(
                 f"no scope {scope}; available: {', '.join(tracedb.SCOPES)}"
             )
@@ -370,8 +371,12 @@ class Database:
                 )
         name = "question.critical_path" if summary else "question.path_interval"
         frame = self.relation(name, step, **within)
-        chosen = (frame["method"] == (method or _MEASURED)) & (frame["scope"] == scope)
-        return frame.filter(chosen)
+        own = frame.filter(frame["method"] == (method or _MEASURED))
+        if scope is not None:
+            return own.filter(own["scope"] == scope)
+        stepped = self._rows("SELECT DISTINCT trace_id FROM staging.step")["trace_id"]
+        bounds = (own["scope"] == "trace") & ~own["trace_id"].is_in(stepped.implode())
+        return own.filter((own["scope"] == "period") | bounds)
 
     @own_errors()
     def slack(
@@ -395,17 +400,22 @@ class Database:
 
     @own_errors()
     def predict(
-        self, method: str | None = None, *, library: str | Path | None = None
+        self,
+        method: str | None = None,
+        *,
+        library: str | Path | None = None,
+        **part: Unpack[Part],
     ) -> pl.DataFrame:
         """Measured and predicted time of each step: `critical_path.step_time`.
 
         Without a method, returns the stored methods; other methods are simulated on
         demand. The method `library` learns host times from a file that `tracedb
-        overheads learn` wrote; it is the default if `library` is given. Raises
+        overheads learn` wrote; it is the default if `library` is given. The other
+        arguments select a part of the steps, as in `relation`. Raises
         `QueryError` for a method that is not in `tracedb.METHODS`, `LibraryError` for a
         file that is not a library.
         """
-        return self._of_method("critical_path.step_time", method, library)
+        return self._of_method("critical_path.step_time", method, library, part)
 
     @own_errors()
     def evaluate(self, *, library: str | Path | None = None) -> pl.DataFrame:
@@ -420,13 +430,17 @@ class Database:
 
     @own_errors()
     def bands(
-        self, method: str | None = None, *, library: str | Path | None = None
+        self,
+        method: str | None = None,
+        *,
+        library: str | Path | None = None,
+        **part: Unpack[Part],
     ) -> pl.DataFrame:
         """The interval in which each step is expected: `question.prediction_band`.
 
         For the stored methods, or for one, as in `predict`.
         """
-        return self._of_method("question.prediction_band", method, library)
+        return self._of_method("question.prediction_band", method, library, part)
 
     @own_errors()
     def scenarios(
@@ -539,7 +553,7 @@ class Database:
         return method in asked["method"]
 
     def _of_method(
-        self, name: str, method: str | None, library: str | Path | None
+        self, name: str, method: str | None, library: str | Path | None, part: Part
     ) -> pl.DataFrame:
         if method is not None:
             self._check_method(method)
@@ -553,8 +567,8 @@ class Database:
         known = self._rows("SELECT method FROM prediction.variant")["method"]
         if method is not None and method not in known:
             with self.simulate((method,), library=library) as beside:
-                return beside.relation(name)
-        stored = self.relation(name)
+                return beside.relation(name, **part)
+        stored = self.relation(name, **part)
         return stored if method is None else stored.filter(stored["method"] == method)
 
     def _check_number(self, parameter: str, number: int) -> None:

@@ -8,7 +8,7 @@ CREATE VIEW question.trust (
     -- `estimated` (traces that never ran, if there are any), `repaired` (places in the
     -- files that were repaired or dropped), `lost_work` (launches whose work is not in the
     -- trace), `lost_launch` (work whose launch is not), `overlapping` (GPU ops that start
-    -- before the previous one on their stream ends), `inferred_wait` (blocking calls for
+    -- before the previous one on their stream ends), `inferred_wait` (synchronising calls for
     -- which the trace does not record what they wait for), `unexplained` (time on critical
     -- paths without a cause in the trace: none was found, or it is before the trace),
     -- `profiler` (what recording the events of ops and calls may have cost), `overflow`
@@ -82,7 +82,9 @@ wait AS (
         count(*) FILTER (NOT recorded) AS inferred_count,
         sum(end_ns - start_ns) FILTER (NOT recorded) AS inferred_ns
     FROM graph.host_wait
-    WHERE is_blocked
+    -- A blocking copy waits for itself, a full queue for work of any stream: no profiler
+    -- records that.
+    WHERE is_blocked AND target NOT IN ('copy', 'queue')
     GROUP BY run_id
 ),
 

@@ -18,7 +18,7 @@ from tracedb.report.page import page
 from tracedb.report.sections import sections
 from tracedb.report.timeline import timeline
 from tracedb.summary.statements import statements
-from tracedb.summary.words import WORDS
+from tracedb.summary.words import WAITS, WORDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -97,6 +97,7 @@ def made(
             **facts,
             "summary": [piece._asdict() for piece in summary],
             "words": WORDS,
+            "waits": WAITS,
             "sections": parts,
             "timeline": drawn,
         }

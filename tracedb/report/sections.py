@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tracedb.report.timeline import NAME_LENGTH
-from tracedb.words import shortened
+from tracedb.words import shortened, told_apart
 
 if TYPE_CHECKING:
     import duckdb
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 MOST_ROWS = 500
 _LONG_NAME = NAME_LENGTH * 2
+_IN_A_TABLE = 48
+"""Letters of a name that a column of a table has room for."""
 
 
 @dataclass(frozen=True)
@@ -98,17 +100,16 @@ ORDER BY rank, period.trace_id, period.start_ns""",
     Section(
         "bounds",
         "What bounds each step",
-        "The critical path of each step by kind of time: what must become shorter for "
-        "the step to become shorter.",
+        "The critical path of each step (of the trace, if it has no steps) by kind of "
+        "time: what must become shorter for the step to become shorter.",
         """
 SELECT rank, step, kind, interval_count, time_ns, time_share, trace_id
 FROM question.critical_path
 WHERE
-    method = 'measured' AND scope = 'period'
-    AND path_id IN (SELECT step_id FROM staging.step WHERE run_id = $run)
+    method = 'measured' AND critical_path.bounds_period(scope, trace_id)
+    AND trace_id IN (SELECT trace_id FROM staging.trace WHERE run_id = $run)
 ORDER BY rank, trace_id, step, time_ns DESC""",
         picture="stack",
-        empty="The trace has no steps.",
     ),
     Section(
         "path",
@@ -117,53 +118,61 @@ ORDER BY rank, trace_id, step, time_ns DESC""",
         "steps), and where.",
         """
 SELECT
-    rank, kind, name, op, module, count(*) AS intervals,
-    sum(time_ns)::BIGINT AS time_ns,
-    sum(time_ns) / sum(sum(time_ns)) OVER (PARTITION BY rank) AS time_share
+    rank, kind, sum(time_ns)::BIGINT AS time_ns,
+    sum(time_ns) / sum(sum(time_ns)) OVER (PARTITION BY rank) AS time_share,
+    count(*) AS intervals, name, op, module, frame
 FROM question.path_interval
 INNER JOIN staging.trace USING (trace_id)
 WHERE
     method = 'measured' AND run_id = $run
     AND critical_path.bounds_period(scope, trace_id)
-GROUP BY rank, kind, name, op, module
-ORDER BY time_ns DESC, rank, kind, name, op, module""",
+GROUP BY rank, kind, name, op, module, frame
+ORDER BY time_ns DESC, rank, kind, name, op, module, frame""",
     ),
     Section(
         "idle",
         "Why the GPU is idle",
-        "Idle time of each device, by what kept its next work from starting earlier.",
+        "Idle time of each device, by what kept its next work from starting earlier: "
+        "from the start of the first step to the end of the last, or in the whole "
+        "trace if it has no steps.",
         """
-SELECT
-    rank, device, kind, sum(idle_ns)::BIGINT AS idle_ns, avg(idle_share) AS idle_share,
-    count(*) AS steps
-FROM question.idle_cause
-WHERE
-    method = 'measured'
-    AND trace_id IN (SELECT trace_id FROM staging.trace WHERE run_id = $run)
-GROUP BY ALL
-ORDER BY rank, device, idle_ns DESC, kind""",
+SELECT rank, device, kind, time_ns AS idle_ns, time_share AS idle_share, trace_id
+FROM question.device_time
+WHERE run_id = $run AND NOT is_busy
+ORDER BY rank, trace_id, device, idle_ns DESC, kind""",
         picture="bars",
-        empty="No device ran work in the steps of this run.",
+        empty="No device ran work in this run, or none was idle.",
     ),
     Section(
         "overheads",
         "Where the host time goes",
-        "Host time of the steps. T1: gaps between ops. T2: start of an op to its first "
-        "launch. T3: its last launch to its end. T4: launch calls. T5: between "
+        "Host time of the steps (of the main thread, if a trace has no steps). T1: "
+        "gaps between ops. T2: start of an op to its first launch. "
+        "T3: its last launch to its end. T4: launch calls. T5: between "
         "launches, and ops without launches. Waits by what is waited for.",
         """
+WITH
+span AS (
+    SELECT trace_id, role, thread_id, type, span_count, time_ns
+    FROM question.overhead
+    UNION ALL
+    SELECT trace_id, 'main', NULL, type, NULL, time_ns
+    FROM question.host_time
+    WHERE trace_id NOT IN (SELECT trace_id FROM staging.step)
+)
+
 SELECT
-    rank, role, overhead.thread_id, type, sum(span_count)::BIGINT AS spans,
+    rank, role, thread_id, type, sum(span_count)::BIGINT AS spans,
     sum(time_ns)::BIGINT AS time_ns,
-    sum(time_ns) / sum(sum(time_ns)) OVER (PARTITION BY overhead.thread_id)
-    AS time_share
-FROM question.overhead AS overhead
+    sum(time_ns) / sum(sum(time_ns)) OVER (PARTITION BY trace_id, thread_id)
+    AS time_share, trace_id
+FROM span
 INNER JOIN staging.trace USING (trace_id)
 WHERE run_id = $run
-GROUP BY rank, role, overhead.thread_id, type
-ORDER BY rank, overhead.thread_id, time_ns DESC, type""",
+GROUP BY rank, trace_id, role, thread_id, type
+ORDER BY rank, trace_id, thread_id, time_ns DESC, type""",
         picture="bars",
-        empty="The trace has no steps.",
+        empty="This run has no ops or calls on a host thread.",
     ),
     Section(
         "kernels",
@@ -199,10 +208,10 @@ ORDER BY gpu_time_ns DESC, path_time_ns DESC, module, pass""",
         "Waits",
         "What waited for what, with the longest waits first.",
         """
-SELECT kind, waiting_name, awaited_name, wait_count, waited_ns
+SELECT kind AS wait, waiting_name, awaited_name, wait_count, waited_ns
 FROM question.wait
 WHERE run_id = $run
-ORDER BY waited_ns DESC, kind, waiting_name, awaited_name""",
+ORDER BY waited_ns DESC, wait, waiting_name, awaited_name""",
         empty="Nothing waited for GPU work.",
     ),
     Section(
@@ -447,7 +456,8 @@ def shown(connection: duckdb.DuckDBPyConnection, section: Section, run: int) -> 
 def with_rows(
     section: Section, query: str, columns: list[str], rows: list[tuple[Any, ...]]
 ) -> Shown:
-    """A section with rows that are there already."""
+    """A section with rows that are there already, and its names as tables show them."""
+    shown_rows = [[_value(value) for value in row] for row in rows[:MOST_ROWS]]
     return {
         "name": section.name,
         "title": section.title,
@@ -456,7 +466,11 @@ def with_rows(
         "empty": section.empty,
         "query": query,
         "columns": columns,
-        "rows": [[_value(value) for value in row] for row in rows[:MOST_ROWS]],
+        "rows": shown_rows,
+        "short": {
+            name: _short(values)
+            for name, *values in zip(columns, *shown_rows, strict=True)
+        },
         "is_cut": len(rows) > MOST_ROWS,
     }
 
@@ -468,3 +482,10 @@ def _value(value: object) -> object:
     if value is None or isinstance(value, (bool, int)):
         return value
     return shortened(str(value), _LONG_NAME)
+
+
+def _short(values: list[object]) -> dict[str, str]:
+    """How a table shows the long names of a column."""
+    names = [*dict.fromkeys(value for value in values if isinstance(value, str))]
+    short = zip(names, told_apart(names, _IN_A_TABLE), strict=True)
+    return {name: cut for name, cut in short if name != cut}

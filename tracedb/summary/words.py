@@ -153,8 +153,18 @@ KINDS = {
     "wait_data": "data loading",
     "idle": "idle",
 }
-
-
+WAITS = {
+    "sync_stream": "stream sync",
+    "sync_device": "device sync",
+    "sync_event": "event sync",
+    "copy": "blocking copy",
+    "queue": "full queue",
+    "stream_wait": "another stream",
+    "occupancy": "no room on the device",
+    "join": "another thread",
+    "collective": "another rank",
+}
+"""What waits are called, by the edges that they are (`graph.edge`)."""
 WORDS = {
     **KINDS,
     "communication": "collectives moving data",
@@ -173,8 +183,12 @@ WORDS = {
     "overflow": "profiler pauses",
     "clock": "clock differences between ranks",
     "absent_rank": "ranks not in the run",
+    "before": "allocated before the recording",
+    "outside": "outside of ops",
+    "unknown": "not known",
 }
-"""Names of kinds of time, levers and aspects of trust in tables and charts."""
+"""Names of kinds of time, levers, aspects of trust, and origins of memory that no op
+allocated, in tables and charts."""
 
 
 def kind_words(kind: str) -> str:
@@ -211,10 +225,7 @@ def _overlapping(row: Row) -> str:
 
 
 def _inferred_wait(row: Row) -> str:
-    return (
-        f"{_of(row)} blocking waits were inferred, not recorded "
-        "(enable_cuda_sync_events=True records them)"
-    )
+    return f"{_of(row)} synchronising calls do not say what they wait for: inferred"
 
 
 def _unexplained(row: Row) -> str:
@@ -299,13 +310,31 @@ def doubts(
         aspect = row["aspect"]
         measure, most = _LIMITS.get(aspect, ("occurrences", 0))
         if (row[measure] or 0) > most:
-            yield "!", _DOUBTS[aspect](row)
+            remedy = _REMEDIES.get(aspect, "")
+            can_be = remedy and all(map(_is_of_cuda, traces or [{}]))
+            yield "!", _DOUBTS[aspect](row) + (remedy if can_be else "")
         else:
             certain.append(_NO_DOUBT[aspect])
     if traces and not any(row["has_stack"] for row in traces):
         yield "-", "recorded without Python stacks: no modules, no source lines"
     if certain:
         yield "+", f"OK: {', '.join(certain)}"
+
+
+_REMEDIES = {"inferred_wait": " (enable_cuda_sync_events=True records it)"}
+"""What PyTorch's profiler would have recorded of a GPU with CUDA, if asked to."""
+
+
+def _is_of_cuda(trace: Row) -> bool:
+    """Whether PyTorch's profiler recorded a trace through CUPTI, as far as is known.
+
+    >>> _is_of_cuda(dict(profiler="PyTorch profiler", runtime="HIP 6.4", gpu=None))
+    False
+    """
+    if trace.get("profiler") != "PyTorch profiler":
+        return False
+    runtime, gpu = trace["runtime"] or "CUDA", trace["gpu"] or ""
+    return runtime.startswith("CUDA") and not gpu.startswith("AMD")
 
 
 _NO_DOUBT = {

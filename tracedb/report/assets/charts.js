@@ -16,8 +16,15 @@ function grouped(rows, key) {
   return groups;
 }
 
+/** Whose a row is, where the run has several traces. */
 function rankLabel(row) {
-  return row.rank == null ? "trace " + (row.trace_id ?? "") : "rank " + row.rank;
+  if (row.rank != null) return "rank " + row.rank;
+  const files = data.sections.find((section) => section.name === "files");
+  return files.rows.length > 1 && row.trace_id != null ? "trace " + row.trace_id : "";
+}
+
+function stepLabel(step) {
+  return step == null ? "whole trace" : "step " + step;
 }
 
 /** Kinds with their colours; the largest first. */
@@ -48,7 +55,7 @@ function placeLabel(row) {
 function bars(section) {
   const rows = objects(section);
   const value = section.columns.find((name) => /_(ns|bytes)$/.test(name));
-  const groups = grouped(rows, (row) => [rankLabel(row), placeLabel(row)].join(", ") + "\0" + (row.thread_id ?? row.trace_id ?? ""));
+  const groups = grouped(rows, (row) => [rankLabel(row), placeLabel(row)].filter(Boolean).join(", ") + "\0" + (row.thread_id ?? row.trace_id ?? ""));
   const drawn = [...groups].slice(0, 64).map(([label, parts]) => {
     const whole = parts.reduce((sum, part) => sum + part[value], 0);
     const kinds = [...grouped(parts, (part) => part.kind ?? part.type)].map(([kind, own]) => [kind, own.reduce((sum, part) => sum + part[value], 0)]);
@@ -84,7 +91,7 @@ function stack(section) {
     const wide = Math.min(64, (width - 70) / steps.length);
     const drawn = svg("svg", { viewBox: `0 0 ${width} ${height + 40}`, width, height: height + 40, role: "img" });
     drawn.append(svg("title", null));
-    drawn.firstChild.textContent = `${rankLabel(parts[0])}: ${section.title}, by step and kind`;
+    drawn.firstChild.textContent = [rankLabel(parts[0]), `${section.title}, by step and kind`].filter(Boolean).join(": ");
     for (const share of [0, 0.5, 1]) {
       const y = 14 + height * (1 - share);
       drawn.append(svg("line", { x1: 60, x2: width, y1: y, y2: y }));
@@ -102,13 +109,13 @@ function stack(section) {
         y -= tall;
         const box = svg("rect", { x: 62 + i * wide, y, width: Math.max(0.5, wide - (wide > 6 ? 3 : 0)), height: tall, fill: colour(kind) });
         box.addEventListener("mousemove", (event) =>
-          showTip(event, `step ${step}, ${worded(kind)}: ${time(part.time_ns)}, ${valued("_share", part.time_share)}`));
+          showTip(event, `${stepLabel(step)}, ${worded(kind)}: ${time(part.time_ns)}, ${valued("_share", part.time_share)}`));
         box.addEventListener("mouseleave", hideTip);
         drawn.append(box);
       }
       if (i % skip === 0) {
         const label = svg("text", { x: 62 + (i + 0.5) * wide, y: height + 28, "text-anchor": "middle", class: "soft" });
-        label.textContent = step;
+        label.textContent = step ?? stepLabel(step);
         drawn.append(label);
       }
     });
@@ -151,7 +158,7 @@ function periods(section) {
       scales: { x: { time: false }, y: { range: (_, low, high) => [0, high * 1.1 || 1] } },
       axes: [{ label: "step", incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 5000, 10000, 100000] }, { label: "period [ms]", size: 70 }],
       series: [{ label: "step" }, ...lines.map((own, i) => ({
-        label: rankLabel(own[0]), stroke: palette[i], width: 1.5, points: { show: steps.length < 60 },
+        label: rankLabel(own[0]) || "period", stroke: palette[i], width: 1.5, points: { show: steps.length < 60 },
         value: (_, value) => (value == null ? "" : value.toPrecision(4) + " ms"),
       }))],
     }, values, "The period of each step"));
@@ -173,7 +180,7 @@ function memory(section) {
       const known = new Map(own.map((row) => [row.offset_ns, row[what + "_bytes"]]));
       let last = null;
       return {
-        label: `${rankLabel(own[0])}, ${placeLabel(own[0])} ${what}`, stroke: palette[i % palette.length], width: 1.5,
+        label: [rankLabel(own[0]), `${placeLabel(own[0])} ${what}`].filter(Boolean).join(", "), stroke: palette[i % palette.length], width: 1.5,
         dash: what === "reserved" ? [6, 4] : [], values: times.map((at) => (last = known.get(at) ?? last)).map((bytes) => (bytes == null ? null : bytes / size)),
       };
     }));
@@ -375,7 +382,7 @@ function ranges(section) {
   if (!rows.length) return [];
   const from = (row) => row.measured_ns ?? row.baseline_ns;
   const times = rows.flatMap((row) => [row.predicted_ns, row.low_ns, row.high_ns, from(row)]).filter((ns) => ns != null);
-  const label = (row) => row.scenario ?? `${rankLabel(row)}, step ${row.step}, ${row.method}`;
+  const label = (row) => row.scenario ?? [rankLabel(row), `step ${row.step}`, row.method].filter(Boolean).join(", ");
   const drawn = labelled(rows, label, 0, Math.max(...times), section.title, (row, x, y) => {
     const parts = [];
     if (row.low_ns != null) {
@@ -402,7 +409,7 @@ function changes(section) {
   const rows = objects(section).filter((row) => row.change_ns).sort((a, b) => Math.abs(b.change_ns) - Math.abs(a.change_ns)).slice(0, 20);
   if (!rows.length) return [];
   const most = Math.abs(rows[0].change_ns);
-  const label = (row) => [row.kind, row.place].filter(Boolean).join(": ");
+  const label = (row) => [row.kind && worded(row.kind), row.place].filter(Boolean).join(": ");
   return [labelled(rows, label, -most, most, section.title, (row, x, y) => [{
     box: svg("rect", { x: x(Math.min(0, row.change_ns)), y: y - 7, width: Math.max(1, Math.abs(x(row.change_ns) - x(0))), height: 14, fill: row.change_ns > 0 ? "#d1495b" : "#3a7ca5" }),
     words: `${row.change_ns > 0 ? "+" : ""}${time(row.change_ns)} per step (${time(row.against_ns ?? 0)} there, ${time(row.here_ns ?? 0)} here)`,

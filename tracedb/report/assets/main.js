@@ -87,10 +87,17 @@ function themes() {
   button.addEventListener("click", () => { root.dataset.theme = isDark() ? "light" : "dark"; told(); redraw(); });
   dark.addEventListener("change", () => { told(); redraw(); });
   let before;
-  addEventListener("beforeprint", () => { before = root.dataset.theme; root.dataset.theme = "light"; redraw(); });
+  // Pictures are as wide as a sheet before it is printed: they do not grow narrower on it.
+  addEventListener("beforeprint", () => {
+    before = root.dataset.theme;
+    root.dataset.theme = "light";
+    root.dataset.printed = "";
+    redraw();
+  });
   addEventListener("afterprint", () => {
     if (before) root.dataset.theme = before;
     else delete root.dataset.theme;
+    delete root.dataset.printed;
     redraw();
   });
   told();

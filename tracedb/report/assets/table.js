@@ -1,6 +1,6 @@
 // Tables that sort by their headings, and are copied as CSV.
 
-const FIRST_ROWS = 50;
+const FIRST_ROWS = 50, PRINTED_ROWS = 20;
 
 /** Rows as CSV; text that a spreadsheet would run gets an apostrophe before it. */
 function csv(columns, rows) {
@@ -19,12 +19,12 @@ function ordered(a, b) {
   return typeof a === "number" && typeof b === "number" ? a - b : String(a).localeCompare(String(b));
 }
 
-const WORDED = new Set(["kind", "type", "lever", "aspect"]);
+const WORDED = new Map([["kind", WORDS], ["type", WORDS], ["lever", WORDS], ["aspect", WORDS], ["wait", WAITS]]);
 
-/** A name as a cell has it: of a kind of time also what it is called. */
-function named(column, value) {
-  const words = WORDED.has(column) && WORDS.get(value);
-  return words && words !== value ? [words, " ", el("code", null, value)] : [bdi(value)];
+/** A name as a cell has it: of a kind of time also what it is called; a long one is cut. */
+function named(column, value, short) {
+  const words = WORDED.get(column)?.get(value);
+  return words && words !== value ? [words, " ", el("code", null, value)] : [bdi(short.get(value) ?? value)];
 }
 
 /** The table of a section, with its tools. */
@@ -33,6 +33,7 @@ function table(section) {
   const used = section.columns.flatMap((_, i) => (section.rows.some((row) => row[i] != null && row[i] !== "") ? [i] : []));
   const columns = used.map((i) => section.columns[i]);
   const rows = section.rows.map((row) => used.map((i) => row[i]));
+  const short = columns.map((column) => new Map(Object.entries(section.short?.[column] ?? {})));
   const body = el("tbody");
   let sorted = rows, open = false;
   const isNumber = columns.map((_, i) => rows.some((row) => typeof row[i] === "number"));
@@ -41,15 +42,17 @@ function table(section) {
       el("button", { type: "button", onclick: () => sort(i) }, heading(column))));
   const more = el("button", { type: "button", onclick: () => { open = !open; fill(); } });
   const said = el("span", { class: "note", role: "status" });
+  const printed = el("span", { class: "note printed" });
 
   function fill() {
     const cells = (row) => row.map((value, i) =>
       typeof value === "string"
-        ? el("td", { class: "text", title: shown(value) }, ...named(columns[i], value))
+        ? el("td", { class: "text", title: shown(value) }, ...named(columns[i], value, short[i]))
         : el("td", { class: isNumber[i] && "number" }, valued(columns[i], value)));
     const visible = open ? sorted : sorted.slice(0, FIRST_ROWS);
-    body.replaceChildren(...visible.map((row, i) => el("tr", { class: i >= FIRST_ROWS && "far" }, ...cells(row))));
+    body.replaceChildren(...visible.map((row, i) => el("tr", { class: i >= PRINTED_ROWS && "far" }, ...cells(row))));
     more.hidden = rows.length <= FIRST_ROWS;
+    printed.textContent = rows.length > PRINTED_ROWS ? `The first ${PRINTED_ROWS} of ${rows.length} rows; the page has all.` : "";
     more.textContent = open ? `First ${FIRST_ROWS} rows` : `All ${rows.length} rows`;
   }
 
@@ -75,7 +78,7 @@ function table(section) {
     el("div", { class: "table", tabindex: 0, role: "region", "aria-label": section.title },
       el("table", null, el("thead", null, el("tr", null, ...heads)), body)),
     el("div", { class: "tools" },
-      el("button", { type: "button", class: "csv", onclick: copied }, "Copy as CSV"), more,
+      el("button", { type: "button", class: "csv", onclick: copied }, "Copy as CSV"), more, printed,
       section.is_cut ? el("span", { class: "note" }, `The first ${rows.length} rows; the query has all.`) : null,
       said),
   ];

@@ -1,6 +1,8 @@
 // The timeline: lanes of slices with the critical path on them, drawn on a canvas.
 
 const ROW = 15, GAP = 7, LABEL = 190, AXIS = 22, OVERVIEW = 40;
+// As tall as lanes are on a sheet of paper, below a heading.
+const SHEET = 760;
 
 /** A number for a name, the same every time: its place on the circle of colours. */
 function hue(name) {
@@ -53,6 +55,7 @@ class Timeline {
     this.detail = el("div", { class: "detail", "aria-live": "polite" });
     this.input = el("input", { type: "search", placeholder: "Search names ( / )", "aria-label": "Search names" });
     this.told = el("span", { class: "note", role: "status" });
+    this.printed = el("p", { class: "note printed" });
     const close = this.close.filter(([begin]) => begin >= 0);
     const step = el("select", { "aria-label": "Go to a step", onchange: (event) => this.goStep(event.target.value) },
       el("option", { value: "" }, "All steps"),
@@ -72,7 +75,7 @@ class Timeline {
         button("Path ›", "Next interval of the path (p)", () => this.goPath(1)),
         el("span", { class: "note" }, el("kbd", null, "w"), el("kbd", null, "s"), " zoom ", el("kbd", null, "a"), el("kbd", null, "d"),
           " move ", el("kbd", null, "Ctrl"), " + wheel, drag, ", el("kbd", null, "Shift"), " + drag to zoom")),
-      this.overview, this.axis, this.box, this.detail);
+      this.overview, this.axis, this.box, this.detail, this.printed);
     this.listen();
     this.layout();
     this.tell(null);
@@ -142,9 +145,12 @@ class Timeline {
     this.colours.clear();
     this.fills.clear();
     this.wide = this.host.clientWidth - 2;
-    this.tall = Math.min(this.height, Math.max(260, Math.min(620, innerHeight - 280)));
+    const isPrinted = Object.hasOwn(document.documentElement.dataset, "printed");
+    this.tall = Math.min(this.height, isPrinted ? SHEET : Math.max(260, Math.min(620, innerHeight - 280)));
     this.box.style.height = this.tall + "px";
     this.bar = this.box.offsetWidth - this.box.clientWidth;
+    const left = this.lanes.filter((lane) => lane.y < this.box.scrollTop || lane.y + ROW > this.box.scrollTop + this.tall).length;
+    this.printed.textContent = left ? `${left} of ${this.lanes.length} threads and streams are on the page alone.` : "";
     this.draw();
   }
 

@@ -42,7 +42,7 @@ function bdi(text) {
   return el("bdi", null, shown(text));
 }
 
-const WORDS = new Map(Object.entries(data.words));
+const WORDS = new Map(Object.entries(data.words)), WAITS = new Map(Object.entries(data.waits));
 
 /** What a kind of time is called; an overhead type keeps its number. */
 function worded(kind) {
@@ -103,6 +103,7 @@ function valued(column, value) {
   if (column.endsWith("flops_per_second")) return amount(value, "FLOP/s");
   if (column.endsWith("_bytes")) return amount(value, "B");
   if (column === "flops") return amount(value, "FLOP");
+  if (column === "device" && value < 0) return "";
   if (column === "step" || column === "rank" || column.endsWith("_id")) return String(value);
   return count(value);
 }
@@ -120,6 +121,8 @@ const COLOURS = {
   launch_delay: "#f1ce63", stream_gap: "#d4b5a0", stream_wait: "#d37295", occupancy: "#fabfd2",
   return: "#a0cbe8", unexplained: "#9aa0a8", before_trace: "#c3c7cd", idle: "#c3c7cd",
   T1: "#9c755f", T2: "#4e79a7", T3: "#86bcb6", T4: "#f28e2b", T5: "#79a8d8",
+  wait_data: "#b6992d", wait_rank: "#e15759", wait_copy: "#499894", wait_thread: "#d4a6c8",
+  wait_stream: "#d37295", wait_device: "#fabfd2", wait_event: "#b07aa1", wait_queue: "#ffbe7d",
 };
 const MORE_COLOURS = ["#e15759", "#b07aa1", "#f1ce63", "#d37295", "#499894", "#b6992d", "#ff9d9a"];
 // From one hue to the next: the first hundred stay apart, whatever they are called.

@@ -142,6 +142,7 @@ def test_an_estimate_shows_itself() -> None:
         unmodelled={},
         source="",
         unsure=(),
+        links=None,
         _layout=None,
         _path="",
     )

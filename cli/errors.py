@@ -96,7 +96,7 @@ def _usage(error: click.UsageError) -> str:
     message = _suggestion(" ".join(error.format_message().split()).rstrip("."))
     new = renamed.OPTIONS.get(getattr(error, "option_name", ""))
     if new:
-        message = f"{message}: it was renamed {new}"
+        message = f"{message}: it was renamed to {new}"
     if error.ctx is None:
         return message
     command = error.ctx.command_path

@@ -584,7 +584,7 @@ class Database:
         if method not in tracedb.METHODS:
             known = ", ".join(tracedb.METHODS)
             new = renamed.METHODS.get(str(method))
-            hint = f"it was renamed {new}" if new else f"available: {known}"
+            hint = f"it was renamed to {new}" if new else f"available: {known}"
             raise QueryError(f"no method {method}; {hint}")
 
     @own_errors()

@@ -169,7 +169,7 @@ def _checked(
 def _nearest(key: object) -> str:
     new = renamed.COLUMNS.get(str(key))
     if new:
-        return f"; it was renamed {new}"
+        return f"; it was renamed to {new}"
     near = get_close_matches(str(key), COLUMNS, n=1)
     return (
         f"; did you mean {near[0]}?"

@@ -124,7 +124,7 @@ def hint(query: str) -> str:
     """Say which names of a query are old ones, and the new ones; empty without any.
 
     >>> hint("SELECT launch_id FROM staging.launch")
-    'launch_id is call_id now; staging.launch is staging.call now'
+    'launch_id was renamed to call_id; staging.launch was renamed to staging.call'
     >>> hint("SELECT call_id FROM staging.call -- not staging.launch")
     ''
     """
@@ -135,4 +135,4 @@ def hint(query: str) -> str:
             if name in known:
                 found[name] = known[name]
                 break
-    return "; ".join(f"{old} was renamed {new}" for old, new in found.items())
+    return "; ".join(f"{old} was renamed to {new}" for old, new in found.items())

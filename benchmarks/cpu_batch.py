@@ -333,7 +333,7 @@ def page(rows: Sequence[Row], measured: Sequence[Measured]) -> str:
         recorded=12,
         how="; ".join(sorted({one.how for one in measured})),
         beside=f"Other jobs ran on the machine: loads of {loads} on its cores as the "
-        "models began.",
+        "models started.",
     )
     models = list(dict.fromkeys(row.model for row in rows))
     results = [result(name, [r for r in rows if r.model == name]) for name in models]

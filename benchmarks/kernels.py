@@ -455,8 +455,8 @@ def training_section(found: dict[str, Any] | None) -> list[str]:
         return ["Not measured."]
     sentence = (
         f"All {found['models']} models of these files were trained in "
-        f"{found['minutes']:.0f} minutes ({found['cpu_minutes']:.1f} CPU minutes; the "
-        f"machine had other work beside it). Their files take "
+        f"{found['minutes']:.0f} minutes ({found['cpu_minutes']:.1f} CPU minutes; with "
+        f"other work on the machine). Their files take "
         f"{found['megabytes']:.0f} MB, the largest {found['largest_megabytes']:.1f} MB."
     )
     head = ["shapes, all different", "number", "CPU seconds", "per CPU second"]

@@ -583,7 +583,7 @@ def _macro_comment(relation: Relation) -> str:
 _PAGE = """# Schema
 
 Written by `tracedb schema --markdown`. Scripts may rely on the relations of the first
-sections; those that are marked as internal may change with any version.
+sections; relations marked as internal may change in any version.
 """
 
 

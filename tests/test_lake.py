@@ -454,6 +454,21 @@ def test_a_killed_worker_doubles_and_loses_nothing(
     assert capfd.readouterr() == ("", "")
 
 
+def test_a_job_that_is_ended_early_blames_no_file(traces: Path, tmp_path: Path) -> None:
+    """As by Ctrl-C; a file whose name is no text is as good as any."""
+    (traces / "0.json").rename(traces / os.fsdecode(b"od\nd \xff.json"))
+    (traces / "a.json").write_text('{"traceEvents": [')
+
+    def stop(line: str) -> None:
+        assert "a.json: failed" in line
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        lake.ingest([traces], tmp_path / "lake", lake.Local(3), progress=stop)
+    failures = lake.Manifest(tmp_path / "lake").failures()
+    assert [Path(failure.source).name for failure in failures] == ["a.json"]
+
+
 def test_a_file_that_kills_its_workers_fails(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -163,7 +164,7 @@ def _tasks(
             number=numbered.number,
             run=numbered.run,
             run_id=numbered.run_id,
-            path=one.path,
+            path=os.fsencode(one.path),
             source=one.source,
             is_named=one.is_named,
             why_not=one.why_not,

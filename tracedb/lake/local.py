@@ -68,7 +68,8 @@ class _Processes:
                 return msgspec.json.decode(answer, type=Outcome)
             code = process.wait()
             if self._is_over:
-                break
+                # Nobody waits for the answer, and nothing is wrong with the file.
+                return Outcome(task.number, task.source, "failed", "ended early")
         how = f"signal {-code}" if code < 0 else f"exit code {code}"
         return failed(
             task,

@@ -10,6 +10,7 @@ counts, or all of it.
 from __future__ import annotations
 
 import hashlib
+import os
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -45,8 +46,8 @@ class Task(msgspec.Struct, frozen=True):
     number: int = 0
     run: str = ""
     run_id: int = 0
-    path: str = ""
-    """Where the file is: a path, or a URI."""
+    path: bytes = b""
+    """Where the file is: a path, or a URI. Names of files need not be text."""
     source: str = ""
     """What it is called in the manifest."""
     is_named: bool = True
@@ -116,9 +117,10 @@ def failed(task: Task, why: str) -> Outcome:
 
 
 def _work(task: Task, manifest: Manifest, scratch: Path) -> Outcome:
-    path = Path(task.path)
-    if remote.is_remote(task.path):
-        path = remote.fetched(task.path, scratch / "source")
+    place = os.fsdecode(task.path)
+    path = Path(place)
+    if remote.is_remote(place):
+        path = remote.fetched(place, scratch / "source")
     source = Source(task.source, path, task.is_named, mapping=task.mapping)
     sha256 = digest(source)
     known = manifest.entry(sha256)

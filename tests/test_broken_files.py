@@ -483,10 +483,10 @@ def test_events_that_reach_no_layer_are_counted(tmp_path: Path) -> None:
         assert names(database) == ["a", "b", "c", "d"]
         reported = issues(database, "kept in raw.*")
     assert [(kind.partition(": ")[2], count) for kind, count in reported] == [
-        ("starts without an end", 1),
         ("events with a negative duration", 1),
         ("events without a duration", 1),
         ("events without a process or a thread", 1),
+        ("starts without an end", 1),
     ]
 
 

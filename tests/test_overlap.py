@@ -138,7 +138,7 @@ def test_what_overlaps_is_predicted_to_the_nanosecond(
     assert differ >= len(CASES) / 4
 
 
-TAKEN = f"""
+EDGES = f"""
     INSERT INTO graph.data_edge
     SELECT DISTINCT given.run_id, given.trace_id, given.op_id, taking.op_id, 1
     FROM (
@@ -155,13 +155,18 @@ TAKEN = f"""
         SEMI JOIN staging.gpu_op AS work ON call.call_id = work.call_id
         WHERE regexp_matches(op.name, '{LINEAR}')
     ) AS linear
-        ON given.trace_id = linear.trace_id AND given.start_ns < linear.start_ns
+        ON given.trace_id = linear.trace_id AND {{nearest}}
     INNER JOIN staging.call AS taking
         ON
             linear.trace_id = taking.trace_id
             AND taking.start_ns BETWEEN linear.start_ns AND linear.end_ns
 """
-"""The ops in the next linear take what the op of a memset gives, as a graph says it."""
+SIDES = ("given.start_ns < linear.start_ns", "given.start_ns > linear.end_ns")
+TAKEN = "; ".join(EDGES.format(nearest=side) for side in SIDES)
+"""The ops in the next linear take what the op of a memset gives, as a graph says it.
+
+So do those in the linear before it, of what was there then: that waits for nothing.
+"""
 
 
 def test_what_takes_a_tensor_waits_for_it(tmp_path: Path) -> None:

@@ -6,15 +6,15 @@ CREATE VIEW question.trust (
     -- The run.
     run_id,
     -- `estimated` (traces that never ran, if there are any), `repaired` (places in the
-    -- files that were repaired or dropped), `lost_work` (launches whose work is not in the
-    -- trace), `lost_launch` (work whose launch is not), `overlapping` (GPU ops that start
-    -- before the previous one on their stream ends), `inferred_wait` (synchronising calls for
-    -- which the trace does not record what they wait for), `unexplained` (time on critical
-    -- paths without a cause in the trace: none was found, or it is before the trace),
-    -- `profiler` (what recording the events of ops and calls may have cost), `overflow`
-    -- (pauses of the profiler itself, such as flushing full buffers), `clock` (differences
-    -- between the clocks of ranks, corrected as far as collectives allow) or `absent_rank`
-    -- (ranks of the job that are not in the run).
+    -- files that were repaired or dropped), `lost_work` (launches whose work is not in
+    -- the trace), `lost_launch` (work whose launch is not), `overlapping` (GPU ops that
+    -- start before the previous one on their stream ends), `inferred_wait` (synchronising
+    -- calls for which the trace does not record what they wait for; not copies),
+    -- `unexplained` (time on critical paths without a cause in the trace: none was found,
+    -- or it is before the trace), `profiler` (what recording the events of ops and calls
+    -- may have cost), `overflow` (pauses of the profiler itself, such as flushing full
+    -- buffers), `clock` (differences between the clocks of ranks, corrected as far as
+    -- collectives allow) or `absent_rank` (ranks of the job that are not in the run).
     aspect,
     -- Number of such cases; for `clock`, ranks whose order could be different.
     occurrences,
@@ -82,8 +82,6 @@ wait AS (
         count(*) FILTER (NOT recorded) AS inferred_count,
         sum(end_ns - start_ns) FILTER (NOT recorded) AS inferred_ns
     FROM graph.host_wait
-    -- A blocking copy waits for itself, a full queue for work of any stream: no profiler
-    -- records that.
     WHERE is_blocked AND target NOT IN ('copy', 'queue')
     GROUP BY run_id
 ),

@@ -1,14 +1,12 @@
 """What shipped kernel models say of what they did not measure: a page.
 
-    python benchmarks/kernel_transfer.py --write docs/kernel-transfer.md
+    python benchmarks/kernel_transfer.py --published aiconfigurator_core \
+        --write docs/kernel-transfer.md
 
 Leaves out one campaign at a time (a harness on a GPU), and one GPU at a time: rows are
 predicted by the shipped models of other campaigns, or of the nearest other GPUs, which
 have never seen them, with bands that they had no part in. Nothing is trained, so it
-takes a minute. `--published FOLDER` adds measurements of GPUs that no shipped model is
-of, as their projects publish them: for the page, of `systems/data` in the wheel of
-`aiconfigurator-core` 0.12.0, the folders `attention`, `encoder_attention` and `gemm` of
-vLLM 0.24.0 and `comm/nccl/2.29.2` of `h200_sxm` and `b300_sxm`.
+takes a minute. `shipped_models.py` says what `--published` is.
 """
 
 from __future__ import annotations
@@ -20,11 +18,10 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 import numpy as np
-import polars as pl
 from kernels import DATA
 from measure import Clock, tell
 from pages import machine, parser, publish, table, words
-from shipped_models import MORE
+from shipped_models import MORE, NO_SOFTWARE, published
 
 from tracedb import kernels
 from tracedb.kernels.blend import Answer, blended
@@ -38,7 +35,6 @@ from tracedb.kernels.usual import usual_ns
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from tracedb.kernels import Models
     from tracedb.kernels.families import Floats
     from tracedb.kernels.groups import Group
     from tracedb.kernels.model import Key
@@ -71,11 +67,13 @@ HARDWARE = """\
 ## One GPU left out
 
 All rows of a GPU, predicted by the shipped models of the vendor's nearest three other
-GPUs, each multiplied by the ratio of the rooflines, with the band that the other GPUs
-required when they were held out. For comparison: the roofline with the default shares
-of the peaks, which is used where no model is (`prediction.kernel_efficiency`; its
-shares were fitted to these data), and the data sheet's roofline. Only kernel times are
-scored: NeuSight's times include the launch, so a roofline cannot be compared with them.
+GPUs, each multiplied by the ratio of the rooflines (with fitted or default shares, as
+the other GPUs require), with the band that the others required when they were held out.
+`Twin` says whether a GPU with nearly the same figures was among them. For comparison:
+the roofline with the default shares of the peaks, which is used where no model is
+(`prediction.kernel_efficiency`; its shares were fitted to many of these data), and the
+data sheet's roofline. Only kernel times are scored: NeuSight's times include the
+launch, so a roofline cannot be compared with them.
 
 `Serves` says what a family and type uses on an unmeasured GPU: models if they are
 closer than the roofline in the mean over the held-out GPUs, which training determines
@@ -83,13 +81,6 @@ and each model file stores. If each GPU is judged only by the others, the chosen
 the two has a mean log error of {chosen:.3f}; models always {model:.3f}, the roofline
 always {usual:.3f}, the better one each time {best:.3f}. The band holds {held:.0f} % in
 the mean.
-"""
-PUBLISHED = """\
-## GPUs without a shipped model
-
-Measurements that neither the models nor the rooflines have seen: {files}, as published,
-predicted by what ships with tracedb, through the user's interface. GEMMs in fp8 use the
-roofline.
 """
 
 
@@ -105,6 +96,8 @@ class Scored:
     """Mean errors of the logarithm."""
     is_by_models: bool = True
     """Whether models serve, as other hardware has it."""
+    is_near: bool = False
+    """Whether a twin was measured."""
 
 
 def scored(
@@ -155,12 +148,13 @@ def hardware(
     known = [g for g in groups if g.key in predictors and g.key.measured == "kernel"]
     held_out = HeldOut(known, predictors)
     for group in known:
-        answered = held_out.answered(group)
+        transfer = transfer_of(group.key, held_out.held(group.key.hardware))
+        answered = held_out.answered(group, usual_part=transfer.usual_part)
         if answered is None:
             continue
-        rows, predicted = answered
-        transfer = transfer_of(group.key, held_out.held(group.key.hardware))
-        found = predicted.at_least(float(np.exp(transfer.error)))
+        rows, predicted, is_near = answered
+        error = transfer.error_on(is_near=is_near)
+        found = predicted.at_least(float(np.exp(error)))
         usual, sheet = usual_ns(rows), rows.work.datasheet_ns
         ways = {
             "model": (found.ns, found.low_ns, found.high_ns),
@@ -168,29 +162,7 @@ def hardware(
             "sheet": (sheet, sheet, sheet),
         }
         one = scored(replace(group, rows=rows), [group.key.hardware], ways)
-        yield replace(one, is_by_models=transfer.is_better)
-
-
-def published(folder: Path, models: Models) -> Iterator[Scored]:
-    """GPUs without a model of their own, as a user asks for them."""
-    for group in groups_of(read_measurements([folder]).frame):
-        key = group.key
-        if len(group.rows) < LEAST_ROWS or group.hardware.is_fallback:
-            continue
-        group = replace(group, rows=some(group.rows))  # noqa: PLW2901 (the fewer)
-        sizes = {n: group.rows.shapes[n] for n in group.rows.family.columns}
-        texts = ("hardware", "family", "op", "dtype", "measured")
-        named = {name: pl.lit(getattr(key, name)) for name in texts}
-        asked = pl.DataFrame(sizes).fill_nan(None).with_columns(**named)
-        found = models.predict(asked)
-        usual, sheet = usual_ns(group.rows), group.rows.work.datasheet_ns
-        ways = {"usual": (usual, usual, usual), "sheet": (sheet, sheet, sheet)}
-        kinds = found["likeness"].unique().drop_nulls().to_list()
-        if found["predicted_ns"].null_count() == 0:
-            columns = ("predicted_ns", "low_ns", "high_ns")
-            ns, low, high = (found[name].to_numpy() for name in columns)
-            ways["model"] = (ns, low, high)
-        yield scored(group, kinds, ways)
+        yield replace(one, is_by_models=transfer.is_better, is_near=is_near)
 
 
 def three(scores: Iterable[Scores]) -> str:
@@ -206,10 +178,12 @@ def held(scores: Iterable[Scores]) -> str:
 
 
 def by_family(found: Iterable[Scored]) -> Iterator[tuple[list[str], list[Scored]]]:
-    """Those of one family and type together."""
+    """Those of one family and type together, and of hardware with a twin or without."""
 
-    def kind(one: Scored) -> tuple[str, str, str]:
-        return (one.group.key.family, one.group.key.dtype, one.group.key.source)
+    def kind(one: Scored) -> tuple[str, str, str, str]:
+        twin = "yes" if one.is_near else "no"
+        key = one.group.key
+        return (key.family, key.dtype, key.source, twin)
 
     for name, part in groupby(sorted(found, key=kind), kind):
         yield [*name], [*part]
@@ -219,7 +193,7 @@ def campaign_rows(found: Sequence[Scored]) -> Iterator[list[str]]:
     """A row for each family and harness that was left out."""
     for kind, part in by_family(found):
         yield [
-            *kind,
+            *kind[:3],
             ", ".join(sorted({o for one in part for o in one.others})),
             str(len(part)),
             three(one.scores["own"] for one in part),
@@ -242,26 +216,6 @@ def hardware_rows(
             three(one.scores["usual"] for one in part),
             three(one.scores["sheet"] for one in part),
             "models" if serving[kind[0], kind[1]] else "roofline",
-        ]
-
-
-def published_rows(found: Iterable[Scored]) -> Iterator[list[str]]:
-    """A row for each GPU and op."""
-
-    def kind(one: Scored) -> tuple[str, ...]:
-        key = one.group.key
-        return (key.hardware, key.family, key.op, key.dtype)
-
-    for name, each in groupby(sorted(found, key=kind), kind):
-        part = [*each]
-        by_models = [one.scores["model"] for one in part if "model" in one.scores]
-        yield [
-            *name,
-            str(len(part)),
-            three(by_models) if by_models else "",
-            held(by_models) if by_models else "",
-            three(one.scores["usual"] for one in part),
-            three(one.scores["sheet"] for one in part),
         ]
 
 
@@ -290,29 +244,26 @@ def kind_of(one: Scored) -> tuple[str, str]:
 def main() -> None:
     """Print the page, or write it."""
     asked = parser(__doc__)
-    asked.add_argument("--published", type=Path, metavar="FOLDER")
+    asked.add_argument("--published", type=Path, required=True, metavar="FOLDER")
     chosen = asked.parse_args()
     if not DATA.exists():
         asked.exit(message=f"{DATA.name} is absent: nothing to evaluate\n")
     clock = Clock()
     with clock:
-        folders = [path for path in (DATA, MORE) if path.exists()]
+        beside = [path for path in (DATA, MORE) if path.exists()]
+        folders = [*beside, *published(chosen.published)]
         groups = [
             replace(group, rows=some(group.rows))
             for group in groups_of(read_measurements(folders).frame)
-            if len(group.rows) >= LEAST_ROWS and not group.hardware.is_fallback
+            if len(group.rows) >= LEAST_ROWS
+            and not group.hardware.is_fallback
+            and not group.key.software.endswith(NO_SOFTWARE)
         ]
-        shipped = kernels.shipped()
-        models = shipped.models
+        models = kernels.shipped().models
         predictors = {model.key: model.predictor for model in models}
         tell(f"{len(groups)} keys, {len(models)} models")
         across = [*campaigns(groups, predictors)]
         moved = [*hardware(groups, predictors)]
-        others = (
-            [*published(chosen.published, shipped.serving())]
-            if chosen.published
-            else []
-        )
     about = ABOUT.format(
         words=words(), machine=machine(None), seconds=clock.cpu_s, rows=MOST_ROWS
     )
@@ -322,19 +273,22 @@ def main() -> None:
     head = [*kinds, "by the models of", "keys", "model", "own band holds"]
     parts = [about, CAMPAIGN.format(held=100 * np.mean(wide), count=len(wide))]
     parts += table([*head, "with the factor"], campaign_rows(across), left=4)
-    head = [*kinds, "hardware left out", "keys", "models", "band holds", *errors]
+    head = [
+        *kinds,
+        "twin",
+        "hardware left out",
+        "keys",
+        "models",
+        "band holds",
+        *errors,
+    ]
     serves = {
         (m.key.family, m.key.dtype): m.transfer.is_better
         for m in models
         if m.key.measured == "kernel"
     }
     parts += ["", about_hardware(moved)]
-    parts += table([*head, "serves"], hardware_rows(moved, serves), left=4)
-    if others:
-        files = "`aiconfigurator-core` 0.12.0, vLLM 0.24.0 and NCCL 2.29.2"
-        head = ["hardware", "family", "op", "dtype", "keys", "models", "band holds"]
-        parts += ["", PUBLISHED.format(files=files)]
-        parts += table([*head, *errors], published_rows(others), left=4)
+    parts += table([*head, "serves"], hardware_rows(moved, serves), left=5)
     publish("\n".join(parts) + "\n", chosen.write)
 
 

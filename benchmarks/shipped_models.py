@@ -1,10 +1,14 @@
 """Make the kernel models that the wheel carries, of public measurements.
 
-    python benchmarks/shipped_models.py --write tracedb/kernels/shipped
+    pip download --no-deps aiconfigurator-core==0.12.0
+    unzip -q aiconfigurator_core-*.whl 'aiconfigurator_core/systems/data/*'
+    python benchmarks/shipped_models.py --published aiconfigurator_core \
+        --write tracedb/kernels/shipped
 
-Trains small forests on the public data beside the checkout (`measure.py`), leaves out
-what no op of a PyTorch trace is, and writes a file for each model and `index.json`.
-Which data, whose, and under which licence each model has is in its provenance.
+Trains small forests on the public data beside the checkout (`measure.py`) and on those
+of a wheel that NVIDIA publishes, leaves out what no op of a PyTorch trace is, and
+writes a file for each model and `index.json`. Which data, whose, and under which
+licence each model has is in its provenance.
 """
 
 from __future__ import annotations
@@ -42,12 +46,34 @@ _NO_SOURCES = ("mlpredict",)
 """TensorFlow's layers, with what it does around them."""
 
 
+_AREAS = ("attention", "encoder_attention", "gemm")
+_VLLM = tuple(f"{area}/vllm/0.24.0" for area in _AREAS)
+_NEW = ("h100_sxm", "h200_sxm", "b200_sxm", "b300_sxm")
+PUBLISHED = {
+    "a100_sxm": ("attention/vllm/0.14.0", "comm/nccl/2.27.3"),
+    "l40s": (*_VLLM, "comm/nccl/2.27.3"),
+    **dict.fromkeys(_NEW, (*_VLLM, "comm/nccl/2.29.2")),
+}
+"""Folders of the wheel of aiconfigurator-core, below `systems/data`, by GPU."""
+
+
+def published(wheel: Path) -> list[Path]:
+    """The folders of the unpacked wheel that models are made of."""
+    data = wheel / "systems" / "data"
+    return [data / gpu / folder for gpu, kept in PUBLISHED.items() for folder in kept]
+
+
+NO_SOFTWARE = ("fp8_block",)
+"""Products of blocks with scales of their own, which PyTorch has no op for."""
+
+
 def is_shipped(group: Group) -> bool:
     """Whether traces have such ops, and enough was measured of listed hardware."""
     return (
         not group.hardware.is_fallback
         and group.key.source not in _NO_SOURCES
         and group.key.op not in (*_NO_TRACES, *_NOT_NEEDED)
+        and not group.key.software.endswith(NO_SOFTWARE)
         and len(group.rows) >= LEAST_ROWS
     )
 
@@ -62,10 +88,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Train, and write the folder."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--write", type=Path, required=True, metavar="FOLDER")
-    folder = parser.parse_args(arguments).write
+    parser.add_argument("--published", type=Path, required=True, metavar="FOLDER")
+    given = parser.parse_args(arguments)
+    folder = given.write
     clock = Clock()
     with clock:
-        measured = read_measurements([path for path in (DATA, MORE) if path.exists()])
+        found = [path for path in (DATA, MORE) if path.exists()]
+        measured = read_measurements([*found, *published(given.published)])
         groups = [g for g in groups_of(measured.frame) if is_shipped(g)]
         make_folder(folder, KernelModelError)
         for old in folder.glob("*.npz"):

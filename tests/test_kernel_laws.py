@@ -20,7 +20,7 @@ from tracedb.kernels.hardware import hardware_table
 from tracedb.kernels.model import Key
 from tracedb.kernels.predictor import Predicted
 from tracedb.kernels.rows import rows_of
-from tracedb.kernels.transfer import NEAREST, Held, transfer_of
+from tracedb.kernels.transfer import NEAREST, PARTS, Held, transfer_of
 from tracedb.kernels.usual import usual_ns
 from tracedb.kernels.work import Op
 
@@ -201,10 +201,10 @@ def serving() -> kernels.Models:
 @pytest.mark.parametrize(
     ("family", "hardware", "relative"),
     [
-        ("gemm", "H200", "H100"),
+        ("gemm", "H800", "H100"),
         ("gemm", "A100 40GB", "A100 80GB"),
         ("elementwise", "H200", "H100"),
-        ("collective", "H200", "H100"),
+        ("collective", "H800", "H100"),
     ],
 )
 def test_a_gpu_of_a_known_generation_has_its_relatives_times(
@@ -254,7 +254,8 @@ def test_held_out_hardware_decides_what_serves() -> None:
 
     def held(hardware: str, dtype: str, errors: list[float], roofline: float) -> Held:
         key = Key(hardware, "gemm", "mm", dtype, "kernel", "one", "")
-        return Held(key, np.array(errors), np.full(len(errors), roofline))
+        by_part = {part: np.array(errors) for part in PARTS}
+        return Held(key, by_part, np.full(len(errors), roofline))
 
     found = [
         held("A100", "float16", [0.1, -0.1, 0.1, 0.1, 0.5], 0.3),
@@ -273,6 +274,23 @@ def test_held_out_hardware_decides_what_serves() -> None:
     assert (single.hardware, single.is_better) == (1, False)
     other = transfer_of(replace(found[0].key, family="softmax"), found)
     assert (other.hardware, other.error, other.is_better) == (0, 0.9, False)
+
+
+def test_held_out_hardware_chooses_the_shares() -> None:
+    """That of the ratio which is nearest, and a band of their own for twins."""
+
+    def held(hardware: str, errors: tuple[float, ...], *, is_near: bool) -> Held:
+        key = Key(hardware, "gemm", "mm", "float16", "kernel", "one", "")
+        by_part = dict(zip(PARTS, (np.full(9, e) for e in errors), strict=True))
+        return Held(key, by_part, np.full(9, 0.9), is_near)
+
+    far = held("A100", (0.4, 0.3, 0.5), is_near=False)
+    near = held("H200", (0.2, 0.1, 0.05), is_near=True)
+    found = transfer_of(far.key, [far, near])
+    assert (found.usual_part, found.error, found.near_error) == (0.5, 0.3, 0.1)
+    assert (found.error_on(is_near=True), found.error_on(is_near=False)) == (0.1, 0.3)
+    single = transfer_of(far.key, [far])
+    assert (single.usual_part, single.error, single.near_error) == (0, 0.4, 0.4)
 
 
 @pytest.mark.parametrize(

@@ -34,7 +34,7 @@ from tracedb.kernels.public import READERS
 from tracedb.kernels.rows import rows_of
 from tracedb.kernels.scores import scores_of
 from tracedb.kernels.splits import SPLITS
-from tracedb.kernels.transfer import HeldOut
+from tracedb.kernels.transfer import Answered, HeldOut
 from tracedb.kernels.trees import Forest, averaged, boosted, rounded_down
 from tracedb.kernels.work import Op, shapes_of, work_of
 
@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from click.testing import Result
 
     from tracedb.kernels.groups import Group
-    from tracedb.kernels.predictor import Predicted
     from tracedb.kernels.rows import Rows
 
 DATA = ROOT.parent / "shared" / "kerneldata"
@@ -765,6 +764,46 @@ def test_collectives_of_other_ranks_over_nodes() -> None:
     assert found == pytest.approx(truth["ns"].to_list()[1:], rel=0.02)
 
 
+def test_a_short_curve_goes_on_as_a_longer_one() -> None:
+    """A kilobyte tells no bandwidth, and a layout has the range of its own messages."""
+    time_ns = 50_000 + pl.col("bytes") / 10
+    rows = [(32, 8, size) for size in SIZES] + [(16, 8, SIZES[0])]
+    frame = pl.DataFrame(rows, ["ranks", "ranks_per_node", "bytes"], orient="row")
+    frame = frame.with_columns(time_ns=time_ns + 1000 * pl.col("ranks"))
+    table = fit_table(messages(frame))
+    asked_for = asked_of(16, 8)
+    truth = pl.DataFrame(dict(asked_for.shapes.sizes)).select(ns=time_ns + 16_000)
+    found = table.predict_ns(asked_for)
+    assert found == pytest.approx(truth["ns"].to_list(), rel=0.05)
+    assert (table.beyond(asked_for) > 0).tolist() == [False] + [True] * (len(SIZES) - 1)
+    assert not table.beyond(asked_of(32, 8)).any()
+
+
+def test_the_nearest_layout_tells_of_another() -> None:
+    """Of two clusters of eight ranks, that with as many of them on a node."""
+    layouts = [(4, 1), (8, 1), (8, 4), (16, 8)]
+    table = cluster(layouts, 1e6 / pl.col("ranks_per_node") + pl.col("bytes"))
+    alone = cluster(layouts[2:], 1e6 / pl.col("ranks_per_node") + pl.col("bytes"))
+    found, expected = (t.predict_ns(asked_of(12, 6)) for t in (table, alone))
+    assert found == pytest.approx(expected)
+
+
+def test_messages_that_stalled_are_left_out(tmp_path: Path) -> None:
+    """Five times as long as two larger ones; a single time that is too short is not."""
+    texts = {name: pl.lit(value) for name, value in TEXTS.items()}
+    frame = pl.DataFrame({"bytes": SIZES}).with_columns(ranks=8, ranks_per_node=8)
+    frame = frame.with_columns(time_ns=ONE_NODE, **texts)
+    stalled = pl.when(pl.col("bytes") == SIZES[4]).then(10).otherwise(1)
+    slips = pl.when(pl.col("bytes") == SIZES[-3]).then(0.01).otherwise(1)
+    for name, factor in (("stalled", stalled), ("slips", slips)):
+        changed = frame.with_columns(time_ns=ONE_NODE * factor)
+        write(changed, tmp_path / f"{name}.parquet")
+    found = kernels.read_measurements([tmp_path / "stalled.parquet"])
+    assert found.frame["bytes"].to_list() == [*SIZES[:4], *SIZES[5:]]
+    assert [*found.dropped.values()] == [1]
+    assert not kernels.read_measurements([tmp_path / "slips.parquet"]).dropped
+
+
 def test_scatter_of_some_ranks_is_not_of_others() -> None:
     """A hill among small messages stays in the curve it is of; others go through it."""
     is_hill = pl.col("bytes").is_between(2**13, 2**15)
@@ -793,17 +832,17 @@ def test_links_of_a_node_are_the_hardwares_own() -> None:
     hopper = replace(hopper, rows=one_node)
     predictors = {g.key: fit_predictor(g.rows) for g in (volta, ampere, hopper)}
 
-    def said(*members: Group) -> tuple[Rows, Predicted]:
+    def said(*members: Group) -> Answered:
         found = HeldOut(members, predictors).answered(members[0])
         assert found is not None
         return found
 
-    rows, predicted = said(volta, ampere)
+    rows, predicted, is_near = said(volta, ampere)
+    assert not is_near
     over = rows.shapes["ranks"] == 16
     assert predicted.ns[over] == pytest.approx(rows.time_ns[over], rel=1e-3)
     assert predicted.ns[~over].max() > 1.5 * rows.time_ns[~over].max()
-    rows, _ = said(volta, hopper)
-    assert set(rows.shapes["ranks"]) == {8}
+    assert set(said(volta, hopper).rows.shapes["ranks"]) == {8}
 
 
 TEXTS = {

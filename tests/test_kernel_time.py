@@ -824,6 +824,20 @@ def test_unaligned_and_strided_work_takes_longer(
     assert rows(database, query) == [(False,), (True,), (False,), (False,), (False,)]
 
 
+def test_wide_softmax_takes_amd_longer(
+    database: tracedb.Database, tmp_path: Path
+) -> None:
+    """Rows that no warp holds, twice as long; NVIDIA's GPUs as long as narrow ones."""
+    shapes = [tensors((2**26 // width, width)) for width in (1024, 2048)]
+    ops = [Op("aten::_softmax", **shape) for shape in shapes]
+    for device in ("AMD Instinct MI300X", "NVIDIA A100-SXM4-80GB"):
+        write(tmp_path / f"{device[0]}.json", ops, device)
+    database.ingest([tmp_path])
+    [amd, nvidia] = predicted(database, *ROOFLINE)
+    assert amd[1] == pytest.approx(2.1 * amd[0], rel=0.02)
+    assert nvidia[1] == pytest.approx(nvidia[0], rel=0.02)
+
+
 def test_assumed_sizes_are_out_of_range(
     database: tracedb.Database, tmp_path: Path
 ) -> None:

@@ -2,9 +2,11 @@
 -- traffic and addressing at the rates that the family reaches on the hardware. What fits
 -- into the cache moves at the cache's speed, the rest at the memory's. GEMMs with unaligned
 -- rows take 1.5 times as long, as on V100 (apex_plus: 24,000 half-precision GEMMs with an n
--- or k that is not a multiple of 8, 49,000 others). Elementwise kernels that address their
--- elements individually are treated like those of broadcasts. Collectives over several
--- nodes take as long as the slower of the links within a node and the network between them.
+-- or k that is not a multiple of 8, 49,000 others). Softmax of rows that no warp can hold
+-- takes 2.1 times as long on AMD GPUs (NeuSight's MI210: 184 shapes of 30 MB and more).
+-- Elementwise kernels that address their elements individually are treated like those of
+-- broadcasts. Collectives over several nodes take as long as the slower of the links within
+-- a node and the network between them.
 -- Nothing here is learned from the trace's own times. On unlisted hardware the band is 4
 -- times as wide to either side. The time of a collective is that of its message: it
 -- excludes the wait for the last rank, during which its kernel runs.
@@ -54,7 +56,11 @@ bound AS (
         *,
         CASE WHEN is_known THEN 1 ELSE 4 END AS doubt,
         floor_ns * floors * steps + network_latency_ns * network_steps AS fixed_ns,
-        CASE WHEN is_unaligned THEN 1.5e9 ELSE 1e9 END AS unit_ns,
+        CASE
+            WHEN is_unaligned THEN 1.5e9
+            WHEN is_wide AND vendor = 'AMD' THEN 2.1e9
+            ELSE 1e9
+        END AS unit_ns,
         unit_ns * flops / compute_share / (
             CASE unit
                 WHEN 'half' THEN matrix_share * peak_half_flops_per_second
@@ -92,7 +98,11 @@ bound AS (
     LEFT JOIN (SELECT family AS listed_family FROM prediction.kernel_efficiency)
         ON
             listed_family
-            = CASE WHEN family = 'elementwise' AND is_strided THEN 'broadcast' ELSE family END
+            = CASE
+                WHEN family = 'elementwise' AND is_strided THEN 'broadcast'
+                WHEN family = 'memcpy' AND link = 'pcie' THEN 'pinned'
+                ELSE family
+            END
     INNER JOIN (SELECT * RENAME (family AS known) FROM prediction.kernel_efficiency)
         ON known = coalesce(listed_family, 'other')
 )

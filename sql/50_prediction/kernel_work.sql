@@ -42,6 +42,8 @@ CREATE VIEW prediction.kernel_work (
     network_steps,
     -- Whether it moves less at a time than it could: a GEMM with unaligned rows.
     is_unaligned,
+    -- Whether it is a softmax of rows of more than 1,024 elements.
+    is_wide,
     -- Whether it addresses its elements individually, as for non-contiguous tensors.
     is_strided,
     -- How often its op does the work: 1 unless algorithms are tried.
@@ -151,8 +153,7 @@ SELECT
     steps,
     (network_bytes * share)::BIGINT,
     network_steps,
-    is_unaligned,
-    is_strided,
+    is_unaligned, is_wide, is_strided,
     attempts,
     is_exact
 FROM shared
@@ -173,8 +174,7 @@ SELECT
     1.0,
     0,
     0.0,
-    false,
-    false,
+    false, false, false,
     1.0,
     is_exact
 FROM prediction.gpu_copy;

@@ -31,6 +31,8 @@ CREATE TABLE prediction.op_work (
     -- Whether it is a half-precision GEMM whose rows are not a multiple of 16 bytes: its
     -- kernels move less at a time.
     is_unaligned,
+    -- Whether it is a softmax of rows of more than 1,024 elements: no warp can hold one.
+    is_wide,
     -- Whether all relevant sizes and types were recorded.
     is_exact
 ) AS
@@ -54,6 +56,7 @@ counted AS (
             )),
             false
         ) AS is_unaligned,
+        coalesce(bool_or(family = 'softmax' AND width > 1024), false) AS is_wide,
         bool_and(is_exact) AS is_exact
     FROM prediction.op_problem
     GROUP BY ALL
@@ -73,6 +76,7 @@ SELECT
     network_bytes::BIGINT,
     network_steps,
     is_unaligned,
+    is_wide,
     is_exact
 FROM counted
 LEFT JOIN prediction.op_shape USING (op_id, run_id, trace_id)

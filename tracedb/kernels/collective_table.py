@@ -5,8 +5,10 @@ Between and beyond numbers of ranks, the logarithm of the time is interpolated o
 log(ranks): over several nodes at the same bytes on the bus, within a node halfway
 between these and the same message, for a part of the time is that of the links, over
 which (n - 1) / n of the message goes, and another is each rank's own. Curves rise with
-the size there, for the scatter of one number of ranks says nothing about another.
-Beyond the largest message, bandwidth stays as it was.
+the size there, for the scatter of one number of ranks says nothing about another. Of
+several curves of one number of ranks, that of the nearest layout counts.
+Beyond its largest message a curve takes as much longer as the nearest longer one does,
+and beyond that one bandwidth stays as it was.
 
 Curves within a node say nothing of several nodes, nor the other way round: what is
 asked of the other kind has the nearest there is, and is not in range (`away`).
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
     from .rows import Rows
 
 _KNOTS_PER_DOUBLING = 4
+_CELL = float(np.log(2)) / _KNOTS_PER_DOUBLING
 _FARTHEST = 2.0
 """How far beyond two numbers of ranks their line is believed, in their distances: from
 4 and 8 as far as to 2."""
@@ -68,9 +71,9 @@ class CollectiveTable:
 
     def _log_ns(self, ranks: float, per_node: float, shapes: Shapes) -> Floats:
         """The logarithm of the time for one number of ranks."""
-        exact = np.flatnonzero((self.ranks == ranks) & (self.per_node == per_node))
-        if len(exact):
-            return self._curve(int(exact[0]), _log_bus_bytes(shapes, ranks))
+        exact = self._exact(ranks, per_node)
+        if exact is not None:
+            return self._curve(exact, _log_bus_bytes(shapes, ranks))
         alike = self._alike(ranks, per_node)
         places = np.log(self.ranks[alike])
         place = np.searchsorted(places, np.log(ranks))
@@ -102,31 +105,88 @@ class CollectiveTable:
         found = np.zeros(len(rows))
         for n, layout in {*zip(ranks.tolist(), per_node.tolist(), strict=True)}:
             here = (ranks == n) & (per_node == layout)
-            is_kind = (self.per_node >= self.ranks) == (layout >= n)
-            apart = np.abs(np.log(self.ranks / n)) + np.abs(
-                np.log(np.minimum(self.per_node, self.ranks) / min(layout, n))
-            )
-            found[here] = np.min(np.where(is_kind, apart, apart + OTHER_KIND))
+            found[here] = self._apart(n, layout).min()
         return found
 
+    def beyond(self, rows: Rows) -> Floats:
+        """How far a message is from those measured of its own layout, as a log."""
+        ranks, per_node = rows.shapes["ranks"], rows.shapes["ranks_per_node"]
+        found = np.zeros(len(rows))
+        for n, layout in {*zip(ranks.tolist(), per_node.tolist(), strict=True)}:
+            exact = self._exact(n, layout)
+            if exact is not None:
+                here = (ranks == n) & (per_node == layout)
+                x, _ = self._knots(exact)
+                size = _log_bus_bytes(rows.shapes.take(here), n)
+                found[here] = np.maximum(x[0] - size, size - x[-1])
+        return np.where(found > _CELL, found, 0)
+
+    def _exact(self, ranks: float, per_node: float) -> int | None:
+        """The curve of a layout, if it was measured."""
+        found = np.flatnonzero((self.ranks == ranks) & (self.per_node == per_node))
+        return int(found[0]) if len(found) else None
+
+    def _apart(self, ranks: float, per_node: float) -> Floats:
+        """How far the layout of each curve is from one that is asked, as a log."""
+        is_kind = (self.per_node >= self.ranks) == (per_node >= ranks)
+        apart = np.abs(np.log(self.ranks / ranks)) + np.abs(
+            np.log(np.minimum(self.per_node, self.ranks) / min(per_node, ranks))
+        )
+        return np.where(is_kind, apart, apart + OTHER_KIND)
+
     def _alike(self, ranks: float, per_node: float) -> NDArray[np.int64]:
-        """Curves within one node, or over several, as asked; else all; by ranks."""
-        is_one_node = self.per_node >= self.ranks
-        alike = np.flatnonzero(is_one_node == (per_node >= ranks))
-        if not len(alike):
+        """Curves within one node, or over several, as asked; else all; by ranks.
+
+        One for each number of ranks: that of the nearest layout.
+        """
+        apart = self._apart(ranks, per_node)
+        if apart.min() < OTHER_KIND:
+            alike = np.flatnonzero(apart < OTHER_KIND)
+        else:
             alike = np.arange(len(self.ranks))
-        return alike[np.argsort(self.ranks[alike], kind="stable")]
+        nearest = alike[np.argsort(apart[alike], kind="stable")]
+        return nearest[np.unique(self.ranks[nearest], return_index=True)[1]]
+
+    def _knots(self, curve: int) -> tuple[Floats, Floats]:
+        """Sizes and times of one curve, as logarithms."""
+        ends = np.append(self.first, len(self.log_ns))
+        knots = slice(int(ends[curve]), int(ends[curve + 1]))
+        return self.log_bytes[knots], self.log_ns[knots]
 
     def _curve(self, curve: int, size: Floats, *, rises: bool = False) -> Floats:
         """The curve of one number of ranks, or the rising one that is nearest to it."""
-        ends = np.append(self.first, len(self.log_ns))
-        knots = slice(int(ends[curve]), int(ends[curve + 1]))
-        x, y = self.log_bytes[knots], self.log_ns[knots]
+        x, y = self._knots(curve)
         if rises:
             y = _rising(y)
-        inside = smooth(x, y, np.clip(size, x[0], x[-1]))
-        beyond = np.maximum(size - x[-1], 0)
-        return np.where(beyond > 0, _tail(x, y, beyond), inside)
+        found = smooth(x, y, np.clip(size, x[0], x[-1]))
+        is_beyond = size > x[-1]
+        if is_beyond.any():
+            found[is_beyond] = self._beyond(curve, x, y, size[is_beyond])
+        return found
+
+    def _beyond(self, curve: int, x: Floats, y: Floats, size: Floats) -> Floats:
+        """Log time of messages that are larger than those of a curve.
+
+        Small messages do not tell the bandwidth; what a longer curve adds does, as far
+        as this one does not rise at its end.
+        """
+        own = _tail(x, y, size - x[-1])
+        longer = self._longer(curve)
+        if longer is None:
+            return own
+        ends = self._curve(longer, np.append(x[-1], size), rises=True)
+        added = np.maximum(np.exp(ends[1:]) - np.exp(ends[0]), 0)
+        theirs = np.log(np.exp(y[-1]) + added)
+        told = _told(x, y)
+        found: Floats = told * own + (1 - told) * theirs
+        return found
+
+    def _longer(self, curve: int) -> int | None:
+        """The nearest curve of a kind that goes on where one ends."""
+        ends = self.log_bytes[np.append(self.first[1:], len(self.log_ns)) - 1]
+        apart = self._apart(self.ranks[curve], self.per_node[curve])
+        fitting = np.flatnonzero((ends > ends[curve] + _CELL) & (apart < OTHER_KIND))
+        return int(fitting[np.argmin(apart[fitting])]) if len(fitting) else None
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """The arrays by their names."""
@@ -223,6 +283,14 @@ def _rising(y: Floats) -> Floats:
 
     found: Floats = isotonic_regression(y).x
     return found
+
+
+def _told(x: Floats, y: Floats) -> float:
+    """How much of the bandwidth the end of a curve tells: all, where time is size."""
+    start = int(np.searchsorted(x, x[-1] - np.log(_TAIL)))
+    if start == len(x) - 1:
+        return 0.0
+    return float(np.clip((y[-1] - y[start]) / (x[-1] - x[start]), 0, 1))
 
 
 def _tail(x: Floats, y: Floats, beyond: Floats) -> Floats:

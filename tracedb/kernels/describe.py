@@ -71,6 +71,8 @@ def described(model: Model) -> Iterator[Fact]:
         yield "band", name, f"x {ends[0]:.3f} .. {ends[1]:.3f}"
     yield "band", "of another harness", f"x {_ends(model.harness_error)}"
     yield "band", "of other hardware", f"x {_ends(model.transfer.error)}"
+    near = model.transfer.near_error
+    yield "band", "of a twin", f"x {_ends(near)}"
     yield from _transfer(model.transfer)
     for name, score in predictor.scores.items():
         yield "score", name, _reported(asdict(score))
@@ -88,6 +90,7 @@ def _transfer(transfer: Transfer) -> Iterator[Fact]:
     yield "other hardware", "served by", serving
     yield "other hardware", "held out in turn", str(transfer.hardware)
     if transfer.hardware:
+        yield "other hardware", "part of usual shares", f"{transfer.usual_part:g}"
         yield "other hardware", "mean log error", f"{transfer.mean_error:.3f}"
         of_roofline = f"{transfer.roofline_error:.3f}"
         yield "other hardware", "mean log error of the roofline", of_roofline

@@ -220,14 +220,15 @@ def _across(members: Sequence[Sample]) -> Iterator[dict[str, Any]]:
     groups = [member.group for member in members]
     held_out = HeldOut(groups, {m.group.key: m.predictor for m in members})
     for group in groups:
-        answered = held_out.answered(group)
+        transfer = transfer_of(group.key, held_out.held(group.key.hardware))
+        answered = held_out.answered(group, usual_part=transfer.usual_part)
         if answered is None:
             continue
-        rows, predicted = answered
-        transfer = transfer_of(group.key, held_out.held(group.key.hardware))
+        rows, predicted, is_near = answered
         trained = sum(len(other.rows) for other in groups if other is not group)
         counts = {"split": "hardware", "trained_rows": trained}
-        found = predicted.at_least(float(np.exp(transfer.error)))
+        error = transfer.error_on(is_near=is_near)
+        found = predicted.at_least(float(np.exp(error)))
         yield from _scored(replace(group, rows=rows), found, counts)
 
 

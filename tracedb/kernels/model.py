@@ -78,7 +78,13 @@ class Model:
             is_kernel = self.key.measured == "kernel"
             is_listed = not hardware.is_fallback
             there = question.on(hardware.figures, is_listed=is_listed)
-            predicted = moved(predicted, base, rows, there, is_kernel=is_kernel)
+            predicted = moved(
+                predicted,
+                base,
+                (rows, there),
+                is_kernel=is_kernel,
+                usual_part=self.transfer.usual_part,
+            )
             rows = there
         if measured == self.key.measured or measured != "kernel":
             return predicted

@@ -68,9 +68,11 @@ class _Transfer(msgspec.Struct):
     """The fields of a `Transfer`."""
 
     error: _Error
+    near_error: _Error
     mean_error: _Error
     roofline_error: _Error
     hardware: _Count
+    usual_part: Annotated[float, msgspec.Meta(ge=0, le=1)]
 
 
 class Header(msgspec.Struct):

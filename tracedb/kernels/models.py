@@ -29,7 +29,7 @@ from .model_file import UNREADABLE
 from .predictor import Predicted
 from .rows import Question
 from .store import SUFFIX, read
-from .transfer import apart, is_reachable, nearest_names, nearness
+from .transfer import apart, are_twins, is_reachable, nearest_names, nearness
 from .work import Op, complete
 
 if TYPE_CHECKING:
@@ -259,7 +259,9 @@ class Models:
         nearest = chosen[0]
         models = [c.shelf.model for c in chosen]
         if nearest.of_hardware:
-            widest = max(model.transfer.error for model in models)
+            family = FAMILIES[asked.family]
+            is_near = are_twins(asked.hardware, nearest.hardware, family, asked.dtype)
+            widest = max(m.transfer.error_on(is_near=is_near) for m in models)
             doubt = _UNLISTED if asked.hardware.is_fallback else 1.0
             found = found.at_least(float(np.exp(widest))).widened(doubt)
         factor = max(float(np.exp(model.harness_error)) for model in models)

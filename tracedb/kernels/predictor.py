@@ -119,7 +119,8 @@ class Core:
     def away(self, rows: Rows) -> Floats:
         """How far beyond the range a row is, as a logarithm: 0.7 is twice as far.
 
-        Of collectives, numbers of ranks that were not measured are beyond it.
+        Of collectives, each layout has its own range of messages, and those that were
+        not measured are beyond it.
         """
         found = np.zeros(len(rows))
         for name, values in rows.logs.items():
@@ -127,7 +128,7 @@ class Core:
             over = np.maximum(low - values, values - high)
             np.maximum(found, np.where(over > _TOLERANCE, over, 0), out=found)
         if isinstance(self.base, CollectiveTable):
-            found += self.base.away(rows)
+            found = np.maximum(found, self.base.beyond(rows)) + self.base.away(rows)
         return found
 
 

@@ -209,6 +209,8 @@ _VIDUR_FAMILIES = {
     "add": "elementwise",
 }
 _vidur_family = _named("op", _VIDUR_FAMILIES)
+# Its layer of this name has no gate: an activation alone, over every element.
+_is_ungated = (c("op") == "silu_mul") & (c("model") == "microsoft/phi-2")
 
 
 def _where(family: str, value: pl.Expr) -> pl.Expr:
@@ -365,7 +367,9 @@ READERS: tuple[Reader, ...] = (
             "software": pl.lit("vidur"),
             "measured": _kernel,
             "family": _vidur_family,
-            "op": _named("op", {"rmsnorm": "rms_norm"}),
+            "op": pl.when(_is_ungated)
+            .then(pl.lit("gelu"))
+            .otherwise(_named("op", {"rmsnorm": "rms_norm"})),
             "dtype": _dtype,
             "m": _where("gemm", c("M")),
             "n": _where("gemm", c("N")),
@@ -374,11 +378,12 @@ READERS: tuple[Reader, ...] = (
                 "M"
             ),
             # The kernel of an addition does not go row by row.
-            "width": pl.when(~c("op").is_in(["gemm", "add"])).then("N"),
+            "width": pl.when(~c("op").is_in(["gemm", "add"]) & ~_is_ungated).then("N"),
             "table_rows": _where("embedding", c("K")),
             "elements": _where("elementwise", c("M") * c("N")),
             "inputs": _where(
-                "elementwise", pl.when(c("op") == "rope").then(1).otherwise(2)
+                "elementwise",
+                pl.when((c("op") == "rope") | _is_ungated).then(1).otherwise(2),
             ),
             "outputs": _where("elementwise", pl.lit(1)),
             "repeats": pl.lit(20),

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     Arrays = Mapping[str, NDArray[Any]]
 
-VERSION = 4
+VERSION = 5
 SUFFIX = ".npz"
 _HEADER = "header"
 _BAND = ("at", "low", "high")

@@ -2,8 +2,10 @@
 
 Hardware that was not measured has the models of the nearest that were, each times the
 ratio of the two rooflines: both with the shares of the peaks that the measured one
-reaches. Whether that is nearer than the usual roofline (`usual.py`), hardware says that
-was measured and is held out in turn.
+reaches, or with the usual ones (`usual.py`), or between the two. One GPU alone hardly
+tells compute from memory; the usual shares were fitted to many. Which it is, and
+whether that is nearer than the usual roofline by itself, hardware says that was
+measured and is held out in turn.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -42,8 +44,12 @@ NEAREST = 3
 _TWIN, _POWER = 0.02, 3.0
 """Weights fall with the third power of how far hardware is apart: what has nearly the
 same figures has nearly all the weight."""
+_TWINS = 0.2
+"""H100 and H200 are 0.1 apart, A100 of 40 and of 80 GB likewise, H100 and B200 0.5."""
 _UNTRIED = float(np.log(2.0))
 """Log error of other hardware where none was held out."""
+PARTS = (0.0, 0.5, 1.0)
+"""Of the usual shares in a ratio of rooflines: held-out hardware chooses one."""
 _LEAST_HELD = 2
 """Less hardware held out does not tell whether models or the roofline are nearer."""
 
@@ -59,6 +65,11 @@ def apart(one: HardwareRow, other: HardwareRow, family: Family, dtype: str) -> f
         logs.append(np.log(one.figures[link] / other.figures[link]))
     is_other = one.vendor != other.vendor
     return float(np.mean(np.abs(logs))) + _OTHER_VENDOR * is_other
+
+
+def are_twins(one: HardwareRow, other: HardwareRow, family: Family, dtype: str) -> bool:
+    """Whether the figures of two pieces of hardware are nearly the same."""
+    return apart(one, other, family, dtype) <= _TWINS
 
 
 def nearness(away: float) -> float:
@@ -103,13 +114,20 @@ def ratio(
 def moved(
     predicted: Predicted,
     base: Roofline | CollectiveTable,
-    measured: Rows,
-    asked: Rows,
+    rows: tuple[Rows, Rows],
     *,
     is_kernel: bool,
+    usual_part: float = 0.0,
 ) -> Predicted:
-    """A prediction of measured hardware as one of asked hardware."""
+    """A prediction of measured hardware as one of asked hardware.
+
+    `rows` are the same on the measured and on the asked.
+    """
+    measured, asked = rows
     scale = ratio(base, measured, asked, is_kernel=is_kernel)
+    if usual_part and not isinstance(base, CollectiveTable):
+        usual = usual_ns(asked) / usual_ns(measured)
+        scale = scale ** (1 - usual_part) * usual**usual_part
     return predicted.shifted(np.maximum(predicted.ns * scale, asked.least_ns))
 
 
@@ -134,12 +152,20 @@ class Transfer:
 
     error: float = _UNTRIED
     """[1] Log error within which four of five kernels of held-out hardware lie."""
+    near_error: float = _UNTRIED
+    """[1] The same of hardware of which a twin was measured."""
     mean_error: float = 0.0
     """[1] Mean of their log errors, without signs."""
     roofline_error: float = 0.0
     """[1] The same by the roofline that serves where no model does."""
     hardware: int = 0
     """How many pieces of hardware were held out."""
+    usual_part: float = 0.0
+    """[1] Of the usual shares of the peaks in the ratio of rooflines (`PARTS`)."""
+
+    def error_on(self, *, is_near: bool) -> float:
+        """[1] The log error of hardware, with a twin or without."""
+        return self.near_error if is_near else self.error
 
     @property
     def is_better(self) -> bool:
@@ -153,10 +179,22 @@ class Held:
     """A key whose hardware was held out."""
 
     key: Key
-    errors: Floats
-    """[1] Logarithms of measured over predicted, by the nearest other hardware."""
+    errors: Mapping[float, Floats]
+    """[1] Logarithms of measured over predicted, by the nearest other hardware, for
+    each part of the usual shares."""
     roofline_errors: Floats
     """[1] The same by the usual roofline."""
+    is_near: bool = False
+    """Whether the nearest other hardware is a twin."""
+
+
+class Answered(NamedTuple):
+    """Rows of a key, by the models of other hardware."""
+
+    rows: Rows
+    predicted: Predicted
+    is_near: bool
+    """Whether the nearest of it is a twin."""
 
 
 @dataclass(frozen=True)
@@ -165,11 +203,11 @@ class HeldOut:
 
     groups: Sequence[Group]
     predictors: Mapping[Key, Predictor]
-    _said: dict[tuple[Key, Key], Predicted] = field(default_factory=dict)
+    _said: dict[tuple[Key, Key, float], Predicted] = field(default_factory=dict)
 
     def answered(
-        self, group: Group, without: str = ""
-    ) -> tuple[Rows, Predicted] | None:
+        self, group: Group, without: str = "", usual_part: float = 0.0
+    ) -> Answered | None:
         """A key's rows, and what the nearest hardware by the same harness says of them.
 
         Without those it says nothing of: over nodes, where it was measured within one.
@@ -179,38 +217,48 @@ class HeldOut:
         near = [*_nearest(group, others)]
         if not near:
             return None
-        said = [Answer(self._by(group, other), nearness(away)) for away, other in near]
-        predicted = blended(said)
+        predicted = blended(
+            [
+                Answer(self._by(group, other, usual_part), nearness(away))
+                for away, other in near
+            ]
+        )
         is_kind = predicted.away < OTHER_KIND
         if not is_kind.any():
             return None
-        return group.rows.take(is_kind), predicted.take(is_kind)
+        is_near = near[0][0] <= _TWINS
+        return Answered(group.rows.take(is_kind), predicted.take(is_kind), is_near)
 
     def held(self, without: str = "") -> list[Held]:
         """What the others say of each key, but for those of some hardware."""
         found = []
         for group in self.groups:
-            answered = self.answered(group, without)
-            if answered is not None and group.key.hardware != without:
-                rows, predicted = answered
-                measured = np.log(rows.time_ns)
-                errors = measured - np.log(predicted.ns)
-                usual = measured - np.log(usual_ns(rows))
-                found.append(Held(group.key, errors, usual))
+            if group.key.hardware == without:
+                continue
+            answers = [self.answered(group, without, part) for part in PARTS]
+            known = [answer for answer in answers if answer is not None]
+            if known:
+                rows = known[0].rows
+                errors = [
+                    np.log(rows.time_ns / answer.predicted.ns) for answer in known
+                ]
+                by_part = dict(zip(PARTS, errors, strict=True))
+                usual = np.log(rows.time_ns / usual_ns(rows))
+                found.append(Held(group.key, by_part, usual, known[0].is_near))
         return found
 
-    def _by(self, group: Group, other: Group) -> Predicted:
+    def _by(self, group: Group, other: Group, usual_part: float) -> Predicted:
         """What the model of other hardware says of a key."""
-        pair = (group.key, other.key)
+        pair = (group.key, other.key, usual_part)
         if pair not in self._said:
             there = other.rows_of(group.rows)
             predictor = self.predictors[other.key]
             self._said[pair] = moved(
                 predictor.predict(there),
                 predictor.core.base,
-                there,
-                group.rows,
+                (there, group.rows),
                 is_kernel=other.key.measured == "kernel",
+                usual_part=usual_part,
             )
         return self._said[pair]
 
@@ -231,25 +279,38 @@ def transfer_of(key: Key, held: Sequence[Held]) -> Transfer:
     """
     alike = [each for each in held if _kind(each.key) == _kind(key)]
     if not alike:
-        return Transfer(_error(held)) if held else Transfer()
-    votes = _votes(alike)
-    models, roofline = (
-        float(np.average([np.mean(np.abs(e)) for e in errors], weights=votes))
-        for errors in (
-            [each.errors for each in alike],
-            [each.roofline_errors for each in alike],
-        )
-    )
+        return Transfer(*_errors(held, PARTS[0])) if held else Transfer()
     held_out = {each.key.hardware for each in alike}
-    return Transfer(_error(alike), models, roofline, len(held_out))
+    parts = PARTS if len(held_out) >= _LEAST_HELD else PARTS[:1]
+    models = {n: _mean([each.errors[n] for each in alike], alike) for n in parts}
+    best = min(parts, key=lambda part: models[part])
+    roofline = _mean([each.roofline_errors for each in alike], alike)
+    errors = _errors(alike, best)
+    return Transfer(*errors, models[best], roofline, len(held_out), best)
+
+
+def _mean(errors: Sequence[Floats], held: Sequence[Held]) -> float:
+    """The mean log error without sign, each piece of hardware with one vote."""
+    means = [np.mean(np.abs(each)) for each in errors]
+    return float(np.average(means, weights=_votes(held)))
 
 
 def _kind(key: Key) -> tuple[str, str, str]:
     return key.family, ALIKE.get(key.dtype, key.dtype), key.measured
 
 
-def _error(held: Sequence[Held]) -> float:
-    return held_by([each.errors for each in held], _votes(held))
+def _errors(held: Sequence[Held], usual_part: float) -> tuple[float, float]:
+    """Log errors of hardware, and of that which has a twin.
+
+    Each is that of the other where there is none.
+    """
+    far = [each for each in held if not each.is_near] or held
+    near = [each for each in held if each.is_near] or held
+
+    def error(some: Sequence[Held]) -> float:
+        return held_by([each.errors[usual_part] for each in some], _votes(some))
+
+    return error(far), error(near)
 
 
 def _votes(held: Sequence[Held]) -> list[float]:

@@ -2,6 +2,7 @@
 
 What families usually reach of the peaks is in `prediction.kernel_efficiency`. Kernels'
 names tell the relation more than shapes do: which elements are moved 16 bytes at once.
+Nor have rows a vendor, by which wide softmax differs.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from .rows import Rows
 
 _OTHER = "other"
+_PINNED = "pinned"
 _UNALIGNED = 1.5
 """How many times as long products in half precision with unaligned rows take."""
 _ALIGNED = 8
@@ -30,7 +32,7 @@ _HALF_BYTES = 2
 
 def usual_ns(rows: Rows) -> Floats:
     """[ns] The time of each row by the usual shares of the peaks."""
-    own, work = _shares(rows.family.name), rows.work
+    own, work = _shares(_family(rows)), rows.work
     memory = own["memory_share"] * work.bandwidth
     cache_speed = np.maximum(own["cache_share"] * work.l2_bandwidth, memory)
     in_cache = np.minimum(work.bytes, work.l2_bytes)
@@ -43,6 +45,12 @@ def usual_ns(rows: Rows) -> Floats:
     fixed = own["floors"] * work.floor_ns * _steps(rows) + _latency_ns(rows)
     found: Floats = fixed + longest
     return found
+
+
+def _family(rows: Rows) -> str:
+    """Whose shares rows have: their family's, or those of copies from pinned memory."""
+    is_pinned = len(rows) and str(rows.shapes.op[0]) in ("h2d", "d2h")
+    return _PINNED if is_pinned else rows.family.name
 
 
 @cache

@@ -263,7 +263,7 @@ def test_who_needs_a_result_waits_for_it(tmp_path: Path) -> None:
         "distributed.all_reduce(given, async_op=True); made + 1; given[:3]; given * 2"
     )
     with recorded(tmp_path, CALLS.format(calls=calls)) as step:
-        waiting = [op.name for op in step.fake.ops.values() if op.after_collective]
+        waiting = [op.name for op in step.fake.ops.values() if op.awaits is not None]
     assert waiting == ["aten::mul"]
 
 

@@ -23,7 +23,7 @@ class Clock:
 
     now: int = 1_000_000
     stream_free: int = 0
-    apart_free: int = 0
+    apart_ends: list[int] = field(default_factory=list)
     said: list[tuple[str, int, int]] = field(default_factory=list)
 
     def host(self, duration: int) -> None:
@@ -47,14 +47,21 @@ class Clock:
         """The other stream gets work, which needs what was computed until now."""
         before = max(self.stream_free, self.apart_free)
         start = max(self.now, before + gap)
-        self.apart_free = start + duration
+        self.apart_ends.append(start + duration)
         self.said.append(("apart", duration, gap))
         return start, self.apart_free
 
-    def join(self) -> None:
-        """What is computed from now on needs what is done apart."""
-        self.stream_free = max(self.stream_free, self.apart_free)
-        self.said.append(("join", 0, 0))
+    @property
+    def apart_free(self) -> int:
+        """[ns] When all is done that was put apart."""
+        return self.apart_ends[-1] if self.apart_ends else 0
+
+    def join(self, before_last: int = 0) -> None:
+        """What is computed from now on needs what was put apart, but for the last."""
+        if before_last < len(self.apart_ends):
+            awaited = self.apart_ends[-1 - before_last]
+            self.stream_free = max(self.stream_free, awaited)
+        self.said.append(("join", before_last, 0))
 
     def wait(self, least: int, delay: int) -> None:
         """The host waits for the stream, and returns so long after it."""
@@ -74,7 +81,7 @@ class Clock:
                 self.apart(durations[number], second)
                 number += 1
             elif kind == "join":
-                self.join()
+                self.join(first)
             else:
                 self.now += first
         return self.done

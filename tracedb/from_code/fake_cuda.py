@@ -56,6 +56,8 @@ class Stream:
     """A stream that all work is on."""
 
     cuda_stream = stream_id = device_index = priority = 0
+    is_aside = True
+    """Whether the code made it, to do something beside the rest."""
 
     def __init__(self, device: Any = None, **_: object) -> None:  # noqa: ANN401 (as PyTorch has it)
         """Take the device that it is of."""
@@ -63,10 +65,12 @@ class Stream:
 
     def __enter__(self) -> Stream:  # noqa: PYI034 (there is but one class)
         """Launch on it."""
+        _entered.append(self)
         return self
 
     def __exit__(self, *_: object) -> None:
         """Launch on the one before."""
+        _entered.pop()
 
     def synchronize(self) -> None:
         """Let the host wait for it."""
@@ -76,11 +80,30 @@ class Stream:
         """Whether it has done all."""
         return True
 
+    def is_capturing(self) -> bool:
+        """Whether a CUDA graph is made of what is launched."""
+        return False
+
     def record_event(self, event: Event | None = None) -> Event:
         """Give the place to which it has come."""
         return event or Event()
 
     wait_stream = wait_event = nothing
+
+
+class _Default(Stream):
+    """The stream that there is without the code's doing."""
+
+    is_aside = False
+
+
+_entered: list[Stream] = []
+"""The streams that the code is launching on, the innermost last."""
+
+
+def is_aside() -> bool:
+    """Whether the code is launching on a stream that it has made."""
+    return bool(_entered) and _entered[-1].is_aside
 
 
 def stream(chosen: Stream | None) -> Any:  # noqa: ANN401 (a context)
@@ -89,7 +112,11 @@ def stream(chosen: Stream | None) -> Any:  # noqa: ANN401 (a context)
 
 
 def _current(*_: object) -> Stream:
-    return Stream()
+    return _entered[-1] if _entered else _Default()
+
+
+def _default(*_: object) -> Stream:
+    return _Default()
 
 
 STREAMS = {
@@ -100,7 +127,7 @@ STREAMS = {
     "stream": stream,
     "set_stream": nothing,
     "current_stream": _current,
-    "default_stream": _current,
+    "default_stream": _default,
     "synchronize": synchronize,
 }
 """What of `torch.cuda` is of streams."""

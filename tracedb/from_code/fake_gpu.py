@@ -132,6 +132,7 @@ class FakeGpu(TorchFunctionMode):
             _PARSE: _parsed,
             torch.Tensor.device.__get__: self.device,
             torch.Tensor.is_cuda.__get__: self._is_on_gpu,  # type: ignore[attr-defined]
+            torch.Tensor.is_cpu.__get__: lambda t, *_: not self._is_on_gpu(t),  # type: ignore[attr-defined]
             torch.Tensor.get_device: lambda t: self.device(t).index or 0,
             torch.Tensor.item: self._item,
             torch.Tensor.__float__: self._item,
@@ -348,6 +349,41 @@ def _answers(
     }
 
 
+def _accelerator(gpu: FakeGpu, count: int) -> dict[str, object]:
+    """What functions of `torch.accelerator` answer."""
+
+    def current(*_: object, **__: object) -> torch.device:
+        gpu.is_asked()
+        return torch.device("cuda")
+
+    def available() -> bool:
+        gpu.is_asked()
+        return True
+
+    return {
+        "is_available": available,
+        "device_count": lambda: count,
+        "current_accelerator": current,
+        "current_stream": STREAMS["current_stream"],
+        "synchronize": STREAMS["synchronize"],
+        **dict.fromkeys(
+            ("current_device_index", "current_device_idx", "set_device_index"), nothing
+        ),
+    }
+
+
+def _resized(recorder: Recorder) -> Callable[..., object]:
+    """What changes the size of a storage, and notes it."""
+    resize = torch.UntypedStorage.resize_
+
+    def resized(storage: torch.UntypedStorage, size: int) -> object:
+        found = resize(storage, size)
+        recorder.ledger.resize(storage, size)
+        return found
+
+    return resized
+
+
 def _apply(
     module: nn.Module,
     convert: Callable[[torch.Tensor], torch.Tensor],
@@ -383,6 +419,13 @@ def present(gpu: FakeGpu, name: str, count: int, recorder: Recorder) -> Iterator
     with ExitStack() as stack:
         stack.enter_context(changed(torch.cuda, _answers(gpu, name, count, recorder)))
         stack.enter_context(changed(torch.cuda.nvtx, Nvtx().functions))
+        accelerator = _accelerator(gpu, count)
+        stack.enter_context(changed(torch.accelerator, accelerator))
+        # PyTorch's own code asks for it by this name.
+        there = {"_get_accelerator": accelerator["current_accelerator"]}
+        stack.enter_context(changed(torch._C, there))  # noqa: SLF001
+        resized = {"resize_": _resized(recorder)}
+        stack.enter_context(changed(torch.UntypedStorage, resized))
         stack.enter_context(changed(torch.Tensor, {"record_stream": nothing}))
         stack.enter_context(changed(nn.Module, {"_apply": _apply}))
         # Functions of Python's call these by name, while no mode is asked.

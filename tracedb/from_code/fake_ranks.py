@@ -19,10 +19,11 @@ from torch.distributed import device_mesh, distributed_c10d
 from torch.profiler import record_function
 
 from tracedb.errors import EstimateError
-from tracedb.from_code import place
+from tracedb.from_code import fake_cuda, place
 from tracedb.from_code.changed import changed
-from tracedb.from_code.collectives import WAIT, Message
+from tracedb.from_code.collectives import Message
 from tracedb.from_code.data_parallel import Averaging, in_later_steps
+from tracedb.from_code.fake_mesh import real_meshes
 from tracedb.from_code.ops import SYNCHRONIZE
 from tracedb.from_code.recorder import tensors_of
 
@@ -69,6 +70,7 @@ class FakeRanks:
             }
             stack.enter_context(changed(distributed, objects))
             stack.enter_context(in_later_steps(self.recorder))
+            stack.enter_context(real_meshes())
             if (self.job.ranks or 1) > 1:
                 stack.enter_context(self._averaging.watching())
             yield
@@ -160,17 +162,21 @@ class _Work(distributed.Work):
     """A collective that is over: its results are there when they are asked for."""
 
     def __init__(
-        self, recorder: Recorder | None, results: Sequence[torch.Tensor]
+        self, recorder: Recorder, number: int | None, results: Sequence[torch.Tensor]
     ) -> None:
         super().__init__()
         self._recorder = recorder
+        self._number = number
         self._future: torch.futures.Future[Any] = torch.futures.Future()
         self._future.set_result(list(results))
 
     def wait(self, *_: object, **__: object) -> bool:
-        """Note that what is computed from now on needs it, if the GPU does it."""
-        if self._recorder is not None:
-            self._recorder.collective(Message(WAIT, None), [], [])
+        """Note that what is computed from now on needs it, if the GPU does it.
+
+        On a stream of its own that is nobody: what uses its results needs it.
+        """
+        if self._number is not None and not fake_cuda.is_aside():
+            self._recorder.wait(self._number)
         return True
 
     def get_future(self) -> torch.futures.Future[Any]:
@@ -203,16 +209,16 @@ class _Group(_C10D.ProcessGroup):  # type: ignore[misc]
     ) -> _Work:
         """Note what is called, and give what it brings."""
         message = Message(kind, self._count, self._name, self._members)
-        is_on_gpu = self._recorder.collective(message, list(given), list(made))
+        number = self._recorder.collective(message, list(given), list(made))
         # C++ calls its methods, and does not keep it.
-        self._last = _Work(self._recorder if is_on_gpu else None, made)
+        self._last = _Work(self._recorder, number, made)
         return self._last
 
     def barrier(self, *_: object, **__: object) -> _Work:
         """Let the host wait for the GPU, as it does for all ranks."""
         with record_function(SYNCHRONIZE):
             pass
-        self._last = _Work(None, [])
+        self._last = _Work(self._recorder, None, [])
         return self._last
 
     def getBackendName(self) -> str:  # noqa: N802 (as PyTorch has it)
@@ -250,7 +256,13 @@ _INTO_ANOTHER = {
 
 
 def _method(kind: str, *, is_in_place: bool) -> Any:  # noqa: ANN401 (a method)
-    def method(group: _Group, made: object, given: object, *_: Any, **__: Any) -> _Work:  # noqa: ANN401
+    def method(
+        group: _Group,
+        made: object,
+        given: object = None,
+        *_: Any,  # noqa: ANN401
+        **__: Any,  # noqa: ANN401
+    ) -> _Work:
         sent = made if is_in_place else given
         return group.done(kind, [*tensors_of(sent)], [*tensors_of(made)])
 

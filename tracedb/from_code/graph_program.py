@@ -183,7 +183,7 @@ class Reader:
     def _dispatch(self, given: GraphNode, node: Node) -> None:
         """Say what an op is given and makes, and where it runs."""
         node.dispatched = self._dispatched(given)
-        node.dispatched.after_collective = self._awaits(given)
+        node.dispatched.awaits = 0 if self._awaits(given) else None
         is_on_gpu = node.dispatched.is_on_gpu
         node.name = node.dispatched.name
         self.memory.op(

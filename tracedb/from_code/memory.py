@@ -78,12 +78,23 @@ class Ledger:
         number = id(storage)
 
         def left(_: object) -> None:
-            holding.end = self.now
-            del self._known[number]
+            _, last = self._known.pop(number)
+            last.end = self.now
 
         self._known[number] = (weakref.ref(storage, left), holding)
         self.held.append(holding)
         return holding
+
+    def resize(self, storage: torch.UntypedStorage, size: int) -> None:
+        """Go on with another size, of a storage that is known."""
+        known = self._known.get(id(storage))
+        if known is None or known[1].size_bytes == size:
+            return
+        reference, holding = known
+        holding.end = self.now
+        now = replace(holding, size_bytes=size, begin=self.now + 1, end=None)
+        self._known[id(storage)] = (reference, now)
+        self.held.append(now)
 
     def since(self, begin: int) -> list[Holding]:
         """What is held after some time, as it is now; times count from then.

@@ -51,8 +51,8 @@ class Dispatched:
     line: str = ""
     called: Message | None = None
     """What ranks do together in it."""
-    after_collective: bool = False
-    """Whether its work waits for the collectives that were called before."""
+    awaits: int | None = None
+    """Whether its work waits for a collective, and how many were called after that."""
 
     @property
     def message(self) -> dict[str, Any]:

@@ -17,15 +17,14 @@ from torch._subclasses.fake_tensor import (
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
 from tracedb.errors import EstimateError
-from tracedb.from_code import collectives, place
+from tracedb.from_code import collectives, composed, fake_cuda, place
+from tracedb.from_code.collectives import Message
 from tracedb.from_code.memory import Holding, Ledger
 from tracedb.from_code.ops import MARK, Argument, Dispatched, Shape
 from tracedb.from_code.unknown import refuse
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from tracedb.from_code.collectives import Message
+    from collections.abc import Callable, Iterable, Iterator
 
 _NO_WORK = ("prim", "profiler")
 """Where ops are from that only ask, or mark ranges."""
@@ -47,6 +46,11 @@ _TYPES = {
     torch.complex128: "c10::complex<double>",
 }
 """Types as the profiler names them."""
+
+
+def _is_wrapper(kind: type) -> bool:
+    """Whether tensors of a class are made of others, which hold the memory."""
+    return hasattr(kind, "__tensor_flatten__")
 
 
 def tensors_of(value: object) -> Iterator[torch.Tensor]:
@@ -141,21 +145,30 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.ops: dict[int, Dispatched] = {}
         self.is_running = False
         self._twins: dict[int, tuple[torch.Tensor, FakeTensor]] = {}
-        self._arriving: dict[int, Holding] = {}
+        self._sent = 0
+        self._arriving: dict[int, tuple[Holding, int]] = {}
 
     def __torch_dispatch__(
         self,
         func: Any,  # noqa: ANN401 (an overload of an op; PyTorch has no public name)
-        types: object,
+        types: Iterable[type],
         args: tuple[object, ...] = (),
         kwargs: dict[str, object] | None = None,
     ) -> object:
         """Run one op on fake tensors."""
         kwargs = kwargs or {}
+        if any(map(_is_wrapper, types)):
+            # It dispatches what it is made of (a tensor over many ranks).
+            return NotImplemented
         if func is _DEVICE and isinstance(args[0], FakeTensor):
             # PyTorch asks for it several times an op.
             is_within = args[0].fake_mode.in_kernel_invocation
             return _META if is_within else args[0].fake_device
+        if func.namespace in composed.NAMESPACES:
+            apart = composed.parts(func, self)
+            if apart is not None:
+                with self:
+                    return apart(*args, **kwargs)
         with self._running():
             if func.namespace in _NO_WORK:
                 return func(*args, **kwargs)
@@ -178,36 +191,67 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def collective(
         self, message: Message, given: list[torch.Tensor], made: list[torch.Tensor]
-    ) -> bool:
+    ) -> int | None:
         """Note what all ranks of a group do together, which brings what it makes.
 
-        Say whether it is on the GPU.
+        Give its number, if it is on the GPU.
         """
         inputs, results = list(map(_shape, given)), list(map(_shape, made))
         holdings = list(map(self.holding, [*given, *made]))
-        is_wait = message.kind == collectives.WAIT
-        is_on_gpu = is_wait or self._is_on_gpu([*inputs, *results], holdings)
+        is_on_gpu = self._is_on_gpu([*inputs, *results], holdings)
         op = Dispatched(
             collectives.NAME, [inputs] if inputs else [], results,
             is_on_gpu=is_on_gpu, is_view=False, writes=True, line=place.of_caller(),
             called=message if is_on_gpu else None,
         )  # fmt: skip
-        if is_wait:
-            self._arriving.clear()
-        elif is_on_gpu:
-            # What is still read must not be written, either.
-            self._arriving |= {id(holding): holding for holding in holdings}
+        self._called(op)
+        if not is_on_gpu:
+            return None
+        self._sent += 1
+        # What is still read must not be written, either.
+        self._arriving |= {id(one): (one, self._sent) for one in holdings}
+        return self._sent
+
+    def wait(self, number: int) -> None:
+        """Note that what is computed from now on needs what a collective brings."""
+        op = Dispatched(
+            collectives.NAME, [], [], is_on_gpu=True, is_view=False, writes=True,
+            line=place.of_caller(), called=Message(collectives.WAIT, None),
+            awaits=self._sent - number,
+        )  # fmt: skip
+        self._called(op)
+        self._arrived(number)
+
+    def wait_for(self, tensor: torch.Tensor) -> None:
+        """Note that what is computed from now on needs a tensor."""
+        known = self._arriving.get(id(self.holding(tensor)))
+        if known is not None:
+            self.wait(known[1])
+
+    def _called(self, op: Dispatched) -> None:
+        """Note a call, in its place among the ops."""
         self.ledger.now += 1
         self.ops[self.ledger.now] = op
         with _RecordFunctionFast(f"{MARK}{self.ledger.now}"):
-            return is_on_gpu
+            pass
 
-    def _awaits(self, func: Any, holdings: list[Holding]) -> bool:  # noqa: ANN401
-        """Whether an op needs what a collective brings, for the first time."""
-        if func.is_view or not any(id(one) in self._arriving for one in holdings):
-            return False
-        self._arriving.clear()
-        return True
+    def _awaits(self, func: Any, holdings: list[Holding]) -> int | None:  # noqa: ANN401
+        """Which collective an op waits for, the first to need what it brings.
+
+        What is launched aside holds nothing up but what uses its results.
+        """
+        if not self._arriving or fake_cuda.is_aside():
+            return None
+        known = [self._arriving.get(id(one)) for one in holdings]
+        numbers = [one[1] for one in known if one is not None]
+        if func.is_view or not numbers:
+            return None
+        self._arrived(max(numbers))
+        return self._sent - max(numbers)
+
+    def _arrived(self, number: int) -> None:
+        """Know that a collective is over, and so all before it on their stream."""
+        self._arriving = {k: v for k, v in self._arriving.items() if v[1] > number}
 
     @contextmanager
     def _running(self) -> Iterator[None]:
@@ -233,6 +277,9 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def holding(self, tensor: torch.Tensor) -> Holding:
         """What is held by a tensor; entered now if it was there before the run."""
+        while _is_wrapper(type(tensor)):
+            inner, _ = tensor.__tensor_flatten__()  # type: ignore[attr-defined]
+            tensor = getattr(tensor, inner[0])
         with self._running(), torch._C.DisableTorchFunction():  # noqa: SLF001 (it has no public name)
             if not isinstance(tensor, FakeTensor):
                 tensor = self._twin(tensor)
@@ -274,7 +321,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             transfer=self.side.transfer if "_to_copy" in schema.name else "",
             writes=bool(schema.is_mutable),
             line=place.of_caller(),
-            after_collective=self._awaits(func, holdings),
+            awaits=self._awaits(func, holdings),
         )
         for tensor in tensors_of(result):
             self._enter(tensor, schema.name, number, is_on_gpu=is_on_gpu)

@@ -89,7 +89,8 @@ def apart(op: Dispatched) -> Parts:
     """An op's form, and the numbers in it: sizes of tensors, and in its arguments."""
     numbers: list[Number] = []
     forms = tuple(_apart(value, numbers) for value in (*op.arguments, *op.results))
-    flags = (op.is_on_gpu, op.is_view, op.transfer, op.writes, op.line, op.called)
+    where = (op.is_on_gpu, op.is_view, op.transfer, op.writes, op.line)
+    flags = (*where, op.called, op.awaits)
     return (op.name, len(op.arguments), *flags, *forms), tuple(numbers)
 
 

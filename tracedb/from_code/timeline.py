@@ -40,7 +40,9 @@ class End:
 
 @dataclass(frozen=True)
 class Join:
-    """What is launched from now on waits for collectives."""
+    """What is launched from now on waits for a collective, so many before the last."""
+
+    before_last: int = 0
 
 
 Token = Begin | End | Work | Join
@@ -113,7 +115,7 @@ class Timeline:
         self._write("cuda_runtime", "cudaGraphLaunch", begin, self.thread, given)
         for token in self._captured:
             if isinstance(token, Join):
-                self.clock.join()
+                self.clock.join(token.before_last)
             else:
                 self._work(token, given, self.host.graph_gap)
         self._captured.clear()
@@ -148,7 +150,7 @@ class Timeline:
                 number = identifiers.pop()
                 self._op(token.node, begins[number], number)
             elif isinstance(token, Join):
-                self.clock.join()
+                self.clock.join(token.before_last)
             else:
                 self._launch(token, identifiers[-1], messages.popleft())
 
@@ -279,8 +281,8 @@ class Timeline:
 def _put(node: Node) -> Iterator[Work | Join]:
     """What an op puts on streams itself: work, after the collectives that it needs."""
     op = node.dispatched
-    if op is not None and (op.after_collective or _is_wait(op)):
-        yield Join()
+    if op is not None and (op.awaits is not None or _is_wait(op)):
+        yield Join(op.awaits or 0)
     yield from node.work
 
 

@@ -1,0 +1,73 @@
+"""Meshes of ranks that are not there: which rank is where is known, and no fake tensor.
+
+A mesh has the numbers of its ranks in a tensor, which its own code reads; all its
+methods run on real tensors, out of sight of what notes ops.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from functools import wraps
+from types import FunctionType
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch.distributed import device_mesh
+from torch.distributed.device_mesh import DeviceMesh
+from torch.utils._python_dispatch import _disable_current_modes
+
+from tracedb.from_code.changed import changed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+
+@contextmanager
+def really() -> Iterator[None]:
+    """Compute with real tensors, and note no op, while it lasts."""
+    with _disable_current_modes(), torch._C.DisableTorchFunction():  # noqa: SLF001 (it has no public name)
+        yield
+
+
+class _Torch:
+    """PyTorch, of which what makes a mesh's numbers is real."""
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 (whatever PyTorch has)
+        found = getattr(torch, name)
+        return _really_called(found) if name in _NUMBERED else found
+
+
+_NUMBERED = ("arange", "tensor")
+
+
+@contextmanager
+def real_meshes() -> Iterator[None]:
+    """Let meshes compute with real tensors, while it lasts."""
+    before = {
+        name: method
+        for name, method in vars(DeviceMesh).items()
+        if isinstance(method, (FunctionType, staticmethod))
+    }
+    for name, method in before.items():
+        setattr(DeviceMesh, name, _real(method))
+    try:
+        with changed(device_mesh, {"torch": _Torch()}):
+            yield
+    finally:
+        for name, method in before.items():
+            setattr(DeviceMesh, name, method)
+
+
+def _real(method: Any) -> Any:  # noqa: ANN401 (a function, static or not)
+    if isinstance(method, staticmethod):
+        return staticmethod(_really_called(method.__func__))
+    return _really_called(method)
+
+
+def _really_called(function: Callable[..., object]) -> Callable[..., object]:
+    @wraps(function)
+    def called(*args: object, **more: object) -> object:
+        with really():
+            return function(*args, **more)
+
+    return called

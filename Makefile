@@ -7,8 +7,9 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 # Recording and its tests need PyTorch; without it those tests are skipped.
 TORCH := torch==2.13.0
-# Two workers, each with whole files; tests/conftest.py says in which order.
-PYTEST := $(BIN)/python -Im pytest -n 2 --dist loadfile --no-loadscope-reorder
+# Three workers on two cores, since tests wait for other processes, too; each has whole
+# files, and tests/conftest.py says in which order.
+PYTEST := $(BIN)/python -Im pytest -n 3 --dist loadfile --no-loadscope-reorder
 
 # Say what follows, show the command as one would type it, run it.
 define show

@@ -69,10 +69,10 @@ def recorded(kind: str, folder: Path, ranks: int = sharded_job.RANKS) -> Recordi
 def test_collectives_and_memory_are_those_of_real_ranks(
     kind: str, measured: dict[str, Any], tmp_path: Path
 ) -> None:
-    """The same calls of the same sizes in the same order; memory within 2 %.
+    """The same calls, sizes and order; memory within 2 % of the range of the repeats.
 
-    That is of a repeat: they differ by when Gloo's threads let go of tensors. Of what
-    goes all to all it may be any of two, which is 4 % of so small a model.
+    Real ranks differ by when Gloo's threads free tensors: of an all-to-all one more or
+    less, which is 4 % of so small a model.
     """
     found = recorded(kind, tmp_path)
     called = [
@@ -83,8 +83,8 @@ def test_collectives_and_memory_are_those_of_real_ranks(
     assert called == measured[kind]["called"]
     assert called
     held = peak(found.fake.held, found.fake.names, block=1).peak_bytes
-    nearest = min(measured[kind]["peaks"], key=lambda real: abs(held - real))
-    assert held == pytest.approx(nearest, rel=0.04 if kind == "tables" else 0.02)
+    peaks, beyond = measured[kind]["peaks"], 0.04 if kind == "tables" else 0.02
+    assert min(peaks) * (1 - beyond) <= held <= max(peaks) * (1 + beyond)
 
 
 def test_shards_are_as_many_as_ranks(tmp_path: Path) -> None:

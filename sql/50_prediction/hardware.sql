@@ -10,8 +10,7 @@
 CREATE VIEW prediction.hardware (
     -- Name of the model.
     hardware,
-    -- A device's model is the row with the lowest ordinal whose pattern is found in its
-    -- name.
+    -- A device's model is the row with the lowest ordinal whose pattern is in its name.
     ordinal,
     -- Regular expression to find in the name of a device, case-insensitive.
     name_pattern,
@@ -66,29 +65,24 @@ CREATE VIEW prediction.hardware (
     -- [B/s] Best measured rate of additions in memory; NULL if not measured.
     reached_dram_bytes_per_second
 ) AS
--- Peaks, memory, links: NVIDIA's datasheets of P100, V100 (its PCIe card has no NVLink),
--- T4, A10, A40, A100, L4, L40S, H100, H200, HGX B200 and B300, RTX 2080 Ti (Turing
--- whitepaper); AMD's of MI210, MI250X (half: a device is one of two dies) and MI300X. H20
--- and H800 have no datasheet: vendors' figures (H800: an H100 with less NVLink), H100's
--- cache. Cache bandwidth: measured by Lin et al. for P100, V100 and A100 (HW_PARAMS), else
--- 3 times the memory's, 2 times from H100 on (chipsandcheese.com). Pageable: 8.1 GB/s (Lin
--- et al., V100 and A100) over the 0.79 of `kernel_efficiency`. Matrix share: AMD gives 708
--- of MI300X's 1307 TFLOP/s at most, 0.54; NVIDIA's GPUs reach 0.80 in long bf16 products
--- (median of aiconfigurator's data). Floor: median of the smallest elementwise kernels in
--- public traces of ns resolution (V100 2.1, A100 2.2, H100 1.7, MI300X 2.3 us) and the
--- shortest GEMMs of aiconfigurator's data (B200 1.8, L40S 1.7 us); the others are guessed
--- from their neighbors. Reached: 99th percentile over large shapes; bf16 products of
--- aiconfigurator's data, fp32 products and additions of NeuSight's. CPU: about a server of
--- 16 cores with AVX-512 (`sm_count`); its last level is level 2. Network: nine tenths of
--- the line rate of a GPU's part of its node's ports. These are of the vendors' own servers:
--- DGX-1 (P100, V100) four of 100 Gb/s for eight GPUs, DGX A100 200, DGX H100, H200 and B200
--- 400, B300 800 Gb/s for each; MI300X 400; MI250X as in Frontier, four of 200 for eight
--- dies. Of cards in other servers it is assumed to be 100 Gb/s for four, of H20 and H800 as
--- of H100. A step takes 5 us, as NCCL's own tuning has it for trees of short messages
--- (`tuning.cc`, NET, LL). Clusters differ more than GPUs do here.
+-- Peaks, memory, links: NVIDIA's datasheets of P100, V100 (its PCIe card has no NVLink), T4,
+-- A10, A40, A100, L4, L40S, H100, H200, HGX B200 and B300, RTX 2080 Ti (Turing whitepaper);
+-- AMD's of MI210, MI250X (half: a device is one of two dies) and MI300X. H20 and H800 have no
+-- datasheet: vendors' figures (H800: an H100 with less NVLink), H100's cache. Cache bandwidth:
+-- measured by Lin et al. for P100, V100 and A100 (HW_PARAMS), else 3 times the memory's, 2
+-- times from H100 on (chipsandcheese.com). Pageable: 8.1 GB/s (Lin et al., V100 and A100) over
+-- the 0.79 of `kernel_efficiency`. Matrix share: AMD gives 708 of MI300X's 1307 TFLOP/s at
+-- most, 0.54; NVIDIA's GPUs reach 0.80 in long bf16 products (median of aiconfigurator's
+-- data). Floor: median of the smallest elementwise kernels in public traces of ns resolution
+-- (V100 2.1, A100 2.2, H100 1.7, MI300X 2.3 us) and the shortest GEMMs of aiconfigurator's
+-- data (B200 1.8, L40S 1.7 us); the others are guessed from their neighbors. CPU: about a
+-- server of 16 cores with AVX-512 (`sm_count`); its last level is level 2. Network: nine
+-- tenths of a GPU's part of its node's ports, of the vendors' own servers: DGX-1 (P100, V100)
+-- four of 100 Gb/s for eight GPUs; for each GPU of DGX A100 200, of DGX H100, H200, B200 and
+-- of MI300X 400, of B300 800 Gb/s; MI250X four of 200 for eight dies (Frontier). Cards in
+-- other servers are assumed to share 100 Gb/s by four, H20 and H800 to be as H100. A step
+-- takes 5 us, as in NCCL's tuning of trees for short messages (`tuning.cc`, NET, LL).
 WITH
-made AS (FROM prediction.gpu_generation),
-
 listed AS (
     SELECT
         hardware,
@@ -145,25 +139,12 @@ listed AS (
         hardware, ordinal, name_pattern, fp32, tf32, half, dram, l2, l2_speed, sm_count,
         clock, pcie, nvlink, network, floor_ns
     )
-    LEFT JOIN made USING (hardware)
-),
-
-reached AS (
-    SELECT hardware, fp32 * 1e12 AS fp32, half * 1e12 AS half, dram * 1e9 AS dram
-    FROM (VALUES
-        ('P100', 7.95, NULL, 551),
-        ('V100', 13.0, NULL, 818),
-        ('T4', 3.74, NULL, 243),
-        ('A100 40GB', 16.6, 267, 1325),
-        ('L40S', NULL, 273, NULL),
-        ('H100', NULL, 887, NULL),
-        ('B200', NULL, 1834, NULL)
-    ) AS measured (hardware, fp32, half, dram)
+    LEFT JOIN prediction.gpu_generation AS made USING (hardware)
 )
 
-SELECT listed.*, reached.fp32, reached.half, reached.dram
+SELECT listed.*, reached.* EXCLUDE (hardware)
 FROM listed
-LEFT JOIN reached USING (hardware)
+LEFT JOIN prediction.reached_rate AS reached USING (hardware)
 WHERE hardware NOT IN (SELECT hardware FROM reference.hardware)
 UNION ALL
 SELECT
@@ -174,7 +155,7 @@ SELECT
     kind,
     false,
     'user',
-    (SELECT any_value(vendor) FROM made WHERE made.generation = added.generation),
+    (SELECT any_value(vendor) FROM prediction.gpu_generation WHERE generation = added.generation),
     added.generation,
     peak_fp32_flops_per_second,
     coalesce(peak_tf32_flops_per_second, peak_fp32_flops_per_second),

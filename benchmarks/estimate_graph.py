@@ -16,7 +16,7 @@ from math import exp, log
 from pathlib import Path
 from statistics import fmean
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import graph_parts
 from graph_parts import SWAPPED, Swaps
@@ -26,6 +26,8 @@ from tracedb import overhead_library
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
+
+    from tracedb.from_code.estimation import Layout
 
 PAGE = Path(__file__).parent.parent / "docs" / "estimate.md"
 HEADING = "## How good graphs are\n"
@@ -116,7 +118,7 @@ def _ranks(
                 begin,
                 graph_parts.parts(job, number),
                 graph_parts.parts(estimated, 1),
-                Swaps.of(profiled._layout, job, number, trace),  # noqa: SLF001
+                Swaps.of(cast("Layout", profiled._layout), job, number, trace),  # noqa: SLF001
                 _active(measured, collectives=True),
                 _active(measured, collectives=False),
                 shipped,

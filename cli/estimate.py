@@ -34,6 +34,7 @@ _NAME = 70
         "tracedb estimate train.py:step --sweep batch=256..4096 --sweep gpu=A100,H100",
         "tracedb estimate train.py:step --gpu H100 --ranks 64 --ranks-per-node 8",
         "tracedb estimate graph.json --gpu A100",
+        "tracedb estimate train.py:step --cpu this-cpu/",
         "tracedb estimate train.py:step --gpu H100 --db step.duckdb",
         "tracedb summary step.duckdb",
     ),
@@ -43,6 +44,12 @@ _NAME = 70
     "--gpu",
     metavar="NAME",
     help="The GPU, by a name that `tracedb kernels hardware` lists.",
+)
+@click.option(
+    "--cpu",
+    metavar="FOLDER",
+    type=click.Path(),
+    help="Or a CPU, measured into a folder by `tracedb kernels cpu`.",
 )
 @click.option(
     "--batch",
@@ -121,6 +128,7 @@ def estimate(  # noqa: PLR0913 (the options of the command)
     *,
     step: str,
     gpu: str | None,
+    cpu: str | None,
     batch: int | None,
     sweeps: tuple[str, ...],
     database: str | None,
@@ -133,7 +141,7 @@ def estimate(  # noqa: PLR0913 (the options of the command)
     network: float | None,
     format_: str,
 ) -> None:
-    """Estimate a training step on a GPU that you need not have.
+    """Estimate a training step on a GPU that you need not have, or on a CPU.
 
     The step is given by its code, or by an execution graph that PyTorch's
     ExecutionTraceObserver recorded on a CPU or any GPU. The output lists what the graph
@@ -151,6 +159,8 @@ def estimate(  # noqa: PLR0913 (the options of the command)
     # PyTorch's profiler would log its start and end to stderr.
     os.environ.setdefault("KINETO_LOG_LEVEL", "9")
     if sweeps:
+        if cpu is not None:
+            raise click.UsageError("--sweep is of GPUs; estimate a CPU batch by batch")
         output = to_stdout("table" if format_ == "text" else format_)
         from tracedb.from_code.points import points
         from tracedb.from_code.sweep import estimate_sweep
@@ -179,7 +189,8 @@ def estimate(  # noqa: PLR0913 (the options of the command)
 
     found = run(
         step,
-        gpu=_needed(gpu),
+        gpu=gpu if cpu is not None else _needed(gpu),
+        cpu=cpu,
         batch=batch,
         database=database,
         library=library,
@@ -221,8 +232,7 @@ def _write_json(found: Estimate) -> None:
 def lines(found: Estimate) -> Iterator[str]:
     """The answer, for a person to read."""
     batch = f", batch {found.batch:,}" if found.batch else ""
-    active = share(found.gpu_active_ns / max(found.step_ns, 1))
-    yield f"Estimate for {found.gpu}{batch}; nothing was run"
+    yield f"Estimate for {found.device}{batch}; nothing was run"
     if found.source:
         yield f"        {found.source}"
     yield ""
@@ -230,14 +240,37 @@ def lines(found: Estimate) -> Iterator[str]:
         f"Step    {duration(found.step_ns)} "
         f"({duration(found.low_ns)} to {duration(found.high_ns)})"
     )
-    yield (
-        f"GPU     active {duration(found.gpu_active_ns)} ({active}) in "
-        f"{counted(found.kernel_count, 'GPU op')}"
-    )
+    yield from _error(found)
+    yield _busy(found)
     yield from _unmodelled(found)
     yield from _links(found)
     yield from _memory(found)
     yield from _unsure(found)
+
+
+def _busy(found: Estimate) -> str:
+    """What computes for how long."""
+    if found.gpu is None:
+        part = share(found.computing_ns / max(found.step_ns, 1))
+        return (
+            f"Ops     compute {duration(found.computing_ns)} ({part}) in "
+            f"{counted(found.computing_count, 'op')}; the rest is Python and PyTorch"
+        )
+    part = share(found.gpu_active_ns / max(found.step_ns, 1))
+    return (
+        f"GPU     active {duration(found.gpu_active_ns)} ({part}) in "
+        f"{counted(found.kernel_count, 'GPU op')}"
+    )
+
+
+def _error(found: Estimate) -> Iterator[str]:
+    """What the band is made of most."""
+    if found.error_sources:
+        parts = ", ".join(
+            f"{source.name} {duration(round(source.error_ns))}"
+            for source in found.error_sources
+        )
+        yield f"        off most by: {parts}"
 
 
 def _unmodelled(found: Estimate) -> Iterator[str]:

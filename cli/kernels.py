@@ -10,6 +10,7 @@ from . import options
 from . import output as out
 from .kernel_apply import apply
 from .kernel_calibrate import calibrate
+from .kernel_cpu import cpu
 from .kernel_hardware import hardware
 from .terminal import tell
 
@@ -45,6 +46,7 @@ _models = click.argument(
         "tracedb kernels apply run.duckdb models/",
         "tracedb kernels calibrate run.duckdb",
         "tracedb kernels hardware",
+        "tracedb kernels cpu -o this-cpu/",
     ),
 )
 def kernels() -> None:
@@ -55,7 +57,7 @@ def kernels() -> None:
     """
 
 
-for _command in (apply, calibrate, hardware):
+for _command in (apply, calibrate, cpu, hardware):
     kernels.add_command(_command)
 
 

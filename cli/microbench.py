@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
@@ -97,9 +98,7 @@ def microbench(  # noqa: PLR0913 (the options of the command)
         )
     opened = bench.open_backend(backend, device, threads)
     found = bench.plan(plan) if plan is not None else _of_database(str(database))
-    wanted = bench.Plan(
-        found.name, bench.of_families(found.cases, families), found.rounds
-    )
+    wanted = replace(found, cases=bench.of_families(found.cases, families))
     done = bench.measure(path, wanted, opened, minutes=minutes, tell=tell)
     for line in done.lines():
         tell(line)

@@ -650,6 +650,7 @@ class Counting:
     built: list[int] = field(default_factory=list)
     fails: Callable[[int], Exception | None] = lambda _m: None
     timer: Any = field(default_factory=HostTimer)
+    cold_timer: Any = field(default_factory=HostTimer)
     memory_bytes: int = 10**9
 
     def place(self) -> Place:

@@ -13,6 +13,7 @@ import tracedb
 from tracedb import markup
 from tracedb.errors import EstimateError
 from tracedb.from_code.clock import Course
+from tracedb.from_code.error_sources import largest_sources
 from tracedb.from_code.events import trace_text
 from tracedb.from_code.fitting import largest, room
 from tracedb.from_code.host_times import HostTimes
@@ -27,6 +28,8 @@ from tracedb.from_code.timeline import Timeline
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from tracedb.from_code.cpu.estimation import CpuStep
+    from tracedb.from_code.error_sources import ErrorSource
     from tracedb.from_code.memory import Memory
     from tracedb.from_code.pricing import KernelTime
     from tracedb.from_code.program import Node
@@ -44,21 +47,26 @@ _FEW = 4
 
 @dataclass(frozen=True)
 class Estimate:
-    """What a step would take on a GPU that it did not run on.
+    """What a step would take on a GPU or a CPU that it did not run on.
 
-    `unmodelled` counts GPU ops that no family of kernels counts, by the op that
-    launches them. `source` says which step of an execution graph it is, `unsure` what
-    the graph does not tell, a line for each node; `links` what ranks on several nodes
-    communicate over.
+    `gpu` is its name, and None if the step is on `cpu` alone. `unmodelled` counts GPU
+    ops that no family of kernels counts, by the op that launches them; on a CPU, the
+    ops whose kind was not measured. `computing_ns` is what ops of the CPU compute for.
+    `source` says which step of an execution graph it is, `unsure` what the graph does
+    not tell, a line for each node; `links` what ranks on several nodes communicate
+    over. `error_sources` are the three parts that contribute most to the band.
     """
 
-    gpu: str
+    gpu: str | None
+    cpu: str | None
     batch: int | None
     step_ns: int
     low_ns: int
     high_ns: int
     gpu_active_ns: int
     kernel_count: int
+    computing_ns: int
+    computing_count: int
     memory: Memory
     capacity_bytes: int | None
     largest_batch: int | None
@@ -66,15 +74,21 @@ class Estimate:
     source: str
     unsure: tuple[str, ...]
     links: Links | None
-    _layout: Layout = field(repr=False)
+    error_sources: tuple[ErrorSource, ...]
+    _layout: Layout | CpuStep = field(repr=False)
     _path: str | Path = field(repr=False)
 
     @cached_property
     def database(self) -> tracedb.Database:
         """The estimated run as a database to query; it is written once."""
         opened = tracedb.open(self._path)
-        self._layout.ingest(opened)
+        _ingest(opened, self._layout.text, self.device)
         return opened
+
+    @property
+    def device(self) -> str:
+        """The GPU, or else the CPU."""
+        return self.gpu or self.cpu or ""
 
     def _repr_html_(self) -> str:
         """A table, for notebooks."""
@@ -88,13 +102,14 @@ class Estimate:
             "peak memory": f"{self.memory.peak_bytes / 1e9:.3g} GB",
             "largest_batch": self.largest_batch,
         }
-        return markup.table(f"A step on {self.gpu}{size}, as estimated", [figures])
+        return markup.table(f"A step on {self.device}{size}, as estimated", [figures])
 
 
 def estimate(  # noqa: PLR0913 (the options of one command)
     step: Callable[..., object] | str | Path,
     *inputs: object,
-    gpu: str,
+    gpu: str | None = None,
+    cpu: str | Path | None = None,
     batch: int | None = None,
     database: str | Path | None = None,
     library: str | Path | None = None,
@@ -105,7 +120,7 @@ def estimate(  # noqa: PLR0913 (the options of one command)
     network: float | None = None,
     profiled: bool = False,
 ) -> Estimate:
-    """Estimate a training step on a GPU that you need not have.
+    """Estimate a training step on a GPU that you need not have, or on a CPU.
 
     `step` is a function that is called with the inputs, or a function in a script, such
     as `"train.py:step"`. It runs on fake tensors, which take no memory. `batch` is
@@ -124,8 +139,121 @@ def estimate(  # noqa: PLR0913 (the options of one command)
     the kernels of the step are launched as CUDA graphs. With `profiled`, the host is as
     slow as under PyTorch's profiler, for comparison with a trace.
 
+    `cpu` is a folder into which a CPU was measured (`tracedb kernels cpu`), on which
+    the step then runs instead.
+
     Raises `EstimateError` if the step cannot run, or the graph cannot be read.
     """
+    if (gpu is None) == (cpu is None):
+        raise EstimateError("name a GPU, or the folder of a CPU that was measured")
+    if cpu is not None:
+        _refuse_of_gpus(
+            step,
+            library=library,
+            cuda_graph=cuda_graph,
+            ranks=ranks,
+            ranks_per_node=ranks_per_node,
+            network=network,
+            profiled=profiled,
+        )
+        found = _on_cpu(
+            step, inputs, cpu, batch, database, find_largest_batch=find_largest_batch
+        )
+    else:
+        found = _on_gpu(
+            step,
+            inputs,
+            str(gpu),
+            batch,
+            database,
+            library,
+            ranks,
+            ranks_per_node,
+            network,
+            cuda_graph=cuda_graph,
+            find_largest_batch=find_largest_batch,
+            profiled=profiled,
+        )
+    if database is not None:
+        _ = found.database
+    return found
+
+
+def _refuse_of_gpus(step: object, **options: object) -> None:
+    """Raise `EstimateError` for what is of GPUs alone."""
+    for name, value in options.items():
+        if value:
+            raise EstimateError(f"{name} is of GPUs, and the step is on a CPU")
+    if is_graph(step):
+        raise EstimateError(
+            f"{step}: an execution graph; on a CPU code is estimated alone: "
+            "train.py:step"
+        )
+
+
+def _on_cpu(  # noqa: PLR0913 (what `estimate` was given)
+    step: Callable[..., object] | str | Path,
+    inputs: tuple[object, ...],
+    folder: str | Path,
+    batch: int | None,
+    database: str | Path | None,
+    *,
+    find_largest_batch: bool,
+) -> Estimate:
+    """Estimate a step of code on a CPU that was measured."""
+    from tracedb.from_code.cpu.estimation import CpuStep
+    from tracedb.from_code.cpu.measured import MeasuredCpu
+    from tracedb.from_code.recordings import Source
+
+    measured = MeasuredCpu.load(folder)
+    capacity = int(measured.facts["memory_bytes"])
+    with tracedb.open() as empty, closing(Source(step, inputs, None)) as source:
+        recording = source.at(batch)
+        largest_batch = (
+            _largest(source, recording, capacity) if find_largest_batch else None
+        )
+        laid = CpuStep.of(empty.connection, recording.root, measured)
+    low, high = laid.bounds
+    return Estimate(
+        gpu=None,
+        cpu=measured.name,
+        batch=recording.batch,
+        step_ns=round(laid.expected_ns),
+        low_ns=low,
+        high_ns=high,
+        gpu_active_ns=0,
+        kernel_count=0,
+        computing_ns=round(laid.computing_ns),
+        computing_count=len(laid.nodes),
+        memory=recording.memory,
+        capacity_bytes=capacity,
+        largest_batch=largest_batch,
+        unmodelled=laid.unmodelled,
+        source="",
+        unsure=(),
+        links=None,
+        error_sources=largest_sources(laid.sources),
+        _layout=laid,
+        _path=":memory:" if database is None else database,
+    )
+
+
+def _on_gpu(  # noqa: PLR0913, PLR0917 (what `estimate` was given)
+    step: Callable[..., object] | str | Path,
+    inputs: tuple[object, ...],
+    gpu: str,
+    batch: int | None,
+    database: str | Path | None,
+    library: str | Path | None,
+    ranks: int | None,
+    ranks_per_node: int | None,
+    network: float | None,
+    *,
+    cuda_graph: bool,
+    find_largest_batch: bool,
+    profiled: bool,
+) -> Estimate:
+    """Estimate a step of code, or of an execution graph, on a GPU."""
     with tracedb.open() as empty, ExitStack() as stack:
         device = Device.of(empty.connection, gpu)
         job = Job.of(ranks, ranks_per_node, device.per_node)
@@ -143,21 +271,26 @@ def estimate(  # noqa: PLR0913 (the options of one command)
             )
             subject = recording = source.at(batch)
             largest_batch = (
-                _largest(source, recording, device) if find_largest_batch else None
+                _largest(source, recording, device.capacity_bytes)
+                if find_largest_batch
+                else None
             )
         host, table = known(empty, database, library, subject, profiled=profiled)
         nodes = launch(subject.root, table)
         times = price(empty.connection, {device: [nodes]})[device][0]
     layout = Layout(subject.root, host, times, device, is_captured=cuda_graph)
     low, expected, high = Courses.of(layout.course).bounds(times)
-    found = Estimate(
+    return Estimate(
         gpu=device.hardware,
+        cpu=None,
         batch=subject.batch,
         step_ns=expected,
         low_ns=low,
         high_ns=high,
         gpu_active_ns=layout.active_ns,
         kernel_count=len(times),
+        computing_ns=0,
+        computing_count=0,
         memory=subject.memory,
         capacity_bytes=device.capacity_bytes,
         largest_batch=largest_batch,
@@ -165,12 +298,10 @@ def estimate(  # noqa: PLR0913 (the options of one command)
         source=subject.source,
         unsure=subject.unsure,
         links=links if device.machine(nodes) else None,
+        error_sources=(),
         _layout=layout,
         _path=":memory:" if database is None else database,
     )
-    if database is not None:
-        _ = found.database
-    return found
 
 
 def _of_graph(path: str | Path, ranks: int | None, *, has_size: bool) -> Subject:
@@ -269,22 +400,29 @@ class Layout:
             end = max(end, done)
         return round(1000 * active)
 
-    def ingest(self, database: tracedb.Database) -> None:
-        """Put the steps into a database."""
-        from tracedb.ingest import ingest
+    @property
+    def text(self) -> str:
+        """The steps as a trace."""
+        return trace_text(self._timeline.events, self.device.name)
 
-        with TemporaryDirectory(prefix="tracedb-") as folder:
-            file = Path(folder, f"estimate {self.device.hardware}.json")
-            machine = self.device.machine(self.root.walk())
-            text = trace_text(self._timeline.events, self.device.name, machine)
-            file.write_text(text)
-            ingest(
-                database.connection,
-                [file],
-                run=None,
-                pair=False,
-                progress=lambda _line: None,
-            )
+        machine = self.device.machine(self.root.walk())
+        return trace_text(self._timeline.events, self.device.name, machine)
+
+
+def _ingest(database: tracedb.Database, text: str, device: str) -> None:
+    """Put the steps into a database."""
+    from tracedb.ingest import ingest
+
+    with TemporaryDirectory(prefix="tracedb-") as folder:
+        file = Path(folder, f"estimate {device}.json")
+        file.write_text(text)
+        ingest(
+            database.connection,
+            [file],
+            run=None,
+            pair=False,
+            progress=lambda _line: None,
+        )
 
 
 def _unmodelled(nodes: list[Node], times: list[KernelTime]) -> dict[str, int]:
@@ -297,9 +435,9 @@ def _unmodelled(nodes: list[Node], times: list[KernelTime]) -> dict[str, int]:
     return found
 
 
-def _largest(source: Source, recording: Recording, device: Device) -> int | None:
+def _largest(source: Source, recording: Recording, capacity: int | None) -> int | None:
     """The largest batch that fits; each that is said to fit was recorded."""
-    batch, capacity = recording.batch, device.capacity_bytes
+    batch = recording.batch
     if batch is None or capacity is None or not recording.step.takes_batch:
         return None
 

@@ -86,14 +86,15 @@ def _value(argument: Argument) -> str:
 
 
 def trace_text(
-    events: list[dict[str, Any]], gpu: str, machine: Machine | None = None
+    events: list[dict[str, Any]], gpu: str | None, machine: Machine | None = None
 ) -> str:
     """The trace as a file of the profiler's, which says that nothing of it ran.
 
-    Of ranks on several nodes it says how many a node has.
+    Of ranks on several nodes it says how many a node has. Without a GPU it has none.
     """
     count, world = (1, None) if machine is None else machine
     job = {"backend": "nccl", "rank": 0, "world_size": world}
+    gpus = [] if gpu is None else [{"id": n, "name": gpu} for n in range(count)]
     named = [
         {"ph": "M", "name": "thread_name", "pid": PROCESS, "tid": thread,
          "args": {"name": name}}
@@ -104,7 +105,7 @@ def trace_text(
             "schemaVersion": 1,
             "estimated": True,
             "source": {"tool": "tracedb estimate (never ran)"},
-            "deviceProperties": [{"id": n, "name": gpu} for n in range(count)],
+            "deviceProperties": gpus,
             **({"distributedInfo": job} if world else {}),
             "traceEvents": [*named, *events],
         }

@@ -106,7 +106,8 @@ def _device(*args: Any, **kwargs: Any) -> torch.device:  # noqa: ANN401
         return torch.device(*args, **kwargs)
 
 
-def _is_gpu(value: object) -> bool:
+def is_gpu(value: object) -> bool:
+    """Whether a value names a GPU."""
     if isinstance(value, torch.device):
         return value.type == "cuda"
     return isinstance(value, str) and value.partition(":")[0] == "cuda"
@@ -179,14 +180,14 @@ class FakeGpu(TorchFunctionMode):
         """Call a function that may say on which device its result is to be."""
         if isinstance(kwargs.get("device"), int):
             kwargs = {**kwargs, "device": _device(kwargs["device"])}
-        named = [v for v in (*args, *kwargs.values()) if _is_gpu(v) or _is_cpu(v)]
+        named = [v for v in (*args, *kwargs.values()) if is_gpu(v) or _is_cpu(v)]
         if not named:
             return func(*args, **kwargs)
         # What PyTorch's own code makes on the host (steps of optimizers) stays there.
         is_kept = _is_cpu(named[-1]) and place.is_torch_calling()
         on_gpu = not is_kept and self._names(named[-1])
-        args = tuple(_CPU if _is_gpu(value) else value for value in args)
-        kwargs = {k: _CPU if _is_gpu(v) else v for k, v in kwargs.items()}
+        args = tuple(_CPU if is_gpu(value) else value for value in args)
+        kwargs = {k: _CPU if is_gpu(v) else v for k, v in kwargs.items()}
         with self._side.placing(on_gpu=on_gpu):
             return func(*args, **kwargs)
 
@@ -195,9 +196,9 @@ class FakeGpu(TorchFunctionMode):
 
         Code that never names one is taken to be on the GPU as a whole.
         """
-        if _is_gpu(device):
+        if is_gpu(device):
             self.is_asked()
-        return _is_gpu(device) or not self._side.is_gpu_named
+        return is_gpu(device) or not self._side.is_gpu_named
 
     def is_asked(self) -> None:
         """Note that the code knows of GPUs: what it makes elsewhere is elsewhere."""
@@ -384,14 +385,14 @@ def _resized(recorder: Recorder) -> Callable[..., object]:
     return resized
 
 
-def _apply(
+def converted_in_place(
     module: nn.Module,
     convert: Callable[[torch.Tensor], torch.Tensor],
     recurse: bool = True,  # noqa: FBT001, FBT002 (as PyTorch has it)
 ) -> nn.Module:
     """Convert a model's tensors: PyTorch would swap fake ones, which mostly fails."""
     for child in module.children() if recurse else ():
-        _apply(child, convert)
+        converted_in_place(child, convert)
     for name, parameter in module.named_parameters(recurse=False):
         with torch.no_grad():
             converted = convert(parameter)
@@ -427,7 +428,7 @@ def present(gpu: FakeGpu, name: str, count: int, recorder: Recorder) -> Iterator
         resized = {"resize_": _resized(recorder)}
         stack.enter_context(changed(torch.UntypedStorage, resized))
         stack.enter_context(changed(torch.Tensor, {"record_stream": nothing}))
-        stack.enter_context(changed(nn.Module, {"_apply": _apply}))
+        stack.enter_context(changed(nn.Module, {"_apply": converted_in_place}))
         # Functions of Python's call these by name, while no mode is asked.
         called = {
             "scaled_dot_product_attention": gpu.attention,

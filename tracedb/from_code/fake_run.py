@@ -25,15 +25,17 @@ from torch.profiler import ProfilerActivity, profile, record_function
 
 from tracedb.errors import EstimateError, TracedbError
 from tracedb.from_code import place
+from tracedb.from_code.fake_cpu import FakeCpu, absent
 from tracedb.from_code.fake_gpu import FakeGpu, present
 from tracedb.from_code.fake_ranks import FakeRanks
 from tracedb.from_code.job import Job
-from tracedb.from_code.memory import Holding, Memory, peak
+from tracedb.from_code.memory import CUDA_BLOCK, Holding, Memory, peak
 from tracedb.from_code.ops import MODULE, Dispatched
 from tracedb.from_code.recorder import Recorder, tensors_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
 
 
 @dataclass(frozen=True)
@@ -49,11 +51,13 @@ class FakeStep:
     names: dict[int, str]
     tf32_products: bool
     tf32_convolutions: bool
+    block: int = CUDA_BLOCK
+    """[B] What memory comes in multiples of."""
 
     @cached_property
     def memory(self) -> Memory:
-        """What the step takes at its peak, in blocks of CUDA's allocator."""
-        return peak(self.held, self.names)
+        """What the step takes at its peak, in blocks of the device's allocator."""
+        return peak(self.held, self.names, block=self.block)
 
 
 class _Fakes(FakeTensorMode):  # type: ignore[no-untyped-call]
@@ -67,11 +71,11 @@ class _Fakes(FakeTensorMode):  # type: ignore[no-untyped-call]
 class FakeRun:
     """A place in which code runs on tensors that are not there."""
 
-    def __init__(self, gpu: str, job: Job | None = None) -> None:
-        """Prepare it for a GPU of that name, and for the ranks of a job."""
+    def __init__(self, gpu: str | None, job: Job | None = None) -> None:
+        """Prepare it for a GPU of that name, or none, and for the ranks of a job."""
         self._fake = _Fakes(allow_non_fake_inputs=True)
         self._recorder = Recorder(self._fake)
-        self._gpu = FakeGpu(self._recorder)
+        self._gpu = FakeCpu(self._recorder) if gpu is None else FakeGpu(self._recorder)
         self._name = gpu
         self._ranks = FakeRanks(self._recorder, job or Job())
         self._observer = _Observer(self._recorder)
@@ -84,13 +88,19 @@ class FakeRun:
             stack.enter_context(warnings.catch_warnings())
             warnings.filterwarnings("ignore", "Accessing the data pointer of FakeT")
             stack.enter_context(self._fake)
-            there = self._ranks.job.on_this_node
-            stack.enter_context(present(self._gpu, self._name, there, self._recorder))
+            stack.enter_context(self._present())
             stack.enter_context(self._ranks.present())
             stack.enter_context(self._observer.watching())
             stack.enter_context(self._recorder)
             stack.enter_context(self._gpu)
             yield
+
+    def _present(self) -> AbstractContextManager[None]:
+        """Let PyTorch answer for the GPU that is there, or for none."""
+        if isinstance(self._gpu, FakeCpu):
+            return absent(self._gpu)
+        there = self._ranks.job.on_this_node
+        return present(self._gpu, self._name or "", there, self._recorder)
 
     def end(self) -> None:
         """Leave nothing behind of what the code has begun."""
@@ -127,6 +137,7 @@ class FakeRun:
             {number - begin: op.name for number, op in ops.items()},
             torch.backends.cuda.matmul.allow_tf32,
             torch.backends.cudnn.allow_tf32,
+            CUDA_BLOCK if self._name else 1,
         )
 
     def _once(self, call: Callable[[], object]) -> None:

@@ -24,7 +24,7 @@ A `bucket` has gradients that ranks add up together; `other` is what lives withi
 backward or the optimizer.
 """
 
-_BLOCK = 512
+CUDA_BLOCK = 512
 """[B] CUDA's caching allocator gives out multiples of this."""
 
 
@@ -128,7 +128,7 @@ class Memory:
 
 
 def peak(
-    held: Iterable[Holding], ops: Mapping[int, str], *, block: int = _BLOCK
+    held: Iterable[Holding], ops: Mapping[int, str], *, block: int = CUDA_BLOCK
 ) -> Memory:
     """The peak of what is on the GPU.
 

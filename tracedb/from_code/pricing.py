@@ -114,7 +114,7 @@ def price(
     programs = {device: list(nodes) for device, nodes in asked.items()}
     # Programs may share nodes, of which each is looked at once.
     nodes = {id(node): node for p in programs.values() for one in p for node in one}
-    keys = {identity: _key(node) for identity, node in nodes.items()}
+    keys = {identity: key_of(node) for identity, node in nodes.items()}
     unique = {
         device: {keys[id(node)]: node for program in several for node in program}
         for device, several in programs.items()
@@ -129,8 +129,9 @@ def price(
     }
 
 
-def _key(node: Node) -> Key:
-    name, arguments, work = _launched(node)
+def key_of(node: Node) -> Key:
+    """What the time of an op's work depends on."""
+    name, arguments, work = launched(node)
     return (
         name,
         repr((shapes(arguments), node.message)),
@@ -139,7 +140,7 @@ def _key(node: Node) -> Key:
     )
 
 
-def _launched(node: Node) -> tuple[str, Sequence[Argument], tuple[Work, ...]]:
+def launched(node: Node) -> tuple[str, Sequence[Argument], tuple[Work, ...]]:
     """The op that launches, as it would be recorded: its arguments tell the work."""
     if node.dispatched is None or node.launching is None:
         return node.name, (), ()
@@ -158,7 +159,8 @@ def _known(
         files = []
         for number, (device, nodes) in enumerate(unique.items()):
             files.append(Path(folder, f"{number}.json"))
-            files[-1].write_text(_text(list(nodes.values()), device))
+            each = list(nodes.values())
+            files[-1].write_text(one_of_each(each, device.name, device.machine(each)))
         for file in files:
             ingest(
                 connection, [file], run=file.stem, pair=False,
@@ -183,12 +185,14 @@ def _known(
     return found
 
 
-def _text(nodes: Sequence[Node], device: Device) -> str:
-    """A trace that has each op once."""
+def one_of_each(
+    nodes: Sequence[Node], device: str, machine: Machine | None = None
+) -> str:
+    """A trace of a device that has each op once, with the work that it launches."""
     events: list[dict[str, Any]] = []
     number = now = 0
     for identifier, node in enumerate(nodes, 1):
-        name, arguments, works = _launched(node)
+        name, arguments, works = launched(node)
         begin = now
         for work in works:
             number += 1
@@ -204,7 +208,7 @@ def _text(nodes: Sequence[Node], device: Device) -> str:
         now += _EVENT_NS
         given = {"External id": identifier, **shapes(arguments), **node.message}
         events.append(on_host("cpu_op", name, begin, now, MAIN, given))
-    return trace_text(events, device.name, device.machine(nodes))
+    return trace_text(events, device, machine)
 
 
 def _by_key(
@@ -215,7 +219,7 @@ def _by_key(
     found: dict[Key, list[KernelTime]] = {}
     number = 0
     for key, node in nodes.items():
-        count = len(_launched(node)[2])
+        count = len(launched(node)[2])
         found[key] = [
             modelled.get(place, unknown)
             for place in range(number + 1, number + count + 1)

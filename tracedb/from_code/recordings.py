@@ -73,12 +73,12 @@ class Source:
         self,
         step: Callable[..., object] | str | Path,
         inputs: tuple[object, ...],
-        gpu: str,
+        gpu: str | None,
         job: Job | None = None,
     ) -> None:
         """Take a function with its inputs, or a script's as `train.py:step`.
 
-        It is a rank of a job.
+        Without a GPU's name it is on the CPU. It is a rank of a job.
         """
         self._step = step
         self._inputs = inputs

@@ -3,9 +3,10 @@
 import argparse
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import NoReturn
 
-from . import COUNTS, DEVICES, MicrobenchError, Plan, measure, of_families, plan
+from . import COUNTS, DEVICES, MicrobenchError, measure, of_families, plan
 from .backend import BACKENDS, open_backend
 
 
@@ -45,7 +46,7 @@ def _options() -> argparse.ArgumentParser:
 
 def _measure(asked: argparse.Namespace) -> None:
     whole = plan(asked.plan)
-    wanted = Plan(whole.name, of_families(whole.cases, asked.family), whole.rounds)
+    wanted = replace(whole, cases=of_families(whole.cases, asked.family))
     backend = open_backend(asked.backend, asked.device, asked.threads)
     done = measure(asked.output, wanted, backend, minutes=asked.minutes, tell=_tell)
     for line in done.lines():

@@ -49,6 +49,7 @@ class ArrayBackend:
     ) -> None:
         """Take the module of the arrays, and what times and describes its device."""
         self.arrays, self.timer, self._place = arrays, timer, place
+        self.cold_timer = timer
         self.memory_bytes = int(memory_bytes * _ROOM)
 
     def place(self) -> Place:

@@ -31,6 +31,8 @@ class Backend(Protocol):
     """A package that runs ops on a device."""
 
     timer: Timer
+    cold_timer: Timer
+    """What times each call behind other work, as far as there is such a one."""
     memory_bytes: int
     """What the tensors of a case may take together."""
 

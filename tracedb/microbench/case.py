@@ -29,7 +29,9 @@ SHAPES: Mapping[str, tuple[str, ...]] = {
     "embedding_backward": _LOOKUP,
     "embedding_bag": _BAG,
     "embedding_bag_backward": _BAG,
-    "elementwise": ("elements", "inputs", "outputs"),
+    **dict.fromkeys(
+        ("elementwise", "fill", "random", "pooling"), ("elements", "inputs", "outputs")
+    ),
     "reduction": _ROWS,
     "softmax": _ROWS,
     "normalisation": _ROWS,
@@ -55,7 +57,7 @@ DTYPE_BYTES: Mapping[str, int] = {
     "int8": 1,
 }
 
-# Tensors that an element-wise op reads and writes.
+# Tensors that an element-wise op reads and writes, as relations count them.
 ARITY: Mapping[str, tuple[int, int]] = {
     "add": (2, 1),
     "mul": (2, 1),
@@ -86,6 +88,10 @@ ARITY: Mapping[str, tuple[int, int]] = {
     "tanh_backward": (2, 1),
     "silu_backward": (2, 1),
     "native_dropout": (1, 2),
+    "fill": (0, 1),
+    "bernoulli": (1, 1),
+    "max_pool2d_with_indices": (1, 1),
+    "max_pool2d_with_indices_backward": (2, 1),
 }
 
 
@@ -219,7 +225,7 @@ _ELEMENTS: Mapping[str, Callable[[Shape], Iterable[int]]] = {
     "embedding_backward": lambda s: (*_lookup(s), s["table_rows"] * s["width"]),
     "embedding_bag": _bags,
     "embedding_bag_backward": _bags_backward,
-    "elementwise": _elementwise,
+    **dict.fromkeys(("elementwise", "fill", "random", "pooling"), _elementwise),
     "reduction": _twice,
     "softmax": _twice,
     "normalisation": _twice,

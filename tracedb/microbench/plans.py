@@ -7,7 +7,7 @@ import random
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from . import sweeps
+from . import cpu_sweeps, sweeps
 from .case import Case
 from .errors import MicrobenchError
 from .run import Plan
@@ -17,6 +17,8 @@ MEMORY_BYTES = 16_777_000_000
 QUICK_BYTES = 128 * 2**20
 
 WHOLE = "_whole"
+CPU = "cpu"
+"""The plan of `tracedb kernels cpu`: what steps on a CPU are estimated by."""
 _SEED = 2022
 
 _Sweep = Callable[[], Iterable[Case]]
@@ -55,6 +57,7 @@ _PLANS: Mapping[str, Sequence[_Part]] = {
         _quick(sweeps.quick_layers, 80),
         _quick(sweeps.quick_optimizer, 40),
     ),
+    CPU: tuple(_quick(sweep, count) for sweep, count in cpu_sweeps.PARTS.items()),
     "gemm": (_Part(sweeps.gemm, 1500),),
     "embedding_bag": (_Part(sweeps.embedding_bag, 500),),
     "embedding": (_Part(sweeps.embedding, 300),),
@@ -75,7 +78,10 @@ _PLANS: Mapping[str, Sequence[_Part]] = {
 }
 # How many cases each has, at most: some sweeps have fewer of an op.
 COUNTS = {name: sum(part.count for part in parts) for name, parts in _PLANS.items()}
-_QUICK = "A few shapes of every family: ten minutes on a CPU, longer on a busy one."
+_MIXED = {
+    "quick": "A few shapes of every family: ten minutes on a CPU, longer on a busy one.",
+    CPU: "All that `tracedb kernels cpu` measures: one to two minutes.",
+}
 # Rounds of the plan for two noisy cores; a GPU that nobody else uses needs one.
 _ROUNDS = {"quick": 3}
 
@@ -94,13 +100,15 @@ def plan(name: str) -> Plan:
         for part in parts
         for case in (part.fitting() if name.endswith(WHOLE) else part.cases())
     ]
-    return Plan(name, found, rounds=_ROUNDS.get(name, 1))
+    return Plan(name, found, rounds=_ROUNDS.get(name, 1), is_cold=sweep == CPU)
 
 
 def about(name: str) -> str:
     """Say what a plan is of: what its sweep says of itself."""
     parts = _PLANS[name]
-    return _QUICK if parts[1:] else (parts[0].sweep.__doc__ or "").partition("\n")[0]
+    return (
+        _MIXED[name] if parts[1:] else (parts[0].sweep.__doc__ or "").partition("\n")[0]
+    )
 
 
 def thin(cases: Iterable[Case], count: int) -> list[Case]:

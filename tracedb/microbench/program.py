@@ -106,7 +106,7 @@ def _provenance(
         "cases": len(plan.cases),
         "rounds": plan.rounds,
         "command": shlex.join(words),
-        "place": dict(place.facts),
+        "place": dict(place.facts) | ({"cache": "cold"} if plan.is_cold else {}),
         "drift": list(results.drift(journal.lines)),
         "noise": results.noise_by_family(measured),
         "failures": dict(results.failures(journal.lines)),

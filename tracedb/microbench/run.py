@@ -19,6 +19,7 @@ from .case import Case
 from .errors import UnsupportedError
 from .journal import Journal, Line
 from .timing import Effort
+from .turns import in_turn, turns
 
 Tell = Callable[[str], None]
 
@@ -47,6 +48,8 @@ class Plan:
     rounds: int = 1
     again_share: float = 0.1
     """Of the cases, so many are measured a second time, as thoroughly."""
+    is_cold: bool = False
+    """Whether calls are timed behind other work, and with tensors that take turns."""
 
 
 @dataclass(frozen=True)
@@ -130,8 +133,11 @@ class Run:
         """Build a case and take its samples, whole tenths of nanoseconds."""
         if case.memory_bytes > self._backend.memory_bytes:
             raise MemoryError
-        work = self._backend.build(case)
-        taken = self._backend.timer.samples(work, self._effort)
+        sets = turns(case) if self._plan.is_cold else 1
+        work = in_turn([self._backend.build(case) for _ in range(sets)])
+        is_cold = self._plan.is_cold
+        timer = self._backend.cold_timer if is_cold else self._backend.timer
+        taken = timer.samples(work, self._effort)
         return [round(sample, 1) for sample in taken]
 
     def _state(self) -> Line:

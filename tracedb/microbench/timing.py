@@ -1,6 +1,7 @@
 """Time a piece of work many times: on the host's clock, or on the GPU's own.
 
-Caches. On a CPU the work runs warm, call after call. On a GPU the level-2 cache is
+Caches. On a CPU the work runs warm, call after call, but for the plan of a CPU: behind
+other work, with tensors that take turns. On a GPU the level-2 cache is
 written over before each call, since between two calls of an op a training step has
 used the cache for other things.
 """
@@ -83,6 +84,37 @@ class HostTimer:
         for _ in range(calls):
             work()
         return self._clock() - start
+
+
+class ColdTimer:
+    """Times single calls, each behind other work, as ops lie in a training step.
+
+    There, caches and predictors of branches have seen other ops since its last call:
+    small ones take two to three times as long as in a loop.
+    """
+
+    def __init__(self, disturb: Callable[[], object]) -> None:
+        """Take the other work."""
+        self._disturb = disturb
+
+    def samples(self, work: Callable[[], object], effort: Effort) -> list[float]:
+        """Time calls, all but those in which the system ran another program."""
+        for _ in range(effort.warmup):
+            work()
+        whole: list[float] = []
+        disturbed: list[float] = []
+        spent = 0.0
+        while not effort.is_enough(whole, spent):
+            self._disturb()
+            before = _interruptions()
+            start = perf_counter_ns()
+            work()
+            sample = float(perf_counter_ns() - start)
+            (whole if _interruptions() == before else disturbed).append(sample)
+            spent += sample
+            if spent >= effort.most_ns and len(whole + disturbed) >= effort.warmup:
+                break
+        return whole if len(whole) >= effort.warmup else whole + disturbed
 
 
 def _interruptions() -> int:

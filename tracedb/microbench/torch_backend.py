@@ -13,12 +13,22 @@ from . import host
 from .backend import Place
 from .case import Case
 from .errors import DeviceMissingError, MicrobenchError, UnsupportedError
-from .timing import LEAST_FLUSH_BYTES, Effort, EventTimer, HostTimer, Overhead, Timer
+from .timing import (
+    LEAST_FLUSH_BYTES,
+    ColdTimer,
+    Effort,
+    EventTimer,
+    HostTimer,
+    Overhead,
+    Timer,
+)
 from .torch_ops import BUILDERS
 
 _ROOM = 0.6
 """Share of the memory that a case may take: temporary results need some, too."""
 _TINY_CALLS = 50
+_OTHER_BYTES = 2**20
+"""Of memory that other work reads, and as much that it writes: a core's own cache."""
 
 
 def open_backend(name: str, device: str, threads: int | None) -> "TorchBackend":
@@ -44,6 +54,7 @@ class TorchBackend:
     def __init__(self, device: str, timer: Timer, memory_bytes: int) -> None:
         """Take the device, what times work on it, and its memory."""
         self.device, self.timer = torch.device(device), timer
+        self.cold_timer = ColdTimer(other_work()) if device == "cpu" else timer
         self.memory_bytes = int(memory_bytes * _ROOM)
 
     def place(self) -> Place:
@@ -80,6 +91,20 @@ class TorchBackend:
         """Give memory back to the GPU; raises if the GPU answers no more."""
         if self.device.type == "cuda":
             _leave_memory()
+
+
+def other_work() -> Callable[[], object]:
+    """Make work of a CPU that leaves its own in the caches, and is no op of a plan."""
+    numbers, order = torch.rand(64, 16), torch.arange(64).flip(0)
+    source = torch.rand(_OTHER_BYTES // 4)
+    target = torch.empty_like(source)
+
+    def work() -> object:
+        target.copy_(source)
+        found = torch.cumsum(torch.atan2(numbers, numbers), 0).sort(1).values
+        return torch.logical_xor(found.roll(1), numbers[order]).any().item()
+
+    return work
 
 
 def _leave_memory() -> None:

@@ -13,7 +13,7 @@ from pkgutil import iter_modules
 import torch
 
 from ..case import Case
-from . import embedding, movement
+from . import elementwise, embedding, movement
 from . import rows as by_rows
 
 Builder = Callable[[Case, torch.device], Callable[[], object]]
@@ -29,6 +29,7 @@ def _named() -> dict[str, Builder]:
 
 BUILDERS: Mapping[str, Builder] = {
     **_named(),
+    **dict.fromkeys(("fill", "random"), elementwise.build),
     "embedding": embedding.lookup,
     "embedding_backward": embedding.lookup_backward,
     "embedding_bag": embedding.bags,

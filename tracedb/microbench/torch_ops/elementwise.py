@@ -50,12 +50,16 @@ _OPS: dict[str, Callable[..., object]] = {
     "tanh_backward": _aten.tanh_backward,
     "silu_backward": _aten.silu_backward,
     "native_dropout": lambda x: torch.native_dropout(x, _DROPPED, train=True),
+    "bernoulli": lambda x: x.bernoulli_(_DROPPED),
 }
+_FILLED = "fill"
 
 
 def build(case: Case, device: torch.device) -> Callable[[], object]:
     """Make the op of a case; a second operand that is not read is a number."""
     make = Maker.of(case, device)
+    if case.op == _FILLED:
+        return make.random(case.shape["elements"]).zero_
     op = op_of(case, _OPS)
     inputs, outputs = ARITY[case.op]
     given = case.shape["inputs"]

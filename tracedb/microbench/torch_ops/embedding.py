@@ -6,7 +6,6 @@ Several tables of one width lie in one tensor, so that one kernel serves all of 
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from itertools import cycle
 
 import numpy as np
 import torch
@@ -16,7 +15,8 @@ from torch import Tensor
 from ..case import Case, Shape
 from ..errors import UnsupportedError
 from ..indices import draw
-from .tensors import Maker, op_of
+from ..turns import in_turn
+from .tensors import Maker, gradient, op_of
 
 _SETS = 4
 _MOST_LOOKUPS = 2**24
@@ -26,6 +26,8 @@ _LOOKUPS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "index_select": lambda rows, table: torch.index_select(table, 0, rows),
 }
 _MODES = ("sum", "mean")
+_DENSE = "dense_"
+"""What gradients are called that are as large as the table."""
 
 
 def lookup(case: Case, device: torch.device) -> Callable[[], object]:
@@ -33,7 +35,7 @@ def lookup(case: Case, device: torch.device) -> Callable[[], object]:
     make = Maker.of(case, device)
     look = op_of(case, _LOOKUPS)
     table = make.random(case.shape["table_rows"], case.shape["width"])
-    return _in_turn([partial(look, rows, table) for rows in _single_rows(case, make)])
+    return in_turn([partial(look, rows, table) for rows in _single_rows(case, make)])
 
 
 def lookup_backward(case: Case, device: torch.device) -> Callable[[], object]:
@@ -50,14 +52,16 @@ def bags(case: Case, device: torch.device) -> Callable[[], object]:
     make = Maker.of(case, device)
     table = _tables(case, make.random)
     sets = _bag_rows(case, make)
-    return _in_turn([partial(_pool, case, rows, table) for rows in sets])
+    return in_turn([partial(_pool, case, rows, table) for rows in sets])
 
 
 def bags_backward(case: Case, device: torch.device) -> Callable[[], object]:
-    """Compute the sparse gradient of the tables, as recommenders are trained with."""
+    """Compute the gradient of the tables: a sparse one, unless a dense one is named."""
     make = Maker.of(case, device)
     table = _tables(case, make.learnt)
-    results = [_pool(case, rows, table, sparse=True) for rows in _bag_rows(case, make)]
+    is_sparse = not case.op.startswith(_DENSE)
+    sets = _bag_rows(case, make)
+    results = [_pool(case, rows, table, sparse=is_sparse) for rows in sets]
     return _gradients(results, table)
 
 
@@ -67,7 +71,7 @@ def _single_rows(case: Case, make: Maker) -> list[Tensor]:
 
 
 def _tables(case: Case, make: Callable[..., Tensor]) -> Tensor:
-    if case.op not in _MODES:
+    if case.op.removeprefix(_DENSE) not in _MODES:
         raise UnsupportedError(f"{case.family}: no op {case.op}; available: sum, mean")
     return make(case.shape["tables"] * case.shape["table_rows"], case.shape["width"])
 
@@ -91,24 +95,9 @@ def _one_set(s: Shape, device: torch.device, random: np.random.Generator) -> Ten
 
 
 def _pool(case: Case, rows: Tensor, table: Tensor, *, sparse: bool = False) -> Tensor:
-    return F.embedding_bag(rows, table, mode=case.op, sparse=sparse)
+    mode = case.op.removeprefix(_DENSE)
+    return F.embedding_bag(rows, table, mode=mode, sparse=sparse)
 
 
 def _gradients(results: Sequence[Tensor], table: Tensor) -> Callable[[], object]:
-    flow = torch.rand_like(results[0])
-    return _in_turn(
-        [
-            partial(torch.autograd.grad, result, table, flow, retain_graph=True)
-            for result in results
-        ]
-    )
-
-
-def _in_turn(works: Sequence[Callable[[], object]]) -> Callable[[], object]:
-    """Make one piece of work of several, of which each call does the next."""
-    turn = cycle(works)
-
-    def work() -> object:
-        return next(turn)()
-
-    return work
+    return in_turn([gradient(result, table) for result in results])

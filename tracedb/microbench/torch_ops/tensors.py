@@ -2,8 +2,8 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
-from typing import TypeVar
+from functools import lru_cache
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
@@ -46,13 +46,8 @@ class Maker:
             return torch.randint(-99, 99, shape, dtype=self.dtype, device=self.device)
         made = torch.empty(shape, dtype=self.dtype, device=self.device)
         for part in torch.split(made.view(-1), _DRAWN):
-            part.copy_(self._drawn[: len(part)])
+            part.copy_(_drawn(self.dtype, self.device)[: len(part)])
         return made
-
-    @cached_property
-    def _drawn(self) -> Tensor:
-        """Draw so many values once: drawing takes longer than most of what is timed."""
-        return torch.empty(_DRAWN, dtype=self.dtype, device=self.device).normal_()
 
     def learnt(self, *shape: int) -> Tensor:
         """Make a random tensor that wants a gradient."""
@@ -61,6 +56,12 @@ class Maker:
     def indices(self, below: int, *shape: int) -> Tensor:
         """Make random indices."""
         return torch.randint(below, shape, device=self.device)
+
+
+@lru_cache(maxsize=4)
+def _drawn(dtype: torch.dtype, device: torch.device) -> Tensor:
+    """Draw so many values once: drawing takes longer than most of what is timed."""
+    return torch.empty(_DRAWN, dtype=dtype, device=device).normal_()
 
 
 def op_of(case: Case, ops: Mapping[str, _Op]) -> _Op:
@@ -73,6 +74,25 @@ def op_of(case: Case, ops: Mapping[str, _Op]) -> _Op:
 
 
 def gradient(result: Tensor, *inputs: Tensor) -> Callable[[], object]:
-    """Make the work of a backward pass: the gradients of the inputs, at each call."""
+    """Make the work of a backward pass: the gradients of the inputs, at each call.
+
+    Where one op made the result its gradient is called, without autograd's engine: on a
+    CPU that takes longer than small gradients do, and is no part of the op.
+    """
     flow = torch.rand_like(result)
-    return lambda: torch.autograd.grad(result, inputs, flow, retain_graph=True)
+    node: Any = result.grad_fn
+    if not all(_is_end(following) for following, _ in node.next_functions):
+        return lambda: torch.autograd.grad(result, inputs, flow, retain_graph=True)
+    flows: list[Tensor | None] = [None] * len(node._input_metadata)  # noqa: SLF001 (it has no public name)
+    flows[result.output_nr] = flow
+
+    def work() -> object:
+        with torch.no_grad():
+            return node(*flows)
+
+    return work
+
+
+def _is_end(node: object) -> bool:
+    """Whether nothing follows in the backward pass but keeping a gradient."""
+    return node is None or "AccumulateGrad" in type(node).__name__

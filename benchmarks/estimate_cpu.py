@@ -1,0 +1,214 @@
+"""Steps on a CPU, estimated from code, beside the real ones, for `docs/estimate.md`.
+
+    python benchmarks/estimate_cpu.py
+
+measures three models at five batch sizes, then this CPU (`tracedb kernels cpu`), with
+one thread and with two, and rewrites the page's part below "How good steps on a CPU
+are". The models are those of `cpu_batch.py`, of which measuring the CPU knows nothing.
+All of it comes before whatever else runs on the machine: that takes a system which
+allows it.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import cpu_batch
+import msgspec
+import side_by_side
+from measure import cache, tell
+from pages import table
+from whatif_pairs import MEMORY
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from side_by_side import Turn, Watch
+
+PAGE = Path(__file__).parent.parent / "docs" / "estimate.md"
+HEADING, NEXT = "## How good steps on a CPU are\n", "\n## How good graphs are\n"
+THREADS = (1, 2)
+ROUNDS, WARM, LEAST, LEAST_NS = 2, 5, 5, 150_000_000
+"""Turns there and back; steps of a turn that do not count, at least count, and last."""
+NUMBERS = range(len(cpu_batch.FACTORS))
+
+
+class Row(NamedTuple):
+    """A model at a batch size, with so many threads."""
+
+    model: str
+    threads: int
+    batch: int
+    measured_ns: float
+    noise: float
+    expected_ns: int
+    low_ns: int
+    high_ns: int
+
+    @property
+    def error(self) -> float:
+        """Estimated over measured, less 1."""
+        return self.expected_ns / self.measured_ns - 1
+
+    @property
+    def is_within(self) -> bool:
+        """Whether the band has what was measured."""
+        return self.low_ns <= self.measured_ns <= self.high_ns
+
+
+def first_of_all() -> None:
+    """Have all threads of this process come before others."""
+    for thread in Path("/proc/self/task").iterdir():
+        os.sched_setscheduler(int(thread.name), os.SCHED_FIFO, os.sched_param(1))
+
+
+def program(threads: int, model: str, number: int) -> Callable[[], object]:
+    """The step of a model, warm, with all its threads."""
+    import torch
+
+    step = cpu_batch.program(model, number)
+    torch.set_num_threads(threads)
+    step()
+    first_of_all()
+    return step
+
+
+def turn(step: Callable[[], object], watch: Watch) -> Turn:
+    """Steps of a turn, long enough for the caches to be the program's own."""
+    import time
+
+    for _ in range(WARM):
+        step()
+    until = time.perf_counter_ns() + LEAST_NS
+    found: Turn = []
+    while len(found) < LEAST or time.perf_counter_ns() < until:
+        found.append(watch.sample(step))
+    return found
+
+
+def work(threads: int, folder: Path) -> None:
+    """Measure the CPU, and all programs, with so many threads."""
+    from tracedb.from_code.cpu.measure import measure
+
+    if threads == 1:
+        os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
+    else:
+        side_by_side._pinned = lambda: "on all cores"  # noqa: SLF001 (it is for one core)
+    for model in cpu_batch.BATCHES:
+        tell(f"{model}, {threads} threads")
+        makes = [partial(program, threads, model, number) for number in NUMBERS]
+        with side_by_side.running(makes) as runners:
+            turns: list[list[Turn]] = [[] for _ in NUMBERS]
+            for number in [*NUMBERS, *reversed(NUMBERS)] * ROUNDS:
+                turns[number].append(runners[number].ask(turn))
+        (folder / f"{model}.json").write_bytes(msgspec.json.encode(turns))
+    import torch
+
+    torch.set_num_threads(threads)
+    torch.ones(1 << 20).add(1)
+    first_of_all()
+    measure(folder / "cpu", threads=threads, tell=tell)
+
+
+def rows_of(threads: int, folder: Path) -> Iterator[Row]:
+    """What was measured beside what is estimated."""
+    import tracedb
+
+    for model in cpu_batch.BATCHES:
+        text = (folder / f"{model}.json").read_bytes()
+        turns = msgspec.json.decode(text, type=list[list[list[side_by_side.Sample]]])
+        quick_ns = side_by_side.quick(s for each in turns for t in each for s in t)
+        for number in NUMBERS:
+            made: dict[str, Callable[[], object]] = {}
+
+            def step(made: dict[str, Callable[[], object]] = made) -> None:
+                if "step" not in made:
+                    made["step"] = cpu_batch.program(model, number)  # noqa: B023 (it is called here)
+                made["step"]()
+
+            found = tracedb.estimate(step, cpu=folder / "cpu")
+            batch = round(cpu_batch.BATCHES[model] * cpu_batch.FACTORS[number])
+            measured = cpu_batch.spread(turns[number], quick_ns)
+            yield Row(
+                model, threads, batch, *measured,
+                found.step_ns, found.low_ns, found.high_ns,
+            )  # fmt: skip
+
+
+ABOUT = """
+Three models that measuring the CPU knows nothing of, at five batch sizes, by
+`python benchmarks/estimate_cpu.py`; nothing is tuned to them. They are those of
+`docs/cpu-batch.md`, which says how steps are measured, and keep their memory: where
+the C library gives it back after each step, as it does unless told, a step also takes
+the pages anew. Errors without sign, geometric means; the goal is 15 %. *Within* is how
+often the band, which is for four of five, has the measured step.
+"""
+
+
+def page(rows: Sequence[Row]) -> Iterator[str]:
+    """The part of the page."""
+    yield from (HEADING.rstrip(), ABOUT.rstrip(), "")
+    head = ["threads", "model", "error, %", "noise, %", "within"]
+    yield from table(head, list(_results(rows)))
+    yield ""
+    head = [
+        *("model", "threads", "batch", "measured, ms", "noise, %"),
+        *("estimated, ms", "band, ms", "error, %"),
+    ]
+    yield from table(head, [line(row) for row in rows])
+
+
+def _results(rows: Sequence[Row]) -> Iterator[list[str]]:
+    for threads in THREADS:
+        for model in (*cpu_batch.BATCHES, "all"):
+            some = [
+                r for r in rows if r.threads == threads and model in {r.model, "all"}
+            ]
+            yield [
+                f"{threads}",
+                model,
+                f"{100 * cpu_batch.gmae([row.error for row in some]):.1f}",
+                f"{100 * sum(row.noise for row in some) / len(some):.1f}",
+                f"{sum(row.is_within for row in some)} of {len(some)}",
+            ]
+
+
+def line(row: Row) -> list[str]:
+    """The row of a batch size."""
+    return [
+        row.model,
+        f"{row.threads}",
+        f"{row.batch}",
+        f"{row.measured_ns / 1e6:.2f}",
+        f"{100 * row.noise:.1f}",
+        f"{row.expected_ns / 1e6:.2f}",
+        f"{row.low_ns / 1e6:.2f} to {row.high_ns / 1e6:.2f}",
+        cpu_batch.percent(row.error),
+    ]
+
+
+def main() -> None:
+    """Measure, estimate, write."""
+    if sys.argv[1:]:
+        work(int(sys.argv[1]), Path(sys.argv[2]))
+        return
+    rows: list[Row] = []
+    for threads in THREADS:
+        folder = cache() / f"estimate-cpu-{threads}"
+        folder.mkdir(exist_ok=True)
+        command = [sys.executable, __file__, f"{threads}", str(folder)]
+        environment = os.environ | {"KINETO_LOG_LEVEL": "99"} | MEMORY["kept"]
+        subprocess.run(command, check=True, env=environment)  # noqa: S603 (this program)
+        rows += rows_of(threads, folder)
+    before, _, after = PAGE.read_text().partition(NEXT)
+    before = before.partition(HEADING)[0].rstrip()
+    PAGE.write_text("\n".join([before, "", *page(rows)]) + "\n" + NEXT + after)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,125 @@
+"""Measure a CPU: how long its ops take, and what a step takes beside them."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import torch
+
+import tracedb
+from tracedb import kernels, microbench
+from tracedb.errors import EstimateError
+from tracedb.from_code.cpu.host import Timed, fit, parts
+from tracedb.from_code.cpu.measured import MODELS, OPS, MeasuredCpu
+from tracedb.from_code.cpu.op_times import op_times
+from tracedb.from_code.cpu.programs import PROGRAMS, time_ns
+from tracedb.from_code.cpu.work import computing
+from tracedb.from_code.fake_run import FakeRun
+from tracedb.from_code.launches import LaunchTable
+from tracedb.from_code.program import tree
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from tracedb.from_code.cpu.programs import Step
+    from tracedb.from_code.program import Node
+    from tracedb.kernels.models import Models
+
+EFFORT = microbench.Effort(
+    repeats=5, most=15, least_ns=3e6, most_ns=100e6, sample_ns=50e3, warmup=2
+)
+"""A fifth of what other plans spend on a case: of ops on a CPU there are many kinds."""
+
+
+def measure(
+    folder: str | Path,
+    *,
+    threads: int | None = None,
+    minutes: float | None = None,
+    tell: Callable[[str], None] = lambda _line: None,
+) -> MeasuredCpu | None:
+    """Measure this CPU into a folder, going on where an earlier run ended.
+
+    None where `minutes` were over before all was measured. Raises `EstimateError` where
+    the folder cannot be, or is another CPU's.
+    """
+    folder = Path(folder)
+    plan = microbench.plan("cpu")
+    try:
+        backend = microbench.open_backend("torch", "cpu", threads)
+        done = microbench.measure(
+            folder / OPS, plan, backend, minutes=minutes, effort=EFFORT, tell=tell
+        )
+    except microbench.MicrobenchError as error:
+        raise EstimateError(str(error)) from error
+    for line in done.lines():
+        tell(line)
+    if not done.is_whole:
+        return None
+    tell("timing small programs")
+    steps = {name: time_ns(make()) for name, make in PROGRAMS.items()}
+    kernels.train([folder / OPS], folder / MODELS)
+    models = kernels.load(folder / MODELS)
+    place = backend.place()
+    found = MeasuredCpu(
+        folder,
+        fit(timed(PROGRAMS, steps, models)),
+        {
+            "processor": place.device,
+            "software": place.software,
+            **place.facts,
+            "memory_bytes": microbench_memory(),
+            "torch": torch.__version__,
+            "tracedb": tracedb.__version__,
+            "measured_at": datetime.now(UTC).isoformat(timespec="seconds"),
+            "programs_ns": {name: round(ns) for name, ns in steps.items()},
+        },
+    )
+    found.save()
+    return found
+
+
+def microbench_memory() -> int:
+    """[B] What the machine has."""
+    from tracedb.microbench.host import memory_bytes
+
+    return memory_bytes()
+
+
+def timed(
+    programs: Mapping[str, Callable[[], Step]],
+    steps_ns: Mapping[str, float],
+    models: Models,
+) -> list[Timed]:
+    """Programs whose steps were timed, each with its parts and what its ops take."""
+    roots = {name: _root(make) for name, make in programs.items()}
+    with tracedb.open() as database:
+        table = cpu_launches(database)
+        nodes = {name: computing(root, table) for name, root in roots.items()}
+        every = [node for several in nodes.values() for node in several]
+        times = op_times(database.connection, every, models)
+    return [
+        Timed(
+            parts(root),
+            sum(times[id(node)].expected for node in nodes[name]),
+            steps_ns[name],
+        )
+        for name, root in roots.items()
+    ]
+
+
+def _root(make: Callable[[], Step]) -> Node:
+    run = FakeRun(None)
+    with run.inside():
+        step = make()
+    fake = run.step(step)
+    return tree(fake.events, fake.ops)
+
+
+def cpu_launches(database: tracedb.Database) -> LaunchTable:
+    """What ops do, by rule alone: what traces of GPUs launched is no matter here."""
+    return LaunchTable.of(
+        database.connection, tf32_products=False, tf32_convolutions=False
+    )

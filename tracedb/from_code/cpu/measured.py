@@ -1,0 +1,69 @@
+"""A CPU that was measured: a folder of measurements, models of ops, and host times."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tracedb.errors import EstimateError
+from tracedb.from_code.cpu.host import PARTS, HostModel
+from tracedb.outputs import written
+
+if TYPE_CHECKING:
+    from tracedb.kernels.models import Models
+
+OPS, MODELS, HOST = "ops.parquet", "models", "host.json"
+"""What a folder has: measured ops, models of them, and what the host takes."""
+_FORMAT = 1
+
+
+@dataclass(frozen=True)
+class MeasuredCpu:
+    """What is known of a CPU, and how it came to be known."""
+
+    folder: Path
+    host: HostModel
+    facts: dict[str, Any]
+    """Processor, threads, versions, memory, when it was measured."""
+
+    @property
+    def name(self) -> str:
+        """The processor with its threads, as a person reads it."""
+        threads = int(self.facts["threads"])
+        return f"{self.facts['processor']}, {threads} thread{'s'[threads == 1 :]}"
+
+    @cached_property
+    def models(self) -> Models:
+        """The models of its ops."""
+        from tracedb import kernels
+
+        return kernels.load(self.folder / MODELS)
+
+    def save(self) -> None:
+        """Write what the host takes beside the models."""
+        text = json.dumps(
+            {"format": _FORMAT, **asdict(self.host), "facts": self.facts}, indent=1
+        )
+        with written(self.folder / HOST, EstimateError) as beside:
+            beside.write_text(text + "\n", encoding="utf-8")
+
+    @classmethod
+    def load(cls, folder: str | Path) -> MeasuredCpu:
+        """Read a folder; raises `EstimateError` where it is none."""
+        folder = Path(folder)
+        try:
+            read = json.loads((folder / HOST).read_text("utf-8"))
+            # Another format has other parts.
+            part_ns = {part: float(read["part_ns"][part]) for part in PARTS}
+            host = HostModel(part_ns, float(read["spread"]))
+            found = cls(folder, host, dict(read["facts"]))
+            _ = found.name, int(found.facts["memory_bytes"])
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise EstimateError(
+                f"{folder}: no CPU was measured there, or not to the end; "
+                f"`tracedb kernels cpu -o {folder}` does"
+            ) from error
+        return found

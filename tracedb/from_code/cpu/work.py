@@ -1,0 +1,41 @@
+"""Which ops of a step compute something on a CPU, as measurements name them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from tracedb.from_code.launches import Launching, Work
+
+if TYPE_CHECKING:
+    from tracedb.from_code.launches import LaunchTable
+    from tracedb.from_code.ops import Dispatched
+    from tracedb.from_code.program import Node
+
+_BAGS, _DENSE = "aten::_embedding_bag_backward", "aten::_embedding_bag_dense_backward"
+_OFFSETS, _SPARSE = 2, 9
+"""Arguments of the first that the second has not."""
+
+
+def computing(root: Node, table: LaunchTable) -> list[Node]:
+    """The ops that compute something, each of which is told what."""
+    found = []
+    for node in root.walk():
+        if node.dispatched is not None:
+            node.launching = _launching(node.dispatched, table)
+            if node.launching.work:
+                found.append(node)
+    return found
+
+
+def _launching(op: Dispatched, table: LaunchTable) -> Launching:
+    """The op as a recording has what it does."""
+    if op.name != _BAGS:
+        return table.launching(op)
+    kept = [
+        argument
+        for place, argument in enumerate(op.arguments)
+        if place not in {_OFFSETS, _SPARSE}
+    ]
+    work = (Work("kernel", _DENSE),)
+    return replace(Launching(work), name=_DENSE, arguments=tuple(kept))

@@ -1,0 +1,110 @@
+"""A machine without a GPU: code finds none, and ops are those that a CPU has."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import nn
+from torch.nn import functional
+
+from tracedb.errors import EstimateError
+from tracedb.from_code import place
+from tracedb.from_code.changed import changed
+from tracedb.from_code.fake_gpu import FakeGpu, converted_in_place, is_gpu
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tracedb.from_code.recorder import Recorder
+
+_PLAIN = (torch.dropout, functional.dropout)
+"""What a GPU has an op of its own for, and a CPU has not."""
+_DIMENSIONS = 4
+"""Of queries and keys that there is FlashAttention for."""
+_attention = functional.scaled_dot_product_attention
+_FLASH_TYPES = (torch.float64, torch.float32, torch.bfloat16, torch.float16)
+
+
+class FakeCpu(FakeGpu):
+    """Answers as PyTorch does where there is no GPU."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        """Take what notes the ops."""
+        super().__init__(recorder)
+        for function in _PLAIN:
+            del self._own[function]
+
+    def device(self, tensor: torch.Tensor, *_: object) -> torch.device:
+        """All tensors are on the CPU."""
+        del tensor
+        return torch.device("cpu")
+
+    def _is_on_gpu(self, tensor: torch.Tensor, *_: object) -> bool:
+        del tensor
+        return False
+
+    def _names(self, device: object) -> bool:
+        """Refuse a GPU, which is not there; all else is where everything is."""
+        if is_gpu(device):
+            raise EstimateError(
+                f"{place.of_caller()}: it asks for a GPU, and is estimated on a CPU; "
+                "let it ask torch.cuda.is_available()"
+            )
+        return True
+
+    def _to(self, tensor: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:  # noqa: ANN401
+        """Convert it; there is nowhere else to copy it to."""
+        for named in (*args, *kwargs.values()):
+            self._names(named)
+        found: torch.Tensor = tensor.to(*args, **kwargs)
+        return found
+
+    def attention(  # noqa: PLR0913, PLR0917 (as PyTorch has it)
+        self,
+        query: torch.Tensor,
+        key: torch.Tensor,
+        value: torch.Tensor,
+        attn_mask: torch.Tensor | None = None,
+        dropout_p: float = 0.0,
+        is_causal: bool = False,  # noqa: FBT001, FBT002 (as PyTorch has it)
+        scale: float | None = None,
+        **kwargs: Any,  # noqa: ANN401
+    ) -> torch.Tensor:
+        """Dispatch the CPU's FlashAttention where PyTorch would."""
+        sizes = {tensor.shape[-1] for tensor in (query, key, value)}
+        is_flash = (
+            not dropout_p
+            and not kwargs.get("enable_gqa")
+            and len(sizes) == 1
+            and query.dim() == key.dim() == value.dim() == _DIMENSIONS
+            and query.dtype in _FLASH_TYPES
+            and not (attn_mask is not None and attn_mask.requires_grad)
+        )
+        given = (query, key, value)
+        if not is_flash:
+            return _attention(
+                *given, attn_mask, dropout_p, is_causal, scale=scale, **kwargs
+            )
+        if attn_mask is not None and attn_mask.dtype == torch.bool:
+            lowest = torch.full_like(attn_mask, float("-inf"), dtype=query.dtype)
+            attn_mask = torch.where(attn_mask, torch.zeros_like(lowest), lowest)
+        aten = torch.ops.aten
+        output: torch.Tensor = aten._scaled_dot_product_flash_attention_for_cpu(  # noqa: SLF001
+            *given, dropout_p, is_causal, attn_mask=attn_mask, scale=scale
+        )[0]
+        return output
+
+
+@contextmanager
+def absent(cpu: FakeCpu) -> Iterator[None]:
+    """Let PyTorch answer as if no GPU were there, while it lasts."""
+    cuda = {"is_available": lambda: False, "device_count": lambda: 0}
+    # Functions of Python's call it by name, while no mode is asked.
+    called = {"scaled_dot_product_attention": cpu.attention}
+    with ExitStack() as stack:
+        stack.enter_context(changed(torch.cuda, cuda))
+        stack.enter_context(changed(nn.Module, {"_apply": converted_in_place}))
+        stack.enter_context(changed(functional, called))
+        yield

@@ -181,7 +181,7 @@ def test_the_command_line_tells_the_same(script: Path, folder: Path) -> None:
     """A person reads the step, its ops and what the band is made of."""
     text = run(f"{script}:step", "--cpu", folder, "--batch", 256)
     assert text.exit_code == 0, text.output
-    for words in ("Estimated for AMD EPYC, 1 thread", "Ops     compute", "off most by"):
+    for words in ("Estimate for AMD EPYC, 1 thread", "Ops     compute", "off most by"):
         assert words in text.output
     found = run(f"{script}:step", "--cpu", folder, "--batch", 256, "--format", "json")
     assert json.loads(found.output)["computing_ns"] > 0
@@ -190,7 +190,7 @@ def test_the_command_line_tells_the_same(script: Path, folder: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        (["{script}:on_gpu", "--cpu", "{folder}"], "train.py:21: it asks for a GPU"),
+        (["{script}:on_gpu", "--cpu", "{folder}"], "train.py:20: it asks for a GPU"),
         (["{script}:step", "--cpu", "{script}"], "no CPU was measured there"),
         (["{script}:step", "--cpu", "{folder}", "--gpu", "H100"], "name a GPU, or"),
         (["{script}:step", "--cpu", "{folder}", "--ranks", "2"], "ranks is of GPUs"),

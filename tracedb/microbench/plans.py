@@ -79,7 +79,7 @@ _PLANS: Mapping[str, Sequence[_Part]] = {
 # How many cases each has, at most: some sweeps have fewer of an op.
 COUNTS = {name: sum(part.count for part in parts) for name, parts in _PLANS.items()}
 _MIXED = {
-    "quick": "A few shapes of every family: ten minutes on a CPU, longer on a busy one.",
+    "quick": "A few shapes of every family: ten minutes on a CPU, or longer.",
     CPU: "All that `tracedb kernels cpu` measures: one to two minutes.",
 }
 # Rounds of the plan for two noisy cores; a GPU that nobody else uses needs one.

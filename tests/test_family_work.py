@@ -110,6 +110,9 @@ CASES = [
 LOOPED = ("embedding", "embedding_backward", "embedding_bag", "embedding_bag_backward")
 """Families that touch parts of tables: their accesses are counted in loops."""
 
+IN_PLACE = {"fill": ("fill", 0), "random": ("bernoulli", 1)}
+"""Families that write over the tensor that they get; windows of pooling overlap."""
+
 each_case = pytest.mark.parametrize(
     "case", CASES, ids=lambda case: f"{case.family}-{case.op}-{case.dtype}"
 )
@@ -314,7 +317,17 @@ def test_int8_products_write_what_torch_makes() -> None:
 
 def test_every_measured_family_is_compared() -> None:
     """A family that can be measured is compared with tensors, or counted in a loop."""
-    assert {case.family for case in CASES} | set(LOOPED) == set(SHAPES)
+    compared = {case.family for case in CASES} | set(LOOPED) | {*IN_PLACE, "pooling"}
+    assert compared == set(SHAPES)
+
+
+@pytest.mark.parametrize("family", IN_PLACE)
+def test_what_is_written_in_place_is_counted(family: str) -> None:
+    """Zeros are written and not read; numbers that are drawn count as read, too."""
+    op, inputs = IN_PLACE[family]
+    found = work(Case(family, op, "float32", elements(inputs)))
+    assert found["read_bytes"][0] == 4 * 960 * inputs
+    assert found["written_bytes"][0] == 4 * 960
 
 
 def test_every_family_has_a_relation() -> None:

@@ -88,6 +88,9 @@ ARITY: Mapping[str, tuple[int, int]] = {
     "tanh_backward": (2, 1),
     "silu_backward": (2, 1),
     "native_dropout": (1, 2),
+}
+# The same of ops of families that are counted as element-wise ones.
+COUNTED_ALIKE: Mapping[str, tuple[int, int]] = {
     "fill": (0, 1),
     "bernoulli": (1, 1),
     "max_pool2d_with_indices": (1, 1),

@@ -7,7 +7,7 @@ end it is the call that takes the time, so that is measured, too.
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import product
 
-from .case import ARITY, Case, Shape, pixels_out
+from .case import ARITY, COUNTED_ALIKE, Case, Shape, pixels_out
 from .indices import expected_distinct
 from .sweeps import cases, grid, octaves
 
@@ -39,7 +39,7 @@ def _is_quick(s: Shape) -> bool:
 
 def _elementwise(family: str, ops: Sequence[str], low: int) -> Iterator[Case]:
     for op in ops:
-        inputs, outputs = ARITY[op]
+        inputs, outputs = {**ARITY, **COUNTED_ALIKE}[op]
         sizes = grid(
             elements=octaves(low, 2**22, 4), inputs=(inputs,), outputs=(outputs,)
         )
@@ -252,7 +252,7 @@ def _tiny_layers() -> Iterator[Case]:
 
 
 PARTS: Mapping[Callable[[], Iterable[Case]], int] = {
-    _tiny: 1_000,
+    _tiny: 132,
     _products: 220,
     _batched_products: 100,
     _simple: 17 * 48,

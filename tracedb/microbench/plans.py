@@ -57,7 +57,6 @@ _PLANS: Mapping[str, Sequence[_Part]] = {
         _quick(sweeps.quick_layers, 80),
         _quick(sweeps.quick_optimizer, 40),
     ),
-    CPU: tuple(_quick(sweep, count) for sweep, count in cpu_sweeps.PARTS.items()),
     "gemm": (_Part(sweeps.gemm, 1500),),
     "embedding_bag": (_Part(sweeps.embedding_bag, 500),),
     "embedding": (_Part(sweeps.embedding, 300),),
@@ -75,6 +74,7 @@ _PLANS: Mapping[str, Sequence[_Part]] = {
     "convolution": (_Part(sweeps.convolution, 300),),
     "attention": (_Part(sweeps.attention, 300),),
     "optimizer": (_Part(sweeps.optimizer, 300),),
+    CPU: tuple(_quick(sweep, count) for sweep, count in cpu_sweeps.PARTS.items()),
 }
 # How many cases each has, at most: some sweeps have fewer of an op.
 COUNTS = {name: sum(part.count for part in parts) for name, parts in _PLANS.items()}

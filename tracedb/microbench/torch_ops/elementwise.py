@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812 (as PyTorch's own pages have it)
 from torch import Tensor
 
-from ..case import ARITY, Case
+from ..case import ARITY, COUNTED_ALIKE, Case
 from ..errors import UnsupportedError
 from .tensors import Maker, op_of
 
@@ -61,7 +61,7 @@ def build(case: Case, device: torch.device) -> Callable[[], object]:
     if case.op == _FILLED:
         return make.random(case.shape["elements"]).zero_
     op = op_of(case, _OPS)
-    inputs, outputs = ARITY[case.op]
+    inputs, outputs = {**ARITY, **COUNTED_ALIKE}[case.op]
     given = case.shape["inputs"]
     if case.shape["outputs"] != outputs or given > inputs:
         raise UnsupportedError(

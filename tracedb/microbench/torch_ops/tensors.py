@@ -88,7 +88,9 @@ def gradient(result: Tensor, *inputs: Tensor) -> Callable[[], object]:
 
     def work() -> object:
         with torch.no_grad():
-            return node(*flows)
+            found = node(*flows)
+        found = found if isinstance(found, tuple) else (found,)
+        return tuple(each for each in found if each is not None)
 
     return work
 

@@ -225,6 +225,7 @@ def _write_json(found: Estimate) -> None:
         if not f.name.startswith("_")
     }
     kept["memory"] = asdict(found.memory)
+    kept["error_sources"] = [asdict(source) for source in found.error_sources]
     kept["links"] = asdict(found.links) if found.links else None
     write_text(json.dumps(kept, indent=2))
 

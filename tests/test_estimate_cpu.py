@@ -184,7 +184,7 @@ def test_the_command_line_tells_the_same(script: Path, folder: Path) -> None:
     for words in ("Estimate for AMD EPYC, 1 thread", "Ops     compute", "off most by"):
         assert words in text.output
     found = run(f"{script}:step", "--cpu", folder, "--batch", 256, "--format", "json")
-    assert json.loads(found.output)["computing_ns"] > 0
+    assert json.loads(found.stdout)["computing_ns"] > 0
 
 
 @pytest.mark.parametrize(

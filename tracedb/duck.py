@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 STORAGE = {"storage_compatibility_version": "v1.5.0"}
 """Files of this version can be opened by DuckDB 1.5 and later."""
+MEMORY_FOLDER = "tracedb"
+"""The folder in the names of files in memory, which DuckDB allows as it does others."""
 connections: WeakSet[duckdb.DuckDBPyConnection] = WeakSet()
 """Those of open databases and simulations, for who has to stop what they do."""
 
@@ -217,7 +219,7 @@ def text_file() -> Iterator[Callable[[bytes], str]]:
 @contextmanager
 def _unnamed() -> Iterator[tuple[IO[bytes], str]]:
     if hasattr(os, "memfd_create"):
-        number = os.memfd_create("text")
+        number = os.memfd_create(f"{MEMORY_FOLDER}/text")
         with os.fdopen(number, "wb") as file:
             yield file, f"/proc/self/fd/{number}"
         return

@@ -17,7 +17,7 @@ import duckdb
 import msgspec
 
 from tracedb import catalog
-from tracedb.duck import literal, scalar
+from tracedb.duck import MEMORY_FOLDER, literal, scalar
 from tracedb.errors import QueryError
 
 if TYPE_CHECKING:
@@ -66,9 +66,14 @@ _EXPLAIN = re.compile(
 _ALLOW = "; `--allow-files`, or `tracedb.open(..., allow_files=True)`, allows it"
 
 
-def text_folder() -> str:
-    """The folder in which `duck.text_file` makes files, for DuckDB to read."""
-    return "/proc/self/fd" if hasattr(os, "memfd_create") else tempfile.gettempdir()
+def text_folders() -> list[str]:
+    """The folders in which `duck.text_file` makes files, for DuckDB to read.
+
+    From 2.0.1 on DuckDB also checks what a link leads to.
+    """
+    if hasattr(os, "memfd_create"):
+        return ["/proc/self/fd", f"/memfd:{MEMORY_FOLDER}"]
+    return [tempfile.gettempdir(), os.path.realpath(tempfile.gettempdir())]
 
 
 def seal(
@@ -77,12 +82,12 @@ def seal(
     """Keep all that is run later from files, and from changing that.
 
     The database's own files, and those to which it spills, stay open to it; what is
-    ingested comes in by way of `text_folder`. It cannot be undone.
+    ingested comes in by way of `text_folders`. It cannot be undone.
     """
     if not allow_files:
         if not read_only:
-            folder = literal(text_folder())
-            connection.execute(f"SET allowed_directories = [{folder}]")
+            folders = ", ".join(map(literal, text_folders()))
+            connection.execute(f"SET allowed_directories = [{folders}]")
         connection.execute("SET enable_external_access = false")
     names = ", ".join(map(literal, _SET_LATER))
     connection.execute(f"SET allowed_configs = [{names}]")

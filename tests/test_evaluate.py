@@ -125,7 +125,7 @@ def test_pairs_are_held_against_what_changed(page: str) -> None:
     row = cells(page, "loop")
     assert row[3] == "+0.00"
     # What the profiler cost is not doubled with the rest.
-    assert 100 * (FACTOR - 1) < float(row[4]) < 130
+    assert 90 < float(row[4]) <= 100 * (FACTOR - 1)
     assert float(row[5]) == pytest.approx(float(row[4]), abs=0.01)
     refused = cells(page, "kernels")
     assert refused[4:6] == ["", ""]

@@ -229,6 +229,22 @@ def test_the_cost_of_an_op_lies_in_the_gap_before_it(
     assert times["gaps"] - times["both"] == 3 * 2 * US
 
 
+def test_what_an_edit_multiplies_is_without_the_profiler(
+    hand_made: tracedb.Database,
+) -> None:
+    """A program of twice the host time has twice what is left, not twice the cost."""
+    double = {"target": "host", "factor": 2}
+    edits = [
+        Edit(scenario="double", **double),
+        Edit(scenario="both", **double),
+        Edit(scenario="both", target="profiler", factor=0),
+    ]
+    steps = hand_made.scenarios(edits)
+    times = dict(zip(steps["scenario"], steps["predicted_ns"], strict=True))
+    # Of t, addmm and relu; that of linear lies where the host is idle, which stays.
+    assert times["double"] - times["both"] == (2 * 3 + 1) * 2 * US
+
+
 def test_the_cost_of_an_event_is_estimated(tmp_path: Path) -> None:
     """It is the median of what ops that make no call last beyond the one op in them."""
     events = [event("ProfilerStep#1", 0, 9000, cat="user_annotation")]

@@ -1,7 +1,8 @@
 -- Changes of the time of spans on host threads by scenarios: the set value, then the
 -- product of the factors, then the sum of the additions. A factor for `profiler` subtracts
--- its share of the cost of all events recorded in a span. Ops that compute at another batch
--- size change by their part of a span.
+-- its share of the cost of all events recorded in a span, before other factors multiply what
+-- is left: unprofiled, a program of twice the host time has no cost to double. Ops that compute
+-- at another batch size change by their part of a span.
 -- One row per variant and span that it changes.
 -- Key: variant_id, thread_id, position.
 CREATE VIEW prediction.host_edit (
@@ -37,6 +38,7 @@ edited AS (
             ELSE chosen_ns / span_ns * (CASE action WHEN 'remove' THEN 0 ELSE factor END - 1)
         END AS part,
         add_ns,
+        0 AS cost_ns,
         coalesce(edit.set_ns, time.set_ns) AS set_ns
     FROM prediction.edited_span AS span
     INNER JOIN prediction.scenario_edit AS edit
@@ -49,10 +51,10 @@ edited AS (
             AND thread_id = target_id
             AND span.position = time.position
     UNION ALL
-    SELECT scenario, thread_id, position, false, 1, growth, 0, NULL
+    SELECT scenario, thread_id, position, false, 1, growth, 0, 0, NULL
     FROM prediction.computed_span
     UNION ALL
-    SELECT scenario, thread_id, position, true, 1, 0, 0, NULL
+    SELECT scenario, thread_id, position, true, 1, 0, 0, 0, NULL
     FROM prediction.removed_gap
     UNION ALL
     -- A graph is launched where its first work was, and its launch is all that is left of
@@ -65,6 +67,7 @@ edited AS (
         1,
         CASE WHEN gone_share < 1 THEN -gone_share ELSE 0 END,
         0,
+        0,
         set_ns
     FROM prediction.relaunched_span
     UNION ALL
@@ -75,7 +78,8 @@ edited AS (
         false,
         1,
         0,
-        (event_count * (event_ns * (edit.factor - 1) + edit.add_ns))::BIGINT,
+        0,
+        event_count * (event_ns * (edit.factor - 1) + edit.add_ns),
         NULL
     FROM overhead.recorded_event AS recorded
     INNER JOIN overhead.profiler_cost USING (trace_id)
@@ -91,8 +95,8 @@ SELECT
     bool_or(is_removed),
     count(set_ns),
     any_value(set_ns),
-    product(factor) * greatest(1 + sum(part), 0),
-    sum(add_ns)::BIGINT
+    product(factor) * greatest(1 + sum(part), 0) AS all_factors,
+    (sum(add_ns) + sum(cost_ns) * all_factors)::BIGINT
 FROM edited
 INNER JOIN prediction.variant USING (scenario)
 GROUP BY variant_id, thread_id, position;

@@ -233,7 +233,7 @@ def test_what_an_edit_multiplies_is_without_the_profiler(
     hand_made: tracedb.Database,
 ) -> None:
     """A program of twice the host time has twice what is left, not twice the cost."""
-    double = {"target": "host", "factor": 2}
+    double: dict[str, Any] = {"target": "host", "factor": 2}
     edits = [
         Edit(scenario="double", **double),
         Edit(scenario="both", **double),

@@ -347,7 +347,7 @@ def test_arrays_agree(elsewhere: tracedb.Database, database: tracedb.Database) -
     [
         ("gpu=H300", "unknown GPU H300; known: "),
         ("gpu=H1000", "unknown GPU H1000; known: "),
-        ("gpu=CPU", "no GPU CPU is known"),
+        ("gpu=CPU", "unknown GPU CPU"),
         ("dtype=bf16:memcpy", "nothing that it selects has known shapes and types"),
         ("gpu=A100:conv*", "no GPU work with family conv* in this database; nearest"),
         ("gpu=H200 gpu=A100:gemm*", "two edits change the GPU, the type or the batch"),

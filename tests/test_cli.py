@@ -709,7 +709,7 @@ MISTAKES = {
     ),
     "no trace": (
         "ingest {}/settings.json --db {}/new.duckdb",
-        "keys are: learning_rate",
+        "keys are learning_rate",
     ),
     "no run": (
         "ingest {}/tiny.json --db {}/new.duckdb --run=",

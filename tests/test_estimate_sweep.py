@@ -302,7 +302,7 @@ WRONG: dict[tuple[str, ...], str] = {
     ("--sweep", "batch=few"): "few is neither a size nor a range",
     ("--sweep", "batch=9..3"): "9..3 does not ascend",
     ("--sweep", "batch=3,3"): "a batch size occurs twice",
-    ("--sweep", "gpu=Abacus"): "no GPU Abacus is known",
+    ("--sweep", "gpu=Abacus"): "unknown GPU Abacus",
     ("--format", "csv"): "--format csv needs --sweep",
 }
 

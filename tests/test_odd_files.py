@@ -309,7 +309,7 @@ def test_odd_fields_of_hardware(tmp_path: Path, field: str) -> None:
     [
         ("hardware,sm_count,sm_count\nX1,1,2", "column sm_count occurs twice"),
         ("hardware\nX1,5", "row 1: 2 cells for 1 columns"),
-        ("hardware\n" + "x" * 200_000, "no CSV: field larger than field limit"),
+        ("hardware\n" + "x" * 200_000, "not CSV: field larger than field limit"),
         ("hardware\n", "no rows; a device needs hardware"),
     ],
 )

@@ -231,7 +231,7 @@ def test_a_library_of_other_hosts_is_reported(
     (gpu,) = overhead_library.gpus_of(library)
     assert gpu
     assert done.stderr == (
-        f"1 trace from a host with no GPU, but {library} is from hosts with {gpu}: "
+        f"1 trace from a host with no GPU, but {library} is from hosts with {gpu}; "
         "host times may be several times off\n"
     )
 

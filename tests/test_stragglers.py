@@ -465,7 +465,7 @@ def test_files_that_are_no_tables_are_refused(
     trace = tmp_path / "trace.json"
     trace.write_text('{"traceEvents": []}')
     for path in (broken, other):
-        with pytest.raises(ForeignFileError, match="not a .*table"):
+        with pytest.raises(ForeignFileError, match=r"not a .*table"):
             database.ingest([path])
     with pytest.raises(IngestError, match="nothing to map"):
         database.ingest([trace], mapping={"a": "type"})

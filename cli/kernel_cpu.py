@@ -36,9 +36,9 @@ from .terminal import tell, write_text
     help="End after them; the same command goes on later.",
 )
 def cpu(*, folder: str, threads: int | None, minutes: float | None) -> None:
-    """Measure how long this CPU takes for PyTorch's ops, and for what is between them.
+    """Measure this CPU, for estimates of steps on it.
 
-    That takes about two minutes: some 3,000 ops of all families and sizes, and small
+    It measures PyTorch's ops, and the host time between them, in about two minutes: some 3,000 ops of all families and sizes, and small
     programs, which tell what Python, modules and autograd take. A run that ended early
     goes on where it was. Whatever else runs meanwhile is in what is measured.
     """

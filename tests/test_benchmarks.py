@@ -127,7 +127,7 @@ def test_int8_page() -> None:
     assert page.startswith("# FBGEMM's int8 products")
     assert "| 1 | 8 | 16 | " in page
     assert "| 4 | 8 | 16 | " in page
-    assert "In the geometric mean int8 takes" in page
+    assert "In the geometric mean int8 is" in page
 
 
 PAGE = "# Benchmarks\n\n## Loading\n\n### A trace\n\n1 s\n\n## Path\n\n2 s\n"

@@ -450,7 +450,7 @@ def test_edges_lead_from_ends_to_begins() -> None:
     assert max(n.end_ns for n in halves) == 125
     circle = [Work(1, 1), Work(1, 1)]
     circle[0].after, circle[1].after = [circle[1].end], [circle[0].end]
-    with pytest.raises(QueryError, match="circle"):
+    with pytest.raises(QueryError, match="cycle"):
         timed(circle)
 
 

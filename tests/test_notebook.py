@@ -130,6 +130,10 @@ def test_an_estimate_shows_itself() -> None:
     memory = pytest.importorskip("tracedb.from_code.memory")
     estimate = estimation.Estimate(
         gpu="<b>H100",
+        cpu=None,
+        computing_ns=0,
+        computing_count=0,
+        error_sources=(),
         batch=2048,
         step_ns=1_500_000,
         low_ns=1_000_000,

@@ -107,7 +107,7 @@ def test_an_iteration_that_cannot_be_told_still_gives_shapes(
         "SELECT paired_trace_id, pairing FROM staging.trace WHERE format = 'et'",
     )
     assert paired is not None
-    assert "39 alike" in reason
+    assert "39 equal ones" in reason
     query = "SELECT count(*), count(DISTINCT occurrence) FROM staging.op_et"
     assert rows(database, query) == [(928 * 39, 39)]
 

@@ -208,7 +208,7 @@ def test_a_summary_says_who_is_slow(
     text = " ".join(told.stdout.split())
     assert times in text
     assert "2 data-parallel ranks x 1 pipeline stage; 1 step (1 to 1)" in text
-    assert f"x {8.7 / 6.7:.2f} by data-parallel rank 1 in all stages" in text
+    assert f"{8.7 / 6.7:.2f}x from data-parallel rank 1 in all stages" in text
     # One stage is all of the job, and its workers are the ranks: no word of these.
     assert "stage 0" not in text
     assert "the worker of" not in text

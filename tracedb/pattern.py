@@ -35,7 +35,7 @@ def wrong_pattern(pattern: str) -> str | None:
 
     >>> wrong_pattern("(a|b{3}).*")
     >>> wrong_pattern("((a{100}){100}){100}")
-    'repeats too much: 1,000,000 places, where 5,000 have to do'
+    'repeats too much: 1,000,000 places, more than 5,000'
     """
     cost = _cost(pattern)
     if cost > _MOST_COST:

@@ -403,8 +403,6 @@ class Layout:
     @property
     def text(self) -> str:
         """The steps as a trace."""
-        return trace_text(self._timeline.events, self.device.name)
-
         machine = self.device.machine(self.root.walk())
         return trace_text(self._timeline.events, self.device.name, machine)
 

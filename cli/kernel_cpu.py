@@ -38,8 +38,9 @@ from .terminal import tell, write_text
 def cpu(*, folder: str, threads: int | None, minutes: float | None) -> None:
     """Measure this CPU, for estimates of steps on it.
 
-    It measures PyTorch's ops, and the host time between them, in about two minutes: some 3,000 ops of all families and sizes, and small
-    programs, which tell what Python, modules and autograd take. A run that ended early
+    It measures PyTorch's ops and the host time between them, in about two minutes:
+    some 3,000 ops of all families and sizes, and small programs, which show what
+    Python, modules and autograd take. A run that ended early
     goes on where it was. Whatever else runs meanwhile is in what is measured.
     """
     from tracedb.from_code.cpu.measure import measure

@@ -210,12 +210,19 @@ class Watch:
 # Processes that take turns.
 
 
-def turn(step: Step, watch: Watch) -> Turn:
-    """The steps of a turn but for the first."""
-    step()
-    until = time.perf_counter_ns() + LEAST_NS
+def turn(
+    step: Step,
+    watch: Watch,
+    warm: int = 1,
+    least: int = LEAST_STEPS,
+    least_ns: int = LEAST_NS,
+) -> Turn:
+    """The steps of a turn but for the first ones."""
+    for _ in range(warm):
+        step()
+    until = time.perf_counter_ns() + least_ns
     found: Turn = []
-    while len(found) < LEAST_STEPS or time.perf_counter_ns() < until:
+    while len(found) < least or time.perf_counter_ns() < until:
         found.append(watch.sample(step))
     return found
 

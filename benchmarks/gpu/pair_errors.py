@@ -63,8 +63,8 @@ def of_folder(
 ) -> Iterator[Pair]:
     """The pairs of which both sides are there."""
     known = folder / "pairs.json"
-    told = json.loads(known.read_text()) if known.exists() else {}
-    for name, facts in told.items():
+    listed = json.loads(known.read_text()) if known.exists() else {}
+    for name, facts in listed.items():
         if {facts["before"], facts["after"]} <= recorded.keys():
             tell(f"pair {name}")
             before, after = (recorded[facts[side]] for side in ("before", "after"))

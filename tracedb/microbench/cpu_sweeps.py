@@ -9,7 +9,7 @@ from itertools import product
 
 from .case import ARITY, COUNTED_ALIKE, Case, Shape, pixels_out
 from .indices import expected_distinct
-from .sweeps import cases, grid, octaves
+from .sweeps import cases, grid, octaves, square_convolution
 
 _FLOAT = ("float32",)
 _CONVOLUTIONS = ("forward", "backward_input", "backward_weight")
@@ -106,14 +106,8 @@ def _convolution_shapes() -> Iterator[Shape]:
     for size in sizes:
         side, kernel = size["height"], size["kernel_height"]
         inputs, outputs = size["channels_in"], size["channels_out"]
-        shape = {
-            **size,
-            "width": side,
-            "kernel_width": kernel,
-            "padding": kernel // 2,
-            "dilation": 1,
-            "groups": inputs if inputs == outputs and kernel == _FILTERS[2] else 1,
-        }
+        is_depthwise = inputs == outputs and kernel == _FILTERS[2]
+        shape = square_convolution(size | {"dilation": 1}, is_depthwise=is_depthwise)
         depth = inputs // shape["groups"] * kernel**2
         work = 2e-9 * size["images"] * outputs * depth * pixels_out(shape)
         # The first layer has few channels and a large filter, others have not.

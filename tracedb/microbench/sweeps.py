@@ -129,18 +129,24 @@ def convolution() -> Iterator[Case]:
     yield from cases("convolution", ops, ("float32", "bfloat16"), shapes)
 
 
+def square_convolution(size: Mapping[str, int], *, is_depthwise: bool) -> Shape:
+    """Complete a convolution of square, padded images and square filters."""
+    kernel = size["kernel_height"]
+    return {
+        **size,
+        "width": size["height"],
+        "kernel_width": kernel,
+        "padding": kernel // 2,
+        "groups": size["channels_in"] if is_depthwise else 1,
+    }
+
+
 def _convolutions(sizes: Iterable[Mapping[str, int]]) -> Iterator[Shape]:
     """Complete the shapes; depth-wise where as many channels go out as in."""
     for size in sizes:
         side, kernel = size["height"], size["kernel_height"]
         inputs, outputs = size["channels_in"], size["channels_out"]
-        shape = {
-            **size,
-            "width": side,
-            "kernel_width": kernel,
-            "padding": kernel // 2,
-            "groups": inputs if inputs == outputs and kernel > 1 else 1,
-        }
+        shape = square_convolution(size, is_depthwise=inputs == outputs and kernel > 1)
         is_usual = 1500 <= inputs * side <= 15000 and inputs < 8 * outputs < 64 * inputs  # noqa: PLR2004
         if is_usual and pixels_out(shape) > 0 and side > size["dilation"] * kernel:
             yield shape

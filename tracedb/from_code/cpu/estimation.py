@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING
 from tracedb.from_code.cpu.host import parts
 from tracedb.from_code.cpu.op_times import op_times
 from tracedb.from_code.cpu.timeline import CpuTimeline
-from tracedb.from_code.cpu.work import computing
+from tracedb.from_code.cpu.work import computing, cpu_launches
 from tracedb.from_code.error_sources import ErrorSource, band
 from tracedb.from_code.events import trace_text
-from tracedb.from_code.launches import LaunchTable
 
 if TYPE_CHECKING:
     import duckdb
@@ -42,8 +41,7 @@ class CpuStep:
         cls, connection: duckdb.DuckDBPyConnection, root: Node, cpu: MeasuredCpu
     ) -> CpuStep:
         """Time the ops of a step; the database has nothing else in it."""
-        table = LaunchTable.of(connection, tf32_products=False, tf32_convolutions=False)
-        nodes = computing(root, table)
+        nodes = computing(root, cpu_launches(connection))
         return cls(root, nodes, op_times(connection, nodes, cpu.models), cpu)
 
     @cached_property

@@ -90,12 +90,12 @@ class HostModel:
 
 
 def fit(programs: Sequence[Timed]) -> HostModel:
-    """Fit what parts take; each program in turn tells how well it is told by others."""
+    """Fit what parts take; the spread is of programs left out of the fit in turn."""
     errors = []
     for number, left_out in enumerate(programs):
         others = [*programs[:number], *programs[number + 1 :]]
-        told = HostModel(_fitted(others), 0.0).total_ns(left_out.counts)
-        errors.append(abs(np.log((told + left_out.ops_ns) / left_out.step_ns)))
+        host_ns = HostModel(_fitted(others), 0.0).total_ns(left_out.counts)
+        errors.append(abs(np.log((host_ns + left_out.ops_ns) / left_out.step_ns)))
     return HostModel(_fitted(programs), float(np.quantile(errors, 0.8)))
 
 

@@ -15,10 +15,10 @@ from tracedb.from_code.cpu.host import Timed, fit, parts
 from tracedb.from_code.cpu.measured import MODELS, OPS, MeasuredCpu
 from tracedb.from_code.cpu.op_times import op_times
 from tracedb.from_code.cpu.programs import PROGRAMS, time_ns
-from tracedb.from_code.cpu.work import computing
+from tracedb.from_code.cpu.work import computing, cpu_launches
 from tracedb.from_code.fake_run import FakeRun
-from tracedb.from_code.launches import LaunchTable
 from tracedb.from_code.program import tree
+from tracedb.microbench.host import memory_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -70,7 +70,7 @@ def measure(
             "processor": place.device,
             "software": place.software,
             **place.facts,
-            "memory_bytes": microbench_memory(),
+            "memory_bytes": memory_bytes(),
             "torch": torch.__version__,
             "tracedb": tracedb.__version__,
             "measured_at": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -81,13 +81,6 @@ def measure(
     return found
 
 
-def microbench_memory() -> int:
-    """[B] What the machine has."""
-    from tracedb.microbench.host import memory_bytes
-
-    return memory_bytes()
-
-
 def timed(
     programs: Mapping[str, Callable[[], Step]],
     steps_ns: Mapping[str, float],
@@ -96,7 +89,7 @@ def timed(
     """Programs whose steps were timed, each with its parts and what its ops take."""
     roots = {name: _root(make) for name, make in programs.items()}
     with tracedb.open() as database:
-        table = cpu_launches(database)
+        table = cpu_launches(database.connection)
         nodes = {name: computing(root, table) for name, root in roots.items()}
         every = [node for several in nodes.values() for node in several]
         times = op_times(database.connection, every, models)
@@ -116,10 +109,3 @@ def _root(make: Callable[[], Step]) -> Node:
         step = make()
     fake = run.step(step)
     return tree(fake.events, fake.ops)
-
-
-def cpu_launches(database: tracedb.Database) -> LaunchTable:
-    """What ops do, by rule alone: what traces of GPUs launched is no matter here."""
-    return LaunchTable.of(
-        database.connection, tf32_products=False, tf32_convolutions=False
-    )

@@ -1,8 +1,8 @@
 """How long ops take on a CPU: each shape once, by models of what was measured there.
 
-What an op has to do is told by `prediction.op_problem`, as of GPU work. An op that no
-model knows takes as long as an addition that moves as many bytes: the CPU's measured
-roofline of memory; and at least as long as the fastest product with as much arithmetic.
+`prediction.op_problem` describes the work of an op, as it does for GPU work. An op
+without a model takes as long as an addition that moves as many bytes: the CPU's
+measured roofline of memory.
 """
 
 from __future__ import annotations
@@ -117,10 +117,8 @@ def _modelled(problems: pl.DataFrame, models: Models) -> dict[int, OpTime]:
         hardware=pl.lit(_hardware(models)),
         measured=pl.lit("op"),
     )
-    told = models.predict(asked)
-    rows = asked.select("place", "family", "op").hstack(
-        told.select("predicted_ns", "low_ns", "high_ns")
-    )
+    predicted = models.predict(asked)
+    rows = asked.select("place", "family", "op").hstack(predicted.select(_TIMES))
     found: dict[int, OpTime] = {}
     for (place,), part in rows.group_by("place", maintain_order=True):
         if part["predicted_ns"].null_count():
@@ -155,13 +153,13 @@ def _by_roofline(rest: dict[Key, Node], models: Models) -> dict[Key, OpTime]:
         inputs=pl.lit(2),
         outputs=pl.lit(1),
     )
-    told = models.predict(asked)["predicted_ns"]
+    expected = models.predict(asked)["predicted_ns"]
     low, high = _UNKNOWN
     return {
         key: OpTime(
             ns, low * ns, high * ns, f"no model: {launched(node)[0]}", is_modelled=False
         )
-        for (key, node), ns in zip(rest.items(), told, strict=True)
+        for (key, node), ns in zip(rest.items(), expected, strict=True)
     }
 
 

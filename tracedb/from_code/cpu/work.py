@@ -5,16 +5,22 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from tracedb.from_code.launches import Launching, Work
+from tracedb.from_code.launches import Launching, LaunchTable, Work
 
 if TYPE_CHECKING:
-    from tracedb.from_code.launches import LaunchTable
+    import duckdb
+
     from tracedb.from_code.ops import Dispatched
     from tracedb.from_code.program import Node
 
 _BAGS, _DENSE = "aten::_embedding_bag_backward", "aten::_embedding_bag_dense_backward"
 _OFFSETS, _SPARSE = 2, 9
 """Arguments of the first that the second has not."""
+
+
+def cpu_launches(connection: duckdb.DuckDBPyConnection) -> LaunchTable:
+    """What ops do, by rule only; what traces of GPUs launched does not apply."""
+    return LaunchTable.of(connection, tf32_products=False, tf32_convolutions=False)
 
 
 def computing(root: Node, table: LaunchTable) -> list[Node]:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from contextlib import ExitStack, closing
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict
 
 import tracedb
 from tracedb import markup
@@ -19,7 +19,7 @@ from tracedb.from_code.fitting import largest, room
 from tracedb.from_code.host_times import HostTimes
 from tracedb.from_code.job import Job
 from tracedb.from_code.launches import LaunchTable
-from tracedb.from_code.links import Links
+from tracedb.from_code.links import Links, connected
 from tracedb.from_code.pricing import Device, price
 from tracedb.from_code.program import launch
 from tracedb.from_code.subject import is_graph
@@ -27,6 +27,7 @@ from tracedb.from_code.timeline import Timeline
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from typing import Unpack
 
     from tracedb.from_code.cpu.estimation import CpuStep
     from tracedb.from_code.error_sources import ErrorSource
@@ -146,41 +147,43 @@ def estimate(  # noqa: PLR0913 (the options of one command)
     """
     if (gpu is None) == (cpu is None):
         raise EstimateError("name a GPU, or the folder of a CPU that was measured")
+    of_gpus = _OfGpus(
+        library=library,
+        cuda_graph=cuda_graph,
+        ranks=ranks,
+        ranks_per_node=ranks_per_node,
+        network=network,
+        profiled=profiled,
+    )
     if cpu is not None:
-        _refuse_of_gpus(
-            step,
-            library=library,
-            cuda_graph=cuda_graph,
-            ranks=ranks,
-            ranks_per_node=ranks_per_node,
-            network=network,
-            profiled=profiled,
-        )
+        _refuse_of_gpus(step, of_gpus)
         found = _on_cpu(
             step, inputs, cpu, batch, database, find_largest_batch=find_largest_batch
         )
     else:
         found = _on_gpu(
-            step,
-            inputs,
-            str(gpu),
-            batch,
-            database,
-            library,
-            ranks,
-            ranks_per_node,
-            network,
-            cuda_graph=cuda_graph,
+            *(step, inputs, str(gpu), batch, database),
             find_largest_batch=find_largest_batch,
-            profiled=profiled,
+            **of_gpus,
         )
     if database is not None:
         _ = found.database
     return found
 
 
-def _refuse_of_gpus(step: object, **options: object) -> None:
-    """Raise `EstimateError` for what is of GPUs alone."""
+class _OfGpus(TypedDict):
+    """Options that only a step on a GPU has."""
+
+    library: str | Path | None
+    cuda_graph: bool
+    ranks: int | None
+    ranks_per_node: int | None
+    network: float | None
+    profiled: bool
+
+
+def _refuse_of_gpus(step: object, options: _OfGpus) -> None:
+    """Raise `EstimateError` for options, and steps, that only GPUs have."""
     for name, value in options.items():
         if value:
             raise EstimateError(f"{name} is of GPUs, and the step is on a CPU")
@@ -238,27 +241,23 @@ def _on_cpu(  # noqa: PLR0913 (what `estimate` was given)
     )
 
 
-def _on_gpu(  # noqa: PLR0913, PLR0917 (what `estimate` was given)
+def _on_gpu(  # noqa: PLR0913 (what `estimate` was given)
     step: Callable[..., object] | str | Path,
     inputs: tuple[object, ...],
     gpu: str,
     batch: int | None,
     database: str | Path | None,
-    library: str | Path | None,
-    ranks: int | None,
-    ranks_per_node: int | None,
-    network: float | None,
     *,
-    cuda_graph: bool,
     find_largest_batch: bool,
-    profiled: bool,
+    **of_gpus: Unpack[_OfGpus],
 ) -> Estimate:
     """Estimate a step of code, or of an execution graph, on a GPU."""
     with tracedb.open() as empty, ExitStack() as stack:
-        device = Device.of(empty.connection, gpu)
-        job = Job.of(ranks, ranks_per_node, device.per_node)
-        device = replace(device, per_node=job.per_node)
-        links = Links.of(empty.connection, device, network)
+        ranks = of_gpus["ranks"]
+        device, links = connected(
+            *(empty.connection, gpu, ranks),
+            *(of_gpus["ranks_per_node"], of_gpus["network"]),
+        )
         if is_graph(step):
             has_size = batch is not None or find_largest_batch
             subject: Subject = _of_graph(step, ranks, has_size=has_size)
@@ -266,6 +265,7 @@ def _on_gpu(  # noqa: PLR0913, PLR0917 (what `estimate` was given)
         else:
             from tracedb.from_code.recordings import Source
 
+            job = Job(ranks, device.per_node)
             source = stack.enter_context(
                 closing(Source(step, inputs, device.name, job))
             )
@@ -275,10 +275,14 @@ def _on_gpu(  # noqa: PLR0913, PLR0917 (what `estimate` was given)
                 if find_largest_batch
                 else None
             )
-        host, table = known(empty, database, library, subject, profiled=profiled)
+        host, table = known(
+            empty, database, of_gpus["library"], subject, profiled=of_gpus["profiled"]
+        )
         nodes = launch(subject.root, table)
         times = price(empty.connection, {device: [nodes]})[device][0]
-    layout = Layout(subject.root, host, times, device, is_captured=cuda_graph)
+    layout = Layout(
+        subject.root, host, times, device, is_captured=of_gpus["cuda_graph"]
+    )
     low, expected, high = Courses.of(layout.course).bounds(times)
     return Estimate(
         gpu=device.hardware,

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from tracedb.errors import EstimateError
+from tracedb.from_code.job import Job
+from tracedb.from_code.pricing import Device
 
 if TYPE_CHECKING:
     import duckdb
-
-    from tracedb.from_code.pricing import Device
 
 _GIGA = 1e9
 _ROW = """
@@ -55,3 +55,17 @@ class Links:
             connection.execute(_WITH_NETWORK, given)
         found = connection.execute(_ROW, [device.hardware]).fetchall()
         return cls(device.per_node, *found[0])
+
+
+def connected(
+    connection: duckdb.DuckDBPyConnection,
+    gpu: str,
+    ranks: int | None,
+    ranks_per_node: int | None,
+    network: float | None,
+) -> tuple[Device, Links]:
+    """A GPU with as many to a node as asked, and what it communicates over."""
+    found = Device.of(connection, gpu)
+    job = Job.of(ranks, ranks_per_node, found.per_node)
+    device = replace(found, per_node=job.per_node)
+    return device, Links.of(connection, device, network)

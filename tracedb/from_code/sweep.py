@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from contextlib import ExitStack, closing, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from itertools import count
 from math import gcd, isqrt
@@ -17,7 +17,7 @@ from tracedb.from_code.clock import Course
 from tracedb.from_code.estimation import STEPS, Courses, known
 from tracedb.from_code.fitting import largest, room
 from tracedb.from_code.job import Job
-from tracedb.from_code.links import Links
+from tracedb.from_code.links import connected
 from tracedb.from_code.pricing import Device, price
 from tracedb.from_code.program import Node, launch
 from tracedb.from_code.recordings import Source
@@ -73,7 +73,10 @@ def estimate_sweep(  # noqa: PLR0913 (the options of one command)
             "train.py:step"
         )
     with tracedb.open() as empty, ExitStack() as stack:
-        devices = [_among(empty, gpu, ranks, ranks_per_node, network) for gpu in gpus]
+        devices = [
+            connected(empty.connection, gpu, ranks, ranks_per_node, network)[0]
+            for gpu in gpus
+        ]
         steps: dict[Device, _Steps] = {}
         source: Source | None = None
         for device in devices:
@@ -103,21 +106,6 @@ def estimate_sweep(  # noqa: PLR0913 (the options of one command)
 
 _COUNTS = ("batch", "capacity_bytes", "largest_batch")
 """Columns that may be empty."""
-
-
-def _among(
-    empty: tracedb.Database,
-    gpu: str,
-    ranks: int | None,
-    per_node: int | None,
-    network: float | None,
-) -> Device:
-    """A GPU among those of its node."""
-    found = Device.of(empty.connection, gpu)
-    job = Job.of(ranks, per_node, found.per_node)
-    device = replace(found, per_node=job.per_node)
-    Links.of(empty.connection, device, network)
-    return device
 
 
 def _check(gpus: Sequence[str], batches: Sequence[int]) -> None:

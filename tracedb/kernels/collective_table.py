@@ -177,8 +177,8 @@ class CollectiveTable:
         ends = self._curve(longer, np.append(x[-1], size), rises=True)
         added = np.maximum(np.exp(ends[1:]) - np.exp(ends[0]), 0)
         theirs = np.log(np.exp(y[-1]) + added)
-        told = _told(x, y)
-        found: Floats = told * own + (1 - told) * theirs
+        own_part = _own_part(x, y)
+        found: Floats = own_part * own + (1 - own_part) * theirs
         return found
 
     def _longer(self, curve: int) -> int | None:
@@ -285,8 +285,8 @@ def _rising(y: Floats) -> Floats:
     return found
 
 
-def _told(x: Floats, y: Floats) -> float:
-    """How much of the bandwidth the end of a curve tells: all, where time is size."""
+def _own_part(x: Floats, y: Floats) -> float:
+    """[1] How far the end of a curve shows its bandwidth: 1 if time is size."""
     start = int(np.searchsorted(x, x[-1] - np.log(_TAIL)))
     if start == len(x) - 1:
         return 0.0

@@ -15,7 +15,8 @@ import tracedb
 from tracedb import catalog, kernels
 from tracedb.database import CONFIG, size_in
 from tracedb.duck import frame, own_errors, registered, transaction
-from tracedb.errors import ShardingError
+from tracedb.errors import EstimateError, ShardingError
+from tracedb.from_code.job import Job
 from tracedb.from_code.pricing import Device
 from tracedb.sharding import costs
 from tracedb.sharding.cuts import WAYS, Cuts
@@ -45,7 +46,6 @@ _FILLED = (
 _MOST_RANKS = 4096
 _MOST_SUMS = 2**46
 """Elements that are sent, or looked up, of a table in a step, at most."""
-_ON_A_NODE = 8
 _GIGA = 1e9
 _GPU = """
 SELECT gpu FROM staging.trace_gpu WHERE gpu IS NOT NULL ORDER BY trace_id LIMIT 1
@@ -123,14 +123,15 @@ def shard(  # noqa: PLR0913 (the options of one command)
     _refuse_unknown("launch", launch, ("fused", "table"))
     _refuse_unknown("indices", indices, ("sent", "there"))
     limit = size_in(memory) if isinstance(memory, str) else memory
-    per_node = min(ranks, _ON_A_NODE if ranks_per_node is None else ranks_per_node)
-    _refuse_sizes(ranks, per_node, batch, limit, network)
+    _refuse_sizes(ranks, batch, limit, network)
     given = _given(source, rank)
     with _opened(database) as connection:
+        name = _needed(gpu or given.gpu, "the GPU (--gpu)")
+        device = Device.of(connection, name)
         asked = Asked(
             ranks=ranks,
-            ranks_per_node=per_node,
-            device=Device.of(connection, _needed(gpu or given.gpu, "the GPU (--gpu)")),
+            ranks_per_node=_per_node(ranks, ranks_per_node, device),
+            device=device,
             batch=_needed(batch or given.batch, "the batch size of a rank (--batch)"),
             limit_bytes=limit,
             optimizer=optimizer,
@@ -197,20 +198,19 @@ def _refuse_unknown(
         raise ShardingError(f"no {name} {value}; available: {', '.join(known)}")
 
 
+def _per_node(ranks: int, given: int | None, device: Device) -> int:
+    """Ranks per node: as given, or as many as a node has GPUs."""
+    try:
+        return min(ranks, Job.of(ranks, given, device.per_node).per_node)
+    except EstimateError as error:
+        raise ShardingError(str(error)) from error
+
+
 def _refuse_sizes(
-    ranks: int,
-    per_node: int,
-    batch: int | None,
-    limit: int | None,
-    network: float | None,
+    ranks: int, batch: int | None, limit: int | None, network: float | None
 ) -> None:
     if not 1 <= ranks <= _MOST_RANKS:
         raise ShardingError(f"{ranks} ranks; the limit is 1 to {_MOST_RANKS:,}")
-    if per_node < 1 or ranks % per_node:
-        raise ShardingError(
-            f"{ranks} ranks do not fill whole nodes of {per_node}; give the ranks per "
-            "node (--ranks-per-node)"
-        )
     for name, value in (("batch", batch), ("memory", limit), ("network", network)):
         if value is not None and not 0 < value < float("inf"):
             raise ShardingError(f"{name} is {value}; it must be above 0")

@@ -101,6 +101,23 @@ def test_a_broken_archive_is_one_line(
     assert names(database) == []
 
 
+@pytest.mark.parametrize(
+    ("ending", "mode", "place"),
+    [(".tar.gz", "w:gz", -8), (".tar.bz2", "w:bz2", -12)],
+)
+def test_an_archive_with_a_wrong_checksum_is_broken(
+    tmp_path: Path, database: tracedb.Database, ending: str, mode: str, place: int
+) -> None:
+    """Decompressors call that an error of the system, without its number."""
+    path = archive(tmp_path / f"a{ending}", mode, "a.json")
+    packed = bytearray(path.read_bytes())
+    packed[place] ^= 0xFF
+    path.write_bytes(packed)
+    with pytest.raises(tracedb.IngestError, match=r"broken archive: [^N]"):
+        database.ingest([path])
+    assert names(database) == []
+
+
 def test_names_that_are_no_text(tmp_path: Path, database: tracedb.Database) -> None:
     """A file system takes any bytes; what is no character is shown as such."""
     path = tmp_path / os.fsdecode(b"a\xff.json")

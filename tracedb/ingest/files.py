@@ -217,7 +217,9 @@ def _members(path: Path, name: str, scratch: Path) -> Iterator[Source]:
                     budget = _unpack(content, place, budget, name)
                 yield Source(name_of, place, is_named=False, why_not=why_not)
             _verify_end(archive)
-    except (tarfile.TarError, EOFError, zlib.error, lzma.LZMAError) as error:
+    except (tarfile.TarError, EOFError, OSError, zlib.error, lzma.LZMAError) as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise  # the system's; what decompressors raise has no number
         why = str(error).splitlines()[0].rstrip(":")
         raise IngestError(f"{name}: broken archive: {why}") from error
     if not found:

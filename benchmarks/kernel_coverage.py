@@ -89,7 +89,9 @@ The remaining columns show what calibration is worth elsewhere: *half*, on the h
 the problems that was launched before or after; *new shapes*, only on problems of other
 shapes; *other traces*, only on the other traces of the corpus with the same GPU.
 *Recurring* is the share of problems whose shape occurs elsewhere in the trace. Traces
-with at least {least} problems.
+with at least {least} problems. *Alone* is no clean hold-out: the share of PCIe that
+copies from pinned memory reach, the share of the cache and the floors of some families
+come from hosts and traces that are in this table (`prediction.kernel_efficiency`).
 """
 WORST = """The largest errors, as a share of the trace's GPU time: alone, and taught.
 Predictions are by the roofline, or by models of the op on this GPU."""

@@ -178,7 +178,7 @@ def course(root: Node) -> Course:
     timeline = Timeline(HostTimes.shipped(), lambda _number: 0)
     for number in range(STEPS):
         timeline.step(root, number)
-    return Course.of(timeline.clock.said, STEPS)
+    return Course.of(timeline.clock.log, STEPS)
 
 
 SCRIPT = """\

@@ -28,7 +28,7 @@ from tracedb.batch_dims import (
 )
 from tracedb.duck import registered
 from tracedb.errors import ScenarioError
-from tracedb.from_code.sizes import fitted, text_apart, text_together, valued
+from tracedb.from_code.sizes import evaluate, fitted, join_text, split_text
 from tracedb.words import shortened
 
 if TYPE_CHECKING:
@@ -310,7 +310,7 @@ def _forms(step: Iterable[_Op]) -> list[tuple[Any, ...]]:
     return [
         (
             op.name,
-            *(None if text is None else text_apart(text, []) for text in op.texts),
+            *(None if text is None else split_text(text, []) for text in op.texts),
         )
         for op in step
     ]
@@ -321,8 +321,8 @@ def _grown(step: Sequence[_Op], other: Sequence[_Op]) -> list[tuple[int, int]]:
     found = []
     for one, twin in zip(step, other, strict=True):
         numbers: tuple[list[Any], list[Any]] = ([], [])
-        text_apart(one.texts[0] or "", numbers[0])
-        text_apart(twin.texts[0] or "", numbers[1])
+        split_text(one.texts[0] or "", numbers[0])
+        split_text(twin.texts[0] or "", numbers[1])
         pairs = zip(*numbers, strict=True)
         found += [(a, b) for a, b in pairs if a != b and a > 0 and b > 0]
     return found
@@ -349,10 +349,10 @@ def _text_fitted(
         return None
     rows: list[list[Any]] = [[] for _ in texts]
     for text, row in zip(texts, rows, strict=True):
-        text_apart(text or "", row)
+        split_text(text or "", row)
     functions = [fitted(batches, values) for values in zip(*rows, strict=True)]
-    numbers = [valued(function, to_batch) for function in functions]
-    return text_together(texts[0], iter(numbers))
+    numbers = [evaluate(function, to_batch) for function in functions]
+    return join_text(texts[0], iter(numbers))
 
 
 def _scaled(op: _Op, dims: str | None, results: str | None, values: str) -> _Scaled:

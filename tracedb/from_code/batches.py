@@ -1,8 +1,8 @@
 """A step as a function of its batch size, from recordings at a few of them.
 
-The ops have to be the same in the same order, and so has what memory is held for; each
-size has to be an affine function of the batch. Two recordings give the functions, all
-others prove them. What is not so is told with the op and the line of the code.
+All recordings must have the same ops and allocations in the same order, and each size
+must be an affine function of the batch size. Two recordings give the functions; the
+others check them. Errors name the op and the line of the user's code.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING
 from tracedb.errors import EstimateError
 from tracedb.from_code.memory import peak
 from tracedb.from_code.sizes import (
-    apart,
+    evaluate,
     fitted,
-    holding_apart,
-    text_apart,
-    text_together,
-    together,
-    valued,
+    join_op,
+    join_text,
+    split_holding,
+    split_op,
+    split_text,
 )
 
 if TYPE_CHECKING:
@@ -33,33 +33,33 @@ if TYPE_CHECKING:
     from tracedb.from_code.sizes import Form, Function, Number, Parts
 
 _MOST_PLACES = 3
-"""Number of places listed where sizes are not functions of the batch size."""
+"""An error lists at most this many sizes that are not affine in the batch size."""
 _ALONE = "estimate these batch sizes one by one (--batch)"
 
 
 @dataclass(frozen=True)
 class Template:
-    """An op whose numbers are functions of the batch."""
+    """An op whose sizes and other numbers are functions of the batch size."""
 
     op: Dispatched
     numbers: tuple[Function, ...]
 
     @property
     def is_constant(self) -> bool:
-        """Whether it is the same at all batch sizes."""
+        """Whether the op is the same at all batch sizes."""
         return all(isinstance(number, (int, float)) for number in self.numbers)
 
     def at(self, batch: int) -> Dispatched:
         """The op at a batch size."""
-        return together(self.op, [valued(number, batch) for number in self.numbers])
+        return join_op(self.op, [evaluate(number, batch) for number in self.numbers])
 
 
 @dataclass(frozen=True)
 class Batches:
     """A step at any batch size.
 
-    `templates` are its ops, each that differs from the others once; `places` says which
-    of them each node of the tree is, `names` which numbers names of ranges have.
+    `templates` are its distinct ops. `places` gives each node of the tree the index of
+    its template, or None. `names` are the numbers in each node's name.
     """
 
     first: Recording
@@ -70,9 +70,9 @@ class Batches:
 
     @classmethod
     def of(cls, recordings: Sequence[Recording]) -> Batches:
-        """Learn it from recordings at different batch sizes; from one, it has no other.
+        """Fit to recordings at different batch sizes; from one, only its own is known.
 
-        Raises `EstimateError` with the op and the line where it is no such function.
+        Raises `EstimateError` with the op and its line where sizes are not affine.
         """
         batches = [recording.batch or 0 for recording in recordings]
         rows = [_parts(recording.nodes) for recording in recordings]
@@ -97,8 +97,8 @@ class Batches:
 
         def made() -> Node:
             node, place, numbers = next(left)
-            given = iter([valued(number, batch) for number in numbers])
-            name = text_together(node.name, given) if numbers else node.name
+            given = iter([evaluate(number, batch) for number in numbers])
+            name = join_text(node.name, given) if numbers else node.name
             op = None if place is None else ops[place]
             children = [made() for _ in node.children]
             return replace(
@@ -108,20 +108,20 @@ class Batches:
         return made()
 
     def memory(self, batch: int) -> Memory:
-        """What the step takes at its peak at a batch size."""
+        """The step's peak memory at a batch size."""
         held = []
         for holding, numbers in self.held:
             if isinstance(numbers[0], int):
                 held.append(holding)
                 continue
-            size, *dims = [int(valued(number, batch) or 0) for number in numbers]
+            size, *dims = [int(evaluate(number, batch) or 0) for number in numbers]
             held.append(replace(holding, size_bytes=size, dims=tuple(dims)))
         return peak(held, self.first.fake.names)
 
 
 def _parts(nodes: Iterable[Node]) -> list[Parts | None]:
     return [
-        None if node.dispatched is None else apart(node.dispatched) for node in nodes
+        None if node.dispatched is None else split_op(node.dispatched) for node in nodes
     ]
 
 
@@ -131,7 +131,7 @@ def _check_alike(
     other: Recording,
     other_row: Sequence[Parts | None],
 ) -> None:
-    """Refuse recordings that do not do the same ops in the same order."""
+    """Raise `EstimateError` unless both recordings have the same ops in one order."""
     sides = (_ops(first, row), _ops(other, other_row))
     for one, two in zip_longest(*sides):
         if one is None or two is None or one[1] != two[1]:
@@ -155,25 +155,25 @@ def _ops(
 
 
 def _otherwise(there: list[tuple[str, str]], *, is_end: bool = False) -> EstimateError:
-    """What is said where a step does one thing at one batch size, and not at another.
+    """The error for a step that does different things at different batch sizes.
 
-    A branch or a loop is where the lines part: at the earlier one.
+    The earlier line comes first: the branch or loop is there.
     """
-    there = sorted(there, key=lambda side: _place(side[0]))
+    there = sorted(there, key=lambda side: _line_key(side[0]))
     found = ", ".join(f"{line}: {what}" for line, what in there)
     end = ", and nothing more at the other" if is_end else ""
     return EstimateError(f"{found}{end}: not a function of the batch size; {_ALONE}")
 
 
-def _place(line: str) -> tuple[str, int]:
+def _line_key(line: str) -> tuple[str, int]:
     file, _, number = line.rpartition(":")
     return file, int(number) if number.isdigit() else 0
 
 
 def _frame(node: Node) -> tuple[object, ...]:
-    """What a node has to be at all batch sizes, beside its op."""
+    """What must be equal at all batch sizes, besides the op."""
     is_named = node.kind == "op"
-    name = node.name if is_named else text_apart(node.name, [])
+    name = node.name if is_named else split_text(node.name, [])
     return node.kind, name, len(node.children)
 
 
@@ -192,7 +192,7 @@ def _templates(
     nodes: Sequence[Node],
     rows: Sequence[Sequence[Parts | None]],
 ) -> tuple[tuple[Template, ...], tuple[int | None, ...]]:
-    """The ops as functions of the batch, and which of them each node is."""
+    """The distinct ops as functions of the batch size, and each node's index."""
     known: dict[object, int] = {}
     templates: list[Template] = []
     places: list[int | None] = []
@@ -219,7 +219,7 @@ def _functions(
     parts: Sequence[Parts],
     wrong: dict[str, None],
 ) -> tuple[Function, ...]:
-    """The numbers of an op as functions; the first that is none is put to the wrong."""
+    """An op's numbers as functions; the first without one goes to `wrong`."""
     found: list[Function] = []
     for values in zip(*(numbers for _, numbers in parts), strict=True):
         try:
@@ -243,18 +243,18 @@ def _not_affine(wrong: Sequence[str]) -> str:
 
 
 def _names(batches: Sequence[int], nodes: Sequence[Node]) -> tuple[Function, ...]:
-    """Numbers in the name of a range, which users may write batch sizes into."""
+    """The numbers in a node's name: range names may contain the batch size."""
     if len({node.name for node in nodes}) == 1:
         return ()
     rows: list[list[Number]] = [[] for _ in nodes]
     for node, numbers in zip(nodes, rows, strict=True):
-        text_apart(node.name, numbers)
+        split_text(node.name, numbers)
     found: list[Function] = []
     for values in zip(*rows, strict=True):
         try:
             found.append(fitted(batches, values))
         except ValueError:
-            # Nothing depends on it.
+            # Names do not affect times.
             found.append(values[0])
     return tuple(found)
 
@@ -262,12 +262,12 @@ def _names(batches: Sequence[int], nodes: Sequence[Node]) -> tuple[Function, ...
 def _held(
     batches: Sequence[int], held: Sequence[Sequence[Holding]]
 ) -> tuple[tuple[Holding, tuple[Function, ...]], ...]:
-    """What is held, its sizes as functions; raises `EstimateError` where it differs."""
+    """Allocations with sizes as functions; raises `EstimateError` if they differ."""
     found = []
     for column in zip_longest(*held):
         there = [holding for holding in column if holding is not None]
         try:
-            functions = _sizes(batches, [holding_apart(holding) for holding in there])
+            functions = _sizes(batches, [split_holding(holding) for holding in there])
         except ValueError:
             sizes = ", ".join(f"{batch:,}" for batch in batches)
             raise EstimateError(

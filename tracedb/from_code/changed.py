@@ -1,4 +1,4 @@
-"""Put other attributes into PyTorch's modules and classes for a while."""
+"""Replace attributes of PyTorch's modules and classes temporarily."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def changed(place: object, attributes: Mapping[str, object]) -> Iterator[None]:
-    """Other attributes of a class or a module, while it lasts."""
+    """Replace attributes of a class or module within the block."""
     before = {key: getattr(place, key) for key in attributes}
     for key, value in attributes.items():
         setattr(place, key, value)

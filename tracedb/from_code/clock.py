@@ -1,4 +1,4 @@
-"""When the host and a stream are done: the arithmetic of a step laid out in time."""
+"""The host's and the streams' clocks, with which a step is laid out in time."""
 
 from __future__ import annotations
 
@@ -9,76 +9,74 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 STREAM_GAP_NS = 1_000
-"""[ns] Between two kernels of a stream, one of which waited for the other."""
+"""[ns] The gap between kernels that run back to back on a stream."""
 
 
 @dataclass
 class Clock:
-    """The clocks of the host, which launches and waits, and of its streams.
+    """The clocks of the host and of two streams: one computes, one communicates.
 
-    One stream computes, another one communicates: what is done apart.
-
-    All that happens is noted in `said`, so that it can happen again with other times.
+    Everything is logged in `log`, so that `replay` can repeat it with other times.
     """
 
     now: int = 1_000_000
     stream_free: int = 0
-    apart_ends: list[int] = field(default_factory=list)
-    said: list[tuple[str, int, int]] = field(default_factory=list)
+    communication_ends: list[int] = field(default_factory=list)
+    log: list[tuple[str, int, int]] = field(default_factory=list)
 
     def host(self, duration: int) -> None:
-        """The host computes: as long as the host that its times are of is fast."""
+        """Advance the host by CPU work, whose time depends on how fast the host is."""
         self.now += duration
-        self.said.append(("host", duration, 0))
+        self.log.append(("host", duration, 0))
 
     def call(self, duration: int) -> None:
-        """The host is in a call of CUDA's, or changes threads."""
+        """Advance the host by a CUDA call or a change of threads."""
         self.now += duration
-        self.said.append(("call", duration, 0))
+        self.log.append(("call", duration, 0))
 
     def work(self, duration: int, gap: int = STREAM_GAP_NS) -> tuple[int, int]:
-        """The stream gets work; say from when to when it does it."""
+        """Add work to the computing stream; return when it starts and ends [ns]."""
         start = max(self.now, self.stream_free + gap)
         self.stream_free = start + duration
-        self.said.append(("work", duration, gap))
+        self.log.append(("work", duration, gap))
         return start, self.stream_free
 
-    def apart(self, duration: int, gap: int = STREAM_GAP_NS) -> tuple[int, int]:
-        """The other stream gets work, which needs what was computed until now."""
-        before = max(self.stream_free, self.apart_free)
+    def communicate(self, duration: int, gap: int = STREAM_GAP_NS) -> tuple[int, int]:
+        """Add work to the communication stream, after all computing so far."""
+        before = max(self.stream_free, self.communication_free)
         start = max(self.now, before + gap)
-        self.apart_ends.append(start + duration)
-        self.said.append(("apart", duration, gap))
-        return start, self.apart_free
+        self.communication_ends.append(start + duration)
+        self.log.append(("communicate", duration, gap))
+        return start, self.communication_free
 
     @property
-    def apart_free(self) -> int:
-        """[ns] When all is done that was put apart."""
-        return self.apart_ends[-1] if self.apart_ends else 0
+    def communication_free(self) -> int:
+        """[ns] When all communication so far is done."""
+        return self.communication_ends[-1] if self.communication_ends else 0
 
     def join(self, before_last: int = 0) -> None:
-        """What is computed from now on needs what was put apart, but for the last."""
-        if before_last < len(self.apart_ends):
-            awaited = self.apart_ends[-1 - before_last]
+        """Computing waits for all communication but for the last `before_last`."""
+        if before_last < len(self.communication_ends):
+            awaited = self.communication_ends[-1 - before_last]
             self.stream_free = max(self.stream_free, awaited)
-        self.said.append(("join", before_last, 0))
+        self.log.append(("join", before_last, 0))
 
     def wait(self, least: int, delay: int) -> None:
-        """The host waits for the stream, and returns so long after it."""
+        """The host waits for the computing stream, and returns `delay` after it."""
         self.now = max(self.now + least, self.stream_free + delay)
-        self.said.append(("wait", least, delay))
+        self.log.append(("wait", least, delay))
 
-    def again(self, said: Sequence[Said], durations: Sequence[int]) -> int:
-        """Let it happen, with other durations of the work; [ns] when all is done."""
+    def replay(self, log: Sequence[Entry], durations: Sequence[int]) -> int:
+        """Repeat a log with other durations of GPU work; return the end [ns]."""
         number = 0
-        for kind, first, second in said:
+        for kind, first, second in log:
             if kind == "work":
                 self.work(durations[number], second)
                 number += 1
             elif kind == "wait":
                 self.wait(first, second)
-            elif kind == "apart":
-                self.apart(durations[number], second)
+            elif kind == "communicate":
+                self.communicate(durations[number], second)
                 number += 1
             elif kind == "join":
                 self.join(first)
@@ -88,39 +86,39 @@ class Clock:
 
     @property
     def done(self) -> int:
-        """[ns] When all are done."""
-        return max(self.now, self.stream_free, self.apart_free)
+        """[ns] When the host and both streams are done."""
+        return max(self.now, self.stream_free, self.communication_free)
 
 
-Said = tuple[str, int, int]
-"""What happens: of which kind, and with which times."""
+Entry = tuple[str, int, int]
+"""A log entry: its kind and its two numbers."""
 
 
 @dataclass(frozen=True)
 class Course:
-    """What the host and a stream do in turn in each of some steps."""
+    """The log entries of the host and the streams, by step."""
 
-    steps: tuple[tuple[Said, ...], ...]
+    steps: tuple[tuple[Entry, ...], ...]
 
     @classmethod
-    def of(cls, said: Sequence[Said], count: int) -> Course:
-        """Take what was said in so many equal steps apart."""
-        each = len(said) // count
-        return cls(tuple(tuple(said[n * each : (n + 1) * each]) for n in range(count)))
+    def of(cls, log: Sequence[Entry], count: int) -> Course:
+        """Split the log of `count` equal steps."""
+        each = len(log) // count
+        return cls(tuple(tuple(log[n * each : (n + 1) * each]) for n in range(count)))
 
     def slowed(self, factor: float) -> Course:
-        """The same by a host that takes so much longer, in as few parts as can be."""
+        """Scale host times by `factor`, and merge adjacent ones."""
         return Course(tuple(tuple(_joined(step, factor)) for step in self.steps))
 
     def last_step_ns(self, durations: Sequence[int]) -> int:
-        """[ns] The last step, if its work and that of those before it take so long."""
+        """[ns] The last step, if the GPU work of each step takes `durations`."""
         clock = Clock()
-        ends = [clock.again(step, durations) for step in self.steps]
+        ends = [clock.replay(step, durations) for step in self.steps]
         return ends[-1] - ends[-2]
 
 
-def _joined(step: Sequence[Said], factor: float) -> Iterator[Said]:
-    """A step with what the host does between two works, or waits, as one."""
+def _joined(step: Sequence[Entry], factor: float) -> Iterator[Entry]:
+    """A step with the host times between two GPU entries merged into one."""
     busy = 0
     for kind, first, second in step:
         if kind == "host":

@@ -1,4 +1,4 @@
-"""Collectives of a step that never ran: what ranks do together, and its message."""
+"""Collectives of a step that never ran, and what the profiler records of them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from tracedb.from_code.ops import Shape
 
 NAME = "record_param_comms"
-"""What marks a collective in every version."""
+"""The op that the profiler records for a collective, in every version."""
 WAIT = "wait"
 
 _TYPES = {
@@ -30,9 +30,9 @@ _TYPES = {
 
 @dataclass(frozen=True)
 class Message:
-    """What is called, and how many ranks take part, as far as it is known.
+    """A collective's kind and its ranks; `ranks` is None where their number is unknown.
 
-    Without `members` they are all of the job.
+    Without `members`, all ranks of the job take part.
     """
 
     kind: str
@@ -41,14 +41,14 @@ class Message:
     members: tuple[int, ...] = ()
 
     def nodes(self, per_node: int) -> int:
-        """On how many nodes of so many ranks they are."""
+        """How many nodes its ranks are on, at `per_node` ranks a node."""
         members = self.members or range(self.ranks or 1)
         return len({rank // per_node for rank in members})
 
     def recorded(
         self, inputs: Sequence[Shape], results: Sequence[Shape]
     ) -> dict[str, Any]:
-        """What the profiler would record with the call."""
+        """The arguments that the profiler would record with the call."""
         if self.ranks is None or not inputs:
             return {"Collective name": self.kind}
         named = {"Process Group Name": self.group} if self.group else {}

@@ -1,7 +1,7 @@
-"""Ops of PyTorch's that are made of others, which no mode sees: they are taken apart.
+"""Decompose PyTorch ops that call others without a dispatch mode seeing them.
 
-Functional collectives are what tensors over many ranks call (`DTensor`); `fully_shard`
-has ops of its own for what it copies before and after it communicates.
+These are functional collectives (`DTensor` calls them) and the ops of `fully_shard`
+that copy before and after communication.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ _C10D: Any = distributed_c10d
 """It exports more than it says."""
 _FUNCTIONAL, _SHARDED = "_c10d_functional", "fsdp"
 NAMESPACES = frozenset((_FUNCTIONAL, _SHARDED))
-"""Where such ops are from."""
+"""The namespaces of these ops."""
 
 
 def parts(func: Any, recorder: Recorder) -> Callable[..., object] | None:  # noqa: ANN401
-    """What does the same as an op of these, by ops that are seen."""
+    """A function that does the same by ops that dispatch modes see, if known."""
     name = func._schema.name.partition("::")[2]  # noqa: SLF001 (it has no public name)
     if func.namespace == _SHARDED:
         return _sharded().get(name)
@@ -36,7 +36,7 @@ def parts(func: Any, recorder: Recorder) -> Callable[..., object] | None:  # noq
 
 @cache
 def _sharded() -> dict[str, Callable[..., object]]:
-    """What `fully_shard` calls: once there is such an op, its module is there."""
+    """What `fully_shard` calls; its module is loaded once such an op is dispatched."""
     from torch.distributed.fsdp._fully_shard import _fsdp_collectives as sharded
 
     return {

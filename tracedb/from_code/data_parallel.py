@@ -1,8 +1,8 @@
-"""Data parallel training on ranks that are not there: gradients in buckets.
+"""Data-parallel training without the other ranks: gradients in buckets.
 
-`DistributedDataParallel` is PyTorch's own, Reducer and all. It is spared what ranks
-tell each other before they train, and the first step's buckets: later ones are made in
-the order in which gradients come, taken to be that of the parameters, the last first.
+This runs PyTorch's own `DistributedDataParallel` and Reducer. It skips the initial
+synchronization and the buckets of the first step. Later buckets follow the order in
+which gradients arrive, taken to be the reverse order of the parameters.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ if TYPE_CHECKING:
 _C10D: Any = distributed
 """It exports more than it says."""
 
-# Where arguments of the Reducer stand, which has no names for them.
+# Positions of the Reducer's arguments, which have no names.
 _ARE_SPARSE, _CAP, _FINDS_UNUSED, _FIRST_CAP = 4, 5, 6, 9
 
 
 @contextmanager
 def in_later_steps(recorder: Recorder) -> Iterator[None]:
-    """Let models be parallel as they are after their first step, while it lasts."""
+    """Give `DistributedDataParallel` the buckets of later steps within the block."""
     make, reducer = DistributedDataParallel.__init__, _C10D.Reducer
 
     def begin(model: Any, *args: Any, **more: Any) -> None:  # noqa: ANN401
-        """All ranks begin with the same model."""
+        """Skip the initial broadcast of the model."""
         make(model, *args, **{**more, "init_sync": False})
 
     def reduce(parameters: list[Any], *rest: Any, **more: Any) -> object:  # noqa: ANN401
-        """Buckets are those that are made after the first step."""
+        """Make the Reducer with the buckets of later steps."""
         args = [parameters, *rest]
         if not args[_FINDS_UNUSED]:
             caps = [args[_FIRST_CAP], args[_CAP]]
@@ -59,7 +59,7 @@ def in_later_steps(recorder: Recorder) -> Iterator[None]:
 def _buckets(
     parameters: list[Any], caps: list[int], are_sparse: list[bool]
 ) -> tuple[list[list[int]], list[int]]:
-    """Which parameters a bucket has, the last ones first, and how large it may be."""
+    """The parameter indices of each bucket, last ones first, and its size limit [B]."""
     last = len(parameters) - 1
     buckets, limits = _C10D._compute_bucket_assignment_by_size(  # noqa: SLF001 (it has no public name)
         parameters[::-1], caps, are_sparse[::-1]
@@ -68,20 +68,20 @@ def _buckets(
 
 
 class Averaging:
-    """Has the gradients of models averaged that know of no other ranks.
+    """Averages the gradients of models whose code does not communicate itself.
 
-    `begin` makes the group of all ranks, and says that the code has none itself.
+    `begin` makes the group of all ranks, and returns False if the code has its own.
     """
 
     def __init__(self, begin: Callable[[], bool]) -> None:
-        """Know no model yet."""
+        """Start without models."""
         self._begin = begin
         self._models: dict[int, Any] = {}
         self._depth = 0
 
     @contextmanager
     def watching(self) -> Iterator[None]:
-        """Have hooks for all modules, while it lasts."""
+        """Hook into all modules within the block."""
         handles = [
             modules.register_module_forward_pre_hook(self._enter),
             modules.register_module_forward_hook(self._leave, always_call=True),
@@ -94,7 +94,7 @@ class Averaging:
                 handle.remove()
 
     def end(self) -> None:
-        """Let go of the models, which are then as they were."""
+        """Release the models."""
         self._models.clear()
 
     def _enter(self, module: torch.nn.Module, _args: object) -> None:

@@ -1,4 +1,4 @@
-"""What an estimate may be off by, and what that comes from."""
+"""The error band of an estimate, and which parts contribute to it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _NAMED = 3
 
 @dataclass(frozen=True)
 class ErrorSource:
-    """A part of a step, and [ns] how much shorter or longer four of five are."""
+    """A part of a step, and by how much [ns] it is off in four of five cases."""
 
     name: str
     shorter_ns: float
@@ -22,18 +22,18 @@ class ErrorSource:
 
     @property
     def error_ns(self) -> float:
-        """[ns] Half of what lies between."""
+        """[ns] Half the width of its band."""
         return (self.shorter_ns + self.longer_ns) / 2
 
 
 def band(expected_ns: float, sources: Sequence[ErrorSource]) -> tuple[int, int]:
-    """[ns] Between which times a step is, by parts that are off each by itself."""
+    """[ns] The low and high bound of a step whose parts err independently."""
     low = expected_ns - hypot(*(source.shorter_ns for source in sources))
     high = expected_ns + hypot(*(source.longer_ns for source in sources))
     return max(round(low), 0), round(high)
 
 
 def largest_sources(sources: Iterable[ErrorSource]) -> tuple[ErrorSource, ...]:
-    """The three that the band is made of most."""
+    """The three parts that contribute most to the band."""
     ordered = sorted(sources, key=lambda source: -source.error_ns)
     return tuple(source for source in ordered[:_NAMED] if source.error_ns > 0)

@@ -1,4 +1,4 @@
-"""Estimate a training step from its code: memory, launches, times, a trace to ask."""
+"""Estimate a training step from its code: memory, launches, times and a trace."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ if TYPE_CHECKING:
     from tracedb.from_code.subject import Subject
 
 STEPS = 2
-"""How many steps a trace has: the first one begins with nothing to wait for."""
+"""Number of steps in the trace: in the first, no earlier work is queued."""
 _ON_GPU = ("kernel", "gpu_memcpy")
 _HOST_BAND = (0.5, 2.0)
-"""Hosts are this much faster or slower than that which host times were learnt on."""
+"""Factors on host times for a fast and a slow host."""
 _FEW = 4
-"""How often a batch size that should fit is tried, and made smaller."""
+"""How many batch sizes the search for the largest one tries."""
 
 
 @dataclass(frozen=True)
@@ -52,10 +52,10 @@ class Estimate:
 
     `gpu` is its name, and None if the step is on `cpu` alone. `unmodelled` counts GPU
     ops that no family of kernels counts, by the op that launches them; on a CPU, the
-    ops whose kind was not measured. `computing_ns` is what ops of the CPU compute for.
-    `source` says which step of an execution graph it is, `unsure` what the graph does
-    not tell, a line for each node; `links` what ranks on several nodes communicate
-    over. `error_sources` are the three parts that contribute most to the band.
+    ops whose kind was not measured. `computing_ns` is the time in ops of the CPU.
+    `source` says which step of an execution graph it is. `unsure` lists what the graph
+    does not record, a line for each node. `links` is set for ranks on several nodes.
+    `error_sources` are the three parts that contribute most to the band.
     """
 
     gpu: str | None
@@ -88,7 +88,7 @@ class Estimate:
 
     @property
     def device(self) -> str:
-        """The GPU, or else the CPU."""
+        """The name of the GPU, or else of the CPU."""
         return self.gpu or self.cpu or ""
 
     def _repr_html_(self) -> str:
@@ -203,7 +203,7 @@ def _on_cpu(  # noqa: PLR0913 (what `estimate` was given)
     *,
     find_largest_batch: bool,
 ) -> Estimate:
-    """Estimate a step of code on a CPU that was measured."""
+    """Estimate a step of code on a measured CPU."""
     from tracedb.from_code.cpu.estimation import CpuStep
     from tracedb.from_code.cpu.measured import MeasuredCpu
     from tracedb.from_code.recordings import Source
@@ -329,7 +329,7 @@ def known(
     *,
     profiled: bool = False,
 ) -> tuple[HostTimes, LaunchTable]:
-    """Host times and launches: as shipped, or from the user's own traces."""
+    """Host times and launches, as shipped or from the user's traces and library."""
     host = HostTimes.shipped(recorded=profiled)
     tf32 = {
         "tf32_products": subject.tf32_products,
@@ -346,7 +346,7 @@ def known(
 
 @dataclass(frozen=True)
 class Courses:
-    """The course of a step by a fast host, by that of the host times, by a slow one."""
+    """The course of a step on a fast, a typical and a slow host."""
 
     fast: Course
     usual: Course
@@ -354,12 +354,12 @@ class Courses:
 
     @classmethod
     def of(cls, course: Course) -> Courses:
-        """Take a course as each of the hosts has it."""
+        """Scale the host times of a course for each host."""
         fast, slow = _HOST_BAND
         return cls(course.slowed(fast), course.slowed(1.0), course.slowed(slow))
 
     def bounds(self, times: Sequence[KernelTime]) -> tuple[int, int, int]:
-        """[ns] The last step with all kernels and the host fast, as usual, and slow."""
+        """[ns] The last step with host and kernels fast, as expected, and slow."""
         return (
             self.fast.last_step_ns([time.low for time in times]),
             self.usual.last_step_ns([time.expected for time in times]),
@@ -369,7 +369,7 @@ class Courses:
 
 @dataclass(frozen=True)
 class Layout:
-    """A step with all that it takes to lay it out."""
+    """A step, its host times and GPU work, laid out in time."""
 
     root: Node
     host: HostTimes
@@ -379,7 +379,7 @@ class Layout:
 
     @cached_property
     def _timeline(self) -> Timeline:
-        """So many steps as are expected, one after another."""
+        """`STEPS` steps, one after another, at expected times."""
         timeline = Timeline(
             self.host, lambda number: self.work[number].expected, self.is_captured
         )
@@ -389,12 +389,12 @@ class Layout:
 
     @property
     def course(self) -> Course:
-        """What the host and the stream do in turn."""
-        return Course.of(self._timeline.clock.said, STEPS)
+        """What the host and the streams do, by step."""
+        return Course.of(self._timeline.clock.log, STEPS)
 
     @property
     def active_ns(self) -> int:
-        """[ns] How long any stream is busy with what the last step launches."""
+        """[ns] How long any stream is busy with work of the last step."""
         events = [e for e in self._timeline.events if e["cat"] in _ON_GPU]
         last = events[len(events) - len(self.work) :]
         active = end = 0.0
@@ -412,7 +412,7 @@ class Layout:
 
 
 def _ingest(database: tracedb.Database, text: str, device: str) -> None:
-    """Put the steps into a database."""
+    """Ingest the steps."""
     from tracedb.ingest import ingest
 
     with TemporaryDirectory(prefix="tracedb-") as folder:
@@ -438,7 +438,7 @@ def _unmodelled(nodes: list[Node], times: list[KernelTime]) -> dict[str, int]:
 
 
 def _largest(source: Source, recording: Recording, capacity: int | None) -> int | None:
-    """The largest batch that fits; each that is said to fit was recorded."""
+    """The largest batch size that fits, confirmed by a recording."""
     batch = recording.batch
     if batch is None or capacity is None or not recording.step.takes_batch:
         return None

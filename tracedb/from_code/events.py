@@ -1,4 +1,4 @@
-"""Events of a trace as the profiler writes them, of what never ran."""
+"""Write trace events as PyTorch's profiler does, for a step that never ran."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Machine(NamedTuple):
-    """One of several nodes: how many GPUs it has, and how many ranks the job."""
+    """A node of a multi-node job: its GPUs, and the ranks of the whole job."""
 
     gpus: int
     world: int
@@ -34,7 +34,7 @@ def on_host(  # noqa: PLR0913, PLR0917 (the fields of an event)
     thread: int,
     arguments: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """What a host thread does from one time to another, in nanoseconds."""
+    """An event on a host thread, from `begin` to `end` [ns]."""
     return {
         "ph": "X", "cat": cat, "name": name, "pid": PROCESS, "tid": thread,
         "ts": begin / 1e3, "dur": (end - begin) / 1e3, "args": arguments or {},
@@ -42,7 +42,7 @@ def on_host(  # noqa: PLR0913, PLR0917 (the fields of an event)
 
 
 def on_gpu(work: Work, begin: int, end: int, given: dict[str, Any]) -> dict[str, Any]:
-    """What a stream does from one time to another, in nanoseconds."""
+    """An event on a stream, from `begin` to `end` [ns]."""
     stream = COLLECTIVES if work.kind == "collective" else STREAM
     given = {**given, "device": 0, "context": 1, "stream": stream}
     cat = "kernel"
@@ -55,7 +55,7 @@ def on_gpu(work: Work, begin: int, end: int, given: dict[str, Any]) -> dict[str,
 
 
 def shapes(arguments: Sequence[Argument]) -> dict[str, Any]:
-    """What the profiler says of the arguments of an op."""
+    """An op's arguments as the profiler records them."""
     if not arguments:
         return {}
     return {
@@ -88,9 +88,10 @@ def _value(argument: Argument) -> str:
 def trace_text(
     events: list[dict[str, Any]], gpu: str | None, machine: Machine | None = None
 ) -> str:
-    """The trace as a file of the profiler's, which says that nothing of it ran.
+    """The text of a trace file, marked as estimated.
 
-    Of ranks on several nodes it says how many a node has. Without a GPU it has none.
+    `machine` gives the GPUs of a node and the world size of a multi-node job. Without
+    `gpu`, the trace lists no device.
     """
     count, world = (1, None) if machine is None else machine
     job = {"backend": "nccl", "rank": 0, "world_size": world}

@@ -1,4 +1,4 @@
-"""A machine without a GPU: code finds none, and ops are those that a CPU has."""
+"""A machine without a GPU: code finds none, and CPU ops are dispatched."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from tracedb.from_code.recorder import Recorder
 
 _PLAIN = (torch.dropout, functional.dropout)
-"""What a GPU has an op of its own for, and a CPU has not."""
+"""Functions that have an op of their own on a GPU, but not on a CPU."""
 _DIMENSIONS = 4
-"""Of queries and keys that there is FlashAttention for."""
+"""Number of dimensions of queries and keys that FlashAttention takes."""
 _attention = functional.scaled_dot_product_attention
 _FLASH_TYPES = (torch.float64, torch.float32, torch.bfloat16, torch.float16)
 
@@ -31,7 +31,7 @@ class FakeCpu(FakeGpu):
     """Answers as PyTorch does where there is no GPU."""
 
     def __init__(self, recorder: Recorder) -> None:
-        """Take what notes the ops."""
+        """Take the recorder of ops."""
         super().__init__(recorder)
         for function in _PLAIN:
             del self._own[function]
@@ -46,7 +46,7 @@ class FakeCpu(FakeGpu):
         return False
 
     def _names(self, device: object) -> bool:
-        """Refuse a GPU, which is not there; all else is where everything is."""
+        """Raise `EstimateError` for a GPU; every other device is the CPU."""
         if is_gpu(device):
             raise EstimateError(
                 f"{place.of_caller()}: it asks for a GPU, and is estimated on a CPU; "
@@ -55,7 +55,7 @@ class FakeCpu(FakeGpu):
         return True
 
     def _to(self, tensor: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:  # noqa: ANN401
-        """Convert it; there is nowhere else to copy it to."""
+        """Convert the type; there is no other device."""
         for named in (*args, *kwargs.values()):
             self._names(named)
         found: torch.Tensor = tensor.to(*args, **kwargs)
@@ -99,9 +99,9 @@ class FakeCpu(FakeGpu):
 
 @contextmanager
 def absent(cpu: FakeCpu) -> Iterator[None]:
-    """Let PyTorch answer as if no GPU were there, while it lasts."""
+    """Make PyTorch find no GPU within the block."""
     cuda = {"is_available": lambda: False, "device_count": lambda: 0}
-    # Functions of Python's call it by name, while no mode is asked.
+    # Python code calls it by this name, which bypasses the function mode.
     called = {"scaled_dot_product_attention": cpu.attention}
     with ExitStack() as stack:
         stack.enter_context(changed(torch.cuda, cuda))

@@ -1,7 +1,7 @@
-"""Streams, events and NVTX ranges of a GPU that is not there, as `torch.cuda` has them.
+"""Fake streams, events and NVTX ranges, with the interface of `torch.cuda`.
 
-All work is laid out on one stream, in the order in which it is launched; so what waits
-for another stream has nothing to wait for.
+All work is laid out on one stream in launch order, so waiting for another stream does
+nothing.
 """
 
 from __future__ import annotations
@@ -21,55 +21,55 @@ if TYPE_CHECKING:
 
 
 def synchronize(*_: object, **__: object) -> None:
-    """Let the host wait for all that it has launched."""
+    """Record that the host waits for all launched work."""
     with record_function(SYNCHRONIZE):
         pass
 
 
 def nothing(*_: object, **__: object) -> int:
-    """Do nothing, and say 0, as functions do that set or count something."""
+    """Do nothing and return 0: a stub for setters and counters."""
     return 0
 
 
 class Event:
-    """A place in a stream, of which no time is known."""
+    """A CUDA event, whose time is unknown."""
 
     def __init__(self, *_: object, **__: object) -> None:
-        """Take what says which kind it is."""
+        """Ignore the flags."""
 
     def synchronize(self) -> None:
         """Let the host wait for it."""
         synchronize()
 
     def query(self) -> bool:
-        """Whether the stream has come to it."""
+        """True: as if the event had been reached."""
         return True
 
     def elapsed_time(self, _other: Event) -> Unknown:
-        """[ms] From it to another one: only a real run knows."""
+        """[ms] Unknown without a real run."""
         return Unknown()
 
     record = wait = nothing
 
 
 class Stream:
-    """A stream that all work is on."""
+    """A CUDA stream."""
 
     cuda_stream = stream_id = device_index = priority = 0
     is_aside = True
-    """Whether the code made it, to do something beside the rest."""
+    """Whether it is a side stream, which the code created."""
 
     def __init__(self, device: Any = None, **_: object) -> None:  # noqa: ANN401 (as PyTorch has it)
-        """Take the device that it is of."""
+        """Take its device."""
         self.device = device
 
     def __enter__(self) -> Stream:  # noqa: PYI034 (there is but one class)
-        """Launch on it."""
+        """Make it the current stream."""
         _entered.append(self)
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Launch on the one before."""
+        """Restore the previous stream."""
         _entered.pop()
 
     def synchronize(self) -> None:
@@ -77,37 +77,37 @@ class Stream:
         synchronize()
 
     def query(self) -> bool:
-        """Whether it has done all."""
+        """True: as if all its work were done."""
         return True
 
     def is_capturing(self) -> bool:
-        """Whether a CUDA graph is made of what is launched."""
+        """False: no CUDA graph is being captured."""
         return False
 
     def record_event(self, event: Event | None = None) -> Event:
-        """Give the place to which it has come."""
+        """Return the event, or a new one."""
         return event or Event()
 
     wait_stream = wait_event = nothing
 
 
 class _Default(Stream):
-    """The stream that there is without the code's doing."""
+    """The default stream."""
 
     is_aside = False
 
 
 _entered: list[Stream] = []
-"""The streams that the code is launching on, the innermost last."""
+"""The current streams that the code has entered, innermost last."""
 
 
 def is_aside() -> bool:
-    """Whether the code is launching on a stream that it has made."""
+    """Whether the code is launching on a side stream."""
     return bool(_entered) and _entered[-1].is_aside
 
 
 def stream(chosen: Stream | None) -> Any:  # noqa: ANN401 (a context)
-    """Launch on a stream."""
+    """Launch on a stream within the block."""
     return chosen or nullcontext()
 
 
@@ -130,18 +130,18 @@ STREAMS = {
     "default_stream": _default,
     "synchronize": synchronize,
 }
-"""What of `torch.cuda` is of streams."""
+"""The attributes of `torch.cuda` that concern streams."""
 
 
 class Nvtx:
-    """Ranges of NVTX, which are the profiler's."""
+    """NVTX ranges, recorded as profiler ranges."""
 
     def __init__(self) -> None:
-        """Have none open."""
+        """Start without open ranges."""
         self._open: list[torch.profiler.record_function] = []
 
     def range_push(self, message: str, *_: object, **__: object) -> int:
-        """Begin a range; say how deep it lies."""
+        """Begin a range; return its depth."""
         opened = record_function(message)
         opened.__enter__()  # type: ignore[no-untyped-call]
         self._open.append(opened)
@@ -155,13 +155,13 @@ class Nvtx:
 
     @contextmanager
     def range(self, message: str, *_: object, **__: object) -> Iterator[None]:
-        """Have a range for as long as the block."""
+        """Record the block as a range."""
         with record_function(message):
             yield
 
     @property
     def functions(self) -> dict[str, object]:
-        """What stands in the place of those of `torch.cuda.nvtx`."""
+        """The replacements for functions of `torch.cuda.nvtx`."""
         return {
             "range_push": self.range_push,
             "range_pop": self.range_pop,

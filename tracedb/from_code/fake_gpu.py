@@ -1,8 +1,8 @@
-"""A GPU that is not there: PyTorch code that asks for one finds it.
+"""A fake GPU that PyTorch code finds and uses.
 
-All tensors are fake ones of the CPU, in every build of PyTorch alike; which of them
-would be on the GPU is noted beside. Where a GPU has an op of its own (attention,
-dropout), that is what is dispatched.
+All tensors are fake CPU tensors, so that any build of PyTorch works; the recorder
+tracks which of them would be on the GPU. Where a GPU has its own op (attention,
+dropout), that op is dispatched.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ if TYPE_CHECKING:
 _GPU = torch.device("cuda", 0)
 _CPU = torch.device("cpu")
 _FLASH_HEAD = 256
-"""Elements of a head up to which there is FlashAttention."""
+"""Largest head size that FlashAttention takes."""
 
 _LISTED = (_foreach_utils._foreach_supported_types, _optimizer._foreach_supported_types)  # noqa: SLF001
-"""Types of tensors that optimizers and clipping treat in lists on a GPU, by default."""
+"""Tensor types for which optimizers and clipping use `foreach` ops on a GPU."""
 
 # What CUDA's autocast computes in fp32 and the CPU's does not (PyTorch's documentation,
 # "CUDA Ops that autocast to float32").
@@ -79,15 +79,15 @@ _IN_FP32 = frozenset(
 
 
 _PARSE: Any = torch._C._nn._parse_to  # noqa: SLF001 (it has no public name)
-"""What PyTorch reads the arguments of `to` with."""
+"""PyTorch's parser of the arguments of `to`."""
 _COPY = 3
-"""The place of the argument of `Tensor.to` that asks for a copy in any case."""
+"""Position of the argument `copy` of `Tensor.to`."""
 
 
 def _parsed(
     *args: object, **kwargs: object
 ) -> tuple[torch.device | None, torch.dtype | None, bool, torch.memory_format | None]:
-    """Device, type, whether it does not block, and layout: what `to` is asked for."""
+    """The device, dtype, `non_blocking` and memory format that `to` is asked for."""
     if args and isinstance(args[0], int):
         args = (_device(args[0]), *args[1:])
     if isinstance(kwargs.get("device"), int):
@@ -98,7 +98,7 @@ def _parsed(
 
 
 def _device(*args: Any, **kwargs: Any) -> torch.device:  # noqa: ANN401
-    """The device that code names: a number alone is a GPU's."""
+    """The device that code names: a bare number is a GPU."""
     named = args or (*kwargs.values(),)
     if isinstance(named[0], int):
         return torch.device("cuda", named[0])
@@ -120,10 +120,10 @@ def _is_cpu(value: object) -> bool:
 
 
 class FakeGpu(TorchFunctionMode):
-    """Answers for the GPU wherever Python asks PyTorch for one."""
+    """Makes PyTorch functions behave as with a GPU."""
 
     def __init__(self, recorder: Recorder) -> None:
-        """Take what notes the ops."""
+        """Take the recorder of ops."""
         super().__init__()
         self.is_name_asked = False
         self._recorder = recorder
@@ -160,7 +160,7 @@ class FakeGpu(TorchFunctionMode):
         args: tuple[object, ...] = (),
         kwargs: dict[str, object] | None = None,
     ) -> object:
-        """Do as the function does on a GPU."""
+        """Do what the function does on a GPU."""
         del types
         kwargs = kwargs or {}
         with _cast_as_on_gpu() as is_cast:
@@ -177,13 +177,13 @@ class FakeGpu(TorchFunctionMode):
         args: tuple[object, ...],
         kwargs: dict[str, object],
     ) -> object:
-        """Call a function that may say on which device its result is to be."""
+        """Call a function, whose arguments may name the device of its result."""
         if isinstance(kwargs.get("device"), int):
             kwargs = {**kwargs, "device": _device(kwargs["device"])}
         named = [v for v in (*args, *kwargs.values()) if is_gpu(v) or _is_cpu(v)]
         if not named:
             return func(*args, **kwargs)
-        # What PyTorch's own code makes on the host (steps of optimizers) stays there.
+        # What PyTorch's own code creates on the host (step counts) stays there.
         is_kept = _is_cpu(named[-1]) and place.is_torch_calling()
         on_gpu = not is_kept and self._names(named[-1])
         args = tuple(_CPU if is_gpu(value) else value for value in args)
@@ -192,16 +192,16 @@ class FakeGpu(TorchFunctionMode):
             return func(*args, **kwargs)
 
     def _names(self, device: object) -> bool:
-        """Whether a device that the code names is the GPU.
+        """Whether a device that the code names stands for the GPU.
 
-        Code that never names one is taken to be on the GPU as a whole.
+        In code that never names a GPU, every device does.
         """
         if is_gpu(device):
             self.is_asked()
         return is_gpu(device) or not self._side.is_gpu_named
 
     def is_asked(self) -> None:
-        """Note that the code knows of GPUs: what it makes elsewhere is elsewhere."""
+        """Note that the code asks for a GPU: from now on, a CPU is the host."""
         if not self._side.is_gpu_named and not place.is_torch_calling():
             self._side.is_gpu_named = True
             self._side.is_on_gpu = False
@@ -218,7 +218,7 @@ class FakeGpu(TorchFunctionMode):
         return Unknown()
 
     def _to(self, tensor: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:  # noqa: ANN401
-        """Copy to the other side where the tensor is not there yet."""
+        """Copy between host and GPU where the tensor is on the other device."""
         if args and isinstance(args[0], torch.Tensor):
             args = (self.device(args[0]), args[0].dtype, *args[1:])
         is_copy = bool(kwargs.pop("copy", False) or any(args[_COPY:]))
@@ -234,7 +234,7 @@ class FakeGpu(TorchFunctionMode):
             return tensor.to(**given, copy=True)
 
     def _backward(self, tensor: torch.Tensor, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401
-        """Stay in force for what is computed again in the backward pass."""
+        """Stay active for recomputation in the backward pass."""
         names = ("gradient", "retain_graph", "create_graph", "inputs")
         kwargs.update(zip(names, args, strict=False))
         kwargs["grad_tensors"] = kwargs.pop("gradient", None)
@@ -250,7 +250,7 @@ class FakeGpu(TorchFunctionMode):
         *,
         train: bool | None = None,
     ) -> torch.Tensor:
-        """Dispatch CUDA's op for it, which is one kernel."""
+        """Dispatch CUDA's op for dropout, which is one kernel."""
         del inplace
         is_training = training if train is None else train
         if not is_training or p == 0:
@@ -268,7 +268,7 @@ class FakeGpu(TorchFunctionMode):
         scale: float | None = None,
         **kwargs: Any,  # noqa: ANN401
     ) -> torch.Tensor:
-        """Dispatch the kernel that CUDA has for it: FlashAttention, else efficient."""
+        """Dispatch CUDA's kernel: FlashAttention, else the memory-efficient one."""
         if torch.is_autocast_enabled("cuda") or torch.is_autocast_enabled("cpu"):
             is_cuda = torch.is_autocast_enabled("cuda")
             half = torch.get_autocast_dtype("cuda" if is_cuda else "cpu")
@@ -294,7 +294,7 @@ class FakeGpu(TorchFunctionMode):
 
 @contextmanager
 def _cast_as_on_gpu() -> Iterator[bool]:
-    """Cast as CUDA's autocast would, which touches no fake tensors of the CPU."""
+    """Emulate CUDA's autocast, which ignores CPU tensors; yield if it is active."""
     if not torch.is_autocast_enabled("cuda"):
         yield False
     elif torch.is_autocast_enabled("cpu"):
@@ -305,7 +305,7 @@ def _cast_as_on_gpu() -> Iterator[bool]:
 
 
 def _in_fp32(values: Any) -> Any:  # noqa: ANN401
-    """Arguments with the tensors of half precision among them cast."""
+    """The arguments with half-precision tensors cast to fp32."""
     if isinstance(values, dict):
         return {name: _in_fp32((value,))[0] for name, value in values.items()}
     half = (torch.float16, torch.bfloat16)
@@ -320,7 +320,7 @@ def _in_fp32(values: Any) -> Any:  # noqa: ANN401
 def _answers(
     gpu: FakeGpu, name: str, count: int, recorder: Recorder
 ) -> dict[str, object]:
-    """What functions of `torch.cuda` answer."""
+    """The replacements for functions of `torch.cuda`."""
 
     def available() -> bool:
         gpu.is_asked()
@@ -351,7 +351,7 @@ def _answers(
 
 
 def _accelerator(gpu: FakeGpu, count: int) -> dict[str, object]:
-    """What functions of `torch.accelerator` answer."""
+    """The replacements for functions of `torch.accelerator`."""
 
     def current(*_: object, **__: object) -> torch.device:
         gpu.is_asked()
@@ -374,7 +374,7 @@ def _accelerator(gpu: FakeGpu, count: int) -> dict[str, object]:
 
 
 def _resized(recorder: Recorder) -> Callable[..., object]:
-    """What changes the size of a storage, and notes it."""
+    """A `resize_` of storages that records the new size."""
     resize = torch.UntypedStorage.resize_
 
     def resized(storage: torch.UntypedStorage, size: int) -> object:
@@ -390,7 +390,7 @@ def converted_in_place(
     convert: Callable[[torch.Tensor], torch.Tensor],
     recurse: bool = True,  # noqa: FBT001, FBT002 (as PyTorch has it)
 ) -> nn.Module:
-    """Convert a model's tensors: PyTorch would swap fake ones, which mostly fails."""
+    """Convert a model's tensors in place: swapping fake ones mostly fails."""
     for child in module.children() if recurse else ():
         converted_in_place(child, convert)
     for name, parameter in module.named_parameters(recurse=False):
@@ -409,11 +409,11 @@ def converted_in_place(
 
 @contextmanager
 def present(gpu: FakeGpu, name: str, count: int, recorder: Recorder) -> Iterator[None]:
-    """Let PyTorch answer as if so many GPUs of that name were there, while it lasts."""
+    """Make PyTorch find `count` GPUs of that name within the block."""
     own = FakeTensor.device.fget  # type: ignore[attr-defined]
 
     def device(tensor: FakeTensor) -> torch.device:
-        """It is a property of Python's, which no mode is asked for."""
+        """Replace the Python property, which bypasses function modes."""
         found: torch.device = own(tensor) if recorder.is_running else gpu.device(tensor)
         return found
 
@@ -422,14 +422,14 @@ def present(gpu: FakeGpu, name: str, count: int, recorder: Recorder) -> Iterator
         stack.enter_context(changed(torch.cuda.nvtx, Nvtx().functions))
         accelerator = _accelerator(gpu, count)
         stack.enter_context(changed(torch.accelerator, accelerator))
-        # PyTorch's own code asks for it by this name.
+        # PyTorch's own code calls it by this name.
         there = {"_get_accelerator": accelerator["current_accelerator"]}
         stack.enter_context(changed(torch._C, there))  # noqa: SLF001
         resized = {"resize_": _resized(recorder)}
         stack.enter_context(changed(torch.UntypedStorage, resized))
         stack.enter_context(changed(torch.Tensor, {"record_stream": nothing}))
         stack.enter_context(changed(nn.Module, {"_apply": converted_in_place}))
-        # Functions of Python's call these by name, while no mode is asked.
+        # Python code calls these by name, which bypasses the function mode.
         called = {
             "scaled_dot_product_attention": gpu.attention,
             "dropout": gpu.dropout,

@@ -1,7 +1,7 @@
-"""Meshes of ranks that are not there: which rank is where is known, and no fake tensor.
+"""Device meshes of fake ranks, computed with real tensors.
 
-A mesh has the numbers of its ranks in a tensor, which its own code reads; all its
-methods run on real tensors, out of sight of what notes ops.
+A mesh keeps its rank numbers in a tensor, whose values its own code reads. So all its
+methods run on real tensors, unseen by the recorder.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 
 @contextmanager
 def really() -> Iterator[None]:
-    """Compute with real tensors, and note no op, while it lasts."""
+    """Compute with real tensors, and record no ops, within the block."""
     with _disable_current_modes(), torch._C.DisableTorchFunction():  # noqa: SLF001 (it has no public name)
         yield
 
 
 class _Torch:
-    """PyTorch, of which what makes a mesh's numbers is real."""
+    """The module `torch`, whose functions that number a mesh make real tensors."""
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401 (whatever PyTorch has)
         found = getattr(torch, name)
@@ -42,7 +42,7 @@ _NUMBERED = ("arange", "tensor")
 
 @contextmanager
 def real_meshes() -> Iterator[None]:
-    """Let meshes compute with real tensors, while it lasts."""
+    """Make meshes compute with real tensors within the block."""
     before = {
         name: method
         for name, method in vars(DeviceMesh).items()

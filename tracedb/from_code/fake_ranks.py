@@ -1,8 +1,8 @@
-"""The other ranks of a job that are not there: code that talks to them goes on.
+"""Fake process groups, so that code of one rank runs without the others.
 
-There is a process group of as many ranks as are asked for, of which the code is the
-first. What it is asked for is noted with its message, and is over at once: with fake
-tensors there is nothing to send. All ranks are taken to do the same at the same time.
+The code is rank 0 of a group of as many ranks as are asked for. Collectives are
+recorded and complete at once: with fake tensors there is nothing to send. All ranks are
+assumed to do the same at the same time.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ _BACKEND = "tracedb"
 
 
 class FakeRanks:
-    """Answers for the other ranks of a job."""
+    """Stands in for the other ranks of a job."""
 
     def __init__(self, recorder: Recorder, job: Job) -> None:
-        """Take what notes the ops, and how many ranks there are, if it is said."""
+        """Take the recorder of ops, and the job with its number of ranks, if given."""
         self.recorder = recorder
         self.job = job
         self.is_begun = False
@@ -51,7 +51,7 @@ class FakeRanks:
 
     @contextmanager
     def present(self) -> Iterator[None]:
-        """Let PyTorch answer as if the other ranks were there, while it lasts."""
+        """Make PyTorch find the other ranks within the block."""
         if distributed.is_initialized() and not self.is_begun:
             raise EstimateError(
                 "this process has a process group, so it is a rank of a job; estimate "
@@ -77,11 +77,11 @@ class FakeRanks:
 
     @contextmanager
     def _launched(self) -> Iterator[None]:
-        """Tell the process what launchers tell theirs in the environment."""
-        # Inputs of models are not copied on a stream of their own.
+        """Set the environment variables that launchers such as `torchrun` set."""
+        # DDP copies inputs of models without a side stream.
         settings: dict[str, object] = {"PYTORCH_DDP_USE_SIDE_STREAM": 0}
         if self.job.ranks is not None:
-            # Code looks for these to find out whether it is one of several ranks.
+            # Code reads these to find out whether it is one of several ranks.
             settings |= {
                 "RANK": 0,
                 "LOCAL_RANK": 0,
@@ -101,7 +101,7 @@ class FakeRanks:
             os.environ.update({n: v for n, v in before.items() if n in settings})
 
     def begin(self, *_: object, **given: Any) -> None:  # noqa: ANN401
-        """Make the process group, in the place of `init_process_group`."""
+        """Make the process group, in place of `init_process_group`."""
         count = self.job.ranks or given.get("world_size", -1)
         if count < 1:
             raise EstimateError(
@@ -121,7 +121,7 @@ class FakeRanks:
 
     @property
     def words(self) -> str:
-        """How many ranks there are, and what they do together, if anything."""
+        """The number of ranks and how they communicate; empty without a group."""
         if not self.is_begun:
             return ""
         averaged = "gradients are averaged as DistributedDataParallel does"
@@ -130,14 +130,14 @@ class FakeRanks:
         return f"one of {self.job.words}: {done}"
 
     def _for_models(self) -> bool:
-        """Make a group for code that has none; False where it has its own."""
+        """Make a group for code that has none; return False where it has its own."""
         if not self.is_begun:
             self.begin()
             self.is_averaging = True
         return self.is_averaging
 
     def end(self) -> None:
-        """Leave no process group behind."""
+        """Destroy the process group, if there is one."""
         self._averaging.end()
         if self.is_begun:
             distributed.destroy_process_group()
@@ -147,11 +147,11 @@ class FakeRanks:
 
 _initialize = distributed.init_process_group
 _recorders: list[Recorder] = []
-"""What notes the ops of the process groups there are: the last one is in use."""
+"""The recorders of the open process groups; the last one is in use."""
 
 
 def _nothing(*_: object, **__: object) -> None:
-    """Do nothing: what others would be sent is what they have."""
+    """Do nothing: all ranks have the same objects."""
 
 
 def _gather_object(gathered: list[object], given: object, *_: object) -> None:
@@ -159,7 +159,7 @@ def _gather_object(gathered: list[object], given: object, *_: object) -> None:
 
 
 class _Work(distributed.Work):
-    """A collective that is over: its results are there when they are asked for."""
+    """A completed collective, whose results are available."""
 
     def __init__(
         self, recorder: Recorder, number: int | None, results: Sequence[torch.Tensor]
@@ -171,25 +171,25 @@ class _Work(distributed.Work):
         self._future.set_result(list(results))
 
     def wait(self, *_: object, **__: object) -> bool:
-        """Note that what is computed from now on needs it, if the GPU does it.
+        """Record that later ops wait for it, if it runs on the GPU.
 
-        On a stream of its own that is nobody: what uses its results needs it.
+        On a side stream nothing is recorded: only ops that use its results wait.
         """
         if self._number is not None and not fake_cuda.is_aside():
             self._recorder.wait(self._number)
         return True
 
     def get_future(self) -> torch.futures.Future[Any]:
-        """Give the tensors that it brings."""
+        """Return a future of its results."""
         return self._future
 
     def is_completed(self) -> bool:
-        """Say that it is over."""
+        """Return True: it is complete."""
         return True
 
 
 class _Group(_C10D.ProcessGroup):  # type: ignore[misc]
-    """Ranks of which this is one."""
+    """A process group that this rank belongs to."""
 
     def __init__(self, recorder: Recorder, group: Any) -> None:  # noqa: ANN401
         super().__init__(group.group_rank, group.group_size)
@@ -201,28 +201,28 @@ class _Group(_C10D.ProcessGroup):  # type: ignore[misc]
 
     @property
     def group_name(self) -> str:
-        """Tell the name by which PyTorch finds it."""
+        """The name by which PyTorch finds it."""
         return self._name
 
     def done(
         self, kind: str, given: Sequence[torch.Tensor], made: Sequence[torch.Tensor]
     ) -> _Work:
-        """Note what is called, and give what it brings."""
+        """Record a collective, and return it as completed."""
         message = Message(kind, self._count, self._name, self._members)
         number = self._recorder.collective(message, list(given), list(made))
-        # C++ calls its methods, and does not keep it.
+        # C++ calls its methods without owning it.
         self._last = _Work(self._recorder, number, made)
         return self._last
 
     def barrier(self, *_: object, **__: object) -> _Work:
-        """Let the host wait for the GPU, as it does for all ranks."""
+        """Record that the host waits for the GPU."""
         with record_function(SYNCHRONIZE):
             pass
         self._last = _Work(self._recorder, None, [])
         return self._last
 
     def getBackendName(self) -> str:  # noqa: N802 (as PyTorch has it)
-        """Name what makes such groups."""
+        """The name of the backend."""
         return _BACKEND
 
 
@@ -230,9 +230,9 @@ _IN_PLACE = (
     *("allreduce", "allreduce_coalesced", "broadcast", "reduce"),
     *("send", "recv"),
 )
-"""Methods of process groups that take tensors which they change.
+"""Methods of process groups that change their tensors in place.
 
-The profiler names what they call alike.
+The profiler records them under the same names.
 """
 _INTO_ANOTHER = {
     "allgather": "allgather",
@@ -252,7 +252,7 @@ _INTO_ANOTHER = {
     "gather": "gather",
     "scatter": "scatter",
 }
-"""Methods that take the results, then what is sent, and how the profiler names it."""
+"""Methods that take outputs, then inputs, with the names that the profiler records."""
 
 
 def _method(kind: str, *, is_in_place: bool) -> Any:  # noqa: ANN401 (a method)
@@ -276,5 +276,5 @@ for _name, _kind in _INTO_ANOTHER.items():
 
 
 def _group(group: Any, _options: object) -> _Group:  # noqa: ANN401 (it has no public name)
-    """Make the group that PyTorch asks the backend for."""
+    """Make the group that PyTorch requests from the backend."""
     return _Group(_recorders[-1], group)

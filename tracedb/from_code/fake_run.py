@@ -1,8 +1,8 @@
-"""A training step on fake tensors: which ops it dispatches, and what memory it holds.
+"""Run a training step on fake tensors: its dispatched ops and its allocations.
 
-The step runs twice: the first run makes what only first steps make (gradients, the
-state of the optimizer), the second one is that which is estimated. The nesting of the
-ops, the passes and the optimizer's ranges are PyTorch's own profiler's.
+The step runs twice. The first run creates what only first steps create (gradients,
+optimizer state); the second one is estimated. PyTorch's own profiler records how ops
+nest, the backward pass and the optimizer's ranges.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class FakeStep:
-    """What a step does: events of the profiler, the ops by number, what is held.
+    """A recorded step: profiler events, ops by number, and allocations.
 
-    Times of what is held count ops from the step's begin; `names` says by which op.
+    Allocation times count ops from the start of the step; `names` has the ops' names.
     """
 
     events: list[dict[str, Any]]
@@ -52,27 +52,27 @@ class FakeStep:
     tf32_products: bool
     tf32_convolutions: bool
     block: int = CUDA_BLOCK
-    """[B] What memory comes in multiples of."""
+    """[B] Allocations are rounded up to multiples of this."""
 
     @cached_property
     def memory(self) -> Memory:
-        """What the step takes at its peak, in blocks of the device's allocator."""
+        """The step's peak memory, in blocks of the device's allocator."""
         return peak(self.held, self.names, block=self.block)
 
 
 class _Fakes(FakeTensorMode):  # type: ignore[no-untyped-call]
-    """Fake tensors, of which copies are of the same mode: those of another are slow."""
+    """A fake tensor mode that copies share: mixing two modes is slow."""
 
     def __deepcopy__(self, _memo: object) -> _Fakes:
-        """Stay one: a layer that is copied has tensors that know their mode."""
+        """Return itself: tensors of a copied layer refer to their mode."""
         return self
 
 
 class FakeRun:
-    """A place in which code runs on tensors that are not there."""
+    """An environment in which code runs on fake tensors."""
 
     def __init__(self, gpu: str | None, job: Job | None = None) -> None:
-        """Prepare it for a GPU of that name, or none, and for the ranks of a job."""
+        """Prepare for a GPU of that name (None: a CPU) and for the ranks of a job."""
         self._fake = _Fakes(allow_non_fake_inputs=True)
         self._recorder = Recorder(self._fake)
         self._gpu = FakeCpu(self._recorder) if gpu is None else FakeGpu(self._recorder)
@@ -82,9 +82,9 @@ class FakeRun:
 
     @contextmanager
     def inside(self) -> Iterator[None]:
-        """Run what is in the block on fake tensors, and leave no trace of it."""
+        """Run the block on fake tensors, and restore PyTorch afterwards."""
         with ExitStack() as stack:
-            # To copy a fake tensor asks for its address, which nothing uses.
+            # Copying a fake tensor asks for its address, which is never used.
             stack.enter_context(warnings.catch_warnings())
             warnings.filterwarnings("ignore", "Accessing the data pointer of FakeT")
             stack.enter_context(self._fake)
@@ -96,32 +96,31 @@ class FakeRun:
             yield
 
     def _present(self) -> AbstractContextManager[None]:
-        """Let PyTorch answer for the GPU that is there, or for none."""
+        """Make PyTorch find the fake GPUs, or none."""
         if isinstance(self._gpu, FakeCpu):
             return absent(self._gpu)
         there = self._ranks.job.on_this_node
         return present(self._gpu, self._name or "", there, self._recorder)
 
     def end(self) -> None:
-        """Leave nothing behind of what the code has begun."""
+        """Destroy what the code has left open."""
         self._ranks.end()
 
     @property
     def ranks(self) -> str:
-        """How many ranks there are, and what they do together, if anything."""
+        """The number of ranks and how they communicate; empty without a group."""
         return self._ranks.words
 
     @property
     def is_name_asked(self) -> bool:
-        """Whether the code asks for the GPU's name, and so may decide by it."""
+        """Whether the code asked for the GPU's name, and so may depend on it."""
         return self._gpu.is_name_asked
 
     def step(self, call: Callable[[], object], *, goes_on: bool = False) -> FakeStep:
-        """Run a step twice and say what the second run does.
+        """Run a step twice and record the second run.
 
-        Where it goes on after an earlier step, which has made what only first ones
-        make, it runs once. Raises `EstimateError` with the user's line for what cannot
-        run.
+        With `goes_on`, an earlier step has created what first steps create, and it runs
+        once. Raises `EstimateError` with the user's line for code that cannot run.
         """
         with self.inside(), step_errors(), _uncollected():
             if not goes_on:
@@ -160,7 +159,7 @@ class FakeRun:
 
 @contextmanager
 def _uncollected() -> Iterator[None]:
-    """Let nothing but the code itself free memory, so that each run does so alike."""
+    """Disable garbage collection, so that memory is freed alike in every run."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -172,7 +171,7 @@ def _uncollected() -> Iterator[None]:
 
 @contextmanager
 def step_errors() -> Iterator[None]:
-    """Raise the errors of the user's code as one line that names its own line."""
+    """Raise errors of the user's code as `EstimateError` with file and line."""
     try:
         yield
     except TracedbError:
@@ -186,7 +185,7 @@ def step_errors() -> Iterator[None]:
 
 
 class _Observer:
-    """Notes modules, parameters and optimizers, and puts back what real ones had."""
+    """Tracks modules, parameters and optimizers; restores the state of real ones."""
 
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
@@ -201,7 +200,7 @@ class _Observer:
 
     @contextmanager
     def watching(self) -> Iterator[None]:
-        """Have hooks for all modules and optimizers."""
+        """Hook into all modules and optimizers within the block."""
         handles = [
             modules.register_module_forward_pre_hook(self._enter),
             modules.register_module_forward_hook(self._leave, always_call=True),
@@ -230,7 +229,7 @@ class _Observer:
             self._open.pop().__exit__(None, None, None)
 
     def _number(self, module: torch.nn.Module) -> str:
-        """The class with the number of the module among those of its class."""
+        """The class name with the module's number within that class."""
         kind = type(module).__name__
         if id(module) not in self._numbers:
             number = self._counts.get(kind, 0)
@@ -239,7 +238,7 @@ class _Observer:
         return self._numbers[id(module)]
 
     def _know(self, root: torch.nn.Module) -> None:
-        """Learn the names of all that is in a model, and what it holds."""
+        """Register the names, parameters and buffers of a model."""
         self._modules[id(root)] = root
         for name, module in root.named_modules():
             path = f"{type(root).__name__}.{name}" if name else type(root).__name__
@@ -266,7 +265,7 @@ class _Observer:
         self._recorder.now.phase = "optimizer"
 
     def _keep_counters(self, chosen: Optimizer) -> None:
-        """Leave on the host how many steps were done, where a GPU need not know it."""
+        """Keep step counts on the host unless `capturable` or `fused` is set."""
         for group in chosen.param_groups:
             if group.get("capturable") or group.get("fused"):
                 continue
@@ -282,7 +281,7 @@ class _Observer:
         self._recorder.now.phase = "forward"
 
     def mark_gradients(self) -> None:
-        """Say of the gradients there are that they are."""
+        """Mark the existing gradients as such."""
         for parameter in self._parameters():
             known = self._recorder.holding(parameter)
             known.kind = known.kind or "parameter"

@@ -1,4 +1,4 @@
-"""The largest batch whose memory fits."""
+"""Search for the largest batch size whose memory fits."""
 
 from __future__ import annotations
 
@@ -8,30 +8,30 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 RESERVE_BYTES = 1_000_000_000
-"""[B] Of a GPU's memory: CUDA's context, libraries' workspaces, what is fragmented."""
+"""[B] GPU memory for CUDA's context, library workspaces and fragmentation."""
 _GROWN, _STRIDE, _ABSURD = 1.5, 4, 1 << 40
-"""Batches are made larger by the stride until memory has grown so much."""
+"""The batch size is multiplied by the stride until memory has grown by the factor."""
 
 
 def room(capacity_bytes: int) -> int:
-    """[B] What a step may take of a GPU's memory."""
+    """[B] The part of a GPU's memory that a step may take."""
     return capacity_bytes - RESERVE_BYTES
 
 
 def largest(
     needed: Callable[[int], int], begin: int, most: int, tries: int
 ) -> int | None:
-    """The largest batch that needs no more than `most` bytes; None: there is no end.
+    """The largest batch size that needs at most `most` bytes; None if unbounded.
 
-    Memory is nearly affine in it: the size where a line says that it is full is tried,
-    and so on, so many times.
+    Memory is nearly affine in the batch size: at most `tries` times, the size at which
+    a line through two known sizes reaches `most` is tried.
 
     >>> largest(lambda batch: 1000 + 30 * batch, 1, 5000, 9)
     133
     """
     known = {begin: needed(begin)}
     size = begin
-    # What does not depend on the batch may be the most at first.
+    # At first, memory that does not depend on the batch size may dominate.
     while known[size] < _GROWN * known[begin] and known[size] <= most:
         size *= _STRIDE
         if size > _ABSURD:
@@ -46,7 +46,7 @@ def largest(
 
 
 def _guess(known: dict[int, int], most: int) -> int | None:
-    """Where a line through two sizes is full, between what fits and what does not."""
+    """Where a line through two sizes reaches `most`, between known bounds."""
     small, large = _nearest(known, most)
     grown = known[large] - known[small]
     fits = max((size for size, taken in known.items() if taken <= most), default=0)
@@ -59,6 +59,6 @@ def _guess(known: dict[int, int], most: int) -> int | None:
 
 
 def _nearest(known: dict[int, int], most: int) -> tuple[int, int]:
-    """The two sizes whose memory is nearest to what there is, the smaller one first."""
+    """The two sizes whose memory is nearest to `most`, the smaller one first."""
     small, large = sorted(sorted(known, key=lambda size: abs(known[size] - most))[:2])
     return small, large

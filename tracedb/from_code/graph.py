@@ -1,4 +1,4 @@
-"""Read an execution graph, whatever its schema version, as a tree of its nodes."""
+"""Read an execution graph of any known schema version as a tree of nodes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _SCHEMAS = ("1.0.", "1.1.")
-"""Versions that are known, as they begin."""
+"""Prefixes of the known schema versions."""
 
 _NODES = """
 SELECT
@@ -41,10 +41,10 @@ LIMIT 1
 
 @dataclass(eq=False)
 class GraphNode:
-    """A node as it was recorded, with the nodes in it in the order of their begins.
+    """A recorded node; its children are in order of their begins.
 
-    Ids are given out when nodes begin, and nodes are written when they end: `place` is
-    where a node is in the file.
+    Ids are assigned when nodes begin, and nodes are written when they end: `place` is
+    the node's position in the file.
     """
 
     id: int
@@ -63,15 +63,15 @@ class GraphNode:
 
     @property
     def is_range(self) -> bool:
-        """Whether it is a range of the user's, or PyTorch's own for a user to see."""
+        """Whether it is a user-scope range, of the user's code or of PyTorch's."""
         return self.is_op and not self.schema and self.scope == _USER
 
     def surrounds(self, other: GraphNode) -> bool:
-        """Whether it begins before another node, of any thread, and ends after it."""
+        """Whether it begins before another node of any thread, and ends after it."""
         return self.id < other.id and self.place > other.place
 
     def walk(self) -> Iterator[GraphNode]:
-        """The node and all below it, as they begin."""
+        """The node and its descendants, in order of their begins."""
         waiting = [self]
         while waiting:
             node = waiting.pop()
@@ -81,7 +81,7 @@ class GraphNode:
 
 @dataclass(frozen=True)
 class Values:
-    """An argument or a result: its value, its dimensions if a tensor, its type."""
+    """An argument or a result: its value, its dimensions and its type."""
 
     value: Any
     dims: Any
@@ -90,7 +90,7 @@ class Values:
 
 @dataclass(frozen=True)
 class Graph:
-    """An execution graph: the roots of its threads, all nodes by their numbers."""
+    """An execution graph: the top-level ops of all threads, and all nodes by id."""
 
     path: str
     threads: list[GraphNode]
@@ -98,7 +98,7 @@ class Graph:
 
 
 _DEEPEST = 200
-"""How deep nodes lie in each other; those of PyTorch are some 30."""
+"""Deepest accepted nesting; PyTorch's is about 30."""
 _USER = 7
 """PyTorch's `RecordScope::USER_SCOPE`."""
 
@@ -106,7 +106,7 @@ _USER = 7
 def read(path: str | Path) -> Graph:
     """Read an execution graph.
 
-    Raises `EstimateError` where it is none, is cut off, or no tree.
+    Raises `EstimateError` if it is not one, is truncated, or is not a tree.
     """
     from tracedb.ingest import ingest
 

@@ -1,4 +1,4 @@
-"""Collectives as execution graphs have them: what is called, by how many ranks."""
+"""Collectives in execution graphs: their kinds and numbers of ranks."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ if TYPE_CHECKING:
     from tracedb.from_code.graph import GraphNode
 
 _BEFORE = 2
-"""Before the name come the group and the rank in it."""
+"""Number of arguments before the name: the group and the rank in it."""
 _SPLITS = 2
-"""After the name come how the input and the output are split over ranks."""
+"""Number of arguments after the name: splits of input and output over ranks."""
 
 
 @dataclass(frozen=True)
 class Groups:
-    """How many ranks process groups have, by their names, and groups in general.
+    """The number of ranks by process group; `world` for groups of unknown size.
 
-    Early versions record it with calls alone that tell how much goes to which rank.
+    Early schema versions record it only with calls that list splits over ranks.
     """
 
     sizes: dict[str, int]
@@ -30,7 +30,7 @@ class Groups:
 
     @classmethod
     def of(cls, nodes: Iterable[GraphNode], world: int | None) -> Groups:
-        """Learn it of all calls; `world` is what groups have that no call tells of."""
+        """Collect the sizes of groups from all calls."""
         sizes: dict[str, int] = {}
         for node in nodes:
             size = _size(node) if node.name == NAME else None
@@ -39,13 +39,13 @@ class Groups:
         return cls(sizes, world)
 
     def message(self, given: GraphNode) -> Message:
-        """What a node calls."""
+        """The collective that a node calls."""
         known = _size(given) or self.sizes.get(_group(given)) or self.world
         return Message(_kind(given), known)
 
 
 def _place(given: GraphNode) -> int | None:
-    """Where among the arguments the name of what is called stands."""
+    """The position of the collective's name among the arguments."""
     texts = [i for i, value in enumerate(given.inputs) if value.type == "String"]
     return texts[-1] if texts else None
 
@@ -57,14 +57,14 @@ def _kind(given: GraphNode) -> str:
 
 
 def _group(given: GraphNode) -> str:
-    """The name of the group, or its number, as it stands before the rank."""
+    """The name of the group, or else the argument before the rank."""
     place = _place(given)
     found = "" if place is None or place < _BEFORE else given.inputs[place - _BEFORE]
     return str(given.attributes.get("pg_name") or getattr(found, "value", ""))
 
 
 def _size(given: GraphNode) -> int | None:
-    """How many ranks take part, as far as the node tells."""
+    """The number of ranks, if the node records it."""
     place = _place(given)
     after = [] if place is None else [v.value for v in given.inputs[place + 1 :]]
     sizes = [given.attributes.get("pg_size")]

@@ -1,4 +1,4 @@
-"""What a step of an execution graph holds: storages, until their last use."""
+"""The memory of an execution graph's step: storages live until their last use."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ class _Held:
 
 @dataclass(frozen=True)
 class _Storage:
-    """A storage, how far a tensor reaches in it, and what that is like."""
+    """A storage, the extent of a tensor in it, and the tensor's shape."""
 
     storage: object
     size_bytes: int
     shape: Shape
 
     def held(self, begin: int, by: str, phase: str, *, is_on_gpu: bool) -> Holding:
-        """What is held by it, made by an op at a time."""
+        """The allocation, which op `by` makes at time `begin`."""
         return Holding(
             self.size_bytes, begin, is_on_gpu, by, "", phase, self.shape.dims,
             self.shape.dtype,
@@ -40,10 +40,10 @@ class _Storage:
 
 @dataclass
 class GraphMemory:
-    """Storages on the GPU, in the order of the ops that are dispatched.
+    """Storages, in the order of dispatched ops.
 
-    When a tensor is let go is not recorded: it is taken to go with its last use. What
-    was there before the step, and gradients, stay.
+    Graphs do not record when tensors are freed: a storage is assumed to be freed after
+    its last use. Gradients and what existed before the step stay.
     """
 
     now: int = 0
@@ -54,7 +54,7 @@ class GraphMemory:
     def op(
         self, given: GraphNode, phase: str, *, is_on_gpu: bool, is_view: bool
     ) -> None:
-        """Take what an op reads and makes."""
+        """Record the storages that an op reads and makes."""
         self.now += 1
         self._names[self.now] = given.name
         read = set()
@@ -67,7 +67,7 @@ class GraphMemory:
         self._make(given, phase, read, is_on_gpu=is_on_gpu, is_view=is_view)
 
     def made(self, given: GraphNode, phase: str, *, is_view: bool) -> None:
-        """Take what an op makes that computes otherwise on a GPU, of other things."""
+        """Record the results of an op that a GPU replaces by another one."""
         self.now += 1
         self._names[self.now] = given.name
         read = {storage for storage, _ in tensors(given.inputs)}
@@ -85,13 +85,13 @@ class GraphMemory:
                 self._use(one, phase)
 
     def gradient(self, given: GraphNode) -> None:
-        """Say of what a leaf is given that it is a gradient."""
+        """Mark the inputs of an `AccumulateGrad` node as gradients."""
         for storage, _ in tensors(given.inputs):
             if storage in self._known:
                 self._known[storage].phases.add("leaf")
 
     def _is_another(self, one: _Storage) -> bool:
-        """Whether a number stands where another was: storages are addresses there."""
+        """Whether a scalar reuses the address of another storage."""
         there = self._known[one.storage].holding
         return not one.shape.dims and one.shape.dtype != there.dtype
 
@@ -110,7 +110,7 @@ class GraphMemory:
         held.phases.add(phase)
 
     def peak(self) -> Memory:
-        """What is held at the peak of the step."""
+        """The step's memory at its peak."""
         for held in self._held:
             held.holding.kind = _kind(held)
             if held.is_there_before or held.holding.kind == "gradient":
@@ -119,7 +119,7 @@ class GraphMemory:
 
 
 def _kind(held: _Held) -> str | None:
-    """What a storage is held for, as far as its uses tell."""
+    """The kind of a storage, as far as its uses tell."""
     if not held.is_there_before:
         is_kept = "leaf" in held.phases or "optimizer" in held.phases
         is_made_backward = held.holding.phase == "backward"

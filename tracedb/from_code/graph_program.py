@@ -1,8 +1,8 @@
-"""Make the nodes of an execution graph a step that GPUs can be asked about.
+"""Turn the nodes of an execution graph into a step to estimate.
 
-What PyTorch dispatches is what counts: an op that is made of others is a node around
-them, and of one with a kernel of its own nothing below is kept, since that is how the
-device works on which the graph was recorded.
+Only ops that PyTorch dispatches count. A composite op becomes a node around its ops. Of
+an op with its own kernel, a graph from a CPU keeps nothing below: that is specific to
+the CPU.
 """
 
 from __future__ import annotations
@@ -39,28 +39,28 @@ _OPTIMIZER = "Optimizer."
 _LEAF = "torch::autograd::AccumulateGrad"
 _COPIES = ("aten::_to_copy", "aten::copy_")
 _ASKING = ("prim::", "profiler::", "aten::is_", "aten::resolve_", "aten::result_type")
-"""What ops begin with that ask, and compute nothing."""
+"""Prefixes of ops that only query, and compute nothing."""
 
 
 @dataclass(frozen=True)
 class Unsure:
-    """What an execution graph does not tell, with the node that it is about."""
+    """Something that the graph does not record, with the node that it concerns."""
 
     node: int
     name: str
     what: str
 
     def __str__(self) -> str:
-        """Say it in a line."""
+        """The line for users."""
         return f"node {self.node} ({self.name}): {self.what}"
 
 
 @dataclass
 class Reader:
-    """Turns the nodes of a step into a program, and notes what cannot be known.
+    """Turns the nodes of a step into a program, and notes what is unknown.
 
-    In a graph that was recorded on a CPU all tensors are taken to be on the GPU but
-    those of loaders and the counters of optimizers.
+    In a graph from a CPU, all tensors are assumed to be on the GPU, except those of
+    data loaders and the step counts of optimizers.
     """
 
     autograd: frozenset[int]
@@ -77,7 +77,7 @@ class Reader:
     memory: GraphMemory = field(default_factory=GraphMemory)
 
     def program(self, step: GraphStep) -> Node:
-        """The step as a tree of what is dispatched."""
+        """The step as a tree of dispatched ops."""
         if not self.is_of_gpu:
             self.replaced = on_gpu.Replaced.of(step.nodes)
         root = Node("", "step")
@@ -109,7 +109,7 @@ class Reader:
         return [node]
 
     def _parts(self, given: GraphNode) -> list[Node]:
-        """What an op that has a kernel of its own had done by others, on a GPU."""
+        """The ops within an op that has its own kernel, in a graph from a GPU."""
         found = []
         for below in given.children:
             parts = self._parts(below)
@@ -125,7 +125,7 @@ class Reader:
         return found
 
     def _below(self, given: GraphNode, node: Node) -> list[Node]:
-        """What an op that is made of others, or a function of autograd's, executes."""
+        """The ops within a composite op or an autograd function."""
         before = self._phase, self._is_in_op
         self._is_in_op = True
         if node.is_backward:
@@ -137,7 +137,7 @@ class Reader:
         return found
 
     def _range(self, given: GraphNode) -> Node:
-        """A range; what loaders do stays on the host, optimizers go over lists."""
+        """A range: data loaders stay on the host, optimizers use ops over lists."""
         before = self._is_loading, self._phase
         self._is_loading |= given.name.startswith(_LOADER)
         is_optimizing = given.name.startswith(_OPTIMIZER)
@@ -169,7 +169,7 @@ class Reader:
             self._tell(given, "the number of ranks is not recorded (`--ranks`)")
 
     def _as_on_gpu(self, given: GraphNode, node: Node) -> list[Node]:
-        """What a GPU dispatches in place of the CPU's own ops, if anything is left."""
+        """What a GPU dispatches in place of a CPU op; empty if done by another node."""
         is_forward = bool(given.schema)
         for made in [given] if is_forward else [n for n in given.walk() if n.schema]:
             self._enter(made.outputs, is_on_gpu=True)
@@ -181,7 +181,7 @@ class Reader:
         return [node] if node.children else []
 
     def _dispatch(self, given: GraphNode, node: Node) -> None:
-        """Say what an op is given and makes, and where it runs."""
+        """Fill in the op's arguments, results and device."""
         node.dispatched = self._dispatched(given)
         node.dispatched.awaits = 0 if self._awaits(given) else None
         is_on_gpu = node.dispatched.is_on_gpu
@@ -205,7 +205,7 @@ class Reader:
         )
 
     def _awaits(self, given: GraphNode) -> bool:
-        """Whether it needs what a collective brings, for the first time."""
+        """Whether it is the first op to use the result of a collective."""
         if not self._arriving or _is_view(given.schema):
             return False
         used = {storage for storage, _ in tensors([*given.inputs, *given.outputs])}
@@ -215,7 +215,7 @@ class Reader:
         return True
 
     def _runs_on_gpu(self, given: GraphNode) -> bool:
-        """Where an op runs: where its tensors are; numbers may be elsewhere."""
+        """Whether an op runs on the GPU: where its tensors are, scalars aside."""
         if given.name.startswith(_ASKING):
             return False
         known = list(tensors(given.inputs)) or list(tensors(given.outputs))
@@ -230,9 +230,9 @@ class Reader:
         return not known or any(self._is_on_gpu.get(s, True) for s, _ in deciding)
 
     def _counts(self, known: Sequence[tuple[object, Shape]]) -> bool:
-        """Whether an op counts steps, which optimizers do on the host.
+        """Whether an op increments a step count, which optimizers do on the host.
 
-        Its tensors are numbers, of which some were there before the step.
+        All its tensors are scalars, and some existed before the step.
         """
         is_single = all(not shape.dims for _, shape in known)
         return is_single and any(storage not in self._made for storage, _ in known)
@@ -243,7 +243,7 @@ class Reader:
             self._made.add(storage)
 
     def _transfer(self, given: GraphNode) -> str:
-        """Which way a copy goes between the host and the GPU, if it does."""
+        """The direction of a copy between host and GPU; empty for other ops."""
         if not self.is_of_gpu or given.name not in _COPIES:
             return ""
         ends = [
@@ -259,7 +259,7 @@ class Reader:
 
 
 def is_of_gpu(graph: Graph) -> bool:
-    """Whether anything is on a device that is no CPU."""
+    """Whether any tensor is on a device other than the CPU."""
     return any(
         is_off_host(tensor)
         for node in graph.nodes.values()
@@ -268,24 +268,24 @@ def is_of_gpu(graph: Graph) -> bool:
 
 
 def _written(given: GraphNode) -> list[Shape]:
-    """What a generated kernel writes: it is told its results as arguments."""
+    """The results of a generated kernel, which are among its arguments."""
     return list(shapes(given.inputs)) if _is_generated(given) else []
 
 
 def _is_generated(given: GraphNode) -> bool:
-    """Whether it is a kernel that a compiler wrote, as Triton's."""
+    """Whether it is a compiler-generated kernel, such as Triton's."""
     backend = given.attributes.get("kernel_backend") or ""
     return bool(backend) or (given.name.startswith("triton_") and not given.children)
 
 
 def _is_view(schema: str) -> bool:
-    """Whether an op makes another view of its arguments, and writes none of them."""
+    """Whether an op returns a view of an argument and writes none."""
     given = schema.partition("->")[0]
     return "(a" in given and "!" not in given
 
 
 def _argument(given: GraphNode, name: str) -> object:
-    """The value of an argument of an op, by its name in the schema."""
+    """The value of an op's argument by its name in the schema."""
     inside = given.schema.partition("(")[2].rpartition("->")[0]
     names = [
         p.partition("=")[0].split()[-1] for p in _parts(inside) if p.strip() != "*"
@@ -295,7 +295,7 @@ def _argument(given: GraphNode, name: str) -> object:
 
 
 def _parts(text: str) -> list[str]:
-    """The arguments of a schema, whose types may have commas in brackets."""
+    """Split the arguments of a schema at commas outside brackets."""
     parts, depth = [""], 0
     for letter in text.strip().removesuffix(")"):
         depth += (letter in "([") - (letter in ")]")
@@ -313,7 +313,7 @@ def _composite() -> frozenset[str]:
 
 
 def _is_composite(given: GraphNode) -> bool:
-    """Whether an op has no kernel of its own, but is made of others."""
+    """Whether an op has no kernel of its own, and calls other ops."""
     if given.name.startswith(("c10d::", "_c10d_functional::")):
         return True
     return given.schema.partition("(")[0] in _composite()
@@ -321,7 +321,7 @@ def _is_composite(given: GraphNode) -> bool:
 
 @dataclass(frozen=True)
 class Program:
-    """A step of an execution graph; PyTorch's switches are as they are by default."""
+    """A step of an execution graph; the TF32 switches have PyTorch's defaults."""
 
     root: Node
     memory: Memory
@@ -335,7 +335,7 @@ class Program:
 def subject(graph: Graph, ranks: int | None = None) -> Program:
     """The last whole step of an execution graph.
 
-    Raises `EstimateError` where it does nothing on tensors.
+    Raises `EstimateError` if it has no ops on tensors.
     """
     step = last_step(graph)
     groups = Groups.of(graph.nodes.values(), ranks)

@@ -1,4 +1,4 @@
-"""Which nodes of an execution graph are one step, in order, over its threads."""
+"""Select the nodes of one step from an execution graph, across threads."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ if TYPE_CHECKING:
 _PROFILER = "ProfilerStep#"
 _OPTIMIZER = "Optimizer.step#"
 _MOST = 0.5
-"""Ranges that repeat are steps where this share of all ops lies in them."""
+"""Repeated ranges are steps if they contain this share of all ops."""
 
 
 @dataclass(frozen=True)
 class GraphStep:
-    """The nodes on top of a step, as they begin, and the threads that are autograd's.
+    """The top-level nodes of a step in order of their begins, and autograd's threads.
 
-    `words` says which step it is; `left_out` counts the ops of threads that are neither
-    the main one nor autograd's, by thread.
+    `words` says which step it is; `left_out` counts the ops of threads other than the
+    main thread and autograd's, by thread.
     """
 
     nodes: list[GraphNode]
@@ -35,10 +35,10 @@ class GraphStep:
 
 
 def last_step(graph: Graph) -> GraphStep:
-    """The last of the steps that are alike: those with the commonest number of ops.
+    """The last of the steps with the most common number of ops.
 
-    Steps are the profiler's; else ranges that repeat, what lies between the ends of the
-    optimizer's steps, or all there is.
+    Steps are the profiler's; else repeated ranges; else the parts between the ends of
+    optimizer steps; else the whole graph.
     """
     by_thread: defaultdict[int, list[GraphNode]] = defaultdict(list)
     for root in graph.threads:
@@ -64,7 +64,7 @@ def last_step(graph: Graph) -> GraphStep:
 
 
 def _main(by_thread: dict[int, list[GraphNode]], autograd: frozenset[int]) -> int:
-    """The thread that has most ops, of those that are not autograd's alone."""
+    """The thread with the most ops, autograd's threads excluded."""
     counts = {thread: _count(roots) for thread, roots in by_thread.items()}
     forward = {t: n for t, n in counts.items() if t not in autograd or t == 1}
     candidates = forward or counts
@@ -76,7 +76,7 @@ def _count(nodes: Iterable[GraphNode]) -> int:
 
 
 def _put(tops: list[GraphNode], node: GraphNode) -> None:
-    """Put what another thread did into the innermost range that was open meanwhile."""
+    """Insert a node of another thread into the innermost range that surrounds it."""
     around = next((n for n in tops if n.is_range and n.surrounds(node)), None)
     if around is None:
         tops.append(node)
@@ -97,7 +97,7 @@ def _step(tops: list[GraphNode]) -> GraphStep:
 
 
 def _commonest(steps: Sequence[Sequence[GraphNode]]) -> int:
-    """The last of the steps of the commonest size, which is no first or cut one."""
+    """The index of the last step of the most common size."""
     sizes = [_count(step) for step in steps]
     counts = Counter(sizes)
     most = max(counts.values())
@@ -105,7 +105,7 @@ def _commonest(steps: Sequence[Sequence[GraphNode]]) -> int:
 
 
 def _ranges(tops: list[GraphNode]) -> tuple[list[list[GraphNode]], list[str]]:
-    """Steps that ranges mark, which repeat and have most of the ops in them."""
+    """Steps that repeated ranges with most of the ops mark, and their names."""
     marks: defaultdict[str, list[GraphNode]] = defaultdict(list)
     for top in tops:
         for node in _outer_ranges(top):
@@ -125,7 +125,7 @@ def _is_profiled(node: GraphNode) -> bool:
 
 
 def _outer_ranges(node: GraphNode) -> Iterable[GraphNode]:
-    """The ranges from the top down, but for those in ops."""
+    """The ranges from the top down, except those within ops."""
     if node.is_range:
         yield node
         for child in node.children:
@@ -133,7 +133,7 @@ def _outer_ranges(node: GraphNode) -> Iterable[GraphNode]:
 
 
 def _between(tops: list[GraphNode]) -> tuple[list[list[GraphNode]], list[str]]:
-    """Steps that end with the optimizer's, where there are several."""
+    """Steps that end with an optimizer step, if there are several; and their names."""
     steps: list[list[GraphNode]] = [[]]
     for node in tops:
         steps[-1].append(node)

@@ -1,4 +1,4 @@
-"""Arguments and results of execution graphs, as the profiler would list them."""
+"""Arguments and results in execution graphs, as the profiler would list them."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ if TYPE_CHECKING:
 
 _HOST_DEVICES = ("cpu", "meta", "")
 _TYPES = {"long": "long int", "short": "short int", "char": "signed char"}
-"""Types as some releases write them."""
+"""Type names of some releases, and the profiler's."""
 _TENSOR = 6
-"""How many values say which tensor it is."""
+"""Number of values that identify a tensor."""
 
 
 def is_off_host(tensor: Sequence[Any]) -> bool:
-    """Whether a tensor is on a device that is no CPU."""
+    """Whether a tensor is on a device other than the CPU."""
     return str(tensor[5]).partition(":")[0] not in _HOST_DEVICES
 
 
 def recorded_tensors(values: Iterable[Values]) -> Iterator[list[Any]]:
-    """Tensors as they are recorded: number, storage, offset, elements, size, device."""
+    """Recorded tensors: id, storage, offset, elements, element size, device."""
     for value in values:
         if value.type.startswith("Tensor("):
             if _is_there(value):
@@ -34,7 +34,7 @@ def recorded_tensors(values: Iterable[Values]) -> Iterator[list[Any]]:
 
 
 def _nested(values: Any) -> Iterator[list[Any]]:  # noqa: ANN401 (as JSON has it)
-    """The tensors of lists, which may be in lists."""
+    """The tensors in nested lists."""
     for one in values:
         if not isinstance(one, list):
             continue
@@ -45,20 +45,20 @@ def _nested(values: Any) -> Iterator[list[Any]]:  # noqa: ANN401 (as JSON has it
 
 
 def _is_there(value: Values) -> bool:
-    """Whether a tensor is defined: its type says so."""
+    """Whether a tensor is defined."""
     is_full = isinstance(value.value, list) and len(value.value) == _TENSOR
     return is_full and "nullptr" not in value.type
 
 
 def tensors(values: Iterable[Values]) -> Iterator[tuple[object, Shape]]:
-    """The storages of tensors, with their shapes."""
+    """The tensors' storages and shapes."""
     for value in values:
         one = [value]
         yield from zip((t[1] for t in recorded_tensors(one)), shapes(one), strict=False)
 
 
 def shapes(values: Iterable[Values]) -> Iterator[Shape]:
-    """The shapes of tensors, those of lists one by one."""
+    """The shapes of tensors, lists flattened."""
     for value in values:
         found = _argument_of(value)
         if isinstance(found, Shape):
@@ -83,7 +83,7 @@ def _argument_of(value: Values) -> Argument:
 
 
 def _listed(value: Values) -> Iterator[Shape]:
-    """The tensors of a list, of which some may be lists or not there."""
+    """The shapes of the tensors in a list, nested lists flattened."""
     kinds = _kinds(value.type)
     flat = list(_nested(value.value))
     dims = list(_flat_dims(value.value, value.dims))

@@ -1,4 +1,4 @@
-"""How long the host takes: for an op itself, between ops, for a launch."""
+"""Host times: of an op itself, between ops, and of a launch."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ LIMIT 1
 
 
 def op_kind(name: str, *, launches: bool) -> str:
-    """What kind of op it is, which tells of one whose name says nothing."""
+    """The kind of an op, for ops whose name has no host time."""
     if name.startswith(_AUTOGRAD):
         return "autograd"
     if launches:
@@ -40,12 +40,12 @@ def op_kind(name: str, *, launches: bool) -> str:
 
 @dataclass(frozen=True)
 class HostTimes:
-    """Host times to lay out a step with, all in nanoseconds.
+    """The host times of a step, all in nanoseconds.
 
-    `own` is what an op takes itself, without the ops in it and without launches, by its
-    name; `gap` the time between top-level ops, by the name of the next one. Of names
-    that are not known both have the `op_kind`, or else "". `spans` are what a library
-    of overheads says instead, of top-level ops, by type and name.
+    `own` is an op's self time by name, without ops in it and launches. `gap` is the
+    time before a top-level op, by its name. Unknown names use the key `op_kind`, or
+    else "". `spans` are the times of a library of overheads, by type and top-level op;
+    they take precedence.
     """
 
     own: dict[str, int]
@@ -61,19 +61,19 @@ class HostTimes:
 
     @classmethod
     def shipped(cls, *, recorded: bool = False) -> HostTimes:
-        """Those that come with tracedb, learnt on a CPU: see `docs/estimate.md`.
+        """The host times that ship with tracedb: see `docs/estimate.md`.
 
-        With `recorded` those of traces: of hosts of GPUs, and with what the profiler
-        takes.
+        With `recorded`, those of traces of GPU hosts, which include the profiler's
+        overhead.
         """
         file = _RECORDED if recorded else _SHIPPED
         text = files("tracedb.from_code").joinpath(file).read_text("utf-8")
         return cls(**json.loads(text)["times"])
 
     def with_library(self, path: str | Path) -> HostTimes:
-        """Take what a library of overheads knows before what is shipped.
+        """Prefer the times of a library of overheads.
 
-        Raises `LibraryError` for a file that is none.
+        Raises `LibraryError` if the file is not one.
         """
         from tracedb.overhead_library import medians
 
@@ -87,23 +87,23 @@ class HostTimes:
         )
 
     def with_graphs_of(self, connection: duckdb.DuckDBPyConnection) -> HostTimes:
-        """Take launches of CUDA graphs as the traces of a database have them."""
+        """Use the times of CUDA graph launches in a database's traces."""
         found = connection.execute(_GRAPHS).fetchall()
         if not found:
             return self
         return replace(self, graph_launch=found[0][0], graph_gap=found[0][1])
 
     def own_ns(self, name: str, *, launches: bool = False) -> int:
-        """What an op of that name takes itself."""
+        """[ns] The self time of an op of that name."""
         return _known(self.own, name, op_kind(name, launches=launches))
 
     def gap_ns(self, name: str) -> int:
-        """The time before a top-level op of that name."""
+        """[ns] The time before a top-level op of that name."""
         kind = op_kind(name, launches=False) if name else ""
         return self.spans.get(("T1", name), _known(self.gap, name, kind))
 
     def span_ns(self, kind: str, name: str) -> int | None:
-        """What the library says of a span of a top-level op, if anything."""
+        """[ns] The library's time for a type and a top-level op, if it has one."""
         return self.spans.get((kind, name))
 
 

@@ -1,4 +1,4 @@
-"""How many ranks a job has, and how they lie on nodes."""
+"""The ranks of a job, and how they are placed on nodes."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ _MOST_RANKS = 1 << 20
 
 @dataclass(frozen=True)
 class Job:
-    """Ranks are numbered node by node; `ranks` is None where none are said."""
+    """Ranks are numbered node by node; `ranks` is None where none are given."""
 
     ranks: int | None = None
     per_node: int = 8
 
     @classmethod
     def of(cls, ranks: int | None, per_node: int | None, usual: int) -> Job:
-        """Take what was given, and else as many a node as usual.
+        """Make a job; `per_node` defaults to `usual`.
 
-        Raises `EstimateError` where that makes no whole nodes.
+        Raises `EstimateError` where the ranks do not fill whole nodes.
         """
         size = usual if per_node is None else per_node
         if ranks is not None and not 1 <= ranks <= _MOST_RANKS:
@@ -34,16 +34,16 @@ class Job:
 
     @property
     def nodes(self) -> int:
-        """On how many nodes they are."""
+        """The number of nodes."""
         return -(-(self.ranks or 1) // self.per_node)
 
     @property
     def on_this_node(self) -> int:
-        """How many ranks the first node has."""
+        """The number of ranks on the first node."""
         return min(self.ranks or 1, self.per_node)
 
     @property
     def words(self) -> str:
-        """How many there are, and on how many nodes if on several."""
+        """The number of ranks, and of nodes if several, as text."""
         on = f" on {self.nodes:,} nodes" if self.nodes > 1 else ""
         return f"{self.ranks:,} ranks{on}"

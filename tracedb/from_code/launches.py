@@ -1,4 +1,4 @@
-"""Which GPU work an op launches: copies by what they move, kernels by the tables."""
+"""Map ops to the GPU work that they launch: copies by size, kernels by tables."""
 
 from __future__ import annotations
 
@@ -16,25 +16,26 @@ if TYPE_CHECKING:
     from tracedb.from_code.collectives import Message
     from tracedb.from_code.ops import Argument, Dispatched
 
-# Lists of tensors in an op of lists: how many tensors a launch takes, and into pieces
-# of how many elements they are cut, of which it takes 320 (MultiTensorApply.cuh).
+# Ops over lists of tensors: tensors per launch by number of lists, chunks per launch,
+# and elements per chunk (MultiTensorApply.cuh).
 _TENSORS_A_LAUNCH = {1: 110, 2: 64, 3: 48, 4: 36, 5: 30}
-_PIECES_A_LAUNCH = 320
-_PIECE = 65_536
+_CHUNKS_A_LAUNCH = 320
+_CHUNK = 65_536
 
-# Kernels that address elements one by one, and those that move 16 bytes at once where
-# all rows are made of such pieces (ScatterGatherKernel.cu, Shape.cu of PyTorch 2.8).
-_IN_PIECES = {
+# Kernels that address elements one by one, and their vectorized variants, which move 16
+# bytes at once and need rows of a multiple of that (ScatterGatherKernel.cu, Shape.cu of
+# PyTorch 2.8).
+_VECTORIZED = {
     "indexSelectLargeIndex": "vectorized_gather_kernel",
     "CatArrayBatchedCopy": "CatArrayBatchedCopy_vectorized",
 }
-_PIECE_BYTES = 16
+_VECTOR_BYTES = 16
 
 _FILLED = re.compile(
     r"(zeros|ones|full|new_zeros|new_ones|new_full|scalar_tensor|eye)(_like)?"
 )
 _DRAWN = re.compile(r"(rand|randn|randint|randperm|normal|bernoulli)(_like)?")
-# What PyTorch calls, without underscores, and NCCL's kernels.
+# PyTorch's collectives, without underscores, and NCCL's kernels.
 _NCCL = {
     "allreduce": "AllReduce_Sum",
     "allgather": "AllGather",
@@ -53,7 +54,7 @@ _COPIED = re.compile(r"_to_copy|clone|contiguous|copy")
 
 @dataclass(frozen=True)
 class Work:
-    """What is put on the GPU: `kernel`, `collective`, or `memcpy` of so many bytes."""
+    """A GPU op: `kernel`, `collective` or `memcpy`, which moves `moved_bytes`."""
 
     kind: str
     name: str
@@ -63,9 +64,9 @@ class Work:
 
 @dataclass(frozen=True)
 class Launching:
-    """The op that launches, as a recording would name it, and its work in order.
+    """The GPU work of an op in order, and the inner op that launches it, if any.
 
-    What copies or fills does so in an op of its own, whose arguments tell the work.
+    Ops that copy or fill launch through an inner op, whose arguments describe the work.
     """
 
     work: tuple[Work, ...]
@@ -78,7 +79,7 @@ _NOTHING = Launching(())
 
 @dataclass(frozen=True)
 class LaunchTable:
-    """The launches of ops: of rules, and before them of what traces have shown."""
+    """The launches of ops: those learnt from traces, else by rules."""
 
     rules: tuple[tuple[str, tuple[str, ...]], ...]
     learnt: dict[str, tuple[str, ...]]
@@ -93,7 +94,7 @@ class LaunchTable:
         tf32_products: bool,
         tf32_convolutions: bool,
     ) -> LaunchTable:
-        """Read it from a database, whose own traces count first."""
+        """Read the table from a database; launches in its traces take precedence."""
         rules = connection.execute(
             "SELECT pattern, kernels FROM prediction.launch_rule ORDER BY ordinal"
         ).fetchall()
@@ -114,8 +115,8 @@ class LaunchTable:
     def launching(self, op: Dispatched, *, parts_launch: bool = False) -> Launching:
         """What an op launches itself.
 
-        Where its parts launch something, that is all of an op of PyTorch's, but where
-        it sorts: by a library, which is no op.
+        A PyTorch op whose parts launch work launches nothing itself, unless it sorts:
+        sorting calls a library, which is not an op.
         """
         found = self._launching(op)
         is_all = op.name.startswith("aten::") and not any(
@@ -142,7 +143,7 @@ class LaunchTable:
     def _kernels(self, bare: str, op: Dispatched) -> Launching:
         shown = self.learnt.get(op.name)
         if bare.startswith(("_foreach", "_fused")) and "norm" not in bare:
-            return Launching((Work("kernel", bare),) * _chunks(op))
+            return Launching((Work("kernel", bare),) * _list_launches(op))
         if op.name != "aten::copy_" and _COPIED.fullmatch(bare):
             into = (op.results[0], op.tensors[0])
             return Launching(_named(shown or ("copy",)), "aten::copy_", into)
@@ -158,13 +159,13 @@ class LaunchTable:
         return (bare,)
 
     def _particular(self, kernels: tuple[str, ...], op: Dispatched) -> tuple[str, ...]:
-        """Kernels as the numbers' type and the wanted gradients have them."""
+        """The kernels for the op's dtypes, alignment and requested gradients."""
         if not kernels:
             return kernels
         if kernels == ("conv_dgrad", "conv_wgrad"):
             kernels = _wanted_gradients(kernels, op)
-        if kernels[0] in _IN_PIECES and _is_aligned(op):
-            return (_IN_PIECES[kernels[0]],)
+        if kernels[0] in _VECTORIZED and _is_aligned(op):
+            return (_VECTORIZED[kernels[0]],)
         is_single = any(shape.dtype == "float" for shape in op.tensors)
         if kernels == ("gemm",) and is_single:
             return ("tf32_gemm",) if self.tf32_products else ("sgemm",)
@@ -176,25 +177,25 @@ class LaunchTable:
 
 
 def _is_aligned(op: Dispatched) -> bool:
-    """Whether the rows that an op looks up or joins are made of pieces of 16 bytes."""
+    """Whether the rows that an op looks up or joins are multiples of 16 bytes."""
     lists = [argument for argument in op.arguments if isinstance(argument, list)]
     if not lists:
         table = op.tensors[0]
         rows = max(table.dims[0], 1) if table.dims else 1
-        return table.elements // rows * table.element_bytes % _PIECE_BYTES == 0
+        return table.elements // rows * table.element_bytes % _VECTOR_BYTES == 0
     joined, dim = lists[0], _dim(op)
     sizes = [prod(shape.dims[dim:]) * shape.element_bytes for shape in joined]
-    return all(size % _PIECE_BYTES == 0 for size in sizes)
+    return all(size % _VECTOR_BYTES == 0 for size in sizes)
 
 
 def _dim(op: Dispatched) -> int:
-    """The dimension along which an op joins tensors."""
+    """The dimension along which an op concatenates tensors."""
     given = op.arguments[1] if len(op.arguments) > 1 else ""
     return int(given) if isinstance(given, str) and _NUMBER.fullmatch(given) else 0
 
 
 def _wanted_gradients(kernels: tuple[str, ...], op: Dispatched) -> tuple[str, ...]:
-    """Of a convolution's gradients those that its mask asks for; a bias's is a sum."""
+    """The convolution gradients in the output mask; the bias gradient is a sum."""
     mask = str(op.arguments[-1])
     wanted = [part.strip() == "True" for part in mask.strip("[]()").split(",")]
     if len(wanted) != len(kernels) + 1:
@@ -209,14 +210,14 @@ def _named(names: tuple[str, ...]) -> tuple[Work, ...]:
     return tuple(Work("kernel", name) for name in names)
 
 
-def _chunks(op: Dispatched) -> int:
-    """How many kernels an op of lists takes."""
+def _list_launches(op: Dispatched) -> int:
+    """The number of kernels of an op over lists."""
     lists = [a for a in op.arguments if isinstance(a, list)] or [op.tensors]
     depth = min(max(len(lists), 1), max(_TENSORS_A_LAUNCH))
     tensors = [shape for shape in lists[0] if isinstance(shape, Shape)]
-    pieces = sum(ceil(shape.elements / _PIECE) for shape in tensors)
+    chunks = sum(ceil(shape.elements / _CHUNK) for shape in tensors)
     by_count = ceil(len(tensors) / _TENSORS_A_LAUNCH[depth])
-    return max(by_count, ceil(pieces / _PIECES_A_LAUNCH), 1)
+    return max(by_count, ceil(chunks / _CHUNKS_A_LAUNCH), 1)
 
 
 def _transfer(op: Dispatched) -> Launching:
@@ -227,10 +228,10 @@ def _transfer(op: Dispatched) -> Launching:
 
 
 def _collective(op: Dispatched, message: Message) -> Launching:
-    """One kernel of NCCL, as it names them, for what is called."""
+    """The NCCL kernel of a collective."""
     called = message.kind.replace("_", "").lower()
-    for spoken, name in _NCCL.items():
-        if spoken in called and op.tensors:
+    for kind, name in _NCCL.items():
+        if kind in called and op.tensors:
             return Launching((Work("collective", f"ncclDevKernel_{name}"),))
     return _NOTHING
 

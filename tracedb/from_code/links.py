@@ -1,4 +1,4 @@
-"""What ranks communicate over: links within a node, a network between nodes."""
+"""The links between ranks: NVLink within a node, a network between nodes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ WHERE hardware = ?
 
 @dataclass(frozen=True)
 class Links:
-    """What a GPU sends in a second, and how long a step from node to node takes."""
+    """Bandwidths of a GPU within and between nodes, and the network's latency."""
 
     per_node: int
     node_bytes_per_second: float
@@ -44,9 +44,10 @@ class Links:
         device: Device,
         network: float | None,
     ) -> Links:
-        """Those of a GPU's row of `prediction.hardware`, which is changed to `network`.
+        """The links in a GPU's row of `prediction.hardware`.
 
-        That is in GB/s, as measured messages reach it. The database is nobody's.
+        `network` [GB/s], the bandwidth that messages reach, replaces the row's value in
+        the database, which must be a temporary one.
         """
         if network is not None:
             if not 0 < network < float("inf"):
@@ -64,7 +65,7 @@ def connected(
     ranks_per_node: int | None,
     network: float | None,
 ) -> tuple[Device, Links]:
-    """A GPU with as many to a node as asked, and what it communicates over."""
+    """A GPU with the requested number per node, and its links."""
     found = Device.of(connection, gpu)
     job = Job.of(ranks, ranks_per_node, found.per_node)
     device = replace(found, per_node=job.per_node)

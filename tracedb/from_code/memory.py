@@ -1,4 +1,4 @@
-"""The memory of a step that runs on nothing: what is held when, and for what."""
+"""The memory of a step on fake tensors: allocations, their times and purposes."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ KINDS = (
     *("parameter", "gradient", "optimizer", "buffer", "input", "activation"),
     *("bucket", "other"),
 )
-"""What memory is held for.
+"""Purposes of allocations.
 
-A `bucket` has gradients that ranks add up together; `other` is what lives within
-backward or the optimizer.
+A `bucket` holds gradients that ranks reduce together; `other` is temporary memory of
+the backward pass or the optimizer.
 """
 
 CUDA_BLOCK = 512
-"""[B] CUDA's caching allocator gives out multiples of this."""
+"""[B] PyTorch's caching allocator rounds sizes up to a multiple of this."""
 
 
 @dataclass(eq=False)
 class Holding:
-    """A storage: how large, from when to when, on which side, made by what."""
+    """An allocated storage: its size, lifetime, device, and the op that made it."""
 
     size_bytes: int
     begin: int
@@ -46,7 +46,7 @@ class Holding:
 
     @property
     def purpose(self) -> str:
-        """What it is held for: what it was found to be, else by its phase."""
+        """Its purpose (`KINDS`): as detected, else by its phase."""
         if self.kind is not None:
             return self.kind
         known = {"setup": "input", "forward": "activation", "bucket": "bucket"}
@@ -54,7 +54,7 @@ class Holding:
 
     @property
     def words(self) -> str:
-        """A line on it: its name or the op that made it, sizes, type, module."""
+        """A description: its name, or its op and module; type; shape."""
         source = self.name or f"result of {self.made_by}"
         where = f" in {self.module}" if self.module and not self.name else ""
         return f"{source}{where}, {self.dtype} {list(self.dims)}"
@@ -62,19 +62,19 @@ class Holding:
 
 @dataclass
 class Ledger:
-    """All storages that a run made, in order; a clock that counts dispatched ops."""
+    """All storages of a run, in order; `now` counts dispatched ops."""
 
     now: int = 0
     held: list[Holding] = field(default_factory=list)
     _known: dict[int, tuple[weakref.ref[object], Holding]] = field(default_factory=dict)
 
     def find(self, storage: torch.UntypedStorage) -> Holding | None:
-        """The holding of a storage, if it is known."""
+        """The holding of a storage, if there is one."""
         known = self._known.get(id(storage))
         return known[1] if known else None
 
     def add(self, storage: torch.UntypedStorage, holding: Holding) -> Holding:
-        """Enter a storage, which leaves by itself when the last tensor of it goes."""
+        """Add a storage; its end is set when its last tensor is freed."""
         number = id(storage)
 
         def left(_: object) -> None:
@@ -86,7 +86,7 @@ class Ledger:
         return holding
 
     def resize(self, storage: torch.UntypedStorage, size: int) -> None:
-        """Go on with another size, of a storage that is known."""
+        """Change the size of a known storage."""
         known = self._known.get(id(storage))
         if known is None or known[1].size_bytes == size:
             return
@@ -97,9 +97,9 @@ class Ledger:
         self.held.append(now)
 
     def since(self, begin: int) -> list[Holding]:
-        """What is held after some time, as it is now; times count from then.
+        """Copies of the holdings that live after `begin`, with times relative to it.
 
-        What was there before is in the order in which it goes, whenever it came.
+        Holdings from before `begin` are ordered by their end.
         """
         found = [
             replace(
@@ -115,10 +115,10 @@ class Ledger:
 
 @dataclass(frozen=True)
 class Memory:
-    """What a step takes of the GPU's memory at its peak.
+    """The GPU memory of a step at its peak.
 
-    `by_kind` says what holds it then (`KINDS`), `peak_op` during which op that is, and
-    `largest` is what is held then, the largest first.
+    `by_kind` splits it by purpose (`KINDS`), `peak_op` is the op at the peak, and
+    `largest` lists the 20 largest allocations then: purpose, description, size [B].
     """
 
     peak_bytes: int
@@ -130,16 +130,13 @@ class Memory:
 def peak(
     held: Iterable[Holding], ops: Mapping[int, str], *, block: int = CUDA_BLOCK
 ) -> Memory:
-    """The peak of what is on the GPU.
-
-    Blocks are as large as CUDA's allocator makes them, unless said.
-    """
+    """The peak of allocations on the GPU, in multiples of `block` bytes."""
     sized = [(h, -(-h.size_bytes // block) * block) for h in held if h.is_on_gpu]
     changes: defaultdict[int, int] = defaultdict(int)
     for holding, size in sized:
         changes[holding.begin] += size
         if holding.end is not None:
-            # What an op frees it frees when it is done: the next one finds it gone.
+            # An op frees memory when it is done: the next op finds it free.
             changes[holding.end + 1] -= size
     times = sorted(changes)
     totals = list(accumulate(changes[time] for time in times))

@@ -1,4 +1,4 @@
-"""What a GPU dispatches where the CPU that a graph is of has ops of its own."""
+"""Replace ops that only CPUs dispatch by those that a GPU dispatches."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from tracedb.from_code.graph import GraphNode
 
 FLASH_HEAD = 256
-"""Elements of a head up to which there is FlashAttention."""
+"""Largest head size that FlashAttention takes."""
 
 NAMES = {
     "aten::mkldnn_linear": "aten::linear",
@@ -26,10 +26,10 @@ NAMES = {
     "aten::mkldnn_max_pool2d": "aten::max_pool2d_with_indices",
     "aten::mkldnn_adaptive_avg_pool2d": "aten::_adaptive_avg_pool2d",
 }
-"""Ops of oneDNN and MKL that take the same tensors in the same order as PyTorch's."""
+"""Ops of oneDNN and MKL, and PyTorch ops that take the same tensors."""
 
 _ROWS = 32
-"""The memory-efficient kernel keeps sums for multiples of so many rows."""
+"""The memory-efficient kernel pads rows of its sums to a multiple of this."""
 _HALF = ("c10::Half", "c10::BFloat16")
 _LISTS = frozenset(
     f"aten::{name}"
@@ -39,12 +39,12 @@ _LISTS = frozenset(
         "sign", "sqrt", "sub", "zero",
     )
 )  # fmt: skip
-"""Ops that have one over lists of tensors."""
+"""Ops that have a `_foreach` variant."""
 
 
 @dataclass(frozen=True)
 class Pair:
-    """What the forward and the backward pass dispatch, and the latter's function."""
+    """The ops of the forward and backward pass, and the backward function's name."""
 
     forward: Dispatched
     backward: Dispatched
@@ -53,10 +53,7 @@ class Pair:
 
 @dataclass
 class Replaced:
-    """Ops of the forward pass that CPUs compute otherwise, with their backward passes.
-
-    A backward op is known by the number that it shares with its forward op.
-    """
+    """Replacements of CPU ops, by node id or the backward op's sequence number."""
 
     forward: dict[int, Pair] = field(default_factory=dict)
     backward: dict[int, Pair] = field(default_factory=dict)
@@ -64,14 +61,14 @@ class Replaced:
 
     @classmethod
     def of(cls, tops: Iterable[GraphNode]) -> Replaced:
-        """Find them among the nodes of a step."""
+        """Find the nodes to replace in a step."""
         found = cls()
         owners: dict[int, GraphNode] = {}
         nodes = [node for top in tops for node in top.walk()]
         for node in nodes:
             if node.scope == 0 and node.sequence >= 0:
                 known = owners.get(node.sequence)
-                # Ops without gradients have the number of the next that has one.
+                # An op without gradient has the sequence number of the next one.
                 if known is None or known.id < node.id:
                     owners[node.sequence] = node
         within: set[int] = set()
@@ -86,11 +83,11 @@ class Replaced:
         return found
 
     def has(self, given: GraphNode) -> bool:
-        """Whether a GPU does something else in place of a node."""
+        """Whether a node is replaced on a GPU."""
         return given.id in self.forward or self._sequence(given) in self.backward
 
     def instead(self, given: GraphNode) -> list[Node]:
-        """What it does: nothing, where another node of the backward pass has it all."""
+        """The replacement; empty where an earlier backward node stands for it."""
         if given.id in self.forward:
             op = self.forward[given.id].forward
             return [Node(op.name, "op", dispatched=op)]
@@ -104,14 +101,14 @@ class Replaced:
 
     @staticmethod
     def _sequence(given: GraphNode) -> int:
-        """The number of the function that autograd executes in a node."""
+        """The sequence number of the autograd function that a node executes."""
         if not given.name.startswith(BACKWARD):
             return -1
         return next((n.sequence for n in given.children if n.scope == 1), -1)
 
 
 def _dropout(given: GraphNode) -> Pair | None:
-    """CUDA's own op for dropout, which is one kernel to either side."""
+    """CUDA's op for dropout: one kernel forward, one backward."""
     (entered, *rest), (result, *_) = (
         list(arguments(given.inputs)),
         shapes(given.outputs),
@@ -174,22 +171,21 @@ def _op(name: str, given: Sequence[Argument], results: list[Shape]) -> Dispatche
 
 
 def list_loop(around: Node) -> bool:
-    """Put an optimizer's loop over its parameters into ops over lists, as on GPUs.
+    """Replace an optimizer's loop over parameters by `_foreach` ops, as on GPUs.
 
-    Say whether that can be: nothing is to be done, it is done, or each turn of the loop
-    has the same ops.
+    Return False if the loop has ops with a `_foreach` variant, but they do not repeat.
     """
-    turns = _turns(around.children)
-    if turns is None:
+    iterations = _iterations(around.children)
+    if iterations is None:
         return not any(_listed_name(node) for node in around.children)
     around.children = [
-        made for column in zip(*turns, strict=True) for made in _over_list(column)
+        made for column in zip(*iterations, strict=True) for made in _over_list(column)
     ]
     return True
 
 
-def _turns(nodes: Sequence[Node]) -> list[Sequence[Node]] | None:
-    """The turns of a loop: nodes whose names repeat as a whole, several times."""
+def _iterations(nodes: Sequence[Node]) -> list[Sequence[Node]] | None:
+    """The iterations of a loop: equal sequences of names that make up all nodes."""
     names = [node.name for node in nodes]
     if not any(_listed_name(node) for node in nodes):
         return None
@@ -201,7 +197,7 @@ def _turns(nodes: Sequence[Node]) -> list[Sequence[Node]] | None:
 
 
 def _listed_name(node: Node) -> str:
-    """The name of the op over lists, where there is one."""
+    """The name of the op's `_foreach` variant, or ""."""
     if node.dispatched is None or not node.dispatched.tensors:
         return ""
     is_in_place = node.name.endswith("_")
@@ -212,18 +208,18 @@ def _listed_name(node: Node) -> str:
 
 
 def _over_list(column: Sequence[Node]) -> Sequence[Node]:
-    """One op in place of those of all turns, if there is one over lists."""
+    """One `_foreach` op in place of the ops of all iterations, if there is one."""
     ops = [node.dispatched for node in column if node.dispatched is not None]
     name = _listed_name(column[0])
     if not name or len(ops) < len(column):
         return column
     given = [
-        [one for one in turns if isinstance(one, Shape)]
-        if isinstance(turns[0], Shape)
-        else turns[0]
-        for turns in zip(*(op.arguments for op in ops), strict=True)
+        [one for one in values if isinstance(one, Shape)]
+        if isinstance(values[0], Shape)
+        else values[0]
+        for values in zip(*(op.arguments for op in ops), strict=True)
     ]
-    # Ops over lists that write their arguments give nothing back.
+    # In-place `_foreach` ops return nothing.
     results = [] if name.endswith("_") else [r for op in ops for r in op.results]
     op = Dispatched(
         name, given, results, ops[0].is_on_gpu, is_view=False, writes=ops[0].writes,

@@ -1,4 +1,4 @@
-"""Ops as they are dispatched: names, shapes and types of their tensors."""
+"""Dispatched ops: names, and shapes and types of their tensors."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ if TYPE_CHECKING:
     from tracedb.from_code.collectives import Message
 
 MARK = "tracedb dispatched "
-"""What the ranges begin with that say which op of ours a recorded op is."""
+"""Prefix of profiler ranges that hold the number of a dispatched op."""
 MODULE = "nn.Module: "
-"""What ranges of modules begin with, as in recordings with the Python stack."""
+"""Prefix of module ranges, as in traces recorded with the Python stack."""
 SYNCHRONIZE = "tracedb synchronize"
-"""The range that says that the code waits for the device."""
+"""The range that marks a wait for the device."""
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Shape:
 
     @property
     def elements(self) -> int:
-        """How many elements it has."""
+        """The number of elements."""
         count = 1
         for size in self.dims:
             count *= size
@@ -34,7 +34,7 @@ class Shape:
 
 
 Argument = Shape | list[Shape] | str
-"""A tensor, tensors, or the value of anything else."""
+"""A tensor, a list of tensors, or any other value as text."""
 
 
 @dataclass
@@ -50,20 +50,20 @@ class Dispatched:
     writes: bool = False
     line: str = ""
     called: Message | None = None
-    """What ranks do together in it."""
+    """The collective that it calls, if any."""
     awaits: int | None = None
-    """Whether its work waits for a collective, and how many were called after that."""
+    """If it waits for a collective: how many were called after that one."""
 
     @property
     def message(self) -> dict[str, Any]:
-        """What the profiler records with it, of a collective."""
+        """The arguments that the profiler records, for a collective."""
         if self.called is None:
             return {}
         return self.called.recorded(self.tensors, self.results)
 
     @property
     def tensors(self) -> list[Shape]:
-        """All tensors among the arguments, those of lists one by one."""
+        """All tensors among the arguments, lists flattened."""
         found: list[Shape] = []
         for argument in self.arguments:
             if isinstance(argument, Shape):

@@ -1,4 +1,4 @@
-"""Where in the user's code something happened: the file and the line."""
+"""Find the file and line of the user's code."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def of_caller() -> str:
 
 
 def of_error(error: BaseException) -> str:
-    """The innermost line of the user's code from which an error came."""
+    """The innermost line of the user's code in an error's traceback."""
     lines = [
         f"{frame.filename}:{frame.lineno}"
         for frame in traceback.extract_tb(error.__traceback__)
@@ -35,7 +35,7 @@ def of_error(error: BaseException) -> str:
 
 
 def is_torch_calling() -> bool:
-    """Whether it is PyTorch's own code that asks."""
+    """Whether the caller outside this package is PyTorch's own code."""
     frame = sys._getframe(1)  # noqa: SLF001
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_OURS):
         frame = frame.f_back

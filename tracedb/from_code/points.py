@@ -1,9 +1,9 @@
-"""Which batch sizes and GPUs a sweep is of, as it is written on the command line.
+"""Parse the batch sizes and GPUs of a sweep, as given on the command line.
 
-batch=256..65536      each twice the one before
-batch=256..65536:20   so many from one to the other, both counted
-batch=256,300         these
-gpu=A100,H100         these
+batch=256..65536      doubling
+batch=256..65536:20   20 sizes, equally spaced, ends included
+batch=256,300         a list
+gpu=A100,H100         a list
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ _MOST = 10_000
 
 
 def points(sweeps: Sequence[str]) -> tuple[list[int], list[str]]:
-    """The batch sizes and the GPUs of sweeps; none of what is not swept.
+    """The batch sizes and the GPUs of sweeps; empty if not swept.
 
-    Raises `EstimateError` for a sweep that is none.
+    Raises `EstimateError` for a malformed sweep.
 
     >>> points(["batch=256..2048", "gpu=A100,H100"])
     ([256, 512, 1024, 2048], ['A100', 'H100'])
@@ -61,11 +61,11 @@ def _batches(text: str) -> list[int]:
         )
     if matched[3] is None:
         return _doubled(low, high)
-    return _apart(low, high, min(int(matched[3]), _MOST + 1))
+    return _spaced(low, high, min(int(matched[3]), _MOST + 1))
 
 
 def _doubled(low: int, high: int) -> list[int]:
-    """Each twice the one before, and the last one.
+    """Double from `low`; end with `high`.
 
     >>> _doubled(100, 500)
     [100, 200, 400, 500]
@@ -77,10 +77,10 @@ def _doubled(low: int, high: int) -> list[int]:
     return [*found, high]
 
 
-def _apart(low: int, high: int, count: int) -> list[int]:
-    """So many from one to the other, as far as whole numbers can be equally apart.
+def _spaced(low: int, high: int, count: int) -> list[int]:
+    """`count` equally spaced integers from `low` to `high`, duplicates dropped.
 
-    >>> _apart(1, 10, 4), _apart(1, 3, 9)
+    >>> _spaced(1, 10, 4), _spaced(1, 3, 9)
     ([1, 4, 7, 10], [1, 2, 3])
     """
     gaps = max(count - 1, 1)

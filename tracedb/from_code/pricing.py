@@ -1,4 +1,4 @@
-"""How long GPU work takes: as kernels of any trace are predicted, each shape once."""
+"""Predict the times of GPU work as for kernels of any trace, each shape once."""
 
 from __future__ import annotations
 
@@ -22,25 +22,25 @@ if TYPE_CHECKING:
     from tracedb.from_code.program import Node
 
 _FLOORS = 1.5
-"""What a kernel that no family counts takes, in floors: `kernel_efficiency`."""
+"""Time of a kernel that no family models, in floors: `kernel_efficiency`."""
 _EVENT_NS = 10
-"""[ns] How long things take in a trace that only says what there is."""
+"""[ns] Duration of events in a trace that only lists the work."""
 
 
 @dataclass(frozen=True)
 class Device:
-    """A GPU as it is known: its name in traces, its row, memory, shortest kernel."""
+    """A GPU: its name in traces, hardware row, shortest kernel [ns] and memory [B]."""
 
     name: str
     hardware: str
     floor_ns: int
     capacity_bytes: int | None
     per_node: int = 8
-    """How many of them a node has."""
+    """GPUs per node."""
 
     @classmethod
     def of(cls, connection: duckdb.DuckDBPyConnection, gpu: str) -> Device:
-        """The GPU that a name means; raises `EstimateError` for one not listed."""
+        """Look up a GPU by name; raises `EstimateError` if unknown."""
         found = connection.execute(_DEVICE, {"gpu": gpu}).fetchall()
         if not found:
             known = scalar(connection, _KNOWN)
@@ -48,7 +48,7 @@ class Device:
         return cls(gpu, *found[0])
 
     def machine(self, nodes: Iterable[Node]) -> Machine | None:
-        """One of the nodes that ranks are on, where they are on several."""
+        """The node, if the collectives span several; else None."""
         called = [node.dispatched.called for node in nodes if node.dispatched]
         if not any(c and c.nodes(self.per_node) > 1 for c in called):
             return None
@@ -59,9 +59,9 @@ class Device:
 
 @dataclass(frozen=True)
 class KernelTime:
-    """[ns] What GPU work is predicted to take, and between which times.
+    """[ns] The predicted time of GPU work, and its band.
 
-    `is_modelled` says whether a family counts it; else it is a guess.
+    Without `is_modelled`, no kernel family covers it and the time is a guess.
     """
 
     expected: int
@@ -100,19 +100,19 @@ WHERE time.trace_id = ?
 """
 
 Key = tuple[str, str, tuple[str, ...], tuple[int, ...]]
-"""What the time of an op's work depends on."""
+"""What determines the time of an op's work: op, arguments, kernel names, bytes."""
 
 
 def price(
     connection: duckdb.DuckDBPyConnection,
     asked: Mapping[Device, Iterable[Sequence[Node]]],
 ) -> dict[Device, list[list[KernelTime]]]:
-    """How long the work of each program's ops takes on each device, in order.
+    """Predict the GPU work of each program on each device, in order.
 
-    A program is the nodes that launch something. The database has nothing else in it.
+    A program is the list of nodes that launch something. The database must be empty.
     """
     programs = {device: list(nodes) for device, nodes in asked.items()}
-    # Programs may share nodes, of which each is looked at once.
+    # Programs may share nodes; handle each once.
     nodes = {id(node): node for p in programs.values() for one in p for node in one}
     keys = {identity: key_of(node) for identity, node in nodes.items()}
     unique = {
@@ -130,7 +130,7 @@ def price(
 
 
 def key_of(node: Node) -> Key:
-    """What the time of an op's work depends on."""
+    """What determines the time of a node's work."""
     name, arguments, work = launched(node)
     return (
         name,
@@ -141,7 +141,7 @@ def key_of(node: Node) -> Key:
 
 
 def launched(node: Node) -> tuple[str, Sequence[Argument], tuple[Work, ...]]:
-    """The op that launches, as it would be recorded: its arguments tell the work."""
+    """The op that launches, as it would be recorded: its name, arguments and work."""
     if node.dispatched is None or node.launching is None:
         return node.name, (), ()
     if node.launching.name:
@@ -173,7 +173,7 @@ def _known(
         for name in catalog.sources("prediction.kernel_time")
         if name.startswith("prediction.")
     }
-    # Nothing is to be learnt from kernels whose times are not known yet.
+    # These kernels have no measured times to learn from.
     stored.discard("prediction.kernel_factor")
     for _ in catalog.compute(connection, traces, stored):
         pass
@@ -188,7 +188,7 @@ def _known(
 def one_of_each(
     nodes: Sequence[Node], device: str, machine: Machine | None = None
 ) -> str:
-    """A trace of a device that has each op once, with the work that it launches."""
+    """A trace of a device with each op once, and the work that it launches."""
     events: list[dict[str, Any]] = []
     number = now = 0
     for identifier, node in enumerate(nodes, 1):

@@ -14,15 +14,15 @@ if TYPE_CHECKING:
     from tracedb.from_code.ops import Dispatched
 
 BACKWARD = "autograd::engine::evaluate_function: "
-"""What ops begin with that autograd executes, in recordings on a thread of its own."""
+"""Prefix of ops that autograd executes, on a thread of its own in traces."""
 
 PASSED_OVER = ("PythonDispatchMode", "PythonSubclass", "PythonTLSSnapshot")
-"""What the profiler records of dispatching to Python, which a GPU run does not."""
+"""Events of dispatch to Python, which do not occur in a GPU run."""
 
 
 @dataclass
 class Node:
-    """An op, a range or a module's call, and what lies in it, in order."""
+    """An op, a range or a module call, with its children in order."""
 
     name: str
     kind: str
@@ -31,34 +31,34 @@ class Node:
     launching: Launching | None = None
     children: list[Node] = field(default_factory=list)
     is_autograd: bool = False
-    """Whether it was recorded in a thread of autograd's, whatever its name."""
+    """Whether it was recorded on an autograd thread."""
     is_part: bool = False
-    """Whether an op has it done that has a kernel of its own, too."""
+    """Whether its parent op also has a kernel of its own."""
 
     @property
     def is_backward(self) -> bool:
-        """Whether autograd's thread executes it."""
+        """Whether an autograd thread executes it."""
         is_named = self.name.startswith(BACKWARD)
         return self.kind == "op" and (is_named or self.is_autograd)
 
     @property
     def message(self) -> dict[str, Any]:
-        """Of a collective what the profiler records with its call and its kernel."""
+        """What the profiler records with a collective's call and kernel."""
         return self.dispatched.message if self.dispatched else {}
 
     @property
     def work(self) -> tuple[Work, ...]:
-        """What it puts on the GPU itself, in order."""
+        """The GPU work that it launches itself, in order."""
         return self.launching.work if self.launching else ()
 
     def walk(self) -> Iterator[Node]:
-        """The node and all below it."""
+        """The node and its descendants."""
         yield self
         for child in self.children:
             yield from child.walk()
 
     def in_order(self) -> Iterator[Node]:
-        """The node and all below it as they end: ops in an op launch before it."""
+        """The node and its descendants by their ends: inner ops launch first."""
         for child in self.children:
             if child.kind == "op" or self.kind != "op":
                 yield from child.in_order()
@@ -66,7 +66,7 @@ class Node:
 
 
 def launch(root: Node, table: LaunchTable) -> list[Node]:
-    """Say what each op launches; those that launch are given in order."""
+    """Set what each op launches; return the nodes that launch something, in order."""
     launching = []
     for node in root.in_order():
         if node.dispatched is not None:
@@ -79,14 +79,14 @@ def launch(root: Node, table: LaunchTable) -> list[Node]:
 
 
 def _parts_launch(node: Node) -> bool:
-    """Whether parts of an op launch something, of which it is known already."""
+    """Whether parts of an op launch something; their launches are already set."""
     return any(
         part.is_part and (part.work or _parts_launch(part)) for part in node.children
     )
 
 
 def tree(events: list[dict[str, Any]], ops: Mapping[int, Dispatched]) -> Node:
-    """Nest the events of a profiled step; give ops what they dispatched."""
+    """Nest the events of a profiled step, and attach dispatched ops to their nodes."""
     root = Node("", "step")
     opened: list[tuple[float, Node]] = [(float("inf"), root)]
     known = [e for e in events if e.get("cat") in ("cpu_op", "user_annotation")]
@@ -98,10 +98,10 @@ def tree(events: list[dict[str, Any]], ops: Mapping[int, Dispatched]) -> Node:
         if name in PASSED_OVER:
             continue
         if name.startswith(MARK):
-            _give(around, ops.get(int(name.removeprefix(MARK))))
+            _attach(around, ops.get(int(name.removeprefix(MARK))))
             continue
         if around.kind == "op" and event["cat"] == "user_annotation":
-            # What a range in an op has is the op's.
+            # A range within an op belongs to the op.
             continue
         node = _node(name, event)
         around.children.append(node)
@@ -121,8 +121,8 @@ def _node(name: str, event: dict[str, Any]) -> Node:
     return Node(name, "op", {key: given[key] for key in kept if key in given})
 
 
-def _give(around: Node, dispatched: Dispatched | None) -> None:
-    """Say what an op dispatched: the op around, or else one of its own."""
+def _attach(around: Node, dispatched: Dispatched | None) -> None:
+    """Attach a dispatched op to the node around it, or else add a node for it."""
     if dispatched is None:
         return
     if around.kind == "op" and around.name == dispatched.name:

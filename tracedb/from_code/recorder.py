@@ -1,4 +1,4 @@
-"""Every op that PyTorch dispatches: its arguments, results, side and module."""
+"""Record every op that PyTorch dispatches: arguments, results, device and module."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
 _NO_WORK = ("prim", "profiler")
-"""Where ops are from that only ask, or mark ranges."""
+"""Namespaces of ops that only query, or mark ranges."""
 
 _DEVICE, _META = torch.ops.prim.device.default, torch.device("meta")
 
@@ -49,14 +49,14 @@ _TYPES = {
 
 
 def _is_wrapper(kind: type) -> bool:
-    """Whether tensors of a class are made of others, which hold the memory."""
+    """Whether a class is a wrapper subclass, whose inner tensors hold the memory."""
     return hasattr(kind, "__tensor_flatten__")
 
 
 def tensors_of(value: object) -> Iterator[torch.Tensor]:
-    """The tensors of an argument or a result, which may be nested.
+    """The tensors in a possibly nested argument or result.
 
-    Raises `EstimateError` for sparse ones: how much is in them, no fake tensor says.
+    Raises `EstimateError` for sparse ones, whose size depends on values.
     """
     if isinstance(value, torch.Tensor):
         if value.layout is torch.sparse_coo:
@@ -87,7 +87,7 @@ def _argument(value: object) -> Argument:
 
 @dataclass
 class Side:
-    """Which side tensors come to be on that are made of no others."""
+    """The device (GPU or host) of tensors that are created without inputs."""
 
     is_gpu_named: bool = False
     is_on_gpu: bool = True
@@ -95,7 +95,7 @@ class Side:
 
     @contextmanager
     def placing(self, *, on_gpu: bool, transfer: str = "") -> Iterator[None]:
-        """Make what is made meanwhile there; by a copy between the two, if so said."""
+        """Place new tensors within the block; `transfer` is a copy's direction."""
         before = self.is_on_gpu, self.transfer
         self.is_on_gpu, self.transfer = on_gpu, transfer
         try:
@@ -113,7 +113,7 @@ class Now:
 
     @contextmanager
     def during(self, phase: str) -> Iterator[None]:
-        """Be in another phase, while it lasts."""
+        """Set the phase within the block."""
         before, self.phase = self.phase, phase
         try:
             yield
@@ -122,7 +122,7 @@ class Now:
 
     @property
     def pass_(self) -> str:
-        """The phase, of which autograd's is known to PyTorch alone."""
+        """The phase; PyTorch tells whether autograd is running."""
         is_backward = torch._C._current_graph_task_id() != -1  # noqa: SLF001 (as its ModTracker)
         return "backward" if is_backward and self.phase == "forward" else self.phase
 
@@ -133,10 +133,10 @@ class Now:
 
 
 class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Runs ops on fake tensors, and notes each with what it makes."""
+    """Runs ops on fake tensors, and records each with its results."""
 
     def __init__(self, fake: FakeTensorMode) -> None:
-        """Note nothing yet; `fake` computes sizes and types."""
+        """Start empty; `fake` computes sizes and types."""
         super().__init__()  # type: ignore[no-untyped-call]
         self.fake = fake
         self.ledger = Ledger()
@@ -158,26 +158,26 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         """Run one op on fake tensors."""
         kwargs = kwargs or {}
         if any(map(_is_wrapper, types)):
-            # It dispatches what it is made of (a tensor over many ranks).
+            # A wrapper (such as DTensor) dispatches its inner tensors.
             return NotImplemented
         if func is _DEVICE and isinstance(args[0], FakeTensor):
-            # PyTorch asks for it several times an op.
+            # Fast path: PyTorch asks for the device several times per op.
             is_within = args[0].fake_mode.in_kernel_invocation
             return _META if is_within else args[0].fake_device
         if func.namespace in composed.NAMESPACES:
-            apart = composed.parts(func, self)
-            if apart is not None:
+            decomposed = composed.parts(func, self)
+            if decomposed is not None:
                 with self:
-                    return apart(*args, **kwargs)
+                    return decomposed(*args, **kwargs)
         with self._running():
             if func.namespace in _NO_WORK:
                 return func(*args, **kwargs)
             if getattr(kwargs.get("device"), "type", "") == "cuda":
-                # PyTorch's own code asks for the device of a tensor, out of sight.
+                # PyTorch's own code passes on a tensor's device, bypassing `FakeGpu`.
                 kwargs = {**kwargs, "device": torch.device("cpu")}
                 with self.side.placing(on_gpu=True):
                     return self.__torch_dispatch__(func, types, args, kwargs)
-            # What a list of numbers becomes first is a tensor of the host's for good.
+            # `torch.tensor` of a list first makes a host tensor, which is not tracked.
             self.ledger.now += 1
             number = self.ledger.now
             is_made = "lift" in func.name()
@@ -192,9 +192,9 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def collective(
         self, message: Message, given: list[torch.Tensor], made: list[torch.Tensor]
     ) -> int | None:
-        """Note what all ranks of a group do together, which brings what it makes.
+        """Record a collective with its inputs and results.
 
-        Give its number, if it is on the GPU.
+        Return its number, or None if it is not on the GPU.
         """
         inputs, results = list(map(_shape, given)), list(map(_shape, made))
         holdings = list(map(self.holding, [*given, *made]))
@@ -208,12 +208,12 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if not is_on_gpu:
             return None
         self._sent += 1
-        # What is still read must not be written, either.
+        # Writers of its inputs wait, too.
         self._arriving |= {id(one): (one, self._sent) for one in holdings}
         return self._sent
 
     def wait(self, number: int) -> None:
-        """Note that what is computed from now on needs what a collective brings."""
+        """Record that later ops wait for the results of a collective."""
         op = Dispatched(
             collectives.NAME, [], [], is_on_gpu=True, is_view=False, writes=True,
             line=place.of_caller(), called=Message(collectives.WAIT, None),
@@ -223,22 +223,22 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._arrived(number)
 
     def wait_for(self, tensor: torch.Tensor) -> None:
-        """Note that what is computed from now on needs a tensor."""
+        """Record that later ops wait for the collective that makes a tensor."""
         known = self._arriving.get(id(self.holding(tensor)))
         if known is not None:
             self.wait(known[1])
 
     def _called(self, op: Dispatched) -> None:
-        """Note a call, in its place among the ops."""
+        """Record a call in order among the ops."""
         self.ledger.now += 1
         self.ops[self.ledger.now] = op
         with _RecordFunctionFast(f"{MARK}{self.ledger.now}"):
             pass
 
     def _awaits(self, func: Any, holdings: list[Holding]) -> int | None:  # noqa: ANN401
-        """Which collective an op waits for, the first to need what it brings.
+        """If an op is the first to use a collective's results: how many came after it.
 
-        What is launched aside holds nothing up but what uses its results.
+        Ops on a side stream do not wait.
         """
         if not self._arriving or fake_cuda.is_aside():
             return None
@@ -250,7 +250,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return self._sent - max(numbers)
 
     def _arrived(self, number: int) -> None:
-        """Know that a collective is over, and so all before it on their stream."""
+        """Mark a collective, and all before it on the stream, as complete."""
         self._arriving = {k: v for k, v in self._arriving.items() if v[1] > number}
 
     @contextmanager
@@ -276,7 +276,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             refuse(f"{func}".removesuffix(".default"))
 
     def holding(self, tensor: torch.Tensor) -> Holding:
-        """What is held by a tensor; entered now if it was there before the run."""
+        """The holding of a tensor's storage; added now if it existed before the run."""
         while _is_wrapper(type(tensor)):
             inner, _ = tensor.__tensor_flatten__()  # type: ignore[attr-defined]
             tensor = getattr(tensor, inner[0])
@@ -294,7 +294,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return self.ledger.add(storage, there)
 
     def _twin(self, tensor: torch.Tensor) -> FakeTensor:
-        """The fake tensor that stands for a real one."""
+        """The fake tensor that represents a real one."""
         if id(tensor) not in self._twins:
             with _disable_current_modes():
                 self._twins[id(tensor)] = tensor, self.fake.from_tensor(tensor)
@@ -327,7 +327,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             self._enter(tensor, schema.name, number, is_on_gpu=is_on_gpu)
 
     def _is_on_gpu(self, inputs: list[Shape], holdings: list[Holding]) -> bool:
-        """Where an op runs: where its tensors are; numbers may be elsewhere."""
+        """Whether an op runs on the GPU: where its tensors are, scalars aside."""
         if self.side.transfer or not holdings:
             return self.side.is_on_gpu
         pairs = zip(inputs, holdings, strict=True)
@@ -353,7 +353,7 @@ def _in_order(
     args: tuple[object, ...],
     kwargs: dict[str, object],
 ) -> list[Argument]:
-    """The arguments as the profiler lists them: all that the op has, in its order."""
+    """The arguments as the profiler lists them: all of the schema, in its order."""
     others = schema.arguments[len(args) :]
     named = [kwargs.get(other.name, other.default_value) for other in others]
     return [_argument(value) for value in (*args, *named)]
@@ -361,10 +361,10 @@ def _in_order(
 
 @contextmanager
 def _unrecorded() -> Iterator[None]:
-    """Let the profiler pass over what computes sizes: no such ops run on a GPU."""
-    # It has no public name; PyTorch's own tests of tensors over many ranks use it.
+    """Hide the ops of shape inference from the profiler: no GPU run has them."""
+    # It has no public name; PyTorch's own DTensor tests use it.
     enable = torch._C._autograd._enable_record_function  # noqa: SLF001
-    enable(False)  # noqa: FBT003 (it takes no name)
+    enable(False)  # noqa: FBT003 (positional only)
     try:
         yield
     finally:

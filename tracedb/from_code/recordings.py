@@ -1,4 +1,4 @@
-"""Recordings of a step at batch sizes, each by itself."""
+"""Record a step at several batch sizes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tracedb.from_code import needs_torch  # noqa: F401 (it tells where it is absent)
+from tracedb.from_code import needs_torch  # noqa: F401 (it raises a clear error without PyTorch)
 from tracedb.from_code.fake_run import FakeRun, step_errors
 from tracedb.from_code.program import tree
 from tracedb.from_code.script import Step, load, split
@@ -23,36 +23,36 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Recording:
-    """What a step does at a batch size, if it has one."""
+    """A recorded step, at a batch size if it has one."""
 
     step: Step
     fake: FakeStep
     source: str = ""
-    """Of several ranks, how many there are and what they do together."""
+    """For several ranks, their number and how they communicate."""
 
     @property
     def batch(self) -> int | None:
-        """The batch size that the step has, if it is known."""
+        """The step's batch size, if known."""
         return self.step.usual_batch
 
     @property
     def memory(self) -> Memory:
-        """What it holds at its peak."""
+        """Its peak memory."""
         return self.fake.memory
 
     @property
     def tf32_products(self) -> bool:
-        """Whether products may be of TF32, by PyTorch's own switch."""
+        """Whether matrix products may use TF32 (PyTorch's switch)."""
         return self.fake.tf32_products
 
     @property
     def tf32_convolutions(self) -> bool:
-        """Whether convolutions may be of TF32."""
+        """Whether convolutions may use TF32."""
         return self.fake.tf32_convolutions
 
     @property
     def unsure(self) -> tuple[str, ...]:
-        """All of it is known."""
+        """Empty: all of it is known."""
         return ()
 
     @cached_property
@@ -62,12 +62,12 @@ class Recording:
 
     @cached_property
     def nodes(self) -> list[Node]:
-        """All of the tree, in order."""
+        """All nodes of the tree, in order."""
         return list(self.root.walk())
 
 
 class Source:
-    """Where recordings of a step come from, as for a GPU of some name."""
+    """Makes recordings of a step for one GPU or a CPU."""
 
     def __init__(
         self,
@@ -76,9 +76,9 @@ class Source:
         gpu: str | None,
         job: Job | None = None,
     ) -> None:
-        """Take a function with its inputs, or a script's as `train.py:step`.
+        """Take a function and its inputs, or a script's function as `train.py:step`.
 
-        Without a GPU's name it is on the CPU. It is a rank of a job.
+        Without `gpu`, it runs on the CPU. `job` gives the ranks, of which it is one.
         """
         self._step = step
         self._inputs = inputs
@@ -90,16 +90,16 @@ class Source:
 
     @property
     def can_go_on(self) -> bool:
-        """Whether what a recording makes is still there for the next one.
+        """Whether a recording can continue with the state of the one before.
 
-        What a function has made of real tensors is taken back after each.
+        A script's state is kept; the state of a function's real tensors is restored.
         """
         return self._loaded is not None
 
     def at(self, batch: int | None, *, goes_on: bool = False) -> Recording:
-        """Record it at a batch size, or without one; it runs on fake tensors.
+        """Record it on fake tensors, at a batch size or its default one.
 
-        A script is executed anew, unless it goes on after the recording before.
+        A script is executed anew, unless `goes_on` continues after the last recording.
         Raises `EstimateError` where it cannot run.
         """
         goes_on = goes_on and self.can_go_on
@@ -110,7 +110,7 @@ class Source:
         return Recording(called, fake, self._run.ranks)
 
     def close(self) -> None:
-        """Leave nothing behind of what the code has begun."""
+        """Destroy what the code has left open."""
         self._run.end()
 
     def _called(self) -> Step:

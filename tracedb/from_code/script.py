@@ -1,4 +1,4 @@
-"""The step of a script: `train.py:step`, run with a batch size if it takes one."""
+"""Load the step of a script, `train.py:step`, and call it with a batch size."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 _BATCH = ("batch", "batch_size")
-"""Names of the parameter that a batch size is given to."""
+"""Accepted names of the batch size parameter."""
 
 
 @dataclass(frozen=True)
 class Step:
-    """A function that does one step, and what it is called with."""
+    """A function that runs one step, and its arguments."""
 
     function: Callable[..., object]
     inputs: tuple[object, ...] = ()
     batch: int | None = None
 
     def __call__(self) -> object:
-        """Do the step."""
+        """Run the step."""
         given: dict[str, Any] = {}
         if self.batch is not None:
             given[self.batch_parameter()] = self.batch
         return self.function(*self.inputs, **given)
 
     def with_batch(self, batch: int | None) -> Step:
-        """The same step with another batch size; raises `EstimateError` if none."""
+        """The step with another batch size; `EstimateError` if it takes none."""
         changed = Step(self.function, self.inputs, batch)
         if batch is not None:
             changed.batch_parameter()
@@ -43,12 +43,12 @@ class Step:
 
     @property
     def takes_batch(self) -> bool:
-        """Whether the batch size is a parameter of it."""
+        """Whether it has a batch size parameter."""
         return any(name in _BATCH for name in self._parameters())
 
     @property
     def usual_batch(self) -> int | None:
-        """The batch size that it has: the one given, else its default."""
+        """The batch size: the given one, else the parameter's default."""
         if self.batch is not None:
             return self.batch
         for name, parameter in self._parameters().items():
@@ -57,7 +57,7 @@ class Step:
         return None
 
     def batch_parameter(self) -> str:
-        """The name of the parameter for the batch size."""
+        """The name of the batch size parameter."""
         found = next((name for name in self._parameters() if name in _BATCH), None)
         if found is None:
             raise EstimateError(
@@ -77,7 +77,7 @@ class Step:
 
 
 def split(text: str) -> tuple[Path, str]:
-    """Take `train.py:step` apart; raises `EstimateError` for what is none."""
+    """Split `train.py:step`; raises `EstimateError` if malformed or no such file."""
     path, colon, name = text.rpartition(":")
     if not colon or not name.isidentifier():
         raise EstimateError(f"{text}: give a file and a function in it: train.py:step")
@@ -87,9 +87,9 @@ def split(text: str) -> tuple[Path, str]:
 
 
 def load(path: Path, name: str) -> Step:
-    """Run a script and give its function of that name.
+    """Run a script and return its function of that name.
 
-    Raises `EstimateError` where there is none, or where it needs values.
+    Raises `EstimateError` if there is none, or if it has other required parameters.
     """
     spec = spec_from_file_location(path.stem, path)
     if spec is None or spec.loader is None:
@@ -118,7 +118,7 @@ def load(path: Path, name: str) -> Step:
 
 @contextmanager
 def _importing(path: Path, module: Any) -> Iterator[None]:  # noqa: ANN401
-    """Let a script import what lies beside it, as when it is run."""
+    """Let a script import modules from its own folder, as when it is run."""
     folder = str(path.parent.resolve())
     sys.path.insert(0, folder)
     sys.modules[path.stem] = module

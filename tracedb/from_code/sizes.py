@@ -1,7 +1,7 @@
-"""Sizes as functions of the batch: numbers of ops and storages that grow with it.
+"""Sizes of ops and storages as functions of the batch size.
 
-What has numbers is taken apart into its form, which has to be the same at all batch
-sizes, and the numbers in it, each of which has to be an affine function of the batch.
+An op or storage is split into its form, which must be equal at all batch sizes, and its
+numbers, each of which must be an affine function of the batch size.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ if TYPE_CHECKING:
 Number = int | float
 Form = tuple[object, ...]
 Parts = tuple[Form, tuple[Number, ...]]
-"""A form, and the numbers that are taken out of it."""
+"""A form, and the numbers removed from it."""
 
 _NUMBER = re.compile(r"(-?\b\d+(?:\.\d+)?(?:e[-+]?\d+)?\b)")
 _CLOSE = 1e-9
-"""Numbers that are no whole ones are equal but for so much of them."""
+"""Relative tolerance within which floats are equal."""
 
 
 @dataclass(frozen=True)
 class Size:
-    """A number that is `value` at a batch size, and rises by `rise` every `run`."""
+    """A number that is `value` at `batch` and grows by `rise` every `run` samples."""
 
     batch: int
     value: int
@@ -38,7 +38,7 @@ class Size:
     run: int
 
     def at(self, batch: int) -> int:
-        """The number at a batch size; raises `ValueError` where it is no whole one."""
+        """The number at a batch size; raises `ValueError` where it is not whole."""
         risen, rest = divmod((batch - self.batch) * self.rise, self.run)
         if rest:
             raise ValueError(f"no whole number at {batch}")
@@ -47,7 +47,7 @@ class Size:
 
 @dataclass(frozen=True)
 class Part:
-    """A number that is so much by the batch size, as the factor of a mean is."""
+    """A number that is `whole` divided by the batch size, such as a mean's factor."""
 
     whole: float
 
@@ -57,14 +57,13 @@ class Part:
 
 
 Function = Size | Part | int | float | None
-"""A number of the batch; `None` where it is none, and nothing depends on it."""
+"""A number as a function of the batch size; `None` if unknown and without effect."""
 
 
 def fitted(batches: Sequence[int], values: Sequence[Number]) -> Function:
     """The function that has these values at these batch sizes.
 
-    Raises `ValueError` where whole numbers have none. Others are no sizes, and are not
-    known then.
+    Raises `ValueError` where integers have none; where floats have none, it is `None`.
     """
     if len(set(values)) == 1:
         return values[0]
@@ -80,50 +79,50 @@ def fitted(batches: Sequence[int], values: Sequence[Number]) -> Function:
     return Part(wholes[0]) if is_part else None
 
 
-def valued(number: Function, batch: int) -> Number | None:
-    """A number at a batch size."""
+def evaluate(number: Function, batch: int) -> Number | None:
+    """The value of a function at a batch size."""
     return number.at(batch) if isinstance(number, (Size, Part)) else number
 
 
-def apart(op: Dispatched) -> Parts:
-    """An op's form, and the numbers in it: sizes of tensors, and in its arguments."""
+def split_op(op: Dispatched) -> Parts:
+    """An op's form, and its numbers: tensor sizes, and numbers in its arguments."""
     numbers: list[Number] = []
-    forms = tuple(_apart(value, numbers) for value in (*op.arguments, *op.results))
+    forms = tuple(_split(value, numbers) for value in (*op.arguments, *op.results))
     where = (op.is_on_gpu, op.is_view, op.transfer, op.writes, op.line)
     flags = (*where, op.called, op.awaits)
     return (op.name, len(op.arguments), *flags, *forms), tuple(numbers)
 
 
-def _apart(value: Argument, numbers: list[Number]) -> Form:
+def _split(value: Argument, numbers: list[Number]) -> Form:
     if isinstance(value, Shape):
         numbers += value.dims
         return len(value.dims), value.dtype, value.element_bytes
     if isinstance(value, list):
-        return "list", *(_apart(one, numbers) for one in value)
-    return text_apart(value, numbers)
+        return "list", *(_split(one, numbers) for one in value)
+    return split_text(value, numbers)
 
 
-def text_apart(text: str, numbers: list[Number]) -> Form:
-    """A text without the numbers in it."""
+def split_text(text: str, numbers: list[Number]) -> Form:
+    """A text without its numbers, which are appended to `numbers`."""
     parts = _NUMBER.split(text)
     numbers += [int(n) if n.lstrip("-").isdigit() else float(n) for n in parts[1::2]]
     return tuple(parts[::2])
 
 
-def together(op: Dispatched, numbers: Sequence[Number | None]) -> Dispatched:
-    """An op of the same form with other numbers."""
+def join_op(op: Dispatched, numbers: Sequence[Number | None]) -> Dispatched:
+    """The op with other numbers in the same form."""
     left = iter(numbers)
-    arguments = [_together(value, left) for value in op.arguments]
+    arguments = [_joined(value, left) for value in op.arguments]
     results = [_shape(value, left) for value in op.results]
     return replace(op, arguments=arguments, results=results)
 
 
-def _together(value: Argument, numbers: Iterator[Number | None]) -> Argument:
+def _joined(value: Argument, numbers: Iterator[Number | None]) -> Argument:
     if isinstance(value, Shape):
         return _shape(value, numbers)
     if isinstance(value, list):
         return [_shape(one, numbers) for one in value]
-    return text_together(value, numbers)
+    return join_text(value, numbers)
 
 
 def _shape(shape: Shape, numbers: Iterator[Number | None]) -> Shape:
@@ -131,8 +130,8 @@ def _shape(shape: Shape, numbers: Iterator[Number | None]) -> Shape:
     return replace(shape, dims=dims)
 
 
-def text_together(text: str, numbers: Iterator[Number | None]) -> str:
-    """A text with other numbers; a number that is not known leaves nothing of it."""
+def join_text(text: str, numbers: Iterator[Number | None]) -> str:
+    """The text with other numbers; empty if a number is unknown."""
     parts = _NUMBER.split(text)
     others = [next(numbers) for _ in parts[1::2]]
     if None in others:
@@ -141,8 +140,8 @@ def text_together(text: str, numbers: Iterator[Number | None]) -> str:
     return "".join(parts)
 
 
-def holding_apart(holding: Holding) -> Parts:
-    """A storage's form, and its sizes."""
+def split_holding(holding: Holding) -> Parts:
+    """The form and the sizes of an allocation."""
     form = replace(holding, size_bytes=0, dims=())
     fields = tuple(vars(form).values())
     return fields, (holding.size_bytes, *holding.dims)

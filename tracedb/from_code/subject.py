@@ -1,4 +1,4 @@
-"""What is estimated: a step of code or of an execution graph, as a program."""
+"""The interface of a step to estimate, from code or from an execution graph."""
 
 from __future__ import annotations
 
@@ -10,14 +10,11 @@ if TYPE_CHECKING:
     from tracedb.from_code.program import Node
 
 _GRAPHS = (".json", ".json.gz", ".json.zst", ".et", ".et.gz")
-"""How names of execution graphs end."""
+"""File name suffixes of execution graphs."""
 
 
 class Subject(Protocol):
-    """A step, what it holds, and which of PyTorch's switches it was run with.
-
-    `source` says which step of a graph it is, `unsure` what is not known of it.
-    """
+    """A step: its ops, its memory and PyTorch's TF32 switches."""
 
     @property
     def root(self) -> Node:
@@ -25,27 +22,27 @@ class Subject(Protocol):
 
     @property
     def memory(self) -> Memory:
-        """What it holds at its peak."""
+        """Its peak memory."""
 
     @property
     def batch(self) -> int | None:
-        """The batch size that it has, if it is known."""
+        """Its batch size, if known."""
 
     @property
     def source(self) -> str:
-        """Which step it is, if there is anything to say."""
+        """Which step of a graph it is, or what its ranks do; may be empty."""
 
     @property
     def unsure(self) -> tuple[str, ...]:
-        """What is not known of it, a line each."""
+        """What is unknown about it, a line each."""
 
     @property
     def tf32_products(self) -> bool:
-        """Whether products may be of TF32."""
+        """Whether matrix products may use TF32."""
 
     @property
     def tf32_convolutions(self) -> bool:
-        """Whether convolutions may be of TF32."""
+        """Whether convolutions may use TF32."""
 
 
 def is_graph(step: object) -> TypeGuard[str | Path]:

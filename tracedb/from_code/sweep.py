@@ -37,9 +37,9 @@ if TYPE_CHECKING:
     from tracedb.from_code.recordings import Recording
 
 _FURTHER = 4
-"""Where one batch size is asked for, its functions come from one so much larger."""
+"""For a single batch size, the second recording is this many times larger."""
 _TRIES = 60
-"""How often a batch size is tried for one that just fits."""
+"""How many batch sizes the search for the largest one tries."""
 
 
 def estimate_sweep(  # noqa: PLR0913 (the options of one command)
@@ -124,9 +124,9 @@ def _listed(values: Sequence[object]) -> str:
 
 @dataclass(frozen=True)
 class _Learnt:
-    """A step as a function of its batch size, up to where that was proved.
+    """A step as a function of its batch size, checked up to `proved`.
 
-    It holds for multiples of some size, mostly 1.
+    It holds for multiples of `multiple`, which is mostly 1.
     """
 
     function: Batches
@@ -134,11 +134,11 @@ class _Learnt:
     multiple: int = 1
 
     def peak_bytes(self, batch: int) -> int:
-        """What memory it takes."""
+        """[B] Its peak memory."""
         return self.function.memory(batch).peak_bytes
 
     def largest(self, capacity_bytes: int) -> int | None:
-        """The largest batch that fits; None where it is not known, or there is none."""
+        """The largest batch size that fits; None if unbounded."""
         found = largest(
             lambda number: self.peak_bytes(number * self.multiple),
             max((self.function.first.batch or 0) // self.multiple, 1),
@@ -155,7 +155,7 @@ def _learn(
     devices: Sequence[Device],
     tell: Callable[[str], object],
 ) -> _Learnt:
-    """Record a step at two more batch sizes; `first` is the smallest one."""
+    """Fit a step, recording two more batch sizes; `first` is the smallest one."""
     alone = _Learnt(Batches.of([first]), 0)
     if first.batch is None or not first.step.takes_batch:
         return alone
@@ -175,9 +175,9 @@ def _proved_at_all(
     devices: Sequence[Device],
     tell: Callable[[str], object],
 ) -> _Learnt:
-    """Learn it from recordings that go on after one another, which takes half as long.
+    """Fit to recordings that continue after one another, which takes half as long.
 
-    What a step keeps of other batch sizes may be in the way: then each is by itself.
+    State left from other batch sizes may interfere: then each recording starts anew.
     """
     if source.can_go_on:
         with suppress(EstimateError):
@@ -197,7 +197,7 @@ def _proved(
     devices: Sequence[Device],
     tell: Callable[[str], object],
 ) -> _Learnt:
-    """Learn it from two batch sizes, and prove it at a third one."""
+    """Fit to two batch sizes, and check at a third one."""
     low, high = first.batch or 1, max(sizes)
     high = high if high > low else _FURTHER * low
     ends = [first, record(high)]
@@ -217,21 +217,21 @@ def _proved(
 
 
 def _full(learnt: _Learnt, devices: Sequence[Device]) -> int | None:
-    """The batch size with which the largest memory would be full."""
+    """The batch size that fills the memory of the largest GPU."""
     capacity = max((device.capacity_bytes or 0 for device in devices), default=0)
     try:
         return learnt.largest(capacity)
     except ValueError:
-        # Some size is no whole number there: the proof will say which.
+        # Some size is not an integer there: the check will say which.
         return None
 
 
 def _proofs(
     low: int, high: int, full: int | None, multiple: int
 ) -> Iterator[tuple[int, int, int]]:
-    """Batch sizes that may prove it, how far, and for multiples of which size.
+    """Batch sizes to check with, each with its reach and the multiples it holds for.
 
-    Primes are no multiples of what code pads to, or divides by.
+    Primes are not multiples of sizes that code pads to or divides by.
     """
     if full is not None:
         beyond = next((n for n in range(full, high, -1) if _is_prime(n)), None)
@@ -259,7 +259,7 @@ def _is_prime(number: int) -> bool:
 
 @dataclass
 class _Steps:
-    """A step at batch sizes: what it launches, how long it takes."""
+    """A step at several batch sizes: its launches and times."""
 
     learnt: _Learnt
     host: HostTimes
@@ -274,7 +274,7 @@ class _Steps:
 
     @cached_property
     def _order(self) -> list[int]:
-        """The ops in the order in which they launch, as numbers of templates."""
+        """The template indices of the ops, in launch order."""
         function = self.learnt.function
         places = {
             id(node): place
@@ -284,7 +284,7 @@ class _Steps:
         return [place for place in found if place is not None]
 
     def program(self, batch: int) -> list[Node]:
-        """What launches at a batch size; ops that are alike are one node."""
+        """The nodes that launch at a batch size; equal ops share a node."""
         if batch in self._programs:
             return self._programs[batch]
         nodes = [self._node(n, batch) for n in range(len(self._templates))]
@@ -308,7 +308,7 @@ class _Steps:
         return node
 
     def _course(self, batch: int, nodes: Sequence[Node]) -> Courses:
-        """What happens in turn, which is the same where the same is launched."""
+        """The courses at a batch size, cached by what is launched."""
         launched = tuple(_launched(node) for node in nodes)
         if launched not in self._courses:
             root = self.learnt.function.at(batch)
@@ -316,7 +316,7 @@ class _Steps:
             timeline = Timeline(self.host, lambda _number: 0, self.is_captured)
             for number in range(STEPS):
                 timeline.step(root, number)
-            course = Course.of(timeline.clock.said, STEPS)
+            course = Course.of(timeline.clock.log, STEPS)
             self._courses[launched] = Courses.of(course)
         return self._courses[launched]
 
@@ -350,7 +350,7 @@ class _Steps:
         return self._peaks[batch]
 
     def _fitting(self, capacity: int) -> int | None:
-        """The largest batch, if the functions were proved as far as that."""
+        """The largest batch size, if the functions were checked that far."""
         if not self.learnt.proved:
             return None
         if capacity not in self._largest:
@@ -361,7 +361,7 @@ class _Steps:
 
 
 def _launched(node: Node) -> object:
-    """What tells how the host goes through an op."""
+    """What determines the host's path through an op."""
     launching = node.launching
     if launching is None:
         return None

@@ -1,8 +1,8 @@
-"""A step laid out in time: host threads, launches, a stream, waits; as a trace.
+"""Lay a step out in time: host threads, launches, streams and waits.
 
-Each op takes its own host time, spread evenly over what lies before, between and after
-the ops and launches in it; the work of a stream begins when its launch returns, or when
-the work before it is done. Autograd has a thread of its own, as in recordings.
+An op's self time is spread evenly before, between and after the ops and launches in it.
+GPU work starts when its launch has returned and the work before it is done. Autograd
+has its own thread, as in traces.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class End:
 
 @dataclass(frozen=True)
 class Join:
-    """What is launched from now on waits for a collective, so many before the last."""
+    """Later work waits for a collective: the one `before_last` before the last."""
 
     before_last: int = 0
 
@@ -50,10 +50,10 @@ Token = Begin | End | Work | Join
 
 @dataclass
 class Timeline:
-    """The lanes of a host thread and of a stream, by one clock.
+    """Builds the events of steps on one clock.
 
-    `duration` says how long the n-th work of a step takes. With `is_captured` the
-    kernels of a step are CUDA graphs: their ops take no time on the host.
+    `duration` gives the time [ns] of the n-th GPU work of a step. With `is_captured`,
+    kernels are replayed from CUDA graphs: their ops take no host time.
     """
 
     host: HostTimes
@@ -68,7 +68,7 @@ class Timeline:
     _captured: list[Work | Join] = field(default_factory=list)
 
     def step(self, root: Node, number: int) -> None:
-        """Lay out one step after what there is."""
+        """Append one step."""
         begin = self.clock.now
         self.work_number = 0
         for child in root.children:
@@ -91,9 +91,9 @@ class Timeline:
             self._range(node)
 
     def _capture(self, node: Node) -> bool:
-        """Put the kernels of an op into a graph, if there is nothing else in it."""
+        """Capture an op's kernels; return False if it has copies or host work."""
         within = list(node.in_order())
-        tokens = [token for n in within for token in _put(n)]
+        tokens = [token for n in within for token in _launched(n)]
         if any(isinstance(t, Work) and t.kind == "memcpy" for t in tokens):
             self._replay()
             return False
@@ -121,7 +121,7 @@ class Timeline:
         self._captured.clear()
 
     def _range(self, node: Node) -> None:
-        """A range or a module's call, which takes no time of its own."""
+        """A range or a module call, which has no time of its own."""
         self._return()
         begin, thread = self.clock.now, self.thread
         for child in node.children:
@@ -155,13 +155,13 @@ class Timeline:
                 self._launch(token, identifiers[-1], messages.popleft())
 
     def _return(self) -> None:
-        """Go on with the main thread, which waits for autograd."""
+        """Return to the main thread, which waits for autograd."""
         if self.thread != MAIN:
             self.clock.call(self.host.handover)
             self.thread = MAIN
 
     def _tokens(self, node: Node) -> Iterator[Token]:
-        """What happens in an op: ops begin and end, work is launched."""
+        """The tokens of an op: begins and ends of ops, and launched work."""
         from tracedb.from_code.program import Node as Op
 
         yield Begin(node)
@@ -169,21 +169,21 @@ class Timeline:
             if child.kind == "op":
                 yield from self._tokens(child)
         launching = node.launching or Launching(())
-        put = list(_put(node))
-        if put and isinstance(put[0], Join):
-            yield put.pop(0)
+        launched = list(_launched(node))
+        if launched and isinstance(launched[0], Join):
+            yield launched.pop(0)
         around = None
         if launching.name and launching.work:
             given = {"Concrete Inputs": list(launching.arguments)}
             around = Op(launching.name, "op", given)
             yield Begin(around)
-        yield from put
+        yield from launched
         if around is not None:
             yield End(around)
         yield End(node)
 
     def _gaps(self, name: str, tokens: list[Token]) -> list[int]:
-        """[ns] How long before each token the host is busy with the ops around it."""
+        """[ns] The host time before each token: a share of its op's self time."""
         gaps = [0] * len(tokens)
         opened: list[tuple[Node, list[int]]] = []
         for place, token in enumerate(tokens):
@@ -202,7 +202,7 @@ class Timeline:
     def _as_in_library(
         self, name: str, tokens: list[Token], gaps: list[int]
     ) -> list[int]:
-        """Stretch what lies before, between and after launches as a library has it."""
+        """Scale times before, between and after launches to those of a library."""
         if not self.host.spans:
             return gaps
         launches = [i for i, token in enumerate(tokens) if isinstance(token, Work)]
@@ -224,7 +224,7 @@ class Timeline:
         return gaps
 
     def _launch(self, work: Work, op: int, message: dict[str, Any]) -> None:
-        """A call, and what it puts on a stream."""
+        """A CUDA call, and the work that it launches."""
         self.correlation += 1
         is_kernel = work.kind != "memcpy"
         begin = self.clock.now
@@ -240,8 +240,8 @@ class Timeline:
         duration = self.duration(self.work_number)
         self.work_number += 1
         gaps = () if gap is None else (gap,)
-        put = self.clock.apart if work.kind == "collective" else self.clock.work
-        start, end = put(duration, *gaps)
+        add = self.clock.communicate if work.kind == "collective" else self.clock.work
+        start, end = add(duration, *gaps)
         self.events.append(on_gpu(work, start, end, given))
 
     def _wait(self, call: str, op: int | None = None) -> None:
@@ -270,16 +270,16 @@ class Timeline:
         thread: int,
         arguments: dict[str, Any] | None = None,
     ) -> None:
-        """Write what has lasted until now."""
-        # A range that nothing was done in lasts no time, which viewers pass over.
+        """Write an event that ends now."""
+        # Viewers skip events without duration, such as empty ranges.
         end = (
             self.clock.now if cat == "cuda_runtime" else max(self.clock.now, begin + 1)
         )
         self.events.append(on_host(cat, name, begin, end, thread, arguments))
 
 
-def _put(node: Node) -> Iterator[Work | Join]:
-    """What an op puts on streams itself: work, after the collectives that it needs."""
+def _launched(node: Node) -> Iterator[Work | Join]:
+    """What an op launches itself: its work, after the collectives that it awaits."""
     op = node.dispatched
     if op is not None and (op.awaits is not None or _is_wait(op)):
         yield Join(op.awaits or 0)
@@ -287,5 +287,5 @@ def _put(node: Node) -> Iterator[Work | Join]:
 
 
 def _is_wait(op: Dispatched) -> bool:
-    """Whether it waits for collectives, and does nothing else."""
+    """Whether it only waits for a collective."""
     return op.called is not None and op.called.kind == WAIT

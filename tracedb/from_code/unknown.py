@@ -1,4 +1,4 @@
-"""A number that only a real run would know, as `loss.item()` gives it."""
+"""A number that is unknown without a real run, such as `loss.item()`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tracedb.from_code import place
 
 
 def refuse(what: str) -> NoReturn:
-    """Raise `EstimateError` for what depends on a value, with the line that asks."""
+    """Raise `EstimateError` with the line of code that depends on a value."""
     raise EstimateError(
         f"{place.of_caller()}: {what} depends on a value that is known only in a real "
         "run; remove it from the step to estimate"
@@ -17,10 +17,10 @@ def refuse(what: str) -> NoReturn:
 
 
 class Unknown(float):
-    """Not a number, which can be passed on and printed, but not decided by.
+    """NaN that can be passed on and printed, but not compared or tested.
 
-    PyTorch's own code may decide by it, as a gradient scaler does that looks for
-    overflow: for it, nothing is the case.
+    PyTorch's own code may test it, as a gradient scaler does to find overflow: for it,
+    every test is false.
 
     >>> f"{Unknown() * 2:.1f}"
     'nan'
@@ -29,21 +29,21 @@ class Unknown(float):
     __slots__ = ()
 
     def __new__(cls, _value: object = None) -> Self:
-        """Make one, whatever it is made of."""
+        """Make one from any value."""
         return super().__new__(cls, "nan")
 
     def __bool__(self) -> bool:
-        """Tell whether it is 0, which is not known."""
-        return self._decided("a condition")
+        """Refuse a truth test."""
+        return self._tested("a condition")
 
     def _compared(self, _other: object) -> bool:
-        return self._decided("a comparison")
+        return self._tested("a comparison")
 
     __lt__ = __le__ = __gt__ = __ge__ = __eq__ = __ne__ = _compared
     __hash__ = float.__hash__
 
     def __int__(self) -> int:
-        """Give it as a whole number, which it is not."""
+        """Refuse a conversion to an integer."""
         return refuse("a whole number")
 
     __trunc__ = __index__ = __int__
@@ -55,5 +55,5 @@ class Unknown(float):
     __truediv__ = __rtruediv__ = __pow__ = __rpow__ = _combined
     __neg__ = __abs__ = __pos__ = _combined
 
-    def _decided(self, what: str) -> bool:
+    def _tested(self, what: str) -> bool:
         return False if place.is_torch_calling() else refuse(what)

@@ -1,1 +1,1 @@
-"""Steps on a CPU that was measured: its ops, and the host between them."""
+"""Estimate steps on a measured CPU: ops, and host time between them."""

@@ -1,4 +1,4 @@
-"""A step of code on a CPU that was measured: its time, its parts, a trace."""
+"""Estimate a step of code on a measured CPU: its time, its parts and a trace."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     from tracedb.from_code.program import Node
 
 STEPS = 2
-"""How many steps a trace has, all alike."""
+"""Number of steps in the trace, all alike."""
 HOST = "host time between ops"
 
 
 @dataclass(frozen=True)
 class CpuStep:
-    """A step on a CPU: its ops with their times, and the host between them."""
+    """A step on a CPU: its ops with their times, and host time between them."""
 
     root: Node
     nodes: list[Node]
@@ -40,28 +40,28 @@ class CpuStep:
     def of(
         cls, connection: duckdb.DuckDBPyConnection, root: Node, cpu: MeasuredCpu
     ) -> CpuStep:
-        """Time the ops of a step; the database has nothing else in it."""
+        """Predict the ops of a step; the database must be empty."""
         nodes = computing(root, cpu_launches(connection))
         return cls(root, nodes, op_times(connection, nodes, cpu.models), cpu)
 
     @cached_property
     def computing_ns(self) -> float:
-        """[ns] What its ops compute for."""
+        """[ns] The time in ops that compute."""
         return sum(self.times[id(node)].expected for node in self.nodes)
 
     @cached_property
     def host_ns(self) -> float:
-        """[ns] What else it takes: Python, modules, autograd."""
+        """[ns] All other time: Python, modules, autograd."""
         return self.cpu.host.total_ns(parts(self.root))
 
     @property
     def expected_ns(self) -> float:
-        """[ns] The step."""
+        """[ns] The time of the step."""
         return self.computing_ns + self.host_ns
 
     @cached_property
     def sources(self) -> list[ErrorSource]:
-        """What it may be off by: ops of one kind are all off alike, kinds are not."""
+        """Its error sources: ops of one kind err alike, kinds independently."""
         by_kind: dict[str, tuple[float, float]] = {}
         for node in self.nodes:
             time = self.times[id(node)]
@@ -78,12 +78,12 @@ class CpuStep:
 
     @property
     def bounds(self) -> tuple[int, int]:
-        """[ns] Between which times the step is."""
+        """[ns] The low and high bound of the step."""
         return band(self.expected_ns, self.sources)
 
     @property
     def unmodelled(self) -> dict[str, int]:
-        """How many ops go by the roofline, by their names."""
+        """The number of ops timed by the roofline, by name."""
         found: dict[str, int] = {}
         for node in self.nodes:
             if not self.times[id(node)].is_modelled:

@@ -1,7 +1,7 @@
-"""What a step on a CPU takes beside the ops that compute: so much for each part.
+"""Model the host time of a step on a CPU as a fixed time for each part of its tree.
 
-The parts are counted in the tree of the step. What each takes is fitted to small
-programs (`programs.py`), whose steps were timed without a profiler.
+The times are fitted to small programs (`programs.py`), whose steps were timed without a
+profiler.
 """
 
 from __future__ import annotations
@@ -17,15 +17,14 @@ if TYPE_CHECKING:
     from tracedb.from_code.program import Node
 
 PARTS = ("step", "module", "call", "inner", "view", "backward", "gradient", "optimizer")
-"""What host time is of: a step, a module that is called, an op that Python calls, an op
-within an op, a view, a node of autograd's, a gradient that is kept, and an op that an
-optimizer calls."""
+"""Parts with host time: a step, a module call, an op that Python calls, an op within an
+op, a view, an autograd node, an accumulated gradient, and an op of an optimizer."""
 _KEPT = "torch::autograd::AccumulateGrad"
 _OPTIMIZER = "Optimizer."
 
 
 def parts(root: Node) -> dict[str, int]:
-    """How many of each part a step has."""
+    """The number of each part in a step."""
     found = dict.fromkeys(PARTS, 0)
     found["step"] = 1
     for part in _parts(root, within="step"):
@@ -34,7 +33,7 @@ def parts(root: Node) -> dict[str, int]:
 
 
 def part_of(node: Node, within: str) -> str | None:
-    """Which part a node is; `within` is what the node around it is."""
+    """Which part a node is; `within` describes the node around it."""
     if node.kind == "module":
         return "module"
     if node.kind != "op":
@@ -49,7 +48,7 @@ def part_of(node: Node, within: str) -> str | None:
 
 
 def inside(node: Node, within: str) -> str:
-    """What the nodes in a node are within."""
+    """The `within` of a node's children."""
     if node.kind == "op":
         return "op"
     return "optimizer" if node.name.startswith(_OPTIMIZER) else within
@@ -65,7 +64,7 @@ def _parts(node: Node, within: str) -> Iterator[str]:
 
 @dataclass(frozen=True)
 class Timed:
-    """A program: what its parts are, what its ops take by the models, and its step."""
+    """A timed program: its counts of parts, its ops by the models, and its step."""
 
     counts: Mapping[str, int]
     ops_ns: float
@@ -74,23 +73,23 @@ class Timed:
 
 @dataclass(frozen=True)
 class HostModel:
-    """[ns] What each part takes, and how well that tells steps of programs."""
+    """The host time [ns] of each part, and the error on programs."""
 
     part_ns: Mapping[str, float]
     spread: float
-    """[1] Log error of programs that the fit had not seen: of four of five."""
+    """[1] Log error that four of five programs left out of the fit stay within."""
 
     def of(self, part: str) -> float:
-        """[ns] What one of a part takes."""
+        """[ns] The time of one part."""
         return self.part_ns[part]
 
     def total_ns(self, counts: Mapping[str, int]) -> float:
-        """[ns] What all of a step's parts take."""
+        """[ns] The time of all parts of a step."""
         return sum(self.part_ns[part] * count for part, count in counts.items())
 
 
 def fit(programs: Sequence[Timed]) -> HostModel:
-    """Fit what parts take; the spread is of programs left out of the fit in turn."""
+    """Fit the times of parts; the spread is by leave-one-out over the programs."""
     errors = []
     for number, left_out in enumerate(programs):
         others = [*programs[:number], *programs[number + 1 :]]
@@ -100,7 +99,7 @@ def fit(programs: Sequence[Timed]) -> HostModel:
 
 
 def _fitted(programs: Sequence[Timed]) -> dict[str, float]:
-    """Least squares of relative errors, of times that are not negative."""
+    """Non-negative least squares of relative errors."""
     from scipy.optimize import nnls
 
     rows = np.array([[p.counts[part] for part in PARTS] for p in programs], float)

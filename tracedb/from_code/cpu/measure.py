@@ -1,4 +1,4 @@
-"""Measure a CPU: how long its ops take, and what a step takes beside them."""
+"""Measure a CPU: the times of its ops, and the host time of a step."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 EFFORT = microbench.Effort(
     repeats=5, most=15, least_ns=3e6, most_ns=100e6, sample_ns=50e3, warmup=2
 )
-"""A fifth of what other plans spend on a case: of ops on a CPU there are many kinds."""
+"""A fifth of the usual effort per case: there are many kinds of CPU ops."""
 
 
 def measure(
@@ -40,10 +40,10 @@ def measure(
     minutes: float | None = None,
     tell: Callable[[str], None] = lambda _line: None,
 ) -> MeasuredCpu | None:
-    """Measure this CPU into a folder, going on where an earlier run ended.
+    """Measure this CPU into a folder, continuing an earlier run.
 
-    None where `minutes` were over before all was measured. Raises `EstimateError` where
-    the folder cannot be, or is another CPU's.
+    Return None if `minutes` ended before everything was measured. Raises
+    `EstimateError` if the folder cannot be written, or belongs to another CPU.
     """
     folder = Path(folder)
     plan = microbench.plan("cpu")
@@ -86,7 +86,7 @@ def timed(
     steps_ns: Mapping[str, float],
     models: Models,
 ) -> list[Timed]:
-    """Programs whose steps were timed, each with its parts and what its ops take."""
+    """The timed programs, each with its counts of parts and predicted time in ops."""
     roots = {name: _root(make) for name, make in programs.items()}
     with tracedb.open() as database:
         table = cpu_launches(database.connection)

@@ -1,4 +1,4 @@
-"""A CPU that was measured: a folder of measurements, models of ops, and host times."""
+"""A measured CPU: a folder with measurements, models of ops, and host times."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from tracedb.kernels.models import Models
 
 OPS, MODELS, HOST = "ops.parquet", "models", "host.json"
-"""What a folder has: measured ops, models of them, and what the host takes."""
+"""The contents of the folder: measured ops, their models, and host times."""
 _FORMAT = 1
 
 
 @dataclass(frozen=True)
 class MeasuredCpu:
-    """What is known of a CPU, and how it came to be known."""
+    """The measurements of a CPU, and facts on how they were made."""
 
     folder: Path
     host: HostModel
@@ -31,7 +31,7 @@ class MeasuredCpu:
 
     @property
     def name(self) -> str:
-        """The processor with its threads, as a person reads it."""
+        """The processor and its number of threads, as text."""
         threads = int(self.facts["threads"])
         return f"{self.facts['processor']}, {threads} thread{'s'[threads == 1 :]}"
 
@@ -43,7 +43,7 @@ class MeasuredCpu:
         return kernels.load(self.folder / MODELS)
 
     def save(self) -> None:
-        """Write what the host takes beside the models."""
+        """Write the host times beside the models."""
         text = json.dumps(
             {"format": _FORMAT, **asdict(self.host), "facts": self.facts}, indent=1
         )
@@ -52,11 +52,11 @@ class MeasuredCpu:
 
     @classmethod
     def load(cls, folder: str | Path) -> MeasuredCpu:
-        """Read a folder; raises `EstimateError` where it is none."""
+        """Read a folder; raises `EstimateError` if it is not one or is incomplete."""
         folder = Path(folder)
         try:
             read = json.loads((folder / HOST).read_text("utf-8"))
-            # Another format has other parts.
+            # Other formats have other parts.
             part_ns = {part: float(read["part_ns"][part]) for part in PARTS}
             host = HostModel(part_ns, float(read["spread"]))
             found = cls(folder, host, dict(read["facts"]))

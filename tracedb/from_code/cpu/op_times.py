@@ -1,4 +1,4 @@
-"""How long ops take on a CPU: each shape once, by models of what was measured there.
+"""Predict the times of ops on a CPU by models of its measurements, each shape once.
 
 `prediction.op_problem` describes the work of an op, as it does for GPU work. An op
 without a model takes as long as an addition that moves as many bytes: the CPU's
@@ -38,17 +38,17 @@ INNER JOIN (
 ORDER BY ALL
 """
 _ADDED_BYTES = 12
-"""[B] What an addition of two numbers of fp32 moves."""
+"""[B] What an addition of two fp32 elements moves."""
 _LEAST_BYTES = 16 * _ADDED_BYTES
 _UNKNOWN = (1 / 3, 3.0)
-"""Within which factors of its time an op is that no model knows."""
+"""The band of an op without a model, as factors of its time."""
 
 
 @dataclass(frozen=True)
 class OpTime:
-    """[ns] What an op takes in its kernels, between which times, by models of which op.
+    """[ns] The time of an op, its band, and the kind whose models predict it.
 
-    `is_modelled` says whether its kind was measured; else it is the roofline's.
+    Without `is_modelled`, its kind was not measured, and the time is the roofline's.
     """
 
     expected: float
@@ -61,10 +61,7 @@ class OpTime:
 def op_times(
     connection: duckdb.DuckDBPyConnection, nodes: Sequence[Node], models: Models
 ) -> dict[int, OpTime]:
-    """How long each op takes that computes something, by the identity of its node.
-
-    The database has nothing else in it.
-    """
+    """The time of each op by `id(node)`. The database must be empty."""
     keys = {id(node): key_of(node) for node in nodes}
     unique = {keys[id(node)]: node for node in nodes}
     problems = _problems(connection, list(unique.values()))
@@ -80,7 +77,7 @@ def op_times(
 def _problems(
     connection: duckdb.DuckDBPyConnection, nodes: Sequence[Node]
 ) -> pl.DataFrame:
-    """What each op has to do, with its number: none, one or more problems."""
+    """The problems of each op (zero or more), with the op's index in `place`."""
     from tracedb.ingest import ingest
 
     with TemporaryDirectory(prefix="tracedb-") as folder:
@@ -110,7 +107,7 @@ def _problems(
 
 def _modelled(problems: pl.DataFrame, models: Models) -> dict[int, OpTime]:
     """The times of ops all of whose problems have a model."""
-    # Gradients of tables that an estimate has are dense.
+    # Estimates have dense gradients of embedding tables.
     is_table = pl.col("family") == "embedding_bag_backward"
     asked = problems.with_columns(
         op=pl.when(is_table).then("dense_" + pl.col("op")).otherwise("op"),
@@ -133,12 +130,12 @@ _TIMES = ("predicted_ns", "low_ns", "high_ns")
 
 
 def _hardware(models: Models) -> str:
-    """The hardware that the models are of."""
+    """The hardware of the models."""
     return models.shelves[0].key.hardware
 
 
 def _by_roofline(rest: dict[Key, Node], models: Models) -> dict[Key, OpTime]:
-    """The times of ops that no model knows."""
+    """The times of ops without a model."""
     if not rest:
         return {}
     counts = [
@@ -164,7 +161,7 @@ def _by_roofline(rest: dict[Key, Node], models: Models) -> dict[Key, OpTime]:
 
 
 def _moved_bytes(node: Node) -> int:
-    """What an op reads and writes."""
+    """[B] What an op reads and writes."""
     op = node.dispatched
     assert op is not None  # noqa: S101 (what computes was dispatched)
     return sum(

@@ -1,6 +1,6 @@
-"""Programs that say what a step takes beside its ops: Python, modules, autograd.
+"""Small programs to measure host time with: Python, modules, autograd.
 
-They are small, differ in what they are made of, and none is a model of anyone's.
+They differ in their composition, and none is a real model.
 """
 
 from __future__ import annotations
@@ -23,25 +23,25 @@ _EFFORT = Effort(repeats=40, most=40, most_ns=1e9, warmup=10)
 
 
 Part = tuple[nn.Module, Callable[[], torch.Tensor]]
-"""What is learnt, and its error."""
+"""A module with parameters, and its loss function."""
 _SIZE = 4
 
 
 def _layers() -> Part:
-    """Products with activations between, one module after another."""
+    """Linear layers with activations in a `Sequential`."""
     parts = [part for _ in range(2) for part in (nn.Linear(_SIZE, _SIZE), nn.Tanh())]
     model, inputs = nn.Sequential(*parts), torch.ones(_SIZE, _SIZE)
     return model, lambda: model(inputs).sum()
 
 
 def _functions() -> Part:
-    """Functions of Python's alone, of one parameter."""
+    """Elementwise functions of one parameter, without modules."""
     model = nn.Linear(_SIZE, _SIZE)
     return model, lambda: torch.sigmoid(model.weight.exp() * 2.0 + 1.0).sum()
 
 
 def _views() -> Part:
-    """Views that are taken, joined and cut again."""
+    """Views, a split and a concatenation."""
     model = nn.Linear(_SIZE, _SIZE)
 
     def error() -> torch.Tensor:
@@ -53,7 +53,7 @@ def _views() -> Part:
 
 
 def _pixels() -> Part:
-    """A convolution of single pixels, with its norm."""
+    """A 1x1 convolution with batch norm."""
     model = nn.Sequential(
         nn.Conv2d(_SIZE, _SIZE, 1, bias=False), nn.BatchNorm2d(_SIZE), nn.ReLU()
     )
@@ -62,14 +62,14 @@ def _pixels() -> Part:
 
 
 def _tables() -> Part:
-    """Rows of tables that are multiplied with each other."""
+    """Products of embedding rows."""
     model = nn.ModuleList([nn.Embedding(8 * _SIZE, _SIZE) for _ in range(2)])
     rows = torch.arange(_SIZE)
     return model, lambda: (model[0](rows) * model[1](rows)).square().mean()
 
 
 def _mixing() -> Part:
-    """Products of three dimensions, norms, and what is dropped by chance."""
+    """A linear layer on 3-D inputs, with layer norm and dropout."""
     model = nn.Sequential(
         *(nn.LayerNorm(_SIZE), nn.Linear(_SIZE, _SIZE), nn.GELU(), nn.Dropout(0.1))
     )
@@ -78,7 +78,7 @@ def _mixing() -> Part:
 
 
 def _products() -> Part:
-    """Batched products and softmax of functions, as of a hand-written mixer."""
+    """Batched matrix products and softmax, as in hand-written attention."""
     model = nn.Linear(_SIZE, _SIZE)
 
     def error() -> torch.Tensor:
@@ -99,7 +99,7 @@ _OPTIMIZERS: tuple[Callable[..., optim.Optimizer], ...] = (
 def _program(
     makes: Sequence[Callable[[], Part]], optimizer: Callable[..., optim.Optimizer]
 ) -> Step:
-    """A step that learns some parts by the sum of their errors."""
+    """A training step of several parts, on the sum of their losses."""
     parts = [make() for make in makes]
     chosen = optimizer([p for model, _ in parts for p in model.parameters()])
 
@@ -113,7 +113,7 @@ def _program(
 
 
 def _programs() -> Iterator[Callable[[], Step]]:
-    """Each part alone, and several together: ops of real steps seldom repeat."""
+    """Each part alone, and random combinations: ops of real steps seldom repeat."""
     chance = random.Random(_SEED)  # noqa: S311 (no secret)
     for count in (1, 2, 4, 6):
         for number in range(len(_PARTS)):
@@ -129,9 +129,9 @@ PROGRAMS: Mapping[str, Callable[[], Step]] = {
 
 
 def time_ns(step: Step) -> float:
-    """[ns] A step behind other work, as ops are measured: what a real one is like.
+    """[ns] The time of a step after other work, with cold caches as in a real step.
 
-    In a loop of itself a small program finds all that it needs in the core's caches.
+    Repeated back to back, a small program would find everything in the core's caches.
     """
     timer = ColdTimer(other_work())
     return median(timer.samples(step, _EFFORT))

@@ -1,4 +1,4 @@
-"""A step on a CPU laid out in time, one op after another, as a trace."""
+"""Lay a step on a CPU out in time, one op after another."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class CpuTimeline:
-    """The one thread of a step: of an op, Python comes before it, the rest within."""
+    """The events of a step's only thread: an op's Python time precedes it."""
 
     host: HostModel
     times: Mapping[int, OpTime]
@@ -27,7 +27,7 @@ class CpuTimeline:
     events: list[dict[str, Any]] = field(default_factory=list)
 
     def step(self, root: Node, number: int) -> None:
-        """Lay out one step after what there is."""
+        """Append one step."""
         begin = self.now
         self.now += self.host.of("step")
         for child in root.children:
@@ -64,7 +64,7 @@ class CpuTimeline:
 
 
 def _kind(node: Node) -> tuple[str, str]:
-    """The category of a node in traces, and its name."""
+    """The category and name of a node's event."""
     cat = {"op": "cpu_op", "module": "python_function"}.get(
         node.kind, "user_annotation"
     )

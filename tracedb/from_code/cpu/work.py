@@ -1,4 +1,4 @@
-"""Which ops of a step compute something on a CPU, as measurements name them."""
+"""Find the ops of a step that compute on a CPU, as measurements name them."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ if TYPE_CHECKING:
 
 _BAGS, _DENSE = "aten::_embedding_bag_backward", "aten::_embedding_bag_dense_backward"
 _OFFSETS, _SPARSE = 2, 9
-"""Arguments of the first that the second has not."""
+"""Positions of arguments of the first op that the second lacks."""
 
 
 def cpu_launches(connection: duckdb.DuckDBPyConnection) -> LaunchTable:
-    """What ops do, by rule only; what traces of GPUs launched does not apply."""
+    """The launch table by rules only, because traces of GPUs do not apply."""
     return LaunchTable.of(connection, tf32_products=False, tf32_convolutions=False)
 
 
 def computing(root: Node, table: LaunchTable) -> list[Node]:
-    """The ops that compute something, each of which is told what."""
+    """Set what each op computes; return the nodes that compute something."""
     found = []
     for node in root.walk():
         if node.dispatched is not None:
@@ -35,7 +35,7 @@ def computing(root: Node, table: LaunchTable) -> list[Node]:
 
 
 def _launching(op: Dispatched, table: LaunchTable) -> Launching:
-    """The op as a recording has what it does."""
+    """The work of an op, under the name that a recording has."""
     if op.name != _BAGS:
         return table.launching(op)
     kept = [

@@ -1,4 +1,4 @@
-"""Steps that never ran: memory, launches and times from code alone."""
+"""Estimates of steps that never ran: memory, launches and times from the code alone."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Make = Callable[[int], Callable[[], object]]
 
 
 def readme_script() -> str:
-    """The script that the guide has as its example."""
+    """The example script of the guide."""
     text = (ROOT / "docs" / "guide.md").read_text().partition("## Estimate")[2]
     found = re.search(r"```python\n(.*?)```", text, re.DOTALL)
     assert found is not None
@@ -52,7 +52,7 @@ def estimate(script: Path) -> Iterator[tracedb.Estimate]:
 
 
 def fake(make: Make, batch: int = 32) -> FakeStep:
-    """A step on fake tensors."""
+    """The step, recorded on fake tensors."""
     run = FakeRun("NVIDIA H100")
     with run.inside():
         step = make(batch)
@@ -60,12 +60,12 @@ def fake(make: Make, batch: int = 32) -> FakeStep:
 
 
 def names(step: FakeStep) -> list[str]:
-    """The ops that a step dispatches."""
+    """The ops that a step dispatches, without `aten::`."""
     return [op.name.removeprefix("aten::") for op in step.ops.values()]
 
 
 def trained(model: nn.Module, error: Callable[[], torch.Tensor]) -> Callable[[], None]:
-    """A step with Adam over lists."""
+    """A training step with Adam (`foreach`)."""
     optimizer = torch.optim.Adam(model.parameters(), foreach=True)
 
     def step() -> None:
@@ -77,7 +77,7 @@ def trained(model: nn.Module, error: Callable[[], torch.Tensor]) -> Callable[[],
 
 
 def perceptron(batch: int) -> Callable[[], None]:
-    """Products, a norm, activations."""
+    """Linear layers, a layer norm and activations."""
     model = nn.Sequential(
         nn.Linear(64, 256), nn.ReLU(), nn.LayerNorm(256), nn.Linear(256, 1)
     )
@@ -85,7 +85,7 @@ def perceptron(batch: int) -> Callable[[], None]:
 
 
 def recommender(batch: int) -> Callable[[], None]:
-    """Embedding bags and products of their rows."""
+    """Embedding bags followed by linear layers."""
     tables = nn.ModuleList([nn.EmbeddingBag(n, 16, mode="sum") for n in (1000, 200)])
     top = nn.Sequential(nn.Linear(32, 128), nn.ReLU(), nn.Linear(128, 1))
     model = nn.ModuleList([tables, top])
@@ -101,7 +101,7 @@ def recommender(batch: int) -> Callable[[], None]:
 
 
 def attention(batch: int) -> Callable[[], None]:
-    """Attention in ops that CPUs and GPUs have alike."""
+    """Attention written in ops that are the same on CPU and GPU."""
     mixed = nn.Linear(32, 96)
     norm = nn.LayerNorm(32)
 
@@ -115,7 +115,7 @@ def attention(batch: int) -> Callable[[], None]:
 
 
 def measured_peak(make: Make, batch: int) -> int:
-    """The peak of the second step as PyTorch's CPU allocator reports it."""
+    """The peak of the second step, as PyTorch's CPU allocator reports it."""
     with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiler:
         step = make(batch)
         step()
@@ -137,7 +137,7 @@ def measured_peak(make: Make, batch: int) -> int:
 
 
 def exported(profiler: profile) -> list[dict[str, Any]]:
-    """The profiler's events in order of time."""
+    """The profiler's events, ordered by time."""
     from tempfile import TemporaryDirectory
 
     with TemporaryDirectory() as folder:
@@ -149,7 +149,7 @@ def exported(profiler: profile) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("make", [perceptron, recommender, attention])
 @pytest.mark.parametrize("batch", [16, 256])
-def test_the_peak_is_that_of_the_allocator(make: Make, batch: int) -> None:
+def test_peak_memory_matches_the_allocator(make: Make, batch: int) -> None:
     """The peak is within 2 % of what PyTorch's CPU allocator holds in a real step."""
     real = measured_peak(make, batch)
     found = fake(make, batch)
@@ -158,8 +158,8 @@ def test_the_peak_is_that_of_the_allocator(make: Make, batch: int) -> None:
     )
 
 
-def test_memory_is_told_by_what_holds_it(estimate: tracedb.Estimate) -> None:
-    """Parameters and Adam's state have their sizes; the largest tensor is named."""
+def test_memory_by_kind(estimate: tracedb.Estimate) -> None:
+    """Parameters and Adam's state have exact sizes; the largest tensor is named."""
     elements = 512 * 4096 + 4096 + 4096 + 1
     held = estimate.memory.by_kind
     assert held["parameter"] == pytest.approx(4 * elements, abs=4 * 512)
@@ -172,7 +172,7 @@ def test_memory_is_told_by_what_holds_it(estimate: tracedb.Estimate) -> None:
 def test_the_largest_batch_fits_and_twice_it_does_not(
     script: Path, estimate: tracedb.Estimate
 ) -> None:
-    """The largest batch is the largest but for what a line misses."""
+    """The largest batch uses at least 95 % of the memory; twice that does not fit."""
     assert estimate.largest_batch is not None
     assert estimate.capacity_bytes is not None
     namespace: dict[str, Any] = {}
@@ -188,8 +188,8 @@ def test_the_largest_batch_fits_and_twice_it_does_not(
     assert 0.95 * room < peaks[0] <= room < peaks[1]
 
 
-def test_the_run_answers_as_any_other(estimate: tracedb.Estimate) -> None:
-    """Steps, shapes, modules, kernel times, replay are there; it says it never ran."""
+def test_the_database_answers_questions(estimate: tracedb.Estimate) -> None:
+    """Steps, shapes, modules, kernel times and replay exist, marked `estimated`."""
     asked = estimate.database.sql
     assert asked("SELECT count(*) FROM staging.step").item() == 2
     shapes = asked(
@@ -210,8 +210,8 @@ def test_the_run_answers_as_any_other(estimate: tracedb.Estimate) -> None:
     assert estimate.low_ns < estimate.step_ns < estimate.high_ns
 
 
-def test_copies_and_waits_are_those_of_the_code(estimate: tracedb.Estimate) -> None:
-    """`.cuda()` copies the batch in, `loss.item()` four bytes out, and waits."""
+def test_copies_of_the_code_are_in_the_database(estimate: tracedb.Estimate) -> None:
+    """`.cuda()` copies the batch to the GPU; `loss.item()` copies four bytes back."""
     copies = estimate.database.sql(
         "SELECT name, moved_bytes FROM staging.gpu_op WHERE kind = 'memcpy' "
         "ORDER BY start_ns LIMIT 2"
@@ -223,7 +223,7 @@ def test_copies_and_waits_are_those_of_the_code(estimate: tracedb.Estimate) -> N
 
 
 def test_kernels_run_one_after_another(estimate: tracedb.Estimate) -> None:
-    """No work of the stream begins before that before it ends, or before its launch."""
+    """GPU ops of a stream do not overlap, and none starts before its launch."""
     late = estimate.database.sql(
         "SELECT gpu_op_id FROM (SELECT *, lag(gpu_op.end_ns) OVER (ORDER BY "
         "gpu_op.start_ns, gpu_op_id) AS before_ns, call.end_ns AS launched_ns "
@@ -233,8 +233,8 @@ def test_kernels_run_one_after_another(estimate: tracedb.Estimate) -> None:
     assert late.is_empty()
 
 
-def test_a_real_model_stays_as_it_was() -> None:
-    """Parameters, gradients and the state of optimizers are what they were before."""
+def test_a_real_model_is_unchanged() -> None:
+    """Parameters, gradients and optimizer state are the same after an estimate."""
     model = nn.Linear(8, 8)
     optimizer = torch.optim.Adam(model.parameters())
     kept = model.weight.clone()
@@ -252,8 +252,8 @@ def test_a_real_model_stays_as_it_was() -> None:
     assert torch.equal(model.weight, kept)
 
 
-def test_half_precision_as_cuda_casts() -> None:
-    """Products take half precision, what loses by it does not, attention is Flash."""
+def test_autocast_casts_as_on_cuda() -> None:
+    """Autocast runs products in bfloat16 and softmax in float; attention is Flash."""
 
     def make(batch: int) -> Callable[[], None]:
         layer = nn.TransformerEncoderLayer(32, 4, 64, dropout=0.1, batch_first=True)
@@ -279,7 +279,7 @@ def test_half_precision_as_cuda_casts() -> None:
 
 
 def test_a_model_may_be_converted() -> None:
-    """A model that is moved and cast computes, and keeps its buffers, in that type."""
+    """A model that is moved and cast computes in that type, and keeps its buffers."""
 
     def make(batch: int) -> Callable[[], None]:
         model = nn.Sequential(nn.Linear(8, 8), nn.BatchNorm1d(8)).cuda().half()
@@ -297,7 +297,7 @@ def test_a_model_may_be_converted() -> None:
 
 
 def products() -> None:
-    """Small products of half precision that are waited for."""
+    """Small half-precision products, then a synchronize."""
     matrix = torch.ones(512, 512, dtype=torch.half, device="cuda")
     for _ in range(20):
         torch.mm(matrix, matrix)
@@ -305,7 +305,7 @@ def products() -> None:
 
 
 def test_a_cuda_graph_is_one_launch() -> None:
-    """The kernels are the same, in order, and close together; the host is free."""
+    """One launch, the same kernels in order, and a shorter step."""
     eager = tracedb.estimate(products, gpu="A100-SXM4-80GB")
     graph = tracedb.estimate(products, gpu="A100-SXM4-80GB", cuda_graph=True)
     query = "SELECT name, end_ns - start_ns FROM staging.gpu_op ORDER BY start_ns"
@@ -321,8 +321,8 @@ def test_a_cuda_graph_is_one_launch() -> None:
     assert set(modelled["basis"]) == {"model"}
 
 
-def test_the_answer_is_that_of_the_database(estimate: tracedb.Estimate) -> None:
-    """The period, and what the GPU does in it, are those that questions give."""
+def test_the_answer_agrees_with_the_database(estimate: tracedb.Estimate) -> None:
+    """The step time and GPU active time equal those of the database."""
     period = estimate.database.sql(
         "SELECT end_ns - start_ns FROM graph.step_period ORDER BY step DESC LIMIT 1"
     )
@@ -342,10 +342,8 @@ UNRUNNABLE = {
 
 
 @pytest.mark.parametrize("condition", UNRUNNABLE)
-def test_what_depends_on_values_is_told_with_its_line(
-    condition: str, tmp_path: Path
-) -> None:
-    """Control flow by values is one line, with the file and the line of the code."""
+def test_control_flow_by_values_is_an_error(condition: str, tmp_path: Path) -> None:
+    """Control flow that depends on values is one error line with the file and line."""
     path = tmp_path / "deciding.py"
     path.write_text(
         "import torch\n\n\ndef step():\n    inputs = torch.ones(8)\n"
@@ -359,8 +357,8 @@ def test_what_depends_on_values_is_told_with_its_line(
     assert result.stderr.count("\n") == 1
 
 
-def test_a_value_may_be_passed_on() -> None:
-    """What is only printed or added up needs no value; a gradient scaler goes on."""
+def test_a_value_may_be_formatted() -> None:
+    """Values that are only printed or added need not be known; `GradScaler` works."""
 
     def make(batch: int) -> Callable[[], object]:
         model = nn.Linear(8, 1)
@@ -393,7 +391,7 @@ WRONG = {
 def test_wrong_arguments_are_one_line(
     arguments: tuple[str, ...], script: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What cannot be estimated is one line that says what to do, and exit code 2."""
+    """Bad arguments give one line that says what to do, and exit code 2."""
     monkeypatch.chdir(script.parent)
     Path("plain.py").write_text(
         "def step():\n    pass\n\n\ndef other(inputs):\n    pass\n"
@@ -405,7 +403,7 @@ def test_wrong_arguments_are_one_line(
 
 
 def table(**learnt: tuple[str, ...]) -> LaunchTable:
-    """The shipped rules, and what traces have shown besides."""
+    """The shipped rules, plus kernels learnt from traces."""
     with tracedb.open() as empty:
         found = LaunchTable.of(
             empty.connection, tf32_products=False, tf32_convolutions=True
@@ -415,17 +413,17 @@ def table(**learnt: tuple[str, ...]) -> LaunchTable:
 
 
 def launched(op: Dispatched, **learnt: tuple[str, ...]) -> list[str]:
-    """Names of what an op launches."""
+    """Names of the kernels that an op launches."""
     return [work.name for work in table(**learnt).launching(op).work]
 
 
 def single(count: int, *dims: int) -> list[Shape]:
-    """So many tensors of single precision."""
+    """The given number of float32 tensors."""
     return [Shape(dims, "float", 4)] * count
 
 
 def test_launches_of_ops() -> None:
-    """Views launch nothing, convolutions what is wanted, lists by their chunks."""
+    """Views launch nothing, convolutions what is asked, lists by their chunks."""
     matrix = single(1, 8, 8)
 
     def op(name: str, *given: Argument, view: bool = False) -> Dispatched:

@@ -1,4 +1,4 @@
-"""Steps that are estimated for a CPU: what is dispatched, counted, fitted, refused."""
+"""Estimates of steps on a CPU: ops, memory, host times, bands, errors."""
 
 from __future__ import annotations
 
@@ -51,11 +51,11 @@ def on_gpu(batch=32):
     return model(torch.randn(batch, 64, device="cuda"))
 """
 FIXED_NS, FLOPS_PER_NS, BYTES_PER_NS = 2_000, 40, 10
-"""A CPU that is told of: a call, arithmetic and memory, one after another."""
+"""A made-up CPU: fixed cost per call, then arithmetic or memory."""
 
 
 def fake(make: Callable[[], Callable[[], object]]) -> Node:
-    """The tree of a step on fake tensors of a CPU."""
+    """The tree of a step, recorded on fake CPU tensors."""
     run = FakeRun(None)
     with run.inside():
         step = make()
@@ -64,7 +64,7 @@ def fake(make: Callable[[], Callable[[], object]]) -> Node:
 
 
 def attention() -> Callable[[], object]:
-    """A layer whose attention and dropout GPUs have other ops for."""
+    """A layer whose attention and dropout use other ops on a GPU."""
     layer = nn.TransformerEncoderLayer(16, 2, 16, dropout=0.0, batch_first=True)
     words = torch.randn(2, 5, 16)
 
@@ -75,15 +75,15 @@ def attention() -> Callable[[], object]:
 
 
 def recorded(step: Callable[[], object]) -> list[str]:
-    """The ops that a real step has, as the profiler names them."""
+    """The op names of a real step, from the profiler."""
     step()
     with profile(activities=[ProfilerActivity.CPU]) as profiler:
         step()
     return [event.name for event in profiler.events() or []]
 
 
-def test_ops_are_those_of_a_cpu() -> None:
-    """What is dispatched on fake tensors is what a real step on the CPU has."""
+def test_ops_match_those_of_a_real_step() -> None:
+    """Fake tensors dispatch the same ops as a real step on the CPU."""
     real = recorded(attention())
     names = [node.dispatched.name for node in fake(attention).walk() if node.dispatched]
     flash = "aten::_scaled_dot_product_flash_attention_for_cpu"
@@ -94,14 +94,14 @@ def test_ops_are_those_of_a_cpu() -> None:
 
 @pytest.fixture(scope="module")
 def script(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A step that takes the GPU if there is one."""
+    """A step that uses the GPU if there is one."""
     path = tmp_path_factory.mktemp("cpu") / "train.py"
     path.write_text(SCRIPT)
     return path
 
 
 def measured(case: microbench.Case) -> float:
-    """[ns] What the CPU that is told of takes for a product or an addition."""
+    """[ns] The time of a product or an addition on the made-up CPU."""
     s = case.shape
     if case.family == "gemm":
         flops = 2 * s["batch"] * s["m"] * s["n"] * s["k"]
@@ -111,7 +111,7 @@ def measured(case: microbench.Case) -> float:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A CPU that is told of, as if it had been measured."""
+    """A folder of measurements of the made-up CPU."""
     folder = tmp_path_factory.mktemp("measured")
     wanted = {"mm", "addmm", "add"}
     found = [case for case in microbench.plan("cpu").cases if case.op in wanted]
@@ -141,8 +141,8 @@ def estimate(script: Path, folder: Path) -> tracedb.Estimate:
     return tracedb.estimate(f"{script}:step", cpu=folder, batch=256)
 
 
-def test_a_step_is_its_ops_and_what_is_between(estimate: tracedb.Estimate) -> None:
-    """Products take what was measured; a step is no less than its parts."""
+def test_a_step_is_compute_plus_overhead(estimate: tracedb.Estimate) -> None:
+    """Products take their measured time; the step is longer than its compute."""
     flops = 2 * 256 * 64 * (64 + 64 + 8 + 8 + 8)
     products = 5 * FIXED_NS + flops / FLOPS_PER_NS
     assert estimate.computing_ns > products
@@ -154,8 +154,8 @@ def test_a_step_is_its_ops_and_what_is_between(estimate: tracedb.Estimate) -> No
     assert 1 <= len(estimate.error_sources) <= 3
 
 
-def test_the_database_has_the_step(estimate: tracedb.Estimate) -> None:
-    """Steps of the trace last as long as the answer says; no GPU is in it."""
+def test_the_database_has_the_steps(estimate: tracedb.Estimate) -> None:
+    """Both steps in the database last as long as the estimate; it has no GPU op."""
     with estimate.database as database:
         steps = database.sql("SELECT end_ns - start_ns AS ns FROM staging.step")
         gpu = database.sql("SELECT count(*) AS n FROM staging.gpu_op").item()
@@ -163,8 +163,8 @@ def test_the_database_has_the_step(estimate: tracedb.Estimate) -> None:
     assert steps["ns"].to_list() == pytest.approx([estimate.step_ns] * 2, abs=1_000)
 
 
-def test_memory_is_that_of_the_cpu(estimate: tracedb.Estimate) -> None:
-    """What is held is counted by the byte, and all of it is the CPU's."""
+def test_memory_is_counted_in_bytes(estimate: tracedb.Estimate) -> None:
+    """Parameters have their exact size, and the capacity is the CPU's."""
     weights = 4 * (64 * 64 + 64 + 64 * 8 + 8)
     assert estimate.memory.by_kind["parameter"] == weights
     activations = 4 * 256 * (64 + 64 + 8)
@@ -173,12 +173,12 @@ def test_memory_is_that_of_the_cpu(estimate: tracedb.Estimate) -> None:
 
 
 def run(*words: object) -> Any:  # noqa: ANN401
-    """Call the command line."""
+    """Run `tracedb estimate`."""
     return CliRunner().invoke(command, ["estimate", *map(str, words)])
 
 
-def test_the_command_line_tells_the_same(script: Path, folder: Path) -> None:
-    """A person reads the step, its ops and what the band is made of."""
+def test_output_of_the_command(script: Path, folder: Path) -> None:
+    """The text shows the CPU, its ops and the largest error sources."""
     text = run(f"{script}:step", "--cpu", folder, "--batch", 256)
     assert text.exit_code == 0, text.output
     for words in ("Estimate for AMD EPYC, 1 thread", "Ops     compute", "off most by"):
@@ -203,14 +203,14 @@ def test_the_command_line_tells_the_same(script: Path, folder: Path) -> None:
 def test_wrong_arguments_are_one_line(
     words: list[str], expected: str, script: Path, folder: Path
 ) -> None:
-    """What cannot be estimated on a CPU is told in one line, with exit code 2."""
+    """Bad arguments give one line and exit code 2."""
     found = run(*(word.format(script=script, folder=folder) for word in words))
     assert found.exit_code == 2
     assert expected in found.output.splitlines()[-1]
 
 
-def test_parts_are_counted_once() -> None:
-    """A module, the op it calls, the ops in that, and autograd's nodes are parts."""
+def test_each_part_is_counted_once() -> None:
+    """Modules, the ops they call, and autograd nodes are counted as parts."""
 
     def make() -> Callable[[], object]:
         model = nn.Linear(4, 4)
@@ -219,13 +219,15 @@ def test_parts_are_counted_once() -> None:
 
     found = parts(fake(make))
     assert found["module"] == 1
-    assert found["call"] == 2 + 1  # linear and sum, and the ones of the loss's gradient
+    assert (
+        found["call"] == 2 + 1
+    )  # linear, sum, and ones_like for the gradient of the loss
     assert found["gradient"] == 2
     assert found["optimizer"] == 0
 
 
-def test_what_parts_take_is_found_again() -> None:
-    """Of programs that are made of known times the fit finds these times."""
+def test_fit_recovers_known_times() -> None:
+    """The fit recovers the times from which programs were generated."""
     chance = np.random.default_rng(0)
     known = dict(zip(PARTS, chance.uniform(500, 5_000, len(PARTS)), strict=True))
     programs = []
@@ -238,15 +240,15 @@ def test_what_parts_take_is_found_again() -> None:
     assert found.spread < 1e-6
 
 
-def test_bands_add_up_by_squares() -> None:
-    """Parts that are off each by itself add up to less than all of them at once."""
+def test_bands_add_in_quadrature() -> None:
+    """Independent errors add up by squares, not linearly."""
     sources = [ErrorSource("a", 3, 6), ErrorSource("b", 4, 8), ErrorSource("c", 0, 0)]
     assert band(100, sources) == (95, 110)
     assert [source.name for source in largest_sources(sources)] == ["b", "a"]
 
 
-def test_cold_calls_come_behind_other_work() -> None:
-    """Each call that is timed comes right behind other work, warm-up aside."""
+def test_cold_calls_follow_other_work() -> None:
+    """Each timed call, apart from warm-up, follows a call of other work."""
     done: list[str] = []
     timer = ColdTimer(lambda: done.append("other"))
     taken = timer.samples(
@@ -257,8 +259,8 @@ def test_cold_calls_come_behind_other_work() -> None:
     assert done[2:] == ["other", "work"] * (len(done[2:]) // 2)
 
 
-def test_the_folder_has_to_be_whole(tmp_path: Path) -> None:
-    """A folder whose measuring was cut off is no measured CPU."""
+def test_an_incomplete_folder_is_refused(tmp_path: Path) -> None:
+    """A folder whose measurement was interrupted is refused."""
     (tmp_path / HOST).write_text('{"format": 1, "part_ns": {}}')
     with pytest.raises(tracedb.EstimateError, match="not to the end"):
         MeasuredCpu.load(tmp_path)

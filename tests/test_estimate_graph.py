@@ -1,4 +1,4 @@
-"""Steps of execution graphs are those of the code that they were recorded of."""
+"""Estimates of execution graphs match those of the code that was recorded."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def trained(
     kind: Callable[..., torch.optim.Optimizer],
     **options: float | bool,
 ) -> Callable[[], None]:
-    """A step with an optimizer."""
+    """A training step with an optimizer."""
     optimizer = kind(model.parameters(), **options)
 
     def step() -> None:
@@ -52,7 +52,7 @@ def trained(
 
 
 def perceptron() -> Callable[[], None]:
-    """Products, a norm, dropout; Adam over lists."""
+    """Linear layers, a layer norm and dropout; Adam (`foreach`)."""
     model = nn.Sequential(
         nn.Linear(64, 256),
         nn.LayerNorm(256),
@@ -69,7 +69,7 @@ def perceptron() -> Callable[[], None]:
 
 
 def recommender() -> Callable[[], None]:
-    """Embedding bags; Adagrad in a loop over parameters, as CPUs have it."""
+    """Embedding bags; Adagrad in a loop over parameters, as on CPUs."""
     tables = nn.ModuleList([nn.EmbeddingBag(n, 16, mode="sum") for n in (1000, 200)])
     top = nn.Sequential(nn.Linear(32, 128), nn.ReLU(), nn.Linear(128, 1))
     model = nn.ModuleList([tables, top])
@@ -85,7 +85,7 @@ def recommender() -> Callable[[], None]:
 
 
 def images() -> Callable[[], None]:
-    """Convolutions with a norm and pools; SGD in a loop over parameters."""
+    """Convolutions, a batch norm and pooling; SGD in a loop over parameters."""
     model = nn.Sequential(
         nn.Conv2d(3, 16, 3, padding=1), nn.BatchNorm2d(16), nn.ReLU(), nn.MaxPool2d(2),
         nn.Conv2d(16, 32, 3, bias=False), nn.AdaptiveAvgPool2d(1), nn.Flatten(),
@@ -100,7 +100,7 @@ def images() -> Callable[[], None]:
 
 
 def words() -> Callable[[], None]:
-    """Two layers of a transformer with attention and dropout; AdamW in a loop."""
+    """Two transformer layers with dropout; AdamW in a loop over parameters."""
     layer = nn.TransformerEncoderLayer(32, 4, 64, dropout=0.1, batch_first=True)
     body = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
     table, head = nn.Embedding(100, 32), nn.Linear(32, 100)
@@ -132,19 +132,19 @@ def recorded(make: Make, path: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where the graphs are."""
+    """The folder of the graphs."""
     return tmp_path_factory.mktemp("graphs")
 
 
 @pytest.fixture(scope="module")
 def graphs(folder: Path) -> dict[str, Path]:
-    """Each model's graph, as it was recorded on this CPU."""
+    """Each model's graph, recorded on this CPU."""
     return {m.__name__: recorded(m, folder / f"{m.__name__}.json") for m in MODELS}
 
 
 @pytest.fixture(scope="module")
 def table() -> LaunchTable:
-    """The shipped rules."""
+    """The shipped launch rules."""
     with tracedb.open() as empty:
         return LaunchTable.of(
             empty.connection, tf32_products=False, tf32_convolutions=True
@@ -153,7 +153,7 @@ def table() -> LaunchTable:
 
 @pytest.fixture(scope="module")
 def codes() -> dict[str, Subject]:
-    """The step of each model's code."""
+    """Each model's step, recorded from code."""
     return {m.__name__: Source(m(), (), GPU).at(None) for m in MODELS}
 
 
@@ -163,31 +163,31 @@ def of(path: Path) -> Subject:
 
 
 def launched(step: Subject, table: LaunchTable) -> list[tuple[Work, str, str]]:
-    """The work of a step, with the shapes and results of the ops that launch it."""
+    """The launched work, with the shapes and results of the launching ops."""
     found = []
     for node in launch(step.root, table):
         op = node.dispatched
         assert op is not None
         given = [shape for shape in op.tensors if shape.dims]
-        # Whether ops over lists write their arguments or others is not to be known.
+        # Ops over lists may or may not write to their arguments: not compared.
         made = [] if "_foreach" in op.name else op.results
         found += [(work, str(given), str(made)) for work in node.work]
     return found
 
 
-# What the code launches, on lists or fake tensors, and a graph of a CPU does not show:
-# Adagrad over lists multiplies gradients by the rate first, and CUDA's attention has
-# gradients in a layout that is copied then.
+# What the code launches and a CPU's graph does not show: Adagrad with `foreach` first
+# multiplies gradients by the rate, and CUDA's attention copies gradients into another
+# layout.
 NOT_IN_GRAPH = {"recommender": {"_foreach_mul": 1}, "words": {"copy": 8}}
 
 
 @pytest.mark.parametrize("name", [model.__name__ for model in MODELS])
-def test_a_graph_does_what_its_code_does(
+def test_a_graph_launches_what_its_code_does(
     name: str, graphs: dict[str, Path], codes: dict[str, Subject], table: LaunchTable
 ) -> None:
-    """The graph of a CPU has the GPU's ops, in order, with their shapes and results.
+    """A CPU's graph gives the GPU's kernels, in order, with shapes and results.
 
-    What it holds is as much; ops over lists hold more than a loop shows.
+    Memory is the same, except that `foreach` ops hold more than a loop.
     """
     found = of(graphs[name])
     ran, graph = launched(codes[name], table), launched(found, table)
@@ -205,10 +205,10 @@ def test_a_graph_does_what_its_code_does(
         assert held.peak_bytes == pytest.approx(known.peak_bytes, rel=0.1)
 
 
-def test_numbers_at_one_address_are_no_parameter(
+def test_scalar_tensors_at_one_address_are_no_parameter(
     graphs: dict[str, Path], codes: dict[str, Subject], tmp_path: Path
 ) -> None:
-    """Tensors of numbers go at once, and the next of another type may lie there."""
+    """Scalar tensors of different types may reuse one address."""
     graph = json.loads(graphs["images"].read_text())
     numbers = [
         node["inputs"]["values"][1]
@@ -226,12 +226,12 @@ def test_numbers_at_one_address_are_no_parameter(
     assert held.by_kind["parameter"] == known.by_kind["parameter"]
 
 
-def test_a_graph_takes_as_long_and_answers_as_any_run(
+def test_a_graph_takes_as_long_as_its_code(
     graphs: dict[str, Path], tmp_path: Path
 ) -> None:
-    """The GPU is active as long as by code; fake tensors detach more on the host.
+    """GPU active time equals that of the code; the step time is within 10 %.
 
-    Questions find the optimizer's range, autograd's thread, and two steps.
+    The database has the optimizer's range, autograd's thread and two steps.
     """
     path = tmp_path / "graph.json.gz"
     path.write_bytes(gzip.compress(graphs["images"].read_bytes()))
@@ -253,14 +253,14 @@ def test_a_graph_takes_as_long_and_answers_as_any_run(
 
 
 def numberless(text: str) -> list[str]:
-    """An answer without its figures, which follow the kernel models."""
+    """The output without figures, which depend on the kernel models."""
     return re.sub(r"[\d,.]+ (?:%|[mukM]?[sB]\b|GB)", "#", text).splitlines()
 
 
-def test_the_example_of_the_page_is_true(
+def test_the_example_in_the_docs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The page's code records a graph, and the command says what the page shows."""
+    """The page's code records a graph, and the command prints what the page shows."""
     page = (ROOT / "docs" / "estimate.md").read_text()
     section = page.partition("## From an execution graph")[2]
     code = re.search(r"```python\n(.*?)```", section, re.DOTALL)
@@ -270,12 +270,12 @@ def test_the_example_of_the_page_is_true(
     monkeypatch.chdir(tmp_path)
     exec(code[1], {})  # noqa: S102 (the page's own example)
     result = CliRunner().invoke(command, shown[1].split(), catch_exceptions=False)
-    # Which storages hold numbers depends on addresses, and is not compared.
+    # Which storages are scalars depends on addresses, so it is not compared.
     assert numberless(result.stdout)[:6] == numberless(shown[2])[:6]
 
 
 def spoilt(graph: Graph, how: str) -> str:
-    """A graph that is none."""
+    """A damaged graph."""
     nodes = graph["nodes"]
     if how == "unknown":
         graph["schema"] = "9.9"
@@ -314,7 +314,7 @@ SPOILT = {
 
 
 def refused(path: Path, *options: str) -> str:
-    """The one line that is told of a graph that cannot be estimated."""
+    """The error line for a graph that cannot be estimated."""
     result = CliRunner().invoke(
         command, ["estimate", str(path), "--gpu", "A100", *options]
     )
@@ -325,17 +325,19 @@ def refused(path: Path, *options: str) -> str:
 
 
 @pytest.mark.parametrize("how", SPOILT)
-def test_a_spoilt_graph_is_one_line(
+def test_a_damaged_graph_is_one_line(
     how: str, graphs: dict[str, Path], tmp_path: Path
 ) -> None:
-    """What is cut off, unknown or no tree is told with its place, and exit code 2."""
+    """Damaged, unknown or cyclic graphs give one line with the place, exit code 2."""
     path = tmp_path / "graph.json"
     path.write_text(spoilt(json.loads(graphs["perceptron"].read_text()), how))
     assert SPOILT[how] in refused(path)
 
 
-def test_what_is_no_graph_is_told(graphs: dict[str, Path], tmp_path: Path) -> None:
-    """A profiler's trace, a missing file, a batch size, a sweep: one line each."""
+def test_what_is_not_a_graph_is_refused(
+    graphs: dict[str, Path], tmp_path: Path
+) -> None:
+    """A trace, a missing file, `--batch` and `--sweep` give one line each."""
     path = tmp_path / "trace.json"
     event = {"ph": "X", "cat": "cpu_op", "name": "aten::mm", "ts": 1, "dur": 2}
     path.write_text(json.dumps({"traceEvents": [event | {"pid": 1, "tid": 1}]}))
@@ -358,7 +360,7 @@ def node(number: int, name: str, above: int, schema: str = "", **more: object) -
 
 
 def tensor(storage: int, *dims: int, device: str = "cuda:0") -> dict[str, Any]:
-    """A tensor of single precision."""
+    """A float32 tensor."""
     count = 1
     for size in dims:
         count *= size
@@ -367,7 +369,7 @@ def tensor(storage: int, *dims: int, device: str = "cuda:0") -> dict[str, Any]:
 
 
 def values(side: str, *given: dict[str, Any]) -> Graph:
-    """Arguments or results of a node."""
+    """Inputs or outputs of a node."""
     return {
         f"{side}s": [one["values"] for one in given],
         f"{side}_shapes": [one["shapes"] for one in given],
@@ -376,7 +378,7 @@ def values(side: str, *given: dict[str, Any]) -> Graph:
 
 
 def plain(value: object, kind: str) -> dict[str, Any]:
-    """What is no tensor."""
+    """A value that is not a tensor."""
     return {"values": value, "shapes": [], "types": kind}
 
 
@@ -396,14 +398,14 @@ def product(number: int, above: int, *storages: int, **more: object) -> Graph:
 
 
 def written(nodes: list[Graph], path: Path) -> Path:
-    """A graph of these nodes, which ended in this order."""
+    """A graph of these nodes, in the order in which they ended."""
     roots = [node(1, PROCESS, 1), node(2, THREAD, 1)]
     path.write_text(json.dumps({"schema": "1.0.1", "nodes": [*nodes, *roots]}))
     return path
 
 
 def collective(number: int, above: int, name: str, *storages: int) -> Graph:
-    """A call of a collective, or the wait for it."""
+    """A collective, or the wait for it."""
     given = [tensor(storage, 1024, 1024) for storage in storages]
     called = (plain(5, "Int"), plain(77, "Int"), plain(0, "Int"), plain(name, "String"))
     return node(
@@ -413,8 +415,8 @@ def collective(number: int, above: int, name: str, *storages: int) -> Graph:
     )  # fmt: skip
 
 
-def test_compute_waits_for_a_collective_that_it_needs(tmp_path: Path) -> None:
-    """A collective runs beside products until one of them reads what it brings."""
+def test_compute_waits_for_a_collective(tmp_path: Path) -> None:
+    """A collective overlaps products until one of them reads its result."""
     path = written(
         [
             product(3, 2, 10, 11, 12),
@@ -447,12 +449,12 @@ def test_compute_waits_for_a_collective_that_it_needs(tmp_path: Path) -> None:
     )
 
 
-def test_copies_and_foreign_ops_of_a_graph_of_a_gpu(
+def test_copies_and_foreign_ops_of_a_gpu_graph(
     tmp_path: Path, table: LaunchTable
 ) -> None:
-    """A copy from the host is one, which is waited for unless it does not block.
+    """A non-blocking copy from the host is one pinned copy.
 
-    An op that is not PyTorch's, and what threads of neither side do, are told.
+    Ops that are not PyTorch's and threads outside the step are reported.
     """
     moved = values("input", tensor(30, 8), tensor(31, 8, device="cpu"))
     nodes = [
@@ -477,7 +479,7 @@ def test_copies_and_foreign_ops_of_a_graph_of_a_gpu(
 
 
 def test_backward_of_another_thread_is_in_the_range_that_waits(tmp_path: Path) -> None:
-    """Autograd's thread is laid into the range that begins before and ends after it."""
+    """Autograd's thread belongs to the range that starts before and ends after it."""
     name = "autograd::engine::evaluate_function: MmBackward0"
     nodes = [
         product(4, 3, 10, 11, 12),
@@ -496,8 +498,8 @@ def test_backward_of_another_thread_is_in_the_range_that_waits(tmp_path: Path) -
     assert not forward.children[0].is_backward
 
 
-def test_a_step_is_one_of_those_that_are_alike(tmp_path: Path) -> None:
-    """Ranges that repeat are steps, the last of the commonest size is chosen."""
+def test_which_step_is_chosen(tmp_path: Path) -> None:
+    """Repeated ranges are steps; the last one of the most common size is chosen."""
     nodes = []
     for step, count in enumerate((3, 2, 2, 1)):
         begin = 100 * step + 10
@@ -508,8 +510,8 @@ def test_a_step_is_one_of_those_that_are_alike(tmp_path: Path) -> None:
     assert chosen.words == "[param|mm|2], of 4 steps"
 
 
-def test_a_generated_kernel_is_its_own(tmp_path: Path, table: LaunchTable) -> None:
-    """A kernel of a compiler's is launched as it is called."""
+def test_a_generated_kernel_keeps_its_name(tmp_path: Path, table: LaunchTable) -> None:
+    """A kernel generated by a compiler is launched under its own name."""
     name = "triton_poi_fused_add_0"
     path = written(
         [
@@ -557,10 +559,10 @@ def op(number: int, name: str, above: int, schema: str, device: str) -> Graph:
     ],
 )
 @pytest.mark.parametrize("device", ["cuda:0", "cpu"])
-def test_a_gpu_does_what_lies_below_an_op(
+def test_ops_below_an_op(
     schema: str, own: str, device: str, table: LaunchTable, tmp_path: Path
 ) -> None:
-    """A graph of a GPU tells what an op has others do; one of a CPU what CPUs do."""
+    """A GPU's graph launches the child ops; a CPU's graph ignores them."""
     path = written(
         [
             op(4, "aten::empty_strided", 3, EMPTY, device),
@@ -583,8 +585,8 @@ def test_a_gpu_does_what_lies_below_an_op(
     assert bool(works[1:]) == bool(wanted)
 
 
-def test_what_lies_below_an_op_takes_the_host_time(tmp_path: Path) -> None:
-    """An op of a GPU's graph takes its own time, and that of its parts."""
+def test_child_ops_add_host_time(tmp_path: Path) -> None:
+    """An op of a GPU's graph takes its own time plus that of its child ops."""
     alone = [op(3, "aten::_to_copy", 2, CONVERT, "cuda:0")]
     part = [op(4, "aten::empty_strided", 3, EMPTY, "cuda:0")]
     steps = [
@@ -595,12 +597,12 @@ def test_what_lies_below_an_op_takes_the_host_time(tmp_path: Path) -> None:
     ]
     more = steps[1] - steps[0]
     own = HostTimes.shipped(recorded=True).own_ns("aten::empty_strided")
-    # What an op takes is spread evenly over places, in whole nanoseconds.
+    # Times are rounded to whole nanoseconds.
     assert abs(more - own) < 10
 
 
 def test_a_recorded_host_is_slower(graphs: dict[str, Path]) -> None:
-    """`--profiled` makes the host slower, and kernels no other; the command has it."""
+    """`--profiled` makes the host slower and leaves the kernels as they are."""
     path = str(graphs["perceptron"])
     plain_run = tracedb.estimate(path, gpu="A100")
     recorded = tracedb.estimate(path, gpu="A100", profiled=True)
@@ -620,8 +622,8 @@ KINDS = {
 }
 
 
-def test_an_unknown_op_takes_what_its_kind_does() -> None:
-    """Of recorded hosts an op of no known name has the middle time of its kind."""
+def test_unknown_ops_take_the_typical_time_of_their_kind() -> None:
+    """An op of unknown name takes the typical host time of its kind."""
     host = HostTimes.shipped(recorded=True)
     for name, kind in KINDS.items():
         assert host.own_ns(name) == host.own[kind] > 0
@@ -640,7 +642,7 @@ CORPUS_GRAPHS = {
 @pytest.mark.skipif(not CORPUS.exists(), reason="../shared/corpus is absent")
 @pytest.mark.parametrize("name", CORPUS_GRAPHS)
 def test_graphs_of_all_versions_are_read(name: str, table: LaunchTable) -> None:
-    """Each gives a step with work, and with one kernel for each collective."""
+    """Each version gives a step with work, and one kernel per collective."""
     found = of(CORPUS / name)
     assert found.source == f"{CORPUS_GRAPHS[name]}, recorded on a GPU"
     works = [work for work, *_ in launched(found, table)]

@@ -1,4 +1,4 @@
-"""Steps of several ranks that never ran: their collectives, buckets, overlap."""
+"""Estimates for several ranks: collectives, buckets and their overlap."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tracedb.kernels.relations import counted
 from tracedb.kernels.shape_times import shape_times
 
 distributed: Any = torch.distributed
-"""It exports more than it says."""
+"""Its type stubs lack some exports."""
 SIZES = [600, 1500, 2500, 1000, 700, 9]
 MODEL = f"""
 import os
@@ -79,7 +79,7 @@ def step(batch: int = 1):
 
 
 def script(folder: Path, text: str) -> str:
-    """A program as a file, and its function."""
+    """Write a program to a file, and name its function."""
     path = folder / "train.py"
     path.write_text(text)
     return f"{path}:step"
@@ -87,7 +87,7 @@ def script(folder: Path, text: str) -> str:
 
 @contextmanager
 def recorded(folder: Path, text: str, ranks: int | None = 8) -> Iterator[Recording]:
-    """A step on fake tensors."""
+    """A step, recorded on fake tensors."""
     source = Source(script(folder, text), (), "NVIDIA H100", Job(ranks))
     try:
         yield source.at(None)
@@ -96,7 +96,7 @@ def recorded(folder: Path, text: str, ranks: int | None = 8) -> Iterator[Recordi
 
 
 def messages(nodes: list[Node]) -> list[tuple[str, int | None, int | None]]:
-    """What ranks do together: what is called, by how many, how much goes in."""
+    """Each collective's name, group size and element count."""
     return [
         (node.message["Collective name"],
          node.message.get("Group size"), node.message.get("In msg nelems"))
@@ -105,7 +105,7 @@ def messages(nodes: list[Node]) -> list[tuple[str, int | None, int | None]]:
 
 
 def real_buckets() -> list[int]:
-    """How large the buckets of a real model are in its third step, in their order."""
+    """Bucket sizes of a real model's third step, in order."""
     net = nn.Sequential(*(nn.Linear(a, b) for a, b in itertools.pairwise(SIZES)))
     sizes: list[int] = []
 
@@ -115,7 +115,7 @@ def real_buckets() -> list[int]:
         done.set_result(bucket.buffer())
         return done
 
-    # PyTorch would have types there, where ours are texts.
+    # PyTorch expects types there; here they are strings.
     hook.__annotations__.clear()
     distributed.init_process_group(
         "gloo", store=distributed.HashStore(), rank=0, world_size=1
@@ -131,8 +131,8 @@ def real_buckets() -> list[int]:
     return sizes
 
 
-def test_buckets_are_those_of_pytorch_after_the_first_step(tmp_path: Path) -> None:
-    """A real model of one rank sends as many numbers, in the same order."""
+def test_buckets_match_those_of_ddp(tmp_path: Path) -> None:
+    """Bucket sizes equal those of a real DDP model after its first step."""
     text = MODEL.replace(", nn.BatchNorm1d(sizes[-1])", "") + STEP
     with recorded(tmp_path, text) as step:
         sent = [size for kind, _, size in messages(step.nodes) if kind == "allreduce"]
@@ -140,8 +140,8 @@ def test_buckets_are_those_of_pytorch_after_the_first_step(tmp_path: Path) -> No
     assert len(sent) > 1
 
 
-def test_code_without_ranks_is_trained_as_if_it_had_them(tmp_path: Path) -> None:
-    """Gradients are averaged as where the code wraps its model, op by op."""
+def test_code_without_ranks_gets_ddp(tmp_path: Path) -> None:
+    """Code without DDP gets the same ops as code that wraps its model itself."""
     with recorded(tmp_path, MODEL + OWN + STEP) as own:
         wrapped = [(op.name, op.arguments) for op in own.fake.ops.values()]
         assert own.source == "one of 8 ranks: its own collectives"
@@ -153,13 +153,13 @@ def test_code_without_ranks_is_trained_as_if_it_had_them(tmp_path: Path) -> None
     sent = messages(plain.nodes)
     reduced = sum(size or 0 for kind, _, size in sent if kind == "allreduce")
     assert reduced == count + 2 * SIZES[-1]
-    # Buffers of the norm come from the first rank.
+    # The norm's buffers are broadcast.
     assert ("broadcast", 8, 2 * SIZES[-1]) in sent
     assert plain.memory.by_kind["bucket"] >= 4 * count
 
 
-def test_collectives_run_beside_the_backward_pass(tmp_path: Path) -> None:
-    """They wait for their gradients, and the optimizer waits for them."""
+def test_collectives_overlap_the_backward_pass(tmp_path: Path) -> None:
+    """Collectives start during the backward pass and end before the optimizer."""
     found = tracedb.estimate(
         script(tmp_path, MODEL + STEP), gpu="H100", batch=2048, ranks=8
     )
@@ -181,7 +181,7 @@ def test_collectives_run_beside_the_backward_pass(tmp_path: Path) -> None:
 
 
 def test_collectives_are_part_of_a_cuda_graph(tmp_path: Path) -> None:
-    """One launch has the whole step; gradients still go beside the backward pass."""
+    """The step is one launch, and collectives overlap the backward pass."""
     step = script(tmp_path, MODEL + STEP)
     found = tracedb.estimate(step, gpu="H100", batch=2048, ranks=8, cuda_graph=True)
     with found.database as database:
@@ -199,8 +199,8 @@ def test_collectives_are_part_of_a_cuda_graph(tmp_path: Path) -> None:
     assert max(work[2] for work in reduces) <= updates[0][1]
 
 
-def test_a_sweep_is_of_as_many_ranks(tmp_path: Path) -> None:
-    """Each of its rows is the estimate at that batch size."""
+def test_a_sweep_over_batches_with_ranks(tmp_path: Path) -> None:
+    """Each row equals the estimate at that batch size."""
     step = script(tmp_path, MODEL + STEP)
     told: list[str] = []
     frame = tracedb.estimate_sweep(
@@ -248,17 +248,17 @@ def test_a_sweep_is_of_as_many_ranks(tmp_path: Path) -> None:
         ("distributed.all_gather_object([None] * 8, 'text')", []),
     ],
 )
-def test_what_code_calls_is_told_with_its_message(
+def test_collectives_called_by_code(
     calls: str, expected: list[tuple[str, ...]], tmp_path: Path
 ) -> None:
-    """Kinds, ranks of the group and sizes are those of the call."""
+    """Kinds, group sizes and element counts are those of the call."""
     with recorded(tmp_path, CALLS.format(calls=calls)) as step:
         found = messages(step.nodes)
     assert [one if one[0] != "wait" else one[:1] for one in found] == expected
 
 
-def test_who_needs_a_result_waits_for_it(tmp_path: Path) -> None:
-    """Code that does not wait itself is held by the tensors; views need none."""
+def test_readers_wait_for_an_async_collective(tmp_path: Path) -> None:
+    """Without `wait()`, the first op that reads the result waits; views do not."""
     calls = (
         "distributed.all_reduce(given, async_op=True); made + 1; given[:3]; given * 2"
     )
@@ -267,8 +267,8 @@ def test_who_needs_a_result_waits_for_it(tmp_path: Path) -> None:
     assert waiting == ["aten::mul"]
 
 
-def test_code_may_look_for_a_launcher(tmp_path: Path) -> None:
-    """What launchers tell is there with ranks alone, so code finds its way."""
+def test_code_may_check_for_a_launcher(tmp_path: Path) -> None:
+    """Launcher variables such as RANK are set only when ranks are given."""
     looking = (
         'if int(os.environ.get("RANK", -1)) >= 0:\n'
         '    distributed.init_process_group("nccl")\n'
@@ -281,8 +281,8 @@ def test_code_may_look_for_a_launcher(tmp_path: Path) -> None:
         assert several.source == "one of 8 ranks: its own collectives"
 
 
-def test_ranks_are_asked_for_with_the_line(tmp_path: Path) -> None:
-    """Code of several ranks needs their number."""
+def test_missing_ranks_are_reported(tmp_path: Path) -> None:
+    """Code with collectives needs `--ranks`."""
     found = CliRunner().invoke(
         command, ["estimate", script(tmp_path, MODEL + OWN + STEP), "--gpu", "H100"]
     )
@@ -293,8 +293,8 @@ def test_ranks_are_asked_for_with_the_line(tmp_path: Path) -> None:
     assert "\n" not in line
 
 
-def test_the_command_says_how_many_ranks_there_are(tmp_path: Path) -> None:
-    """In what a person reads and in all figures."""
+def test_the_output_has_the_number_of_ranks(tmp_path: Path) -> None:
+    """Text and JSON give the number of ranks."""
     step = script(tmp_path, CALLS.format(calls="distributed.all_reduce(given)"))
     told = CliRunner().invoke(
         command, ["estimate", step, "--gpu", "A100", "--ranks", "8"]
@@ -308,8 +308,8 @@ def test_the_command_says_how_many_ranks_there_are(tmp_path: Path) -> None:
     assert json.loads(told.stdout)["source"] == "one of 8 ranks: its own collectives"
 
 
-def test_nothing_is_left_behind(tmp_path: Path) -> None:
-    """Neither a process group nor what launchers tell, nor other classes."""
+def test_an_estimate_leaves_no_state(tmp_path: Path) -> None:
+    """The process group, environment and patched classes are restored."""
     before = dict(os.environ)
     kept = (distributed.Reducer, distributed.init_process_group, sys.excepthook)
     made = DistributedDataParallel.__init__
@@ -323,13 +323,13 @@ def test_nothing_is_left_behind(tmp_path: Path) -> None:
     assert dict(os.environ) == before
     assert kept == (distributed.Reducer, distributed.init_process_group, sys.excepthook)
     assert DistributedDataParallel.__init__ is made
-    # The hooks of a Reducer are gone: a real step is as ever.
+    # The reducer's hooks are removed: a real step works.
     model(torch.randn(2, 4)).sum().backward()
     assert model.weight.grad is not None
 
 
 def test_a_rank_of_a_real_job_is_left_alone() -> None:
-    """Its process group is not used, nor taken away."""
+    """An existing process group is an error, and stays initialized."""
     distributed.init_process_group(
         "gloo", store=distributed.HashStore(), rank=0, world_size=1
     )
@@ -342,7 +342,7 @@ def test_a_rank_of_a_real_job_is_left_alone() -> None:
 
 
 def leaving(op: str, ranks: int, per_node: int, size: int) -> float:
-    """What leaves a node, a rank's part of it: each message counted, one by one."""
+    """[B] Bytes per rank that leave a node, counted message by message."""
     piece, crossing = size / ranks, 0.0
     neighbours = [(rank, (rank + 1) % ranks) for rank in range(ranks)]
     pairs = list(itertools.permutations(range(ranks), 2))
@@ -356,8 +356,8 @@ def leaving(op: str, ranks: int, per_node: int, size: int) -> float:
 @pytest.mark.parametrize(
     "op", ["all_reduce", "all_gather", "reduce_scatter", "all_to_all"]
 )
-def test_what_leaves_a_node_is_counted_message_by_message(op: str) -> None:
-    """Rings cross from node to node once a node, an all-to-all with each pair."""
+def test_network_bytes_match_a_count_of_messages(op: str) -> None:
+    """A ring crosses once per node; an all-to-all crosses for each pair."""
     layouts = [(2, 1), (4, 2), (16, 8), (24, 8), (64, 8), (8, 8)]
     asked = pl.DataFrame(
         [(op, n, g, 1 << 20) for n, g in layouts],
@@ -386,8 +386,8 @@ step = every
 """
 
 
-def test_ranks_of_several_nodes_go_over_the_network(tmp_path: Path) -> None:
-    """Each group by the nodes that its ranks are on, as the roofline has it."""
+def test_collectives_across_nodes(tmp_path: Path) -> None:
+    """Each group's time and node count follow from the nodes of its ranks."""
     text = CALLS.format(calls="pass").replace("(80, 3)", "(1 << 20, 16)") + OVER_NODES
     step = script(tmp_path, text)
     found = tracedb.estimate(step, gpu="H100", ranks=16)
@@ -418,7 +418,7 @@ def test_ranks_of_several_nodes_go_over_the_network(tmp_path: Path) -> None:
     assert found.links.network_bytes_per_second == 45e9
     assert slower.links is not None
     assert slower.links.network_bytes_per_second == 4.5e9
-    # What goes over the network takes most of the time.
+    # Network time dominates.
     assert slower.step_ns > 5 * found.step_ns
     one = tracedb.estimate(step, gpu="H100", ranks=16, ranks_per_node=16)
     assert one.links is None
@@ -432,10 +432,10 @@ def test_ranks_of_several_nodes_go_over_the_network(tmp_path: Path) -> None:
         (("--ranks", "16", "--network", "0"), "network is 0.0"),
     ],
 )
-def test_ranks_that_make_no_nodes_are_refused(
+def test_layouts_that_do_not_fill_nodes_are_refused(
     words: tuple[str, ...], expected: str, tmp_path: Path
 ) -> None:
-    """In one line, with exit code 2."""
+    """They give one line and exit code 2."""
     step = script(tmp_path, CALLS.format(calls="pass"))
     told = CliRunner().invoke(command, ["estimate", step, "--gpu", "A100", *words])
     assert told.exit_code == 2

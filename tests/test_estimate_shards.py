@@ -1,4 +1,4 @@
-"""Models that are spread over ranks: PyTorch's own code, beside two real ranks."""
+"""Sharded models (PyTorch's own code) compared with two real ranks."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ AS_GLOO = {
     "allreduce": "all_reduce",
     "_allgather_base": "all_gather",
     "all_to_all": "all_to_all",
-    # Gloo scatters what it has reduced by itself.
+    # Gloo runs a reduce-scatter as an all-reduce.
     "_reduce_scatter_base": "all_reduce",
 }
 SCRIPT = """
@@ -35,7 +35,7 @@ step = sharded_job.step_of({kind!r}, "cuda")
 
 @pytest.fixture(scope="module")
 def measured(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """What two ranks did, and what the first of them held at its peak."""
+    """The collectives and peak memory of two real ranks."""
     file = tmp_path_factory.mktemp("job") / "measured.json"
     program = Path(sharded_job.__file__)
     ranks = [
@@ -53,7 +53,7 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 
 def recorded(kind: str, folder: Path, ranks: int = sharded_job.RANKS) -> Recording:
-    """The same step of a rank on fake tensors, for a GPU."""
+    """The same step of one rank, recorded on fake GPU tensors."""
     path = folder / "train.py"
     path.write_text(SCRIPT.format(kind=kind))
     source = Source(f"{path}:step", (), "NVIDIA H100", Job(ranks))
@@ -66,13 +66,13 @@ def recorded(kind: str, folder: Path, ranks: int = sharded_job.RANKS) -> Recordi
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_collectives_and_memory_are_those_of_real_ranks(
+def test_collectives_and_memory_match_real_ranks(
     kind: str, measured: dict[str, Any], tmp_path: Path
 ) -> None:
-    """The same calls, sizes and order; memory within 2 % of a repeat.
+    """Calls, sizes and order are equal; memory is within 2 % of one repeat.
 
-    Real ranks differ by when Gloo's threads free tensors: of an all-to-all one more or
-    less, which is 4 % of so small a model.
+    Peaks vary with when Gloo's threads free tensors. For an all-to-all that is one
+    tensor, or 4 % of so small a model.
     """
     found = recorded(kind, tmp_path)
     called = [
@@ -87,8 +87,8 @@ def test_collectives_and_memory_are_those_of_real_ranks(
     assert held == pytest.approx(nearest, rel=0.04 if kind == "tables" else 0.02)
 
 
-def test_shards_are_as_many_as_ranks(tmp_path: Path) -> None:
-    """Eight ranks have an eighth of what one holds for good."""
+def test_shards_shrink_with_the_number_of_ranks(tmp_path: Path) -> None:
+    """Eight ranks hold a quarter of what two ranks hold, each."""
     kept = ("parameter", "optimizer")
     held = {
         ranks: recorded("sharded", tmp_path, ranks).memory.by_kind for ranks in (2, 8)
@@ -97,8 +97,8 @@ def test_shards_are_as_many_as_ranks(tmp_path: Path) -> None:
         assert held[8][kind] == pytest.approx(held[2][kind] / 4, rel=0.02)
 
 
-def test_shards_come_while_others_are_used(tmp_path: Path) -> None:
-    """Products of the backward pass run while shards are gathered and scattered."""
+def test_shard_collectives_overlap_compute(tmp_path: Path) -> None:
+    """Kernels run while shards are gathered and scattered."""
     recorded("sharded", tmp_path)
     found = tracedb.estimate(f"{tmp_path / 'train.py'}:step", gpu="H100", ranks=2)
     assert found.unmodelled == {}

@@ -1,4 +1,4 @@
-"""Steps as functions of their batch size: equal to what is recorded at each of them."""
+"""Steps as functions of the batch size, compared with recordings at each size."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ ASKED = (20, 97)
 
 
 def trained(make: Callable[[], tuple[nn.Module, Train]]) -> Callable[..., None]:
-    """A step with Adam, whose model is made by the first call."""
+    """A training step with Adam; the model is created in the first call."""
     made: dict[str, Any] = {}
 
     def step(batch: int = 8) -> None:
@@ -49,13 +49,13 @@ def trained(make: Callable[[], tuple[nn.Module, Train]]) -> Callable[..., None]:
 
 
 def perceptron() -> tuple[nn.Module, Train]:
-    """Products, a norm, activations; a mean, which divides by the batch."""
+    """Linear layers, a norm and activations; a mean, which divides by the batch."""
     model = nn.Sequential(nn.Linear(64, 96), nn.GELU(), nn.LayerNorm(96))
     return model, lambda batch: model(torch.randn(batch, 64)).square().mean()
 
 
 def recommender() -> tuple[nn.Module, Train]:
-    """Embedding bags, products of pairs, a range that is named by the batch."""
+    """Embedding bags, pairwise products, and a range named after the batch."""
     tables = nn.ModuleList([nn.EmbeddingBag(n, 16, mode="sum") for n in (1000, 200)])
     top = nn.Linear(4, 1)
 
@@ -71,7 +71,7 @@ def recommender() -> tuple[nn.Module, Train]:
 
 
 def convolutions() -> tuple[nn.Module, Train]:
-    """Convolutions, norms over the batch, pooling."""
+    """Convolutions, batch norms and pooling."""
     model = nn.Sequential(
         nn.Conv2d(3, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU(), nn.MaxPool2d(2),
         nn.Flatten(), nn.Linear(8 * 64, 10),
@@ -86,7 +86,7 @@ def convolutions() -> tuple[nn.Module, Train]:
 
 
 def words() -> tuple[nn.Module, Train]:
-    """Layers that repeat, with attention and dropout, in half precision."""
+    """Repeated layers with attention and dropout, in half precision."""
     layer = nn.TransformerEncoderLayer(32, 4, 64, activation="gelu", batch_first=True)
     body = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
     model = nn.ModuleList([nn.Embedding(50, 32), body, nn.Linear(32, 50)]).cuda()
@@ -104,18 +104,18 @@ MAKES = (perceptron, recommender, convolutions, words)
 
 
 def recorded(make: Callable[[], tuple[nn.Module, Train]], batch: int) -> Recording:
-    """A recording of its own."""
+    """A recording at one batch size."""
     return Source(trained(make), (), "H100").at(batch)
 
 
 def learnt(make: Callable[[], tuple[nn.Module, Train]]) -> Batches:
-    """A step as a function of its batch, from three recordings."""
+    """The step as a function of its batch, from three recordings."""
     source = Source(trained(make), (), "H100")
     return Batches.of([source.at(batch) for batch in RECORDED])
 
 
 def flat(root: Node) -> list[tuple[Any, ...]]:
-    """All of a tree; passes are numbered from the first one on."""
+    """All nodes of a tree; sequence numbers start at 0."""
     given = [node.arguments.get("Sequence number") for node in root.walk()]
     first = min(number for number in given if number is not None)
     return [
@@ -129,34 +129,34 @@ def flat(root: Node) -> list[tuple[Any, ...]]:
 
 @pytest.fixture(scope="module")
 def functions() -> dict[str, Batches]:
-    """All steps as functions."""
+    """Each model's step as a function."""
     return {make.__name__: learnt(make) for make in MAKES}
 
 
 @pytest.fixture(scope="module")
 def direct() -> dict[tuple[str, int], Recording]:
-    """All steps as they are at the batch sizes that are asked for."""
+    """Each model's step, recorded at the batch sizes under test."""
     return {(m.__name__, batch): recorded(m, batch) for m in MAKES for batch in ASKED}
 
 
 @pytest.mark.parametrize("batch", ASKED)
 @pytest.mark.parametrize("make", MAKES)
-def test_the_step_is_that_which_is_recorded(
+def test_the_function_equals_a_recording(
     make: Callable[[], object],
     batch: int,
     functions: dict[str, Batches],
     direct: dict[tuple[str, int], Recording],
 ) -> None:
-    """All nodes, with shapes and arguments, and what memory is held are the same."""
+    """Nodes, shapes, arguments and memory are equal."""
     function, there = functions[make.__name__], direct[make.__name__, batch]
     assert flat(function.at(batch)) == flat(there.root)
     assert function.memory(batch) == there.fake.memory
 
 
-def test_times_are_those_of_the_recorded_step(
+def test_times_equal_those_of_a_recording(
     functions: dict[str, Batches], direct: dict[tuple[str, int], Recording]
 ) -> None:
-    """Kernels and their times, on two GPUs, and the course of the host are the same."""
+    """Kernel times on two GPUs and the host's timeline are equal."""
     with tracedb.open() as empty:
         tf32 = {"tf32_products": False, "tf32_convolutions": False}
         table = LaunchTable.of(empty.connection, **tf32)
@@ -174,7 +174,7 @@ def test_times_are_those_of_the_recorded_step(
 
 
 def course(root: Node) -> Course:
-    """What the host and the stream do in turn."""
+    """The timeline of host and stream."""
     timeline = Timeline(HostTimes.shipped(), lambda _number: 0)
     for number in range(STEPS):
         timeline.step(root, number)
@@ -212,8 +212,10 @@ def script(folder: Path, line: str) -> str:
 
 
 @pytest.mark.parametrize("line", REFUSED)
-def test_what_is_no_function_of_the_batch_is_refused(line: str, tmp_path: Path) -> None:
-    """It is told with the line; the batches' own multiples do not help."""
+def test_steps_that_are_no_function_of_the_batch_are_refused(
+    line: str, tmp_path: Path
+) -> None:
+    """The error names the line, even if the batches share a divisor."""
     with pytest.raises(EstimateError, match=r"train\.py:9: ") as error:
         tracedb.estimate_sweep(
             script(tmp_path, line), gpus=["H100"], batches=[100, 999]
@@ -222,8 +224,8 @@ def test_what_is_no_function_of_the_batch_is_refused(line: str, tmp_path: Path) 
     assert "\n" not in str(error.value)
 
 
-def test_multiples_may_follow_where_others_do_not(tmp_path: Path) -> None:
-    """Halves of even batches are no obstacle to even ones, and that is told."""
+def test_a_function_of_multiples_is_reported(tmp_path: Path) -> None:
+    """Halving works for even batch sizes, with a note that says so."""
     told: list[str] = []
     step = script(tmp_path, "inputs = inputs[: batch // 2]")
     found = tracedb.estimate_sweep(
@@ -238,7 +240,7 @@ def test_multiples_may_follow_where_others_do_not(tmp_path: Path) -> None:
 
 
 def test_a_sweep_has_the_estimate_of_each_point(tmp_path: Path) -> None:
-    """Times and memory are those of an estimate; the largest batch just fits."""
+    """Times and memory equal those of an estimate; the largest batch just fits."""
     step = script(tmp_path, "pass")
     found = tracedb.estimate_sweep(
         step, gpus=["A100", "H100"], batches=[64, 300, 4096], cuda_graph=True
@@ -257,7 +259,7 @@ def test_a_sweep_has_the_estimate_of_each_point(tmp_path: Path) -> None:
 
 
 def recorded_peak(step: str, batch: int) -> int:
-    """What a step takes at a batch size."""
+    """[B] Peak memory at a batch size."""
     run = FakeRun("H100")
     path, _, name = step.rpartition(":")
     with run.inside():
@@ -265,8 +267,8 @@ def recorded_peak(step: str, batch: int) -> int:
     return run.step(called.with_batch(batch)).memory.peak_bytes
 
 
-def test_what_a_step_keeps_of_other_batch_sizes_is_left_out(tmp_path: Path) -> None:
-    """Inputs that are kept until the next step are of the same batch size."""
+def test_kept_inputs_have_the_same_batch_size(tmp_path: Path) -> None:
+    """Inputs kept until the next step count at that step's batch size."""
     line = "kept, model.kept = getattr(model, 'kept', None), inputs"
     step = script(tmp_path, line)
     found = tracedb.estimate_sweep(step, gpus=["H100"], batches=[64, 300, 1000])
@@ -275,8 +277,8 @@ def test_what_a_step_keeps_of_other_batch_sizes_is_left_out(tmp_path: Path) -> N
     assert found["peak_bytes"][1] == kept + recorded_peak(script(tmp_path, "pass"), 300)
 
 
-def test_a_step_that_asks_for_the_gpu_is_recorded_for_each(tmp_path: Path) -> None:
-    """What it does on one GPU alone is there on that one."""
+def test_a_step_that_reads_the_gpu_name_is_recorded_per_gpu(tmp_path: Path) -> None:
+    """An op that the code runs on one GPU only is counted there only."""
     line = (
         "inputs = inputs.relu() if 'H100' in torch.cuda.get_device_name() else inputs"
     )
@@ -287,7 +289,7 @@ def test_a_step_that_asks_for_the_gpu_is_recorded_for_each(tmp_path: Path) -> No
 
 
 def test_the_command_writes_a_row_for_each_point(tmp_path: Path) -> None:
-    """Rows go out in all formats, as other commands write them."""
+    """The command writes one row per point."""
     arguments = ["estimate", script(tmp_path, "pass"), "--gpu", "A100"]
     swept = ["--sweep", "batch=64..200", "--sweep", "gpu=H100", "--format", "json"]
     result = CliRunner().invoke(command, [*arguments, *swept], catch_exceptions=False)
@@ -309,7 +311,7 @@ WRONG: dict[tuple[str, ...], str] = {
 
 @pytest.mark.parametrize("arguments", WRONG)
 def test_wrong_sweeps_are_one_line(arguments: tuple[str, ...], tmp_path: Path) -> None:
-    """What cannot be swept is one line, and exit code 2."""
+    """A bad sweep gives one line and exit code 2."""
     step = script(tmp_path, "pass")
     result = CliRunner().invoke(
         command, ["estimate", step, "--gpu", "H100", *arguments]

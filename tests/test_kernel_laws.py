@@ -1,4 +1,4 @@
-"""Laws of predicted kernel times: no steps, no time below the bounds, growth."""
+"""Laws of predicted kernel times: no jumps, no time below the bound, growth."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 STEP = 1.02
-"""From one size to the next."""
+"""The ratio between neighbouring sizes."""
 LARGEST_STEP = 1.15
-"""By which a prediction may change then: a tree's leaf beside its neighbour."""
+"""The largest allowed change between them (leaves of a tree differ)."""
 SWEEPS = {
     "elementwise": ("add", "float16", {"inputs": 2, "outputs": 1}, "elements"),
     "softmax": ("softmax", "float32", {"width": 1024}, "rows"),
@@ -52,7 +52,7 @@ def sweep(family: str, hardware: str, least: float, most: float) -> pl.DataFrame
 
 
 def made_up(family: str, device: str, software: str, factor: float) -> pl.DataFrame:
-    """Measurements of a hundred sizes, by a plain roofline with scatter of 2 %."""
+    """A hundred sizes: a plain roofline with 2 % scatter."""
     op, dtype, _, _ = SWEEPS[family]
     frame = sweep(family, device, 1e3, 1e7).gather_every(4).drop("hardware")
     figures = hardware_table().find(device).figures
@@ -69,7 +69,7 @@ def made_up(family: str, device: str, software: str, factor: float) -> pl.DataFr
 
 @pytest.fixture(scope="module")
 def models(tmp_path_factory: pytest.TempPathFactory) -> kernels.Models:
-    """Models of four families on a V100, of products by two harnesses."""
+    """Models of four families on a V100; two harnesses measured gemm."""
     folder = tmp_path_factory.mktemp("laws")
     device = "Tesla V100-SXM2-16GB"
     frames = [made_up(family, device, "one", 1.0) for family in SWEEPS]
@@ -84,12 +84,12 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> kernels.Models:
 
 @pytest.mark.parametrize("hardware", HARDWARE)
 @pytest.mark.parametrize("family", SWEEPS)
-def test_sizes_have_no_steps_and_no_bound_is_passed(
+def test_predictions_are_smooth_and_above_the_bound(
     family: str, hardware: str, models: kernels.Models
 ) -> None:
-    """From far below to far above what was measured, a size is a smooth, growing time.
+    """Times grow without jumps from far below to far above the measured sizes.
 
-    Twice the size never takes less, but for what neighbouring leaves scatter.
+    Twice the size never takes less time, apart from the scatter of tree leaves.
     """
     question = sweep(family, hardware, 20, 1e9)
     check_laws(family, hardware, question, models.predict(question))
@@ -102,7 +102,7 @@ def check_laws(
     found: pl.DataFrame,
     largest: float = LARGEST_STEP,
 ) -> None:
-    """Predictions of a sweep have no steps, and grow; none is below the bound."""
+    """Predictions of a sweep are smooth, grow, and stay above the bound."""
     ns = found["predicted_ns"].to_numpy()
     change = ns[1:] / ns[:-1]
     sizes = question[SWEEPS[family][3]].to_numpy()
@@ -123,7 +123,7 @@ def check_laws(
 def test_the_bound_by_hand() -> None:
     """An addition of 2^20 floats moves 12.6 MB through a V100's memory: 13.98 us.
 
-    Of a sixteenth, all of it lies in the cache of 6 MiB: 786 kB at 2,847 GB/s.
+    With 2^16 floats, everything is in the 6 MiB cache: 786 kB at 2,847 GB/s.
     """
     figures = hardware_table().find("V100").figures
     frame = pl.DataFrame({"elements": [2**20, 2**16], "inputs": 2, "outputs": 1})
@@ -134,8 +134,8 @@ def test_the_bound_by_hand() -> None:
     assert (unlisted.least_ns == 0).all()
 
 
-def test_harnesses_make_one_answer() -> None:
-    """Between two that are as near; the one in its own range has more to say."""
+def test_harnesses_are_blended() -> None:
+    """Equal distances give the geometric mean; a model in range counts more."""
 
     def answer(ns: float, away: float) -> Answer:
         times = np.array([ns]), np.array([ns / 1.1]), np.array([ns * 1.1])
@@ -157,10 +157,10 @@ def test_harnesses_make_one_answer() -> None:
         ("many", "the size m is String"),
     ],
 )
-def test_no_numbers_are_refused(
+def test_sizes_that_are_no_numbers_are_refused(
     value: float | str, words: str, models: kernels.Models
 ) -> None:
-    """A size that is none is reported with its name, its row and its value."""
+    """The error gives the size's name, row and value."""
     question = sweep("gemm", "V100", 100, 200).with_columns(m=pl.lit(value))
     with pytest.raises(KernelModelError, match=words):
         models.predict(question)
@@ -177,8 +177,8 @@ def test_a_user_model_comes_before_the_shipped_ones(models: kernels.Models) -> N
     assert both.predict(other).equals(kernels.shipped().predict(other))
 
 
-def test_what_is_shipped() -> None:
-    """Each model has its file, its score, its data and their licence; all are small."""
+def test_shipped_models() -> None:
+    """Each has its file, score, data and licence; all are small."""
     folder = ROOT / "tracedb" / "kernels" / "shipped"
     shipped = kernels.shipped()
     files = {shelf.source for shelf in shipped.shelves}
@@ -194,7 +194,7 @@ def test_what_is_shipped() -> None:
 
 @pytest.fixture(scope="module")
 def serving() -> kernels.Models:
-    """The shipped models that serve in the roofline's place."""
+    """The shipped models that replace the roofline."""
     return kernels.shipped().serving()
 
 
@@ -207,12 +207,12 @@ def serving() -> kernels.Models:
         ("collective", "H800", "H100"),
     ],
 )
-def test_a_gpu_of_a_known_generation_has_its_relatives_times(
+def test_times_are_transferred_within_a_generation(
     family: str, hardware: str, relative: str, serving: kernels.Models
 ) -> None:
-    """Where held-out GPUs have shown that; above the bound, and without steps.
+    """GPUs that were not measured use a relative's times, without new jumps.
 
-    Tiles make steps: those of what was measured, and no larger ones.
+    Tiles cause jumps in the measured times; larger ones are not allowed.
     """
     question = sweep(family, hardware, 100, 1e8)
     found = serving.predict(question)
@@ -226,19 +226,19 @@ def test_a_gpu_of_a_known_generation_has_its_relatives_times(
 
 
 @pytest.mark.parametrize("hardware", ["MI300X", "Voodoo 2", "V100 PCIe"])
-def test_other_vendors_and_unknown_gpus_have_the_roofline(
+def test_other_vendors_and_unknown_gpus_have_no_model(
     hardware: str, serving: kernels.Models
 ) -> None:
-    """Models of NVIDIA's say nothing of AMD's, nor of what nobody knows.
+    """NVIDIA models do not serve AMD or unknown GPUs: there the roofline remains.
 
-    A V100 PCIe was measured, with the launch: other GPUs' kernels do not serve, either.
+    V100 PCIe measurements include the launch, so kernel models do not serve it.
     """
     question = sweep("elementwise", hardware, 100, 1e4)
     assert serving.predict(question)["predicted_ns"].null_count() == question.height
 
 
-def test_what_was_measured_is_not_transferred(serving: kernels.Models) -> None:
-    """Each GPU is asked of its own models, and none of them is read beside."""
+def test_measured_gpus_use_their_own_models(serving: kernels.Models) -> None:
+    """A measured GPU uses its own models, and no other file is read."""
     for hardware, dtype in (("H100", "bfloat16"), ("A40", "float16")):
         fresh = kernels.shipped().serving()
         question = sweep("gemm", hardware, 100, 1e4).with_columns(dtype=pl.lit(dtype))
@@ -249,8 +249,8 @@ def test_what_was_measured_is_not_transferred(serving: kernels.Models) -> None:
     assert len(set(nearest)) > NEAREST
 
 
-def test_held_out_hardware_decides_what_serves() -> None:
-    """Each GPU has one vote; types of one rate are judged together, and no others."""
+def test_held_out_gpus_decide_what_serves() -> None:
+    """Each GPU has one vote; types of the same rate are judged together."""
 
     def held(hardware: str, dtype: str, errors: list[float], roofline: float) -> Held:
         key = Key(hardware, "gemm", "mm", dtype, "kernel", "one", "")
@@ -276,8 +276,8 @@ def test_held_out_hardware_decides_what_serves() -> None:
     assert (other.hardware, other.error, other.is_better) == (0, 0.9, False)
 
 
-def test_held_out_hardware_chooses_the_shares() -> None:
-    """That of the ratio which is nearest, and a band of their own for twins."""
+def test_held_out_gpus_choose_the_share() -> None:
+    """The share with the smallest error is chosen; near GPUs have their own band."""
 
     def held(hardware: str, errors: tuple[float, ...], *, is_near: bool) -> Held:
         key = Key(hardware, "gemm", "mm", "float16", "kernel", "one", "")
@@ -301,14 +301,14 @@ def test_held_out_hardware_chooses_the_shares() -> None:
         ("elementwise", "float32", "aten::add", ((10**6,), (10**6,))),
     ],
 )
-def test_one_roofline_in_sql_and_in_python(
+def test_the_roofline_is_the_same_in_sql_and_python(
     family: str,
     dtype: str,
     op: str,
     tensors_: tuple[tuple[int, ...], ...],
     tmp_path: Path,
 ) -> None:
-    """What models are held against is what serves in a trace."""
+    """The roofline that models are compared with equals that of a trace."""
     types = {"bfloat16": "c10::BFloat16", "float16": "c10::Half", "float32": "float"}
     launched = Launched(op, **tensors(*tensors_, dtype=types[dtype]))
     with tracedb.open() as database, ingests_until("prediction"):
@@ -322,8 +322,8 @@ def test_one_roofline_in_sql_and_in_python(
     assert usual_ns(rows)[0] == pytest.approx(in_sql, rel=1e-4)
 
 
-def test_ingest_asks_the_shipped_models() -> None:
-    """A first trace has times of models without any setup, and again after a second."""
+def test_ingest_applies_the_shipped_models() -> None:
+    """The first trace has times from models; applying them again keeps them."""
     trace = ROOT / "sample_traces" / "generated_gpu" / "rank0.kineto.json.gz"
     with tracedb.open() as database:
         database.ingest([trace])

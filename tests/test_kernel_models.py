@@ -1,4 +1,4 @@
-"""Kernel models: one contract for all families, counts, files, bands, scores."""
+"""Kernel models: families, counts, forests, bands, scores, files, commands."""
 
 from __future__ import annotations
 
@@ -49,13 +49,13 @@ V100 = "Tesla V100-SXM2-16GB"
 ROWS = 90
 NOISE = 0.03
 EACH_REAL_ROW = 5
-"""Of real products, which are more than a test needs."""
+"""Only one in five rows of real products is used."""
 
 needs_data = pytest.mark.skipif(
     not DATA.exists(), reason="../shared/kerneldata is absent"
 )
 
-# One op of each family, the types of its elements, and between which sizes it lies.
+# An example op of each family, its dtype, and the range of its sizes.
 EXAMPLES: dict[str, tuple[str, str, dict[str, tuple[int, int]]]] = {
     "gemm": ("mm", "float16", {"m": (64, 8192), "n": (64, 8192), "k": (64, 8192)}),
     "convolution": (
@@ -186,12 +186,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def models(folder: Path) -> kernels.Models:
-    """The same, read from their files."""
+    """The same models, loaded from files."""
     return kernels.load(folder)
 
 
 def asked(family: str, hardware: str = "V100", rows: int = ROWS) -> pl.DataFrame:
-    """The measured rows of a family as a question."""
+    """The measured rows of a family, without their times."""
     kept = measured(family, rows).drop(
         "device", "software", "source", "time_ns", "repeats"
     )
@@ -204,8 +204,8 @@ every_family = pytest.mark.parametrize("family", list(kernels.FAMILIES))
 
 
 @every_family
-def test_files_and_names_agree(family: str) -> None:
-    """A family is in the file of its name."""
+def test_a_family_is_in_the_file_of_its_name(family: str) -> None:
+    """The file of a family has its name."""
     folder_ = ROOT / "tracedb" / "kernels" / "families"
     assert (folder_ / f"{family}.py").exists()
     assert kernels.FAMILIES[family].name == family
@@ -213,7 +213,7 @@ def test_files_and_names_agree(family: str) -> None:
 
 @every_family
 def test_work_grows_with_each_size(family: str) -> None:
-    """No op does less, reads or writes less when a size (but a filter's) grows."""
+    """FLOPs and bytes never shrink when a size grows (other than a filter's)."""
     op, dtype, ranges = EXAMPLES[family]
     what = Op(family, op, dtype)
     contract = kernels.FAMILIES[family]
@@ -228,7 +228,7 @@ def test_work_grows_with_each_size(family: str) -> None:
 
 @every_family
 def test_predictions_of_measured_rows(family: str, models: kernels.Models) -> None:
-    """Rows in range are predicted within a few times the noise, inside their bands."""
+    """Errors are within a few times the noise, and bands contain the measured times."""
     found = models.predict(asked(family))
     assert found["in_range"].all()
     assert (found["low_ns"] <= found["predicted_ns"]).all()
@@ -252,7 +252,7 @@ def test_rows_keep_their_order(family: str, models: kernels.Models) -> None:
 
 @every_family
 def test_larger_shapes_are_out_of_range(family: str, models: kernels.Models) -> None:
-    """A million times the size is predicted, as longer, and marked."""
+    """Sizes a million times larger take longer and are marked out of range."""
     question = asked(family)
     growing = {"optimizer": "elements", "concat": "rows"}
     name = growing.get(family, next(iter(EXAMPLES[family][2])))
@@ -263,8 +263,8 @@ def test_larger_shapes_are_out_of_range(family: str, models: kernels.Models) -> 
 
 
 @every_family
-def test_unknown_sizes_have_no_prediction(family: str, models: kernels.Models) -> None:
-    """A row without a size that is needed is NULL; optional ones may be missing."""
+def test_missing_sizes_have_no_prediction(family: str, models: kernels.Models) -> None:
+    """A missing required size gives NULL; optional sizes may be missing."""
     contract = kernels.FAMILIES[family]
     question = asked(family)
     name = contract.required[0]
@@ -277,7 +277,7 @@ def test_unknown_sizes_have_no_prediction(family: str, models: kernels.Models) -
 
 @every_family
 def test_other_hardware_is_marked(family: str, models: kernels.Models) -> None:
-    """Hardware that was not measured has the nearest model's times, with room."""
+    """Hardware that was not measured has the nearest model's times and a wide band."""
     found = models.predict(asked(family, "NVIDIA H100 80GB HBM3"))
     assert not found["in_range"].any()
     assert found["model"].str.contains("on V100").all()
@@ -289,7 +289,7 @@ def test_other_hardware_is_marked(family: str, models: kernels.Models) -> None:
 
 @every_family
 def test_few_rows_give_constants(family: str, tmp_path: Path) -> None:
-    """Twenty rows calibrate a roofline (or a table), and no forest is grown."""
+    """Twenty rows calibrate a roofline or a table, without a forest."""
     write(measured(family, 20), tmp_path / "few.parquet")
     done = kernels.train([tmp_path / "few.parquet"], tmp_path / "models")
     assert [kernels.summary(m)["kind"].split()[1] for m in done.models] == ["alone"]
@@ -299,8 +299,8 @@ def test_few_rows_give_constants(family: str, tmp_path: Path) -> None:
     assert few.mape_share < 4 * NOISE
 
 
-def test_the_nearest_hardware_tells_of_another(tmp_path: Path) -> None:
-    """A T4 has the times of the L4 by their rooflines, and not those of an H100."""
+def test_times_are_transferred_from_the_nearest_hardware(tmp_path: Path) -> None:
+    """T4 times come from the L4, scaled by rooflines, and not from the H100."""
     for device in ("NVIDIA H100 80GB HBM3", "NVIDIA L4"):
         frame = measured("elementwise", 40, device)
         write(frame, tmp_path / f"{device[-2:]}.parquet")
@@ -318,7 +318,7 @@ def test_the_nearest_hardware_tells_of_another(tmp_path: Path) -> None:
 
 @dataclass(frozen=True)
 class Count:
-    """Sizes of one op with its work, counted by hand."""
+    """Sizes of one op and its work, counted by hand."""
 
     family: str
     op: str
@@ -340,7 +340,7 @@ CONV = {
     "stride": 1,
     "padding": 1,
 }
-# Of CONV: input 2*3*8*8 = 384, weight 4*3*3*3 = 108, output 2*4*8*8 = 512 elements.
+# CONV: input 2*3*8*8 = 384, weight 4*3*3*3 = 108, output 2*4*8*8 = 512 elements.
 ATTENTION = {"images": 2, "heads": 3, "queries": 4, "keys": 4, "head_dim": 8}
 BAG = {
     "tables": 2,
@@ -354,7 +354,7 @@ ROW = {"rows": 4, "width": 8}
 COUNTS = (
     Count("gemm", "mm", "float32", {"m": 2, "n": 3, "k": 4}, 48, 80, 24),
     Count("gemm", "bmm", "float16", {"batch": 5, "m": 2, "n": 3, "k": 4}, 240, 200, 60),
-    # Sums of int8 are int32; FBGEMM's linear layer makes them int8 again.
+    # int8 products accumulate in int32; FBGEMM's linear layer outputs int8.
     Count("gemm", "mm", "int8", {"m": 2, "n": 3, "k": 4}, 48, 20, 4 * 6),
     Count("gemm", "linear", "int8", {"m": 2, "n": 3, "k": 4}, 48, 20, 6),
     Count("gemm", "mm", "float8", {"m": 2, "n": 3, "k": 4}, 48, 20, 2 * 6),
@@ -365,7 +365,7 @@ COUNTS = (
     Count(
         "attention", "forward", "float32", ATTENTION | {"causal": 1}, 1920, 2304, 768
     ),
-    # A single query comes after all keys, and sees them.
+    # A single query comes last and attends to all keys.
     Count(
         *("attention", "forward", "float32"),
         ATTENTION | {"causal": 1, "queries": 1},
@@ -411,7 +411,7 @@ COUNTS = (
 
 
 def shapes(family: str, op: str, dtype: str, sizes: dict[str, int]) -> Shapes:
-    """One row as the families take it."""
+    """The shapes of one op."""
     frame = pl.DataFrame({name: [size] for name, size in sizes.items()})
     return shapes_of(kernels.FAMILIES[family], frame, Op(family, op, dtype))
 
@@ -420,7 +420,7 @@ def shapes(family: str, op: str, dtype: str, sizes: dict[str, int]) -> Shapes:
     "count", COUNTS, ids=lambda count: f"{count.family}-{count.op}-{count.dtype}"
 )
 def test_counts_by_hand(count: Count) -> None:
-    """FLOPs and bytes are those that one counts by hand."""
+    """FLOPs and bytes equal counts by hand."""
     row = shapes(count.family, count.op, count.dtype, count.sizes)
     assert row["flops"][0] == count.flops
     assert row["read_bytes"][0] == count.read
@@ -428,7 +428,7 @@ def test_counts_by_hand(count: Count) -> None:
 
 
 def test_reuse_of_embedding_rows() -> None:
-    """A table of ten rows has at most ten distinct ones to be read."""
+    """A table of ten rows has at most ten distinct rows to read."""
     few = shapes("embedding", "embedding", "float32", ROW | {"table_rows": 10})
     many = shapes("embedding", "embedding", "float32", ROW | {"table_rows": 10**9})
     assert few.footprint_bytes[0] < many.footprint_bytes[0]
@@ -443,7 +443,7 @@ def test_reuse_of_embedding_rows() -> None:
 
 @cache
 def forests(rows: int = 2000) -> tuple[Any, Any, np.ndarray[Any, Any]]:
-    """Both kinds of forests of scikit-learn, with features on and off thresholds."""
+    """Both kinds of scikit-learn forest; some features lie exactly on thresholds."""
     random = np.random.default_rng(0)
     features = random.normal(size=(rows, 6)).astype(np.float32)
     features[:, 0] = np.round(features[:, 0] * 4) / 4
@@ -455,7 +455,7 @@ def forests(rows: int = 2000) -> tuple[Any, Any, np.ndarray[Any, Any]]:
 
 
 def test_forests_predict_as_scikit_learn() -> None:
-    """Arrays alone give what scikit-learn gives, to 1e-9, on thresholds too."""
+    """Predictions equal scikit-learn's to 1e-9, on thresholds too."""
     boosting, trees, features = forests()
     columns = features.T.copy()
     off = np.abs(boosted(boosting).predict(columns) - boosting.predict(features))
@@ -467,7 +467,7 @@ def test_forests_predict_as_scikit_learn() -> None:
 @pytest.mark.parametrize("copies", [1, 5000])
 @pytest.mark.parametrize("leaves", [1, 10, 100])
 def test_a_row_on_a_threshold_goes_left(leaves: int, copies: int) -> None:
-    """Where rows walk through trees, and where many are sent through small ones."""
+    """A row on a threshold goes left, in the walk for few rows and the one for many."""
     inner = np.arange(leaves - 1)
     nodes = 2 * leaves - 1
     names = ("feature", "left", "right")
@@ -483,8 +483,8 @@ def test_a_row_on_a_threshold_goes_left(leaves: int, copies: int) -> None:
     assert chain.predict(rows).tolist() == expected.tolist()
 
 
-def test_a_row_has_one_time_in_any_company() -> None:
-    """A row alone and among many others comes out the same, to the last bit."""
+def test_a_row_is_predicted_the_same_alone_and_among_others() -> None:
+    """The prediction of a row does not depend on how many rows there are."""
     boosting, _, features = forests()
     forest = boosted(boosting)
     many = np.tile(features.T, 3)
@@ -495,7 +495,7 @@ def test_a_row_has_one_time_in_any_company() -> None:
 
 
 def test_thresholds_are_rounded_down() -> None:
-    """No float32 lies between a threshold and what it is rounded to."""
+    """No float32 lies between a threshold and its rounded value."""
     exact = np.array([0.1, 1 / 3, -0.1, 0.5, 1e-3])
     rounded = rounded_down(exact)
     assert (rounded <= exact).all()
@@ -505,8 +505,8 @@ def test_thresholds_are_rounded_down() -> None:
 @pytest.mark.parametrize(
     ("name", "value"), [("left", 10**6), ("right", -5), ("feature", 99), ("left", 1)]
 )
-def test_no_file_can_lead_a_walk_astray(name: str, value: int) -> None:
-    """Children outside of the tree, circles and unknown features are refused."""
+def test_malformed_trees_are_refused(name: str, value: int) -> None:
+    """Children outside the tree, cycles and unknown features are refused."""
     _, trees, _ = forests(300)
     arrays = averaged(trees).arrays()
     inner = np.flatnonzero(arrays["left"] > 0)[3]
@@ -545,8 +545,8 @@ def test_tile_costs_by_hand() -> None:
         ("NVIDIA RTX A4000", None),
     ],
 )
-def test_devices_by_their_drivers_names(device: str, name: str | None) -> None:
-    """A device is found by its own name, and not by one that it begins with."""
+def test_devices_are_found_by_driver_name(device: str, name: str | None) -> None:
+    """A name that another name begins with does not match it."""
     found = hardware_table().find(device)
     assert (found.name, found.is_fallback) == (name or device, name is None)
 
@@ -554,8 +554,8 @@ def test_devices_by_their_drivers_names(device: str, name: str | None) -> None:
 # Bands, scores, splits.
 
 
-def test_harnesses_are_as_far_apart_as_their_data(tmp_path: Path) -> None:
-    """One takes 1.5 times as long: that holds four of five, of any family."""
+def test_harness_error_is_learnt_from_data(tmp_path: Path) -> None:
+    """Harnesses that differ by 1.5 give that error, for families without pairs too."""
     slow = measured("gemm").with_columns(
         pl.lit("slow").alias("software"), pl.col("time_ns") * 1.5
     )
@@ -573,12 +573,12 @@ def test_harnesses_are_as_far_apart_as_their_data(tmp_path: Path) -> None:
 def told(
     groups: Sequence[Group], comparisons: Sequence[Comparison]
 ) -> dict[str, float]:
-    """How far harnesses of each family are apart."""
+    """The harness error of each family."""
     return {g.key.family: harness_error(g.key, comparisons) for g in groups}
 
 
 def test_campaigns_have_one_vote_each() -> None:
-    """A large campaign says no more than a small one, and others' types say less."""
+    """A campaign's size does not matter; other dtypes count less."""
 
     def pair(family: str, dtype: str, error: float, rows: int) -> Comparison:
         key = Key("V100", family, "mm", dtype, "kernel", "one", "")
@@ -608,8 +608,8 @@ def test_campaigns_have_one_vote_each() -> None:
     }
 
 
-def test_harnesses_with_other_shapes_say_nothing(tmp_path: Path) -> None:
-    """Where hardly a shape of one is in the range of the other, they are no pair."""
+def test_harnesses_without_common_shapes_are_no_pair(tmp_path: Path) -> None:
+    """Harnesses are not compared when few of their shapes overlap."""
     large = measured("softmax").with_columns(
         pl.lit("large").alias("software"), pl.col("rows") * 10**6
     )
@@ -625,8 +625,8 @@ def test_harnesses_with_other_shapes_say_nothing(tmp_path: Path) -> None:
     assert found["softmax"] == found["gemm"] > 0
 
 
-def test_models_know_how_far_harnesses_are_apart(tmp_path: Path) -> None:
-    """What training found comes with every prediction, and lies in the file."""
+def test_the_harness_factor_is_stored_with_models(tmp_path: Path) -> None:
+    """The factor found in training comes with every prediction."""
     slow = measured("memset").with_columns(
         pl.lit("slow").alias("software"), pl.col("time_ns") * 2
     )
@@ -637,7 +637,7 @@ def test_models_know_how_far_harnesses_are_apart(tmp_path: Path) -> None:
 
 
 def test_bands_hold_four_of_five() -> None:
-    """P10..P90 hold 75 to 85 % of new rows, where small kernels scatter more."""
+    """P10 to P90 contain 75 to 85 % of new rows, and small kernels scatter more."""
     random = np.random.default_rng(0)
 
     def rows(count: int) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
@@ -654,7 +654,7 @@ def test_bands_hold_four_of_five() -> None:
 
 
 def test_scores_by_hand() -> None:
-    """GMAE, MAPE and P90 of errors 0.1 and 0.4; a perfect row counts as 0.0001."""
+    """GMAE, MAPE and P90 of errors 0.1 and 0.4; an exact row counts as 0.0001."""
     scores = scores_of(np.array([110.0, 60.0]), np.array([100.0, 100.0]))
     assert scores.gmae_share == pytest.approx(0.2)
     assert scores.mape_share == pytest.approx(0.25)
@@ -663,7 +663,7 @@ def test_scores_by_hand() -> None:
 
 
 def test_splits_hold_out_what_they_say() -> None:
-    """A fifth; whole combinations; the largest."""
+    """A split holds out a fifth, whole combinations, or the largest."""
     frame = measured("softmax", 400).with_columns(width=pl.int_range(400) % 20 + 1)
     figures = hardware_table().find(V100).figures
     rows = rows_of(frame, Op("softmax", "softmax", "float32"), figures, is_listed=True)
@@ -678,7 +678,7 @@ def test_splits_hold_out_what_they_say() -> None:
 
 
 def cluster(layouts: Sequence[tuple[int, int]], time_ns: pl.Expr) -> CollectiveTable:
-    """The table of all_reduce over some (ranks, ranks_per_node)."""
+    """The all_reduce table of some (ranks, ranks_per_node)."""
     frame = pl.concat(
         pl.DataFrame({"bytes": SIZES}).with_columns(
             ranks=pl.lit(ranks), ranks_per_node=pl.lit(per_node)
@@ -695,7 +695,7 @@ def messages(frame: pl.DataFrame) -> Rows:
 
 
 def asked_of(ranks: int, per_node: int) -> Rows:
-    """All sizes over some ranks."""
+    """All sizes for one layout."""
     frame = pl.DataFrame({"bytes": SIZES})
     layout = {"ranks": pl.lit(ranks), "ranks_per_node": pl.lit(per_node)}
     return messages(frame.with_columns(**layout))
@@ -710,11 +710,11 @@ SIZES = [2**power for power in range(10, 31)]
 REDUCED = Op("collective", "all_reduce", "bytes")
 _ON_LINKS = pl.col("bytes") * (1 - 1 / pl.col("ranks")) / 50
 ONE_NODE = 20_000 + _ON_LINKS + pl.col("bytes") / 200
-"""[ns] A part that goes over links, and one that is each rank's own."""
+"""[ns] A share that crosses links, and one local to each rank."""
 
 
-def test_collectives_beyond_the_largest_message(tmp_path: Path) -> None:
-    """Bandwidth stays as it was; larger messages are out of range."""
+def test_collectives_above_the_largest_message(tmp_path: Path) -> None:
+    """Bandwidth stays constant; larger messages are out of range."""
     texts = {name: pl.lit(value) for name, value in TEXTS.items()}
     frame = pl.DataFrame({"bytes": SIZES}).with_columns(ranks=8, ranks_per_node=8)
     write(frame.with_columns(time_ns=ONE_NODE, **texts), tmp_path / "nccl.parquet")
@@ -727,8 +727,8 @@ def test_collectives_beyond_the_largest_message(tmp_path: Path) -> None:
     assert found["in_range"].to_list() == [True, False]
 
 
-def test_collectives_of_other_ranks_of_a_node() -> None:
-    """Links have more to send with each rank, and each rank has its own message."""
+def test_collectives_of_other_rank_counts_within_a_node() -> None:
+    """Times between two measured rank counts are interpolated within 3 %."""
     table = cluster([(n, n) for n in (2, 8)], ONE_NODE)
     asked_for = asked_of(4, 4)
     truth = pl.DataFrame(dict(asked_for.shapes.sizes)).select(ns=ONE_NODE)
@@ -737,10 +737,10 @@ def test_collectives_of_other_ranks_of_a_node() -> None:
 
 
 @pytest.mark.parametrize(("ranks", "per_node", "kind"), LAYOUTS)
-def test_collectives_of_layouts_that_were_not_measured(
+def test_collectives_of_unmeasured_layouts(
     ranks: int, per_node: int, kind: str, tmp_path: Path
 ) -> None:
-    """A number of ranks that was not measured is not in range; nodes are another."""
+    """Unmeasured rank counts are out of range; other nodes are another topology."""
     texts = {name: pl.lit(value) for name, value in TEXTS.items()}
     frame = pl.DataFrame({"bytes": SIZES}).with_columns(ranks=8, ranks_per_node=8)
     write(frame.with_columns(time_ns=ONE_NODE, **texts), tmp_path / "nccl.parquet")
@@ -753,19 +753,21 @@ def test_collectives_of_layouts_that_were_not_measured(
     assert set(found["likeness"]) == {kind}
 
 
-def test_collectives_of_other_ranks_over_nodes() -> None:
-    """Over nodes, the time of a byte on the bus lies between those of other ranks."""
+def test_collectives_of_other_rank_counts_across_nodes() -> None:
+    """Time per bus byte is interpolated between measured rank counts."""
     bus_bytes = 2 * pl.col("bytes") * (1 - 1 / pl.col("ranks"))
     time_ns = bus_bytes * pl.col("ranks").sqrt() / 10 + 1
     table = cluster([(4, 2), (16, 8)], time_ns)
     asked_for = asked_of(8, 4)
     truth = pl.DataFrame(dict(asked_for.shapes.sizes)).select(time_ns.alias("ns"))
-    found = table.predict_ns(asked_for)[1:]  # the first sends less than was measured
+    found = table.predict_ns(asked_for)[
+        1:
+    ]  # the first size is below the measured range
     assert found == pytest.approx(truth["ns"].to_list()[1:], rel=0.02)
 
 
-def test_a_short_curve_goes_on_as_a_longer_one() -> None:
-    """A kilobyte tells no bandwidth, and a layout has the range of its own messages."""
+def test_a_short_curve_is_extended_by_a_longer_one() -> None:
+    """A layout measured for 1 kB only uses the bandwidth of another, out of range."""
     time_ns = 50_000 + pl.col("bytes") / 10
     rows = [(32, 8, size) for size in SIZES] + [(16, 8, SIZES[0])]
     frame = pl.DataFrame(rows, ["ranks", "ranks_per_node", "bytes"], orient="row")
@@ -779,8 +781,8 @@ def test_a_short_curve_goes_on_as_a_longer_one() -> None:
     assert not table.beyond(asked_of(32, 8)).any()
 
 
-def test_the_nearest_layout_tells_of_another() -> None:
-    """Of two clusters of eight ranks, that with as many of them on a node."""
+def test_the_nearest_layout_is_chosen() -> None:
+    """Of two layouts of eight ranks, the one with more ranks per node is nearer."""
     layouts = [(4, 1), (8, 1), (8, 4), (16, 8)]
     table = cluster(layouts, 1e6 / pl.col("ranks_per_node") + pl.col("bytes"))
     alone = cluster(layouts[2:], 1e6 / pl.col("ranks_per_node") + pl.col("bytes"))
@@ -788,8 +790,8 @@ def test_the_nearest_layout_tells_of_another() -> None:
     assert found == pytest.approx(expected)
 
 
-def test_messages_that_stalled_are_left_out(tmp_path: Path) -> None:
-    """Five times as long as two larger ones; a single time that is too short is not."""
+def test_stalled_messages_are_dropped(tmp_path: Path) -> None:
+    """Five times as long as larger messages is a stall; one short time is not."""
     texts = {name: pl.lit(value) for name, value in TEXTS.items()}
     frame = pl.DataFrame({"bytes": SIZES}).with_columns(ranks=8, ranks_per_node=8)
     frame = frame.with_columns(time_ns=ONE_NODE, **texts)
@@ -804,8 +806,8 @@ def test_messages_that_stalled_are_left_out(tmp_path: Path) -> None:
     assert not kernels.read_measurements([tmp_path / "slips.parquet"]).dropped
 
 
-def test_scatter_of_some_ranks_is_not_of_others() -> None:
-    """A hill among small messages stays in the curve it is of; others go through it."""
+def test_scatter_of_one_rank_count_does_not_spread() -> None:
+    """A hump among small messages stays in its own curve; others are interpolated."""
     is_hill = pl.col("bytes").is_between(2**13, 2**15)
     hill = pl.when(is_hill).then(5 * ONE_NODE).otherwise(ONE_NODE)
     table = cluster([(n, n) for n in (2, 8)], hill)
@@ -816,8 +818,8 @@ def test_scatter_of_some_ranks_is_not_of_others() -> None:
     assert between[4] < 3 * between[2]
 
 
-def test_links_of_a_node_are_the_hardwares_own() -> None:
-    """Those between nodes are not, and nobody tells of them who measured one node."""
+def test_links_within_a_node_belong_to_the_hardware() -> None:
+    """Times across nodes transfer to other GPUs; times within a node do not."""
     frame = pl.DataFrame({"bytes": SIZES}).join(
         pl.DataFrame({"ranks": [8, 16], "ranks_per_node": [8, 8]}), how="cross"
     )
@@ -857,7 +859,7 @@ TEXTS = {
 
 
 def test_near_ops_share_models(models: kernels.Models) -> None:
-    """A model of mm serves addmm in range; that of add serves relu, marked; no bmm."""
+    """A model of mm serves addmm; add serves relu, marked `other_op`; bmm has none."""
     question = asked("gemm").head(1)
     alike = models.predict(question.with_columns(op=pl.lit("addmm")))
     assert alike["in_range"].to_list() == [True]
@@ -869,8 +871,8 @@ def test_near_ops_share_models(models: kernels.Models) -> None:
     assert models.predict(relu)["likeness"].to_list() == ["other_op"]
 
 
-def test_users_hardware(folder: Path, models: kernels.Models) -> None:
-    """Hardware that a user's database lists is known by its own name there."""
+def test_hardware_listed_by_a_user(folder: Path, models: kernels.Models) -> None:
+    """Hardware listed in a user's database is known by that name."""
     with tracedb.open() as database:
         connection = database.connection
         connection.execute("CREATE TABLE own AS FROM prediction.hardware")
@@ -884,8 +886,8 @@ def test_users_hardware(folder: Path, models: kernels.Models) -> None:
     assert own.predict(question)["in_range"].to_list() == [True, True]
 
 
-def test_types_of_one_rate_share_models(models: kernels.Models) -> None:
-    """A model of float16 serves bfloat16, and not float32."""
+def test_dtypes_of_the_same_rate_share_models(models: kernels.Models) -> None:
+    """A model of float16 serves bfloat16, but not float32."""
     question = asked("gemm").head(1)
     bfloat = models.predict(question.with_columns(dtype=pl.lit("bfloat16")))
     assert bfloat["in_range"].to_list() == [True]
@@ -897,7 +899,7 @@ def test_types_of_one_rate_share_models(models: kernels.Models) -> None:
 
 
 def test_files_hold_no_code(folder: Path) -> None:
-    """A model is a JSON header and plain arrays, with its provenance."""
+    """A model file has a JSON header with provenance, plain arrays, and no objects."""
     path = next(folder.glob("V100_gemm_*.npz"))
     with np.load(path, allow_pickle=False) as file:
         header = json.loads(file["header"].tobytes())
@@ -910,7 +912,7 @@ def test_files_hold_no_code(folder: Path) -> None:
 
 
 def test_files_predict_as_trained(folder: Path, tmp_path: Path) -> None:
-    """A model that was read predicts what the trained one did, to the last bit."""
+    """A loaded model predicts exactly what the trained one does."""
     source = folder.parent / "gemm.parquet"
     done = kernels.train([source], tmp_path / "again")
     again = kernels.Models.of(done.models, hardware_table())
@@ -936,11 +938,11 @@ BREAKS: dict[str, Callable[[dict[str, Any], dict[str, Any]], object]] = {
     "inf": _band_of(float("inf")),
     "words": _band_of("text"),
 }
-"""What is changed in a model's header, or in its arrays."""
+"""How each case changes a model's header or arrays."""
 
 
 def broken(path: Path, how: str) -> Path:
-    """A broken model file."""
+    """Break a model file."""
     if how == "cut":
         path.write_bytes(path.read_bytes()[:-200])
     elif how == "empty":
@@ -961,7 +963,7 @@ def broken(path: Path, how: str) -> Path:
 
 @pytest.mark.parametrize("how", ["cut", "empty", "text", "pickle", *BREAKS])
 def test_broken_models(how: str, folder: Path, tmp_path: Path) -> None:
-    """A broken file is refused in one line that names it and says what to do."""
+    """A broken file gives one line that names it and says what to do."""
     path = tmp_path / "model.npz"
     path.write_bytes(next(folder.glob("V100_gemm_*.npz")).read_bytes())
     with pytest.raises(KernelModelError, match="train it again") as caught:
@@ -981,7 +983,7 @@ def test_formats_differ() -> None:
 
 @needs_data
 def test_public_files_are_read() -> None:
-    """Every file of measurements is recognised; what is known as wrong is dropped."""
+    """Every measurement file is recognised; rows known to be wrong are dropped."""
     found = kernels.read_measurements([DATA])
     assert found.skipped == ("neusight_devices.csv",)
     assert (found.frame["time_ns"] > 0).all()
@@ -992,8 +994,8 @@ def test_public_files_are_read() -> None:
 
 
 @needs_data
-def test_model_beats_the_network(tmp_path: Path) -> None:
-    """On a split of real products, the model is better than both baselines."""
+def test_models_beat_the_baselines(tmp_path: Path) -> None:
+    """On real products, held out by size, the model beats MLP and roofline."""
     with gzip.open(DATA / "pipeweave_gemm_fp8.csv.gz", "rt") as file:
         header, *lines = file
     some = tmp_path / "pipeweave_gemm_fp8.csv"
@@ -1008,12 +1010,12 @@ def test_model_beats_the_network(tmp_path: Path) -> None:
 
 
 def run(*words: object) -> Result:
-    """Run a command."""
+    """Run `tracedb kernels`."""
     return CliRunner().invoke(command, ["kernels", *map(str, words)])
 
 
 def test_train_list_show(tmp_path: Path) -> None:
-    """What train writes, list and show read; few rows are reported, and left out."""
+    """`list` and `show` read what `train` writes; ops with few rows are left out."""
     few = measured("memcpy", 5).with_columns(op=pl.lit("d2h"))
     source = pl.concat([measured("memcpy"), measured("memset"), few])
     write(source, tmp_path / "copies.parquet")
@@ -1041,8 +1043,8 @@ def test_train_list_show(tmp_path: Path) -> None:
     assert run("show", alone).stdout == shown
 
 
-def test_train_warns_of_models_that_tell_nothing(tmp_path: Path) -> None:
-    """Times that do not depend on sizes make a model worse than the data sheet."""
+def test_train_warns_of_useless_models(tmp_path: Path) -> None:
+    """Times that do not depend on size give a model worse than the data sheet."""
     random = np.random.default_rng(0)
     times = pl.Series(np.exp(random.uniform(np.log(1e4), np.log(1e9), ROWS)))
     noise = measured("memset").with_columns(time_ns=times)
@@ -1056,7 +1058,7 @@ def test_train_warns_of_models_that_tell_nothing(tmp_path: Path) -> None:
     assert "leave this model out" in warned[0]
 
 
-def test_evaluate_shows_all_scores_together(tmp_path: Path) -> None:
+def test_evaluate_shows_all_scores(tmp_path: Path) -> None:
     """Each split has the model and its baselines, with all four scores."""
     write(measured("memset", 200), tmp_path / "sets.parquet")
     words = ("--split", "random", "--split", "largest", "--format", "json")
@@ -1070,7 +1072,7 @@ def test_evaluate_shows_all_scores_together(tmp_path: Path) -> None:
 
 
 def bad_file(folder: Path, name: str) -> Path:
-    """A file that holds no measurements, or broken ones."""
+    """A file without measurements, or with broken ones."""
     path = folder / "bad"
     good = measured("memset")
     frames = {
@@ -1113,8 +1115,8 @@ MISTAKES = {
 
 
 @pytest.mark.parametrize("name", list(MISTAKES))
-def test_mistakes_are_one_line(name: str, tmp_path: Path) -> None:
-    """A file that cannot be used ends in exit code 2 and a line that says why."""
+def test_bad_files_are_one_line(name: str, tmp_path: Path) -> None:
+    """A bad file gives exit code 2 and one line that says why."""
     done = run("train", bad_file(tmp_path, name), "-o", tmp_path / "models")
     assert (done.exit_code, done.stdout) == (2, "")
     assert done.stderr.startswith("tracedb: error: ")
@@ -1124,7 +1126,7 @@ def test_mistakes_are_one_line(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("command", ["list", "show"])
 def test_no_models(command: str, tmp_path: Path) -> None:
-    """Neither an absent nor an empty folder has models; the message says who writes."""
+    """Missing and empty folders have no models; the message says how to train them."""
     for path in (tmp_path, tmp_path / "absent"):
         done = run(command, path)
         assert done.exit_code == 2
@@ -1132,7 +1134,7 @@ def test_no_models(command: str, tmp_path: Path) -> None:
 
 
 def test_rewritten_measurements_are_read_with_their_version(tmp_path: Path) -> None:
-    """What the message says to do helps; without it a folder skips no such file."""
+    """The suggested fix works; without it, a folder does not skip the file."""
     path = tmp_path / "mine.parquet"
     measured("memset").write_parquet(path, metadata={"tracedb.measurements": "1"})
     assert kernels.read_measurements([tmp_path]).frame.height == ROWS
@@ -1141,8 +1143,8 @@ def test_rewritten_measurements_are_read_with_their_version(tmp_path: Path) -> N
         kernels.read_measurements([tmp_path])
 
 
-def test_families_that_are_none_are_reported(tmp_path: Path) -> None:
-    """The line has those that there are."""
+def test_unknown_families_are_reported(tmp_path: Path) -> None:
+    """The error lists the known families."""
     path = write(measured("memset"), tmp_path / "sets.parquet")
     done = run("evaluate", path, "--family", "bogus")
     assert (done.exit_code, done.stdout, done.stderr.count("\n")) == (2, "", 1)
@@ -1157,15 +1159,15 @@ def test_empty_folder_has_no_measurements(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["train", "evaluate", "list", "show"])
 def test_help_of_each_command(name: str) -> None:
-    """Help has an example of that command, and lines of at most 80 characters."""
+    """Help has an example of the command, and lines of at most 80 characters."""
     done = run(name, "--help")
     assert done.exit_code == 0
     assert max(map(len, done.stdout.splitlines())) <= 80
     assert f"tracedb kernels {name} " in done.stdout
 
 
-def test_a_text_is_no_model(tmp_path: Path) -> None:
-    """It is said to be no archive; nobody is told to unpickle it."""
+def test_a_text_file_is_no_model(tmp_path: Path) -> None:
+    """The error says that it is not an archive, and does not mention pickle."""
     path = tmp_path / "text.npz"
     path.write_text("{}")
     with pytest.raises(KernelModelError, match="it is not an archive") as raised:

@@ -1,6 +1,6 @@
-"""GPU work in the terms of the kernel models, and what models say of it.
+"""Kernel problems (family, op, dtype, sizes), and applying kernel models to them.
 
-Shapes are counted by hand; models are small objects with the one method of real ones.
+Sizes are counted by hand; models are small stubs with the same method.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ CASES: list[tuple[str, Op, str, str, str | None, dict[str, int]]] = []
 def case(
     name: str, op: Op, family: str, kind: str, dtype: str | None, **sizes: int
 ) -> None:
-    """Add an op with the family, op, type and sizes that its shape has."""
+    """Add an op and the problem expected for it."""
     CASES.append((name, op, family, kind, dtype, sizes))
 
 
 def matrices(*dims: tuple[int, ...], dtype: str = FLOAT) -> dict[str, Any]:
-    """Return arguments that are tensors of one type."""
+    """Arguments that are tensors of one type."""
     return tensors(*dims, dtype=dtype)
 
 
@@ -45,7 +45,7 @@ case(
     n=5,
     k=3,
 )
-# The gradient of a weight: 7 rows summed.
+# The gradient of a weight: 7 rows are reduced.
 case(
     "mm of a gradient",
     Op("aten::mm", **matrices((5, 7), (7, 3), dtype=BFLOAT)),
@@ -132,7 +132,7 @@ case(
     output_height=3,
     output_width=3,
 )
-# 8 rows and a filter of 3 make 4 rows in strides of 2 with a border of 1.
+# 8 rows, a filter of 3, stride 2 and padding 1 give 4 rows.
 case(
     "convolution without numbers",
     Op(
@@ -178,7 +178,7 @@ case(
     output_height=1,
     output_width=9,
 )
-# What a gradient by the input does: from 4 x 4 of 6 channels to 8 x 8 of 3.
+# A gradient by the input: from 4 x 4 with 6 channels to 8 x 8 with 3.
 case(
     "transposed convolution",
     Op(
@@ -463,7 +463,7 @@ case(
 )
 
 
-# Names of kernels, and to which gradient each belongs.
+# Kernel names, and the gradient that each computes.
 GRADIENTS = {
     ("dgrad", "wgrad"): "iw",
     ("wgrad", "dgrad"): "wi",
@@ -485,7 +485,7 @@ CONVOLUTION = Op("aten::cudnn_convolution", **matrices((1, 2, 5, 5), (4, 2, 3, 3
 
 @pytest.fixture(scope="module")
 def shapes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[pl.DataFrame]:
-    """The shapes of all cases and gradients on an H100, and of one op on a V100."""
+    """The problems of all cases and gradients on an H100, and of one op on a V100."""
     folder = tmp_path_factory.mktemp("shapes")
     write(folder / "h100.json", [*(op for _, op, *_ in CASES), *BOTH_GRADIENTS])
     write(folder / "v100.json", [CONVOLUTION], V100)
@@ -500,7 +500,7 @@ def shapes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[pl.DataFrame]:
 
 
 def of_op(shapes: pl.DataFrame, number: int, hardware: str = "H100") -> pl.DataFrame:
-    """The rows of the kernels of one op of a trace."""
+    """The rows of one op's kernels."""
     return shapes.filter(external_id=number, hardware=hardware)
 
 
@@ -509,10 +509,10 @@ def of_op(shapes: pl.DataFrame, number: int, hardware: str = "H100") -> pl.DataF
     [(n, case[2:]) for n, case in enumerate(CASES, 1)],
     ids=[name for name, *_ in CASES],
 )
-def test_shape_is_as_counted_by_hand(
+def test_problems_match_counts_by_hand(
     shapes: pl.DataFrame, number: int, expected: tuple[Any, ...]
 ) -> None:
-    """Family, op, type and sizes are the models'; what a family has not is NULL."""
+    """Family, op, dtype and sizes are as expected; other sizes are NULL."""
     found = of_op(shapes, number)
     assert not found.is_empty()
     for row in found.iter_rows(named=True):
@@ -527,7 +527,7 @@ def test_shape_is_as_counted_by_hand(
 def test_gradients_are_recognised_by_name_or_order(
     shapes: pl.DataFrame, number: int, passes: str
 ) -> None:
-    """An op that computes two gradients has kernels of each; helpers come before."""
+    """An op with two gradients has kernels of each; helpers belong to the next one."""
     found = of_op(shapes, number)
     names = {"i": "backward_input", "w": "backward_weight"}
     assert list(found["op"]) == [names[letter] for letter in passes]
@@ -535,17 +535,17 @@ def test_gradients_are_recognised_by_name_or_order(
     assert shares["problem_share"].to_list() == pytest.approx([1, 1])
 
 
-def test_tf32_is_of_hardware_that_has_it(shapes: pl.DataFrame) -> None:
-    """A convolution may use TF32 by default; a V100 multiplies it as fp32."""
+def test_tf32_depends_on_hardware(shapes: pl.DataFrame) -> None:
+    """Convolutions use TF32 by default; a V100 has none and uses fp32."""
     [on_h100] = of_op(shapes, len(CASES) + 1).filter(op="backward_input")["dtype"]
     [on_v100] = of_op(shapes, 1, "V100")["dtype"]
     assert (on_h100, on_v100) == ("tf32", "float32")
 
 
-def test_gradients_of_bags_have_the_shape_of_their_lookup(
+def test_embedding_bag_gradients_have_the_sizes_of_their_lookup(
     dlrm8: tracedb.Database,
 ) -> None:
-    """What the gradient does not record is known of the lookup with such a result.
+    """Sizes that the gradient does not record come from the matching lookup.
 
     On rank 0: 768 rows of 16 from 3 tables, 128 bags of each.
     """
@@ -574,19 +574,19 @@ MAGIC = Op("mylib::magic", **matrices((4, 4)))
 
 
 class Rows:
-    """A model of products alone: 1 us per row of A, and a band of a quarter.
+    """A stub for gemm: 1 us per row of A, with a band of 25 %.
 
-    Of another harness, kernels may be shorter or longer by this factor.
+    `harness_factor` scales the band for other harnesses.
     """
 
     harness_factor = 1.0
 
     def __init__(self) -> None:
-        """Remember what was asked."""
+        """Nothing has been asked yet."""
         self.asked = pl.DataFrame()
 
     def predict(self, shapes: pl.DataFrame) -> pl.DataFrame:
-        """A row for each shape; without a number of rows there is no model."""
+        """A row per shape; without `m` there is no prediction."""
         self.asked = shapes
         time = 1000.0 * pl.col("m")
         return shapes.select(
@@ -601,21 +601,21 @@ class Rows:
 
 
 class Strange(Rows):
-    """Models of a harness that is far from others."""
+    """A stub whose harness differs a lot from others."""
 
     harness_factor = 2.0
 
 
 class Ignorance(Rows):
-    """Models of nothing."""
+    """A stub that predicts nothing."""
 
     def predict(self, shapes: pl.DataFrame) -> pl.DataFrame:
-        """A row for each shape, in which nothing is reported."""
+        """A row per shape, without predictions."""
         return super().predict(shapes).with_columns(pl.lit(None).alias("predicted_ns"))
 
 
 class Fragment(Rows):
-    """A broken model: it returns fewer rows than were asked for."""
+    """A broken stub: it returns fewer rows than were asked for."""
 
     def predict(self, shapes: pl.DataFrame) -> pl.DataFrame:
         """All rows but one."""
@@ -624,7 +624,7 @@ class Fragment(Rows):
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A database of a trace on a V100: the ops above, 5 us each; one is repeated."""
+    """A database of the ops above on a V100, 5 us each; one occurs twice."""
     path = tmp_path_factory.mktemp("made") / "run.duckdb"
     ops = [SHORT, SHORT, LONG_ONE, SHARED, ADDITION, MAGIC]
     with tracedb.open(path) as database:
@@ -653,13 +653,13 @@ FULL = """
 
 
 def untaught(database: tracedb.Database) -> list[Any]:
-    """Kernel times as they are until a trace teaches: as predicted from shapes."""
+    """Kernel times from shapes alone, without factors learnt from the trace."""
     database.connection.execute("DELETE FROM prediction.kernel_factor")
     return rows(database, TIMES)
 
 
-def test_helpers_share_the_time_of_a_problem(run: tracedb.Database) -> None:
-    """Shares of an op's kernels sum to 1, and are as their rooflines."""
+def test_kernels_of_a_problem_share_its_time(run: tracedb.Database) -> None:
+    """Shares sum to 1, in proportion to the kernels' rooflines."""
     query = """
         SELECT problem_share, roofline_ns FROM prediction.kernel_problem
         INNER JOIN prediction.kernel_roofline USING (gpu_op_id)
@@ -675,9 +675,9 @@ def test_helpers_share_the_time_of_a_problem(run: tracedb.Database) -> None:
 
 
 def test_models_are_preferred_to_the_roofline(run: tracedb.Database) -> None:
-    """Time, band, name and range are the model's; where it knows none, the roofline's.
+    """Time, band, name and range come from the model, else from the roofline.
 
-    What is stored and reads kernel times is computed anew.
+    Stored results that read kernel times are computed again.
     """
     before = rows(run, FULL)
     run.apply_models(Rows())
@@ -691,8 +691,8 @@ def test_models_are_preferred_to_the_roofline(run: tracedb.Database) -> None:
     assert found[5] == untaught(run)[5]
 
 
-def test_bands_are_as_wide_as_harnesses_differ(run: tracedb.Database) -> None:
-    """Until a trace teaches how far its own times are off."""
+def test_the_band_includes_the_harness_factor(run: tracedb.Database) -> None:
+    """The harness factor widens the band until the trace provides its own factor."""
     run.apply_models(Strange())
     assert untaught(run)[0] == (8000, 4000, 16_000, "rows-1", True)
     run.connection.execute(
@@ -703,15 +703,15 @@ def test_bands_are_as_wide_as_harnesses_differ(run: tracedb.Database) -> None:
 
 
 def test_each_shape_is_predicted_once(run: tracedb.Database) -> None:
-    """However often a shape was run, a model is asked for it once."""
+    """Each distinct shape is asked for once."""
     model = Rows()
     run.apply_models(model)
     assert model.asked["m"].to_list().count(8) == 1
     assert rows(run, "SELECT count(*) FROM reference.kernel_estimate") == [(5,)]
 
 
-def test_other_models_replace_what_was_applied(run: tracedb.Database) -> None:
-    """The last models count, and none but they."""
+def test_applying_models_replaces_earlier_ones(run: tracedb.Database) -> None:
+    """Only the models applied last count."""
     roofline, full = rows(run, TIMES), rows(run, FULL)
     run.apply_models(Rows())
     run.apply_models(Ignorance())
@@ -720,7 +720,7 @@ def test_other_models_replace_what_was_applied(run: tracedb.Database) -> None:
 
 
 def test_a_broken_model_changes_nothing(run: tracedb.Database) -> None:
-    """Fewer rows than were asked for are refused; what was there stays."""
+    """A result with too few rows is refused, and stored estimates stay."""
     run.apply_models(Rows())
     before = rows(run, TIMES)
     with pytest.raises(tracedb.QueryError):
@@ -728,8 +728,8 @@ def test_a_broken_model_changes_nothing(run: tracedb.Database) -> None:
     assert rows(run, TIMES) == before
 
 
-def test_estimates_outlive_an_upgrade(run: tracedb.Database) -> None:
-    """A database that is computed anew by another version keeps what models said."""
+def test_estimates_survive_an_upgrade(run: tracedb.Database) -> None:
+    """A database upgraded to another version keeps the models' estimates."""
     run.apply_models(Rows())
     run.connection.execute("UPDATE raw.database SET value = 'old'")
     run.close()
@@ -738,7 +738,7 @@ def test_estimates_outlive_an_upgrade(run: tracedb.Database) -> None:
 
 
 def test_coverage_tells_models_from_the_roofline(run: tracedb.Database) -> None:
-    """Of 7 kernels of 5 us models tell 5, the roofline one, nobody the last."""
+    """Of 7 kernels of 5 us, models cover 5, the roofline one, and one has neither."""
     covered = run.apply_models(Rows())
     shares = ("model_share", "roofline_share", "uncovered_share")
     found = {row["family"]: row for row in covered.iter_rows(named=True)}
@@ -749,14 +749,14 @@ def test_coverage_tells_models_from_the_roofline(run: tracedb.Database) -> None:
         assert [found[family][s] for s in shares] == [float(s == share) for s in shares]
 
 
-def test_errors_are_of_ops(run: tracedb.Database) -> None:
-    """Kernels of an op are one problem: 512 us predicted, 10 us measured."""
+def test_kernel_errors_are_per_op(run: tracedb.Database) -> None:
+    """Two kernels of one op count as one problem: 512 us predicted, 10 us measured."""
     run.apply_models(Rows())
     untaught(run)
     errors = run.ask("kernel_error").filter(family="gemm")
     [error] = errors.iter_rows(named=True)
     assert (error["model"], error["problem_count"]) == ("rows-1", 4)
-    # 8, 8 and 400 us of 5, 512 of 10.
+    # Predicted and measured: 8, 8 and 400 us for 5 us each, 512 us for 10 us.
     assert error["mape_share"] == pytest.approx((0.6 + 0.6 + 79 + 50.2) / 4)
     assert error["bias_share"] == pytest.approx(928 / 25 - 1)
     assert error["time_share"] == pytest.approx(25 / 30)
@@ -775,16 +775,14 @@ EMPTY = [
 ]
 
 
-def test_tensors_without_elements_are_no_error(
-    database: tracedb.Database, tmp_path: Path
-) -> None:
-    """Sizes of 0 are ingested and listed like any others; no share is above 1."""
+def test_empty_tensors_are_ingested(database: tracedb.Database, tmp_path: Path) -> None:
+    """Sizes of 0 are no error, and no share is above 1."""
     database.ingest([write(tmp_path / "trace.json", EMPTY)])
     query = "SELECT max(problem_share) <= 1 FROM prediction.kernel_problem"
     assert rows(database, query) == [(True,)]
 
 
 def test_nothing_to_predict_is_reported(database: tracedb.Database) -> None:
-    """Without any shape of GPU work there is nothing to ask models for."""
+    """Without GPU work of known shape there is nothing to predict: an error."""
     with pytest.raises(tracedb.QueryError, match="no shapes of GPU work"):
         database.apply_models(Rows())

@@ -1,4 +1,4 @@
-"""Predicted kernel times: work as counted by hand, laws of the roofline, coverage."""
+"""Predicted kernel times: work counted by hand, roofline laws, coverage."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ CONVOLVED: dict[str, Any] = {
 }
 NOTHING: dict[str, Any] = tensors()
 
-# Op, family, FLOPs, bytes read, bytes written: each counted by hand.
+# Op, family, FLOPs, bytes read, bytes written: counted by hand.
 COUNTED = [
-    # 2 x 3 times 3 x 5: 10 results, each of 3 products and 3 sums.
+    # 2 x 3 times 3 x 5: 10 results, each of 3 multiplications and 3 additions.
     (Op("aten::mm", **tensors((2, 3), (3, 5))), "gemm", 60, 4 * (6 + 15), 40),
     (
         Op("aten::addmm", **tensors((5,), (2, 3), (3, 5))),
@@ -33,7 +33,7 @@ COUNTED = [
         4 * (6 + 15),
         40,
     ),
-    # A matrix that is added counts, a vector does not.
+    # An added matrix is read from memory; an added vector is not counted.
     (
         Op("aten::addmm", **tensors((2, 5), (2, 3), (3, 5))),
         "gemm",
@@ -41,7 +41,7 @@ COUNTED = [
         4 * (10 + 6 + 15),
         40,
     ),
-    # Of int8 the sums are int32, of float8 bfloat16.
+    # int8 products give int32, float8 products bfloat16.
     (
         Op("aten::_int_mm", **tensors((2, 3), (3, 5), dtype="signed char")),
         "gemm",
@@ -78,8 +78,8 @@ COUNTED = [
         4 * 70,
     ),
     (Op("aten::mv", **tensors((2, 3), (3,))), "gemm", 12, 4 * 9, 4 * 2),
-    # 5 x 5 with a border of 1 in strides of 2 is 3 x 3; each of its 4 channels' pixels
-    # sums 2 channels of 3 x 3.
+    # 5 x 5, padding 1 and stride 2 give 3 x 3; each output element sums 2 channels of 3
+    # x 3.
     (
         Op(
             "aten::cudnn_convolution",
@@ -91,7 +91,7 @@ COUNTED = [
         4 * (50 + 72),
         4 * 36,
     ),
-    # Both gradients: of the input from gradient and weight, of the weight from gradient
+    # Both gradients: the input's from gradient and weight, the weight's from gradient
     # and input.
     (
         Op(
@@ -132,12 +132,12 @@ COUNTED = [
             concrete=["", "", "", "", "", "6", "6", "0.", "True"],
         ),
         "attention",
-        # Of 6 queries, the first sees a key and the last all 6.
+        # Of 6 queries, the first attends to one key and the last to all 6.
         2 * 3 * (1 + 2 + 3 + 4 + 5 + 6) * (2 * 4) * 2,
         2 * 3 * 144,
         2 * 144,
     ),
-    # A single query comes after all keys, and sees them.
+    # A single query comes last and attends to all keys.
     (
         Op(
             "aten::_flash_attention_forward",
@@ -176,7 +176,7 @@ COUNTED = [
         4 * 40 + 8 * 5,
         4 * 40,
     ),
-    # 6 rows of 8 summed into 2 bags.
+    # 6 rows of 8, reduced into 2 bags.
     (
         Op("aten::_embedding_bag", [[100, 8], [6], [2]], [FLOAT, LONG, LONG]),
         "embedding_bag",
@@ -230,7 +230,8 @@ COUNTED = [
         72,
         72,
     ),
-    # A copy of the same type is a kernel where it is strided; of another, a cast.
+    # A copy of the same dtype launches a kernel if strided; to another dtype, it is a
+    # cast.
     (Op("aten::copy_", **tensors((2, 3), (2, 3))), "copy", 0, 24, 24),
     (Op("aten::copy_", [[2, 3], [2, 3]], [HALF, FLOAT]), "elementwise", 0, 24, 12),
     (
@@ -249,7 +250,8 @@ COUNTED = [
     ),
     (Op("aten::tril", **tensors((4, 4))), "index", 0, 64, 64),
     (Op("aten::cumsum", [[4, 8], []], [FLOAT, "Scalar"]), "scan", 32, 128, 128),
-    # Of each of 4 rows, 2 values and their places; 8 elements take 3 comparisons each.
+    # The top 2 values and indices of each of 4 rows; 8 elements take 3 comparisons
+    # each.
     (
         Op("aten::topk", [[4, 8], [], []], [FLOAT, *["Scalar"] * 2], ["", "2", "-1"]),
         "scan",
@@ -270,7 +272,7 @@ COUNTED = [
         80,
         40,
     ),
-    # Parameters, gradients and two moments; the gradients are not written.
+    # Parameters, gradients and two moments; gradients are not written.
     (
         Op("aten::_fused_adam_", [[[8]], [[8]], [[8]], [[8]]], ["TensorList"] * 4),
         "optimizer",
@@ -286,7 +288,7 @@ COUNTED = [
         16,
     ),
     (Op("triton_poi_fused_add_0", **tensors((8,), (8,))), "fused", 32, 32, 32),
-    # Of a ring of 4 each rank sends a quarter 3 times to reduce and 3 times to gather.
+    # In a ring of 4, each rank sends a quarter 3 times to reduce and 3 times to gather.
     (
         Op(
             "record_param_comms",
@@ -311,7 +313,7 @@ COUNTED = [
 
 @pytest.fixture(scope="module")
 def counted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tracedb.Database]:
-    """Ingest a trace of all counted ops; their `External id` is their place, from 1."""
+    """A database of all counted ops; `External id` is the ordinal, from 1."""
     path = tmp_path_factory.mktemp("counted") / "trace.json"
     with tracedb.open() as database:
         database.ingest([write(path, [op for op, *_ in COUNTED])])
@@ -320,7 +322,7 @@ def counted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tracedb.Databa
 
 @pytest.fixture(scope="module")
 def work(counted: tracedb.Database) -> dict[int, tuple[Any, ...]]:
-    """Look up what `prediction.op_work` counts, by the place of the op."""
+    """`prediction.op_work` of one op, by ordinal."""
     query = """
         SELECT external_id, family, flops, read_bytes, written_bytes
         FROM prediction.op_work
@@ -337,12 +339,12 @@ def work(counted: tracedb.Database) -> dict[int, tuple[Any, ...]]:
 def test_work_is_as_counted_by_hand(
     work: dict[int, tuple[Any, ...]], place: int, expected: tuple[Any, ...]
 ) -> None:
-    """Family, FLOPs and bytes of an op follow from its shapes and types."""
+    """Family, FLOPs and bytes follow from shapes and types."""
     assert work[place] == expected
 
 
 def lookup(tables: int, indices: int, bags: int, weights: int) -> Op:
-    """A lookup of FBGEMM as the profiler records it: without its result."""
+    """An FBGEMM lookup as the profiler records it, without its result."""
     dims: list[Any] = [[] for _ in range(29)]
     dims[0], dims[1], dims[6] = [0], [weights], [tables + 1]
     dims[11], dims[12] = [indices], [tables * bags + 1]
@@ -372,7 +374,7 @@ LOOKED_UP = [
         4 * (48 + 32) + 8 * 10,
         4 * 48,
     ),
-    # As many bags as no lookup has: a row each.
+    # No lookup has this number of bags: one row per bag.
     (
         Op(GRADIENT, **tensors((16, 24))),
         "embedding_bag_backward",
@@ -386,7 +388,7 @@ LOOKED_UP = [
 def test_lookups_without_results_are_paired_with_gradients(
     database: tracedb.Database, tmp_path: Path
 ) -> None:
-    """More tables have a wider result; a gradient has the rows of its lookup."""
+    """A wider result means more tables; a gradient takes the rows of its lookup."""
     ops = [op for op, *_ in LOOKED_UP]
     database.ingest([write(tmp_path / "trace.json", ops)])
     query = """
@@ -397,8 +399,8 @@ def test_lookups_without_results_are_paired_with_gradients(
     assert rows(database, query) == [tuple(counts) for _, *counts in LOOKED_UP]
 
 
-# Names that contain words of other families. A generated kernel touches the tensors of
-# its op, whatever it fuses; a template multiplies, and its operands are not told apart.
+# Names that contain words of other families. A generated kernel moves the tensors of
+# its op, whatever it fuses; a matmul template's operands cannot be told apart.
 IMAGE, FILTER = (64, 64, 56, 56), (128, 64, 3, 3)
 TOUCHED = 4 * (64 * 64 * 56 * 56 + 128 * 64 * 3 * 3)
 FUSED = [
@@ -432,30 +434,30 @@ HELPERS = [
 def test_generated_kernels_move_the_tensors_of_their_op(
     database: tracedb.Database, tmp_path: Path
 ) -> None:
-    """Names tell what was fused, not that a convolution or a sum is computed."""
+    """The name tells what was fused, not that a convolution is computed."""
     ops = [Op(name, **tensors(IMAGE, FILTER), kernels=[name]) for name in FUSED]
     database.ingest([write(tmp_path / "trace.json", ops)])
     query = "SELECT family, is_main, traffic_bytes FROM prediction.kernel_work"
     assert rows(database, query) == [("fused", False, TOUCHED)] * len(FUSED)
-    # 52 MB, not the 638 ms of a convolution.
+    # 52 MB, and not the 638 ms of a convolution.
     predicted = rows(database, "SELECT roofline_ns FROM prediction.kernel_roofline")
     assert all(10_000 < time < 100_000 for (time,) in predicted)
 
 
-def test_a_word_in_a_name_is_no_family(
+def test_a_word_in_a_name_does_not_decide_the_family(
     database: tracedb.Database, tmp_path: Path
 ) -> None:
-    """Work of a name that merely contains a family's word is told to have no model."""
+    """Ops whose name merely contains a family's word have no model."""
     ops = [Op(name, **tensors(IMAGE, FILTER), kernels=[name]) for name in NO_FAMILY]
     database.ingest([write(tmp_path / "trace.json", ops)])
     query = "SELECT name FROM prediction.unmodelled_op ORDER BY name"
     assert rows(database, query) == [(name,) for name in sorted(NO_FAMILY)]
 
 
-def test_a_helper_is_not_main_by_a_word(
+def test_a_helper_kernel_is_not_the_main_one(
     database: tracedb.Database, tmp_path: Path
 ) -> None:
-    """A conversion of layouts, or a fused epilogue, computes no convolution."""
+    """A layout conversion or a fused epilogue is not the main kernel."""
     op = Op(
         "aten::cudnn_convolution",
         **tensors((1, 2, 5, 5), (4, 2, 3, 3)),
@@ -479,7 +481,7 @@ COPIES = {
 def test_copies_count_their_own_bytes(
     database: tracedb.Database, tmp_path: Path
 ) -> None:
-    """A copy's bytes are those that it moved, through the link that its name tells."""
+    """A copy moves its recorded bytes, over the link that its name gives."""
     shapes = tensors((2, 3), (3, 5))
     op = Op("aten::mm", **shapes, kernels=list(COPIES), copied_bytes=1000)
     database.ingest([write(tmp_path / "trace.json", [op])])
@@ -490,10 +492,10 @@ def test_copies_count_their_own_bytes(
     assert rows(database, query) == list(COPIES.values())
 
 
-def test_helpers_get_none_of_a_products_work(
+def test_helper_kernels_of_a_product_have_no_work(
     database: tracedb.Database, tmp_path: Path
 ) -> None:
-    """The kernel that multiplies has all of the work, the sum of its parts none."""
+    """The gemm kernel has all of the work, the split-K reduction none."""
     kernels = ["volta_sgemm_64x32_nn", "void splitKreduce_kernel<float>"]
     op = Op("aten::mm", **tensors((2, 3), (3, 5)), kernels=kernels)
     database.ingest([write(tmp_path / "trace.json", [op])])
@@ -509,13 +511,13 @@ TRIED = [f"implicit_convolve_sgemm<{n}>" for n in range(6)]
     [(TRIED, 6), (TRIED[:3], 3), (TRIED[:2], 1), ([TRIED[0], *40 * ["cgemm"]], 24)],
     ids=["search", "short search", "two parts", "tiles"],
 )
-def test_each_algorithm_that_is_tried_does_the_whole_work(
+def test_each_algorithm_of_a_search_does_all_the_work(
     database: tracedb.Database,
     tmp_path: Path,
     kernels: list[str],
     attempts: int,
 ) -> None:
-    """The first convolution of a shape launches what cuDNN tries, the others one."""
+    """At a shape's first convolution cuDNN tries several algorithms, then uses one."""
     shapes = tensors((1, 2, 5, 5), (4, 2, 3, 3))
     name = "aten::cudnn_convolution"
     searched = Op(name, **shapes, **CONVOLVED, kernels=["flip_filter", *kernels])
@@ -530,15 +532,15 @@ def test_each_algorithm_that_is_tried_does_the_whole_work(
     once, read = 2 * 36 * 18, 4 * (50 + 72 + 36)
     first, *others = rows(database, query)
     assert others == [(once, read, 1)] * 2
-    # Parts of an op are whole numbers each.
+    # Work is rounded per kernel.
     expected = (attempts * once, attempts * read, attempts)
     assert first == pytest.approx(expected, abs=len(kernels))
 
 
-def test_a_search_learns_from_the_convolution_that_it_finds(
+def test_algorithms_of_a_search_take_the_time_of_the_chosen_one(
     database: tracedb.Database, tmp_path: Path
 ) -> None:
-    """What others of the shape took is what each algorithm is predicted to take."""
+    """Each algorithm is predicted to take the time of the shape's later ops."""
     image, weight = (32, 64, 56, 56), (64, 64, 3, 3)
     name = "aten::cudnn_convolution"
     each = [
@@ -560,7 +562,7 @@ def test_a_search_learns_from_the_convolution_that_it_finds(
 def test_kernels_of_an_op_share_its_work(
     database: tracedb.Database, tmp_path: Path
 ) -> None:
-    """Where no kernel is plainly the main one, each has an equal part."""
+    """Without a clear main kernel, all have equal parts."""
     op = Op("aten::sum", **tensors((4, 8)), kernels=["first", "second"])
     database.ingest([write(tmp_path / "trace.json", [op])])
     query = "SELECT flops, traffic_bytes FROM prediction.kernel_work"
@@ -575,10 +577,8 @@ UNITS = [
 ]
 
 
-def test_units_are_those_that_the_kernel_names(
-    database: tracedb.Database, tmp_path: Path
-) -> None:
-    """Whether fp32 operands are multiplied as TF32 is a setting that names tell."""
+def test_kernel_names_tell_the_unit(database: tracedb.Database, tmp_path: Path) -> None:
+    """Whether fp32 runs as TF32 is a setting that only kernel names show."""
     shapes = {
         "aten::mm": tensors((4, 4), (4, 4)),
         "aten::cudnn_convolution": tensors((1, 2, 5, 5), (4, 2, 3, 3)),
@@ -589,10 +589,10 @@ def test_units_are_those_that_the_kernel_names(
     assert rows(database, query) == [(unit,) for *_, unit in UNITS]
 
 
-def test_gradients_of_old_traces_are_read_from_the_op_around(
+def test_old_gradient_ops_take_the_shapes_of_their_parent(
     database: tracedb.Database, tmp_path: Path
 ) -> None:
-    """A gradient of the weight alone does not record it; the op around does."""
+    """The op of the weight's gradient lacks its shape; the parent op has it."""
     around = Op("aten::cudnn_convolution_backward", **NOTHING, kernels=())
     shapes = tensors((1, 4, 5, 5), (1, 4, 3, 3), (4, 2, 3, 3))
     events = [
@@ -615,12 +615,12 @@ def test_gradients_of_old_traces_are_read_from_the_op_around(
 
 
 def arguments(shapes: dict[str, Any]) -> dict[str, Any]:
-    """Return the arguments of an event that tell shapes."""
+    """An event's arguments for these shapes."""
     return {"Input Dims": shapes["dims"], "Input type": shapes["types"]}
 
 
 def batched(batch: int) -> list[Op]:
-    """One op of each family at a size of batch."""
+    """One op of each family at a batch size."""
     rows_of = tensors((batch, 512))
     image = (batch, 64, 14, 14)
     heads = (batch, 128, 8, 64)
@@ -668,13 +668,13 @@ def predicted(
 
 
 ROOFLINE = ("kernel_roofline", "roofline_ns")
-"""Models have the scatter of what was measured (`test_kernel_laws.py`)."""
+"""Rooflines only: models scatter like their data (see `test_kernel_laws.py`)."""
 
 
 def test_a_doubled_batch_is_never_faster(
     database: tracedb.Database, tmp_path: Path
 ) -> None:
-    """In every family, from 1 to half a million, and much slower in the end."""
+    """In every family, from 1 to half a million, times grow, and much in the end."""
     for power in range(20):
         write(tmp_path / f"{power:02}.json", batched(2**power))
     database.ingest([tmp_path])
@@ -693,13 +693,13 @@ BETTER = [
     ("NVIDIA H200", "NVIDIA B200"),
     ("AMD Instinct MI210", "AMD Instinct MI300X"),
 ]
-"""Devices, each with one that is better in all respects."""
+"""Pairs of devices: the second is better in all respects."""
 
 
 def test_newer_hardware_is_never_slower(
     database: tracedb.Database, tmp_path: Path
 ) -> None:
-    """Every family takes at most as long on the GPU that is better in all respects."""
+    """No family takes longer on the better GPU of a pair."""
     for number, device in enumerate(sorted(set().union(*BETTER))):
         write(tmp_path / f"{number:02}.json", batched(4096), device)
     database.ingest([tmp_path])
@@ -710,10 +710,10 @@ def test_newer_hardware_is_never_slower(
         assert all(new <= old for old, new in pairs), (slower, faster)
 
 
-def test_measured_times_play_no_part(
+def test_measured_durations_do_not_matter(
     database: tracedb.Database, tmp_path: Path
 ) -> None:
-    """The same ops with kernels of other durations have the same base."""
+    """The same ops with other kernel durations have the same uncalibrated times."""
     for number, kernel_us in enumerate((1, 500)):
         write(tmp_path / f"{number}.json", batched(64), kernel_us=kernel_us)
     database.ingest([tmp_path])
@@ -747,7 +747,7 @@ DEVICES = {
 
 
 def test_devices_are_found_by_name(database: tracedb.Database, tmp_path: Path) -> None:
-    """A name finds its datasheet; what no row names is predicted, but out of range."""
+    """A name finds its data sheet; unknown devices are predicted, but out of range."""
     for number, device in enumerate(DEVICES):
         write(tmp_path / f"{number:02}.json", batched(64)[:1], device)
     database.ingest([tmp_path])
@@ -762,7 +762,7 @@ def test_devices_are_found_by_name(database: tracedb.Database, tmp_path: Path) -
     assert rows(database, query) == [(name, is_, is_, not is_) for name, is_ in known]
 
 
-# What a kernel of a trace without the GPU's name is called, and what GPU it tells.
+# Kernel names in traces without a GPU name, and the GPU that they suggest.
 CLUES = {
     "sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize128x128x64": "H100",
     "nvjet_tst_64x8_64x16_4x1_v_bz_TNT": "H100",
@@ -780,12 +780,12 @@ CLUES = {
 }
 
 
-def test_unnamed_devices_are_told_by_their_kernels(
+def test_unnamed_devices_are_recognised_by_their_kernels(
     database: tracedb.Database, tmp_path: Path
 ) -> None:
-    """Names of kernels tell the architecture: its usual GPU is assumed, not known.
+    """Kernel names give the architecture; its usual GPU is assumed, not known.
 
-    Kernels of older architectures run as well: the newest of them tells.
+    Newer GPUs also run older kernels, so the newest name decides.
     """
     shape = tensors((64, 512), (512, 512))
     for number, kernel in enumerate(CLUES):
@@ -804,7 +804,7 @@ def test_unnamed_devices_are_told_by_their_kernels(
 def test_unaligned_and_strided_work_takes_longer(
     database: tracedb.Database, tmp_path: Path
 ) -> None:
-    """Half-precision rows of no whole 16 bytes; elements addressed one by one."""
+    """Half-precision rows not aligned to 16 bytes; elements addressed one at a time."""
     aligned = tensors((512, 4096), (4096, 3136), dtype=HALF)
     odd = tensors((512, 4096), (4096, 3137), dtype=HALF)
     single = tensors((512, 4096), (4096, 3137))
@@ -827,7 +827,7 @@ def test_unaligned_and_strided_work_takes_longer(
 def test_wide_softmax_takes_amd_longer(
     database: tracedb.Database, tmp_path: Path
 ) -> None:
-    """Rows that no warp holds, twice as long; NVIDIA's GPUs as long as narrow ones."""
+    """On AMD, rows wider than a warp handles take 2.1 times as long; not on NVIDIA."""
     shapes = [tensors((2**26 // width, width)) for width in (1024, 2048)]
     ops = [Op("aten::_softmax", **shape) for shape in shapes]
     for device in ("AMD Instinct MI300X", "NVIDIA A100-SXM4-80GB"):
@@ -841,7 +841,7 @@ def test_wide_softmax_takes_amd_longer(
 def test_assumed_sizes_are_out_of_range(
     database: tracedb.Database, tmp_path: Path
 ) -> None:
-    """Without stride, padding or any gradient a convolution's output is a guess."""
+    """Without stride, padding or a gradient, a convolution's output is a guess."""
     shapes = tensors((1, 2, 5, 5), (4, 2, 3, 3))
     known = Op("aten::cudnn_convolution", **shapes, **CONVOLVED)
     for number, op in enumerate((known, Op("aten::cudnn_convolution", **shapes))):
@@ -862,7 +862,7 @@ UNMODELLED = [
 def test_work_without_a_model_is_listed(
     database: tracedb.Database, tmp_path: Path
 ) -> None:
-    """Unknown ops and shapes are reported with their share, not predicted as 0."""
+    """Unknown ops and shapes are listed with their share, not predicted as 0."""
     known = Op("aten::add", **tensors((2, 3), (2, 3)))
     database.ingest([write(tmp_path / "trace.json", [known, *UNMODELLED])])
     query = """
@@ -874,7 +874,7 @@ def test_work_without_a_model_is_listed(
 
 
 def assert_lawful(database: tracedb.Database) -> None:
-    """Hold all predictions of a database to what is true of any."""
+    """Check what holds for all predictions of a database."""
     laws = """
         SELECT
             count(*) = count(DISTINCT gpu_op_id),
@@ -893,13 +893,13 @@ def assert_lawful(database: tracedb.Database) -> None:
 
 
 def test_counted_ops_are_lawful(counted: tracedb.Database) -> None:
-    """On the ops above, modelled and unmodelled work add up and bands hold."""
+    """For the ops above, each kernel has one prediction, within its band."""
     assert_lawful(counted)
     assert rows(counted, "FROM prediction.unmodelled_op") == []
 
 
 def test_dlrm_is_lawful_and_covered(dlrm8: tracedb.Database) -> None:
-    """On DLRM all work inside of ops has a model."""
+    """On DLRM, all GPU work launched by ops has a model."""
     assert_lawful(dlrm8)
     query = """
         SELECT sum(gpu_time_share) FROM prediction.unmodelled_op
@@ -911,7 +911,7 @@ def test_dlrm_is_lawful_and_covered(dlrm8: tracedb.Database) -> None:
 def test_table_lookups_are_counted_from_the_execution_graph(
     dlrm8: tracedb.Database,
 ) -> None:
-    """768 rows of 16 into 384 bags: the width is that of the result over the bags."""
+    """768 rows of 16 into 384 bags: the width is the result's width over the bags."""
     query = """
         SELECT rows, width, read_bytes, written_bytes FROM prediction.op_embedding_bag
         INNER JOIN staging.trace USING (trace_id)
@@ -935,7 +935,7 @@ def test_table_lookups_are_counted_from_the_execution_graph(
 def test_error_on_public_traces(
     database_of: DatabaseOf, path: str, family: str, bound: float
 ) -> None:
-    """The geometric mean of the relative errors of a family's ops stays in bounds."""
+    """The geometric mean of a family's relative errors stays below a bound."""
     database = database_of(CORPUS / path)
     query = f"""
         SELECT exp(avg(ln(greatest(abs(predicted_ns / measured_ns - 1), 1e-4))))
@@ -953,8 +953,8 @@ def test_error_on_public_traces(
     assert error < bound
 
 
-def test_ops_of_fbgemm_are_what_they_do(counted: tracedb.Database) -> None:
-    """What moves is of the moving ones; products and what is unknown have no model."""
+def test_families_of_fbgemm_ops(counted: tracedb.Database) -> None:
+    """Ops that move data are `index`; products and unknown ops have no model."""
     moved = (
         "permute_2D_sparse_data",
         "asynchronous_complete_cumsum",

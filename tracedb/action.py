@@ -34,30 +34,30 @@ STATISTICS: tuple[str, ...] = get_args(Statistic)
 Dtype = Literal["fp32", "tf32", "bf16", "fp16", "fp8"]
 DTYPES: tuple[str, ...] = get_args(Dtype)
 ELSEWHERE = ("to_gpu", "to_dtype", "to_batch")
-"""The values that put GPU work elsewhere (`tracedb.changed_work`)."""
+"""The values that change GPU, type or batch size (`tracedb.changed_work`)."""
 
 
 @dataclass(frozen=True)
 class Rule:
-    """What an action goes with."""
+    """The targets and values of an action."""
 
     targets: tuple[str, ...]
-    """What it can be done to."""
+    """The targets that it applies to."""
     some: tuple[str, ...] = ()
-    """The values of which it takes one or more."""
+    """It takes one or more of these values."""
     one: tuple[str, ...] = ()
-    """The values of which it takes one."""
+    """It takes exactly one of these values."""
     needs: tuple[str, ...] = ()
-    """The values that it has to have."""
+    """Required values."""
     takes: tuple[str, ...] = ()
-    """The values that it may have besides."""
+    """Optional values."""
     times: tuple[str, ...] = ()
-    """Of which targets it changes how long they last, and nothing else: what waits for
-    what stays, so arrays can evaluate it (`tracedb.twin`)."""
+    """The targets of which it changes only durations, not dependencies: arrays can
+    evaluate these (`tracedb.twin`)."""
 
     @property
     def values(self) -> tuple[str, ...]:
-        """All values that it goes with."""
+        """All values that it takes."""
         return self.some + self.one + self.needs + self.takes
 
 
@@ -89,7 +89,7 @@ VALUES = tuple(dict.fromkeys(value for rule in RULES.values() for value in rule.
 
 
 def action_of(edit: Change) -> str:
-    """The action of an edit: one that names none scales, or takes waits out."""
+    """The action of an edit; by default scale, or unsync for waits."""
     return edit.action or ("unsync" if edit.target == "wait" else "scale")
 
 
@@ -109,7 +109,7 @@ def wrong_action(edit: Change) -> str | None:
 
 
 def _wrong_values(edit: Change, action: str) -> str | None:
-    """Which values an action does not go with, or lacks."""
+    """Which values the action does not take, or lacks."""
     rule = RULES[action]
     given = [value for value in VALUES if getattr(edit, value) is not None]
     strange = [value for value in given if value not in rule.values]
@@ -126,7 +126,7 @@ def _wrong_values(edit: Change, action: str) -> str | None:
 
 
 def _wrong_set(edit: Change) -> str | None:
-    """Whether one time is set for several, or a GPU for what is on none."""
+    """Whether host time gets a GPU, type or batch size, or ops a single time."""
     for field in ELSEWHERE:
         if edit.target == "host" and getattr(edit, field) is not None:
             return f"{field} applies to GPU work; use the target gpu or op, not host"
@@ -138,14 +138,14 @@ def _wrong_set(edit: Change) -> str | None:
 
 
 def _wrong_gaps(edit: Change) -> str | None:
-    """Whether gaps are asked for where none go with what is removed."""
+    """Whether gaps are given for a target other than ops."""
     if edit.target != "op" and edit.gaps is not None:
         return "gaps is about the gaps around removed ops; remove gaps"
     return None
 
 
 def _wrong_part(edit: Change, action: str) -> str | None:
-    """Whether part of an op is chosen for what is done to whole ones."""
+    """Whether a part of ops is selected for an action on whole ops."""
     if edit.target == "op" and edit.part is not None and action in _OF_WHOLE_OPS:
         return f"{action} applies to whole ops; remove part"
     return None
@@ -155,7 +155,7 @@ _OF_WHOLE_OPS = ("insert", "graph")
 
 
 def _wrong_insert(edit: Change, action: str) -> str | None:
-    """Whether what is inserted has the time of something else."""
+    """Whether an insertion lacks its time, or has one of the other target."""
     if action != "insert":
         return None
     needed, other = ("gpu_ns", None) if edit.target == "gpu" else ("host_ns", "gpu_ns")
@@ -170,11 +170,11 @@ _OVERLAPPED = {
     "gpu": ("until", "to_stream"),
     "host": ("workers", "ahead", "host_ns"),
 }
-"""The values that go with what is overlapped."""
+"""The values of an overlap, by target."""
 
 
 def _wrong_overlap(edit: Change, action: str) -> str | None:
-    """Whether what is overlapped has values of something else."""
+    """Whether an overlap has values of the other target, or a wrong pattern."""
     if action != "overlap":
         return None
     values = _OVERLAPPED[edit.target]
@@ -231,7 +231,7 @@ LIMIT 1
 
 
 def check_effects(connection: duckdb.DuckDBPyConnection) -> None:
-    """Raise `ScenarioError` for the first edit of which nothing can be done."""
+    """Raise `ScenarioError` for the first edit that has no effect."""
     found = connection.execute(_IDLE).fetchone()
     if found is not None:
         scenario, edit, action, run = found
@@ -240,7 +240,7 @@ def check_effects(connection: duckdb.DuckDBPyConnection) -> None:
 
 
 def _no_times(connection: duckdb.DuckDBPyConnection, run: int | None) -> str:
-    """Why there are no times of others to take."""
+    """Why no times of other steps, ranks or runs exist for an edit."""
     if run is None:
         return (
             "nothing that it selects is in a step; times of other steps and ranks "
@@ -279,7 +279,7 @@ _ALONE = {
         "name another"
     ),
 }
-"""What is wrong where an edit finds nothing to do with what it chooses."""
+"""Why an edit has no effect on what it selects."""
 
 _CONFLICTS = """
 WITH twice AS (
@@ -361,4 +361,4 @@ _ACTION_HELP = {
     "fuse": "fuse makes GPU work one launch, of the sum less the traffic or of gpu_ns",
     "graph": "graph launches GPU work at once, in host_ns, with gap_ns between",
 }
-"""What an action does, for who gave it other values."""
+"""What each action does, for error messages."""

@@ -1,11 +1,10 @@
 """Recorded ops at another batch size: the dimensions that their arguments then have.
 
-Where other runs of the database do the same ops at other batch sizes, every size is
-fitted as an affine function of the batch, as `tracedb estimate --sweep` does
-(`tracedb.from_code.sizes`). Else the dimensions that are the batch's are inferred from
-what the ops of the one recording do (`tracedb.batch_dims`). What neither tells is noted
-with its reason, and refused where it is much of the GPU's time, or, without GPU work,
-of that of ops.
+If other runs in the database execute the same ops at other batch sizes, each size is
+fitted as an affine function of the batch size, as `tracedb estimate --sweep` does
+(`tracedb.from_code.sizes`). Otherwise the batch dimensions are inferred from the ops of
+the recording (`tracedb.batch_dims`). Unknown sizes are stored with the reason; if they
+concern much of the GPU time (without GPU work, of the op time), the edit is refused.
 """
 
 from __future__ import annotations
@@ -40,9 +39,9 @@ if TYPE_CHECKING:
 
 TABLE = "reference.scaled_argument"
 _MOST = 0.05
-"""This share of the GPU's time may stay as it is since nothing tells its new sizes."""
+"""Largest accepted share of time whose new sizes are unknown."""
 _MOST_REASONS = 3
-"""Number of ops listed whose sizes are unknown."""
+"""An error lists at most this many ops with unknown sizes."""
 _NAME = 80
 
 _CHANGES = """
@@ -55,7 +54,7 @@ FROM prediction.op_change
 WHERE value_count = 1
 ORDER BY ALL
 """
-# What optimizers do, and what stores gradients, is of the model's sizes.
+# Ops of optimizers and gradient accumulation have sizes of the model only.
 _UPDATING = """
 op.name LIKE '%AccumulateGrad%'
     OR regexp_matches(op.name, '^aten::_(foreach|fused|amp)_')
@@ -171,18 +170,18 @@ ORDER BY scenario, problem_ns DESC, problem
 
 @dataclass(frozen=True)
 class _Op:
-    """An op that launches GPU work, as it was recorded."""
+    """A recorded op that launches GPU work."""
 
     op_id: int
     step_id: int | None
     name: str
     is_update: bool
     texts: tuple[str | None, str | None, str | None]
-    """Dimensions of arguments and of results, and values, as JSON."""
+    """JSON of the arguments' dimensions, the results' dimensions and the values."""
 
     @property
     def key(self) -> tuple[Any, ...]:
-        """What ops that are recorded alike have in common."""
+        """Equal for ops with equal records."""
         return self.name, self.is_update, *self.texts
 
     @cached_property
@@ -194,7 +193,7 @@ class _Op:
 
 @dataclass(frozen=True)
 class _Scaled:
-    """What an op is at another batch size, or why that is not known."""
+    """An op at another batch size, or the reason why it is unknown."""
 
     input_dims: str | None = None
     output_dims: str | None = None
@@ -205,7 +204,7 @@ class _Scaled:
 
 @dataclass
 class _Trace:
-    """A trace with what its ops tell of the batch."""
+    """A trace, and what its ops tell about the batch size."""
 
     connection: duckdb.DuckDBPyConnection
     trace_id: int
@@ -214,7 +213,7 @@ class _Trace:
 
     @cached_property
     def calls(self) -> list[Call]:
-        """All ops with shapes, each that is recorded alike once."""
+        """All distinct ops with shapes."""
         rows = self.connection.execute(_CALLS, {"trace": self.trace_id}).fetchall()
         return [
             Call(name, shapes(dims), tuple(map(str, json.loads(given or "[]"))), *flags)
@@ -232,7 +231,7 @@ class _Trace:
 
     @cached_property
     def steps(self) -> list[list[_Op]]:
-        """Those of each step."""
+        """The ops of each step."""
         found: defaultdict[int, list[_Op]] = defaultdict(list)
         for op in self.ops:
             if op.step_id is not None:
@@ -240,19 +239,19 @@ class _Trace:
         return list(found.values())
 
     @cached_property
-    def usual(self) -> list[_Op]:
-        """Those of the last of the steps that have as many as most."""
+    def typical(self) -> list[_Op]:
+        """The ops of the last step with the most common number of ops."""
         counts = Counter(map(len, self.steps))
         most = max(counts, key=lambda count: (counts[count], count), default=0)
         return next((s for s in reversed(self.steps) if len(s) == most), [])
 
     @cached_property
     def recorded_batch(self) -> int | None:
-        """The batch size, if what takes examples agrees on one."""
+        """The batch size, if the inputs agree on one."""
         return recorded_batch(self.calls)
 
     def dimensions(self, batch: int) -> Dimensions:
-        """What is inferred of dimensions, by the batch size."""
+        """The inferred dimensions for a batch size; cached."""
         if batch not in self._dimensions:
             self._dimensions[batch] = Dimensions.of(self.calls, batch)
         return self._dimensions[batch]
@@ -260,24 +259,24 @@ class _Trace:
 
 @dataclass(frozen=True)
 class _Others:
-    """Steps of other runs that do the same ops at other batch sizes."""
+    """Steps of other runs with the same ops at other batch sizes."""
 
     steps: list[list[_Op]]
     ratios: list[Fraction]
-    """Their batch sizes by that of the run."""
+    """Their batch sizes, relative to this run's."""
     least: int
-    """The least size that grows with the batch."""
+    """The smallest size that grows with the batch size."""
 
     @classmethod
     def of(cls, trace: _Trace) -> _Others | None:
-        """The steps that line up with the usual one; `None` without any."""
+        """The steps with the same ops as the typical one; `None` if there are none."""
         rows = trace.connection.execute(_OTHERS, {"trace": trace.trace_id}).fetchall()
         steps, ratios, sizes = [], [], set()
         for trace_id, run_id in rows:
-            step = _Trace(trace.connection, trace_id, run_id).usual
-            if not step or _forms(step) != _forms(trace.usual):
+            step = _Trace(trace.connection, trace_id, run_id).typical
+            if not step or _forms(step) != _forms(trace.typical):
                 continue
-            grown = _grown(trace.usual, step)
+            grown = _grown(trace.typical, step)
             if not grown:
                 continue
             ratio = Counter(Fraction(b, a) for a, b in grown).most_common(1)[0][0]
@@ -287,16 +286,16 @@ class _Others:
         return cls(steps, ratios, min(sizes)) if steps else None
 
     def scaled(self, trace: _Trace, batch: int, to_batch: int) -> dict[int, _Scaled]:
-        """What the ops become of steps that are as the usual one, by their places."""
+        """The scaled ops of steps equal to the typical one, by op id."""
         sizes = [Fraction(batch), *(batch * ratio for ratio in self.ratios)]
         if any(size.denominator > 1 for size in sizes):
             return {}
         batches = [int(size) for size in sizes]
         made = [
             _fitted(op, others, batches, to_batch)
-            for op, *others in zip(trace.usual, *self.steps, strict=True)
+            for op, *others in zip(trace.typical, *self.steps, strict=True)
         ]
-        keys = [op.key for op in trace.usual]
+        keys = [op.key for op in trace.typical]
         return {
             op.op_id: one
             for step in trace.steps
@@ -306,7 +305,7 @@ class _Others:
 
 
 def _forms(step: Iterable[_Op]) -> list[tuple[Any, ...]]:
-    """What ops have to be at all batch sizes."""
+    """What must be equal at all batch sizes."""
     return [
         (
             op.name,
@@ -317,7 +316,7 @@ def _forms(step: Iterable[_Op]) -> list[tuple[Any, ...]]:
 
 
 def _grown(step: Sequence[_Op], other: Sequence[_Op]) -> list[tuple[int, int]]:
-    """The dimensions that differ between steps that line up."""
+    """The pairs of dimensions that differ between two steps with the same ops."""
     found = []
     for one, twin in zip(step, other, strict=True):
         numbers: tuple[list[Any], list[Any]] = ([], [])
@@ -331,7 +330,7 @@ def _grown(step: Sequence[_Op], other: Sequence[_Op]) -> list[tuple[int, int]]:
 def _fitted(
     op: _Op, others: Sequence[_Op], batches: Sequence[int], to_batch: int
 ) -> _Scaled:
-    """An op whose numbers are affine functions of the batch."""
+    """Scale an op by fitting its numbers as affine functions of the batch size."""
     columns = zip(op.texts, *(other.texts for other in others), strict=True)
     try:
         texts = [_text_fitted(several, batches, to_batch) for several in columns]
@@ -356,7 +355,7 @@ def _text_fitted(
 
 
 def _scaled(op: _Op, dims: str | None, results: str | None, values: str) -> _Scaled:
-    """An op with other dimensions; what is as recorded is left out."""
+    """An op with other dimensions; unchanged ones are None."""
     before, after = (_elements(text) for text in (op.texts[0], dims))
     return _Scaled(
         None if shapes(dims) == shapes(op.texts[0]) else dims,
@@ -367,7 +366,7 @@ def _scaled(op: _Op, dims: str | None, results: str | None, values: str) -> _Sca
 
 
 def _elements(text: str | None) -> int:
-    """The elements of all tensors."""
+    """The number of elements of all tensors."""
     found = 0
     for argument in shapes(text):
         for dims in argument:
@@ -379,7 +378,7 @@ def _elements(text: str | None) -> int:
 
 
 def _inferred(op: _Op, dimensions: Dimensions, to_batch: int) -> _Scaled:
-    """An op whose dimensions of the batch are in proportion to it."""
+    """Scale an op's batch dimensions in proportion to the batch size."""
     if op.is_update:
         return _Scaled()
     if not any(dims for argument in shapes(op.texts[0]) for dims in argument):
@@ -412,7 +411,7 @@ def _text_inferred(
 
 
 def _sizes(dims: Dims, dimensions: Dimensions, to_batch: int) -> tuple[list[int], str]:
-    """The sizes of a shape, or why one of them is not known."""
+    """The sizes of a shape, or why one of them is unknown."""
     found = []
     for at, size in enumerate(dims):
         kind = dimensions.kind((dims, at))
@@ -432,8 +431,8 @@ _PROBLEMS = {
 def fill(cursor: duckdb.DuckDBPyConnection) -> None:
     """Fill `reference.scaled_argument` for the edits of a simulation.
 
-    Raises `ScenarioError` where the recorded batch size is not known, or it is not
-    known of much GPU work how it follows the batch.
+    Raises `ScenarioError` if the recorded batch size is unknown, or if for much of the
+    GPU time it is unknown how it follows the batch size.
     """
     traces: dict[int, _Trace] = {}
     rows: list[tuple[Any, ...]] = []
@@ -447,7 +446,7 @@ def fill(cursor: duckdb.DuckDBPyConnection) -> None:
 
 
 def check_ops(cursor: duckdb.DuckDBPyConnection) -> None:
-    """Refuse a scenario where much of the time of ops is not known to follow the batch.
+    """Check the same for the time of ops on the CPU.
 
     Raises `ScenarioError` as `fill` does.
     """
@@ -455,7 +454,7 @@ def check_ops(cursor: duckdb.DuckDBPyConnection) -> None:
 
 
 def _rows(trace: _Trace, to_batch: int, from_batch: int) -> list[tuple[Any, ...]]:
-    """The rows of a trace for one batch size that is asked for."""
+    """The rows of a trace for one requested batch size."""
     others = _Others.of(trace)
     batch = from_batch or trace.recorded_batch or (others.least if others else None)
     if batch is None:
@@ -463,18 +462,18 @@ def _rows(trace: _Trace, to_batch: int, from_batch: int) -> list[tuple[Any, ...]
             f"batch={to_batch}: the recorded batch size is unknown, because the inputs "
             f"do not agree on one; give it: 'batch={to_batch} from_batch=512'"
         )
-    placed = others.scaled(trace, batch, to_batch) if others else {}
+    scaled = others.scaled(trace, batch, to_batch) if others else {}
     alike: defaultdict[tuple[Any, ...], set[_Scaled]] = defaultdict(set)
     for op in trace.ops:
-        if op.op_id in placed:
-            alike[op.key].add(placed[op.op_id])
-    source = "runs" if placed else "given" if from_batch else "inferred"
+        if op.op_id in scaled:
+            alike[op.key].add(scaled[op.op_id])
+    source = "runs" if scaled else "given" if from_batch else "inferred"
     made: dict[tuple[Any, ...], _Scaled] = {}
     found = []
     for op in trace.ops:
         if op.key not in made:
-            made[op.key] = _made(trace, op, alike[op.key], batch, to_batch)
-        one = _Scaled() if batch == to_batch else placed.get(op.op_id, made[op.key])
+            made[op.key] = _scaled_like(trace, op, alike[op.key], batch, to_batch)
+        one = _Scaled() if batch == to_batch else scaled.get(op.op_id, made[op.key])
         found.append(
             (to_batch, from_batch, op.op_id, trace.trace_id, batch, source,
              one.unknown, one.input_dims, one.output_dims, one.concrete_inputs,
@@ -483,10 +482,10 @@ def _rows(trace: _Trace, to_batch: int, from_batch: int) -> list[tuple[Any, ...]
     return found
 
 
-def _made(
+def _scaled_like(
     trace: _Trace, op: _Op, alike: set[_Scaled], batch: int, to_batch: int
 ) -> _Scaled:
-    """What an op becomes that is in no usual step: as those that are recorded alike."""
+    """Scale an op outside typical steps like ops with equal records in them."""
     if len(alike) == 1:
         return next(iter(alike))
     if alike:
@@ -510,7 +509,7 @@ def _store(cursor: duckdb.DuckDBPyConnection, rows: list[tuple[Any, ...]]) -> No
 
 
 def _check(cursor: duckdb.DuckDBPyConnection, left: str, whole: str) -> None:
-    """Refuse a scenario where much of some time is not known to follow."""
+    """Raise `ScenarioError` if for much of the time the new sizes are unknown."""
     found: defaultdict[str, dict[str | None, int]] = defaultdict(dict)
     for scenario, problem, time_ns in cursor.execute(left).fetchall():
         found[scenario][problem] = time_ns

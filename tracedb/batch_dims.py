@@ -1,11 +1,11 @@
-"""Which dimensions of a recording's tensors are the batch's, by what its ops do.
+"""Infer which dimensions of recorded tensors are batch dimensions, from the ops.
 
-A recording does not say which tensor an op takes, but which shapes: tensors of one
-shape are taken to be alike, dimension by dimension. Ops tell which dimensions are the
-same (the inner ones of a product), which are the model's (those of weights, of what
-optimizers update), and which the batch's (the rows of a linear layer, the images of a
-convolution, the first dimension of what is copied to the GPU). What is told to be both,
-or neither though it is a multiple of the batch, is not known, and no guess is made.
+A recording has the shapes of an op's tensors, not their identities, so tensors of one
+shape are treated alike. Ops tell which dimensions are equal (the inner ones of a matrix
+product), which belong to the model (weights, updates of optimizers), and which to the
+batch (the rows of a linear layer, the images of a convolution, the first dimension of a
+copy to the GPU). A dimension that is both, or a multiple of the batch size that is
+neither, is unknown; nothing is guessed.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
 Dims = tuple[int, ...]
 Place = tuple[Dims, int]
-"""A dimension: of which shape, and which of its dimensions."""
+"""A dimension: a shape, and an index into it."""
 
 CONSTANT, BATCH, UNKNOWN, BOTH = "constant", "batch", "unknown", "both"
 
 _IMAGES = 4
-"""Dimensions of images, and of what attention takes."""
+"""Number of dimensions of images and of attention's inputs."""
 _MATRIX = 2
 _BATCHED = 3
 
@@ -34,8 +34,8 @@ _BATCHED = 3
 class Call:
     """An op with its shapes.
 
-    `is_update` says that it is the optimizer's, or stores a gradient; `is_copied` that
-    it copies something to the GPU; `collective` what ranks do together in it.
+    `is_update`: it belongs to an optimizer, or stores a gradient. `is_copied`: it
+    copies to the GPU. `collective` is the kind of its collective, if any.
     """
 
     name: str
@@ -47,12 +47,12 @@ class Call:
 
     @property
     def bare_name(self) -> str:
-        """The name without its namespace, and without what says that it writes."""
+        """The name without its namespace and the suffix of in-place ops."""
         return re.sub(r"(?<=[^_])_$", "", self.name.rpartition("::")[2])
 
     @property
     def tensors(self) -> list[Dims]:
-        """The shapes of all tensors, those of lists one by one."""
+        """The shapes of all tensors, lists flattened."""
         return [dims for argument in self.arguments for dims in argument if dims]
 
     def dims(self, argument: int) -> Dims:
@@ -63,14 +63,14 @@ class Call:
         return shapes[0] if len(shapes) == 1 else ()
 
     def numbers(self, argument: int) -> list[int]:
-        """The numbers of an argument that is none but these."""
+        """The integers in an argument's value."""
         if argument >= len(self.values):
             return []
         return [int(n) for n in re.findall(r"-?\d+", self.values[argument])]
 
 
 def shapes(text: str | None) -> tuple[tuple[Dims, ...], ...]:
-    """The shapes of arguments: of each those of its tensors, one if it is no list.
+    """The shapes of each argument's tensors; one unless it is a list.
 
     >>> shapes("[[2, 3], [], [[4], [5]]]")
     (((2, 3),), (), ((4,), (5,)))
@@ -86,7 +86,7 @@ def shapes(text: str | None) -> tuple[tuple[Dims, ...], ...]:
 
 @dataclass
 class Dimensions:
-    """What is known of the dimensions of all shapes, for a batch of some size."""
+    """The kinds of all dimensions, for one batch size."""
 
     batch: int
     _above: dict[Place, Place] = field(default_factory=dict)
@@ -95,18 +95,18 @@ class Dimensions:
 
     @classmethod
     def of(cls, calls: Sequence[Call], batch: int) -> Dimensions:
-        """Learn it from the ops of a recording."""
+        """Infer the kinds from the ops of a recording."""
         found = cls(batch)
         for call in calls:
-            _tell(found, call)
+            _apply(found, call)
         found._settle()
         return found
 
     def kind(self, place: Place) -> str:
-        """What a dimension is: one of the batch's, of the model's, not known, or both.
+        """The kind of a dimension: `BATCH`, `CONSTANT`, `UNKNOWN` or `BOTH`.
 
-        What is no multiple of the batch is none of it, but a list of places in the
-        batch may have one more, and of what lies between them one less.
+        A size that is not a multiple of the batch size is constant, except for a vector
+        of offsets, which may have one element more or less.
         """
         dims, at = place
         kinds = self._kinds.get(self._root(place), set())
@@ -121,7 +121,7 @@ class Dimensions:
         return next(iter(kinds), UNKNOWN)
 
     def same(self, one: Place, other: Place) -> None:
-        """Say that two dimensions are the same; of different sizes they are not."""
+        """Record that two dimensions are the same, if their sizes agree."""
         (dims, at), (others, place) = one, other
         if dims[at] != others[place] or dims[at] == 1:
             return
@@ -131,24 +131,24 @@ class Dimensions:
             self._kinds.setdefault(above, set()).update(self._kinds.pop(below, ()))
 
     def constant(self, dims: Dims, *places: int) -> None:
-        """Say that dimensions, without places all, are the model's."""
+        """Record that dimensions (default all) belong to the model."""
         for at in places or range(len(dims)):
             self._mark((dims, at % len(dims)), CONSTANT)
 
     def rows(self, dims: Dims, at: int = 0) -> None:
-        """Say that a dimension is the batch's, if it is a multiple of it."""
+        """Record that a dimension is the batch's, if it is a multiple of its size."""
         if len(dims) > at and dims[at] and dims[at] % self.batch == 0:
             self._mark((dims, at), BATCH)
 
     def examples(self, dims: Dims) -> None:
-        """Say that a tensor is examples: the first dimension is the batch's alone."""
+        """Record that only the first dimension of a tensor belongs to the batch."""
         if dims and dims[0] and dims[0] % self.batch == 0:
             self.rows(dims)
             if len(dims) > 1:
                 self.constant(dims, *range(1, len(dims)))
 
     def folded(self, whole: Place, parts: Sequence[Place]) -> None:
-        """Say that a dimension is made of several, in their product or their sum."""
+        """Record that a dimension is the product or sum of several."""
         self._folded[whole, tuple(parts)] = None
 
     def _mark(self, place: Place, kind: str) -> bool:
@@ -163,7 +163,7 @@ class Dimensions:
         return place
 
     def _settle(self) -> None:
-        """Carry what is known through what is folded, until nothing more follows."""
+        """Propagate kinds through folded dimensions until nothing changes."""
         while any(self._follow(whole, parts) for whole, parts in self._folded):
             pass
 
@@ -185,7 +185,7 @@ class Dimensions:
 
 
 def reshaped(found: Dimensions, one: Dims, other: Dims) -> None:
-    """Say what dimensions become of others when elements stay in order.
+    """Relate the dimensions of two shapes whose elements are in the same order.
 
     >>> found = Dimensions(4)
     >>> found.rows((8, 6))
@@ -207,7 +207,7 @@ def reshaped(found: Dimensions, one: Dims, other: Dims) -> None:
 
 
 def _pieces(one: Dims, other: Dims) -> Iterator[tuple[list[int], list[int]]]:
-    """The places of dimensions with equal products, without those of one element."""
+    """Groups of dimensions with equal products, without those of size 1."""
     left = [at for at, size in enumerate(one) if size != 1]
     right = [at for at, size in enumerate(other) if size != 1]
     while left and right:
@@ -225,8 +225,8 @@ def _pieces(one: Dims, other: Dims) -> Iterator[tuple[list[int], list[int]]]:
         yield ours, theirs
 
 
-def _tell(found: Dimensions, call: Call) -> None:
-    """Note what an op says of the dimensions of its tensors."""
+def _apply(found: Dimensions, call: Call) -> None:
+    """Apply the rule of an op to the dimensions of its tensors."""
     if call.is_update:
         for dims in call.tensors:
             found.constant(dims)
@@ -243,7 +243,7 @@ def _tell(found: Dimensions, call: Call) -> None:
 
 
 def _collective(found: Dimensions, call: Call) -> None:
-    """Messages of all-to-all are of examples; flat ones of others are of the model."""
+    """All-to-all sends examples; flat tensors of other collectives are gradients."""
     for dims in call.tensors:
         if call.collective == "all_to_all":
             found.rows(dims)
@@ -277,7 +277,7 @@ def _batches_multiplied(found: Dimensions, call: Call) -> None:
 
 
 def _added(found: Dimensions, call: Call) -> None:
-    """A linear layer, where a vector is added: its rows are examples."""
+    """`addmm` with a vector is a linear layer: its rows are examples."""
     added, a, b = (call.dims(n) for n in range(3))
     _product(found, a, b)
     if len(added) == 1 and len(a) == len(b) == _MATRIX:
@@ -287,7 +287,7 @@ def _added(found: Dimensions, call: Call) -> None:
 
 
 def _linear(found: Dimensions, call: Call) -> None:
-    """Rows are examples, or places in them: where it can be one dimension alone."""
+    """Weights are the model's; rows are the batch's where only one dimension can be."""
     rows, weight, bias = (call.dims(n) for n in range(3))
     if len(weight) != _MATRIX or not rows:
         return
@@ -305,9 +305,9 @@ def _linear(found: Dimensions, call: Call) -> None:
 
 
 def _images(found: Dimensions, call: Call) -> None:
-    """Convolutions and pools: images, and weights, which are the second tensor.
+    """Images of convolutions, norms and pools are examples; weights are the model's.
 
-    Of a convolution's backward pass the weights are the third one.
+    Weights are the second argument; in a convolution's backward pass, the third.
     """
     is_backward = "backward" in call.bare_name
     is_convolution = "conv" in call.bare_name
@@ -321,7 +321,7 @@ def _images(found: Dimensions, call: Call) -> None:
 
 
 def _attention(found: Dimensions, call: Call) -> None:
-    """Of examples, heads, places and elements; sums over the last are without it."""
+    """Inputs are [batch, heads, length, head size]; sums lack the last dimension."""
     of_all = [dims for dims in call.tensors if len(dims) == _IMAGES]
     for dims in call.tensors:
         if dims in of_all or dims[:2] in {one[:2] for one in of_all}:
@@ -329,7 +329,7 @@ def _attention(found: Dimensions, call: Call) -> None:
 
 
 def _normalised(found: Dimensions, call: Call) -> None:
-    """Over the last dimension, of which there are weights; the others stay."""
+    """The last dimension and its weights are the model's; the others are kept."""
     first = next(iter(call.tensors), ())
     for dims in call.tensors:
         if len(dims) > 1:
@@ -342,7 +342,7 @@ def _normalised(found: Dimensions, call: Call) -> None:
 
 
 def _looked_up(found: Dimensions, call: Call) -> None:
-    """Rows of a table, by indices, which are examples."""
+    """Indices into a table are examples."""
     table, indices = call.dims(0), call.dims(1)
     if len(table) != _MATRIX or not indices:
         return
@@ -355,7 +355,7 @@ def _looked_up(found: Dimensions, call: Call) -> None:
 
 
 def _bags(found: Dimensions, call: Call) -> None:
-    """Sums of rows of a table: indices, and where each bag begins."""
+    """Indices into a table are examples; offsets are the batch's."""
     table, indices, offsets = (call.dims(n) for n in range(3))
     if len(table) != _MATRIX:
         return
@@ -386,7 +386,7 @@ def _looked_up_backward(found: Dimensions, call: Call) -> None:
 
 
 def _losses(found: Dimensions, call: Call) -> None:
-    """What is compared, example by example."""
+    """Losses compare examples."""
     for dims in call.tensors:
         found.rows(dims)
         if len(dims) == _MATRIX:
@@ -394,7 +394,7 @@ def _losses(found: Dimensions, call: Call) -> None:
 
 
 def _aligned(found: Dimensions, tensors: Sequence[Dims]) -> None:
-    """Dimensions are the same from the last one on, as far as they are as large."""
+    """Dimensions agree from the last one, where sizes are equal (broadcasting)."""
     for dims in tensors[1:]:
         for back in range(1, min(len(dims), len(tensors[0])) + 1):
             first = (tensors[0], len(tensors[0]) - back)
@@ -406,7 +406,7 @@ def _elementwise(found: Dimensions, call: Call) -> None:
 
 
 def _joined(found: Dimensions, call: Call) -> None:
-    """Tensors that are joined along a dimension, if it is known along which."""
+    """Concatenation along a known dimension."""
     parts = [dims for dims in call.tensors if len(dims) == len(call.tensors[0])]
     given = call.numbers(1)
     if len(parts) < len(call.tensors) or not parts or len(given) != 1:
@@ -447,7 +447,7 @@ def _flattened(found: Dimensions, call: Call) -> None:
 
 
 def _turned(found: Dimensions, call: Call) -> None:
-    """Two dimensions change places."""
+    """Two dimensions are transposed."""
     dims = call.dims(0)
     given = [*call.numbers(1), *call.numbers(2)] if len(call.values) > 1 else []
     if call.bare_name in {"t", "numpy_T"}:
@@ -482,7 +482,7 @@ def _expanded(found: Dimensions, call: Call) -> None:
 
 
 def _widened(found: Dimensions, call: Call) -> None:
-    """A dimension of one element comes, or goes."""
+    """`unsqueeze` and `squeeze` of one dimension."""
     dims, given = call.dims(0), call.numbers(1)
     if not dims or len(given) != 1:
         return
@@ -520,13 +520,13 @@ _RULES: dict[str, Callable[[Dimensions, Call], None]] = {
     "unsqueeze|squeeze": _widened,
     _ELEMENTWISE: _elementwise,
 }
-"""What ops say, by their bare names; the first that matches counts."""
+"""The rules by a pattern of the bare name; the first match counts."""
 
 
 def recorded_batch(calls: Sequence[Call]) -> int | None:
-    """The batch size of a recording, if what takes examples agrees on one.
+    """The batch size of a recording, if its inputs agree on one.
 
-    What is copied to the GPU tells first, then images, then indices, then bags.
+    Copies to the GPU count first, then images, indices, bags and linear layers.
     """
     for size_of in _SIZES:
         sizes = {size for call in calls if (size := size_of(call))}
@@ -566,4 +566,4 @@ def _layered(call: Call) -> int:
 
 
 _SIZES = (_copied, _imaged, _indexed, _bagged, _layered)
-"""What tells the batch size, the surest first."""
+"""Sources of the batch size, the most reliable first."""

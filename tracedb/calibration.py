@@ -1,8 +1,8 @@
-"""What traces of other databases teach of kernel times.
+"""Calibrate kernel times with traces of other databases.
 
-A trace teaches itself, at ingest (`prediction.kernel_factor`). What it teaches is worth
-something to other runs on such a GPU as well: shapes that recur, ops and families that
-a roofline is wrong about. It is kept in `reference.kernel_lesson`.
+At ingest, a trace is calibrated with its own kernels (`prediction.kernel_factor`). The
+same samples help other runs on such a GPU: recurring shapes, and ops and families that
+a roofline predicts wrongly. They are kept in `reference.kernel_lesson`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _TABLE = "reference.kernel_lesson"
 
-# What the source has learnt itself is passed on. A GPU that is not listed may be any.
+# Lessons of the source are passed on. Unlisted GPUs are left out: they may be any.
 LESSONS = f"""
 SELECT
     sha256 AS trace_sha256,
@@ -58,11 +58,10 @@ ORDER BY hardware, family, basis
 def calibrate(
     connection: duckdb.DuckDBPyConnection, source: str | Path
 ) -> pl.DataFrame:
-    """Learn from the traces of another database, beside what was learnt before.
+    """Add the lessons of another database to earlier ones, and recompute predictions.
 
-    What follows is computed anew. Returns what is learnt now, by hardware and family.
-    Raises `DatabaseError` where the source cannot be opened, `QueryError` where there
-    is nothing to learn from it.
+    Returns all lessons by hardware, family and basis. Raises `DatabaseError` if the
+    source cannot be opened, `QueryError` if there is nothing to learn from it.
     """
     with tracedb.open(source, read_only=True) as other:
         lessons = other.sql(LESSONS)

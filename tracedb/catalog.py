@@ -2,15 +2,15 @@
 
 A file holds one documented statement: a comment (what it means, its grain, its key),
 then `CREATE TABLE | VIEW layer.name (` with a comment above each column. A `TABLE`
-without a query is filled by a loader; a `TABLE` with one is computed per trace, when
-the trace is ingested, and must have a column `trace_id`; where its comment says
-"Without edits it is empty", for scenarios alone. A `VIEW` is computed when it is read.
+without a query is filled by a loader. A `TABLE` with one is computed per trace at
+ingest, and must have a column `trace_id`; if its comment says "Without edits it is
+empty", it is computed only for scenarios. A `VIEW` is computed when it is read.
 A `MACRO` is a view with parameters: `CREATE MACRO layer.name(` with a comment above
 each, then `AS TABLE`, `SELECT` with a comment above each column, and `FROM` the query.
-A `FUNCTION` is a rule that several relations follow, about values rather than rows:
+A `FUNCTION` is a scalar macro that several relations use:
 `CREATE MACRO layer.name(` with a comment above each parameter, then `AS (` the
-expression. A relation without a query that is no loader's has all rows of those that
-say `Part of:` it.
+expression. A view without a query is the union of the relations whose comment says
+`Part of:` it.
 
 `public.toml` lists the relations that users may rely on; all others are internal.
 """
@@ -47,11 +47,11 @@ LAYERS = (
     "question",
 )
 INTERNAL = "Internal"
-"""How what may change with any version is marked."""
+"""The mark of relations that may change with any version."""
 FLEET = "fleet"
-"""The folder of what a lake is asked, and of what it keeps of each trace for that."""
+"""The folder of a lake's questions, and of what it keeps of each trace for them."""
 _KEPT = ("raw", "reference")
-"""Layers of tables that are filled; all above can be computed again."""
+"""Layers of tables that are filled; all other layers can be recomputed."""
 
 _FILE = re.compile(
     r"(?P<doc>(?:--[^\n]*\n)+)"
@@ -108,7 +108,7 @@ class Relation:
 
     @property
     def key(self) -> list[str]:
-        """Columns that tell one row from another."""
+        """The columns that identify a row."""
         return re.findall(r"\w+", self.doc.split("Key: ")[1].split(".")[0])
 
     @property
@@ -118,24 +118,24 @@ class Relation:
 
     @property
     def part_of(self) -> str | None:
-        """The relation that has all its rows, if there is one."""
+        """The union that it is part of, if any."""
         found = _PART.search(self.doc)
         return found and found[1]
 
     @property
     def needs(self) -> str | None:
-        """What it has no rows without, where its comment says that."""
+        """What it is empty without, if its comment says so."""
         found = _NEEDS.search(self.doc)
         return found and found["what"]
 
     @property
     def needs_edits(self) -> bool:
-        """Whether it has rows of scenarios alone: a database at rest has none."""
+        """Whether it has rows only for scenarios."""
         return self.needs == "edits"
 
     @property
     def counting(self) -> str:
-        """The last SELECT, which reads what the expressions before it have made."""
+        """The last SELECT, after all common table expressions."""
         return self.query.rpartition("\n)\n\n")[2]
 
     @property
@@ -145,7 +145,7 @@ class Relation:
 
     @property
     def comment(self) -> str:
-        """The documentation as the database holds it, which says what is internal."""
+        """The documentation as a database comment; marks internal relations."""
         return self.doc if self.is_public else f"{INTERNAL}: {self.doc}"
 
     @property
@@ -155,13 +155,13 @@ class Relation:
 
     @property
     def is_function(self) -> bool:
-        """Whether it stands for a value, and has no rows."""
+        """Whether it is a scalar macro, which has no rows."""
         return self.kind == "FUNCTION"
 
     def call(self, *arguments: object) -> str:
-        """What follows the name in a query: its arguments, or nothing.
+        """The arguments as they follow the name in a query; empty for tables and views.
 
-        Raises `ValueError` for more or fewer than its parameters.
+        Raises `ValueError` for a wrong number of arguments.
         """
         if len(arguments) != len(self.parameters):
             raise ValueError(f"{self.full_name} takes {len(self.parameters)} arguments")
@@ -170,12 +170,12 @@ class Relation:
 
     @property
     def is_ordered(self) -> bool:
-        """Whether its rows come in an order that answers the question best."""
+        """Whether its query has an order of its own."""
         return re.search(r"\nORDER BY\s", self.query) is not None
 
     @property
     def is_computed_on_ingest(self) -> bool:
-        """Whether the rows are stored when a trace is ingested."""
+        """Whether its rows are computed and stored at ingest."""
         return self.kind == "TABLE" and bool(self.query)
 
 
@@ -183,7 +183,7 @@ class Relation:
 def declared() -> tuple[Relation, ...]:
     """Every relation and function under `sql/`, each after those that it reads."""
     found = {relation.full_name: relation for relation in _united(list(_read_all()))}
-    # Sorted, so that every process has them in one order.
+    # Sorted, so that the order is the same in every process.
     order = TopologicalSorter({name: sorted(r.reads) for name, r in found.items()})
     return tuple(found[name] for name in order.static_order())
 
@@ -196,13 +196,13 @@ def relations() -> tuple[Relation, ...]:
 
 @cache
 def functions() -> tuple[Relation, ...]:
-    """Every rule about values under `sql/`, each after those that it follows."""
+    """Every scalar macro under `sql/`, each after those that it calls."""
     return tuple(one for one in declared() if one.is_function)
 
 
 @cache
 def public() -> dict[str, tuple[str, ...]]:
-    """Names of the relations that users may rely on, in reading order, by subject."""
+    """The names of public relations in reading order, by subject."""
     listed = tomllib.loads(_public_text())
     return {subject: tuple(names) for subject, names in listed.items()}
 
@@ -212,7 +212,7 @@ def _public_text() -> str:
 
 
 def by_subject() -> dict[str, list[Relation]]:
-    """All that is declared, public ones by subject, then internal ones by layer."""
+    """All relations and functions: public by subject, then internal by layer."""
     known = {one.full_name: one for one in declared()}
     found = {
         subject: [known[name] for name in names] for subject, names in public().items()
@@ -232,7 +232,7 @@ def find(name: str) -> Relation:
 
 @cache
 def readers(name: str) -> frozenset[str]:
-    """Names of all relations that read a relation, directly or by way of others."""
+    """The names of all relations that read a relation, directly or indirectly."""
     found = {name}
     for relation in relations():
         if relation.reads & found:
@@ -242,7 +242,7 @@ def readers(name: str) -> frozenset[str]:
 
 @cache
 def sources(name: str) -> frozenset[str]:
-    """Names of all relations that a relation reads, directly or by way of others."""
+    """The names of all relations that a relation reads, directly or indirectly."""
     found = {name}
     for relation in reversed(relations()):
         if relation.full_name in found:
@@ -252,7 +252,7 @@ def sources(name: str) -> frozenset[str]:
 
 @cache
 def chosen_by_edits() -> frozenset[str]:
-    """The stored relations that say what edits choose: empty in a database at rest."""
+    """The stored relations of what edits select; empty without scenarios."""
     others = readers("prediction.variant") | {"prediction.variant"}
     chosen = readers("prediction.scenario_edit") - others
     return frozenset(
@@ -263,8 +263,8 @@ def chosen_by_edits() -> frozenset[str]:
 
 
 @cache
-def said_by_edits() -> tuple[str, ...]:
-    """The views of edits that come before all stored relations of them, in order."""
+def edit_views() -> tuple[str, ...]:
+    """The views of edits that no stored relation of edits precedes, in order."""
     chosen = chosen_by_edits()
     others = readers("prediction.variant") | {"prediction.variant"}
     behind = chosen.union(others, *(readers(name) for name in chosen))
@@ -278,7 +278,7 @@ def said_by_edits() -> tuple[str, ...]:
 
 @cache
 def fingerprint() -> str:
-    """A digest of all statements, to recognise a database of another version."""
+    """A digest of all statements, which identifies the version of a database."""
     statements = sorted(one.statement for one in declared())
     text = "\n".join([*statements, _public_text()])
     return hashlib.sha256(text.encode()).hexdigest()[:16]
@@ -299,7 +299,7 @@ def _read_folder(folder: Traversable) -> Iterator[Relation]:
 
 @cache
 def fleet() -> tuple[Relation, ...]:
-    """Relations of a lake, of many traces: each after those that it reads."""
+    """The relations of a lake, each after those that it reads."""
     found = {r.full_name: r for r in _read_folder(files("tracedb.sql") / FLEET)}
     reads = {
         name: sorted({*_OF_FLEET.findall(_COMMENT.sub("", relation.query))})
@@ -310,7 +310,7 @@ def fleet() -> tuple[Relation, ...]:
 
 
 def _united(found: Sequence[Relation]) -> Iterator[Relation]:
-    """All relations; views without a query have that of their parts, by name."""
+    """All relations, with unions as the queries of views that have parts."""
     parts_of: dict[str | None, list[str]] = {}
     for part in found:
         parts_of.setdefault(part.part_of, []).append(part.full_name)
@@ -357,7 +357,7 @@ def _text(comment: str) -> str:
 
 
 def _relations_read(query: str) -> frozenset[str]:
-    """What is written like a relation's name; DuckDB's parser takes far longer."""
+    """All words that look like relation names; DuckDB's parser takes far longer."""
     return frozenset(_RELATION.findall(_COMMENT.sub("", query)))
 
 
@@ -374,9 +374,9 @@ def create_only(
     given: frozenset[str] = frozenset(),
     are_documented: bool = True,
 ) -> None:
-    """Create some relations and what they read, empty: all would take a second.
+    """Create some relations and what they read, empty; all would take a second.
 
-    But for those that are given: these are there already. Comments take half the time.
+    Relations in `given` exist already. Comments take half the time.
     """
     needed = {*names}
     for one in reversed(declared()):
@@ -388,7 +388,7 @@ def create_only(
 
 
 def create_computed(connection: duckdb.DuckDBPyConnection) -> None:
-    """Create the relations of every layer that is computed, empty."""
+    """Create the relations of all computed layers, empty."""
     for one in declared():
         if one.layer not in _KEPT:
             _create(connection, one)
@@ -397,16 +397,16 @@ def create_computed(connection: duckdb.DuckDBPyConnection) -> None:
 def create_over(
     connection: duckdb.DuckDBPyConnection, stored: str, own: Container[str]
 ) -> None:
-    """Create all relations in a second, empty database; tables are those of the first.
+    """Create all relations in the current, empty database, over the tables of `stored`.
 
-    The first has its name in quotes; the second is in use. Tables with names in `own`
-    are the second's, empty. Views are copied: to bind them anew takes seconds.
+    `stored` is the quoted name of another database. Tables in `own` are created empty
+    instead. Views are copied, because binding them anew takes seconds.
     """
-    over = scalar(connection, "SELECT current_database()")
-    connection.execute(f"COPY FROM DATABASE {stored} TO {quoted(over)} (SCHEMA)")
+    current = scalar(connection, "SELECT current_database()")
+    connection.execute(f"COPY FROM DATABASE {stored} TO {quoted(current)} (SCHEMA)")
     for schema, table in connection.execute(
         "SELECT schema_name, table_name FROM duckdb_tables() WHERE database_name = ?",
-        [over],
+        [current],
     ).fetchall():
         if f"{schema}.{table}" not in own:
             name = f"{quoted(schema)}.{quoted(table)}"
@@ -415,7 +415,7 @@ def create_over(
 
 
 def note_emptiness(connection: duckdb.DuckDBPyConnection) -> None:
-    """Put into the database what stored relations cannot have rows without."""
+    """Store the rules that tell which relations are empty without what."""
     queries: dict[str, str] = {}
     read: set[str] = set()
     for one in reversed(relations()):
@@ -426,7 +426,7 @@ def note_emptiness(connection: duckdb.DuckDBPyConnection) -> None:
 
 
 def complete_kept(connection: duckdb.DuckDBPyConnection) -> None:
-    """Give tables that an older version filled the columns that they lack."""
+    """Add missing columns to tables that an older version filled."""
     there = _columns(connection)
     kept = [relation for relation in relations() if relation.layer in _KEPT]
     with duckdb.connect() as fresh:
@@ -445,9 +445,9 @@ def complete_kept(connection: duckdb.DuckDBPyConnection) -> None:
 
 
 def move_kept(connection: duckdb.DuckDBPyConnection) -> None:
-    """Move rows from tables of an older version to those that stand in their place.
+    """Move rows from tables of an older version to those that replace them.
 
-    Tables in whose place something is computed now are dropped.
+    Tables whose replacement is computed are dropped.
     """
     there = _columns(connection)
     for old in there.keys() & renamed.RELATIONS.keys():
@@ -472,7 +472,7 @@ def _columns(connection: duckdb.DuckDBPyConnection) -> dict[str, dict[str, str]]
 
 
 def drop_computed(connection: duckdb.DuckDBPyConnection) -> None:
-    """Drop every layer that can be computed again."""
+    """Drop every layer that can be recomputed."""
     for layer in {relation.layer for relation in relations()} - {*_KEPT}:
         connection.execute(f"DROP SCHEMA IF EXISTS {layer} CASCADE")
 
@@ -482,13 +482,14 @@ def compute(
     trace_ids: Sequence[int],
     only: Container[str] | None = None,
 ) -> Iterator[str]:
-    """Compute the stored relations of some traces anew, yielding each name first.
+    """Recompute the stored relations of some traces, yielding each name first.
 
-    `only` limits it to relations of these names; what reads them is then out of date.
-    Those that are empty without edits are left so where there are none, and those that
-    are empty because what they read is (`tracedb.emptiness`) are not asked.
-    It is done with one thread: with two, DuckDB 2.0 takes up to half as much CPU time
-    again and hardly less time, and now and then ends in an internal error of its joins.
+    `only` limits it to relations of these names; their readers are then out of date.
+    Relations that are empty without edits are skipped without edits; so are those known
+    to be empty because what they read is empty (`tracedb.emptiness`).
+
+    It uses one thread: with two, DuckDB 2.0 takes up to 1.5 times the CPU time and
+    hardly less wall time, and sometimes fails with an internal error in its joins.
     """
     numbers = ", ".join(str(int(number)) for number in trace_ids)
     chosen = f"trace_id IN ({numbers})"
@@ -496,7 +497,7 @@ def compute(
     connection.execute(f"SET VARIABLE computing = [{numbers}]")
     are_edits = scalar(connection, "SELECT getvariable('edits') IS NOT NULL")
     known = (
-        what_is_empty(connection, stored_views=said_by_edits())
+        what_is_empty(connection, stored_views=edit_views())
         if are_edits
         else what_is_empty(connection, without=[_EDITS])
     )
@@ -505,12 +506,12 @@ def compute(
             name = relation.full_name
             if known.has_rows(name):
                 connection.execute(f"DELETE FROM {name} WHERE {chosen}")
-                known.look_again(name)
-            if not known.follows(name):
+                known.recheck(name)
+            if not known.must_be_empty(name):
                 yield name
                 query = f"{known.reduced(relation.query)} WHERE {chosen}"
                 rows = scalar(connection, f"INSERT INTO {name} {query}")
-                known.note_added(name, rows)
+                known.add_rows(name, rows)
     connection.execute("RESET VARIABLE computing")
 
 
@@ -519,9 +520,9 @@ def what_is_empty(
     without: Sequence[str] = (),
     stored_views: Sequence[str] = (),
 ) -> emptiness.Emptiness:
-    """What is known of stored relations that have no rows, and of what they read.
+    """Which stored relations and their sources are known to be empty.
 
-    Some relations are known to have none; some views are stored for the time being.
+    Relations in `without` are empty; views in `stored_views` are stored as tables now.
     """
     tables = [one.full_name for one in relations() if one.kind == "TABLE"]
     return emptiness.Emptiness(
@@ -571,7 +572,7 @@ def _comment(connection: duckdb.DuckDBPyConnection, relation: Relation) -> None:
 
 
 def _macro_comment(relation: Relation) -> str:
-    """All that is documented of a macro: its columns take no comments."""
+    """The whole documentation of a macro, whose columns cannot have comments."""
     lines = [relation.comment, "", "Parameters:"]
     lines += [f"{name}: {doc}" for name, doc in relation.parameters.items()]
     if relation.columns:
@@ -614,7 +615,7 @@ def _page_section(relation: Relation, columns: list[tuple[str, str]]) -> list[st
 def described(
     connection: duckdb.DuckDBPyConnection, relation: Relation
 ) -> list[tuple[str, str]]:
-    """The columns that a relation has, each with its type; of a function none."""
+    """The columns of a relation with their types; empty for a function."""
     if relation.is_function:
         return []
     nothing = relation.call(*("NULL" for _ in relation.parameters))
@@ -627,7 +628,7 @@ def described_all(
 ) -> dict[str, list[tuple[str, str]]]:
     """The columns of every relation, each with its type.
 
-    DuckDB keeps those of views as they were when it was made: none is bound again.
+    DuckDB stores the columns of views: no view is bound again.
     """
     kept = _columns(connection)
     return {

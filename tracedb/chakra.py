@@ -1,14 +1,13 @@
-"""A run as a graph for MLCommons Chakra, as measured or predicted: a file a rank.
+"""Export a run as MLCommons Chakra graphs, measured or predicted: a file per rank.
 
-Nodes follow each other without overlap: host work between the points at which
-something else goes on, GPU work, collectives, and the delays between them (launches,
-gaps, returns of waits). So the longest path through the files, by the durations in
-them, is the time of the step. Chakra counts whole microseconds: a node lasts from its
-begin to its end, both rounded down, so that no error adds up; `duration_ns` has the
-nanoseconds.
+Nodes do not overlap the nodes that they depend on: host work is cut where something
+else depends on it, and delays (launches, gaps, returns of waits) are nodes. So the
+longest path through the files is the time of the step. Chakra counts whole
+microseconds: begin and end of a node are both rounded down, so that no error adds up;
+`duration_ns` has the nanoseconds.
 
-Ranks meet in collectives: those of one `pg_name` whose `ranks_meet` is set are the same
-in the order of the files, and begin when the last rank gets there.
+Ranks meet in collectives: those of one `pg_name` with `ranks_meet` match in file order,
+and begin when the last rank arrives.
 """
 
 from __future__ import annotations
@@ -119,7 +118,7 @@ def _attribute(name: str, field: int, value: Any) -> bytes:  # noqa: ANN401 (as 
 HEAD = message(2, text(1, "exportedBy") + text(_STRING, "tracedb"))
 HEAD = text(1, "0.0.4") + HEAD
 HEAD = encoded(len(HEAD)) + HEAD
-"""How a file begins that may be written over: the metadata of an export."""
+"""The first bytes of an export, which may be overwritten: its metadata."""
 
 
 def write_chakra(
@@ -128,12 +127,12 @@ def write_chakra(
     run: int,
     step: int | None = None,
 ) -> int:
-    """Write a run, or a step of it, as a file a rank: `x.et` gives `x.0.et`, `x.1.et`.
+    """Write a run or a step as a file per rank: `x.et` gives `x.0.et`, `x.1.et`.
 
-    It is the scenario that is asked for, else the method; without these, as measured.
-    Returns how many nodes were written. Raises `QueryError` for a step that the run
-    does not have, for several scenarios, and for a run without host threads,
-    `ReportError` where a file cannot be written or is something else.
+    The variant is the simulated scenario, else the method, else the measurement.
+    Returns the number of nodes. Raises `QueryError` for an unknown step, for several
+    scenarios, and for a run without host threads; `ReportError` if a file cannot be
+    written, or would replace something other than an export.
     """
     check_step(connection, run, step)
     variant = _variant(connection)
@@ -152,7 +151,7 @@ def write_chakra(
 
 
 def _variant(connection: duckdb.DuckDBPyConnection) -> int:
-    """The variant to write: the scenario's, else the method's, else as measured."""
+    """The variant to write: the scenario, else the method, else the measurement."""
     found = connection.execute(_VARIANTS).fetchall()
     scenarios = [name for _, name in found if name != "baseline"]
     if len(scenarios) > 1:
@@ -164,7 +163,7 @@ def _variant(connection: duckdb.DuckDBPyConnection) -> int:
 
 
 def _places(connection: duckdb.DuckDBPyConnection, path: Path) -> dict[int, Path]:
-    """The file of each trace, numbered by its rank; in a run without, in order."""
+    """The file of each trace, numbered by its rank, or in order without ranks."""
     query = "SELECT trace_id, rank FROM export_trace ORDER BY rank, trace_id"
     rows = connection.execute(query).fetchall()
     if not rows:
@@ -187,9 +186,10 @@ def _window(
     variant: int,
     step: int | None,
 ) -> dict[int, tuple[int, int]]:
-    """[ns] From when to when each trace is written.
+    """[ns] The interval of each trace to write.
 
-    Of a step that is from the first rank's begin to the last one's end, by one clock.
+    For a step, it spans from the first rank's begin to the last rank's end, if the
+    ranks share a clock.
     """
     if step is None:
         return dict.fromkeys(graph.origins, (0, 2**62))
@@ -207,7 +207,7 @@ def _window(
 
 
 def _write(places: dict[int, Path], writer: _Writer) -> None:
-    """Write all files, which come into their places together."""
+    """Write all files; they appear together at the end."""
     with ExitStack() as stack:
         files: dict[int, IO[bytes]] = {}
         for trace, place in places.items():
@@ -219,7 +219,7 @@ def _write(places: dict[int, Path], writer: _Writer) -> None:
 
 
 class _Writer:
-    """Nodes as Chakra has them, with what the database knows of each."""
+    """Encodes nodes for Chakra, with what the database knows about each."""
 
     def __init__(
         self,
@@ -253,7 +253,7 @@ class _Writer:
             fields.append(number(3, self._type(node)))
             if node.after:
                 fields.append(message(5, b"".join(map(encoded, node.after))))
-            # Both ends are rounded down: what follows each other still does.
+            # Both ends are rounded down, so adjacent nodes stay adjacent.
             fields.append(number(6, begin // 1000))
             fields.append(number(7, end // 1000 - begin // 1000))
             fields += self._attributes(node)
@@ -270,7 +270,7 @@ class _Writer:
         return f"{self._kind(node)} before {name}" if node.piece < 0 else name
 
     def _kind(self, node: Node) -> str:
-        """What the node's time is: of a delay what lies before and behind it."""
+        """The kind of a node's time; a delay's depends on the lanes around it."""
         lane, kind, node_id = node.work.about
         if node.piece >= 0:
             if node_id in self._collectives:
@@ -301,7 +301,7 @@ class _Writer:
         return directions.get(str(amount.direction), _COMPUTE)
 
     def _communicates(self, node: Node) -> bool:
-        """Whether it is the first piece of a collective, which all ranks have."""
+        """Whether it is the first piece of a collective."""
         return node.piece == 0 and node.work.about.kind in ("gpu", "meeting")
 
     def _attributes(self, node: Node) -> list[bytes]:
@@ -326,14 +326,14 @@ class _Writer:
 
 
 def _whole_meetings(works: Sequence[Work], described: Sequence[Node]) -> set[Any]:
-    """The meetings of which the parts of all ranks are written."""
+    """The meetings of which all ranks' parts are written."""
     parts = Counter(work.meeting for work in works)
     written = Counter(node.work.meeting for node in described if node.piece == 0)
     return {meeting for meeting, count in written.items() if count == parts[meeting]}
 
 
 def _amounts(amount: _Amount) -> list[bytes]:
-    """How much GPU work computes and moves, as far as it is known."""
+    """The FLOPs and bytes of GPU work, where known."""
     moved = amount.traffic_bytes or amount.moved_bytes
     found = []
     if amount.flops is not None:
@@ -344,7 +344,7 @@ def _amounts(amount: _Amount) -> list[bytes]:
 
 
 def _communication(collective: _Collective, *, meets: bool) -> list[bytes]:
-    """Who communicates what, as far as it is known."""
+    """The group, kind and size of a collective, where known."""
     found = [
         _attribute("pg_name", _STRING, collective.group or ""),
         _attribute("collective", _STRING, collective.kind),

@@ -1,13 +1,11 @@
-"""Work elsewhere: on another GPU, of another type, or at another batch size.
+"""Predict work on another GPU, of another type, or at another batch size.
 
-The relations that say what GPU work there is and what the roofline makes of it are
-computed once more, in memory, over the changed devices, types and sizes
-(`tracedb.batch_change` says which those are); kernel models are asked as for any trace.
-What they say of the work as recorded and as changed is put beside each other in
-`reference.changed_estimate`, of which `prediction.changed_time` makes factors. Where a
-trace has no GPU work, the ops that compute on the host are put at another batch size:
-of these the same relations tell the work, which `reference.op_estimate` has, and
-`prediction.changed_op_time` what follows.
+The relations that describe GPU work and its roofline are computed again, in memory,
+over the changed devices, types and sizes (`tracedb.batch_change`). Kernel models
+predict them as in any trace. `reference.changed_estimate` holds the predictions for the
+recorded and the changed work; `prediction.changed_time` turns them into factors. In
+traces without GPU work, ops that compute on the host get the other batch size:
+`reference.op_estimate` holds their work, and `prediction.changed_op_time` their times.
 """
 
 from __future__ import annotations
@@ -33,7 +31,7 @@ if TYPE_CHECKING:
 TABLE = "reference.changed_estimate"
 OPS = "reference.op_estimate"
 TABLES = frozenset({TABLE, OPS, batch_change.TABLE})
-"""What is filled for one prediction."""
+"""The tables that are filled for one simulation."""
 _WORKING = "prediction.working_op"
 _ARGUMENTS = "prediction.op_argument"
 _PROBLEMS = "prediction.kernel_problem"
@@ -51,11 +49,11 @@ _TYPES = {
     "fp16": "c10::Half",
     "fp8": "c10::Float8_e4m3fn",
 }
-"""Types by their short names, as the profiler writes them."""
+"""The profiler's types by short name."""
 _UNITS = ("fp32", "tf32")
-"""Types of four bytes, by the units that multiply them."""
-# A type of elements between quotes, in brackets, or in a list; twice, since what
-# closes one opens the next.
+"""Four-byte types, which differ in the unit that multiplies them."""
+# An element type between quotes, in brackets, or in a list. It is replaced twice,
+# because a separator belongs to two neighbours.
 _TYPED = r'(["(\[,])(?:float|c10::(?:Half|BFloat16|Float8_\w+))([")\],])'
 
 _CHANGES = """
@@ -68,7 +66,7 @@ FROM prediction.op_change
 WHERE value_count = 1
 ORDER BY ALL
 """
-# Of ops, all kernels: models tell the time of whole ops.
+# All kernels of an op, because models predict whole ops.
 _STORED = f"""
 INSERT INTO {TABLE}
 SELECT
@@ -99,9 +97,9 @@ WHERE trace_id IN (SELECT trace_id FROM prediction.op_change)
 _TRACES = "SELECT DISTINCT trace_id FROM {} ORDER BY trace_id"
 _GPU_WORK, _HOST_WORK = "prediction.work_change", "prediction.op_change"
 _STORED_NAME = "{stored}"
-"""Stands for the name of the database in a query."""
+"""Placeholder for the name of the stored database in a query."""
 _HERE = "{here}"
-"""Stands for the name of the database of the simulation in a query."""
+"""Placeholder for the name of the simulation's database in a query."""
 _WITH_COMPUTING = (
     f"FROM {_STORED_NAME}.{_WORKING} UNION ALL "
     f"SELECT op_id, trace_id FROM {_STORED_NAME}.prediction.computing_op"
@@ -111,20 +109,20 @@ _numbers = count(1)
 
 @dataclass(frozen=True)
 class Elsewhere:
-    """What some GPU work is changed to."""
+    """The GPU, type and batch size that work is changed to."""
 
     change: str = ""
-    """All of it as one text, as in `prediction.work_change`."""
+    """The change as text, as in `prediction.work_change`."""
     to_gpu: str | None = None
     to_dtype: str | None = None
     to_batch: int | None = None
     from_batch: int = 0
     on_host: bool = False
-    """Whether ops that compute on the host are among those whose work is asked for."""
+    """Whether ops that compute on the host are included."""
 
     @property
     def replaced(self) -> dict[str, str]:
-        """The relations that differ there, each with the query that it has instead."""
+        """The relations that differ, each with its replacement query."""
         found = {}
         if self.on_host:
             found[_WORKING] = _WITH_COMPUTING
@@ -142,9 +140,9 @@ class Elsewhere:
 
 
 def named(connection: duckdb.DuckDBPyConnection, edits: Sequence[Edit]) -> list[Edit]:
-    """The edits with GPUs by their names in `prediction.hardware`.
+    """The edits, with GPU names as in `prediction.hardware`.
 
-    Raises `ScenarioError` for one that is not there.
+    Raises `ScenarioError` for an unknown GPU.
     """
     if not any(edit.to_gpu for edit in edits):
         return [*edits]
@@ -165,15 +163,14 @@ def named(connection: duckdb.DuckDBPyConnection, edits: Sequence[Edit]) -> list[
 
 
 def are_changed(edits: Sequence[Edit]) -> bool:
-    """Whether edits put GPU work elsewhere."""
+    """Whether edits change the GPU, type or batch size of work."""
     return any(edit.to_gpu or edit.to_dtype or edit.to_batch for edit in edits)
 
 
 def estimate(cursor: duckdb.DuckDBPyConnection, stored: str) -> None:
     """Fill `reference.changed_estimate` and `op_estimate` for a simulation's edits.
 
-    The cursor is on the database of the simulation; `stored` is the name of the other,
-    in quotes.
+    The cursor uses the simulation's database; `stored` is the quoted name of the other.
     """
     rows = cursor.execute(_CHANGES).fetchall()
     if not rows:
@@ -199,7 +196,7 @@ def estimate(cursor: duckdb.DuckDBPyConnection, stored: str) -> None:
 
 
 def _traces(cursor: duckdb.DuckDBPyConnection, name: str) -> list[int]:
-    """The traces of which some work is changed."""
+    """The traces with changed work."""
     return [int(row[0]) for row in cursor.execute(_TRACES.format(name)).fetchall()]
 
 
@@ -210,7 +207,7 @@ def _changed(
     traces: Sequence[int],
     elsewhere: Elsewhere,
 ) -> Iterator[str]:
-    """The name of a database in which GPU work is elsewhere, while the block lasts."""
+    """Attach a database with the changed work within the block; yield its name."""
     replaced = elsewhere.replaced
     if not replaced:
         yield stored
@@ -230,7 +227,7 @@ def _changed(
 
 @contextmanager
 def _using(cursor: duckdb.DuckDBPyConnection, database: str) -> Iterator[None]:
-    """Have names be those of a database while the block lasts."""
+    """Use a database within the block."""
     home = quoted(str(scalar(cursor, "SELECT current_database()")))
     cursor.execute(f"USE {database}")
     try:
@@ -240,7 +237,7 @@ def _using(cursor: duckdb.DuckDBPyConnection, database: str) -> Iterator[None]:
 
 
 def _depending(replaced: Container[str]) -> list[catalog.Relation]:
-    """The relations between what is replaced and what models are asked, in order."""
+    """The relations between the replaced ones and the models' input, in order."""
     wanted = catalog.sources(_PROBLEMS) | {_PROBLEMS}
     return [
         relation
@@ -253,7 +250,7 @@ def _depending(replaced: Container[str]) -> list[catalog.Relation]:
 def _create(
     cursor: duckdb.DuckDBPyConnection, stored: str, replaced: Mapping[str, str]
 ) -> None:
-    """Create relations in a new database; what they read is the other's."""
+    """Create relations in a new database, over views of the stored database."""
     own = {relation.full_name: relation for relation in _depending(replaced)}
     read = {name for relation in own.values() for name in relation.reads}
     functions = {function.full_name for function in catalog.functions()}
@@ -276,7 +273,7 @@ def _over(stored: str, query: str) -> str:
 def _compute(
     cursor: duckdb.DuckDBPyConnection, traces: Sequence[int], replaced: Container[str]
 ) -> None:
-    """Compute the stored relations of a database where some are replaced."""
+    """Compute the stored relations that depend on replaced ones."""
     cursor.execute("SET VARIABLE computing = $traces", {"traces": [*traces]})
     with one_thread(cursor):
         for relation in _depending(replaced):
@@ -286,13 +283,13 @@ def _compute(
 
 
 def _on_gpu(gpu: str) -> str:
-    """The devices of traces where all are one GPU."""
+    """A query for the devices of traces, all replaced by one GPU."""
     columns = f"* REPLACE ({literal(gpu)} AS hardware, true AS is_known)"
     return f"SELECT {columns} FROM {_STORED_NAME}.{_DEVICES}"
 
 
 def _scaled_arguments(to_batch: int, from_batch: int) -> str:
-    """The arguments of ops at a batch size, as a query in brackets."""
+    """A subquery for the arguments of ops at a batch size."""
     return (
         f"(FROM {_HERE}.{batch_change.TABLE} "
         f"WHERE to_batch = {to_batch} AND from_batch = {from_batch})"
@@ -300,10 +297,9 @@ def _scaled_arguments(to_batch: int, from_batch: int) -> str:
 
 
 def _sized(scaled: str) -> dict[str, str]:
-    """The relations of arguments, copies and messages at a batch size.
+    """Queries for arguments, copies and collectives at a batch size.
 
-    Bytes that are recorded by themselves are scaled as the op's tensors are: those of
-    copies, of what fills tensors, and of messages.
+    Recorded bytes (of copies, fills and collectives) scale like the op's tensors.
     """
     texts = ", ".join(
         f"coalesce(scaled.{name}, own.{name}) AS {name}"
@@ -329,7 +325,7 @@ def _sized(scaled: str) -> dict[str, str]:
 
 
 def _retyped(dtype: str, arguments: str) -> str:
-    """The arguments of ops where all elements are of one type."""
+    """A query for the arguments of ops, with all elements of one type."""
     columns = ", ".join(
         f"{_replaced(_replaced(column, dtype), dtype)} AS {column}"
         for column in ("input_types", "output_types")
@@ -343,7 +339,7 @@ def _replaced(text: str, dtype: str) -> str:
 
 
 def _in_units(dtype: str) -> str:
-    """The work of kernels where products of four bytes are made by one kind of unit."""
+    """A query for the work of kernels, with four-byte products on one kind of unit."""
     relation = catalog.find(_WORK)
     unit = f"CASE WHEN is_main AND unit <> 'half' THEN {literal(dtype)} ELSE unit END"
     columns = ", ".join(relation.columns)

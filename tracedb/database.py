@@ -59,10 +59,9 @@ if TYPE_CHECKING:
 
     Pair = tuple[int | None, int | None]
 
-# Rows that are not committed yet look few to the optimiser, which then loops where it
-# should sort.
-# Tensors without elements are no error: what is divided by their sizes is unknown.
-# Queries load no code, and see no variables of Python's.
+# The optimizer underestimates uncommitted rows, and would use loop joins instead of
+# sorting. Division by zero (empty tensors) gives NULL. Queries load no extensions, and
+# do not see Python variables.
 CONFIG = {
     "error_on_division_by_zero": "false",
     **STORAGE,
@@ -72,13 +71,13 @@ CONFIG = {
     "python_enable_replacements": "false",
 }
 _MEMORY = ":memory:"
-# The name of every database in queries: that of a file may be one of a layer's, too.
+# The name of every database in queries; a file's name may clash with a layer's.
 _NAME = "tracedb"
-# What DuckDB says of a file that another process has locked.
+# DuckDB's message for a file that another process has locked.
 _HELD = re.compile(r"Conflicting lock is held in (?P<name>.+?) \(PID (?P<number>\d+)\)")
 _LIN2022 = ("lin2022", "lin2022_as_profiled")
 _MEASURED = "measured"
-"""The variant of what was measured; the others are methods."""
+"""The method of the measured variant."""
 
 _NUMBERED = {
     "node": ("node", "graph.node", "node_id"),
@@ -86,7 +85,7 @@ _NUMBERED = {
     "a": ("run", "raw.run", "run_id"),
     "b": ("run", "raw.run", "run_id"),
 }
-"""What parameters of questions are numbers of."""
+"""Parameters of questions, with a noun, the relation and the column of its numbers."""
 _FOREIGN_HINT = re.compile(
     r'(?P<name>\S+) does not exist! Did you mean "(pg_|duckdb_|sqlite_|pragma_).*'
 )
@@ -172,7 +171,7 @@ class Database:
         connections.add(self._connection)
         try:
             _attach(self._connection, self.path, read_only=read_only)
-            # Not before: another process may have made it meanwhile, and be writing.
+            # Only now: another process may have created it in the meantime.
             self._is_made_here = is_missing
             self._prepare(read_only=read_only)
             sandbox.seal(self._connection, read_only=read_only, allow_files=allow_files)
@@ -207,7 +206,7 @@ class Database:
             for table in ("raw.trace", "reference.sharding"):
                 if scalar(self._connection, f"SELECT true FROM {table} LIMIT 1"):
                     return True
-        # Only now: DuckDB writes out what makes each table, to list them.
+        # Last, because listing tables is slow: DuckDB generates the SQL of each.
         declared = {relation.full_name for relation in catalog.relations()}
         tables = self._connection.execute(
             "SELECT schema_name || '.' || table_name FROM duckdb_tables()"
@@ -285,16 +284,16 @@ class Database:
         try:
             return stoppable(self._connection, lambda: self._rows_of_any(query, most))
         except (duckdb.BinderException, duckdb.CatalogException) as error:
-            hint, said = renamed.hint(query), one_line(error)
-            foreign = _FOREIGN_HINT.search(said)
+            hint, text = renamed.hint(query), one_line(error)
+            foreign = _FOREIGN_HINT.search(text)
             if foreign:
-                # Near in letters alone: nobody means one of DuckDB's own catalogs.
+                # DuckDB suggests one of its own catalogs, which nobody means.
                 known = [relation.full_name for relation in catalog.relations()]
-                said = f"{said[: foreign.end('name')]} does not exist"
-                said += "" if hint else _suggestion(foreign["name"], known)
+                text = f"{text[: foreign.end('name')]} does not exist"
+                text += "" if hint else _suggestion(foreign["name"], known)
             elif not hint:
                 raise
-            raise QueryError("; ".join(filter(None, [said, hint]))) from error
+            raise QueryError("; ".join(filter(None, [text, hint]))) from error
 
     def _rows_of_any(self, query: str, most: int | None) -> pl.DataFrame:
         """The rows of a user's query, in which columns may share a name."""
@@ -956,7 +955,7 @@ def schema(
 
 
 def find_relation(name: str) -> catalog.Relation:
-    """The relation or function of that name.
+    """The relation or function with that name.
 
     Raises `QueryError` that names the nearest ones where there is none.
     """
@@ -971,7 +970,7 @@ def find_relation(name: str) -> catalog.Relation:
 
 
 def find_question(name: str) -> catalog.Relation:
-    """The question of that name.
+    """The question with that name.
 
     Raises `QueryError` that names the nearest ones where there is none.
     """
@@ -991,8 +990,8 @@ def _meant_question(name: str, known: dict[str, catalog.Relation]) -> str:
     near = get_close_matches(name, list(known), n=3, cutoff=0.7)
     if not near:
         words = [word for word in name.lower().split("_") if len(word) > len("of")]
-        said = {own: f"{own} {known[own].doc}".lower() for own in known}
-        count = {own: sum(word in text for word in words) for own, text in said.items()}
+        docs = {own: f"{own} {known[own].doc}".lower() for own in known}
+        count = {own: sum(word in doc for word in words) for own, doc in docs.items()}
         near = sorted(filter(count.get, count), key=lambda own: -count[own])[:3]
     if not near:
         return "; `tracedb ask DB` lists the questions"
@@ -1048,7 +1047,7 @@ def _in_lake(path: str | Path) -> Place | None:
         from tracedb.lake import place_of
 
         return place_of(text)
-    # What no file can be called is told as it is opened.
+    # Opening it will report an invalid file name.
     with suppress(OSError):
         if Path(text).is_dir() or "=" in text:
             from tracedb.lake import find_place
@@ -1072,7 +1071,7 @@ def _check_path(path: str, *, read_only: bool) -> None:
         )
     if not path:
         raise DatabaseError("the database path is empty; give a path")
-    # Where it is a letter like others, DuckDB would still open a file of a folder.
+    # On POSIX it is an ordinary character, but DuckDB takes it as a separator.
     if path != _MEMORY and "\\" in Path(path).absolute().as_posix():
         raise DatabaseError(
             f"{path}: DuckDB reads a backslash in a path as a slash; choose a path "
@@ -1101,7 +1100,7 @@ def _in_use(error: duckdb.Error) -> str | None:
 def _attach(
     connection: duckdb.DuckDBPyConnection, path: str, *, read_only: bool
 ) -> None:
-    """Use a database under the name that all databases have."""
+    """Attach a database under the common name, and use it."""
     file = path if path == _MEMORY else str(Path(path).absolute())
     mode = "READ_ONLY" if read_only else "READ_WRITE"
     try:
@@ -1109,7 +1108,7 @@ def _attach(
     except duckdb.Error as error:
         raise DatabaseError(f"{path}: {_in_use(error) or one_line(error)}") from error
     connection.execute(f"USE {_NAME}")
-    # It would be drawn on stdout, which is for data, after two seconds of any query.
+    # After two seconds of a query, it would be drawn on stdout, which is for data.
     connection.execute("SET enable_progress_bar = false")
     spill = f"{file}.tmp" if path != _MEMORY else _spill_folder()
     connection.execute(f"SET temp_directory = {literal(spill)}")

@@ -1,8 +1,7 @@
-"""What a node depends on, and what depends on it: rows for a reader.
+"""Show what a node depends on, and what depends on it.
 
-The graph is walked in SQL (`question.ancestor`, `descendant`, `waits_for`, `delays`);
-here a node is found by its number or its name, and names, times and lanes are put
-beside the numbers.
+SQL walks the graph (`question.ancestor`, `descendant`, `waits_for`, `delays`). This
+module finds a node by number or name, and adds names, times and lanes.
 """
 
 from __future__ import annotations
@@ -103,7 +102,7 @@ _WIDEST = 60
 
 
 def _suggestion(connection: duckdb.DuckDBPyConnection, node: int | str) -> str:
-    """Which nodes there are instead: by names alike, or by which numbers."""
+    """A hint at similar names, or at the relation that lists nodes."""
     if isinstance(node, str):
         near = connection.execute(_NEAR, {"node": node}).fetchall()
         if near:
@@ -118,10 +117,9 @@ def find_node(
     step: int | None,
     rank: int | None,
 ) -> int:
-    """The number of the node of that number or exact name, in a step or rank if given.
+    """The number of the node with that number or name, in a step or rank if given.
 
-    Raises `QueryError` where there is none, and, with the first few of them, where
-    several nodes bear the name.
+    Raises `QueryError` if there is none, or several; the message lists the first few.
     """
     condition = "node.node_id = $node" if isinstance(node, int) else "node.name = $node"
     values = {"node": node, "step": step, "rank": rank}
@@ -152,7 +150,7 @@ def _reported(
 
 
 def rows_query(node: int, direction: str | None, *, waits: bool) -> str:
-    """The query for the rows about a node: one way or both, of all or of waits."""
+    """The query for a node's dependencies (all, or waits), in one direction or both."""
     if direction is not None and direction not in _DIRECTIONS:
         raise QueryError(f"no direction {direction}; choose up or down")
     ways = _WAITS if waits else _REACHED

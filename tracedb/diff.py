@@ -1,8 +1,8 @@
-"""Two runs side by side, of one database or of two: what differs, and where.
+"""Compare two runs of one database or of two.
 
-The comparison is SQL (`question.diff_period` and the others), which takes two runs of
-one database. Here the steps that are to be compared, and what they are made of, are
-copied into a small database in memory: run 1 is the one side, run 2 the other.
+The comparison is SQL (`question.diff_period` and the others) over two runs of one
+database. This module copies the steps to compare, with their parts, into a small
+database in memory, as runs 1 and 2.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ if TYPE_CHECKING:
     import polars as pl
 
 PARTS = ("period", "kind", "path", "work")
-"""The questions that tell two runs apart, without `diff_` before them."""
+"""The questions that compare two runs, without their prefix `diff_`."""
 
 _PATHS = "critical_path.compared_path"
 _COPIED = (_PATHS, "critical_path.compared_part", "critical_path.compared_work")
 _TOLERANCE = 0.01
-"""Of the period: a check lets pass what is less, however quiet the baseline is."""
+"""[1] Smallest limit of a check, as a share of the period."""
 _UNLIKELY = 0.05
 _SHOWN = 8
 _RUNS = f"""
@@ -44,7 +44,7 @@ ORDER BY run_id
 
 @dataclass(frozen=True)
 class Side:
-    """What is compared: a run, or those of its steps with a number or of a rank."""
+    """One side of a comparison: a run, or its steps of one number or rank."""
 
     connection: duckdb.DuckDBPyConnection
     path: str
@@ -54,14 +54,14 @@ class Side:
     rank: int | None = None
 
     def __str__(self) -> str:
-        """Name it for a reader."""
+        """A description."""
         wanted = (("step", self.step), ("rank", self.rank))
         parts = [f"{name} {value}" for name, value in wanted if value is not None]
         return ", ".join([self.path, f"run {self.run} ({self.name})", *parts])
 
     @property
     def condition(self) -> str:
-        """Which rows of `critical_path.compared_path` are compared."""
+        """The condition on `critical_path.compared_path`."""
         wanted = {"run_id": self.run, "step": self.step, "rank": self.rank}
         return " AND ".join(
             f"{name} = {value}" for name, value in wanted.items() if value is not None
@@ -80,7 +80,7 @@ class Difference:
         return self.parts[part]
 
     def _repr_html_(self) -> str:
-        """How much longer steps take, and what changed most, for notebooks."""
+        """The change of the period, and the largest changes, for notebooks."""
         sides = " beside ".join(map(str, self.sides))
         shown = {"period": sides, "kind": "Critical path", "work": "Ops and GPU work"}
         return "".join(
@@ -97,9 +97,9 @@ def choose(
     step: int | None = None,
     rank: int | None = None,
 ) -> Side:
-    """Choose what is compared; a run without a number is the only one.
+    """Choose a side; by default, the only run.
 
-    Raises `QueryError` where there is nothing such, or several runs to choose from.
+    Raises `QueryError` for an unknown run, step or rank, or if a choice is needed.
     """
     runs = runs_of(connection)
     if not runs:
@@ -117,12 +117,12 @@ def choose(
 
 
 def runs_of(connection: duckdb.DuckDBPyConnection) -> dict[int, str]:
-    """The runs that have something to compare, each with its name."""
+    """The names of the runs that can be compared, by number."""
     return dict(connection.execute(_RUNS).fetchall())
 
 
 def _check(chosen: Side, name: str, value: int | None) -> None:
-    """Raise `QueryError` where the run has no such step or rank."""
+    """Raise `QueryError` if the run has no such step or rank."""
     query = f"SELECT DISTINCT {name} FROM {_PATHS} WHERE run_id = ? ORDER BY ALL"
     rows = chosen.connection.execute(query, [chosen.run]).fetchall()
     there = [str(number) for (number,) in rows if number is not None]
@@ -132,7 +132,7 @@ def _check(chosen: Side, name: str, value: int | None) -> None:
 
 
 def difference(one: Side, other: Side, parts: tuple[str, ...] = PARTS) -> Difference:
-    """What is different on the other side."""
+    """Compare two sides."""
     with _side_by_side(one, other) as own:
         catalog.create_only(
             own, *(f"question.diff_{part}" for part in parts), given=frozenset(_COPIED)
@@ -142,11 +142,11 @@ def difference(one: Side, other: Side, parts: tuple[str, ...] = PARTS) -> Differ
 
 
 def checked(baseline: Side, run: Side, tolerance: float | None) -> pl.DataFrame:
-    """Which measures of a run are longer than the noise of a baseline explains.
+    """Check whether measures of a run grew by more than the noise of a baseline.
 
-    And than the tolerance, a share of the period; where the rank test can tell, it has
-    to take that for no chance. Raises `QueryError` where the noise is not known and
-    there is no tolerance.
+    The limit is the noise, but at least the tolerance, a share of the period. A rank
+    test that finds no significant change also passes. Raises `QueryError` if the noise
+    is unknown and no tolerance is given.
     """
     import polars as pl
 
@@ -171,7 +171,7 @@ def checked(baseline: Side, run: Side, tolerance: float | None) -> pl.DataFrame:
 
 @contextmanager
 def _side_by_side(*sides: Side) -> Iterator[duckdb.DuckDBPyConnection]:
-    """A database in memory whose run 1 is the one side, and run 2 the other."""
+    """A database in memory with the two sides as runs 1 and 2."""
     with duckdb.connect(config={"error_on_division_by_zero": "false"}) as own:
         for name in _COPIED:
             own.execute(f"CREATE SCHEMA IF NOT EXISTS {name.partition('.')[0]}")
@@ -182,7 +182,7 @@ def _side_by_side(*sides: Side) -> Iterator[duckdb.DuckDBPyConnection]:
 
 
 def _rows(side: Side, name: str, number: int) -> pa.Table:
-    """The rows of a relation that are of a side, which is a run of that number."""
+    """A side's rows of a relation, renumbered as a run."""
     return side.connection.sql(
         f"SELECT * REPLACE ({number}::BIGINT AS run_id) FROM {name} "
         f"SEMI JOIN (FROM {_PATHS} WHERE {side.condition}) USING (trace_id, path_id)"

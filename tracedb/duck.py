@@ -1,4 +1,4 @@
-"""Small things that DuckDB's Python API leaves to its users."""
+"""Helpers for DuckDB's Python API."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 STORAGE = {"storage_compatibility_version": "v1.5.0"}
 """Files of this version can be opened by DuckDB 1.5 and later."""
 MEMORY_FOLDER = "tracedb"
-"""The folder in the names of files in memory, which DuckDB allows as it does others."""
+"""The folder in the names of files in memory, for DuckDB's `allowed_directories`."""
 connections: WeakSet[duckdb.DuckDBPyConnection] = WeakSet()
-"""Those of open databases and simulations, for who has to stop what they do."""
+"""The connections of open databases and simulations, to interrupt their queries."""
 
 
 def scalar(
@@ -35,36 +35,36 @@ def scalar(
     query: str,
     values: Sequence[Any] | dict[str, Any] = (),
 ) -> Any:  # noqa: ANN401 (a value of any SQL type)
-    """The first column of the first row, or None; it leaves no result unfinished."""
+    """The first column of the first row, or None."""
     rows = connection.execute(query, values).fetchall()
     return rows[0][0] if rows else None
 
 
 def quoted(name: str) -> str:
-    """A name as SQL has it: a file's may have any character."""
+    """A name as a quoted SQL identifier."""
     escaped = name.replace('"', '""')
     return f'"{escaped}"'
 
 
 def literal(text: str) -> str:
-    """A text as SQL has it, where no value can be bound."""
+    """A text as an SQL literal, where values cannot be bound."""
     escaped = text.replace("'", "''")
     return f"'{escaped}'"
 
 
 def one_line(error: BaseException) -> str:
-    """What went wrong and DuckDB's suggestion, without the excerpt of the query."""
-    said = " ".join(str(error).split("\n\n")[0].split())
-    return said or type(error).__name__
+    """An error message in one line, without the excerpt of the query."""
+    line = " ".join(str(error).split("\n\n")[0].split())
+    return line or type(error).__name__
 
 
 T = TypeVar("T")
 
 
 def stoppable(connection: duckdb.DuckDBPyConnection, work: Callable[[], T]) -> T:
-    """What work on a connection gives; a Ctrl-C stops it, however long it takes.
+    """Run work on a connection so that Ctrl-C stops it.
 
-    DuckDB looks for signals now and then only, and may pass them over.
+    DuckDB itself checks for signals rarely, and may miss them.
     """
     if current_thread() is not main_thread():
         return work()
@@ -81,7 +81,7 @@ def stoppable(connection: duckdb.DuckDBPyConnection, work: Callable[[], T]) -> T
 
 @contextmanager
 def own_errors() -> Iterator[None]:
-    """Errors of engines and of the system as tracedb's own: one line each."""
+    """Raise errors of engines and of the system as tracedb's own, in one line."""
     try:
         yield
     except TracedbError:
@@ -96,7 +96,7 @@ def own_errors() -> Iterator[None]:
         place = "" if error.filename is None else f"{error.filename}: "
         raise DatabaseError(f"{place}{error.strerror or error}") from error
     except Exception as error:
-        # polars is imported when rows are asked for, and raises what is no ValueError.
+        # polars is imported lazily; its errors are not ValueErrors.
         if type(error).__module__.partition(".")[0] not in ("polars", "pyarrow"):
             raise
         raise QueryError(one_line(error)) from error
@@ -104,9 +104,9 @@ def own_errors() -> Iterator[None]:
 
 @contextmanager
 def transaction(connection: duckdb.DuckDBPyConnection) -> Iterator[None]:
-    """All of the block, or on an error none of it.
+    """Run the block as a transaction, which an error rolls back.
 
-    Raises `DatabaseError` where the system cannot write what was done.
+    Raises `DatabaseError` if the changes cannot be written.
     """
     path = file_of(connection)
     connection.execute("BEGIN")
@@ -125,7 +125,7 @@ def transaction(connection: duckdb.DuckDBPyConnection) -> Iterator[None]:
 
 @contextmanager
 def undone(connection: duckdb.DuckDBPyConnection) -> Iterator[None]:
-    """Nothing of the block stays, whatever comes of it."""
+    """Roll back the block's changes in any case."""
     connection.execute("BEGIN")
     try:
         yield
@@ -143,22 +143,22 @@ def file_of(connection: duckdb.DuckDBPyConnection) -> str | None:
 
 
 def spill_folder(connection: duckdb.DuckDBPyConnection) -> str | None:
-    """Where what has no room in memory goes: beside the database, if it has a file."""
+    """The folder of the database's file, to which it spills; None in memory."""
     path = file_of(connection)
     return None if path is None else str(Path(path).absolute().parent)
 
 
 def _roll_back(connection: duckdb.DuckDBPyConnection) -> None:
-    # A commit that failed has rolled back already.
+    # A failed commit has already rolled back.
     with suppress(duckdb.Error):
         connection.execute("ROLLBACK")
 
 
 class _Rows:
-    """Rows as Arrow's interface for C has them, and nothing else.
+    """Rows with only the Arrow C stream interface, which hides their type.
 
-    By their types, DuckDB would convert those of polars by way of pyarrow, and polars
-    would keep the class of DuckDB's, of which a process then complains as it ends.
+    For polars frames DuckDB would import pyarrow; from DuckDB relations polars would
+    keep a class that causes errors at process exit.
     """
 
     def __init__(self, rows: duckdb.DuckDBPyRelation | pa.Table | pl.DataFrame) -> None:
@@ -169,9 +169,9 @@ class _Rows:
 
 
 def frame(relation: duckdb.DuckDBPyRelation) -> pl.DataFrame:
-    """The rows of a query of tracedb's own: columns with names of their own.
+    """The rows of one of tracedb's own queries; column names must be unique.
 
-    DuckDB's `pl()` goes by way of pyarrow, whose import takes as long as polars'.
+    DuckDB's `pl()` imports pyarrow, which takes as long as importing polars.
     """
     import polars as pl
 
@@ -182,22 +182,22 @@ def frame(relation: duckdb.DuckDBPyRelation) -> pl.DataFrame:
 def registered(
     connection: duckdb.DuckDBPyConnection, name: str, rows: pa.Table | pl.DataFrame
 ) -> Iterator[None]:
-    """Rows under a name that queries can read, for as long as the block."""
+    """Register rows under a name that queries can read within the block."""
     connection.register(name, _Rows(rows))
     try:
         yield
     finally:
-        # The rollback of an aborted transaction drops the name with all the rest.
+        # The rollback of an aborted transaction drops the name.
         with suppress(duckdb.TransactionException):
             connection.unregister(name)
 
 
 @contextmanager
 def text_file() -> Iterator[Callable[[bytes], str]]:
-    """A file for one text after another; in memory where the system can.
+    """A reusable file for texts, in memory if the system supports it.
 
-    Yields what puts a text there, and returns the path for DuckDB to read it from; it
-    raises `duckdb.IOException` where there is no room, as DuckDB does for its files.
+    Yields a function that writes a text and returns the path for DuckDB to read. It
+    raises `duckdb.IOException` if there is no space, as DuckDB does for its own files.
     """
     with _unnamed() as (file, path):
 
@@ -228,13 +228,13 @@ def _unnamed() -> Iterator[tuple[IO[bytes], str]]:
 
 
 def can_read(cursor: duckdb.DuckDBPyConnection, query: str, text: bytes) -> bool:
-    """Whether a query over the `$path` of a text, of a `$size`, can be run."""
+    """Whether a query can read a text, given its `$path` and `$size`."""
     try:
         with text_file() as put:
             values = {"path": put(text), "size": len(text) + 1}
             cursor.execute(query, values).fetchall()
     except (duckdb.OperationalError, duckdb.InterruptException):
-        raise  # no fault of the text's
+        raise  # not the text's fault
     except duckdb.Error:
         return False
     return True
@@ -244,12 +244,12 @@ _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(?:([KMGT])(I)?)?B?", re.IGNORECASE)
 
 
 def size_of(text: str) -> int:
-    """The bytes that a text tells, as `4GB` or `512 MiB`.
+    """Parse a size in bytes, such as `4GB` or `512 MiB`.
 
     >>> size_of("1.5 GB"), size_of("2KiB"), size_of("300")
     (1500000000, 2048, 300)
 
-    Raises `ValueError` where it tells none.
+    Raises `ValueError` if it is not a size.
     """
     found = _SIZE.fullmatch(text.strip().removesuffix("ytes").removesuffix("yte"))
     if found is None:
@@ -260,7 +260,7 @@ def size_of(text: str) -> int:
 
 
 def memory_limit(connection: duckdb.DuckDBPyConnection) -> int:
-    """[B] How much memory DuckDB may use: what was set, or most of the machine's."""
+    """[B] DuckDB's memory limit: as set, or by default most of the machine's."""
     return size_of(scalar(connection, "SELECT current_setting('memory_limit')"))
 
 
@@ -268,23 +268,23 @@ def memory_limit(connection: duckdb.DuckDBPyConnection) -> int:
 def bounded_memory(
     connection: duckdb.DuckDBPyConnection, most_bytes: int
 ) -> Iterator[None]:
-    """Let DuckDB use no more than so much memory; what has no room goes to disk.
+    """Limit DuckDB's memory within the block; it spills to disk.
 
-    By default it keeps as much as fits, also of what is in a file anyway. A limit that
-    is lower stays.
+    By default DuckDB caches as much as fits, even of data in a file. A lower limit
+    stays.
     """
     usual = memory_limit(connection)
     if usual <= most_bytes:
         yield
         return
-    # DuckDB cuts what it tells to a decimal; a bit more is told as the same again.
+    # DuckDB truncates the reported limit to one decimal; adding a bit restores it.
     with _set(connection, "memory_limit", f"{most_bytes}B", f"{usual * 1.001:.0f}B"):
         yield
 
 
 @contextmanager
 def one_thread(connection: duckdb.DuckDBPyConnection) -> Iterator[None]:
-    """Let DuckDB use one thread: more only cost where there is nothing to share."""
+    """Limit DuckDB to one thread within the block, where more add only overhead."""
     with _set(connection, "threads", "1"):
         yield
 
@@ -296,15 +296,15 @@ def _set(
     value: str,
     afterwards: str | None = None,
 ) -> Iterator[None]:
-    """Another value of a setting for as long as the block; afterwards as before."""
+    """Change a setting within the block."""
     query = "SELECT current_setting(?)::VARCHAR"
-    # In an aborted transaction nothing can be set; a cursor is not in it.
+    # Nothing can be set in an aborted transaction; a cursor is outside of it.
     with connection.cursor() as cursor:
         usual = afterwards or scalar(cursor, query, [setting])
         cursor.execute(f"SET {setting} = '{value}'")
         try:
             yield
         finally:
-            # A generator that was left in the block may outlive the connection.
+            # An unfinished generator may outlive the connection.
             with suppress(duckdb.ConnectionException):
                 cursor.execute(f"SET {setting} = '{usual}'")

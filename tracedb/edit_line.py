@@ -1,15 +1,15 @@
-"""Edits as a person types them: one line each, on the command line or in a file.
+"""Parse edits that users type, one line each, on the command line or in a file.
 
     edit      = target [":" (type | pattern)] {field "=" value} {change}
     change    = "x" number | ("+" | "-" | "=") number unit | "=" statistic | action
     unit      = "ns" | "us" | "ms" | "s"
     value     = a word, a text in double quotes, or an expression between slashes
 
-So `gpu:*gemm* x0.5` halves the GPU work with such names, `host:T2 -2us` takes 2 us off
-each span of that type, `gpu:kernel =5us` has kernels take 5 us, `gpu =rank_min` what
-the fastest rank takes, and
-`op:aten::item phase=optimizer remove` removes ops. Fields and actions are those of
-`tracedb.Edit`, in any order after the target.
+For example, `gpu:*gemm* x0.5` halves the time of GPU work with such names, `host:T2
+-2us` shortens each span of that type by 2 us, `gpu:kernel =5us` sets kernels to 5 us,
+`gpu =rank_min` to the time of the fastest rank, and `op:aten::item phase=optimizer
+remove` removes ops. Fields and actions are those of `tracedb.Edit`, in any order after
+the target.
 
     setting   = ("gpu" | "dtype" | "batch") "=" value [":" chosen] {field "=" value}
     chosen    = type | family | pattern
@@ -40,8 +40,8 @@ _UNITS = {"ns": 1, "us": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
 _NUMBER = r"\d+(?:\.\d*)?(?:[eE][+-]?\d+)?|\.\d+"
 _FACTOR = re.compile(rf"x({_NUMBER})")
 _TIME = re.compile(rf"([-+=])({_NUMBER})(ns|us|ms|s)?")
-# A word ends at a space that is in no text of double quotes and in no expression; where
-# a field follows, no expression goes on into that.
+# A word ends at a space outside of double quotes and of expressions. An expression ends
+# before the next field at the latest.
 _WORD = re.compile(
     rf"""
     (?P<key>[a-z_]+[:=])?
@@ -58,21 +58,21 @@ _CHANGES = "a change (x0.5, +2us, -2us, =5us, =rank_min, {}) or field=value"
 
 
 class _Line:
-    """A line that is read word by word, and where in it an error is."""
+    """A line that is read word by word, with the current position for errors."""
 
     def __init__(self, text: str) -> None:
         self.text = text
         self.at = 0
 
     def error(self, wanted: str, hint: str = "") -> ScenarioError:
-        """The error where something else was expected, with the place."""
+        """An error at the current position."""
         rest = self.text[self.at :].split(maxsplit=1)
         found = f'"{rest[0]}"' if rest else "the end"
         place = f"edit '{self.text}', column {self.at + 1}"
         return ScenarioError(f"{place}: expected {wanted}, found {found}{hint}")
 
     def words(self) -> Iterator[tuple[str | None, str, bool]]:
-        """Each word: the key before `:` or `=`, the value, and whether it is bare."""
+        """Each word: its key before `:` or `=`, its value, whether it is unquoted."""
         while self._skip():
             word = _WORD.match(self.text, self.at)
             if word is None:
@@ -95,7 +95,7 @@ class _Line:
 
 
 def parse(text: str) -> Change:
-    """The edit that a line says.
+    """Parse a line into an edit.
 
     >>> parse("gpu:*gemm* x0.5").factor
     0.5
@@ -104,7 +104,7 @@ def parse(text: str) -> Change:
     >>> parse('gpu name="Memcpy HtoD*" stream=7..9 x0').stream
     '7..9'
 
-    Raises `ScenarioError` with the column, and what was expected there.
+    Raises `ScenarioError` with the column and what was expected there.
     """
     line = _Line(text)
     fields: dict[str, Any] = {}
@@ -124,12 +124,12 @@ def parse(text: str) -> Change:
 
 
 _SETTINGS = {"gpu": "to_gpu", "dtype": "to_dtype", "batch": "to_batch"}
-# A value that may have spaces in it, what is chosen, and fields.
+# A value, which may contain spaces, a selection, and fields.
 _SETTING = re.compile(r"(?P<value>[^:=]+?)(?::(?P<chosen>\S.*)|\s+(?P<rest>\w+=.*))?")
 
 
 def parse_setting(text: str) -> Change:
-    """The edit that a setting is short for.
+    """Parse a setting into an edit.
 
     >>> parse_setting("gpu=H200").to_gpu
     'H200'
@@ -158,7 +158,7 @@ def parse_setting(text: str) -> Change:
 
 
 def _is_of_family(pattern: str) -> bool:
-    """Whether a pattern is one of families of GPU work, rather than of names."""
+    """Whether a pattern matches a kernel family; otherwise it is for names."""
     from tracedb.kernels.relations import declared
 
     rows = declared("prediction.kernel_efficiency")
@@ -166,7 +166,7 @@ def _is_of_family(pattern: str) -> bool:
 
 
 def _first(line: _Line, key: str | None, value: str) -> dict[str, Any]:
-    """The target, with the type or the name behind its colon."""
+    """The target, with the type or name after the colon."""
     target = value if key is None else key[:-1]
     if target not in TYPES or (key is not None and not key.endswith(":")):
         raise line.error(f"a target ({', '.join(TYPES)})")
@@ -176,7 +176,7 @@ def _first(line: _Line, key: str | None, value: str) -> dict[str, Any]:
 
 
 def _next(line: _Line, key: str | None, value: str, is_bare: bool) -> dict[str, Any]:  # noqa: FBT001 (of a word)
-    """What a word after the target says."""
+    """The fields that a word after the target sets."""
     if key is not None:
         return _field(line, key, value)
     factor, time = _FACTOR.fullmatch(value), _TIME.fullmatch(value)
@@ -224,7 +224,7 @@ def _takes(name: str, value: object) -> bool:
 
 
 def _readings(value: str) -> Iterator[str | int | float]:
-    """What a text may mean: itself, or a number."""
+    """The values that a text may stand for: a number, itself, or a time in ns."""
     if re.fullmatch(r"-?\d{1,18}", value):
         yield int(value)
     yield value

@@ -1,13 +1,13 @@
-"""Which relations are empty because what they read is.
+"""Find relations that must be empty because what they read is empty.
 
-To bind and plan a query takes DuckDB longer than to run it on a small trace, and most
-traces lack many things: GPU work, collectives, sizes of tensors. What a relation cannot
-have rows without follows from its query, as DuckDB's own parser reads it: an inner join
-has none where either side has none, a union where all parts have none, a column that
-has to be a text (`WHERE rule = 'concat'`), to match one, or to be known, where that is
-so in no row of its table, and so on.
-Where nothing follows, the relation is computed; what it reads that has no rows is not
-planned with it: columns of its types stand in its place (`Emptiness.reduced`).
+For a small trace, DuckDB takes longer to bind and plan a query than to run it, and most
+traces lack many things: GPU work, collectives, tensor sizes. The syntax tree of a query
+tells when it has no rows: an inner join, if either side has none; a union, if all parts
+have none; a condition on a column (`WHERE rule = 'concat'`, a pattern, IS NOT NULL), if
+it holds for no row of its table; and so on.
+
+Other relations are computed. The empty relations that they read are not planned with
+them: empty columns of the same types replace them (`Emptiness.reduced`).
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     Rule = bool | str | tuple[str, list["Rule"]]
-    """Empty always or never, as another relation is, as `all` or `any` of others, or
-    `unless` a relation has a row for which a condition holds."""
+    """When a relation is empty: always or never (a bool), if another one is (its name),
+    if `all` or `any` rules hold, or `unless` a row of a relation meets a condition."""
     Tree = Mapping[str, Any]
 
 _UNLESS = "unless"
@@ -33,7 +33,7 @@ _PROPERTY = "empty_without"
 _NOTED = f"SELECT value FROM raw.database WHERE property = '{_PROPERTY}'"
 _CALLED = re.compile(r"\b[a-z]\w*(?=\()")
 _COMMENT = re.compile(r"--.*")
-# A name that is read, what it is called there, and a column of it.
+# A relation's name with FROM or JOIN, its alias, a column, or an opening bracket.
 _READ = re.compile(
     r"(?P<read>\b(?:FROM|JOIN)\s+)?\b(?P<layer>[a-z_]+)\.(?P<name>\w+)\b"
     r"(?P<called>\s+AS\s+\w+)?(?P<column>\.\w+|\.\*)?(?P<takes>\()?"
@@ -54,7 +54,7 @@ FROM duckdb_columns()
 WHERE database_name = current_database()
 GROUP BY ALL
 """
-# Conditions on a column, and texts: as the parser calls them, and as SQL has them.
+# Conditions on a column: the parser's names, and the SQL.
 _FORMS = {
     "COMPARE_EQUAL": "{} = {}",
     "COMPARE_IN": "{} IN ({})",
@@ -62,7 +62,7 @@ _FORMS = {
     "regexp_full_match": "regexp_full_match({}, {})",
     "regexp_matches": "regexp_matches({}, {})",
 }
-# The parser's own, that no list of functions has.
+# Functions of the parser, which `duckdb_functions()` does not list.
 _UNFOLDING = ("unnest",)
 
 
@@ -71,10 +71,10 @@ def note(
     queries: Mapping[str, str],
     fingerprint: str,
 ) -> None:
-    """Put into the database what each of its relations, by name, is empty without."""
+    """Store for each relation the rule when it is empty."""
     known = connection.execute(_NAMES_OF_COLUMNS).fetchall()
     reader = _Reader(_functions_of_values(connection), dict(known))
-    # The form of a tree follows the age of the database that is in use.
+    # The format of a syntax tree depends on the version of the current database.
     with duckdb.connect() as parser:
         found = {name: reader.rule(parser, query) for name, query in queries.items()}
     columns = dict(connection.execute(_COLUMNS).fetchall())
@@ -95,9 +95,9 @@ class Emptiness:
         tables: Iterable[str],
         without: Iterable[str] = (),
     ) -> None:
-        """Read the rules, and which tables have rows; some relations have none.
+        """Read the rules and which tables have rows; those in `without` are empty.
 
-        Rules of another version's relations say nothing.
+        Rules of another version are ignored.
         """
         noted = msgspec.json.decode(scalar(connection, _NOTED) or b"{}")
         is_of_these = noted.get("fingerprint") == fingerprint
@@ -110,20 +110,20 @@ class Emptiness:
         self._answers: dict[tuple[str, str], bool] = {}
 
     def has_rows(self, table: str) -> bool:
-        """Whether a table has rows, as far as has been told."""
+        """Whether a table has rows, as of the last check."""
         return table in self._filled
 
-    def follows(self, name: str) -> bool:
-        """Whether a relation can have no rows, since what it reads has none."""
+    def must_be_empty(self, name: str) -> bool:
+        """Whether a relation must be empty because of what it reads."""
         return self._holds(self._rules.get(name, False))
 
     def reduced(self, query: str) -> str:
-        """A query of the same rows that reads no relation known to have none.
+        """An equivalent query that does not read relations known to be empty.
 
-        Columns of its types, without rows, stand in its place under its name. Tables
-        that users fill are read as they are: they cost no planning, and without the
-        lessons of other traces DuckDB 2.0 waits for ever where memory is short (the
-        windows of `prediction.kernel_factor` in 100 MB, by `tests/test_memory.py`).
+        Empty columns of the same types replace them under their names. Tables of
+        `reference` are kept: they take no planning, and without
+        `reference.kernel_lesson` DuckDB 2.0 hangs if memory is short (the windows of
+        `prediction.kernel_factor` in 100 MB, by `tests/test_memory.py`).
         """
         query = _COMMENT.sub("", query)
         empty = sorted(
@@ -136,22 +136,23 @@ class Emptiness:
         )
         if not empty:
             return f"SELECT * FROM ({query}\n)"
-        stands = {name: f"no_{name.replace('.', '_')}" for name in empty}
+        placeholders = {name: f"no_{name.replace('.', '_')}" for name in empty}
         parts = ", ".join(
-            f"{stand} AS NOT MATERIALIZED (SELECT {self._columns[name]} WHERE false)"
-            for name, stand in stands.items()
+            f"{placeholder} AS NOT MATERIALIZED "
+            f"(SELECT {self._columns[name]} WHERE false)"
+            for name, placeholder in placeholders.items()
         )
-        reduced = _READ.sub(lambda found: _standing(found, stands), query)
+        reduced = _READ.sub(lambda found: _replaced(found, placeholders), query)
         return f"WITH {parts} SELECT * FROM ({reduced}\n)"
 
-    def look_again(self, table: str) -> None:
-        """Take note of what has become of a table."""
+    def recheck(self, table: str) -> None:
+        """Look at a table again: rows may have been added or deleted."""
         self._filled.discard(table)
         self._filled.update(self._with_rows([table]))
         self._forget(table)
 
-    def note_added(self, table: str, rows: int) -> None:
-        """Take note that a table has so many rows more."""
+    def add_rows(self, table: str, rows: int) -> None:
+        """Record that rows were added to a table."""
         if rows:
             self._filled.add(table)
             self._forget(table)
@@ -176,13 +177,13 @@ class Emptiness:
         return (all if kind == "all" else any)(map(self._holds, parts))
 
     def _lacks(self, name: str, condition: str) -> bool:
-        """Whether a condition holds for no row of a relation, as far as is known."""
+        """Whether a condition is known to hold for no row of a relation."""
         if self._is_empty(name):
             return True
         return name in self._tables and not self._has(name, condition)
 
     def _has(self, table: str, condition: str) -> bool:
-        """Whether a condition holds for a row of a table; asked once."""
+        """Whether a condition holds for a row of a table; cached."""
         asked = table, condition
         if asked not in self._answers:
             query = f"SELECT true FROM {table} WHERE {condition} LIMIT 1"
@@ -193,12 +194,12 @@ class Emptiness:
         if name in self._tables:
             return name not in self._filled
         if name not in self._known:
-            self._known[name] = self.follows(name)
+            self._known[name] = self.must_be_empty(name)
         return self._known[name]
 
 
 def _read(query: str) -> dict[str, bool]:
-    """The relations that a query reads; whether each comes after FROM or JOIN alone."""
+    """The relations in a query, and whether all their uses can be replaced."""
     found: dict[str, bool] = {}
     for one in _READ.finditer(query):
         is_plain = bool(one["column"] or (one["read"] and not one["takes"]))
@@ -207,23 +208,23 @@ def _read(query: str) -> dict[str, bool]:
     return found
 
 
-def _standing(found: re.Match[str], stands: Mapping[str, str]) -> str:
-    """What stands in the place of a relation's name, or of a column of it."""
-    stand = stands.get(f"{found['layer']}.{found['name']}")
-    if stand is None:
+def _replaced(found: re.Match[str], placeholders: Mapping[str, str]) -> str:
+    """The text that replaces a relation's name or a qualified column."""
+    placeholder = placeholders.get(f"{found['layer']}.{found['name']}")
+    if placeholder is None:
         return found[0]
     if found["column"]:
         return f"{found['read'] or ''}{found['name']}{found['column']}"
-    return f"{found['read']}{stand}{found['called'] or ' AS ' + found['name']}"
+    return f"{found['read']}{placeholder}{found['called'] or ' AS ' + found['name']}"
 
 
 class _Reader:
-    """Reads from the syntax tree of a query when it has no rows."""
+    """Derives from the syntax tree of a query when it has no rows."""
 
     def __init__(
         self, of_values: frozenset[str], columns: Mapping[str, Sequence[str]]
     ) -> None:
-        """Take the functions that aggregate nothing, and the columns of relations."""
+        """Take the functions that do not aggregate, and the columns of relations."""
         self._of_values = of_values
         self._columns = columns
 
@@ -239,7 +240,7 @@ class _Reader:
         for entry in node["cte_map"]["map"]:
             named[entry["key"]] = self._of_query(entry["value"]["query_node"], named)
         if node["type"] == "RECURSIVE_CTE_NODE":
-            # So is any union after WITH RECURSIVE, whether it reads itself or not.
+            # After WITH RECURSIVE, every union has this type, recursive or not.
             first = self._of_query(node["left"], named)
             itself = named | {node["cte_name"]: first}
             return _all(first, self._of_query(node["right"], itself))
@@ -287,7 +288,7 @@ class _Reader:
     def _of_condition(
         self, node: Tree | None, named: Mapping[str, Rule]
     ) -> Iterator[Rule]:
-        """When a condition fails, since it asks whether a query has rows."""
+        """When a condition fails because a query in EXISTS or IN has no rows."""
         if node is None:
             return
         if node["type"] == "CONJUNCTION_AND":
@@ -297,7 +298,7 @@ class _Reader:
             yield self._of_query(node["subquery"]["node"], named)
 
     def _of_texts(self, node: Tree | None, sources: Sequence[_Source]) -> Rule:
-        """When a condition fails, since no row has a text, or value, it asks for."""
+        """When a condition fails because no row of a table meets it."""
         if node is None:
             return False
         if node["type"] == "CONJUNCTION_AND":
@@ -307,7 +308,7 @@ class _Reader:
         return self._of_comparison(node, sources)
 
     def _of_comparison(self, node: Tree, sources: Sequence[_Source]) -> Rule:
-        """When no row has what a comparison asks for; never, if that is not told."""
+        """When no row of a table meets a comparison; never, if that is unclear."""
         form = _FORMS.get(node.get("function_name", node["type"]))
         if form is None:
             return False
@@ -315,16 +316,16 @@ class _Reader:
         texts = [*map(_text, others)]
         if column["class"] != "COLUMN_REF" or None in texts:
             return False
-        *whose, name = column["column_names"]
+        *qualifier, name = column["column_names"]
         for source in sources:
             known = self._columns.get(source.name, ())
-            if name in known and source.has(whose, name):
-                said = ", ".join(literal(text) for text in texts if text is not None)
-                return (_UNLESS, [source.name, form.format(quoted(name), said)])
+            if name in known and source.has(qualifier, name):
+                listed = ", ".join(literal(text) for text in texts if text is not None)
+                return (_UNLESS, [source.name, form.format(quoted(name), listed)])
         return False
 
     def _keeps_nothing(self, node: Tree) -> bool:
-        """Whether a SELECT has no rows of its own, as that of an aggregate would be."""
+        """Whether a SELECT has no rows if its source has none; an aggregate has one."""
         if node["group_expressions"]:
             return all(node["group_sets"])
         if node["aggregate_handling"] == "FORCE_AGGREGATES":
@@ -335,24 +336,24 @@ class _Reader:
 
 
 class _Source(NamedTuple):
-    """A relation that a SELECT reads by its name."""
+    """A relation that a SELECT reads, and its alias."""
 
     name: str
-    called: str
+    alias: str
     shared: frozenset[str]
-    """Columns that stand for those of both sides of a join."""
+    """Columns of USING, which belong to both sides of a join."""
 
-    def has(self, whose: Sequence[str], column: str) -> bool:
-        """Whether a column, of what is called so, would be of it if it has one."""
-        if whose:
-            return whose in ([self.called], self.name.split("."))
+    def has(self, qualifier: Sequence[str], column: str) -> bool:
+        """Whether a column with this qualifier is its own, if it has such a column."""
+        if qualifier:
+            return qualifier in ([self.alias], self.name.split("."))
         return column not in self.shared
 
 
 def _plain_sources(
     node: Tree, shared: frozenset[str] = frozenset()
 ) -> Iterator[_Source]:
-    """The relations that a SELECT reads as they are."""
+    """The relations that a SELECT reads directly, by way of joins alone."""
     if node["type"] == "BASE_TABLE" and node["schema_name"]:
         name = f"{node['schema_name']}.{node['table_name']}"
         yield _Source(name, node["alias"] or node["table_name"], shared)
@@ -364,7 +365,7 @@ def _plain_sources(
 
 
 def _operands(node: Tree) -> Sequence[Tree]:
-    """What an expression is of."""
+    """The operands of an expression."""
     if node["type"] == "FUNCTION":
         return [one["expression"] for one in node["arguments"]]
     if node["type"] == "COMPARE_EQUAL":
@@ -374,7 +375,7 @@ def _operands(node: Tree) -> Sequence[Tree]:
 
 
 def _text(node: Tree) -> str | None:
-    """The text that an expression is, if it is one, of parts or whole."""
+    """The value of a string literal or of concatenated ones, else None."""
     if node.get("function_name") == "||":
         parts = [*map(_text, _operands(node))]
         return None if None in parts else "".join(map(str, parts))
@@ -383,7 +384,7 @@ def _text(node: Tree) -> str | None:
 
 
 def _functions(tree: object) -> Iterator[str]:
-    """The functions that expressions call, but for those of queries within them."""
+    """The functions that expressions call, except within subqueries."""
     if isinstance(tree, list):
         for part in tree:
             yield from _functions(part)
@@ -394,7 +395,7 @@ def _functions(tree: object) -> Iterator[str]:
 
 
 def _functions_of_values(connection: duckdb.DuckDBPyConnection) -> frozenset[str]:
-    """Functions that aggregate nothing, nor are macros of such that do."""
+    """The functions that do not aggregate, directly or as macros."""
     found = connection.execute(
         "SELECT function_name, bool_and(function_type <> 'aggregate'), "
         "list(macro_definition) FROM duckdb_functions() GROUP BY function_name"
@@ -415,7 +416,7 @@ def _all(*rules: Rule) -> Rule:
 
 
 def _joined(kind: str, rules: Iterable[Rule], *, neutral: bool) -> Rule:
-    """Rules put together, each once; `neutral` is what adds nothing to the others."""
+    """Combine distinct rules; `neutral` is the value that changes nothing."""
     parts: list[Rule] = []
     for rule in rules:
         if isinstance(rule, (bool, str)) or rule[0] != kind:

@@ -1,4 +1,4 @@
-"""Rows as bytes for programs: JSON, CSV, Parquet."""
+"""Encode rows as JSON, CSV or Parquet."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _SUM = pl.Decimal(38, 0)
 
 
 def encode(frame: pl.DataFrame, format_: str) -> bytes:
-    """Encode rows, with sums as integers like all others."""
+    """Encode rows; DuckDB's 128-bit sums become ordinary integers."""
     sums = [name for name, kind in frame.schema.items() if kind == _SUM]
     return _ENCODERS[format_](
         frame.with_columns(_integers(frame[name]) for name in sums)

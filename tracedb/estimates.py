@@ -1,4 +1,4 @@
-"""Predict the GPU work of a database with trained models, and keep what they say."""
+"""Predict the GPU work of a database with trained models, and store the results."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 _TABLE = "reference.kernel_estimate"
 _TIMES = ("predicted_ns", "low_ns", "high_ns")
 _OF_KERNEL = ("gpu_op_id", "trace_id", "problem_share")
-"""Columns of `prediction.kernel_problem` that are the kernel's, not the shape's."""
+"""Columns of `prediction.kernel_problem` that vary among kernels of one shape."""
 
-# Each shape of some traces once, with its kernels: a million of them have a few
+# Each shape of some traces once, with its kernels: a million kernels have a few
 # thousand shapes.
 _SHAPES = f"""
 SELECT
@@ -33,7 +33,7 @@ ORDER BY min(shape.gpu_op_id)
 
 
 class Models(Protocol):
-    """What predicts kernel times from shapes."""
+    """Models that predict kernel times from shapes."""
 
     def predict(self, shapes: pl.DataFrame) -> pl.DataFrame:
         """A row for each shape, in order.
@@ -44,10 +44,10 @@ class Models(Protocol):
 
 
 def apply(connection: duckdb.DuckDBPyConnection, models: Models) -> None:
-    """Store the times that models predict, and compute anew what follows from them.
+    """Store the models' predictions in place of earlier ones, and recompute readers.
 
-    What other models predicted before is dropped. All of it, or on an error none.
-    Raises `QueryError` where no shape of GPU work is known.
+    An error leaves the database unchanged. Raises `QueryError` if no shapes of GPU work
+    are known.
     """
     trace_ids = _traces(connection)
     shapes = _shapes(connection, trace_ids)
@@ -65,12 +65,12 @@ def apply(connection: duckdb.DuckDBPyConnection, models: Models) -> None:
 def apply_shipped(
     connection: duckdb.DuckDBPyConnection, trace_ids: Sequence[int]
 ) -> None:
-    """Store what the shipped models predict for traces that have no estimates yet.
+    """Store the shipped models' predictions for traces that have none yet.
 
-    It does nothing, and takes next to no time, where no GPU of them is listed, or no
-    op has its shapes. What reads the estimates is not computed anew.
+    It returns quickly if no GPU is listed or no shapes are known. Readers of the
+    predictions are not recomputed.
     """
-    names = connection.execute(_UNTOLD, {"traces": [*trace_ids]}).fetchall()
+    names = connection.execute(_UNPREDICTED, {"traces": [*trace_ids]}).fetchall()
     if not names:
         return
     from tracedb import kernels
@@ -83,8 +83,8 @@ def apply_shipped(
         _store(connection, _estimates(shapes, models))
 
 
-# Traces with shapes and without estimates, with the name of a GPU of theirs.
-_UNTOLD = f"""
+# Traces with shapes and without predictions, with the name of a GPU.
+_UNPREDICTED = f"""
 SELECT trace_id, max(coalesce(device.name, trace.device_name))
 FROM staging.trace AS trace
 INNER JOIN staging.device AS device USING (trace_id)
@@ -105,7 +105,7 @@ def model_estimates(
 
 
 def recompute(connection: duckdb.DuckDBPyConnection, changed: str) -> None:
-    """Compute the stored relations that read a table of `reference`, for all traces."""
+    """Recompute the stored relations that read a table of `reference`."""
     trace_ids = _traces(connection)
     for _ in catalog.compute(connection, trace_ids, catalog.readers(changed)):
         pass
@@ -129,7 +129,7 @@ def _store(connection: duckdb.DuckDBPyConnection, estimates: pl.DataFrame) -> No
 
 
 def _estimates(shapes: pl.DataFrame, models: Models) -> pl.DataFrame:
-    """Rows of `reference.kernel_estimate` for shapes that each list their kernels."""
+    """Rows of `reference.kernel_estimate` for shapes with lists of their kernels."""
     import polars as pl
 
     part = pl.col("problem_share")

@@ -1,9 +1,9 @@
-"""A run for Perfetto's UI, with what tracedb knows of it: Chrome JSON or `.pftrace`.
+"""Export a run with tracedb's results for Perfetto's UI: Chrome JSON or `.pftrace`.
 
-Every event of the files is there as it was, by the clock of the run. What lies on the
-critical path has `critical` among its arguments, and what has slack `slack_ns`; flows
-named `critical_path`, as HolisticTraceAnalysis writes them, lead along the path. The
-path, and what a method or a scenario predicts, are processes of their own.
+Every recorded event is kept, on the clock of the run. Events on the critical path have
+the argument `critical`, events with slack `slack_ns`. Flows named `critical_path`, as
+in HolisticTraceAnalysis, connect the path. The path, and each prediction by a method or
+a scenario, are processes of their own.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     import duckdb
 
 _MARK = b'{"exportedBy":"tracedb",\n'
-"""How a file begins that may be written over: an export."""
+"""The first bytes of an export, which may be overwritten."""
 _BATCH = 20_000
 _FOREVER = 2**62
 _OWN_PROCESS = 900_000_000
-"""Processes of tracedb's own begin here: no system gives such numbers."""
+"""Ids of tracedb's own processes start here, above any system's."""
 
 _TRACES = """
 SELECT
@@ -46,7 +46,7 @@ FROM graph.step_period
 INNER JOIN export_trace USING (trace_id)
 WHERE step = $step
 """
-# A path is that of the run, where ranks are compared; else of each step, or trace.
+# The paths of runs (with several ranks), of steps, and of traces without steps.
 _PATH = """
 CREATE OR REPLACE TEMP TABLE export_path AS
 SELECT
@@ -93,7 +93,7 @@ LEFT JOIN graph.node AS node ON path.node_id = node.node_id
 WHERE path.start_ns < $end AND path.start_ns + time_ns > $start
 ORDER BY path.scope, path.path_id, path.start_ns
 """
-# From each interval that has a node to the next one that has another, within both.
+# From each interval with a node to the next one with another node.
 _FLOWS = """
 WITH
 placed AS (
@@ -171,7 +171,7 @@ class _Trace(NamedTuple):
 
 
 class _Numbers:
-    """Numbers of processes: as recorded in one trace, of their own in several."""
+    """Process ids: as recorded for one trace, renumbered for several."""
 
     def __init__(self, traces: list[_Trace]) -> None:
         self._is_one = len(traces) == 1
@@ -179,17 +179,17 @@ class _Numbers:
         self._ranks = {trace.trace_id: trace.rank for trace in traces}
 
     def process(self, trace: int, pid: str | None) -> int | str | None:
-        """The process that an event of a trace is of."""
+        """The process id of an event."""
         if self._is_one:
             return _plain(pid)
         return self._known.setdefault((trace, pid), len(self._known) + 1)
 
     def link(self, trace: int, number: str | None) -> int | str | None:
-        """What the ends of a flow share."""
+        """The id of a flow."""
         return _plain(number) if self._is_one else f"{trace}:{number}"
 
     def labels(self) -> Iterator[dict[str, Any]]:
-        """Events that say which rank a process is of."""
+        """Metadata events that label processes with their rank."""
         for (trace, _), process in self._known.items():
             label = f"rank {self._ranks[trace]}"
             yield _about(process, "process_labels", labels=label)
@@ -197,7 +197,7 @@ class _Numbers:
 
 
 class _Form(NamedTuple):
-    """A format: how its files begin, and what writes a header and events."""
+    """A format: the first bytes of its files, and its writer of header and events."""
 
     mark: bytes
     write: Callable[[IO[bytes], dict[str, Any], Iterator[dict[str, Any]]], int]
@@ -211,9 +211,9 @@ def write_chrome(
 ) -> int:
     """Write a run, or one of its steps, as Chrome JSON; `.gz` compresses it.
 
-    Variants that are asked for (`prediction.variant`) are processes of their own.
-    Returns how many events were written. Raises `QueryError` for a step that the run
-    does not have, `ReportError` where the file cannot be written or is something else.
+    Simulated variants (`prediction.variant`) are processes of their own. Returns the
+    number of events. Raises `QueryError` for an unknown step, `ReportError` if the file
+    cannot be written, or would replace something other than an export.
     """
     return _write_run(connection, Path(path), run, step, _Form(_MARK, _write))
 
@@ -264,7 +264,7 @@ def _keep(connection: duckdb.DuckDBPyConnection, traces: list[_Trace]) -> None:
 def _span(
     connection: duckdb.DuckDBPyConnection, run: int, step: int | None
 ) -> dict[str, int]:
-    """From when to when events are written."""
+    """[ns] The interval of events to write."""
     if step is None:
         return {"start": -_FOREVER, "end": _FOREVER}
     check_step(connection, run, step)
@@ -275,7 +275,7 @@ def _span(
 def check_step(
     connection: duckdb.DuckDBPyConnection, run: int, step: int | None
 ) -> None:
-    """Raise `QueryError`, with those there are, where a run has no such step."""
+    """Raise `QueryError`, listing the steps, if a run has no such step."""
     query = "SELECT DISTINCT step FROM staging.step WHERE run_id = $run ORDER BY step"
     known = [n for (n,) in connection.execute(query, {"run": run}).fetchall()]
     if step is not None and step not in known:
@@ -285,7 +285,7 @@ def check_step(
 def _write(
     file: IO[bytes], header: dict[str, Any], events: Iterator[dict[str, Any]]
 ) -> int:
-    """Write the header and the events, each on a line; gives their number."""
+    """Write the header and the events, one per line; return their number."""
     file.write(_MARK)
     for name, value in header.items():
         file.write(
@@ -300,7 +300,7 @@ def _write(
 
 
 def _header(traces: list[_Trace]) -> dict[str, Any]:
-    """What the file says beside its events: of one trace as recorded."""
+    """The header of the file: for one trace, as recorded."""
     if len(traces) > 1:
         return {"baseTimeNanoseconds": traces[0].run_start_ns}
     header = msgspec.json.decode(traces[0].header or "{}")
@@ -333,7 +333,7 @@ def _all_events(
 def _batches(
     connection: duckdb.DuckDBPyConnection, query: str, values: dict[str, int]
 ) -> Iterator[tuple[Any, ...]]:
-    """Rows of a query, some thousand at a time; no other query may come between."""
+    """Rows of a query, fetched in batches; no other query may run in between."""
     found = connection.execute(query, values)
     while rows := found.fetchmany(_BATCH):
         yield from rows
@@ -342,7 +342,7 @@ def _batches(
 def _recorded(
     connection: duckdb.DuckDBPyConnection, numbers: _Numbers, span: dict[str, int]
 ) -> Iterator[dict[str, Any]]:
-    """The events as the profiler wrote them, with what is critical and has slack."""
+    """The recorded events, with marks on the critical path and with slack."""
     for row in _batches(connection, _EVENTS, span):
         trace, ph, cat, name, pid, tid, ts, dur, link, args, other, slack, critical = (
             row
@@ -366,7 +366,7 @@ def _recorded(
 def _path(
     connection: duckdb.DuckDBPyConnection, span: dict[str, int]
 ) -> Iterator[dict[str, Any]]:
-    """The critical path as a process of its own: a thread a rank, one of the run."""
+    """The critical path as a process: a thread per rank, and one for the run."""
     yield from _process(_OWN_PROCESS, "critical path")
     seen = set()
     for scope, trace, rank, kind, start, lasts, name, node in _batches(
@@ -394,7 +394,7 @@ def _path(
 def _flows(
     connection: duckdb.DuckDBPyConnection, numbers: _Numbers, span: dict[str, int]
 ) -> Iterator[dict[str, Any]]:
-    """Pairs of events that lead from one event of the path to the next."""
+    """Pairs of flow events from one event of the path to the next."""
     for number, row in enumerate(_batches(connection, _FLOWS, span), 1):
         trace, pid, tid, at, next_trace, next_pid, next_tid, until, kind, lasts = row
         shared = {
@@ -423,7 +423,7 @@ def _flows(
 def _predicted(
     connection: duckdb.DuckDBPyConnection, process: int, values: dict[str, int]
 ) -> Iterator[dict[str, Any]]:
-    """What a variant predicts, lane by lane, with how long it was measured to take."""
+    """The predicted events of a variant by lane, with their measured durations."""
     lanes: dict[tuple[Any, ...], int] = {}
     for row in _batches(connection, _PREDICTED, values):
         trace, rank, thread, device, stream, kind, name, start, lasts, measured = row
@@ -453,7 +453,7 @@ def _predicted(
 
 
 def _process(process: int, name: str) -> Iterator[dict[str, Any]]:
-    """Events that name a process of tracedb's own, and put it first."""
+    """Metadata events that name one of tracedb's processes, and sort it first."""
     yield _about(process, "process_name", name=name)
     yield _about(process, "process_sort_index", sort_index=process - 2 * _OWN_PROCESS)
 
@@ -461,13 +461,13 @@ def _process(process: int, name: str) -> Iterator[dict[str, Any]]:
 def _about(
     process: int, what: str, thread: int = 0, /, **args: object
 ) -> dict[str, Any]:
-    """An event that says something of a process or a thread."""
+    """A metadata event of a process or a thread."""
     about = {"pid": process, "tid": thread, "ts": 0}
     return {"ph": "M", "name": what, **about, "args": args}
 
 
 def _us(ns: int | None) -> msgspec.Raw | None:
-    """Microseconds with all digits of the nanoseconds.
+    """[us] A time with all digits of its nanoseconds.
 
     >>> bytes(_us(-1_234_567))
     b'-1234.567'
@@ -479,7 +479,7 @@ def _us(ns: int | None) -> msgspec.Raw | None:
 
 
 def _plain(text: str | None) -> int | str | None:
-    """A number where the text is one as JSON has it, else the text."""
+    """The text as an integer, if JSON would write it the same way; else the text."""
     if text is None or not text.removeprefix("-").isascii():
         return text
     digits = text.removeprefix("-")
@@ -490,7 +490,7 @@ def _plain(text: str | None) -> int | str | None:
 def _with(
     args: str | None, *, critical: bool, slack_ns: int | None
 ) -> msgspec.Raw | None:
-    """Arguments with what tracedb knows before them."""
+    """The JSON arguments, preceded by tracedb's own."""
     own = ['"critical":1'] if critical else []
     own += [] if slack_ns is None else [f'"slack_ns":{slack_ns}']
     if not own or (args is not None and not args.startswith("{")):

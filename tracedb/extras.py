@@ -1,4 +1,4 @@
-"""Packages that some parts need and an ordinary installation does not have."""
+"""Import packages that are installed only with extras."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tracedb.errors import MissingPackageError
 def import_extra(module: str, extra: str, feature: str) -> Any:  # noqa: ANN401 (a module is anything)
     """Import a module of an extra.
 
-    Raises `MissingPackageError`, which says what to install, where it is not there.
+    Raises `MissingPackageError`, which says what to install, if it is missing.
     """
     try:
         return import_module(module)
@@ -24,5 +24,5 @@ def import_extra(module: str, extra: str, feature: str) -> Any:  # noqa: ANN401 
 
 
 def _problem(error: ImportError) -> str:
-    """Whether it is not there at all, or not as it is needed."""
+    """Say that it is not installed, or why its import failed."""
     return "it is not installed" if error.name is None else str(error).lower()

@@ -1,4 +1,4 @@
-"""Devices that the user adds to `prediction.hardware`: read from a file, checked."""
+"""Read devices that users add to `prediction.hardware`, and check them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _LONGEST_NAME = 200
 
 @dataclass(frozen=True)
 class _Figure:
-    """A figure of a device: where plausible values of its unit lie."""
+    """A figure of a device, with its unit and range of plausible values."""
 
     unit: str
     least: float
@@ -36,7 +36,7 @@ class _Figure:
     is_whole: bool = False
 
     def read(self, value: object) -> float:
-        """The value as a number; raises `ValueError` that says what it has to be."""
+        """Parse the value; raises `ValueError` that says what it must be."""
         try:
             number = float(str(value))
         except ValueError:
@@ -82,19 +82,19 @@ _FIGURES = {
 }
 _WORDS = ("hardware", "name_pattern", "kind", "generation")
 COLUMNS = (*_WORDS, *_FIGURES)
-"""What a row may have; a name and the needed figures it must."""
+"""The columns of a row; the name and some figures are required."""
 
 
 _DERIVED = ("ordinal", "is_fallback", "is_generic", "source", "vendor")
-"""Columns of `prediction.hardware` that follow; a row taken from there has them."""
+"""Derived columns of `prediction.hardware`, which are ignored in a row."""
 
 
 def add(connection: duckdb.DuckDBPyConnection, path: str | Path) -> list[str]:
-    """Add the devices of a file, and compute anew what follows; return their names.
+    """Add the devices of a file, and recompute predictions; return their names.
 
     The file is JSON (an object, or a list of objects), TOML, or CSV with a header; keys
-    are `COLUMNS`. Without `name_pattern` a device is found by its name. All of the file
-    is stored or, on an error, nothing. Raises `HardwareError`.
+    are `COLUMNS`. `name_pattern` defaults to the name. An error leaves the database
+    unchanged. Raises `HardwareError`.
     """
     rows = [
         _checked(connection, row, f"{path}, row {number}")
@@ -132,7 +132,7 @@ def _needed() -> list[str]:
 def _checked(
     connection: duckdb.DuckDBPyConnection, row: dict[str, Any], place: str
 ) -> dict[str, Any]:
-    """A row as it is stored, without what was not given."""
+    """The given values of a row, checked and converted."""
     given = {
         key: value
         for key, value in row.items()

@@ -1,4 +1,4 @@
-"""Reads JSON files that people write, and reports errors with their place."""
+"""Read JSON files that people write, and report errors with their place."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from tracedb.errors import TracedbError
 
 _TWICE = 2
-# What the parser says, by its first words, in those of who wrote the file.
+# Messages of the parser, by their first words, in plainer words.
 _WORDS = {
     "Expecting property name": "expected a name in double quotes",
     "Expecting value": "expected a value",
@@ -26,7 +26,7 @@ _WORDS = {
 
 
 def read_text(path: str | Path, error: type[TracedbError]) -> str:
-    """The text of a file; raises the error where there is none."""
+    """The text of a file; raises the given error if it cannot be read."""
     try:
         return Path(path).read_text(encoding="utf-8-sig")
     except (OSError, ValueError) as problem:
@@ -35,20 +35,20 @@ def read_text(path: str | Path, error: type[TracedbError]) -> str:
 
 
 def decode(path: str | Path, text: str, error: type[TracedbError]) -> Any:  # noqa: ANN401 (JSON)
-    """The value of a JSON text, in which no object has a name twice.
+    """Parse a JSON text; no object may have a name twice.
 
-    Raises the error with line and column where it is none.
+    Raises the given error with line and column for invalid JSON.
     """
     try:
         value = json.loads(text, object_pairs_hook=_once, parse_constant=_refuse)
-        # Half of a pair of `\\uD83D\\uDE00` is no character, and goes nowhere as text.
+        # A lone surrogate such as `\\uD83D` is not a character, and cannot be encoded.
         json.dumps(value, ensure_ascii=False).encode()
     except UnicodeEncodeError as problem:
         half = ascii(problem.object[problem.start])[1:-1]
         raise error(f"{path}: not JSON: {half} is half a character") from problem
     except json.JSONDecodeError as problem:
         place = f"{path}: line {problem.lineno}, column {problem.colno}"
-        raise error(f"{place}: not JSON: {_said(problem.msg)}") from problem
+        raise error(f"{place}: not JSON: {_plain(problem.msg)}") from problem
     except _RepeatedError as problem:
         lines = _lines(text, str(problem))
         raise error(
@@ -60,7 +60,7 @@ def decode(path: str | Path, text: str, error: type[TracedbError]) -> Any:  # no
     return value
 
 
-def _said(message: str) -> str:
+def _plain(message: str) -> str:
     return next(
         (w for start, w in _WORDS.items() if message.startswith(start)), message
     )
@@ -79,7 +79,7 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _lines(text: str, name: str) -> str:
-    """Where a name is, if it is so just twice in the whole text."""
+    """The lines of a name, if it occurs exactly twice in the text."""
     found = re.finditer(rf"{re.escape(json.dumps(name))}\s*:", text)
     lines = [text.count("\n", 0, match.start()) + 1 for match in found]
     if len(lines) != _TWICE:

@@ -1,7 +1,7 @@
-"""A database as programs ask it from outside, one call at a time: to read, in bounds.
+"""Read-only access to a database for servers, one call at a time, with limits.
 
-Each call opens the file anew, which takes a tenth of a second: so nobody is kept from
-writing meanwhile, and what was ingested since is there.
+Each call opens the file anew, which takes 0.1 s. So writers are not blocked between
+calls, and new data are seen.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ if TYPE_CHECKING:
 MOST_ROWS = 1000
 MOST_SECONDS = 60.0
 _LONGEST = 500
-"""Characters of a text; names of kernels in C++ may have thousands."""
+"""Longest text, in characters; C++ kernel names may have thousands."""
 _AGAIN_SECONDS = 0.1
 _one_call = Lock()
 
 
 @contextmanager
 def opened(path: str | Path, seconds: float = MOST_SECONDS) -> Iterator[Database]:
-    """A database to be read in the block, which may take so long and no longer.
+    """Open a database read-only within the block, with a time limit.
 
-    Raises `QueryError` where it takes longer.
+    Raises `QueryError` if the block takes longer.
     """
     with _one_call, tracedb.open(path, read_only=True) as database:
         is_done, is_late = Event(), Event()
@@ -47,7 +47,7 @@ def opened(path: str | Path, seconds: float = MOST_SECONDS) -> Iterator[Database
         try:
             yield database
         except KeyboardInterrupt as error:
-            # That is what becomes of a query that is interrupted, by whomever.
+            # An interrupted query ends so, whoever interrupted it.
             if not is_late.is_set():
                 raise
             text = f"stopped after {seconds:g} seconds; query less data"
@@ -58,24 +58,24 @@ def opened(path: str | Path, seconds: float = MOST_SECONDS) -> Iterator[Database
 
 
 def _stop_late(seconds: float, is_done: Event, is_late: Event) -> None:
-    """Interrupt all queries from then on: one that is between two feels nothing."""
+    """Interrupt all queries from the deadline on, repeatedly: others may follow."""
     wait = seconds
     while not is_done.wait(wait):
         is_late.set()
         for connection in list(connections):
-            # One that has just been closed has nothing to stop.
+            # A connection may have been closed by now.
             with suppress(Exception):
                 connection.interrupt()
         wait = _AGAIN_SECONDS
 
 
 def query(database: Database, text: str, most: int) -> dict[str, Any]:
-    """The first rows of a query; no more of them are made than that."""
+    """The first rows of a query; no further rows are computed."""
     return table(database.sql(text, most + 1), most, is_all=False)
 
 
 def table(frame: pl.DataFrame, most: int, *, is_all: bool = True) -> dict[str, Any]:
-    """The first rows for JSON: names of columns, lists of values, what is left out.
+    """The first rows for JSON: columns, lists of values, a note if rows are left out.
 
     Long texts are cut in the middle.
     """

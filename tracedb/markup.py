@@ -1,4 +1,4 @@
-"""Rows as HTML that shows them, whatever is in them: for notebooks."""
+"""Format rows as safe HTML for notebooks."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def table(heading: str, rows: Iterable[dict[str, Any]]) -> str:
     found = list(rows)
     heads = [_tag("th", _bare(name)) for name in (found[0] if found else ())]
     lines = [
-        _line(_tag("td", _said(name, value)) for name, value in row.items())
+        _line(_tag("td", _formatted(name, value)) for name, value in row.items())
         for row in found
     ]
     return f"{_tag('p', heading)}<table>{_line(heads)}{''.join(lines)}</table>"
@@ -34,7 +34,7 @@ def _line(cells: Iterable[str]) -> str:
 
 
 def _tag(name: str, text: str) -> str:
-    # What turns the direction of text round would reach beyond the cell.
+    # Direction marks would affect text beyond the cell.
     safe = "".join(c if c.isprintable() else _HIDDEN for c in text)
     return f"<{name}>{escape(safe)}</{name}>"
 
@@ -43,7 +43,7 @@ def _bare(column: str) -> str:
     return column.removesuffix("_ns").removesuffix("_share").replace("_", " ")
 
 
-def _said(column: str, value: object) -> str:
+def _formatted(column: str, value: object) -> str:
     if value is None:
         return ""
     if isinstance(value, int | float) and column.endswith("_ns"):

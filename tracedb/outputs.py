@@ -1,9 +1,9 @@
-"""Files that commands write: one rule for all of them.
+"""Write output files, by one rule for all commands.
 
-Folders that are missing are made. A file is written beside its place and moved there
-when it is whole; until then, what was there stays. A command writes over what is of
-its own kind alone: a library over a library, a model over that of the same key,
-measurements where their journal lies.
+Missing folders are created. A file is written next to its place and moved there when it
+is complete; until then, the old file stays. A command overwrites only files of its own
+kind: a library a library, a model the model of the same key, measurements those with
+their journal.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 
 _GZIP = b"\x1f\x8b"
 EXPORT = "an export of tracedb"
-"""What exports are called where another file is in their place."""
+"""The name of exports in errors about a file in their place."""
 
 
 def make_folder(folder: Path, error: type[TracedbError]) -> None:
-    """Make a folder and those above it; raises the error where it cannot be."""
+    """Create a folder and its parents; raises the given error if that fails."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as problem:
@@ -38,9 +38,9 @@ def make_folder(folder: Path, error: type[TracedbError]) -> None:
 
 
 def check_place(path: Path, mark: bytes, what: str) -> None:
-    """Raise `ReportError` where something else than `what` would be written over.
+    """Raise `ReportError` if a file other than `what` would be overwritten.
 
-    The mark is what a file of that kind begins with.
+    `mark` is the first bytes of a file of that kind.
     """
     if path.is_dir():
         raise ReportError(f"{path}: a folder; name a file in it")
@@ -59,9 +59,9 @@ def check_place(path: Path, mark: bytes, what: str) -> None:
 
 @contextmanager
 def written(path: Path, error: type[TracedbError]) -> Iterator[Path]:
-    """A place to write to, of which `path` is made when the block ends.
+    """Yield a temporary path, which becomes `path` at the end of the block.
 
-    Raises the error where it cannot be written; then nothing has changed.
+    Raises the given error if it cannot be written; then nothing has changed.
     """
     make_folder(path.parent, error)
     beside = path.with_name(f".{path.name}.{os.getpid()}")
@@ -69,7 +69,7 @@ def written(path: Path, error: type[TracedbError]) -> Iterator[Path]:
         yield beside
         beside.replace(path)
     except TracedbError:
-        # Some are errors of the system's kind, too, and say already what is wrong.
+        # Some are OSErrors as well, but already have a clear message.
         raise
     except (OSError, duckdb.IOException) as problem:
         reason = getattr(problem, "strerror", None) or str(problem).partition("\n")[0]

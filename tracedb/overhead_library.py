@@ -1,7 +1,7 @@
-"""Overheads that were learnt in some databases, in a file for predictions in others.
+"""A library file of overheads, learnt from some databases for predictions in others.
 
-The file is Parquet: the rows of `question.portable_sample` of all databases, and under
-the key `tracedb.overhead_library` the version of this format.
+The file is Parquet: the rows of `question.portable_sample` of all databases, with the
+format version under the metadata key `tracedb.overhead_library`.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ ORDER BY gpu
 """
 
 _KEYS = "trace_sha256, thread, position"
-# What makes a library none, by what is wrong then.
+# Conditions of an invalid library, by error.
 _WRONG = {
     "it has no rows": "SELECT count(*) = 0",
     "a span of host time occurs twice": (
@@ -64,9 +64,9 @@ _WRONG = {
 def learn(sources: Iterable[str | Path], path: str | Path) -> pl.DataFrame:
     """Write the overheads of databases and older libraries into one library.
 
-    A trace that is in several counts once. Returns how much of which GPU there is.
-    Raises `LibraryError` where there is nothing to learn, or where the file cannot be
-    written or is there and no library; then it is as it was.
+    A trace in several sources counts once. Returns the number of runs, traces, steps
+    and samples by GPU. Raises `LibraryError` if there is nothing to learn, or if the
+    file cannot be written or is something else; then it is unchanged.
     """
     if Path(path).exists() and _format(path) is None:
         raise LibraryError(
@@ -86,18 +86,18 @@ def learn(sources: Iterable[str | Path], path: str | Path) -> pl.DataFrame:
 
 
 def load(connection: duckdb.DuckDBPyConnection, path: str | Path) -> None:
-    """Put a library into the empty `reference.library_sample` of a database.
+    """Load a library into the empty `reference.library_sample` of a database.
 
-    Raises `LibraryError` for a file that is none.
+    Raises `LibraryError` if the file is not a library.
     """
     with registered(connection, "sample", _samples(path)):
         connection.execute(f"INSERT INTO {_TABLE} FROM sample")
 
 
 def medians(path: str | Path) -> dict[tuple[str, str], int]:
-    """The median time of a library's spans, by type and name.
+    """[ns] The median time of a library's spans, by type and name.
 
-    Raises `LibraryError` for a file that is none.
+    Raises `LibraryError` if the file is not a library.
     """
     query = (
         "SELECT type, name, median(sample_ns)::BIGINT FROM sample "
@@ -112,18 +112,19 @@ def medians(path: str | Path) -> dict[tuple[str, str], int]:
 
 
 def gpus_of(path: str | Path) -> list[str | None]:
-    """The GPUs of the traces that a library was learnt from; None: of no GPU's name.
+    """The GPUs of the traces that a library was learnt from; None for an unknown GPU.
 
-    Raises `LibraryError` for a file that is none.
+    Raises `LibraryError` if the file is not a library.
     """
     found = _samples(path)["gpu"].unique().to_pylist()
     return sorted(found, key=lambda gpu: (gpu is None, gpu))
 
 
 def _samples(path: str | Path) -> pa.Table:
-    """The rows of a library, whole and as they were written.
+    """The checked rows of a library.
 
-    Databases that are asked read no files (`tracedb.sandbox`): this is apart from them.
+    It uses its own connection, because opened databases cannot read files
+    (`tracedb.sandbox`).
     """
     check(path)
     try:
@@ -143,7 +144,7 @@ def _samples(path: str | Path) -> pa.Table:
 
 
 def _of_columns(connection: duckdb.DuckDBPyConnection, samples: pa.Table) -> pa.Table:
-    """The rows in the order of their table's columns, which have to be its own."""
+    """The rows with their table's columns in order; other columns are an error."""
     wanted = connection.sql(f"FROM {_TABLE}").to_arrow_table().schema
     new = renamed.KEPT_COLUMNS[_TABLE]
     samples = samples.rename_columns([new.get(n, n) for n in samples.column_names])
@@ -163,7 +164,7 @@ def _refuse_wrong(connection: duckdb.DuckDBPyConnection) -> None:
 
 
 def check(path: str | Path) -> None:
-    """Raise `LibraryError` for a file that is no library of this format."""
+    """Raise `LibraryError` if a file is not a library of this format."""
     if not os.path.isfile(path):  # noqa: PTH113 (it takes any text)
         raise LibraryError(
             f"{path}: no such file; `tracedb overheads learn` writes one"
@@ -183,7 +184,7 @@ def check(path: str | Path) -> None:
 def _format(path: str | Path) -> str | None:
     """The format of a library; None for another file.
 
-    Raises `LibraryError` for a Parquet file that is broken.
+    Raises `LibraryError` for a broken Parquet file.
     """
     if not _is_parquet(Path(path)):
         return None
@@ -199,7 +200,7 @@ def _format(path: str | Path) -> str | None:
 
 
 def _add(connection: duckdb.DuckDBPyConnection, source: Path) -> None:
-    """Add what a database or a library has of traces that are not there yet."""
+    """Add the samples of a database or a library, of new traces only."""
     if _is_parquet(source):
         samples = _samples(source)
     else:

@@ -1,4 +1,4 @@
-"""Which part of a database an answer is of: one step, rank, run, trace or device."""
+"""Restrict answers to one step, rank, run, trace or device."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Within(TypedDict, total=False):
-    """Where an answer is to be of, each by its number; all of it where that is None."""
+    """Numbers that restrict an answer; None does not restrict it."""
 
     rank: int | None
     run: int | None
@@ -25,7 +25,7 @@ class Within(TypedDict, total=False):
 
 
 class Part(Within, total=False):
-    """The same, and of which step."""
+    """The same, with the step."""
 
     step: int | None
 
@@ -37,7 +37,7 @@ _THERE = {
     "trace": "SELECT trace_id FROM raw.trace ORDER BY trace_id",
     "device": "SELECT DISTINCT device FROM staging.stream ORDER BY device",
 }
-"""The numbers that there are."""
+"""Queries for the existing numbers."""
 _CONDITIONS = {
     "step": {
         "step_id": "step_id IN (SELECT step_id FROM staging.step WHERE step = {0})",
@@ -54,7 +54,7 @@ _CONDITIONS = {
     "trace": {"trace_id": "trace_id = {0}"},
     "device": {"device": "device = {0}"},
 }
-"""How rows are chosen, by the first of these columns that a relation has."""
+"""The condition on rows, for the first of these columns that a relation has."""
 _MOST = 12
 NO_STEPS = (
     "the traces have no steps; staging.step_mark has what could mark them, for "
@@ -67,10 +67,10 @@ def where(
     part: Mapping[str, object],
     rows: Callable[[str], pl.DataFrame],
 ) -> str:
-    """The condition that chooses a part of a relation; empty where all of it is wanted.
+    """The WHERE clause that selects a part of a relation; empty for all of it.
 
-    Raises `QueryError` where the relation has nothing to choose by, or where there is
-    no such number; `rows` answers queries.
+    `rows` runs queries. Raises `QueryError` if the relation has no such column, or if
+    the number does not exist.
     """
     conditions = []
     for name, value in part.items():
@@ -83,7 +83,7 @@ def where(
 
 
 def check(name: str, number: int, rows: Callable[[str], pl.DataFrame]) -> None:
-    """Raise `QueryError`, with the numbers there are, where there is none such."""
+    """Raise `QueryError`, listing the existing numbers, if a number does not exist."""
     there = rows(_THERE[name]).to_series().to_list()
     if number not in there:
         why = NO_STEPS if name == "step" else f"the database has no {name}s"
@@ -93,7 +93,7 @@ def check(name: str, number: int, rows: Callable[[str], pl.DataFrame]) -> None:
 def no_such_number(
     what: str, there: Sequence[int], why: str = "there are none"
 ) -> QueryError:
-    """The error of a number that is not there, with those that are, or why none is.
+    """The error for an unknown number, which lists the known ones, or says why.
 
     >>> no_such_number("step 9", [1, 2])
     QueryError('no step 9; available: 1, 2')
@@ -111,7 +111,7 @@ def no_such_number(
 
 
 def whole_number(value: object) -> int:
-    """A whole number, as queries name nodes and steps by."""
+    """Convert to an integer; raises `QueryError` for anything else."""
     if not isinstance(value, SupportsIndex):
         raise QueryError(f"{value!r} is not a whole number")
     return index(value)

@@ -1,7 +1,7 @@
-"""Regular expressions that users give: sound, and cheap enough to match.
+"""Check that users' regular expressions are valid, and cheap enough to match.
 
-DuckDB matches in linear time (RE2), but writes counted repeats out first: for each row
-anew, where patterns come from a table.
+DuckDB matches in linear time (RE2), but expands counted repeats first; for patterns in
+a table, again for each row.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import duckdb
 from tracedb.duck import one_line
 
 _MOST_COST = 5000
-"""Matches take some microseconds for each hundred."""
+"""The largest cost; a match takes some microseconds per 100."""
 _TOKEN = re.compile(
     r"""
     (?P<class>\\[pP](?:\{\^?\w+\}|\w) | \[\^?\]?(?:\\.|\[:\^?\w+:\]|[^]\\])*\])
@@ -44,19 +44,19 @@ def wrong_pattern(pattern: str) -> str | None:
         try:
             connection.execute("SELECT regexp_full_match('', ?)", [pattern])
         except (duckdb.Error, UnicodeEncodeError) as error:
-            said = one_line(error).partition(": ")[2].partition(":")[0]
-            return f"is not a regular expression: {said}"
+            reason = one_line(error).partition(": ")[2].partition(":")[0]
+            return f"is not a regular expression: {reason}"
     return None
 
 
 @cache
 def _nothing() -> duckdb.DuckDBPyConnection:
-    """An empty database, for all patterns: to open one takes 30 milliseconds."""
+    """An empty database, shared by all patterns: opening one takes 30 ms."""
     return duckdb.connect()
 
 
 def _cost(pattern: str) -> int:
-    """How many places a pattern has once its repeats are written out."""
+    """The cost of a pattern once its repeats are expanded."""
     groups, last = [0], 0
     for token in _TOKEN.finditer(pattern):
         kind = token.lastgroup

@@ -1,9 +1,9 @@
-"""A run in Perfetto's own format (`.pftrace`), of the events that Chrome JSON has.
+"""Write the events of Chrome JSON in Perfetto's own format (`.pftrace`).
 
-Packets of Perfetto's `trace.proto`: tracks of processes and threads, a begin and an end
-for what lasts, names by numbers that earlier packets explain. What lies across another
-slice of its thread has a track beside it, since slices of one track nest. Each event
-says its place among all, so that `tracedb ingest` reads the run as it was.
+The packets follow Perfetto's `trace.proto`: tracks of processes and threads, begin and
+end of slices, interned names. A slice that overlaps another one of its thread without
+nesting gets an extra track. Each event has its ordinal, so that `tracedb ingest`
+restores the recorded order.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
 __all__ = ["HEAD", "MARK", "ORDER", "OWN", "Part", "write"]
 
 OWN = "tracedb"
-"""What annotations and descriptions of our own begin with."""
+"""Prefix of tracedb's own annotations and descriptions."""
 ORDER = f"{OWN}.event"
-"""The annotation that says which event of all it is."""
+"""The annotation with the ordinal of an event."""
 MARK = "tracedb export "
-"""How the description of the first track begins; what the trace says follows."""
+"""Prefix of the first track's description; the header and metadata follow."""
 
 
 class Part:
-    """Numbers of the fields that are read and written, from `trace.proto`."""
+    """Field numbers from `trace.proto`."""
 
     # Of a trace, and of a packet.
     PACKET = 1
@@ -54,7 +54,7 @@ _DEEPEST = 16
 
 
 class _Item(NamedTuple):
-    """What stands on a track: its bytes, but for the time, the type and the track."""
+    """A slice, instant or flow: its encoded content without time, type and track."""
 
     ts: int
     end: int | None
@@ -64,7 +64,7 @@ class _Item(NamedTuple):
 
     @property
     def place(self) -> tuple[int, int, int]:
-        """Where it is among the others: what lasts longer first, instants last."""
+        """The sort key: by begin, longer slices first, instants last."""
         return self.ts, -(self.end if self.end is not None else self.ts - 1), self.order
 
 
@@ -81,13 +81,13 @@ def _track(uuid: int, parent: int, name: str, *parts: bytes) -> bytes:
 
 
 HEAD = _track(_ROOT, 0, "tracedb export")
-"""How a file begins that may be written over: an export."""
+"""The first bytes of an export, which may be overwritten."""
 
 
 def write(
     file: IO[bytes], header: dict[str, Any], events: Iterable[dict[str, Any]]
 ) -> int:
-    """Write a header and events as Chrome JSON has them; gives their number."""
+    """Write the header and events of Chrome JSON; return the number of events."""
     base = header.get("baseTimeNanoseconds", 0)
     return _Writer(file, base if isinstance(base, int) else 0).write(header, events)
 
@@ -103,7 +103,7 @@ class _Writer:
         self._last_uuid = _ROOT
 
     def write(self, header: dict[str, Any], events: Iterable[dict[str, Any]]) -> int:
-        """Write all: first what events are called, then they themselves, by thread."""
+        """Write everything: interned names first, then events by thread."""
         self._file.write(HEAD)
         self._file.write(_packet(number(Part.FLAGS, _CLEARED)))
         count = 0
@@ -137,7 +137,7 @@ class _Writer:
         self._lanes[event.get("pid"), event.get("tid")].append(item)
 
     def _content(self, order: int, event: dict[str, Any], *, lasts: bool) -> bytes:
-        """The event without time, type and track."""
+        """The encoded event without time, type and track."""
         parts = []
         if event.get("name") is not None:
             parts.append(number(10, self._iid(Part.EVENT_NAMES, event["name"])))
@@ -149,7 +149,7 @@ class _Writer:
             parts.append(self._annotation(key, value))
         if not isinstance(args, dict) and args is not None:
             parts.append(self._annotation(f"{OWN}.args", args))
-        other = _unsaid(event, lasts=lasts)
+        other = _without_field(event, lasts=lasts)
         if other:
             parts.append(self._annotation(f"{OWN}.other", other))
         phase = _FLOWS.get(event.get("ph", ""))
@@ -161,11 +161,11 @@ class _Writer:
         return b"".join(parts)
 
     def _link(self, link: object) -> int:
-        """A number for the ends of a flow."""
+        """The number of a flow."""
         return self._links.setdefault(str(link), len(self._links) + 1)
 
     def _iid(self, kind: int, name: object) -> int:
-        """The number of a name; the first time a packet says what it stands for."""
+        """The number of a name; the first use writes a packet that interns it."""
         key = kind, str(name)
         iid = self._names.get(key)
         if iid is None:
@@ -175,14 +175,14 @@ class _Writer:
         return iid
 
     def _annotation(self, key: str, value: object) -> bytes:
-        """A field of an event with an argument."""
+        """An argument as a debug annotation."""
         named = number(1, self._iid(Part.KEYS, key))
         return message(4, named + _value(value, _DEEPEST))
 
     def _write_lane(
         self, lane: tuple[Any, Any], items: list[_Item], processes: _Processes
     ) -> None:
-        """Write what a thread did, nested; and beside it what lies across that."""
+        """Write a thread's nested slices, and overlapping ones on extra tracks."""
         process, packet = processes.of(lane[0], self._uuid)
         self._file.write(packet)
         thread = self._uuid()
@@ -208,7 +208,7 @@ class _Writer:
     def _write_item(self, track: tuple[int, list[int]], item: _Item) -> None:
         uuid, open_ = track
         kind = _INSTANT if item.end is None else _BEGIN
-        # The ends of a flow say themselves what they are.
+        # Flow events have their phase in the content.
         type_ = b"" if item.is_flow else number(9, kind)
         parts = type_ + number(11, uuid) + item.content
         self._file.write(
@@ -222,7 +222,7 @@ class _Writer:
             open_.append(item.end)
 
     def _close(self, uuid: int, open_: list[int], until: int | None) -> None:
-        """Write the ends of what is over by then."""
+        """Write the ends of slices that are over by `until`."""
         while open_ and (until is None or open_[-1] <= until):
             parts = number(9, _END) + number(11, uuid)
             ended = number(Part.TIMESTAMP, open_.pop())
@@ -239,7 +239,7 @@ class _Process(NamedTuple):
 
 
 class _Processes:
-    """Processes by what Chrome JSON calls them, with their names."""
+    """Processes by their id in Chrome JSON, with their names."""
 
     def __init__(self, about: list[list[Any]]) -> None:
         self._known: dict[Any, _Process] = {}
@@ -258,7 +258,7 @@ class _Processes:
         return self._names.get(("thread_name", pid, tid), str(tid))
 
     def of(self, pid: object, new: Any) -> tuple[_Process, bytes]:  # noqa: ANN401 (a method)
-        """A process, and the packet that describes it, the first time."""
+        """A process, and on first use the packet that describes it."""
         if pid in self._known:
             return self._known[pid], b""
         is_number = isinstance(pid, int) and 0 < pid < _LARGEST
@@ -278,13 +278,13 @@ def _fits(open_: list[int], item: _Item) -> bool:
 
 
 def _clocks(base: int) -> bytes:
-    """A packet that says that times are since 1970."""
+    """A packet that maps times to the Unix epoch."""
     clocks = (message(1, number(1, one) + number(2, base)) for one in (_BOOT, _REAL))
     return _packet(number(Part.TIMESTAMP, base), message(Part.CLOCKS, clocks))
 
 
-def _unsaid(event: dict[str, Any], *, lasts: bool) -> dict[str, Any]:
-    """What of an event no field of Perfetto's has."""
+def _without_field(event: dict[str, Any], *, lasts: bool) -> dict[str, Any]:
+    """The parts of an event for which Perfetto has no field."""
     other: dict[str, Any] = {}
     ph = event.get("ph")
     if ph != ("X" if lasts else "i"):
@@ -326,7 +326,7 @@ def _ns(microseconds: object) -> int | None:
 
 
 def _value(value: object, depth: int) -> bytes:
-    """The fields of an annotation that hold a value; what has none as JSON."""
+    """The fields of an annotation that hold a value; JSON if no type fits."""
     if isinstance(value, dict) and value and depth:
         return b"".join(
             message(11, text(10, str(key)) + _value(one, depth - 1))
@@ -338,7 +338,7 @@ def _value(value: object, depth: int) -> bytes:
 
 
 def _scalar(value: object) -> bytes:
-    """The field that holds a plain value; none of what is none."""
+    """The field that holds a scalar; empty for other values."""
     if isinstance(value, bool):
         return number(2, value)
     if isinstance(value, int) and value in _INTEGERS:

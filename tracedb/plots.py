@@ -1,8 +1,8 @@
-"""Pictures of a run for notebooks: Altair charts of what a report shows.
+"""Altair charts of a run for notebooks, with the data of a report.
 
-Each is of a section of the report (`tracedb/report/sections.py`), whose query gives the
-rows. Altair writes what it draws into a script of the notebook's page as it is: names
-are kept from ending that script.
+Each chart shows a section of the report (`tracedb/report/sections.py`), whose query
+gives the rows. Altair embeds the data unescaped in a script of the page, so names are
+changed where they could end that script.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ if TYPE_CHECKING:
     import polars as pl
 
 MOST_ROWS = 5000
-"""Altair puts no more into a page."""
+"""Altair refuses more rows."""
 _MOST_NAMES = 20
 _NAME = 60
 _WIDTH = 640
 _LABELS = ("rank", "trace_id", "device", "role", "thread_id")
-"""Columns that say what a row is of."""
+"""Columns that label a row."""
 _MARKUP = re.compile(r"<(?=[/!])")
 _JOINER = "\N{WORD JOINER}"
-"""Between the characters of a mark: nobody sees it, and it is none any more."""
+"""An invisible character that breaks up HTML tags."""
 
 
 def plot(connection: duckdb.DuckDBPyConnection, name: str, run: int | None) -> Any:  # noqa: ANN401 (a chart of a package that may be missing)
-    """Draw a picture of a run, by default of the one with the most events.
+    """Draw a chart of a run, by default the one with the most events.
 
-    Raises `QueryError` for another name or run, and with the reason where there is
-    nothing to draw; `MissingPackageError` without Altair.
+    Raises `QueryError` for an unknown name or run, or if there is nothing to draw;
+    `MissingPackageError` without Altair.
     """
     if name not in PLOTS:
         raise QueryError(f"no plot {name}; available: {', '.join(PLOTS)}")
@@ -54,7 +54,7 @@ def plot(connection: duckdb.DuckDBPyConnection, name: str, run: int | None) -> A
 
 
 def _drawable(frame: pl.DataFrame) -> pl.DataFrame:
-    """Rows with times in ms, names that may stand in a page, and what a row is of."""
+    """Rows with times in ms, safe names, and a label in the column `of`."""
     import polars as pl
 
     texts = [name for name, kind in frame.schema.items() if kind == pl.String]
@@ -82,7 +82,7 @@ def _text(name: str) -> str:
 
 
 def _periods(alt: Any, frame: pl.DataFrame) -> Any:  # noqa: ANN401 (of Altair)
-    """How long each step is, a line a rank."""
+    """The period of each step, one line per rank."""
     return (
         alt.Chart(frame)
         .mark_line(point=True)
@@ -96,7 +96,7 @@ def _periods(alt: Any, frame: pl.DataFrame) -> Any:  # noqa: ANN401 (of Altair)
 
 
 def _bounds(alt: Any, frame: pl.DataFrame) -> Any:  # noqa: ANN401 (of Altair)
-    """What bounds each step, a column a step."""
+    """The critical path of each step by kind."""
     return (
         alt.Chart(frame)
         .mark_bar()
@@ -110,7 +110,7 @@ def _bounds(alt: Any, frame: pl.DataFrame) -> Any:  # noqa: ANN401 (of Altair)
 
 
 def _shares(kind: str, time: str) -> Callable[[Any, Any], Any]:
-    """How the time of each device or thread divides, a bar each."""
+    """The time of each device or thread by kind, one bar each."""
 
     def draw(alt: Any, frame: pl.DataFrame) -> Any:  # noqa: ANN401 (of Altair)
         return (
@@ -128,7 +128,7 @@ def _shares(kind: str, time: str) -> Callable[[Any, Any], Any]:
 
 
 def _largest(name: str, time: str) -> Callable[[Any, Any], Any]:
-    """What takes the most time, a bar each."""
+    """The names with the most time, one bar each."""
 
     def draw(alt: Any, frame: pl.DataFrame) -> Any:  # noqa: ANN401 (of Altair)
         return (
@@ -147,7 +147,7 @@ def _largest(name: str, time: str) -> Callable[[Any, Any], Any]:
 
 
 def _roofline(alt: Any, frame: pl.DataFrame) -> Any:  # noqa: ANN401 (of Altair)
-    """What kernels achieve by how much they compute for each byte that they move."""
+    """The roofline plot: FLOP/s over FLOP per byte."""
     import polars as pl
 
     known = frame.filter(pl.col("flops") > 0, pl.col("traffic_bytes") > 0)
@@ -170,7 +170,7 @@ def _roofline(alt: Any, frame: pl.DataFrame) -> Any:  # noqa: ANN401 (of Altair)
 
 
 def _predictions(alt: Any, frame: pl.DataFrame) -> Any:  # noqa: ANN401 (of Altair)
-    """Steps as predicted against steps as measured; on the line both are the same."""
+    """Predicted over measured step times, with the diagonal."""
     points = (
         alt.Chart(frame)
         .mark_point()
@@ -196,4 +196,4 @@ PLOTS: dict[str, Callable[[Any, Any], Any]] = {
     "roofline": _roofline,
     "predictions": _predictions,
 }
-"""How each picture is drawn, by the name of the report's section."""
+"""The function that draws each chart, by the name of the report's section."""

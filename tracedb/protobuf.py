@@ -1,8 +1,8 @@
-"""The encoding of Protocol Buffers: fields of a message, read and written.
+"""Read and write the Protocol Buffers wire format.
 
-Two formats are made of it, those of MLCommons Chakra and of Perfetto. A message is a
-list of fields, each with a number, a layout and a value; what they mean the formats
-know. The rules are few, so that no package is needed, and what is broken has a place.
+MLCommons Chakra and Perfetto use it. A message is a list of fields, each with a number,
+a wire type and a value. The format is simple enough to do without a package, and own
+code can report the place of broken bytes.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     Field = tuple[int, int, Any]
 
-# How a value is laid out: the lowest three bits of what stands before it.
+# Wire types: the lowest three bits of a field's key.
 VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
 SIZES = {FIXED64: 8, FIXED32: 4}
 _MAX_VARINT_BYTES = 10
@@ -24,11 +24,11 @@ _WORD = 0xFFFFFFFFFFFFFFFF
 
 
 class BrokenError(ValueError):
-    """Bytes that are no message."""
+    """The bytes are not a message."""
 
 
 def fields(data: bytes, start: int = 0, end: int | None = None) -> Iterator[Field]:
-    """Number, layout and value of each field of a message.
+    """The number, wire type and value of each field of a message.
 
     >>> list(fields(number(1, 300) + text(2, "ab")))
     [(1, 0, 300), (2, 2, b'ab')]
@@ -49,7 +49,7 @@ def fields(data: bytes, start: int = 0, end: int | None = None) -> Iterator[Fiel
 
 
 def messages(data: bytes) -> Iterator[tuple[int, bytes]]:
-    """Place and bytes of each message that stands behind its length."""
+    """The offset and bytes of each length-prefixed message."""
     place = 0
     while place < len(data):
         length, start = varint(data, place)
@@ -58,7 +58,7 @@ def messages(data: bytes) -> Iterator[tuple[int, bytes]]:
 
 
 def numbers(layout: int, value: Any) -> Iterator[int]:  # noqa: ANN401 (of any layout)
-    """Whole numbers: one, or several packed into bytes."""
+    """The integers of a field: one, or several packed into bytes."""
     if layout == VARINT:
         yield value
         return
@@ -69,7 +69,7 @@ def numbers(layout: int, value: Any) -> Iterator[int]:  # noqa: ANN401 (of any l
 
 
 def part(data: bytes, start: int, length: int) -> bytes:
-    """So many bytes from a place on; raises `BrokenError` where there are fewer."""
+    """`length` bytes from `start`; raises `BrokenError` if there are fewer."""
     found = data[start : start + length]
     if len(found) < length:
         raise BrokenError(f"a message of {length} bytes ends after {len(found)}")
@@ -77,7 +77,7 @@ def part(data: bytes, start: int, length: int) -> bytes:
 
 
 def varint(data: bytes, place: int) -> tuple[int, int]:
-    """A number of seven bits a byte, lowest first, and the place after it."""
+    """Decode a varint; return it and the offset after it."""
     found = 0
     for count in range(_MAX_VARINT_BYTES):
         if place + count >= len(data):
@@ -90,7 +90,7 @@ def varint(data: bytes, place: int) -> tuple[int, int]:
 
 
 def signed(bits: int, value: int) -> int:
-    """A number of so many bits, the highest of which is its sign.
+    """Interpret an integer of `bits` bits as signed.
 
     >>> signed(32, 2**32 - 1)
     -1

@@ -1,4 +1,4 @@
-"""What is worth changing: scenarios of all that takes time, simulated at once."""
+"""The scenarios of `question.ranking`, which are simulated together."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ ORDER BY ALL
 
 
 def ranked_edits(connection: duckdb.DuckDBPyConnection, candidates: int) -> list[Edit]:
-    """The edits of `question.ranking`: each candidate at no time, half, its roofline.
+    """The edits of `question.ranking`: each candidate at zero, half or roofline time.
 
-    So many are taken of each kind that has names, those first that bound steps most.
+    Of each kind with names, at most `candidates` are taken, by time on critical paths.
     """
     rows = connection.execute(_CANDIDATES, [candidates]).fetchall()
     return [edit for row in rows for edit in _edits(*row)]
@@ -37,7 +37,7 @@ def ranked_edits(connection: duckdb.DuckDBPyConnection, candidates: int) -> list
 def _edits(
     target: str, type_: str, field: str, name: str, roofline_share: float | None
 ) -> Iterator[Edit]:
-    """The edits of one candidate, each in a scenario of its own."""
+    """The edits of one candidate, each in its own scenario."""
     thing = f"{target} {type_} {field} {name}"
     chosen = {"target": target, "type": type_ or None}
     if field:
@@ -53,5 +53,5 @@ def _edits(
 
 
 def _pattern(field: str, name: str) -> str:
-    """A pattern of a name: itself, but where that is no sound expression."""
+    """A pattern that matches a name, even one that looks like a bad expression."""
     return name if wrong_expression(field, name) is None else f"?{name[1:]}"

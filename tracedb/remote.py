@@ -1,9 +1,8 @@
-"""Files in object stores, named by URIs as `s3://bucket/job1`, read by fsspec.
+"""Read files in object stores by URIs such as `s3://bucket/job1`, with fsspec.
 
-The package for a store is an extra (`tracedb[s3]`, `tracedb[gs]`); others that fsspec
-knows are installed by their names. Credentials, endpoints and the like are those that
-the package takes from its environment. Listings are never taken from a cache: others
-write as well.
+The package for a store is an extra (`tracedb[s3]`, `tracedb[gs]`); other packages that
+fsspec knows are installed by name. They take credentials and endpoints from the
+environment. Listings are never cached, because others write as well.
 """
 
 from __future__ import annotations
@@ -26,20 +25,20 @@ _PACKAGES = {
     "gs": ("gcsfs", "gs"),
     "gcs": ("gcsfs", "gs"),
 }
-"""The package for a scheme, and the extra that brings it."""
+"""The package for a scheme, and the extra that installs it."""
 _PATTERN = re.compile(r"[*?\[]")
 
 
 def is_remote(name: str | Path) -> bool:
-    """Whether a name is a URI, and no path of this machine."""
+    """Whether a name is a URI rather than a local path."""
     return isinstance(name, str) and _SCHEME.match(name) is not None
 
 
 def opened(uri: str, error: type[TracedbError]) -> tuple[Any, str]:
-    """The file system of a URI, and what it calls it.
+    """The file system of a URI, and the path in it.
 
-    Raises `MissingPackageError` where its package is missing, the error where there is
-    none for it.
+    Raises `MissingPackageError` if its package is missing, the given error if the URI
+    cannot be resolved.
     """
     scheme = uri.partition("://")[0].lower()
     if scheme in {"file", "local"}:
@@ -64,15 +63,15 @@ def store_errors(name: str, error: type[TracedbError]) -> Iterator[None]:
 
 
 def _line(problem: Exception) -> str:
-    said = " ".join(str(problem).split("\n\n")[0].split())
-    return said or type(problem).__name__
+    line = " ".join(str(problem).split("\n\n")[0].split())
+    return line or type(problem).__name__
 
 
 def found_at(uri: str) -> tuple[list[str], bool]:
     """The files that a URI names, and whether it is a file itself.
 
-    A folder stands for all below it, a pattern for what it matches. Raises
-    `IngestError` where there is nothing.
+    A folder stands for all files below it, a pattern for its matches. Raises
+    `IngestError` if there are none.
     """
     fs, path = opened(uri, IngestError)
     with store_errors(uri, IngestError):
@@ -85,7 +84,7 @@ def found_at(uri: str) -> tuple[list[str], bool]:
 
 
 def fetched(uri: str, folder: Path) -> Path:
-    """A copy of a file in a folder; raises `IngestError` where there can be none."""
+    """Download a file into a folder; raises `IngestError` if that fails."""
     fs, path = opened(uri, IngestError)
     folder.mkdir(exist_ok=True)
     place = folder / path.rpartition("/")[2]

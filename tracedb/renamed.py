@@ -1,7 +1,7 @@
-"""Names of earlier versions, and what they are called now.
+"""Names of earlier versions, and their new names.
 
-Nothing answers to an old name. A query that uses one gets an error that says the new
-one, and `tracedb upgrade` moves what users have put into a database to its new place.
+Old names do not work. A query that uses one gets an error with the new name, and
+`tracedb upgrade` moves users' data to their new tables.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ RELATIONS = {
 """Relations."""
 
 NARROWED = {"staging.kernel": "staging.gpu_op (staging.kernel has only kernels)"}
-"""Relations of whose name another one is now, which has only some of the rows."""
+"""Names that now belong to a relation with only some of the rows."""
 
 COLUMNS = {
     "arrow_id": "flow_id",
@@ -98,7 +98,7 @@ COLUMNS = {
     "target_moment": "target_resume_id (of graph.step_edge: target_endpoint)",
     "usual_wait_ns": "typical_wait_ns",
 }
-"""Columns, of whatever relation."""
+"""Columns of any relation."""
 
 METHODS = {
     "published": "lin2022",
@@ -114,14 +114,14 @@ KEPT_COLUMNS = {
     "reference.kernel_estimate": {"event_id": "gpu_op_id"},
     "reference.library_sample": {"place": "ordinal", "place_count": "ordinal_count"},
 }
-"""Columns of tables that outlive an upgrade, by table: old names, and new ones."""
+"""Renamed columns of tables that an upgrade keeps, by table."""
 
 _TEXT = re.compile(r"'(?:[^']|'')*'|--[^\n]*|/\*.*?\*/", re.DOTALL)
 _WORD = re.compile(r"\w+\.\w+|\w+")
 
 
 def hint(query: str) -> str:
-    """Say which names of a query are old ones, and the new ones; empty without any.
+    """List the old names in a query with their new names; empty if there are none.
 
     >>> hint("SELECT launch_id FROM staging.launch")
     'launch_id was renamed to call_id; staging.launch was renamed to staging.call'

@@ -1,4 +1,4 @@
-"""Files of rows that a person writes: CSV with a header, JSON, TOML."""
+"""Read files of rows: CSV with a header, JSON or TOML."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
 
 def read_rows(path: str | Path, error: type[TracedbError]) -> list[dict[str, Any]]:
-    """The rows of a file, each by its names; empty cells of a CSV are not given.
+    """The rows of a file as dictionaries; empty cells of a CSV are left out.
 
-    JSON is an object, or a list of objects; TOML has a list of tables. Raises the error
-    where it is none of these.
+    JSON holds an object or a list of objects; TOML holds a list of tables. Raises the
+    given error for anything else.
     """
     text = read_text(path, error)
     suffix = Path(path).suffix.lower()
@@ -34,7 +34,7 @@ def read_rows(path: str | Path, error: type[TracedbError]) -> list[dict[str, Any
 def _of_csv(
     path: str | Path, text: str, error: type[TracedbError]
 ) -> list[dict[str, Any]]:
-    """The rows of a table."""
+    """The rows of a CSV text."""
     try:
         header, *rows = list(csv.reader(text.splitlines())) or [[]]
     except csv.Error as problem:
@@ -52,7 +52,7 @@ def _of_csv(
 
 
 def _of_toml(path: str | Path, text: str, error: type[TracedbError]) -> object:
-    """The list of tables that a text has under one name, or what it is else."""
+    """The list of tables in a TOML text, or its whole value."""
     try:
         found = tomllib.loads(text)
     except (ValueError, RecursionError) as problem:

@@ -1,9 +1,9 @@
-"""The graph of a run, as it was measured or as a variant predicts it, as timed work.
+"""Read the graph of a run, measured or predicted by a variant, as timed work.
 
 Both have the same parts: spans of host threads, at whose ends threads may wait; GPU
-work, after its launch, the work before it on its stream and what it waits for on
-others; and meetings of ranks. The queries below give these from the measured causes, or
-from the simulation; the delay behind a measured cause is what was measured.
+work, which follows its launch, the previous work on its stream, and awaited work on
+other streams; and meetings of ranks. The queries below read them from the measured
+causes, with measured delays, or from the simulation.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ SELECT
 FROM simulation.origin
 WHERE trace_id IN (SELECT trace_id FROM export_trace)
 """
-# Of a collective that a rank left before the last one came, by their clocks, the ranks
-# do not meet: it lasts as measured.
+# If a rank left a collective before the last rank arrived, by their clocks, the ranks
+# do not meet: it keeps its measured duration.
 _MEETING = """
 meeting AS (
     SELECT node_id, last_node_id, last_arrival_ns
@@ -235,7 +235,7 @@ ORDER BY mark.thread_id, any_value(mark.start_ns), period.step_id
 
 
 class About(NamedTuple):
-    """What a work is: where it runs, its type, and the node of the trace, if any."""
+    """The lane, type and node (if any) of a piece of work."""
 
     lane: tuple[str, int]
     kind: str
@@ -243,10 +243,10 @@ class About(NamedTuple):
 
 
 class RunGraph:
-    """The works of a run, found in its relations; `export_trace` has its traces."""
+    """The work of a run, read from the relations; `export_trace` has its traces."""
 
     def __init__(self, connection: duckdb.DuckDBPyConnection, variant: int) -> None:
-        """Read the graph as measured (0), or of a variant that is simulated."""
+        """Read the measured graph (variant 0), or that of a simulated variant."""
         self._connection = connection
         self._variant = variant
         self._queries = _SIMULATED if variant else _MEASURED
@@ -266,7 +266,7 @@ class RunGraph:
 
     @property
     def works(self) -> list[Work]:
-        """All of them, with the ends of waits and the begins and ends of steps."""
+        """All work, with the ends of waits, and begins and ends of steps."""
         return [
             *self.origins.values(),
             *self._spans.values(),
@@ -281,7 +281,7 @@ class RunGraph:
         yield from self._connection.execute(query, values).fetchall()
 
     def _read_spans(self) -> None:
-        """Spans follow each other; where a thread waits at an end, a point follows."""
+        """Spans follow each other; where a thread waits, a point follows the span."""
         last: dict[int, Work] = {}
         for row in self._rows(self._queries["spans"]):
             trace, thread, position, lasts, waits, kind, node = row
@@ -294,7 +294,7 @@ class RunGraph:
                 self._points[thread, position] = last[thread] = point
 
     def _after(self, thread: int, position: int) -> Work:
-        """What ends when a thread goes on behind a span."""
+        """The work whose end lets a thread continue after a span."""
         span = thread, position
         return self._points.get(span) or self._spans[span]
 
@@ -315,7 +315,7 @@ class RunGraph:
             self._gpu[work_id] = last[trace, lane] = work
 
     def _read_waits(self) -> None:
-        """What points of threads and GPU work depend on besides."""
+        """The other dependencies of waiting threads and of GPU work."""
         for thread, position, other, place, delay in self._rows(
             self._queries["threads"]
         ):
@@ -336,7 +336,7 @@ class RunGraph:
                 self._gpu[waiting].after.append((source, source.lasts_ns + delay))
 
     def _read_meetings(self) -> None:
-        """Collectives on the CPU: each rank arrives, and goes on when all have."""
+        """Collectives on the CPU: each rank arrives, and continues when all have."""
         for op, trace, thread, position, is_woken, last in self._rows(
             self._queries["arrivals"]
         ):
@@ -352,7 +352,7 @@ class RunGraph:
                 self._points[thread, position].after.append((self._arrivals[op], delay))
 
     def _read_steps(self) -> None:
-        """Steps begin as the one before is over, the first one with its mark."""
+        """A step begins when the previous one is over, the first with its mark."""
         last: dict[int, Work] = {}
         for trace, step_id, step, thread, first, until, gpu in self._rows(_STEPS):
             marked = self._spans[thread, first]

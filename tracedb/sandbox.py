@@ -1,8 +1,8 @@
-"""What a user's query may do: read relations, in one statement.
+"""Restrict users' queries to one statement that reads relations.
 
-DuckDB itself keeps queries from files (`seal`). What it would still let a SELECT do is
-refused here, by the syntax tree that its own parser makes: functions that write, change
-settings or run text, and statements within statements.
+DuckDB itself blocks access to files (`seal`). The rest is checked on the syntax tree of
+DuckDB's own parser: functions that write, change settings or run text, and statements
+within statements are refused.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tracedb.errors import QueryError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-# What tracedb itself sets while a database is open.
+# Settings that tracedb itself changes while a database is open.
 _SET_LATER = ("threads", "memory_limit", "enable_progress_bar")
 
 _TABLE_FUNCTIONS = frozenset(
@@ -40,7 +40,7 @@ _TABLE_FUNCTIONS = frozenset(
         "duckdb_views",
     }
 )
-"""Those that read nothing but the database; an unknown one may do anything."""
+"""The allowed ones, which read only the database; unknown ones may do anything."""
 _FILE_FUNCTIONS = frozenset(
     {
         *("read_csv", "read_csv_auto", "sniff_csv", "read_text", "read_blob", "glob"),
@@ -50,11 +50,11 @@ _FILE_FUNCTIONS = frozenset(
         *("parquet_file_metadata", "parquet_kv_metadata", "read_duckdb"),
     }
 )
-"""Those that read files, for who allows it."""
+"""Those that read files, which are allowed on request."""
 _REFUSED_FUNCTIONS = frozenset(
     {"getenv", "nextval", "setval", "write_log", "sleep_ms", "setseed"}
 )
-"""Functions of values that do something besides."""
+"""Scalar functions with side effects."""
 _MOST_DEPTH = 250
 _NODES = frozenset(
     {"SELECT_NODE", "SET_OPERATION_NODE", "RECURSIVE_CTE_NODE", "CTE_NODE"}
@@ -67,9 +67,9 @@ _ALLOW = "; `--allow-files`, or `tracedb.open(..., allow_files=True)`, allows it
 
 
 def text_folders() -> list[str]:
-    """The folders in which `duck.text_file` makes files, for DuckDB to read.
+    """The folders of files of `duck.text_file`, which DuckDB must be able to read.
 
-    From 2.0.1 on DuckDB also checks what a link leads to.
+    Since 2.0.1 DuckDB also checks the target of a link.
     """
     if hasattr(os, "memfd_create"):
         return ["/proc/self/fd", f"/memfd:{MEMORY_FOLDER}"]
@@ -79,10 +79,10 @@ def text_folders() -> list[str]:
 def seal(
     connection: duckdb.DuckDBPyConnection, *, read_only: bool, allow_files: bool
 ) -> None:
-    """Keep all that is run later from files, and from changing that.
+    """Block access to files for all later queries, permanently.
 
-    The database's own files, and those to which it spills, stay open to it; what is
-    ingested comes in by way of `text_folders`. It cannot be undone.
+    The database's own files, and those to which it spills, stay accessible; ingest
+    passes its data by `text_folders`.
     """
     if not allow_files:
         if not read_only:
@@ -100,7 +100,7 @@ def check(
     """Raise `QueryError` unless a query is one statement that only reads."""
     if not isinstance(query, str):
         raise QueryError(f"{query!r} is not the text of a query")
-    query.encode()  # what is not UTF-8 text is told as such
+    query.encode()  # raises UnicodeEncodeError if it is not valid text
     if _depth(query) > _MOST_DEPTH:
         raise QueryError(f"more than {_MOST_DEPTH} nested brackets")
     _check_kind(connection, query)
@@ -112,7 +112,7 @@ def check(
 
 
 def _depth(query: str) -> int:
-    """How many brackets are open at most: DuckDB's parser would take minutes."""
+    """The depth of nested brackets; deep ones take DuckDB's parser minutes."""
     steps = ((c in "([{") - (c in ")]}") for c in query)
     return max(accumulate(steps), default=0)
 
@@ -141,7 +141,7 @@ def _tree(connection: duckdb.DuckDBPyConnection, query: str) -> Any:  # noqa: AN
     except RecursionError as error:
         raise QueryError("the query is nested too deeply") from error
     except msgspec.DecodeError as error:
-        # DuckDB writes such a number as `inf`, which is no JSON.
+        # DuckDB writes an overflowing number as `inf`, which is not JSON.
         text = "a number in the query is too large; write 'inf'::DOUBLE"
         raise QueryError(text) from error
     if tree["error"]:
@@ -150,7 +150,7 @@ def _tree(connection: duckdb.DuckDBPyConnection, query: str) -> Any:  # noqa: AN
 
 
 def _parts(tree: object) -> Iterator[dict[str, Any]]:
-    """All objects of a tree."""
+    """All objects in a tree."""
     waiting = [tree]
     while waiting:
         part = waiting.pop()
@@ -162,7 +162,7 @@ def _parts(tree: object) -> Iterator[dict[str, Any]]:
 
 
 def _wrong(part: dict[str, Any], allowed: frozenset[str]) -> str | None:
-    """What a part of a query does that it may not, if anything."""
+    """What is not allowed in a part of a query, if anything."""
     kind = str(part.get("type", ""))
     if kind.endswith("_NODE") and kind not in _NODES:
         return f"{kind.removesuffix('_NODE')} is not allowed within a query"

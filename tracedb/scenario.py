@@ -1,4 +1,4 @@
-"""Scenarios: named edits of what a prediction is made with.
+"""Scenarios: named edits of a prediction's inputs.
 
 A file of scenarios is JSON or TOML: each name has a list of edits, as
 
@@ -7,7 +7,7 @@ A file of scenarios is JSON or TOML: each name has a list of edits, as
      "no overheads": ["host x0"]}
 
 An edit is an object, or a line (`tracedb.edit_line`). `tracedb.selection` says which
-fields choose what is edited, `tracedb.action` what is done to it.
+fields select the targets, `tracedb.action` what is done to them.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ class Edit(Change, frozen=True, kw_only=True):
 
 
 UNPROFILED = Edit(scenario="unprofiled", target="profiler", factor=0)
-"""What a step takes without the profiler, by its estimated cost of each event."""
+"""The scenario without the profiler's estimated cost per event."""
 
 
 def read_scenarios(path: str | Path) -> list[Edit]:
@@ -249,9 +249,9 @@ def set_edits(
     edits: Sequence[Edit],
     chosen: dict[str, list[int]],
 ) -> None:
-    """Make edits the rows of `prediction.scenario_edit`, on a connection.
+    """Make the edits the rows of `prediction.scenario_edit`, for one connection.
 
-    `chosen` has the nodes of each query that they choose by (`chosen_nodes`).
+    `chosen` has the nodes that each of their queries selects (`chosen_nodes`).
     """
     rows = [_row(edit, chosen) for edit in edits]
     fields = {
@@ -262,7 +262,7 @@ def set_edits(
 
 
 def _row(edit: Edit, chosen: dict[str, list[int]]) -> dict[str, Any]:
-    """An edit as `prediction.scenario_edit` reads it: numbers are texts."""
+    """An edit as `prediction.scenario_edit` reads it, with numbers as text."""
     row = structs.asdict(edit)
     sql, node = row.pop("sql"), row.pop("node")
     for field in selection.NUMBERS:
@@ -283,7 +283,7 @@ def chosen_nodes(
 ) -> dict[str, list[int]]:
     """The nodes that each query of the edits selects, run like any user query.
 
-    Raises `ScenarioError` for one that is refused, fails, or gives no such numbers.
+    Raises `ScenarioError` for a query that is refused, fails, or returns no integers.
     """
     from tracedb import sandbox
 

@@ -1,6 +1,6 @@
-"""What an edit chooses: its target, and the fields that choose among its kind.
+"""The selection of an edit: its target, and the fields that narrow it.
 
-`prediction.chosen_span` and `prediction.chosen_work` carry it out.
+`prediction.chosen_span` and `prediction.chosen_work` apply it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Target = Literal["host", "gpu", "op", "wait", "delay", "profiler"]
 Phase = Literal["forward", "backward", "optimizer", "data_loading", "other"]
 Part = Literal["self"]
 Number = Annotated[int, msgspec.Meta(ge=0, le=10**18 - 1)] | str
-"""A number, or several as a text: `3..5`, or `1,3..5`."""
+"""A number, or several as text: `3..5`, or `1,3..5`."""
 
 TYPES = {
     "host": ("T1", "T2", "T3", "T4", "T5", "idle", "wait_data"),
@@ -31,17 +31,17 @@ TYPES = {
     "delay": ("launch", "stream", "stream_wait", "return", "thread"),
     "profiler": (),
 }
-"""What there is to edit, and which types of it."""
+"""The targets, with their types."""
 
 TEXTS = (
     *("name", "op", "annotation", "shape", "module", "family", "process_group"),
     "thread",
 )
-"""The fields that choose by a pattern."""
+"""The fields that select by a pattern."""
 NUMBERS = ("instance", "step", "rank", "stream", "device", "node")
-"""The fields that choose by numbers."""
+"""The fields that select by numbers."""
 FIELDS = (*TEXTS, "part", "phase", *NUMBERS, "sql")
-"""All fields that choose."""
+"""All fields that select."""
 
 _ON_STREAMS = ("stream", "device", "process_group")
 _OF_STREAMS = {
@@ -75,11 +75,11 @@ WANTED = {
     **dict.fromkeys(NUMBERS, _A_NUMBER),
     "sql": "a query whose first column holds numbers of graph.node",
 }
-"""What the fields must be."""
+"""What each field must be, for messages."""
 
 
 class Selection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What an edit is of; `prediction.scenario_edit` says what the fields choose by."""
+    """The selection of an edit; `prediction.scenario_edit` documents the fields."""
 
     target: Target
     type: str | None = None
@@ -112,7 +112,7 @@ def is_expression(pattern: str) -> bool:
 
 
 def used(selection: Selection) -> list[str]:
-    """The fields by which it chooses, but for target and type."""
+    """The given fields, without target and type."""
     return [field for field in FIELDS if getattr(selection, field) is not None]
 
 
@@ -134,7 +134,7 @@ def wrong_selection(selection: Selection) -> str | None:
 
 
 def _wrong_fields(selection: Selection) -> str | None:
-    """Which field makes no sense for what is chosen."""
+    """Which field does not apply to the target."""
     target, type_, fields = selection.target, selection.type, used(selection)
     what = target if type_ is None else f"{target} of type {type_}"
     if target == "profiler" and fields:
@@ -152,7 +152,7 @@ def _wrong_fields(selection: Selection) -> str | None:
 
 
 def _wrong_on_streams(selection: Selection, what: str) -> str | None:
-    """Which field only work on streams has."""
+    """Which field applies only to work on streams."""
     target, type_, fields = selection.target, selection.type, used(selection)
     for field in _ON_STREAMS:
         if field in fields and (target, type_) not in _OF_STREAMS:
@@ -163,7 +163,7 @@ def _wrong_on_streams(selection: Selection, what: str) -> str | None:
 
 
 def _wrong_together(selection: Selection) -> str | None:
-    """Which two fields say the same."""
+    """Which fields do not go together."""
     if selection.target == "op" and selection.op is not None:
         return "ops are selected by name; remove op"
     if selection.node is not None and selection.sql is not None:
@@ -174,7 +174,7 @@ def _wrong_together(selection: Selection) -> str | None:
 
 
 def _chooses_ops(selection: Selection) -> bool:
-    """Whether it is ops that it chooses by."""
+    """Whether it selects ops, or by ops."""
     of_ops = selection.op, selection.shape
     return selection.target == "op" or any(field is not None for field in of_ops)
 
@@ -187,7 +187,7 @@ _STREAMLIKE = {
 
 
 def wrong_expression(field: str, pattern: str | None) -> str | None:
-    """What is wrong with a field's pattern, if that is a regular expression."""
+    """What is wrong with a field's regular expression, if it is one."""
     if pattern is None or not is_expression(pattern):
         return None
     wrong = wrong_pattern(pattern[1:-1])
@@ -212,7 +212,7 @@ def _wrong_numbers(selection: Selection, field: str) -> str | None:
 
 
 def ranges(given: Number) -> list[tuple[int, int]]:
-    """The ranges of a field that chooses by numbers.
+    """The ranges of a numeric field.
 
     >>> ranges("1,3..5")
     [(1, 1), (3, 5)]
@@ -269,7 +269,7 @@ _ELSEWHERE = {
     "annotation": ("a range", "SELECT name AS text FROM staging.annotation"),
     "module": ("a module", "SELECT path AS text FROM staging.module_call"),
 }
-"""Other fields that a name may have been meant for, and what they choose among."""
+"""Other fields that a pattern may have been meant for, and their texts."""
 _MOST_NEAR = 3
 _WIDEST = 60
 _MOST_NUMBERS = 8
@@ -277,7 +277,7 @@ _LOOKS_LIKE_EXPRESSION = re.compile(r"\.[*+]|\(\?|[|\\^$]|\[.+\]")
 
 
 def selected(selection: Selection) -> str:
-    """What is chosen, in words."""
+    """A description of the selection."""
     of_type = "" if selection.type is None else f" of type {selection.type}"
     fields = [f"{field} {getattr(selection, field)}" for field in used(selection)]
     by = f" with {' and '.join(fields)}" if fields else ""
@@ -287,7 +287,7 @@ def selected(selection: Selection) -> str:
 def near_misses(
     connection: duckdb.DuckDBPyConnection, edit: tuple[str, int], selection: Selection
 ) -> str:
-    """What a selection that chooses nothing may have meant."""
+    """A hint at what a selection without matches may have meant."""
     for field in used(selection):
         if field in TEXTS and not _matches_text(connection, edit, field):
             return _near_texts(connection, selection, field)
@@ -307,7 +307,7 @@ def _near(
     selection: Selection,
     field: str,
 ) -> str:
-    """What there is of a field that is no text, if nothing that is chosen is there."""
+    """A hint at the existing values of a field without a pattern, if none matches."""
     if field in _NUMBERS_THERE:
         return _near_numbers(connection, selection, field)
     if field in _NO_NODES and not scalar(connection, _NODES_THERE, [*edit]):
@@ -327,7 +327,7 @@ def _near(
 def _matches_text(
     connection: duckdb.DuckDBPyConnection, edit: tuple[str, int], field: str
 ) -> bool:
-    """Whether any text of the database is matched by a field's pattern."""
+    """Whether a field's pattern matches any text in the database."""
     query = (
         "SELECT count(*) FROM prediction.edit_text "
         "WHERE scenario = ? AND edit = ? AND field = ?"
@@ -338,7 +338,7 @@ def _matches_text(
 def _near_texts(
     connection: duckdb.DuckDBPyConnection, selection: Selection, field: str
 ) -> str:
-    """Texts that a pattern may have meant: they contain it, or are spelt so."""
+    """A hint at texts that contain a pattern, or are spelt similarly."""
     pattern = getattr(selection, field)
     kinds = _TEXTS_OF[selection.target] if field == "name" else (field,)
     value = {"kinds": [*kinds], "bare": _bare(pattern)}
@@ -362,7 +362,7 @@ def _near_texts(
 def _hint(
     connection: duckdb.DuckDBPyConnection, selection: Selection, field: str
 ) -> str:
-    """How to write what a pattern may have been meant as."""
+    """A hint at how to write a regular expression, or at another field."""
     pattern = getattr(selection, field)
     if not is_expression(pattern) and _LOOKS_LIKE_EXPRESSION.search(pattern):
         return f" (write a regular expression between slashes: /{pattern}/)"
@@ -377,14 +377,14 @@ def _hint(
 
 
 def _bare(pattern: str) -> str:
-    """What a text has to contain, to be near a pattern."""
+    """The text in a pattern that a near miss contains."""
     return pattern.strip("*/").lower()
 
 
 def _near_numbers(
     connection: duckdb.DuckDBPyConnection, selection: Selection, field: str
 ) -> str:
-    """Which numbers there are, if none of those that are chosen is."""
+    """A hint at the existing numbers, if none is selected."""
     wanted = ranges(getattr(selection, field))
     rows = connection.execute(f"{_NUMBERS_THERE[field]} ORDER BY ALL").fetchall()
     there = [int(number) for (number,) in rows if number is not None]
@@ -398,7 +398,7 @@ def _near_numbers(
 
 
 def _near_types(connection: duckdb.DuckDBPyConnection, target: str) -> str:
-    """The types that there are of a target."""
+    """A hint at the existing types of a target."""
     if target not in _TYPES_THERE:
         return ""
     rows = connection.execute(_TYPES_THERE[target]).fetchall()

@@ -1,9 +1,9 @@
-"""A report that answers: the page of a run with live SQL, on this machine alone.
+"""Serve the report of a run with live SQL, on this machine only.
 
-The server is the standard library's, bound to the loopback. Whoever asks has to know
-the token in the address, name the server by the host that it has, and, being a page of
-a browser, come from it: pages of other origins are told nothing, not even that there
-is a server of tracedb's. Queries are read in the sandbox of `tracedb sql`.
+The server is the standard library's, bound to the loopback interface. A request must
+contain the token in its URL and the server's own host name; one from a page in a
+browser must come from the same origin. All others get 404. Queries run in the sandbox
+of `tracedb sql`.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ if TYPE_CHECKING:
 
 LOOPBACK = "127.0.0.1"
 _MOST_BYTES = 100_000
-"""Of a query."""
+"""[B] Largest body of a query."""
 _PAGE_SECONDS = 600.0
-"""How long a page, or an export, of a large run may take."""
+"""[s] Time limit of a page or an export."""
 _HEADERS = {
     "Cache-Control": "no-store",
     "Cross-Origin-Resource-Policy": "same-origin",
@@ -55,7 +55,7 @@ class Server(ThreadingHTTPServer):
     def __init__(self, path: str, run: int | None, port: int = 0) -> None:
         """Take a port, any free one if it is 0.
 
-        Raises `DatabaseError` where another server has it.
+        Raises `DatabaseError` if the port is in use.
         """
         self.token = secrets.token_urlsafe(24)
         self._path, self._run = path, run
@@ -70,16 +70,16 @@ class Server(ThreadingHTTPServer):
 
     @property
     def url(self) -> str:
-        """The address to open, which is a secret of who started it."""
+        """The URL to open, which is secret."""
         return f"http://{LOOPBACK}:{self.server_port}/{self.token}/"
 
     @property
     def hosts(self) -> tuple[str, str]:
-        """What a browser calls it, unless DNS led a page of another name here."""
+        """The valid values of Host; others indicate DNS rebinding."""
         return f"{LOOPBACK}:{self.server_port}", f"localhost:{self.server_port}"
 
     def page(self) -> bytes:
-        """The report, made anew where the database has changed."""
+        """The report, rebuilt if the database has changed."""
         with self._making, live.opened(self._path, _PAGE_SECONDS) as database:
             state = Path(self._path).stat()
             mark = (state.st_mtime_ns, state.st_size)
@@ -89,7 +89,7 @@ class Server(ThreadingHTTPServer):
             return self._page[1]
 
     def answer(self, query: str) -> dict[str, Any]:
-        """The first rows of a query, or the line that says why there are none."""
+        """The first rows of a query, or its error message."""
         try:
             with live.opened(self._path) as database:
                 return live.query(database, query, live.MOST_ROWS)
@@ -97,7 +97,7 @@ class Server(ThreadingHTTPServer):
             return {"error": str(error)}
 
     def trace(self, step: int | None) -> bytes:
-        """The run, or a step of it, as Perfetto's UI opens it."""
+        """The run or a step as a trace for Perfetto's UI."""
         with TemporaryDirectory() as folder:
             place = Path(folder) / "trace.json.gz"
             with live.opened(self._path, _PAGE_SECONDS) as database:
@@ -106,14 +106,14 @@ class Server(ThreadingHTTPServer):
 
 
 class _Handler(BaseHTTPRequestHandler):
-    """Answers a request, if it is of somebody who may ask."""
+    """Answers authorized requests."""
 
     server: Server
     server_version, sys_version = "tracedb", ""
     timeout = 60
 
     def do_GET(self) -> None:
-        """Give the page, or a trace."""
+        """Send the page, or a trace."""
         place = self._place()
         if place is None:
             self._send(HTTPStatus.NOT_FOUND, "text/plain", b"")
@@ -127,7 +127,7 @@ class _Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         """Answer a query."""
         size = self.headers.get("Content-Length", "")
-        # A form of another page could not say so of what it sends.
+        # A form of another page cannot send this content type.
         is_json = self.headers.get_content_type() == _JSON
         if self._place() != "sql" or not is_json:
             self._send(HTTPStatus.NOT_FOUND, "text/plain", b"")
@@ -148,7 +148,7 @@ class _Handler(BaseHTTPRequestHandler):
         return int(wanted) if wanted.isdecimal() else None
 
     def _place(self) -> str | None:
-        """What is asked for, below the token; None of who must not ask."""
+        """The path below the token; None for an unauthorized request."""
         host = self.headers.get("Host", "")
         origin = self.headers.get("Origin", f"http://{host}")
         from_here = self.headers.get("Sec-Fetch-Site", "none") in (
@@ -162,7 +162,7 @@ class _Handler(BaseHTTPRequestHandler):
         return rest[0] if is_known and rest else None
 
     def _made(self, kind: str, make: Callable[[], bytes]) -> None:
-        """Send what is made; an error of the user's as its line."""
+        """Send what `make` returns, or the message of a user's error."""
         try:
             data = make()
         except TracedbError as error:
@@ -180,9 +180,9 @@ class _Handler(BaseHTTPRequestHandler):
         for name, value in _HEADERS.items():
             self.send_header(name, value)
         self.end_headers()
-        # A browser that has gone takes no more.
+        # The browser may have closed the connection.
         with suppress(BrokenPipeError, ConnectionResetError):
             self.wfile.write(data)
 
-    def log_message(self, *_said: object) -> None:
-        """Say nothing of requests: the address is a secret."""
+    def log_message(self, *_: object) -> None:
+        """Do not log requests: the URL is secret."""

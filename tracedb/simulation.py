@@ -1,7 +1,7 @@
-"""Simulate what is not stored: other methods, and scenarios, beside a database.
+"""Simulate methods and scenarios that a database does not store.
 
-The database stays as it is: what depends on the variants is computed in memory.
-Variants that it holds are not computed again, but taken from there.
+The database does not change: relations that depend on the variants are computed in
+memory. Stored variants are read, not computed again.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ WHERE
     variant_id = 0
     OR (scenario = 'baseline' AND is_stored AND list_contains(?::VARCHAR[], method))
 """
-"""The variants of a database that need not be computed for some methods."""
+"""The stored variants of some methods."""
 _KEYS = ("variant_id", "host_from")
-"""What tells in a stored relation which variants its rows are for."""
+"""The columns of stored relations that identify variants."""
 _numbers = count(1)
 
 
@@ -49,14 +49,14 @@ def simulated(  # noqa: PLR0913 (as `Database.simulate` has them)
     allow_files: bool = False,
     only_steps: bool = False,
 ) -> Iterator[duckdb.DuckDBPyConnection]:
-    """A connection on which all relations tell of these methods, while the block lasts.
+    """A connection whose relations are for these methods, within the block.
 
     They are simulated for the baseline and for each scenario of the edits; the method
-    `library` learns from that file. What depends on them is computed there, in memory,
-    where it is not stored; all else is the database's. With `only_steps`, scenarios
-    that only change times are evaluated by arrays (`tracedb.twin`): of these there are
-    the times of steps alone. Raises `ScenarioError` for an edit that matches nothing,
-    or two that set the same.
+    `library` learns from that file. Relations that depend on them are computed in
+    memory unless stored; others are those of the database. With `only_steps`, arrays
+    evaluate scenarios that change only durations (`tracedb.twin`), and give only their
+    step times. Raises `ScenarioError` for an edit that matches nothing, or two that
+    conflict.
     """
     there = [int(n) for (n,) in connection.execute(_THERE, [[*methods]]).fetchall()]
     with beside(connection, methods, edits, allow_files=allow_files) as opened:
@@ -83,9 +83,9 @@ def beside(
     *,
     allow_files: bool = False,
 ) -> Iterator[tuple[duckdb.DuckDBPyConnection, str]]:
-    """A connection to a second database, in memory, and the name of the first.
+    """A connection to a second database, in memory, and the quoted name of the first.
 
-    There, relations that depend on the variants are tables of its own, empty as yet.
+    There, relations that depend on the variants are its own tables, still empty.
     """
     edits = changed_work.named(connection, edits)
     chosen = chosen_nodes(connection, edits, allow_files=allow_files)
@@ -103,7 +103,7 @@ def beside(
                 own |= catalog.chosen_by_edits()
             catalog.create_over(cursor, stored, own)
             if edits:
-                _store(cursor, catalog.said_by_edits())
+                _store(cursor, catalog.edit_views())
                 _choose(cursor, stored, edits)
             yield cursor, stored
         finally:
@@ -114,7 +114,7 @@ def beside(
 def _choose(
     cursor: duckdb.DuckDBPyConnection, stored: str, edits: Sequence[Edit]
 ) -> None:
-    """Compute what edits choose, and what GPU work takes that they put elsewhere."""
+    """Compute what edits select, and predict work that they change."""
     chosen = catalog.chosen_by_edits()
     behind = chosen & (
         catalog.readers(changed_work.TABLE) | catalog.readers(changed_work.OPS)
@@ -128,7 +128,7 @@ def _choose(
 
 
 def _store(cursor: duckdb.DuckDBPyConnection, views: Sequence[str]) -> None:
-    """Make tables of views: many read them, and would take edits apart each time."""
+    """Replace views by tables, because many relations read them."""
     for view in views:
         cursor.execute(f"CREATE TABLE {view}_rows AS FROM {view}")
         cursor.execute(f"DROP VIEW {view}")
@@ -141,9 +141,9 @@ def _fill(
     there: Sequence[int],
     twins: Sequence[int],
 ) -> None:
-    """Compute the variants that are not there; take those that are from the first.
+    """Compute the missing variants; read the stored ones from the first database.
 
-    Variants that arrays evaluate are left out; their results will have a table.
+    Variants that arrays evaluate are left out; `twin.evaluate` adds their step times.
     """
     kept = {key: _values(cursor, key, there) for key in _KEYS}
     cursor.execute("SET VARIABLE stored = $there", {"there": [*there, *twins]})
@@ -168,7 +168,7 @@ def _compute(cursor: duckdb.DuckDBPyConnection, names: Container[str]) -> None:
 
 
 def _own_tables() -> dict[str, str]:
-    """The stored relations that depend on variants, each with its key of `_KEYS`."""
+    """The stored relations that depend on variants, with their column of `_KEYS`."""
     readers = catalog.readers(_VARIANTS)
     return {
         relation.full_name: next(key for key in _KEYS if key in relation.columns)
@@ -180,7 +180,7 @@ def _own_tables() -> dict[str, str]:
 def _values(
     cursor: duckdb.DuckDBPyConnection, key: str, among: Sequence[int] | None = None
 ) -> set[str]:
-    """What the variants have of a key, as SQL has it."""
+    """The values of a key for the variants, as SQL literals."""
     query = (
         f"SELECT DISTINCT {key}::VARCHAR FROM prediction.variant "
         f"WHERE {key} IS NOT NULL AND (is_simulated OR variant_id = 0) "
@@ -192,6 +192,6 @@ def _values(
 
 
 def _rows(stored: str, name: str, key: str, kept: dict[str, set[str]]) -> str:
-    """The rows of a stored relation that are of some variants."""
+    """A query for the rows of a stored relation that are kept."""
     values = ", ".join(sorted(kept[key])) or "NULL"
     return f"FROM {stored}.{name} WHERE {key} IN ({values})"

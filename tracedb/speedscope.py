@@ -1,8 +1,8 @@
-"""A run for speedscope: critical paths as stacks over time, and the ops of threads.
+"""Export a run for speedscope: critical paths as stacks over time, and host threads.
 
 The file has a profile for each critical path (each step of each rank, and of the run
-where ranks are compared), in which a stack is module, Python function, op, and the kind
-of time with its name; and one for each host thread, of its ops and calls as they nest.
+with several ranks), whose stacks are module, Python function, op, and the kind of time
+with its name; and one for each host thread, with its nested ops and calls.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 
 _SCHEMA = "https://www.speedscope.app/file-format-schema.json"
 _MARK = b'{"exporter":"tracedb ' + tracedb.__version__.encode() + b'",'
-"""How a file begins that may be written over: an export."""
+"""The first bytes of an export."""
 _EXPORTER = b'{"exporter":"tracedb '
 _BATCH = 20_000
 
-# Of a run that has steps those of its steps; else that of the trace.
+# The paths of steps and of the run; of a trace only if it has no steps.
 _PATHS = """
 SELECT
     scenario, method, scope, rank, path.trace_id, path_id, step, time_ns, module,
@@ -76,7 +76,7 @@ ORDER BY host.rank, host.trace_id, host.thread_id, host.start_ns, depth
 
 
 class _Frames:
-    """The names that stacks are made of, each with its number."""
+    """The frame names of stacks, with their numbers."""
 
     def __init__(self) -> None:
         self.numbers: dict[str, int] = {}
@@ -96,8 +96,9 @@ def write_speedscope(
 ) -> int:
     """Write a run, or one of its steps; `.gz` compresses it.
 
-    Returns the number of profiles. Raises `QueryError` for a step that the run does not
-    have, `ReportError` where the file cannot be written or is something else.
+    Returns the number of profiles. Raises `QueryError` for an unknown step,
+    `ReportError` if the file cannot be written, or would replace something other than
+    an export.
     """
     path = Path(path)
     check_place(path, _EXPORTER, EXPORT)
@@ -136,7 +137,7 @@ def _rows(
 def _paths(
     connection: duckdb.DuckDBPyConnection, values: dict[str, Any], frames: _Frames
 ) -> Iterator[dict[str, Any]]:
-    """A profile a path: what it lay on, one stack after the other."""
+    """A profile per path: one stack per interval."""
     same = ("scenario", "method", "scope", "path_id")
     rows = _rows(connection, _PATHS, values)
     for _, own in groupby(rows, key=lambda row: [row[name] for name in same]):
@@ -167,7 +168,7 @@ def _path_name(row: dict[str, Any]) -> str:
 
 
 def _stack(row: dict[str, Any]) -> list[str]:
-    """From the outermost to the innermost; what has the same name is there once."""
+    """The frames from outermost to innermost, without equal names."""
     leaf = f"{row['kind']}: {row['name']}" if row["name"] else row["kind"]
     around = (row["module"], row["frame"], row["op"])
     return [*dict.fromkeys(filter(None, around)), leaf]
@@ -176,7 +177,7 @@ def _stack(row: dict[str, Any]) -> list[str]:
 def _threads(
     connection: duckdb.DuckDBPyConnection, values: dict[str, Any], frames: _Frames
 ) -> Iterator[dict[str, Any]]:
-    """A profile a host thread: its ops and calls as they nest."""
+    """A profile per host thread: its nested ops and calls."""
     rows = _rows(connection, _THREADS, values)
     for (rank, _, thread), own in groupby(
         rows, key=lambda row: (row["rank"], row["trace_id"], row["thread_id"])
@@ -198,7 +199,7 @@ def _threads(
 def _events(
     slices: Iterable[dict[str, Any]], frames: _Frames
 ) -> Iterator[dict[str, Any]]:
-    """Opened and closed frames; what reaches beyond that around it ends with it."""
+    """Open and close events; a slice that outlasts its parent ends with it."""
     opened: list[tuple[int, int]] = []
     for row in slices:
         begin = row["start_ns"]

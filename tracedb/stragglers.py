@@ -1,14 +1,14 @@
 """Simulate the steps of a job whose ranks log operations, for many scenarios at once.
 
-The relations are SQL: `prediction.operation_time` says how long operations take,
-`graph.operation_edge` what waits for what, `prediction.straggler_scenario` and
-`straggler_kept` which operations keep their own time. What is here is their (max, +)
-evaluation with a column for each scenario: an operation begins when all that it waits
-for is over, and ends its time after the last of its peers has begun.
+SQL gives the durations of operations (`prediction.operation_time`), their dependencies
+(`graph.operation_edge`), and which of them keep their own time in a scenario
+(`prediction.straggler_scenario`, `straggler_kept`). This module evaluates them in
+(max, +), with a column per scenario: an operation begins when all its predecessors are
+over, and ends its duration after the last of its peers has begun.
 
-`simulation.segment_time` evaluates such edges, too, at 20 us each. A job of 100,000
-operations has 200,000 edges and, with 32 data-parallel ranks, 50 scenarios; most
-operations wait for another rank, so taking whole segments would leave none out.
+`simulation.segment_time` evaluates such edges as well, at 20 us each. But a job of
+100,000 operations has 200,000 edges and, with 32 data-parallel ranks, 50 scenarios; and
+most operations wait for another rank, so segments would not reduce the edges.
 """
 
 from __future__ import annotations
@@ -117,13 +117,13 @@ CIRCLE = "not analyzed for stragglers: operations that wait for each other in a 
 OTHER_STEPS = "not analyzed for stragglers: steps that lack operations of most steps"
 _CHOICES = ("op_type", "dp_rank", "stage")
 _MOST_TIMES = 1 << 24
-"""Of how many operations and scenarios times are held at once."""
+"""Operations times scenarios that are held in memory at once."""
 
 
 def store(connection: duckdb.DuckDBPyConnection, trace_ids: Sequence[int]) -> None:
-    """Fill `reference.straggler_time` for the runs of some traces anew.
+    """Recompute `reference.straggler_time` for the runs of some traces.
 
-    Raises `IngestError` where two traces of a run have the same step of a worker.
+    Raises `IngestError` if two traces of a run have the same step of a worker.
     """
     traces = {"traces": [*trace_ids]}
     connection.execute(_DROP, traces)
@@ -154,7 +154,7 @@ def _store(connection: duckdb.DuckDBPyConnection, run: dict[str, int]) -> None:
     except CircleError:
         connection.execute(_ISSUE, {**run, "kind": CIRCLE})
         return
-    # Some scenarios follow from the times of others, and are there when these are.
+    # Some scenarios depend on the times of others, and appear after these.
     while scenarios := connection.execute(_SCENARIOS, run).fetchall():
         kept = connection.sql(_KEPT, params=run).pl()
         for rows in _times(graph, operations, kept, scenarios):
@@ -172,7 +172,7 @@ def _times(
     kept: pl.DataFrame,
     scenarios: list[tuple[str, str]],
 ) -> Iterator[pl.DataFrame]:
-    """Scope, name, step and time: some scenarios after the other, as memory allows."""
+    """Scope, name, step and time of scenarios, in batches that fit in memory."""
     import polars as pl
 
     own, ideal, step, ends_step = (
@@ -213,30 +213,29 @@ def _keeps(
 
 
 class CircleError(Exception):
-    """Operations wait for each other in a circle: none of them can begin."""
+    """Operations wait for each other in a cycle."""
 
 
 class OperationGraph:
-    """Operations, those that are one with others, and what waits for what."""
+    """Operations, their groups of peers, and their dependencies."""
 
     def __init__(
         self, operation: Numbers, group: Numbers, source: Numbers, target: Numbers
     ) -> None:
         """Take ascending numbers of operations, their groups, and edges between them.
 
-        Raises `CircleError` where operations wait for each other in a circle.
+        Raises `CircleError` for a cycle.
         """
         _, node = np.unique(group, return_inverse=True)
         source = np.searchsorted(operation, source)
         target = np.searchsorted(operation, target)
         level = levels(node[source], node[target], int(node.max(initial=-1)) + 1)
-        # Operations in an order in which each comes after what it waits for, and those
-        # that are one with others beside them.
+        # Topological order, in which the members of a group are adjacent.
         self._order = np.lexsort((node, level[node]))
         count = len(operation)
         position = np.empty(count, np.int64)
         position[self._order] = np.arange(count)
-        # What waits for nothing begins after an operation that ends at 0: the last row.
+        # All operations also follow a virtual one that ends at 0: the last row.
         source = np.concatenate([np.full(count, count), position[source]])
         target = np.concatenate([np.arange(count), position[target]])
         by_target = np.argsort(target, kind="stable")
@@ -246,7 +245,7 @@ class OperationGraph:
         self._bounds = starts(level[self._node])
 
     def ends(self, times: Numbers) -> Numbers:
-        """[ns] When operations end that take so long; a column for each scenario."""
+        """[ns] The ends of operations with these durations; a column per scenario."""
         times = times[self._order]
         ends = np.zeros((len(times) + 1, times.shape[1]), np.int64)
         for first, after in zip(self._bounds[:-1], self._bounds[1:], strict=True):
@@ -263,15 +262,15 @@ class OperationGraph:
 
 
 def starts(values: NDArray[Any]) -> Numbers:
-    """Where values that follow each other change, with both ends."""
+    """The bounds of runs of equal values, including 0 and the length."""
     inner = np.flatnonzero(np.diff(values)) + 1
     return np.concatenate([[0], inner, [len(values)]]).astype(np.int64)
 
 
 def levels(source: Numbers, target: Numbers, count: int) -> Numbers:
-    """How many edges lead to each node at most, one after the other.
+    """The length of the longest path to each node.
 
-    Raises `CircleError` where nodes wait for each other in a circle.
+    Raises `CircleError` for a cycle.
     """
     by_source = np.argsort(source, kind="stable")
     first = np.searchsorted(source[by_source], np.arange(count + 1))
@@ -290,7 +289,7 @@ def levels(source: Numbers, target: Numbers, count: int) -> Numbers:
 
 
 def _ranges(first: Numbers, after: Numbers) -> Numbers:
-    """The numbers of all ranges, one after the other."""
+    """The concatenated numbers of all ranges."""
     lengths = after - first
     before = np.cumsum(lengths) - lengths
     numbers: Numbers = np.arange(lengths.sum()) + np.repeat(first - before, lengths)

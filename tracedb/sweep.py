@@ -1,8 +1,8 @@
-"""Sweeps: scenarios that differ in one value, as many as asked for.
+"""Sweeps: scenarios that differ in one value.
 
-factor=0.1..1:10     ten values from 0.1 to 1, both counted
-factor=0.25,0.5,2    these values
-add_ns=SELECT ...    those that a query gives, in its first column
+factor=0.1..1:10     ten values from 0.1 to 1, ends included
+factor=0.25,0.5,2    a list
+add_ns=SELECT ...    the first column of a query
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ def swept(
 ) -> list[Edit]:
     """Each scenario of the edits once for each value of a sweep, with it in its name.
 
-    The value is set in all edits that have one already; where none has, in those that
-    say nothing of what they change. `query` runs SQL. Raises `ScenarioError` for a
-    sweep that is none, or changes no edit.
+    The value is set in all edits that have that field; if none has, in those without
+    any action or value. `query` runs SQL. Raises `ScenarioError` for a malformed sweep,
+    or one that changes no edit.
     """
     field, _, given = sweep.partition("=")
     if field not in VALUES or not given:
@@ -59,18 +59,18 @@ def swept(
 
 
 def _is_bare(edit: Edit) -> bool:
-    """Whether an edit says what it chooses, and not what is done to it."""
+    """Whether an edit has only a selection, and no action or value."""
     given = [value for value in VALUES if getattr(edit, value) is not None]
     return action_of(edit) == "scale" and not given
 
 
 def _with(edit: Edit, values: dict[str, float], name: str) -> Edit:
-    """An edit with other values, in the scenario that is named so."""
+    """An edit with other values, in a scenario with that suffix."""
     return structs.replace(edit, scenario=f"{edit.scenario} {name}", **values)
 
 
 def _shown(values: Sequence[float]) -> list[str]:
-    """Values in names: in short, or in full where short ones are alike."""
+    """The values for names: short, or in full if short ones clash."""
     short = [f"{value:g}" for value in values]
     return short if len(set(short)) == len(values) else list(map(repr, values))
 
@@ -78,7 +78,7 @@ def _shown(values: Sequence[float]) -> list[str]:
 def _values(
     sweep: str, field: str, given: str, query: Callable[[str], list[Any]]
 ) -> list[float]:
-    """The values of a sweep, each as the field takes it."""
+    """The values of a sweep, checked and converted."""
     if re.match(r"\s*(SELECT|FROM|WITH)\b", given, re.IGNORECASE):
         values = query(given)
     else:
@@ -91,7 +91,7 @@ def _values(
 
 
 def _written(sweep: str, given: str) -> list[float]:
-    """Values that are listed, or a range of some."""
+    """The values of a list or a range."""
     matched = _RANGE.fullmatch(given)
     try:
         if matched is None:
@@ -108,7 +108,7 @@ def _written(sweep: str, given: str) -> list[float]:
 
 
 def _checked(sweep: str, field: str, value: object) -> float:
-    """A value of a sweep, if the field takes it."""
+    """A value of a sweep; raises `ScenarioError` if the field does not take it."""
     number = value
     if field.endswith("_ns") and isinstance(value, float) and abs(value) < _MOST_NS:
         number = round(value)

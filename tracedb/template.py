@@ -1,9 +1,9 @@
-"""An empty database, made once by each version and copied from then on.
+"""An empty database, created once per version and copied from then on.
 
-To create a relation DuckDB binds it with all that it reads: seconds for all of them,
-where a copy takes a tenth of one, and that of the file (`copy`) hardly anything. The
-template lies in the user's cache folder; where there is none that can be written,
-relations are created as ever.
+To create a relation, DuckDB binds it with all that it reads, which takes seconds for
+all relations. A copy takes 0.1 s, and a copy of the file (`copy`) almost nothing. The
+template is in the user's cache folder; if that is not writable, relations are created
+one by one.
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ def create(connection: duckdb.DuckDBPyConnection) -> None:
 
 
 def copy(path: Path) -> None:
-    """Make a database that is missing as a copy of the template's file, where possible.
+    """Create a missing database by copying the template's file, if possible.
 
-    It is there whole or not at all, however many processes make it at once.
+    The file appears atomically, even if several processes create it at once.
     """
     whole = _bytes(_path())
-    # What a database of that name left behind is for DuckDB to judge.
+    # Leave a remaining write-ahead log of that name to DuckDB.
     if whole is None or path.with_name(f"{path.name}.wal").exists():
         return
     beside = path.with_name(f".{path.name}.{uuid4().hex}")
@@ -65,9 +65,9 @@ def copy(path: Path) -> None:
 
 @contextmanager
 def empty(name: str) -> Iterator[duckdb.DuckDBPyConnection]:
-    """A connection to an empty database that has a relation, and what it reads.
+    """A connection to an empty database with a relation and what it reads.
 
-    It is the template, where there is one.
+    This is the template, if there is one.
     """
     with duckdb.connect() as connection:
         if _attach(connection, _path()):
@@ -78,7 +78,7 @@ def empty(name: str) -> Iterator[duckdb.DuckDBPyConnection]:
 
 
 def sign(connection: duckdb.DuckDBPyConnection) -> None:
-    """Note which version's relations the database has."""
+    """Store the version and the fingerprint of the database's relations."""
     connection.execute(
         "INSERT OR REPLACE INTO raw.database VALUES ('version', ?), ('fingerprint', ?)",
         [tracedb.__version__, catalog.fingerprint()],
@@ -86,7 +86,7 @@ def sign(connection: duckdb.DuckDBPyConnection) -> None:
 
 
 def folder() -> Path:
-    """Where templates are: in the cache folder of the user.
+    """The folder of templates in the user's cache folder.
 
     >>> folder().name
     'templates'
@@ -98,13 +98,13 @@ def folder() -> Path:
         caches = Path(os.environ.get("LOCALAPPDATA", "~/AppData/Local"))
     else:
         caches = Path("~/Library/Caches" if sys.platform == "darwin" else "~/.cache")
-    # Without a home it stays as it is; the folder is then not to be made.
+    # Without a home folder, `~` stays and the folder cannot be created.
     return Path(os.path.expanduser(caches)) / "tracedb" / "templates"  # noqa: PTH111
 
 
 @contextmanager
 def _attached(connection: duckdb.DuckDBPyConnection) -> Iterator[bool]:
-    """Attach a sound template, made now if there is none; yield whether it is there."""
+    """Attach a valid template, created if missing; yield whether that succeeded."""
     path = _path()
     is_there = _attach(connection, path) or (_make(path) and _attach(connection, path))
     try:
@@ -115,7 +115,7 @@ def _attached(connection: duckdb.DuckDBPyConnection) -> Iterator[bool]:
 
 
 def _bytes(path: Path) -> bytes | None:
-    """The bytes of a template, without their digest; None if it is not whole."""
+    """The bytes of a template without their digest; None if it is incomplete."""
     try:
         text = path.read_bytes()
     except OSError:
@@ -129,13 +129,13 @@ def _digest(whole: bytes) -> bytes:
 
 
 def _path() -> Path:
-    """Where the template is: its name tells what it depends on."""
+    """The path of the template; its name depends on versions and relations."""
     versions = f"{tracedb.__version__} {duckdb.__version__} {catalog.fingerprint()}"
     return folder() / f"{hashlib.sha256(versions.encode()).hexdigest()[:16]}.duckdb"
 
 
 def _attach(connection: duckdb.DuckDBPyConnection, path: Path) -> bool:
-    """Attach a template; False where there is none, or none that can be used."""
+    """Attach a template; return False if it is missing or invalid."""
     if not path.is_file():
         return False
     try:
@@ -157,7 +157,7 @@ def _is_sound(connection: duckdb.DuckDBPyConnection) -> bool:
 
 
 def _make(path: Path) -> bool:
-    """Make the template, in place of a broken one; False where it cannot be written."""
+    """Create the template or replace a broken one; False if it cannot be written."""
     with _making:
         try:
             with written(path, DatabaseError) as beside:
@@ -167,7 +167,7 @@ def _make(path: Path) -> bool:
                 ):
                     catalog.create(connection)
                     sign(connection)
-                # DuckDB reads no further than its own blocks.
+                # DuckDB ignores bytes after its own blocks.
                 with beside.open("ab") as file:
                     file.write(_digest(beside.read_bytes()))
         except (DatabaseError, duckdb.Error):
@@ -177,7 +177,7 @@ def _make(path: Path) -> bool:
 
 
 def keep_newest(folder: Path) -> None:
-    """Keep the newest files of a folder, for those who use several versions in turn."""
+    """Keep the newest files of a folder, for users who switch between versions."""
     with suppress(OSError):
         files = sorted(folder.iterdir(), key=lambda file: file.stat().st_mtime)
         for file in files[:-_KEPT]:

@@ -1,10 +1,10 @@
-"""A graph of work that takes time: when each part of a run can begin, and after what.
+"""A graph of work with durations: when each part of a run begins, and after what.
 
-A work begins once all that it depends on lets it, each a fixed time after the begin of
-another work: by its end, behind a delay after that, or, where a delay is below 0, while
-that still lasts. `timed` works out when everything happens; `nodes` makes of it a graph
-in which each edge leads from an end to a begin: work is cut where something else goes
-on, a delay is a node of its own, and what takes no time is left out.
+Work begins when all its dependencies allow it, each a fixed time after the begin of
+other work: at its end, a delay later, or, with a negative delay, before its end.
+`timed` computes all times. `nodes` converts the work into a graph whose edges lead from
+ends to begins: work is cut where something else depends on it, delays become nodes, and
+work without duration is left out.
 """
 
 from __future__ import annotations
@@ -19,42 +19,42 @@ if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Iterator
 
     Dependency = tuple["Work", int]
-    """What comes first, and [ns] how long after its begin the other one may begin."""
+    """Earlier work, and [ns] how long after its begin the later work may begin."""
 
 _NEVER = -(2**62)
 
 
 @dataclass(eq=False, slots=True)
 class Work:
-    """What a thread or a stream does without a break, or a point in time of it."""
+    """Uninterrupted work of a thread or a stream, or a point in time."""
 
     trace: int
     lasts_ns: int
     after: list[Dependency] = field(default_factory=list)
     meeting: Hashable = None
-    """Works of one meeting, each on a rank, go on when the last of them could begin."""
+    """Works of one meeting, one per rank, begin when the last of them could begin."""
     is_kept: bool = False
-    """Whether it has a node though it takes no time."""
+    """Whether it has a node even without duration."""
     about: Any = None
-    """What it is, for those who write it."""
+    """A description, for writers."""
     at_ns: int = _NEVER
-    """It does not begin before."""
+    """[ns] It does not begin before this time."""
     begin_ns: int = _NEVER
-    """When it begins, as `timed` finds; of a meeting when that does."""
+    """[ns] When it begins, set by `timed`; for a meeting, when that begins."""
 
     @property
     def end(self) -> Dependency:
-        """To depend on its end."""
+        """A dependency on its end."""
         return self, self.lasts_ns
 
     @property
     def is_point(self) -> bool:
-        """Whether others depend on what it depends on, rather than on itself."""
+        """Whether its dependents depend on its dependencies instead."""
         return self.lasts_ns == 0 and not self.is_kept
 
 
 class Node(NamedTuple):
-    """A part of the graph whose edges lead from ends to begins."""
+    """A node of the graph whose edges lead from ends to begins."""
 
     number: int
     work: Work
@@ -63,11 +63,11 @@ class Node(NamedTuple):
     begin_ns: int
     end_ns: int
     after: tuple[int, ...]
-    """The numbers of the nodes that are over before; all are below its own."""
+    """The numbers of its predecessors, which are lower than its own."""
 
 
 class _Place(NamedTuple):
-    """An end to depend on: of a piece of work, or the begin of all; and a delay."""
+    """An end of a piece of work to depend on (None: time 0), and a delay after it."""
 
     work: Work | None
     at_ns: int
@@ -75,19 +75,19 @@ class _Place(NamedTuple):
 
     @property
     def from_ns(self) -> int:
-        """When that ends."""
+        """[ns] When the piece ends."""
         return _NEVER if self.work is None else self.work.begin_ns + self.at_ns
 
     @property
     def until_ns(self) -> int:
-        """When the delay behind it ends."""
+        """[ns] When the delay after it ends."""
         return self.delay_ns + (0 if self.work is None else self.from_ns)
 
 
 def timed(works: list[Work]) -> list[Work]:
-    """Find when all begins; returns the works by that, what comes first before.
+    """Set when each work begins; return the works in that order.
 
-    Raises `QueryError` where works wait for each other in a circle.
+    Raises `QueryError` if works wait for each other in a cycle.
     """
     following: dict[Work, list[Work]] = defaultdict(list)
     meetings: dict[Hashable, list[Work]] = defaultdict(list)
@@ -129,10 +129,7 @@ def _ready_ns(work: Work) -> int:
 
 
 def nodes(works: Iterable[Work], window: dict[int, tuple[int, int]]) -> Iterator[Node]:
-    """The nodes of works that are `timed`, within the window of each trace.
-
-    What was over before it is not there, what lasts beyond its ends lasts until then.
-    """
+    """The nodes of `timed` works, cut to the window [ns] of each trace."""
     ordered = list(works)
     places = {work: _places(work) for work in ordered if not work.is_point}
     cuts: dict[Work, set[int]] = defaultdict(set)
@@ -146,7 +143,7 @@ def nodes(works: Iterable[Work], window: dict[int, tuple[int, int]]) -> Iterator
 def _places(work: Work) -> list[_Place]:
     """The ends that a work depends on, and how long after each it may begin.
 
-    A time before something begins is one after what that depends on.
+    A dependency before a begin is replaced by what that begin depends on.
     """
     found: dict[Dependency, int] = {}
     seen = set()
@@ -157,7 +154,7 @@ def _places(work: Work) -> list[_Place]:
         if (source, later) in seen:
             continue
         seen.add((source, later))
-        # What goes on as a meeting begins depends on that, not on the rank's arrival.
+        # Work that begins with a meeting depends on it, not on the rank's arrival.
         is_met = source.meeting is not None or source.lasts_ns == 0
         if not source.is_point and (later > 0 or (later == 0 and is_met)):
             at = min(later, source.lasts_ns)
@@ -171,7 +168,7 @@ def _places(work: Work) -> list[_Place]:
         for (source, at), delay in found.items()
         if source.trace == work.trace
     ]
-    # Of what else lets it begin only the time is known.
+    # Of other causes (on other ranks), only the time is known.
     begin = max(own_ns, _ready_ns(work))
     if begin > max((place.until_ns for place in places), default=_NEVER):
         places.append(_Place(None, 0, begin))
@@ -179,7 +176,7 @@ def _places(work: Work) -> list[_Place]:
 
 
 class _Numbered:
-    """Makes nodes of works in their order, and knows which number ends where."""
+    """Numbers the nodes of works in order, and maps ends to nodes."""
 
     def __init__(
         self, window: dict[int, tuple[int, int]], cuts: dict[Work, set[int]]
@@ -207,7 +204,7 @@ class _Numbered:
             yield from self._pieces(work, tuple(after))
 
     def _pieces(self, work: Work, after: tuple[int, ...]) -> Iterator[Node]:
-        """The work, cut where something else goes on; what follows is another piece."""
+        """The pieces of a work, cut where something else depends on it."""
         last = 0
         for piece, at in enumerate([*sorted(self._cuts[work]), work.lasts_ns]):
             begin, end = work.begin_ns + last, work.begin_ns + at

@@ -1,10 +1,10 @@
-"""The simulation as arrays: step times of many scenarios at once.
+"""Simulate step times of many scenarios at once, with arrays.
 
-Where scenarios only change how long things last, all else is as in the baseline of the
-method: what waits for what, and so the segments of `simulation.host_offset` and
-`gpu_offset` and the edges between them. These are read once, with the durations that
-each scenario changes; the rest are sums and running maxima, with a row per scenario.
-All comes to the same as in SQL, to the nanosecond.
+Scenarios that change only durations share the dependencies of their method's baseline:
+the segments of `simulation.host_offset` and `gpu_offset`, and the edges between them.
+These are read once, with the durations that each scenario changes; the rest are sums
+and running maxima, with a row per scenario. The results equal those of SQL, to the
+nanosecond.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     from tracedb.twin_graph import Columns, Numbers, Periods
 
 RESULT = "critical_path.step_period"
-"""What has the times of steps of all variants."""
+"""The relation with the step times of all variants."""
 
 _CELLS = 2**24
-"""Nodes times scenarios whose changed durations are read at once."""
+"""Nodes times scenarios that are read at once."""
 
 _VARIANTS = """
 SELECT variant.variant_id, base.variant_id
@@ -43,8 +43,8 @@ WHERE
     AND variant.is_simulated
 ORDER BY variant.variant_id
 """
-# Segments, spans and GPU work of the baseline, by number: the place in their arrays.
-# What waits in a circle has no time in the baseline, nor in a scenario.
+# Segments, spans and GPU work of the baseline, by number: their index in arrays. What
+# waits in a cycle has no time in the baseline, nor in a scenario.
 _SEGMENTS = """
 CREATE OR REPLACE TEMP TABLE twin_segment AS
 SELECT
@@ -105,8 +105,8 @@ LEFT JOIN twin_span AS span
     ON launch_thread_id = span.thread_id AND launch_position = span.position
 WHERE variant_id = $base
 """
-# After which segments work ends, as in `simulation.work_end`: of a collective after
-# those of all its ranks.
+# The segments after which work ends, as in `simulation.work_end`; a collective ends
+# after the segments of all its ranks.
 _TERMS = """
 CREATE OR REPLACE TEMP TABLE twin_term AS
 WITH
@@ -140,8 +140,8 @@ INNER JOIN twin_work ON part = number
 CROSS JOIN (VALUES (false), (true)) AS known (is_host)
 WHERE source IS NOT NULL
 """
-# Edges between segments, as in `simulation.segment_edge`: after host time (the end of a
-# span; without a span, the begin of the source), and after GPU work.
+# Edges between segments, as in `simulation.segment_edge`: after host time (from the end
+# of a span, or without a span from the begin of the source), and after GPU work.
 _HOST_EDGES = """
 SELECT origin.number AS source, target.number AS target, -1 AS span, 0 AS delay_ns
 FROM twin_segment AS target
@@ -237,7 +237,7 @@ _COLUMNS = {
     "work_edge": _WORK_EDGES,
     "step_work": _STEP_WORK,
 }
-# What scenarios change, as `prediction.host_time` and `gpu_time` have it.
+# The durations that scenarios change, as in `prediction.host_time` and `gpu_time`.
 _CHANGES = {
     "span": """
 SELECT
@@ -261,7 +261,7 @@ WHERE variant_id BETWEEN $first AND $last
 
 
 def only_times(edits: Sequence[Edit]) -> list[str]:
-    """The scenarios that change how long things last, and nothing else."""
+    """The scenarios that change only durations."""
     found: dict[str, bool] = {}
     for edit in edits:
         is_one = edit.target in RULES[action_of(edit)].times
@@ -281,9 +281,9 @@ def variants(
 
 
 def evaluate(connection: duckdb.DuckDBPyConnection, base: int, of: list[int]) -> None:
-    """Put the times of steps of some variants beside those of their baseline.
+    """Store the step times of some variants of a baseline.
 
-    Raises `ScenarioError` where the times of one add up to more than a century.
+    Raises `ScenarioError` if the times of a scenario add up to more than a century.
     """
     columns = _read(connection, base)
     graph = Graph(columns)
@@ -302,7 +302,7 @@ def evaluate(connection: duckdb.DuckDBPyConnection, base: int, of: list[int]) ->
 
 
 def _read(connection: duckdb.DuckDBPyConnection, base: int) -> dict[str, Columns]:
-    """The arrays that a baseline is evaluated from."""
+    """The arrays of a baseline."""
     for query in _TABLES:
         connection.execute(query, _values(query, base=base))
     return {
@@ -313,14 +313,14 @@ def _read(connection: duckdb.DuckDBPyConnection, base: int) -> dict[str, Columns
 def _columns(
     connection: duckdb.DuckDBPyConnection, query: str, **values: int
 ) -> Columns:
-    """The columns of a query, none of which is ever NULL."""
+    """The columns of a query, which must not contain NULL."""
     rows = connection.sql(query, params=_values(query, **values))
     table = rows.to_arrow_table()
     return {name: table[name].to_numpy() for name in table.column_names}
 
 
 def _values(query: str, **values: int) -> dict[str, int] | None:
-    """The values that a query names."""
+    """The values that a query has parameters for."""
     named = {name: value for name, value in values.items() if f"${name}" in query}
     return named or None
 
@@ -331,7 +331,7 @@ def _changes(
     """The durations that some variants change."""
     query = _CHANGES[name]
     found = _columns(connection, query, first=chunk[0], last=chunk[-1])
-    # Between the first and the last there may be others.
+    # There may be others between the first and the last.
     among = np.flatnonzero(np.isin(found["variant_id"], chunk))
     order = among[np.argsort(found["variant_id"][among], kind="stable")]
     row = np.searchsorted(chunk, found["variant_id"][order])

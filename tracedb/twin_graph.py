@@ -1,8 +1,8 @@
-"""When steps are done, for many scenarios at once, as arrays.
+"""Compute the step times of many scenarios at once, with arrays.
 
-The graph is that of `simulation`, cut into its segments; `tracedb.twin` reads it. A
-matrix has a row per scenario where nodes are summed up, each row after the other, and a
-column per scenario where segments begin, all of them at a time.
+The graph is that of `simulation`, with its segments; `tracedb.twin` reads it. Matrices
+have a row per scenario where nodes are summed, and a column per scenario where the
+begins of segments are computed.
 """
 
 from __future__ import annotations
@@ -19,26 +19,26 @@ if TYPE_CHECKING:
 Numbers = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 Columns = dict[str, Numbers]
-"""A relation, by its columns."""
+"""The columns of a relation, by name."""
 
 _CELLS = 2**17
-"""Nodes times scenarios that are summed up at once: what fits into a cache."""
+"""Nodes times scenarios that are summed at once, to fit in the cache."""
 _MOST = 2**61
-"""[ns] What the times of a scenario have to stay below, all together: 73 years."""
+"""[ns] Upper limit of the sum of all times of a scenario: 73 years."""
 
 
 class Changes(NamedTuple):
-    """Durations that scenarios change, in the order of these."""
+    """Durations that scenarios change, ordered by scenario."""
 
     row: Numbers
-    """The scenario, from 0."""
+    """The index of the scenario."""
     number: Numbers
-    """The node."""
+    """The index of the node."""
     lasting: Numbers
-    """[ns] How long it lasts."""
+    """[ns] The new duration."""
 
     def of(self, rows: range, usual: Numbers) -> Numbers:
-        """The durations of all nodes in some scenarios, a row each."""
+        """[ns] The durations of all nodes, with a row for each of some scenarios."""
         first, last = np.searchsorted(self.row, [rows.start, rows.stop])
         durations = np.tile(usual, (len(rows), 1))
         there = self.row[first:last] - rows.start, self.number[first:last]
@@ -47,35 +47,35 @@ class Changes(NamedTuple):
 
 
 class Periods(NamedTuple):
-    """Times of steps, as in `critical_path.step_period`: a column per scenario."""
+    """[ns] Step times as in `critical_path.step_period`, with a column per scenario."""
 
     host_start: Numbers
     host_end: Numbers
     gpu_end: Numbers
     has_work: Flags
-    """Whether a step has GPU work, and so an end of it; the same in all scenarios."""
+    """Whether a step has GPU work; the same in all scenarios."""
     start: Numbers
     done: Numbers
 
 
 class _Weights(NamedTuple):
-    """What lies between segments, and behind them: a column per scenario."""
+    """The weights between and after segments, with a column per scenario."""
 
     edges: Numbers
-    """[ns] Of each edge, in the order of `_Levels`."""
+    """[ns] The weight of each edge, in the order of `_Levels`."""
     groups: Numbers
-    """[ns] From a segment to the end of what a step launched that ends after it."""
+    """[ns] From a segment's begin to the last end of a step's GPU work after it."""
     starts: Numbers
-    """[ns] From a segment to the begin of a step."""
+    """[ns] From a segment's begin to the begin of a step."""
     ends: Numbers
-    """[ns] From a segment to the end of a step."""
+    """[ns] From a segment's begin to the end of a step on the host."""
 
 
 class Graph:
-    """The simulation of a baseline; scenarios of it differ in durations."""
+    """The graph of a baseline, whose scenarios differ only in durations."""
 
     def __init__(self, columns: dict[str, Columns]) -> None:
-        """Take the relations, and find what is the same in all scenarios."""
+        """Take the relations, and prepare what is the same in all scenarios."""
         self._span, self._work = columns["span"], columns["work"]
         self._step, self._step_work = columns["step"], columns["step_work"]
         self._host_edge, self._work_edge = columns["host_edge"], columns["work_edge"]
@@ -91,13 +91,13 @@ class Graph:
 
     @property
     def nodes(self) -> int:
-        """Spans of host time and GPU work."""
+        """The number of host spans and pieces of GPU work."""
         return len(self._span["segment"]) + len(self._work["span"])
 
     def periods(self, spans: Changes, work: Changes, count: int) -> Periods:
-        """The times of steps in so many scenarios.
+        """The step times in `count` scenarios.
 
-        Raises `OverflowError` where times add up to too much.
+        Raises `OverflowError` if the times of a scenario add up to `_MOST` or more.
         """
         weights = self._weights(spans, work, count)
         begins = self._levels.begins(weights.edges)
@@ -119,7 +119,7 @@ class Graph:
         return Periods(host_start, host_end, gpu_end, has_work, start, done)
 
     def _weights(self, spans: Changes, work: Changes, count: int) -> _Weights:
-        """What lies between segments and behind them, block by block of scenarios."""
+        """The weights, computed in blocks of scenarios."""
         shapes = (
             len(self._levels.order),
             len(self._groups),
@@ -141,7 +141,7 @@ class Graph:
         return found
 
     def _parts(self, nodes: _Nodes) -> Iterator[Numbers]:
-        """The weights of some scenarios, a row each."""
+        """The fields of `_Weights` for some scenarios, with a row each."""
         edges = np.concatenate(
             (nodes.host_weights(self._host_edge), nodes.work_weights(self._work_edge)),
             axis=1,
@@ -155,12 +155,12 @@ class Graph:
 
 
 class _Nodes:
-    """Ends of spans and work behind their segments' begins, a row per scenario."""
+    """Ends of spans and work, relative to segments, with a row per scenario."""
 
     def __init__(
         self, span_first: Numbers, spans: Numbers, work: Columns, lasting: Numbers
     ) -> None:
-        """Sum up how long the spans and the GPU work of each segment last."""
+        """Sum the durations of the spans and the GPU work of each segment."""
         _check_sums(spans, lasting, work["stream_delay_ns"], work["ready_ns"])
         self._span_first = span_first
         self._before = _before(spans)
@@ -176,22 +176,22 @@ class _Nodes:
         self._after_host = self._after_stream + _running_max(late, first)
 
     def starts(self, spans: Numbers) -> Numbers:
-        """[ns] From the begins of their segments to those of spans."""
+        """[ns] The begins of spans, relative to their segments' begins."""
         return self._before[:, spans] - self._before[:, self._span_first[spans]]
 
     def ends(self, spans: Numbers) -> Numbers:
-        """[ns] From the begins of their segments to the ends of spans."""
+        """[ns] The ends of spans, relative to their segments' begins."""
         return self._before[:, spans + 1] - self._before[:, self._span_first[spans]]
 
     def host_weights(self, edges: Columns) -> Numbers:
-        """[ns] Of edges after host time."""
+        """[ns] The weights of edges after host time."""
         weights = np.tile(edges["delay_ns"], (len(self._before), 1))
         timed = np.flatnonzero(edges["span"] >= 0)
         weights[:, timed] += self.ends(edges["span"][timed])
         return weights
 
     def work_weights(self, terms: Columns) -> Numbers:
-        """[ns] From segments to the ends of work, by `simulation.work_end`."""
+        """[ns] From segments' begins to ends of work, as in `simulation.work_end`."""
         weights = np.tile(terms["later_ns"], (len(self._before), 1))
         part = terms["part"]
         by_host = np.flatnonzero(terms["is_host"])
@@ -205,7 +205,7 @@ class _Nodes:
 
 
 class _Levels:
-    """Segments in an order in which each comes behind what it depends on."""
+    """Segments in topological order."""
 
     def __init__(self, count: int, source: Numbers, target: Numbers) -> None:
         """Order the edges by the level of their targets."""
@@ -220,7 +220,7 @@ class _Levels:
             self._levels.append((edges, targets, ordered[edges][targets]))
 
     def begins(self, weights: Numbers) -> Numbers:
-        """[ns] When each segment begins: all scenarios, level by level."""
+        """[ns] The begin of each segment in all scenarios, level by level."""
         begins = np.zeros((self._count, weights.shape[1]), dtype=np.int64)
         for edges, first, targets in self._levels:
             reached = begins[self._source[edges]] + weights[edges]
@@ -229,7 +229,7 @@ class _Levels:
 
 
 def _levels(count: int, source: Numbers, target: Numbers) -> Numbers:
-    """The most edges on a way to each segment."""
+    """The number of edges on the longest path to each segment."""
     leading: list[list[int]] = [[] for _ in range(count)]
     missing = [0] * count
     for from_, to in zip(source.tolist(), target.tolist(), strict=True):
@@ -247,48 +247,48 @@ def _levels(count: int, source: Numbers, target: Numbers) -> Numbers:
 
 
 def _check_sums(*times: Numbers) -> None:
-    """Raise `OverflowError` where the times of one scenario add up to too much."""
+    """Raise `OverflowError` if the times of a scenario add up to `_MOST` or more."""
     sums = [np.abs(part).sum(axis=-1, dtype=float) for part in times]
     if np.max(sum(sums), initial=0) >= _MOST:
         raise OverflowError
 
 
 def _before(times: Numbers) -> Numbers:
-    """Of each time, and behind the last: the sum of those before it."""
+    """The exclusive cumulative sums of each row, with the total at the end."""
     before = np.zeros((times.shape[0], times.shape[1] + 1), dtype=np.int64)
     np.cumsum(times, axis=1, out=before[:, 1:])
     return before
 
 
 def _running_max(values: Numbers, first: Numbers) -> Numbers:
-    """The most so far within each stretch, whose `first` column is known.
+    """The running maximum of each row within groups; `first` is each group's start.
 
-    A stretch counts for more than any value; where there are too many of them for that,
-    it is done for some at a time.
+    Each group is offset by more than any value; if the offsets would overflow, groups
+    are processed in parts.
     """
-    apart = 2 * int(np.abs(values).max(initial=0)) + 1
-    stretch = np.cumsum(_is_new(first)) - 1
+    offset = 2 * int(np.abs(values).max(initial=0)) + 1
+    group = np.cumsum(_is_new(first)) - 1
     found = np.empty_like(values)
-    for part in _runs(_is_new(stretch // max(_MOST // apart, 1))):
-        above = (stretch[part] - stretch[part.start]) * apart
+    for part in _runs(_is_new(group // max(_MOST // offset, 1))):
+        above = (group[part] - group[part.start]) * offset
         raised = values[:, part] + above
         found[:, part] = np.maximum.accumulate(raised, axis=1, out=raised) - above
     return found
 
 
 def _is_new(values: Numbers) -> Flags:
-    """Whether each differs from the one before it."""
+    """Whether each value differs from the previous one."""
     is_new = np.ones(len(values), dtype=bool)
     np.not_equal(values[1:], values[:-1], out=is_new[1:])
     return is_new
 
 
 def _first(is_first: Flags) -> Numbers:
-    """For each row, the first of its stretch."""
+    """For each row, the index of the first row of its group."""
     return np.maximum.accumulate(np.where(is_first, np.arange(len(is_first)), 0))
 
 
 def _runs(is_first: Flags) -> list[slice]:
-    """The stretches, of which the first rows are known."""
+    """The slices of the groups."""
     bounds = [*np.flatnonzero(is_first).tolist(), len(is_first)]
     return [slice(*bound) for bound in pairwise(bounds)]

@@ -1,4 +1,4 @@
-"""Times, shares and names as a person reads them in a sentence."""
+"""Format times, shares and names for people."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def duration(time_ns: float) -> str:
 
 
 def share(value: float) -> str:
-    """Write a share in percent; what rounds to nothing is not written as nothing.
+    """Write a share in percent; small shares do not become zero.
 
     >>> share(0.338), share(0.0004), share(0)
     ('33.8 %', '<0.1 %', '0 %')
@@ -37,7 +37,7 @@ def share(value: float) -> str:
 
 
 def counted(count: int, noun: str) -> str:
-    """Write how many of something there are.
+    """Write a count with its noun.
 
     >>> counted(1, "step"), counted(2_000, "step")
     ('1 step', '2,000 steps')
@@ -46,9 +46,9 @@ def counted(count: int, noun: str) -> str:
 
 
 def shortened(name: str, width: int) -> str:
-    """Cut a name in the middle: what tells names apart is at both of their ends.
+    """Cut a name in the middle, because names differ at both ends.
 
-    Of a C++ function first goes what it returns, takes and lies in.
+    The return type, parameters and namespaces of a C++ function are dropped first.
 
     >>> shortened("ampere_sgemm_128x64_tn", 15)
     'ampere_…8x64_tn'
@@ -64,7 +64,7 @@ def shortened(name: str, width: int) -> str:
 
 
 def told_apart(names: list[str], width: int) -> list[str]:
-    """Cut names so that those that differ look different, where there is room for it.
+    """Cut names so that different names stay different, if the width allows.
 
     >>> told_apart(["run<Row<char>, Add<int>, 4>", "run<Row<char>, Mul<int>, 4>"], 20)
     ['run<Ro…>, Add<int>,…', 'run<Ro…>, Mul<int>,…']
@@ -74,7 +74,7 @@ def told_apart(names: list[str], width: int) -> list[str]:
     alike = [name for name in short if times[short[name]] > 1]
     plain = {name: _without_signature(name) for name in alike}
     times = Counter(plain.values())
-    # Overloads differ in their parameters alone.
+    # Overloads differ only in their parameters.
     plain = {name: bare if times[bare] == 1 else name for name, bare in plain.items()}
     place = _differences(sorted(plain.values()))
     for name, bare in plain.items():
@@ -83,8 +83,8 @@ def told_apart(names: list[str], width: int) -> list[str]:
 
 
 def _differences(names: list[str]) -> dict[str, int]:
-    """From which letter on each of the sorted names is like none beside it."""
-    # Letter by letter, as is meant.
+    """The index at which each of the sorted names differs from its neighbours."""
+    # Despite its name, `commonprefix` compares characters.
     shared = [0, *(len(commonprefix(pair)) for pair in pairwise(names)), 0]  # noqa: RUF071
     return {name: max(shared[i : i + 2]) for i, name in enumerate(names)}
 
@@ -95,7 +95,7 @@ def _cut(name: str, width: int) -> str:
 
 
 def _cut_around(name: str, place: int, width: int) -> str:
-    """Keep the begin of a name, and what follows from shortly before a place in it."""
+    """Keep the begin of a name, and the part from shortly before `place`."""
     head = width // 3
     begin = max(head, min(place - width // 6, len(name) - (width - 1 - head)))
     end = begin + width - 1 - head
@@ -113,7 +113,7 @@ _TEMPLATE_OR_CALL = re.compile(
 
 
 def _without_signature(name: str) -> str:
-    """A C++ function without what it returns, its parameters, and all namespaces."""
+    """A C++ function without return type, parameters and namespaces."""
     if not _TEMPLATE_OR_CALL.match(name):
         return name
     plain = _SCOPE.sub("", name.removeprefix("void "))
@@ -121,7 +121,7 @@ def _without_signature(name: str) -> str:
 
 
 def _parameters(name: str) -> int:
-    """Where the parameters of a function begin: the last bracket outside of others."""
+    """Where the parameters of a function begin: its last top-level bracket."""
     depth = 0
     for place in range(len(name) - 1, -1, -1):
         depth += (name[place] in ")>]") - (name[place] in "(<[")

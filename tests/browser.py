@@ -1,7 +1,7 @@
-"""A headless Chromium for tests and for pictures in docs: no library, one pipe.
+"""A headless Chromium for tests and for pictures in docs, without a library.
 
-It speaks the DevTools protocol over two pipes, keeps what the page says on its console
-and asks of the network, and takes pictures. `CHROMIUM` is None where none is installed.
+It speaks the DevTools protocol over two pipes, collects console messages and network
+requests, and takes screenshots. `CHROMIUM` is None where none is installed.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _KEYS = {"Enter": 13, "Escape": 27, "Tab": 9}
 
 
 class Page:
-    """A page of a browser, and all that it said."""
+    """A page of a browser, with its console messages and requests."""
 
     def __init__(self, to: int, back: int) -> None:
         """Take the pipes to and from a browser, and open a tab."""
@@ -50,7 +50,7 @@ class Page:
             self.send(f"{domain}.enable")
 
     def send(self, method: str, **values: object) -> dict[str, Any]:
-        """Carry out a command of the protocol; gives its result."""
+        """Send a command of the protocol and return its result."""
         self._number += 1
         number = self._number
         message: dict[str, object] = {"id": number, "method": method, "params": values}
@@ -88,7 +88,7 @@ class Page:
             self.errors.append(f"dialog: {values['message']}")
 
     def size(self, width: int, height: int) -> None:
-        """Make the window so large."""
+        """Set the size of the window."""
         self.send(
             "Emulation.setDeviceMetricsOverride",
             width=width,
@@ -98,7 +98,7 @@ class Page:
         )
 
     def theme(self, name: str) -> None:
-        """Let the system be `light` or `dark`, and nothing scroll by and by."""
+        """Emulate a `light` or `dark` system, without smooth scrolling."""
         features = [
             {"name": "prefers-color-scheme", "value": name},
             {"name": "prefers-reduced-motion", "value": "reduce"},
@@ -106,7 +106,7 @@ class Page:
         self.send("Emulation.setEmulatedMedia", features=features)
 
     def open(self, path: Path) -> None:
-        """Open a file, and wait until it is drawn."""
+        """Open a file and wait until it is drawn."""
         self.send("Page.navigate", url=path.resolve().as_uri())
         self.run(
             "new Promise(r => document.readyState === 'complete' ? r() : "
@@ -115,14 +115,14 @@ class Page:
         self.settle()
 
     def settle(self) -> None:
-        """Wait until what was asked for is drawn."""
+        """Wait until the page is drawn."""
         self.run(
             "new Promise(r => requestAnimationFrame("
             "() => requestAnimationFrame(() => r())))"
         )
 
     def run(self, script: str) -> Any:  # noqa: ANN401 (a value of JavaScript's)
-        """The value of an expression in the page."""
+        """The value of a JavaScript expression."""
         answer = self.send(
             "Runtime.evaluate", expression=script, awaitPromise=True, returnByValue=True
         )
@@ -131,7 +131,7 @@ class Page:
         return answer["result"].get("value")
 
     def click(self, x: float, y: float) -> None:
-        """Press and release the left button there."""
+        """Press and release the left mouse button at a point."""
         for kind in ("mousePressed", "mouseReleased"):
             self.send(
                 "Input.dispatchMouseEvent",
@@ -144,7 +144,7 @@ class Page:
         self.settle()
 
     def press(self, key: str) -> None:
-        """Press a key, as a person does."""
+        """Press a key."""
         text = {"Enter": "\r"}.get(key, key if len(key) == 1 else "")
         code = _KEYS.get(key, ord(key.upper()) if len(key) == 1 else 0)
         values = {"key": key, "windowsVirtualKeyCode": code}
@@ -153,7 +153,7 @@ class Page:
         self.settle()
 
     def picture(self, path: Path, *, whole: bool = False) -> None:
-        """Write what is seen, or the whole page, as PNG."""
+        """Write the visible part, or the whole page, as PNG."""
         values: dict[str, object] = {"format": "png"}
         if whole:
             box = self.send("Page.getLayoutMetrics")["cssContentSize"]
@@ -163,19 +163,19 @@ class Page:
         path.write_bytes(base64.b64decode(shot))
 
     def printed(self) -> bytes:
-        """The page as PDF, as it is printed."""
+        """The page printed as PDF."""
         data = self.send("Page.printToPDF", printBackground=True)["data"]
         return base64.b64decode(data)
 
 
 @contextmanager
 def browser() -> Iterator[Page]:
-    """A page of a browser of its own, which ends with the block."""
+    """A page of a new browser, which is closed at the end of the block."""
     if CHROMIUM is None:
         raise RuntimeError("no Chromium; Debian has it as chromium-headless-shell")
     command_read, command_write = os.pipe()
     answer_read, answer_write = os.pipe()
-    # The browser reads commands from file 3 and writes answers to file 4.
+    # The browser reads commands from descriptor 3 and answers on descriptor 4.
     script = f'exec 3<&{command_read} 4>&{answer_write}; exec "$@"'
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         process = subprocess.Popen(  # noqa: S603 (our own command)

@@ -1,8 +1,8 @@
-"""Random scenarios of several edits, and the changes of programs that they stand for.
+"""Random scenarios of several edits, each with the equivalent change of a program.
 
-Each part of a scenario is an edit, or some, and what it does to a program; parts are
-done to a program in an order that the edits do not have (`Part.order`): times of what
-was there, then what is taken out, put in, and put elsewhere.
+A part of a scenario is one or more edits and the change of the program. The changes are
+applied in a fixed order (`Part.order`), while edits have none: first times of existing
+actions, then removals, insertions and moves.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ KINDS: dict[str, type[Work]] = {
     "collective": Collective,
 }
 TYPES = ("T1", "T2", "T3", "T5", "idle", "wait_data")
-"""Host time but for calls that launch."""
+"""Types of host time, except calls that launch."""
 OUTER = r"^aten::(linear|matmul)$"
 OTHERS = r"^aten::(softmax|item|mul|addmm|bmm)$"
 OPTIMIZER = "Optimizer.step*"
@@ -61,7 +61,7 @@ def is_work(action: Action, kind: str) -> TypeGuard[Work]:
 
 @dataclass(frozen=True)
 class Place:
-    """Where an action of a program is."""
+    """The position of an action in a program."""
 
     rank: int
     devices: tuple[tuple[int, int], ...]
@@ -69,12 +69,12 @@ class Place:
 
     @property
     def step(self) -> int | None:
-        """The step that it is in, on the thread of the step."""
+        """The step that contains it, on the thread of the step."""
         marks = [s.name for s in self.scopes if s.name.startswith(STEP_PREFIX)]
         return int(marks[0].removeprefix(STEP_PREFIX)) if marks else None
 
     def is_in(self, kind: type[Op | Annotation], names: str) -> bool:
-        """Whether it is in an op, or a range, of a name."""
+        """Whether it is within an op or a range of a name."""
         return any(
             isinstance(s, kind) and re.search(names, s.name) for s in self.scopes
         )
@@ -88,7 +88,7 @@ Rewrite = Callable[[Action, Place, Delays], tuple[Action, ...]]
 
 
 def rewritten(rewrite: Rewrite) -> change.Change:
-    """Put several actions, or none, in the place of each; scopes behind what is in."""
+    """Replace each action by any number of actions; containers after their contents."""
 
     def of_body(
         body: tuple[Action, ...], place: Place, delays: Delays
@@ -120,7 +120,7 @@ def rewritten(rewrite: Rewrite) -> change.Change:
 def _graph(
     graph: GraphLaunch, rewrite: Callable[[Action], tuple[Action, ...]]
 ) -> GraphLaunch:
-    """A graph with several of its work, or none, in the place of each."""
+    """A recorded graph with each of its GPU ops replaced by any number of them."""
     new = [of for action in graph.work for of in rewrite(action)]
     kept = [of for of in new if isinstance(of, Launch | Copy | Memset | Unseen)]
     return replace(graph, work=tuple(kept))
@@ -128,7 +128,7 @@ def _graph(
 
 @dataclass(frozen=True)
 class Where:
-    """What chooses among actions: fields of an edit, and whether they hold."""
+    """A selection of actions: the fields of an edit, and the test for an action."""
 
     fields: Edit = field(default_factory=dict)
     holds: Callable[[Action, Place], bool] = lambda _, __: True
@@ -138,7 +138,7 @@ EVERYWHERE = Where()
 
 
 def where(random: Random, *, of_gpu: bool, traits: frozenset[str]) -> Where:
-    """A random choice of where."""
+    """A random selection."""
     step = random.randint(1, 2)
     found = [
         EVERYWHERE,
@@ -182,7 +182,7 @@ def where(random: Random, *, of_gpu: bool, traits: frozenset[str]) -> Where:
 
 @dataclass(frozen=True)
 class Part:
-    """Some edits, and what they do to a program."""
+    """One or more edits, and the equivalent change of a program."""
 
     order: int
     change: change.Change
@@ -202,12 +202,12 @@ def _label(edit: Edit) -> str:
 def part(
     order: int, change_program: change.Change, edits: list[Edit], *touches: str
 ) -> Part:
-    """A part, named by the first of its edits."""
+    """A part, labelled by its first edit."""
     return Part(order, change_program, edits, _label(edits[0]), frozenset(touches))
 
 
 def timed(random: Random, kind: str, at: Where) -> Part:
-    """GPU work that takes another time."""
+    """Change the time of GPU work."""
     edit: Edit = {"target": "gpu", "type": kind} | at.fields
     deed = random.choice(("set", "factor", "factor", "add"))
     if deed == "set":
@@ -234,7 +234,7 @@ def timed(random: Random, kind: str, at: Where) -> Part:
 
 
 def of_work(kind: str, at: Where, lasting: Callable[[int], int]) -> change.Change:
-    """Let GPU work of a kind last otherwise."""
+    """Change the duration of GPU work of a kind."""
 
     def rewrite(action: Action, place: Place, _: Delays) -> tuple[Action, ...]:
         if is_work(action, kind) and at.holds(action, place):
@@ -245,7 +245,7 @@ def of_work(kind: str, at: Where, lasting: Callable[[int], int]) -> change.Chang
 
 
 def slower(random: Random, at: Where) -> Part:
-    """Host time but for launches that is longer, or nothing."""
+    """Multiply host time other than launches, or set it to 0."""
     factor = random.choice((2, 3))
 
     def rewrite(action: Action, place: Place, delays: Delays) -> tuple[Action, ...]:
@@ -258,7 +258,7 @@ def slower(random: Random, at: Where) -> Part:
         return (action,)
 
     def switches(program: Program, delays: Delays) -> tuple[Program, Delays]:
-        # What a thread does until it goes on is its own time.
+        # The time between a wake-up and the next action is the thread's own.
         return program, replace(
             delays, thread_switch_ns=factor * delays.thread_switch_ns
         )
@@ -274,7 +274,7 @@ def slower(random: Random, at: Where) -> Part:
 
 
 def launches(random: Random) -> Part:
-    """Calls that launch take another time."""
+    """Change the time of calls that launch."""
     factor = random.choice((0, 0.5, 2))
     edit: Edit = {"target": "host", "type": "T4", "factor": factor}
 
@@ -290,7 +290,7 @@ def launches(random: Random) -> Part:
 
 
 def new_ops(random: Random, at: Where) -> Part:
-    """Ops before others, or behind."""
+    """Insert ops before or after others."""
     place, ns = random.choice(("before", "after")), random.choice((4_000, 30_000))
     edit: Edit = {"target": "op", "name": f"/{OUTER}/"} | at.fields
     edit |= {"action": "insert", "place": place, "host_ns": ns}
@@ -310,7 +310,7 @@ def new_ops(random: Random, at: Where) -> Part:
 
 
 def no_waits(kind: str, at: Where) -> Part:
-    """No waits of hosts, or of streams."""
+    """Remove waits of hosts or of streams."""
 
     def rewrite(action: Action, place: Place, delays: Delays) -> tuple[Action, ...]:
         if kind == "host" and at.holds(action, place):
@@ -330,7 +330,7 @@ def no_waits(kind: str, at: Where) -> Part:
 
 
 def no_work(kind: str, at: Where) -> Part:
-    """GPU work that is not there; its launch is."""
+    """Remove GPU work, but not its launch."""
 
     def rewrite(action: Action, place: Place, delays: Delays) -> tuple[Action, ...]:
         if not is_work(action, kind) or not at.holds(action, place):
@@ -346,7 +346,7 @@ def no_work(kind: str, at: Where) -> Part:
 
 
 def no_ops(names: str, at: Where) -> Part:
-    """Ops that are not there."""
+    """Remove ops."""
 
     def rewrite(action: Action, place: Place, delays: Delays) -> tuple[Action, ...]:
         if (
@@ -365,7 +365,7 @@ def no_ops(names: str, at: Where) -> Part:
 
 
 def new_work(random: Random, kind: str, at: Where) -> Part:
-    """GPU work before other, or behind it."""
+    """Insert GPU work before or after other GPU work."""
     place, ns = random.choice(("before", "after")), random.choice((6_000, 50_000))
     edit: Edit = {"target": "gpu", "type": kind} | at.fields
     edit |= {"action": "insert", "place": place, "gpu_ns": ns}
@@ -388,7 +388,7 @@ def new_work(random: Random, kind: str, at: Where) -> Part:
 
 
 def moved(kind: str, at: Where) -> Part:
-    """GPU work that is on another stream."""
+    """Move GPU work to another stream."""
     numbers = iter(range(10**9))
 
     def rewrite(action: Action, place: Place, _: Delays) -> tuple[Action, ...]:
@@ -418,7 +418,7 @@ def moved(kind: str, at: Where) -> Part:
 
 
 def with_streams(stream: int) -> change.Change:
-    """A stream for each device, from a number on."""
+    """One stream per device, numbered from a given number on."""
 
     def change_program(program: Program, delays: Delays) -> tuple[Program, Delays]:
         ranks = []
@@ -432,7 +432,7 @@ def with_streams(stream: int) -> change.Change:
 
 
 def beside(kind: str, until: str) -> Part:
-    """GPU work that is on a stream of its own until it is taken."""
+    """Overlap: GPU work on a stream of its own, awaited by its consumers."""
     edit: Edit = {
         "target": "gpu",
         "type": kind,
@@ -440,7 +440,7 @@ def beside(kind: str, until: str) -> Part:
         "until": f"/{until}/",
     }
     overlap = change.overlap(KINDS[kind], until, FREE_STREAM)
-    # What takes its place where what takes it is removed is not told by programs.
+    # Programs do not tell what replaces a removed consumer.
     return part(10, overlap, [edit], f"stream {kind}", "streams", "ops")
 
 
@@ -453,7 +453,7 @@ _DELAYS: dict[str, tuple[DelayName, ...]] = {
 
 
 def delayed(kind: str, factor: float) -> Part:
-    """Delays that are shorter, or longer."""
+    """Change delays."""
 
     def graphs(action: Action) -> Action:
         if isinstance(action, GraphLaunch):
@@ -481,10 +481,10 @@ def parts(random: Random, traits: frozenset[str]) -> Part:
     gpu = where(random, of_gpu=True, traits=traits)
     names = random.choice((OUTER, OTHERS, r"^aten::(addmm|bmm|copy_)$"))
     if kind == "collective" and not gpu.fields.keys() <= {"step"}:
-        # All ranks take part in a collective, and take the same time.
+        # All ranks take part in a collective and take the same time.
         gpu = EVERYWHERE
     if "threads" in traits and "rank" in host.fields:
-        # Threads of all ranks take equally long to go on.
+        # Threads of all ranks have the same wake-up time.
         host = EVERYWHERE
     stream = gpu if gpu.fields.keys() <= {"stream", "rank"} else EVERYWHERE
     found: list[Callable[[], Part]] = [
@@ -510,13 +510,13 @@ def parts(random: Random, traits: frozenset[str]) -> Part:
 
 @dataclass(frozen=True)
 class Scenario:
-    """Edits that are made together."""
+    """Edits made together."""
 
     parts: tuple[Part, ...]
 
     @property
     def name(self) -> str:
-        """What it does."""
+        """The labels of its parts."""
         return "; ".join(of.name for of in self.parts)
 
     @property
@@ -526,13 +526,13 @@ class Scenario:
 
     @property
     def change(self) -> change.Change:
-        """What they do to a program."""
+        """The equivalent change of the program."""
         ordered = sorted(self.parts, key=lambda of: of.order)
         return change.all_of(*(of.change for of in ordered))
 
 
 def scenario(random: Random, count: int, traits: frozenset[str]) -> Scenario:
-    """A random scenario of so many parts."""
+    """A random scenario with the given number of parts."""
     found: list[Part] = []
     touched: Counter[str] = Counter()
     while len(found) < count:

@@ -1,4 +1,4 @@
-"""Fixtures: databases to ask."""
+"""Fixtures: shared databases and folders."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ import tracedb
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Let a developer rewrite the kept answers, to be read in the diff."""
+    """`--update-answers` rewrites the kept answers, to be reviewed in the diff."""
     parser.addoption("--update-answers", action="store_true")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Make the folder that the workers share, with a template of empty databases."""
+    """Make the folder shared by all workers, with a template of empty databases."""
     config.addinivalue_line(
         "markers", "until(layer): ingests of the test compute the layers up to this one"
     )
@@ -42,14 +42,14 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ[SHARED] = shared.name
         os.environ["XDG_CACHE_HOME"] = shared.name
         config.add_cleanup(shared.cleanup)
-        # Spark's jobs here are over before Java's better compiler has done its work.
+        # Spark jobs here end before the optimizing compiler pays off.
         quick = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
         os.environ.setdefault("JDK_JAVA_OPTIONS", quick)
         tracedb.open().close()
 
 
-# Files that take longest come first, so that no worker is left with one at the end; the
-# first makes databases that others read.
+# The slowest files come first, so that no worker is left with one at the end; the first
+# one creates databases that others use.
 _LONGEST = (
     *("test_growth_layers", "test_sql", "test_job_by_spark", "test_fleet", "test_fuzz"),
     *("test_cli", "test_kernel_models"),
@@ -60,7 +60,7 @@ _LONGEST = (
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put the files that take longest first."""
+    """Put the slowest files first."""
     places = {name: place for place, name in enumerate(_LONGEST)}
     items.sort(key=lambda item: places.get(item.path.stem, len(places)))
 
@@ -74,9 +74,9 @@ def database() -> Iterator[tracedb.Database]:
 
 @pytest.fixture(autouse=True)
 def _until(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Ingests stop at the layer that the mark `until` names: what is above costs most.
+    """Stop ingests at the layer named by the mark `until`: higher layers cost most.
 
-    That all layers stand whatever a file has in it is for `fuzz.py` and its like.
+    That all layers can be computed for any file is tested by `fuzz.py`.
     """
     mark = request.node.get_closest_marker("until")
     with ingests_until(*mark.args) if mark else nullcontext():
@@ -85,9 +85,9 @@ def _until(request: pytest.FixtureRequest) -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def ingested() -> Ingested:
-    """Makes a database of traces, once in a run of the tests; to be read only.
+    """Ingests traces once per test run and returns the database file (read only).
 
-    Those who ask next, other workers too, are given the same file.
+    Later callers, in other workers too, get the same file.
     """
     return _ingested
 
@@ -103,7 +103,7 @@ def _ingested(*paths: Path) -> Path:
 
 @pytest.fixture
 def database_of(ingested: Ingested) -> Iterator[DatabaseOf]:
-    """Opens a database of traces, made once in a run of the tests, to read it."""
+    """Opens a shared database of traces, read only."""
     with ExitStack() as stack:
         yield lambda *paths: stack.enter_context(
             tracedb.open(ingested(*paths), read_only=True)
@@ -120,7 +120,7 @@ def generated(ingested: Ingested) -> Iterator[tracedb.Database]:
 
 @pytest.fixture(scope="session")
 def behind(ingested: Ingested) -> Iterator[tracedb.Database]:
-    """Traces in which the GPU runs behind the host, by several steps."""
+    """Traces in which the GPU runs several steps behind the host."""
     folder = made("behind", lambda folder: write_ahead(folder, waits=False))
     with tracedb.open(ingested(folder), read_only=True) as opened:
         yield opened
@@ -128,7 +128,7 @@ def behind(ingested: Ingested) -> Iterator[tracedb.Database]:
 
 @pytest.fixture(scope="session")
 def corpus() -> Iterator[tracedb.Database]:
-    """All Kineto traces of the corpus in one database, each a run of its own."""
+    """All Kineto traces of the corpus in one database, each as its own run."""
     if not CORPUS.exists():
         pytest.skip("../shared/corpus is absent")
 
@@ -156,7 +156,7 @@ def dlrm8(ingested: Ingested) -> Iterator[tracedb.Database]:
 
 @pytest.fixture(scope="session")
 def dlrm8_alone(ingested: Ingested) -> Path:
-    """A database of the same ranks without their execution graphs."""
+    """The same ranks without their execution graphs."""
     if not CORPUS.exists():
         pytest.skip("../shared/corpus is absent")
     return ingested(CORPUS / "param" / "dlrm8" / "kineto")

@@ -1,4 +1,4 @@
-"""A small trace with a little of everything that some layer reads the arguments of."""
+"""A small trace with every kind of event that some layer reads."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 Event = dict[str, Any]
 
 FLOAT = "float"
-# Ops with dimensions, types where they are not all float, and scalar arguments.
+# Ops with dimensions, dtypes (where not all float) and scalar arguments.
 OPS: tuple[tuple[str, list[Any], list[str], list[str]], ...] = (
     ("aten::addmm", [[64], [32, 128], [128, 64], []], [], []),
     ("aten::bmm", [[8, 32, 16], [8, 16, 32]], [], []),
@@ -65,7 +65,7 @@ OPS: tuple[tuple[str, list[Any], list[str], list[str]], ...] = (
 
 
 def trace(steps: int = 2) -> dict[str, Any]:
-    """Steps of such ops, with launches, GPU work, flows, waits and a collective."""
+    """Steps of these ops, with launches, GPU work, flows, waits and a collective."""
     events: list[Event] = [
         *_metadata(),
         *(event for step in range(steps) for event in _step(step)),

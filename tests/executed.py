@@ -1,6 +1,6 @@
-"""Programs that are executed, and executed anew with a change, against predictions.
+"""Execute programs, with and without a change, and compare with predictions.
 
-All times of a program are multiples of 20 ns, so that no product is rounded.
+All times are multiples of 20 ns, so that nothing is rounded.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ AMD = Delays(sync_return_ns=-8_000, copy_return_ns=-1_000)
 
 @dataclass(frozen=True)
 class Case:
-    """A program, how it is executed and written, and what of it is known."""
+    """A program, how it is executed and written, and what is known about it."""
 
     name: str
     program: Program
@@ -65,7 +65,7 @@ class Case:
 
 
 def case(name: str, program: Program, delays: Delays, *, recorded: bool) -> Case:
-    """A program; where synchronisation is not recorded, with what its trace shows."""
+    """A program; without recorded synchronization, reduced to what its trace shows."""
     form = Form(sync_events=recorded)
     if recorded:
         return Case(name, program, program, delays, form)
@@ -78,7 +78,7 @@ def case(name: str, program: Program, delays: Delays, *, recorded: bool) -> Case
 
 
 def one_thread(seed: int, *, recorded: bool) -> Case:
-    """A thread, one to four streams; with an odd seed two of four on a second GPU."""
+    """One thread and 1 to 4 streams; odd seeds have streams on a second GPU."""
     streams = STREAMS[: 1 + seed % 4]
     program = random_program(seed, threads=1, streams=len(streams), steps=2, ops=8)
     (rank,) = program.ranks
@@ -92,7 +92,7 @@ def one_thread(seed: int, *, recorded: bool) -> Case:
 
 
 def rounded(program: Program, delays: Delays) -> Program:
-    """The program in units of time; on AMD copies that block have another name."""
+    """Times rounded to the unit; on AMD, blocking copies have another name."""
 
     def change_one(action: Action) -> Action:
         if isinstance(action, Gap | OtherCall):
@@ -110,12 +110,12 @@ def rounded(program: Program, delays: Delays) -> Program:
 
 
 def units(ns: int) -> int:
-    """A time as the nearest multiple of the unit."""
+    """The nearest multiple of the unit."""
     return max(UNIT_NS, round(ns / UNIT_NS) * UNIT_NS)
 
 
 def warm_up(streams: tuple[int, ...]) -> tuple[Action, ...]:
-    """Show each delay of the machine: of one that no trace shows nothing is known."""
+    """Show every delay of the machine: one that no trace shows is unknown."""
     first, last = streams[0], streams[-1]
     alone = Gap(60_000)
     body: list[Action] = [Gap(2_000)]
@@ -135,9 +135,9 @@ def warm_up(streams: tuple[int, ...]) -> tuple[Action, ...]:
 def fetched_ahead(
     workers: int, ahead: int, take_ns: int = 0, before: change.Change = change.nothing
 ) -> change.Change:
-    """Batches are fetched ahead, as long as steps have had them so when it begins.
+    """Prefetch batches, starting from the lead that prefetching reaches in later steps.
 
-    What is changed before that does not change how long steps were.
+    Changes before that point do not change how long steps were.
     """
 
     def change_program(program: Program, delays: Delays) -> tuple[Program, Delays]:
@@ -150,7 +150,7 @@ def fetched_ahead(
 
 
 def spare_ns(truth: Truth) -> dict[str, int]:
-    """What threads take beside a batch, less what they do before their first."""
+    """[ns] A thread's time outside a batch, less its time before the first one."""
     found = {}
     for thread, name in truth.threads.items():
         own = [event for event in truth.host_events if event.thread == thread]
@@ -168,13 +168,14 @@ def spare_ns(truth: Truth) -> dict[str, int]:
 
 
 Times = dict[tuple[str, int, float], tuple[int, int]]
-"""Begin and end of GPU work (by thread and number of its launch) and of steps.
+"""Begin and end of GPU ops (by thread and ordinal of their launch) and of steps.
 
-Work that is inserted before or behind other has a number a quarter off."""
+GPU ops inserted before or after another have its ordinal plus or minus a quarter.
+"""
 
 
 def named(truth: Truth) -> dict[int, tuple[str, int, int]]:
-    """Each GPU op by its id: the thread, and its ordinal among what that launched."""
+    """Each GPU op by id: its thread, and its ordinal among the thread's launches."""
     threads = list(truth.threads)
     launching = {call.id: threads.index(call.thread) for call in truth.launches}
     counts: dict[int, int] = defaultdict(int)
@@ -187,7 +188,7 @@ def named(truth: Truth) -> dict[int, tuple[str, int, int]]:
 
 
 def works(truth: Truth) -> dict[int, tuple[str, int, int]]:
-    """Each GPU op likewise, by the correlation of a launch of its own."""
+    """Each GPU op by id: the correlation of its launch."""
     names = named(truth)
     return {kernel.correlation: names[kernel.id] for kernel in truth.kernels}
 
@@ -195,7 +196,7 @@ def works(truth: Truth) -> dict[int, tuple[str, int, int]]:
 def works_on_streams(
     truth: Truth,
 ) -> dict[tuple[int, int, int], tuple[str, int, int]]:
-    """Each by correlation, stream, and ordinal among what that launched there."""
+    """Each GPU op by correlation, stream, and ordinal among that launch's GPU ops."""
     names = named(truth)
     counts: dict[tuple[int, int], int] = defaultdict(int)
     found = {}
@@ -207,7 +208,7 @@ def works_on_streams(
 
 
 def times(truth: Truth) -> Times:
-    """When everything was, from the begin of the execution."""
+    """All times, relative to the begin of the execution."""
     names = named(truth)
     found: Times = {
         names[work.id]: (work.start_ns - START_NS, work.end_ns - START_NS)
@@ -220,11 +221,11 @@ def times(truth: Truth) -> Times:
 
 
 Launched = dict[int, list[tuple[str, int, int]]]
-"""The GPU work that was launched in each step, by any thread."""
+"""The GPU ops launched in each step, by any thread."""
 
 
 def launched(truth: Truth) -> Launched:
-    """Which work belongs to which step, as its trace has it."""
+    """The GPU ops of each step, from the trace."""
     names = named(truth)
     started = {call.id: call.start_ns for call in truth.launches}
     return {
@@ -238,7 +239,7 @@ def launched(truth: Truth) -> Launched:
 
 
 def periods(happened: Times, of_steps: Launched) -> Times:
-    """When host and GPU were done with each step, and its period, of what happened."""
+    """Begin and end of each step's period, from the execution."""
     found: Times = {}
     done_ns = None
     for number, of_step in of_steps.items():
@@ -253,20 +254,20 @@ def periods(happened: Times, of_steps: Launched) -> Times:
 
 @dataclass(frozen=True)
 class Predicted:
-    """Times by name of the case, rank and change, and what was mistaken."""
+    """Predicted times by case, rank and change."""
 
     times: dict[tuple[str, int, str], Times]
     launched: dict[tuple[str, int], Launched]
     mistaken: set[str]
-    """Cases in which a thread that rests was taken to wait for the other."""
+    """Cases in which an idle thread was taken to wait for another."""
     answers: dict[tuple[str, int], list[tuple[Any, ...]]]
-    """What else was asked of the simulation, by name of the case and rank."""
+    """Other queries of the simulation, by case and rank."""
     works: dict[tuple[str, int], dict[int, tuple[str, int, int]]]
-    """The GPU work of each, by correlation."""
+    """The GPU ops of each case, by correlation."""
 
 
 Edits = Mapping[str, list[dict[str, Any]]]
-"""The edits of scenarios."""
+"""The edits of each scenario."""
 
 
 def predict(  # noqa: PLR0913 (what is asked, and of what)
@@ -278,11 +279,11 @@ def predict(  # noqa: PLR0913 (what is asked, and of what)
     *,
     drops_idle: bool = False,
 ) -> Predicted:
-    """Predict the times of the changed programs from the traces of the unchanged.
+    """Predict the times of changed programs from the traces of the unchanged ones.
 
-    A question is asked of the simulation; its first column has the paths of traces.
-    What else is known, which no trace has, is inserted by a statement. Edits that
-    choose nothing are an error, or dropped.
+    `query` is asked of the simulation; its first column has the paths of traces. A
+    statement can insert what no trace has. Edits that match nothing are an error, or
+    dropped.
     """
     names: dict[str, tuple[str, int]] = {}
     jobs: dict[str, list[Path]] = defaultdict(list)
@@ -324,7 +325,7 @@ def predict(  # noqa: PLR0913 (what is asked, and of what)
 
 
 def choosing(database: tracedb.Database, edits: list[Edit]) -> list[Edit]:
-    """The edits that choose something in the database."""
+    """The edits that match something in the database."""
     kept = list(edits)
     while True:
         try:
@@ -389,7 +390,7 @@ RESTS = """
 def assert_foretold(
     one: Case, name: str, predicted: Predicted, program: Program, delays: Delays
 ) -> None:
-    """Execute a changed program, and compare all times with the predicted."""
+    """Execute a changed program and compare all times with the predicted ones."""
     traces = execute(program, delays)
     for rank, trace in enumerate(traces):
         happened = times(trace.truth)
@@ -410,7 +411,7 @@ def assert_foretold(
 
 
 def renumbered(foretold: Times) -> dict[Any, Any]:
-    """The GPU work that there is, as it is named where the rest was not launched."""
+    """The remaining GPU ops, numbered as if the removed ones had not been launched."""
     counts: dict[int, int] = defaultdict(int)
     numbers = {}
     for what, thread, number in sorted(foretold):
@@ -421,7 +422,7 @@ def renumbered(foretold: Times) -> dict[Any, Any]:
 
 
 def wrong_times(happened: Times, foretold: Times) -> dict[Any, Any]:
-    """What is not as predicted, the first of it first."""
+    """The differences from the prediction, earliest first."""
     wrong = {
         what: (span, foretold.get(what))
         for what, span in happened.items()

@@ -1,9 +1,9 @@
-"""Mutate small trace files, ingest each of them, and hold the outcome to laws.
+"""Mutate small trace files, ingest them, and check laws of the outcome.
 
-    python tests/fuzz.py --count 10000 --seed 0
+python tests/fuzz.py --count 10000 --seed 0
 
-A mutant follows from its number and the seed alone. What is expected of it comes from
-here, not from the reader that is tested: a slow scanner decodes an event at every `{`.
+A mutant follows from its number and the seed. What is expected comes from here and not
+from the reader under test: a slow scanner tries to decode an event at every `{`.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ ROOT = Path(__file__).resolve().parent.parent
 CORPUS = ROOT.parent / "shared" / "corpus"
 SAMPLES = ROOT / "sample_traces"
 
-# Small files of every age; those of the corpus are left out where it is absent.
+# Small files of every age; without the corpus its files are left out.
 SOURCES = (
     SAMPLES / "generated_gpu" / "rank0.kineto.json.gz",
     SAMPLES / "ddp_gloo" / "rank1.kineto.json.gz",
@@ -55,11 +55,11 @@ EVENTS_OF_A_BASE = 60
 TRIES_OF_A_DATABASE = 100
 EVERY_LAYER_EACH = 4
 AGAIN_EACH = 4
-# All views take ten seconds to plan, however few traces there are.
+# Planning all views takes ten seconds, however few traces there are.
 TRACES_AT_ONCE = 100
 MOST_SECONDS = 10.0
 LONGEST_MESSAGE = 1_000
-# How many bytes the reader takes at once: few, so that small files have many pieces.
+# Bytes that the reader takes at once: few, so that small files have many chunks.
 CHUNKS = (None, 3_000, 10_000)
 BLOCKS = (None, 700)
 
@@ -110,7 +110,7 @@ HOSTILE = (
     b'"name": 5, ',
     b'"pid": {"a": []}, ',
 )
-# What a field may hold that it is not for.
+# Values of the wrong type or range for a field.
 ODD_VALUES = (
     *(b"-9223372036854775808", b"9223372036854775807", b"9223372036854775808"),
     *(b"4611686018427387904", b"1099511627776", b"-1", b"0", b"1.5", b"-0.0"),
@@ -144,7 +144,7 @@ Span = tuple[int, int]
 
 @dataclass(frozen=True)
 class Base:
-    """A whole trace file, and where its events lie in it."""
+    """A valid trace file, and where its events are."""
 
     name: str
     text: bytes
@@ -154,7 +154,7 @@ class Base:
 
 @dataclass(frozen=True)
 class Edit:
-    """New bytes in place of a range of the text."""
+    """Bytes that replace a range of the text."""
 
     kind: str
     start: int
@@ -162,39 +162,39 @@ class Edit:
     new: bytes = b""
 
     def of(self, text: bytes) -> bytes:
-        """The text with the edit made."""
+        """The text after the edit."""
         return text[: self.start] + self.new + text[self.stop :]
 
 
 @dataclass(frozen=True)
 class Mutant:
-    """A file to try, with what is known about it."""
+    """A mutated file, and what is known about it."""
 
     base: Base
     content: bytes
     text: bytes
-    """What of its text can be decompressed."""
+    """The part of its text that can be decompressed."""
     kinds: tuple[str, ...]
     hurt: int | None
-    """The only event that was changed, where that is so."""
+    """The only event that was changed, if there is just one."""
     chunk: int | None
     block: int | None
 
     @property
     def ending(self) -> str:
-        """What its file name ends with."""
+        """The suffix of its file name."""
         return ".json.gz" if self.content.startswith(b"\x1f\x8b") else ".json"
 
 
 @dataclass
 class Report:
-    """What became of many mutants."""
+    """Outcomes and broken laws of many mutants."""
 
     outcomes: Counter[str] = field(default_factory=Counter)
     broken: list[str] = field(default_factory=list)
 
     def add(self, other: Report) -> None:
-        """Count another report in."""
+        """Add another report."""
         self.outcomes += other.outcomes
         self.broken += other.broken
 
@@ -207,7 +207,7 @@ class Report:
         )
 
 
-# Said once, whatever stands there. Lists that close early break the law of one event.
+# Reported once per trace. Lists that close early break the law of one event.
 BEHIND = "left out: data after the list"
 REPEATED = "left out: repeated fields"
 OUTCOMES = (
@@ -226,7 +226,7 @@ OUTCOMES = (
 
 @cache
 def bases() -> tuple[Base, ...]:
-    """Every small file, in each way of printing that changes how it is cut."""
+    """Every small file, in each formatting that changes how it is cut into chunks."""
     found = [base for path in SOURCES if path.exists() for base in _bases(path)]
     whole = _base("everything", json.dumps(everything.trace(steps=1)))
     return (*found, whole, whole, whole)
@@ -253,13 +253,13 @@ def _bases(path: Path) -> Iterator[Base]:
 
 
 def _some(entries: list[Event]) -> list[Event]:
-    """Entries from all over the list, so that each kind is among them."""
+    """Entries from the whole list, so that each kind occurs."""
     step = max(1, len(entries) // EVENTS_OF_A_BASE)
     return [_shortened(entry) for entry in entries[::step][:EVENTS_OF_A_BASE]]
 
 
 def _shortened(entry: Event) -> Event:
-    """An entry without what makes it very long."""
+    """An entry without very long values."""
     return {name: v for name, v in entry.items() if len(json.dumps(v)) < 500}
 
 
@@ -284,11 +284,11 @@ def _base(name: str, text: str) -> Base:
     return Base(name, text.encode(), spans, form)
 
 
-# ---- The second opinion: events that can be read, whatever lies between them
+# ---- The expected result: events that can be read, whatever is between them
 
 
 def _exact(number: str) -> Decimal | float:
-    """A number as it is written; one beyond what can be is no time."""
+    """The exact value of a number; one out of range is no time."""
     try:
         return Decimal(number)
     except ArithmeticError:
@@ -299,7 +299,7 @@ _decoder = json.JSONDecoder(strict=False, parse_float=_exact)
 
 
 def scan(text: str, form: str) -> Iterator[tuple[Span, Event]]:
-    """Yield every event that decodes where a `{` stands, outermost first."""
+    """Yield every event that decodes at a `{`, outermost first."""
     place = text.find("{")
     while place >= 0:
         end = place + 1
@@ -321,7 +321,7 @@ def _is_event(value: Event, form: str) -> bool:
 
 
 def readable(content: bytes) -> bytes:
-    """The text of a file as far as it can be decompressed, byte by byte."""
+    """The text of a file as far as it can be decompressed."""
     if not content.startswith(b"\x1f\x8b"):
         return content
     text = bytearray()
@@ -362,7 +362,7 @@ def key_of(event: Event, form: str) -> Key | None:
 
 
 def _legible(name: str) -> str:
-    """A name in which any row of what is no character is one mark."""
+    """The name with each run of undecodable bytes as one mark."""
     text = name.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     return re.sub("\ufffd+", "\ufffd", text)
 
@@ -371,7 +371,7 @@ def _legible(name: str) -> str:
 
 
 def _place(rng: random.Random, base: Base) -> int:
-    """A byte, in four of five cases within the list of events."""
+    """A position, in four of five cases within the list of events."""
     if rng.random() < 0.8 and base.spans:
         return rng.randrange(base.spans[0][0], base.spans[-1][1])
     return rng.randrange(len(base.text))
@@ -413,7 +413,7 @@ def _insert(rng: random.Random, base: Base) -> Edit:
 
 
 def _insert_behind(rng: random.Random, base: Base) -> Edit:
-    """Put something hostile where a value, a name or an event begins or ends."""
+    """Insert something hostile at the begin or end of a value, a name or an event."""
     marks = re.compile(rb'[\[{,]|: ?"?|"(?=[,}])')
     start = _place(rng, base)
     found = marks.search(base.text, start)
@@ -441,7 +441,7 @@ _FIELD = re.compile(r'"([^"\\]{1,40})"\s*:\s*')
 
 
 def _values(text: str, start: int) -> Iterator[tuple[str, int, int]]:
-    """Yield each field from a place on, with the range of its value."""
+    """Yield each field after a position, with the range of its value."""
     while found := _FIELD.search(text, start):
         start = found.end()
         try:
@@ -458,7 +458,7 @@ def _odd_value(rng: random.Random, base: Base) -> Edit:
 
 
 def _odd_values(rng: random.Random, base: Base) -> Edit:
-    """One odd value for a field wherever it is, or all of them for any field."""
+    """One odd value for one field everywhere, or all odd values for any field."""
     text = base.text.decode("latin-1")
     first = next(_values(text, _place(rng, base)), ("", 0, 0))[0]
     only = {first} - LISTS if rng.random() < 0.7 else None
@@ -477,7 +477,7 @@ def _with_odd_values(
     values: tuple[bytes, ...],
     share: float,
 ) -> bytes:
-    """A text with odd values in a share of some fields, or of all of them."""
+    """A text with odd values in a share of some fields, or of all fields."""
     pieces, place = [], 0
     for name, start, stop in _values(text, 0):
         is_chosen = name not in LISTS if only is None else name in only
@@ -488,7 +488,7 @@ def _with_odd_values(
 
 
 def mixed_with_odd_values(source: str, seed: int, share: float) -> bytes:
-    """A file of a format with odd values in a share of all its fields."""
+    """A file of a format with odd values in a share of all fields."""
     rng = random.Random(seed)  # noqa: S311 (repeatable, no secret)
     if source == "kineto":
         whole = everything.trace()
@@ -499,7 +499,7 @@ def mixed_with_odd_values(source: str, seed: int, share: float) -> bytes:
 
 
 def _repeat(rng: random.Random, base: Base) -> Edit:
-    """Put the same thing somewhere hundreds of times."""
+    """Insert the same text hundreds of times at one place."""
     start = _place(rng, base)
     size = rng.choice((1, 5, 20, 200))
     piece = rng.choice((base.text[start : start + size], rng.choice(HOSTILE)))
@@ -508,7 +508,7 @@ def _repeat(rng: random.Random, base: Base) -> Edit:
 
 
 def _double(rng: random.Random, base: Base) -> Edit:
-    """Put half of the text behind itself."""
+    """Repeat half of the text at its end."""
     start = rng.randrange(len(base.text) // 2)
     stop = start + len(base.text) // 2
     return Edit("double", stop, stop, base.text[start:stop])
@@ -533,9 +533,9 @@ MUTATIONS: tuple[Callable[[random.Random, Base], Edit], ...] = (
 
 
 def mutant(seed: int, number: int) -> Mutant:
-    """The mutant of that number.
+    """The mutant of a number.
 
-    Bases and mutations come in turn: no pair of them is tried again before all were.
+    Bases and mutations rotate: no pair is repeated before all have been tried.
     """
     rng = random.Random(f"{seed}:{number}")  # noqa: S311 (repeatable, no secret)
     turn, place = divmod(number, len(bases()))
@@ -563,7 +563,7 @@ def mutant(seed: int, number: int) -> Mutant:
 
 
 def _hurt(base: Base, edit: Edit) -> int | None:
-    """The event inside of which an edit lies."""
+    """The event that contains an edit."""
     for number, (start, stop) in enumerate(base.spans):
         inside = start < edit.start if edit.start == edit.stop else start <= edit.start
         if inside and edit.stop <= stop and edit.start < stop:
@@ -575,7 +575,7 @@ WHOLE_GZIP = ("gzip", "gzip in members", "gzip with a tail")
 
 
 def _gzip(rng: random.Random, text: bytes) -> tuple[str, bytes]:
-    """Compress a text, and mostly break the result."""
+    """Compress a text, and usually damage the result."""
     packed = gzip.compress(text, 1, mtime=0)
     place = rng.randrange(1, len(packed))
     match rng.randrange(6):
@@ -614,14 +614,14 @@ VIEWS = [r.full_name for r in catalog.relations() if r.kind == "VIEW"]
 
 
 class Trial:
-    """A database with one good trace, in which mutants are tried one after another."""
+    """A database with one good trace, into which mutants are ingested one by one."""
 
     def __init__(self, folder: Path) -> None:
-        """Fill the database; files are written to the folder."""
+        """Ingest the good trace; files are written to the folder."""
         self._folder = folder
         self._database = tracedb.open()
         self._connection = self._database.connection
-        # Two threads gain nothing on files as small as these.
+        # Two threads gain nothing on files this small.
         self._connection.execute("SET threads = 1")
         good = folder / "good.json"
         good.write_bytes(bases()[0].text)
@@ -637,7 +637,7 @@ class Trial:
         return self._connection.execute(query).fetchall()
 
     def every_layer(self, paths: list[Path]) -> Iterator[str]:
-        """Compute all layers of some files at once; the laws that they break."""
+        """Compute all layers of some files together; yields broken laws."""
         with tracedb.open() as database:
             database.connection.execute("SET threads = 1")
             try:
@@ -666,14 +666,14 @@ class Trial:
             )
 
     def path_of(self, tried: Mutant, number: int) -> Path:
-        """Where a mutant is written to."""
+        """The path of a mutant's file."""
         return self._folder / f"{number}{tried.ending}"
 
     def attempt(self, tried: Mutant, number: int) -> tuple[str, list[str]]:
-        """Load a mutant; what became of it, and the laws that it broke."""
+        """Ingest a mutant; returns the outcome and the laws that it broke."""
         path = self.path_of(tried, number)
         path.write_bytes(tried.content)
-        # On a machine that is busy, minutes may pass: what counts is the work.
+        # CPU time, since other processes may run.
         begun = process_time()
         try:
             new = self._ingest(path, tried, is_whole=False)
@@ -719,7 +719,7 @@ class Trial:
         )
         found = self._found(trace_id)
         query = f"SELECT format FROM raw.trace WHERE trace_id = {trace_id}"
-        # A mutant that became a file of the other format has no events to look for.
+        # A mutant in the other format (trace or graph) has no events to look for.
         is_same = self._rows(query) == [(tried.base.format,)]
         broken = [
             *(_of_events(tried, found, issues) if is_same else ()),
@@ -728,7 +728,7 @@ class Trial:
         return _outcome(issues), broken
 
     def _forget_graph(self, trace_id: int) -> None:
-        """Remove an execution graph, which each ingest to come would try to pair."""
+        """Remove an execution graph: every later ingest would try to pair it."""
         query = "SELECT format FROM raw.trace"
         if self._rows(f"{query} WHERE trace_id = {trace_id}") == [("et",)]:
             for name in ("trace", "et_node", "ingest_issue"):
@@ -742,7 +742,7 @@ class Trial:
             (name, _taken(text) if time is None else time)
             for name, time, text in self._rows(f"{events_of} {chosen} event_id")
         ]
-        # Of two fields of one name Python takes the last, DuckDB the first.
+        # Of two fields of one name, Python keeps the last and DuckDB the first.
         nodes = self._rows(f"{nodes_of} {chosen} et_node_id")
         load = partial(json.loads, parse_int=str)
         found += [(load(node).get("name"), None) for (node,) in nodes]
@@ -775,9 +775,9 @@ class Trial:
 
 
 def _taken(other: str | None) -> int | None:
-    """A time that was taken from an event, as it stays among its other fields.
+    """A time taken out of an event, as it is kept among the other fields.
 
-    DuckDB would give a number as a double has it.
+    DuckDB would return numbers rounded to doubles.
     """
     load = partial(json.loads, parse_int=Decimal, parse_float=Decimal)
     time = load(other or "{}").get("ts")
@@ -797,14 +797,14 @@ def _outcome(issues: dict[str, int]) -> str:
 def _of_events(
     tried: Mutant, found: list[Key], issues: dict[str, int]
 ) -> Iterator[str]:
-    """Laws of what is kept: nothing readable is lost unless it is counted."""
+    """No readable event is lost unless it is counted."""
     whole = _whole(tried.text)
     if whole is not None:
         yield from _of_whole(tried, whole, found, issues)
         return
     form = tried.base.format
     text = tried.text.decode(errors="replace")
-    # An inserted event may lie inside of another one's arguments: it is no loss.
+    # An inserted event may be within another one's arguments: not a loss.
     seen = [e for _, e in scan(text, form) if e.get("name") != "new"]
     expected = [key for event in seen if (key := key_of(event, form))]
     missing = Counter(expected) - Counter(found)
@@ -826,7 +826,7 @@ def _of_events(
 def _of_others(
     tried: Mutant, found: list[Key], issues: dict[str, int]
 ) -> Iterator[str]:
-    """All events survive but for the one that was changed."""
+    """All events other than the changed one survive."""
     text, form = tried.base.text.decode(), tried.base.format
     others = [
         key
@@ -839,7 +839,7 @@ def _of_others(
 
 
 class _Fields(dict[str, Any]):
-    """A JSON object that knows how many of its fields are there again."""
+    """A JSON object that knows which of its fields are repeated."""
 
     def __init__(self, pairs: list[tuple[str, Any]]) -> None:
         super().__init__(pairs)
@@ -851,13 +851,13 @@ class _Fields(dict[str, Any]):
 
 
 class _Whole(NamedTuple):
-    """What a text is that is strictly JSON, with one list of events."""
+    """Strictly valid JSON with one list of events."""
 
     entries: list[Any]
     header: _Fields
 
     def repeated(self, form: str) -> int:
-        """How many fields of events and header are there again; a node is a text."""
+        """How many fields of events and header are repeated; nodes are kept as text."""
         events = [e for e in self.entries if isinstance(e, _Fields) and form != "et"]
         return sum(fields.repeated for fields in [*events, self.header])
 
@@ -883,7 +883,7 @@ def _whole(text: bytes) -> _Whole | None:
 def _of_whole(
     tried: Mutant, whole: _Whole, found: list[Key], issues: dict[str, int]
 ) -> Iterator[str]:
-    """A file that is strictly JSON has each of its entries, in order."""
+    """A strictly valid file keeps each of its entries, in order."""
     entries, form = whole.entries, tried.base.format
     kinds = [k for k in issues if k.startswith(("cut", "left out")) and k != REPEATED]
     objects = [entry for entry in entries if isinstance(entry, dict)]
@@ -905,7 +905,7 @@ def _refuse(constant: str) -> None:
 
 
 def _is_within(part: list[Key], whole: list[Key]) -> bool:
-    """Whether a list is another one with some entries left out."""
+    """Whether a list equals another one with some entries left out."""
     rest = iter(whole)
     return all(key in rest for key in part)
 
@@ -919,7 +919,7 @@ def try_many(
     keep: Path | None = None,
     every_layer_each: int = EVERY_LAYER_EACH,
 ) -> Report:
-    """Try mutants in one database; those that break a law are kept if a folder is."""
+    """Try mutants in one database; those that break a law are written to `keep`."""
     report = Report()
     with TemporaryDirectory() as folder:
         trial, whole = Trial(Path(folder)), []
@@ -952,7 +952,7 @@ def _arguments() -> argparse.Namespace:
 
 
 def main() -> int:
-    """Try as many mutants as asked for; 1 where a law was broken."""
+    """Try the requested number of mutants; returns 1 if a law was broken."""
     chosen = _arguments()
     if chosen.keep:
         chosen.keep.mkdir(parents=True, exist_ok=True)

@@ -1,7 +1,7 @@
-"""A small machine for jobs of ranks with collectives on the CPU.
+"""A small simulator of jobs with collectives on the CPU.
 
-Main threads compute, call collectives and wait for them; threads of a process group
-carry them out. What PyTorch's profiler records of Gloo is written.
+Main threads compute, call collectives and wait for them; process-group threads run
+them. It writes what PyTorch's profiler records of Gloo.
 """
 
 from __future__ import annotations
@@ -17,32 +17,32 @@ import tracedb
 
 RANKS, STEPS = 3, 6
 WAKE_NS, RETURN_NS, CALL_NS = 60_000, 45_000, 30_000
-"""Until a collective begins as it is called, until a thread goes on; a call itself."""
+"""Call to begin of a collective, wake-up of a thread, and the call itself."""
 Document = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class Rank:
-    """What a rank computes in each step, and how long its collectives move data."""
+    """A rank's compute time in each step, and how long its collectives move data."""
 
     compute_ns: tuple[tuple[int, ...], ...]
-    """Of each step: the ops before the first call, between both calls, and after."""
+    """Per step: the ops before the first call, between the calls, and after."""
     sleep_ns: int
-    """In Python, at the begin of each step."""
+    """Python time at the begin of each step."""
     moving_ns: tuple[int, int] = (400_000, 700_000)
     waits: bool = True
-    """Whether it waits until the others have begun, too."""
+    """Whether it also waits until the others have begun."""
 
 
 @dataclass
 class Recorded:
-    """The events of a rank, and when its steps end."""
+    """The events of a rank, and the ends of its steps."""
 
     events: list[Document] = field(default_factory=list)
     ends_ns: list[int] = field(default_factory=list)
 
     def add(self, name: str, tid: int, start: int, end: int, **args: object) -> None:
-        """Record something that a thread did."""
+        """Record an event of a thread."""
         kind = "user_annotation" if ":" in name or "#" in name else "cpu_op"
         kind = "cpu_op" if name.startswith(("aten", "c10d")) else kind
         fields = {"ph": "X", "cat": kind, "name": name, "pid": 7, "tid": tid}
@@ -51,7 +51,7 @@ class Recorded:
 
 
 def execute(job: list[Rank]) -> list[Recorded]:
-    """Let all ranks run: each collective ends only after all have begun it."""
+    """Run all ranks: each collective ends only after all have begun it."""
     recorded = [Recorded() for _ in job]
     runs = [_run(rank, of) for rank, of in zip(job, recorded, strict=True)]
     begins = [next(run) for run in runs]
@@ -68,7 +68,7 @@ def execute(job: list[Rank]) -> list[Recorded]:
 
 
 def _run(rank: Rank, recorded: Recorded) -> Generator[int, int, None]:
-    """Run a rank: it yields when a collective begins, and gets when all have."""
+    """Run a rank: it yields when a collective begins, and resumes when all have."""
     now = 5_000
     recorded.add("aten::empty", 1, now - 5_000, now)
     for step, computing in enumerate(rank.compute_ns):
@@ -101,12 +101,12 @@ def _run(rank: Rank, recorded: Recorded) -> Generator[int, int, None]:
 
 
 def job_of(seed: int) -> list[Rank]:
-    """A job in which different ranks are late, and mostly one."""
+    """A job in which ranks are late, mostly one of them."""
     chance = random.Random(seed)  # noqa: S311
     return [
         Rank(
             tuple(
-                # Little at last, so that each thread has to wait.
+                # Little work at the end, so that each thread has to wait.
                 (*(1000 * chance.randint(800, 2_500) for _ in range(2)), 50_000)
                 for _ in range(STEPS)
             ),
@@ -117,7 +117,7 @@ def job_of(seed: int) -> list[Rank]:
 
 
 def write(folder: Path, job: list[Rank]) -> None:
-    """Write what is recorded of a job: a file for each rank."""
+    """Write a recording per rank."""
     group = {"rank": 0, "world_size": RANKS, "backend": "gloo"}
     for rank, recorded in enumerate(execute(job)):
         document = {
@@ -128,6 +128,6 @@ def write(folder: Path, job: list[Rank]) -> None:
 
 
 def ingest(folder: Path, database: tracedb.Database, job: list[Rank]) -> None:
-    """Put what is recorded of a job into a database."""
+    """Ingest the recordings of a job."""
     write(folder, job)
     database.ingest([folder], run="job")

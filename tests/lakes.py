@@ -1,4 +1,4 @@
-"""What tests of lakes share: a runner without processes, who needs Spark, answers."""
+"""Shared by tests of lakes: a runner without processes, and ordered answers."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ needs_spark = pytest.mark.skipif(
 
 
 class Here:
-    """The runner that needs no process: one task after the other."""
+    """A runner without processes: one task after the other."""
 
     workers = 1
     is_elsewhere = False
 
     def run(self, tasks: Sequence[Task]) -> Iterator[Outcome]:
-        """Do all tasks."""
+        """Run all tasks."""
         return map(work, tasks)
 
 
 def values(frame: pl.DataFrame) -> list[str]:
-    """The rows of an answer, in an order of their own."""
+    """The rows of an answer, sorted."""
     return sorted(
         str([f"{v:.12g}" if isinstance(v, float) else v for v in row])
         for row in frame.rows()

@@ -25,7 +25,7 @@ class Op:
     more: tuple[tuple[str, Any], ...] = ()
 
     def events(self, number: int, kernel_us: float) -> Iterator[dict[str, Any]]:
-        """Yield the op, its launches and its kernels, as the `number`th of a trace."""
+        """Yield the `number`th op of a trace, its launches and its kernels."""
         start = 1000 * number
         args = {
             "External id": number,
@@ -55,7 +55,7 @@ class Op:
 def event(
     cat: str, name: str, at: float, duration: float, args: dict[str, Any]
 ) -> dict[str, Any]:
-    """Return a complete event of Kineto's; times are in microseconds."""
+    """A complete event (`ph: X`) of Kineto; times are in microseconds."""
     place = {"pid": 1, "tid": 1}
     times = {"ts": at, "dur": duration}
     return {"ph": "X", "cat": cat, "name": name, "args": args, **place, **times}
@@ -64,7 +64,7 @@ def event(
 def write(
     path: Path, ops: Sequence[Op], device: str = H100, kernel_us: float = 5
 ) -> Path:
-    """Write a trace of some ops, one after the other."""
+    """Write a trace of ops, one after the other."""
     events = [one for n, op in enumerate(ops, 1) for one in op.events(n, kernel_us)]
     page = {"deviceProperties": [{"id": 0, "name": device}], "traceEvents": events}
     path.write_text(json.dumps(page))
@@ -72,5 +72,5 @@ def write(
 
 
 def tensors(*dims: Sequence[int], dtype: str = FLOAT) -> dict[str, Any]:
-    """Dimensions and types of arguments that are tensors of one type."""
+    """Dimensions and types of tensor arguments of one dtype."""
     return {"dims": [list(d) for d in dims], "types": [dtype] * len(dims)}

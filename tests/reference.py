@@ -1,7 +1,7 @@
-"""The simulation and the partition once more, as plain loops over plain rows.
+"""Reference implementations of simulation and partition: plain loops over plain rows.
 
-They share no code with `sql/` and no idea beyond the definitions: a lane does one thing
-after another, and some things end or begin only after something on another lane.
+They share no code with `sql/`, only the definitions: a lane runs one thing after
+another, and some things begin or end only after something on another lane.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ import tracedb
 Pair = tuple[int, int]
 Span = tuple[int, int]
 Insert = tuple[int | None, int]
-"""GPU work that is launched, or none, and the host time for it."""
+"""GPU work that is launched, or None, and its host time."""
 Streams = dict[tuple[int, int, int], list[tuple[Any, ...]]]
 Awaited = dict[Span | int, list[Pair]]
 
 
 @dataclass
 class Lane:
-    """What a thread or a stream does, in order, and how far it has come."""
+    """What a thread or a stream runs, in order, and how far it has come."""
 
     work: list[Any]
     time_ns: int = 0
@@ -38,7 +38,7 @@ class Lane:
 
 @dataclass
 class Simulation:
-    """Begins and ends of host spans and of GPU work, found one at a time."""
+    """Begin and end of host spans and GPU work, computed one at a time."""
 
     host: dict[int, Lane]
     streams: dict[tuple[int, int, int], Lane]
@@ -46,30 +46,30 @@ class Simulation:
     origins: dict[int, tuple[int, int]]
     """Begin of each trace, by its own clock and by the run's."""
     parts: dict[int, set[int]]
-    """Parts of each collective, which is named by its last one."""
+    """Parts of each collective, keyed by its last one."""
     traces: Mapping[int, int] = field(default_factory=dict)
     """The trace of each thread."""
     arrivals: Mapping[Span, int] = field(default_factory=dict)
-    """The spans at whose end ranks arrive at collectives on the CPU, and their ops."""
+    """Spans at whose end ranks arrive at collectives on the CPU, and their ops."""
     meetings: Mapping[Span, set[int]] = field(default_factory=dict)
-    """The spans at whose end those go on, and the ops of all ranks."""
+    """Spans at whose end ranks go on after them, and the ops of all ranks."""
     begun: dict[int, int] = field(default_factory=dict)
     """When parts of collectives began, by the run's clock."""
     awaited_work: Mapping[Span | int, list[Pair]] = field(default_factory=dict)
     """GPU work that spans and GPU work wait for, each with the delay after it."""
     longer: Mapping[Span | int, int] = field(default_factory=dict)
-    """What to add to the durations of spans and of GPU work."""
+    """Time added to spans and GPU work."""
     inserts: Mapping[tuple[Span, bool], list[Insert]] = field(default_factory=dict)
-    """What is inserted before spans, and behind them (True), in its order."""
+    """What is inserted before spans (False) and after them (True), in order."""
     launched: dict[int, int] = field(default_factory=dict)
     """When inserted GPU work was launched."""
     own_begin: dict[Span, int] = field(default_factory=dict)
-    """When spans began, behind what is inserted before them."""
+    """When spans began, after what is inserted before them."""
     spans: dict[Span, Pair] = field(default_factory=dict)
     kernels: dict[int, Pair] = field(default_factory=dict)
 
     def run(self) -> None:
-        """Advance any lane that can, until all are done."""
+        """Advance any lane that can continue, until all are done."""
         lanes: list[tuple[Lane, Callable[[Lane, Any], bool]]] = [
             *((lane, self.host_span) for lane in self.host.values()),
             *((lane, self.gpu_work) for lane in self.streams.values()),
@@ -86,7 +86,7 @@ class Simulation:
         assert all(lane.done == len(lane.work) for lane, _ in lanes), "a lane is stuck"
 
     def again(self, longer: Mapping[Span | int, int]) -> Simulation:
-        """The same once more, in which some spans and GPU work take longer."""
+        """A new simulation in which some spans and GPU work take longer."""
         other = replace(
             self,
             host={thread: Lane(lane.work) for thread, lane in self.host.items()},
@@ -102,7 +102,7 @@ class Simulation:
         return other
 
     def host_span(self, lane: Lane, span: tuple[Any, ...]) -> bool:
-        """Let a thread live through a span, unless what it awaits is not over yet."""
+        """Run a span on a thread, unless what it awaits is not over yet."""
         thread, position, duration, other_thread, other_position, delay = span
         begin = self.insert((thread, position), False, lane.time_ns)
         self.own_begin[thread, position] = begin
@@ -129,7 +129,7 @@ class Simulation:
         return True
 
     def insert(self, span: Span, is_behind: bool, now_ns: int) -> int:  # noqa: FBT001 (a side)
-        """Do what is inserted on a side of a span; returns when that is done."""
+        """Run what is inserted on one side of a span; returns its end."""
         for kernel, host_ns in self.inserts.get((span, is_behind), []):
             if kernel is not None:
                 self.launched[kernel] = now_ns
@@ -137,16 +137,16 @@ class Simulation:
         return now_ns
 
     def is_woken(self, span: tuple[Any, ...]) -> bool:
-        """Whether a thread arrives as it is woken: then it waits for that alone."""
+        """Whether a thread arrives when it is woken: then it waits for that alone."""
         thread, position, _, other_thread, *_ = span
         return (thread, position) in self.arrivals and other_thread is not None
 
     def run_origin(self, thread: int) -> int:
-        """When the trace of a thread begins, by the clock of its run."""
+        """When the trace of a thread begins, by the run's clock."""
         return self.origins[self.traces[thread]][1]
 
     def awaited_ns(self, waiting: Span | int) -> int | None:
-        """When all is over that something waits for; None while that is not known."""
+        """When everything awaited is over; None while that is unknown."""
         awaited = self.awaited_work.get(waiting, [])
         if not all(kernel in self.kernels for kernel, _ in awaited):
             return None
@@ -154,7 +154,7 @@ class Simulation:
         return max(ends, default=-(2**63))
 
     def gpu_work(self, lane: Lane, work: tuple[Any, ...]) -> bool:
-        """Run work on a stream, unless what it waits for is not over yet."""
+        """Run GPU work on a stream, unless what it waits for is not over yet."""
         kernel, duration, thread, launch_ns, start_ns, launch_delay, *rest = work
         stream_delay, trace, meeting = rest
         origin_ns, run_origin_ns = self.origins[trace]
@@ -191,7 +191,7 @@ def simulate(
     method: str,
     scenario: str = "baseline",
 ) -> Simulation:
-    """Simulate all runs from the relations that say how long everything takes."""
+    """Simulate all runs from the relations that hold durations."""
     host, streams, parts = defaultdict(list), defaultdict(list), defaultdict(set)
     for span in rows(
         database,
@@ -296,7 +296,7 @@ def simulate(
 def _meetings(
     database: tracedb.Database,
 ) -> tuple[dict[Span, int], dict[Span, set[int]]]:
-    """The spans at whose end ranks arrive at collectives on the CPU, and go on."""
+    """Spans at whose end ranks arrive at collectives on the CPU, and go on."""
     ended = {
         (thread, end): position
         for thread, end, position in rows(
@@ -325,7 +325,7 @@ def _meetings(
 
 
 def _own_waits(database: tracedb.Database) -> dict[int, list[Pair]]:
-    """The GPU work that each one waits for, with the delays."""
+    """GPU work that each GPU op waits for, with the delays."""
     own: dict[int, list[Pair]] = defaultdict(list)
     for waiting, kernel, delay in rows(
         database,
@@ -338,7 +338,7 @@ def _own_waits(database: tracedb.Database) -> dict[int, list[Pair]]:
 def _in_place_of(
     own: dict[int, list[Pair]], before: dict[int, int], there: AbstractSet[int]
 ) -> Callable[[int], frozenset[int]]:
-    """What stands for GPU work: itself if it is there, else all that it came after."""
+    """What replaces GPU work: itself if it remains, else all that it came after."""
 
     @cache
     def instead(kernel: int) -> frozenset[int]:
@@ -354,9 +354,9 @@ def _in_place_of(
 def _without_removed(
     database: tracedb.Database, awaited: dict[Span | int, list[Pair]], present: set[int]
 ) -> dict[Span | int, list[Pair]]:
-    """What is waited for where some GPU work is removed: what that came after.
+    """Waits after GPU work was removed: for what the removed work came after.
 
-    The first work behind removed work waits for what that waited for, too.
+    The first work after removed work also inherits its waits.
     """
     lane, before = _stream_order(database)
     own = _own_waits(database)
@@ -385,7 +385,7 @@ def _overlap(
     streams: Streams,
     awaited: tuple[Awaited, Awaited],
 ) -> None:
-    """Put overlapped work on its stream; what takes what it gives waits for it."""
+    """Put overlapped work on its own stream; its consumers wait for it."""
     scenario, beside = chosen
     _, found = awaited
     delays = _wait_delays(database, scenario)
@@ -411,9 +411,9 @@ def _overlap(
 def _came_after(
     database: tracedb.Database, staying: AbstractSet[int], delays: dict[int, int]
 ) -> Callable[[int], list[Pair]]:
-    """What overlapped work came after on its own stream: the last work that stays.
+    """What overlapped work came after on its original stream: the last remaining work.
 
-    And what it, and what is gone between these two, waited for.
+    And what it, and removed work in between, waited for.
     """
     _, before = _stream_order(database)
     own = _own_waits(database)
@@ -436,7 +436,7 @@ def _await_devices(
     beside: dict[int, tuple[Any, ...]],
     awaited: tuple[Awaited, Awaited],
 ) -> None:
-    """Calls wait for overlapped work of their own, and for that of their device."""
+    """Calls wait for overlapped work of their own stream or device."""
     known, found = awaited
     spans = {
         (thread, position): (trace, call, start, target)
@@ -497,7 +497,7 @@ def _stream_order(
 def _edits(
     database: tracedb.Database, scenario: str, action: str, target: str = "gpu"
 ) -> list[tuple[Any, ...]]:
-    """What the edits of an action choose: work, or ops, with the values of each."""
+    """GPU work or ops chosen by the edits of an action, with the values of each."""
     relation = {"gpu": "prediction.edited_work", "op": "prediction.edited_op"}[target]
     return rows(
         database,
@@ -515,9 +515,10 @@ def _edits(
 def _move(
     database: tracedb.Database, scenario: str, streams: Streams, awaited: Awaited
 ) -> None:
-    """Put moved work on its stream, behind all that was launched there before.
+    """Put moved work on its new stream, after all work launched there before.
 
-    It waits for what stays before it on its own, and what stays behind it waits for it.
+    It waits for what stays before it on its old stream; what stays after it waits for
+    it.
     """
     chosen = {row[2]: row[-3] for row in _edits(database, scenario, "move")}
     delays = _wait_delays(database, scenario)
@@ -542,7 +543,7 @@ def _move(
 
 
 def _wait_delays(database: tracedb.Database, scenario: str) -> dict[int, int]:
-    """How long after work of another stream each work begins, if it waits for it."""
+    """The delay between work of another stream and each work that waits for it."""
     query = (
         "SELECT gpu_op_id, delay_ns FROM graph.stream_position "
         "INNER JOIN prediction.added_delay USING (trace_id, kind) "
@@ -559,7 +560,7 @@ def _insert(
     streams: Streams,
     awaited: Awaited,
 ) -> dict[tuple[Span, bool], list[Insert]]:
-    """Put work beside other on its stream; returns where hosts launch it, and ops."""
+    """Insert GPU work on its stream; returns where it is launched, and inserted ops."""
     spans: dict[int, list[tuple[Any, ...]]] = defaultdict(list)
     for thread, *span in rows(
         database,
@@ -570,7 +571,7 @@ def _insert(
     found: dict[tuple[Span, bool], list[Insert]] = defaultdict(list)
 
     def place(thread: int, at_ns: int, insert: Insert, *, is_after: bool) -> None:
-        """Insert at a time: in the span there, or on the side of it."""
+        """Insert at a time: within the span there, or on one side of it."""
         for position, start, end, type_, call in spans[thread]:
             if is_after and start < at_ns <= end:
                 if type_.startswith("wait_") and call and at_ns == end:
@@ -596,7 +597,7 @@ def _put(
     graph: tuple[Streams, Awaited],
     place: Callable[..., None],
 ) -> None:
-    """Put one work beside another, by a launch beside the call that launched that."""
+    """Insert one GPU op beside another, with a launch beside that one's call."""
     _, edit, beside, *_, side, host_ns = edited
     streams, awaited = graph
     ((kernel, duration, launch_delay, stream_delay),) = rows(
@@ -640,11 +641,11 @@ def _put(
 
 
 Times = tuple[int, int, int | None]
-"""Begin of a step's period and its end, and the end of the step's GPU work."""
+"""Begin and end of a step's period, and the end of the step's GPU work."""
 
 
 def _launched(database: tracedb.Database) -> dict[int, list[int]]:
-    """The GPU work of each step: what was launched in its time, on any thread."""
+    """The GPU work of each step: all that was launched within it, on any thread."""
     calls = rows(
         database,
         "SELECT gpu_op_id, work.trace_id, call.start_ns FROM staging.gpu_op AS work "
@@ -664,7 +665,7 @@ def periods(
     marks: dict[int, tuple[int, int]],
     ends: dict[int, int],
 ) -> dict[int, Times]:
-    """The periods that follow from the marks of steps and the ends of GPU work."""
+    """Periods that follow from step marks and ends of GPU work."""
     work = _launched(database)
     threads = defaultdict(list)
     for step_id, thread in rows(
@@ -704,10 +705,10 @@ def predicted_periods(
 def partition(
     database: tracedb.Database, step_id: int, thread_id: int
 ) -> dict[str, int]:
-    """Sum the overhead types of a step on a thread, nanosecond range by range.
+    """Sum a step's overhead types on a thread, one elementary interval at a time.
 
-    Every boundary of an op, a call, a wait or the step cuts the time; a range between
-    two boundaries is judged on its own by what covers it.
+    Boundaries of ops, calls, waits and the step cut the time; each interval is
+    classified by what covers it.
     """
     query = f"""
         SELECT start_ns, end_ns, thread_id = {thread_id} FROM staging.step
@@ -722,7 +723,8 @@ def partition(
     judged = [(a, b, facts.judge(a)) for a, b in pairwise(cuts)]
     active = [(a, b) for a, b, (_, is_active) in judged if is_active]
     totals: dict[str, int] = defaultdict(int)
-    # Before it is woken, and when it is done, another thread than the step's is idle.
+    # Before its first wake-up and after its last work, a thread other than the step's
+    # is idle.
     idle = {"T1"} if is_step_thread else {"T1", "wait_thread"}
     for a, b, (type_, _) in judged:
         outside = not active or a < active[0][0] or b > active[-1][1]
@@ -732,7 +734,7 @@ def partition(
 
 @dataclass
 class _Facts:
-    """What covers the time of one thread."""
+    """Everything that covers the time of one thread."""
 
     ops: list[tuple[Any, ...]]
     calls: list[tuple[Any, ...]]
@@ -740,7 +742,7 @@ class _Facts:
     thread_waits: list[tuple[Any, ...]]
 
     def judge(self, time: int) -> tuple[str, bool]:
-        """Name the overhead type at a time, and whether the thread is active then."""
+        """The overhead type at a time, and whether the thread is active then."""
         call = _covering(self.calls, time)
         if call:
             _, _, _, awaits, wait_start = call
@@ -765,7 +767,7 @@ def _within_op(op: tuple[Any, ...], time: int) -> str:
 
 
 def _covering(ranges: list[tuple[Any, ...]], time: int) -> tuple[Any, ...] | None:
-    """The latest-begun found_range that covers a time."""
+    """The range that covers a time and began last."""
     found = [
         found_range for found_range in ranges if found_range[0] <= time < found_range[1]
     ]
@@ -821,7 +823,7 @@ def _facts(database: tracedb.Database, thread_id: int) -> _Facts:
 
 
 def _outermost(calls: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
-    """Calls that lie in no other call."""
+    """Calls that are in no other call."""
     found: list[tuple[Any, ...]] = []
     for call in sorted(calls, key=lambda call: (call[0], -call[1])):
         if not found or call[1] > found[-1][1]:

@@ -1,7 +1,7 @@
-"""A job of two ranks that really talk to each other: what they do, and what they hold.
+"""A job of two real ranks: which collectives they run, and how much memory they hold.
 
-`python sharded_job.py RANK FILE` is one of them, over Gloo on the CPU; the first rank
-writes what it measured to FILE. Estimates make the same steps for GPUs.
+`python sharded_job.py RANK FILE` is one of them, over Gloo on the CPU; rank 0 writes
+measurements to FILE. Estimates run the same steps for GPUs.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.profiler import ProfilerActivity, profile
 
 distributed: Any = torch.distributed
-"""It exports more than it says."""
+"""Its type stubs lack some exports."""
 RANKS, WIDTH, BATCH, REPEATS = 2, 128, 64, 6
 KINDS = ("replicated", "sharded", "tensors", "sequence", "tables")
 
 
 class Exchange(torch.autograd.Function):
-    """Sums of a rank's tables for all examples become those of all for its own."""
+    """All-to-all: from a rank's tables for all examples to all tables for its own."""
 
     @staticmethod
     def forward(ctx: Any, sums: torch.Tensor) -> torch.Tensor:  # noqa: ANN401
-        """Send them."""
+        """Exchange embeddings."""
         del ctx
         made = torch.empty_like(sums)
         distributed.all_to_all_single(made, sums)
@@ -47,22 +47,22 @@ class Exchange(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *gradients: Any) -> Any:  # noqa: ANN401
-        """Send gradients back."""
+        """Exchange gradients."""
         del ctx
         return Exchange.forward(None, gradients[0].contiguous())
 
 
 class Tables(nn.Module):
-    """A table of the rank's, and products of what all ranks looked up."""
+    """A rank's own table, then linear layers over what all ranks looked up."""
 
     def __init__(self) -> None:
-        """Make both."""
+        """Create the table and the layers."""
         super().__init__()
         self.table = nn.EmbeddingBag(500, WIDTH, mode="sum")
         self.top = DistributedDataParallel(nn.Linear(WIDTH, WIDTH))
 
     def forward(self, inputs: torch.Tensor) -> torch.Tensor:
-        """Look up as many rows for each example of all ranks."""
+        """Look up the rows of all ranks' examples."""
         rows = torch.zeros(RANKS * len(inputs), 3, dtype=torch.long).to(inputs.device)
         looked_up = Exchange.apply(self.table(rows))  # type: ignore[no-untyped-call]
         found: torch.Tensor = self.top(looked_up)
@@ -70,7 +70,7 @@ class Tables(nn.Module):
 
 
 def made(kind: str, device: str) -> nn.Module:
-    """A model that is spread over ranks in one of the ways there are."""
+    """A model sharded in one of the supported ways."""
     if kind == "tables":
         return Tables().to(device)
     layers = [
@@ -96,9 +96,9 @@ def made(kind: str, device: str) -> nn.Module:
 
 
 def step_of(kind: str, device: str) -> Callable[[], None]:
-    """A step of training."""
+    """A training step."""
     model = made(kind, device)
-    # CPUs have no lists of tensors by default, GPUs have.
+    # By default, `foreach` is used on GPUs only.
     optimizer = torch.optim.AdamW(model.parameters(), foreach=False)
 
     def step() -> None:
@@ -112,7 +112,7 @@ def step_of(kind: str, device: str) -> Callable[[], None]:
 
 
 def collectives(step: Callable[[], None]) -> list[tuple[str, int]]:
-    """What Gloo is called for in a step, and how many elements go in, in order."""
+    """The collectives of a step, with element counts, in order."""
     with profile(activities=[ProfilerActivity.CPU], record_shapes=True) as profiler:
         step()
     called = [e for e in profiler.events() or () if e.name.startswith("gloo:")]
@@ -124,9 +124,9 @@ def collectives(step: Callable[[], None]) -> list[tuple[str, int]]:
 
 
 def made_again(kind: str) -> Callable[[int], Callable[[], None]]:
-    """What makes the step, at a batch size that it has anyway; it begins without rests.
+    """A step with fresh gradients at its default batch size, free of reference cycles.
 
-    What lies in circles is let go of between steps alone, and not at some time in one.
+    Cycles are collected between steps only.
     """
     gc.disable()
 
@@ -143,7 +143,7 @@ def made_again(kind: str) -> Callable[[int], Callable[[], None]]:
 
 
 def main(rank: int, file: Path) -> None:
-    """Be one of the ranks."""
+    """Run one of the ranks."""
     from test_estimate import measured_peak
 
     torch.set_num_threads(1)
@@ -158,7 +158,7 @@ def main(rank: int, file: Path) -> None:
         step()
         called = collectives(step)
         del step
-        # Threads of Gloo's let go of tensors a while after they have sent them.
+        # Gloo's threads release tensors a while after sending them.
         peaks = [measured_peak(made_again(kind), BATCH) for _ in range(REPEATS)]
         found[kind] = {"called": called, "peaks": peaks}
     distributed.destroy_process_group()

@@ -1,8 +1,8 @@
-"""What a trace shows of its program: waits that it does not show are left out.
+"""Reduce a program to what its trace shows.
 
-Without recorded synchronisation a trace tells a wait for an event by what it delayed:
-one that delayed nothing, or less than a microsecond, is not known (ARCHITECTURE.md,
-known limitations). A program with what is shown alone has the same trace.
+Without recorded synchronization, a trace shows a wait for an event only by the delay
+that it caused: a wait that delayed nothing, or less than a microsecond, is unknown
+(ARCHITECTURE.md, known limitations). The reduced program has the same trace.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _SHOWN_NS = 1_000
 
 
 def shown(program: Program, traces: list[GeneratedTrace], delays: Delays) -> Program:
-    """The program with each wait that its traces show, and no other."""
+    """The program with only those waits that its traces show."""
     return Program(
         tuple(
             replace(rank, threads=tuple(_Shown(trace.truth, delays).threads(rank)))
@@ -48,14 +48,14 @@ def shown(program: Program, traces: list[GeneratedTrace], delays: Delays) -> Pro
 
 
 class _Shown:
-    """One rank: which GPU work is seen to be waited for, and by what."""
+    """One rank: which GPU work is visibly waited for, and by what."""
 
     def __init__(self, truth: Truth, delays: Delays) -> None:
         self.truth = truth
         self.delays = delays
         self.launched = {kernel.launch: kernel for kernel in truth.kernels}
         self.awaited: dict[int, int] = {}
-        """The kernel that a kernel or call was seen to wait for, by their ids."""
+        """The kernel that a kernel or a call visibly waited for, by id."""
         for kernel in truth.kernels:
             self._of_kernel(kernel)
         for edge in truth.edges:
@@ -119,9 +119,9 @@ def _event(kernel: int) -> str:
 
 
 def of_own_streams(program: Program) -> Program:
-    """Let each wait be for the stream, or device, on which its thread launched last.
+    """Let each wait be for the stream or device of the thread's last launch.
 
-    Which one it is for is not recorded, and taken to be that (ARCHITECTURE.md).
+    The trace does not record which; this is what is assumed (ARCHITECTURE.md).
     """
     return Program(
         tuple(

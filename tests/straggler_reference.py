@@ -1,4 +1,4 @@
-"""The what-if analysis of stragglers once more, as a plain loop over operations."""
+"""Reference implementation of the straggler what-if analysis: a plain loop."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ EARLY_NS = -10_000_000
 Node = tuple[int, str, int]
 """Stage, type and ordinal: the same in all steps and data-parallel ranks."""
 Key = tuple[int, int, int, str, int]
-"""Step, data-parallel rank, and the node's three."""
+"""Step and data-parallel rank, then the node."""
 Times = dict[int, float]
-"""[ns] Of each step."""
+"""[ns] By step."""
 
 
 @dataclass(frozen=True)
@@ -62,17 +62,17 @@ def keyed(rows: Iterable[Row]) -> dict[Key, Row]:
 
 
 class Model:
-    """Who waits for whom, as the first data-parallel rank of the first step has it."""
+    """Dependencies, as in the first data-parallel rank of the first step."""
 
     def __init__(self, rows: dict[Key, Row]) -> None:
-        """Find what an operation comes after, and which are one with others."""
+        """Find what each operation comes after, and which ones form a group."""
         first = min((key[0], key[1]) for key in rows)
         self.rows = {key[2:]: row for key, row in rows.items() if key[:2] == first}
         self.stages = sorted({node[0] for node in self.rows})
         self.chunks = 1 + max(row.chunk for row in self.rows.values())
         self.after: dict[Node, list[Node]] = defaultdict(list)
         self.group: dict[Node, tuple[bool, Hashable]] = {}
-        """Whether it is of all data-parallel ranks, and what it has in common."""
+        """Whether the group spans data-parallel ranks, and what its members share."""
         for stage in self.stages:
             self._pipeline(stage)
             self._collectives(stage)
@@ -153,7 +153,7 @@ class Model:
         self._group(stage, tail)
 
     def _tail(self, stage: int, *, overlaps: bool) -> list[Node]:
-        """What follows the last computation."""
+        """Operations after the last computation."""
         types = [type_ for type_ in TAIL if not (overlaps and type_ == SCATTER)]
         if stage not in (self.stages[0], self.stages[-1]):
             types.remove("embedding-grads-all-reduce")
@@ -172,7 +172,7 @@ class Model:
         return [n for n in nodes if n[1] == type_ and self.rows[n].chunk == chunk]
 
     def group_of(self, step: int, dp_rank: int, *node: int | str) -> Hashable:
-        """The operations that are one with an operation: itself, if there is none."""
+        """The operations of a group; the operation alone if it has none."""
         if node not in self.group:
             return step, dp_rank, node
         is_of_all, common = self.group[node]
@@ -180,7 +180,7 @@ class Model:
 
 
 def own_times(model: Model, rows: dict[Key, Row]) -> dict[Key, int]:
-    """[ns] What each operation takes by itself."""
+    """[ns] Each operation's own time."""
     latest: dict[Hashable, int] = {}
     for key, row in rows.items():
         group = model.group_of(*key)
@@ -196,7 +196,7 @@ def own_times(model: Model, rows: dict[Key, Row]) -> dict[Key, int]:
 
 
 def ideal_times(own: dict[Key, int]) -> dict[str, int]:
-    """[ns] The mean of computation, the median of communication, by type."""
+    """[ns] By type: the mean of computation, the median of communication."""
     by_type = defaultdict(list)
     for key, time in own.items():
         by_type[key[3]].append(time)
@@ -207,7 +207,7 @@ def ideal_times(own: dict[Key, int]) -> dict[str, int]:
 
 
 def step_times(model: Model, rows: dict[Key, Row], time: dict[Key, int]) -> Times:
-    """[ns] Of each step, if operations take so long."""
+    """[ns] Step times for given durations of operations."""
     groups = defaultdict(list)
     for key in rows:
         groups[model.group_of(*key)].append(key)

@@ -1,4 +1,4 @@
-"""What tests share: where the samples and the corpus lie, the truth, plain rows."""
+"""Shared by tests: paths of samples and corpus, ground truth, plain rows."""
 
 from __future__ import annotations
 
@@ -42,20 +42,20 @@ needs_corpus = pytest.mark.skipif(
 )
 
 Ingested = Callable[..., Path]
-"""Takes traces, gives the path of a database of them, to be read only."""
+"""Takes traces, returns the path of their database (read only)."""
 DatabaseOf = Callable[..., tracedb.Database]
-"""Takes traces, gives a database of them, opened to be read."""
+"""Takes traces, returns their database, opened read only."""
 
 
 @cache
 def truth() -> dict[str, Any]:
-    """The corpus's independent ground truth, file by file; empty without a corpus."""
+    """Independent ground truth of the corpus, by file; empty without a corpus."""
     page = CORPUS / "truth.json"
     return dict(json.loads(page.read_text())["files"]) if page.exists() else {}
 
 
 def corpus_files(kind: str) -> list[Any]:
-    """Corpus files of a kind as test parameters; one skipped one without a corpus."""
+    """Corpus files of a kind as parameters; a single skipped one without a corpus."""
     found = [path for path, facts in truth().items() if facts["kind"] == kind]
     absent = pytest.param(
         "", marks=pytest.mark.skip(reason="../shared/corpus is absent")
@@ -69,16 +69,16 @@ def rows(database: tracedb.Database, query: str) -> list[tuple[Any, ...]]:
 
 
 def assert_nothing_written(folder: Path) -> None:
-    """A command that failed leaves no file behind, whole or half."""
+    """A failed command leaves no file behind."""
     assert list(folder.iterdir()) == []
 
 
 SHARED = "TRACEDB_TESTS_SHARED"
-"""Where files are that workers share: the first process makes it, and removes it."""
+"""The folder of files shared by workers; the first process creates and removes it."""
 
 
 def made(name: str, make: Callable[[Path], None]) -> Path:
-    """A file or a folder that workers share, made by the first who asks for it."""
+    """A file or folder shared by workers, made by the first one that needs it."""
     path = Path(os.environ[SHARED]) / name
     with path.with_suffix(".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -91,7 +91,7 @@ def made(name: str, make: Callable[[Path], None]) -> Path:
 
 @contextmanager
 def empty_database() -> Iterator[tracedb.Database]:
-    """A database without traces: a copy takes half of what one in memory does."""
+    """A database without traces: a copied file costs half of one in memory."""
     with TemporaryDirectory() as folder:
         path = shutil.copy(made("empty.duckdb", _make_empty), folder)
         with tracedb.open(path) as opened:
@@ -99,7 +99,7 @@ def empty_database() -> Iterator[tracedb.Database]:
 
 
 def _make_empty(path: Path) -> None:
-    # One that stays empty is removed when it is closed.
+    # A database that stays empty is removed when it is closed.
     beside = path.with_suffix(".empty")
     with tracedb.open(beside) as opened:
         opened.connection.execute("CHECKPOINT")
@@ -108,7 +108,7 @@ def _make_empty(path: Path) -> None:
 
 @contextmanager
 def ingests_until(layer: str | None) -> Iterator[None]:
-    """Ingests compute the layers up to one; all of them with `None`."""
+    """Ingests compute the layers up to `layer`; all of them if None."""
     whole = partial(ingest, until=layer)
     with patch("tracedb.ingest.ingest", whole):
         yield
@@ -117,7 +117,7 @@ def ingests_until(layer: str | None) -> Iterator[None]:
 def write_generated(
     folder: Path, seeds: Iterable[int], jitters: Sequence[float] = (0.0, 0.2)
 ) -> None:
-    """Write traces of 1 to 3 threads and 1 to 4 streams, with a jitter in turn."""
+    """Write traces of 1 to 3 threads and 1 to 4 streams, alternating jitters."""
     folder.mkdir(exist_ok=True)
     for seed in seeds:
         program = random_program(
@@ -131,7 +131,7 @@ STEPS_AHEAD = 6
 
 
 def ahead(seed: int, *, waits: bool) -> Program:
-    """Steps of which the host is done long before the GPU, or which wait for it."""
+    """Steps whose host runs far ahead of the GPU, or waits for it."""
     random = seeded("ahead", seed)
     steps = []
     for number in range(STEPS_AHEAD):

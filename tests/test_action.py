@@ -19,7 +19,7 @@ US = 1_000
 
 
 def event(name: str, start: float, duration: float, **more: Any) -> dict[str, Any]:  # noqa: ANN401 (as JSON has it)
-    """Return a complete event of Kineto's; times are in microseconds."""
+    """A complete event (`ph: X`) of Kineto; times are in microseconds."""
     place = {"ph": "X", "cat": "cpu_op", "pid": 1, "tid": 1}
     return place | {"name": name, "ts": start, "dur": duration} | more
 
@@ -27,7 +27,7 @@ def event(name: str, start: float, duration: float, **more: Any) -> dict[str, An
 def launched(
     number: int, launch: float, begin: float, duration: float, stream: int
 ) -> list[dict[str, Any]]:
-    """Return a launch of 10 us and its kernel, on a stream."""
+    """A launch of 10 us and its kernel, on a stream."""
     link = {"correlation": number}
     call = event("cudaLaunchKernel", launch, 10, cat="cuda_runtime", args=link)
     lane = link | {"device": 0, "stream": stream}
@@ -37,7 +37,7 @@ def launched(
 
 @pytest.fixture(scope="module")
 def hand_made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tracedb.Database]:
-    """A step of 1 ms: three ops with a kernel each on one stream, and a wait for all.
+    """A step of 1 ms: three ops with a kernel each on one stream, then a wait for all.
 
     Each kernel begins 10 us after its launch, or 5 us after the kernel before it; the
     wait returns 5 us after the last.
@@ -69,9 +69,9 @@ def kernel(name: str, action: str, **values: int | str) -> dict[str, Any]:
 
 THREE: dict[str, Any] = {"target": "op", "name": "/first|second|third/"}
 BY_HAND: list[tuple[list[dict[str, Any]], float]] = [
-    # Work, and the delay before the next: 105 us less.
+    # The kernel and the delay before the next: 105 us less.
     ([kernel("kernel_2", "remove")], 895),
-    # The third, now the only one, begins after its launch, and takes 200 us.
+    # Only the third remains: it begins after its launch and takes 200 us.
     ([kernel("/kernel_[12]/", "remove")], 155 + 200 + 5 + 270),
     ([kernel("kernel_2", "set", set_ns=40 * US)], 940),
     # Set first, then scaled and added to.
@@ -82,7 +82,7 @@ BY_HAND: list[tuple[list[dict[str, Any]], float]] = [
         ],
         930,
     ),
-    # What is removed is not there, whatever else is said of it.
+    # Removed GPU work stays removed, whatever other edits change.
     (
         [
             kernel("kernel_2", "set", set_ns=40 * US),
@@ -96,7 +96,7 @@ BY_HAND: list[tuple[list[dict[str, Any]], float]] = [
     ([{"target": "gpu", "action": "fuse"}], 115 + 600 + 5 + 270),
     ([{"target": "gpu", "action": "fuse", "gpu_ns": 100 * US}], 115 + 100 + 5 + 270),
     ([kernel("/kernel_[23]/", "fuse", gpu_ns=80 * US)], 420 + 80 + 5 + 270),
-    # Each as edited, once; a time that is given is edited as the first's.
+    # Each as edited, once; a given time is edited like the first one's.
     (
         [
             {"target": "gpu", "action": "fuse"},
@@ -113,7 +113,7 @@ BY_HAND: list[tuple[list[dict[str, Any]], float]] = [
         ],
         115 + 60 + 5 + 270,
     ),
-    # Launched as the first was, in turn with 1 us between them; or for longer.
+    # Launched like the first, 1 us apart; or with a longer launch.
     ([{"target": "gpu", "action": "graph"}], 115 + 600 + 2 + 5 + 270),
     (
         [{"target": "gpu", "action": "graph", "gap_ns": 0, "host_ns": 900 * US}],
@@ -130,7 +130,7 @@ BY_HAND: list[tuple[list[dict[str, Any]], float]] = [
 
 @pytest.fixture(scope="module")
 def predicted_us(hand_made: tracedb.Database) -> dict[str, float]:
-    """The period of the one step in a scenario of each of these edits, by replay."""
+    """The step's predicted period with these edits together, by replay."""
     edits = [
         Edit(scenario=str(number), **edit)
         for number, (some, _) in enumerate(BY_HAND)
@@ -143,12 +143,12 @@ def predicted_us(hand_made: tracedb.Database) -> dict[str, float]:
 
 @pytest.mark.parametrize("number", range(len(BY_HAND)))
 def test_an_action_by_hand(predicted_us: dict[str, float], number: int) -> None:
-    """A step lasts as long as by hand."""
+    """A step takes as long as calculated by hand."""
     assert predicted_us[str(number)] == BY_HAND[number][1]
 
 
-def test_removed_work_is_not_there(hand_made: tracedb.Database) -> None:
-    """No relation of the simulation tells of it."""
+def test_removed_work_is_not_in_the_simulation(hand_made: tracedb.Database) -> None:
+    """No relation of the simulation has removed GPU work."""
     edit = Edit(scenario="edited", **kernel("kernel_2", "remove"))
     with hand_made.simulate(["replay"], [edit]) as beside:
         for relation in ("prediction.gpu_time", "simulation.gpu_work_time"):
@@ -173,10 +173,10 @@ def test_removed_work_is_not_there(hand_made: tracedb.Database) -> None:
         ),
     ],
 )
-def test_what_cannot_be_done_is_told(
+def test_impossible_edits_are_refused(
     hand_made: tracedb.Database, edit: dict[str, Any], line: str
 ) -> None:
-    """An edit that takes times that nobody has, or joins what is apart, is an error."""
+    """Edits that take unknown times, or fuse GPU work that is apart, are errors."""
     edits = [Edit(**{"scenario": "set", "target": "host", "action": "set"} | edit)]
     with pytest.raises(tracedb.ScenarioError, match=line):
         hand_made.scenarios(edits)
@@ -193,7 +193,7 @@ def test_what_cannot_be_done_is_told(
 def test_two_values_for_one_target_are_refused(
     hand_made: tracedb.Database, other: dict[str, Any]
 ) -> None:
-    """The line says in which scenario, and what to do."""
+    """The error names the scenario and says what to do."""
     edits = [
         Edit(scenario="fine", **other),
         Edit(scenario="both", **other),
@@ -210,12 +210,12 @@ OPS_BY_HAND = [
     # The op, and the shorter of the gaps around it.
     (["op:aten::b remove"], 30 + 20),
     (["op:aten::b remove gaps=all"], 30),
-    # Of three gaps the longest stays, whichever edit removes what is between them.
+    # Of three gaps the longest stays, whichever edit removes the ops between them.
     (["op:/aten::[bc]/ remove"], 30 + 40 + 20 + 5),
     (["op:aten::b remove", "op:aten::c remove"], 30 + 40 + 20 + 5),
-    # Two rows: each keeps its own.
+    # On two threads, each keeps its own.
     (["op:/aten::[bd]/ remove"], 30 + 20 + 95 + 5),
-    # Before the first op, and behind the last, is no gap between ops.
+    # Time before the first op and after the last is not a gap between ops.
     (["op:/aten::[ae]/ remove"], 50 + 90),
     (["op:* remove"], 305 + 35),
     # Host time alone leaves gaps.
@@ -228,9 +228,9 @@ OPS_BY_HAND = [
 
 @pytest.fixture(scope="module")
 def gains(tmp_path_factory: pytest.TempPathFactory) -> dict[str, float]:
-    """What the step of a trace without GPU gains by each of these scenarios.
+    """[us] What the step of a CPU trace gains by each scenario.
 
-    Five ops, with 20, 60, 5 and 10 us between them; two of them lie in a module.
+    Five ops, with 20, 60, 5 and 10 us between them; two of them are in a module.
     """
     ops = [("a", 100, 50), ("b", 170, 30), ("c", 260, 40), ("d", 305, 95)]
     events = [
@@ -259,7 +259,7 @@ def gains(tmp_path_factory: pytest.TempPathFactory) -> dict[str, float]:
 def test_ops_and_modules_by_hand(
     gains: dict[str, float], lines: list[str], gain_us: float
 ) -> None:
-    """What goes with removed ops, and what lies in a module."""
+    """Removing ops also removes gaps; a module selects the ops in it."""
     assert gains["; ".join(lines)] == gain_us
 
 
@@ -289,8 +289,10 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("edit", "line"), WRONG)
-def test_what_does_not_go_together_is_told(edit: dict[str, Any], line: str) -> None:
-    """An action goes with some targets, and with values of its own."""
+def test_fields_that_do_not_go_together_are_refused(
+    edit: dict[str, Any], line: str
+) -> None:
+    """An action takes certain targets, and values of its own."""
     assert line in str(wrong_action(Edit(scenario="wrong", **edit)))
 
 
@@ -336,10 +338,10 @@ def test_edits_that_change_nothing_leave_the_base(
     assert all(row["predicted_ns"] == row["baseline_ns"] for row in laws["the same"])
 
 
-def test_without_everything_nothing_is_left(
+def test_removing_everything_leaves_no_time(
     laws: dict[str, list[dict[str, Any]]],
 ) -> None:
-    """All ops, all time between them, all GPU work and waits are removed: 0."""
+    """Without ops, gaps, GPU work and waits, steps take 0."""
     assert [row["predicted_ns"] for row in laws["nothing"]] == [0] * 6
 
 
@@ -352,7 +354,9 @@ def test_edits_of_different_targets_commute(
     assert turned != [row["baseline_ns"] for row in laws["some"]]
 
 
-def test_less_time_ends_no_step_later(laws: dict[str, list[dict[str, Any]]]) -> None:
-    """While all edges stay, the host is done no later."""
+def test_taking_time_away_ends_no_step_later(
+    laws: dict[str, list[dict[str, Any]]],
+) -> None:
+    """With all edges kept, the host ends no later."""
     for row in laws["less"]:
         assert row["predicted_host_ns"] < row["baseline_host_ns"]

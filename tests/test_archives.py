@@ -22,7 +22,7 @@ def content(name: str) -> bytes:
 
 
 def archive(path: Path, mode: str, *names: str) -> Path:
-    """An archive of files, each with an event of its name."""
+    """An archive of files, each with one event named after the file."""
     with tarfile.open(path, mode) as tar:  # type: ignore[call-overload]
         for name in names:
             text = content(name)
@@ -46,17 +46,17 @@ def names(database: tracedb.Database) -> list[str]:
 def test_members_are_traces(
     tmp_path: Path, database: tracedb.Database, ending: str, mode: str
 ) -> None:
-    """Those that are named like one, however long; an archive in it is none."""
+    """Members named like traces are read, however long; nested archives are not."""
     inside = ("ranks/rank0.json", f"{'a' * 250}.json", "inner.tar", "notes.txt")
     database.ingest([archive(tmp_path / f"a{ending}", mode, *inside)])
     assert names(database) == list(inside[:2])
     assert rows(database, "SELECT rank FROM staging.trace ORDER BY trace_id")[0] == (0,)
 
 
-def test_what_is_passed_over_in_an_archive_is_reported(
+def test_skipped_members_are_reported(
     tmp_path: Path, database: tracedb.Database
 ) -> None:
-    """Archives within it, and links, which may lead anywhere."""
+    """Nested archives and links are skipped."""
     path = archive(tmp_path / "a.tar", "w", "a.json", "inner.tar.gz")
     with tarfile.open(path, "a") as tar:
         for kind in (tarfile.SYMTYPE, tarfile.LNKTYPE):
@@ -77,7 +77,7 @@ def test_what_is_passed_over_in_an_archive_is_reported(
 def test_an_archive_without_a_trace_is_refused(
     tmp_path: Path, database: tracedb.Database
 ) -> None:
-    """As a folder without one is."""
+    """An archive without a trace is refused, like such a folder."""
     path = archive(tmp_path / "a.tar", "w", "notes.txt")
     with pytest.raises(tracedb.IngestError, match=r"a\.tar: no traces in this archive"):
         database.ingest([path])
@@ -87,7 +87,7 @@ def test_an_archive_without_a_trace_is_refused(
 def test_a_broken_archive_is_one_line(
     tmp_path: Path, database: tracedb.Database, ending: str, mode: str
 ) -> None:
-    """Whatever the decompressor calls it."""
+    """The error is one line, whichever decompressor raised it."""
     path = archive(
         tmp_path / f"a{ending}", mode, *(os.urandom(90).hex() for _ in "abc")
     )
@@ -108,7 +108,7 @@ def test_a_broken_archive_is_one_line(
 def test_an_archive_with_a_wrong_checksum_is_broken(
     tmp_path: Path, database: tracedb.Database, ending: str, mode: str, place: int
 ) -> None:
-    """Decompressors call that an error of the system, without its number."""
+    """Decompressors raise an `OSError` without a number for that."""
     path = archive(tmp_path / f"a{ending}", mode, "a.json")
     packed = bytearray(path.read_bytes())
     packed[place] ^= 0xFF
@@ -118,8 +118,8 @@ def test_an_archive_with_a_wrong_checksum_is_broken(
     assert names(database) == []
 
 
-def test_names_that_are_no_text(tmp_path: Path, database: tracedb.Database) -> None:
-    """A file system takes any bytes; what is no character is shown as such."""
+def test_names_that_are_not_utf8(tmp_path: Path, database: tracedb.Database) -> None:
+    """Bytes of a file name that are no characters are shown as escapes."""
     path = tmp_path / os.fsdecode(b"a\xff.json")
     path.write_bytes(content("x"))
     database.ingest([path], run=os.fsdecode(b"\xffrun"))

@@ -1,7 +1,7 @@
-"""Dimensions of the batch, inferred from one recording, against a second recording.
+"""Batch dimensions inferred from one recording, compared with a second recording.
 
 Real steps are recorded on the CPU at two batch sizes. What is inferred from the first
-has to be what the second has, op by op; a size that is not known is never wrong.
+has to hold in the second, op by op; sizes may be unknown, but never wrong.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from tracedb.batch_dims import (
 )
 
 HERE, THERE = 8, 24
-"""Many sizes of the models are multiples of the first."""
+"""Many sizes of the models are multiples of the first batch size."""
 OF_CPU = ("aten::fill_",)
-"""Of small tensors other ops do it."""
+"""For small tensors, another op does it."""
 Error = Callable[[int], torch.Tensor]
 
 
 def perceptron() -> tuple[nn.Module, Error]:
-    """Two linear layers with a norm between."""
+    """Two linear layers with a norm between them."""
     model = nn.Sequential(
         nn.Linear(64, 96), nn.LayerNorm(96), nn.ReLU(), nn.Linear(96, 10)
     )
@@ -49,7 +49,7 @@ def perceptron() -> tuple[nn.Module, Error]:
 
 
 def recommender() -> tuple[nn.Module, Error]:
-    """Bags of several rows, products of pairs, a triangle of them."""
+    """Embedding bags, pairwise products and the triangle of these."""
     tables = nn.ModuleList([nn.EmbeddingBag(n, 16, mode="sum") for n in (1000, 200)])
     bottom, top = nn.Linear(40, 16), nn.Linear(16 + 3, 1)
     model = nn.ModuleList([tables, bottom, top])
@@ -69,7 +69,7 @@ def recommender() -> tuple[nn.Module, Error]:
 
 
 def convolutions() -> tuple[nn.Module, Error]:
-    """Images whose sides are multiples of the batch."""
+    """Convolutions of images whose sides are multiples of the batch size."""
     model = nn.Sequential(
         nn.Conv2d(3, 16, 3, padding=1), nn.BatchNorm2d(16), nn.ReLU(), nn.MaxPool2d(2),
         nn.Conv2d(16, 24, 3, padding=1), nn.ReLU(), nn.AdaptiveAvgPool2d(1),
@@ -84,7 +84,7 @@ def convolutions() -> tuple[nn.Module, Error]:
 
 
 def words() -> tuple[nn.Module, Error]:
-    """Attention over places whose number is a multiple of the batch."""
+    """Attention over a sequence whose length is a multiple of the batch size."""
     table, head = nn.Embedding(100, 48), nn.Linear(48, 100)
     inner = nn.TransformerEncoderLayer(48, 2, 64, dropout=0.0, batch_first=True)
     model = nn.ModuleList([table, inner, head])
@@ -137,10 +137,10 @@ def _calls(events: Sequence[dict[str, Any]]) -> Iterator[Call]:
 
 
 @pytest.mark.parametrize("make", MODELS)
-def test_what_is_inferred_is_what_another_recording_has(
+def test_inferred_sizes_match_another_recording(
     make: Callable[[], tuple[nn.Module, Error]],
 ) -> None:
-    """Never another size; of the sizes that grow nearly all are known."""
+    """No inferred size is wrong; nearly all sizes that grow are inferred."""
     here, there = (recorded(make, batch) for batch in (HERE, THERE))
     assert [call.name for call in here] == [call.name for call in there]
     assert recorded_batch(here) == HERE
@@ -161,7 +161,7 @@ def test_what_is_inferred_is_what_another_recording_has(
 
 
 def inferred(*calls: Call, batch: int = 64) -> Dimensions:
-    """What follows from ops."""
+    """What is inferred from ops."""
     return Dimensions.of(calls, batch)
 
 
@@ -170,34 +170,34 @@ def of(name: str, *dims: tuple[int, ...], is_update: bool = False) -> Call:
     return Call(name, tuple((one,) for one in dims), is_update=is_update)
 
 
-def test_a_size_of_the_batch_and_the_model_is_no_guess() -> None:
-    """As many features as examples: both are told, so neither is believed."""
+def test_ambiguous_sizes_are_not_guessed() -> None:
+    """With as many features as examples, neither is taken for the batch size."""
     found = inferred(of("aten::linear", (64, 64), (64, 64)))
     assert found.kind(((64, 64), 0)) == BOTH
 
 
-def test_a_size_that_nothing_tells_of_is_not_known() -> None:
-    """A multiple of the batch may be its own; what is none is the model's."""
+def test_sizes_without_evidence_are_unknown() -> None:
+    """A multiple of the batch size may be independent; other sizes are the model's."""
     found = inferred(of("custom::op", (128, 100)))
     assert found.kind(((128, 100), 0)) == UNKNOWN
     assert found.kind(((128, 100), 1)) == CONSTANT
 
 
-def test_what_optimizers_update_is_the_models() -> None:
-    """A table with as many rows as two batches."""
+def test_sizes_of_updated_tensors_belong_to_the_model() -> None:
+    """A table with twice as many rows as the batch does not grow."""
     found = inferred(of("aten::_foreach_add_", (128, 16), is_update=True))
     assert found.kind(((128, 16), 0)) == CONSTANT
 
 
-def test_places_in_the_batch_may_be_one_more() -> None:
-    """Offsets with an end are no multiple, and do grow; so do their differences."""
+def test_offsets_grow_with_the_batch() -> None:
+    """Offsets have one element more than the batch and grow, and so do differences."""
     assert inferred().kind(((65,), 0)) == UNKNOWN
     assert inferred().kind(((63,), 0)) == UNKNOWN
     assert inferred().kind(((66,), 0)) == CONSTANT
 
 
-def test_messages_of_gradients_stay_and_those_of_rows_grow() -> None:
-    """A bucket is of the model; what tables send to examples is theirs."""
+def test_which_collectives_grow_with_the_batch() -> None:
+    """A gradient bucket belongs to the model; embeddings sent to examples grow."""
     found = inferred(
         Call("record_param_comms", (((6400,),),), collective="all_reduce"),
         Call("record_param_comms", (((12800,),),), collective="all_to_all"),
@@ -206,6 +206,6 @@ def test_messages_of_gradients_stay_and_those_of_rows_grow() -> None:
     assert found.kind(((12800,), 0)) == BATCH
 
 
-def test_inputs_that_do_not_agree_tell_no_batch_size() -> None:
-    """Then it has to be said."""
+def test_inconsistent_inputs_give_no_batch_size() -> None:
+    """The batch size then has to be given."""
     assert recorded_batch([of("aten::linear", (n, 8), (8, 8)) for n in (4, 12)]) is None

@@ -1,7 +1,7 @@
-"""Launches that begin as the op before them ends: they are behind it, not in it.
+"""Launches that begin exactly when the op before them ends are not in that op.
 
-Which op such a launch is linked to is another question (`staging.call`); where its time
-is, and in which phase, edits have to know.
+Which op such a launch is linked to is a different matter (`staging.call`). Edits need
+to know which span and which phase its time belongs to.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def op(name: str, ns: int) -> Op:
 
 
 def one_case() -> Case:
-    """Steps whose backward pass, on its thread, and optimizer end in such launches."""
+    """Steps whose backward pass and optimizer end with such launches."""
     main: list[Action] = [step(0, *warm_up((7,)))]
     autograd: list[Action] = []
     for number in range(1, STEPS):
@@ -54,7 +54,7 @@ def one_case() -> Case:
 
 
 def slow(_: int) -> int:
-    """A long time of GPU work."""
+    """Longer GPU work."""
     return 400_000
 
 
@@ -76,10 +76,10 @@ CHANGES: dict[str, tuple[change.Change, list[composed.Edit]]] = {
 }
 
 
-def test_launches_behind_ops_are_where_they_are(tmp_path: Path) -> None:
-    """They are what threads wait for, and of the phase that they are in.
+def test_launches_after_ops(tmp_path: Path) -> None:
+    """They are awaited, and belong to the phase around them.
 
-    Whether they begin with the end of the op, or later.
+    It makes no difference whether they begin at the end of the op, or later.
     """
     at_once = one_case()
     program, _ = composed.rewritten(

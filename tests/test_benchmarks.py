@@ -1,4 +1,4 @@
-"""What the benchmarks measure is what they say: waits, longest path, sections."""
+"""Benchmarks measure what they claim: waits, longest path, sections, host times."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ WAITS = 120
 
 
 def job(waits: int = WAITS) -> GeneratedTrace:
-    """Return the trace of a small job."""
+    """The trace of a small job."""
     return execute(waiting_job(EVENTS, waits), Delays(jitter=0.1), 1)[0]
 
 
@@ -36,12 +36,12 @@ def written(trace: GeneratedTrace, folder: Path) -> Path:
 
 @pytest.mark.parametrize("waits", [0, 1, 10, 119, 120, 400])
 def test_waits_of_a_program(waits: int) -> None:
-    """A job has as many waits as one asks for."""
+    """A job has the requested number of waits."""
     assert count_waits(waiting_job(EVENTS, waits)) == waits
 
 
-def test_calls_of_a_trace(tmp_path: Path) -> None:
-    """Its file has them too: half of streams, a quarter each of host and device."""
+def test_waits_in_the_trace(tmp_path: Path) -> None:
+    """The file has them: half for streams, a quarter each for events and devices."""
     file = json.loads(written(job(), tmp_path).read_text())
     names = Counter(event["name"] for event in file["traceEvents"])
     assert names["cudaStreamWaitEvent"] == WAITS // 2
@@ -53,25 +53,25 @@ def test_calls_of_a_trace(tmp_path: Path) -> None:
 
 
 def test_same_bytes() -> None:
-    """The same job has the same bytes."""
+    """The same job gives the same bytes."""
     assert job().json_text() == job().json_text()
 
 
 def test_steps_and_streams() -> None:
-    """It has its steps, and uses its streams."""
+    """The job has the requested steps, and uses all streams."""
     truth = job().truth
     assert len(truth.steps) == STEPS
     assert {kernel.stream for kernel in truth.kernels} == {*STREAMS}
 
 
 def test_too_many_waits() -> None:
-    """More waits than the events can hold are refused."""
+    """More waits than the events can hold are an error."""
     with pytest.raises(ValueError, match=r"3,000 waits need more than 4,000 events"):
         waiting_job(EVENTS, 3_000)
 
 
 def longest_path_ns(edges: list[tuple[int, int, int]]) -> int:
-    """Return the longest path from node 0, found by going over all edges until done."""
+    """The longest path from node 0, by relaxing all edges until nothing changes."""
     ends = {0: 0}
     while True:
         before = dict(ends)
@@ -83,9 +83,9 @@ def longest_path_ns(edges: list[tuple[int, int, int]]) -> int:
 
 
 def test_longest_path(tmp_path: Path) -> None:
-    """The longest path is the simulated end; every span and work is a node.
+    """The longest path equals the simulated end; every span and GPU op is a node.
 
-    Edges are ordered and no pair has two: networkx would take the last.
+    No pair of nodes has two edges: networkx would keep only the last.
     """
     with tracedb.open() as database:
         database.ingest([written(job(), tmp_path)])
@@ -103,8 +103,8 @@ def test_longest_path(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("scenarios", [1, 3])
-def test_all_ways_to_simulate_come_to_one_end(scenarios: int, tmp_path: Path) -> None:
-    """Also with scenarios, of which each is longer than the one before."""
+def test_all_simulations_agree(scenarios: int, tmp_path: Path) -> None:
+    """They agree with scenarios too, each of which takes longer than the one before."""
     task = predict.Job(written(job(), tmp_path), 10**9, scenarios, tmp_path)
     [(_, _, _, nodes, *_)] = predict.ingest(task)
     ends = {
@@ -121,7 +121,7 @@ def test_all_ways_to_simulate_come_to_one_end(scenarios: int, tmp_path: Path) ->
 
 
 def test_int8_page() -> None:
-    """Each layer and batch has a row with both times, and how they compare."""
+    """Each layer and batch has a row with both times and their ratio."""
     pytest.importorskip("torch", reason="measuring needs tracedb[record]")
     page = int8.page(*int8.measured(int8.plan([(8, 16)], [1, 4]), threads=1))
     assert page.startswith("# FBGEMM's int8 products")
@@ -147,7 +147,7 @@ PAGE = "# Benchmarks\n\n## Loading\n\n### A trace\n\n1 s\n\n## Path\n\n2 s\n"
     ],
 )
 def test_sections(page: str, section: str, expected: str) -> None:
-    """A program replaces its own section, or adds it, and leaves the others alone."""
+    """A program replaces or adds its own section, and leaves the others as they are."""
     assert replace_section(page, section) == expected
 
 
@@ -166,16 +166,16 @@ def test_sections(page: str, section: str, expected: str) -> None:
         ("collective", "collective_table.py", True),
     ],
 )
-def test_code_that_scores_depend_on(
+def test_scores_depend_on_the_code_they_use(
     family: str, module: str, *, is_of_it: bool
 ) -> None:
-    """A family's scores are kept while nothing changes that it or all families use."""
+    """Scores of a family are reused until code that it uses changes."""
     text = (kernels.CODE / module).read_bytes()
     assert (text in kernels.code({family})) == is_of_it
 
 
 def host_events(slower: int, *, jitter: bool = False) -> list[dict[str, object]]:
-    """Two ops, one with a part, a launch and a wait, on a host so many times slower."""
+    """Two ops, one with a child, a launch and a wait, on a host slower by a factor."""
     events: list[dict[str, object]] = []
     now = 0
 
@@ -184,7 +184,7 @@ def host_events(slower: int, *, jitter: bool = False) -> list[dict[str, object]]
         events.append(event | {"ts": now + slower * begin, "dur": slower * length})
 
     for turn in range(20):
-        # Once in a while something holds the host up.
+        # Now and then the host is interrupted.
         held_up = 50 if jitter and not turn else 0
         add("cpu_op", "aten::outer", 0, 30 + held_up)
         add("cpu_op", "aten::inner", 5, 4)
@@ -196,32 +196,32 @@ def host_events(slower: int, *, jitter: bool = False) -> list[dict[str, object]]
     return events
 
 
-def test_hosts_are_told_from_ops() -> None:
-    """Of three hosts the times of the middle one are found, and how fast each is."""
+def test_host_times_are_fitted_from_ops() -> None:
+    """Of three hosts, the median one's times and each one's speed are found."""
     traces = {
         str(slower): host_traces.samples(host_events(slower)) for slower in (1, 2, 6)
     }
     found = host_traces.learn(traces)
-    # 30 us, without 4 in the part, 5 in the launch, and 10 in the wait.
+    # 30 us, less 4 in the child, 5 in the launch, and 10 in the wait.
     assert found.time["own", "aten::outer"] == pytest.approx(2 * 11_000)
     assert found.time["own", "aten::inner"] == pytest.approx(2 * 4_000)
     assert found.time["gap", "aten::next"] == pytest.approx(2 * 10_000)
     assert found.time["call", "launch"] == pytest.approx(2 * 5_000)
     assert found.factor == pytest.approx({"1": 0.5, "2": 1, "6": 3})
     assert found.launching == {"aten::outer": 1, "aten::inner": 0, "aten::next": 0}
-    # What lies between turns is no gap, but the program's.
+    # Time between turns belongs to the program and is not a gap.
     assert ("gap", "aten::outer") not in found.time
 
 
-def test_what_holds_hosts_up_is_in_the_sum() -> None:
-    """Means leave out what is far off; what that takes in all is put on all of them."""
+def test_interruptions_are_in_the_total() -> None:
+    """Outliers are left out of means; their sum is distributed over all ops."""
     found = host_traces.learn({"": host_traces.samples(host_events(1, jitter=True))})
     took = 20 * (11_000 + 4_000 + 6_000) + 50_000
     times = (found.time["own", f"aten::{name}"] for name in ("outer", "inner", "next"))
     assert 20 * sum(times) == pytest.approx(took)
 
 
-def test_parts_of_an_error_are_all_of_it() -> None:
+def test_parts_of_an_error_add_up() -> None:
     """Errors of the parts of a path add up to that of the step."""
     measured = dict.fromkeys(graph_parts.PARTS, 0) | {
         "host in ops": 6_000_000, "waiting for other ranks": 4_000_000,

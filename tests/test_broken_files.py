@@ -1,4 +1,4 @@
-"""Broken files are mended or cut, and say so; or they are refused in one line."""
+"""Broken files are repaired or cut, and reported; or refused in one line."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ WHOLE = ["bom", "inf_bandwidth", "trailing_comma", "backslash_path"]
 CUT = ["truncated.json", "truncated_gzip.json.gz"]
 
 TWICE = b'[{"ph": "X", "name": "b", "name": "a"}]'
-"""What DuckDB refuses to read as it stands: all of its ingest is then read anew."""
+"""DuckDB refuses this: the whole ingest is then read by the Python reader."""
 
 Issue = tuple[str, int]
 Names = list[str | None]
@@ -37,7 +37,7 @@ Tried = Callable[[bytes], Found]
 def issues(
     database: tracedb.Database, kinds: str = "[^k].*", trace_id: int = 1
 ) -> list[Issue]:
-    """What was mended or left out, and how often; not what is `kept` in raw alone."""
+    """What was repaired or left out, with counts; without issues of the kind `kept`."""
     query = f"""
         SELECT kind, occurrences FROM raw.ingest_issue
         WHERE
@@ -56,7 +56,7 @@ def names(database: tracedb.Database, trace_id: int = 1) -> Names:
 
 @pytest.fixture(scope="module")
 def base() -> Iterator[tracedb.Database]:
-    """The file that others are derived from."""
+    """The file from which others are derived."""
     with empty_database() as database, ingests_until("staging"):
         database.ingest([BASE])
         yield database
@@ -64,7 +64,7 @@ def base() -> Iterator[tracedb.Database]:
 
 @pytest.fixture(scope="module")
 def tried(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tried]:
-    """Names and issues of every small content, each a file of one ingest."""
+    """Names and issues of all small contents, ingested together."""
     folder = tmp_path_factory.mktemp("tried")
     contents = {content for content, *_ in (*DAMAGED, *BROKEN)}
     contents.update(TOO_LATE, ODD_BUT_WHOLE)
@@ -77,7 +77,7 @@ def tried(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tried]:
     lines: list[str] = []
     with empty_database() as database, ingests_until("staging"):
         database.ingest({*paths.values()} - {again}, progress=lines.append)
-        # Each was read as it would be alone: none had the others read with more care.
+        # Read as if alone: none was read more carefully because of another file.
         assert not [line for line in lines if line.startswith("reading again")]
         database.ingest([again], progress=lines.append)
         assert [line for line in lines if line.startswith("reading again")]
@@ -91,7 +91,7 @@ def _found(database: tracedb.Database, path: Path) -> Found:
 
 
 def ingested(tmp_path: Path, content: bytes) -> Found:
-    """Names and issues of a file's content."""
+    """Names and issues of a content."""
     file = tmp_path / "a.json"
     file.write_bytes(content)
     with empty_database() as database:
@@ -102,8 +102,8 @@ def ingested(tmp_path: Path, content: bytes) -> Found:
 @needs_corpus
 @pytest.mark.parametrize("name", WHOLE)
 @pytest.mark.until("staging")
-def test_a_mended_file_has_all_events(name: str, base: tracedb.Database) -> None:
-    """The same events as the file that it was derived from, but for one name."""
+def test_a_repaired_file_has_all_events(name: str, base: tracedb.Database) -> None:
+    """It has the same events as the original, except for one name."""
     with empty_database() as derived:
         derived.ingest([DERIVED / f"{name}.json.gz"])
         assert len(names(derived)) == 3387
@@ -119,8 +119,10 @@ def test_a_mended_file_has_all_events(name: str, base: tracedb.Database) -> None
 @needs_corpus
 @pytest.mark.parametrize("name", CUT)
 @pytest.mark.until("staging")
-def test_a_cut_file_has_its_whole_events(name: str, base: tracedb.Database) -> None:
-    """Every event before the cut is there, and the issue names the byte."""
+def test_a_truncated_file_has_its_whole_events(
+    name: str, base: tracedb.Database
+) -> None:
+    """Every event before the cut is there, and the issue gives the byte offset."""
     with empty_database() as cut:
         cut.ingest([DERIVED / name])
         kept = names(cut)
@@ -166,10 +168,10 @@ DAMAGED = [
 
 
 @pytest.mark.parametrize(("content", "expected", "issue"), DAMAGED)
-def test_each_kind_of_damage_is_mended_and_counted(
+def test_each_kind_of_damage_is_repaired_and_counted(
     tried: Tried, content: bytes, expected: list[str], issue: str
 ) -> None:
-    """What can be read is read; what was done about the rest is an issue."""
+    """What can be read is kept; the rest is reported as an issue."""
     found, reported = tried(content)
     assert found == expected
     assert [issue in kind for kind, _ in reported] == [True]
@@ -259,10 +261,10 @@ BROKEN = [
 
 
 @pytest.mark.parametrize(("content", "expected", "reported"), BROKEN)
-def test_what_is_broken_takes_nothing_along(
+def test_damage_does_not_spread(
     tried: Tried, content: bytes, expected: str, reported: list[Issue]
 ) -> None:
-    """Reading goes on at the next event, whatever lies before it."""
+    """Reading resumes at the next event, whatever precedes it."""
     assert tried(content) == (list(expected), reported)
 
 
@@ -278,7 +280,7 @@ def test_what_is_broken_takes_nothing_along(
 def test_lists_of_the_other_format_are_kept(
     tmp_path: Path, content: bytes, expected: str, key: str
 ) -> None:
-    """What is not the list of events is a part of the header like any other."""
+    """A list that is not the list of events is part of the header."""
     (tmp_path / "a.json").write_bytes(content)
     with empty_database() as database:
         database.ingest([tmp_path])
@@ -296,15 +298,15 @@ TOO_LATE = [
 
 
 @pytest.mark.parametrize("content", TOO_LATE)
-def test_times_beyond_all_bounds_are_no_times(tried: Tried, content: bytes) -> None:
-    """An exponent that no number type holds is counted like any other such time."""
+def test_times_out_of_range_are_dropped(tried: Tried, content: bytes) -> None:
+    """An exponent that no type holds is counted like any other bad time."""
     found, reported = tried(content)
     assert found == ["a"]
     assert reported == [("kept without time: times that are not numbers", 1)]
 
 
-def test_times_beyond_64_bits_are_no_times(tmp_path: Path) -> None:
-    """Sums of times never overflow; what cannot be one is counted."""
+def test_times_beyond_64_bits_are_dropped(tmp_path: Path) -> None:
+    """Sums of times never overflow; bad times are counted."""
     event = b'{"ph": "X", "name": "%b", "cat": "cpu_op", "pid": 1, "tid": 1, %b}'
     late = event % (b"a", b'"ts": 9e15, "dur": 9e15')
     early = event % (b"b", b'"ts": 2e15, "dur": 1')
@@ -321,7 +323,7 @@ def test_times_beyond_64_bits_are_no_times(tmp_path: Path) -> None:
 
 
 def test_a_graph_with_broken_nodes_keeps_the_others(tmp_path: Path) -> None:
-    """Attributes have names too, but are no nodes."""
+    """Attributes have names too, but are not nodes."""
     node = b'{"id": %d, "name": "%b", "attrs": [{"name": "x", "value": 1}]}'
     nodes = [node % (1, b"a"), node % (2, b"\xff"), node[:20], node % (3, b"c")]
     (tmp_path / "a.json").write_bytes(
@@ -339,10 +341,10 @@ def test_a_graph_with_broken_nodes_keeps_the_others(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("place", [0, 7, 29])
 @pytest.mark.until("staging")
-def test_nodes_of_the_oldest_schema_are_mended_one_by_one(
+def test_nodes_of_the_oldest_schema_are_repaired_one_by_one(
     tmp_path: Path, place: int
 ) -> None:
-    """They begin with their names, as attributes do in later schemas."""
+    """They begin with their names, like attributes in later schemas."""
     node = rb'{"name": "a%d", "id": 1, "op_schema": "C:\new\x", "x": [{"name": "b"}]}'
     nodes = [node % number for number in range(29)]
     nodes.insert(place, nodes[0].replace(b'"op_schema":', b'"op_schema"'))
@@ -357,10 +359,10 @@ def test_nodes_of_the_oldest_schema_are_mended_one_by_one(
 
 @pytest.mark.parametrize("order", ["bad first", "bad last"])
 @pytest.mark.until("staging")
-def test_what_can_be_mended_is_mended_beside_what_cannot(
+def test_repairable_nodes_survive_beside_broken_ones(
     tmp_path: Path, order: str
 ) -> None:
-    """Nodes with paths of Windows in an attribute, and one that is no JSON."""
+    """One node has Windows paths in an attribute, another is not JSON."""
     attrs = [{"name": f"x{n}", "value": n} for n in range(20)]
     nodes = [
         json.dumps({"id": n, "name": str(n), "attrs": [*attrs, {"name": "C:/new"}]})
@@ -381,7 +383,7 @@ def test_what_can_be_mended_is_mended_beside_what_cannot(
 
 
 def test_a_broken_gzip_stream_is_read_up_to_the_break(tmp_path: Path) -> None:
-    """Also where all of it is one block of the reader's."""
+    """The same holds if the stream fits into one block of the reader."""
     chance = random.Random(0)  # noqa: S311 (repeatable, no secret)
     events = [{"ph": "X", "name": chance.randbytes(8).hex()} for _ in range(2_000)]
     packed = bytearray(gzip.compress(json.dumps(events).encode()))
@@ -405,14 +407,14 @@ ODD_BUT_WHOLE = [
 
 
 @pytest.mark.parametrize("content", ODD_BUT_WHOLE)
-def test_odd_but_whole_files_need_no_mending(tried: Tried, content: bytes) -> None:
-    """A mark before the text, a list without its end, decoys: no issue."""
+def test_unusual_but_valid_files_need_no_repair(tried: Tried, content: bytes) -> None:
+    """A byte order mark, a list without its end, and decoys are no issue."""
     assert tried(content) == (["a"], [])
 
 
 @pytest.mark.until("staging")
-def test_gzip_in_several_members(tmp_path: Path) -> None:
-    """Members follow each other, as when files were concatenated."""
+def test_gzip_with_several_members(tmp_path: Path) -> None:
+    """Members are read one after another, as in concatenated files."""
     text = b'[{"ph": "X", "name": "a"}, {"ph": "X", "name": "b"}]'
     content = gzip.compress(text[:20]) + gzip.compress(text[20:])
     assert ingested(tmp_path, content) == (["a", "b"], [])
@@ -421,7 +423,7 @@ def test_gzip_in_several_members(tmp_path: Path) -> None:
 def test_a_decompression_bomb_is_refused(
     tmp_path: Path, database: tracedb.Database
 ) -> None:
-    """A file that grows five hundred fold is not read to its end."""
+    """A file that expands five hundred fold is refused early."""
     bomb = tmp_path / "bomb.json.gz"
     with gzip.open(bomb, "wb") as file:
         file.write(b'[{"ph": "X", "name": "')
@@ -431,8 +433,8 @@ def test_a_decompression_bomb_is_refused(
         database.ingest([bomb])
 
 
-def test_absurd_nesting_does_no_harm(tmp_path: Path) -> None:
-    """Arguments nested a hundred thousand deep leave the other events whole."""
+def test_extreme_nesting_does_no_harm(tmp_path: Path) -> None:
+    """Arguments nested a hundred thousand deep leave the other events intact."""
     deep = b'{"ph": "X", "name": "deep", "args": ' + b"[" * 100_000 + b"]" * 100_000
     content = b'[{"ph": "X", "name": "a"},' + deep + b'},{"ph": "X", "name": "b"}]'
     found, reported = ingested(tmp_path, content)
@@ -441,7 +443,7 @@ def test_absurd_nesting_does_no_harm(tmp_path: Path) -> None:
 
 
 def test_hostile_names_stay_names(tmp_path: Path) -> None:
-    """Quotes, markup, control characters and SQL are text like any other."""
+    """Quotes, markup, control characters and SQL are stored like any other text."""
     hostile = ["'; DROP TABLE raw.event; --", '"<script>', "\x1b[31m\x07", "%s {} $1"]
     events = [
         {
@@ -462,7 +464,7 @@ def test_hostile_names_stay_names(tmp_path: Path) -> None:
 
 
 def test_events_that_reach_no_layer_are_counted(tmp_path: Path) -> None:
-    """Events that only raw keeps are reported, by the reason."""
+    """Events that only the raw layer keeps are reported with the reason."""
     events = [
         {
             "ph": "X",
@@ -492,8 +494,8 @@ def test_events_that_reach_no_layer_are_counted(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("content", ["42", '"s"', '{"a": 1}\n{"a": 2}', "[1, 2]"])
 @pytest.mark.until("staging")
-def test_stray_json_in_a_folder_is_passed_over(tmp_path: Path, content: str) -> None:
-    """JSON of any shape beside traces does not keep them out."""
+def test_other_json_in_a_folder_is_skipped(tmp_path: Path, content: str) -> None:
+    """JSON of any shape next to traces does not stop their ingest."""
     (tmp_path / "stray.json").write_text(content)
     (tmp_path / "trace.json").write_text('[{"ph": "X", "name": "a"}]')
     with empty_database() as database:
@@ -501,8 +503,8 @@ def test_stray_json_in_a_folder_is_passed_over(tmp_path: Path, content: str) -> 
         assert names(database) == ["a"]
 
 
-def test_an_attribute_twice_is_no_reason_to_refuse(tmp_path: Path) -> None:
-    """Of an execution graph's node; the first counts."""
+def test_a_repeated_attribute_is_accepted(tmp_path: Path) -> None:
+    """In a node of an execution graph, the first one counts."""
     attrs = [{"name": "tid", "value": 7}, {"name": "tid", "value": 8}, {"value": 1}]
     node = {"id": 2, "name": "aten::add", "ctrl_deps": 1, "attrs": attrs}
     (tmp_path / "a.json").write_text(json.dumps({"schema": "1.1.1", "nodes": [node]}))

@@ -1,4 +1,4 @@
-"""What a trace teaches of its own kernel times, and devices that a user adds."""
+"""Kernel times learnt from a trace, and devices added by the user."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ OPS = [
     *(Op("aten::add", **tensors((size,), (size,))) for size in SIZES[:3]),
 ]
 ODD = Op("aten::_softmax", **tensors((64, 3000)))
-"""What takes 30 times as long as the roofline says, each time."""
+"""Takes 30 times as long as its roofline, each time."""
 
 
 def timed(
     path: Path, factors: Callable[[int], float], *, ops: list[Op] = OPS, steps: int = 0
 ) -> Path:
-    """A trace of ops, each so many times as long as the roofline says of it.
+    """A trace of ops, each slower than its roofline by the given factor.
 
-    With steps, it is cut into so many of the same number of ops.
+    With several steps, it is divided into steps of equal numbers of ops.
     """
     with tracedb.open() as database, ingests_until("prediction"):
         database.ingest([write(path, ops, V100)])
@@ -80,7 +80,7 @@ def late() -> list[dict[str, Any]]:
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A database of two traces: one is 1.6 times as slow as the roofline.
 
-    The other has two steps of the same ops, of which one is odd, and each a tenth
+    The other has two steps of the same ops. One op is odd, and each step is a tenth
     slower than the one before.
     """
     folder = tmp_path_factory.mktemp("made")
@@ -106,7 +106,7 @@ def run(made: Path, tmp_path: Path) -> Iterator[tracedb.Database]:
 
 @pytest.fixture(scope="module")
 def still(made: Path) -> Iterator[tracedb.Database]:
-    """That database, to read only."""
+    """That database, read only."""
     with tracedb.open(made, read_only=True) as database:
         yield database
 
@@ -130,10 +130,10 @@ FACTORS = """
 """
 
 
-def test_a_trace_teaches_its_own_times(still: tracedb.Database) -> None:
-    """Where all takes 1.6 times as long, that is nearly what is predicted.
+def test_times_are_learnt_from_the_trace(still: tracedb.Database) -> None:
+    """If everything takes 1.6 times as long, predictions do so too.
 
-    A collective is not calibrated, and a copy that is alone has learnt from others.
+    Collectives are not calibrated; a copy without others like it learns from all.
     """
     query = """
         SELECT family, learnt_from, predicted_ns / uncalibrated_ns
@@ -152,8 +152,8 @@ def test_a_trace_teaches_its_own_times(still: tracedb.Database) -> None:
     assert error["recurring_share"] == pytest.approx(6 / 15)
 
 
-def test_a_shape_that_recurs_is_known(still: tracedb.Database) -> None:
-    """What takes 30 times as long is foretold from the other step alone."""
+def test_a_repeated_shape_is_learnt(still: tracedb.Database) -> None:
+    """An op 30 times slower than its roofline is predicted from the other step."""
     query = """
         SELECT learnt_from, (work.end_ns - work.start_ns) / predicted_ns
         FROM prediction.kernel_time INNER JOIN staging.gpu_op AS work USING (gpu_op_id)
@@ -175,7 +175,7 @@ LEVELS = (
 
 
 def factor(sample: list[dict[str, Any]], own: dict[str, Any]) -> float:
-    """The factor of a problem by a plain loop over all that it may learn from."""
+    """The factor of a problem, by a plain loop over everything it may learn from."""
     others = [one for one in sample if one["left_out_id"] != own["left_out_id"]]
     recurs: dict[Any, int] = defaultdict(int)
     for one in sample:
@@ -198,8 +198,8 @@ def factor(sample: list[dict[str, Any]], own: dict[str, Any]) -> float:
 
 
 @pytest.mark.parametrize("trace", [1, 2])
-def test_factors_are_those_of_a_plain_loop(still: tracedb.Database, trace: int) -> None:
-    """Level by level, and nothing from the own step or the own time."""
+def test_factors_match_a_plain_loop(still: tracedb.Database, trace: int) -> None:
+    """They match at each level, and use nothing of the same step or op."""
     sample = [
         row | {"is_short": row["octave"] <= 13}
         for row in still.sql(SAMPLE.format(trace=trace)).iter_rows(named=True)
@@ -216,7 +216,7 @@ def test_factors_are_those_of_a_plain_loop(still: tracedb.Database, trace: int) 
 def test_no_time_is_learnt_from_itself(
     database: tracedb.Database, tmp_path: Path
 ) -> None:
-    """Ten times longer, an op is predicted as before; so are all of a step."""
+    """With one op, or one step, ten times longer, its own predictions do not change."""
     ops = [*OPS[:7], ODD]
     paths = [
         timed(tmp_path / "1.json", lambda _number: 2),
@@ -243,14 +243,14 @@ def test_no_time_is_learnt_from_itself(
 
 
 class Noisy:
-    """A model that is off by another factor for each shape, or by none."""
+    """A model that is off by a different factor for each shape, or exact."""
 
     def __init__(self, most: float) -> None:
-        """Set how far it is off at most."""
+        """Set the largest error."""
         self.most = most
 
     def predict(self, shapes: pl.DataFrame) -> pl.DataFrame:
-        """A row for each shape: microseconds by its elements."""
+        """A row per shape: microseconds from its elements."""
         size = pl.coalesce(pl.col("elements"), 1000 * pl.col("m"))
         off = pl.lit(self.most) ** ((size % 7) / 3 - 1)
         time = (5.0 * size / 1000 * off).clip(1000)
@@ -265,8 +265,8 @@ class Noisy:
         )
 
 
-def test_a_model_does_not_make_it_worse(run: tracedb.Database) -> None:
-    """Where the roofline is nearer on the trace's other ops, it serves."""
+def test_a_bad_model_is_not_used(run: tracedb.Database) -> None:
+    """If the roofline is closer on the trace's other ops, it is used."""
     query = """
         SELECT family, count(*) FILTER (basis = 'model'), count(*)
         FROM prediction.kernel_time
@@ -274,12 +274,12 @@ def test_a_model_does_not_make_it_worse(run: tracedb.Database) -> None:
         GROUP BY family ORDER BY family
     """
     run.apply_models(Noisy(30))
-    # There are less than five products of other shapes: too few to judge a model by.
+    # Fewer than five products of other shapes are too few to judge a model.
     assert rows(run, query) == [("elementwise", 0, 15), ("gemm", 4, 4)]
 
 
-def test_other_databases_teach(made: Path, tmp_path: Path) -> None:
-    """Shapes and ops that are known from there count; twice is as once."""
+def test_learning_from_other_databases(made: Path, tmp_path: Path) -> None:
+    """Shapes and ops known from another database count, and only once."""
     one = [Op("aten::add", **tensors((SIZES[2],), (SIZES[2],)))]
     query = """
         SELECT predicted_ns / uncalibrated_ns, learnt_from FROM prediction.kernel_time
@@ -296,7 +296,7 @@ def test_other_databases_teach(made: Path, tmp_path: Path) -> None:
         [(lessons,)] = rows(fresh, "SELECT count(*) FROM reference.kernel_lesson")
     families = {"elementwise", "gemm", "memcpy", "softmax"}
     assert set(learnt["family"]) == families
-    # What it has been taught it passes on.
+    # A library passes on what it was taught.
     with tracedb.open(tmp_path / "next.duckdb") as following:
         following.calibrate(tmp_path / "fresh.duckdb")
         found = rows(following, "SELECT count(*) FROM reference.kernel_lesson")
@@ -304,7 +304,7 @@ def test_other_databases_teach(made: Path, tmp_path: Path) -> None:
 
 
 def test_a_trace_does_not_teach_itself_twice(run: tracedb.Database, made: Path) -> None:
-    """Lessons of its own trace, by way of another database, change nothing of it."""
+    """What the trace itself taught another database is not counted again."""
     before = rows(run, FACTORS)
     run.calibrate(made)
     for trace, others in ((1, 2), (2, 1)):
@@ -326,7 +326,7 @@ def test_a_trace_does_not_teach_itself_twice(run: tracedb.Database, made: Path) 
         ("own", "already open in this process"),
     ],
 )
-def test_what_teaches_nothing_is_reported(
+def test_inputs_without_lessons_are_reported(
     run: tracedb.Database, tmp_path: Path, source: str, message: str
 ) -> None:
     """One line says what is missing; nothing is stored."""
@@ -341,7 +341,7 @@ def test_what_teaches_nothing_is_reported(
 
 @pytest.fixture(scope="module")
 def empty() -> Iterator[tracedb.Database]:
-    """A database in memory into which nothing gets."""
+    """A database in memory that tests leave empty."""
     with tracedb.open() as database:
         yield database
 
@@ -371,14 +371,14 @@ MODELS = {
     "AMD Instinct MI300X": "MI300X",
     "MI3000": "unknown",
 }
-"""Devices, and the row that each is."""
+"""Device names, and the row that each matches."""
 
 
 @pytest.mark.parametrize(("device", "hardware"), MODELS.items())
-def test_a_model_is_not_one_whose_number_is_longer(
+def test_a_model_number_is_matched_whole(
     empty: tracedb.Database, device: str, hardware: str
 ) -> None:
-    """No A1000 is an A100; SQL and models read the patterns alike."""
+    """An A1000 is not an A100; SQL and Python read the patterns alike."""
     found = hardware_table().find(device)
     assert ("unknown" if found.is_fallback else found.name) == hardware
     query = (
@@ -395,8 +395,10 @@ def file(folder: Path, *devices: dict[str, Any]) -> Path:
     return path
 
 
-def test_an_added_device_wins(run: tracedb.Database, tmp_path: Path) -> None:
-    """A row of the user's comes before the built-in ones; what follows is computed."""
+def test_an_added_device_takes_precedence(
+    run: tracedb.Database, tmp_path: Path
+) -> None:
+    """A user's row comes before the built-in ones; predictions are recomputed."""
     [(before,)] = rows(run, STORED)
     assert run.add_hardware(file(tmp_path, MINE)) == ["Mine"]
     query_device = "SELECT DISTINCT hardware, is_known FROM prediction.kernel_device"
@@ -408,7 +410,7 @@ def test_an_added_device_wins(run: tracedb.Database, tmp_path: Path) -> None:
 def test_an_added_device_replaces_one_of_its_name(
     run: tracedb.Database, tmp_path: Path
 ) -> None:
-    """CSV is read as well; what is not given has a stated default."""
+    """CSV is read too; missing fields have documented defaults."""
     path = tmp_path / "mine.csv"
     row = MINE | {"hardware": "V100", "floor_ns": "", "generation": "Volta"}
     path.write_text(f"{','.join(row)}\n{','.join(map(str, row.values()))}\n")
@@ -441,10 +443,10 @@ def test_an_added_device_replaces_one_of_its_name(
         ({"generation": 9}, "generation is 9, which is not a text"),
     ],
 )
-def test_a_wrong_row_is_reported_in_a_line(
+def test_a_bad_row_is_one_line(
     empty: tracedb.Database, tmp_path: Path, change: dict[str, Any], message: str
 ) -> None:
-    """File, row, column, what is wrong; none of the file is stored."""
+    """The error has file, row, column and reason; nothing of the file is stored."""
     path = file(tmp_path, MINE | {"hardware": "Other"}, MINE | change)
     with pytest.raises(tracedb.HardwareError, match=message) as error:
         empty.add_hardware(path)
@@ -464,10 +466,10 @@ def test_a_wrong_row_is_reported_in_a_line(
         ("absent.json", None, "cannot be read: No such file"),
     ],
 )
-def test_a_wrong_file_is_reported_in_a_line(
+def test_a_bad_file_is_one_line(
     empty: tracedb.Database, tmp_path: Path, name: str, text: str | None, message: str
 ) -> None:
-    """The file's name, and what it should hold."""
+    """The error has the file's name and what it should contain."""
     path = tmp_path / name
     if text is not None:
         path.write_text(text)
@@ -477,7 +479,7 @@ def test_a_wrong_file_is_reported_in_a_line(
 
 
 def test_a_device_is_added_once(run: tracedb.Database, tmp_path: Path) -> None:
-    """The same name again is refused, in a file and in the database."""
+    """A repeated name is refused, within a file and in the database."""
     with pytest.raises(tracedb.HardwareError, match="row 2: Mine is already there"):
         run.add_hardware(file(tmp_path, MINE, MINE))
     run.add_hardware(file(tmp_path, MINE))
@@ -485,7 +487,7 @@ def test_a_device_is_added_once(run: tracedb.Database, tmp_path: Path) -> None:
         run.add_hardware(file(tmp_path, MINE))
 
 
-def test_commands_tell_what_was_done(made: Path, tmp_path: Path) -> None:
+def test_output_of_the_commands(made: Path, tmp_path: Path) -> None:
     """`tracedb kernels` adds a device, lists it first, and learns."""
     database = shutil.copy(made, tmp_path)
     added = ask("kernels", "hardware", database, "--add", file(tmp_path, MINE))
@@ -507,10 +509,10 @@ def test_commands_tell_what_was_done(made: Path, tmp_path: Path) -> None:
     ],
     ids=lambda words: words[0],
 )
-def test_a_missing_database_is_not_made(
+def test_a_missing_database_is_not_created(
     words: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What changes a database does not make one."""
+    """Commands that modify a database do not create one."""
     monkeypatch.chdir(tmp_path)
     done = run_command("kernels", *words)
     assert done.exit_code == 2
@@ -521,7 +523,7 @@ def test_a_missing_database_is_not_made(
 def test_a_listed_device_can_be_added_under_another_name(
     run: tracedb.Database, tmp_path: Path
 ) -> None:
-    """What the list says of a device can be added; what follows is passed over."""
+    """A row as listed can be added; derived columns are ignored."""
     row = run.sql("FROM prediction.hardware WHERE hardware = 'V100'").to_dicts()[0]
     path = tmp_path / "mine.json"
     path.write_text(json.dumps(row | {"hardware": "Mine", "name_pattern": "Mine"}))

@@ -1,8 +1,8 @@
-"""An export for MLCommons Chakra: whoever runs the graph gets the times of steps.
+"""Export to MLCommons Chakra: running the graph gives the times of steps.
 
-The files are read and run by the code here alone, from the public definition of the
-format (`et_def.proto`): a node begins when all that it depends on is over, a collective
-when the last rank gets there.
+The files are read and run by code of this test only, from the public definition of the
+format (`et_def.proto`): a node begins when all its dependencies are over, a collective
+when the last rank arrives.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ EDITS = {
 
 
 def varint(data: bytes, place: int) -> tuple[int, int]:
-    """A number of seven bits a byte, and the place behind it."""
+    """A varint (seven bits per byte), and the offset after it."""
     found = shift = 0
     while True:
         byte = data[place]
@@ -85,7 +85,7 @@ def varint(data: bytes, place: int) -> tuple[int, int]:
 
 
 def message(data: bytes) -> list[tuple[int, Any]]:
-    """The fields of a message: those of Chakra are numbers, and bytes with a length."""
+    """The fields of a message; Chakra's are numbers or length-delimited bytes."""
     place, found = 0, []
     while place < len(data):
         key, place = varint(data, place)
@@ -99,7 +99,7 @@ def message(data: bytes) -> list[tuple[int, Any]]:
 
 
 def packed(data: bytes) -> Iterator[int]:
-    """Numbers one behind the other."""
+    """Packed numbers."""
     place = 0
     while place < len(data):
         value, place = varint(data, place)
@@ -107,7 +107,7 @@ def packed(data: bytes) -> Iterator[int]:
 
 
 def read(path: Path) -> list[Node]:
-    """The nodes of a file behind its metadata."""
+    """The nodes of a file, after its metadata."""
     data, place, found = path.read_bytes(), 0, []
     while place < len(data):
         length, place = varint(data, place)
@@ -132,7 +132,7 @@ def _node(fields: list[tuple[int, Any]]) -> Node:
 
 
 def run(ranks: list[list[Node]], unit: str) -> dict[int, int]:
-    """When each node begins, if all run as soon as they may."""
+    """When each node begins, if all run as early as possible."""
     meetings: dict[Any, list[int]] = defaultdict(list)
     meeting_of = {}
     for rank in ranks:
@@ -167,7 +167,7 @@ def run(ranks: list[list[Node]], unit: str) -> dict[int, int]:
 
 
 def periods(ranks: list[list[Node]], begin: Mapping[int, int]) -> list[dict[int, int]]:
-    """From the begin of each step to its end, rank by rank."""
+    """Each step's time from begin to end, by rank."""
     found = []
     for rank in ranks:
         marks = {n["name"]: begin[n["id"]] for n in rank if n["type"] == METADATA}
@@ -182,8 +182,8 @@ def periods(ranks: list[list[Node]], begin: Mapping[int, int]) -> list[dict[int,
     return found
 
 
-def told(database: tracedb.Database, run_id: int) -> list[dict[int, int]]:
-    """The time of each step, as tracedb tells it of what is asked for, by rank."""
+def reported(database: tracedb.Database, run_id: int) -> list[dict[int, int]]:
+    """Step times according to tracedb, measured or predicted, by rank."""
     query = f"""
         SELECT trace.trace_id, step, period.end_ns - period.start_ns
         FROM critical_path.step_period AS period
@@ -201,7 +201,7 @@ def told(database: tracedb.Database, run_id: int) -> list[dict[int, int]]:
 
 
 def runs(database: tracedb.Database) -> list[int]:
-    """The runs that have steps."""
+    """Runs with steps."""
     query = "SELECT DISTINCT run_id FROM critical_path.step_period ORDER BY run_id"
     return [number for (number,) in rows(database, query)]
 
@@ -220,8 +220,8 @@ def exported(
 
 
 def assert_lawful(database: tracedb.Database, folder: Path, run_id: int) -> None:
-    """The graph of each run, and of a step, takes as long as tracedb says."""
-    expected = told(database, run_id)
+    """The graphs of each run, and of a step, take as long as tracedb reports."""
+    expected = reported(database, run_id)
     steps = sorted(expected[0])
     for step in (None, steps[len(steps) // 2]):
         ranks = exported(database, folder, run_id, step)
@@ -235,7 +235,7 @@ def assert_lawful(database: tracedb.Database, folder: Path, run_id: int) -> None
                     if unit == "duration_ns":
                         assert rank[number] == time
                     else:
-                        # The time between two times that are rounded down.
+                        # The difference of two times, each rounded down.
                         assert abs(rank[number] * 1000 - time) < 1000
         if step is not None and len(ranks) == 1:
             last = max(begin[n["id"]] + n["duration_micros"] for n in ranks[0])
@@ -258,29 +258,29 @@ def shown(
 
 @pytest.mark.parametrize("method", [None, "replay"], ids=str)
 @pytest.mark.parametrize("sample", ["generated_gpu", "ddp_gloo"])
-def test_samples_take_as_long_as_told(
+def test_samples_take_the_reported_time(
     sample: str, method: str | None, database_of: DatabaseOf, tmp_path: Path
 ) -> None:
-    """Of two ranks with GPUs, and of two that meet on the CPU."""
+    """One sample has two ranks with GPUs, the other two ranks on CPUs."""
     with shown(database_of(SAMPLES / sample), None, method) as database:
         (run_id,) = runs(database)
         assert_lawful(database, tmp_path, run_id)
 
 
 @pytest.mark.parametrize("edits", [None, "many", "moved"], ids=str)
-def test_generated_traces_take_as_long_as_told(
+def test_generated_traces_take_the_reported_time(
     edits: str | None, generated: tracedb.Database, tmp_path: Path
 ) -> None:
-    """Several threads and streams, with copies, waits, and edits of all kinds."""
+    """They have several threads and streams, copies, waits and all kinds of edits."""
     with shown(generated, edits) as database:
         for run_id in runs(database)[3:12:6]:
             assert_lawful(database, tmp_path, run_id)
 
 
-def test_generated_traces_as_measured(
+def test_measured_begins_are_reproduced(
     generated: tracedb.Database, tmp_path: Path
 ) -> None:
-    """Every begin is the measured one, and follows from what was before."""
+    """Every begin is the measured one, and follows from its dependencies."""
     for run_id in runs(generated)[::5]:
         assert_lawful(generated, tmp_path, run_id)
         (rank,) = exported(generated, tmp_path, run_id)
@@ -288,7 +288,7 @@ def test_generated_traces_as_measured(
 
 
 @needs_corpus
-def test_real_ranks_take_as_long_as_told(
+def test_real_ranks_take_the_reported_time(
     database_of: DatabaseOf, tmp_path: Path
 ) -> None:
     """Two ranks of DLRM training, whose collectives are kernels."""
@@ -302,13 +302,13 @@ def test_real_ranks_take_as_long_as_told(
 
 
 @pytest.mark.parametrize("sample", ["generated_gpu", "generated"])
-def test_a_change_of_the_file_is_that_of_a_scenario(
+def test_changing_the_file_equals_a_scenario(
     sample: str,
     request: pytest.FixtureRequest,
     database_of: DatabaseOf,
     tmp_path: Path,
 ) -> None:
-    """Kernels of twice the time in the file do what a scenario says that they do."""
+    """Doubling kernel durations in the file equals the scenario that doubles them."""
     is_sample = sample == "generated_gpu"
     database = (
         database_of(SAMPLES / sample) if is_sample else request.getfixturevalue(sample)
@@ -324,11 +324,11 @@ def test_a_change_of_the_file_is_that_of_a_scenario(
             for node in kernels:
                 node["duration_ns"] *= 2
             found = periods(ranks, run(ranks, "duration_ns"))
-            assert found == told(scenario, run_id)
+            assert found == reported(scenario, run_id)
 
 
 def test_nodes_say_what_they_are(database_of: DatabaseOf, tmp_path: Path) -> None:
-    """Copies, collectives and compute by Chakra's types, with what is known of them."""
+    """Copies, collectives and compute have Chakra's types and known attributes."""
     database = database_of(SAMPLES / "generated_gpu")
     ranks = exported(database, tmp_path, 1)
     query = """
@@ -361,7 +361,7 @@ def test_nodes_say_what_they_are(database_of: DatabaseOf, tmp_path: Path) -> Non
 
 
 def test_google_protobuf_reads_it(database_of: DatabaseOf, tmp_path: Path) -> None:
-    """Classes made from the public definition find the same nodes."""
+    """Classes generated from the public definition find the same nodes."""
     names = ("descriptor_pb2", "descriptor_pool", "message_factory", "unknown_fields")
     descriptor_pb2, descriptor_pool, message_factory, unknown_fields = (
         pytest.importorskip(f"google.protobuf.{name}") for name in names
@@ -422,8 +422,8 @@ def test_google_protobuf_reads_it(database_of: DatabaseOf, tmp_path: Path) -> No
     ]
 
 
-def test_edges_lead_from_ends_to_begins() -> None:
-    """Work is cut where another goes on; a delay is a node of its own."""
+def test_edges_lead_from_end_to_begin() -> None:
+    """Nodes are split where another one starts; a delay is a node of its own."""
     first = Work(1, 100, at_ns=0)
     second = Work(1, 50, [first.end])
     cutting = Work(2, 10, [(second, 20)])
@@ -455,7 +455,7 @@ def test_edges_lead_from_ends_to_begins() -> None:
 
 
 def test_on_the_command_line(tmp_path: Path, ingested: Ingested) -> None:
-    """A file a rank; one that is not ours stays, and none is written beside it."""
+    """There is a file per rank; if one is not ours, none is overwritten."""
     database = str(ingested(SAMPLES / "generated_gpu"))
     line = ["export", database, "--format", "chakra", "--step", "2", "-o"]
     done = CliRunner().invoke(command, [*line, str(tmp_path / "a.et")])
@@ -479,7 +479,7 @@ def test_on_the_command_line(tmp_path: Path, ingested: Ingested) -> None:
 def test_scenarios_are_written_one_at_a_time(
     database_of: DatabaseOf, tmp_path: Path
 ) -> None:
-    """A graph is of one; which there are the error says."""
+    """A graph is of one scenario; the error lists them."""
     edits = [Edit(scenario=name, target="gpu", factor=2) for name in ("one", "another")]
     database = database_of(SAMPLES / "generated_gpu")
     with (

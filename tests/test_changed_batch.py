@@ -1,9 +1,8 @@
-"""GPU work at another batch size, against programs that have that batch size.
+"""GPU work at another batch size, compared with programs of that batch size.
 
-What the models say is made the truth, as in `test_changed_work`: a program whose
-kernels take what they predict of its shapes is simulated with the edit, and has to be,
-to the nanosecond, the program with the other shapes whose kernels take what is
-predicted of those.
+The models' predictions are taken as true, as in `test_changed_work`: a program whose
+kernels take the predicted times of its shapes is simulated with the edit. The result
+has to equal, to the nanosecond, the program with the other shapes.
 """
 
 from __future__ import annotations
@@ -38,9 +37,9 @@ from tracedb.synthetic import Delays, Program
 
 STEPS = 2
 OF_STEPS = ":kernel step=1..2"
-"""The work before is of unknown shapes."""
+"""GPU work before that has unknown shapes."""
 SHORT_NS = 2_000
-"""The work without shapes takes little: it may stay as it is."""
+"""GPU work without shapes is short enough to stay as it is."""
 TIMES = (*(USUAL_NS,) * (KERNELS - 1), SHORT_NS)
 SAME, TWICE, BACK = BATCH, 2 * BATCH, BATCH // 2
 CHANGES = {
@@ -94,7 +93,7 @@ TIMES_OF = """
 
 @pytest.fixture(scope="module")
 def path(tmp_path_factory: pytest.TempPathFactory, ingested: Ingested) -> Path:
-    """A training of some steps, on an H100."""
+    """A few training steps on an H100."""
     trace = tmp_path_factory.mktemp("batches") / "trace.json"
     return ingested(written(trace, *[training(TIMES)] * STEPS))
 
@@ -108,7 +107,7 @@ def database(path: Path) -> Iterator[tracedb.Database]:
 
 @pytest.fixture(scope="module")
 def elsewhere(database: tracedb.Database) -> Iterator[tracedb.Database]:
-    """What is predicted of it at other batch sizes."""
+    """Everything predicted for it at other batch sizes."""
     edits = [
         edit
         for name, texts in {
@@ -123,10 +122,10 @@ def elsewhere(database: tracedb.Database) -> Iterator[tracedb.Database]:
         yield beside
 
 
-def test_work_at_another_batch_is_as_in_a_program_that_has_it(
+def test_another_batch_equals_a_program_that_has_it(
     elsewhere: tracedb.Database, tmp_path: Path
 ) -> None:
-    """All GPU work, steps and periods, to the nanosecond."""
+    """All GPU ops, steps and periods agree to the nanosecond."""
     usual: dict[str, list[int]] = {}
     there: dict[str, list[int]] = {}
     for name, usual_ns, changed_ns in rows(elsewhere, TIMES_OF):
@@ -134,7 +133,7 @@ def test_work_at_another_batch_is_as_in_a_program_that_has_it(
             usual.setdefault(name, []).append(usual_ns)
             there.setdefault(name, []).append(changed_ns)
     assert usual.keys() == CHANGES.keys()
-    # Traces that are the same are ingested once.
+    # Identical traces are ingested once.
     named = {tuple(times): name for name, times in usual.items()}
     cases = {
         name: case(name, repeated(times), Delays(), recorded=True)
@@ -151,7 +150,7 @@ def test_work_at_another_batch_is_as_in_a_program_that_has_it(
 
 
 def repeated(times: Sequence[int]) -> Program:
-    """Steps of a training."""
+    """Training steps."""
     return program_of(*[training(times)] * STEPS)
 
 
@@ -163,7 +162,7 @@ def _fields(text: str) -> dict[str, Any]:
 def test_shapes_are_those_of_a_trace_with_that_batch(
     elsewhere: tracedb.Database, tmp_path: Path
 ) -> None:
-    """Models are asked of what a trace of that batch size would show."""
+    """Models are asked for the shapes of a trace with that batch size."""
     for name, batch in (("batch=768", TWICE), ("batch=192", BACK)):
         trace = written(tmp_path / f"{batch}.json", *[training(TIMES, batch)] * STEPS)
         with tracedb.open() as there:
@@ -172,7 +171,7 @@ def test_shapes_are_those_of_a_trace_with_that_batch(
 
 
 def test_the_recorded_batch_changes_nothing(elsewhere: tracedb.Database) -> None:
-    """No time differs, and no band is left."""
+    """No time changes, and no band remains."""
     assert rows(
         elsewhere,
         "SELECT DISTINCT ratio, low_ratio, high_ratio FROM prediction.changed_time "
@@ -182,8 +181,8 @@ def test_the_recorded_batch_changes_nothing(elsewhere: tracedb.Database) -> None
     assert summary["baseline_ns"].to_list() == summary["predicted_ns"].to_list()
 
 
-def test_what_is_the_models_stays(elsewhere: tracedb.Database) -> None:
-    """The optimizer's work is as it was, a loss is of twice the examples."""
+def test_which_work_grows_with_the_batch(elsewhere: tracedb.Database) -> None:
+    """Optimizer kernels stay as they are; the loss has twice the examples."""
     found = elsewhere.ask("scenario_kernel").filter(scenario="twice the batch")
     by_name = {(row["name"], row["basis"]): row for row in found.to_dicts()}
     loss = by_name[SUM, "roofline"]
@@ -192,10 +191,10 @@ def test_what_is_the_models_stays(elsewhere: tracedb.Database) -> None:
     assert {row["recorded_batch"] for row in found.to_dicts()} == {BATCH}
 
 
-def test_there_and_back_is_where_it_began(
+def test_there_and_back_changes_nothing(
     elsewhere: tracedb.Database, tmp_path: Path
 ) -> None:
-    """What twice the batch multiplies by, half of that divides by."""
+    """Doubling and halving the batch size are inverse."""
     trace = written(tmp_path / "twice.json", *[training(TIMES, TWICE)] * STEPS)
     query = (
         "SELECT ratio FROM prediction.changed_time INNER JOIN staging.gpu_op "
@@ -213,8 +212,8 @@ def test_there_and_back_is_where_it_began(
     )
 
 
-def test_another_run_tells_what_one_alone_cannot(tmp_path: Path) -> None:
-    """As many examples as features: refused, until a second batch size is there."""
+def test_a_second_batch_size_resolves_an_ambiguity(tmp_path: Path) -> None:
+    """As many examples as features are refused until a second recording is there."""
     first = written(tmp_path / "512.json", *[training(TIMES, 512)] * STEPS)
     second = written(tmp_path / "768.json", *[training(TIMES, 768)] * STEPS)
     with tracedb.open() as db:
@@ -256,14 +255,14 @@ def test_another_run_tells_what_one_alone_cannot(tmp_path: Path) -> None:
         ("batch=many", "batch must be a whole number from 1"),
     ],
 )
-def test_batch_sizes_that_are_none_are_refused(text: str, said: str) -> None:
-    """What is due is told."""
+def test_bad_batch_sizes_are_refused(text: str, said: str) -> None:
+    """The error says what is expected."""
     with pytest.raises(ScenarioError, match=said):
         parse_setting(text)
 
 
-def test_a_setting_is_short_for_an_edit() -> None:
-    """Fields may follow the batch size."""
+def test_the_batch_setting_is_shorthand_for_an_edit() -> None:
+    """Other fields may follow the batch size."""
     assert parse_setting("batch=4096") == parse("gpu set to_batch=4096")
     assert parse_setting("batch=4096 from_batch=512") == parse(
         "gpu set to_batch=4096 from_batch=512"
@@ -271,7 +270,7 @@ def test_a_setting_is_short_for_an_edit() -> None:
 
 
 def test_a_recorded_batch_needs_another(database: tracedb.Database) -> None:
-    """By itself it changes nothing."""
+    """The recorded batch size alone changes nothing."""
     edit = Edit(scenario="none", target="gpu", action="set", set_ns=5, from_batch=3)
     with (
         pytest.raises(ScenarioError, match="add to_batch"),
@@ -280,8 +279,8 @@ def test_a_recorded_batch_needs_another(database: tracedb.Database) -> None:
         pass
 
 
-def test_the_command_says_what_is_known_of_the_batch(path: Path) -> None:
-    """The recorded batch size, how sizes follow it, and what stays."""
+def test_the_command_describes_the_batch(path: Path) -> None:
+    """It prints the recorded batch size, which sizes follow it, and what stays."""
     told = CliRunner().invoke(
         command, ["whatif", str(path), "--set", f"batch=768{OF_STEPS}"]
     )

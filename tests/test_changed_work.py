@@ -1,8 +1,8 @@
-"""GPU work on another GPU and of another type, against programs that have it so.
+"""GPU work on another GPU or of another dtype, compared with programs that have it.
 
-What the models say is made the truth: a program whose kernels take what they predict
-of its shapes here is simulated with the edit, and has to be, to the nanosecond, the
-program whose kernels take what they predict there.
+The models' predictions are taken as true: a program whose kernels take the predicted
+times of their shapes is simulated with the edit. The result has to equal, to the
+nanosecond, the program whose kernels take what is predicted there.
 """
 
 from __future__ import annotations
@@ -51,10 +51,10 @@ STEPS = 3
 def training(
     times: Sequence[int], batch: int = BATCH, dtype: str | None = None
 ) -> tuple[Op, ...]:
-    """Forward, backward and optimizer of two layers, with a kernel an op.
+    """Forward, backward and optimizer of two layers, with one kernel per op.
 
-    The op of the last kernel has no shapes. All elements are of a type, else all but of
-    one product are fp32.
+    The op of the last kernel has no shapes. All elements have one dtype, or all but one
+    product are fp32.
     """
     x, h, out = (batch, WIDTH), (batch, DEEP), (batch, WIDTH)
     w1, w2 = (WIDTH, DEEP), (DEEP, WIDTH)
@@ -87,7 +87,7 @@ KERNELS = 12
 
 
 def program_of(*steps: tuple[Op, ...]) -> Program:
-    """A thread that does steps and waits for each."""
+    """A thread that runs steps and waits for each."""
     marks = [
         step(number, Gap(1_000), *ops, Copy(7, 3_000), StreamSync(7))
         for number, ops in enumerate(steps, 1)
@@ -96,7 +96,7 @@ def program_of(*steps: tuple[Op, ...]) -> Program:
 
 
 def written(path: Path, *steps: tuple[Op, ...], gpu: str | None = None) -> Path:
-    """The trace of a program, perhaps of another GPU."""
+    """The trace of a program, possibly on another GPU."""
     execute(program_of(*steps), Delays())[0].write(path)
     if gpu is not None:
         trace = json.loads(path.read_text())
@@ -107,7 +107,7 @@ def written(path: Path, *steps: tuple[Op, ...], gpu: str | None = None) -> Path:
 
 
 def settings(scenario: str, *texts: str) -> list[Edit]:
-    """Settings of a scenario."""
+    """Settings (`--set`) of a scenario."""
     return [of_scenario(scenario, parse_setting(text)) for text in texts]
 
 
@@ -132,12 +132,12 @@ EDITS = [
     *[of_scenario(name, parse(line)) for name, of in LINES.items() for line in of],
 ]
 ON_V100 = 2100 + (USUAL_NS - 1600) * 3350 / 900
-"""[ns] What the unknown kernel takes there: another floor, and the bandwidths."""
+"""[ns] Time of the unknown kernel there: another floor, scaled by bandwidth."""
 
 
 @pytest.fixture(scope="module")
 def database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tracedb.Database]:
-    """A training of some steps, on an H100."""
+    """A few training steps on an H100."""
     folder = tmp_path_factory.mktemp("trained")
     with tracedb.open() as db:
         db.ingest([written(folder / "trace.json", *[training(USUAL)] * STEPS)])
@@ -146,7 +146,7 @@ def database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tracedb.Datab
 
 @pytest.fixture(scope="module")
 def elsewhere(database: tracedb.Database) -> Iterator[tracedb.Database]:
-    """What is predicted of it in all scenarios."""
+    """Everything predicted for it in all scenarios."""
     with database.simulate(["replay"], EDITS) as beside:
         yield beside
 
@@ -183,10 +183,10 @@ CHANGES = {
 }
 
 
-def test_work_elsewhere_is_as_in_a_program_that_has_it_there(
+def test_work_elsewhere_equals_a_program_that_runs_there(
     database: tracedb.Database, tmp_path: Path
 ) -> None:
-    """All GPU work, steps and periods, to the nanosecond."""
+    """All GPU ops, steps and periods agree to the nanosecond."""
     scenarios = {
         name: [_fields(parse_setting(f"{text}:kernel step=1..2")) for text in texts]
         for name, texts in CHANGES.items()
@@ -198,7 +198,7 @@ def test_work_elsewhere_is_as_in_a_program_that_has_it_there(
         for name, usual_ns, changed_ns in rows(beside, ESTIMATES):
             usual[name].append(usual_ns)
             there[name].append(changed_ns)
-    # Traces that are the same are ingested once.
+    # Identical traces are ingested once.
     named = {tuple(times): name for name, times in usual.items()}
     cases = {
         name: case(name, twice(times), Delays(), recorded=True)
@@ -214,7 +214,7 @@ def test_work_elsewhere_is_as_in_a_program_that_has_it_there(
 
 
 def twice(times: Sequence[int]) -> Program:
-    """Two steps of a training."""
+    """Two training steps."""
     return program_of(training(times), training(times))
 
 
@@ -222,10 +222,10 @@ def _fields(change: Change) -> dict[str, Any]:
     return {k: v for k, v in structs.asdict(change).items() if v is not None}
 
 
-def test_shapes_elsewhere_are_those_of_a_trace_from_there(
+def test_shapes_equal_those_of_a_trace_from_there(
     elsewhere: tracedb.Database, tmp_path: Path
 ) -> None:
-    """Models are asked of what a trace of that GPU, with that type, would show."""
+    """Models are asked for the shapes of a trace with that GPU and dtype."""
     path = written(
         tmp_path / "there.json",
         *[training(USUAL, dtype="c10::Half")] * STEPS,
@@ -253,10 +253,10 @@ def test_shapes_elsewhere_are_those_of_a_trace_from_there(
 
 
 @pytest.mark.parametrize("text", SAME)
-def test_what_is_set_to_what_it_is_changes_nothing(
+def test_setting_the_recorded_values_changes_nothing(
     text: str, elsewhere: tracedb.Database
 ) -> None:
-    """The recorded GPU and type: no time differs, and no band is left."""
+    """With the recorded GPU and dtype, no time changes and no band remains."""
     assert rows(
         elsewhere,
         "SELECT DISTINCT ratio, low_ratio, high_ratio FROM prediction.changed_time "
@@ -267,13 +267,13 @@ def test_what_is_set_to_what_it_is_changes_nothing(
 
 
 def kernels(elsewhere: tracedb.Database, scenario: str) -> dict[str, dict[str, Any]]:
-    """What is told of GPU work in a scenario, by name."""
+    """Basis and time of each kernel name in a scenario."""
     found = elsewhere.ask("scenario_kernel").filter(scenario=scenario)
     return {row["name"]: row for row in found.to_dicts()}
 
 
-def test_every_kernel_tells_what_it_was_told_by(elsewhere: tracedb.Database) -> None:
-    """A model, a roofline, a bandwidth; copies go with the link."""
+def test_every_kernel_states_its_basis(elsewhere: tracedb.Database) -> None:
+    """A model, a roofline or a bandwidth; copies scale with the link."""
     found = kernels(elsewhere, "gpu=V100")
     assert found[UNKNOWN]["basis"] == "bandwidth"
     assert found[SUM]["basis"] == "roofline"
@@ -283,10 +283,10 @@ def test_every_kernel_tells_what_it_was_told_by(elsewhere: tracedb.Database) -> 
         assert row["low_ns"] <= row["changed_ns"] <= row["high_ns"]
 
 
-def test_unknown_work_keeps_its_floor_and_goes_with_the_bandwidth(
+def test_unknown_work_scales_with_bandwidth_above_its_floor(
     elsewhere: tracedb.Database,
 ) -> None:
-    """The rest of 20 us behind the floor of an H100 waits for the memory of a V100."""
+    """Of 20 us, what exceeds an H100's floor scales with the memory of a V100."""
     found = kernels(elsewhere, "gpu=V100")[UNKNOWN]
     assert found["changed_ns"] == STEPS * round(ON_V100)
 
@@ -294,7 +294,7 @@ def test_unknown_work_keeps_its_floor_and_goes_with_the_bandwidth(
 def test_products_in_half_precision_are_faster_and_copies_stay(
     elsewhere: tracedb.Database,
 ) -> None:
-    """A type is of what has shapes and types: the rest is unchanged, and said so."""
+    """A dtype applies to ops with shapes and dtypes; the rest is left, and reported."""
     found = kernels(elsewhere, "dtype=bf16")
     assert found[GEMM]["changed_ns"] < 0.7 * found[GEMM]["measured_ns"]
     for name in (UNKNOWN, COPY):
@@ -302,8 +302,8 @@ def test_products_in_half_precision_are_faster_and_copies_stay(
         assert found[name]["changed_ns"] == found[name]["measured_ns"]
 
 
-def test_settings_stand_beside_other_edits(elsewhere: tracedb.Database) -> None:
-    """Factors multiply what is elsewhere; a time that is set is that, anywhere."""
+def test_settings_combine_with_other_edits(elsewhere: tracedb.Database) -> None:
+    """Factors multiply the time elsewhere; a fixed time stays as set."""
     found = rows(
         elsewhere,
         "SELECT DISTINCT scenario, predicted_ns FROM prediction.gpu_time "
@@ -323,8 +323,8 @@ def periods(database: tracedb.Database) -> list[tuple[Any, ...]]:
     )
 
 
-def test_fused_work_is_elsewhere_too(elsewhere: tracedb.Database) -> None:
-    """On the GPU that it was recorded on it takes what it takes there."""
+def test_fused_work_on_another_gpu(elsewhere: tracedb.Database) -> None:
+    """On the recorded GPU, fused work takes what it takes without the setting."""
     times = {(name, step_id): ns for name, step_id, ns in periods(elsewhere)}
     fused = {step_id: ns for (name, step_id), ns in times.items() if name == "fused"}
     assert fused
@@ -333,8 +333,10 @@ def test_fused_work_is_elsewhere_too(elsewhere: tracedb.Database) -> None:
         assert times["fused there", step_id] > ns
 
 
-def test_arrays_agree(elsewhere: tracedb.Database, database: tracedb.Database) -> None:
-    """The vectorised simulation has the same periods."""
+def test_arrays_and_sql_agree(
+    elsewhere: tracedb.Database, database: tracedb.Database
+) -> None:
+    """The vectorised simulation gives the same periods."""
     some = ("gpu=V100", "product", "baseline")
     edits = [edit for edit in EDITS if edit.scenario in some]
     with database.simulate(["replay"], edits, only_steps=True) as beside:
@@ -353,10 +355,10 @@ def test_arrays_agree(elsewhere: tracedb.Database, database: tracedb.Database) -
         ("gpu=H200 gpu=A100:gemm*", "two edits change the GPU, the type or the batch"),
     ],
 )
-def test_what_cannot_be_is_refused_in_a_line(
+def test_impossible_settings_are_refused(
     text: str, said: str, database: tracedb.Database
 ) -> None:
-    """An unknown GPU with those that are, work without shapes, two GPUs for one."""
+    """Unknown GPUs, work without shapes, and two GPUs for one kernel give one line."""
     edits = settings("elsewhere", *text.split())
     with (
         pytest.raises(ScenarioError) as refused,
@@ -368,14 +370,14 @@ def test_what_cannot_be_is_refused_in_a_line(
 
 
 @pytest.mark.parametrize("text", ["gpu", "gpu=", "speed=3", "dtype=int8"])
-def test_settings_that_are_none_are_refused(text: str) -> None:
-    """What is due is told."""
+def test_malformed_settings_are_refused(text: str) -> None:
+    """The error says what is expected."""
     with pytest.raises(ScenarioError, match=r"setting '.*(expected|must be)"):
         parse_setting(text)
 
 
-def test_a_setting_is_short_for_an_edit() -> None:
-    """Behind the colon are a type, a family, or a pattern of names, then fields."""
+def test_a_setting_is_shorthand_for_an_edit() -> None:
+    """After the colon come a dtype, a family or a name pattern, then fields."""
     assert parse_setting("gpu=H200") == parse("gpu set to_gpu=H200")
     assert parse_setting("gpu=H200:kernel") == parse("gpu:kernel set to_gpu=H200")
     assert parse_setting("dtype=bf16:gemm* step=2") == parse(
@@ -390,7 +392,7 @@ BERT = "gaunernst_bert-small-uncased__1016001.json.gz"
 
 
 @needs_corpus
-def test_a_recording_on_one_gpu_tells_of_another(ingested: Ingested) -> None:
+def test_a_recording_predicts_another_gpu(ingested: Ingested) -> None:
     """BERT on H100 and on MI300X: GPU time within 15 %, each from the other."""
     folder = CORPUS / "tracelens"
     path = ingested(folder / "h100" / BERT, folder / "mi300" / BERT)

@@ -1,4 +1,4 @@
-"""The command line: data on stdout, all else on stderr, one line an error."""
+"""The command line: data on stdout, everything else on stderr, one line per error."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def run(*arguments: object, stdin: str = "") -> Result:
 
 
 def ask(*arguments: object) -> list[dict[str, Any]]:
-    """Run a command that must succeed, and return its rows."""
+    """Run a command that must succeed and return its rows."""
     done = run(*arguments, "--format", "json")
     assert done.exit_code == 0, done.stderr
     return list(json.loads(done.stdout))
@@ -55,7 +55,7 @@ def ask(*arguments: object) -> list[dict[str, Any]]:
 def on_terminal(
     *arguments: object, columns: int = 80, stream: str = "stdout"
 ) -> tuple[int, str, str]:
-    """Run `tracedb` with a terminal; return exit code, its text, the other stream."""
+    """Run `tracedb` in a terminal; returns exit code, terminal text, other stream."""
     ours, theirs = pty.openpty()
     process = subprocess.Popen(  # noqa: S603 (our own program)
         [sys.executable, "-Im", "tracedb", *map(str, arguments)],
@@ -75,12 +75,12 @@ def on_terminal(
 def _read(terminal: int) -> bytes:
     try:
         return os.read(terminal, 65536)
-    except OSError:  # how Linux says that nobody holds the other end any more
+    except OSError:  # on Linux: nobody holds the other end any more
         return b""
 
 
 def tiny_trace(name: str = "gemm") -> dict[str, Any]:
-    """Return two steps, each with one op that launches a kernel and waits for it."""
+    """Two steps, each with one op that launches a kernel and waits for it."""
     events = [event for step in (1, 2) for event in _step(step, name)]
     return {"schemaVersion": 1, "traceEvents": events}
 
@@ -106,7 +106,7 @@ def _step(number: int, name: str) -> list[dict[str, Any]]:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Make a folder with a good trace, and with what users give instead of one."""
+    """A folder with a good trace, and with files that users give by mistake."""
     made = tmp_path_factory.mktemp("files")
     (made / "tiny.json").write_text(json.dumps(tiny_trace()))
     (made / "hostile.json").write_text(json.dumps(tiny_trace(HOSTILE)))
@@ -121,7 +121,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def tiny(folder: Path) -> Path:
-    """Make a database of the tiny trace."""
+    """A database of the tiny trace."""
     path = folder / "tiny.duckdb"
     with open_database(path) as db:
         db.ingest([folder / "tiny.json"])
@@ -130,7 +130,7 @@ def tiny(folder: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def hostile(folder: Path) -> Path:
-    """Make a database whose kernel has a name that would take over a terminal."""
+    """A database whose kernel name contains terminal escapes."""
     path = folder / "hostile.duckdb"
     with open_database(path) as db, ingests_until("staging"):
         db.ingest([folder / "hostile.json"])
@@ -142,7 +142,7 @@ def hostile(folder: Path) -> Path:
 
 @pytest.mark.until("staging")
 def test_ingest_prints_what_is_new(folder: Path, tmp_path: Path) -> None:
-    """The new trace is a row on stdout; progress and counts are on stderr."""
+    """New traces are rows on stdout; progress and counts are on stderr."""
     done = run(
         "ingest",
         folder / "tiny.json",
@@ -159,7 +159,7 @@ def test_ingest_prints_what_is_new(folder: Path, tmp_path: Path) -> None:
 
 
 def test_ingest_again_is_reported(folder: Path, tiny: Path) -> None:
-    """A file that is there already is no new row; stderr counts it."""
+    """A file that was ingested before is no new row; stderr counts it."""
     done = run("ingest", folder / "tiny.json", "--db", tiny, "--format", "json")
     assert (done.exit_code, json.loads(done.stdout)) == (0, [])
     assert "0 new, 1 already in the database" in done.stderr
@@ -167,7 +167,7 @@ def test_ingest_again_is_reported(folder: Path, tiny: Path) -> None:
 
 @pytest.mark.until("staging")
 def test_ingest_names_the_run(folder: Path, tmp_path: Path) -> None:
-    """--run gives the run its name."""
+    """`--run` names the run."""
     database = tmp_path / "a.duckdb"
     ask("ingest", folder / "tiny.json", "--db", database, "--run", "monday")
     assert {row["run"] for row in ask("info", database)} == {"monday"}
@@ -175,7 +175,7 @@ def test_ingest_names_the_run(folder: Path, tmp_path: Path) -> None:
 
 @pytest.mark.until("staging")
 def test_ingest_tells_the_pair(tmp_path: Path) -> None:
-    """Stderr says which trace an execution graph belongs to, and by what."""
+    """Stderr names the trace of an execution graph, and how it was found."""
     done = run("ingest", *DLRM, "--db", tmp_path / "a.duckdb", "--pair")
     assert done.exit_code == 0, done.stderr
     assert f"{DLRM[1]}: paired with {DLRM[0]}: " in done.stderr
@@ -183,7 +183,7 @@ def test_ingest_tells_the_pair(tmp_path: Path) -> None:
 
 @pytest.mark.until("staging")
 def test_ingest_pairs_with_what_is_there(tmp_path: Path) -> None:
-    """An execution graph that waited for its trace is reported when the trace comes."""
+    """An execution graph ingested before its trace is paired when the trace comes."""
     database = tmp_path / "a.duckdb"
     first = run("ingest", DLRM[1], "--db", database)
     assert f"{DLRM[1]}: paired with no trace: " in first.stderr
@@ -192,15 +192,15 @@ def test_ingest_pairs_with_what_is_there(tmp_path: Path) -> None:
 
 
 @pytest.mark.until("staging")
-def test_ingest_of_a_folder_counts_what_it_passes_over(tmp_path: Path) -> None:
-    """JSON files in a folder that are no traces are reported, not taken."""
+def test_ingest_of_a_folder_counts_what_it_skips(tmp_path: Path) -> None:
+    """JSON files that are not traces are skipped and reported."""
     done = run("ingest", DLRM[0].parent, "--db", tmp_path / "a.duckdb")
     assert done.exit_code == 0, done.stderr
     assert "2 new, 1 file that is not a trace skipped\n" in done.stderr
 
 
 def test_ingest_shows_progress_on_a_terminal(folder: Path, tmp_path: Path) -> None:
-    """A line on stderr that changes says what is being done; stdout stays clean."""
+    """A changing line on stderr shows progress; stdout stays clean."""
     command = ["ingest", folder / "tiny.json", "--db", tmp_path / "a.duckdb"]
     code, shown, errors = on_terminal(*command, "--format", "csv", stream="stderr")
     assert code == 0
@@ -212,7 +212,7 @@ def test_ingest_shows_progress_on_a_terminal(folder: Path, tmp_path: Path) -> No
 
 
 def test_info_counts_what_is_in_each_trace(tiny: Path) -> None:
-    """Ops, launches, kernels and steps of a trace are counted."""
+    """Ops, launches, kernels and steps of each trace are counted."""
     (row,) = ask("info", tiny)
     assert row["event_count"] == 10
     assert (row["op_count"], row["call_count"]) == (2, 4)
@@ -227,7 +227,7 @@ def test_info_shows_the_pair(ingested: Ingested) -> None:
 
 @pytest.mark.until("staging")
 def test_info_exits_with_3_on_issues(folder: Path, tmp_path: Path) -> None:
-    """What was repaired is a line on stderr, and no secret to a script."""
+    """Issues are lines on stderr, and give exit code 3."""
     database = tmp_path / "a.duckdb"
     with open_database(database) as db:
         db.ingest([folder / "tiny.json"])
@@ -243,7 +243,7 @@ def test_info_exits_with_3_on_issues(folder: Path, tmp_path: Path) -> None:
 
 
 def test_overheads_tile_the_step(tiny: Path) -> None:
-    """The types of a thread sum to the step, for each step, and --step takes one."""
+    """Types of a thread sum to each step; `--step` selects one step."""
     total: dict[int, int] = {}
     for row in ask("overheads", tiny):
         total[row["step_id"]] = total.get(row["step_id"], 0) + row["time_ns"]
@@ -252,8 +252,8 @@ def test_overheads_tile_the_step(tiny: Path) -> None:
 
 
 @pytest.mark.parametrize("command", ["overheads", "critical-path", "slack", "predict"])
-def test_a_step_that_is_not_there_is_reported(tiny: Path, command: str) -> None:
-    """One line says which steps there are."""
+def test_a_missing_step_is_reported(tiny: Path, command: str) -> None:
+    """One line lists the steps."""
     done = run(command, tiny, "--step", 99)
     assert (done.exit_code, done.stdout) == (2, "")
     assert done.stderr == "tracedb: error: no step 99; available: 1, 2\n"
@@ -273,10 +273,10 @@ def test_a_step_that_is_not_there_is_reported(tiny: Path, command: str) -> None:
         (["module", "--step", 1], "question.module has no steps to choose from"),
     ],
 )
-def test_a_part_that_is_not_there_is_reported(
+def test_a_missing_rank_or_device_is_reported(
     tiny: Path, arguments: list[str | int], said: str
 ) -> None:
-    """One line says which there are, or that the answer does not tell them apart."""
+    """One line lists what there is, or says that the answer has no such column."""
     done = run("ask", tiny, *arguments)
     assert (done.exit_code, done.stdout) == (2, "")
     assert done.stderr.startswith(f"tracedb: error: {said}")
@@ -290,10 +290,10 @@ def test_a_part_that_is_not_there_is_reported(
         ("overhead", {"step": 1, "trace": 1}),
     ],
 )
-def test_a_part_of_an_answer(
+def test_options_filter_an_answer(
     tiny: Path, question: str, options: dict[str, int]
 ) -> None:
-    """Options choose rows; what they do not speak of stays."""
+    """Options select rows by the columns that they name."""
     rows = ask("ask", tiny, question)
     chosen = [
         row
@@ -315,22 +315,22 @@ def test_a_part_of_an_answer(
     ],
 )
 def test_an_empty_answer_says_why(tiny: Path, question: str, said: str) -> None:
-    """It is an answer all the same."""
+    """It is still an answer, with exit code 0."""
     done = run("ask", tiny, question)
     assert done.exit_code == 0
     assert done.stderr.startswith(f"no rows\n{said}")
     assert done.stderr.count("\n") == 2
 
 
-def test_reasons_are_of_questions() -> None:
-    """A question that is renamed takes its reason along."""
+def test_reasons_belong_to_questions() -> None:
+    """Every reason for an empty answer names an existing question."""
     known = {r.name for r in catalog.relations() if r.layer == "question"}
     told = {*missing_steps._NEEDS, *missing_steps._OF_OPERATIONS}  # noqa: SLF001
     assert told <= known
 
 
 def test_critical_path_sums_to_the_step(tiny: Path) -> None:
-    """The intervals of the path follow each other from the step's begin to its end."""
+    """Intervals follow each other from the step's begin to its end."""
     path = ask("critical-path", tiny, "--step", 1, "--intervals")
     spans = [(r["offset_ns"], r["offset_ns"] + r["time_ns"]) for r in path]
     assert spans[0][0] == 0
@@ -339,7 +339,7 @@ def test_critical_path_sums_to_the_step(tiny: Path) -> None:
 
 
 def test_critical_path_summary_is_shorter(tiny: Path) -> None:
-    """Without --intervals there is a row per step and kind."""
+    """Without `--intervals` there is one row per step and kind."""
     rows = ask("critical-path", tiny)
     assert len({(row["step_id"], row["kind"]) for row in rows}) == len(rows)
     assert {row["step_id"] for row in rows} > {
@@ -348,7 +348,7 @@ def test_critical_path_summary_is_shorter(tiny: Path) -> None:
 
 
 def test_slack_has_every_node_of_a_step(tiny: Path) -> None:
-    """Least slack first, of these the longest; one kind on demand."""
+    """The least slack comes first, then the longest; `--kind` selects a kind."""
     nodes = ask("slack", tiny, "--step", 1)
     assert {row["step"] for row in nodes} == {1}
     order = [
@@ -361,8 +361,8 @@ def test_slack_has_every_node_of_a_step(tiny: Path) -> None:
     assert kernels
 
 
-def test_slack_knows_its_kinds(tiny: Path) -> None:
-    """A kind that is none is a mistake, in Python, too."""
+def test_slack_refuses_unknown_kinds(tiny: Path) -> None:
+    """An unknown kind is an error, in Python too."""
     assert run("slack", tiny, "--kind", "gpu").exit_code == 2
     with (
         open_database(tiny, read_only=True) as db,
@@ -376,7 +376,7 @@ def test_predict_shows_measured_beside_predicted(tiny: Path, method: str) -> Non
     """Each step has its measured period and the signed error of the prediction."""
     rows = ask("predict", tiny, "--method", method)
     assert {row["method"] for row in rows} == {method}
-    # Steps begin every millisecond, and the first one's period with its mark.
+    # Steps begin every millisecond; the first period begins with its mark.
     assert {row["measured_ns"] for row in rows} == {900_000, 1_000_000}
     assert {row["measured_host_ns"] for row in rows} == {900_000}
     for row in rows:
@@ -384,8 +384,8 @@ def test_predict_shows_measured_beside_predicted(tiny: Path, method: str) -> Non
         assert row["error_share"] == pytest.approx(error)
 
 
-def test_predict_knows_its_methods(tiny: Path) -> None:
-    """A method that is none is a mistake, in Python, too."""
+def test_predict_refuses_unknown_methods(tiny: Path) -> None:
+    """An unknown method is an error, in Python too."""
     assert run("predict", tiny, "--method", "guess").exit_code == 2
     with (
         open_database(tiny, read_only=True) as db,
@@ -396,8 +396,8 @@ def test_predict_knows_its_methods(tiny: Path) -> None:
         db.predict("guess")
 
 
-def test_predict_learns_elsewhere_on_demand(tiny: Path) -> None:
-    """A method that is not stored is simulated; scores are of all methods."""
+def test_predict_simulates_methods_on_demand(tiny: Path) -> None:
+    """A method that is not stored is simulated; scores cover all methods."""
     rows = ask("predict", tiny, "--method", "other_steps")
     assert {row["method"] for row in rows} == {"other_steps"}
     assert {row["measured_host_ns"] for row in rows} == {900_000}
@@ -407,21 +407,21 @@ def test_predict_learns_elsewhere_on_demand(tiny: Path) -> None:
         assert row["low_ns"] <= row["predicted_ns"] <= row["high_ns"]
 
 
-def test_predict_evaluates_all_methods_or_none(tiny: Path) -> None:
-    """To score one method alone makes no sense."""
+def test_predict_evaluates_all_methods(tiny: Path) -> None:
+    """`--evaluate` with a single method is an error."""
     done = run("predict", tiny, "--evaluate", "--method", "full")
     assert done.exit_code == 2
     assert "--evaluate covers all methods" in done.stderr
 
 
 def test_predict_without_a_method_shows_all(tiny: Path) -> None:
-    """All three methods stand side by side."""
+    """All three methods are shown together."""
     methods = {row["method"] for row in ask("predict", tiny)}
     assert methods == {"replay", "statistics", "full"}
 
 
 def test_depends_shows_both_directions(tiny: Path) -> None:
-    """A kernel comes after its launch, which began in its op; the host waits for it."""
+    """A kernel depends on its launch, which began in its op; the host waits for it."""
     (kernel,) = ask("sql", tiny, "SELECT min(gpu_op_id) AS id FROM staging.gpu_op")
     rows = ask("depends", tiny, "--node", kernel["id"])
     assert [(r["direction"], r["distance"], r["kind"], r["name"]) for r in rows] == [
@@ -438,7 +438,7 @@ def test_depends_shows_both_directions(tiny: Path) -> None:
 
 
 def test_depends_shows_waits(tiny: Path) -> None:
-    """The call waits for the kernel, which delays the call as long as it blocks."""
+    """The call waits for the kernel, which delays the call while it blocks."""
     node = ("--node", "cudaDeviceSynchronize", "--step", 2)
     itself, awaited = ask("depends", tiny, *node, "--waits")
     assert (itself["name"], awaited["name"]) == ("cudaDeviceSynchronize", "gemm")
@@ -451,7 +451,7 @@ def test_depends_shows_waits(tiny: Path) -> None:
 
 
 def test_depends_finds_a_name_in_its_step(tiny: Path) -> None:
-    """A name that is there once a step is found by name and step, also GPU work's."""
+    """A name that occurs once per step is found by name and step, for GPU work too."""
     for name in ("aten::mm", "gemm"):
         rows = ask("depends", tiny, "--node", name, "--step", 2)
         assert rows[0]["name"] == name
@@ -463,7 +463,7 @@ def test_depends_finds_a_name_in_its_step(tiny: Path) -> None:
 
 
 def test_ask_lists_the_questions(tiny: Path) -> None:
-    """Without a question, each one is listed with what it means."""
+    """Without a question, each one is listed with its meaning."""
     asked = {row["question"]: row["meaning"] for row in ask("ask", tiny)}
     known = [r.signature for r in catalog.relations() if r.layer == "question"]
     assert sorted(f"question.{name}" for name in asked) == sorted(known)
@@ -471,7 +471,7 @@ def test_ask_lists_the_questions(tiny: Path) -> None:
 
 
 def test_the_list_of_questions_fits(tiny: Path) -> None:
-    """Names are whole, beside what is asked alone; in a pipe at most 100 columns."""
+    """Names are complete, with their parameters; in a pipe at most 100 columns."""
     done = run("ask", tiny)
     known = [r for r in catalog.relations() if r.layer == "question"]
     names = {r.signature.removeprefix("question.") for r in known}
@@ -491,7 +491,7 @@ def test_the_list_of_questions_fits(tiny: Path) -> None:
 def test_ask_answers_questions_with_values(
     tiny: Path, question: catalog.Relation
 ) -> None:
-    """Each has an answer with the columns of its relation; test_sql asks the others."""
+    """Each has an answer with its relation's columns; test_sql covers the others."""
     values = (1 for _ in question.parameters)
     done = run("ask", tiny, question.name, *values, "--format", "csv")
     assert done.exit_code == 0, done.stderr
@@ -503,13 +503,13 @@ def test_ask_answers_questions_with_values(
 
 
 def test_json_has_raw_integers(tiny: Path) -> None:
-    """Times are integers of nanoseconds, sums included; a missing value is null."""
+    """Times are integer nanoseconds, also when summed; missing values are null."""
     query = "SELECT sum(end_ns - start_ns) AS busy_ns, NULL AS x FROM staging.gpu_op"
     assert ask("sql", tiny, query) == [{"busy_ns": 961_000, "x": None}]
 
 
 def test_csv_has_a_header(tiny: Path) -> None:
-    """CSV begins with the names of the columns; lists are JSON within a field."""
+    """CSV begins with column names; lists are JSON within a field."""
     query = "SELECT gpu_op_id, [1, 2] AS dims, name FROM staging.gpu_op ORDER BY 1"
     lines = run("sql", tiny, query, "--format", "csv").stdout.splitlines()
     assert lines[0] == "gpu_op_id,dims,name"
@@ -517,7 +517,7 @@ def test_csv_has_a_header(tiny: Path) -> None:
 
 
 def test_parquet_reads_back(tiny: Path) -> None:
-    """Parquet on stdout is what polars reads, with the types of the query."""
+    """Polars reads Parquet from stdout, with the types of the query."""
     query = (
         "SELECT name, start_ns, sum(gpu_op_id) AS n FROM staging.gpu_op GROUP BY ALL"
     )
@@ -531,7 +531,7 @@ def test_parquet_reads_back(tiny: Path) -> None:
 
 
 def test_times_since_1970_are_dates_in_tables(tiny: Path) -> None:
-    """Long durations are none; other formats have nanoseconds."""
+    """Timestamps are shown as dates, long durations are not; other formats keep ns."""
     query = "SELECT 1700000000123456789 AS start_ns, 86400000000000 AS whole_day_ns"
     shown = run("sql", tiny, query).stdout
     assert "2023-11-14 22:13:20.123  86,400,000.000 ms" in shown
@@ -539,7 +539,7 @@ def test_times_since_1970_are_dates_in_tables(tiny: Path) -> None:
 
 
 def test_table_has_units(tiny: Path) -> None:
-    """For a person, times, bytes and shares have units; headings need none then."""
+    """In tables, times, bytes and shares have units, and headings drop them."""
     query = (
         "SELECT 1234567 AS a_ns, 999 AS b_ns, 3 * 2**20 AS c_bytes, 0.125 AS d_share"
     )
@@ -550,52 +550,55 @@ def test_table_has_units(tiny: Path) -> None:
 
 
 def test_table_headings_stay_apart(tiny: Path) -> None:
-    """A heading that two columns would share is the name of each."""
+    """Two columns whose short headings are equal keep their full names."""
     done = run("sql", tiny, "SELECT 1 AS a_ns, 2 AS a_bytes, 3 AS bs, 4 AS b_count")
     assert done.stdout.split()[:4] == ["a_ns", "a_bytes", "bs", "b_count"]
 
 
-def test_table_counts_are_plural(tiny: Path) -> None:
-    """A count of steps is not taken for the number of one."""
+def test_counts_are_not_ordinals(tiny: Path) -> None:
+    """A count of steps is not formatted like the number of a step."""
     done = run("sql", tiny, "SELECT 1 AS step, 2 AS step_count")
     assert done.stdout.split()[:2] == ["step", "steps"]
 
 
-def test_table_says_the_sign_of_an_error(tiny: Path) -> None:
-    """Too long and too short are told apart."""
+def test_table_shows_the_sign_of_an_error(tiny: Path) -> None:
+    """Predictions that are too long or too short are distinguished."""
     query = "SELECT unnest([0.02, -0.013]) AS error_share"
     done = run("sql", tiny, query).stdout
     assert [line.strip() for line in done.splitlines()[2:]] == ["+2.00 %", "-1.30 %"]
 
 
 def test_long_tables_are_cut_and_say_so(tiny: Path) -> None:
-    """A table has 100 rows at most; stderr says how to have the others."""
+    """A table has at most 100 rows; stderr says how to get the others."""
     done = run("sql", tiny, "FROM range(2345)")
     assert len(done.stdout.splitlines()) == 102
     assert done.stderr == "first 100 of 2,345 rows; --format csv has all\n"
 
 
-def test_no_rows_is_an_answer(tiny: Path) -> None:
-    """Exit code 0, no data; a person is told."""
+def test_no_rows_is_success(tiny: Path) -> None:
+    """Exit code 0 and no data; stderr says so."""
     done = run("sql", tiny, "FROM staging.op WHERE false")
     assert (done.exit_code, done.stderr) == (0, "no rows\n")
     assert ask("sql", tiny, "FROM staging.op WHERE false") == []
 
 
 def test_long_queries_write_rows_alone(tiny: Path) -> None:
-    """DuckDB draws no bar on stdout."""
+    """DuckDB draws no progress bar on stdout."""
     query = "SELECT current_setting('enable_progress_bar')::VARCHAR AS bar"
     assert ask("sql", tiny, query) == [{"bar": "false"}]
 
 
 def test_query_from_stdin(tiny: Path) -> None:
-    """A query of `-` is read from stdin."""
+    """With `-`, the query is read from stdin."""
     done = run("sql", tiny, "-", "--format", "csv", stdin="SELECT 1 AS a")
     assert done.stdout == "a\n1\n"
 
 
-def test_pipe_that_closes_early(tiny: Path) -> None:
-    """`tracedb ... | head` ends in silence."""
+def test_a_closed_pipe_is_silent(tiny: Path) -> None:
+    """`tracedb ...
+
+    head` ends silently.
+    """
     command = [sys.executable, "-Im", "tracedb", "sql", str(tiny), "FROM range(999999)"]
     process = subprocess.Popen(  # noqa: S603 (our own program)
         [*command, "--format", "csv"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
@@ -610,7 +613,7 @@ def test_pipe_that_closes_early(tiny: Path) -> None:
 
 
 def test_schema_lists_public_relations() -> None:
-    """In reading order, each with what it means; no database is needed."""
+    """They are in reading order, with their meaning; no database is needed."""
     listed = ask("schema")
     public = catalog.public()
     names = [(subject, name) for subject in public for name in public[subject]]
@@ -620,7 +623,7 @@ def test_schema_lists_public_relations() -> None:
 
 
 def test_schema_lists_internal_relations_on_demand() -> None:
-    """Behind the public ones, which stay first."""
+    """They come after the public ones."""
     public, every = ask("schema"), ask("schema", "--all")
     assert every[: len(public)] == public
     assert {row["relation"] for row in every} == {
@@ -634,7 +637,7 @@ def test_schema_lists_internal_relations_on_demand() -> None:
 
 
 def test_schema_shows_one_relation() -> None:
-    """Its columns with types and meanings; a person also gets its SQL."""
+    """Its columns with types and meanings; in a terminal also its SQL."""
     columns = ask("schema", "staging.step")
     assert columns[0] | {"meaning": ""} == {
         "column": "step_id",
@@ -646,8 +649,8 @@ def test_schema_shows_one_relation() -> None:
     assert "FROM staging.step_range" in shown
 
 
-def test_schema_shows_a_rule() -> None:
-    """A function has parameters in place of columns."""
+def test_schema_shows_a_macro() -> None:
+    """A function has parameters instead of columns."""
     name = "graph.delay_cap_ns"
     parameters = [row["column"] for row in ask("schema", name)]
     assert parameters == ["instance_count", "median_ns", "p95_ns"]
@@ -663,12 +666,12 @@ def test_schema_page_is_markdown() -> None:
     assert "## `staging.gpu_op`" in page
 
 
-def test_upgrade_mends_a_database_of_another_version(
+def test_upgrade_repairs_a_database_of_another_version(
     tiny: Path, tmp_path: Path
 ) -> None:
-    """Reading names the remedy, the remedy works, and nothing is lost.
+    """The error names `tracedb upgrade`, which works and loses nothing.
 
-    What stragglers cost is simulated again from what is stored.
+    Straggler results are simulated again from the stored operations.
     """
     job = tmp_path / "job.parquet"
     pl.DataFrame(job_rows(Job(), randomly(6))).write_parquet(job)
@@ -803,7 +806,7 @@ MISTAKES = {
 @pytest.mark.usefixtures("tiny")
 @pytest.mark.parametrize(("line", "message"), MISTAKES.values(), ids=list(MISTAKES))
 def test_mistakes_are_one_line(folder: Path, line: str, message: str) -> None:
-    """A mistake exits with 2 and one line that names value and remedy; no data."""
+    """A mistake gives exit code 2, no data, and one line with value and remedy."""
     done = run(*line.replace("{}", str(folder)).split())
     assert (done.exit_code, done.stdout) == (2, "")
     assert message in done.stderr
@@ -811,7 +814,7 @@ def test_mistakes_are_one_line(folder: Path, line: str, message: str) -> None:
 
 
 def test_wrong_pair_is_refused(folder: Path, tmp_path: Path) -> None:
-    """--pair refuses an execution graph of another run, and keeps nothing of either."""
+    """`--pair` refuses the execution graph of another run, and stores neither file."""
     database = tmp_path / "a.duckdb"
     done = run("ingest", folder / "tiny.json", DLRM[1], "--db", database, "--pair")
     assert done.exit_code == 2
@@ -833,7 +836,7 @@ def test_wrong_pair_is_refused(folder: Path, tmp_path: Path) -> None:
     ],
 )
 def test_wrong_usage_exits_with_2(words: list[str]) -> None:
-    """A command, argument or option that does not exist is one line on stderr."""
+    """Unknown commands, arguments and options give one line on stderr."""
     done = run(*words)
     assert (done.exit_code, done.stdout) == (2, "")
     assert re.fullmatch(
@@ -845,7 +848,7 @@ def test_wrong_usage_exits_with_2(words: list[str]) -> None:
 
 @pytest.mark.parametrize("group", ["kernels", "lake", "overheads"])
 def test_a_group_alone_shows_its_help(group: str) -> None:
-    """A word is missing: which ones there are is the answer, each in one line."""
+    """A group without a subcommand lists its subcommands, one line each."""
     done = run(group)
     assert f"Usage: tracedb {group} " in done.stderr
     assert "error" not in done.stderr
@@ -853,7 +856,7 @@ def test_a_group_alone_shows_its_help(group: str) -> None:
 
 @pytest.mark.parametrize("words", [[], ["kernels"], ["lake"], ["overheads"]])
 def test_commands_are_listed_with_whole_sentences(words: list[str]) -> None:
-    """None is cut at the end of its line."""
+    """No summary is cut at the end of its line."""
     assert "...\n" not in run(*words, "--help").stdout.partition("\n")[2]
 
 
@@ -861,7 +864,7 @@ def test_commands_are_listed_with_whole_sentences(words: list[str]) -> None:
 
 
 def measurements(folder: Path) -> Path:
-    """Make a file of measurements that a model can be trained on."""
+    """A file of measurements for training a model."""
     texts = {"device": "V100", "software": "x", "source": "x", "measured": "kernel"}
     op = {"family": "memset", "op": "memset", "dtype": "int8"}
     rows = [
@@ -873,7 +876,7 @@ def measurements(folder: Path) -> Path:
 
 
 def writers(folder: Path, tiny: Path) -> dict[str, tuple[object, ...]]:
-    """Return the commands that write, without where to."""
+    """The commands that write, without their output path."""
     quick = ("--backend", "numpy", "--family", "memset", "--minutes", "0.001")
     return {
         "learn": ("overheads", "learn", tiny),
@@ -884,10 +887,10 @@ def writers(folder: Path, tiny: Path) -> dict[str, tuple[object, ...]]:
 
 @pytest.mark.parametrize("name", ["learn", "train", "microbench"])
 @pytest.mark.parametrize("option", ["-o", "--output"])
-def test_outputs_have_their_folders_made(
+def test_output_folders_are_created(
     name: str, option: str, tiny: Path, tmp_path: Path
 ) -> None:
-    """By each command that writes; again over what it wrote; nothing is left beside."""
+    """Each command that writes creates them, and overwrites its own output only."""
     path = tmp_path / "made" / "here" / "output"
     for _ in range(2):
         done = run(*writers(tmp_path, tiny)[name], option, path)
@@ -898,8 +901,8 @@ def test_outputs_have_their_folders_made(
 
 
 @pytest.mark.parametrize("name", ["learn", "train", "microbench"])
-def test_outputs_write_over_nothing_else(name: str, tiny: Path, tmp_path: Path) -> None:
-    """A file of another kind stays what it is, as does one in the place of a folder."""
+def test_outputs_overwrite_nothing_else(name: str, tiny: Path, tmp_path: Path) -> None:
+    """A file of another kind stays, as does one where a folder should be."""
     other = tmp_path / "notes.txt"
     other.write_text("mine")
     for path in (other, other / "below"):
@@ -911,7 +914,7 @@ def test_outputs_write_over_nothing_else(name: str, tiny: Path, tmp_path: Path) 
 
 
 def test_errors_escape_names(tmp_path: Path) -> None:
-    """A path with control characters reaches the terminal as escapes, in one line."""
+    """A path with control characters is escaped in the terminal, in one line."""
     done = run("ingest", tmp_path / "a\x1b[2J\nb.json", "--db", tmp_path / "x.duckdb")
     assert r"a\x1b[2J\nb.json: no such file" in done.stderr
     assert done.stderr.count("\n") == 1
@@ -921,7 +924,7 @@ def test_errors_escape_names(tmp_path: Path) -> None:
 
 
 def test_table_escapes_names(hostile: Path) -> None:
-    """No control character of a name is printed in a table, to a file neither."""
+    """Tables escape control characters in names, also when written to a file."""
     shown = run("sql", hostile, "SELECT DISTINCT name FROM staging.gpu_op").stdout
     assert r"\x1b[2J\x1b]0;owned\x07\u202egnp.exe\x85\n=1+1" in shown
     assert all(line.isprintable() for line in shown.splitlines())
@@ -929,7 +932,7 @@ def test_table_escapes_names(hostile: Path) -> None:
 
 @pytest.mark.parametrize("format_", ["csv", "json", "table"])
 def test_terminals_get_no_control_characters(hostile: Path, format_: str) -> None:
-    """Whatever the format, a terminal only sees characters that print."""
+    """In every format, a terminal gets printable characters only."""
     query = "SELECT name FROM staging.gpu_op"
     code, shown, _ = on_terminal("sql", hostile, query, "--format", format_)
     assert code == 0
@@ -937,8 +940,8 @@ def test_terminals_get_no_control_characters(hostile: Path, format_: str) -> Non
     assert all(line.isprintable() for line in shown.splitlines())
 
 
-def test_names_are_no_markup(tmp_path: Path) -> None:
-    """Brackets in names are text: rich would fail at them, or make them links."""
+def test_names_are_not_markup(tmp_path: Path) -> None:
+    """Brackets in names are plain text: rich would fail or turn them into links."""
     names = ("d[/x].json", "[link=evil]a[blink].json")
     for name in names:
         (tmp_path / name).parent.mkdir(exist_ok=True)
@@ -951,7 +954,7 @@ def test_names_are_no_markup(tmp_path: Path) -> None:
     query = "SELECT DISTINCT name FROM staging.gpu_op"
     code, shown, _ = on_terminal("sql", database, query, columns=300)
     assert code == 0
-    # How long a file is told of depends on how long it takes.
+    # Whether a file's progress is shown depends on how long it takes.
     screen = io.StringIO()
     console = Console(file=screen, force_terminal=True, width=300)
     status = console.status("reading")
@@ -963,8 +966,8 @@ def test_names_are_no_markup(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("format_", ["csv", "json"])
-def test_files_get_names_as_they_are(hostile: Path, format_: str) -> None:
-    """What is no terminal gets the data unchanged."""
+def test_files_get_names_unchanged(hostile: Path, format_: str) -> None:
+    """Output that is not a terminal gets the data unchanged."""
     query = "SELECT DISTINCT name FROM staging.gpu_op"
     shown = run("sql", hostile, query, "--format", format_).stdout_bytes.decode()
     if format_ == "csv":
@@ -974,14 +977,14 @@ def test_files_get_names_as_they_are(hostile: Path, format_: str) -> None:
 
 
 def test_parquet_refuses_a_terminal(tiny: Path) -> None:
-    """Bytes are not for eyes; the message says where to send them."""
+    """The message says where to send the bytes."""
     code, shown, errors = on_terminal("info", tiny, "--format", "parquet")
     assert (code, shown) == (2, "")
     assert "redirect it to a file: `> x.parquet`" in errors
 
 
 def test_wide_tables_fit_the_terminal(tiny: Path) -> None:
-    """No line is longer than the terminal, and no number is cut."""
+    """No line is wider than the terminal, and no number is cut."""
     query = "SELECT 'same' AS a, range AS b, repeat(b::TEXT, 99) AS c FROM range(2)"
     _, shown, errors = on_terminal("sql", tiny, query, columns=60)
     assert max(len(line) for line in shown.splitlines()) <= 60
@@ -991,7 +994,7 @@ def test_wide_tables_fit_the_terminal(tiny: Path) -> None:
 
 
 def test_names_of_narrow_tables_are_cut_in_the_middle(tiny: Path) -> None:
-    """What tells long names apart is at their ends; short columns stay whole."""
+    """The ends of long names tell them apart, so the middle is cut."""
     names = ", ".join(f"'autograd::engine::{'x' * 80}: {n}Backward'" for n in "AB")
     query = f"SELECT unnest([{names}]) AS a, unnest(['b', 'c']) AS short"
     _, shown, _ = on_terminal("sql", tiny, query, columns=50)
@@ -1004,14 +1007,14 @@ def test_names_of_narrow_tables_are_cut_in_the_middle(tiny: Path) -> None:
 
 
 def test_headings_of_counts_are_words(tiny: Path) -> None:
-    """A plural where things are counted, the word itself where it is how they are."""
+    """Counts have plural headings; other headings stay as they are."""
     query = "SELECT 1 AS op_count, 2 AS match_count, 3 AS late_count"
     heading, *_ = run("sql", tiny, query).stdout.splitlines()
     assert heading.split() == ["ops", "matches", "late"]
 
 
 def test_paths_of_narrow_tables_keep_their_ends(tiny: Path) -> None:
-    """The folder that all paths share moves to the line above the table."""
+    """The folder common to all paths moves to the line above the table."""
     paths = "unnest(['/some/where/a/b.json', '/some/where/c.json'])"
     query = f"SELECT {paths} AS path, 1234567890 AS n"
     _, shown, _ = on_terminal("sql", tiny, query, columns=24)
@@ -1019,10 +1022,10 @@ def test_paths_of_narrow_tables_keep_their_ends(tiny: Path) -> None:
     assert {"a/b.json", "c.json"} < set(shown.split())
 
 
-def test_columns_that_do_not_fit_are_named(
+def test_columns_that_do_not_fit_are_listed(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Numbers are left out as a whole column rather than cut."""
+    """A column of numbers is left out as a whole rather than cut."""
     monkeypatch.setattr(
         table, "Console", lambda **_: Console(force_terminal=True, width=30)
     )
@@ -1038,7 +1041,7 @@ def test_columns_that_do_not_fit_are_named(
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_help_fits_a_terminal(name: str) -> None:
-    """Every command has help, whose lines are at most 80 characters long."""
+    """Each command's help has lines of at most 80 characters."""
     done = run(name, "--help")
     assert done.exit_code == 0
     assert max(map(len, done.stdout.splitlines())) <= 80
@@ -1058,8 +1061,8 @@ def test_python_m_tracedb() -> None:
     ("words", "expected"),
     [("tracedb su", "plain,summary"), ("tracedb ask x.duckdb --for", "plain,--format")],
 )
-def test_the_shell_is_told_what_can_follow(words: str, expected: str) -> None:
-    """Click's own completion finds commands that are imported on demand."""
+def test_shell_completion(words: str, expected: str) -> None:
+    """Click's completion finds commands that are imported lazily."""
     program = "import sys; sys.argv[0] = 'tracedb'; "
     program += "from tracedb.cli.start import tracedb; tracedb()"
     typed = words.split()

@@ -1,4 +1,4 @@
-"""How fast collectives move their messages, and how long they wait before."""
+"""Bandwidth of collectives, and how long they wait before moving data."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ BYTES = {"Float": 4, "Int": 4, "Long": 8, "Byte": 1, "BFloat16": 2}
 
 
 class Transfer(NamedTuple):
-    """A collective on a rank, in microseconds."""
+    """A collective on one rank; times in microseconds."""
 
     begin: float
     end: float
@@ -35,7 +35,7 @@ class Transfer(NamedTuple):
 
 
 def transfers(path: Path) -> list[Transfer]:
-    """The collectives of a trace, by the calls that record them: a plain loop."""
+    """The collectives of a trace, found through the calls that record them."""
     with gzip.open(path) as file:
         events = [e for e in json.load(file)["traceEvents"] if e.get("ph") == "X"]
     calls = [event for event in events if event["name"] == "record_param_comms"]
@@ -54,13 +54,13 @@ def transfers(path: Path) -> list[Transfer]:
 
 
 def encloses(call: dict[str, Any], launch: dict[str, Any]) -> bool:
-    """Whether a launch lies within a call on its thread."""
+    """Whether a launch is within a call on its thread."""
     within = 0 <= float(launch["ts"]) - float(call["ts"]) <= float(call["dur"])
     return bool(call["tid"] == launch["tid"]) and within
 
 
 def transfer(kernel: dict[str, Any], call: dict[str, Any]) -> Transfer:
-    """A kernel with what its call says."""
+    """A kernel, with the message that its call records."""
     elements = max(call["In msg nelems"], call["Out msg nelems"])
     begin, lasting = float(kernel["ts"]), float(kernel["dur"])
     return Transfer(
@@ -73,7 +73,7 @@ def transfer(kernel: dict[str, Any], call: dict[str, Any]) -> Transfer:
 
 
 def bus_factor(one: Transfer) -> float:
-    """By how much NCCL's tests multiply the algorithm bandwidth."""
+    """The bus bandwidth factor of NCCL tests."""
     others = (one.ranks - 1) / one.ranks
     factors = {"allreduce": 2 * others, "alltoall": others, "allgather": others}
     return factors.get(one.kind, 1)
@@ -83,7 +83,7 @@ def bus_factor(one: Transfer) -> float:
 def test_bandwidths_against_a_plain_loop(
     paths: list[Path], database_of: DatabaseOf
 ) -> None:
-    """Messages, waits and both bandwidths, collective by collective."""
+    """Message sizes, waits and both bandwidths agree for each collective."""
     if not paths[0].exists():
         pytest.skip("../shared/corpus is absent")
     database = database_of(*paths)
@@ -115,7 +115,7 @@ def test_bandwidths_against_a_plain_loop(
 
 @pytest.mark.parametrize("paths", [*RECORDED, pytest.param(DLRM8, id="dlrm8")])
 def test_laws_of_bandwidths(paths: list[Path], database_of: DatabaseOf) -> None:
-    """Time is waiting and moving; no link moves more than twice the message in it."""
+    """Waiting and moving sum to the time; no link moves more than twice the message."""
     if not paths[0].exists():
         pytest.skip("../shared/corpus is absent")
     database = database_of(*paths)

@@ -1,4 +1,4 @@
-"""What the page beside HTA says of tracedb is what tracedb says today."""
+"""The page that compares with HTA states tracedb's current results."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ PAGE = ROOT / "docs" / "critical-path-hta.md"
 
 @pytest.fixture
 def compare(monkeypatch: pytest.MonkeyPatch) -> Any:  # noqa: ANN401 (a module)
-    """The program that writes the page; it is outside of the package."""
+    """The program that writes the page; it is outside the package."""
     monkeypatch.syspath_prepend(ROOT / "benchmarks")
     return import_module("compare_hta")
 
 
 @needs_corpus
 @pytest.mark.parametrize("title", ["alexnet", "event sync", "DLRM, rank 1"])
-def test_page_has_todays_path(title: str, compare: Any) -> None:  # noqa: ANN401
-    """Length, kinds and unexplained share of a path are those of the page."""
+def test_page_has_the_current_path(title: str, compare: Any) -> None:  # noqa: ANN401
+    """Length, kinds and unexplained share of the path are those on the page."""
     case = next(case for case in compare.CASES if case.title == title)
     with compare.ingested(case) as database:
         figures = compare.our_figures(database)
@@ -33,8 +33,8 @@ def test_page_has_todays_path(title: str, compare: Any) -> None:  # noqa: ANN401
     assert row.endswith(f"| {reported} |"), "run benchmarks/compare_hta.py --write"
 
 
-def test_every_paragraph_is_of_a_trace(compare: Any) -> None:  # noqa: ANN401
-    """Each paragraph has the title of a trace, and the page has a section of it."""
+def test_every_paragraph_belongs_to_a_trace(compare: Any) -> None:  # noqa: ANN401
+    """Each paragraph has the title of a trace with a section on the page."""
     titles = set(tomllib.loads(compare.WHY.read_text()))
     sections = {line.removeprefix("## ") for line in PAGE.read_text().splitlines()}
     assert titles <= {case.title for case in compare.CASES} & sections

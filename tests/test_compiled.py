@@ -1,4 +1,4 @@
-"""Compiled code: regions, graph breaks, recompilations, and what they cost."""
+"""`torch.compile`: regions, graph breaks, recompilations, and their cost."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ REGION = "Torch-Compiled Region: "
 
 
 def regions(path: Path) -> dict[str, tuple[int, int, int, int]]:
-    """Calls, host time, kernels and their time of each region: a plain loop."""
+    """Calls, host time, kernels and GPU time of each region, by a plain loop."""
     with gzip.open(path) as file:
         loaded = json.load(file, parse_float=Decimal)["traceEvents"]
     events = [event for event in loaded if event.get("ph") == "X"]
@@ -51,7 +51,7 @@ def regions(path: Path) -> dict[str, tuple[int, int, int, int]]:
     "path", [pytest.param(LOOP, id="loop"), pytest.param(TRITON, id="triton")]
 )
 def test_regions_against_a_plain_loop(path: Path, database_of: DatabaseOf) -> None:
-    """Calls and times on the host and the GPU, region by region."""
+    """Calls and times on host and GPU agree for each region."""
     if not path.exists():
         pytest.skip("../shared/corpus is absent")
     found = rows(
@@ -63,7 +63,7 @@ def test_regions_against_a_plain_loop(path: Path, database_of: DatabaseOf) -> No
 
 
 def happening(name: str, at: int, lasting: int, cat: str = "cpu_op") -> dict[str, Any]:
-    """An event on the main thread, in microseconds."""
+    """An event on the main thread; times in microseconds."""
     args = {"correlation": at} if cat == "cuda_runtime" else {}
     return {"ph": "X", "cat": cat, "pid": 1, "tid": 1, "args": args} | {
         "name": name,
@@ -75,7 +75,7 @@ def happening(name: str, at: int, lasting: int, cat: str = "cpu_op") -> dict[str
 def test_breaks_recompilations_and_their_cost(
     database: tracedb.Database, tmp_path: Path
 ) -> None:
-    """What lies within another of its kind is part of that; regions may nest."""
+    """Nested events of one kind count once; regions may nest."""
     events = [
         happening("ProfilerStep#1", 0, 1000, "user_annotation"),
         happening("TorchDynamo Cache Lookup", 10, 5),

@@ -1,7 +1,7 @@
-"""Random scenarios do to random programs what their changes do, to the nanosecond.
+"""Random scenarios have the effect of the equivalent program change, to the ns.
 
-Other seeds, or more of them, search further: `PROGRAMS` and `COUNT` say how far. Jobs
-of `tests/test_reexecution.py`, of the kinds `threads` and `ranks`, can be, too.
+Other seeds, or more of them, search further: see `PROGRAMS` and `COUNT`. The kinds
+`threads` and `ranks` are also used in `tests/test_reexecution.py`.
 """
 
 from __future__ import annotations
@@ -41,16 +41,16 @@ from tracedb.synthetic.program import STEP_PREFIX, Action, seeded
 from tracedb.synthetic.random_program import STREAMS, Weights
 
 COUNT = 6
-"""Scenarios of each kind of programs."""
+"""Scenarios for each kind of program."""
 UNWAITED = Weights(
     operator=0.5, stream_sync=0, device_sync=0, event_sync=0, blocking_copy=0
 )
-"""The host waits for nothing: the GPU is behind by steps."""
+"""The host never waits: the GPU is several steps behind."""
 UNORDERED = Weights(stream_wait=0, event_record=0, event_sync=0)
 
 
 def ahead(seed: int) -> Case:
-    """A host that is ahead of its GPU by steps."""
+    """A host that runs ahead of its GPU by several steps."""
     program = random_program(seed, threads=1, steps=3, ops=6, weights=UNWAITED)
     program, _ = change.kernels(8)(program, CUDA)
     return warm(f"ahead {seed}", program, recorded=seed % 2 == 0)
@@ -69,7 +69,7 @@ def outside(seed: int) -> Case:
 
 
 def without_steps(program: Program, dropped: set[int]) -> Program:
-    """The program with some steps unmarked, by their place."""
+    """The program without the marks of some steps, by position."""
     (rank,) = program.ranks
     (thread,) = rank.threads
     marks = [
@@ -87,7 +87,7 @@ def without_steps(program: Program, dropped: set[int]) -> Program:
 
 
 def autograd(seed: int) -> Case:
-    """A thread that waits for another."""
+    """A thread that waits for another one."""
     program = random_program(seed, threads=2, steps=2, ops=8)
     return warm(f"autograd {seed}", program, recorded=seed % 2 == 0)
 
@@ -109,7 +109,7 @@ def compiled(seed: int) -> Case:
 
 
 def regions(body: tuple[Action, ...], random: Random) -> list[Action]:
-    """Some of what is done, in regions."""
+    """Some actions, within regions."""
     found: list[Action] = []
     while body:
         size = random.randint(2, 6)
@@ -158,7 +158,7 @@ def ranks(seed: int) -> Case:
 
 
 def warm(name: str, program: Program, *, recorded: bool) -> Case:
-    """The program on two streams, behind a step that shows all delays."""
+    """The program on two streams, after a step that shows all delays."""
     warmed = []
     for rank in program.ranks:
         main, *others = rank.threads
@@ -183,14 +183,14 @@ PROGRAMS: dict[str, Kind] = {
     "graphs": ([graphs], [1], {"streams", "graphs"}),
     "ranks": ([ranks], [1], {"streams", "ranks"}),
 }
-"""Kinds of programs, how they are made, with which seeds, and what they have."""
+"""Kinds of programs: how they are created, their seeds, and their targets."""
 
 
 @pytest.mark.parametrize("kind", PROGRAMS)
 def test_random_scenarios_are_predicted_to_the_nanosecond(
     kind: str, tmp_path: Path
 ) -> None:
-    """All GPU work, steps and periods, in all programs of a kind."""
+    """All GPU ops, steps and periods agree in all programs of a kind."""
     makers, seeds, traits = PROGRAMS[kind]
     cases = [make(seed) for make in makers for seed in seeds]
     random = seeded(kind)

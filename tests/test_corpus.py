@@ -1,4 +1,4 @@
-"""Every real trace of the corpus is ingested as its independent ground truth says."""
+"""Ingested corpus traces agree with their independent ground truth."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ Opened = tuple[tracedb.Database, str, dict[str, Any]]
 
 @pytest.fixture(params=corpus_files("kineto"))
 def trace(request: pytest.FixtureRequest, corpus: tracedb.Database) -> Opened:
-    """A database, which rows are of a trace of the corpus, and the truth of it."""
+    """A database, a filter for one trace, and the truth for it."""
     query = f"SELECT trace_id FROM raw.trace WHERE path = '{CORPUS / request.param}'"
     ((trace_id,),) = rows(corpus, query)
     return corpus, f"trace_id = {trace_id}", truth()[request.param]
 
 
 def test_every_event_is_kept(trace: Opened) -> None:
-    """Raw events are as many as in the file, in each category and each phase."""
+    """The number of raw events per category and phase equals the file's."""
     database, own, facts = trace
     events = f"FROM raw.event WHERE {own} GROUP BY ALL"
     cats = rows(database, f"SELECT coalesce(cat, ''), count(*) {events}")
@@ -33,11 +33,11 @@ def test_every_event_is_kept(trace: Opened) -> None:
 
 
 def test_ops_calls_and_gpu_work_are_counted(trace: Opened) -> None:
-    """Staging has the ops, the calls and the GPU work that the file has."""
+    """Staging has the ops, calls and GPU ops of the file."""
     database, own, facts = trace
     of_kinds = f"SELECT kind, count(*) FROM staging.gpu_op WHERE {own} GROUP BY ALL"
     kinds = Counter(dict(rows(database, of_kinds)))
-    # Ops of process groups on the CPU are recorded as ranges.
+    # Process-group ops on the CPU are recorded as ranges.
     of_ops = f"{own} AND name NOT LIKE 'gloo:%'"
     for name, fact, of in (("op", "n_ops", of_ops), ("call", "n_launches", own)):
         query = f"SELECT count(*) FROM staging.{name} WHERE {of}"
@@ -51,7 +51,7 @@ def test_ops_calls_and_gpu_work_are_counted(trace: Opened) -> None:
     [("'kernel'", "kernels_link"), ("'memcpy', 'memset'", "memcpy_memset_link")],
 )
 def test_gpu_work_is_linked(trace: Opened, kinds: str, fact: str) -> None:
-    """GPU work finds its launch by correlation, and its op around the launch."""
+    """GPU work is linked to its launch by correlation, and to the op around that."""
     database, own, facts = trace
     query = f"""
         SELECT count(call_id), count(op_id)
@@ -63,7 +63,7 @@ def test_gpu_work_is_linked(trace: Opened, kinds: str, fact: str) -> None:
     ]
 
 
-def test_both_ways_of_linking_agree(trace: Opened) -> None:
+def test_both_ways_to_link_ops_agree(trace: Opened) -> None:
     """Where External id is the op's, it names the op around the launch."""
     database, own, facts = trace
     if facts["ext_is_correlation"]:
@@ -76,8 +76,8 @@ def test_both_ways_of_linking_agree(trace: Opened) -> None:
     assert rows(database, query) == [(facts["kernels_link"]["both_agree"], 0)]
 
 
-def test_external_id_is_understood(trace: Opened) -> None:
-    """Files in which External id is the correlation are told apart."""
+def test_the_meaning_of_external_id_is_recognised(trace: Opened) -> None:
+    """Files whose External id is the correlation are recognised."""
     database, own, facts = trace
     query = f"SELECT external_id_is_correlation FROM staging.trace WHERE {own}"
     assert rows(database, query) == [(facts["ext_is_correlation"],)]
@@ -98,7 +98,7 @@ def test_kernel_time_by_outermost_op(trace: Opened) -> None:
 
 
 def test_busy_time_of_devices(trace: Opened) -> None:
-    """Busy time of each device, with and without copies."""
+    """The busy time of each device, with and without copies."""
     database, own, facts = trace
     query = f"""
         SELECT device, kernel_busy_ns, busy_ns
@@ -112,7 +112,7 @@ def test_busy_time_of_devices(trace: Opened) -> None:
 
 
 def test_streams(trace: Opened) -> None:
-    """GPU work and the busy time of each stream."""
+    """The GPU ops and busy time of each stream."""
     database, own, facts = trace
     query = f"""
         SELECT device || '/' || stream, gpu_op_count, busy_ns
@@ -123,10 +123,10 @@ def test_streams(trace: Opened) -> None:
 
 
 def test_steps(trace: Opened) -> None:
-    """Step marks in order of time, with their begin and duration.
+    """Step marks in order, with begin and duration.
 
-    The truth read the begins through doubles: half of a double's last place is its
-    tolerance, 125 ns for absolute times with a fraction, and 0 for all others.
+    The truth read begins as doubles, so the tolerance is half a unit in the last place:
+    125 ns for absolute times with a fraction, 0 otherwise.
     """
     database, own, facts = trace
     query = f"""
@@ -142,7 +142,7 @@ def test_steps(trace: Opened) -> None:
 
 
 def test_rank_and_world(trace: Opened) -> None:
-    """The header's rank and world size."""
+    """The header's rank and world size are stored."""
     database, own, facts = trace
     query = f"""
         SELECT coalesce(rank, -1), coalesce(world_size, -1), backend

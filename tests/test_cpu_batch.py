@@ -1,8 +1,7 @@
-"""Ops that compute on the host at another batch size, against programs that have it.
+"""CPU ops at another batch size, compared with programs that have it.
 
-The times of ops in a program without GPU work are affine in their work, as counted
-here from the shapes. What is foretold from its trace of another batch size has to be
-the program of that size executed anew.
+Op times in programs without GPU work are affine in their work, computed here from
+shapes. A prediction for another batch size has to equal the program of that size.
 """
 
 from __future__ import annotations
@@ -33,16 +32,16 @@ FLOORS_NS = {
     "aten::threshold_backward": 3_500,
     "aten::add_": 2_500,
 }
-"""[ns] What ops take whatever their work."""
+"""[ns] An op's time without any work."""
 ANY_NS = 4_750
-"""[ns] The median of these: what ops take then of which nothing else is known."""
+"""[ns] Their median: the floor of ops about which nothing else is known."""
 SHORT_NS = 50_000
-"""[ns] What an op without shapes takes: so little that it may stay."""
+"""[ns] An op without shapes, short enough to be left unchanged."""
 Dims = tuple[tuple[int, ...], ...]
 
 
 def forward_and_backward(batch: int) -> list[tuple[str, Dims]]:
-    """The ops of a training of two layers, and of its optimizer."""
+    """The ops of training two layers, and of the optimizer."""
     x, h, out = (batch, WIDTH), (batch, DEEP), (batch, WIDTH)
     w1, w2 = (WIDTH, DEEP), (DEEP, WIDTH)
     return [
@@ -67,11 +66,11 @@ TINY: list[tuple[str, Dims]] = [
     ("aten::threshold_backward", ((7,), (7,))),
     ("aten::add_", ((7,), (7,))),
 ]
-"""One of each op with next to nothing to do."""
+"""One of each op, with almost no work."""
 
 
 def took_ns(name: str, dims: Dims, *, is_tiny: bool = False) -> int:
-    """What an op takes: affine in the flops of products, in the bytes of others."""
+    """[ns] Affine in the FLOPs of products, and in the bytes of other ops."""
     if is_tiny:
         return FLOORS_NS[name]
     if name.endswith("mm"):
@@ -88,7 +87,7 @@ def op(name: str, dims: Dims, time_ns: int) -> Op:
 
 
 def program(batch: int, *others: Op, steps: int = STEPS) -> Program:
-    """Steps of the training, with a gap behind each op, all in one op of theirs."""
+    """Training steps, with a gap after each op, all within one op."""
     ops = [
         *(op(n, dims, took_ns(n, dims, is_tiny=True)) for n, dims in TINY),
         *(op(n, dims, took_ns(n, dims)) for n, dims in forward_and_backward(batch)),
@@ -96,7 +95,7 @@ def program(batch: int, *others: Op, steps: int = STEPS) -> Program:
         Op("mine::unknown", (Gap(SHORT_NS),)),
         *others,
     ]
-    # Ops within an op count as those beside each other do.
+    # Nested ops count like consecutive ones.
     linear: Dims = ((batch, WIDTH), (DEEP, WIDTH), (DEEP,))
     nested = Op("aten::linear", (Gap(300), ops[6], Gap(200)), linear, ("float",) * 3)
     body = [
@@ -113,14 +112,14 @@ def written(path: Path, one: Program) -> Path:
 
 
 def step_times(one: Program) -> list[int]:
-    """[ns] What the steps of a program take when it is executed."""
+    """[ns] Steps of a program when it is executed."""
     truth = execute(one, Delays())[0].truth
     return [mark.end_ns - mark.start_ns for mark in truth.steps]
 
 
 @pytest.fixture(scope="module")
 def path(tmp_path_factory: pytest.TempPathFactory, ingested: Ingested) -> Path:
-    """The training, recorded."""
+    """The recorded training."""
     trace = tmp_path_factory.mktemp("cpu") / "trace.json"
     return ingested(written(trace, program(BATCH)))
 
@@ -144,7 +143,7 @@ ONE_NAME = "one name"
 
 @pytest.fixture(scope="module")
 def elsewhere(database: tracedb.Database) -> Iterator[tracedb.Database]:
-    """What is foretold of it."""
+    """Everything predicted for it."""
     edits = [
         of_scenario(name, parse_setting(text))
         for name, texts in SCENARIOS.items()
@@ -164,7 +163,7 @@ def steps_of(db: tracedb.Database, scenario: str) -> list[int]:
     return [time_ns for (time_ns,) in rows(db, query)]
 
 
-def foretold(db: tracedb.Database, *texts: str) -> list[int]:
+def predicted(db: tracedb.Database, *texts: str) -> list[int]:
     """[ns] The steps with some settings."""
     edits = [of_scenario("then", parse_setting(text)) for text in texts]
     steps = db.scenarios(edits).sort("trace_id", "step")
@@ -172,19 +171,19 @@ def foretold(db: tracedb.Database, *texts: str) -> list[int]:
 
 
 @pytest.mark.parametrize("batch", [48, 96, 192, 768])
-def test_steps_are_those_of_a_program_with_that_batch(
+def test_steps_equal_a_program_with_that_batch(
     elsewhere: tracedb.Database, batch: int
 ) -> None:
-    """To the nanosecond, of fewer examples, as many, and more."""
+    """They are equal to the nanosecond for smaller, equal and larger batches."""
     assert steps_of(elsewhere, str(batch)) == step_times(program(batch))
 
 
 def test_more_examples_never_take_less(
     database: tracedb.Database, elsewhere: tracedb.Database
 ) -> None:
-    """Steps are monotone in the batch size, also where weights come to count most.
+    """Steps are monotone in the batch size, also where weights dominate.
 
-    They are evaluated by arrays here, which agree with SQL.
+    They are computed by arrays here, which agree with SQL.
     """
     sizes = (1, 2, 7, 48, 96, 100, 192, 100_000)
     edits = [of_scenario(str(n), parse_setting(f"batch={n}")) for n in sizes]
@@ -196,14 +195,14 @@ def test_more_examples_never_take_less(
     assert times[192] == steps_of(elsewhere, "192")[0]
 
 
-def test_one_step_alone(elsewhere: tracedb.Database) -> None:
-    """Fields choose where, as of GPU work."""
+def test_one_step_only(elsewhere: tracedb.Database) -> None:
+    """Fields select steps, as for GPU work."""
     usual, then = step_times(program(BATCH)), step_times(program(192))
     assert steps_of(elsewhere, "one step") == [usual[0], then[1]]
 
 
-def test_ops_of_a_name_alone(elsewhere: tracedb.Database) -> None:
-    """What is in the ops that an edit chooses follows the batch, all else stays."""
+def test_ops_of_one_name_only(elsewhere: tracedb.Database) -> None:
+    """Ops within the chosen ops follow the batch, all others stay."""
     grown = sum(
         took_ns(name, dims) - took_ns(name, before)
         for (name, dims), (_, before) in zip(
@@ -215,21 +214,21 @@ def test_ops_of_a_name_alone(elsewhere: tracedb.Database) -> None:
     assert steps_of(elsewhere, ONE_NAME) == [time_ns + grown for time_ns in usual]
 
 
-def test_two_sizes_of_one_op_are_refused(database: tracedb.Database) -> None:
-    """In one line."""
+def test_two_sizes_for_one_op_are_refused(database: tracedb.Database) -> None:
+    """The error is one line."""
     with pytest.raises(ScenarioError, match="change the batch size of") as refused:
-        foretold(database, "batch=192", "batch=48 step=1")
+        predicted(database, "batch=192", "batch=48 step=1")
     assert "\n" not in str(refused.value)
 
 
-def test_what_names_gpu_work_chooses_nothing(database: tracedb.Database) -> None:
-    """There is none, and that is told."""
+def test_names_of_gpu_work_match_nothing(database: tracedb.Database) -> None:
+    """The trace has no GPU work, and the error says so."""
     with pytest.raises(ScenarioError, match="no GPU work"):
-        foretold(database, "batch=192:gemm*")
+        predicted(database, "batch=192:gemm*")
 
 
-def test_every_op_says_how_it_is_known(elsewhere: tracedb.Database) -> None:
-    """By work or sizes, or not at all; floors are those of the program."""
+def test_every_op_states_its_basis(elsewhere: tracedb.Database) -> None:
+    """Work, sizes or unknown; floors are those of the program."""
     found = elsewhere.ask("scenario_op").filter(scenario="192")
     floors = dict(rows(elsewhere, "SELECT name, floor_ns FROM prediction.op_floor"))
     told = {(row["name"], row["basis"]) for row in found.to_dicts()}
@@ -248,20 +247,20 @@ def test_every_op_says_how_it_is_known(elsewhere: tracedb.Database) -> None:
     assert set(known["sizes_from"]) == {"inferred"}
 
 
-def test_much_that_is_unknown_is_refused(tmp_path: Path) -> None:
-    """An op without shapes that takes long is named."""
+def test_too_much_unknown_time_is_refused(tmp_path: Path) -> None:
+    """The error names a long op without shapes."""
     strange = Op("mine::long", (Gap(80 * SHORT_NS),))
     trace = written(tmp_path / "trace.json", program(BATCH, strange))
     with tracedb.open() as db:
         db.ingest([trace])
         with pytest.raises(ScenarioError, match="mine::long") as refused:
-            foretold(db, "batch=192")
+            predicted(db, "batch=192")
     assert "\n" not in str(refused.value)
     assert "of the time of ops on the CPU" in str(refused.value)
 
 
-def test_another_run_tells_what_one_alone_cannot(tmp_path: Path) -> None:
-    """As many examples as features: refused, until a second batch size is there."""
+def test_a_second_recording_resolves_an_ambiguity(tmp_path: Path) -> None:
+    """As many examples as features are refused until a second batch size is there."""
     first = written(tmp_path / "512.json", program(WIDTH))
     second = written(tmp_path / "768.json", program(768))
     with tracedb.open() as db:
@@ -269,13 +268,13 @@ def test_another_run_tells_what_one_alone_cannot(tmp_path: Path) -> None:
         with pytest.raises(
             ScenarioError, match="may be the batch size or a size of the model"
         ):
-            foretold(db, "batch=1024")
+            predicted(db, "batch=1024")
         db.ingest([second])
-        assert foretold(db, "batch=1024") == 2 * step_times(program(1024))
+        assert predicted(db, "batch=1024") == 2 * step_times(program(1024))
 
 
-def test_floors_are_read_off_a_line(tmp_path: Path) -> None:
-    """Of a name without an op that has next to nothing to do."""
+def test_floors_are_fitted_by_a_line(tmp_path: Path) -> None:
+    """A fit is made for op names without an almost empty op."""
 
     def filters(images: int) -> list[Op]:
         found = []
@@ -293,11 +292,11 @@ def test_floors_are_read_off_a_line(tmp_path: Path) -> None:
     with tracedb.open() as db:
         db.ingest([trace])
         truth = step_times(program(192, *filters(192)))
-        assert foretold(db, "batch=192") == pytest.approx(truth, rel=1e-3)
+        assert predicted(db, "batch=192") == pytest.approx(truth, rel=1e-3)
 
 
-def test_the_command_says_what_is_known_of_the_batch(path: Path) -> None:
-    """The recorded batch size, how sizes follow it, what is told by what."""
+def test_the_command_describes_the_batch(path: Path) -> None:
+    """It prints the recorded batch size, how sizes follow it, and each op's basis."""
     told = CliRunner().invoke(command, ["whatif", str(path), "--set", "batch=192"])
     assert told.exit_code == 0, told.output
     assert "recorded batch 96; which sizes follow it was inferred" in told.output

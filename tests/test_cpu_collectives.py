@@ -1,6 +1,6 @@
-"""Collectives on the CPU: threads of a process group that wait for other ranks.
+"""Collectives on the CPU: process-group threads that wait for other ranks.
 
-What is predicted of a changed job is compared with that job, executed (`gloo_job`).
+Predictions of a changed job are compared with that job, executed (`gloo_job`).
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ ENDS = """
 
 
 def computing(rank: Rank, factor: float) -> Rank:
-    """The rank, as its ops last so many times as long."""
+    """The rank with compute times multiplied by a factor."""
     times = tuple(tuple(round(n * factor) for n in of) for of in rank.compute_ns)
     return replace(rank, compute_ns=times)
 
 
 def moving(rank: Rank, less_ns: int) -> Rank:
-    """The rank, as its collectives move data in less time."""
+    """The rank with faster collectives."""
     first, second = rank.moving_ns
     return replace(rank, moving_ns=(first - less_ns, second - less_ns))
 
@@ -67,24 +67,24 @@ CHANGES: dict[str, tuple[list[dict[str, Any]], dict[int, Change]]] = {
         {0: lambda rank: waiting_for_none(faster(rank))},
     ),
 }
-"""What is changed of ranks: as edits, and in the job."""
+"""How each case changes ranks: as edits, and in the job."""
 
 
 @pytest.fixture(scope="module", params=range(3))
 def job(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[list[Rank], tracedb.Database]]:
-    """A job, and what a database has of it."""
+    """A job, and its database."""
     job = job_of(request.param)
     with tracedb.open() as database:
         ingest(tmp_path_factory.mktemp("job"), database, job)
         yield job, database
 
 
-def test_changed_jobs_take_what_was_predicted(
+def test_changed_jobs_are_predicted(
     job: tuple[list[Rank], tracedb.Database],
 ) -> None:
-    """To the nanosecond, whichever rank is the last before and after."""
+    """They agree to the nanosecond, whichever rank is last before and after."""
     ranks, database = job
     edits = [
         Edit(scenario=name, **edit) for name, (of, _) in CHANGES.items() for edit in of
@@ -110,7 +110,7 @@ def test_changed_jobs_take_what_was_predicted(
 def test_each_rank_waits_for_the_last(
     job: tuple[list[Rank], tracedb.Database],
 ) -> None:
-    """How long, and for whom, is that of the job; straggler has the sums."""
+    """Duration and awaited rank are those of the job; `straggler` has the sums."""
     ranks, database = job
     spans = [
         [(e["ts"], e["dur"]) for e in of.events if e["name"].startswith("gloo")]
@@ -143,10 +143,10 @@ def test_spans_and_paths_obey_the_laws(
         assert_equal_to_reference(database, method)
 
 
-def test_the_path_of_the_run_goes_over_to_the_last_rank(
+def test_the_path_of_the_run_changes_to_the_last_rank(
     job: tuple[list[Rank], tracedb.Database],
 ) -> None:
-    """It never waits for a rank; that of a trace does, and moves data."""
+    """The run's path never waits for a rank; a single trace's path does."""
     _, database = job
     query = "SELECT DISTINCT kind FROM critical_path.interval WHERE scope = '{}'"
     of_run = {kind for (kind,) in rows(database, query.format("run"))}
@@ -156,10 +156,10 @@ def test_the_path_of_the_run_goes_over_to_the_last_rank(
     assert {"communication", "rank_wait"} <= of_trace
 
 
-def test_calls_that_are_not_recorded(
+def test_collectives_whose_calls_are_not_recorded(
     tmp_path: Path, database: tracedb.Database
 ) -> None:
-    """As before PyTorch 2.0: the ranks are matched anyway, and replayed."""
+    """Before PyTorch 2.0, ranks are still matched and replayed."""
     for rank, recorded in enumerate(execute(job_of(4))):
         events = [e for e in recorded.events if not e["name"].startswith("c10d")]
         group = {"rank": rank, "world_size": RANKS + 1, "backend": "gloo"}

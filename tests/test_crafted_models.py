@@ -1,4 +1,4 @@
-"""Model files of strangers: each loads and predicts, or is refused in one line."""
+"""Untrusted model files: each one loads and predicts, or is refused in one line."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tracedb.errors import KernelModelError
 
 FAMILIES = ("gemm", "collective")
 MUTATIONS = 150
-"""Of each family's model."""
+"""For each family's model."""
 MOST_BYTES = 400 << 20
 ODD: list[Any] = [
     *(None, True, False, 0, -1, 1, 2**31, 2**63, -(2**63), 10**400, 0.5, -0.0, 1e308),
@@ -56,14 +56,14 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 
 def parts_of(path: Path) -> Parts:
-    """Take a model file apart."""
+    """Split a model file into header and arrays."""
     with np.load(path) as file:
         arrays = {name: file[name] for name in file.files}
     return json.loads(arrays.pop("header").tobytes()), arrays
 
 
 def put(path: Path, parts: Parts) -> None:
-    """Make a model file of its parts."""
+    """Write a model file from its parts."""
     header, arrays = parts
     text = json.dumps(header).encode("utf-8", "surrogatepass")
     arrays = {"header": np.frombuffer(text, np.uint8)} | arrays
@@ -71,7 +71,7 @@ def put(path: Path, parts: Parts) -> None:
 
 
 def places(value: Any) -> list[tuple[Any, Any]]:  # noqa: ANN401 (JSON)
-    """Every place in a value of JSON: what holds it, and under which key."""
+    """Every place in a JSON value: its container and key."""
     if not isinstance(value, (dict, list)):
         return []
     keys = list(value) if isinstance(value, dict) else range(len(value))
@@ -80,7 +80,7 @@ def places(value: Any) -> list[tuple[Any, Any]]:  # noqa: ANN401 (JSON)
 
 
 def change_header(rng: random.Random, parts: Parts) -> None:
-    """Another value somewhere, a name more or less."""
+    """Change a value, or add or remove a key."""
     holder, key = rng.choice(places(parts[0]))
     if rng.random() < 0.3:
         del holder[key]
@@ -89,7 +89,7 @@ def change_header(rng: random.Random, parts: Parts) -> None:
 
 
 def change_value(rng: random.Random, parts: Parts) -> None:
-    """Other numbers in an array."""
+    """Change numbers in an array."""
     name = rng.choice(list(parts[1]))
     array = parts[1][name].copy()
     if not len(array):
@@ -106,7 +106,7 @@ def change_value(rng: random.Random, parts: Parts) -> None:
 
 
 def change_shape(rng: random.Random, parts: Parts) -> None:
-    """An array that is longer, shorter, of another type, or missing."""
+    """Make an array longer, shorter, of another type, or drop it."""
     name = rng.choice(list(parts[1]))
     array = parts[1][name]
     with np.errstate(all="ignore"):
@@ -125,7 +125,7 @@ def change_shape(rng: random.Random, parts: Parts) -> None:
 
 
 def change_tree(rng: random.Random, parts: Parts) -> None:
-    """Circles, shared children, chains, children before their parents."""
+    """Cycles, shared children, chains, children before their parents."""
     names = [name for name in parts[1] if name.endswith((".left", ".right", ".first"))]
     if not names:
         return change_value(rng, parts)
@@ -155,7 +155,7 @@ CHANGES: list[Callable[[random.Random, Parts], None]] = [
 
 
 def mutate(rng: random.Random, source: Path, path: Path) -> None:
-    """Write a changed model: by its parts, or by its bytes."""
+    """Write a changed model: changed parts, or changed bytes."""
     if rng.random() < 0.2:
         data = bytearray(source.read_bytes())
         for _ in range(rng.choice((1, 10, 1000))):
@@ -187,7 +187,7 @@ def test_mutated_models(trained: dict[str, Path], tmp_path: Path, family: str) -
 
 
 def crafted(path: Path, name: str, data: bytes) -> None:
-    """A model file in which one array is these bytes."""
+    """A model file in which one array has these bytes."""
     beside = path.with_suffix(".old")
     path.rename(beside)
     with (
@@ -199,7 +199,7 @@ def crafted(path: Path, name: str, data: bytes) -> None:
 
 
 def npy(shape: str, dtype: str = "<f8", data: bytes = b"") -> bytes:
-    """An array's file, with what it says of itself."""
+    """An array file with the given header."""
     text = f"{{'descr': '{dtype}', 'fortran_order': False, 'shape': {shape}, }}"
     head = text.encode().ljust(117) + b"\n"
     return b"\x93NUMPY\x01\x00" + len(head).to_bytes(2, "little") + head + data
@@ -220,7 +220,7 @@ CRAFTED = {
 
 @pytest.mark.parametrize("how", CRAFTED)
 def test_crafted_arrays(trained: dict[str, Path], tmp_path: Path, how: str) -> None:
-    """Arrays that lie about their size, or are none, take no memory."""
+    """Arrays with a false size, or that are none, allocate no memory."""
     path = tmp_path / "model.npz"
     path.write_bytes(trained["gemm"].read_bytes())
     crafted(path, "known.npy", CRAFTED[how])
@@ -236,7 +236,7 @@ def test_crafted_arrays(trained: dict[str, Path], tmp_path: Path, how: str) -> N
 
 @pytest.mark.parametrize("text", [b"[" * 200_000, b'{"a":' * 200_000, b"1", b"nul"])
 def test_crafted_headers(trained: dict[str, Path], tmp_path: Path, text: bytes) -> None:
-    """Endless nesting and what is not an object are refused in one line."""
+    """Endless nesting, and headers that are not objects, give one line."""
     path = tmp_path / "model.npz"
     path.write_bytes(trained["gemm"].read_bytes())
     crafted(path, "header.npy", npy(f"({len(text)},)", "|u1", text))

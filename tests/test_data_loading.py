@@ -1,4 +1,4 @@
-"""Time under the loader, and what the GPU does meanwhile."""
+"""Time in the data loader, and GPU activity meanwhile."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def bounds(event: dict[str, Any]) -> tuple[int, int]:
 
 
 def merged(intervals: Intervals) -> Intervals:
-    """The same time, each part of it once."""
+    """The same time without overlaps."""
     found: Intervals = []
     for begin, end in sorted(intervals):
         if found and begin <= found[-1][1]:
@@ -44,7 +44,7 @@ def merged(intervals: Intervals) -> Intervals:
 
 
 def common(some: Intervals, others: Intervals) -> Intervals:
-    """The time that lies in both."""
+    """The intersection of both."""
     found = [
         (max(a, c), min(b, d)) for a, b in some for c, d in others if a < d and c < b
     ]
@@ -52,12 +52,12 @@ def common(some: Intervals, others: Intervals) -> Intervals:
 
 
 def length(intervals: Intervals) -> int:
-    """How long they are together."""
+    """The total length."""
     return sum(end - begin for begin, end in intervals)
 
 
 def steps_of(path: Path) -> list[tuple[int, int, int]]:
-    """Number, time under the loader, and time of that in which a GPU works."""
+    """Number, loader time, and loader time with an active GPU, by step."""
     with gzip.open(path) as file:
         loaded = json.load(file, parse_float=Decimal)
     events = loaded if isinstance(loaded, list) else loaded["traceEvents"]
@@ -78,7 +78,7 @@ def steps_of(path: Path) -> list[tuple[int, int, int]]:
 
 @pytest.mark.parametrize("path", RECORDED)
 def test_against_a_plain_loop(path: Path, database_of: DatabaseOf) -> None:
-    """Each step's time under the loader, and how much of it a GPU works."""
+    """Each step's loader time, and the part with an active GPU, agree."""
     if not path.exists():
         pytest.skip("../shared/corpus is absent")
     database = database_of(path)
@@ -99,10 +99,10 @@ def test_against_a_plain_loop(path: Path, database_of: DatabaseOf) -> None:
     assert rows(database, laws) == [(True, True)]
 
 
-def test_workers_and_what_lies_outside_of_steps(
+def test_workers_and_loading_outside_steps(
     database: tracedb.Database, tmp_path: Path
 ) -> None:
-    """Ranges may nest, cross the end of a step, and lie behind all steps."""
+    """Ranges may nest, cross the end of a step, and follow all steps."""
     worker = "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__"
     common = {"ph": "X", "cat": "user_annotation", "pid": 1, "tid": 1, "args": {}}
     ranges = [

@@ -1,4 +1,4 @@
-"""What the questions about dependencies answer, once more as plain loops."""
+"""Questions about dependencies, compared with plain loops."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Row = tuple[Any, ...]
 
 @pytest.fixture(scope="module")
 def traces(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tracedb.Database]:
-    """The sample traces and six generated ones of 1 to 3 threads and 1 to 4 streams."""
+    """The samples, and six generated traces of 1 to 3 threads and 1 to 4 streams."""
     folder = tmp_path_factory.mktemp("generated")
     write_generated(folder, SEEDS, jitters=[0.2])
     with tracedb.open() as opened:
@@ -32,14 +32,14 @@ def traces(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tracedb.Databas
 
 
 def trace_ids(database: tracedb.Database) -> list[int]:
-    """Numbers of all Kineto traces."""
+    """The ids of all Kineto traces."""
     query = "SELECT trace_id FROM staging.trace WHERE format = 'kineto' ORDER BY ALL"
     return [trace_id for (trace_id,) in rows(database, query)]
 
 
 @dataclass
 class Trace:
-    """The rows of one trace that the loops below go over."""
+    """The rows of one trace, for the loops below."""
 
     nodes: dict[int, Row]
     ops: dict[int, Row]
@@ -51,18 +51,18 @@ class Trace:
     outer_calls: dict[int, Row]
 
     def begin(self, node: int) -> int:
-        """When a node begins, or the call that launched it."""
+        """Begin of a node's step membership: its own begin, or its launch's."""
         launch = self.work[node][1] if node in self.work else None
         return int(self.nodes[node if launch is None else launch][2])
 
     def step(self, node: int) -> tuple[int, int]:
-        """Begin and end of the step around a node; of all time without one."""
+        """Begin and end of the step around a node; of all time if there is none."""
         time = self.begin(node)
         found = [(start, end) for _, _, start, end in self.steps if start <= time < end]
         return max(found, default=(-(2**62), 2**62))
 
     def events_in(self, user_range: int) -> list[int]:
-        """Activities that begin in a user range on its thread, by their begin."""
+        """Top-level events that begin in a user range on its thread, by begin."""
         kind, start, end, thread = self.nodes[user_range][1:5]
         if kind != "annotation":
             return []
@@ -105,7 +105,7 @@ def read(database: tracedb.Database, trace_id: int) -> Trace:
 
 
 def sample(trace: Trace, seed: int) -> list[int]:
-    """Some nodes of a trace, of every kind that it has."""
+    """Some nodes of each kind that a trace has."""
     chance = random.Random(seed)  # noqa: S311 (a choice of examples)
     by_kind = defaultdict(list)
     for node, row in sorted(trace.nodes.items()):
@@ -117,7 +117,7 @@ def sample(trace: Trace, seed: int) -> list[int]:
 
 
 def endpoints(trace: Trace, node: int) -> nx.DiGraph:
-    """The begins and ends of a step's nodes, each edge with its number of hops."""
+    """Begins and ends of a step's nodes; each edge with its number of hops."""
     start, end = trace.step(node)
     inside = {n for n in trace.nodes if start <= trace.begin(n) < end}
     graph = nx.DiGraph()
@@ -147,7 +147,7 @@ def siblings(trace: Trace, inside: set[int]) -> Iterator[tuple[int, int]]:
 
 
 def ancestors(trace: Trace, node: int) -> dict[int, int]:
-    """What a node depends on, each with the number of edges between."""
+    """What a node depends on, with the number of edges between."""
     asked = next(iter(trace.events_in(node)), node)
     graph = endpoints(trace, node).reverse(copy=False)
     starts = {(asked, 0): 0} if (asked, 0) in graph else {}
@@ -160,12 +160,12 @@ def ancestors(trace: Trace, node: int) -> dict[int, int]:
 
 
 def descendants(trace: Trace, node: int) -> dict[int, int]:
-    """What depends on a node, each with the number of edges between."""
+    """What depends on a node, with the number of edges between."""
     graph = endpoints(trace, node)
     starts = {(node, 0): 0} if (node, 0) in graph else {}
     starts |= {(n, 0): 1 for n in trace.events_in(node)}
     reached = nearest(graph, starts, node)
-    # An op that is over only after the node does not depend on it if it began before.
+    # An op that ends only after the node does not depend on it if it began before.
     begun = nearest(graph, starts, node, endpoint=0)
     waited: dict[int, int] = {}
     for source, target, kind in trace.edges:
@@ -179,7 +179,7 @@ def descendants(trace: Trace, node: int) -> dict[int, int]:
 def nearest(
     graph: nx.DiGraph, starts: dict[Row, int], itself: int, endpoint: int | None = None
 ) -> dict[int, int]:
-    """The least number of hops to each node (to an endpoint of it) from the starts."""
+    """The least number of hops from the starts to each node's begin or end."""
     found: dict[int, int] = {}
     for start, offset in starts.items():
         hops = nx.single_source_dijkstra_path_length(graph, start, weight="hops")
@@ -200,7 +200,7 @@ def test_distances_equal_shortest_paths(
     question: str,
     reference: Any,  # noqa: ANN401 (a function)
 ) -> None:
-    """Nodes and distances are those that networkx finds among begins and ends."""
+    """Networkx finds the same nodes and distances between begins and ends."""
     reached = 0
     for trace_id in trace_ids(traces):
         trace = read(traces, trace_id)
@@ -212,8 +212,8 @@ def test_distances_equal_shortest_paths(
     assert reached > 5_000
 
 
-def test_edges_of_ways_are_there(traces: tracedb.Database) -> None:
-    """Each row names an edge that is there, to a node that is nearer."""
+def test_edges_of_paths_exist(traces: tracedb.Database) -> None:
+    """Each row names an existing edge, to a node that is nearer."""
     for trace_id in trace_ids(traces)[-4:]:
         for node in sample(read(traces, trace_id), trace_id):
             wrong = f"""
@@ -230,8 +230,8 @@ def test_edges_of_ways_are_there(traces: tracedb.Database) -> None:
 
 
 @pytest.mark.until("graph")
-def test_circles_end() -> None:
-    """Edges that lead back, as no good trace has them, do not go on for ever."""
+def test_cycles_terminate() -> None:
+    """Backward edges, which no valid trace has, do not cause endless recursion."""
     with tracedb.open() as database:
         database.ingest([SAMPLES / "dlrm_cpu"])
         database.connection.execute("""
@@ -253,7 +253,7 @@ def test_circles_end() -> None:
 
 
 def waits(database: tracedb.Database, trace: Trace, node: int) -> set[Row]:
-    """Waits of a node as (who waited, kind, for what, how long)."""
+    """Waits of a node as (waiting node, kind, awaited node, duration)."""
     below = {node} & trace.ops.keys()
     for op, parent, *_ in sorted(trace.ops.values()):
         if parent in below:
@@ -297,7 +297,7 @@ def waits(database: tracedb.Database, trace: Trace, node: int) -> set[Row]:
 
 
 def test_waits_equal_a_loop(traces: tracedb.Database) -> None:
-    """What a node waits for, and how long, is what a loop over the waits finds."""
+    """The nodes and durations equal those of a loop over all waits."""
     seen: dict[str, int] = defaultdict(int)
     for trace_id in trace_ids(traces):
         trace = read(traces, trace_id)
@@ -333,14 +333,14 @@ def test_waits_equal_a_loop(traces: tracedb.Database) -> None:
 
 @dataclass
 class Causes:
-    """What each GPU op and each thread that had waited came after."""
+    """What each GPU op and each resumed thread came after."""
 
     gpu: dict[int, Row]
     host: dict[int, Row]
     by_thread: dict[int, list[tuple[int, int]]]
 
     def latest(self, thread: int, time: int) -> int | None:
-        """The last resumption of a thread until a time."""
+        """The last resumption of a thread up to a time."""
         known = self.by_thread[thread]
         place = bisect_right(known, (time, 2**62))
         return known[place - 1][1] if place else None
@@ -366,7 +366,7 @@ def causes(database: tracedb.Database, trace_id: int) -> Causes:
         FROM graph.host_cause WHERE trace_id = {trace_id} ORDER BY thread_id, resume_ns
         """,
     )
-    # Within a trace nothing is known of another rank but that its thread waited.
+    # Another rank is unknown within a trace; only that the thread waited is known.
     before: dict[int, int | None] = {}
     for number, (resume_id, thread, cause, *rest) in enumerate(host):
         if cause == "arrival":
@@ -382,7 +382,7 @@ def causes(database: tracedb.Database, trace_id: int) -> Causes:
 
 
 def delayed(trace: Trace, known: Causes, kernel: int) -> dict[Row, int]:
-    """What GPU work delays, as (call or work, why), each with its hop."""
+    """What GPU work delays, as (call or GPU op, reason), with the number of hops."""
     start, end = trace.step(kernel)
     after: dict[Row, list[Row]] = defaultdict(list)
     for work, cause, cause_work, _, thread, launched, *_ in known.gpu.values():
@@ -409,7 +409,7 @@ def delayed(trace: Trace, known: Causes, kernel: int) -> dict[Row, int]:
 
 
 def test_delays_equal_a_loop(traces: tracedb.Database) -> None:
-    """What GPU work delays is what a loop along the causes reaches, hop by hop."""
+    """They equal what a loop along the causes reaches, hop by hop."""
     seen: dict[str, int] = defaultdict(int)
     for trace_id in trace_ids(traces):
         trace, known = read(traces, trace_id), causes(traces, trace_id)
@@ -484,7 +484,7 @@ def chain(  # noqa: PLR0913, PLR0917 (where it is, and where it comes from)
 
 
 def _before(known: Causes, resume_id: int | None, work: int | None) -> Row:
-    """What a place on a chain came after: cause, when, thread, work, resume_id."""
+    """What a point of a chain came after: cause, time, thread, work, resume_id."""
     if work is not None:
         _, cause, cause_work, cause_ns, thread, launched, begun, _ = known.gpu[work]
         if cause != "launch":
@@ -508,7 +508,7 @@ def work_ns(trace: Trace, node: int, start: int, end: int) -> int:
 
 
 def test_chains_equal_a_loop(traces: tracedb.Database) -> None:
-    """Chains are what a loop finds that goes back lane by lane from the ends."""
+    """They equal those of a loop that walks back lane by lane."""
     count = 0
     for trace_id in trace_ids(traces):
         trace, known = read(traces, trace_id), causes(traces, trace_id)
@@ -530,8 +530,8 @@ def test_chains_equal_a_loop(traces: tracedb.Database) -> None:
     assert count > 60
 
 
-def test_chains_are_cut_to_the_latest(traces: tracedb.Database) -> None:
-    """The first k chains are the same whatever k is, and end ever earlier."""
+def test_the_first_chains_do_not_depend_on_k(traces: tracedb.Database) -> None:
+    """The first k chains are the same for any k, with ever earlier ends."""
     for (step,) in rows(traces, "SELECT step_id FROM staging.step"):
         every = rows(traces, f"FROM question.longest_chain({step}, 99)")
         two = rows(traces, f"FROM question.longest_chain({step}, 2)")

@@ -1,4 +1,4 @@
-"""What is different in another run: its steps, their paths, its ops and kernels."""
+"""Differences between two runs: steps, paths, ops and kernels."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def event(cat: str, name: str, at: int, lasts: int, **args: object) -> dict[str,
 
 
 def launched(name: str, at: int, lasts: int, number: int) -> list[dict[str, Any]]:
-    """A launch of a kernel, which begins as soon as it returns."""
+    """A launch, and a kernel that begins when the launch returns."""
     linked = {"correlation": number, "External id": number}
     kernel = event("kernel", name, at + 10, lasts, device=0, stream=7, **linked)
     return [
@@ -46,7 +46,7 @@ def launched(name: str, at: int, lasts: int, number: int) -> list[dict[str, Any]
 def trace(
     ops: Sequence[tuple[str, str, str, list[tuple[str, int]]]], jitter: int
 ) -> dict[str, Any]:
-    """Steps of ops, each with its module, its shape, its kernels and their times."""
+    """Steps of ops, each with module, shape, kernels and kernel times."""
     events = []
     at = 1000
     for step in range(STEPS):
@@ -95,7 +95,7 @@ AFTER = trace(
 
 @pytest.fixture(scope="module")
 def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tracedb.Database]:
-    """The two runs in one database."""
+    """Both runs in one database."""
     folder = tmp_path_factory.mktemp("pair")
     for name, content in (("before", BEFORE), ("after", AFTER)):
         (folder / f"{name}.json").write_text(json.dumps(content))
@@ -114,7 +114,7 @@ def run(*words: object) -> click.testing.Result:
 def test_kernels_are_matched_by_module_op_shape_and_order(
     pair: tracedb.Database,
 ) -> None:
-    """A module's second product has another kernel; that of another is as ever."""
+    """One module's second product has another kernel; other modules are unchanged."""
     found = pair.diff()["work"]
     gpu = {
         (r["module"], r["op"], r["shape"], r["a_name"], r["b_name"]): (
@@ -138,7 +138,7 @@ def test_kernels_are_matched_by_module_op_shape_and_order(
 
 
 def test_the_path_explains_the_change(pair: tracedb.Database) -> None:
-    """The period is 60 us longer; kinds and places add up to that, but for rounding."""
+    """The period is 60 us longer; kinds and places sum to that within rounding."""
     found = pair.diff()
     (period,) = found["period"].iter_rows(named=True)
     assert (period["a_step_count"], period["b_step_count"]) == (STEPS, STEPS)
@@ -151,8 +151,8 @@ def test_the_path_explains_the_change(pair: tracedb.Database) -> None:
     assert found["path"].row(0)[1:3] == ("A_0", "aten::mm")
 
 
-def test_a_run_does_not_differ_from_itself(pair: tracedb.Database) -> None:
-    """Nor in SQL, where a question takes two runs."""
+def test_a_run_equals_itself(pair: tracedb.Database) -> None:
+    """The same in SQL, where a question takes two runs."""
     for part in PARTS:
         found = pair.ask(f"diff_{part}", 1, 1)
         assert found["change_ns"].to_list() == [0] * found.height
@@ -161,7 +161,7 @@ def test_a_run_does_not_differ_from_itself(pair: tracedb.Database) -> None:
 
 
 def plain_work(db: tracedb.Database, rank: int) -> dict[tuple[Any, ...], list[Any]]:
-    """GPU work of a rank by what it is matched by, with its names and summed time."""
+    """GPU work of a rank by matching key, with names and summed time."""
     ops: Counter[tuple[Any, ...]] = Counter()
     known: dict[int, tuple[Any, ...]] = {}
     query = f"""
@@ -188,8 +188,8 @@ def plain_work(db: tracedb.Database, rank: int) -> dict[tuple[Any, ...], list[An
     return found
 
 
-def test_work_is_what_a_plain_loop_finds(ingested: Ingested) -> None:
-    """Of two ranks of a sample, matched op by op, all times and names."""
+def test_matched_work_equals_a_plain_loop(ingested: Ingested) -> None:
+    """For two ranks of a sample, all times and names agree op by op."""
     with tracedb.open(ingested(SAMPLES / "generated_gpu"), read_only=True) as db:
         found = db.diff(rank=(0, 1))["work"]
         one, other = plain_work(db, 0), plain_work(db, 1)
@@ -206,8 +206,8 @@ def test_work_is_what_a_plain_loop_finds(ingested: Ingested) -> None:
         assert [row["a_ns"], row["b_ns"]] == [round(time / 3) for time in times]
 
 
-def test_the_rank_test_is_that_of_scipy(database: tracedb.Database) -> None:
-    """Mann and Whitney's, by the normal distribution; too few steps have no answer."""
+def test_the_rank_test_equals_scipy(database: tracedb.Database) -> None:
+    """Mann-Whitney U with the normal approximation; too few steps give no answer."""
     chance = random.Random(1)  # noqa: S311 (numbers to test with)
     for one, other in [(4, 4), (3, 5), (8, 9), (5, 30), (20, 20)]:
         a = [chance.randint(0, 9) for _ in range(one)]
@@ -221,8 +221,8 @@ def test_the_rank_test_is_that_of_scipy(database: tracedb.Database) -> None:
     assert rows(database, query)[0][0] == pytest.approx(1)
 
 
-def test_the_command_tells_it_in_lines(pair: tracedb.Database) -> None:
-    """Both sides, by how much, whether it is chance; then the tables, largest first."""
+def test_output_of_the_command(pair: tracedb.Database) -> None:
+    """Both sides, the difference and its significance; then tables, largest first."""
     done = run("diff", pair.path)
     lines = done.stdout.splitlines()
     assert done.exit_code == 0, done.stderr
@@ -238,7 +238,7 @@ def test_the_command_tells_it_in_lines(pair: tracedb.Database) -> None:
 
 
 def test_two_databases_are_compared(ingested: Ingested) -> None:
-    """Whatever each of them has; neither is changed."""
+    """Their contents do not matter, and neither is changed."""
     paths = [ingested(SAMPLES / name) for name in ("dlrm_cpu", "generated_gpu")]
     before = [path.read_bytes() for path in paths]
     done = run("diff", *paths, "--rows", "period", "--format", "json")
@@ -259,10 +259,10 @@ def test_two_databases_are_compared(ingested: Ingested) -> None:
         (["absent.duckdb"], "absent.duckdb: no such database"),
     ],
 )
-def test_misuse_is_one_line(
+def test_wrong_usage_is_one_line(
     pair: tracedb.Database, words: list[Any], said: str
 ) -> None:
-    """It says what there is to choose from."""
+    """The error lists what there is to choose from."""
     done = run("diff", pair.path, *words)
     assert (done.exit_code, done.stdout) == (2, "")
     assert said in done.stderr
@@ -275,7 +275,7 @@ def suite_of(report: Path) -> ET.Element:
 
 
 def test_a_slower_run_fails_the_check(pair: tracedb.Database, tmp_path: Path) -> None:
-    """With exit code 1, a failed test case and an annotation; a faster one passes."""
+    """Exit code 1, a failed test case and an annotation; a faster run passes."""
     report = tmp_path / "check.xml"
     words = ("check", pair.path, "--baseline", pair.path, "--junit", report, "--github")
     slower = run(*words, "--baseline-run", 1, "--run", 2, "--format", "json")
@@ -296,10 +296,10 @@ def test_a_slower_run_fails_the_check(pair: tracedb.Database, tmp_path: Path) ->
     assert len(suite_of(report)) == len(kinds) + 1
 
 
-def test_a_check_needs_steps_or_a_tolerance(
+def test_a_check_needs_enough_steps_or_a_tolerance(
     pair: tracedb.Database, tmp_path: Path
 ) -> None:
-    """Noise is learnt from four steps; a report is not written over other files."""
+    """Noise is estimated from four steps; a report overwrites no other file."""
     few = choose(pair.connection, "a.duckdb", run=1, step=2)
     whole = choose(pair.connection, "a.duckdb", run=2)
     with pytest.raises(
@@ -314,8 +314,8 @@ def test_a_check_needs_steps_or_a_tolerance(
     assert (tmp_path / "notes.xml").read_text() == "<notes/>"
 
 
-def test_noise_is_rarely_taken_for_a_change() -> None:
-    """Of alike runs hardly any fails; one that is a fifth slower always does."""
+def test_noise_is_rarely_reported_as_a_change() -> None:
+    """Equal runs hardly ever fail; one that is a fifth slower always does."""
     chance = random.Random(4)  # noqa: S311 (numbers to test with)
     pairs, steps = 200, 6
 

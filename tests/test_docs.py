@@ -1,4 +1,4 @@
-"""What the documents say is so: files exist, command lines parse."""
+"""Statements of the documents hold: files exist, command lines parse."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
-# A folder with its slash, a file with its folder and ending, or a page by its name; not
-# what lies outside of the repository.
+# A folder with a slash, a file with folder and suffix, or a page by its name; not paths
+# outside the repository.
 PATH = re.compile(
     r"`(?!\.\./|\.venv/)((?:[\w.-]+/)+(?:[\w-]+\.\w[\w.]*)?|[\w-]+\.(?:md|toml))`"
 )
@@ -35,7 +35,7 @@ def named_paths() -> Iterator[tuple[str, str]]:
 
 
 def documented_lines(program: str) -> Iterator[tuple[str, str]]:
-    """Yield page and line for every call of a program in a fenced block."""
+    """Yield page and line for every command line in a fenced block."""
     call = re.compile(rf"(?:\$ )?(?:\S+/)?({program} .*)")
     for page in PAGES:
         for block in BLOCK.findall(page.read_text()):
@@ -53,7 +53,7 @@ def helped_lines() -> Iterator[tuple[str, str]]:
 
 
 def parse(line: str) -> None:
-    """Let click read a command line, without running it."""
+    """Let click parse a command line without running it."""
     lexer = shlex.shlex(line, posix=True, punctuation_chars="|;&<>")
     lexer.whitespace_split = True
     words: list[Any] = []
@@ -68,7 +68,7 @@ def parse(line: str) -> None:
 
 @pytest.mark.parametrize(("page", "path"), sorted(set(named_paths())))
 def test_named_path_exists(page: str, path: str) -> None:
-    """A path in backquotes is a path of this repository, or of the page's folder."""
+    """A path in backquotes exists in the repository, or beside the page."""
     beside = (ROOT / page).parent / path
     assert (ROOT / path).exists() or beside.exists(), f"{page} names {path}"
 
@@ -77,7 +77,7 @@ def test_named_path_exists(page: str, path: str) -> None:
     ("page", "line"), [*documented_lines("tracedb"), *helped_lines()]
 )
 def test_command_line_parses(page: str, line: str) -> None:
-    """A command line in a page or a help text has a command and options that exist."""
+    """Command and options of every documented line exist."""
     try:
         parse(line)
     except click.exceptions.Exit:
@@ -89,15 +89,15 @@ def test_command_line_parses(page: str, line: str) -> None:
 @pytest.mark.parametrize(
     "line", ["tracedb predcit run.duckdb", "tracedb info run.duckdb --colour"]
 )
-def test_false_command_lines_are_noticed(line: str) -> None:
-    """The test above can fail: neither a command nor an option may be made up."""
+def test_false_command_lines_are_found(line: str) -> None:
+    """The test above fails for unknown commands and options."""
     with pytest.raises(click.UsageError):
         parse(line)
 
 
 @pytest.mark.parametrize(("page", "line"), [*documented_lines("make")])
 def test_make_target_exists(page: str, line: str) -> None:
-    """What a page says to make is a target of the Makefile."""
+    """Targets that pages name are in the Makefile."""
     known = re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
     targets = line.partition("#")[0].split()[1:]
     assert set(targets) <= set(known), f"{page}: {line}"
@@ -111,20 +111,20 @@ def test_schema_page_is_current() -> None:
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_command_has_an_example(name: str) -> None:
-    """Help ends with lines to try, of that very command."""
+    """Help ends with examples of that command."""
     lines = [line for page, line in helped_lines() if page == f"tracedb {name} --help"]
     assert name in {line.split()[1] for line in lines}
 
 
 def explained() -> Iterator[str]:
-    """Yield every word of the kinds of time and methods that answers have."""
+    """Yield every kind of time and method that answers contain."""
     yield from (*METHODS, "measured", *LEVERS, *KINDS)
     yield from ("kernel", "memcpy", "memset")
 
 
 @pytest.mark.parametrize("word", sorted(set(explained())))
 def test_the_glossary_has_the_words_of_answers(word: str) -> None:
-    """Each kind of time, lever and method is a row of a table in docs/glossary.md."""
+    """Each kind of time, lever and method has a row in docs/glossary.md."""
     page = (ROOT / "docs" / "glossary.md").read_text()
     rows = re.findall(r"^\| `(\w+)` \| (.+?) \|", page, re.MULTILINE)
     assert word in {name for name, _ in rows}

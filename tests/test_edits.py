@@ -33,16 +33,16 @@ from tracedb.synthetic import (
 )
 
 ROUNDING_NS = 10_000
-"""Half a nanosecond of each span of host time that is halved."""
+"""Half a nanosecond for each span of host time that is halved."""
 
 
 def gain(steps: dict[str, Steps], change: Change) -> int:
-    """How much earlier the last step ends with a change."""
+    """[ns] How much earlier the last step ends with a change."""
     return effect(steps["baseline"], steps[change.scenario]).gain_ns
 
 
 def check_laws(database: tracedb.Database) -> None:
-    """No step ends later; a half gains half of the whole or more, and all most."""
+    """No step ends later; halving gains at least half of removing, and all the most."""
     changes = changes_of(database)
     wholes = [change for change in changes if change.factor == 0]
     wholes += [Change("thread", 0, thread_id=thread) for thread in threads(database)]
@@ -61,7 +61,7 @@ def check_laws(database: tracedb.Database) -> None:
 
 @pytest.fixture(scope="module")
 def generated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tracedb.Database]:
-    """Jobs of several threads, each a run of its own."""
+    """Jobs of several threads, each as its own run."""
     folder = tmp_path_factory.mktemp("edited")
     crews = (Crew(workers=2), Crew(workers=1, loaders=1, strangers=1, loading=3))
     for number, crew in enumerate(crews):
@@ -75,19 +75,19 @@ def generated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tracedb.Data
 
 
 def test_generated_steps_end_no_later(generated: tracedb.Database) -> None:
-    """Whatever is removed or halved, of threads that wait for each other."""
+    """Anything may be removed or halved, with threads that wait for each other."""
     check_laws(generated)
 
 
 @pytest.mark.parametrize("name", ["generated_gpu", "dlrm_cpu"])
 def test_steps_of_samples_end_no_later(name: str, database_of: DatabaseOf) -> None:
-    """Likewise of the sample traces."""
+    """The same for the sample traces."""
     check_laws(database_of(SAMPLES / name))
 
 
 @needs_corpus
 def test_steps_of_an_old_trace_end_no_later(database_of: DatabaseOf) -> None:
-    """Of a recording of 2021: removed ops gain what the backward pass leaves over."""
+    """In a recording of 2021, removed ops gain what the backward pass leaves over."""
     database = database_of(CORPUS / "kineto" / "resnet50_w0_2021a.json.gz")
     changes = [
         *(Change("op", 0, name) for name in op_types(database)[:6]),
@@ -102,7 +102,7 @@ def test_steps_of_an_old_trace_end_no_later(database_of: DatabaseOf) -> None:
 
 
 def test_the_whole_is_the_sum_of_its_parts(tmp_path: Path) -> None:
-    """On one thread that waits for nothing: each op type gains its time, to the ns."""
+    """On one thread without waits, each op type gains exactly its time."""
     ops = [Op(f"op {n % 5}", (Gap(1_000 + 7 * n),)) for n in range(20)]
     marks = [step(number, *ops[:10], Gap(500), *ops[10:]) for number in range(3)]
     (trace,) = execute(Program((Rank((Thread("main", tuple(marks)),)),)))
@@ -117,8 +117,8 @@ def test_the_whole_is_the_sum_of_its_parts(tmp_path: Path) -> None:
     assert gain(steps, every) == 3 * sum(1_000 + 7 * n for n in range(20))
 
 
-def test_a_worker_begins_when_it_is_woken(tmp_path: Path) -> None:
-    """Its time before is no floor: what others gain before, the step gains."""
+def test_a_worker_starts_when_it_is_woken(tmp_path: Path) -> None:
+    """A worker's time before that is no lower bound for the step."""
     (trace,) = execute(taking_turns(3, Crew(workers=1)), Delays(), 3)
     trace.write(tmp_path / "trace.json")
     with tracedb.open() as database:
@@ -126,6 +126,6 @@ def test_a_worker_begins_when_it_is_woken(tmp_path: Path) -> None:
         removed = [Change("thread", 0, thread_id=n) for n in threads(database)]
         steps = simulated_steps(database, removed)
         whole = max(span.end_ns for span in steps["baseline"].values())
-    # The two take turns: what is not the one's time is the other's.
+    # The two take turns: all time of one is time of the step.
     total = sum(gain(steps, change) for change in removed)
     assert 0.98 * whole < total <= whole

@@ -1,7 +1,7 @@
-"""Several edits of one scenario do what is done when the program is changed so.
+"""Several edits in one scenario equal the program with all changes.
 
-`tests/test_reexecution.py` makes one change at a time, in more programs; what is
-compared, and how, stands there.
+`tests/test_reexecution.py` makes one change at a time in more programs, and has the
+comparison.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ NESTED = r"^aten::(addmm|bmm|copy_)$"
 SOME = r"^aten::(linear|matmul|item)$"
 OWN = {"op": f"/{SOME}/", "part": "self"}
 REMOVED = {"action": "remove", "gaps": "all"}
-"""What is between the ops of a generated program is none of theirs."""
+"""Time between the ops of a generated program belongs to none of them."""
 MOVE = {"target": "gpu", "type": "memcpy", "action": "move", "to_stream": FREE_STREAM}
 BESIDE = {
     "target": "gpu",
@@ -132,16 +132,14 @@ CASES = [one_thread(seed, recorded=r) for seed in (1, 2, 3, 6) for r in (True, F
 
 @pytest.fixture(scope="module")
 def predicted(tmp_path_factory: pytest.TempPathFactory) -> Predicted:
-    """What is predicted of all of them."""
+    """Predictions for all cases."""
     edits = {name: of for name, (_, of) in CHANGES.items()}
     return predict(tmp_path_factory.mktemp("programs"), CASES, edits)
 
 
 @pytest.mark.parametrize("name", CHANGES)
-def test_edits_do_together_what_their_changes_do(
-    name: str, predicted: Predicted
-) -> None:
-    """All GPU work, steps and periods, to the nanosecond; each has an effect."""
+def test_several_edits_equal_their_changes(name: str, predicted: Predicted) -> None:
+    """GPU ops, steps and periods agree to the nanosecond; each edit has an effect."""
     changes, _ = CHANGES[name]
     for one in CASES:
         program = change.all_of(*changes)(one.known, one.delays)

@@ -1,4 +1,4 @@
-"""What share of the hardware's peaks ops, modules and steps reach."""
+"""Shares of the hardware's peaks that ops, modules and steps reach."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import tracedb
 QWEN = CORPUS / "tracelens/h100/Qwen_Qwen1.5-0.5B-Chat__1016005.json.gz"
 BERT = CORPUS / "tracelens/mi300/gaunernst_bert-small-uncased__1016001.json.gz"
 SAMPLE = SAMPLES / "generated_gpu/rank0.kineto.json.gz"
-# FLOP/s of half, TF32 and fp32 products, and B/s, by the datasheets.
+# FLOP/s of half, TF32 and fp32 products, and B/s, from data sheets.
 H100 = {"half": 989.4e12, "tf32": 494.7e12, "fp32": 66.9e12, "memory": 3350e9}
 MI300X = {"half": 1307.4e12, "tf32": 653.7e12, "fp32": 163.4e12, "memory": 5300e9}
 TRACES = [
@@ -26,7 +26,7 @@ TRACES = [
     pytest.param(BERT, MI300X, id="bert"),
 ]
 PRODUCTS = {"aten::mm": 0, "aten::bmm": 0, "aten::addmm": 1}
-"""Ops that multiply matrices, and which argument of theirs is the first matrix."""
+"""Matrix product ops, and the index of their first matrix argument."""
 
 
 def events(path: Path) -> list[dict[str, Any]]:
@@ -36,7 +36,7 @@ def events(path: Path) -> list[dict[str, Any]]:
 
 
 def products(path: Path) -> dict[str, Counter[str]]:
-    """FLOPs, and kernel time in microseconds, of ops that multiply matrices."""
+    """FLOPs, and kernel time in microseconds, of matrix product ops."""
     found = [event for event in events(path) if event.get("ph") == "X"]
     ops = sorted(
         (event for event in found if event.get("cat") == "cpu_op"),
@@ -81,7 +81,7 @@ def innermost(
 
 
 def multiplications(op: dict[str, Any]) -> int:
-    """FLOPs of a product: two a multiplication with its addition."""
+    """FLOPs of a product: two per multiply-add."""
     first = PRODUCTS[op["name"]]
     a, b = op["args"]["Input Dims"][first : first + 2]
     return int(2 * prod(a) * b[-1])
@@ -91,7 +91,7 @@ def multiplications(op: dict[str, Any]) -> int:
 def test_products_against_a_plain_loop(
     path: Path, peaks: dict[str, float], database_of: DatabaseOf
 ) -> None:
-    """FLOPs, time and share of the peak of each op that multiplies matrices."""
+    """FLOPs, time and share of peak agree for each matrix product op."""
     if not path.exists():
         pytest.skip("../shared/corpus is absent")
     expected = products(path)
@@ -116,7 +116,7 @@ def test_products_against_a_plain_loop(
 def test_all_work_is_counted_once(
     path: Path, peaks: dict[str, float], database_of: DatabaseOf
 ) -> None:
-    """By family, op, module and step: the same sums, with what is not known."""
+    """Sums by family, op, module and step are equal, unknown work included."""
     if not path.exists():
         pytest.skip("../shared/corpus is absent")
     database = database_of(path)
@@ -153,7 +153,7 @@ def test_all_work_is_counted_once(
 
 
 def kernel(name: str, at: int, lasting: int, number: int) -> list[dict[str, Any]]:
-    """An op of one launch, and its kernel; of a product where it is named so."""
+    """An op with one launch and its kernel; a product if named like one."""
     fields = {"ph": "X", "pid": 1, "tid": 1, "ts": at, "dur": 10}
     shapes = {"Input Dims": [[64, 32], [32, 16]], "Input type": ["float", "float"]}
     ids = {"correlation": number, "device": 0, "stream": 7}
@@ -168,10 +168,10 @@ def kernel(name: str, at: int, lasting: int, number: int) -> list[dict[str, Any]
 
 
 @pytest.mark.parametrize(("gpu", "peak"), [("NVIDIA A40", 37.4e12), ("Gaudi", None)])
-def test_what_is_not_known_is_told(
+def test_unknown_work_is_reported(
     gpu: str, peak: float | None, database: tracedb.Database, tmp_path: Path
 ) -> None:
-    """Ops of unknown work have a row; GPUs that are not listed have no shares."""
+    """Ops of unknown work have a row; unlisted GPUs have no shares."""
     work = [*kernel("aten::mm", 100, 40, 1), *kernel("my::op", 200, 10, 2)]
     file = tmp_path / "a.json"
     described = [{"id": 0, "name": gpu}]

@@ -1,4 +1,4 @@
-"""Relations that are empty because what they read is are known without asking them."""
+"""Relations known to be empty from what they read, without running their queries."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ import tracedb
 from tracedb import catalog
 from tracedb.emptiness import Emptiness, note
 
-# Queries over two tables, which have rows or have none, and none of whose conditions
-# fails where there are rows: of these the rule is exact.
+# Queries over two tables that have rows or none, without conditions that could fail
+# where there are rows: for these the rule is exact.
 QUERIES = [
     "FROM t.a",
     "SELECT x + 1 AS x FROM t.a WHERE x > 0 ORDER BY x",
@@ -79,7 +79,7 @@ UNDECIDED = [
     "FROM t.a JOIN t.b ON a.x > b.x",
     "SELECT (SELECT x FROM t.b LIMIT 1) FROM t.a",
 ]
-# Texts that rows have to have: of these the rule is exact ...
+# Required texts: for these the rule is exact ...
 TEXTS = [
     "SELECT x FROM t.c WHERE kind = 'one' AND x = 1",
     "FROM t.c WHERE kind = 'one' OR kind IN ('two', 'three')",
@@ -91,7 +91,7 @@ TEXTS = [
     "SELECT 1 FROM t.c, t.d WHERE c.kind = 'one' AND d.kind = 'two'",
     "SELECT 1 FROM (SELECT 1 AS x) AS b LEFT JOIN t.c USING (x) WHERE kind = 'one'",
 ]
-# ... and of these it says no more than it knows.
+# ... and for these it stays on the safe side.
 OTHER_TEXTS = [
     "FROM t.c WHERE kind <> 'one'",
     "FROM t.c WHERE kind IS NULL",
@@ -129,12 +129,12 @@ def small() -> Iterator[duckdb.DuckDBPyConnection]:
         yield connection
 
 
-def told(
+def verdicts(
     connection: duckdb.DuckDBPyConnection, query: str
 ) -> Iterator[tuple[bool, bool]]:
-    """Whether a query is told to have rows, and has, for all tables there may be.
+    """Whether the rule says empty, and whether there are rows, for all fillings.
 
-    What stands for relations without rows changes nothing of the answer.
+    Replacing empty relations by stand-ins does not change the answer.
     """
     queries = {"t.v": "FROM t.a", "t.m": "FROM t.b", "t.q": query}
     note(connection, queries, "of these")
@@ -150,25 +150,25 @@ def told(
 
 
 @pytest.mark.parametrize("query", QUERIES)
-def test_rules_say_what_the_query_says(
-    small: duckdb.DuckDBPyConnection, query: str
-) -> None:
-    """A query is told to be empty just where it is."""
-    assert all(is_empty != has_rows for is_empty, has_rows in told(small, query))
+def test_rules_agree_with_queries(small: duckdb.DuckDBPyConnection, query: str) -> None:
+    """The rule says empty exactly where the query has no rows."""
+    assert all(is_empty != has_rows for is_empty, has_rows in verdicts(small, query))
 
 
 @pytest.mark.parametrize("query", UNDECIDED)
-def test_what_conditions_decide_is_asked(
+def test_queries_that_may_have_rows_are_run(
     small: duckdb.DuckDBPyConnection, query: str
 ) -> None:
-    """Where there may be rows, none is told to be none."""
-    assert not any(is_empty and has_rows for is_empty, has_rows in told(small, query))
+    """Where conditions decide, no query with rows is called empty."""
+    assert not any(
+        is_empty and has_rows for is_empty, has_rows in verdicts(small, query)
+    )
 
 
 def texts_told(
     connection: duckdb.DuckDBPyConnection, query: str
 ) -> Iterator[tuple[bool, bool]]:
-    """Whether a query is told to be empty, and has rows, for all texts there may be."""
+    """Whether the rule says empty, and there are rows, for all sets of texts."""
     note(connection, {"t.q": query}, "of these")
     texts = ("", "(NULL, 1)", "('one', 1)", "('two', 1)", "('one', 1), ('two', 1)")
     for rows in product(texts, repeat=2):
@@ -185,20 +185,24 @@ def texts_told(
 
 
 @pytest.mark.parametrize("query", TEXTS)
-def test_texts_that_no_row_has(small: duckdb.DuckDBPyConnection, query: str) -> None:
-    """What asks for a text is told to be empty just where no row has it."""
+def test_queries_for_absent_texts_are_empty(
+    small: duckdb.DuckDBPyConnection, query: str
+) -> None:
+    """The rule says empty exactly where no row has the text."""
     assert all(is_empty != has_rows for is_empty, has_rows in texts_told(small, query))
 
 
 @pytest.mark.parametrize("query", OTHER_TEXTS)
-def test_texts_that_are_not_known(small: duckdb.DuckDBPyConnection, query: str) -> None:
-    """Another condition, or a column of another relation, is not mistaken for one."""
-    told = texts_told(small, query)
-    assert not any(is_empty and has_rows for is_empty, has_rows in told)
+def test_unknown_texts_are_on_the_safe_side(
+    small: duckdb.DuckDBPyConnection, query: str
+) -> None:
+    """Other conditions, or columns of other relations, are not mistaken for texts."""
+    verdicts = texts_told(small, query)
+    assert not any(is_empty and has_rows for is_empty, has_rows in verdicts)
 
 
-def test_every_relation_can_be_asked_without_what_is_empty() -> None:
-    """Queries are DuckDB's with each thing they read left out, of the same types."""
+def test_every_relation_without_its_empty_parts() -> None:
+    """Dropping what is empty gives a valid query with the same types."""
     with tracedb.open() as database:
         connection = database.connection
         names = [one.full_name for one in catalog.relations()]
@@ -213,16 +217,16 @@ def test_every_relation_can_be_asked_without_what_is_empty() -> None:
                 assert [type_ for _, type_, *_ in found] == types, one.full_name
 
 
-def test_rules_of_others_say_nothing(small: duckdb.DuckDBPyConnection) -> None:
-    """Without rules, or with those of another version, everything is asked."""
+def test_rules_of_another_version_are_ignored(small: duckdb.DuckDBPyConnection) -> None:
+    """Without rules, or with those of another version, every query is run."""
     assert not Emptiness(small, "of these", ["t.a"]).must_be_empty("t.q")
     note(small, {"t.q": "FROM t.a"}, "of others")
     assert not Emptiness(small, "of these", ["t.a"]).must_be_empty("t.q")
     assert Emptiness(small, "of others", ["t.a"]).must_be_empty("t.q")
 
 
-def test_what_became_of_tables_is_seen(small: duckdb.DuckDBPyConnection) -> None:
-    """A table that was filled, or emptied, is known to be so."""
+def test_changed_tables_are_noticed(small: duckdb.DuckDBPyConnection) -> None:
+    """A table that was filled or emptied since is looked at again."""
     note(small, {"t.q": "FROM t.a"}, "of these")
     emptiness = Emptiness(small, "of these", ["t.a"])
     small.execute("INSERT INTO t.a VALUES (1)")
@@ -238,8 +242,8 @@ def test_what_became_of_tables_is_seen(small: duckdb.DuckDBPyConnection) -> None
     assert not emptiness.must_be_empty("t.q")
 
 
-def test_texts_that_were_added_are_seen(small: duckdb.DuckDBPyConnection) -> None:
-    """What was asked of a table is asked again when it has got rows, or lost some."""
+def test_added_texts_are_noticed(small: duckdb.DuckDBPyConnection) -> None:
+    """Texts of a table are read again after rows were added or removed."""
     note(small, {"t.q": "FROM t.d WHERE kind = 'two'"}, "of these")
     small.execute("INSERT INTO t.d VALUES ('one')")
     emptiness = Emptiness(small, "of these", ["t.d"])
@@ -259,8 +263,8 @@ CASES = [
 
 
 @pytest.mark.parametrize("path", CASES, ids=lambda path: path.name)
-def test_what_is_told_to_be_empty_is(path: Path, database_of: DatabaseOf) -> None:
-    """Computed all the same, what a trace was told to lack has no rows."""
+def test_relations_called_empty_are_empty(path: Path, database_of: DatabaseOf) -> None:
+    """Computed anyway, relations that a trace was said to lack have no rows."""
     database = database_of(path)
     emptiness = catalog.what_is_empty(database.connection)
     passed_over = [
@@ -276,8 +280,8 @@ def test_what_is_told_to_be_empty_is(path: Path, database_of: DatabaseOf) -> Non
         assert not database.connection.execute(one.query).fetchall(), one.full_name
 
 
-def test_most_of_a_cpu_trace_is_passed_over(database_of: DatabaseOf) -> None:
-    """Nothing on the way from GPU work to what it is for hides that there is none."""
+def test_most_relations_of_a_cpu_trace_are_skipped(database_of: DatabaseOf) -> None:
+    """That a trace has no GPU work is recognised through all layers."""
     database = database_of(SAMPLES / "dlrm_cpu")
     emptiness = catalog.what_is_empty(database.connection)
     of_gpu_work = (

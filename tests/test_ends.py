@@ -1,4 +1,4 @@
-"""However a command ends: one line at most, nothing half written, an exit code."""
+"""How commands end: at most one line, nothing half written, an exit code."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ENDLESS = [
     "FROM range(10000000000)",
 ]
 STARTED_SECONDS = 1.0
-"""After which the command's modules are there: until then Python itself is told."""
+"""By then the command's modules are imported; before, Python itself is interrupted."""
 
 
 @pytest.fixture
@@ -47,7 +47,7 @@ def start(*arguments: object, **options: Any) -> subprocess.Popen[str]:  # noqa:
 def interrupted(
     process: subprocess.Popen[str], seconds: float
 ) -> tuple[int, str, float]:
-    """Exit code, stderr, and how long it took to end after one Ctrl-C."""
+    """Exit code, stderr, and seconds to end after one Ctrl-C."""
     sleep(seconds)
     begun = monotonic()
     process.send_signal(signal.SIGINT)
@@ -57,10 +57,10 @@ def interrupted(
 
 @pytest.mark.parametrize("query", ENDLESS)
 def test_the_first_interrupt_ends_a_query(database: Path, query: str) -> None:
-    """One that would run for ever ends at one Ctrl-C, with one line."""
+    """An endless query ends at one Ctrl-C, with one line."""
     code, reported, seconds = interrupted(start("sql", database, query), 3)
     assert (code, reported) == (130, "tracedb: interrupted\n")
-    # A busy machine takes its time.
+    # A busy machine may be slow.
     assert seconds < 20
 
 
@@ -68,14 +68,14 @@ def test_the_first_interrupt_ends_a_query(database: Path, query: str) -> None:
 def test_an_interrupted_ingest_leaves_nothing(
     tmp_path: Path, ingested: Ingested, step: int
 ) -> None:
-    """At any moment: the last line says so, and there is no database.
+    """Interrupted at any moment, it says so in the last line and leaves no database.
 
-    Unless all was committed, and only what to print of it was left: then it is whole.
+    If it was already committed and only the output remained, the database is whole.
     """
     path = tmp_path / "run.duckdb"
     process = start("ingest", SAMPLE, "--db", path)
     code, reported, _ = interrupted(process, STARTED_SECONDS + 0.7 * step)
-    if code == 0:  # it was done before
+    if code == 0:  # it had already ended
         return
     assert code == 130
     assert reported.endswith("tracedb: interrupted\n")
@@ -94,7 +94,7 @@ def test_an_interrupted_ingest_leaves_nothing(
 
 @pytest.mark.parametrize("step", range(3))
 def test_an_interrupted_simulation_changes_nothing(database: Path, step: int) -> None:
-    """The database is as it was, byte by byte."""
+    """The database is unchanged, byte by byte."""
     before = database.read_bytes()
     process = start("predict", database, "--method", "other_steps", "--format", "csv")
     code, reported, _ = interrupted(process, STARTED_SECONDS + step)
@@ -115,7 +115,7 @@ WRITERS = {
 @pytest.mark.parametrize("name", WRITERS)
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no full device here")
 def test_a_full_stdout_is_one_line(database: Path, name: str) -> None:
-    """No room for the answer: one line on stderr, and no success."""
+    """A full stdout gives one line on stderr and a failure code."""
     words = [word.replace("{}", str(database)) for word in WRITERS[name]]
     with Path("/dev/full").open("w") as full:
         process = start(*words, stdout=full)
@@ -124,8 +124,11 @@ def test_a_full_stdout_is_one_line(database: Path, name: str) -> None:
     assert reported == "tracedb: error: stdout: No space left on device\n"
 
 
-def test_a_reader_that_leaves_is_no_error_to_tell(database: Path) -> None:
-    """`tracedb ... | head -1` ends in silence, and without success."""
+def test_a_closed_pipe_is_silent(database: Path) -> None:
+    """`tracedb ...
+
+    head -1` ends silently, with a failure code.
+    """
     process = start("sql", database, "FROM range(1000000)", "--format", "csv")
     assert process.stdout
     assert process.stdout.readline() == "range\n"
@@ -137,7 +140,7 @@ def test_a_reader_that_leaves_is_no_error_to_tell(database: Path) -> None:
 
 
 def closed(*numbers: int) -> Callable[[], None]:
-    """What closes streams before the command begins."""
+    """Closes streams before the command begins."""
 
     def close() -> None:
         for number in numbers:
@@ -147,7 +150,7 @@ def closed(*numbers: int) -> Callable[[], None]:
 
 
 def test_closed_streams_are_one_line(database: Path) -> None:
-    """No stdout, no stdin: what was to go through it, and what to do."""
+    """Without stdout or stdin, one line says what to do."""
     process = start("sql", database, "SELECT 1", preexec_fn=closed(1))
     reported = process.communicate()[1]
     assert process.returncode == 2
@@ -160,8 +163,10 @@ def test_closed_streams_are_one_line(database: Path) -> None:
     assert reported.count("\n") == 1
 
 
-def test_without_streams_the_database_is_whole(tmp_path: Path, database: Path) -> None:
-    """A file that is opened in the place of stdout or stderr is not written to."""
+def test_closed_streams_do_not_damage_the_database(
+    tmp_path: Path, database: Path
+) -> None:
+    """A file opened as descriptor 1 or 2 is not written to."""
     path = shutil.copy(database, tmp_path)
     process = start("upgrade", path, preexec_fn=closed(0, 1, 2))
     process.communicate()
@@ -170,8 +175,8 @@ def test_without_streams_the_database_is_whole(tmp_path: Path, database: Path) -
         assert opened.sql("FROM raw.trace").height == 1
 
 
-def test_little_memory_is_one_line(database: Path) -> None:
-    """A result that does not fit: one line, whoever notices it."""
+def test_out_of_memory_is_one_line(database: Path) -> None:
+    """A result that does not fit gives one line, whichever library notices it."""
     resource = pytest.importorskip("resource")
 
     def limit() -> None:
@@ -183,7 +188,7 @@ def test_little_memory_is_one_line(database: Path) -> None:
         reported = process.communicate()[1]
         assert "emory" in reported
         assert "Traceback" not in reported
-        # Now and then it is polars' allocator that notices, which ends the process.
+        # Sometimes polars' allocator notices, which aborts the process.
         if process.returncode != -signal.SIGABRT:
             break
     assert process.returncode == 2

@@ -1,1 +1,1 @@
-"""The `tracedb` command: one module a command, each a thin skin over the library."""
+"""The `tracedb` command: one module a command, each a thin layer over the library."""

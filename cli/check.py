@@ -95,7 +95,7 @@ def check(  # noqa: PLR0913 (one parameter an option)
 
 
 def _words(row: dict[str, Any]) -> str:
-    """How long it was and is, and what was allowed."""
+    """The time before and after, and the limit, as text."""
     change = row["change_ns"]
     part = f" ({share(abs(change) / row['a_ns'])})" if row["a_ns"] else ""
     return (

@@ -26,7 +26,7 @@ _PARTS = {
     "path": ("change_ns", "a_ns", "b_ns", "kind", "place", "module"),
     "work": ("outcome", "change_ns", "a_ns", "b_ns", "op", "work", "shape"),
 }
-"""The parts of a difference, with the columns that a table of each has."""
+"""The parts of a difference, with the columns of each table."""
 _HEADINGS = {
     "kind": "Critical path by kind, mean per step",
     "path": "Places on the critical path",
@@ -118,7 +118,7 @@ def _write(found: Difference, part: str, top: int, output: out.Output) -> None:
 
 
 def _shown(frame: pl.DataFrame) -> pl.DataFrame:
-    """GPU work by its name on both sides, host work by its op alone."""
+    """Show GPU work by its names on both sides, host work by its op."""
     import polars as pl
 
     if "a_name" not in frame.columns:
@@ -132,7 +132,7 @@ def _shown(frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def _head(found: Difference) -> Iterator[str]:
-    """How long steps take on both sides, and whether that may be chance."""
+    """The periods of both sides, and whether the change is significant."""
     (period,) = found["period"].iter_rows(named=True)
     for letter, side in zip("ab", found.sides, strict=True):
         steps = counted(period[f"{letter}_step_count"], "step")

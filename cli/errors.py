@@ -30,17 +30,17 @@ class Failure(click.ClickException):
         tell(f"tracedb: error: {self.message}")
 
 
-# A group of commands without any word behind it: click shows its help.
+# click raises this for a command group without arguments, and shows help.
 _HELP: Any = getattr(click.exceptions, "NoArgsIsHelpError", ())
 
 
 class Interrupted(Failure):
-    """An end by Ctrl-C."""
+    """The command was interrupted by Ctrl-C."""
 
     exit_code = EXIT_CODE
 
     def show(self, file: IO[Any] | None = None) -> None:
-        """Write that it was."""
+        """Write that it was interrupted."""
         del file
         tell("tracedb: interrupted")
 
@@ -53,11 +53,11 @@ def reported(interrupt: Interrupt) -> Iterator[None]:
     except (click.exceptions.Exit, Failure):
         raise
     except BaseException as error:
-        # What Ctrl-C breaks off raises many things: an import, a query, a thread.
+        # An interrupted import, query or thread may raise any error.
         if interrupt.happened or isinstance(error, KeyboardInterrupt):
             raise Interrupted("interrupted") from error
         if isinstance(error, BrokenPipeError):
-            # `tracedb ... | head` has what it wanted: silence, as of other tools.
+            # Like other tools, end silently if stdout is closed (`tracedb ... | head`).
             raise click.exceptions.Exit(1) from error
         line = _line(error)
         if line is None:
@@ -69,7 +69,7 @@ def _line(error: BaseException) -> str | None:
     """The message of an error that a user can cause; None for any other."""
     if isinstance(error, click.UsageError) and not isinstance(error, _HELP):
         return _usage(error)
-    if isinstance(error, (TracedbError, *_standing_alone())):
+    if isinstance(error, (TracedbError, *_independent_errors())):
         return str(error)
     return _of_system(error)
 
@@ -122,14 +122,14 @@ def _suggestion(message: str) -> str:
     return f"{said}; did you mean {' or '.join(names)}?" if names else said
 
 
-def _standing_alone() -> tuple[type[Exception], ...]:
-    """Return the base of the errors of a package that imports nothing of tracedb."""
+def _independent_errors() -> tuple[type[Exception], ...]:
+    """The base errors of packages that do not import `tracedb.errors`."""
     module = sys.modules.get("tracedb.microbench.errors")
     return (module.MicrobenchError,) if module else ()
 
 
 def _engine_errors() -> tuple[type[Exception], ...]:
-    """Return what DuckDB and polars raise, if they are loaded: help does without."""
+    """The errors of DuckDB and polars, if loaded; help does not load them."""
     duckdb, polars = (sys.modules.get(name) for name in ("duckdb", "polars"))
     errors = (duckdb and duckdb.Error, polars and polars.exceptions.PolarsError)
     return tuple(error for error in errors if error)

@@ -231,7 +231,7 @@ def _write_json(found: Estimate) -> None:
 
 
 def lines(found: Estimate) -> Iterator[str]:
-    """The answer, for a person to read."""
+    """The estimate as lines of text."""
     batch = f", batch {found.batch:,}" if found.batch else ""
     yield f"Estimate for {found.device}{batch}; nothing was run"
     if found.source:
@@ -250,7 +250,7 @@ def lines(found: Estimate) -> Iterator[str]:
 
 
 def _busy(found: Estimate) -> str:
-    """What computes for how long."""
+    """The busy time, as text."""
     if found.gpu is None:
         part = share(found.computing_ns / max(found.step_ns, 1))
         return (
@@ -265,7 +265,7 @@ def _busy(found: Estimate) -> str:
 
 
 def _error(found: Estimate) -> Iterator[str]:
-    """What the band is made of most."""
+    """The largest error sources, as text."""
     if found.error_sources:
         parts = ", ".join(
             f"{source.name} {duration(round(source.error_ns))}"
@@ -320,7 +320,7 @@ def _memory(found: Estimate) -> Iterator[str]:
 
 
 def _size(count: int) -> str:
-    """A size as a person reads it.
+    """Format a size.
 
     >>> _size(1_500_000)
     '1.50 MB'

@@ -13,7 +13,7 @@ _VIEWERS = {
     "speedscope": ("profiles", "https://www.speedscope.app"),
     "chakra": ("nodes", "MLCommons Chakra's tools"),
 }
-"""What a file of each format is made of, and what opens it."""
+"""The contents of each format's files, and the tool that opens them."""
 _ENDINGS = {
     ".json": "chrome",
     ".json.gz": "chrome",
@@ -23,11 +23,11 @@ _ENDINGS = {
     ".speedscope.json.gz": "speedscope",
     ".et": "chakra",
 }
-"""Which format the end of a file's name means; the longest that fits."""
+"""The format of each file name suffix; the longest match counts."""
 
 
 def _format_of(path: str) -> str:
-    """The format that a file's name means; raises `UsageError` where it means none."""
+    """The format of a file name; raises `UsageError` if there is none."""
     fitting = [ending for ending in _ENDINGS if path.lower().endswith(ending)]
     if fitting:
         return _ENDINGS[max(fitting, key=len)]

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import polars as pl
     from rich.status import Status
 
-# How the library's lines begin that are about no file, and how those end that are about
+# Prefixes of progress lines that do not concern a file, and suffixes of lines about
 # files that are not new.
 _STAGE = "computing "
 _AGAIN = "reading again"
@@ -142,7 +142,7 @@ class _Progress:
             self.outcomes.clear()
         self.outcomes[line.rpartition(": ")[2]] += 1
         if self._status.console.is_terminal:
-            # As text: a string would be read as markup.
+            # Wrapped in Text, because rich would parse a string as markup.
             self._status.update(Text(printable(line)))
         elif not line.startswith(_STAGE):
             tell(line)

@@ -22,24 +22,24 @@ _PATIENCE_SECONDS = 3.0
 
 
 class Interrupt:
-    """Whether there was a Ctrl-C since the command began."""
+    """Records whether Ctrl-C was pressed since the command began."""
 
     def __init__(self) -> None:
-        """Begin without one."""
+        """Start without an interrupt."""
         self._at: float | None = None
         self._place: tuple[int, int] | None = None
         self.is_over = False
 
     @property
     def happened(self) -> bool:
-        """Whether there was one."""
+        """Whether Ctrl-C was pressed."""
         return self._at is not None
 
     @property
     def is_heeded(self) -> bool:
-        """Whether the main thread has left the place where it received the signal.
+        """Whether the main thread has left the frame in which it received the signal.
 
-        DuckDB asks for signals now and then, and may go on with its query.
+        DuckDB checks for signals rarely, and may continue its query.
         """
         frames = sys._current_frames()  # noqa: SLF001 (the documented name)
         return self.happened and self._place != _place(
@@ -47,7 +47,7 @@ class Interrupt:
         )
 
     def receive(self, _number: int, frame: FrameType | None) -> None:
-        """Raise `KeyboardInterrupt` at the first one, and end if cleaning up hangs."""
+        """Raise `KeyboardInterrupt` the first time; later, exit if cleanup hangs."""
         if self._at is None:
             self._place = _place(frame)
             self._at = monotonic()
@@ -64,8 +64,8 @@ def _place(frame: FrameType | None) -> tuple[int, int] | None:
 def watched() -> Iterator[Interrupt]:
     """Let the first Ctrl-C stop what the block does.
 
-    Python tells the main thread of it once that runs Python again, which in a query of
-    DuckDB's may be never: another thread waits for the signal, and ends the query.
+    Python delivers the signal when the main thread runs Python code again, which may be
+    never during a DuckDB query. So another thread waits for it and ends the query.
     """
     interrupt = Interrupt()
     if current_thread() is not main_thread():
@@ -89,9 +89,9 @@ def watched() -> Iterator[Interrupt]:
 
 
 def _watch(reader: int, interrupt: Interrupt) -> None:
-    """Interrupt all queries at a Ctrl-C, until the main thread has heeded it.
+    """Interrupt all queries at a Ctrl-C, until the main thread has reacted.
 
-    Once it has, the queries are those with which it cleans up.
+    Later queries belong to its cleanup.
     """
     while numbers := os.read(reader, 64):
         while signal.SIGINT in numbers and not interrupt.is_over:
@@ -104,6 +104,6 @@ def _watch(reader: int, interrupt: Interrupt) -> None:
 def _stop_queries() -> None:
     duck = sys.modules.get("tracedb.duck")
     for connection in list(duck.connections) if duck else []:
-        # One that has just been closed has nothing to stop.
+        # A connection may have been closed by now.
         with suppress(Exception):
             connection.interrupt()

@@ -38,10 +38,10 @@ from .terminal import tell, write_text
 def cpu(*, folder: str, threads: int | None, minutes: float | None) -> None:
     """Measure this CPU, for estimates of steps on it.
 
-    It measures PyTorch's ops and the host time between them, in about two minutes:
-    some 3,000 ops of all families and sizes, and small programs, which show what
-    Python, modules and autograd take. A run that ended early
-    goes on where it was. Whatever else runs meanwhile is in what is measured.
+    Measures PyTorch's ops and the host time between them, in about two minutes: some
+    3,000 ops of all families and sizes, and small programs for the time of Python,
+    modules and autograd. An interrupted run continues where it stopped. Other load on
+    the machine distorts the result.
     """
     from tracedb.from_code.cpu.measure import measure
 

@@ -1,4 +1,4 @@
-"""The command `tracedb`: finds the module of a subcommand when it is asked for."""
+"""The command `tracedb`, which imports the modules of subcommands on demand."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import click
 from . import errors, interrupt, streams
 from .options import examples
 
-# In the order in which a person needs them; each is in the module of its name.
+# In the order in which users need them; each is in the module of its name.
 COMMANDS = (
     "record",
     "ingest",
@@ -60,7 +60,7 @@ class _Commands(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command; raises `UsageError`, with what may have been meant."""
+        """Find the command; raises `UsageError` with suggestions."""
         name = args[0] if args else ""
         if not name or name.startswith("-") or name in COMMANDS:
             return super().resolve_command(ctx, args)
@@ -90,7 +90,7 @@ class _Commands(click.Group):
 
 
 def _suggestion(name: str) -> str:
-    """What a mistyped command may have been meant as."""
+    """Suggestions for a mistyped command."""
     from difflib import get_close_matches
     from pathlib import Path
 

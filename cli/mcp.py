@@ -62,12 +62,14 @@ def _server(database: str, seconds: float) -> Any:  # noqa: ANN401 (of a package
     tools = Tools(database, seconds)
     reads = kinds.ToolAnnotations(read_only_hint=True, open_world_hint=False)
     for name in TOOLS:
-        tool = _telling(getattr(tools, name), refused)
+        tool = _with_errors(getattr(tools, name), refused)
         server.add_tool(tool, annotations=reads)
     return server
 
 
-def _telling(tool: Callable[..., Any], refused: type[Exception]) -> Callable[..., Any]:
+def _with_errors(
+    tool: Callable[..., Any], refused: type[Exception]
+) -> Callable[..., Any]:
     """The tool, with its errors passed on to the assistant."""
 
     @wraps(tool)

@@ -103,7 +103,7 @@ def examples(*lines: str) -> str:
     >>> examples("tracedb info run.duckdb")
     '\x08\nExample:\n  tracedb info run.duckdb'
     """
-    # The character keeps click from filling the lines into a paragraph.
+    # The character \b prevents click from rewrapping the lines.
     return "\n  ".join(["\b\nExample:", *lines])
 
 

@@ -7,8 +7,8 @@ import signal
 import sys
 
 _INTERRUPTED = 130
-# Of the allocator of polars: where memory is limited, it would write a line to stderr
-# each time that it cannot start a thread of its own.
+# If memory is limited, the allocator of polars writes a line to stderr each time that
+# it cannot start its thread.
 _ALLOCATOR, _NO_THREADS = "_RJEM_MALLOC_CONF", "background_thread:false"
 
 
@@ -25,9 +25,9 @@ def tracedb() -> None:
         sys.stderr.flush()
         os._exit(_INTERRUPTED)
     except SystemExit as end:
-        # What is done is done: a Ctrl-C while Python cleans up changes nothing of it.
+        # All work is done: ignore a Ctrl-C while Python cleans up.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
-        # Python would go on to end threads, and itself by the signal.
+        # Exit now: Python would join threads, and then end itself by the signal.
         if end.code == _INTERRUPTED:
             os._exit(_INTERRUPTED)
         raise

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
     import polars as pl
 
-# What the end of a name says its numbers count, and how a person reads them: the first
-# scale that the largest value reaches serves the whole column.
+# The units of columns by the suffix of their name. The first scale that the largest
+# value reaches is used for the whole column.
 _SCALES: dict[str, list[tuple[float, str]]] = {
     "_ns": [(1e6, "{:,.3f} ms"), (1e3, "{:,.3f} us")],
     "_bytes": [
@@ -55,7 +55,7 @@ _SCALES: dict[str, list[tuple[float, str]]] = {
     "_count": [(1, "{:,.0f}")],
 }
 _SINCE_1970_NS = 1 << 59
-"""Nanoseconds from here on are not a duration but a time since 1970, from 1988 on."""
+"""[ns] Larger values (from 1988 on) are not durations but times since 1970."""
 _SAID_BY_THE_CELLS = ("_ns", "_bytes")
 _NO_THINGS = ("all", "last", "late", "short", "present", "resumed")
 """Counted adjectives, whose headings have no plural."""
@@ -221,7 +221,7 @@ def _cut(columns: list[_Column], width: int) -> list[_Column]:
     others = (0 if c in names else c.least_width for c in columns)
     room = width - _together(others)
     cut = {}
-    # The narrowest first: what they leave of their share is for the others.
+    # The narrowest first: others get what they leave of their share.
     for left, column in enumerate(sorted(names, key=lambda c: c.width)):
         own = max(min(column.width, room // (len(names) - left)), 1)
         room -= own

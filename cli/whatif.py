@@ -48,7 +48,7 @@ _ROWS = {
     "guess": ("scenario", "edit", "kind", "wait_count"),
     "assumption": ("scenario", "edit", "assumption"),
 }
-"""The possible answers, with the columns of a table of each."""
+"""The possible answers, with the columns of each table."""
 _RANKING = (
     *("target", "type", "name", "method", "run_id", "baseline_ns"),
     *("gain_ns", "gain_share", "half_gain_ns", "roofline_gain_ns"),
@@ -57,7 +57,7 @@ _MOST_DETAILED = 8
 _MOST_KINDS = 3
 _MS = 1_000_000
 _LEAST_NS = 500
-"""What is shown as 0.001 ms."""
+"""[ns] Smallest time that is shown as 0.001 ms."""
 
 
 @click.command(
@@ -197,7 +197,7 @@ def whatif(  # noqa: PLR0913 (one parameter an option)
             frame = db.ranking(method or "replay", candidates)
             write_rows(db, output, frame, _RANKING)
             return
-        # For many scenarios only times are shown.
+        # For many scenarios, only times are shown.
         many = len({edit.scenario for edit in chosen}) > _MOST_DETAILED
         only_steps = check or (rows == "summary" and many)
         with db.simulate([method or "replay"], chosen, only_steps=only_steps) as beside:

@@ -1,4 +1,4 @@
-"""Put trace files into the database: each whole, or not at all."""
+"""Ingest trace files in one transaction: all of them, or none."""
 
 from __future__ import annotations
 
@@ -37,21 +37,20 @@ if TYPE_CHECKING:
 __all__ = ["NO_TRACE", "Numbers", "default_memory", "ingest", "join", "rebuild"]
 
 NO_TRACE = "skipped, not a trace"
-"""How progress ends of a file in a folder that is none."""
+"""The end of the progress line for a file in a folder that is not a trace."""
 
-# How much of the machine's memory is used at most: others may need it as well.
+# Share of DuckDB's default memory limit that ingest uses, to leave some to others.
 _SHARE_OF_ALL = 0.5
-# Of that, what is not DuckDB's: Python's, the text at hand, and what allocators keep.
+# The part for Python, the current text, and memory that allocators keep.
 _BESIDE_DUCKDB = 256 << 20
 _LEAST_SHARE_OF_DUCKDB = 0.9
-# Loading and staging take less, since more would only keep what is on disk anyway: what
-# sorts and joins need, and the part of the rows that stays in memory until it is
-# committed, which is taken to be a share of the text.
+# Loading and staging get less, because more would only cache data on disk: memory for
+# sorts and joins, and for uncommitted rows, estimated as a share of the text.
 _LEAST_TO_LOAD = 400 << 20
 _TO_SORT = 150 << 20
 _SHARE_OF_TEXT = 0.5
 _ANY_OPERATION = "SELECT true FROM staging.operation LIMIT 1"
-# Compressed, a trace is up to a fifteenth of its text.
+# Typical compression ratio of a trace.
 _COMPRESSION = 15
 
 
@@ -119,13 +118,13 @@ def ingest(  # noqa: PLR0913 (the options of one command)
 
 
 def default_memory() -> int:
-    """[B] How much memory is used where nobody says how much."""
+    """[B] The default memory limit."""
     with duckdb.connect() as connection:
         return int(memory_limit(connection) * _SHARE_OF_ALL)
 
 
 def _of_duckdb(memory: int) -> int:
-    """[B] What DuckDB may use, for the process to take no more than so much memory."""
+    """[B] DuckDB's share of the memory limit of the process."""
     return max(memory - _BESIDE_DUCKDB, int(memory * _LEAST_SHARE_OF_DUCKDB))
 
 
@@ -138,9 +137,9 @@ def _no_room(sources: list[Source], memory: int) -> IngestError:
 
 
 def rebuild(connection: duckdb.DuckDBPyConnection, progress: Progress) -> None:
-    """Make all that is computed anew, as this version of tracedb declares it."""
-    # DuckDB 2.0 misreads a table that is made and filled in one transaction. Should the
-    # second one not come to its end, the next rebuild finds the old fingerprint.
+    """Recompute all computed relations, as this version of tracedb declares them."""
+    # DuckDB 2.0 misreads a table that is created and filled in one transaction. If the
+    # second transaction fails, the old fingerprint causes another rebuild.
     with transaction(connection):
         catalog.drop_computed(connection)
         catalog.complete_kept(connection)
@@ -155,9 +154,9 @@ def rebuild(connection: duckdb.DuckDBPyConnection, progress: Progress) -> None:
 
 
 def join(connection: duckdb.DuckDBPyConnection, trace_ids: list[int]) -> None:
-    """Compute what traces of one run tell together that were ingested each alone.
+    """Pair and compute the traces of one run that were ingested separately.
 
-    Their rows up to staging are there; execution graphs find their traces now.
+    Their rows up to staging exist already.
     """
     above = {*catalog.LAYERS} - {"staging"}
     with transaction(connection):
@@ -186,7 +185,7 @@ def _ingest(connection: duckdb.DuckDBPyConnection, job: _Job) -> list[int]:
         with transaction(connection):
             return _fill(connection, job)
     except UnforeseenError:
-        # An error ends the transaction; where it would be met is known only then.
+        # An error aborts the transaction, so everything is read again.
         job.progress("reading again, event by event, what DuckDB could not read")
         with transaction(connection):
             return _fill(connection, replace(job, is_careful=True))
@@ -198,9 +197,9 @@ def _try(
     sources: list[Source],
     most_events: int | None,
 ) -> int:
-    """Ingest so many events of some files into nothing; return how many there were.
+    """Ingest the first events of some files, roll back, and return their number.
 
-    Raises `UncomputedError` where the layers cannot be computed.
+    Raises `UncomputedError` if the layers cannot be computed.
     """
     tried = replace(
         job,
@@ -242,7 +241,7 @@ def _fill(connection: duckdb.DuckDBPyConnection, job: _Job) -> list[int]:
 def _little_memory(
     connection: duckdb.DuckDBPyConnection, sources: list[Source]
 ) -> AbstractContextManager[None]:
-    """Keep little in memory of what is in a file anyway, unless there is no file."""
+    """Limit DuckDB's memory for a database with a file, which it would cache."""
     if file_of(connection) is None:
         return nullcontext()
     text = sum(map(_text_bytes, sources))
@@ -251,7 +250,7 @@ def _little_memory(
 
 
 def _text_bytes(source: Source) -> int:
-    """[B] About how much text a file has."""
+    """[B] The approximate size of a file's decompressed text."""
     size = source.path.stat().st_size if source.path.is_file() else 0
     return size if source.path.suffix == ".json" else _COMPRESSION * size
 
@@ -259,7 +258,7 @@ def _text_bytes(source: Source) -> int:
 def _load_all(
     connection: duckdb.DuckDBPyConnection, job: _Job
 ) -> tuple[list[int], list[int]]:
-    """Load what is new; return the traces that are, and those that were there."""
+    """Load new files; return the new traces, and the given ones that were known."""
     new, known = [], []
     digested = (
         (source, "" if source.why_not else files.digest(source))
@@ -290,7 +289,7 @@ def _load_new(
     sha256: str,
     place: str,
 ) -> int | None:
-    """Load a file; None if a folder held it that may hold other files beside traces."""
+    """Load a file; None if it was found in a folder and is not a trace."""
     try:
         trace_id, file = _load(connection, job, source, sha256)
     except ForeignFileError as error:
@@ -346,7 +345,7 @@ def _load(
 def _pair(
     connection: duckdb.DuckDBPyConnection, new: list[int], run: str | None
 ) -> list[int]:
-    """Pair execution graphs that have no trace yet; return the traces concerned."""
+    """Pair execution graphs that have no trace yet; return their traces."""
     unpaired = connection.execute(
         "SELECT trace_id FROM raw.trace "
         "WHERE format = 'et' AND paired_trace_id IS NULL ORDER BY trace_id"
@@ -368,7 +367,7 @@ def _pair(
 
 
 def _nest(connection: duckdb.DuckDBPyConnection, trace_ids: list[int]) -> None:
-    """Fill `raw.nesting` anew, which ops and launches have their parents from."""
+    """Recompute `raw.nesting`, the parents of ops and launches."""
     connection.execute(
         "DELETE FROM raw.nesting WHERE trace_id IN (SELECT unnest(?))", [[*trace_ids]]
     )
@@ -376,7 +375,7 @@ def _nest(connection: duckdb.DuckDBPyConnection, trace_ids: list[int]) -> None:
 
 
 def _runs_of(connection: duckdb.DuckDBPyConnection, trace_ids: list[int]) -> list[int]:
-    """All traces of the runs that some traces are of: overheads are the run's."""
+    """All traces of the runs of some traces, because overheads are per run."""
     numbers = ", ".join(map(str, trace_ids)) or "NULL"
     query = f"""
         SELECT trace_id FROM raw.trace

@@ -1,8 +1,8 @@
-"""Take the times of events that no sum of times could bear, and count them.
+"""Remove the times of events that could overflow sums, and count them.
 
-The layers above raw add times up in 64 bits. They need not look out for overflows: in
-a trace no time is further than 39 hours from the usual one, and no more than two years
-come together when the durations of all of its events are added.
+The layers above raw add times in 64 bits, and need no checks for overflow: in a trace,
+no time is farther than 39 hours from the median one, and the durations of all events
+add up to at most two years.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 _FARTHEST_NS = 1 << 47
 _LARGEST_SUM_NS = 1 << 56
 
-# What metadata has for a time says nothing.
+# Times of metadata events mean nothing.
 _TIMED = "FROM raw.event WHERE trace_id = $trace_id AND ph IS DISTINCT FROM 'M'"
-# The second is what the sum below is at most: no begin is farther from its end.
+# The second column is an upper bound of the sum below.
 _EXTENT = f"""
 SELECT
     greatest(
@@ -29,7 +29,7 @@ SELECT
     + extent_ns::HUGEINT * count(*) FILTER (ph = 'B')
 {_TIMED}
 """
-_USUAL = f"SELECT quantile_disc(ts_ns, 0.5) {_TIMED} AND ts_ns IS NOT NULL"
+_MEDIAN = f"SELECT quantile_disc(ts_ns, 0.5) {_TIMED} AND ts_ns IS NOT NULL"
 _SUM = """
 SELECT coalesce(sum(end_ns - start_ns), 0) FROM staging.slice
 WHERE trace_id = $trace_id
@@ -53,14 +53,14 @@ RETURNING event_id
 
 
 def bound(connection: duckdb.DuckDBPyConnection, trace_id: int, issues: Issues) -> None:
-    """Leave a trace no time that is beyond the bounds; it stays in `other`."""
+    """Move the times of a trace that are out of bounds to `other`."""
     trace = _Trace(connection, trace_id, issues)
     extent_ns, most_ns = trace.numbers(_EXTENT)
     if extent_ns > _FARTHEST_NS:
         trace.take("dur", f"dur_ns > {_FARTHEST_NS}")
-        usual = trace.number(_USUAL)
-        trace.take("ts", f"abs(ts_ns - {usual}) > {_FARTHEST_NS}")
-    # The sum itself takes ten times as long to plan.
+        median = trace.number(_MEDIAN)
+        trace.take("ts", f"abs(ts_ns - {median}) > {_FARTHEST_NS}")
+    # The exact sum takes ten times as long to plan.
     if most_ns > _LARGEST_SUM_NS and trace.number(_SUM) > _LARGEST_SUM_NS:
         most = _LARGEST_SUM_NS // trace.number(_COUNT)
         trace.take("ts", _OUTLASTING.format(most=most))
@@ -68,7 +68,7 @@ def bound(connection: duckdb.DuckDBPyConnection, trace_id: int, issues: Issues) 
 
 
 class _Trace:
-    """A trace whose events are stored, but not yet read by any layer."""
+    """A trace whose events are stored, but which no layer has read yet."""
 
     def __init__(
         self, connection: duckdb.DuckDBPyConnection, trace_id: int, issues: Issues
@@ -78,16 +78,16 @@ class _Trace:
         self._values = {"trace_id": trace_id}
 
     def number(self, query: str) -> int:
-        """What a query says of the trace."""
+        """The first number that a query on the trace returns."""
         return self.numbers(query)[0]
 
     def numbers(self, query: str) -> list[int]:
-        """All that a query says of the trace, in one row."""
+        """The numbers of the only row of a query on the trace."""
         ((*found,),) = self._connection.execute(query, self._values).fetchall()
         return [int(number or 0) for number in found]
 
     def take(self, field: str, condition: str) -> None:
-        """Take a time of the events for which a condition holds."""
+        """Move a time of the events that meet a condition to `other`."""
         query = _TAKE.format(field=field, condition=condition)
         found = self._connection.execute(query, self._values).fetchall()
         if found:

@@ -1,7 +1,7 @@
 """Find the file, and the event in it, that a relation cannot be computed from.
 
-Layers are made so that none stops an ingest. Should one do so all the same, the user
-has to know what to leave out. An error ends the transaction, so files are tried again.
+Layers are designed to compute from any input. If one fails all the same, the user must
+know what to leave out. An error aborts the transaction, so files are tried again.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
     Trial = Callable[[list[Source], int | None], int]
 
-# Of larger files to look for the event would take minutes.
+# Finding the event in larger files would take minutes.
 _MOST_EVENTS = 50_000
 
 
 class UncomputedError(Exception):
-    """DuckDB did not compute a relation from what was loaded."""
+    """DuckDB could not compute a relation from the loaded events."""
 
 
 def computing(
@@ -34,13 +34,13 @@ def computing(
     trace_ids: Sequence[int],
     only: Container[str],
 ) -> Iterator[str]:
-    """Do as `catalog.compute`; raises `UncomputedError` where the traces prevent it."""
+    """Like `catalog.compute`, but raises `UncomputedError` if the traces prevent it."""
     name = ""
     try:
         for name in catalog.compute(connection, trace_ids, only):
             yield name
     except duckdb.OperationalError:
-        raise  # no fault of the traces'
+        raise  # not the traces' fault
     except duckdb.Error as error:
         why = str(error).splitlines()[0]
         raise UncomputedError(f"{name} cannot be computed: {why}") from error
@@ -49,10 +49,10 @@ def computing(
 def blamed(
     error: UncomputedError, sources: Sequence[Source], attempt: Trial
 ) -> IngestError:
-    """The error for the user: which file it was, and which of its events.
+    """The error for the user, with the file and the event that cause it.
 
-    To attempt is to ingest so many first events of some files, all without a number,
-    into nothing; it returns how many there are.
+    `attempt` ingests the first events of some files (None: all of them), rolls back,
+    and returns their number.
     """
     found = next((s for s in sources if _fails([s], None, attempt)), None)
     if found is None:
@@ -66,7 +66,7 @@ def blamed(
 def keep(
     connection: duckdb.DuckDBPyConnection, trace_ids: Sequence[int], most: int
 ) -> None:
-    """Keep so many first events of each trace."""
+    """Keep only the first `most` events of each trace."""
     for trace_id in trace_ids:
         query = "SELECT min(event_id) FROM raw.event WHERE trace_id = ?"
         first = scalar(connection, query, [trace_id])
@@ -77,7 +77,7 @@ def keep(
 
 
 def _count(source: Source, attempt: Trial) -> int | None:
-    """With how many first events a file fails; None where that is not to be found."""
+    """The smallest number of first events with which a file fails; None if unknown."""
     try:
         least, most = 0, attempt([source], 0)
     except UncomputedError:

@@ -1,4 +1,4 @@
-"""Read a file as a stream of text, whatever it is compressed with."""
+"""Read a file as a stream of text: plain, gzip or zstd."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _SMALL_BLOCK = 1 << 16
 _SMALLEST_PIECE = 1 << 12
 _FEW = 64
 _WITH_HEADER = 31
-# Real traces compress 15 to 20 fold, repeated ones 200 fold; a bomb does 1,000 fold.
+# Real traces compress 15 to 20 times, repetitive ones 200 times, bombs 1,000 times.
 _LARGEST_RATIO = 500
 _HARMLESS = 1 << 28
 
 
 @dataclass
 class Text:
-    """The decompressed text of a file, block by block, and what was wrong with it."""
+    """The decompressed text of a file in blocks, and any damage found."""
 
     path: str
     file: IO[bytes]
@@ -37,7 +37,7 @@ class Text:
     def blocks(self) -> Iterator[bytes]:
         """Yield the text; a broken stream ends early and leaves `damage`.
 
-        Raises `IngestError` where the file cannot be read, or never seems to end.
+        Raises `IngestError` if the file cannot be read, or is a decompression bomb.
         """
         self._head = self._read()
         if self._head.startswith(_GZIP):
@@ -80,7 +80,7 @@ class Text:
             if text:
                 yield text
             size = min(_BLOCK, 4 * size)
-            # At the end of a member the tail may be the unused data once more.
+            # At the end of a member, unconsumed_tail may repeat the unused data.
             left = member.unused_data if member.eof else member.unconsumed_tail
             packed.put_back(len(left))
             if member.eof and packed.skip_zeros():
@@ -95,7 +95,7 @@ class Text:
         with pa.CompressedInputStream(pa.PythonFile(self.file), "zstd") as stream:
             while True:
                 try:
-                    # What was read of a block in which an error lies is lost.
+                    # Small blocks, because a block with an error is lost.
                     block = stream.read(_SMALL_BLOCK)
                 except OSError as error:
                     self.damage = f"the zstd stream is broken: {error}"
@@ -111,10 +111,10 @@ class Text:
 
 
 class _Packed:
-    """The bytes of a file, a piece at a time, of which a part may be put back.
+    """The bytes of a file, in pieces that may be partly put back.
 
-    A file may have as many members as it has room for: each is given little at first,
-    since what it leaves is copied.
+    A file may have very many members, and zlib copies what a member leaves over; so the
+    first piece of each member is small.
     """
 
     def __init__(self, head: bytes, read: Callable[[], bytes]) -> None:
@@ -123,7 +123,7 @@ class _Packed:
         self._read = read
 
     def take(self, size: int) -> memoryview:
-        """The next bytes, so many or fewer; none at the end."""
+        """The next bytes, `size` or fewer; empty at the end."""
         if self._place >= len(self._block):
             self._block, self._place = memoryview(self._read()), 0
         piece = self._block[self._place : self._place + size]
@@ -131,11 +131,11 @@ class _Packed:
         return piece
 
     def put_back(self, count: int) -> None:
-        """Give the last bytes of the last piece again."""
+        """Put the last bytes of the last piece back."""
         self._place -= count
 
     def skip_zeros(self) -> bool:
-        """Pass over the zeros that may stand between members; whether more follows."""
+        """Skip zeros between members; return whether more follows."""
         while piece := self.take(_FEW):
             rest = len(bytes(piece).lstrip(b"\0"))
             if rest:
@@ -145,12 +145,12 @@ class _Packed:
 
 
 def most_text(stored_bytes: int) -> int:
-    """How much text a file of a size may hold."""
+    """[B] The largest accepted text of a file of a size [B]."""
     return max(_HARMLESS, _LARGEST_RATIO * stored_bytes)
 
 
 def bomb(name: str) -> IngestError:
-    """The error for a file that holds more text than that."""
+    """The error for a file with more text than that."""
     return IngestError(
         f"{name}: decompresses to more than {_LARGEST_RATIO} times its size; if it is "
         "a trace, decompress it first"
@@ -158,7 +158,7 @@ def bomb(name: str) -> IngestError:
 
 
 def _up_to_error(member: zlib._Decompress, block: memoryview) -> Iterator[bytes]:
-    """What a broken block still gives, byte by byte."""
+    """The text of a broken block up to the error, byte by byte."""
     for place in range(len(block)):
         try:
             text = member.decompress(block[place : place + 1])
@@ -169,5 +169,5 @@ def _up_to_error(member: zlib._Decompress, block: memoryview) -> Iterator[bytes]
 
 
 def unreadable(name: str, error: OSError) -> IngestError:
-    """The error for a file that the system does not let us read."""
+    """The error for a file that the system cannot read."""
     return IngestError(f"{name}: cannot be read: {error.strerror}")

@@ -1,8 +1,8 @@
 """Cut a trace's text into chunks of whole events, without reading it all at once.
 
-A chunk is right if it decodes strictly as a list of events: a cut inside an event or a
-string leaves something open, so a wrong cut never decodes. A text that does not decode
-wherever it is cut is read event by event (`salvage`).
+A chunk is valid if it decodes strictly as a list of events: a cut inside an event or a
+string leaves a bracket or quote open, so a wrong cut never decodes. A text that no cut
+makes valid is read event by event (`salvage`).
 """
 
 from __future__ import annotations
@@ -50,19 +50,19 @@ _LOOKS = {
     b"\xff\xfe": "is UTF-16 text; convert it to UTF-8 first",
     b"\xfe\xff": "is UTF-16 text; convert it to UTF-8 first",
 }
-# How a DuckDB file begins: a checksum, which may look like anything, then this and a
-# version of 8 bytes, of which it uses one.
+# The first bytes of a DuckDB file: a checksum of any value, this mark, and a version of
+# 8 bytes, of which it uses one.
 _DATABASE = re.compile(rb".{8}DUCK.\0{7}", re.DOTALL)
 _MAGIC_BYTES = 20
 _HEAD = 1 << 20
 _TAIL = 1 << 16
 _CUTS = 6
-# Up to here sums of two times in nanoseconds are within 64 bits: the year 2033.
+# [us] Up to here (the year 2033), sums of two times in ns are within 64 bits.
 _LARGEST = 2_000_000_000_000_000
 
 
 class Event(msgspec.Struct, forbid_unknown_fields=True, gc=False):
-    """The fields that a profiler's event may have, each as its text but for times."""
+    """The fields of a profiler's event, as raw text except for times."""
 
     ph: Raw = Raw()
     cat: Raw = Raw()
@@ -79,15 +79,15 @@ class Event(msgspec.Struct, forbid_unknown_fields=True, gc=False):
 
 @dataclass(frozen=True)
 class Chunk:
-    """Whole events as the text of a JSON list, with their place in the file."""
+    """Whole events as the text of a JSON list, with their position in the file."""
 
     text: bytes
     count: int
     place: int
-    """The byte of the text at which it begins."""
+    """The byte offset in the text at which it begins."""
     is_plain: bool
-    """Whether events have no other fields than those of `Event`, and times that a
-    double holds to the nanosecond."""
+    """Whether all events have only the fields of `Event`, and times that a double
+    represents to the nanosecond."""
 
 
 _plain = msgspec.json.Decoder(list[Event])
@@ -98,7 +98,7 @@ class Cutter:
     """Cuts a text into chunks; `header`, `format` and `issues` are known at the end."""
 
     def __init__(self, text: Text, chunk_bytes: int = CHUNK_BYTES) -> None:
-        """Take a text that has not been read from."""
+        """Take an unread text."""
         self.format = ""
         self.header: dict[str, Raw] = {}
         self.issues = Issues()
@@ -113,7 +113,7 @@ class Cutter:
         self._is_over = False
 
     def chunks(self) -> Iterator[Chunk]:
-        """Yield all events; raises `IngestError` where the text holds none."""
+        """Yield all events; raises `IngestError` if the text has none."""
         self._open()
         while not self._is_over:
             self._fill(self._chunk_bytes)
@@ -122,7 +122,7 @@ class Cutter:
     # ---- Reading
 
     def _fill(self, size: int) -> bool:
-        """Read until so much is there; whether it is."""
+        """Read until `size` bytes are available; return whether they are."""
         pieces, there = [self._rest], len(self._rest)
         while there < size:
             block = next(self._blocks, b"")
@@ -134,7 +134,7 @@ class Cutter:
         return there >= size
 
     def _take(self, size: int) -> None:
-        """Go on behind so many bytes."""
+        """Skip `size` bytes."""
         self._rest = self._rest[size:]
         self._place += size
 
@@ -143,7 +143,7 @@ class Cutter:
         self._take(found.end() if found else 0)
 
     def _take_blank(self) -> None:
-        """Go on at the first text."""
+        """Skip blanks, reading on if necessary."""
         while True:
             self._take(len(self._rest) - len(self._rest.lstrip()))
             if self._rest or not self._fill(1):
@@ -152,7 +152,7 @@ class Cutter:
     # ---- The begin of the list
 
     def _open(self) -> None:
-        """Find the list of events: read up to it, and keep what stands before."""
+        """Find the list of events: read up to it, and keep what precedes it."""
         self._fill(_MAGIC_BYTES)
         if _DATABASE.match(self._rest):
             raise ForeignFileError(f"{self._text.path}: a database, not a trace")
@@ -170,16 +170,16 @@ class Cutter:
                 return
 
     def _open_last(self) -> None:
-        """Find the list in what was read, or refuse: there is no more to read."""
-        if self._find_array() or self._find_behind_broken():
+        """Find the list in the text read so far, or raise: there is no more."""
+        if self._find_array() or self._find_after_broken():
             return
-        # A list without an event is one, if there is no other.
+        # An empty list counts if there is no other.
         if self._openings.empty is None:
             raise self._foreign()
         self._enter(self._openings.empty)
 
     def _open_bare(self) -> None:
-        """Go into a list that is the whole file, if one of events."""
+        """Enter a list that is the whole file, if it has events."""
         self.format = "kineto"
         self._take(1)
         self._fill(_HEAD)
@@ -197,7 +197,7 @@ class Cutter:
         return opening is not None
 
     def _enter(self, opening: re.Match[bytes]) -> None:
-        """Go into a list; what stands before it is kept if it can be read."""
+        """Enter a list; keep what precedes it, if that can be read."""
         self.format = ARRAYS[opening["key"].decode()]
         before = self._rest[: opening.end()]
         if not _is_header(before, opening["key"].decode()):
@@ -208,8 +208,8 @@ class Cutter:
         self._before = before
         self._take(opening.end())
 
-    def _find_behind_broken(self) -> bool:
-        """Find a list that begins with an event behind a header that is no JSON."""
+    def _find_after_broken(self) -> bool:
+        """Find a list that begins with an event, after a header that is not JSON."""
         searches = {form: Search(self._rest, form) for form in LISTS}
         for opening, brace in before_events(self._rest):
             form = ARRAYS[opening["key"].decode()]
@@ -236,7 +236,7 @@ class Cutter:
         )
 
     def _unreadable(self) -> IngestError:
-        """What a text is that is no JSON object, and has no list of events."""
+        """The error for a text that is not a JSON object and has no list of events."""
         path, text = self._text.path, self._rest
         for magic, what in _LOOKS.items():
             if text.startswith(magic):
@@ -252,7 +252,7 @@ class Cutter:
     # ---- The events
 
     def _next(self) -> Iterator[Chunk]:
-        """Yield the events that lie whole in what was read."""
+        """Yield the whole events in the text read so far."""
         is_last = len(self._rest) < self._chunk_bytes
         ends = iter([len(self._rest)]) if is_last else islice(self._cuts(), _CUTS)
         for end in ends:
@@ -267,7 +267,7 @@ class Cutter:
         yield from self._salvaged(is_last=is_last)
 
     def _cuts(self) -> Iterator[int]:
-        """Ends of events that another follows, the likely ones first."""
+        """Ends of events that are followed by another one, the likely ones first."""
         for start in (max(0, self._chunk_bytes - _TAIL), 0):
             within = _BETWEEN.finditer(self._rest, start, self._chunk_bytes)
             for found in reversed(list(within)):
@@ -276,7 +276,7 @@ class Cutter:
     def _judged(self, found: _Judged) -> Iterator[Chunk]:
         is_plain = found.verdict == "plain"
         yield from self._chunk(found.text, found.count, is_plain=is_plain)
-        self._go_on(found.end, is_closed=found.is_closed, is_last=False)
+        self._continue(found.end, is_closed=found.is_closed, is_last=False)
 
     def _salvaged(self, *, is_last: bool) -> Iterator[Chunk]:
         found = Salvage(
@@ -292,10 +292,10 @@ class Cutter:
             return
         text = json_text.joined(found.events)
         yield from self._chunk(text, len(found.events), is_plain=False)
-        self._go_on(found.end, is_closed=found.is_closed, is_last=is_last)
+        self._continue(found.end, is_closed=found.is_closed, is_last=is_last)
 
     def _grow(self) -> None:
-        """Let chunks be larger: one event is larger than a chunk."""
+        """Enlarge chunks, because an event is larger than a chunk."""
         self._chunk_bytes *= 2
         if self._chunk_bytes > _LARGEST_EVENT:
             raise IngestError(
@@ -307,14 +307,14 @@ class Cutter:
         if count:
             yield Chunk(text, count, self._place, is_plain)
 
-    def _go_on(self, end: int, *, is_closed: bool, is_last: bool) -> None:
-        """Take what was read off the rest."""
+    def _continue(self, end: int, *, is_closed: bool, is_last: bool) -> None:
+        """Continue after the events up to `end`."""
         self._chunk_bytes = self._usual_bytes
         self._take(end)
         if is_closed:
             self._close()
         elif is_last:
-            self._tell_cut()
+            self._report_cut()
             self._finish(b"]}")
         else:
             self._take_separator()
@@ -322,7 +322,7 @@ class Cutter:
     # ---- The end of the list
 
     def _close(self) -> None:
-        """Read what stands behind a bracket, unless it does not end the list."""
+        """Read what follows a bracket, if it ends the list."""
         goes_on = self._fill(_LARGEST_HEADER)
         is_end = not goes_on and ends_list(
             self._rest, self.format, is_bare=not self._before
@@ -335,11 +335,11 @@ class Cutter:
                 f"{self._text.path}: more than 64 MB after the list of events"
             )
         else:
-            self._tell_damage()
+            self._report_damage()
             self._finish(self._rest)
 
     def _pass_over(self, following: int) -> None:
-        """Go on with the next event: the list was closed too early."""
+        """Continue with the next event: the list was closed too early."""
         self._false_ends += 1
         if self._false_ends > _MOST_FALSE_ENDS:
             raise IngestError(
@@ -349,23 +349,23 @@ class Cutter:
         self.issues.add("left out: text that is not an event", self._place)
         self._take(following)
 
-    def _tell_cut(self) -> None:
-        """Count it as an issue if the file ends where it should go on."""
+    def _report_cut(self) -> None:
+        """Count an issue if the file ends within the list."""
         is_whole_list = not self._before and not self._rest.strip(b", \t\r\n")
         if not is_whole_list or self._text.damage:
             what = self._text.damage or "the file ends within its list of events"
             self.issues.add(f"cut off: {what}", self._place)
 
-    def _tell_damage(self) -> None:
+    def _report_damage(self) -> None:
         if self._text.damage:
             self.issues.add(f"cut off: {self._text.damage}", self._place)
 
     def _finish(self, behind: bytes) -> None:
-        """Put the header together, given the text from the closing bracket on."""
+        """Build the header, given the text from the closing bracket on."""
         self._is_over = True
         if not self._before:
             if behind.strip() not in {b"]", b"]}"}:
-                self._tell_behind(behind)
+                self._report_after(behind)
             return
         text = self._before + behind
         found = parts(text)
@@ -375,25 +375,25 @@ class Cutter:
             if found is not None:
                 self.issues.add("repaired: data beside the list", self._place)
         if found is None:
-            self._tell_behind(behind)
+            self._report_after(behind)
             text, _done = mend(self._before + b"]}")
             found = parts(text) or {}
-        self._tell_repeated(text, found)
+        self._report_repeated(text, found)
         own = LISTS[self.format]
         self.header = {key: part for key, part in found.items() if key != own}
 
-    def _tell_repeated(self, text: bytes, fields: dict[str, Raw]) -> None:
+    def _report_repeated(self, text: bytes, fields: dict[str, Raw]) -> None:
         repeated = json_text.field_count(text) - len(fields)
         if repeated > 0:
             self.issues.add(json_text.REPEATED, 0, repeated)
 
-    def _tell_behind(self, text: bytes) -> None:
+    def _report_after(self, text: bytes) -> None:
         lost = max(1, count_events(text, self.format))
         self.issues.add("left out: data after the list", self._place, lost)
 
 
 def _is_header(text: bytes, key: str) -> bool:
-    """Whether what stands before a list can be read, or mended."""
+    """Whether the text before a list can be read, or repaired."""
     closed = text + b"]}"
     found = parts(closed)
     if found is None:
@@ -403,20 +403,20 @@ def _is_header(text: bytes, key: str) -> bool:
 
 @dataclass(frozen=True)
 class _Judged:
-    """What a text is as a list of events."""
+    """The result of decoding a text as a list of events."""
 
     verdict: str
-    """`plain` events; others have `fields` of their own; the list is `closed` inside;
-    a `cut` goes through an event; or it is `broken`."""
+    """`plain` events; events with other `fields`; a list that is `closed` inside; a
+    `cut` through an event; or `broken` text."""
     end: int
-    """How much of the text that says."""
+    """The length of the text that this concerns."""
     text: bytes = b""
     count: int = 0
     is_closed: bool = False
 
 
 def _judge(rest: bytes, end: int, *, is_closed: bool = False) -> _Judged:
-    """Judge a text up to a place, at which its list may be closed."""
+    """Decode a text up to `end`, where its list may be closed."""
     text = b"".join((b"[", memoryview(rest)[:end], b"]"))
     verdict, events = "plain", []
     try:
@@ -439,7 +439,7 @@ def _judge(rest: bytes, end: int, *, is_closed: bool = False) -> _Judged:
 
 
 def _are_exact(events: list[Event]) -> bool:
-    """Whether doubles hold all times to the nanosecond."""
+    """Whether doubles represent all times to the nanosecond."""
     return _fits([event.ts for event in events]) and _fits([e.dur for e in events])
 
 
@@ -450,7 +450,7 @@ def _fits(times: list[int | float]) -> bool:
 
 
 def _judge_error(text: bytes, end: int, error: Exception) -> _Judged:
-    """Tell where a list is closed, whether a cut is wrong, or that text is no JSON."""
+    """Classify an error: the list is closed, the cut is wrong, or it is not JSON."""
     behind = place_behind(str(error))
     if behind is not None:
         return _Judged("closed", text.rindex(b"]", 0, behind) - 1)

@@ -20,7 +20,7 @@ SELECT $first + row_number() OVER () - 1, $trace_id, json {_ROWS}
 
 
 def insertion(_chunk: Chunk) -> str:
-    """The query that inserts a chunk's nodes; its parameters are those of events."""
+    """The query that inserts a chunk's nodes; parameters as in `kineto.insertion`."""
     return _INSERT
 
 
@@ -32,7 +32,7 @@ def can_store(cursor: duckdb.DuckDBPyConnection, text: bytes) -> bool:
 def store_rows(
     connection: duckdb.DuckDBPyConnection, rows: pl.DataFrame, trace_id: int, first: int
 ) -> None:
-    """Insert nodes that another reader has made, numbered from `first` on."""
+    """Insert nodes of another reader, numbered from `first` on."""
     with registered(connection, "batch", rows.with_row_index("et_node_id", first)):
         connection.execute(
             "INSERT INTO raw.et_node SELECT et_node_id, $trace_id, node FROM batch",

@@ -43,34 +43,34 @@ _ENDINGS = (
     *_ARCHIVES,
 )
 _ENDINGS_OF_LOGS = ("", ".log", ".jsonl", ".pickle", ".pkl")
-"""Of names as `nccl_trace_rank_0` and `host-pid17.log`."""
+"""Suffixes of logs such as `nccl_trace_rank_0` and `host-pid17.log`."""
 
 
 @dataclass(frozen=True)
 class Source:
-    """Something to ingest: its name for people, and where its bytes lie."""
+    """Something to ingest: its name for people, and the path of its bytes."""
 
     name: str
     path: Path
     is_named: bool
-    """Whether the user named it; what a folder or an archive holds may be no trace."""
+    """Whether the user named it; files found in folders need not be traces."""
     why_not: str = ""
-    """Why it is skipped, where that is known without reading it."""
+    """Why it is skipped, if that is known without reading it."""
     mapping: Mapping[str, str] = field(default_factory=dict)
-    """What the user says of a table's columns and operations."""
+    """The user's names of a table's columns and operations."""
 
 
 def expand(
     paths: Iterable[str | Path | Source], scratch: Path, without: str | None = None
 ) -> list[Source]:
-    """List what paths name, in order; what is a source already is one.
+    """List the sources that paths name, in order; sources are kept.
 
-    A folder stands for the traces below it, a pattern for what it matches, a tar
-    archive for its members (unpacked to `scratch`), `-` for standard input, a URI for
-    what is in an object store (fetched to `scratch`). A folder may hold the database
-    that is written: that is `without`.
+    A folder stands for the traces below it, a pattern for its matches, a tar archive
+    for its members (unpacked to `scratch`), `-` for standard input, a URI for files in
+    an object store (fetched to `scratch`). `without` is the database that is written,
+    which a folder may contain.
 
-    Raises `IngestError` where a path does not exist or holds nothing to ingest.
+    Raises `IngestError` if a path does not exist or has nothing to ingest.
     """
     found = [
         source
@@ -110,10 +110,10 @@ def _expand(name: str, scratch: Path) -> Iterator[Source]:
 
 
 def below_uri(uri: str) -> list[tuple[str, bool]]:
-    """The traces that a URI names, each with whether it is named itself.
+    """The traces that a URI names, each with whether it is itself named.
 
-    A folder stands for those below it, by their endings, a pattern for what it matches.
-    Raises `IngestError` where there is none.
+    A folder stands for the files below it with known suffixes, a pattern for its
+    matches. Raises `IngestError` if there are none.
     """
     found, is_named = found_at(uri)
     wanted = [name for name in found if is_named or name.endswith(_ENDINGS)]
@@ -128,7 +128,7 @@ def _no_trace(folder: str | Path) -> IngestError:
 
 
 def _matches(pattern: str) -> list[str]:
-    """What a pattern matches; a link to nowhere matches itself and is nothing."""
+    """The matches of a pattern, without itself, as which a broken link matches."""
     found = sorted(glob.glob(pattern, recursive=True))  # noqa: PTH207 (any path)
     return [match for match in found if match != pattern]
 
@@ -143,12 +143,12 @@ def _file(path: Path, name: str, scratch: Path, *, is_named: bool) -> Iterator[S
 
 
 def is_archive(name: str) -> bool:
-    """Whether a file is unpacked, by its name."""
+    """Whether a file is an archive to unpack, by its name."""
     return name.endswith(_ARCHIVES)
 
 
 def _ending(name: str) -> str:
-    """What the name of a trace ends with; empty if it is none's."""
+    """The suffix of a trace's name; empty if it is not a trace's."""
     return max((e for e in _ENDINGS if name.endswith(e)), key=len, default="")
 
 
@@ -170,7 +170,7 @@ def _below(folder: Path, scratch: Path) -> list[Source]:
 
 
 def _is_log(path: Path) -> bool:
-    """Whether it is a log of collectives, whose names end as those of anything do."""
+    """Whether it is a log of collectives, whose suffixes are not specific."""
     if path.suffix not in _ENDINGS_OF_LOGS:
         return False
     head = _head(path, str(path))
@@ -178,7 +178,7 @@ def _is_log(path: Path) -> bool:
 
 
 def _walk(folder: Path) -> Iterator[Path]:
-    """All that is below a folder; one that may not be listed is no empty one."""
+    """All files below a folder; raises `IngestError` for an unreadable folder."""
     for place, _, names in os.walk(folder, onerror=_refuse):
         yield from (Path(place) / name for name in names)
 
@@ -197,7 +197,7 @@ def _standard_input(scratch: Path) -> Source:
 
 
 def _members(path: Path, name: str, scratch: Path) -> Iterator[Source]:
-    """Unpack an archive's files one after another, each to a name of our own."""
+    """Unpack an archive's files one after another, each to a generated name."""
     folder = scratch / str(len(list(scratch.iterdir())))
     folder.mkdir()
     budget = most_text(path.stat().st_size)
@@ -219,7 +219,7 @@ def _members(path: Path, name: str, scratch: Path) -> Iterator[Source]:
             _verify_end(archive)
     except (tarfile.TarError, EOFError, OSError, zlib.error, lzma.LZMAError) as error:
         if isinstance(error, OSError) and error.errno is not None:
-            raise  # the system's; what decompressors raise has no number
+            raise  # from the system; errors of decompressors have no errno
         why = str(error).splitlines()[0].rstrip(":")
         raise IngestError(f"{name}: broken archive: {why}") from error
     if not found:
@@ -227,16 +227,16 @@ def _members(path: Path, name: str, scratch: Path) -> Iterator[Source]:
 
 
 def _why_not(member: tarfile.TarInfo, ending: str) -> str:
-    """Why a member is not unpacked; empty if it is."""
+    """Why a member is skipped; empty if it is unpacked."""
     if not member.isfile():
         return "a link or a device, not a file"
     return "an archive within an archive" if ending in _ARCHIVES else ""
 
 
 def _verify_end(archive: tarfile.TarFile) -> None:
-    """Raise `tarfile.TarError` where members end otherwise than an archive does.
+    """Raise `tarfile.TarError` if the members do not end with the archive's end.
 
-    A header that is broken ends the list of members like the archive's end.
+    `tarfile` takes a broken header as the end.
     """
     stream = cast("IO[bytes]", archive.fileobj)
     stream.seek(archive.offset)
@@ -270,7 +270,7 @@ def _head(path: Path, name: str) -> bytes:
 
 
 def digest(source: Source) -> str:
-    """The SHA-256 of a file's text, however it is compressed; of a folder's files."""
+    """The SHA-256 of a file's decompressed text, or of a folder's files."""
     whole = hashlib.sha256()
     try:
         if source.path.is_dir():

@@ -1,4 +1,4 @@
-"""Count what was repaired or left out while a file is read."""
+"""Count repairs and omissions while a file is read."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ from dataclasses import dataclass, field
 
 @dataclass
 class Issues:
-    """What was repaired or left out, by kind: how often, and where first."""
+    """Repairs and omissions by kind: how often, and where first."""
 
     counts: Counter[str] = field(default_factory=Counter)
     first_bytes: dict[str, int | None] = field(default_factory=dict)
     first_events: dict[str, int] = field(default_factory=dict)
 
     def add(self, kind: str, place: int | None, count: int = 1) -> None:
-        """Count an issue, with its byte in the text if it has one."""
+        """Count an issue, with its byte offset in the text, if any."""
         self.counts[kind] += count
         self.first_bytes.setdefault(kind, place)
 
     def add_event(self, kind: str, event_id: int, count: int) -> None:
-        """Count an issue that was found in stored events, with the first of them."""
+        """Count an issue of stored events, with the first of them."""
         self.add(kind, None, count)
         self.first_events.setdefault(kind, event_id)
 
     def detail(self, kind: str) -> str:
-        """One line for the reader: what, how often, and where first."""
+        """A line for people: what, how often, and where first."""
         count, byte = self.counts[kind], self.first_bytes[kind]
         times = "once" if count == 1 else f"{count:,} times"
         if byte is not None:
@@ -35,6 +35,6 @@ class Issues:
         return f"{kind} ({times}{first})"
 
     def add_repaired(self, done: Counter[str], place: int) -> None:
-        """Count what `repair.mend` says it has done."""
+        """Count the repairs of `repair.mend`."""
         for kind, times in (+done).items():
             self.add(f"repaired: {kind}", place, times)

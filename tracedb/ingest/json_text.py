@@ -1,4 +1,4 @@
-"""Ask a text that may be JSON what it is, without ever failing."""
+"""Inspect text that may be JSON, without raising errors."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _any = msgspec.json.Decoder(Raw)
 
 
 def parts(text: bytes) -> dict[str, Raw] | None:
-    """The fields of an object, each as its text; None where the text is none."""
+    """The fields of an object as raw text; None if the text is not one."""
     try:
         return _object.decode(text)
     except NOT_JSON:
@@ -27,7 +27,7 @@ def parts(text: bytes) -> dict[str, Raw] | None:
 
 
 def field_count(text: bytes) -> int:
-    """How many fields an object has, those that are there twice counted twice."""
+    """The number of fields of an object, including repeated ones."""
     counts = [0]
     try:
         json.loads(
@@ -35,11 +35,11 @@ def field_count(text: bytes) -> int:
         )
     except (ValueError, RecursionError):
         return 0
-    return counts[-1]  # an object ends behind those inside of it
+    return counts[-1]  # the outermost object ends last
 
 
 def entries(text: bytes) -> list[bytes] | None:
-    """The entries of a list, each as its text; None where the text is none."""
+    """The entries of a list as raw text; None if the text is not one."""
     try:
         return [bytes(entry) for entry in _list.decode(text)]
     except NOT_JSON:
@@ -47,12 +47,12 @@ def entries(text: bytes) -> list[bytes] | None:
 
 
 def joined(texts: list[bytes]) -> bytes:
-    """The text of a list, given that of its entries."""
+    """The text of a list of entries."""
     return b"[" + b",".join(texts) + b"]"
 
 
 def why_no_object(text: bytes) -> str:
-    """Why a text is no JSON object."""
+    """Why a text is not a JSON object."""
     try:
         msgspec.json.decode(text)
     except NOT_JSON as error:
@@ -61,12 +61,12 @@ def why_no_object(text: bytes) -> str:
 
 
 def value_end(text: bytes, start: int) -> int | None:
-    """Where the JSON value ends that begins at a place; None if there is none."""
+    """The end of the JSON value at `start`; None if there is none."""
     return read_value(text, start)[0]
 
 
 def read_value(text: bytes, start: int) -> tuple[int | None, int]:
-    """Where the value at a place ends, if there is one, and how many bytes it took."""
+    """The end of the value at `start`, or None, and the number of bytes parsed."""
     try:
         _any.decode(memoryview(text)[start:])
     except RecursionError:
@@ -81,9 +81,9 @@ def read_value(text: bytes, start: int) -> tuple[int | None, int]:
 
 
 def place_behind(error: str) -> int | None:
-    """Where text goes on behind a whole value, if that is what a reader says."""
+    """The offset after a whole value, if an error says that text follows it."""
     found = _TRAILING.search(error)
-    # The reader has taken the first byte behind the value when it says so.
+    # The reported offset is one byte after the end of the value.
     return int(found[1]) - 1 if found else None
 
 
@@ -92,7 +92,7 @@ def _end(text: bytes, start: int, stop: int) -> int:
 
 
 def is_utf8(text: bytes) -> bool:
-    """Whether a text is UTF-8 from end to end, which readers of JSON do not check."""
+    """Whether a whole text is UTF-8, which JSON readers do not check."""
     if text.isascii():
         return True
     try:

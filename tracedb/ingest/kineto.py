@@ -1,10 +1,9 @@
 """Turn chunks of a Kineto trace (Chrome JSON) into rows of `raw.event`.
 
-DuckDB's own reader takes chunks of plain events as they are. It goes by way of doubles,
-which lose up to 125 ns of an absolute time in microseconds, knows no fields but those
-it is reported, and refuses a field that is there twice: events in which that matters
-are written anew for it (`normalised`), with times in nanoseconds. Both give the same
-rows.
+DuckDB's JSON reader takes chunks of plain events directly. It reads times as doubles,
+which lose up to 125 ns of an absolute time in microseconds, reads only declared fields,
+and rejects repeated fields. Events in which that matters are rewritten for it
+(`normalised`), with times in nanoseconds. Both give the same rows.
 """
 
 from __future__ import annotations
@@ -28,10 +27,10 @@ if TYPE_CHECKING:
     from tracedb.ingest.issues import Issues
 
 _FIELDS = ("ph", "cat", "name", "pid", "tid", "id", "args")
-# Below, a double holds a time in microseconds to the nanosecond.
+# [us] Below this, a double represents a time to the nanosecond.
 FINE = 2.0**43
 _HALF = 0.5
-# Until 2043; sums of three times are within 64 bits.
+# The year 2043; sums of three times are within 64 bits.
 _LARGEST_NS = 1 << 61
 _NUMBER = re.compile(rb"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
 _events = msgspec.json.Decoder(list[dict[str, Raw]])
@@ -69,8 +68,8 @@ _NORMALISED = f"{_INSERT} ts, dur, id, args, other {_NORMALISED_ROWS}"
 def insertion(chunk: Chunk) -> str:
     """The query that inserts a chunk's events.
 
-    Its parameters are the `$path` of the chunk's text, a `$size` that it is below, the
-    `$trace_id`, and the number of the `$first` event.
+    Its parameters are the `$path` of the chunk's text, a `$size` greater than its size,
+    the `$trace_id`, and the number of the `$first` event.
     """
     return _PLAIN if chunk.is_plain else _NORMALISED
 
@@ -83,7 +82,7 @@ def can_store(cursor: duckdb.DuckDBPyConnection, text: bytes) -> bool:
 def store_rows(
     connection: duckdb.DuckDBPyConnection, table: pa.Table, trace_id: int, first: int
 ) -> None:
-    """Insert rows that another reader has made, numbered from `first` on."""
+    """Insert rows of another reader, numbered from `first` on."""
     import pyarrow as pa
 
     numbers = pa.array(range(first, first + table.num_rows))
@@ -102,11 +101,11 @@ def store_rows(
 def normalised(chunk: Chunk, issues: Issues) -> list[bytes]:
     """Events with each field once, times in nanoseconds, and the rest in `other`.
 
-    Times that are not numbers, or too large to be one, stay in `other` and are counted;
-    of a field that is there twice the last one counts, and the others are counted.
+    Times that are not numbers, or too large, stay in `other` and are counted as issues.
+    The last of repeated fields is kept; the others are counted as issues.
     """
     events = _events.decode(chunk.text)
-    # A field that is passed over takes the quotes around its name along.
+    # If a repeated field was dropped, the quotes of its name are missing.
     if msgspec.json.encode(events).count(b'"') != chunk.text.count(b'"'):
         _count_repeated(chunk, events, issues)
     return [_normalised(event, chunk.place, issues) for event in events]
@@ -149,7 +148,7 @@ def _nanoseconds(microseconds: bytes) -> int | None:
 
 
 def _rounded(microseconds: float) -> int:
-    """What `_PLAIN` makes of a time: a tie below a nanosecond is one here, too."""
+    """Round a time as `_PLAIN` does."""
     whole = floor(microseconds)
     part = (microseconds - whole) * 1000
     return whole * 1000 + int(part) + (part - int(part) >= _HALF)

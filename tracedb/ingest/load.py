@@ -1,4 +1,4 @@
-"""Load one file: read, cut and parse in one thread, store in the other."""
+"""Load one file: read, cut and parse in one thread, store in another."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ _SECONDS_BETWEEN_REPORTS = 1.0
 
 @dataclass(frozen=True)
 class Loaded:
-    """What a file was found to be."""
+    """The format, header and event count of a loaded file."""
 
     format: str
     header: str
@@ -111,7 +111,7 @@ class Loaded:
 
 
 class UnforeseenError(Exception):
-    """DuckDB did not read events that were thought to be plain."""
+    """DuckDB could not read events that were considered plain."""
 
 
 def load(
@@ -122,14 +122,13 @@ def load(
     *,
     is_careful: bool,
 ) -> Loaded:
-    """Store all events or nodes of a file, and what had to be mended or left out.
+    """Store all events or nodes of a file, and the issues found.
 
-    The numbers are the trace's, and where its events begin in an empty database. To be
-    careful is to see first whether DuckDB can read what is stored, and to leave out
-    what it cannot.
+    `numbers` has the trace's id, and the first event id of an empty database. With
+    `is_careful`, events that DuckDB cannot read are found and left out first.
 
-    Raises `IngestError` where the file cannot be read, or holds nothing to read, and
-    `UnforeseenError` where it has to be loaded anew, with care.
+    Raises `IngestError` if the file cannot be read or is empty, and `UnforeseenError`
+    if it must be loaded again with `is_careful`.
     """
     head = files.head(source)
     reader = reader_of(source.path, head)
@@ -159,7 +158,7 @@ def _load_foreign(
     reader: ForeignReader,
     numbers: Numbers,
 ) -> Loaded:
-    """Store a trace of another profiler, as events of the same meaning."""
+    """Store a trace of another profiler, as equivalent events."""
     trace, trace_id = reader.read(source.path), numbers.trace_id
     begin = number = scalar(connection, _NUMBERING["kineto"], [numbers.event_id])
     for table in trace.batches:
@@ -232,7 +231,7 @@ def _insert(
     values: dict[str, object],
     count: int,
 ) -> None:
-    """Store so many events; raises `UnforeseenError` where not all can be read."""
+    """Store `count` events; raises `UnforeseenError` if not all can be read."""
     try:
         stored = scalar(connection, query, values)
     except (duckdb.OperationalError, duckdb.InterruptException):
@@ -246,7 +245,7 @@ def _insert(
 def _prepared(
     cutter: Cutter, cursor: duckdb.DuckDBPyConnection | None
 ) -> Iterator[Chunk]:
-    """Chunks as they can be stored; a cursor is for trying so."""
+    """Chunks that can be stored; with a cursor, that is tested first."""
     for chunk in cutter.chunks():
         is_kineto = cutter.format == "kineto"
         if cursor is None and (chunk.is_plain or not is_kineto):
@@ -278,7 +277,7 @@ def _storable(
 def _count_unsound(
     connection: duckdb.DuckDBPyConnection, trace_id: int, issues: Issues
 ) -> None:
-    """Count the events that no layer above raw has, or that were paired by order."""
+    """Count the events that stay in raw, or that were paired despite their names."""
     values = {"trace_id": trace_id}
     found = connection.execute(_UNUSABLE, values).fetchall()
     if scalar(connection, _ANY_BOUND, values):
@@ -293,7 +292,7 @@ def _count_unsound(
 def count_unread(
     connection: duckdb.DuckDBPyConnection, trace_ids: Sequence[int]
 ) -> None:
-    """Count the values that staging made nothing of, for it has read them now."""
+    """Count the values that staging could not read."""
     query = (
         "FROM staging.unread_value WHERE trace_id IN (SELECT unnest(?)) ORDER BY ALL"
     )
@@ -324,7 +323,7 @@ def _store_issues(
 
 
 class _Meter:
-    """Tells how far a long file is, at which rate, and how long it will still take."""
+    """Reports progress, rate and remaining time of a long file."""
 
     def __init__(self, size: int, progress: Callable[[str], None]) -> None:
         self._size = size

@@ -1,12 +1,12 @@
 """Find the innermost and the outermost op that is open when an op or a call begins.
 
-Ops of a thread nest, but for rounding: a child may end microseconds after its parent.
-The rule is therefore about beginnings only: an op lies inside the latest-begun op that
-has not ended yet; a call also inside one that ends in the very nanosecond it begins.
+Ops of a thread nest except for rounding: a child may end microseconds after its parent.
+So the rule uses only begins: an op is inside the latest-begun op that has not ended; a
+call also inside one that ends in the nanosecond in which it begins.
 
-Spans come sorted from DuckDB, one slice of time after the other: memory holds no more,
-however long the trace. One sort of all would not do, though it can go to disk: rows of
-the open transaction look few to DuckDB, which then makes a hash table of all beside it.
+DuckDB sorts spans in slices of time, to bound memory for long traces. A single sort
+could spill to disk, but DuckDB underestimates uncommitted rows, and would build a hash
+table of all of them.
 """
 
 from __future__ import annotations
@@ -23,9 +23,8 @@ if TYPE_CHECKING:
     import duckdb
     import polars as pl
 
-# Only where ops begin and end together their identifiers tell which one is outside;
-# identifiers are in the arguments, which take longer to read than all the rest (and
-# longer still by way of staging, which would read those of all events).
+# Where ops begin and end together, their External ids tell which one is outside. These
+# are read only for such ties: reading arguments takes longer than everything else.
 _SPANS = """
 WITH
 span AS NOT MATERIALIZED (
@@ -75,7 +74,7 @@ FROM (
 )
 """
 _COUNT = "SELECT count(*) FROM raw.event WHERE trace_id IN (SELECT unnest($trace_ids))"
-# Some of the events tell well enough how all lie in time.
+# A sample of the events is enough to find quantiles of time.
 _PARTS = """
 SELECT DISTINCT unnest(quantile_disc(ts_ns, $shares)) AS first_ns
 FROM raw.event
@@ -86,7 +85,7 @@ WHERE
 ORDER BY first_ns
 """
 
-# What sorting and its hash tables take at most for an event, and its sorted span.
+# [B] Upper bound of memory per event for sorting and hash tables.
 _BYTES_PER_EVENT = 456
 _EARLIEST_NS, _LATEST_NS = -(1 << 63), (1 << 63) - 1
 _BATCH = 50_000
@@ -109,7 +108,7 @@ def load(connection: duckdb.DuckDBPyConnection, trace_ids: Sequence[int]) -> Non
 def _spans(
     connection: duckdb.DuckDBPyConnection, trace_ids: Sequence[int]
 ) -> Iterator[pl.DataFrame]:
-    """Ops and calls of the traces, those of each lane as they begin."""
+    """Ops and calls of the traces, in order of lane and begin."""
     traces = {"trace_ids": list(trace_ids)}
     lanes = frame(connection.sql(_LANES, params=traces))
     firsts = [_EARLIEST_NS, *_parts(connection, traces), _LATEST_NS + 1]
@@ -123,7 +122,7 @@ def _spans(
 def _parts(
     connection: duckdb.DuckDBPyConnection, traces: dict[str, list[int]]
 ) -> list[int]:
-    """[ns] Where to cut the traces, so that each slice has room in memory."""
+    """[ns] Where to cut the traces, so that each slice fits in memory."""
     count = scalar(connection, _COUNT, traces)
     slices = count * _BYTES_PER_EVENT // memory_limit(connection) + 1
     if slices == 1:
@@ -134,11 +133,11 @@ def _parts(
 
 
 class _Nesting:
-    """What is open on each thread."""
+    """The open ops of each thread."""
 
     def __init__(self) -> None:
         self._stacks: defaultdict[int, list[tuple[int, int, int]]] = defaultdict(list)
-        """End, event and top op of each op that is open, innermost last."""
+        """End, event and top op of each open op, innermost last."""
 
     def found_in(self, spans: pl.DataFrame) -> pl.DataFrame:
         """The rows of `raw.nesting` for the next spans."""
@@ -156,7 +155,7 @@ class _Nesting:
     def _nest(
         self, spans: Iterator[tuple[int, ...]]
     ) -> tuple[list[int], list[int], list[int]]:
-        """Of each span the parent, the outermost op and the top op, or `_NONE`."""
+        """The parent, the outermost op and the top op of each span, or `_NONE`."""
         parents: list[int] = []
         outermost: list[int] = []
         tops: list[int] = []

@@ -1,4 +1,4 @@
-"""Where the numbers of a trace begin."""
+"""The first ids in an empty database."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Numbers:
-    """From which numbers on an empty database counts what is new."""
+    """The first ids that are assigned in an empty database."""
 
     run_id: int = 1
     trace_id: int = 1
     event_id: int = 1
-    """Of events, and of the nodes of execution graphs."""
+    """The first id of events, and of nodes of execution graphs."""

@@ -1,4 +1,4 @@
-"""Find where a file's own list of events opens, however much stands before it."""
+"""Find where a file's own list of events opens."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ if TYPE_CHECKING:
 
 ARRAYS = {key: form for form, key in LISTS.items()}
 _OPENING = re.compile(rb'"(?P<key>traceEvents|nodes)"\s*:\s*\[')
-# A string, the quote of one that is not closed, or a bracket.
+# A string, the quote of an unclosed one, or a bracket.
 _TOKEN = re.compile(rb'"(?:[^"\\]*+(?:\\.[^"\\]*+)*+")?|[\[\]{}]', re.DOTALL)
 _EMPTY = re.compile(rb"\s*\]\s*,")
 _OPENED = 1
 
 
 class Openings:
-    """Lists in a text that begins with `{`, which may grow from one call to the next.
+    """Finds the lists of a text that begins with `{`, and may grow between calls.
 
     A list is the file's own if it is a field of the outermost object. Depth is counted
     from token to token, each once: to decode all that stands before a list, for every
@@ -27,9 +27,9 @@ class Openings:
     """
 
     def __init__(self) -> None:
-        """Start at the begin of a text."""
+        """Start at the beginning of a text."""
         self.empty: re.Match[bytes] | None = None
-        """The file's own list where it is empty and other fields follow."""
+        """The file's own list, if it is empty and other fields follow."""
         self._judged = 0
         self._place = 0
         self._depth = 0
@@ -48,14 +48,14 @@ class Openings:
     def _is_own(self, text: bytes, start: int) -> bool:
         while (token := _TOKEN.search(text, self._place)) and token.start() < start:
             if token[0] == b'"':
-                return False  # all that follows is inside of a string
+                return False  # everything that follows is in a string
             self._depth += (token[0] in b"[{") - (token[0] in b"]}")
             self._place = token.end()
         return self._place <= start and self._depth == _OPENED and text[:1] == b"{"
 
 
 def before_events(text: bytes) -> Iterator[tuple[re.Match[bytes], int]]:
-    """Every list that may open in a text, with the place of the first brace in it."""
+    """Every list that may open in a text, with the offset of its first brace."""
     brace = 0
     for found in _OPENING.finditer(text):
         if brace < found.end():

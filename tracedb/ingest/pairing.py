@@ -1,9 +1,9 @@
 """Match an execution graph (ET) with the profiler trace of the same run.
 
 A node's `rf_id` is the event's Record function id in new files, and its External id in
-some older ones. Where it is neither, the nodes of each thread in order of `rf_id` are a
-window of a thread's events in order of External id. The process and the names of ops
-decide; the rank, which may be from a file's name, only between traces that both match.
+some older ones. Otherwise the nodes of a thread, in order of `rf_id`, are a window of a
+thread's events in order of External id. Process and op names decide; the rank, which
+may come from a file's name, decides only between traces that both match.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ Match = tuple[int, int, int]
 
 @dataclass(frozen=True)
 class Pairing:
-    """What became of an execution graph: its trace, or the reason why it has none."""
+    """The trace of an execution graph, or the reason why it has none."""
 
     et_trace_id: int
     trace_id: int | None
@@ -96,9 +96,9 @@ def store(connection: duckdb.DuckDBPyConnection, pairing: Pairing) -> None:
 
 
 def verify(connection: duckdb.DuckDBPyConnection, trace_ids: Sequence[int]) -> None:
-    """Raise `PairError` unless each execution graph among these has its trace.
+    """Raise `PairError` unless each execution graph among these has a trace.
 
-    There must be one: to demand a pair without it is a mistake.
+    There must be at least one execution graph.
     """
     graphs = connection.execute(
         """
@@ -179,7 +179,7 @@ def _by_identifier(nodes: dict[str, Lane], events: dict[str, Lane]) -> list[Matc
         if rf_id in known
     ]
     agreed = all(event_name == name for _, event_name, _, name in found)
-    # Some nodes have no event (## process_group:init ##); most have one in a real pair.
+    # Some nodes have no event (## process_group:init ##), but most do in a real pair.
     if not agreed or len(found) * 2 < len(wanted):
         return []
     return [(event, node_id, 0) for event, _, node_id, _ in found]
@@ -228,7 +228,7 @@ def _windows(needle: str, texts: dict[str, str]) -> list[tuple[str, int]]:
 
 
 class _Alphabet:
-    """One character for each name, so that windows are found by searching text."""
+    """Maps each name to a character, so that text search finds windows."""
 
     def __init__(self) -> None:
         self._letters: dict[str, str] = {}
@@ -237,5 +237,5 @@ class _Alphabet:
         return "".join(self._letter(name) for _, _, name in lane)
 
     def _letter(self, name: str) -> str:
-        # From the private planes on, where no code is a surrogate.
+        # Start in the private-use planes, which have no surrogates.
         return self._letters.setdefault(name, chr(0xF0000 + len(self._letters)))

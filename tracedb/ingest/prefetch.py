@@ -1,4 +1,4 @@
-"""Let a generator run ahead in a thread of its own, a few items at most."""
+"""Run a generator ahead in another thread, by a few items."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _END = object()
 
 @contextmanager
 def prefetch(items: Iterable[T], most: int = 2) -> Iterator[Iterator[T]]:
-    """Yield an iterator over items that another thread makes meanwhile.
+    """Yield an iterator over items that another thread produces ahead.
 
-    What goes wrong there is raised here; leaving the block early ends the thread.
+    Errors of that thread are raised here. Leaving the block early ends the thread.
     """
     made: Queue[object] = Queue(most)
     is_left = Event()

@@ -1,7 +1,7 @@
-"""Mend what exporters write wrong: text that is nearly JSON.
+"""Repair text that is almost JSON, as some exporters write it.
 
-Each mend is a pattern over text that is no JSON as it stands; strings are kept apart,
-so that what is inside of them is mended by the rules for strings alone.
+Each repair is a pattern over invalid text. Strings are matched separately, and only the
+rules for strings apply to them.
 """
 
 from __future__ import annotations
@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-# One that is not closed goes to the end. Nothing is tried twice (`*+`): else a string
-# of a megabyte takes 135 of them to match, many open ones the square of the time.
+# An unclosed string extends to the end. Possessive quantifiers (`*+`) prevent
+# backtracking: a string of 1 MB would need 135 MB to match, many open ones quadratic
+# time.
 STRING = rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)'
-# A number that JSON has no word for, where a value stands.
+# A non-finite number, which JSON does not have, in place of a value.
 _BARE = re.compile(
     rb"(?P<string>" + STRING + rb")"
     rb"|(?<=[:,\[\s])(?P<bare>[+-]?(?:inf(?:inity)?|nan(?:\(\w{0,20}\))?))(?=[\s,}\]])",
@@ -38,7 +39,7 @@ _ANY_STRING = re.compile(STRING, re.DOTALL)
 
 
 def mend(text: bytes) -> tuple[bytes, Counter[str]]:
-    """Mend all that has a rule, and count what was mended, by kind."""
+    """Apply all repairs, and count them by kind."""
     done: Counter[str] = Counter()
     for rule in (_utf8, _strings, _bare_numbers, _trailing_commas):
         text = rule(text, done)
@@ -46,7 +47,7 @@ def mend(text: bytes) -> tuple[bytes, Counter[str]]:
 
 
 def requote(text: bytes) -> bytes:
-    """Escape the quotes inside of a name, which ends where another field begins."""
+    """Escape quotes within names; a name ends where another field begins."""
     pieces, place = [], 0
     while (name := _NAME.search(text, place)) and (
         behind := _BEHIND_NAME.search(text, name.end())
@@ -73,7 +74,7 @@ def _strings(text: bytes, done: Counter[str]) -> bytes:
 
 def _string(text: bytes, done: Counter[str]) -> bytes:
     if any(not found["after"] for found in _ESCAPE.finditer(text)):
-        # One backslash that escapes nothing: a path of Windows, and none of them does.
+        # An invalid escape means a Windows path, in which no backslash is an escape.
         done["unescaped backslashes"] += 1
         text = _ESCAPE.sub(_literal, text)
     if LONE_SURROGATE.search(text):

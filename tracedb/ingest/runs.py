@@ -1,4 +1,4 @@
-"""Decide which run a file belongs to: what was recorded together, all ranks."""
+"""Decide which run a file belongs to: all ranks that were recorded together."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from tracedb.ingest.foreign import flight_recorder
 if TYPE_CHECKING:
     import duckdb
 
-# Ranks of one job: same world, another rank, and recorded at the same time by one tool.
-# Not every flight recorder knows how many ranks there are.
+# Ranks of one job: same world size, other ranks, recorded at one time by one tool.
+# Flight recorders may lack the world size.
 _SIBLING = """
 WITH described AS (
     SELECT
@@ -59,7 +59,7 @@ WHERE
     AND span.start_ns < other.end_ns
 ORDER BY ALL
 """
-# Most traces have none, which is told without reading any layer.
+# A cheap check on headers: most traces have no siblings.
 _MAY_HAVE_SIBLINGS = """
 SELECT count(*) > 1 AND bool_or(trace_id = $trace_id)
 FROM raw.trace
@@ -80,7 +80,7 @@ WHERE one.run_id = $one AND other.run_id = $other
 
 
 def run_name(name: str | None) -> str | None:
-    """The name of a run as it is stored; raises `IngestError` where it is empty."""
+    """The stored form of a run's name; raises `IngestError` if it is empty."""
     if name is not None and not name.strip():
         raise IngestError("the name of the run is empty")
     return None if name is None else files.decoded_name(name)
@@ -89,7 +89,7 @@ def run_name(name: str | None) -> str | None:
 def kept_from(
     connection: duckdb.DuckDBPyConnection, trace_id: int, name: str | None
 ) -> str:
-    """What to say of a trace that is known, and of another run than the user says."""
+    """A remark for a known trace that is in another run than the requested one."""
     query = "SELECT run_id FROM raw.trace WHERE trace_id = ?"
     query = f"SELECT name FROM raw.run WHERE run_id = ({query})"
     own = scalar(connection, query, [trace_id])
@@ -97,14 +97,14 @@ def kept_from(
 
 
 def named(connection: duckdb.DuckDBPyConnection, name: str, first: int) -> int:
-    """The run of that name, made if there is none."""
+    """The run with that name, created if missing."""
     query = "SELECT run_id FROM raw.run WHERE name = ? LIMIT 1"
     known = scalar(connection, query, [name])
     return create(connection, name, first) if known is None else int(known)
 
 
 def create(connection: duckdb.DuckDBPyConnection, name: str, first: int) -> int:
-    """A new run; the first of a database has the number `first`."""
+    """Create a run; the first in a database has the number `first`."""
     query = "SELECT coalesce(max(run_id) + 1, ?) FROM raw.run"
     run_id = scalar(connection, query, [first])
     connection.execute("INSERT INTO raw.run VALUES (?, ?)", [run_id, name])
@@ -112,7 +112,7 @@ def create(connection: duckdb.DuckDBPyConnection, name: str, first: int) -> int:
 
 
 def move(connection: duckdb.DuckDBPyConnection, trace_id: int, run_id: int) -> None:
-    """Put a trace into a run, and drop runs that have none left."""
+    """Move a trace to a run, and drop empty runs."""
     connection.execute(
         "UPDATE raw.trace SET run_id = ? WHERE trace_id = ?", [run_id, trace_id]
     )
@@ -122,10 +122,10 @@ def move(connection: duckdb.DuckDBPyConnection, trace_id: int, run_id: int) -> N
 
 
 def join_siblings(connection: duckdb.DuckDBPyConnection, trace_id: int) -> None:
-    """Make one run of a rank's trace and those of the other ranks, if they are there.
+    """Merge the runs of a rank's trace and of the job's other ranks.
 
-    Ranks that did not overlap in time may be known as several runs until one arrives
-    that overlaps them all. A run has a rank once.
+    Ranks that do not overlap in time may be several runs until one is ingested that
+    overlaps them all. A run has each rank once.
     """
     query = "SELECT run_id FROM raw.trace WHERE trace_id = ?"
     values: dict[str, object]

@@ -32,12 +32,12 @@ LISTS = {"kineto": "traceEvents", "et": "nodes"}
 # What tells an event from any other object: by the format of the file.
 _FIELDS = {"kineto": {"ph"}, "et": {"id", "name"}}
 _MARKS = {"kineto": re.compile(rb'"ph"\s*:'), "et": re.compile(rb'"id"\s*:')}
-# How events begin, as they are usually written, but not the objects inside of them.
+# How events usually begin, as opposed to objects within them.
 _BEGINNINGS = {
     "kineto": re.compile(
         rb'[\[\],}]\s*(?=\{\s*"(?:ph|cat|name|pid|tid|ts|dur|id|bp|s|args)"\s*:)'
     ),
-    # Of schema 1.0.1 a node begins with its name, as attributes do in later ones.
+    # In schema 1.0.1 nodes begin with their name, as attributes do in later versions.
     "et": re.compile(
         rb'[\[\],}]\s*(?=\{\s*"(?:(?:id|ctrl_deps|attrs|rf_id|parent|inputs)"\s*:'
         rb'|name"\s*:\s*"[^"]*+"\s*,\s*"(?!type"|value")))'
@@ -50,26 +50,26 @@ _BLANK = b" \t\r\n,"
 _BRACKET = re.compile(rb"\](?=\s*(?:[,}]|\Z))")
 _MOST_BRACKETS = 1_000
 _LONGEST_REQUOTED = 1 << 16
-# How often a text may be read in vain, and what costs nothing.
+# How many times its size a text may be parsed in vain, and a free allowance [B].
 _MOST_PASSES = 64
 _HARMLESS = 1 << 24
 
 
 class Search:
-    """Looks for events in a text, and gives up where that takes too long.
+    """Looks for events in a text, and gives up if that takes too long.
 
-    What is nested deeply or never closed is read anew from each brace in it. In as many
-    bytes as 64 times the text has, a real text has found its events.
+    Deeply nested or unclosed text is parsed again from each brace in it. The events of
+    real texts are found after parsing at most 64 times their size.
     """
 
     def __init__(self, text: bytes, form: str) -> None:
-        """Take a text, and the format whose events are looked for."""
+        """Take a text, and the format of the events to look for."""
         self._text = text
         self._form = form
         self._left = _HARMLESS + _MOST_PASSES * len(text)
 
     def first(self, start: int) -> int | None:
-        """The first place, from one on, at which an event can be read."""
+        """The first offset, from `start` on, at which an event can be read."""
         place = self._text.find(b"{", start)
         while place >= 0 and self._left > 0:
             if self.is_event_at(place):
@@ -78,13 +78,13 @@ class Search:
         return None
 
     def is_event_at(self, place: int) -> bool:
-        """Whether an event can be read at a place."""
+        """Whether an event can be read at an offset."""
         end, count = read_value(self._text, place)
         self._left -= count
         return end is not None and _is_event(self._text[place:end], self._form)
 
     def ends_list(self, place: int, *, is_bare: bool) -> bool:
-        """Whether a bracket closes the list of events, as far as there is time."""
+        """Whether a bracket closes the list of events; False once it has given up."""
         self._left -= len(self._text) - place
         return self._left > 0 and ends_list(
             self._text[place:], self._form, is_bare=is_bare
@@ -92,14 +92,14 @@ class Search:
 
 
 def count_events(text: bytes, form: str) -> int:
-    """How many events a text that cannot be read has, as far as can be told."""
+    """The estimated number of events in unreadable text."""
     return len(_MARKS[form].findall(text))
 
 
 def ends_list(text: bytes, form: str, *, is_bare: bool) -> bool:
-    """Whether text from a bracket on closes the list of events, and the file.
+    """Whether the text from a bracket on closes the list of events, and the file.
 
-    A bare list has nothing behind it; else what is behind are fields of the header.
+    Nothing follows a bare list; otherwise fields of the header follow.
     """
     if is_bare:
         return not text[1:].strip()
@@ -113,7 +113,7 @@ def _is_event(text: bytes, form: str) -> bool:
 
 
 class Salvage:
-    """What can be read of a text, from its begin up to `end`."""
+    """The readable events of a text, from its beginning up to `end`."""
 
     def __init__(  # noqa: PLR0913 (what there is to know about a text)
         self,
@@ -125,14 +125,14 @@ class Salvage:
         is_bare: bool,
         is_last: bool,
     ) -> None:
-        """Read a text that begins at a place of the file, and ends it if it `is_last`.
+        """Read a text at offset `place` of the file; `is_last` if it ends the file.
 
-        What was repaired or left out is added to the issues.
+        Repairs and omissions are added to the issues.
         """
         self.events: list[bytes] = []
         self.end = 0
         self.is_closed = False
-        """Whether there is a bracket at `end` that may close the list."""
+        """Whether a bracket at `end` may close the list."""
         self._text = text
         self._form = form
         self._place = place
@@ -145,7 +145,7 @@ class Salvage:
         self._read()
 
     def _read(self) -> None:
-        """Take one event after another; look for the next where one is missing."""
+        """Read one event after another; search for the next after unreadable text."""
         text, is_due = self._text, True
         while (start := self._begin(is_due=is_due)) < len(text):
             end = self._event_end(start)
@@ -163,14 +163,14 @@ class Salvage:
                 if following is None:
                     self._read_rest(start)
                     return
-                self._tell_unread(self._mend(start, following), following)
+                self._count_unread(self._mend(start, following), following)
                 self.end = following
 
     def _event_end(self, start: int) -> int | None:
-        """Where the entry ends that begins at a place; None if none can be read.
+        """The end of the entry at `start`; None if it cannot be read.
 
-        A last one with events inside has swallowed them, and the list's end: it is not
-        as it was written.
+        A last entry that contains events has swallowed them, with the list's end, and
+        does not count.
         """
         text = self._text
         end = value_end(text, start) if text[start] == ord("{") else None
@@ -180,9 +180,9 @@ class Salvage:
         return end if swallowed is None else None
 
     def _list_end(self, start: int) -> int | None:
-        """Where an entry ends that is a list; None if none is there.
+        """The end of an entry that is a list; None if it is not one.
 
-        It has to be followed as an entry is. The events in it are none of the trace's.
+        A comma or bracket must follow it. Events in it do not belong to the trace.
         """
         text = self._text
         end = value_end(text, start) if text[start] == ord("[") else None
@@ -190,13 +190,13 @@ class Salvage:
         return end if behind else None
 
     def _leave(self, start: int, end: int) -> None:
-        """Leave out an entry that is a list, with what it may hold."""
+        """Leave out an entry that is a list, with its contents."""
         held = count_events(self._text[start:end], self._form)
         self._add("left out: entries that are not objects", start, max(1, held))
         self.end = end
 
     def _begin(self, *, is_due: bool) -> int:
-        """Where the next entry begins; commas that are missing or too many count."""
+        """The begin of the next entry; missing and extra commas are counted."""
         found = _ENTRY.search(self._text, self.end)
         start = found.start() if found else len(self._text)
         commas = self._text.count(b",", self.end, start)
@@ -216,7 +216,7 @@ class Salvage:
             self._issues.add(kind, self._place + place, count)
 
     def _keep(self, start: int, end: int) -> None:
-        """Take an event that can be read, but for bytes that are no characters."""
+        """Keep a readable event, with bytes that are not UTF-8 replaced."""
         event = self._text[start:end]
         if not self._is_utf8 and not is_utf8(event):
             event, done = mend(event)
@@ -225,31 +225,31 @@ class Salvage:
         self.end = end
 
     def _read_rest(self, start: int) -> None:
-        """Read text in which no event begins: more may follow, or the list ends."""
+        """Handle text in which no event begins: more may follow, or the list ends."""
         if not self._is_last:
             self.end = start
             return
         closing = self._closing(start)
         if closing is not None:
-            self._tell_unread(self._mend(start, closing), closing)
+            self._count_unread(self._mend(start, closing), closing)
             self.end, self.is_closed = closing, True
             return
         unread = self._mend(start, len(self._text))
         self.end = len(self._text) if unread is None else unread
         if unread is not None:
-            # The last of them is cut off, which is for the caller to tell.
-            self._tell_unread(unread, len(self._text), spared=1)
+            # The last one is cut off, which the caller reports.
+            self._count_unread(unread, len(self._text), spared=1)
 
     def _closing(self, start: int) -> int | None:
-        """The bracket that closes the list behind events that cannot be read."""
+        """The bracket that closes the list after unreadable events."""
         found = [f.start() for f in _BRACKET.finditer(self._text, start)]
         for place in found[-_MOST_BRACKETS:]:
             if self._search.ends_list(place, is_bare=self._is_bare):
                 return place
         return None
 
-    def _tell_unread(self, start: int | None, stop: int, spared: int = 0) -> None:
-        """Count the events of a text that could not be read, if there is any."""
+    def _count_unread(self, start: int | None, stop: int, spared: int = 0) -> None:
+        """Count the events in unreadable text, if it is not blank."""
         if start is None or not self._text[start:stop].strip(_BLANK):
             return
         count = count_events(self._text[start:stop], self._form)
@@ -260,7 +260,7 @@ class Salvage:
             self._add("left out: text that is not an event", start, 1)
 
     def _mend(self, start: int, stop: int) -> int | None:
-        """Take what can be mended of a text; return where its unread end begins."""
+        """Keep what can be repaired; return where the unreadable end begins, if any."""
         if self._take(start, stop, is_whole=True):
             return None
         found = _BEGINNINGS[self._form].finditer(self._text, start, stop)
@@ -269,21 +269,21 @@ class Salvage:
         for begin, end in pairwise(bounds):
             taken = self._take_one(begin, end)
             if taken is not None:
-                self._tell_unread(unread, begin)
+                self._count_unread(unread, begin)
                 unread = taken if self._text[taken:end].strip(_BLANK) else None
             elif unread is None:
                 unread = begin
         return unread
 
     def _take_one(self, start: int, stop: int) -> int | None:
-        """Take the event at the begin of a text if it can be mended; return its end."""
+        """Keep the event at `start` if it can be repaired; return its end."""
         for end in (stop, self._object_end(start, stop)):
             if self._take(start, end, is_whole=False):
                 return end
         return None
 
     def _object_end(self, start: int, stop: int) -> int:
-        """Where as many braces are closed as were opened, outside of strings."""
+        """Where all braces are closed, outside of strings."""
         depth = 0
         for found in _STRING_OR_BRACE.finditer(self._text, start, stop):
             depth += (found[0] == b"{") - (found[0] == b"}")
@@ -292,7 +292,7 @@ class Salvage:
         return stop
 
     def _take(self, start: int, stop: int, *, is_whole: bool) -> bool:
-        """Take a text's events if it can be mended; parts of one must be events."""
+        """Keep the events of a repairable text; of a part, all must be events."""
         piece = self._text[start:stop].strip(_BLANK)
         for text, done in _ways(piece):
             found = entries(joined([text]))
@@ -311,7 +311,7 @@ class Salvage:
 
 
 def _ways(text: bytes) -> Iterator[tuple[bytes, Counter[str]]]:
-    """A text as it stands, mended, and with the quotes in its names escaped."""
+    """A text as it is, repaired, and repaired with quotes in names escaped."""
     if is_utf8(text):
         yield text, Counter()
     mended, done = mend(text)

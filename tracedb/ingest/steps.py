@@ -1,7 +1,8 @@
-"""Let the user say what marks the steps of a trace that has no marks of the profiler's.
+"""Steps that user ranges mark, in traces without the profiler's step marks.
 
-Serving and benchmarks mark iterations in their own words, as in `step[DECODE bs=32]`;
-or each begins with a short range, as `Optimizer.zero_grad#SGD.zero_grad` is.
+Serving and benchmarks mark iterations with their own ranges, such as `step[DECODE
+bs=32]`; or each step begins with a short range such as
+`Optimizer.zero_grad#SGD.zero_grad`.
 """
 
 from __future__ import annotations
@@ -34,11 +35,11 @@ GROUP BY mark ORDER BY sum(total_ns) DESC, mark LIMIT 3
 
 @dataclass(frozen=True)
 class Mark:
-    """What marks steps: user ranges whose whole names match a regular expression."""
+    """User ranges that mark steps; a regular expression matches their whole names."""
 
     pattern: str
     is_begin: bool = False
-    """Whether a step lasts from the begin of one to that of the next."""
+    """Whether a step lasts from the begin of one range to that of the next."""
 
     def __str__(self) -> str:
         """Return the expression, as the user gave it."""
@@ -46,7 +47,7 @@ class Mark:
 
 
 def chosen(step_mark: str | None, step_from: str | None) -> Mark | None:
-    """Return what the user named, if anything; raise `IngestError` for both ways."""
+    """The user's mark, if any; raises `IngestError` if both kinds are given."""
     if step_mark is not None and step_from is not None:
         raise IngestError(
             "ranges mark steps (`--step-mark`) or start them (`--step-from`); use only "
@@ -60,7 +61,7 @@ def chosen(step_mark: str | None, step_from: str | None) -> Mark | None:
 def mark(
     connection: duckdb.DuckDBPyConnection, trace_ids: Sequence[int], mark: Mark | None
 ) -> list[int]:
-    """Note what marks the steps of these traces; return those that are concerned."""
+    """Store the mark of these traces' steps; return the affected traces."""
     if mark is None:
         return []
     rows = connection.execute(
@@ -79,7 +80,7 @@ def mark(
 
 
 def refuse_no_expression(mark: Mark) -> None:
-    """Raise `IngestError` where a mark is not a regular expression, or too costly."""
+    """Raise `IngestError` if a mark is not a regular expression, or too costly."""
     wrong = wrong_pattern(mark.pattern)
     if wrong:
         raise IngestError(f"step mark '{mark}' {wrong}")
@@ -88,7 +89,7 @@ def refuse_no_expression(mark: Mark) -> None:
 def verify(
     connection: duckdb.DuckDBPyConnection, trace_ids: Sequence[int], mark: Mark | None
 ) -> None:
-    """Raise `IngestError` where a trace is to have steps, but none is marked."""
+    """Raise `IngestError` if a trace has no step with the given mark."""
     traces = {"traces": list(trace_ids)}
     path = None if mark is None else scalar(connection, _WITHOUT, traces)
     if mark is None or path is None:

@@ -1,8 +1,8 @@
-"""Read the neighbours' formats as if the events were Kineto's.
+"""Read other profilers' formats as if their events were Kineto's.
 
-A reader turns what another profiler wrote into rows with the meaning of `raw.event`, so
-that every layer above works unchanged. Execution graphs of MLCommons Chakra have a
-reader of their own, `chakra`: they hold nodes, no events.
+A reader converts a file into rows of `raw.event`, so that all layers above work
+unchanged. Execution graphs of MLCommons Chakra have nodes instead of events; `chakra`
+reads them.
 """
 
 from __future__ import annotations
@@ -35,23 +35,23 @@ __all__ = [
     "reader_of",
 ]
 
-# What `recognises` wants to see of a file.
+# The size of the `head` that `recognises` gets.
 HEAD_BYTES = 64
 
 
 class ForeignReader(Protocol):
-    """What a module of this folder offers."""
+    """The interface of this folder's modules."""
 
     def recognises(self, path: Path, head: bytes) -> bool:
-        """Whether it is of this format, by the first 64 bytes and the schema.
+        """Whether a file has this format, by its first 64 bytes, name or schema.
 
-        A folder has no bytes. It never raises.
+        For a folder, `head` is empty. It never raises.
         """
 
     def read(self, path: Path) -> ForeignTrace:
-        """Read it; the batches are read as they are asked for.
+        """Read a file; its batches are read lazily.
 
-        Raises `IngestError`, and so do the batches, where it is broken.
+        Raises `IngestError` if the file is broken, also while batches are read.
         """
 
 
@@ -66,5 +66,5 @@ _READERS: tuple[ForeignReader, ...] = (
 
 
 def reader_of(path: Path, head: bytes) -> ForeignReader | None:
-    """The reader that knows this file or folder, if one does."""
+    """The reader that recognises a file or folder, if any."""
     return next((r for r in _READERS if r.recognises(path, head)), None)

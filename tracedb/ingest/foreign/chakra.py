@@ -1,7 +1,7 @@
 """Read execution traces of MLCommons Chakra (`.et`) as PyTorch's execution graphs.
 
-A file holds messages of Protocol Buffers, each behind its length: one GlobalMetadata,
-then a Node each. The nodes become those of a PyTorch execution graph, schema 1.1.0.
+A file holds length-prefixed Protocol Buffers messages: one GlobalMetadata, then Nodes.
+The nodes become those of a PyTorch execution graph, schema 1.1.0.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ _NODE_TYPES = (
 
 
 class _Kind(NamedTuple):
-    """A type of values: its name, its layout, and what its bits mean."""
+    """A type of values: its name, its wire type, and its decoder."""
 
     name: str
     layout: int
@@ -108,7 +108,7 @@ Attribute = dict[str, Any]
 
 
 def recognises(path: Path, head: bytes) -> bool:
-    """Whether it is a Chakra trace: by its name, as the encoding has no mark."""
+    """Whether it is a Chakra trace: by name, as the encoding has no magic bytes."""
     if not path.name.endswith(_ENDINGS):
         return False
     if head.startswith(_GZIP):
@@ -121,9 +121,9 @@ def recognises(path: Path, head: bytes) -> bool:
 
 
 def read_nodes(path: Path) -> tuple[dict[str, Any], list[bytes]]:
-    """Header and nodes, the nodes as JSON text in the form of PyTorch's.
+    """The header, and the nodes as JSON in PyTorch's form.
 
-    Raises `IngestError` with the byte at which the file is broken.
+    Raises `IngestError` with the offset at which the file is broken.
     """
     data = _content(path)
     messages = _messages(path, data)
@@ -143,7 +143,7 @@ def _content(path: Path) -> bytes:
 
 
 def _messages(path: Path, data: bytes) -> Iterator[tuple[int, bytes]]:
-    """Place and bytes of each message."""
+    """The offset and bytes of each message."""
     place = 0
     try:
         for start, content in messages(data):
@@ -171,10 +171,10 @@ def _error(path: Path, place: int, error: Exception) -> IngestError:
 
 
 def _header(data: bytes) -> dict[str, Any]:
-    """The metadata: attributes, and a version where the file is new enough."""
+    """The metadata: attributes, and in newer files a version."""
     header: dict[str, Any] = {}
     for number, _, value in fields(data):
-        # Version is field 1; before it came, the attributes were.
+        # Field 1 is the version; in older files it is the attributes.
         if number == 1 and not value.startswith(b"\x0a"):
             header["version"] = _text(value)
         else:
@@ -212,7 +212,7 @@ def _node(data: bytes) -> dict[str, Any]:
 
 
 def _dependencies(parents: list[int], data_deps: list[int]) -> dict[str, Any]:
-    """PyTorch knows one parent; Chakra a list, whose first one it is."""
+    """PyTorch has one parent, which is the first of Chakra's list."""
     found: dict[str, Any] = {}
     if parents:
         found["ctrl_deps"] = parents[0]
@@ -228,7 +228,7 @@ def _node_type(value: int) -> str | int:
 
 
 def _io(data: bytes) -> dict[str, Any]:
-    """Values, shapes and types, which the converter writes as Python prints lists."""
+    """Values, shapes and types, which the converter writes as Python literals."""
     io: dict[str, Any] = {"values": [], "shapes": [], "types": []}
     for number, _, value in fields(data):
         if number in _IO_FIELDS:

@@ -1,4 +1,4 @@
-"""What readers of foreign formats share: events, their times, and batches of them."""
+"""Shared parts of readers of foreign formats: events, times and batches."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Row = dict[str, Any]
 _BATCH = 50_000
 # Sums of two times stay within 64 bits.
 _MAX_INTEGER = 2**61
-# Correlations count within a process; those of further processes get numbers above.
+# Correlations are per process; those of further processes are offset by this.
 _PROCESS_BITS = 40
 
 _NUMBERS = ("ts_ns", "dur_ns")
@@ -43,10 +43,9 @@ class Event(NamedTuple):
 
 @dataclass(frozen=True)
 class ForeignTrace:
-    """A trace of another tool: its header, and its events as they are read.
+    """A trace of another tool: its header, and lazy batches of events.
 
-    `issues` counts what was found amiss, by kind; it is complete when all batches
-    have been read.
+    `issues` counts problems by kind; it is complete once all batches have been read.
     """
 
     header: dict[str, Any]
@@ -55,7 +54,7 @@ class ForeignTrace:
 
 
 def batched(events: Iterable[Event]) -> Iterator[pa.Table]:
-    """Events as tables with the columns of `raw.event`, a part at a time."""
+    """Batches of events as tables with the columns of `raw.event`."""
     events = iter(events)
     while part := list(islice(events, _BATCH)):
         yield _table(part)
@@ -91,7 +90,7 @@ def _json(args: Row) -> str:
     try:
         return msgspec.json.encode(args).decode()
     except OverflowError:
-        # A whole number beyond 64 bits.
+        # An integer of more than 64 bits.
         return json.dumps(args, default=str)
 
 
@@ -100,7 +99,7 @@ def _text(value: object) -> str | None:
 
 
 def integer(value: object) -> int | None:
-    """A whole number that any sum of the queries can bear, or None."""
+    """An integer that cannot overflow the sums of queries, or None."""
     if isinstance(value, str) and value.removeprefix("-").isdecimal():
         value = int(value) if len(value) < len(str(_MAX_INTEGER)) else None
     if isinstance(value, int) and abs(value) < _MAX_INTEGER:
@@ -109,7 +108,7 @@ def integer(value: object) -> int | None:
 
 
 def as_text(value: object) -> str:
-    """A value as text; of a container only its type: it may hold itself.
+    """A value as text; for a container only its type, as it may contain itself.
 
     >>> as_text("rank"), as_text(3), as_text(None), as_text([[]])
     ('rank', '3', '', 'list')
@@ -122,10 +121,10 @@ def as_text(value: object) -> str:
 
 
 def take_span(row: Row, issues: Counter[str]) -> tuple[int | None, int | None]:
-    """Take begin and duration out of a row, counting what is amiss.
+    """Remove begin and duration from a row, and count problems.
 
-    What cannot be read stays in the row, and so among the arguments of the event; an
-    event without a duration, or with a negative one, is kept but is no interval.
+    Unreadable values stay in the row, which becomes the event's arguments. An event
+    with a missing or negative duration is kept, but is not an interval.
     """
     start, end = integer(row.get("start")), integer(row.get("end"))
     if start is not None:
@@ -143,30 +142,30 @@ def take_span(row: Row, issues: Counter[str]) -> tuple[int | None, int | None]:
 
 
 def present(row: Row) -> Row:
-    """The columns that hold a value."""
+    """The columns with a value."""
     return {key: value for key, value in row.items() if value is not None}
 
 
 def renamed(row: Row, names: dict[str, str]) -> Row:
-    """Take columns out of a row, under the names that Kineto has for them."""
+    """Remove columns from a row, and return them under Kineto's names."""
     taken = {new: row.pop(old, None) for old, new in names.items()}
     return present(taken)
 
 
 def metadata(kind: str, pid: object, tid: object, args: Row) -> Event:
-    """What a trace says of a process or a thread: `thread_name`, `process_name`."""
+    """A metadata event such as `thread_name` or `process_name`."""
     return Event("M", None, kind, pid, tid, None, None, args)
 
 
 class Correlations:
-    """Numbers for links between calls and GPU work, unique over all processes."""
+    """Correlation ids that are unique across processes."""
 
     def __init__(self) -> None:
         """Start without processes."""
         self._processes: dict[object, int] = {}
 
     def number(self, process: object, correlation: object) -> int | None:
-        """The number of a process's correlation; that of the first one as it is."""
+        """The unique id of a process's correlation; unchanged for the first process."""
         known = integer(correlation)
         if not known or process is None:
             return known or None

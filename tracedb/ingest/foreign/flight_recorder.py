@@ -1,12 +1,12 @@
-"""Read dumps of PyTorch's flight recorder: which collectives a rank has called.
+"""Read dumps of PyTorch's flight recorder, which list the collectives of a rank.
 
-A process group keeps its last calls (`TORCH_FR_BUFFER_SIZE`) and writes them where one
-does not end in time, or when asked: a file a rank, as a pickle or as JSON, of schema 2.
-A call becomes an event of the category `flight_recorder`. It lasts from the call until
-the watchdog noticed its end, or is an instant where that is not known.
+A process group keeps its last calls (`TORCH_FR_BUFFER_SIZE`), and dumps them on a
+timeout or on request: a file per rank, as a pickle or as JSON, of schema 2. A call
+becomes an event of the category `flight_recorder`. It lasts from the call until the
+watchdog noticed its end, or is an instant if that is unknown.
 
-A pickle can run whatever it likes. Of these only the operations are let through that
-build plain containers, numbers and texts, before any of it is read.
+A pickle can execute arbitrary code. So before unpickling, all operations are refused
+that do not build plain containers, numbers or texts.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 __all__ = ["CATEGORY", "TOOL", "read", "recognises"]
 
 CATEGORY = "flight_recorder"
-"""What `raw.event.cat` is of calls of a flight recorder."""
+"""The `raw.event.cat` of calls in a flight recorder."""
 TOOL = "PyTorch flight recorder"
 
 _JSON = re.compile(
@@ -45,7 +45,7 @@ _JSON = re.compile(
     rb'pg_status)"\s*:'
 )
 _PICKLE = re.compile(rb"\x80[\x02-\x05]")
-# The rank is the number that the name ends with; a number alone is none.
+# The rank is the number at the end of a name that is more than a number.
 _RANK = re.compile(r"\D(\d{1,9})(?:\.[a-z]+)*$")
 _BUILDING = frozenset(
     (
@@ -56,14 +56,14 @@ _BUILDING = frozenset(
         *("EMPTY_TUPLE", "TUPLE", "TUPLE1", "TUPLE2", "TUPLE3"),
     )
 )
-"""Operations of a pickle that build what a dump consists of."""
+"""Pickle operations that build plain values."""
 _AS_JSON = "dump it as JSON (torch._C._distributed_c10d._dump_fr_trace_json)"
 _BROKEN_PICKLE = (
     *(pickle.UnpicklingError, EOFError, ValueError, KeyError, IndexError, TypeError),
     *(AttributeError, OverflowError, MemoryError),
 )
-# A tensor has fewer dimensions, and a call fewer tensors: what has more is no list of
-# sizes, and may be one list many times over.
+# Limits of plausible tensor sizes. More may be a malicious list that contains one list
+# many times.
 _MOST_DIMENSIONS, _MOST_TENSORS, _MOST_FRAMES = 64, 4096, 256
 _MOST_ELEMENTS = 2**50
 _ELEMENT_BYTES = {
@@ -76,12 +76,12 @@ _ELEMENT_BYTES = {
 }
 _NANOSECONDS = 1e6
 _LONGEST_MS = 1e12
-# Frames of PyTorch's own lie above the line of the program that called.
+# PyTorch's own frames are more inner than the calling line of the program.
 _LIBRARY = re.compile(r"(^|[/\\])torch[/\\]|typing_extensions\.py$|^<")
 
 
 def recognises(path: Path, head: bytes) -> bool:
-    """Whether it is a pickle, or JSON that begins as a dump; see `ForeignReader`."""
+    """Whether it is a pickle, or JSON that begins like a dump; see `ForeignReader`."""
     del path
     return bool(_PICKLE.match(head) or _JSON.match(head))
 
@@ -133,7 +133,7 @@ def _decoded(path: Path, data: bytes) -> object:
 
 
 class _Plain(pickle.Unpickler):
-    """An unpickler that knows no classes."""
+    """An unpickler that refuses classes."""
 
     def find_class(self, module_name: str, global_name: str) -> Any:  # noqa: ANN401 (of the base)
         raise pickle.UnpicklingError(
@@ -157,9 +157,10 @@ def _unpickled(path: Path, data: bytes) -> object:
 
 
 def _refuse_objects(path: Path, data: bytes) -> None:
-    """Raise `IngestError` where a pickle does more than to build plain values.
+    """Raise `IngestError` if a pickle does more than build plain values.
 
-    Nor may it number more things than it has operations: room is made for all numbers.
+    Memo indices above the number of operations are refused as well, because memory is
+    allocated for all of them.
     """
     for count, (operation, value, place) in enumerate(pickletools.genops(data)):
         if operation.name not in _BUILDING:
@@ -173,7 +174,7 @@ def _refuse_objects(path: Path, data: bytes) -> None:
 
 
 def _ranks_of_groups(config: object) -> dict[str, list[int]]:
-    """The ranks of each process group, by its name, as far as they were recorded."""
+    """The ranks of each process group by name, if recorded."""
     found: dict[str, list[int]] = {}
     for name, group in config.items() if isinstance(config, dict) else ():
         text = group.get("ranks") if isinstance(group, dict) else None
@@ -189,7 +190,7 @@ def _ranks_of_groups(config: object) -> dict[str, list[int]]:
 def _header(
     path: Path, dump: Row, calls: list[Row], ranks: dict[str, list[int]]
 ) -> dict[str, Any]:
-    """What the trace says of itself: its rank is in the name of the file alone."""
+    """The header; only the name of the file has the rank."""
     named = _RANK.search(path.name)
     backends = (as_text(one.get("profiling_name")).partition(":") for one in calls)
     info: dict[str, Any] = {
@@ -209,7 +210,7 @@ def _header(
 
 
 def _world_size(config: object, ranks: dict[str, list[int]]) -> int | None:
-    """How many ranks there are, if the group of all of them is there by its name."""
+    """The number of ranks, if the default group is recorded."""
     groups = config.items() if isinstance(config, dict) else ()
     of_all = (
         len(ranks.get(str(name), ()))
@@ -256,12 +257,12 @@ def _event(
 
 
 def _is_over(name: str, entry: Row) -> bool:
-    """Whether a call of Gloo's is: it has no events to ask, but it is then retired."""
+    """Whether a Gloo call is over: it has no end time, but is retired."""
     return name.startswith("gloo:") and entry.get("retired") is True
 
 
 def _group(group: object) -> tuple[str, str | None]:
-    """Name and description of the process group."""
+    """The name and description of a process group."""
     if isinstance(group, (list, tuple)) and group:
         described = as_text(group[1]) if len(group) > 1 else ""
         return as_text(group[0]), None if described in ("", "undefined") else described
@@ -276,7 +277,7 @@ def _number(entry: Row, name: str, issues: Counter[str]) -> int | None:
 
 
 def _amounts(entry: Row, issues: Counter[str]) -> Row:
-    """How much goes in and comes out: elements, and bytes of what is more."""
+    """The elements of inputs and outputs, and the bytes of the larger side."""
     found: Row = {}
     size = []
     for way, name in (("input", "element_count"), ("output", "output_count")):
@@ -293,7 +294,7 @@ def _amounts(entry: Row, issues: Counter[str]) -> Row:
 
 
 def _elements(sizes: object) -> int | None:
-    """The elements of all tensors of a list of sizes; None if it is none."""
+    """The number of elements of a list of tensor sizes; None if it is invalid."""
     if not isinstance(sizes, (list, tuple)) or len(sizes) > _MOST_TENSORS:
         return None
     total = 0
@@ -310,7 +311,7 @@ def _elements(sizes: object) -> int | None:
 
 
 def _duration(milliseconds: object) -> int | None:
-    """[ns] How long the kernel ran, where the process group timed it."""
+    """[ns] The duration of the kernel, if the process group timed it."""
     if not isinstance(milliseconds, (int, float)) or isinstance(milliseconds, bool):
         return None
     is_time = 0 <= milliseconds < _LONGEST_MS
@@ -318,7 +319,7 @@ def _duration(milliseconds: object) -> int | None:
 
 
 def _frames(frames: object) -> Row:
-    """The stack of the call, innermost first, and the program's own line in it."""
+    """The stack of a call, innermost first, and the program's own line."""
     if not isinstance(frames, (list, tuple)):
         return {}
     stack = [
@@ -338,7 +339,7 @@ def _frames(frames: object) -> Row:
 
 
 def _place(file: str, line: int | None, function: str) -> str:
-    """A line as Kineto writes it.
+    """A line in Kineto's notation.
 
     >>> _place("train.py", 7, "step")
     'train.py(7): step'
@@ -346,7 +347,7 @@ def _place(file: str, line: int | None, function: str) -> str:
     return f"{file}({line}): {function}"
 
 
-_TOLD = frozenset(
+_CONVERTED = frozenset(
     (
         *("profiling_name", "process_group", "collective_seq_id", "p2p_seq_id"),
         *("is_p2p", "state", "duration_ms", "frames"),
@@ -355,16 +356,16 @@ _TOLD = frozenset(
 
 
 def _kept(entry: Row) -> Row:
-    """All other fields as they are: numbers, texts, and sizes as text."""
+    """All other fields: numbers, texts, and short lists."""
     return {
         as_text(key): as_text(value) if isinstance(value, str) else _plain(value)
         for key, value in entry.items()
-        if key not in _TOLD
+        if key not in _CONVERTED
     }
 
 
 def _plain(value: object) -> object:
-    """A number, or sizes and types of tensors: short lists of short lists."""
+    """A number, or a short list of numbers, texts or sizes; else None."""
     if isinstance(value, (int, float)):
         return value
     if not isinstance(value, (list, tuple)) or len(value) > _MOST_TENSORS:

@@ -1,10 +1,10 @@
-"""Read logs of NCCL's inspector: how long each collective of a process took.
+"""Read logs of NCCL's inspector, which time the collectives of a process.
 
-A plugin of NCCL (from 2.28 on) appends an object of JSON for each collective, send and
-receive that is over, to a file a process, which may be of several communicators. Each
-becomes an event of the category `nccl_inspector`. When it ran is recorded in verbose
-logs alone (`NCCL_INSPECTOR_DUMP_VERBOSE=1`); else the event is an instant, of when the
-plugin wrote it, and tells how long it took.
+A plugin of NCCL (since 2.28) writes a JSON object for each completed collective, send
+and receive, to a file per process, which may have several communicators. Each becomes
+an event of the category `nccl_inspector`. Only verbose logs record when it ran
+(`NCCL_INSPECTOR_DUMP_VERBOSE=1`); otherwise the event is an instant at the time of
+writing, with the duration as an argument.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["CATEGORY", "TOOL", "read", "recognises"]
 
 CATEGORY = "nccl_inspector"
-"""What `raw.event.cat` is of the inspector's records."""
+"""The `raw.event.cat` of the inspector's records."""
 TOOL = "NCCL inspector"
 
 _HEAD = re.compile(rb'\s*\{\s*"header"\s*:\s*\{\s*"(id|rank|comm_name)"\s*:')
@@ -44,7 +44,7 @@ _LONGEST_US = 2**51
 
 
 class _Record(NamedTuple):
-    """What is recorded of one collective: of whom, when it was written, and itself."""
+    """The record of one collective: communicator, metadata, kind and figures."""
 
     header: Row
     metadata: Row
@@ -53,7 +53,7 @@ class _Record(NamedTuple):
 
 
 def recognises(path: Path, head: bytes) -> bool:
-    """Whether it begins as a record of the inspector; see `ForeignReader`."""
+    """Whether it begins like a record of the inspector; see `ForeignReader`."""
     del path
     return bool(_HEAD.match(head))
 
@@ -81,7 +81,7 @@ def read(path: Path) -> ForeignTrace:
 
 
 def _records(text: str, issues: Counter[str]) -> Iterator[_Record]:
-    """All whole records; one that is cut or broken is counted and passed over."""
+    """All whole records; broken ones are counted and skipped."""
     decoder, place = json.JSONDecoder(), 0
     while (place := _passed(_BLANK, text, place)) < len(text):
         try:
@@ -128,10 +128,7 @@ def _object(value: object) -> Row:
 
 
 def _span(record: _Record) -> tuple[int | None, int | None]:
-    """[ns] Begin and end of the kernels; when it was written, and no end, without them.
-
-    Each channel has a kernel of its own.
-    """
+    """[ns] Begin and end of the kernels (one per channel); else the time of writing."""
     times = _object(record.perf.get("event_trace_ts"))
     kernels = times.get("kernel_events")
     channels = [_object(one) for one in kernels] if isinstance(kernels, list) else []
@@ -143,7 +140,7 @@ def _span(record: _Record) -> tuple[int | None, int | None]:
 
 
 def _ns(microseconds: object) -> int | None:
-    """[ns] A time or a duration of microseconds; None if it is none."""
+    """[ns] Convert microseconds; None for an invalid value."""
     if not isinstance(microseconds, (int, float)) or isinstance(microseconds, bool):
         return None
     return round(microseconds * 1000) if 0 <= microseconds < _LONGEST_US else None
@@ -181,7 +178,7 @@ def _event(record: _Record, span: tuple[int | None, int | None], base: int) -> E
 
 
 def _scalars(fields: Row) -> Row:
-    """The fields that are numbers and texts."""
+    """The fields with numbers and texts."""
     return {
         as_text(key): as_text(value) if isinstance(value, str) else value
         for key, value in fields.items()
@@ -190,12 +187,12 @@ def _scalars(fields: Row) -> Row:
 
 
 def _described(name: object) -> str | None:
-    """The communicator's name, where it has one."""
+    """The communicator's name, if it has one."""
     return None if as_text(name) in _NAMELESS else as_text(name)
 
 
 def _header(records: list[_Record]) -> dict[str, Any]:
-    """What the log says of itself: its rank is that in the largest communicator."""
+    """The header; the rank is that in the largest communicator."""
     widest = max(records, key=lambda one: integer(one.header.get("n_ranks")) or 0)
     info = {
         "backend": "nccl",

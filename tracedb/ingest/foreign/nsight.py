@@ -1,7 +1,7 @@
 """Read exports of Nsight Systems: `nsys export -t sqlite` and `-t parquetdir`.
 
-Tables and columns come and go between schema versions, and a table is there only if it
-has rows: what is there is read, by name. Times count from the start of the session.
+Tables and columns vary between schema versions, and empty tables are missing, so tables
+are read by name if present. Times count from the start of the session.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 __all__ = ["read", "recognises"]
 
 _CUPTI = "CUPTI_ACTIVITY_KIND_"
-# Tables with `start` that are no events, or are read in another way.
+# Tables with `start` that are not events, or are read in another way.
 _NO_EVENTS = re.compile(
     r"ENUM_.*|TARGET_INFO_.*|META_DATA_.*|EXPORT_META_DATA|sqlite_.*"
 )
@@ -44,11 +44,11 @@ _SCHEMA_VERSION = "EXPORT_SCHEMA_VERSION"
 _VERSION = re.compile(r"(_v\d+|_ptsz|_ptds)+$")
 _DRIVER_CALL = re.compile(r"cu[A-Z]")
 
-# NVTX_EVENTS.eventType: ranges by push and pop are 59 and 70, by start and end 60, 71.
+# NVTX_EVENTS.eventType: push/pop ranges are 59 and 70, start/end ranges 60 and 71.
 _PUSH_POP, _MARK, _DOMAIN = 59, 34, 75
 _RANGES = frozenset({_PUSH_POP, 60, 70, 71})
 
-# Columns that number a text of StringIds.
+# Columns with ids of StringIds.
 _TEXTS = ("demangledName", "shortName", "mangledName", "nameId", "jsonTextId")
 
 _GPU_ARGS = {
@@ -57,7 +57,7 @@ _GPU_ARGS = {
     "registersPerThread": "registers per thread",
 }
 
-# What Nsight's enumerations mean where a file lacks the table that says so.
+# Nsight's enumerations, for files that lack their tables.
 _COPY_KINDS: dict[object, str] = {
     1: "HtoD",
     2: "DtoH",
@@ -92,7 +92,7 @@ _NO_STREAM = 2**32 - 1
 _BACKTRACE = 67
 _UNKNOWN_THREAD = "unknown"
 
-# Names that Kineto has for what Nsight knows of a GPU.
+# Nsight's device properties, and Kineto's names.
 _DEVICE_PROPERTIES = {
     "totalMemory": "totalGlobalMem",
     "smCount": "numSms",
@@ -124,7 +124,7 @@ def read(path: Path) -> ForeignTrace:
 
 
 def _require(path: Path, tables: Tables) -> None:
-    """Refuse a file whose tables lack what an event cannot do without."""
+    """Raise `IngestError` if tables lack required columns."""
     for table in sorted(tables.names() & {"StringIds", *_READERS}):
         wanted = _REQUIRED.get(table, {"start", "end"})
         missing = sorted(wanted - tables.columns(table))
@@ -162,7 +162,7 @@ def _gpus(tables: Tables) -> list[Row]:
 
 
 def _gpu(row: Row, *, is_mapped: bool) -> Row:
-    # Where no table tells which process calls it what, it goes by its CUDA number.
+    # Without a table that maps device ids per process, use the CUDA device number.
     number = row.get("id") if is_mapped else row.get("cuDevice", row.get("id"))
     kineto = {new: row.get(old) for old, new in _DEVICE_PROPERTIES.items()}
     properties = {**present(row), **present(kineto)}
@@ -187,7 +187,7 @@ def _is_event_table(tables: Tables, table: str) -> bool:
 
 
 def _ids(serialized: object) -> tuple[object, object]:
-    """Process and thread of a `globalTid`, in which both lie with 24 bits."""
+    """The process and thread of a `globalTid`, with 24 bits each."""
     number = integer(serialized) if isinstance(serialized, str) else serialized
     if not isinstance(number, int):
         return None, None
@@ -195,7 +195,7 @@ def _ids(serialized: object) -> tuple[object, object]:
 
 
 class _Report:
-    """A report: what its tables say of each other's numbers, and its events."""
+    """A report: lookups between its tables, and its events."""
 
     def __init__(self, tables: Tables, issues: Counter[str]) -> None:
         self._tables = tables
@@ -214,7 +214,7 @@ class _Report:
         self._records = self._recorded_events()
 
     def names_of_threads(self) -> Iterator[Event]:
-        """What the report says of threads and processes."""
+        """Metadata events with the names of threads and processes."""
         for table, kind, column in _NAME_TABLES:
             for row in self._tables.rows(table):
                 pid, tid = _ids(row.get(column))
@@ -233,7 +233,7 @@ class _Report:
         return self._gpu_work("kernel", name, row, args)
 
     def graph(self, row: Row) -> Event:
-        """A replay of a graph that was traced as a whole: GPU work, of many kernels."""
+        """A replay of a graph that was traced as a whole."""
         name = f"CUDA graph {row.get('graphId')}"
         return self._gpu_work("kernel", name, row, {})
 
@@ -264,18 +264,18 @@ class _Report:
         return self._host_event(cat, name, row)
 
     def annotation(self, row: Row) -> Event:
-        """A range or a mark of the user, or an op that PyTorch wrote as a range."""
+        """A user range or mark, or an op that PyTorch wrote as a range."""
         kind = _nvtx_kind(row.get("eventType", _PUSH_POP))
         text = row.pop("text", None)
         if text is None:
             text = self._text(row.pop("textId", None))
-        self._tell_domain(row)
+        self._add_domain(row)
         if kind == "range":
             return self._range(text or "", row)
         return self._point(kind, text, row)
 
     def synchronization(self, row: Row) -> Event:
-        """A wait for a device, with the event that was waited for."""
+        """A synchronization, with the awaited event."""
         kind = self._sync_kinds.get(row.get("syncType"), "Unknown Sync")
         if row.get("streamId") == _NO_STREAM:
             row["streamId"] = -1
@@ -292,13 +292,13 @@ class _Report:
 
     def event_record(self, row: Row) -> Event:
         """The record of an event on a stream."""
-        # The time at which the device passed it; 0 where it was not asked for.
+        # When the device reached it; 0 if not recorded.
         time = integer(row.get("timestamp")) or None
         event = self._gpu_work("cuda_event", "Event Record", row, {}, is_timed=False)
         return event._replace(ph="i", ts_ns=time)
 
     def other(self, table: str, row: Row) -> Event:
-        """An event of a table that no view reads yet; its category is the table."""
+        """An event of an unsupported table; its category is the table."""
         name = self._text(row.pop("nameId", None)) or table
         return self._host_event(table.lower(), name, row)
 
@@ -327,7 +327,7 @@ class _Report:
         return Event("X", cat, name, pid, tid, start, duration, merged)
 
     def _point(self, kind: str, text: str | None, row: Row) -> Event:
-        """A mark, or the definition of a name: neither has an end."""
+        """A mark, or a definition of a name, which have no end."""
         pid, tid = _ids(row.pop("globalTid", None))
         time = integer(row.pop("start", None))
         args = self._resolved(row)
@@ -360,7 +360,7 @@ class _Report:
         return None if text is None else str(text)
 
     def _resolved(self, row: Row) -> Row:
-        """The columns that hold a value, with texts in place of their numbers."""
+        """The columns with a value, with text ids resolved."""
         for column in _TEXTS:
             if text := self._text(row.get(column)):
                 row[column] = text
@@ -379,7 +379,7 @@ class _Report:
         }
 
     def _backtrace_classes(self) -> set[object]:
-        """Classes of rows that repeat a call only to tell its stack."""
+        """Classes of rows that repeat a call only to record its stack."""
         rows = self._tables.rows("ENUM_NSYS_EVENT_CLASS")
         known = {row.get("id"): str(row.get("name")) for row in rows}
         named = {id_ for id_, name in known.items() if "CUDABACKTRACE" in name}
@@ -397,14 +397,14 @@ class _Report:
             for row in self._tables.rows(table, eventType=_DOMAIN)
         }
 
-    def _tell_domain(self, row: Row) -> None:
+    def _add_domain(self, row: Row) -> None:
         pid, _ = _ids(row.get("globalTid"))
         domain = self._domains.get((pid, row.get("domainId")))
         if domain is not None:
             row["domain"] = domain
 
     def _recorded_events(self) -> dict[tuple[object, ...], list[tuple[int, object]]]:
-        """Correlation and stream of the records of each event, in order."""
+        """The correlations and streams of each event's records, in order."""
         records = defaultdict(list)
         for row in self._tables.rows(f"{_CUPTI}CUDA_EVENT"):
             correlation = integer(row.get("correlationId"))
@@ -414,9 +414,9 @@ class _Report:
         return {key: sorted(found, key=_first) for key, found in records.items()}
 
     def _awaited(self, row: Row) -> tuple[object, int]:
-        """Stream and correlation of the record that a wait waits for; -1 unknown.
+        """The stream and correlation of the record that a wait awaits; -1 if unknown.
 
-        It is the last one before the wait, by the order of the calls.
+        It is the last record called before the wait.
         """
         correlation = integer(row.get("correlationId"))
         pid, _ = _ids(row.get("globalPid"))
@@ -436,7 +436,7 @@ def _first(record: tuple[int, object]) -> int:
 
 
 def _event_keys(row: Row) -> Iterator[tuple[object, ...]]:
-    """What tells an event from others, best first."""
+    """The keys that identify a CUDA event, best first."""
     process, context = row.get("globalPid"), row.get("contextId")
     if integer(row.get("eventSyncId")):
         yield "sync", process, row["eventSyncId"]
@@ -449,7 +449,7 @@ def _nvtx_kind(type_: object) -> str:
     return "mark" if type_ == _MARK else "definition"
 
 
-# What an event cannot do without, where that is not its begin and its end.
+# Required columns of tables, by default start and end.
 _REQUIRED = {
     "StringIds": {"id", "value"},
     "NVTX_EVENTS": {"start"},

@@ -1,10 +1,10 @@
 """Read tables of operations: a row per timed operation of a rank, Parquet or CSV.
 
-Production jobs keep such logs: the forward and backward computation of each microbatch,
-its sends and receives, the collectives, the optimizer; no kernels. Columns are known by
-usual names, or by what `--map` says. A folder of Primus's `pp_rank_N.json`, or one of
-them, is read as such a table, too. What an operation means is in
-`staging.operation_type`.
+Production jobs write such logs: the forward and backward computation of each
+microbatch, its sends and receives, the collectives and the optimizer, but no kernels.
+Columns are recognised by common names, or mapped by `--map`. A folder of Primus's
+`pp_rank_N.json`, or one such file, is read as such a table as well.
+`staging.operation_type` describes the operations.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["CATEGORY", "FIELDS", "TYPES", "MappedReader", "read", "recognises"]
 
 CATEGORY = "operation"
-"""What `raw.event.cat` is of operations."""
+"""The `raw.event.cat` of operations."""
 
 TYPES = (
     "forward-compute",
@@ -70,7 +70,7 @@ FIELDS: dict[str, tuple[str, ...]] = {
     "chunk": ("mc", "model_chunk", "virtual_stage", "vp_rank"),
     "microbatch": ("mb_id", "mb", "micro_batch"),
 }
-"""What columns can hold, each with the names that are known beside its own."""
+"""The fields of a table, with alternative column names."""
 
 _NANOSECONDS = {"s": 1e9, "ms": 1e6, "us": 1e3, "ns": 1.0}
 _NUMBERS = ("step", "stage", "dp_rank", "rank", "ordinal", "chunk", "microbatch")
@@ -84,7 +84,7 @@ _BATCH = 50_000
 
 
 def recognises(path: Path, head: bytes) -> bool:
-    """Whether it is a Parquet or CSV file, or Primus's; see `ForeignReader`."""
+    """Whether it is a Parquet or CSV file, or one of Primus's; see `ForeignReader`."""
     try:
         if path.is_dir():
             return any(_PRIMUS.fullmatch(file.name) for file in path.iterdir())
@@ -101,10 +101,9 @@ def read(path: Path) -> ForeignTrace:
 
 @dataclass(frozen=True)
 class MappedReader:
-    """A reader of tables whose columns or operations have names of their own.
+    """A reader of tables with custom names of columns or operations.
 
-    `mapping` says of columns which field of `FIELDS` they hold, and of operations which
-    of `TYPES` they are.
+    `mapping` maps columns to fields of `FIELDS`, and operations to `TYPES`.
     """
 
     mapping: Mapping[str, str]
@@ -126,7 +125,7 @@ def _read(path: Path, mapping: Mapping[str, str]) -> ForeignTrace:
 
 
 class _Table:
-    """A table, and what is wrong with it in the words of its own columns."""
+    """A table; its errors use the table's own column names."""
 
     def __init__(self, path: Path, mapping: dict[str, str]) -> None:
         self._path = path
@@ -136,7 +135,7 @@ class _Table:
         """The column of each field."""
 
     def operations(self) -> pl.DataFrame:
-        """All operations, with times in nanoseconds, and whole numbers."""
+        """All operations, with times in nanoseconds, and integer fields."""
         self._require()
         frame = self._frame.select(
             pl.col(column).alias(field) for field, column in self.columns.items()
@@ -201,15 +200,15 @@ class _Table:
         odd = frame.filter(~pl.col("type").is_in(TYPES).fill_null(value=False))
         if odd.height:
             names = odd["type"].drop_nulls().unique().sort().head(5).to_list()
-            said = ", ".join(f"'{name}'" for name in names) or "an empty one"
+            listed = ", ".join(f"'{name}'" for name in names) or "an empty one"
             raise self._error(
-                f"unknown type of operation: {said}; known are {', '.join(TYPES)}; map "
-                "it with --map NAME=TYPE, or remove such rows"
+                f"unknown type of operation: {listed}; known are {', '.join(TYPES)}; "
+                "map it with --map NAME=TYPE, or remove such rows"
             )
         return frame
 
     def _whole(self, frame: pl.DataFrame, field: str) -> pl.DataFrame:
-        """A column as whole numbers; what is needed is nowhere empty."""
+        """Convert a column to integers; required ones must not be empty."""
         column = pl.col(field)
         whole = frame.select(column.cast(pl.Int64, strict=False)).to_series()
         given = frame[field]
@@ -224,10 +223,10 @@ class _Table:
         return frame.with_columns(whole.alias(field))
 
     def _timed(self, frame: pl.DataFrame) -> pl.DataFrame:
-        """Times in nanoseconds: begin, end and duration, each as the table has it.
+        """Convert begin, end and duration to nanoseconds.
 
-        The end is begin and duration in the precision of the columns: tables of 32 bits
-        tell times of seconds to half a microsecond, and durations more finely.
+        A missing end is the sum of begin and duration in the precision of the columns:
+        in 32-bit tables, begins in seconds are coarser than durations.
         """
         start = self._time(frame, "start")
         end = self._time(frame, "end")
@@ -246,7 +245,7 @@ class _Table:
         )
 
     def _sum(self, frame: pl.DataFrame) -> pl.Series:
-        """[ns] Begin and duration, added as the table has them where units agree."""
+        """[ns] Begin plus duration, added in the table's own unit if they share it."""
         unit, other = self._unit("start"), self._unit("duration")
         if unit == other and unit is not None:
             total = frame[f"start_{unit}"] + frame[f"duration_{unit}"]
@@ -257,7 +256,7 @@ class _Table:
         return start + duration
 
     def _time(self, frame: pl.DataFrame, kind: str) -> pl.Series | None:
-        """[ns] A time of all rows; None without such a column."""
+        """[ns] A column of times; None if there is none."""
         unit = self._unit(kind)
         if unit is None:
             return None
@@ -268,7 +267,7 @@ class _Table:
         return time
 
     def _refuse_repeated(self, frame: pl.DataFrame) -> None:
-        """Two that are the same: tables of more ranks have such."""
+        """Raise `IngestError` for repeated operations, as in tables of more ranks."""
         ordinal = "ordinal" if "ordinal" in frame.columns else "start_ns"
         key = [
             name
@@ -307,7 +306,7 @@ def _frame(path: Path) -> pl.DataFrame:
 
 
 class _PrimusStep(msgspec.Struct):
-    """A step of a rank: begins and ends of the microbatches' computation."""
+    """A step of a rank: begins and ends of its microbatches' computation."""
 
     fwd_start: list[float]
     fwd_end: list[float]
@@ -349,7 +348,7 @@ def _primus_rows(file: Path, stage: int) -> Iterator[dict[str, Any]]:
 
 
 def _events(frame: pl.DataFrame) -> Iterator[pa.Table]:
-    """Rows of `raw.event`, a part at a time."""
+    """Batches of rows of `raw.event`."""
     fields = [name for name in (*_NUMBERS, "end_ns") if name in frame.columns]
     absent = pl.lit(None, pl.String)
     worker = "rank" if "rank" in frame.columns else "stage"

@@ -1,10 +1,9 @@
 """Read traces of Perfetto (`.pftrace`), as PyTorch and `tracedb export` write them.
 
-A file is a list of packets (Perfetto's `trace.proto`). What is read of them: tracks of
-processes and threads, slices and instants on these with their annotations and flows,
-names that stand in for numbers (interned data), clocks, and the work of GPUs ("render
-stages"), which is where PyTorch's monitor has its kernels. PyTorch tells no categories:
-they follow from the annotations.
+A file is a list of packets (Perfetto's `trace.proto`). This reads tracks of processes
+and threads, their slices and instants with annotations and flows, interned data,
+clocks, and GPU work ("render stages"), as which PyTorch's monitor writes kernels.
+PyTorch writes no categories: they are derived from the annotations.
 """
 
 from __future__ import annotations
@@ -53,14 +52,14 @@ _STREAM = re.compile(r"stream\s*(-?\d+)")
 _CALL = re.compile(r"(cuda|hip|cu)[A-Z]\w*")
 _DRIVER = re.compile(r"cu[A-Z]")
 _STAGES = {"Kernel": "kernel", "Memcpy": "gpu_memcpy", "Memset": "gpu_memset"}
-_TELLING = {"cuda_sync_kind": "cuda_sync", "Python id": "python_function"}
-"""Arguments that events of one category alone have."""
+_IDENTIFYING = {"cuda_sync_kind": "cuda_sync", "Python id": "python_function"}
+"""Arguments that identify a category."""
 _OF_OPS = ("Sequence number", "Fwd thread id", "Input Dims", "Input type")
 _WHOLE = re.compile(r"-?\d{1,18}")
 
 
 class _Track(NamedTuple):
-    """A track as it describes itself; a thread's has the numbers of both."""
+    """The descriptor of a track; a thread's has the ids of process and thread."""
 
     parent: int
     name: str
@@ -84,14 +83,14 @@ class _Point(NamedTuple):
 
 
 class _Slice(NamedTuple):
-    """What lasts, or an instant: that has no end."""
+    """A slice, or an instant, which has no end."""
 
     point: _Point
     end: int | None
 
 
 def recognises(path: Path, head: bytes) -> bool:
-    """Whether it is one, by its name and its first byte; see `ForeignReader`."""
+    """Whether it is one, by name and first byte; see `ForeignReader`."""
     if not path.name.endswith(ENDINGS):
         return False
     return head.startswith(_GZIP) or head[:1] == bytes([_PACKET])
@@ -149,7 +148,7 @@ def _decompressed(data: bytes, most: int, window: int) -> bytes:
 
 
 def _packets(data: bytes) -> Iterator[tuple[int, bytes]]:
-    """Place and bytes of each packet."""
+    """The offset and bytes of each packet."""
     place = 0
     for number, layout, value in fields(data):
         if layout != BYTES:
@@ -160,7 +159,7 @@ def _packets(data: bytes) -> Iterator[tuple[int, bytes]]:
 
 
 class _Trace:
-    """What the packets say, put together."""
+    """The state and events collected from packets."""
 
     def __init__(self, issues: Counter[str]) -> None:
         self._issues = issues
@@ -175,7 +174,7 @@ class _Trace:
         self._own: Row | None = None
 
     def take(self, packet: bytes, *, is_within: bool = False) -> None:
-        """Take note of a packet."""
+        """Process a packet."""
         found = {number: value for number, _, value in fields(packet)}
         sequence = found.get(Part.SEQUENCE, 0)
         if Part.COMPRESSED in found:
@@ -194,7 +193,7 @@ class _Trace:
             self.take(one, is_within=True)
 
     def _take_state(self, sequence: int, found: dict[int, Any]) -> None:
-        """Take note of what later packets mean."""
+        """Update the state that later packets refer to."""
         if found.get(Part.FLAGS, 0) & _CLEARED or found.get(Part.CLEARED):
             self._names.pop(sequence, None)
             self._defaults.pop(sequence, None)
@@ -225,7 +224,7 @@ class _Trace:
                         self._defaults[sequence]["track"] = track
 
     def _intern(self, sequence: int, data: bytes) -> None:
-        """Note what numbers stand for; each kind counts for itself."""
+        """Store interned names by kind and id."""
         for kind, layout, value in fields(data):
             if layout != BYTES:
                 continue
@@ -235,7 +234,7 @@ class _Trace:
                     iid = name
                 elif inner == BYTES:
                     names[number] = name
-            # Kernels have their name without its mangling third.
+            # In kernels, field 3 is the demangled name.
             best = names.get(3 if kind == Part.KERNELS else 2) or names.get(2, b"")
             self._names[sequence][kind][iid] = _text(best)
 
@@ -307,14 +306,14 @@ class _Trace:
         value: Any,  # noqa: ANN401 (of any layout)
         number: int,
     ) -> list[str | None]:
-        """Categories: by their numbers, or as a text."""
+        """Categories, interned or as text."""
         if number == Part.CATEGORY_TEXT:
             return [_text(value)]
         names = numbers(layout, value)
         return [self._name(sequence, Part.CATEGORIES, one) for one in names]
 
     def _annotation(self, sequence: int, data: bytes, depth: int) -> tuple[str, object]:
-        """The name of an annotation, and its value."""
+        """The name and value of an annotation."""
         if not depth:
             raise BrokenError(f"annotations more than {_DEEPEST} deep")
         key: str | None = ""
@@ -341,7 +340,7 @@ class _Trace:
         return key or "", value
 
     def _take_work(self, sequence: int, at: int, data: bytes) -> None:
-        """GPU work: of which kind says its stage, of which stream its queue."""
+        """Process GPU work: the stage gives its kind, the queue its stream."""
         found: dict[int, Any] = {}
         args: Row = {}
         for number, _, value in fields(data):
@@ -376,7 +375,7 @@ class _Trace:
         )
 
     def header(self) -> dict[str, Any]:
-        """What the trace says of itself; one of ours what its own trace said."""
+        """The header; for an export of tracedb, the original one."""
         if self._own is not None:
             return _dict(self._own.get("header"))
         return {"baseTimeNanoseconds": self._base(), "source": {"tool": "Perfetto"}}
@@ -390,7 +389,7 @@ class _Trace:
         return min(times, default=0)
 
     def events(self) -> list[Event]:
-        """All events with the meaning of Kineto's, in the order that they had there."""
+        """All events in Kineto's terms, in the recorded order."""
         base = self._base()
         slices = sorted(self._slices(), key=lambda one: one.point.order)
         if self._own is not None:
@@ -400,7 +399,7 @@ class _Trace:
         return [*self._about(events), *events] if events else []
 
     def _slices(self) -> Iterator[_Slice]:
-        """Begins with their ends, and instants."""
+        """Slices and instants."""
         rest, paired = _paired_by_place(self._points)
         yield from paired
         by_track: dict[int, list[_Point]] = defaultdict(list)
@@ -439,7 +438,7 @@ class _Trace:
         return Event(ph, cat, point.name, pid, tid, at, duration, args)
 
     def _place(self, uuid: int) -> tuple[int, int]:
-        """Process and thread of a track: its own, or those of the ones above it."""
+        """The process and thread of a track, own or inherited from its ancestors."""
         pid = tid = None
         for track in self._above(uuid):
             tid = track.tid if tid is None else tid
@@ -454,7 +453,7 @@ class _Trace:
             uuid = self._tracks[uuid].parent
 
     def _about(self, events: Iterable[Event]) -> Iterator[Event]:
-        """The names of the processes and threads that have events."""
+        """Metadata events of processes and threads."""
         named = {(event.pid, event.tid) for event in events}
         for track in self._tracks.values():
             if track.pid is None:
@@ -471,10 +470,10 @@ class _Trace:
 
 
 def _paired_by_place(points: list[_Point]) -> tuple[list[_Point], list[_Slice]]:
-    """Take out begins whose ends follow as a list of the same order.
+    """Pair lists of begins that are followed by their ends in the same order.
 
-    PyTorch's monitor writes so: all begins of a kind, then all ends. They may overlap,
-    and the order is what pairs them; what is in the order of time is not taken.
+    PyTorch's monitor writes all begins of a kind, then all ends. These may overlap, so
+    only their order pairs them. Points in order of time are returned unpaired.
     """
     rest: list[_Point] = []
     paired: list[_Slice] = []
@@ -496,7 +495,7 @@ def _paired_by_place(points: list[_Point]) -> tuple[list[_Point], list[_Slice]]:
 
 
 def _run(points: list[_Point], place: int, kind: int) -> int:
-    """Where the points of a kind that begin at a place are over."""
+    """The end of the run of points of one kind from `place` on."""
     while place < len(points) and points[place].kind == kind:
         place += 1
     return place
@@ -515,7 +514,7 @@ def _is_list(points: list[_Point], place: int, count: int) -> bool:
 
 
 class _Clocks:
-    """What times mean: of the clock that traces are shown by, or of another one."""
+    """Converts times of other clocks to the boot clock."""
 
     def __init__(self, issues: Counter[str]) -> None:
         self._issues = issues
@@ -523,12 +522,12 @@ class _Clocks:
         self._last: dict[tuple[int, int], int] = {}
 
     def clear(self, sequence: int) -> None:
-        """Forget the increments of a sequence."""
+        """Reset the incremental clocks of a sequence."""
         for key in [key for key in self._last if key[0] == sequence]:
             del self._last[key]
 
     def take(self, sequence: int, data: bytes) -> None:
-        """Take note of which times of clocks are the same."""
+        """Process a clock snapshot."""
         clocks = []
         for number, _, value in fields(data):
             if number == 1:
@@ -544,7 +543,7 @@ class _Clocks:
                 self._last[key] = at
 
     def boot_time(self, sequence: int, clock: int, value: int) -> int:
-        """[ns] The time by the trace's clock; as it is where it is not known."""
+        """[ns] Convert a time to the boot clock; unchanged if the clock is unknown."""
         value = signed(64, value)
         if clock in _BOOT:
             return value
@@ -566,7 +565,7 @@ class _Clocks:
 def _restored(
     slices: Iterable[_Slice], tracks: dict[int, _Track], own: Row, base: int
 ) -> Iterator[Event]:
-    """The events of an export of ours as they were, in their order."""
+    """The original events of a tracedb export, in order."""
     kept = own.get("about")
     about = [one for one in kept if _is_about(one)] if isinstance(kept, list) else []
     place = 0
@@ -638,7 +637,7 @@ def _lane(text: str) -> tuple[str | None, str | None] | None:
 
 
 def _extra(data: bytes) -> tuple[str, object]:
-    """A name and a text; " id" behind names keeps viewers from reading the text."""
+    """A name and its value; a suffix " id" only prevents viewers from parsing it."""
     found = {number: _text(value) for number, _, value in fields(data)}
     text = found.get(2, "")
     key = found.get(1, "").removesuffix(" id")
@@ -646,7 +645,7 @@ def _extra(data: bytes) -> tuple[str, object]:
 
 
 def _launch(data: bytes) -> Row:
-    """Grid and block of a kernel."""
+    """The grid and block of a kernel."""
     found: Row = {}
     for number, layout, value in fields(data):
         if number in (1, 2) and layout == BYTES:
@@ -658,8 +657,8 @@ def _launch(data: bytes) -> Row:
 
 
 def _category(name: str, args: Row) -> str:
-    """What the profiler calls events of this kind, by what only they have."""
-    known = next((cat for key, cat in _TELLING.items() if key in args), None)
+    """The profiler's category of an event, derived from its name and arguments."""
+    known = next((cat for key, cat in _IDENTIFYING.items() if key in args), None)
     if known is not None:
         return known
     if _CALL.fullmatch(name) and ("correlation" in args or "cbid" in args):
@@ -673,7 +672,7 @@ def _category(name: str, args: Row) -> str:
 
 
 def _spread(args: Row) -> Row:
-    """Arguments; libkineto's own writer has them as one text, a part of JSON."""
+    """The arguments; libkineto writes them as one text, a fragment of JSON."""
     text = args.get("metadata")
     if not isinstance(text, str) or args.keys() - {"metadata", "correlation_id"}:
         return args

@@ -1,4 +1,4 @@
-"""What the text of a user range says: PyTorch's `emit_nvtx` writes ops as ranges."""
+"""Parse the text of NVTX ranges: PyTorch's `emit_nvtx` writes ops as ranges."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import msgspec
 
 from tracedb.ingest.foreign.event import integer
 
-# `emit_nvtx` appends these in this order, each where it knows it.
+# `emit_nvtx` appends these in this order, if known.
 _TAILS = {
     ", input_op_ids = ": "input_op_ids",
     ", sizes = ": "Input Dims",
@@ -18,12 +18,12 @@ _TAILS = {
 }
 _DIMS = msgspec.json.Decoder(list[list[int]])
 _OP = re.compile(r"(aten|autograd|c10d?|prims?|torch|quantized|inductor|nested)::.*")
-# Ops that have no namespace.
+# Ops without a namespace.
 _BARE_OPS = frozenset({"detach", "detach_", "record_param_comms"})
 
 
 class Range(NamedTuple):
-    """A user range, or an op that was written as one."""
+    """A user range, or an op written as one."""
 
     name: str
     is_op: bool
@@ -31,7 +31,7 @@ class Range(NamedTuple):
 
 
 def parse(text: str) -> Range:
-    """Tell ops from user ranges, and take their names apart.
+    """Distinguish ops from user ranges, and parse their names.
 
     >>> parse("aten::mm, seq = 12, op_id = 5, sizes = [[8, 16], [16, 4]]").args
     {'Input Dims': [[8, 16], [16, 4]], 'External id': 5, 'Sequence number': 12}

@@ -42,7 +42,7 @@ _DIRECTIONS = {
     "DEVICE_TO_DEVICE": "DtoD (Device -> Device)",
     "HOST_TO_HOST": "HtoH (Host -> Host)",
 }
-# Names that Kineto has for what rocpd knows of a GPU, as `extdata` spells it.
+# Device properties in rocpd's `extdata`, and Kineto's names.
 _DEVICE_PROPERTIES = {"cu_count": "numSms", "wave_front_size": "warpSize"}
 
 
@@ -113,7 +113,7 @@ def _gpu(row: Row) -> Row:
 
 
 def _object(text: object) -> Row:
-    """The JSON object that a text holds, if it does."""
+    """The JSON object in a text; empty if there is none."""
     try:
         return msgspec.json.decode(text, type=Row) if isinstance(text, str) else {}
     except (msgspec.DecodeError, RecursionError):
@@ -131,7 +131,7 @@ def _events(path: Path, issues: Counter[str]) -> Iterator[Event]:
 
 
 class _Database:
-    """A database: how its records refer to each other, and its events."""
+    """A database: lookups between its records, and its events."""
 
     def __init__(self, tables: Tables, issues: Counter[str]) -> None:
         self._tables = tables
@@ -140,7 +140,7 @@ class _Database:
         self._parents = self._calls_within_calls()
 
     def names_of_threads(self) -> Iterator[Event]:
-        """What the database says of processes and threads."""
+        """Metadata events of processes and threads."""
         for row in self._tables.rows("processes"):
             args = {**present(row), "name": row.get("command")}
             yield metadata("process_name", row.get("pid"), 0, args)
@@ -148,7 +148,7 @@ class _Database:
             yield metadata("thread_name", row.get("pid"), row.get("tid"), present(row))
 
     def region(self, row: Row) -> Event:
-        """A call, or a range or a mark of the user."""
+        """A call, or a user range or mark."""
         category = str(row["category"])
         if category.startswith(_MARKER):
             return self._annotation(row)
@@ -157,7 +157,7 @@ class _Database:
         return self._host_event(cat, row.pop("name", None), row)
 
     def kernel(self, row: Row) -> Event:
-        """A kernel; its grid in blocks, which rocpd counts in threads."""
+        """A kernel; the grid is converted from threads to blocks."""
         block = [row.pop(f"workgroup_{axis}", None) for axis in "xyz"]
         threads = [row.pop(f"grid_{axis}", None) for axis in "xyz"]
         args = {
@@ -181,7 +181,7 @@ class _Database:
         return self._gpu_work("gpu_memcpy", name, device, row, args)
 
     def other(self, row: Row) -> Event:
-        """A record that no view above reads yet, by its category."""
+        """A record of an unsupported view."""
         name = row.get("name") or row.get("type") or row["category"]
         return self._host_event(str(row["category"]).lower(), name, row)
 

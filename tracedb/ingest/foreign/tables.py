@@ -1,4 +1,4 @@
-"""Tables of a profiler's database: in a SQLite file, or a folder of Parquet files."""
+"""Read tables of a profiler's database: a SQLite file or a folder of Parquet files."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ _MAGIC = b"SQLite format 3\0"
 _PARQUET = ".parquet"
 _BATCH = 20_000
 
-# Names of damaged columns may be no UTF-8.
+# Damaged column names may not be UTF-8.
 _UNREADABLE = (sqlite3.Error, UnicodeDecodeError)
 
 
 class Tables(Protocol):
-    """Tables by name; one that is missing has no rows."""
+    """Tables by name; a missing table has no rows."""
 
     def names(self) -> frozenset[str]:
-        """The tables there are."""
+        """The names of the tables."""
 
     def columns(self, table: str) -> frozenset[str]:
         """The columns of a table."""
 
     def rows(self, table: str, **equal: object) -> Iterator[Row]:
-        """The rows of a table, or those where columns have the given values."""
+        """The rows of a table, optionally only those with the given values."""
 
 
 def table_names(path: Path, head: bytes, *, views: bool = False) -> frozenset[str]:
-    """The tables of a SQLite file or a Parquet folder; none if it is neither."""
+    """The tables of a SQLite file or a Parquet folder; empty if it is neither."""
     try:
         if path.is_dir():
             return _ParquetTables(path).names()
@@ -50,9 +50,9 @@ def table_names(path: Path, head: bytes, *, views: bool = False) -> frozenset[st
 
 @contextmanager
 def opened(path: Path, *, views: bool = False) -> Iterator[Tables]:
-    """The tables of a SQLite file or a Parquet folder, never written to.
+    """Open the tables of a SQLite file or a Parquet folder, read-only.
 
-    A view of a SQLite file can run for ever: they count only where `views` says so.
+    SQLite views are included only with `views`, because a view can run forever.
     """
     if path.is_dir():
         yield _ParquetTables(path)
@@ -62,7 +62,7 @@ def opened(path: Path, *, views: bool = False) -> Iterator[Tables]:
     except (sqlite3.Error, OSError) as error:
         raise IngestError(f"{path}: cannot be opened: {error}") from error
     try:
-        # Views run functions that the file names: allow none with side effects.
+        # Views call functions that the file names: allow none with side effects.
         connection.execute("PRAGMA trusted_schema = OFF")
         connection.text_factory = _decode
         yield _SqliteTables(path, connection, ("table", "view")[: 1 + views])

@@ -1,4 +1,4 @@
-"""A lake: Parquet files of many runs and ranks, made file by file by many workers.
+"""A lake: Parquet files of many runs and ranks, written file by file by many workers.
 
     from tracedb import lake
 
@@ -6,12 +6,12 @@
     with tracedb.open("fleet/run=job1/rank=3") as db:
         db.ask("idle_share")
 
-Each file is ingested alone, into a database of its own (`worker.py`), whose rows become
-a folder `run=.../rank=.../trace=...` of Parquet files; that counts once the manifest
-(`manifest.py`) says so. All of it lies in a folder, or in an object store
-(`storage.py`). Who has the workers work is a runner: processes of this machine
-(`local.py`) or Spark (`spark.py`). `reading.py` opens chosen traces as a database,
-`questions.py` asks about all of them, `job.py` for the critical path of jobs.
+A worker ingests each file into its own database (`worker.py`), whose rows become a
+folder `run=.../rank=.../trace=...` of Parquet files. The folder is part of the lake
+once the manifest lists it (`manifest.py`). A lake is in a folder or in an object store
+(`storage.py`). A runner starts the workers: local processes (`local.py`) or Spark
+(`spark.py`). `reading.py` opens selected traces as a database, `questions.py` answers
+questions about all of them, and `job.py` computes the critical path of jobs.
 """
 
 from tracedb.lake.filling import ingest

@@ -1,4 +1,4 @@
-"""Fill a lake: find the files, number them, hand them out, tell what became of them."""
+"""Fill a lake: find files, number them, distribute them, report the outcomes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def _ignore(_line: str) -> None:
-    """Take a line of progress that nobody wants to read."""
+    """Ignore a line of progress."""
 
 
 @own_errors()
@@ -44,17 +44,16 @@ def ingest(  # noqa: PLR0913 (the options of one command)
     mapping: Mapping[str, str] | None = None,
     progress: Progress = _ignore,
 ) -> Counter[str]:
-    """Put files into a lake, each alone; one that fails does not stop the others.
+    """Ingest files into a lake, each separately; a failure does not stop the others.
 
-    Returns how many were `new`, `known`, `skipped` (in a folder, and no traces), or
-    `failed`: of these the manifest says why. The run of a file is `run`, by default the
-    name of its folder. `memory` is how many bytes each worker may use; `step_mark`,
-    `step_from` and `mapping` are as for `Database.ingest`. Lake and files may be in an
-    object store, by their URIs (`s3://bucket/lake`).
+    Returns the numbers of files that were `new`, `known`, `skipped` (in a folder, and
+    not traces) or `failed`; the manifest has the reasons. The run of a file is `run`,
+    by default the name of its folder. `memory` is the limit of each worker in bytes;
+    `step_mark`, `step_from` and `mapping` are as for `Database.ingest`. The lake and
+    the files may be in an object store, by URI (`s3://bucket/lake`).
 
-    Raises `IngestError` where there is no such path, `LakeError` where the folder is
-    neither a lake nor a place for one, `MissingPackageError` where a package is that
-    reads the store.
+    Raises `IngestError` for a missing path, `LakeError` if the folder is neither a lake
+    nor empty, `MissingPackageError` if the store's package is missing.
     """
     paths = [*paths]
     mark = steps.chosen(step_mark, step_from)
@@ -93,15 +92,15 @@ class _Found(NamedTuple):
     """A file to ingest."""
 
     source: str
-    """What the manifest calls it: its path, or its URI."""
+    """Its name in the manifest: a path or a URI."""
     path: str
-    """Where it is read."""
+    """The path or URI to read."""
     is_named: bool
     why_not: str = ""
 
 
 def _found(paths: Iterable[str | Path], scratch: Path, runner: Runner) -> list[_Found]:
-    """The files that are to be ingested, by name; one that is named twice is once."""
+    """The files to ingest, by name, without duplicates."""
     paths = [*paths]
     if "-" in map(str, paths):
         raise LakeError("-: a lake needs file paths; write the stream to a file")
@@ -131,7 +130,7 @@ def _found(paths: Iterable[str | Path], scratch: Path, runner: Runner) -> list[_
 
 
 def _is_below(path: str, root: str | Path) -> bool:
-    """Whether a file is the lake's own: a lake may lie among the traces."""
+    """Whether a file is below a folder, such as a lake among the traces."""
     if remote.is_remote(path) or remote.is_remote(root):
         return path.startswith(f"{str(root).rstrip('/')}/")
     return Path(path).absolute().is_relative_to(Path(root).absolute())
@@ -140,10 +139,7 @@ def _is_below(path: str, root: str | Path) -> bool:
 def _forget_removed(
     manifest: Manifest, paths: Iterable[str | Path], found: Sequence[_Found]
 ) -> None:
-    """Let a file that failed be no failure where it has been removed since.
-
-    That is seen of what lies below the paths that are given now.
-    """
+    """Forget failures of files below the given paths that no longer exist."""
     there = {one.source for one in found}
     below = [Path(p).absolute() for p in paths if not remote.is_remote(p)]
     for failure in manifest.failures():
@@ -156,7 +152,7 @@ def _forget_removed(
 def _tasks(
     manifest: Manifest, found: Sequence[_Found], run: str | None, pattern: Task
 ) -> list[Task]:
-    """What is to be done, by number."""
+    """The tasks, by number."""
     numbers = manifest.numbered([one.source for one in found], run)
     return [
         msgspec.structs.replace(
@@ -176,9 +172,9 @@ def _tasks(
 def _outcomes(
     manifest: Manifest, tasks: Sequence[Task], runner: Runner
 ) -> Iterator[Outcome]:
-    """What becomes of files, each once.
+    """The outcome of each file.
 
-    A file with the content of another, which meanwhile got a new one, is done again.
+    A file is run again if it had the content of another file that has changed since.
     """
     done: list[Outcome] = []
     for outcome in runner.run(tasks):

@@ -1,17 +1,17 @@
-"""The critical path of whole jobs, of what a lake keeps of each rank's collectives.
+"""The critical path of whole jobs, from the collectives that a lake keeps per rank.
 
-Between collectives a rank is alone: what it does there is one segment, from the end of
-the collective on which it depends to its arrival at the next one, both found by its
-worker (`critical_path.collective_arrival`). So of a rank with a million events there is
-a row for each collective (`fleet.collective`), and the path of the job goes over these:
-from a collective to the rank that came last, along its segment to the collective
-before, and so on. It is the path that `critical_path.path` has for the run (scope
-`run`), of collectives on GPUs and CPUs, without any trace being opened.
+Between collectives, a rank depends on no other rank. Its work there is one segment,
+from the end of the collective on which it depends to its arrival at the next one; the
+worker computes both (`critical_path.collective_arrival`). So a rank with a million
+events has one row per collective (`fleet.collective`). The path of the job leads from a
+collective to the rank that arrived last, along its segment to the previous collective,
+and so on. It equals `critical_path.path` for the run (scope `run`), for collectives on
+GPUs and CPUs, and no trace is opened.
 
-What the job would take with other segments is (max, +) over the same rows: a collective
-begins when its last rank has arrived, and an arrival comes a segment after the end of
-what it depends on, and not before the collective before it on its stream is over. All
-of a level are evaluated at once, by arrays.
+The time of the job with other segments is (max, +) over the same rows: a collective
+begins when its last rank has arrived; a rank arrives a segment after the end of what it
+depends on, but not before the previous collective on its stream is over. Arrays
+evaluate all collectives of a level at once.
 """
 
 from __future__ import annotations
@@ -93,25 +93,24 @@ ORDER BY uncertainty_ns, trace, reference
 
 
 class Stretch(NamedTuple):
-    """Time of the job's path that lies in one rank."""
+    """A stretch of the job's path on one rank."""
 
     step: int
     start_ns: int
-    """By the run's clock."""
+    """[ns] On the run's clock."""
     end_ns: int
     trace: int
-    """Place among the traces of the run."""
+    """Index among the traces of the run."""
 
 
 @own_errors()
 def critical_path(place: Place, *, most: int = 3) -> pl.DataFrame:
-    """How much of each run's critical path lies in each rank; who is on it most first.
+    """The time of each run's critical path on each rank, longest first.
 
-    Runs have rows whose steps are in several ranks.
-
-    The first row of a run is the whole job. `slowdown` is what it takes by what it
-    would take with typical segments; for the `most` ranks that are on the path longest,
-    what it would take with typical segments of all others, by the same.
+    Only runs with steps of several ranks have rows. The first row of a run is the whole
+    job. `slowdown` is its time divided by the time with typical segments. For the
+    `most` ranks with the longest share of the path, it is the time with their own and
+    all others' typical segments, divided by the same.
 
     Raises `LakeError` as `ask` does.
     """
@@ -123,7 +122,7 @@ def critical_path(place: Place, *, most: int = 3) -> pl.DataFrame:
 
 @own_errors()
 def path_stretches(place: Place) -> pl.DataFrame:
-    """The critical path of each run, step by step: when it lies in which rank.
+    """The critical path of each run by step: when it is on which rank.
 
     Raises `LakeError` as `ask` does.
     """
@@ -174,7 +173,7 @@ def _ranks(run: str, job: Job, most: int) -> Iterator[tuple[Any, ...]]:
 
 @dataclass(frozen=True)
 class Parts:
-    """The collectives of all ranks, by `node_id`; places instead of numbers."""
+    """The collectives of all ranks, by `node_id`; indices instead of ids."""
 
     trace: Numbers
     group: Numbers
@@ -183,11 +182,11 @@ class Parts:
     start_ns: Numbers
     end_ns: Numbers
     ready_ns: Numbers
-    """Before the begin where it waited for the part before it on its stream."""
+    """[ns] When it was ready; before its begin if it waited for its stream."""
     source: Numbers
-    """The part of the same rank at whose end its segment begins; -1 for none."""
+    """The part of the same rank at whose end its segment begins; -1 if none."""
     previous: Numbers
-    """The part before it on its stream; -1 for none."""
+    """The previous part on its stream; -1 if none."""
 
 
 @dataclass(frozen=True)
@@ -199,16 +198,16 @@ class Steps:
     start_ns: Numbers
     end_ns: Numbers
     source: Numbers
-    """The collective on which its end depends; -1 for none."""
+    """The collective on which its end depends; -1 if none."""
 
 
 def read(connection: duckdb.DuckDBPyConnection) -> Job:
-    """The job of a run, of the relations that a lake keeps of its traces."""
+    """Read the job of a run from the relations that a lake keeps."""
     import polars as pl
 
     traces = connection.sql(_TRACES).pl()
     ids = traces["trace_id"].to_numpy()
-    # Read once: of thousands of ranks that is most of the time.
+    # Read once, because with thousands of ranks reading takes most of the time.
     collectives = connection.sql(_PARTS).pl()
     group = collectives.drop_in_place("process_group")
     number = group.cast(pl.Enum(group.unique().sort())).to_physical().cast(pl.Int64)
@@ -232,7 +231,7 @@ def read(connection: duckdb.DuckDBPyConnection) -> Job:
 
 
 def _ordered(rows: dict[str, Numbers], by: str) -> dict[str, Numbers]:
-    """Rows in the order of a column, in which files of a lake have them already."""
+    """Rows sorted by a column, as they are in files of a lake."""
     if (np.diff(rows[by]) > 0).all():
         return rows
     order = np.argsort(rows[by], kind="stable")
@@ -240,7 +239,7 @@ def _ordered(rows: dict[str, Numbers], by: str) -> dict[str, Numbers]:
 
 
 def _places(all_ids: Numbers, ids: Numbers) -> Numbers:
-    """Where ids stand among all; -1 where they do not."""
+    """The indices of ids among all ids; -1 if missing."""
     if not len(all_ids):
         return np.full(len(ids), -1, np.int64)
     places = np.searchsorted(all_ids, ids)
@@ -249,7 +248,7 @@ def _places(all_ids: Numbers, ids: Numbers) -> Numbers:
 
 
 class Job:
-    """The collectives of a run's ranks, matched: its path, and what it would take."""
+    """The matched collectives of a run's ranks: the path, and other times."""
 
     def __init__(  # noqa: PLR0913, PLR0917 (what a run consists of)
         self,
@@ -263,7 +262,7 @@ class Job:
         """Match collectives of a group by their numbers, and align the clocks."""
         self.trace_ids, self._ranks, self._hosts = trace_ids, ranks, hosts
         self._parts, self._steps = parts, steps
-        # Parts of a collective stand together, in the order of traces.
+        # Parts of a collective are adjacent, in the order of traces.
         key = parts.group * (int(parts.number.max(initial=0)) + 1) + parts.number
         self._order = np.argsort(key, kind="stable")
         self._bounds = starts(key[self._order])
@@ -292,7 +291,7 @@ class Job:
     # Clocks
 
     def _shifts(self, connection: duckdb.DuckDBPyConnection) -> Numbers:
-        """[ns] What to add to times of each trace for the run's, as `graph.clock`."""
+        """[ns] The offset of each trace to the run's clock, as in `graph.clock`."""
         import polars as pl
 
         shift = np.zeros(len(self.trace_ids), np.int64)
@@ -323,14 +322,14 @@ class Job:
 
     @cached_property
     def _last(self) -> Numbers:
-        """The part of each collective whose rank came last."""
+        """The part of each collective whose rank arrived last."""
         latest = np.flatnonzero(self._start == self._arrived[self._meeting])
         ranks = self._ranks[self._parts.trace[latest]]
         ordered = latest[np.lexsort((latest, ranks, self._meeting[latest]))]
         return ordered[starts(self._meeting[ordered])[1:] - 1]
 
     def path(self) -> Iterator[Stretch]:
-        """The critical path of each step that several ranks have."""
+        """The critical path of each step of several ranks."""
         by_step = np.lexsort((self._step_end, self._steps.step))
         bounds = starts(self._steps.step[by_step])
         for first, after in pairwise(bounds.tolist()):
@@ -351,7 +350,7 @@ class Job:
             from_ns = int(self._start[last])
             if from_ns <= begin_ns:
                 break
-            # Of those that came at the same time none waited for another.
+            # Ranks that arrived at the same time did not wait for each other.
             if from_ns > self._start[part]:
                 yield Stretch(number, from_ns, until_ns, trace)
                 trace, until_ns, part = int(self._parts.trace[last]), from_ns, last
@@ -359,7 +358,7 @@ class Job:
         yield Stretch(number, begin_ns, until_ns, trace)
 
     def _cause(self, part: int) -> int:
-        """The collective of its rank on which a part depended as it was."""
+        """The part of the same rank on which a part depended in the measurement."""
         parts = self._parts
         is_queued = parts.ready_ns[part] < parts.start_ns[part]
         return int((parts.previous if is_queued else parts.source)[part])
@@ -367,10 +366,10 @@ class Job:
     # The path as it would be
 
     def span_ns(self, own: NDArray[np.bool_] | None = None) -> int:
-        """[ns] What the job takes, from the begin of its first step on.
+        """[ns] The time of the job from the begin of its first step.
 
-        The chosen traces keep their own segments, and all others take typical ones; by
-        default all keep theirs, which gives what was measured.
+        The traces in `own` keep their segments, and all others take typical ones. By
+        default all keep theirs, which gives the measured time.
         """
         typical, typical_ends = self._typical
         weights, ends = self.weights
@@ -382,13 +381,13 @@ class Job:
 
     @cached_property
     def begin_ns(self) -> int:
-        """[ns] When the job begins: the first step of a rank, by the run's clock."""
+        """[ns] When the job begins: the first step of any rank, on the run's clock."""
         begins = self._step_start if len(self._step_start) else self._start
         return int(begins.min()) if len(begins) else 0
 
     @cached_property
     def weights(self) -> tuple[Numbers, Numbers]:
-        """[ns] Segments, of parts and of ends of steps."""
+        """[ns] The segments before parts, and before ends of steps."""
         over = np.append(self.measured_ns, self.begin_ns)
         return (
             self._start
@@ -398,17 +397,17 @@ class Job:
         )
 
     def _after(self, source: Numbers) -> Numbers:
-        """The collectives of some parts; behind all of them where there is none."""
+        """The collectives of some parts; for none, the index after the last."""
         if not len(self._meeting):
             return np.zeros(len(source), np.int64)
         return np.where(source < 0, len(self.measured_ns), self._meeting[source])
 
     @cached_property
     def _typical(self) -> tuple[Numbers, Numbers]:
-        """[ns] Medians over ranks of what is the same segment in each.
+        """[ns] Medians of matching segments over ranks.
 
-        It is the same where it leads from a collective of one number to one of one
-        number, and groups are as large.
+        Segments match if the collectives at both ends have the same numbers and equally
+        large groups.
         """
         parts, steps = self._parts, self._steps
         weights, ends = self.weights
@@ -418,13 +417,13 @@ class Job:
         return _medians(weights, of_parts), _medians(ends, of_steps)
 
     def over_ns(self, weights: Numbers) -> Numbers:
-        """[ns] When collectives are over whose arrivals come so long after segments.
+        """[ns] The ends of collectives, given the segment of each part.
 
-        Behind them stands the begin, 0. Takes a weight for each part.
+        The last element is the begin of the job, 0.
         """
         plan = self._plan
         count = len(self.measured_ns)
-        # Behind the begin: what is over before anything.
+        # After the begin: an element that is over before everything.
         over = np.full(count + 2, _NOT_YET)
         over[count] = 0
         weights = weights[plan.order]
@@ -459,7 +458,7 @@ class Job:
             gap_ns=np.where(
                 parts.ready_ns < parts.start_ns,
                 self._start - over[previous],
-                # By clocks that do not agree to the last it may have begun before.
+                # With imprecise clocks, it may have begun earlier.
                 np.minimum(self._start - over[previous], 0),
             )[order],
             begins=begins[:-1],
@@ -470,7 +469,7 @@ class Job:
         )
 
     def _edges(self, *sources: Numbers) -> tuple[Numbers, Numbers]:
-        """What collectives wait for; of the parts of one most wait for the same."""
+        """The distinct dependencies of collectives; most parts of one share them."""
         found = []
         target = self._meeting[self._order]
         for source in sources:
@@ -486,27 +485,27 @@ class Job:
 
 @dataclass(frozen=True)
 class _Plan:
-    """Parts in an order in which each comes after what it waits for."""
+    """Parts in topological order."""
 
     order: Numbers
     source: Numbers
     previous: Numbers
     gap_ns: Numbers
-    """From the end of that to the begin, at least."""
+    """[ns] The least time from that end to the begin."""
     begins: Numbers
-    """Of each collective, in its order."""
+    """The begins of collectives, in order."""
     ids: Numbers
-    """The collectives in that order."""
+    """The collectives, in order."""
     meetings: Numbers
-    """Where levels begin, among collectives; with the end."""
+    """The bounds of levels among collectives."""
     parts: Numbers
-    """The same, among parts."""
+    """The bounds of levels among parts."""
     moving_ns: Numbers
-    """From the last arrival to the end, by collective."""
+    """[ns] From the last arrival to the end of each collective."""
 
 
 def _medians(values: Numbers, keys: tuple[Numbers, ...]) -> Numbers:
-    """The median of the values of the same keys, for each value."""
+    """For each value, the median of all values with the same keys."""
     import polars as pl
 
     names = [f"key{n}" for n in range(len(keys))]
@@ -517,9 +516,9 @@ def _medians(values: Numbers, keys: tuple[Numbers, ...]) -> Numbers:
 
 
 def _reached(pairs: list[tuple[int, int, int, int]]) -> dict[int, tuple[int, int]]:
-    """Offset and uncertainty of each trace against the first, by the fewest groups.
+    """The offset and uncertainty of each trace to the first, over the fewest groups.
 
-    Pairs are a trace, the reference of its group, and the offset between them with its
+    A pair is a trace, the reference trace of its group, and their offset with its
     uncertainty; the most certain come first.
     """
     found = {min((reference for _, reference, *_ in pairs), default=0): (0, 0)}

@@ -1,7 +1,7 @@
-"""The local runner: processes of this machine, each with one file at a time.
+"""The local runner: processes on this machine, each with one file at a time.
 
-A worker reads tasks from its standard input and answers on its standard output, a line
-of JSON each. Should it die, who gave it a file knows which: that one is tried again.
+A worker reads tasks from stdin and answers on stdout, as one line of JSON each. If it
+dies, its file is tried again.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tracedb.lake.worker import Outcome, Task, failed, work
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-# Not `-m`: the package imports this module as well, of which Python would warn.
+# Not `-m`, because the package imports this module, and Python would warn.
 _COMMAND = (
     *(sys.executable, "-P", "-c"),
     "from tracedb.lake.local import serve; serve()",
@@ -32,13 +32,13 @@ _COMMAND = (
 
 @dataclass(frozen=True)
 class Local:
-    """So many processes of this machine: a `Runner`."""
+    """A `Runner` with processes on this machine."""
 
     workers: int
     is_elsewhere = False
 
     def run(self, tasks: Sequence[Task]) -> Iterator[Outcome]:
-        """Do all tasks; yield what became of each, as it is known."""
+        """Run all tasks; yield each outcome when it is known."""
         processes = _Processes()
         with ThreadPoolExecutor(self.workers) as threads:
             asked = [threads.submit(processes.do, task) for task in tasks]
@@ -51,7 +51,7 @@ class Local:
 
 
 class _Processes:
-    """Processes that do tasks: one for each thread that asks, used again."""
+    """Reusable worker processes, one per thread."""
 
     def __init__(self) -> None:
         self._idle: SimpleQueue[subprocess.Popen[bytes]] = SimpleQueue()
@@ -59,7 +59,7 @@ class _Processes:
         self._is_over = False
 
     def do(self, task: Task) -> Outcome:
-        """Have a task done."""
+        """Run a task in a worker process."""
         for _ in range(MOST_TRIES):
             process = self._some()
             answer = _ask(process, msgspec.json.encode(task))
@@ -68,7 +68,7 @@ class _Processes:
                 return msgspec.json.decode(answer, type=Outcome)
             code = process.wait()
             if self._is_over:
-                # Nobody waits for the answer, and nothing is wrong with the file.
+                # The run is ending; the file is not at fault.
                 return Outcome(task.number, task.source, "failed", "ended early")
         how = f"signal {-code}" if code < 0 else f"exit code {code}"
         return failed(
@@ -78,7 +78,7 @@ class _Processes:
         )
 
     def end(self) -> None:
-        """End all processes, whatever they do."""
+        """Kill all processes."""
         self._is_over = True
         for process in self._all:
             process.kill()
@@ -95,7 +95,7 @@ class _Processes:
 
 
 def _ask(process: subprocess.Popen[bytes], line: bytes) -> bytes:
-    """What a process answers; nothing if it dies."""
+    """The answer of a process; empty if it dies."""
     asked = cast("IO[bytes]", process.stdin)
     answers = cast("IO[bytes]", process.stdout)
     try:
@@ -107,10 +107,10 @@ def _ask(process: subprocess.Popen[bytes], line: bytes) -> bytes:
 
 
 def serve() -> None:
-    """Do the tasks of standard input, until it ends."""
-    # A Ctrl-C goes to all processes of a terminal; the first one ends the others.
+    """Run the tasks on stdin until it ends."""
+    # Ctrl-C reaches all processes of a terminal; the parent ends its workers.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    # What libraries print is no answer.
+    # Keep output of libraries out of the answers.
     with os.fdopen(os.dup(sys.stdout.fileno()), "wb") as answers:
         os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
         for line in sys.stdin.buffer:

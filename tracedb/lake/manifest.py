@@ -1,21 +1,19 @@
-"""What a lake holds: the manifest, which alone says which partitions count.
+"""The manifest of a lake, which alone determines its contents.
 
-A folder of small JSON files, each there whole or not at all (`storage.py`):
+A folder of small JSON files, which are written atomically (`storage.py`):
 
-    _manifest/<sha256>.json        a trace that is in the lake: an `Entry`
+    _manifest/<sha256>.json        a trace in the lake: an `Entry`
     _manifest/failed-<n>.json      a file that could not be ingested: a `Failure`
-    _manifest/numbers.json         which number each run, and each file, has
+    _manifest/numbers.json         the number of each run and each file
 
-An entry is named by the content of its file, so the same content is there once, whoever
-puts it in. A file that has changed has its number still: of two entries of one number
-the younger counts, so a partition is replaced at the moment at which the entry of the
-new one is there. Nothing is read that no entry names: what a worker that was killed
-left behind, or is writing still.
+An entry is named by the content of its file, so the same content is stored once. A
+changed file keeps its number: of two entries with one number the newer counts, so
+writing an entry replaces the partition atomically. Data without an entry (of killed or
+running workers) is never read.
 
-Numbers are given by who hands out the work, one after the other, in the order of the
-files: so a lake has the same ones whoever does it. All numbers of events of a trace
-have its own in their upper half (`EVENTS`), so that rows of all traces can stand in one
-table.
+The process that distributes the work assigns numbers in the order of the files, so they
+do not depend on the workers. Event ids of a trace have its number in their upper half
+(`EVENTS`), so that rows of all traces fit in one table.
 """
 
 from __future__ import annotations
@@ -34,8 +32,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 EVENTS = 1 << 32
-"""How many numbers of events each trace has. Up to two million traces all are within
-53 bits, so that what takes them for floating-point numbers takes them exactly."""
+"""Number of event ids per trace. Up to two million traces, all ids are within 53 bits,
+and exact as doubles."""
 _NUMBERS = f"{MANIFEST}/numbers.json"
 _FAILED = f"{MANIFEST}/failed-"
 
@@ -43,7 +41,7 @@ T = TypeVar("T")
 
 
 class Entry(msgspec.Struct, frozen=True):
-    """A trace that is in the lake."""
+    """A trace in the lake."""
 
     number: int
     run: str
@@ -51,29 +49,29 @@ class Entry(msgspec.Struct, frozen=True):
     rank: int | None
     format: str
     source: str
-    """The path of the file that it was made from."""
+    """The path of its source file."""
     sha256: str
     event_count: int
     partition: str
-    """Its folder, below the lake."""
+    """Its folder in the lake."""
     fingerprint: str
-    """Of the relations and files that it was made with: `worker.fingerprint`."""
+    """The version of the relations that it was made with: `worker.fingerprint`."""
     written_ns: int
-    """[ns] When it came in, since 1970."""
+    """[ns] When it was written, since 1970."""
     options: str = ""
-    """A digest of the options of the ingest that rows follow from; none where none."""
+    """A digest of the ingest options that affect rows; empty without any."""
     files: dict[str, tuple[str, ...]] = {}
-    """Its Parquet files: of which relations each has the rows. Entries of other
-    versions, which are refused by their fingerprint, have none."""
+    """The relations in each of its Parquet files. Empty in entries of other versions,
+    which the fingerprint rejects."""
 
     @property
     def made_with(self) -> str:
-        """As `Task.made_with` says it."""
+        """Comparable to `Task.made_with`."""
         return "-".join(filter(None, (self.fingerprint, self.options)))
 
 
 class Failure(msgspec.Struct, frozen=True):
-    """A file that could not be ingested; its next try may end otherwise."""
+    """A file that could not be ingested; it may succeed later."""
 
     number: int
     run: str
@@ -82,7 +80,7 @@ class Failure(msgspec.Struct, frozen=True):
 
 
 class Numbered(msgspec.Struct, frozen=True):
-    """The number of a file, and its run with that one's number."""
+    """The number of a file, and its run with the run's number."""
 
     number: int
     run: str
@@ -90,12 +88,12 @@ class Numbered(msgspec.Struct, frozen=True):
 
 
 class _Known(msgspec.Struct):
-    """Which numbers are given, and which names runs got from folders."""
+    """The assigned numbers, and the run names of folders."""
 
     runs: dict[str, int] = {}
     folders: dict[str, str] = {}
     traces: dict[str, dict[str, int]] = {}
-    """Of files, by run and path."""
+    """The numbers of files, by run and path."""
 
     def numbered(self, path: str, run: str | None) -> Numbered:
         run = run or self._of_folder(PurePath(path).parent)
@@ -106,7 +104,7 @@ class _Known(msgspec.Struct):
         return Numbered(of_run[path], run, run_id)
 
     def _of_folder(self, folder: PurePath) -> str:
-        """The run of a folder: its name, or more of its path where that is taken."""
+        """The run of a folder: its name, or more of its path if that is taken."""
         if str(folder) not in self.folders:
             parts = folder.parts
             names = ("/".join(parts[-n:]) for n in range(1, len(parts) + 1))
@@ -116,7 +114,7 @@ class _Known(msgspec.Struct):
 
 
 def numbers_of(run_id: int, number: int) -> Numbers:
-    """Where a trace's database begins to count."""
+    """The first ids of a trace's database."""
     return Numbers(run_id, number, number * EVENTS + 1)
 
 
@@ -128,9 +126,9 @@ class Manifest:
         self.storage = storage(root)
 
     def make(self) -> None:
-        """Make the lake, where there is none.
+        """Create the lake if it does not exist.
 
-        Raises `LakeError` where the folder has other things in it.
+        Raises `LakeError` if the folder contains something else.
         """
         if not self.storage.is_lake() and not self.storage.is_free():
             raise LakeError(
@@ -140,7 +138,7 @@ class Manifest:
         self.storage.make()
 
     def entries(self) -> list[Entry]:
-        """What is in the lake, by number."""
+        """The entries of the lake, by number."""
         newest: dict[int, Entry] = {}
         for entry in self._all():
             other = newest.get(entry.number)
@@ -149,18 +147,18 @@ class Manifest:
         return [newest[number] for number in sorted(newest)]
 
     def entry(self, sha256: str) -> Entry | None:
-        """The trace of that content, if it is there."""
+        """The entry of a content, if there is one."""
         return next(iter(self._read([_entry(sha256)], Entry)), None)
 
     def failures(self) -> list[Failure]:
-        """What could not be ingested, by number."""
+        """The failures, by number."""
         names = [name for name in self._names() if _FAILED in name]
         return sorted(self._read(names, Failure), key=lambda failure: failure.number)
 
     def numbered(self, paths: Iterable[str], run: str | None) -> list[Numbered]:
         """The numbers of files of a run, by default that of their folder.
 
-        New ones are given, and noted. Raises `LakeError` where they cannot be.
+        New numbers are assigned and stored. Raises `LakeError` if that fails.
         """
         paths = [*paths]
         found: list[Numbered] = []
@@ -174,7 +172,7 @@ class Manifest:
         return found
 
     def _known(self, content: bytes | None) -> _Known:
-        """The numbers given so far; raises `LakeError` where they were lost."""
+        """The numbers assigned so far; raises `LakeError` if they were lost."""
         name = f"{self.storage.name}/{_NUMBERS}"
         if content is not None:
             return _decoded(name, content, _Known)
@@ -186,20 +184,20 @@ class Manifest:
         return _Known()
 
     def commit(self, entry: Entry) -> None:
-        """Let a partition count, in place of all that the file had before."""
+        """Add an entry, which replaces earlier ones of its file."""
         self.storage.write(_entry(entry.sha256), _encoded(entry))
         self.storage.remove(_failed(entry.number))
 
     def fail(self, failure: Failure) -> None:
-        """Note that a file could not be ingested; what there is of it stays."""
+        """Store a failure; earlier entries of the file stay."""
         self.storage.write(_failed(failure.number), _encoded(failure))
 
     def forget(self, failure: Failure) -> None:
-        """Note that a file which failed is there no more."""
+        """Remove a failure, because its file no longer exists."""
         self.storage.remove(_failed(failure.number))
 
     def tidy(self) -> None:
-        """Remove what has been replaced, and what those who were killed left."""
+        """Remove replaced partitions, and remains of killed workers."""
         replaced = self.drop_replaced()
         self.storage.clear(self._partitions, [entry.partition for entry in replaced])
 
@@ -207,7 +205,7 @@ class Manifest:
         return {entry.partition for entry in self.entries()}
 
     def drop_replaced(self) -> list[Entry]:
-        """Remove the entries that count no more; returns them."""
+        """Remove replaced entries, and return them."""
         valid = {entry.sha256 for entry in self.entries()}
         replaced = [entry for entry in self._all() if entry.sha256 not in valid]
         for entry in replaced:
@@ -223,7 +221,7 @@ class Manifest:
         return [*self._read(names, Entry)]
 
     def _read(self, names: Sequence[str], kind: type[T]) -> Iterator[T]:
-        """What files of the manifest say, of those that are there."""
+        """The decoded files of the manifest; missing ones are skipped."""
         for name, content in self.storage.read(names).items():
             yield _decoded(f"{self.storage.name}/{name}", content, kind)
 
@@ -245,7 +243,7 @@ def _encoded(said: msgspec.Struct) -> bytes:
 
 
 def _decoded(name: str, content: bytes, kind: type[T]) -> T:
-    """What a file says; raises `LakeError` where that is nothing that can be read."""
+    """Decode a file; raises `LakeError` if that fails."""
     try:
         return msgspec.json.decode(content, type=kind)
     except msgspec.DecodeError as error:

@@ -1,10 +1,10 @@
-"""How the relations of a trace share files.
+"""Pack the small relations of a trace into one file.
 
-Where many files are, each costs: an object store charges for it, and who lists, opens
-and plans pays for each, whatever is in it. So a relation has a Parquet file of its own
-where it has many rows. All others of a trace share one: it has one row, and a column
-for each relation, the list of its rows. What a lake keeps for questions of the fleet
-is in a file of the same form, which all traces have, with the same columns.
+Each file has a cost, whatever its size: object stores charge per file, and listing,
+opening and planning take time. So only a relation with many rows has its own Parquet
+file. All others of a trace share one with a single row, and a column per relation,
+which is the list of its rows. The rows for questions of the fleet are in another such
+file, which has the same columns for all traces.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 MOST_ROWS = 50_000
-"""With more, a relation has its own file: of some 100 kB, and more."""
+"""A relation with more rows has its own file, of about 100 kB or more."""
 SMALL = "small.parquet"
-"""The file of all relations with fewer."""
+"""The file of all relations with fewer rows."""
 FLEET = "fleet.parquet"
-"""The file of what questions of the fleet read."""
+"""The file that questions of the fleet read."""
 
 
 def file_of(relation: str) -> str:
-    """The name of the file that has the rows of one relation alone."""
+    """The name of the file of a single relation."""
     return f"{relation}.parquet"
 
 
 def column_of(relation: str) -> str:
-    """The column that has the rows of a relation, in a file that several share.
+    """The column of a relation in a shared file.
 
     >>> column_of("staging.step")
     'staging_step'
@@ -40,7 +40,7 @@ def column_of(relation: str) -> str:
 
 
 def packed(queries: Mapping[str, str]) -> str:
-    """The query of a file that several relations share, of the query of each."""
+    """The query for a shared file, given the query of each relation."""
     lists = (
         f"(SELECT list(kept) FROM ({query}) AS kept) AS {column_of(name)}"
         for name, query in queries.items()
@@ -49,16 +49,16 @@ def packed(queries: Mapping[str, str]) -> str:
 
 
 def unpacked(relation: str, source: str) -> str:
-    """The rows of a relation, of what has the columns of files that several share."""
+    """A query for the rows of a relation, from a source with shared files' columns."""
     column = column_of(relation)
     return f"SELECT unnest({column}, max_depth := 2) FROM {source}"
 
 
 def files(paths: Iterable[str | Path], *options: str) -> str:
-    """What a query reads files by."""
+    """The table function call that reads files."""
     listed = ", ".join(literal(str(path)) for path in paths)
     return f"read_parquet({', '.join([f'[{listed}]', *options, _NO_FOLDERS])})"
 
 
 _NO_FOLDERS = "hive_partitioning = false"
-"""What names of folders say, the manifest says as well."""
+"""The names of folders are ignored, because the manifest has the same values."""

@@ -1,7 +1,7 @@
-"""Where things are in a lake, and how a path names a lake, a run of it, or a rank.
+"""Paths in a lake, and paths that name a lake, a run or a rank.
 
-Partitions are folders as Hive has them (`run=job1/rank=3`), which DuckDB, Spark and
-others read as columns. What a name holds that a folder's may not is written as `%2F`.
+Partitions are Hive-style folders (`run=job1/rank=3`), which DuckDB, Spark and others
+read as columns. Characters that folder names cannot have are escaped, as in `%2F`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tracedb.lake.storage import storage
 from tracedb.remote import is_remote
 
 NOTHING = "__HIVE_DEFAULT_PARTITION__"
-"""How Hive writes that there is no value."""
+"""Hive's name for a missing value."""
 _UNSAFE = re.compile(r"(?![0-9A-Za-z_.-])[\x00-\x7f]")
 _MOST_BYTES = 200
 _LEVELS = ("run", "rank")
@@ -24,20 +24,20 @@ _LEVELS = ("run", "rank")
 
 @dataclass(frozen=True)
 class Place:
-    """A lake, and which of its runs and ranks are meant: patterns, or all."""
+    """A lake, with patterns that select runs and ranks; by default all."""
 
     root: str | Path
-    """Its folder, or its URI."""
+    """Its folder or URI."""
     run: str = "*"
     rank: str = "*"
 
     def __str__(self) -> str:
-        """The path that names it."""
+        """Its path."""
         levels = (("run", self.run), ("rank", self.rank))
         return "/".join([str(self.root), *(f"{k}={v}" for k, v in levels if v != "*")])
 
     def has(self, run: str, rank: int | None) -> bool:
-        """Whether a rank of a run is meant."""
+        """Whether a rank of a run is selected."""
         return self._is_meant(run, self.run) and self._is_meant(
             NOTHING if rank is None else str(rank), self.rank
         )
@@ -52,10 +52,10 @@ class Place:
 
 
 def find_place(path: str) -> Place | None:
-    """The lake that a path names, if it names one: `fleet`, `fleet/run=a/rank=0`.
+    """The lake that a path names, if any: `fleet`, `fleet/run=a/rank=0`.
 
-    Parts may have the wildcards `*` and `?`. Nothing needs to be there below the lake:
-    a name without its escapes will do.
+    Parts may have the wildcards `*` and `?`. Below the lake, the path need not exist,
+    and names may be unescaped.
     """
     root, chosen = path.rstrip("/") or path, {}
     for level in reversed(_LEVELS):
@@ -69,7 +69,7 @@ def find_place(path: str) -> Place | None:
 
 
 def place_of(path: str) -> Place:
-    """The lake that a path names; raises `LakeError` where it names none."""
+    """The lake that a path names; raises `LakeError` if there is none."""
     place = find_place(path)
     if place is None:
         raise LakeError(f"{path}: not a lake; create one with `tracedb lake ingest`")
@@ -77,14 +77,14 @@ def place_of(path: str) -> Place:
 
 
 def partition(run: str, rank: int | None, trace: str) -> str:
-    """The folder of a trace, below the lake; it raises as `verify_run` does."""
+    """The folder of a trace in the lake; raises as `verify_run` does."""
     verify_run(run)
     number = NOTHING if rank is None else str(rank)
     return f"run={escaped(run)}/rank={number}/trace={trace}"
 
 
 def verify_run(run: str) -> None:
-    """Raise `LakeError` where the name of a run is too long for a folder."""
+    """Raise `LakeError` if the name of a run is too long for a folder."""
     if len(escaped(run).encode()) > _MOST_BYTES:
         raise LakeError(
             f"the name of the run is too long for a folder: {run[:60]}...; name it "
@@ -93,12 +93,12 @@ def verify_run(run: str) -> None:
 
 
 def escaped(name: str) -> str:
-    """A name as a folder's can be, as Hive writes it.
+    """A name escaped for a folder, as Hive does.
 
     >>> escaped("a/../b*"), escaped("größe 1")
     ('a%2F..%2Fb%2A', 'größe%201')
 
-    What is no ASCII stays as it is: Spark would read its bytes one by one.
+    Non-ASCII characters stay, because Spark would unescape single bytes.
     """
     if name == NOTHING:
         return "%5F" + name[1:]

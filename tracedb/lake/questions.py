@@ -1,7 +1,7 @@
-"""Ask a lake what concerns all its runs and ranks: the relations of `sql/fleet`.
+"""Answer questions about all runs and ranks of a lake: the relations of `sql/fleet`.
 
-They read a few rows of each trace, which its worker has kept in the lake, so no trace
-is opened. DuckDB answers, or Spark: they are written in what both understand alike.
+They read a few rows per trace, which its worker stored in the lake, so no trace is
+opened. DuckDB or Spark answers: the SQL works in both.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ if TYPE_CHECKING:
     from tracedb.lake.storage import Storage
 
 _TRACE = f"{catalog.FLEET}.trace"
-# How the handler for TensorBoard names a file: host, process, time.
+# File names of PyTorch's TensorBoard handler: host, process, time.
 _HOST = re.compile(r"(?P<host>[^/]+)_\d+\.(?:\d+\.)?pt\.trace\.json(?:\.\w+)?$")
 
 
 def questions() -> dict[str, str]:
-    """What a lake can be asked, each with what it means."""
+    """The questions, each with its meaning."""
     kept = {_TRACE, *(one.full_name for one in contracted())}
     return {r.name: r.meaning for r in catalog.fleet() if r.full_name not in kept}
 
 
 def needs(question: str) -> str | None:
-    """What an answer has no rows without, where the question says that."""
+    """What an answer is empty without, if the question says so."""
     return next(r.needs for r in catalog.fleet() if r.name == question)
 
 
@@ -51,8 +51,8 @@ def needs(question: str) -> str | None:
 def ask(place: Place, question: str, spark: Spark | None = None) -> pl.DataFrame:
     """Answer a question about the traces of a place, by DuckDB or by Spark.
 
-    Raises `QueryError` where there is no such question, `LakeError` where there are no
-    such traces.
+    Raises `QueryError` for an unknown question, `LakeError` if there are no such
+    traces.
     """
     if question not in questions():
         known = ", ".join(sorted(questions()))
@@ -70,12 +70,12 @@ def ask(place: Place, question: str, spark: Spark | None = None) -> pl.DataFrame
 
 
 def _files(entries: Sequence[Entry]) -> list[str]:
-    """The files of what a lake keeps of each trace."""
+    """The files with the rows that a lake keeps per trace."""
     return [f"{entry.partition}/{packing.FLEET}" for entry in entries]
 
 
 def host_of(source: str) -> str | None:
-    """The host that a file was recorded on, where its name tells.
+    """The host that a file was recorded on, if its name has it.
 
     >>> host_of("/t/node7_4242.1700000000000.pt.trace.json.gz")
     'node7'
@@ -92,9 +92,9 @@ def _traces(entries: Sequence[Entry]) -> list[tuple[int, str, int | None, str | 
 def connected(
     place: Place, entries: Sequence[Entry] | None = None
 ) -> Iterator[duckdb.DuckDBPyConnection]:
-    """A database that has the relations of the fleet, of the traces of a place.
+    """A database with the relations of the fleet, for the traces of a place.
 
-    Raises `LakeError` where there are no such traces.
+    Raises `LakeError` if there are no such traces.
     """
     entries = chosen(place) if entries is None else entries
     names = _files(entries)
@@ -141,5 +141,5 @@ def _by_spark(
 
 
 def _flat(text: str) -> str:
-    """A text with names that views of a session can have: they are in no schema."""
+    """A text with names for views of a Spark session, which have no schema."""
     return re.sub(rf"\b{catalog.FLEET}\.(?=\w)", f"{catalog.FLEET}_", text)

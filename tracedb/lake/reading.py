@@ -1,10 +1,9 @@
-"""Read a lake: chosen traces of it as a database, with all relations by their names.
+"""Open selected traces of a lake as a database with all relations.
 
-Their rows are put into a database file in the user's cache folder, which the next one
-who asks for the same traces finds there. No row is changed on the way: numbers are
-unique in a lake. A run of which one trace is chosen has all that its worker stored; of
-a run with several, what they tell together (from `graph` upwards) is computed as an
-ingest of them all would.
+Their rows are copied into a database file in the user's cache folder, which later calls
+for the same traces reuse. Rows are copied unchanged, because ids are unique in a lake.
+For a run with one selected trace, the stored rows are complete; for several, layers
+from `graph` upwards are computed, as an ingest of all of them would.
 """
 
 from __future__ import annotations
@@ -40,9 +39,9 @@ if TYPE_CHECKING:
     from tracedb.lake.storage import Storage
 
 MOST_TRACES = 512
-"""Of which a database is made; questions of the fleet are asked of any number."""
+"""Most traces in one database; questions of the fleet have no limit."""
 _ALONE = ("raw", "reference", "staging")
-"""Layers that a trace has the same rows of, whatever else is known of its run."""
+"""Layers whose rows do not depend on other traces of the run."""
 _MOST_NAMES = 8
 _INFO = {
     "trace_id": "Int64",
@@ -56,15 +55,14 @@ _INFO = {
 
 
 def opened(place: Place, *, allow_files: bool = False) -> Database:
-    """Open the traces of a place in a lake, to be read.
+    """Open the traces of a place in a lake, read-only.
 
-    Raises `LakeError` where there are none, too many, or some that another version
-    made.
+    Raises `LakeError` if there are none, too many, or some of another version.
     """
     try:
         path = _database(place)
     except (duckdb.IOException, GoneError):
-        # Somebody has replaced a partition since: now there is another.
+        # A partition was replaced in the meantime: try again with the new one.
         path = _database(place)
     except duckdb.InvalidInputException as error:
         raise damaged(error) from error
@@ -74,7 +72,7 @@ def opened(place: Place, *, allow_files: bool = False) -> Database:
 
 
 def damaged(error: duckdb.Error) -> LakeError:
-    """What to do about a Parquet file that cannot be read."""
+    """The error for an unreadable Parquet file."""
     line = str(error).partition("\n")[0].partition(": ")[2]
     return LakeError(f"{line}: damaged; delete that file, and ingest its trace again")
 
@@ -82,7 +80,7 @@ def damaged(error: duckdb.Error) -> LakeError:
 def info(place: Place) -> pl.DataFrame:
     """The files of a place, by number: those in the lake, and those that failed.
 
-    Of the latter, `issue` says why, and all that nobody knows of them is NULL.
+    For the latter, `issue` has the reason, and unknown columns are NULL.
     """
     import polars as pl
 
@@ -104,7 +102,7 @@ def info(place: Place) -> pl.DataFrame:
 def chosen(place: Place) -> list[Entry]:
     """The traces of a place.
 
-    Raises `LakeError` where there are none, or some that another version made.
+    Raises `LakeError` if there are none, or some of another version.
     """
     entries = Manifest(place.root).entries()
     found = [entry for entry in entries if place.has(entry.run, entry.rank)]
@@ -124,7 +122,7 @@ def _order(rank: int | None) -> int:
 
 
 def _there(place: Place, entries: Sequence[Entry]) -> str:
-    """What may be chosen: ranks of the run, if that is there, else runs."""
+    """The available ranks of the run, or if it does not exist, the runs."""
     of_run = replace(place, rank="*")
     ranks = sorted({e.rank for e in entries if of_run.has(e.run, e.rank)}, key=_order)
     if ranks and place.run != "*":
@@ -137,7 +135,7 @@ def _there(place: Place, entries: Sequence[Entry]) -> str:
 
 
 def _database(place: Place) -> Path:
-    """A database of the traces, made now if it is not there."""
+    """The database file of the traces, created if missing."""
     entries = chosen(place)
     if len(entries) > MOST_TRACES:
         raise LakeError(
@@ -168,7 +166,7 @@ def _database(place: Place) -> Path:
 def _fill(
     connection: duckdb.DuckDBPyConnection, lake: Storage, entries: Sequence[Entry]
 ) -> None:
-    """Put the rows of traces into an empty database."""
+    """Copy the rows of traces into an empty database."""
     sizes = Counter(entry.run_id for entry in entries)
     runs = sorted({(entry.run_id, entry.run) for entry in entries})
     with transaction(connection):
@@ -190,7 +188,7 @@ def _load(
     entries: Sequence[Entry],
     wanted: Sequence[str],
 ) -> None:
-    """Put the rows that traces have of the wanted relations into their tables."""
+    """Copy the traces' rows of the wanted relations into their tables."""
     alone: dict[str, list[str]] = {}
     packs: list[str] = []
     packed: set[str] = set()
@@ -210,7 +208,7 @@ def _load(
             source = packing.files(
                 [paths[name] for name in packs], "union_by_name = true"
             )
-            # All at once: to open a file of so many columns costs more than to read it.
+            # All at once: opening a file with so many columns takes longest.
             query = f"CREATE TEMP TABLE pack AS SELECT {columns} FROM {source}"
             connection.execute(query)
         for name in wanted:

@@ -1,4 +1,4 @@
-"""What a runner is: who has files ingested by workers, on this machine or on many."""
+"""The interface of runners, which distribute files to workers."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ if TYPE_CHECKING:
 
 
 class Runner(Protocol):
-    """Has tasks done, in any order, each at least once."""
+    """Runs tasks in any order, each at least once."""
 
     @property
     def workers(self) -> int:
-        """How many tasks are done at once on a machine."""
+        """The number of tasks that run at once on a machine."""
 
     @property
     def is_elsewhere(self) -> bool:
-        """Whether workers may be where this process's own files are not."""
+        """Whether workers may run on machines without this process's files."""
 
     def run(self, tasks: Sequence[Task]) -> Iterator[Outcome]:
-        """Do all tasks; yield what became of each, as it is known.
+        """Run all tasks; yield each outcome when it is known.
 
-        A task that ends its worker time and again has failed.
+        A task that repeatedly kills its worker has failed.
         """
 
 
 MOST_TRIES = 3
-"""How often a file is tried that ends the process of its worker."""
+"""How often a file is tried that kills its worker."""

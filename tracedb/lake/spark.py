@@ -1,8 +1,8 @@
-"""The Spark runner: a task for each file, on whatever cluster Spark has.
+"""The Spark runner: one task per file, on any Spark cluster.
 
-Spark places tasks and tries them again when a worker is lost; what a worker does is the
-same as everywhere (`worker.py`), and the manifest makes it right that a file is done
-twice. Lake and files are paths that all workers see, where tracedb is installed.
+Spark schedules tasks and retries them if a worker is lost. Workers do the same as with
+any runner (`worker.py`); the manifest makes it safe to run a file twice. All workers
+must have tracedb installed, and see the same paths of the lake and the files.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ _LOCAL = re.compile(r"local(?:\[(?P<cores>\d+|\*)\])?")
 
 @dataclass(frozen=True)
 class Spark:
-    """The Spark of a master, as `local[2]` or `spark://host:7077`: a `Runner`.
+    """A `Runner` on a Spark master such as `local[2]` or `spark://host:7077`.
 
-    With `remote`, as `sc://host:15002`, a Spark Connect server, which has a master of
-    its own. Raises `MissingPackageError` where PySpark is missing, or what it needs to
-    connect, `LakeError` where Java is.
+    `remote` is a Spark Connect server such as `sc://host:15002`, which has its own
+    master. Raises `MissingPackageError` if PySpark or its packages for Connect are
+    missing, `LakeError` if Java is missing.
     """
 
     master: str = "local[*]"
@@ -45,13 +45,13 @@ class Spark:
 
     @property
     def workers(self) -> int:
-        """How many tasks one machine is taken to do at once: as many as this one."""
+        """The assumed number of tasks at once on a machine: this machine's CPUs."""
         local = None if self.remote else _LOCAL.fullmatch(self.master)
         cores = local["cores"] or "1" if local else "*"
         return (os.cpu_count() or 1) if cores == "*" else int(cores)
 
     def __post_init__(self) -> None:
-        """See that everything is there."""
+        """Check that everything is installed."""
         import_extra("pyspark", "spark", "the Spark runner")
         if self.remote is not None:
             import_extra("pyspark.sql.connect.client", "connect", "Spark Connect")
@@ -62,13 +62,13 @@ class Spark:
             )
 
     def run(self, tasks: Sequence[Task]) -> Iterator[Outcome]:
-        """Do all tasks; yield what became of them when all are done."""
+        """Run all tasks; yield the outcomes when all are done."""
         with self.opened() as session:
             yield from _halved(session, tasks)
 
     @contextmanager
     def opened(self) -> Iterator[Any]:
-        """A session of Spark; raises `LakeError` where there is none to be had."""
+        """A Spark session; raises `LakeError` if none can be created."""
         with _environment_kept():
             made = self._session() if self.remote is None else _connected(self.remote)
             try:
@@ -79,13 +79,13 @@ class Spark:
     def _session(self) -> Any:  # noqa: ANN401 (PySpark is not always there)
         from pyspark.sql import SparkSession
 
-        # Workers would take any Python that the path has.
+        # Otherwise workers use any Python in the PATH.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         builder = SparkSession.builder.appName("tracedb").master(_trying(self.master))
         for name, value in _SETTINGS.items():
             builder = builder.config(name, value)
         if _LOCAL.fullmatch(self.master):
-            # Of 200, as a cluster has, most would have nothing to do here.
+            # Most of the default 200 partitions would be empty here.
             parts = str(2 * self.workers)
             builder = builder.config("spark.sql.shuffle.partitions", parts)
         try:
@@ -103,9 +103,9 @@ _SETTINGS = {
 
 @contextmanager
 def _environment_kept() -> Iterator[None]:
-    """Put back what PySpark notes in the environment while a session lasts.
+    """Restore the environment variables that PySpark sets during a session.
 
-    After Spark Connect it would hold all sessions of this process for such.
+    After Spark Connect, it would take all sessions of this process for remote ones.
     """
     kept = {name: value for name, value in os.environ.items() if _of_spark(name)}
     try:
@@ -121,13 +121,13 @@ def _of_spark(name: str) -> bool:
 
 
 def _connected(url: str) -> Any:  # noqa: ANN401 (PySpark is not always there)
-    """A session of a Spark Connect server; its settings are the server's."""
+    """A session of a Spark Connect server, with the server's settings."""
     from pyspark.sql import SparkSession
     from pyspark.sql.connect.client import DefaultChannelBuilder
 
     try:
         host, _, port = DefaultChannelBuilder(url).endpoint.rpartition(":")
-        # PySpark would try for minutes.
+        # PySpark would retry for minutes.
         with socket.create_connection((host.strip("[]"), int(port)), _CONNECT_S):
             pass
         return SparkSession.builder.remote(url).getOrCreate()
@@ -139,22 +139,22 @@ _CONNECT_S = 10
 
 
 def java() -> str | None:
-    """The Java that Spark would take."""
+    """The Java that Spark uses."""
     home = os.environ.get("JAVA_HOME")
     return shutil.which("java", path=str(Path(home) / "bin") if home else None)
 
 
 def _trying(master: str) -> str:
-    """A master that tries tasks again: on one machine Spark would not."""
+    """A master URL with retries, which Spark's local mode lacks by default."""
     local = _LOCAL.fullmatch(master)
     return f"local[{local['cores'] or 1},{MOST_TRIES}]" if local else master
 
 
 def _halved(session: Any, tasks: Sequence[Task]) -> Iterator[Outcome]:  # noqa: ANN401
-    """Outcomes of tasks; where a job fails, of each half.
+    """The outcomes of tasks; if a job fails, each half runs again.
 
-    A file that ends its worker each time fails the job that it is in, and is found so;
-    what the others have done meanwhile is in the lake, and known.
+    This finds a file that kills its worker each time, which fails the whole job. Files
+    that were done before are already in the lake, and count as known.
     """
     if not tasks:
         return
@@ -173,7 +173,7 @@ def _halved(session: Any, tasks: Sequence[Task]) -> Iterator[Outcome]:  # noqa: 
 
 
 def _done(session: Any, tasks: Sequence[Task]) -> list[str]:  # noqa: ANN401
-    """What workers make of tasks, each a partition of its own."""
+    """Run tasks on workers, one per partition."""
     from pyspark.sql.functions import col, udf
 
     rows = [
@@ -186,15 +186,14 @@ def _done(session: Any, tasks: Sequence[Task]) -> list[str]:  # noqa: ANN401
 
 
 def _do(line: str) -> str:
-    """What a worker makes of a task."""
+    """Run a task on a worker."""
     return msgspec.json.encode(work(msgspec.json.decode(line, type=Task))).decode()
 
 
 def spark_reads(session: Any, paths: Sequence[str]) -> Any:  # noqa: ANN401 (PySpark's)
-    """The rows of Parquet files; raises `LakeError` where Spark cannot read them.
+    """The rows of Parquet files; raises `LakeError` if Spark cannot read them.
 
-    What a store is called by Spark's own readers they know by classes of Hadoop's,
-    which a cluster has or has not.
+    For object stores, the cluster must have Hadoop's connector.
     """
     try:
         return session.read.parquet(*paths)

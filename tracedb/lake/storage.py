@@ -1,13 +1,13 @@
-"""Where the files of a lake lie: in a folder, or in a store of objects.
+"""Storage of a lake's files: a folder or an object store.
 
-What the rest of a lake asks for is the same of both: that a file of the manifest is
-there whole or not at all, that of two who change one neither is lost, and that a folder
-of a trace may be written half, since nobody reads it before the manifest names it.
+Both guarantee that files of the manifest are written atomically, and that no concurrent
+change is lost. A trace's folder may be incomplete, because nobody reads it before the
+manifest lists it.
 
-A folder (`Folder`) moves what is whole to its place, and has locks. A store (`Objects`)
-has neither. There each file is put whole, and what several change is a sequence of
-versions, of which each can be made once: who comes second reads anew. Nothing is ever
-put where another's may lie: each job has names of its own.
+A folder (`Folder`) has atomic moves and locks; an object store (`Objects`) has neither.
+There each file is written in one piece. A file that several processes change is a
+sequence of versions, each of which can be created once: the second writer reads again.
+Jobs use separate names, so they never overwrite each other's files.
 """
 
 from __future__ import annotations
@@ -30,33 +30,33 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
 MANIFEST = "_manifest"
-"""The folder by which a lake is known; engines pass over names that begin so."""
+"""The folder that identifies a lake; engines skip names that begin with `_`."""
 ATTEMPTS = "_attempts"
 _LOCK = ".lock"
 _TRACES = "run=*/rank=*/trace=*"
 _OVER_S = 7 * 24 * 3600
-"""After so long nobody is taken to be at work still, where no lock tells."""
+"""[s] Without locks, a job is considered dead after this time."""
 
 
 class GoneError(LakeError):
-    """A file is not there that was to be read: somebody has replaced it since."""
+    """A file to read is missing, because it was replaced in the meantime."""
 
 
 class Storage(Protocol):
-    """What a lake asks of where it lies; names are of files below it."""
+    """The interface of a lake's storage; names are relative to the lake."""
 
     @property
     def name(self) -> str:
-        """How people, and workers, name it."""
+        """Its path or URI."""
 
     def is_lake(self) -> bool:
         """Whether there is a manifest."""
 
     def is_free(self) -> bool:
-        """Whether nothing is there, so that a lake can be made."""
+        """Whether it is empty, so that a lake can be created."""
 
     def make(self) -> None:
-        """Make what has to be there before anything is written."""
+        """Create what must exist before anything is written."""
 
     def names(self, folder: str) -> list[str]:
         """The files of a folder; none where there is no folder."""
@@ -65,35 +65,35 @@ class Storage(Protocol):
         """What is in files, of those that are there."""
 
     def write(self, name: str, content: bytes) -> None:
-        """Write a file, whole or not at all."""
+        """Write a file atomically."""
 
     def change(self, name: str, made: Callable[[bytes | None], bytes]) -> None:
-        """Write a file that is made of what was there; nobody's change is lost."""
+        """Replace a file by a function of its content; no concurrent change is lost."""
 
     def remove(self, name: str) -> None:
         """Remove a file, if it is there."""
 
     def job(self) -> AbstractContextManager[str]:
-        """A job of one who hands out work: a word for its workers."""
+        """A job; yields its name for the workers."""
 
     def scratch(self, job: str) -> str | None:
-        """Where a worker of a job makes files first; None for anywhere."""
+        """The folder in which a job's workers create files; None for any."""
 
     def put(self, folder: Path, place: str, job: str) -> str:
-        """Put a folder that is whole to its place; returns the name that it has got."""
+        """Move a complete folder to its place; returns its name there."""
 
     def clear(
         self, named: Callable[[], Collection[str]], replaced: Collection[str]
     ) -> None:
-        """Remove folders that have been replaced, and what nobody names or will."""
+        """Remove replaced folders, and folders that nothing refers to or will."""
 
     def lacking(self, names: Sequence[str]) -> list[str]:
         """Which of these files are not there."""
 
     def at_hand(self, names: Sequence[str]) -> AbstractContextManager[dict[str, str]]:
-        """Paths of this machine by which files can be read meanwhile.
+        """Local paths of files, within the block.
 
-        Raises `GoneError` where one is not there, if that is known by then.
+        Raises `GoneError` if a file is missing, where that is known by then.
         """
 
     def address(self, name: str) -> str:
@@ -101,14 +101,14 @@ class Storage(Protocol):
 
 
 def storage(root: str | Path) -> Storage:
-    """Where a lake lies that a path or a URI names."""
+    """The storage of a lake at a path or a URI."""
     if isinstance(root, str) and remote.is_remote(root):
         return Objects(root)
     return Folder(Path(root).absolute())
 
 
 class Folder:
-    """A lake in a folder that all its workers see."""
+    """A lake in a folder that all workers can access."""
 
     def __init__(self, root: Path) -> None:
         """Take the folder."""
@@ -117,7 +117,7 @@ class Folder:
 
     @property
     def name(self) -> str:
-        """How people, and workers, name it."""
+        """Its path or URI."""
         return str(self._root)
 
     def is_lake(self) -> bool:
@@ -125,17 +125,17 @@ class Folder:
         return self._manifest.is_dir()
 
     def is_free(self) -> bool:
-        """Whether nothing is there but hidden files."""
+        """Whether there are only hidden files."""
         return not self._root.is_dir() or all(
             path.name.startswith(".") for path in self._root.iterdir()
         )
 
     def make(self) -> None:
-        """Make the folder of the manifest."""
+        """Create the folder of the manifest."""
         make_folder(self._manifest, LakeError)
 
     def names(self, folder: str) -> list[str]:
-        """The files of a folder that are whole; none where there is no folder."""
+        """The complete files of a folder; empty if there is no folder."""
         found = (self._root / folder).glob("[!.]*")
         return sorted(f"{folder}/{path.name}" for path in found)
 
@@ -154,7 +154,7 @@ class Folder:
         return found
 
     def write(self, name: str, content: bytes) -> None:
-        """Write a file beside its place and move it there."""
+        """Write a file next to its place and move it there."""
         path = self._root / name
         beside = path.with_name(f".{path.name}.{uuid4().hex}")
         try:
@@ -165,7 +165,7 @@ class Folder:
             raise LakeError(f"{path}: cannot be written: {error.strerror}") from error
 
     def change(self, name: str, made: Callable[[bytes | None], bytes]) -> None:
-        """Write a file that is made of what was there, under the lake's lock."""
+        """Replace a file by a function of its content, under the lake's lock."""
         with self._locked():
             self.write(name, made(self.read([name]).get(name)))
 
@@ -175,7 +175,7 @@ class Folder:
 
     @contextmanager
     def job(self) -> Iterator[str]:
-        """A folder for who hands out work; should they die, others remove it."""
+        """A folder for a job; if the job dies, others remove it."""
         folder = self._root / ATTEMPTS / uuid4().hex
         with ExitStack() as stack:
             with self._locked():
@@ -187,14 +187,11 @@ class Folder:
                 shutil.rmtree(folder, ignore_errors=True)
 
     def scratch(self, job: str) -> str:
-        """The folder of the job: from there a folder can be moved to its place."""
+        """The folder of the job, from which folders can be moved."""
         return str(self._root / ATTEMPTS / job)
 
     def put(self, folder: Path, place: str, _job: str) -> str:
-        """Move a folder to its place; where one is already, another was as good.
-
-        But for files that somebody has removed since.
-        """
+        """Move a folder to its place; if one is there, only add its missing files."""
         path = self._root / place
         make_folder(path.parent, LakeError)
         try:
@@ -211,7 +208,7 @@ class Folder:
     def clear(
         self, named: Callable[[], Collection[str]], _replaced: Collection[str]
     ) -> None:
-        """Remove what nobody names, unless somebody is at work, who may name it yet."""
+        """Remove unreferenced folders, unless a running job may still refer to them."""
         with self._locked():
             at_work = [not _is_over(job) for job in (self._root / ATTEMPTS).glob("*/")]
             if any(at_work):
@@ -235,7 +232,7 @@ class Folder:
         yield {name: self.address(name) for name in names}
 
     def address(self, name: str) -> str:
-        """How Spark names a file: by its path."""
+        """Spark's name of a file: its path."""
         return str(self._root / name)
 
     @contextmanager
@@ -245,7 +242,7 @@ class Folder:
 
 
 def _is_over(job: Path) -> bool:
-    """Whether nobody works in a folder any more; it is then removed."""
+    """Whether a job is over; its folder is then removed."""
     try:
         with _lock(job / _LOCK, is_patient=False):
             shutil.rmtree(job, ignore_errors=True)
@@ -258,9 +255,9 @@ def _is_over(job: Path) -> bool:
 
 @contextmanager
 def _lock(path: Path, *, is_patient: bool = True) -> Iterator[None]:
-    """Hold a lock, which ends with the process at the latest.
+    """Hold a lock, which is released at the end of the process at the latest.
 
-    Raises `BlockingIOError` where it is held, unless one is patient.
+    Raises `BlockingIOError` if it is held, unless `is_patient`.
     """
     with path.open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX | (0 if is_patient else fcntl.LOCK_NB))
@@ -268,16 +265,16 @@ def _lock(path: Path, *, is_patient: bool = True) -> Iterator[None]:
 
 
 class Objects:
-    """A lake in a store of objects, as fsspec has it; all errors are `LakeError`s."""
+    """A lake in an object store, accessed by fsspec; all errors are `LakeError`s."""
 
     def __init__(self, uri: str) -> None:
-        """Take the URI; nothing is asked of the store yet."""
+        """Take the URI, without accessing the store."""
         self._uri = uri.rstrip("/")
         self._fs, self._root = remote.opened(self._uri, LakeError)
 
     @property
     def name(self) -> str:
-        """How people, and workers, name it."""
+        """Its path or URI."""
         return self._uri
 
     def is_lake(self) -> bool:
@@ -285,11 +282,11 @@ class Objects:
         return self._is_there(MANIFEST)
 
     def is_free(self) -> bool:
-        """Whether nothing is there."""
+        """Whether it is empty."""
         return not self._list("")
 
     def make(self) -> None:
-        """Nothing has to be there: folders are but names."""
+        """Do nothing: folders are only parts of names."""
 
     def names(self, folder: str) -> list[str]:
         """The files of a folder; none where there is no folder."""
@@ -311,15 +308,16 @@ class Objects:
         return contents
 
     def write(self, name: str, content: bytes) -> None:
-        """Write a file; a store shows none before it is whole."""
+        """Write a file; stores do so atomically."""
         with self._store_errors():
             self._fs.pipe_file(self._path(name), content)
 
     def change(self, name: str, made: Callable[[bytes | None], bytes]) -> None:
-        """Make the next version of a file, of the last one.
+        """Write the next version of a file, made from the last one.
 
-        A version can be made once. Old ones are emptied and never removed: else who is
-        slow could make one again. A lake that was copied from a folder has the file.
+        A version can be created only once. Old ones are emptied but never removed, so
+        that a slow process cannot create one again. A lake that was copied from a
+        folder has the unversioned file.
         """
         folder = name.removesuffix(".json")
         while True:
@@ -344,7 +342,7 @@ class Objects:
 
     @contextmanager
     def job(self) -> Iterator[str]:
-        """A word for all folders of a job; should it die, that is known by its file."""
+        """A name for all folders of a job; its file shows whether the job is alive."""
         job = uuid4().hex[:12]
         name = f"{ATTEMPTS}/{job}"
         self.write(name, str(int(time())).encode())
@@ -354,10 +352,10 @@ class Objects:
             self.remove(name)
 
     def scratch(self, _job: str) -> None:
-        """Anywhere: what is whole is sent from there."""
+        """None: files are uploaded from any folder."""
 
     def put(self, folder: Path, place: str, job: str) -> str:
-        """Send the files of a folder; what is there already is of the same job."""
+        """Upload the files of a folder; existing ones are of the same job."""
         name = f"{place}-{job}"
         paths = sorted(folder.iterdir())
         with self._store_errors():
@@ -370,7 +368,7 @@ class Objects:
     def clear(
         self, named: Callable[[], Collection[str]], replaced: Collection[str]
     ) -> None:
-        """Remove what has been replaced, and what jobs left that died long ago."""
+        """Remove replaced folders, and remains of jobs that died long ago."""
         jobs = self.read(self.names(ATTEMPTS))
         over = {n for n, began in jobs.items() if int(began) < time() - _OVER_S}
         endings = tuple("-" + name.rpartition("/")[2] for name in over)
@@ -394,7 +392,7 @@ class Objects:
 
     @contextmanager
     def at_hand(self, names: Sequence[str]) -> Iterator[dict[str, str]]:
-        """Copies, many fetched at a time: all that is read of a lake is whole files."""
+        """Local copies, fetched in parallel: a lake's files are read as a whole."""
         with TemporaryDirectory(prefix="tracedb-") as folder:
             copies = {n: f"{folder}/{at}.parquet" for at, n in enumerate(names)}
             if names:
@@ -406,7 +404,7 @@ class Objects:
             yield copies
 
     def address(self, name: str) -> str:
-        """How Spark names a file: its readers know S3 as `s3a`."""
+        """Spark's name of a file, with `s3a` for S3."""
         scheme, _, path = f"{self._uri}/{name}".partition("://")
         return f"{'s3a' if scheme == 's3' else scheme}://{path}"
 
@@ -422,7 +420,7 @@ class Objects:
         return True
 
     def _list(self, folder: str) -> list[str]:
-        """The names in a folder, of files and folders."""
+        """The names of files and folders in a folder."""
         with self._store_errors():
             try:
                 found = self._fs.ls(self._path(folder), detail=False)
@@ -431,7 +429,7 @@ class Objects:
         return sorted(name for one in found if (name := str(one).rpartition("/")[2]))
 
     def _created(self, name: str, content: bytes) -> bool:
-        """Write a file, unless there is one: then somebody else was first."""
+        """Create a file; return False if it exists already."""
         with self._store_errors():
             try:
                 self._fs.pipe_file(self._path(name), content, mode="create")

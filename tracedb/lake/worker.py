@@ -1,10 +1,9 @@
-"""What a worker does: ingest one file alone, and put its rows into the lake.
+"""The work of a worker: ingest one file, and write its rows to the lake.
 
-The file goes through the ordinary ingest, all layers, into a database of its own. Its
-relations that have rows are written beside the lake's partitions, small ones to one
-file (`packing.py`), put there as a folder (`storage.py`), and count when the manifest
-names it. A worker may die at any moment: who does its work again finds nothing that
-counts, or all of it.
+The file is ingested with all layers into its own database. Relations with rows are
+written as Parquet files, small ones to one file (`packing.py`), and moved to the lake
+as a folder (`storage.py`), which counts once the manifest lists it. A worker may die at
+any moment: a retry finds either a complete result or none.
 """
 
 from __future__ import annotations
@@ -38,29 +37,29 @@ class Task(msgspec.Struct, frozen=True):
     """A file to ingest into a lake."""
 
     root: str
-    """The lake: its folder, or its URI."""
+    """The folder or URI of the lake."""
     job: str
-    """The word of the job (`Storage.job`)."""
+    """The name of the job (`Storage.job`)."""
     memory: int
-    """[B] How much may be used."""
+    """[B] The memory limit."""
     number: int = 0
     run: str = ""
     run_id: int = 0
     path: bytes = b""
-    """Where the file is: a path, or a URI. Names of files need not be text."""
+    """The path or URI of the file, as bytes, because names need not be text."""
     source: str = ""
-    """What it is called in the manifest."""
+    """Its name in the manifest."""
     is_named: bool = True
-    """Whether the user named it: what a folder holds may be no trace."""
+    """Whether the user named it; files found in folders need not be traces."""
     why_not: str = ""
-    """Why it is skipped, where that is known."""
+    """Why it is skipped, if known."""
     step_mark: str | None = None
     step_from: str | None = None
     mapping: dict[str, str] = {}
 
     @property
     def made_with(self) -> str:
-        """All but the file that says what its rows are: `fingerprint` and options."""
+        """What determines its rows besides the file: `fingerprint` and options."""
         mapping = sorted(self.mapping.items())
         options = (self.step_mark, self.step_from, mapping)
         if not any(options):
@@ -73,27 +72,27 @@ OUTCOMES = ("new", "known", "skipped", "failed")
 
 
 class Outcome(msgspec.Struct, frozen=True):
-    """What became of a file."""
+    """The outcome of a file."""
 
     number: int
     source: str
     kind: Literal["new", "known", "skipped", "failed"]
     detail: str = ""
-    """Why, where it was skipped or failed."""
+    """Why it was skipped or failed."""
     sha256: str = ""
     event_count: int = 0
 
     def __str__(self) -> str:
-        """One line for people."""
+        """A line for people."""
         more = f": {self.detail}" if self.detail else ""
         events = f", {self.event_count:,} events" if self.event_count else ""
         return f"{self.source}: {self.kind}{events}{more}"
 
 
 def work(task: Task) -> Outcome:
-    """Put a file into the lake, unless it is there; never raises for the file's sake.
+    """Ingest a file into the lake, unless it is there; never raises for a bad file.
 
-    A file that cannot be ingested is noted in the manifest.
+    A failure is stored in the manifest.
     """
     if task.why_not:
         return Outcome(task.number, task.source, "skipped", task.why_not)
@@ -108,7 +107,7 @@ def work(task: Task) -> Outcome:
 
 
 def failed(task: Task, why: str) -> Outcome:
-    """Note that a file could not be ingested, where a lake can be written to at all."""
+    """Store a failure, if the lake is writable."""
     try:
         Manifest(task.root).fail(Failure(task.number, task.run, task.source, why))
     except TracedbError as error:
@@ -154,7 +153,7 @@ def _work(task: Task, manifest: Manifest, scratch: Path) -> Outcome:
 
 
 def _is_there(known: Entry, task: Task, storage: Storage) -> bool:
-    """Whether an entry is what the task would make, and nobody has removed files."""
+    """Whether an entry equals the task's result, and none of its files is missing."""
     names = [f"{known.partition}/{file}" for file in known.files]
     return known.made_with == task.made_with and not storage.lacking(names)
 
@@ -162,7 +161,7 @@ def _is_there(known: Entry, task: Task, storage: Storage) -> bool:
 def _put(
     connection: duckdb.DuckDBPyConnection, task: Task, storage: Storage, folder: Path
 ) -> Entry:
-    """Write the rows of a database of one trace, and put them to their place."""
+    """Write the rows of a trace's database, and move them to their place."""
     query = "SELECT rank, format, sha256, event_count FROM staging.trace"
     ((rank, format_, sha256, event_count),) = connection.execute(query).fetchall()
     name = f"{task.number}-{sha256[:12]}-{task.made_with[-8:]}"
@@ -186,7 +185,7 @@ def _put(
 
 
 def kept() -> list[catalog.Relation]:
-    """The relations whose rows a lake keeps: all that are stored, of a trace or run."""
+    """The relations that a lake keeps: all stored ones of a trace or run."""
     return [
         one
         for one in catalog.relations()
@@ -197,7 +196,7 @@ def kept() -> list[catalog.Relation]:
 
 @cache
 def contracted() -> tuple[catalog.Relation, ...]:
-    """What a lake keeps of each trace for questions of the fleet: a few rows."""
+    """The small relations that a lake keeps per trace for questions of the fleet."""
     of_fleet = f"{catalog.FLEET}."
     return tuple(
         one
@@ -208,7 +207,7 @@ def contracted() -> tuple[catalog.Relation, ...]:
 
 @cache
 def fingerprint() -> str:
-    """A digest of all that says what a partition holds."""
+    """A digest of everything that determines the contents of a partition."""
     texts = [
         catalog.fingerprint(),
         *(one.statement for one in contracted()),
@@ -220,9 +219,9 @@ def fingerprint() -> str:
 def _write(
     connection: duckdb.DuckDBPyConnection, folder: Path
 ) -> dict[str, tuple[str, ...]]:
-    """Write what has rows, in the order of its key: the same rows give the same bytes.
+    """Write relations with rows, ordered by key, so that equal rows give equal bytes.
 
-    Returns the relations that are in each file.
+    Returns the relations in each file.
     """
     folder.mkdir()
     filled = catalog.what_is_empty(connection)
@@ -258,5 +257,5 @@ def _copy(connection: duckdb.DuckDBPyConnection, query: str, path: Path) -> None
 
 
 def contraction(one: catalog.Relation) -> str:
-    """The rows that a lake keeps of a trace, of a database of it."""
+    """The query on a trace's database for the rows that a lake keeps."""
     return f"SELECT * FROM (\n{one.query}\n) AS kept ({', '.join(one.columns)})"

@@ -295,9 +295,7 @@ def _links(found: Estimate) -> Iterator[str]:
 
 def _unsure(found: Estimate) -> Iterator[str]:
     if found.unsure:
-        yield (
-            f"Unsure  {counted(len(found.unsure), 'thing')} that the graph leaves open"
-        )
+        yield f"Unsure  {counted(len(found.unsure), 'thing')} left open"
     for line in found.unsure[:_LISTED]:
         yield f"        {line}"
     if len(found.unsure) > _LISTED:

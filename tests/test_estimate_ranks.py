@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -57,6 +58,8 @@ place = int(os.environ.get("LOCAL_RANK", 0))
 assert (distributed.get_rank(), distributed.get_world_size()) == (place, 8)
 net = DistributedDataParallel(net, device_ids=[place])
 """
+BATCH = """distributed.batch_isend_irecv(
+        [distributed.P2POp(distributed.isend, given, 1)])"""
 CALLS = """
 import torch
 from torch import distributed
@@ -75,6 +78,27 @@ given, made = torch.randn(80, 3).cuda(), torch.zeros(80, 3).cuda()
 
 def step(batch: int = 1):
     {calls}
+"""
+
+
+PIPELINE = """
+import torch
+from torch import distributed, nn
+from torch.distributed.pipelining import PipelineStage, ScheduleGPipe
+
+distributed.init_process_group("nccl")
+rank, world = distributed.get_rank(), distributed.get_world_size()
+device = torch.device("cuda", rank)
+net = nn.Linear(64, 64).to(device)
+stage = PipelineStage(net, rank, world, device)
+schedule = ScheduleGPipe(stage, 4, loss_fn=nn.functional.mse_loss)
+
+
+def step(batch: int = 32):
+    target = torch.randn(batch, 64, device=device)
+    given = [torch.randn(batch, 64, device=device)] if rank == 0 else []
+    # The last stage computes the loss.
+    schedule.step(*given, **({"target": target} if rank == world - 1 else {}))
 """
 
 
@@ -255,6 +279,62 @@ def test_collectives_called_by_code(
     with recorded(tmp_path, CALLS.format(calls=calls)) as step:
         found = messages(step.nodes)
     assert [one if one[0] != "wait" else one[:1] for one in found] == expected
+
+
+@pytest.mark.parametrize(
+    "calls",
+    [
+        "distributed.send(given, dst=1)",
+        "distributed.irecv(made, src=1).wait()",
+        BATCH,
+    ],
+)
+def test_messages_to_another_rank_are_unsure(calls: str, tmp_path: Path) -> None:
+    """The answer names their line, because the other rank does not run."""
+    with recorded(tmp_path, CALLS.format(calls=f"for _ in 1, 2: {calls}")) as step:
+        (line,) = step.unsure
+    assert re.match(rf"{tmp_path / 'train.py'}:1[89]: (send|recv): ", line)
+    assert "idle time in a pipeline is missing" in line
+
+
+def test_messages_from_any_rank_are_rejected(tmp_path: Path) -> None:
+    """One line says what to write instead."""
+    text = CALLS.format(calls="distributed.recv(made)")
+    with (
+        pytest.raises(EstimateError, match=r"train\.py:18: .* give its rank: src="),
+        recorded(tmp_path, text),
+    ):
+        pass
+
+
+def test_collectives_are_not_unsure(tmp_path: Path) -> None:
+    """All ranks of a collective call it."""
+    text = CALLS.format(calls="distributed.all_reduce(given)")
+    with recorded(tmp_path, text) as step:
+        assert step.unsure == ()
+
+
+def test_pipeline_schedules_are_rejected(tmp_path: Path) -> None:
+    """One line names the user's line and what is not supported."""
+    with (
+        pytest.raises(
+            EstimateError, match=r"train\.py:18: .* not supported"
+        ) as refused,
+        recorded(tmp_path, PIPELINE),
+    ):
+        pass
+    assert "\n" not in str(refused.value)
+    assert not distributed.is_initialized()
+
+
+def test_the_state_of_random_numbers_can_be_kept(tmp_path: Path) -> None:
+    """`fork_rng` and `get_rng_state` work without a GPU."""
+    calls = (
+        "torch.cuda.set_rng_state(torch.cuda.get_rng_state())\n"
+        "    with torch.random.fork_rng([0]): distributed.all_reduce(given)"
+    )
+    with recorded(tmp_path, CALLS.format(calls=calls)) as step:
+        assert [kind for kind, *_ in messages(step.nodes)] == ["allreduce", "wait"]
 
 
 def test_readers_wait_for_an_async_collective(tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ from torch.utils import _foreach_utils
 from tracedb.from_code import place
 from tracedb.from_code.changed import changed
 from tracedb.from_code.fake_cuda import STREAMS, Nvtx, nothing
+from tracedb.from_code.fake_mesh import really
 from tracedb.from_code.unknown import Unknown, refuse
 
 if TYPE_CHECKING:
@@ -335,8 +336,14 @@ def _answers(
         there = (h for h in recorder.ledger.held if h.is_on_gpu and h.end is None)
         return sum(h.size_bytes for h in there)
 
+    def generator_state(*_: object) -> torch.Tensor:
+        with really():
+            return torch.get_rng_state()
+
     return {
         "is_available": available,
+        "get_rng_state": generator_state,
+        "set_rng_state": nothing,
         **STREAMS,
         "device_count": lambda: count,
         "get_device_name": named,

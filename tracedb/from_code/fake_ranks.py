@@ -64,6 +64,8 @@ class FakeRanks:
                 stack.enter_context(changed(module, own))
             objects = {
                 "broadcast_object_list": _nothing,
+                "send_object_list": _refuse_objects,
+                "recv_object_list": _refuse_objects,
                 "all_gather_object": _gather_object,
                 "destroy_process_group": _nothing,
                 "monitored_barrier": _nothing,
@@ -154,6 +156,15 @@ def _nothing(*_: object, **__: object) -> None:
     """Do nothing: all ranks have the same objects."""
 
 
+def _refuse_objects(*_: object, **__: object) -> None:
+    """Raise `EstimateError`: what another rank sends is not known."""
+    raise EstimateError(
+        f"{place.of_caller()}: sends Python objects between ranks, as pipeline stages "
+        "(torch.distributed.pipelining) do; ranks that do different work are not "
+        "supported"
+    )
+
+
 def _gather_object(gathered: list[object], given: object, *_: object) -> None:
     gathered[:] = [given] * len(gathered)
 
@@ -220,6 +231,13 @@ class _Group(_C10D.ProcessGroup):  # type: ignore[misc]
             pass
         self._last = _Work(self._recorder, None, [])
         return self._last
+
+    def recv_anysource(self, *_: object, **__: object) -> _Work:
+        """Raise `EstimateError`: NCCL has no such receive."""
+        raise EstimateError(
+            f"{place.of_caller()}: receives from any rank, which NCCL does not "
+            "support; give its rank: src="
+        )
 
     def getBackendName(self) -> str:  # noqa: N802 (as PyTorch has it)
         """The name of the backend."""

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from tracedb.from_code.memory import Memory
     from tracedb.from_code.program import Node
 
+_POINT_TO_POINT = ("send", "recv")
+
 
 @dataclass(frozen=True)
 class Recording:
@@ -52,8 +54,17 @@ class Recording:
 
     @property
     def unsure(self) -> tuple[str, ...]:
-        """Empty: all of it is known."""
-        return ()
+        """Sends and receives, one line per source line: the other rank is not run."""
+        calls = {
+            (op.line, op.called.kind): None
+            for op in self.fake.ops.values()
+            if op.called is not None and op.called.kind in _POINT_TO_POINT
+        }
+        return tuple(
+            f"{line}: {kind}: the other rank is assumed to call at the same time, so "
+            "idle time in a pipeline is missing"
+            for line, kind in calls
+        )
 
     @cached_property
     def root(self) -> Node:

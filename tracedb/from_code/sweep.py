@@ -87,6 +87,8 @@ def estimate_sweep(  # noqa: PLR0913 (the options of one command)
                 closing(Source(step, inputs, device.name, Job(ranks, device.per_node)))
             )
             first = source.at(min(batches, default=None))
+            for line in first.unsure:
+                tell(line)
             sizes = list(batches) or [first.batch or 0]
             host, table = known(empty, database, library, first, profiled=profiled)
             learnt = _learn(source, first, sizes, devices, tell)

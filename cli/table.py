@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from tracedb.words import told_apart
+from tracedb.words import cut_distinct
 
 from .terminal import printable, write_text
 
@@ -225,7 +225,7 @@ def _cut(columns: list[_Column], width: int) -> list[_Column]:
     for left, column in enumerate(sorted(names, key=lambda c: c.width)):
         own = max(min(column.width, room // (len(names) - left)), 1)
         room -= own
-        cut[column.name] = replace(column, cells=told_apart(column.cells, own))
+        cut[column.name] = replace(column, cells=cut_distinct(column.cells, own))
     return [cut.get(column.name, column) for column in columns]
 
 

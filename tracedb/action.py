@@ -1,4 +1,4 @@
-"""What an edit does to its targets: the actions, and the values that each takes."""
+"""The actions of edits, and the values that each takes."""
 
 from __future__ import annotations
 
@@ -283,7 +283,7 @@ _ALONE = {
 
 _CONFLICTS = """
 WITH twice AS (
-    SELECT variant_id, 'set the time of' AS deed
+    SELECT variant_id, 'set the time of' AS verb
     FROM prediction.host_edit WHERE set_count > 1
     UNION ALL
     SELECT variant_id, 'set the time of' FROM prediction.gpu_edit WHERE set_count > 1
@@ -317,9 +317,9 @@ WITH twice AS (
     INNER JOIN prediction.variant USING (scenario)
     GROUP BY variant_id, gpu_op_id HAVING count(*) > 1
 )
-SELECT scenario, deed, count(*)
+SELECT scenario, verb, count(*)
 FROM twice INNER JOIN prediction.variant USING (variant_id)
-GROUP BY scenario, variant_id, deed ORDER BY variant_id, deed
+GROUP BY scenario, variant_id, verb ORDER BY variant_id, verb
 LIMIT 1
 """
 
@@ -328,9 +328,9 @@ def check_conflicts(connection: duckdb.DuckDBPyConnection) -> None:
     """Raise `ScenarioError` for the first scenario with two values for one target."""
     found = connection.execute(_CONFLICTS).fetchone()
     if found:
-        scenario, deed, count = found
+        scenario, verb, count = found
         raise ScenarioError(
-            f"scenario {scenario}: two edits {deed} the same "
+            f"scenario {scenario}: two edits {verb} the same "
             f"{counted(count, 'target')}; remove one of them"
         )
 

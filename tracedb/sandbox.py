@@ -40,7 +40,7 @@ _TABLE_FUNCTIONS = frozenset(
         "duckdb_views",
     }
 )
-"""The allowed ones, which read only the database; unknown ones may do anything."""
+"""The allowed table functions, which read only the database; others may do anything."""
 _FILE_FUNCTIONS = frozenset(
     {
         *("read_csv", "read_csv_auto", "sniff_csv", "read_text", "read_blob", "glob"),
@@ -50,7 +50,7 @@ _FILE_FUNCTIONS = frozenset(
         *("parquet_file_metadata", "parquet_kv_metadata", "read_duckdb"),
     }
 )
-"""Those that read files, which are allowed on request."""
+"""Table functions that read files, which are allowed on request."""
 _REFUSED_FUNCTIONS = frozenset(
     {"getenv", "nextval", "setval", "write_log", "sleep_ms", "setseed"}
 )

@@ -63,10 +63,10 @@ def shortened(name: str, width: int) -> str:
     return plain if len(plain) <= width else _cut(plain, width)
 
 
-def told_apart(names: list[str], width: int) -> list[str]:
+def cut_distinct(names: list[str], width: int) -> list[str]:
     """Cut names so that different names stay different, if the width allows.
 
-    >>> told_apart(["run<Row<char>, Add<int>, 4>", "run<Row<char>, Mul<int>, 4>"], 20)
+    >>> cut_distinct(["run<Row<char>, Add<int>, 4>", "run<Row<char>, Mul<int>, 4>"], 20)
     ['run<Ro…>, Add<int>,…', 'run<Ro…>, Mul<int>,…']
     """
     short = {name: shortened(name, width) for name in names}

@@ -389,7 +389,7 @@ class Layout:
 
     @property
     def course(self) -> Course:
-        """What the host and the streams do, by step."""
+        """The log of the host and the streams, by step."""
         return Course.of(self._timeline.clock.log, STEPS)
 
     @property

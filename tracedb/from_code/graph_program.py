@@ -147,10 +147,10 @@ class Reader:
         self._is_loading, self._phase = before
         is_looped = is_optimizing and not self.is_of_gpu
         if is_looped and not on_gpu.list_loop(node):
-            self._tell(given, "its loop over parameters is not turned into lists")
+            self._note(given, "its loop over parameters is not turned into lists")
         return node
 
-    def _tell(self, given: GraphNode, what: str) -> None:
+    def _note(self, given: GraphNode, what: str) -> None:
         self.unsure.append(Unsure(given.id, given.name, what))
 
     def _collective(self, given: GraphNode, node: Node) -> None:
@@ -166,7 +166,7 @@ class Reader:
         self._arriving |= {storage for storage, _ in tensors([*given.outputs])}
         self._arriving |= {storage for storage, _ in tensors([*given.inputs])}
         if message.ranks is None and inputs:
-            self._tell(given, "the number of ranks is not recorded (`--ranks`)")
+            self._note(given, "the number of ranks is not recorded (`--ranks`)")
 
     def _as_on_gpu(self, given: GraphNode, node: Node) -> list[Node]:
         """What a GPU dispatches in place of a CPU op; empty if done by another node."""
@@ -191,7 +191,7 @@ class Reader:
         )
         self._enter(given.outputs, is_on_gpu=is_on_gpu)
         if is_on_gpu and "::" in given.name and not given.name.startswith("aten::"):
-            self._tell(given, "not a PyTorch op; one kernel is assumed")
+            self._note(given, "not a PyTorch op; one kernel is assumed")
 
     def _dispatched(self, given: GraphNode) -> Dispatched:
         return Dispatched(

@@ -70,24 +70,22 @@ def ingest(  # noqa: PLR0913 (the options of one command)
 ) -> list[int]:
     """Ingest files in one transaction and return the numbers of the new traces.
 
-    `run` names the run that all files belong to; else ranks that were recorded
-    together and execution graphs find theirs. `pair` demands that there is an execution
-    graph among the files, and that each finds its trace. `step_mark` is a regular
-    expression of the user ranges that mark the steps of these files, in place of the
-    profiler's; `step_from` of those that steps begin with. `memory` is how many bytes
-    may be used, by default half of what DuckDB took for itself when the database was
-    opened; what has no room there is put beside the database for the time being.
-    `progress` is told what happens, a line at a time. `mapping` says of the columns of
-    tables of operations which field they hold, and of their operations which type.
-    `numbers` is where an empty database begins to count, for several whose rows are put
-    together.
+    `run` names the run of all files; by default, ranks that were recorded together and
+    execution graphs are matched. `pair` requires an execution graph among the files,
+    and a trace for each. `step_mark` is a regular expression of user ranges that mark
+    the steps of these files, instead of the profiler's; `step_from` is one of ranges
+    with which steps begin. `memory` is the limit in bytes, by default half of DuckDB's
+    own limit; the rest spills next to the database. `progress` receives lines of
+    progress. `mapping` maps columns of tables of operations to fields, and operations
+    to types. `numbers` are the first ids in an empty database, for databases whose rows
+    are combined.
 
-    Raises `IngestError` where a file is not a whole trace, `step_mark` matches no
-    range or `memory` is not enough, `PairError` where `pair` is not met; the database
-    is then as it was.
+    Raises `IngestError` if a file is not a whole trace, `step_mark` matches no range or
+    `memory` is not enough, `PairError` if `pair` is not met; the database is then
+    unchanged.
 
-    `until` names the last layer to compute, for those who measure what layers cost; the
-    database is then incomplete above it.
+    `until` names the last layer to compute, to measure the cost of layers; the layers
+    above it are then incomplete.
     """
     with TemporaryDirectory(prefix="tracedb-") as scratch:
         mark = steps.chosen(step_mark, step_from)

@@ -238,8 +238,8 @@ def _age(entry: Entry) -> tuple[int, str]:
     return entry.written_ns, entry.sha256
 
 
-def _encoded(said: msgspec.Struct) -> bytes:
-    return msgspec.json.format(msgspec.json.encode(said))
+def _encoded(value: msgspec.Struct) -> bytes:
+    return msgspec.json.format(msgspec.json.encode(value))
 
 
 def _decoded(name: str, content: bytes, kind: type[T]) -> T:

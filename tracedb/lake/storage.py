@@ -62,7 +62,7 @@ class Storage(Protocol):
         """The files of a folder; none where there is no folder."""
 
     def read(self, names: Sequence[str]) -> dict[str, bytes]:
-        """What is in files, of those that are there."""
+        """The contents of files; missing ones are left out."""
 
     def write(self, name: str, content: bytes) -> None:
         """Write a file atomically."""
@@ -140,7 +140,7 @@ class Folder:
         return sorted(f"{folder}/{path.name}" for path in found)
 
     def read(self, names: Sequence[str]) -> dict[str, bytes]:
-        """What is in files, of those that are there."""
+        """The contents of files; missing ones are left out."""
         found = {}
         for name in names:
             path = self._root / name
@@ -293,7 +293,7 @@ class Objects:
         return [f"{folder}/{name}" for name in self._list(folder)]
 
     def read(self, names: Sequence[str]) -> dict[str, bytes]:
-        """What is in files, of those that are there; many at a time."""
+        """The contents of files, read in parallel; missing ones are left out."""
         if not names:
             return {}
         with self._store_errors():

@@ -126,7 +126,7 @@ def _work(task: Task, manifest: Manifest, scratch: Path) -> Outcome:
     if known is not None and _is_there(known, task, manifest.storage):
         other = "" if known.run == task.run else f"it is in run {known.run}"
         return Outcome(task.number, task.source, "known", other, sha256)
-    said: list[str] = []
+    lines: list[str] = []
     with tracedb.open(scratch / "trace.duckdb", allow_files=True) as db:
         new = ingest.ingest(
             db.connection,
@@ -137,10 +137,10 @@ def _work(task: Task, manifest: Manifest, scratch: Path) -> Outcome:
             step_mark=task.step_mark,
             step_from=task.step_from,
             numbers=numbers_of(task.run_id, task.number),
-            progress=said.append,
+            progress=lines.append,
         )
         if not new:
-            why = "".join(said[-1:]).partition(f"{task.source}: ")[2]
+            why = "".join(lines[-1:]).partition(f"{task.source}: ")[2]
             why = why.removesuffix(f": {ingest.NO_TRACE}")
             return Outcome(task.number, task.source, "skipped", why)
         entry = _put(db.connection, task, manifest.storage, scratch / "rows")

@@ -1,4 +1,4 @@
-"""Measure how long ops take on this machine: one Parquet file of shapes and times.
+"""Measure op times on this machine into a Parquet file of shapes and times.
 
 This package stands alone: it imports nothing but the standard library, NumPy, pyarrow,
 and PyTorch or CuPy, so that its folder can be copied to a machine without tracedb;
@@ -7,7 +7,7 @@ there `python -m microbench` is what `tracedb microbench` is here.
     from tracedb.microbench import measure, open_backend, plan
     measure("cpu.parquet", plan("quick"), open_backend("auto", "cpu"))
 
-It measures what one device runs; collectives need several, and have no plan here.
+It measures ops on a single device; collectives, which need several, have no plan.
 """
 
 from .backend import BACKENDS, DEVICES, Backend, Place, open_backend

@@ -11,7 +11,7 @@ from .backend import BACKENDS, open_backend
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Measure a plan; exit code 2 with one line on stderr for what a user can mend."""
+    """Measure a plan; for user errors, exit with 2 and one line on stderr."""
     asked = _options().parse_args(words)
     try:
         _measure(asked)
@@ -22,10 +22,10 @@ def main(words: Sequence[str] | None = None) -> int:
 
 
 class _Parser(argparse.ArgumentParser):
-    """A parser that tells what was typed wrongly in one line."""
+    """A parser that reports usage errors in one line."""
 
     def error(self, message: str) -> NoReturn:
-        """Write it, and end with exit code 2."""
+        """Write the message, and exit with 2."""
         self.exit(2, f"microbench: error: {message}; see --help\n")
 
 

@@ -16,14 +16,14 @@ from .timing import LEAST_FLUSH_BYTES, EventTimer, HostTimer, Timer
 
 _ROOM = 0.6
 _LIMITS = "threadpoolctl"
-"""Sets the threads of BLAS; it need not be there."""
+"""The optional package that sets the threads of BLAS."""
 
 
 def open_backend(name: str, device: str, threads: int | None) -> "ArrayBackend":
     """Open NumPy or CuPy; DeviceMissingError without a GPU for the latter.
 
-    NumPy's threads are those of its BLAS: as many as its environment says, unless given
-    where threadpoolctl is there to set them.
+    NumPy's threads are those of its BLAS, by default as its environment says; setting
+    them requires threadpoolctl.
     """
     arrays = import_module(name)
     if device == "cpu":
@@ -47,13 +47,13 @@ class ArrayBackend:
         memory_bytes: int,
         place: Callable[[Any], Place],
     ) -> None:
-        """Take the module of the arrays, and what times and describes its device."""
+        """Take the array module, and the timer and description of its device."""
         self.arrays, self.timer, self._place = arrays, timer, place
         self.cold_timer = timer
         self.memory_bytes = int(memory_bytes * _ROOM)
 
     def place(self) -> Place:
-        """Say which device and which package measure."""
+        """The device and the package that measure."""
         return self._place(self.arrays)
 
     def build(self, case: Case) -> Callable[[], object]:
@@ -65,7 +65,7 @@ class ArrayBackend:
         return BUILDERS[case.family](case, self.arrays)
 
     def failure(self, error: Exception) -> str | None:
-        """Say why a case cannot be measured: memory, or no such op."""
+        """Why a case cannot be measured: memory, or no such op."""
         if isinstance(error, MemoryError):  # CuPy's own is one, too
             return "out of memory"
         if isinstance(error, UnsupportedError | TypeError | ValueError):
@@ -73,14 +73,14 @@ class ArrayBackend:
         return None
 
     def release(self) -> None:
-        """Give memory back to the GPU; raises if the GPU answers no more."""
+        """Release GPU memory; raises if the GPU no longer responds."""
         if hasattr(self.arrays, "cuda"):
             self.arrays.cuda.Device().synchronize()
             self.arrays.get_default_memory_pool().free_all_blocks()
 
 
 def _limit(threads: int) -> None:
-    """Let BLAS work with so many threads; DeviceMissingError where none can say so."""
+    """Set the number of BLAS threads; DeviceMissingError without threadpoolctl."""
     if find_spec(_LIMITS) is None:
         raise DeviceMissingError(
             f"{_LIMITS}, which sets NumPy's threads, is not installed: remove "
@@ -90,7 +90,7 @@ def _limit(threads: int) -> None:
 
 
 def _threads() -> int:
-    """With how many threads BLAS works."""
+    """The number of BLAS threads."""
     if find_spec(_LIMITS) is None:
         return int(os.environ.get("OMP_NUM_THREADS") or os.cpu_count() or 1)
     pools = import_module(_LIMITS).threadpool_info()
@@ -121,7 +121,7 @@ class _Gpu:
     """The GPU as CuPy drives it."""
 
     def __init__(self, cupy: Any) -> None:  # noqa: ANN401
-        """Make what is written over the cache: several times its size."""
+        """Allocate the buffer that flushes the cache: several times its size."""
         self._cupy = cupy
         properties = cupy.cuda.runtime.getDeviceProperties(0)
         count = max(4 * properties["l2CacheSize"], LEAST_FLUSH_BYTES)
@@ -134,7 +134,7 @@ class _Gpu:
         return event
 
     def between_ns(self, start: Any, end: Any) -> float:  # noqa: ANN401
-        """Give the time between two events."""
+        """[ns] The time between two events."""
         return float(self._cupy.cuda.get_elapsed_time(start, end)) * 1e6
 
     def synchronize(self) -> None:
@@ -142,5 +142,5 @@ class _Gpu:
         self._cupy.cuda.Device().synchronize()
 
     def flush(self) -> None:
-        """Write over the cache."""
+        """Flush the cache by overwriting it."""
         self._over.fill(0)

@@ -1,4 +1,4 @@
-"""What NumPy and CuPy run: one builder a family, for the module of either."""
+"""Builders of cases for NumPy and CuPy, one per family."""
 
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -17,7 +17,7 @@ _REDUCTIONS = {"sum": "sum", "mean": "mean", "amax": "max"}
 
 
 def _chance(arrays: Any) -> Any:  # noqa: ANN401
-    """Give the generator that NumPy and CuPy both have."""
+    """A random generator, whose interface NumPy and CuPy share."""
     return arrays.random.default_rng(0)
 
 
@@ -30,7 +30,7 @@ def _random(case: Case, arrays: Any, *shape: int) -> Any:  # noqa: ANN401
 
 
 def _named(case: Case, names: Mapping[str, str] | tuple[str, ...]) -> None:
-    """Refuse an op that is not in the table of its family."""
+    """Raise UnsupportedError for an op that is not in its family's table."""
     if case.op not in names:
         raise UnsupportedError(
             f"{case.family}: no op {case.op}; available: {', '.join(names)}"
@@ -47,7 +47,7 @@ def _gemm(case: Case, arrays: Any) -> _Work:  # noqa: ANN401
 
 
 def _elementwise(case: Case, arrays: Any) -> _Work:  # noqa: ANN401
-    """Compute element by element; a second operand that is not read is a number."""
+    """Elementwise ops; a second operand that is not read is a number."""
     _named(case, _UFUNCS)
     inputs, _ = ARITY[case.op]
     given = case.shape["inputs"]
@@ -77,7 +77,7 @@ def _concat(case: Case, arrays: Any) -> _Work:  # noqa: ANN401
 
 
 def _copy(case: Case, arrays: Any) -> _Work:  # noqa: ANN401
-    """Copy a batch of matrices: as it is, transposed, or cut out of a wider one."""
+    """Copy a batch of matrices: contiguous, transposed, or a slice of a wider one."""
     _named(case, ("copy", "transpose", "contiguous"))
     batch, rows, width = (case.shape[name] for name in ("batch", "rows", "width"))
     if case.op == "transpose":
@@ -91,7 +91,7 @@ def _copy(case: Case, arrays: Any) -> _Work:  # noqa: ANN401
 
 
 def _index(case: Case, arrays: Any) -> _Work:  # noqa: ANN401
-    """Take or keep elements by their place."""
+    """Select or keep elements by index."""
     _named(case, ("tril", "gather", "index"))
     rows, width = case.shape["rows"], case.shape["width"]
     x = _random(case, arrays, rows, width)

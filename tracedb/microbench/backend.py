@@ -1,4 +1,4 @@
-"""What every backend is: it builds the work of a case, and times it on its device."""
+"""The interface of backends, which build the work of a case and time it."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -17,14 +17,14 @@ DEVICES = ("cpu", "cuda")
 
 @dataclass(frozen=True)
 class Place:
-    """The device and the software that measures on it, as a measurement states them."""
+    """The device and the software of a measurement."""
 
     device: str
     software: str
     measured: str
-    """`kernel`: the GPU's time alone; `op`: as the host sees it."""
+    """`kernel`: only the GPU's time; `op`: the time on the host."""
     facts: Mapping[str, object]
-    """What else tells one run from another: driver, threads, cache, overhead."""
+    """Other facts about the run: driver, threads, cache, overhead."""
 
 
 class Backend(Protocol):
@@ -32,25 +32,25 @@ class Backend(Protocol):
 
     timer: Timer
     cold_timer: Timer
-    """What times each call behind other work, as far as there is such a one."""
+    """The timer that runs other work before each call, if there is one."""
     memory_bytes: int
-    """What the tensors of a case may take together."""
+    """[B] The largest total size of a case's tensors."""
 
     def place(self) -> Place:
-        """Say what is measured on."""
+        """The device and the software."""
 
     def build(self, case: Case) -> Work:
-        """Make the tensors of a case; raises UnsupportedError where it has no op."""
+        """Make the work of a case with its tensors; UnsupportedError without an op."""
 
     def failure(self, error: Exception) -> str | None:
-        """Say why a case cannot be measured; None: the run cannot go on."""
+        """Why a case cannot be measured; None if the run cannot continue."""
 
     def release(self) -> None:
-        """Give the memory of earlier cases back."""
+        """Release the memory of earlier cases."""
 
 
-# By what is tried first. PyTorch's kernels are those of a trace, so they are what a
-# model of a trace should learn from; the others stand in where it is not installed.
+# In order of preference. Models of traces should learn from PyTorch's kernels; the
+# others are substitutes if it is not installed.
 BACKENDS: Mapping[str, tuple[str, ...]] = {
     "cpu": ("torch", "numpy"),
     "cuda": ("torch", "cupy"),
@@ -62,8 +62,8 @@ _EXTRAS = {"torch": "record", "cupy": "gpu"}
 def open_backend(name: str, device: str, threads: int | None = None) -> Backend:
     """Open a backend, or with `auto` the first that is installed, on a device.
 
-    `threads` is how many a CPU works with, as many as it has cores unless given. Raises
-    DeviceMissingError where package or device are missing.
+    `threads` is the number of CPU threads, by default that of its cores. Raises
+    DeviceMissingError if the package or the device is missing.
     """
     usable = BACKENDS[device]
     if name == "auto":

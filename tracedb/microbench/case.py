@@ -1,4 +1,4 @@
-"""A case: one op of one shape, as data, and how large it is."""
+"""A case: one op of one shape, and its memory."""
 
 import json
 from collections.abc import Callable, Iterable, Mapping
@@ -57,7 +57,7 @@ DTYPE_BYTES: Mapping[str, int] = {
     "int8": 1,
 }
 
-# Tensors that an element-wise op reads and writes, as relations count them.
+# The number of tensors that an elementwise op reads and writes, as in the relations.
 ARITY: Mapping[str, tuple[int, int]] = {
     "add": (2, 1),
     "mul": (2, 1),
@@ -108,7 +108,7 @@ class Case:
     shape: Shape
 
     def __post_init__(self) -> None:
-        """Refuse a family, a dtype or a shape that nobody can measure."""
+        """Raise for a family, a dtype or a shape that cannot be measured."""
         if self.family not in SHAPES:
             raise MicrobenchError(
                 f"{self.family}: not a family of one device; available: "
@@ -137,13 +137,13 @@ class Case:
 
     @property
     def memory_bytes(self) -> int:
-        """Say how much memory the tensors of the case take, inputs and results."""
+        """[B] The memory of the case's tensors, inputs and results."""
         elements = _ELEMENTS[self.family](self.shape)
         return sum(elements) * DTYPE_BYTES[self.dtype]
 
 
 def of_families(cases: Iterable[Case], families: Iterable[str]) -> list[Case]:
-    """Keep the cases of these families; without any, all."""
+    """The cases of these families; all if none are given."""
     wanted = set(families) or set(SHAPES)
     if unknown := wanted - set(SHAPES):
         raise MicrobenchError(
@@ -154,7 +154,7 @@ def of_families(cases: Iterable[Case], families: Iterable[str]) -> list[Case]:
 
 
 def pixels_out(shape: Shape) -> int:
-    """Count the pixels of a convolution's result, of one image and channel.
+    """The number of output pixels of a convolution, per image and channel.
 
     >>> pixels_out(dict(height=7, width=9, kernel_height=3, kernel_width=3,
     ...                 stride=2, padding=1, dilation=1))

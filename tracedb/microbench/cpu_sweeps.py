@@ -1,7 +1,7 @@
-"""What is measured of a CPU, to estimate steps on it: small to middling, of every kind.
+"""Cases to measure a CPU with, for estimates of steps: ops of every kind.
 
-Tensors of a step on a CPU have from a few numbers to tens of megabytes. At the lower
-end it is the call that takes the time, so that is measured, too.
+Tensors of a step on a CPU range from a few elements to tens of megabytes. For the
+smallest, the overhead of the call dominates, which is measured as well.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -70,7 +70,7 @@ def _pooled() -> Iterator[Case]:
 
 
 def _by_rows(low: int, high: int) -> list[dict[str, int]]:
-    """Rows of at most so many elements in all."""
+    """Rows by size, with at most `high` elements in total."""
     found = grid(rows=octaves(low, high, 1), width=octaves(low, high, 1))
     return [s for s in found if 2**8 <= s["rows"] * s["width"] <= 2**20]
 
@@ -110,7 +110,7 @@ def _convolution_shapes() -> Iterator[Shape]:
         shape = square_convolution(size | {"dilation": 1}, is_depthwise=is_depthwise)
         depth = inputs // shape["groups"] * kernel**2
         work = 2e-9 * size["images"] * outputs * depth * pixels_out(shape)
-        # The first layer has few channels and a large filter, others have not.
+        # Only the first layer has few channels and a large filter.
         is_first = inputs == _COLOURS
         is_usual = is_first or (kernel < max(_FILTERS) and inputs < 8 * outputs)
         if side >= kernel and is_usual and _LEAST_GFLOP <= work <= _MOST_GFLOP:
@@ -257,4 +257,4 @@ PARTS: Mapping[Callable[[], Iterable[Case]], int] = {
     _moved: 7 * 50,
     _attention: 100,
 }
-"""Each sweep with how many of its cases are measured."""
+"""The sweeps, with the number of cases to measure."""

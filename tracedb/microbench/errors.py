@@ -1,4 +1,4 @@
-"""What can go wrong; each message is one line that says what to do.
+"""Errors of measurements; each message is one line that says what to do.
 
 MicrobenchError
 ├── DeviceMissingError  the device, or the package that drives it, is not here
@@ -7,7 +7,7 @@ MicrobenchError
 
 
 class MicrobenchError(Exception):
-    """Base of all errors that a user can cause and mend; the message is one line."""
+    """Base of all errors that a user can cause and fix; the message is one line."""
 
 
 class DeviceMissingError(MicrobenchError):

@@ -1,4 +1,4 @@
-"""What a measurement says of the machine it was made on."""
+"""Facts about the machine of a measurement."""
 
 import os
 import platform
@@ -11,7 +11,7 @@ _SMI = "nvidia-smi"
 
 
 def processor() -> str:
-    """Name the CPU as it names itself."""
+    """The CPU's own model name."""
     info = Path("/proc/cpuinfo")
     text = info.read_text(encoding="utf-8") if info.exists() else ""
     found = re.search(r"^model name\s*: (.+)$", text, re.MULTILINE)
@@ -19,12 +19,12 @@ def processor() -> str:
 
 
 def memory_bytes() -> int:
-    """Say how much memory the host has in all."""
+    """[B] The total memory of the host."""
     return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
 def gpu_facts() -> dict[str, object]:
-    """Say which driver, clocks and limits the GPU has, where nvidia-smi is there."""
+    """The GPU's driver, clocks and limits, if nvidia-smi is installed."""
     names = (
         *("driver_version", "clocks.max.sm", "clocks.max.mem"),
         *("clocks.sm", "clocks.mem", "power.limit", "persistence_mode"),
@@ -33,14 +33,14 @@ def gpu_facts() -> dict[str, object]:
 
 
 def gpu_clock_mhz() -> int | None:
-    """Read the GPU's clock now; None where nvidia-smi cannot tell."""
+    """[MHz] The GPU's current clock; None if nvidia-smi cannot read it."""
     answer = _ask_smi("clocks.sm")
     found = re.match(r"\d+", answer[0]) if answer else None
     return int(found[0]) if found else None
 
 
 def _ask_smi(*names: str) -> list[str]:
-    """Ask nvidia-smi about the first GPU; nothing where it is not there."""
+    """Query nvidia-smi about the first GPU; empty if it is not installed."""
     program = which(_SMI)
     if program is None:
         return []

@@ -1,7 +1,7 @@
-"""Rows to look up in a table, so skewed that as many different ones occur as asked.
+"""Draw rows to look up in a table, skewed to give a wanted number of distinct rows.
 
 Row r of a table is drawn with probability proportional to 1 / r^s (Zipf's law): s = 0
-is uniform, and the larger s, the fewer different rows. Ranks are kept in buckets, the
+is uniform, and the larger s, the fewer distinct rows. Ranks are kept in buckets, the
 first ones alone and later ones in ever larger groups, so that a table of any length
 takes a few thousand numbers.
 """
@@ -23,7 +23,7 @@ class _Law:
     """Zipf's law over a table, by buckets of ranks."""
 
     first: NDArray[np.int64]
-    """Lowest rank of each bucket, and behind them the length of the table."""
+    """The lowest rank of each bucket, followed by the length of the table."""
     share: NDArray[np.float64]
     """Probability of each bucket."""
 
@@ -36,9 +36,9 @@ class _Law:
         return cls(first, weight / weight.sum())
 
     def distinct(self, lookups: int) -> float:
-        """Say how many different rows so many lookups are expected to meet."""
+        """The expected number of distinct rows among `lookups`."""
         width = np.diff(self.first)
-        # log1p and expm1: a probability may be too small to be told from 0 in 1 - p.
+        # log1p and expm1, because 1 - p may round to 1.
         missed = lookups * np.log1p(-np.minimum(self.share / width, 1 - 1e-15))
         return float(-(width * np.expm1(missed)).sum())
 
@@ -49,7 +49,7 @@ class _Law:
 
 
 def _buckets(table_rows: int) -> NDArray[np.int64]:
-    """Cut the ranks into buckets: where each begins, and the length of the table."""
+    """The begins of buckets of ranks, followed by the length of the table."""
     alone = np.arange(min(_ALONE, table_rows), dtype=np.int64)
     steps = max(0, int(np.ceil(np.log(max(table_rows / _ALONE, 1)) / np.log(_GROWTH))))
     later = (_ALONE * _GROWTH ** np.arange(steps)).astype(np.int64)
@@ -58,7 +58,7 @@ def _buckets(table_rows: int) -> NDArray[np.int64]:
 
 
 def expected_distinct(table_rows: int, lookups: int, exponent: float = 0.0) -> int:
-    """Say how many different rows so many lookups by this law meet.
+    """The expected number of distinct rows among lookups by Zipf's law.
 
     >>> expected_distinct(100, 100)
     63
@@ -69,10 +69,9 @@ def expected_distinct(table_rows: int, lookups: int, exponent: float = 0.0) -> i
 def draw(
     table_rows: int, lookups: int, distinct: int, random: np.random.Generator
 ) -> NDArray[np.int64]:
-    """Draw rows of a table, about `distinct` different ones of them.
+    """Draw rows of a table, of which about `distinct` are distinct.
 
-    No lookups are more evenly spread than uniform ones: more different rows than those
-    meet are not to be had.
+    The maximum is the number for uniform lookups.
     """
     ranks = _Law.of(table_rows, _exponent(table_rows, lookups, distinct)).draw(
         lookups, random
@@ -81,7 +80,7 @@ def draw(
 
 
 def _exponent(table_rows: int, lookups: int, distinct: int) -> float:
-    """Find the exponent by halving the interval in which it lies."""
+    """Find the exponent by bisection."""
     low, high = 0.0, _STEEPEST
     if _Law.of(table_rows, low).distinct(lookups) <= distinct:
         return low
@@ -93,7 +92,7 @@ def _exponent(table_rows: int, lookups: int, distinct: int) -> float:
 
 
 def _spread(ranks: NDArray[np.int64], table_rows: int) -> NDArray[np.int64]:
-    """Spread ranks over the table, one to one: frequent rows are no neighbours."""
+    """Permute ranks over the table, so that frequent rows are not adjacent."""
     if table_rows % _SPREAD == 0:
         return ranks
     return ranks * (_SPREAD % table_rows) % table_rows

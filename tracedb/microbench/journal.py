@@ -1,6 +1,6 @@
-"""The journal of a run: a line a measurement, so that a run that ended can go on.
+"""The journal of a run: a line per measurement, so that an interrupted run can resume.
 
-The first line says what measured on which device; a run of anything else is refused.
+The first line describes the run; a different run is refused.
 """
 
 import json
@@ -17,7 +17,7 @@ class Journal:
     """Lines of JSON in a file, read once and appended to."""
 
     def __init__(self, path: Path, run: Line) -> None:
-        """Open the journal of a run; MicrobenchError if it is another's."""
+        """Open the journal of a run; MicrobenchError if it belongs to another run."""
         self.path = path
         self.lines = list(_read(path))
         if not self.lines:
@@ -32,7 +32,7 @@ class Journal:
             )
 
     def append(self, line: Line) -> None:
-        """Add a line, and have it on the disk: what ended a run may end the machine."""
+        """Append a line, and sync it to disk, in case the machine crashes."""
         self.lines.append(line)
         with self.path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(line) + "\n")
@@ -40,7 +40,7 @@ class Journal:
 
 
 def _read(path: Path) -> Iterator[Line]:
-    """Yield the lines of a journal; one that was cut off is taken off the file."""
+    """Yield the lines of a journal; an incomplete last line is removed."""
     if not path.exists():
         return
     whole = 0

@@ -1,4 +1,4 @@
-"""Plans by name: sweeps, held to what fits into memory and thinned to a stated number.
+"""Plans by name: sweeps, limited to cases that fit in memory and thinned.
 
 `gemm` is the sweep of that name thinned, `gemm_whole` all of it that fits.
 """
@@ -13,12 +13,12 @@ from .errors import MicrobenchError
 from .run import Plan
 
 MEMORY_BYTES = 16_777_000_000
-"""What the paper's sweeps were held to: a GPU of 16 GB."""
+"""[B] The memory limit of the paper's sweeps: a GPU of 16 GB."""
 QUICK_BYTES = 128 * 2**20
 
 WHOLE = "_whole"
 CPU = "cpu"
-"""The plan of `tracedb kernels cpu`: what steps on a CPU are estimated by."""
+"""The plan of `tracedb kernels cpu`, for estimates of steps on a CPU."""
 _SEED = 2022
 
 _Sweep = Callable[[], Iterable[Case]]
@@ -26,7 +26,7 @@ _Sweep = Callable[[], Iterable[Case]]
 
 @dataclass(frozen=True)
 class _Part:
-    """A sweep, and how many of its cases a plan has."""
+    """A sweep, and the number of its cases in a plan."""
 
     sweep: _Sweep
     count: int
@@ -82,7 +82,7 @@ _MIXED = {
     "quick": "A few shapes of every family: ten minutes on a CPU, or longer.",
     CPU: "All that `tracedb kernels cpu` measures: one to two minutes.",
 }
-# Rounds of the plan for two noisy cores; a GPU that nobody else uses needs one.
+# Rounds of the plan for two noisy cores; an unshared GPU needs one.
 _ROUNDS = {"quick": 3}
 
 
@@ -104,7 +104,7 @@ def plan(name: str) -> Plan:
 
 
 def about(name: str) -> str:
-    """Say what a plan is of: what its sweep says of itself."""
+    """The subject of a plan: the docstring of its sweep."""
     parts = _PLANS[name]
     return (
         _MIXED[name] if parts[1:] else (parts[0].sweep.__doc__ or "").partition("\n")[0]
@@ -112,7 +112,7 @@ def about(name: str) -> str:
 
 
 def thin(cases: Iterable[Case], count: int) -> list[Case]:
-    """Choose so many cases, evenly over their sizes; always the same ones.
+    """Choose `count` cases, evenly over their sizes; always the same ones.
 
     Cases of each op and dtype get an equal part of the number, as far as they go; among
     them one is drawn from each of as many equal groups by size.
@@ -127,7 +127,7 @@ def thin(cases: Iterable[Case], count: int) -> list[Case]:
 def _thinned(
     kinds: Sequence[list[Case]], count: int, chance: random.Random
 ) -> Iterator[Case]:
-    """Yield from each kind its part; what small kinds do not need goes to others."""
+    """Yield the share of each kind; unused shares of small kinds go to others."""
     left = count
     for place, kind in enumerate(kinds):
         part = min(len(kind), left // (len(kinds) - place))

@@ -1,4 +1,4 @@
-"""From a plan to a file: what the command, the module and the GPU scripts all call."""
+"""Measure a plan into a file, for the command, the module and the GPU scripts."""
 
 import shlex
 import sys
@@ -18,18 +18,18 @@ from .timing import Effort
 
 @dataclass(frozen=True)
 class Summary:
-    """What a run has come to."""
+    """The result of a run."""
 
     path: Path
     place: Place
     rows: int
     is_whole: bool
-    """Whether all of the plan has been measured, or failed."""
+    """Whether all cases of the plan have been measured, or failed."""
     failures: dict[str, int]
     noise: dict[str, dict[str, float]]
 
     def lines(self) -> list[str]:
-        """Tell a person."""
+        """The summary as lines of text."""
         reported = [f"{self.path}: {self.rows:,} cases on {self.place.device}"]
         if score := self.noise.get("all"):
             reported.append(
@@ -52,11 +52,11 @@ def measure(  # noqa: PLR0913 (callers name them, and most have a default)
     effort: Effort | None = None,
     tell: Tell = lambda _line: None,
 ) -> Summary:
-    """Measure a plan into a Parquet file, going on where an earlier run ended.
+    """Measure a plan into a Parquet file, resuming an earlier run.
 
-    The journal lies beside it (`FILE.journal`). After `minutes` the run ends with what
-    it has. Raises MicrobenchError where the file cannot be, or the journal is
-    another run's.
+    The journal is next to it (`FILE.journal`). After `minutes` the run ends with the
+    measurements so far. Raises MicrobenchError if the file cannot be written, or the
+    journal belongs to another run.
     """
     path = Path(output)
     place = backend.place()
@@ -99,7 +99,7 @@ def _journal(path: Path, plan: Plan, place: Place) -> Journal:
 def _provenance(
     plan: Plan, place: Place, journal: Journal, measured: Sequence[dict[str, Any]]
 ) -> dict[str, object]:
-    """Say how the file came to be."""
+    """Metadata about the creation of the file."""
     words = [Path(word).name or word for word in sys.argv]
     return {
         "plan": plan.name,

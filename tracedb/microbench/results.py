@@ -34,10 +34,10 @@ SCHEMA = pa.schema(
 
 
 def rows(lines: Iterable[Line], plan: Plan, place: Place) -> list[dict[str, Any]]:
-    """Make a row of every case of the plan that was measured, in the plan's order.
+    """Make a row for every measured case of the plan, in order.
 
     `time_ns` is the median of all samples of all rounds, `low_ns` and `high_ns` their
-    P10 and P90, `again_ns` the median of the measurements made to tell the noise.
+    P10 and P90, `again_ns` the median of the repeated measurements for the noise.
     """
     of_case: dict[str, list[Line]] = {}
     for line in lines:
@@ -57,7 +57,7 @@ def rows(lines: Iterable[Line], plan: Plan, place: Place) -> list[dict[str, Any]
 
 
 def _row(case: Case, lines: Sequence[Line], rounds: int) -> dict[str, Any]:
-    """Make the row of a case; nothing where it was not measured."""
+    """Make the row of a case; empty if it was not measured."""
     first = [line for line in lines if line["visit"] < rounds]
     again = _samples(line for line in lines if line["visit"] >= rounds)
     samples = _samples(first)
@@ -84,7 +84,7 @@ def _samples(lines: Iterable[Line]) -> list[float]:
 
 
 def noise(measured: Iterable[dict[str, Any]]) -> dict[str, float]:
-    """Say how far two measurements of one case differ, as shares, over all cases.
+    """How much two measurements of a case differ, as shares, over all cases.
 
     `gmae_share` is the geometric mean of |again / time - 1|, each at least 1e-4.
     """
@@ -105,7 +105,7 @@ def noise(measured: Iterable[dict[str, Any]]) -> dict[str, float]:
 
 
 def noise_by_family(measured: Sequence[dict[str, Any]]) -> dict[str, dict[str, float]]:
-    """Say so for each family, and for `all` of them."""
+    """The noise of each family, and of `all` of them."""
     families = dict.fromkeys(row["family"] for row in measured)
     found = {"all": noise(measured)} | {
         family: noise(row for row in measured if row["family"] == family)
@@ -124,7 +124,7 @@ def failures(lines: Iterable[Line]) -> Counter[str]:
 
 
 def drift(lines: Iterable[Line]) -> Iterator[dict[str, Any]]:
-    """Yield each reference with its spread: how steady the machine was meanwhile."""
+    """Yield each reference with its spread, which shows how steady the machine was."""
     times: dict[str, list[float]] = {}
     for line in lines:
         if "reference" in line:
@@ -145,7 +145,7 @@ def write(
     measured: Sequence[dict[str, Any]],
     provenance: dict[str, object],
 ) -> None:
-    """Write the file whole: beside its place first, then put there."""
+    """Write the file atomically."""
     table = pa.Table.from_pylist(list(measured), schema=SCHEMA)
     table = table.replace_schema_metadata(
         {

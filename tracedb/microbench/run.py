@@ -1,9 +1,9 @@
-"""Run a plan: every case in each round, in an order of chance, with references between.
+"""Run a plan: every case once per round, in random order, with reference cases.
 
-What disturbs a machine lasts for seconds, so a case is visited once a round rather than
-for longer: rounds see it in different company. A share of the cases is measured by as
-many visits again, which tells the noise. Reference cases, between the others, tell
-whether the machine became slower or faster as a whole.
+Disturbances of a machine last for seconds, so a case is visited briefly in each round
+rather than once for longer. A share of the cases is measured by as many visits again,
+which gives the noise. Reference cases in between show whether the whole machine became
+slower or faster.
 """
 
 import random
@@ -27,7 +27,7 @@ _BETWEEN_REFERENCES_S = 30.0
 _BETWEEN_LINES_S = 10.0
 _SEED = 6
 
-# Small enough for any device, of work that every backend has.
+# Small enough for any device, of ops that every backend has.
 REFERENCES = (
     Case("gemm", "mm", "float32", {"batch": 1, "m": 256, "n": 256, "k": 256}),
     Case(
@@ -47,14 +47,14 @@ class Plan:
     cases: Sequence[Case]
     rounds: int = 1
     again_share: float = 0.1
-    """Of the cases, so many are measured a second time, as thoroughly."""
+    """[1] The share of cases that is measured a second time, as thoroughly."""
     is_cold: bool = False
-    """Whether calls are timed behind other work, and with tensors that take turns."""
+    """Whether calls are timed after other work, with alternating tensors."""
 
 
 @dataclass(frozen=True)
 class Visit:
-    """One measurement of a case; those beyond the rounds tell the noise."""
+    """One measurement of a case; those beyond the rounds give the noise."""
 
     case: Case
     number: int
@@ -84,14 +84,14 @@ class Run:
         effort: Effort | None = None,
         tell: Tell = lambda _line: None,
     ) -> None:
-        """Take what measures, what is measured, and where it is written."""
+        """Take the backend, the plan, and the journal."""
         self._backend, self._plan, self._journal = backend, plan, journal
         self._effort, self._tell = effort or Effort(), tell
         self._clock_mhz: int | None = None
         self._referred_s = self._reported_s = -_BETWEEN_REFERENCES_S
 
     def measure(self, until_s: float | None = None) -> bool:
-        """Measure what the journal lacks; say whether all of it is there.
+        """Measure what the journal lacks; return whether it is complete.
 
         Ends cleanly when `time.monotonic` passes `until_s`.
         """
@@ -113,7 +113,7 @@ class Run:
         return True
 
     def _visit(self, visit: Visit) -> bool:
-        """Measure once; say whether it could be done."""
+        """Measure once; return whether that succeeded."""
         line: Line = {"case": visit.case.key}
         try:
             samples = self._samples(visit.case)
@@ -130,7 +130,7 @@ class Run:
         return True
 
     def _samples(self, case: Case) -> list[float]:
-        """Build a case and take its samples, whole tenths of nanoseconds."""
+        """Build a case and take its samples, rounded to 0.1 ns."""
         if case.memory_bytes > self._backend.memory_bytes:
             raise MemoryError
         sets = turns(case) if self._plan.is_cold else 1
@@ -161,7 +161,7 @@ class Run:
     def _progress(
         self, now_s: float, began_s: float, place: int, left: Sequence[Visit]
     ) -> None:
-        """Say how far it is, from time to time."""
+        """Report progress from time to time."""
         if now_s - self._reported_s < _BETWEEN_LINES_S:
             return
         self._reported_s = now_s

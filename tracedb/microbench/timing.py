@@ -1,9 +1,9 @@
-"""Time a piece of work many times: on the host's clock, or on the GPU's own.
+"""Time work repeatedly: on the host's clock, or on the GPU's own.
 
-Caches. On a CPU the work runs warm, call after call, but for the plan of a CPU: behind
-other work, with tensors that take turns. On a GPU the level-2 cache is
-written over before each call, since between two calls of an op a training step has
-used the cache for other things.
+Caches: on a CPU the work runs with warm caches, call after call, except in the plan
+`cpu`, where it runs after other work, with alternating tensors. On a GPU the L2 cache
+is flushed before each call, because in a training step other ops use the cache between
+two calls of an op.
 """
 
 import resource
@@ -15,25 +15,25 @@ from time import perf_counter_ns
 from typing import Any, Protocol
 
 LEAST_FLUSH_BYTES = 256 * 2**20
-"""What a flush writes, or four times the cache where that is more."""
+"""[B] What a flush writes at least; else four times the cache."""
 
 
 @dataclass(frozen=True)
 class Effort:
-    """How much of it a case gets, each time it is visited."""
+    """The effort per visit of a case."""
 
     repeats: int = 10
-    """At least so many samples, unless they last longer than `most_ns`."""
+    """The least number of samples, unless they take longer than `most_ns`."""
     most: int = 30
     least_ns: float = 15e6
-    """At least so much time in samples, unless there are `most` of them."""
+    """[ns] The least total time of samples, unless there are `most` of them."""
     most_ns: float = 600e6
     sample_ns: float = 100e3
-    """On the host, the shortest sample: quicker work is called several times for it."""
+    """[ns] The shortest sample on the host; faster work is called several times."""
     warmup: int = 3
 
     def is_enough(self, samples: list[float], spent_ns: float) -> bool:
-        """Whether a case has had its share."""
+        """Whether a case has enough samples."""
         if spent_ns >= self.most_ns and len(samples) >= self.warmup:
             return True
         if len(samples) < self.repeats:
@@ -42,7 +42,7 @@ class Effort:
 
 
 class Timer(Protocol):
-    """Takes samples of the time that one call of the work lasts, in nanoseconds."""
+    """Takes samples of the time of one call of the work [ns]."""
 
     def samples(self, work: Callable[[], object], effort: Effort) -> list[float]:
         """Warm up, then time."""
@@ -51,9 +51,9 @@ class Timer(Protocol):
 class HostTimer:
     """Times work that is over when the call returns.
 
-    Work of one thread is best timed by the thread's own clock (`time.thread_time_ns`),
-    which stands while the system gives the core to another program. For the same end a
-    sample in which it did so is taken anew, unless nearly all of them are like that.
+    Single-threaded work is best timed by the thread's clock (`time.thread_time_ns`),
+    which stops while the system runs another program. For the same reason, samples with
+    such an interruption are repeated, unless nearly all have one.
     """
 
     def __init__(self, clock: Callable[[], int] = perf_counter_ns) -> None:
@@ -61,7 +61,7 @@ class HostTimer:
         self._clock = clock
 
     def samples(self, work: Callable[[], object], effort: Effort) -> list[float]:
-        """Time samples of `effort.sample_ns` at least, each of so many calls."""
+        """Time samples of at least `effort.sample_ns`, each of several calls."""
         single = min(self._call_ns(work, 1) for _ in range(effort.warmup))
         calls = max(1, ceil(effort.sample_ns / max(single, 1)))
         self._call_ns(work, calls)
@@ -79,7 +79,7 @@ class HostTimer:
         return whole if len(whole) >= effort.warmup else whole + disturbed
 
     def _call_ns(self, work: Callable[[], object], calls: int) -> int:
-        """Take the time of so many calls, one after another."""
+        """[ns] The time of `calls` calls, one after another."""
         start = self._clock()
         for _ in range(calls):
             work()
@@ -87,10 +87,10 @@ class HostTimer:
 
 
 class ColdTimer:
-    """Times single calls, each behind other work, as ops lie in a training step.
+    """Times single calls, each after other work, as in a training step.
 
-    There, caches and predictors of branches have seen other ops since its last call:
-    small ones take two to three times as long as in a loop.
+    There, other ops have used caches and branch predictors since the last call, and
+    small ops take two to three times as long as in a loop.
     """
 
     def __init__(self, disturb: Callable[[], object]) -> None:
@@ -98,7 +98,7 @@ class ColdTimer:
         self._disturb = disturb
 
     def samples(self, work: Callable[[], object], effort: Effort) -> list[float]:
-        """Time calls, all but those in which the system ran another program."""
+        """Time calls, except those in which the system ran another program."""
         for _ in range(effort.warmup):
             work()
         whole: list[float] = []
@@ -118,37 +118,37 @@ class ColdTimer:
 
 
 def _interruptions() -> int:
-    """Count how often the system has taken a core from this program."""
+    """The number of involuntary context switches of this process."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_nivcsw
 
 
 class Gpu(Protocol):
-    """What a timer of a GPU needs of the package that drives it."""
+    """The interface that GPU timers need from a package."""
 
     def mark(self) -> Any:  # noqa: ANN401 (each package has its own events)
-        """Record an event behind all work so far."""
+        """Record an event after all work so far."""
 
     def between_ns(self, start: Any, end: Any) -> float:  # noqa: ANN401
-        """Give the time from one event to another; both must be over."""
+        """[ns] The time from one event to another; both must be over."""
 
     def synchronize(self) -> None:
-        """Wait until the GPU has done all it was given."""
+        """Wait for the GPU to finish all work."""
 
     def flush(self) -> None:
-        """Write over the level-2 cache."""
+        """Flush the L2 cache."""
 
 
 @dataclass(frozen=True)
 class Overhead:
-    """What two events around a kernel measure beside the kernel itself."""
+    """The overhead of measuring a kernel between two events."""
 
     pair_ns: float = 0.0
-    """Median between two events around the smallest kernel."""
+    """[ns] The median time between two events around the smallest kernel."""
     kernel_ns: float = 0.0
-    """How long that kernel lasts, as the profiler has it; 0: not known."""
+    """[ns] The duration of that kernel by the profiler; 0 if unknown."""
 
     def without(self, pair_ns: float) -> float:
-        """Take the overhead from a time; no work is quicker than the smallest kernel.
+        """Subtract the overhead; the result is at least the smallest kernel's time.
 
         >>> Overhead(5000, 1500).without(10_000)
         6500
@@ -159,19 +159,19 @@ class Overhead:
 
 
 class EventTimer:
-    """Times work on a GPU between two events, with a cold cache and no launch in it.
+    """Times work on a GPU between two events, with a cold cache and no launch overhead.
 
-    The cache is flushed before each call as often as it takes for the host to hand the
-    whole call over meanwhile, so that the GPU never waits for the host.
+    Before each call, the cache is flushed as often as it takes for the host to launch
+    the whole call in the meantime, so that the GPU never waits for the host.
     """
 
     def __init__(self, gpu: Gpu, overhead: Overhead | None = None) -> None:
-        """Take the GPU, and what events cost on it."""
+        """Take the GPU, and the overhead of its events."""
         self.gpu, self.overhead = gpu, overhead or Overhead()
         self._flush_ns = self._time_flush()
 
     def _time_flush(self) -> float:
-        """Take the time of a flush, so that calls know how many they need."""
+        """[ns] The time of a flush, to choose the number of flushes."""
         pairs = [self._pair(self.gpu.flush, 1) for _ in range(5)]
         self.gpu.synchronize()
         return median(self.gpu.between_ns(*pair) for pair in pairs)
@@ -179,7 +179,7 @@ class EventTimer:
     def samples(self, work: Callable[[], object], effort: Effort) -> list[float]:
         """Time calls, a batch at a time, without waiting for the GPU in between.
 
-        Work of seconds is called a few times in all, or once.
+        Work that takes seconds is called a few times, or once.
         """
         host_ns, whole_ns = self._warm_up(work, effort)
         flushes = 1 + ceil(host_ns / max(self._flush_ns, 1))
@@ -199,7 +199,7 @@ class EventTimer:
     def _warm_up(
         self, work: Callable[[], object], effort: Effort
     ) -> tuple[float, float]:
-        """Say how long the host takes to hand over a call, and all of it lasts."""
+        """[ns] The time in which the host launches a call, and the total time."""
         handed, whole = [], []
         for _ in range(effort.warmup):
             start = perf_counter_ns()
@@ -214,13 +214,13 @@ class EventTimer:
     def _batch(
         self, work: Callable[[], object], flushes: int, count: int
     ) -> Iterator[float]:
-        """Time so many calls."""
+        """Time `count` calls."""
         pairs = [self._pair(work, flushes) for _ in range(count)]
         self.gpu.synchronize()
         return (self.gpu.between_ns(*pair) for pair in pairs)
 
     def _pair(self, work: Callable[[], object], flushes: int) -> tuple[Any, Any]:
-        """Put two events around a call, behind so many flushes."""
+        """Record two events around a call, after `flushes` flushes."""
         for _ in range(flushes):
             self.gpu.flush()
         start = self.gpu.mark()

@@ -25,14 +25,14 @@ from .timing import (
 from .torch_ops import BUILDERS
 
 _ROOM = 0.6
-"""Share of the memory that a case may take: temporary results need some, too."""
+"""[1] Share of the memory that a case may take; temporary results need some."""
 _TINY_CALLS = 50
 _OTHER_BYTES = 2**20
-"""Of memory that other work reads, and as much that it writes: a core's own cache."""
+"""[B] The memory that other work reads, and as much that it writes: a core's cache."""
 
 
 def open_backend(name: str, device: str, threads: int | None) -> "TorchBackend":
-    """Open PyTorch on a device; DeviceMissingError where it is missing."""
+    """Open PyTorch on a device; DeviceMissingError if it is missing."""
     del name
     if device == "cpu":
         torch.set_num_threads(threads or torch.get_num_threads())
@@ -49,16 +49,16 @@ def open_backend(name: str, device: str, threads: int | None) -> "TorchBackend":
 
 
 class TorchBackend:
-    """Builds cases of PyTorch's tensors."""
+    """Builds cases with PyTorch tensors."""
 
     def __init__(self, device: str, timer: Timer, memory_bytes: int) -> None:
-        """Take the device, what times work on it, and its memory."""
+        """Take the device, its timer, and its memory."""
         self.device, self.timer = torch.device(device), timer
         self.cold_timer = ColdTimer(other_work()) if device == "cpu" else timer
         self.memory_bytes = int(memory_bytes * _ROOM)
 
     def place(self) -> Place:
-        """Say which device and which PyTorch measure."""
+        """The device and the PyTorch version that measure."""
         if isinstance(self.timer, EventTimer):
             return _gpu_place(self.timer)
         threads = torch.get_num_threads()
@@ -77,7 +77,7 @@ class TorchBackend:
         return BUILDERS[case.family](case, self.device)
 
     def failure(self, error: Exception) -> str | None:
-        """Say why a case cannot be measured: memory, or no such op."""
+        """Why a case cannot be measured: memory, or no such op."""
         if isinstance(error, torch.cuda.OutOfMemoryError | MemoryError):
             return "out of memory"
         line = str(error).partition("\n")[0]
@@ -88,13 +88,13 @@ class TorchBackend:
         return None
 
     def release(self) -> None:
-        """Give memory back to the GPU; raises if the GPU answers no more."""
+        """Release GPU memory; raises if the GPU no longer responds."""
         if self.device.type == "cuda":
             _leave_memory()
 
 
 def other_work() -> Callable[[], object]:
-    """Make work of a CPU that leaves its own in the caches, and is no op of a plan."""
+    """Make CPU work that fills the caches, and is not an op of any plan."""
     numbers, order = torch.rand(64, 16), torch.arange(64).flip(0)
     source = torch.rand(_OTHER_BYTES // 4)
     target = torch.empty_like(source)
@@ -136,7 +136,7 @@ class _Gpu:
     """The GPU as PyTorch drives it."""
 
     def __init__(self) -> None:
-        """Make what is written over the cache: several times its size."""
+        """Allocate the buffer that flushes the cache: several times its size."""
         cache_bytes = getattr(torch.cuda.get_device_properties(0), "L2_cache_size", 0)
         count = max(4 * cache_bytes, LEAST_FLUSH_BYTES)
         self._over = torch.empty(count, dtype=torch.int8, device="cuda")
@@ -148,7 +148,7 @@ class _Gpu:
         return event
 
     def between_ns(self, start: torch.cuda.Event, end: torch.cuda.Event) -> float:
-        """Give the time between two events."""
+        """[ns] The time between two events."""
         return float(start.elapsed_time(end)) * 1e6
 
     def synchronize(self) -> None:
@@ -156,12 +156,12 @@ class _Gpu:
         torch.cuda.synchronize()
 
     def flush(self) -> None:
-        """Write over the cache."""
+        """Flush the cache by overwriting it."""
         self._over.zero_()
 
 
 def _overhead(gpu: _Gpu) -> Overhead:
-    """Measure the smallest kernel between events, and as the profiler has it."""
+    """Measure the smallest kernel between events, and by the profiler."""
     tiny = torch.zeros(1, device="cuda")
 
     def work() -> object:
@@ -177,9 +177,9 @@ def _overhead(gpu: _Gpu) -> Overhead:
         for event in profiled.events() or []
         if event.device_type == DeviceType.CUDA and "elementwise" in event.name
     ]
-    # Behind the profiler, whose library stays and may slow down what comes after it.
+    # After profiling, because CUPTI stays loaded and may slow down later work.
     pairs = EventTimer(gpu).samples(work, Effort(repeats=_TINY_CALLS, most=_TINY_CALLS))
-    # Flushing is a memset, or a fill much longer than what is looked for.
+    # Flushes are a memset, or a fill much longer than the kernel to find.
     small = sorted(kernels)[:_TINY_CALLS]
     if not small:
         return Overhead(median(pairs))

@@ -1,4 +1,4 @@
-"""Work that takes turns, so that no call finds in a cache what the one before left."""
+"""Alternate between sets of tensors, so that no call finds its data in a cache."""
 
 from collections.abc import Callable, Sequence
 from itertools import cycle
@@ -6,17 +6,17 @@ from itertools import cycle
 from .case import Case
 
 _TURNED_BYTES = 16 * 2**20
-"""What the tensors of all turns take: more than a core's own caches."""
+"""[B] The total size of all sets, more than a core's caches."""
 _MOST_TURNS = 64
 
 
 def turns(case: Case) -> int:
-    """Say how many sets of tensors a case takes turns with."""
+    """The number of sets of tensors that a case alternates between."""
     return max(1, min(_TURNED_BYTES // max(case.memory_bytes, 1), _MOST_TURNS))
 
 
 def in_turn(works: Sequence[Callable[[], object]]) -> Callable[[], object]:
-    """Make one piece of work of several, of which each call does the next."""
+    """Combine several pieces of work into one, of which each call runs the next."""
     turn = cycle(works)
 
     def work() -> object:

@@ -27,7 +27,7 @@ from .training import training_step
 
 @dataclass(frozen=True)
 class _Job:
-    """What every rank is reported; it travels to the rank's process."""
+    """The parameters of a rank's process, which are pickled."""
 
     out_dir: str
     store: str
@@ -38,7 +38,7 @@ class _Job:
     counts: Counts
 
     def name(self, rank: int) -> str:
-        """Say what the files of a rank are called."""
+        """The name of a rank's files."""
         return f"rank{rank}"
 
 
@@ -87,7 +87,7 @@ def _record_rank(rank: int, job: _Job) -> Recording:
 @contextmanager
 def _process_group(rank: int, job: _Job) -> Iterator[None]:
     """Join the ranks over gloo on the loopback interface, and leave afterwards."""
-    if sys.platform == "linux":  # a container's own host name often leads nowhere
+    if sys.platform == "linux":  # a container's host name often does not resolve
         os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
     dist.init_process_group(
         "gloo", init_method=f"file://{job.store}", rank=rank, world_size=job.world_size

@@ -20,7 +20,7 @@ from .training import training_step
 
 @dataclass(frozen=True)
 class DLRMConfig:
-    """The sizes of one DLRM, written as its papers write them.
+    """The sizes of a DLRM, in the notation of its papers.
 
     `bottom_mlp` begins with the number of dense features and ends with
     `embedding_dim`; `top_mlp` leaves out its input, which follows from the rest.
@@ -34,7 +34,7 @@ class DLRMConfig:
     loss: Literal["mse", "bce"] = "bce"
     sparse_gradients: bool = True
     batched_tables: bool = False
-    """Whether all tables are one, so that one op looks up in all of them."""
+    """Whether all tables are stored as one, so that a single op looks up in all."""
 
     def __post_init__(self) -> None:
         """Refuse sizes that do not fit together."""
@@ -109,7 +109,7 @@ RMC3 = DLRMConfig(
     embedding_dim=32,
     lookups=20,
 )
-# A small one, for sample traces and tests.
+# A small configuration for sample traces and tests.
 DLRM_SAMPLE = DLRMConfig(
     bottom_mlp=(16, 64, 32),
     top_mlp=(64, 32, 1),
@@ -120,7 +120,7 @@ DLRM_SAMPLE = DLRMConfig(
 
 
 class Batch(NamedTuple):
-    """What one training step reads; `indices` and `offsets` have one entry a table."""
+    """A batch; `indices` and `offsets` have one entry per table."""
 
     dense: Tensor
     indices: list[Tensor]
@@ -129,17 +129,17 @@ class Batch(NamedTuple):
 
     @property
     def inputs(self) -> tuple[Tensor, list[Tensor], list[Tensor]]:
-        """What the model reads."""
+        """The inputs of the model."""
         return self.dense, self.indices, self.offsets
 
     @property
     def target(self) -> Tensor:
-        """What it should predict."""
+        """The labels."""
         return self.labels
 
     @property
     def tensors(self) -> tuple[Tensor, ...]:
-        """All that a batch consists of."""
+        """All tensors of the batch."""
         return self.dense, *self.indices, *self.offsets, self.labels
 
     def to(self, device: torch.device) -> "Batch":
@@ -171,7 +171,7 @@ class _RandomBatches(Dataset[Batch]):
     """A data set of random batches; the same index always gives the same batch."""
 
     def __init__(self, config: DLRMConfig, batch_size: int, length: int) -> None:
-        """Remember what a batch looks like; none is made before it is asked for."""
+        """Take the sizes of batches, which are made on demand."""
         self.config, self.batch_size, self.length = config, batch_size, length
 
     def __len__(self) -> int:
@@ -208,7 +208,7 @@ class DLRM(nn.Module):
         rows = config.table_rows
         together = (sum(rows),) if config.batched_tables else rows
         self.tables = nn.ModuleList(_table(count, config) for count in together)
-        # Where each table begins in the one that holds all.
+        # The offset of each table in the combined one.
         first = torch.tensor([0, *accumulate(rows)][:-1])
         self.register_buffer("first", first, persistent=False)
         self.top = _mlp((config.interaction_width, *config.top_mlp), nn.Sigmoid())
@@ -235,7 +235,7 @@ class DLRM(nn.Module):
     def _look_up_at_once(
         self, indices: list[Tensor], offsets: list[Tensor]
     ) -> list[Tensor]:
-        """Look up in the table that holds all; each has as many lookups."""
+        """Look up in the combined table; all tables have equally many lookups."""
         (table,) = self.tables
         rows = torch.stack(indices) + self.first[:, None]
         begins = torch.stack(offsets) + len(indices[0]) * torch.arange(
@@ -245,7 +245,7 @@ class DLRM(nn.Module):
         return list(found.view(len(indices), len(offsets[0]), -1))
 
     def interact(self, x: Tensor, looked_up: list[Tensor]) -> Tensor:
-        """Put the dot products of all pairs of feature vectors beside `x`."""
+        """Concatenate `x` and the dot products of all pairs of feature vectors."""
         batch, dim = x.shape
         vectors = torch.cat([x, *looked_up], dim=1).view(batch, -1, dim)
         products = torch.bmm(vectors, vectors.transpose(1, 2))
@@ -254,7 +254,7 @@ class DLRM(nn.Module):
 
 
 def random_model(config: DLRMConfig, seed: int = 0) -> DLRM:
-    """Make a DLRM whose random weights follow from the seed."""
+    """Make a DLRM with random weights from a seed."""
     torch.manual_seed(seed)
     return DLRM(config)
 
@@ -268,7 +268,7 @@ def _mlp(widths: tuple[int, ...], last: nn.Module) -> nn.Sequential:
 
 
 def _table(rows: int, config: DLRMConfig) -> nn.EmbeddingBag:
-    """Make one embedding table, drawn as the open-source DLRM draws it."""
+    """Make one embedding table, initialised as in the open-source DLRM."""
     bound = rows**-0.5
     weight = torch.empty(rows, config.embedding_dim).uniform_(-bound, bound)
     return nn.EmbeddingBag.from_pretrained(
@@ -277,7 +277,7 @@ def _table(rows: int, config: DLRMConfig) -> nn.EmbeddingBag:
 
 
 def loss_function(config: DLRMConfig) -> nn.Module:
-    """Give the loss that the configuration names."""
+    """The loss function of the configuration."""
     return nn.MSELoss() if config.loss == "mse" else nn.BCELoss()
 
 

@@ -1,8 +1,7 @@
-"""Record some steps of a training loop that somebody else runs.
+"""Record some steps of a user's training loop.
 
-The loop says where a step ends (`Loop.step`), or the first optimizer that takes a step
-does: from then on, a step ends where that optimizer's does. Each rank writes files of
-its own.
+The loop marks the end of a step by `Loop.step`. Otherwise a step ends with the step of
+the first optimizer that is seen. Each rank writes its own files.
 """
 
 import os
@@ -25,14 +24,14 @@ from .recording import make_profiler, state_rank
 
 @dataclass(frozen=True)
 class Rank:
-    """Which process of how many this is."""
+    """The rank of this process, and the number of ranks."""
 
     number: int = 0
     count: int = 1
 
     @classmethod
     def current(cls) -> "Rank":
-        """The rank of this process, as torch.distributed or its variables tell."""
+        """The rank by torch.distributed, or by its environment variables."""
         if dist.is_available() and dist.is_initialized():
             return cls(dist.get_rank(), dist.get_world_size())
         with suppress(KeyError, ValueError):
@@ -42,7 +41,7 @@ class Rank:
 
 @dataclass(frozen=True)
 class Plan:
-    """What is to be recorded, and after how many steps."""
+    """What to record, and after how many steps."""
 
     warmup: int = 5
     steps: int = 3
@@ -53,7 +52,7 @@ class Plan:
 
     @property
     def settings(self) -> dict[str, bool]:
-        """What `torch.profiler.profile` is told of it."""
+        """The arguments of `torch.profiler.profile`."""
         return {
             "record_shapes": self.shapes,
             "with_stack": self.stacks,
@@ -61,7 +60,7 @@ class Plan:
         }
 
     def schedule(self) -> Callable[[int], Any]:
-        """When the profiler does what: it warms up for one step, which costs time."""
+        """The profiler's schedule, with one slow warmup step before recording."""
         return schedule(
             wait=max(self.warmup - 1, 0),
             warmup=min(self.warmup, 1),
@@ -78,7 +77,7 @@ class Loop:
     """
 
     def __init__(self, folder: Path, plan: Plan) -> None:
-        """Say where files go, and what is recorded."""
+        """Take the folder of files, and what to record."""
         self.files: list[Path] = []
         self.rank = Rank.current()
         self.ended_steps = 0
@@ -103,7 +102,7 @@ class Loop:
 
     @property
     def recorded_steps(self) -> int:
-        """How many whole steps have been recorded so far."""
+        """The number of whole steps recorded so far."""
         return min(max(self.ended_steps - self._plan.warmup, 0), self._plan.steps)
 
     @property
@@ -112,7 +111,7 @@ class Loop:
         return self.recorded_steps == self._plan.steps
 
     def __enter__(self) -> Self:
-        """Begin with the first step."""
+        """Begin the first step."""
         with ExitStack() as stack:
             stack.callback(self._graph.unlink, missing_ok=True)
             stack.enter_context(self._profiler)
@@ -127,11 +126,11 @@ class Loop:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Stop, and write what was recorded, if that was not done before."""
+        """Stop, and write what was recorded unless already done."""
         self._stop.__exit__(kind, error, trace)
 
     def step(self) -> None:
-        """End a step. Optimizers do not from now on: the loop itself says it."""
+        """End a step; from now on, optimizers no longer end steps."""
         self._automatic.stop()
         self._end_step()
 
@@ -146,13 +145,13 @@ class Loop:
             self._automatic.stop()
 
     def _write(self, profiler: profile) -> None:
-        """Write the files of this rank; each is there once it is whole."""
+        """Write the files of this rank atomically."""
         self.rank = Rank.current()
         if self.rank.count > 1:
             state_rank(profiler, self.rank.number)
         own = self.folder / f".kineto.{os.getpid()}.json"
         profiler.export_chrome_trace(str(own))
-        # The trace comes last: who waits for it has both.
+        # The trace comes last, so that whoever waits for it finds both.
         if self._observer is not None:
             self._observer.unregister_callback()
             self._keep(self._graph, "et")
@@ -167,16 +166,16 @@ class Loop:
             self.file_of(self.rank.number, kind).unlink(missing_ok=True)
 
     def file_of(self, rank: int, kind: str = "kineto") -> Path:
-        """Where a rank's trace lies once it is whole, or its execution graph (`et`)."""
+        """The path of a rank's trace, or of its execution graph (`et`)."""
         name = f"rank{rank}" if self.rank.count > 1 else "recording"
         return self.folder / f"{name}.{kind}.json"
 
 
 class _Automatic:
-    """Ends a step wherever the first optimizer that is seen has taken one.
+    """Ends a step after each step of the first optimizer that is seen.
 
-    A hook finds the optimizer. It runs within the optimizer's own range, which steps
-    must not cut, so from then on the optimizer's `step` ends ours when it returns.
+    A hook finds the optimizer. The hook runs within the optimizer's profiler range,
+    which steps must not cut, so the optimizer's `step` is wrapped from then on.
     """
 
     def __init__(self, end_step: Callable[[], None]) -> None:
@@ -184,12 +183,12 @@ class _Automatic:
         self._restore: Callable[[], None] = lambda: None
 
     def start(self) -> None:
-        """Look for an optimizer."""
+        """Start to look for an optimizer."""
         handle = register_optimizer_step_post_hook(self._found)
         self._restore = handle.remove
 
     def stop(self) -> None:
-        """Leave all optimizers as they were."""
+        """Restore all optimizers."""
         self._restore()
         self._restore = lambda: None
 
@@ -205,7 +204,7 @@ class _Automatic:
             return result
 
         def restore() -> None:
-            # What somebody else has put there since stays.
+            # Keep a wrapper that others have set since.
             if own.get("step") is step:
                 own.pop("step")
                 own.update({} if before is None else {"step": before})

@@ -1,9 +1,9 @@
 """Record a step function: its plain time, its Kineto trace and its execution graph.
 
-Kineto's events and the nodes of the execution graph belong together where the event's
-`Record function id` is the node's `rf_id`. The event's `External id` is the same number
-only in the first recording of a process, and while one thread runs: Kineto counts on
-from recording to recording, and hands External ids out to threads in blocks of 512.
+An event of Kineto matches a node of the execution graph if its `Record function id` is
+the node's `rf_id`. Its `External id` is the same number only in the first recording of
+a process with one thread: Kineto counts on between recordings, and assigns External ids
+to threads in blocks of 512.
 """
 
 import gzip
@@ -31,15 +31,15 @@ from torch.profiler import (
 
 Step: TypeAlias = Callable[[], object]
 
-# What the profiler's own, uncompressed files are called.
+# Names of the profiler's own, uncompressed files.
 _KINETO, _ET, _STACKS = "kineto.json", "et.json", "stacks.kineto.json"
 
-# What a Kineto file tells about the machine it was recorded on, and what we put there.
+# Fields of a Kineto file about the machine, and their replacements.
 _SCRUBBED = {"host_name": "host", "traceName": "trace.json", "trace_id": ""}
 
 
 class Counts(TypedDict, total=False):
-    """How often the step is called: keyword arguments of `record`, to hand on to it."""
+    """Keyword arguments of `record` on how often to call the step."""
 
     warmup: int
     steps: int
@@ -55,11 +55,11 @@ class Recording:
     et: Path
     measured: Path
     stacks: Path
-    """A second trace, where it was asked for."""
+    """A second trace with stacks, if requested."""
 
     @classmethod
     def named(cls, out_dir: str | Path, name: str) -> "Recording":
-        """Say where the files of the recording of this name lie."""
+        """The files of the recording of this name."""
         files = (f"{_KINETO}.gz", f"{_ET}.gz", "measured.json", f"{_STACKS}.gz")
         return cls(*(Path(out_dir, f"{name}.{file}") for file in files))
 
@@ -81,25 +81,26 @@ def record(  # noqa: PLR0913  callers name them, and most have a default
 ) -> Recording:
     """Record `step`, a function that does one training step whenever it is called.
 
-    After `warmup` calls the step is timed `repeats` times without any profiler, each
-    by itself and then back to back, the latter in so many `rounds`. After
-    `warmup` calls more Kineto records `steps` calls, the first of them also as an
-    execution graph. Making the graph slows that step down several times:
-    `measured.json` names it, so that averages over steps can leave it out. With
-    `stacks`, another trace has one more step with Python's functions and the memory.
+    After `warmup` calls, the step is timed `repeats` times without a profiler, each
+    call separately, and then back to back in `rounds`. After `warmup` more calls,
+    Kineto records `steps` calls, the first of them also as an execution graph. The
+    graph makes that step several times slower; `measured.json` names it, so that
+    averages can leave it out. With `stacks`, a second trace has one more step with
+    Python functions and memory.
 
-    `rank` is for ranks that do not use torch.distributed, which knows its own; `facts`
-    are written into `measured.json`, too. Where `measured` has what `measure` said of
-    the step, it is not timed again.
+    `rank` is for ranks without torch.distributed. `facts` are added to `measured.json`.
+    If `measured` has the result of `measure`, the step is not timed again.
     """
     files = Recording.named(out_dir, name)
     files.kineto.parent.mkdir(parents=True, exist_ok=True)
     target = torch.device(device)
     recorded = range(warmup, warmup + steps)
     _repeat(step, warmup)
-    told = dict(facts or {}) | _describe(target, rank)
-    told |= _measure(step, repeats, rounds, target) if measured is None else measured
-    told["execution_graph_step"] = f"ProfilerStep#{recorded.start}"
+    measured_facts = dict(facts or {}) | _describe(target, rank)
+    measured_facts |= (
+        _measure(step, repeats, rounds, target) if measured is None else measured
+    )
+    measured_facts["execution_graph_step"] = f"ProfilerStep#{recorded.start}"
     with tempfile.TemporaryDirectory() as folder:
         raw = Path(folder)
         _profile_steps(step, recorded, raw, target, rank)
@@ -109,7 +110,9 @@ def record(  # noqa: PLR0913  callers name them, and most have a default
             _profile_stacks(step, warmup, raw / _STACKS, target)
             text = (raw / _STACKS).read_text(encoding="utf-8")
             write_gzip(files.stacks, scrub(text))
-    files.measured.write_text(json.dumps(told, indent=2) + "\n", encoding="utf-8")
+    files.measured.write_text(
+        json.dumps(measured_facts, indent=2) + "\n", encoding="utf-8"
+    )
     return files
 
 
@@ -121,10 +124,10 @@ def measure(
     rounds: int = 1,
     device: str | torch.device = "cpu",
 ) -> dict[str, object]:
-    """Time a step without a profiler, and say how much memory of a GPU it takes.
+    """Time a step without a profiler, and measure its GPU memory.
 
-    On a GPU this belongs into a process in which nothing has been recorded: CUDA's
-    profiling library may stay, and slow down whatever runs after a recording.
+    On a GPU, use a process in which nothing has been recorded: CUDA's profiling library
+    may stay active and slow down later steps.
     """
     _repeat(step, warmup)
     return _measure(step, repeats, rounds, torch.device(device))
@@ -133,9 +136,9 @@ def measure(
 def _profile_steps(
     step: Step, recorded: range, raw: Path, device: torch.device, rank: int | None
 ) -> None:
-    """Record the steps of these numbers, and the first of them as a graph too.
+    """Record the steps with these numbers, the first one also as a graph.
 
-    The observer starts with Kineto, so that the two begin to count at the same op.
+    The observer starts with Kineto, so that both count from the same op.
     """
     observer = ExecutionTraceObserver().register_callback(str(raw / _ET))
     profiler = make_profiler(
@@ -154,7 +157,7 @@ def _profile_steps(
 
 
 def _profile_stacks(step: Step, warmup: int, path: Path, device: torch.device) -> None:
-    """Record one step with Python's functions and the memory, which slows it down."""
+    """Record one step with Python functions and memory, which makes it slower."""
     with make_profiler(
         schedule(wait=0, warmup=warmup, active=1, repeat=1),
         lambda done: done.export_chrome_trace(str(path)),
@@ -174,7 +177,7 @@ def make_profiler(
     has_gpu: bool,
     **settings: Any,  # noqa: ANN401 (those of `torch.profiler.profile`)
 ) -> profile:
-    """Set up Kineto for the steps that a schedule chooses."""
+    """Set up Kineto for the steps of a schedule."""
     activities = [ProfilerActivity.CPU]
     if has_gpu:
         activities.append(ProfilerActivity.CUDA)
@@ -188,15 +191,15 @@ def make_profiler(
 
 
 def state_rank(profiler: profile, rank: int | None) -> None:
-    """Write a rank that torch.distributed does not know into the Kineto file."""
+    """Write a rank into the Kineto file that torch.distributed does not know."""
     if rank is not None and _distributed(rank)["world_size"] is None:
         profiler.preset_metadata_json("distributedInfo", json.dumps({"rank": rank}))
 
 
 def scrub(kineto: str) -> str:
-    """Take this machine's name, and what else tells machines apart, from the text.
+    """Remove the machine's name and other identifying fields from the text.
 
-    The text itself is edited, so that every number stays as the profiler wrote it.
+    The text itself is edited, so that all numbers stay as the profiler wrote them.
     """
     for key, value in _SCRUBBED.items():
         kineto = re.sub(rf'("{key}": *)"[^"]*"', rf'\g<1>"{value}"', kineto)
@@ -204,12 +207,12 @@ def scrub(kineto: str) -> str:
 
 
 def write_gzip(path: Path, text: str) -> None:
-    """Compress text into a file; the same text always gives the same bytes."""
+    """Compress text into a file; equal texts give equal bytes."""
     path.write_bytes(gzip.compress(text.encode(), mtime=0))
 
 
 def _describe(device: torch.device, rank: int | None) -> dict[str, object]:
-    """Say what was recorded on, as `measured.json` states it."""
+    """Describe the machine and the software for `measured.json`."""
     gpu = torch.cuda.get_device_name(device) if device.type == "cuda" else None
     return {
         "torch": torch.__version__,
@@ -221,7 +224,7 @@ def _describe(device: torch.device, rank: int | None) -> dict[str, object]:
 
 
 def _distributed(rank: int | None) -> dict[str, int | None]:
-    """Say which rank of how many this process is, as far as anyone knows."""
+    """The rank of this process and the number of ranks, if known."""
     if dist.is_available() and dist.is_initialized():
         return {"rank": dist.get_rank(), "world_size": dist.get_world_size()}
     return {"rank": rank, "world_size": None}
@@ -230,7 +233,7 @@ def _distributed(rank: int | None) -> dict[str, int | None]:
 def _measure(
     step: Step, repeats: int, rounds: int, device: torch.device
 ) -> dict[str, object]:
-    """Time the step on the wall clock, each call alone and all back to back."""
+    """Time the step on the wall clock, call by call and back to back."""
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)
     single = [_time_ns(step, device) for _ in range(repeats)]
@@ -248,7 +251,7 @@ def _measure(
 
 
 def _peak(device: torch.device) -> dict[str, object]:
-    """Say how much memory of a GPU tensors took at most, and its allocator held."""
+    """The peak GPU memory [B] of tensors, and that reserved by the allocator."""
     if device.type != "cuda":
         return {}
     return {
@@ -258,7 +261,7 @@ def _peak(device: torch.device) -> dict[str, object]:
 
 
 def _time_ns(step: Step, device: torch.device) -> int:
-    """Take the time of one call, GPU work included."""
+    """[ns] The time of one call, GPU work included."""
     _synchronize(device)
     start = perf_counter_ns()
     step()
@@ -267,12 +270,12 @@ def _time_ns(step: Step, device: torch.device) -> int:
 
 
 def _synchronize(device: torch.device) -> None:
-    """Wait until the device has done all it was given."""
+    """Wait for the device to finish all work."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)
 
 
 def _repeat(step: Step, times: int) -> None:
-    """Call the step so many times."""
+    """Call the step `times` times."""
     for _ in range(times):
         step()

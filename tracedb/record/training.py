@@ -1,4 +1,4 @@
-"""One training step of any model, in the variants that recordings may differ in."""
+"""A training step of any model, in several variants."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -25,17 +25,17 @@ class Training:
 
     optimizer: Literal["sgd", "adam"] = "sgd"
     implementation: Literal["default", "loop", "foreach", "fused"] = "default"
-    """Of the optimizer: PyTorch's choice, tensor by tensor, by lists, or fused."""
+    """The optimizer's implementation: PyTorch's default, for-loop, foreach or fused."""
     dtype: Literal["float32", "tf32", "bfloat16"] = "float32"
-    """Of the products; bfloat16 is PyTorch's automatic mixed precision."""
+    """The type of matrix products; bfloat16 is automatic mixed precision."""
     graph: bool = False
-    """Whether the GPU is handed the step as one CUDA graph."""
+    """Whether the step is replayed as one CUDA graph."""
     reads_loss: bool = True
-    """Whether each step reads its loss by `.item()`, and so waits for the GPU."""
+    """Whether each step calls `.item()` on its loss, and so waits for the GPU."""
     synchronizes: bool = False
     """Whether each step ends with a wait for the whole device."""
     workers: int | None = None
-    """Processes that make the batches; 0 makes them in the step, None before it."""
+    """Loader processes; 0 makes batches in the step, None before the first step."""
     learning_rate: float = 0.1
 
     def make_optimizer(self, model: nn.Module) -> optim.Optimizer:
@@ -52,7 +52,7 @@ class Training:
 
 
 class Examples(Protocol):
-    """A batch: what a model reads, and what it should answer."""
+    """A batch: the inputs of a model, and the targets."""
 
     @property
     def inputs(self) -> tuple[Any, ...]:
@@ -64,7 +64,7 @@ class Examples(Protocol):
 
     @property
     def tensors(self) -> tuple[Tensor, ...]:
-        """All that it consists of."""
+        """All tensors of the batch."""
 
     def to(self, device: torch.device) -> Self:
         """Copy the batch to a device."""
@@ -86,7 +86,7 @@ def training_step(
     def learn(batch: Examples) -> Tensor:
         optimizer.zero_grad()
         dtype, is_mixed = _DTYPES[how.dtype], how.dtype == "bfloat16"
-        # What autocast keeps of the weights would be kept in the graph, too.
+        # Disable autocast's weight cache, which would be captured in the graph.
         with torch.autocast(target.type, dtype, is_mixed, cache_enabled=not how.graph):
             answer = model(*batch.inputs)
         error: Tensor = loss(answer.float() if is_mixed else answer, batch.target)

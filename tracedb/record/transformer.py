@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 @dataclass(frozen=True)
 class TransformerConfig:
-    """Sizes; as they stand, those of the base model of Vaswani et al. (2017)."""
+    """Sizes; the defaults are those of the base model of Vaswani et al. (2017)."""
 
     layers: int = 6
     width: int = 512
@@ -22,7 +22,7 @@ class TransformerConfig:
 
 @dataclass(frozen=True)
 class Sentences:
-    """A batch of sentences, a word longer than what the model reads of them."""
+    """A batch of sentences, one word longer than the model's input."""
 
     words: Tensor
 
@@ -38,7 +38,7 @@ class Sentences:
 
     @property
     def target(self) -> Tensor:
-        """The word behind each of them."""
+        """The next word after each of them."""
         return self.words[:, 1:].flatten()
 
     @property
@@ -52,7 +52,7 @@ class Sentences:
 
 
 class Transformer(nn.Module):
-    """Layers of masked self-attention over words and places."""
+    """Layers of masked self-attention over word and position embeddings."""
 
     mask: Tensor
     places: Tensor
@@ -79,7 +79,7 @@ class Transformer(nn.Module):
         self.register_buffer("places", torch.arange(config.length), persistent=False)
 
     def forward(self, words: Tensor) -> Tensor:
-        """Score every word as the next one, for each place of each sentence."""
+        """Score every word as the next one, for each position of each sentence."""
         x = self.words(words) + self.position(self.places)
         x = self.body(x, mask=self.mask, is_causal=True)
         return cast("Tensor", self.head(x)).flatten(0, 1)

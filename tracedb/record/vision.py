@@ -1,4 +1,4 @@
-"""Networks for images, to be recorded: ResNet (He 2016), and one like Inception-v3."""
+"""Image networks to record: ResNet (He 2016), and one like Inception-v3."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -26,17 +26,17 @@ class Images:
 
     @property
     def inputs(self) -> tuple[Tensor]:
-        """What a network reads."""
+        """The images."""
         return (self.pixels,)
 
     @property
     def target(self) -> Tensor:
-        """What it should answer."""
+        """The classes."""
         return self.classes
 
     @property
     def tensors(self) -> tuple[Tensor, Tensor]:
-        """Both of them."""
+        """Images and classes."""
         return self.pixels, self.classes
 
     def to(self, device: torch.device) -> Self:
@@ -45,7 +45,7 @@ class Images:
 
 
 def _conv(inputs: int, outputs: int, kernel: _Kernel, stride: int = 1) -> nn.Sequential:
-    """Convolve so that the side stays, or is divided by the stride; normalise; ReLU."""
+    """A convolution with same padding, batch norm and ReLU."""
     return nn.Sequential(*_normalised(inputs, outputs, kernel, stride), nn.ReLU())
 
 
@@ -62,7 +62,7 @@ class _Bottleneck(nn.Module):
     """Three convolutions beside a shortcut."""
 
     def __init__(self, inputs: int, width: int, stride: int) -> None:
-        """Build the block, whose result has four times its width."""
+        """Build the block, whose output has four times its width."""
         super().__init__()
         self.body = nn.Sequential(
             _conv(inputs, width, 1),
@@ -74,14 +74,14 @@ class _Bottleneck(nn.Module):
         self.shortcut = nn.Sequential(*shortcut)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Add body and shortcut."""
+        """Add the body and the shortcut."""
         return torch.relu(self.body(x) + self.shortcut(x))
 
 
 def resnet(
     blocks: Sequence[int] = (3, 4, 6, 3), width: int = 64, classes: int = _CLASSES
 ) -> nn.Sequential:
-    """Build a ResNet of bottlenecks; as it stands, ResNet-50 (25.6 million weights)."""
+    """Build a ResNet of bottlenecks; the default is ResNet-50 (25.6 M weights)."""
     layers: list[nn.Module] = [_conv(3, width, 7, 2), nn.MaxPool2d(3, 2, 1)]
     inputs = width
     for stage, count in enumerate(blocks):
@@ -97,7 +97,7 @@ def _head(inputs: int, classes: int) -> Iterable[nn.Module]:
 
 
 class _Branches(nn.Module):
-    """Ways that one input goes side by side; their channels are concatenated."""
+    """Parallel branches on one input, whose channels are concatenated."""
 
     def __init__(self, *branches: nn.Module) -> None:
         """Take the branches."""
@@ -105,7 +105,7 @@ class _Branches(nn.Module):
         self.branches = nn.ModuleList(branches)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Go all ways."""
+        """Run all branches."""
         return torch.cat([branch(x) for branch in self.branches], dim=1)
 
 

@@ -1,9 +1,8 @@
-"""The models that are recorded by name: what one trains, at which batch sizes.
+"""The models to record by name, with their batch sizes.
 
-Each is there in its full size, for a GPU, and small, so that every path is tried on a
-CPU. Batches are made before the first step, since making them is not what is measured,
-unless the training says that a loader makes them; a step copies the next one to the
-device.
+Each exists in its full size, for a GPU, and small, to test every path on a CPU. Batches
+are made before the first step, so that this is not measured, unless the training uses a
+loader; a step copies the next one to the device.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -34,24 +33,24 @@ from .vision import Images, inception, resnet
 _BATCHES = 4
 _RECOMMENDER_SIZES = (512, 1024, 2048, 4096)
 _MLPERF_ROWS = 2_000_000
-"""Where MLPerf's tables are cut, so that they fit beside their gradients."""
+"""MLPerf's tables are capped at this, so that they fit next to their gradients."""
 
 _SMALL = TransformerConfig(2, 32, 2, 64, words=50, length=8)
 
 
 @dataclass(frozen=True)
 class Parts:
-    """A model, its loss, and how a batch of some size is made."""
+    """A model, its loss, and a function that makes batches of a size."""
 
     model: nn.Module
     loss: nn.Module
     batch: Callable[[int], Examples]
 
     def batches(self, size: int, workers: int | None) -> Iterator[Examples]:
-        """Yield batches without end: a few in turn, or such as a loader makes."""
+        """Yield batches endlessly: a few in turn, or those of a loader."""
         if workers is None:
             return cycle([self.batch(size) for _ in range(_BATCHES)])
-        # Workers that are forked need not be told how batches are made.
+        # Forked workers need not pickle the function that makes batches.
         context = "fork" if workers else None
         return iter(
             DataLoader(
@@ -65,13 +64,13 @@ class Parts:
 
 @dataclass(frozen=True)
 class _Made(Dataset[Examples]):
-    """Batches that are made when they are asked for."""
+    """Batches that are made on demand."""
 
     make: Callable[[int], Examples]
     size: int
 
     def __len__(self) -> int:
-        """Count more than any recording reads."""
+        """More than any recording reads."""
         return 1_000_000
 
     def __getitem__(self, index: int) -> Examples:
@@ -82,12 +81,12 @@ class _Made(Dataset[Examples]):
 
 @dataclass(frozen=True)
 class Workload:
-    """A model to record, and the batch sizes at which it is."""
+    """A model to record, with its batch sizes."""
 
     about: str
     batch_sizes: tuple[int, ...]
     make: Callable[[bool], Parts]
-    """Make it; small if told so."""
+    """Makes the parts; the argument selects the small size."""
 
     def step(
         self,

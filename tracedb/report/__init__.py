@@ -1,9 +1,8 @@
-"""A report of a run: one HTML file with pictures and tables, which asks no network.
+"""Write the report of a run: one HTML file with charts and tables, which works offline.
 
-`sections.py` has what it shows, each with its query, `beside.py` another run and
-scenarios; `timeline.py` chooses what of the
-timeline is drawn; `page.py` puts both, as JSON, into the page. `assets/` is the page:
-plain JavaScript, and uPlot for charts.
+`sections.py` has the sections with their queries, `beside.py` those of another run and
+of scenarios. `timeline.py` chooses what the timeline shows. `page.py` embeds both as
+JSON in the page. `assets/` has the page: plain JavaScript, and uPlot for charts.
 """
 
 from __future__ import annotations
@@ -30,10 +29,10 @@ if TYPE_CHECKING:
     from tracedb.report.sections import Shown
 
 MOST_BYTES = 4_800_000
-"""Of a file that people pass on; the timeline is drawn coarser until it fits."""
+"""[B] Largest file; the timeline is coarsened until it fits."""
 _MOST_SLICES = 60_000
 _MARK = b"<!doctype html><!-- tracedb report -->\n"
-"""How a file begins that may be written over: a report."""
+"""The first bytes of a report, which may be overwritten."""
 
 _RUN = """
 SELECT run.run_id, run.name
@@ -46,7 +45,7 @@ ORDER BY sum(event_count) DESC, run.run_id
 
 
 class Run(NamedTuple):
-    """A run with traces, and how many others the database has."""
+    """A run with traces, and the number of other runs in the database."""
 
     run_id: int
     name: str
@@ -59,13 +58,12 @@ def write_report(
     run: int | None = None,
     beside: Iterable[Shown] = (),
 ) -> dict[str, Any]:
-    """Write the report of a run, by default of the one with the most events.
+    """Write the report of a run, by default the one with the most events.
 
-    It begins with the summary of the run, and the sections of what is beside it
-    (`beside.py`). Returns what was written: the run, the bytes, and notes on what was
-    left out.
-    Raises `QueryError` where there is no such run, `ReportError` where the file cannot
-    be written or is something else than a report.
+    It begins with the run's summary, and the sections in `beside` (`beside.py`).
+    Returns what was written: the run, the bytes, and notes on what was left out.
+    Raises `QueryError` for an unknown run, `ReportError` if the file cannot be written,
+    or would replace something other than a report.
     """
     path = Path(path)
     check_place(path, _MARK, "a report")
@@ -108,9 +106,9 @@ def made(
 
 
 def find_run(connection: duckdb.DuckDBPyConnection, run: int | None) -> Run:
-    """The run of a number, or the one with the most events.
+    """The run with a number, or the one with the most events.
 
-    Raises `QueryError` where there is none.
+    Raises `QueryError` if there is none.
     """
     rows = connection.execute(_RUN).fetchall()
     if not rows:

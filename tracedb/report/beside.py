@@ -1,4 +1,4 @@
-"""What a report shows beside its run: another run, and scenarios."""
+"""The sections of a report that compare its run with another run and scenarios."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from tracedb.report.sections import Shown
 
 _NAMES = {"a": "against", "b": "here"}
-"""The columns of both sides, as a reader of one of them has to be told."""
+"""The prefixes of both sides' columns, and their names in a report."""
 
 _DIFFERENCE = (
     Section(
@@ -81,7 +81,7 @@ ORDER BY scenario, abs(change_ns) DESC, kind, name""",
 
 
 def difference_sections(found: Difference) -> list[Shown]:
-    """The parts of a difference that has the other run first; each says its command."""
+    """The sections of a difference, whose first side is the other run."""
     sides = "\n".join(f"-- {side}" for side in found.sides)
     made = []
     for section in _DIFFERENCE:
@@ -102,5 +102,5 @@ def _named(column: str) -> str:
 
 
 def scenario_sections(connection: duckdb.DuckDBPyConnection, run: int) -> list[Shown]:
-    """What scenarios do to a run, of a connection on which they are simulated."""
+    """The sections on the effect of scenarios, which the connection has simulated."""
     return [shown(connection, section, run) for section in _SCENARIOS]

@@ -1,8 +1,8 @@
-"""The page: what it shows as JSON between its own style and scripts.
+"""Build the page: its content as JSON, with inline style and scripts.
 
-Names in a trace may be anything. They are data in a block that no browser runs, with
-no `<` in it, and the page's scripts show them as text alone; should one of them forget
-that, the page's policy still lets no other script run and nothing be fetched.
+Names in a trace may be malicious. They are in a data block that browsers do not
+execute, without `<`, and the scripts insert them only as text. As a second defence, the
+page's Content Security Policy blocks other scripts and all requests.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _SCRIPTS = (
 )
 _LIVE = "live.js"
 _STYLES = ("uPlot.min.css", "report.css")
-# What would end the block or begin another, and line ends that only JavaScript knows.
+# Characters that could end the block, and line terminators of JavaScript only.
 _ESCAPED = {
     b"<": b"\\u003c",
     b">": b"\\u003e",
@@ -37,9 +37,9 @@ _ESCAPED = {
 
 
 def page(content: dict[str, Any], *, is_live: bool = False) -> bytes:
-    """The page with its content, without the line that it begins with.
+    """The page with its content, without its first line.
 
-    One that `is_live` may ask the server that it comes from, and no other.
+    A page that `is_live` may send requests to its own server.
     """
     scripts = (*_SCRIPTS, _LIVE) if is_live else _SCRIPTS
     script = "\n".join(_asset(name) for name in scripts)
@@ -78,5 +78,5 @@ def _asset(name: str) -> str:
 
 
 def _digest(text: str) -> str:
-    """What the policy knows a script or a style by."""
+    """The digest of a script or a style for the policy."""
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()

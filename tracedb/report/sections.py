@@ -1,7 +1,7 @@
-"""What a report shows beside the timeline: each picture and table with its query.
+"""The sections of a report: charts and tables, each with its query.
 
-A query is one that users can run themselves (`tracedb sql`); it asks questions, and
-says of which run. The page shows its text beside the answer.
+Users can run the queries themselves (`tracedb sql`); they select the run from public
+relations. The page shows each query next to its rows.
 """
 
 from __future__ import annotations
@@ -10,34 +10,34 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tracedb.report.timeline import NAME_LENGTH
-from tracedb.words import shortened, told_apart
+from tracedb.words import cut_distinct, shortened
 
 if TYPE_CHECKING:
     import duckdb
 
     Shown = dict[str, Any]
-    """A section as the page has it."""
+    """A section as data for the page."""
 
 MOST_ROWS = 500
 _LONG_NAME = NAME_LENGTH * 2
 _IN_A_TABLE = 48
-"""Letters of a name that a column of a table has room for."""
+"""Longest name in a table, in characters."""
 
 
 @dataclass(frozen=True)
 class Section:
-    """A part of the page: what it tells, by which query, and how it is drawn."""
+    """A section: its texts, its query, and its chart."""
 
     name: str
     title: str
     words: str
     query: str
     picture: str = "none"
-    """How the page draws it (`charts.js`), above the table."""
+    """The chart above the table (`charts.js`)."""
     empty: str = "This run has nothing of this kind."
-    """What the page says where there are no rows."""
+    """The text if there are no rows."""
     follows: bool = False
-    """Whether it is left out without rows, since the section before says why."""
+    """Whether it is left out without rows, because the previous section explains it."""
 
 
 SECTIONS = (
@@ -440,13 +440,13 @@ ORDER BY rank, path, kind""",
 
 
 def sections(connection: duckdb.DuckDBPyConnection, run: int) -> list[Shown]:
-    """The sections of a run with their rows, as the page has them."""
+    """The sections of a run with their rows, as data for the page."""
     made = [(section, shown(connection, section, run)) for section in SECTIONS]
     return [part for section, part in made if part["rows"] or not section.follows]
 
 
 def shown(connection: duckdb.DuckDBPyConnection, section: Section, run: int) -> Shown:
-    """A section of a run with its rows, as the page has it."""
+    """A section of a run with its rows, as data for the page."""
     query = section.query.strip().replace("$run", str(run))
     cursor = connection.execute(f"FROM ({query})")
     columns = [column[0] for column in cursor.description or ()]
@@ -456,7 +456,7 @@ def shown(connection: duckdb.DuckDBPyConnection, section: Section, run: int) -> 
 def with_rows(
     section: Section, query: str, columns: list[str], rows: list[tuple[Any, ...]]
 ) -> Shown:
-    """A section with rows that are there already, and its names as tables show them."""
+    """A section with given rows, and shortened names for tables."""
     shown_rows = [[_value(value) for value in row] for row in rows[:MOST_ROWS]]
     return {
         "name": section.name,
@@ -476,7 +476,7 @@ def with_rows(
 
 
 def _value(value: object) -> object:
-    """A value as JSON has it; names are shortened where they are very long."""
+    """A value for JSON; very long names are shortened."""
     if isinstance(value, float):
         return float(f"{value:.6g}")
     if value is None or isinstance(value, (bool, int)):
@@ -485,7 +485,7 @@ def _value(value: object) -> object:
 
 
 def _short(values: list[object]) -> dict[str, str]:
-    """How a table shows the long names of a column."""
+    """The shortened long names of a column."""
     names = [*dict.fromkeys(value for value in values if isinstance(value, str))]
-    short = zip(names, told_apart(names, _IN_A_TABLE), strict=True)
+    short = zip(names, cut_distinct(names, _IN_A_TABLE), strict=True)
     return {name: cut for name, cut in short if name != cut}

@@ -1,9 +1,9 @@
-"""What of a timeline is drawn: all of it where that is little, else what can be seen.
+"""Choose what the timeline of a report shows: everything if it is small enough.
 
-Slices that are too short to see are put together with their neighbours: those that
-begin in the same short stretch of time at one place of one lane. How short a stretch,
-follows from how many slices a page can hold. In some steps (that of median time and
-the slowest) it is shorter, so that one can look closely there.
+Otherwise, slices that are too short to see are merged with their neighbours: those of
+one track and depth of a lane that begin in the same short bin of time. The number of
+slices that a page can hold determines the bins. In some steps (the one of median time
+and the slowest), bins are shorter, to allow a closer look.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ MOST_RANKS = 16
 MOST_LANES = 96
 NAME_LENGTH = 200
 _LONGEST = 2**50
-"""[ns] No slice is longer."""
+"""[ns] The longest bin."""
 _CLOSE_SHARE = 0.6
-"""Of the slices, those for the steps that one can look at closely."""
+"""Share of the slices for the steps with detail."""
 _PATH_SHARE = 0.25
-"""Intervals of paths, beside the slices."""
+"""Number of path intervals, relative to the slices."""
 
 _LANES = """
 SELECT
@@ -130,7 +130,7 @@ class Lane(NamedTuple):
 
     @property
     def label(self) -> str:
-        """What it is called."""
+        """Its label."""
         if self.thread_id is None:
             return f"GPU {self.device} stream {self.stream}"
         name = self.name.removeprefix("thread ").replace(f"{self.tid} ", "").strip("()")
@@ -147,26 +147,26 @@ class _Step(NamedTuple):
 
 
 class _Names:
-    """Texts by number: each stands in the page once."""
+    """Deduplicated texts, referred to by number."""
 
     def __init__(self) -> None:
         self._numbers: dict[str, int] = {"": 0}
 
     def number(self, name: str | None) -> int:
-        """The number of a text, which is shortened in the middle where it is long."""
+        """The number of a text; long texts are cut in the middle."""
         short = shortened(name or "", NAME_LENGTH)
         return self._numbers.setdefault(short, len(self._numbers))
 
     @property
     def all(self) -> list[str]:
-        """Texts, in the order of their numbers."""
+        """The texts in order of their numbers."""
         return list(self._numbers)
 
 
 def timeline(
     connection: duckdb.DuckDBPyConnection, run: int, most: int
 ) -> dict[str, Any]:
-    """Lanes, slices, critical paths and steps of a run, as the page has them."""
+    """Lanes, slices, critical paths and steps of a run, as data for the page."""
     names = _Names()
     steps = [_Step(*row) for row in _rows(connection, _STEPS, run)]
     lanes, hidden = _lanes(connection, run)
@@ -207,7 +207,7 @@ def _rows(
 def _lanes(
     connection: duckdb.DuckDBPyConnection, run: int
 ) -> tuple[list[Lane], list[str]]:
-    """The lanes that are drawn, and notes on those that are not."""
+    """The lanes to show, and notes on those left out."""
     found = [Lane(*row[:8]) for row in _rows(connection, _LANES, run)]
     traces = list(dict.fromkeys(lane.trace_id for lane in found))
     kept = [lane for lane in found if lane.trace_id in traces[:MOST_RANKS]]
@@ -220,7 +220,7 @@ def _lanes(
 
 
 def _close_steps(steps: Sequence[_Step]) -> list[tuple[int, int, str]]:
-    """Begin and end, over all ranks, and name of the steps to look at closely."""
+    """Begin and end over all ranks, and name, of the steps with detail."""
     spans: dict[int, tuple[int, int]] = {}
     for step in steps:
         begin, end = spans.get(step.step, (_LONGEST, -_LONGEST))
@@ -239,7 +239,7 @@ def _put(
     close: Sequence[tuple[int, int, str]],
     run: int,
 ) -> None:
-    """Put slices and intervals of these lanes into tables of their own."""
+    """Store the slices and intervals of these lanes in temporary tables."""
     rows = [(number, *lane[:1], *lane[2:5]) for number, lane in enumerate(lanes)]
     connection.execute(
         "CREATE OR REPLACE TEMP TABLE report_lane ("
@@ -259,7 +259,7 @@ def _put(
 def _stretch(
     connection: duckdb.DuckDBPyConnection, table: str, chosen: str, most: int
 ) -> int:
-    """[ns] The shortest stretch (a power of 2) that leaves about so many rows."""
+    """[ns] The shortest bin (a power of 2) that leaves about that many rows."""
     place = "lane, track, depth" if table == "report_slice" else "row"
     low, high = 0, 42
     while low < high:
@@ -278,7 +278,7 @@ def _stretch(
 def _slices(
     connection: duckdb.DuckDBPyConnection, stretches: dict[bool, int], names: _Names
 ) -> list[dict[str, Any]]:
-    """Rows of a lane: its slices of one track and depth, in order."""
+    """The rows of lanes: slices of one track and depth, in order."""
     import polars as pl
 
     length = f"CASE WHEN is_close THEN {stretches[True]} ELSE {stretches[False]} END"
@@ -320,7 +320,7 @@ def _slices(
 def _packed(
     part: pl.DataFrame, names: _Names, texts: Iterable[str]
 ) -> dict[str, list[int]]:
-    """Columns as lists of numbers: begins as differences, texts by number."""
+    """Columns as lists of numbers: begins as differences, texts as numbers."""
     packed = {
         column: part[column].to_list() for column in part.columns if len(column) == 1
     }
@@ -366,7 +366,7 @@ def _merged(
     path_stretch: int,
     close: Sequence[tuple[int, int, str]],
 ) -> list[str]:
-    """Notes on what is drawn together."""
+    """Notes on merged slices."""
     notes = []
     where = " and ".join(name for _, _, name in close)
     for is_close, place in ((True, f"In step {where}"), (False, "Elsewhere")):

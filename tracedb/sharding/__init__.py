@@ -1,7 +1,7 @@
-"""Embedding tables over ranks: what each plan costs, and a search for a better one.
+"""Place embedding tables on ranks: the cost of plans, and a search for better ones.
 
-`run.py` says what is asked for, fills the relations of `reference` with tables, costs
-and placements, and asks `question.sharding`; `tables.py` reads tables, `costs.py` asks
-the kernel models, `cuts.py` decides which tables are split, `plans.py` places shards by
-rules, `search.py` improves that.
+`run.py` takes the request, fills the relations of `reference` with tables, costs and
+placements, and answers by `question.sharding`. `tables.py` reads tables, `costs.py`
+queries the kernel models, `cuts.py` decides which tables to split, `plans.py` places
+shards by rules, and `search.py` improves plans.
 """

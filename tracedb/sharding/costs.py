@@ -1,4 +1,4 @@
-"""What shards and all-to-alls take on a GPU: each size is asked of the models once."""
+"""Predict the times of shards and all-to-alls on a GPU, each size once."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _FAMILIES = {"forward": "embedding_bag", "backward": "embedding_bag_backward"}
 _KINDS = """
 SELECT DISTINCT rows, width, pooling, dtype FROM prediction.embedding_shard ORDER BY ALL
 """
-# All on one rank, split so that most is sent.
+# The largest message: all tables on one rank, split so that most is sent.
 _MOST_SENT = """
 SELECT sum(most)::BIGINT
 FROM (
@@ -34,12 +34,12 @@ FROM (
 """
 _KNOTS_PER_DOUBLING = 4
 _LEAST_KNOT = 10
-"""Messages from 1 KiB on have knots of their own; below, time hardly changes."""
+"""[log2 B] The smallest knot, 1 KiB; below, time hardly changes."""
 _TIMES = ("ns", "low_ns", "high_ns")
 
 
 class _Launch(NamedTuple):
-    """Shards that one launch looks up in, and examples."""
+    """The shards of one lookup launch, and its examples."""
 
     copies: int
     examples: int
@@ -48,7 +48,7 @@ class _Launch(NamedTuple):
 def estimate(
     connection: duckdb.DuckDBPyConnection, models: Models, asked: Asked, tables: int
 ) -> None:
-    """Fill the relations of estimates for the shards of tables that are there."""
+    """Fill the relations of predicted times for the stored tables' shards."""
     kinds = frame(connection.sql(_KINDS))
     for direction, family in _FAMILIES.items():
         times = _lookups(models, asked, kinds, family, tables)
@@ -69,10 +69,10 @@ def _store(
 def _lookups(
     models: Models, asked: Asked, kinds: pl.DataFrame, family: str, tables: int
 ) -> pl.DataFrame:
-    """What each kind of shard adds to its launch, and the launch itself, all of size 0.
+    """The time that each kind of shard adds to its launch, and that of empty launches.
 
-    Where all tables of a rank share a launch, a shard adds its part of one of as many
-    shards like it as ranks have tables, beyond what a launch takes without lookups.
+    If all tables of a rank share a launch, a shard adds its part of a launch of equal
+    shards, one per table of a rank, beyond the time of an empty launch.
     """
     copies = -(-tables // asked.ranks) if asked.is_fused else 1
     example = {"rows": 1, "width": 1, "pooling": 1.0, "dtype": "float32"}
@@ -101,7 +101,7 @@ def _lookups(
 def _times(
     models: Models, asked: Asked, kinds: pl.DataFrame, family: str, launch: _Launch
 ) -> pl.DataFrame:
-    """The time of a launch that looks up in so many shards, of each kind."""
+    """The time of a launch with `count` shards, for each kind."""
     copies, examples = launch
     found = (copies * examples * pl.col("pooling")).round().clip(1)
     shapes = kinds.select(
@@ -120,7 +120,7 @@ def _times(
 
 
 def _exchanges(models: Models, asked: Asked, most: int) -> pl.DataFrame:
-    """The time of all-to-alls by their size, up to the largest that there can be."""
+    """The time of all-to-alls by size, up to the largest possible one."""
     knots = [0, 1]
     while knots[-1] < most:
         step = len(knots) - 2
@@ -147,6 +147,6 @@ def _exchanges(models: Models, asked: Asked, most: int) -> pl.DataFrame:
             asked.device.hardware, asked.network_bytes_per_second
         )
     times = shape_times(models, asked_sizes)
-    # What is sent could be padded: no message takes longer than a larger one.
+    # Times are made monotonic: a message could be padded to a larger one.
     rising = times.with_columns(pl.col(name).cum_min(reverse=True) for name in _TIMES)
     return sizes.hstack(pl.concat([nothing, rising], how="vertical_relaxed"))

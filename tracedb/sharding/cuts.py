@@ -1,4 +1,4 @@
-"""Shards of tables with what they cost, and which tables are to be split."""
+"""Shards of tables with their costs, and which tables to split."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     Numbers = NDArray[np.int64]
 
 FORWARD, BACKWARD, SENT, INDEX, MEMORY = range(5)
-"""What a shard takes: ns, ns, B, B, B."""
+"""The rows of `Shards.takes`, in ns, ns, B, B and B."""
 WAYS = ("column", "row")
 _COSTS = """
 SELECT
@@ -28,7 +28,7 @@ ORDER BY ordinal, way, parts, first_part
 
 
 class Cut(NamedTuple):
-    """How a table is split."""
+    """A split of a table."""
 
     ordinal: int
     way: str = "none"
@@ -36,7 +36,7 @@ class Cut(NamedTuple):
 
 
 class _Size(NamedTuple):
-    """Shards of one size of a table."""
+    """The equal shards of a table."""
 
     first_part: int
     shard_count: int
@@ -46,33 +46,33 @@ class _Size(NamedTuple):
 
 @dataclass(frozen=True)
 class Shards:
-    """Shards, those of each table together: what each is, and takes."""
+    """Shards with their costs; those of a table are adjacent."""
 
     cut: tuple[Cut, ...]
     part: Numbers
     looked_up: Numbers
     takes: Numbers
-    """A row for each of what a shard takes, a column for each shard."""
+    """A row per cost, a column per shard."""
 
     def __len__(self) -> int:
-        """How many there are."""
+        """The number of shards."""
         return len(self.cut)
 
     @property
     def time_ns(self) -> Numbers:
-        """[ns] Both directions of each shard."""
+        """[ns] The forward and backward time of each shard."""
         found: Numbers = self.takes[FORWARD] + self.takes[BACKWARD]
         return found
 
     def take(self, chosen: Numbers) -> Shards:
-        """Some of the shards, in their order."""
+        """The chosen shards, in order."""
         cuts = tuple(self.cut[place] for place in chosen)
         return Shards(
             cuts, self.part[chosen], self.looked_up[chosen], self.takes[:, chosen]
         )
 
     def followed_by(self, other: Shards) -> Shards:
-        """These shards and others behind them."""
+        """These shards, followed by others."""
         return Shards(
             self.cut + other.cut,
             np.append(self.part, other.part),
@@ -82,16 +82,16 @@ class Shards:
 
     @property
     def by_content(self) -> Numbers:
-        """An order of the shards, the slowest first, that names have no part in."""
+        """An order of the shards, slowest first, that does not depend on names."""
         keys = [*self.takes[::-1], self.looked_up, self.time_ns]
         return np.lexsort([-key for key in keys])
 
 
 class Cuts:
-    """All ways to split the tables, each with the shards that it makes."""
+    """All splits of the tables, with their shards."""
 
     def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
-        """Take them from the relations, where costs are there."""
+        """Read them from the relations, which must have the costs."""
         self._sizes: dict[Cut, list[_Size]] = {}
         for ordinal, way, parts, first, count, looked_up, *takes in connection.execute(
             _COSTS
@@ -104,7 +104,7 @@ class Cuts:
         self.tables = [cut for cut in self._sizes if cut.way == "none"]
 
     def shards(self, cuts: Sequence[Cut]) -> Shards:
-        """The shards that some cuts make."""
+        """The shards of some cuts."""
         rows = [
             (cut, size.first_part + place, size)
             for cut in cuts
@@ -126,17 +126,16 @@ class Cuts:
                 yield from [one for one in more if one.parts > cut.parts][:1]
 
     def chosen(self, way: str, ranks: int, limit: int | None) -> list[Cut]:
-        """Each table as it is, or split one way: what is too large or slow for a rank.
+        """The cut of each table; those too large or slow for a rank are split one way.
 
-        That is larger than the limit, or slower than all tables together take of each
-        rank in the mean.
+        These are larger than the limit, or slower than the mean time per rank.
         """
         total = sum(self._slowest(table) for table in self.tables)
         mean = total / ranks
         return [self._fitting(table, way, mean, limit) for table in self.tables]
 
     def _fitting(self, table: Cut, way: str, mean_ns: float, limit: int | None) -> Cut:
-        """The coarsest split of small and fast shards, else the fastest small ones."""
+        """The coarsest split with shards that fit and are fast, else the fastest."""
         options = [table, *self._ways.get((table.ordinal, way), [])]
         small = [
             one for one in options if limit is None or self._largest(one) <= limit
@@ -145,10 +144,10 @@ class Cuts:
         return fast[0] if fast else min(small, key=self._slowest)
 
     def _largest(self, cut: Cut) -> int:
-        """[B] Of the largest shard."""
+        """[B] The size of the largest shard."""
         return max(size.takes[MEMORY] for size in self._sizes[cut])
 
     def _slowest(self, cut: Cut) -> int:
-        """[ns] Of the slowest shard."""
+        """[ns] The time of the slowest shard."""
         times = (size.takes for size in self._sizes[cut])
         return max(takes[FORWARD] + takes[BACKWARD] for takes in times)

@@ -1,7 +1,7 @@
-"""Plans by rules: which rank has which shard, and what that costs in all.
+"""Plans by rules: the rank of each shard, and the total cost.
 
-All numbers are whole ones, so sums do not depend on the order of what is summed, and
-are those of `question.sharding` to the nanosecond.
+All numbers are integers, so sums do not depend on order, and equal those of
+`question.sharding` to the nanosecond.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ if TYPE_CHECKING:
     from tracedb.sharding.cuts import Numbers, Shards
 
 BALANCED = ("size", "lookups", "cost")
-"""What shards are spread evenly by."""
+"""The weights by which shards are balanced."""
 
 
 @dataclass(frozen=True)
 class Exchange:
-    """How long an all-to-all takes: on the line through two sizes that were asked."""
+    """The time of an all-to-all, interpolated between predicted sizes."""
 
     message_bytes: NDArray[np.float64]
     taken_ns: NDArray[np.float64]
 
     def ns(self, size: Numbers) -> Numbers:
-        """[ns] The time of messages, as `question.sharding` has it."""
+        """[ns] The time of messages, as in `question.sharding`."""
         last = max(len(self.message_bytes) - 2, 0)
         place = np.searchsorted(self.message_bytes, size, side="right") - 1
         place = np.minimum(place, last)
@@ -47,7 +47,7 @@ class Exchange:
 
 @dataclass(frozen=True)
 class Goal:
-    """What plans are judged by: the time of the slowest ranks, and room."""
+    """The objective of plans: the time of the slowest ranks, and the memory limit."""
 
     ranks: int
     limit_bytes: int | None
@@ -55,33 +55,33 @@ class Goal:
     sends_indices: bool
 
     def loads(self, shards: Shards, rank: Numbers) -> Numbers:
-        """What each rank takes: a row for each thing, a column for each rank."""
+        """The load of each rank: a row per cost, a column per rank."""
         found = np.zeros((len(shards.takes), self.ranks), np.int64)
         for row, takes in zip(found, shards.takes, strict=True):
             np.add.at(row, rank, takes)
         return found
 
     def added_ns(self, most: Numbers) -> Numbers:
-        """[ns] What tables add to a step, by the largest load of each kind.
+        """[ns] The time that tables add to a step, given the largest load of each kind.
 
-        Without the launches, of which each plan has as many.
+        Launches are left out, because their number is the same in all plans.
         """
         found: Numbers = most[FORWARD] + most[BACKWARD]
         found = found + 2 * self.exchange.ns(most[SENT])
         return found + self.exchange.ns(most[INDEX]) if self.sends_indices else found
 
     def time_ns(self, shards: Shards, rank: Numbers) -> int:
-        """[ns] The same of a plan."""
+        """[ns] The time that a plan adds to a step."""
         return int(self.added_ns(self.loads(shards, rank).max(axis=1)))
 
     def fits(self, shards: Shards, rank: Numbers) -> bool:
-        """Whether a plan has room on all ranks."""
+        """Whether a plan fits into the memory of all ranks."""
         largest = int(self.loads(shards, rank)[MEMORY].max())
         return self.limit_bytes is None or largest <= self.limit_bytes
 
 
 def plans(shards: Shards, goal: Goal) -> Iterator[tuple[str, Numbers]]:
-    """The plans of some shards by all rules, each with the rank of every shard."""
+    """The plans for shards by all rules, each with the rank of every shard."""
     yield "naive", np.arange(len(shards)) % goal.ranks
     weights = (shards.takes[MEMORY], shards.looked_up, shards.time_ns)
     for name, weight in zip(BALANCED, weights, strict=True):
@@ -89,9 +89,10 @@ def plans(shards: Shards, goal: Goal) -> Iterator[tuple[str, Numbers]]:
 
 
 def balanced(shards: Shards, weight: Numbers, goal: Goal) -> Numbers:
-    """The rank of each shard: the heaviest first, to the lightest rank with room.
+    """Assign shards, heaviest first, to the lightest rank with enough memory.
 
-    Where none has room, it goes where most is left: such a plan is refused.
+    If none has enough, the rank with the most memory left is taken; such a plan is
+    refused later.
     """
     content = shards.by_content
     order = content[np.argsort(-weight[content], kind="stable")]
@@ -109,7 +110,7 @@ def balanced(shards: Shards, weight: Numbers, goal: Goal) -> Numbers:
 def lightest(
     load: Numbers, memory: Numbers, needed: np.int64, limit_bytes: int | None
 ) -> int:
-    """The rank with least load among those with room, or that with most room."""
+    """The rank with the least load among those with enough memory, else most memory."""
     if limit_bytes is not None:
         has_room = memory + needed <= limit_bytes
         if not has_room.any():

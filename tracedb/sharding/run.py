@@ -1,4 +1,4 @@
-"""Spread embedding tables over ranks: what is asked for, and what is answered."""
+"""Plan embedding tables on ranks: the request and the answer."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ OPTIMIZERS = {
     "adagrad": (0, 4),
     "adam": (0, 8),
 }
-"""What optimizers keep: bytes for each row, and for each element."""
+"""[B] Optimizer state: bytes per row and bytes per element."""
 SPLITS = ("none", *WAYS, "any")
 SEARCHED = "searched"
 _QUESTIONS = ("sharding", "sharding_rank", "sharding_table")
@@ -45,7 +45,7 @@ _FILLED = (
 )
 _MOST_RANKS = 4096
 _MOST_SUMS = 2**46
-"""Elements that are sent, or looked up, of a table in a step, at most."""
+"""Largest number of elements of a table that are sent or looked up in a step."""
 _GIGA = 1e9
 _GPU = """
 SELECT gpu FROM staging.trace_gpu WHERE gpu IS NOT NULL ORDER BY trace_id LIMIT 1
@@ -153,7 +153,7 @@ def shard(  # noqa: PLR0913 (the options of one command)
 
 @dataclass(frozen=True)
 class _Given:
-    """Tables, and what is known of the run that they are from."""
+    """The tables, and what is known about their run."""
 
     tables: list[Table]
     gpu: str | None = None
@@ -217,7 +217,7 @@ def _refuse_sizes(
 
 
 def _refuse_large(tables: Sequence[Table], asked: Asked) -> None:
-    """Raise `ShardingError` for no tables, and for sums that no number would hold."""
+    """Raise `ShardingError` for no tables, and for sums that would overflow."""
     if not tables:
         raise ShardingError("no tables; give at least one")
     examples = asked.ranks * asked.batch
@@ -246,7 +246,7 @@ def _opened(database: str | Path | None) -> Iterator[duckdb.DuckDBPyConnection]:
 def _fill(
     connection: duckdb.DuckDBPyConnection, tables: Sequence[Table], asked: Asked
 ) -> None:
-    """Put what is asked for in the place of what was."""
+    """Replace the stored request."""
     for name in _FILLED:
         connection.execute(f"DELETE FROM reference.{name}")
     rows = pl.DataFrame(
@@ -269,7 +269,7 @@ def _fill(
 
 
 def _place(connection: duckdb.DuckDBPyConnection, asked: Asked, split: str) -> None:
-    """Store the plans by rules, of each way to split, and the one that is searched."""
+    """Store the plans by rules for each way to split, and the searched plan."""
     cuts = Cuts(connection)
     goal = Goal(
         asked.ranks, asked.limit_bytes, _exchange(connection), asked.sends_indices
@@ -348,7 +348,7 @@ def _no_room(asked: Asked, tables: pl.DataFrame) -> str:
 
 
 def _lines(full: pl.DataFrame) -> Iterator[str]:
-    """A line for each plan that has no room, of the rank that needs most."""
+    """A line per plan that does not fit, with the rank that needs the most memory."""
     for (plan, split), rows in full.group_by(["plan", "split"], maintain_order=True):
         largest = rows.sort("memory_bytes", "rank", descending=[True, False])
         row = largest.row(0, named=True)
@@ -359,7 +359,7 @@ def _lines(full: pl.DataFrame) -> Iterator[str]:
 
 
 def _assumed(connection: duckdb.DuckDBPyConnection, asked: Asked) -> Iterator[str]:
-    """What times are from."""
+    """Notes on the sources of times."""
     limit = "no limit, because the memory of the GPU is unknown"
     if asked.limit_bytes is not None:
         limit = f"up to {_gb(asked.limit_bytes)} per rank"

@@ -1,8 +1,8 @@
-"""Better plans: shards are moved, swapped and split as long as the step gains by it.
+"""Improve plans by moving, swapping and splitting shards while the step gets shorter.
 
-A step is added to by the largest loads alone, so what is moved is always of a rank that
-has one of these. What gains nothing by itself may prepare a gain: among equal times the
-plan counts as better whose ranks are busy more alike (the sum of squares).
+Only the largest loads add to a step, so shards are always moved from a rank with one of
+these. A move without gain may prepare a gain: of plans with equal time, the one with
+more even ranks (by the sum of squares) is better.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 
 _TIMED = (FORWARD, BACKWARD, SENT, INDEX)
 _LEAST_EVENING = 1e-4
-"""By how much more alike ranks have to be for that to count: it ends the search."""
+"""[1] Smallest improvement in evenness that counts, so that the search ends."""
 _MOST_PAIRS = 1 << 20
-"""So many exchanges of two shards are looked at together."""
+"""Number of swaps that are evaluated at once."""
 
 
 class Plan(NamedTuple):
-    """Shards, the rank of each, and what that adds to a step."""
+    """Shards, their ranks, and the time [ns] that they add to a step."""
 
     time_ns: int
     shards: Shards
@@ -38,9 +38,9 @@ class Plan(NamedTuple):
 
 
 def searched(start: Plan, cuts: Cuts, goal: Goal, *, may_split: bool) -> Plan:
-    """The best plan that is found from one that has room; never a worse one.
+    """Improve a plan that fits; the result is never worse.
 
-    What comes out does not depend on the order of shards, or of the tables.
+    It does not depend on the order of shards or tables.
     """
     best = _improved(start.shards, start.rank, goal)
     while may_split:
@@ -57,7 +57,7 @@ def searched(start: Plan, cuts: Cuts, goal: Goal, *, may_split: bool) -> Plan:
 
 
 def _split(best: Plan, cuts: Cuts, goal: Goal) -> list[tuple[Shards, Numbers]]:
-    """The plan with the slowest table of its slowest rank split once more, each way."""
+    """Split the slowest table of the plan's slowest rank once more, in each way."""
     loads = goal.loads(best.shards, best.rank)
     slowest = int(np.argmax(loads[FORWARD] + loads[BACKWARD]))
     there = np.flatnonzero(best.rank == slowest)
@@ -69,7 +69,7 @@ def _split(best: Plan, cuts: Cuts, goal: Goal) -> list[tuple[Shards, Numbers]]:
 
 
 def _with(best: Plan, added: Shards, goal: Goal, old: object) -> tuple[Shards, Numbers]:
-    """The plan with other shards of a table, each on the rank that is then lightest."""
+    """The plan with other shards of a table, each on the then lightest rank."""
     kept = np.flatnonzero([cut != old for cut in best.shards.cut])
     rest, rank = best.shards.take(kept), best.rank[kept]
     loads = goal.loads(rest, rank)
@@ -84,7 +84,7 @@ def _with(best: Plan, added: Shards, goal: Goal, old: object) -> tuple[Shards, N
 
 
 def _improved(shards: Shards, rank: Numbers, goal: Goal) -> Plan:
-    """A plan after all exchanges that gain something, the best one first."""
+    """A plan after all improving swaps, the best one first."""
     order = shards.by_content
     shards, rank = shards.take(order), rank[order]
     while True:
@@ -99,10 +99,9 @@ def _improved(shards: Shards, rank: Numbers, goal: Goal) -> Plan:
 
 
 class _Pairs(NamedTuple):
-    """What changes places: shards of ranks that bound the step, and all others.
+    """Candidates for swaps: shards of ranks that bound the step, and all others.
 
-    Behind the shards stand the ranks as ones that take nothing: to change places with
-    these is to move.
+    After the shards, each rank has an empty shard: a swap with it is a move.
     """
 
     takes: NDArray[np.int64]
@@ -112,7 +111,7 @@ class _Pairs(NamedTuple):
 def _best_step(
     shards: Shards, rank: Numbers, loads: Numbers, goal: Goal
 ) -> tuple[int, int, int] | None:
-    """The shard that moves, what it changes places with, and to which rank it goes."""
+    """The shard to move, the shard to swap it with, and its new rank."""
     nothing = np.zeros((len(shards.takes), goal.ranks), np.int64)
     pairs = _Pairs(
         np.hstack([shards.takes, nothing]), np.append(rank, np.arange(goal.ranks))
@@ -150,7 +149,7 @@ def _after(
     others: Numbers,
     goal: Goal,
 ) -> tuple[Numbers, NDArray[np.float64]]:
-    """Time and evening of the ranks after each mover changed places with each other."""
+    """The time and the evenness of ranks after each swap."""
     source, target = pairs.rank[movers][:, None], pairs.rank[None, :]
     gained = pairs.takes[:, None, :] - pairs.takes[:, movers][:, :, None]
     here, there = loads[:, source] + gained, loads[:, target] - gained
@@ -173,7 +172,7 @@ def _busy(loads: Numbers) -> NDArray[np.float64]:
 
 
 def _most_of_others(loads: Numbers) -> Numbers:
-    """The largest load of all ranks but two, for each kind and each two of them."""
+    """The largest load of all ranks except two, for each kind and each pair."""
     kinds, ranks = loads.shape
     found = np.zeros((kinds, ranks, ranks), np.int64)
     for kind in range(kinds):

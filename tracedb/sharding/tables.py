@@ -1,4 +1,4 @@
-"""Embedding tables: of a file, or of what a recorded step looked up."""
+"""Read embedding tables from a file or a recorded step."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import duckdb
 
 ENDINGS = (".csv", ".json", ".toml")
-"""Files of tables; all others are databases."""
+"""Suffixes of files of tables; all other files are databases."""
 _COLUMNS = ("name", "rows", "width", "pooling", "dtype")
 _OTHER_NAMES = {
     "num_embeddings": "rows",
@@ -25,13 +25,13 @@ _OTHER_NAMES = {
     "pooling_factor": "pooling",
     "data_type": "dtype",
 }
-"""What others call these columns."""
+"""Alternative names of columns."""
 _TYPES = ("float32", "float16", "bfloat16", "int8")
 _MOST_TABLES = 10_000
 _MOST_ELEMENTS = 2**46
 _MOST_POOLING = 1e6
 
-# Of each trace the step with most tables, the first of several; without steps all.
+# Of each trace, the first step with the most tables; the whole trace without steps.
 _LOOKED_UP = """
 WITH
 whole AS (
@@ -55,7 +55,7 @@ ORDER BY looked.trace_id, op_id
 
 
 class Table(NamedTuple):
-    """An embedding table: `pooling` rows of it are looked up for an example."""
+    """An embedding table; an example looks up `pooling` rows of it on average."""
 
     name: str
     rows: int
@@ -65,19 +65,19 @@ class Table(NamedTuple):
 
     @property
     def element_size(self) -> int:
-        """[B] Of an element."""
+        """[B] The size of an element."""
         return DTYPES[self.dtype][0]
 
 
 class Recorded(NamedTuple):
-    """Tables that a run looked up, and in which way."""
+    """The tables that a run looked up, and how."""
 
     tables: list[Table]
     bags: int
-    """The most bags of a table: the batch size."""
+    """The largest number of bags of a table: the batch size."""
     traces: int
     are_means: bool
-    """Whether some stand for several tables that were looked up at once."""
+    """Whether some tables are means of several that were looked up at once."""
 
 
 def read_tables(path: str | Path) -> list[Table]:
@@ -101,9 +101,9 @@ def read_tables(path: str | Path) -> list[Table]:
 def recorded_tables(
     connection: duckdb.DuckDBPyConnection, rank: int | None
 ) -> Recorded:
-    """The tables that one step of each trace looked up, or of those of one rank.
+    """The tables that one step of each trace, or of one rank, looked up.
 
-    Raises `ShardingError` where there are none, or their rows were not recorded.
+    Raises `ShardingError` if there are none, or if their rows were not recorded.
     """
     found = connection.execute(_LOOKED_UP, {"rank": rank}).fetchall()
     if not found:
@@ -139,7 +139,7 @@ def _refuse_many(tables: Sequence[Table], place: str) -> None:
 
 
 def _checked(row: Mapping[str, Any], place: str, number: int) -> Table:
-    """A row as a table; raises `ShardingError` for one that is none."""
+    """Convert a row to a table; raises `ShardingError` if it is invalid."""
     for name in row:
         if name not in _COLUMNS:
             other = _OTHER_NAMES.get(str(name).lower())
@@ -166,7 +166,7 @@ def _checked(row: Mapping[str, Any], place: str, number: int) -> Table:
 
 
 def _whole(row: Mapping[str, Any], name: str, place: str) -> int:
-    """A size of a table: a whole number from 1."""
+    """A size of a table, an integer of at least 1."""
     number = _number(row[name], f"{place}: {name}")
     if number < 1 or number != int(number):
         raise ShardingError(

@@ -1,4 +1,4 @@
-"""The overview of a database: what a newcomer would ask first."""
+"""The overview of a database: the questions that users ask first."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ PARTS = (
     *("recording", "period", "device_time", "host_time", "lever", "straggler"),
     *("stuck_collective", "step_mark", "job", "trust"),
 )
-"""Questions (`question.<name>`), each a part of a summary."""
+"""The questions (`question.<name>`) of a summary."""
 
 
 def summary(database: Database, run: int | None = None) -> dict[str, pl.DataFrame]:
-    """The answers by the names of their questions; of one run on demand.
+    """The answers by question, for all runs or one.
 
-    Raises `QueryError` for a run that is not there.
+    Raises `QueryError` for an unknown run.
     """
     answers = {name: database.ask(name) for name in PARTS}
     if run is None:

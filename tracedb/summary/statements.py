@@ -33,7 +33,7 @@ _WORKED = "SELECT DISTINCT run_id FROM staging.gpu_op WHERE kind <> 'other'"
 _RAN = "SELECT DISTINCT run_id FROM staging.op"
 _OPERATES = "SELECT 1 FROM staging.operation LIMIT 1"
 _SMALLEST_SHARE = 0.005
-"""Of a device's or a thread's time; what is less is left to the questions."""
+"""[1] Smaller shares of a device's or thread's time are not shown."""
 
 
 class Statement(NamedTuple):
@@ -155,8 +155,8 @@ def _log(rows: dict[str, list[Row]], database: str) -> Iterator[Statement]:
     yield Statement("run", f"Run {traces[0]['run_id']}: {_who(traces)}")
     calls = counted(sum(row["collective_count"] for row in traces), "collective")
     longest = max(row["duration_ns"] for row in traces)
-    said = f"{traces[0]['profiler']}; {calls} in {duration(longest)}"
-    yield Statement("fact", said)
+    text = f"{traces[0]['profiler']}; {calls} in {duration(longest)}"
+    yield Statement("fact", text)
     yield Statement("title", "Stuck collectives")
     for number, row in enumerate(rows["stuck_collective"][:_LEVERS], 1):
         yield Statement("item", stuck(row), str(number))
@@ -224,7 +224,7 @@ def _slowest(job: Row) -> list[str]:
         "dp_rank": "data-parallel rank {} in all stages",
         "worker": "the worker of rank {}",
     }
-    # Of one rank or stage the others are the same in other words, or all of the job.
+    # With a single rank or stage, these would repeat others, or mean the whole job.
     if job["dp_rank_count"] == 1 or job["stage_count"] == 1:
         del choices["worker"]
     for name in ("dp_rank", "stage"):
@@ -290,13 +290,13 @@ def _numbered(traces: list[Row]) -> str:
 
 
 def _settings(traces: list[Row]) -> str:
-    said = {
+    options = {
         "has_shapes": "shapes",
         "has_stack": "Python stacks",
         "has_memory": "memory",
     }
-    having = [word for name, word in said.items() if all(row[name] for row in traces)]
-    lacking = [word for word in said.values() if word not in having]
+    having = [w for name, w in options.items() if all(row[name] for row in traces)]
+    lacking = [word for word in options.values() if word not in having]
     with_ = f"with {_listed(having)}" if having else ""
     without = f"without {_listed(lacking, 'or')}" if lacking else ""
     return ", ".join(filter(None, [with_, without]))
@@ -330,7 +330,7 @@ def _steps(periods: list[Row], marks: list[Row]) -> list[str]:
 
 
 def _marks(marks: list[Row]) -> str:
-    """What could mark the steps of the first trace without; other ranks are alike."""
+    """What could mark the steps of the first trace without; other ranks are similar."""
     own = [row for row in marks if row["trace_id"] == marks[0]["trace_id"]]
     if own and own[0]["option"]:
         return f"`tracedb ingest`: {marks_in_words(own)}"
@@ -371,12 +371,12 @@ def _shares(rows: list[Row], name: str, count: int) -> dict[str, float]:
 
 
 def _parts(shares: dict[str, float]) -> str:
-    said = [
+    parts = [
         f"{kind_words(kind)} {share(value)}"
         for kind, value in shares.items()
         if value >= _SMALLEST_SHARE
     ]
-    return f": {', '.join(said)}" if said else ""
+    return f": {', '.join(parts)}" if parts else ""
 
 
 def _host(types: list[Row], traces: list[Row]) -> list[str]:

@@ -48,7 +48,7 @@ def _laid_out(piece: Statement) -> Iterator[str]:
 
 
 def _filled(head: str, text: str) -> Iterator[str]:
-    """Lines that begin below the end of the head; no number is parted from its unit."""
+    """Lines indented to the end of the head; numbers stay with their units."""
     kept = _AMOUNT.sub(rf"\1{_NO_BREAK}\2", text)
     filled = wrap(
         kept,

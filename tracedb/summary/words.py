@@ -98,10 +98,10 @@ def lever_words(row: Row, *, on_gpu: bool, has_ops: bool) -> str:
     busy = busy_share(row)
     if busy <= _WAITS:
         return f"{words}, while the GPU waits"
-    said = f"{words}; the GPU is busy {share(busy)} of that"
+    text = f"{words}; the GPU is busy {share(busy)} of that"
     if name == "python" and busy >= _IS_BUSY:
-        said += ", so the host may be waiting for the GPU without a record of it"
-    return said
+        text += ", so the host may be waiting for the GPU without a record of it"
+    return text
 
 
 def lever_command(row: Row) -> str:
@@ -164,7 +164,7 @@ WAITS = {
     "join": "another thread",
     "collective": "another rank",
 }
-"""What waits are called, by the edges that they are (`graph.edge`)."""
+"""The names of waits, by the kind of edge (`graph.edge`)."""
 WORDS = {
     **KINDS,
     "communication": "collectives moving data",
@@ -291,7 +291,7 @@ _LIMITS = {
     "profiler": ("time_share", 0.05),
     "clock": ("time_ns", 10_000),
 }
-"""Limit up to which these raise no doubt; for other aspects one occurrence does."""
+"""The limits up to which aspects raise no doubt; others have the limit 0."""
 
 
 OF_LOGS = ("repaired", "clock", "absent_rank")
@@ -322,11 +322,11 @@ def doubts(
 
 
 _REMEDIES = {"inferred_wait": " (enable_cuda_sync_events=True records it)"}
-"""What PyTorch's profiler would have recorded of a GPU with CUDA, if asked to."""
+"""Remedies that PyTorch's profiler offers with CUDA."""
 
 
 def _is_of_cuda(trace: Row) -> bool:
-    """Whether PyTorch's profiler recorded a trace through CUPTI, as far as is known.
+    """Whether PyTorch's profiler recorded a trace with CUPTI, if known.
 
     >>> _is_of_cuda(dict(profiler="PyTorch profiler", runtime="HIP 6.4", gpu=None))
     False
@@ -384,7 +384,7 @@ def marks_in_words(marks: Sequence[dict[str, Any]]) -> str:
     >>> marks_in_words([dict(option=None, mark=None)])
     'nothing marks them'
     """
-    # Ranges that cover steps say more than those that they begin with.
+    # Prefer ranges that cover steps over those that start them.
     option = marks[0]["option"]
     if option is None:
         return "nothing marks them"

@@ -1,14 +1,14 @@
-"""Kineto traces of GPU training jobs of which the truth is known.
+"""Synthetic Kineto traces of GPU training jobs with known ground truth.
 
-A program says what each host thread of each rank does; `execute` works out when
-everything happens, and why; the truth of each rank is written as a Kineto file:
+A program describes what each host thread of each rank does. `execute` computes when and
+why everything happens; the truth of each rank is written as a Kineto file:
 
 >>> program = random_program(1, threads=2, streams=3, steps=2, ranks=2)
 >>> trace = execute(program, Delays(jitter=0.1), seed=1)[0]
 >>> sum(trace.truth.overheads[1, 19392].values()) == trace.truth.steps[0].duration_ns
 True
 
-Everything follows from the program, the delays and the seed: same in, same bytes out.
+The program, the delays and the seed determine every byte of the output.
 
 Conventions of the file (torch 2.4 and later, or older by `Form`):
 

@@ -1,6 +1,6 @@
-"""Changes of a program: what a scenario supposes of its trace, made where it was made.
+"""Changes of a program: the counterparts of scenarios, as ground truth for them.
 
-Each is a function of a program and the delays of its machine, and returns both:
+A change takes a program and its delays, and returns both:
 
 >>> program = Program((Rank((Thread("main", (Launch(7, 5_000), Gap(300)),),)),))
 >>> program, _ = kernels(0.5)(program, Delays())
@@ -60,7 +60,7 @@ def nothing(program: Program, delays: Delays) -> tuple[Program, Delays]:
 
 
 def all_of(*changes: Change) -> Change:
-    """Make several changes, one after another."""
+    """Apply several changes, one after another."""
 
     def change(program: Program, delays: Delays) -> tuple[Program, Delays]:
         for one in changes:
@@ -71,22 +71,22 @@ def all_of(*changes: Change) -> Change:
 
 
 def kernels(factor: float, add_ns: int = 0) -> Change:
-    """Let kernels last longer or shorter; not copies, nor collectives."""
+    """Scale the time of kernels, but not of copies and collectives."""
     return _gpu_work(Launch, factor, add_ns)
 
 
 def copies(factor: float) -> Change:
-    """Let copies last longer or shorter."""
+    """Scale the time of copies."""
     return _gpu_work(Copy, factor)
 
 
 def collectives(factor: float) -> Change:
-    """Let collectives move their data faster or slower."""
+    """Scale the data movement of collectives."""
     return _gpu_work(Collective, factor)
 
 
 def without_work(kind: type[Launch | Memset]) -> Change:
-    """Let calls that launch GPU work of a kind launch nothing; they take their time."""
+    """Remove GPU work of a kind; its launch calls keep their time."""
 
     def change(program: Program, delays: Delays) -> tuple[Program, Delays]:
         def change_one(action: Action) -> Action:
@@ -100,9 +100,9 @@ def without_work(kind: type[Launch | Memset]) -> Change:
 
 
 def without_ops(names: str) -> Change:
-    """Let ops whose names match an expression do nothing, and take no time.
+    """Remove ops whose names match an expression.
 
-    What they let wait for each other stays: events are recorded and awaited unseen.
+    The dependencies that they create stay: events are recorded and awaited unseen.
     """
 
     def change_one(action: Action) -> Action:
@@ -117,7 +117,7 @@ def without_ops(names: str) -> Change:
 
 
 def of_own(names: str, change_one: Callable[[Action, Delays], Action]) -> Change:
-    """Change what ops whose names match do themselves: not what ops in them do."""
+    """Change the own actions of matching ops, but not those of ops in them."""
 
     def change(program: Program, delays: Delays) -> tuple[Program, Delays]:
         def own(action: Action) -> Action:
@@ -136,7 +136,7 @@ def of_own(names: str, change_one: Callable[[Action, Delays], Action]) -> Change
 
 
 def own_host_time(factor: int, names: str) -> Change:
-    """Let what ops do between launches take times as long; not the ops in them."""
+    """Scale the own host time of matching ops, without that of ops in them."""
 
     def change_one(action: Action, delays: Delays) -> Action:
         if isinstance(action, Gap | OtherCall):
@@ -150,7 +150,7 @@ def own_host_time(factor: int, names: str) -> Change:
 
 
 def own_kernels(factor: float, names: str) -> Change:
-    """Let kernels last longer or shorter that ops launch, and no op in them."""
+    """Scale the kernels that matching ops launch themselves."""
 
     def change_one(action: Action, _: Delays) -> Action:
         if isinstance(action, Launch):
@@ -161,7 +161,7 @@ def own_kernels(factor: float, names: str) -> Change:
 
 
 def without_own(names: str) -> Change:
-    """Let ops do nothing, and take no time, but for the ops in them."""
+    """Remove matching ops, but not the ops in them."""
 
     def change_one(action: Action, _: Delays) -> Action:
         return Annotation("nothing", tuple(_order((action,))))
@@ -170,7 +170,7 @@ def without_own(names: str) -> Change:
 
 
 def _order(body: Iterable[Action]) -> Iterator[Action]:
-    """What actions let wait for each other."""
+    """The dependencies that actions create, as unseen actions."""
     for action in body:
         if isinstance(action, Op | Annotation):
             yield from _order(action.body)
@@ -193,9 +193,9 @@ def insert_kernels(place: str, kernel_ns: int) -> Change:
 
 
 def move_copies(stream: int) -> Change:
-    """Let copies run on another stream, with waits for theirs and by theirs.
+    """Move copies to another stream, with waits that keep their order.
 
-    Streams of other devices than the rank's own have the numbers behind that one.
+    On devices other than the rank's own, the stream has a following number.
     """
     numbers = count()
 
@@ -225,9 +225,9 @@ def move_copies(stream: int) -> Change:
 
 
 def insert_ops(place: str, names: str, ns: int) -> Change:
-    """Put an op that takes some time before or after the ops whose names match.
+    """Insert an op before or after the ops whose names match.
 
-    Of ops within each other that match the outermost counts.
+    Of nested matching ops, the outermost counts.
     """
 
     def changed(body: tuple[Action, ...]) -> Iterator[Action]:
@@ -249,12 +249,12 @@ def prefetch(
     take_ns: int = 0,
     spare_ns: Mapping[str, int] = MappingProxyType({}),
 ) -> Change:
-    """Let threads of their own fetch batches, and the thread take them one by one.
+    """Let worker threads fetch batches, which the thread takes one by one.
 
-    Each worker begins the next batch but `ahead` when the one before those is taken,
-    which costs the thread `take_ns`. Nobody is woken late. `spare_ns` says, of each
-    thread by its name, how long it takes for the rest of a step, less what it does
-    before its first batch: as the trace begins, workers are ahead by that.
+    A worker begins a batch once the thread has taken the worker's batch `ahead` before
+    it; taking costs the thread `take_ns`. Threads are woken without delay. `spare_ns`
+    is, for each thread by name, the rest of a step without the time before its first
+    batch: at the beginning of the trace, workers are ahead by that.
     """
 
     def changed(thread: Thread) -> list[Thread]:
@@ -298,7 +298,7 @@ def prefetch(
 
 
 def _leads(thread: Thread, workers: int, spare_ns: int) -> list[int]:
-    """How far each worker is ahead: in steady steps they are done at even intervals."""
+    """[ns] The lead of each worker: in steady state, batches finish evenly spaced."""
     batches: list[int] = []
 
     def note(action: Action) -> tuple[Action, ...]:
@@ -313,19 +313,19 @@ def _leads(thread: Thread, workers: int, spare_ns: int) -> list[int]:
 
 
 def loading_ns(action: Annotation) -> int:
-    """How long it takes to fetch a batch."""
+    """[ns] The time to fetch a batch."""
     return sum(inner.ns for inner in action.body if isinstance(inner, Gap))
 
 
 def is_loading(action: Annotation) -> bool:
-    """Whether a range is one in which a batch is fetched."""
+    """Whether a range fetches a batch."""
     return action.name.startswith(DATA_PREFIX)
 
 
 def _each_scope(
     body: Iterable[Action], change_one: Callable[[Action], tuple[Action, ...]]
 ) -> Iterator[Action]:
-    """The body with several actions in the place of each, scopes before what is in."""
+    """The body with each action replaced by several, outer scopes first."""
     for action in body:
         new = change_one(action)
         if new == (action,) and isinstance(action, Op | Annotation):
@@ -335,12 +335,12 @@ def _each_scope(
 
 
 def overlap(kind: type[KernelCall], until: str, stream: int) -> Change:
-    """Let work of a kind run on a stream of its own until what takes what it gives.
+    """Overlap work of a kind on another stream until its consumer.
 
-    It waits for what is before it on its stream; what comes after that does not wait
-    for it, but for the first work on each stream of the next op or range that launches
-    something, of those whose names match `until`. Streams of other devices than the
-    rank's own have the numbers behind `stream`.
+    It waits for earlier work on its old stream. Later work there does not wait for it.
+    The next op or range that matches `until` and launches something does: the first
+    work on each of its streams. On devices other than the rank's own, the stream has a
+    number after `stream`.
     """
 
     def changed(rank: Rank) -> Rank:
@@ -381,7 +381,7 @@ def overlap(kind: type[KernelCall], until: str, stream: int) -> Change:
 
 
 Launched = list[tuple["KernelCall", tuple[tuple[int, str], ...]]]
-"""The launches of a thread in their order, with the scopes around: number and name."""
+"""The launches of a thread in order, with their enclosing scopes (number, name)."""
 
 
 def _launches(rank: Rank) -> Launched:
@@ -404,7 +404,7 @@ def _launches(rank: Rank) -> Launched:
 def _takers(
     known: Launched, kind: type[KernelCall], until: str
 ) -> dict[int, list[int]]:
-    """Which launches have to wait for which overlapped ones, by their ordinals."""
+    """The overlapped launches that each launch must wait for, by ordinal."""
     waits: dict[int, list[int]] = {}
     for number, (action, around) in enumerate(known):
         if not isinstance(action, kind):
@@ -424,13 +424,13 @@ def _takers(
 
 
 Groups = Mapping[int, Sequence[Sequence[int]]]
-"""Ordinals of launches, from 0, that go together, by the number of their thread."""
+"""Groups of launch ordinals, from 0, by thread number."""
 
 
 def fuse(groups: Groups, kernel_ns: Callable[[int, int], int]) -> Change:
-    """Launch one kernel in the place of several; how long depends on the first.
+    """Replace each group of launches by one kernel.
 
-    `kernel_ns` says that by the number of the thread and of the first launch.
+    `kernel_ns` gives its time by the number of the thread and of the first launch.
     """
 
     def changed(thread: int, body: tuple[Action, ...]) -> tuple[Action, ...]:
@@ -452,9 +452,9 @@ def fuse(groups: Groups, kernel_ns: Callable[[int, int], int]) -> Change:
 
 
 def capture(groups: Groups, ns: int, gap_ns: int) -> Change:
-    """Launch groups of GPU work as a graph, where the first of it was launched.
+    """Launch each group of GPU work as a graph, at the place of its first launch.
 
-    What is recorded or awaited between them is so in the graph; these calls stay.
+    Events recorded or awaited in between are part of the graph; their calls stay.
     """
 
     def changed(
@@ -489,7 +489,7 @@ def capture(groups: Groups, ns: int, gap_ns: int) -> Change:
 def _parts(
     body: tuple[Action, ...], groups: Sequence[Sequence[int]]
 ) -> dict[int, tuple[Launch | Copy | Memset | Unseen, ...]]:
-    """The work of each graph, by the number of its first, and what orders it."""
+    """The work of each graph, with its order, by the number of its first launch."""
     found: dict[int, list[Launch | Copy | Memset | Unseen]] = {}
     numbers, first, last = count(), -1, -1
 
@@ -512,7 +512,7 @@ def _parts(
 
 
 def _flat(body: Iterable[Action]) -> Iterator[Action]:
-    """What is done, in its order, without what it is in."""
+    """The actions in order, without enclosing scopes."""
     for action in body:
         if isinstance(action, Op | Annotation):
             yield from _flat(action.body)
@@ -523,7 +523,7 @@ def _flat(body: Iterable[Action]) -> Iterator[Action]:
 def _spliced(
     body: tuple[Action, ...], change_one: Callable[[Action], tuple[Action, ...]]
 ) -> tuple[Action, ...]:
-    """The body with several actions, or none, in the place of each."""
+    """The body with each action replaced by several, or none."""
     found: list[Action] = []
     for action in body:
         if isinstance(action, Op | Annotation):
@@ -536,7 +536,7 @@ def _spliced(
 def _of_threads(
     changed: Callable[[int, tuple[Action, ...]], tuple[Action, ...]],
 ) -> Change:
-    """Change what each thread of each rank does, by its number in the rank."""
+    """Change each thread of each rank, by its number in the rank."""
 
     def change(program: Program, delays: Delays) -> tuple[Program, Delays]:
         ranks = (
@@ -555,12 +555,12 @@ def _of_threads(
 
 
 def _beside(stream: int, rank: Rank) -> dict[int, int]:
-    """A stream for each device of a rank but its own."""
+    """A stream for each device of a rank other than its own."""
     return {stream + device: device for device in rank.devices.values()}
 
 
 def _several(change_one: Callable[[Action, Rank], tuple[Action, ...]]) -> Change:
-    """Let several actions come in the place of one."""
+    """Replace single actions by several."""
 
     def changed(body: tuple[Action, ...], rank: Rank) -> Iterator[Action]:
         for action in body:
@@ -595,7 +595,7 @@ def _gpu_work(kind: type[KernelCall], factor: float, add_ns: int = 0) -> Change:
 
 
 def launch_calls(factor: float) -> Change:
-    """Let the calls that launch work take longer or shorter."""
+    """Scale the time of launch calls."""
 
     def change(program: Program, delays: Delays) -> tuple[Program, Delays]:
         launch_call_ns = round(delays.launch_call_ns * factor)
@@ -605,7 +605,7 @@ def launch_calls(factor: float) -> Change:
 
 
 def host_time(factor: float) -> Change:
-    """Let all that hosts do take longer or shorter; not what they wait for."""
+    """Scale all host time except waits."""
 
     def change_one(action: Action) -> Action:
         if isinstance(action, Gap | OtherCall):
@@ -625,7 +625,7 @@ def host_time(factor: float) -> Change:
 
 
 def no_host_waits(program: Program, delays: Delays) -> tuple[Program, Delays]:
-    """Let no call of a host wait for a device; it takes the time of an idle call."""
+    """Remove all host waits for devices; the calls take the time of an idle wait."""
 
     def change_one(action: Action) -> Action:
         if isinstance(action, _HOST_WAITS):
@@ -638,7 +638,7 @@ def no_host_waits(program: Program, delays: Delays) -> tuple[Program, Delays]:
 
 
 def no_host_waits_in(names: str) -> Change:
-    """Let no call wait for a device in ops whose names match an expression."""
+    """Remove host waits for devices in ops whose names match an expression."""
 
     def change_one(action: Action, delays: Delays) -> Action:
         if isinstance(action, Op) and re.search(names, action.name):
@@ -654,7 +654,7 @@ def no_host_waits_in(names: str) -> Change:
 
 
 def no_waits_of_stream(stream: int) -> Change:
-    """Let one stream wait for no event."""
+    """Remove the event waits of one stream."""
 
     def change(program: Program, delays: Delays) -> tuple[Program, Delays]:
         def change_one(action: Action) -> Action:
@@ -671,7 +671,7 @@ def no_waits_of_stream(stream: int) -> Change:
 
 
 def device_delays(factor: float) -> Change:
-    """Let what comes late after its cause on a device come earlier, or later."""
+    """Scale the delays after causes on a device."""
     names: tuple[DelayName, ...] = (
         "launch_latency_ns",
         "queue_gap_ns",
@@ -689,7 +689,7 @@ def device_delays(factor: float) -> Change:
 
 
 def no_stream_waits(program: Program, delays: Delays) -> tuple[Program, Delays]:
-    """Let no stream wait for an event."""
+    """Remove all event waits of streams."""
 
     def change_one(action: Action) -> Action:
         if isinstance(action, Unseen) and isinstance(action.call, StreamWait):
@@ -702,7 +702,7 @@ def no_stream_waits(program: Program, delays: Delays) -> tuple[Program, Delays]:
 
 
 def loading(factor: float) -> Change:
-    """Let batches take longer or shorter to load."""
+    """Scale the time to load batches."""
 
     def change_inner(action: Action) -> Action:
         if isinstance(action, Gap):
@@ -721,7 +721,7 @@ def loading(factor: float) -> Change:
 
 
 def free_loading(program: Program, delays: Delays) -> tuple[Program, Delays]:
-    """Let batches be there at once: what loads them takes no time."""
+    """Make loading take no time."""
 
     def change_one(action: Action) -> Action:
         if isinstance(action, Annotation) and is_loading(action):
@@ -732,7 +732,7 @@ def free_loading(program: Program, delays: Delays) -> tuple[Program, Delays]:
 
 
 def each_action(program: Program, change: Callable[[Action], Action]) -> Program:
-    """Return the program with every action, inner ones first, replaced by another."""
+    """Replace every action of a program, inner ones first."""
 
     def changed(action: Action) -> Action:
         if isinstance(action, Op | Annotation):

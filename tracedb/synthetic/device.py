@@ -28,7 +28,7 @@ class Lags(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class Work:
-    """A kernel of which start and end may not be known yet."""
+    """A kernel, whose start and end may not be known yet."""
 
     kernel: Kernel
     truth: Truth
@@ -47,7 +47,7 @@ class Work:
 
 @dataclass(slots=True)
 class Stream:
-    """The last kernel of a stream, and what the next one has to wait for.
+    """The last kernel of a stream, and what the next one must wait for.
 
     Streams execute in order, so of each stream only the latest kernel counts.
     """
@@ -56,13 +56,13 @@ class Stream:
     awaited: dict[int, Work] = field(default_factory=dict)
 
     def marked(self) -> tuple[Work, ...]:
-        """Return what is over when all work so far on this stream is over."""
+        """Return the work after whose end all work so far on the stream is over."""
         last = () if self.last is None else (self.last,)
         return (*last, *self.awaited.values())
 
 
 class Mark(NamedTuple):
-    """What an event has marked, and the call that recorded it, if it was seen."""
+    """The work that an event has marked, and the call that recorded it, if visible."""
 
     works: tuple[Work, ...]
     call: int | None
@@ -70,7 +70,7 @@ class Mark(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class Rendezvous:
-    """Collectives: the n-th of a group on one rank meets the n-th on all others."""
+    """Collectives: the n-th of a group on one rank meets the n-th on the others."""
 
     world_size: int
     agenda: Agenda
@@ -118,11 +118,11 @@ class Device:
     marks: dict[str, Mark] = field(default_factory=dict)
 
     def stream(self, number: int) -> Stream:
-        """Return a stream; it comes to be with its first use."""
+        """Return a stream, created on first use."""
         return self.streams.setdefault(number, Stream())
 
     def launch(self, kernel: Kernel, call: HostEvent, lags: Lags) -> Work:
-        """Queue a kernel behind all that it has to wait for."""
+        """Queue a kernel after everything that it must wait for."""
         work = Work(kernel, self.truth)
         causes = list(self._before(kernel.stream, call, lags))
         self.streams[kernel.stream] = Stream(last=work)
@@ -164,7 +164,7 @@ class Device:
         self.marks[event] = Mark(self.stream(number).marked(), call)
 
     def hold(self, number: int, event: str) -> None:
-        """Let later work on a stream wait for what an event has marked."""
+        """Make later work on a stream wait for an event."""
         awaited = self.stream(number).awaited
         for work in self.marked(event):
             source = work.kernel.stream
@@ -173,7 +173,7 @@ class Device:
                 awaited[source] = work
 
     def order(self, action: Unseen) -> None:
-        """Record an event, or let a stream wait for one, unseen."""
+        """Record an event, or make a stream wait for one, without a call."""
         call = action.call
         if isinstance(call, EventRecord):
             self.record(call.event, call.stream, None)
@@ -181,12 +181,12 @@ class Device:
             self.hold(call.stream, call.event)
 
     def marked(self, event: str) -> tuple[Work, ...]:
-        """Return what an event has marked: nothing, if it was never recorded."""
+        """Return the work that an event has marked; empty if never recorded."""
         return self.marks[event].works if event in self.marks else ()
 
 
 def edges(causes: Iterable[Cause], target: int, ns: int) -> Iterator[Edge]:
-    """Yield the edges of something that its causes let happen at `ns`."""
+    """Yield the edges from causes to a target that happens at `ns`."""
     for cause in causes:
         if cause.source is not None:
             ready_ns = cause.ready_ns

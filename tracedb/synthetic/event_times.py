@@ -1,7 +1,7 @@
-"""Instants that may not be known yet, and what happens once they are.
+"""Event times that may not be known yet, and callbacks for when they are.
 
-A collective ends when its last rank has come, so the end of a kernel, and of all that
-waits for it, can lie behind an instant which nobody knows at the time of the launch.
+A collective ends after its last rank has arrived, so the end of a kernel, and of
+everything that waits for it, may depend on times that are unknown at its launch.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True, eq=False)
 class EventTime:
-    """An instant, known or not."""
+    """A point in time that may be unknown yet."""
 
     ns: int | None = None
     listeners: list[Meeting] = field(default_factory=list)
 
     @property
     def known_ns(self) -> int:
-        """The instant, where it must be known."""
+        """[ns] The time, which must be known."""
         if self.ns is None:
             raise RuntimeError("an instant was read before it was known")
         return self.ns
@@ -43,7 +43,7 @@ class Cause:
 
     @property
     def ready_ns(self) -> int:
-        """The earliest time that this cause allows."""
+        """[ns] The earliest time that this cause allows."""
         return self.event_time.known_ns + self.delay_ns
 
 
@@ -64,13 +64,13 @@ class Meeting:
 
 @dataclass(slots=True)
 class Agenda:
-    """Fixes event times and lets happen what waited for them."""
+    """Fixes event times, and runs callbacks that waited for them."""
 
     due: deque[Meeting] = field(default_factory=deque)
     busy: bool = False
 
     def fix(self, event_time: EventTime, ns: int) -> None:
-        """Let an event time be known from now on."""
+        """Set an event time."""
         event_time.ns = ns
         for meeting in event_time.listeners:
             meeting.missing -= 1
@@ -82,7 +82,7 @@ class Agenda:
     def meet(
         self, causes: list[Cause], floor_ns: int, then: Callable[[int], None]
     ) -> Meeting:
-        """Call `then` with the time that the causes lead to, once all are known."""
+        """Call `then` with the resulting time once all causes are known."""
         meeting = Meeting(causes, floor_ns, then)
         for cause in causes:
             if cause.event_time.ns is None:
@@ -94,7 +94,7 @@ class Agenda:
         return meeting
 
     def _work_off(self) -> None:
-        """Let all happen that is due; a loop, since chains of kernels are long."""
+        """Run all due callbacks in a loop, because recursion would be too deep."""
         if self.busy:
             return
         self.busy = True

@@ -1,4 +1,4 @@
-"""Executes a program: host threads in order of time, kernels as their causes allow.
+"""Execute a program: host threads in order of time, kernels as their causes allow.
 
 - A kernel starts at the latest of: start of its launch + launch latency, end of the
   previous kernel on its stream + queue gap, end of each kernel its stream was told to
@@ -7,9 +7,8 @@
   each kernel it waits for + return delay.
 - A collective ends on all ranks at the latest start of its kernels + its duration.
 
-What a wait waits for is fixed when it is called, as on a real device: an event that was
-never recorded is not waited for. Of calls at the same time the one of the first rank,
-and there of the first thread, comes first.
+What a wait waits for is fixed at its call, as on a real device: an event that was never
+recorded is not waited for. Calls at the same time are ordered by rank, then thread.
 """
 
 from __future__ import annotations
@@ -68,7 +67,7 @@ if TYPE_CHECKING:
 
 BASE_NS = 1_751_410_836_000_000_000
 START_NS = BASE_NS + 4_458_676_416_000_000
-"""When all threads of all ranks begin; the clocks of the ranks agree."""
+"""[ns] When all threads of all ranks begin; the clocks of the ranks agree."""
 
 _FIRST_PID = 19_392
 _FIRST_CORRELATION = 20
@@ -89,7 +88,7 @@ class _Frame:
     actions: Iterator[Action]
     event: HostEvent | None = None
     external_id: int | None = None
-    """Of the innermost op."""
+    """The External id of the innermost op."""
 
 
 @dataclass(slots=True)
@@ -114,7 +113,7 @@ class _Process:
 
 @dataclass(slots=True)
 class _HostThread:
-    """A thread and how far it has come."""
+    """A thread and its progress."""
 
     index: int
     tid: int
@@ -145,7 +144,7 @@ class _HostThread:
 
 
 class _Job:
-    """All ranks of a program under way."""
+    """A program during execution."""
 
     def __init__(self, program: Program, delays: Delays, seed: int) -> None:
         self.delays = delays
@@ -204,7 +203,7 @@ class _Job:
             )
 
     def _advance(self, thread: _HostThread) -> None:
-        """Do one action of a thread, or leave the scope of which it was the last."""
+        """Run one action of a thread, or leave a finished scope."""
         action = next(thread.frames[-1].actions, None)
         if action is not None:
             self._perform(thread, action)
@@ -269,7 +268,7 @@ class _Job:
         return event
 
     def _link(self, thread: _HostThread, event: HostEvent) -> None:
-        """Draw the edges of the flags that had to be raised before an event."""
+        """Add the edges of flags that were awaited before an event."""
         links = edges(thread.resumed, event.id, thread.resumed_ns)
         thread.process.truth.edges.extend(links)
         thread.resumed.clear()
@@ -311,7 +310,7 @@ class _Job:
         self._close(thread, call, call.start_ns + self._draw(thread, "event_call_ns"))
 
     def _unseen(self, thread: _HostThread, action: Unseen) -> None:
-        """Record an event, or let a stream wait for one, without a call."""
+        """Record an event, or make a stream wait for one, without a call."""
         thread.process.device.order(action)
         self._resume(thread, thread.now_ns)
 
@@ -396,7 +395,7 @@ class _Job:
         works: tuple[Work, ...],
         floor_ns: int,
     ) -> None:
-        """Let a call end when the kernels it waits for have."""
+        """End a call after the kernels that it waits for."""
         thread.blocked_on = call.name
         name: DelayName = "copy_return_ns" if kind == "copy" else "sync_return_ns"
         delay_ns = self._draw(thread, name)

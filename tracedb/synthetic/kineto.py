@@ -1,4 +1,4 @@
-"""Writes the truth of one rank as the Kineto JSON file of a recent torch profiler."""
+"""Write the truth of a rank as a Kineto JSON file of a recent torch profiler."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ _H100 = {
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """How one truth is written: as recent files (the default) or as older ones."""
+    """The format of the file: as recent ones (the default) or as older ones."""
 
     time_unit: TimeUnit = "ns_decimal"
     sync_events: bool = False
@@ -107,7 +107,7 @@ class Form:
 
 @dataclass(frozen=True)
 class GeneratedTrace:
-    """A trace of one rank of which the truth is known."""
+    """A trace of one rank with its ground truth."""
 
     truth: Truth
 
@@ -241,7 +241,7 @@ class _Writer:
     # Calls and GPU work
 
     def _call(self, event: HostEvent) -> Iterator[str]:
-        """Yield a call, what it led to on the device, and their flow."""
+        """Yield a call, its work on the device, and their flow."""
         number = event.correlation or 0
         for kernel in self.kernels_of.get(event.id, ()):
             yield from self._kernel(kernel)
@@ -370,7 +370,7 @@ class _Writer:
         return max(ends, default=self._first_ns)
 
     def _window(self) -> Iterator[str]:
-        """Yield what the profiler says about its own recording."""
+        """Yield the profiler's events about its own recording."""
         span = self._first_ns, self._last_ns
         spans = Lane("Spans", "PyTorch Profiler")
         name = "PyTorch Profiler (0)"
@@ -400,7 +400,7 @@ def _collectives(body: tuple[Action, ...]) -> Iterator[Collective]:
 
 
 def _collective_args(action: Collective, world_size: int) -> Args:
-    """Return what op and kernel of a collective both say."""
+    """Return the arguments of both op and kernel of a collective."""
     return {
         "Collective name": action.name,
         "In msg nelems": action.elements,

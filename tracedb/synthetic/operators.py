@@ -1,4 +1,4 @@
-"""Operators of PyTorch as programs: names, shapes, nested ops and launches.
+"""PyTorch operators as programs: names, shapes, nested ops and launches.
 
 Host times are drawn around typical values, kernel times follow from the work: a
 roofline of roughly an H100 with a constant on top.
@@ -119,7 +119,7 @@ class Operators:
         return Op(name, tuple(body), dims, (), sequence, backward)
 
     def kernel(self, name: str, flops: float, size_bytes: float) -> Launch:
-        """Return the launch of a kernel that does so much work."""
+        """Return the launch of a kernel with so much work."""
         work_ns = max(flops / _FLOPS_PER_NS, size_bytes / _BYTES_PER_NS)
         kernel_ns = round((_KERNEL_NS + work_ns) * self.random.uniform(0.98, 1.02))
         blocks = max(1, min(65_535, round(size_bytes / 4096)))
@@ -338,7 +338,7 @@ class Operators:
         return self.op("aten::item", ((),), inner)
 
     def collective(self, message: Message) -> Op:
-        """Return a collective behind the work of this thread's stream so far."""
+        """Return a collective after the work so far on this thread's stream."""
         short = {"allreduce": "all_reduce", "all_to_all": "all_to_all"}[message.name]
         outer = {"allreduce": "allreduce_", "all_to_all": "alltoall_base_"}[
             message.name

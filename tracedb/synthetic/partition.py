@@ -1,11 +1,11 @@
-"""What every host thread spent each step on, to the nanosecond.
+"""Partition the time of every host thread in each step, to the nanosecond.
 
 Inside a top-level op: T2 before its first launch, T4 the launches, T5 between them (or
-the whole op, if it has none), T3 after the last; waits are carved out of whatever
-encloses them. Between top-level ops and calls outside ops: T1, but for waits for
-threads. Before the first and after the last top-level event of a step: idle, but for
-joins. While a batch is fetched all of that is a wait for data, but for launches and for
-waits for the device. Calls that neither launch nor wait are part of what is around.
+the whole op, if it has none), T3 after the last; waits are cut out of what encloses
+them. Between top-level ops and calls outside ops: T1, except for waits for threads.
+Before the first and after the last top-level event of a step: idle, except for joins.
+While a batch is fetched, everything except launches and waits for the device is a wait
+for data. Calls that neither launch nor wait count as part of their surroundings.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ OverheadType = Literal[
 ]
 OVERHEAD_TYPES: tuple[OverheadType, ...] = get_args(OverheadType)
 _HOST_TYPES = {"T2", "T3", "T5", "wait_thread"}
-"""What is a wait for data, while a batch is fetched."""
+"""Types that become a wait for data while a batch is fetched."""
 
 _WAIT_TYPE: dict[type, OverheadType] = {
     StreamSync: "wait_stream",
@@ -51,7 +51,7 @@ _WAIT_TYPE: dict[type, OverheadType] = {
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """A part of a step, on one thread, spent on one thing."""
+    """A part of a step on one thread, of one type."""
 
     step: int
     thread: int
@@ -67,7 +67,7 @@ class _Part(NamedTuple):
 
 
 def partition(truth: Truth) -> list[Interval]:
-    """Return what every thread did in every step; the parts tile the step."""
+    """Return the intervals of every thread in every step, which tile the step."""
     return [
         Interval(step.number, thread, *part)
         for thread in sorted({event.thread for event in truth.host_events})
@@ -95,7 +95,7 @@ class _Timeline:
         ]
 
     def _active(self) -> Iterator[_Part]:
-        """Yield what is inside top-level ops, and launches and waits outside ops."""
+        """Yield the parts of top-level ops, and of launches and waits outside ops."""
         marks = self._marks()
         for event in self.events:
             top = self.top_op[event.id]
@@ -105,7 +105,7 @@ class _Timeline:
                 yield from _call_parts(event)
 
     def _marks(self) -> dict[int | None, list[HostEvent | ThreadWait]]:
-        """Return what each top-level op launches and waits for."""
+        """Return the launches and waits of each top-level op."""
         marks: dict[int | None, list[HostEvent | ThreadWait]] = defaultdict(list)
         for event in self.events:
             if event.kind in {"launch", "wait"}:
@@ -123,7 +123,7 @@ class _Timeline:
             yield step, list(self._tile(step, active))
 
     def _within(self, step: Step, first: int) -> Iterator[_Part]:
-        """Yield what of the top-level events, from the first on, lies in the step."""
+        """Yield the parts of top-level events, from `first` on, in the step."""
         for index in range(first, len(self.active)):
             part = self.active[index]
             if part.start_ns >= step.end_ns:
@@ -153,7 +153,7 @@ _start = attrgetter("start_ns")
 
 
 def _top_ops(events: list[HostEvent]) -> dict[int, int | None]:
-    """Return the top-level op that each event, in order of start, is or lies in."""
+    """Return the top-level op of each event, in order of start."""
     top: dict[int, int | None] = {}
     for event in events:
         above = None if event.parent is None else top[event.parent]

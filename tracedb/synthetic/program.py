@@ -1,7 +1,7 @@
 """A program: what each host thread of each rank does, before anything is timed.
 
-Only host gaps and kernel durations are in a program. When things happen follows from
-the delays of the machine (`Delays`) and is worked out by `execute`.
+A program has only host gaps and kernel durations. `execute` computes all times from
+these and the delays of the machine (`Delays`).
 
 >>> main = Thread("main", (step(1, Op("aten::relu", (Gap(2000), Launch(7, 5000)))),))
 >>> Program((Rank((main,)),)).ranks[0].threads[0].body[0].name
@@ -24,7 +24,7 @@ DATA_PREFIX = "enumerate(DataLoader)"
 
 
 class ProgramError(ValueError):
-    """A program that cannot be executed to its end."""
+    """The program cannot be executed to its end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +142,7 @@ class StreamSync:
 
 @dataclass(frozen=True, slots=True)
 class DeviceSync:
-    """The host waits for all work on a device: the rank's, unless another is said."""
+    """The host waits for all work on a device, by default the rank's own."""
 
     call: ClassVar[str] = "cudaDeviceSynchronize"
     device: int | None = None
@@ -184,21 +184,21 @@ class OtherCall:
 
 @dataclass(frozen=True, slots=True)
 class Unseen:
-    """Does what a call does, without one: what no trace shows, and takes no time."""
+    """Has the effect of a call, but takes no time and is not in the trace."""
 
     call: EventRecord | StreamWait
 
 
 @dataclass(frozen=True, slots=True)
 class GraphLaunch:
-    """A call that puts the work of a recorded graph on its streams, all at once."""
+    """A call that launches all work of a captured graph."""
 
     call: ClassVar[str] = "cudaGraphLaunch"
     work: tuple[Launch | Copy | Memset | Unseen, ...]
     ns: int
-    """The call itself."""
+    """[ns] The time of the call."""
     gap_ns: int
-    """From the end of work of the graph to the next of it on its stream."""
+    """[ns] The gap between work of the graph on a stream."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,7 +226,7 @@ Action = Gap | Scope | Call | Unseen | Notify | Await
 
 @dataclass(frozen=True, slots=True)
 class Thread:
-    """What one host thread does, in order."""
+    """The actions of a host thread, in order."""
 
     name: str
     body: tuple[Action, ...]
@@ -238,7 +238,7 @@ class Rank:
 
     threads: tuple[Thread, ...]
     devices: Mapping[int, int] = field(default_factory=dict)
-    """Devices of streams that are not on that of the rank's own number."""
+    """The devices of streams that are not on the rank's own device."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,12 +249,12 @@ class Program:
 
 
 def step(number: int, *body: Action) -> Annotation:
-    """One iteration: the mark that the profiler makes."""
+    """One iteration: the profiler's step mark."""
     return Annotation(f"{STEP_PREFIX}{number}", body)
 
 
 def seeded(*parts: object) -> Random:
-    """Return a generator of its own for every combination of parts."""
+    """Return a random generator seeded by the parts."""
     return Random("/".join(map(str, parts)))  # noqa: S311 - nothing is kept secret
 
 
@@ -272,35 +272,35 @@ DelayName = Literal[
 
 
 _EARLY: tuple[DelayName, ...] = ("sync_return_ns", "copy_return_ns")
-"""Delays that may be below 0: calls that return before the end that is recorded."""
+"""Delays that may be negative: calls may return before the recorded end."""
 
 
 @dataclass(frozen=True, slots=True)
 class Delays:
-    """What the machine adds to a program: constants, or with a share of jitter.
+    """The delays of the machine: constants, or with jitter.
 
     `jitter` is one share for all delays or a share per name; a delay with share j is
     drawn evenly from [1 - j, 1 + j] times its value.
     """
 
     launch_latency_ns: int = 6_000
-    """From the start of a launch to the earliest start of its kernel."""
+    """[ns] From the start of a launch to the earliest start of its kernel."""
     launch_call_ns: int = 4_500
-    """The launch itself."""
+    """[ns] The launch call."""
     queue_gap_ns: int = 1_200
-    """From the end of a kernel to the start of the next one queued on its stream."""
+    """[ns] From the end of a kernel to the start of the next one on its stream."""
     sync_return_ns: int = 4_000
-    """From the end of a kernel to the end of the stream, device or event wait."""
+    """[ns] From the end of a kernel to the end of the stream, device or event wait."""
     copy_return_ns: int = 12_000
-    """From the end of a blocking copy to the end of its call."""
+    """[ns] From the end of a blocking copy to the end of its call."""
     stream_wait_ns: int = 1_700
-    """From the end of a kernel to the start of one that waits for it by an event."""
+    """[ns] From the end of a kernel to the start of one that waits by an event."""
     thread_switch_ns: int = 15_000
-    """From a flag to the thread that waits for it."""
+    """[ns] From a flag to the resumption of the thread that waits for it."""
     sync_call_ns: int = 1_800
-    """A wait that has nothing to wait for."""
+    """[ns] A wait call when the work is already over."""
     event_call_ns: int = 700
-    """`cudaEventRecord` and `cudaStreamWaitEvent`."""
+    """[ns] The calls `cudaEventRecord` and `cudaStreamWaitEvent`."""
     jitter: float | Mapping[DelayName, float] = 0.0
 
     def share(self, name: DelayName) -> float:

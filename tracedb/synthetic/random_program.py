@@ -1,9 +1,9 @@
 """Random programs that always end, for property tests.
 
-Structure and durations differ between ranks; what must agree does: collectives come in
-one order on all ranks, since main and autograd threads never launch at the same time
-and the free-running third thread launches none. Events are recorded before they are
-waited for, on the thread that waits or on one that ran before it.
+Structure and durations differ between ranks, but collectives have the same order on all
+ranks, because main and autograd threads never launch at the same time and the
+free-running third thread launches none. Events are recorded before they are awaited, on
+the waiting thread or on one that ran before it.
 """
 
 from __future__ import annotations
@@ -58,11 +58,11 @@ _DIRECTIONS: tuple[Direction, ...] = (*_BLOCKING, "DtoD")
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """How often what occurs; relative within each of the three groups."""
+    """Frequencies; relative within each of the three groups."""
 
     # What a thread does next
     operator: float = 4
-    """An op as PyTorch has it (`Operators`)."""
+    """A PyTorch op (`Operators`)."""
     composed: float = 6
     """An op of random calls, flat or nested, with gaps."""
     bare: float = 2
@@ -144,7 +144,7 @@ def _collectives(random: Random, size: _Size, share: float) -> list[list[Message
 
 
 _PHASES = 3
-"""Of a step: forward and optimizer on the main thread, backward on autograd's."""
+"""Phases of a step: forward and optimizer on main, backward on autograd's thread."""
 
 
 class _Process:
@@ -204,7 +204,7 @@ class _Process:
         return actions
 
     def _hand_over(self, maker: _Maker, number: int) -> list[Action]:
-        """Return how the main thread starts a backward pass and waits for it."""
+        """Return the main thread's start of a backward pass and its wait for it."""
         fork, join = Notify(f"backward {number}"), Await(f"gradients {number}", "join")
         return [*maker.maybe_gap(), fork, *maker.maybe_gap(), join, *maker.maybe_gap()]
 
@@ -240,7 +240,7 @@ class _Maker:
         return Gap(1 + round(self.random.expovariate(1 / mean_ns)))
 
     def maybe_gap(self) -> list[Action]:
-        """Return a gap, or none."""
+        """Return a gap, or nothing."""
         return [self.gap()] if self.random.random() < 4 / 5 else []
 
     def _pick(self, table: tuple[list[str], list[float]]) -> str:
@@ -262,7 +262,7 @@ class _Maker:
         return [*make(self), *self.maybe_gap()]
 
     def operator(self) -> Sequence[Action]:
-        """Return an op as PyTorch has it."""
+        """Return a PyTorch op."""
         self.sequence += 1
         make = Operators(self.random, self.stream(), pace=self.random.uniform(0.5, 2))
         return [self.random.choice(_OPERATORS)(make, self.sequence)]
@@ -288,7 +288,7 @@ class _Maker:
         return [self.call()]
 
     def collective(self, message: Message) -> Op:
-        """Return a collective; its end may be waited for from now on."""
+        """Return a collective, whose end may be awaited from now on."""
         self._remember(message.done)
         return Operators(self.random, self.stream()).collective(message)
 
@@ -358,7 +358,7 @@ class _Maker:
 
 
 def _table(weights: Weights, names: Iterable[str]) -> tuple[list[str], list[float]]:
-    """Return what may be picked, and how often."""
+    """Return the names to pick from, and their weights."""
     return list(names), [getattr(weights, name) for name in names]
 
 

@@ -1,7 +1,7 @@
-"""Programs of several host threads of which some work for each other, and some do not.
+"""Programs of several host threads, some of which work for each other.
 
-Nothing tells the threads apart but when they work: names of threads and ops say
-nothing, and no sequence numbers link forward to backward ops unless asked for.
+Only their timing distinguishes the threads: names of threads and ops are neutral, and
+sequence numbers link forward to backward ops only on request.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Crew:
-    """How many threads of each kind a rank has beside its main thread."""
+    """The numbers of threads of each kind besides the main thread."""
 
     workers: int = 1
-    """That the main thread wakes in each step, and waits for."""
+    """Threads that the main thread wakes in each step, and waits for."""
     loaders: int = 0
-    """That prepare what the next step takes while the main thread works."""
+    """Threads that prepare the next step's data while the main thread works."""
     strangers: int = 0
-    """That work when they like."""
+    """Threads that work independently."""
     is_linked: bool = False
     """Whether ops of the main thread and of its workers share sequence numbers."""
     loading: float = 0.5
-    """How long loading takes: above about 1, the main thread waits for it."""
+    """[1] Relative loading time: above about 1, the main thread waits for it."""
 
 
 def taking_turns(seed: int, crew: Crew | None = None, *, steps: int = 6) -> Program:
@@ -43,7 +43,7 @@ class _Job:
         self.random = random
         self.crew = crew
         self.steps = range(1, steps + 1)
-        # What a thread does in each step is alike, but for its times.
+        # A thread does the same in each step, with different times.
         self.parts = {
             part: [self._name() for _ in range(random.randint(*most))]
             for part, most in (
@@ -55,7 +55,7 @@ class _Job:
         }
 
     def program(self) -> Program:
-        """Return the threads, the main one first, the others in any order."""
+        """Return the program with the main thread first, the others in random order."""
         others = [self._worker(number) for number in range(self.crew.workers)]
         others += [self._loader(number) for number in range(self.crew.loaders)]
         others += [self._stranger() for _ in range(self.crew.strangers)]
@@ -90,7 +90,7 @@ class _Job:
         return body
 
     def _taken(self, number: int) -> list[Action]:
-        """Take what was loaded, and let the next be."""
+        """Take the loaded data, and start the next loading."""
         taken: list[Action] = []
         for loader in range(self.crew.loaders):
             taken += [Await(f"loaded {number} {loader}", "join"), self._gap(2_000)]
@@ -115,7 +115,7 @@ class _Job:
         return body
 
     def _stranger(self) -> list[Action]:
-        """Work and rest, for as long as the others may."""
+        """Work and rest for about as long as the others."""
         body: list[Action] = [self._gap(300_000)]
         for _ in range(len(self.steps) * self.random.randint(1, 3)):
             for _ in range(self.random.randint(1, 30)):

@@ -56,7 +56,7 @@ class Model:
 
     @property
     def dim(self) -> int:
-        """Columns of an embedding: what the bottom MLP ends with."""
+        """The width of an embedding, which is that of the bottom MLP's output."""
         return self.bottom[-1]
 
     def tables_of(self, rank: int) -> tuple[Table, ...]:
@@ -64,7 +64,7 @@ class Model:
         return self.tables + self.tables[:1] * rank
 
     def features(self, world_size: int) -> int:
-        """Return how many vectors of a sample interact: all tables', and the dense."""
+        """The number of interacting vectors: all embeddings, and the dense one."""
         return 1 + sum(len(self.tables_of(rank)) for rank in range(world_size))
 
     def interactions(self, world_size: int) -> int:
@@ -135,7 +135,7 @@ class _Process:
         return {name: next(self.numbers) for name in names}
 
     def _paced(self, actions: Iterable[Action], mean_ns: int) -> Iterator[Action]:
-        """Put the time of the interpreter (or engine) before each action."""
+        """Insert time of the interpreter (or autograd engine) before each action."""
         for action in actions:
             yield self.make.gap(mean_ns)
             yield action
@@ -163,7 +163,7 @@ class _Process:
         yield self.make.gap(12_000)
 
     def _batch(self) -> Iterator[Action]:
-        """Fetch a batch, sometimes late, and copy it on a stream of its own."""
+        """Fetch a batch, sometimes late, and copy it on a separate stream."""
         batch = self.model.batch
         late = self.random.random() < 1 / 3
         yield Annotation(_DATA, (self.make.gap(900_000 if late else 120_000),))

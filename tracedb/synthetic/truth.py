@@ -1,4 +1,4 @@
-"""The truth of an execution: what happened when, and because of what.
+"""The ground truth of an execution: what happened when, and why.
 
 Ids are unique over all ranks of a job, so that an edge may come from another rank.
 All times are absolute, in nanoseconds.
@@ -46,25 +46,25 @@ class HostEvent:
     parent: int | None
     """The op or annotation that encloses it."""
     external_id: int | None
-    """Its own, of an op or annotation; of a call: that of the innermost op around."""
+    """Its own for an op or annotation; for a call, that of the innermost op around."""
     action: Call | Scope
     correlation: int | None = None
     end_ns: int = -1
     blocked_from_ns: int | None = None
-    """From here to its end the host is blocked: a wait, or a blocking copy."""
+    """[ns] From here to its end the host is blocked: a wait, or a blocking copy."""
     recorded_by: int | None = None
     """The `cudaEventRecord` that this wait for an event refers to."""
 
     @property
     def step(self) -> int | None:
-        """The number of the step that it marks, if it does."""
+        """The number of the step that it marks, if any."""
         if self.kind != "annotation" or not self.name.startswith(STEP_PREFIX):
             return None
         return int(self.name.removeprefix(STEP_PREFIX))
 
     @property
     def loads_data(self) -> bool:
-        """Whether it marks the time in which a batch is fetched."""
+        """Whether it is a range that fetches a batch."""
         return self.kind == "annotation" and self.name.startswith(DATA_PREFIX)
 
 
@@ -88,7 +88,7 @@ class Kernel:
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """Something had to happen before something else.
+    """A dependency: the source had to happen before the target.
 
     | kind | source | target | `ready_ns` bounds |
     | --- | --- | --- | --- |
@@ -106,9 +106,9 @@ class Edge:
     target: int
     source_rank: int
     ready_ns: int
-    """The earliest time of the target that this edge allows."""
+    """[ns] The earliest time of the target that this edge allows."""
     binding: bool
-    """Whether nothing else was later: this edge determined the time."""
+    """Whether this edge determined the time of the target."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +149,7 @@ class Truth:
     threads: dict[int, str]
     """Thread id to name; the first one is the main thread."""
     stream_devices: Mapping[int, int] = field(default_factory=dict)
-    """Devices of streams that are not on the rank's own."""
+    """The devices of streams that are not on the rank's own device."""
     host_events: list[HostEvent] = field(default_factory=list)
     kernels: list[Kernel] = field(default_factory=list)
     edges: list[Edge] = field(default_factory=list)
@@ -172,12 +172,12 @@ class Truth:
 
     @cached_property
     def intervals(self) -> list[Interval]:
-        """What every host thread spent its time on, step by step, without a hole."""
+        """The intervals of every host thread by step, which tile the steps."""
         return partition(self)
 
     @cached_property
     def overheads(self) -> dict[tuple[int, int], dict[OverheadType, int]]:
-        """Nanoseconds of each type by (step number, thread id); all types present."""
+        """[ns] The time of each type by (step number, thread id); all types present."""
         totals: dict[tuple[int, int], dict[OverheadType, int]] = defaultdict(
             lambda: dict.fromkeys(OVERHEAD_TYPES, 0)
         )

@@ -1,4 +1,4 @@
-"""Puts single events of a Chrome trace into text, with exact times."""
+"""Write single events of a Chrome trace as text, with exact times."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ TimeUnit = Literal["ns_decimal", "us_integer"]
 
 
 class Lane(NamedTuple):
-    """Where an event is drawn: a host thread, or a device and a stream."""
+    """The lane of an event: a host thread, or a device and a stream."""
 
     pid: int | str
     tid: int | str
@@ -31,7 +31,7 @@ class Writer:
     base_ns: int
 
     def ts(self, ns: int) -> str:
-        """Return an instant in microseconds; rounding keeps the order."""
+        """Return a time in microseconds; rounding keeps the order."""
         if self.time_unit == "us_integer":
             return str(ns // 1000)
         return _decimal(ns - self.base_ns)
@@ -45,7 +45,7 @@ class Writer:
     def slice(
         self, category: str, name: str, lane: Lane, span: tuple[int, int], args: Args
     ) -> str:
-        """Return an event that lasts."""
+        """Return a complete event."""
         return (
             f'  {{\n    "ph": "X", "cat": "{category}", "name": {json.dumps(name)}, '
             f"{_where(lane)},\n"
@@ -75,7 +75,7 @@ class Writer:
         )
 
     def metadata(self, name: str, lane: Lane, ns: int, args: Args) -> str:
-        """Return what a process or thread is called, or where it is sorted."""
+        """Return a metadata event: the name or sort index of a process or thread."""
         return (
             f'  {{\n    "name": "{name}", "ph": "M", "ts": {self.ts(ns)}, '
             f'{_where(lane)},\n    "args": {json.dumps(args)}\n  }}'

@@ -1,7 +1,7 @@
 """Read databases of AMD's rocprofv3 (rocpd), of schema versions 3 and 4.
 
-Tables bear the name of their run and moved columns between versions; the views above
-them kept their names, so these are read. Times count from the boot of the machine.
+Table names contain the run's id, and columns moved between versions, so this reads the
+views, whose names are stable. Times count from the boot of the machine.
 """
 
 from __future__ import annotations

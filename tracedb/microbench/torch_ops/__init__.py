@@ -1,9 +1,9 @@
-"""What PyTorch runs: one builder a family, found by its name or in one table.
+"""Builders of PyTorch cases, one per family, found by module name or in a table.
 
-A module with a function `build` is that of the family of its name.
+A module with a function `build` belongs to the family of its name.
 
-A builder makes the tensors of a case on a device, and gives back the work to time: a
-function without arguments. It raises UnsupportedError for an op that it does not have.
+A builder makes the tensors of a case on a device, and returns the work to time: a
+function without arguments. It raises UnsupportedError for an unknown op.
 """
 
 from collections.abc import Callable, Mapping
@@ -20,7 +20,7 @@ Builder = Callable[[Case, torch.device], Callable[[], object]]
 
 
 def _named() -> dict[str, Builder]:
-    """The builders of modules that have the name of their family."""
+    """The builders of modules named like their family."""
     modules = {
         m.name: import_module(f".{m.name}", __name__) for m in iter_modules(__path__)
     }

@@ -1,4 +1,4 @@
-"""Element by element: arithmetic, activations and their gradients, casts, dropout."""
+"""Elementwise ops: arithmetic, activations and their gradients, casts, dropout."""
 
 from collections.abc import Callable
 from functools import partial
@@ -16,7 +16,7 @@ _aten = torch.ops.aten
 
 
 def _cast(x: Tensor) -> Tensor:
-    """Convert to half the precision, or back."""
+    """Convert to half precision, or back."""
     return x.to(torch.float32 if x.element_size() < 4 else torch.bfloat16)  # noqa: PLR2004
 
 

@@ -1,7 +1,7 @@
 """Lookups in tables: single rows, and bags of rows that are summed or averaged.
 
-Every call looks up other rows (of a few sets that take turns), as every batch does.
-Several tables of one width lie in one tensor, so that one kernel serves all of them.
+Every call looks up other rows, alternating between a few sets, as batches do. Several
+tables of one width are in one tensor, so that one kernel serves all of them.
 """
 
 from collections.abc import Callable, Sequence
@@ -20,14 +20,14 @@ from .tensors import Maker, gradient, op_of
 
 _SETS = 4
 _MOST_LOOKUPS = 2**24
-"""In all sets together: more are no longer in any cache at the next call."""
+"""The total lookups of all sets, enough that no cache has them at the next call."""
 _LOOKUPS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "embedding": F.embedding,
     "index_select": lambda rows, table: torch.index_select(table, 0, rows),
 }
 _MODES = ("sum", "mean")
 _DENSE = "dense_"
-"""What gradients are called that are as large as the table."""
+"""Prefix of ops whose gradients are dense."""
 
 
 def lookup(case: Case, device: torch.device) -> Callable[[], object]:
@@ -39,7 +39,7 @@ def lookup(case: Case, device: torch.device) -> Callable[[], object]:
 
 
 def lookup_backward(case: Case, device: torch.device) -> Callable[[], object]:
-    """Compute the dense gradient of a table from that of the rows looked up."""
+    """Compute the dense gradient of a table from the gradient of looked-up rows."""
     make = Maker.of(case, device)
     look = op_of(case, _LOOKUPS)
     table = make.learnt(case.shape["table_rows"], case.shape["width"])
@@ -56,7 +56,7 @@ def bags(case: Case, device: torch.device) -> Callable[[], object]:
 
 
 def bags_backward(case: Case, device: torch.device) -> Callable[[], object]:
-    """Compute the gradient of the tables: a sparse one, unless a dense one is named."""
+    """Compute the gradient of the tables: sparse, unless the op is a dense one."""
     make = Maker.of(case, device)
     table = _tables(case, make.learnt)
     is_sparse = not case.op.startswith(_DENSE)
@@ -85,7 +85,7 @@ def _bag_rows(case: Case, make: Maker) -> list[Tensor]:
 
 
 def _one_set(s: Shape, device: torch.device, random: np.random.Generator) -> Tensor:
-    """Draw for one table; the others' rows are shifted, which is quicker."""
+    """Draw for one table; the other tables' rows are shifted, which is faster."""
     tables, table_rows = s["tables"], s["table_rows"]
     lookups, distinct = s["bags"] * s["pooling"], s["distinct_rows"] // tables
     rows = torch.from_numpy(draw(table_rows, lookups, distinct, random)).to(device)

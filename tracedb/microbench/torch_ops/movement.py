@@ -35,7 +35,7 @@ def _copy(target: Tensor, source: Tensor) -> Tensor:
 
 
 def _contiguous(source: Tensor) -> Tensor:
-    """Copy into new memory; a matrix of one row may be contiguous as it lies."""
+    """Copy into new memory; `contiguous` may return a matrix of one row unchanged."""
     return source.clone(memory_format=torch.contiguous_format)
 
 
@@ -47,7 +47,7 @@ _COPIES: dict[str, Callable[..., object]] = {
 
 
 def copy(case: Case, device: torch.device) -> _Work:
-    """Copy a batch of matrices: as it is, transposed, or cut out of a wider one."""
+    """Copy a batch of matrices: contiguous, transposed, or a slice of a wider one."""
     make = Maker.of(case, device)
     s = case.shape
     op = op_of(case, _COPIES)
@@ -61,7 +61,7 @@ def copy(case: Case, device: torch.device) -> _Work:
 
 
 def index(case: Case, device: torch.device) -> _Work:
-    """Take, put or keep elements by their place."""
+    """Take, put or keep elements by index."""
     make = Maker.of(case, device)
     builders = {"tril": _tril, "gather": _gather, "index": _index, "scatter": _scatter}
     if case.op not in builders:
@@ -81,7 +81,7 @@ def _gather(make: Maker, rows: int, width: int) -> _Work:
 
 
 def _index(make: Maker, rows: int, width: int) -> _Work:
-    """Take rows in any order, as many as there are."""
+    """Take all rows in random order."""
     source, order = make.random(rows, width), make.indices(rows, rows)
     return lambda: source[order]
 

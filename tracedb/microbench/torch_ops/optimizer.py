@@ -32,5 +32,5 @@ def build(case: Case, device: torch.device) -> Callable[[], object]:
     for weight in weights:
         weight.grad = make.random(each)
     optimizer = kind(weights, lr=1e-3, fused=is_fused, foreach=not is_fused)
-    optimizer.step()  # once for the state that it keeps
+    optimizer.step()  # creates its state
     return optimizer.step

@@ -1,4 +1,4 @@
-"""The largest element of each window of images, and where its gradient goes."""
+"""Max pooling of images, forward and backward."""
 
 from collections.abc import Callable
 from functools import partial
@@ -13,11 +13,11 @@ _BACKWARD = "max_pool2d_with_indices_backward"
 _OPS = dict.fromkeys(("max_pool2d_with_indices", _BACKWARD), None)
 _CHANNELS, _MOST_SIDE = 16, 56
 _WINDOW = ((3, 3), (2, 2), (1, 1), (1, 1), False)
-"""Of 3 x 3 pixels, every second, as the first of a residual network."""
+"""3 x 3 windows with stride 2, as in the first layer of a ResNet."""
 
 
 def build(case: Case, device: torch.device) -> Callable[[], object]:
-    """Make images of about so many elements: their windows say what the work is."""
+    """Make images with about as many elements as the case."""
     op_of(case, _OPS)
     make, pixels = Maker.of(case, device), max(case.shape["elements"] // _CHANNELS, 4)
     side = min(isqrt(pixels), _MOST_SIDE)

@@ -52,7 +52,7 @@ def softmax(case: Case, device: torch.device) -> Callable[[], object]:
 
 
 def normalisation(case: Case, device: torch.device) -> Callable[[], object]:
-    """Normalise, with scale and shift that are learnt."""
+    """Normalise, with learned scale and shift."""
     make = Maker.of(case, device)
     norm = op_of(case, _with_gradients(_NORMS))
     is_backward = case.op.endswith(_BACKWARD)
@@ -75,7 +75,7 @@ def _rms_norm(rows: int, width: int, tensor: Callable[..., Tensor]) -> _Normed:
 
 
 def _batch_norm(rows: int, width: int, tensor: Callable[..., Tensor]) -> _Normed:
-    """Take rows for channels: the elements of one lie in as many images as may be."""
+    """Batch norm with rows as channels, with elements in as many images as possible."""
     images = next(n for n in range(_IMAGES, 0, -1) if width % n == 0)
     x = tensor(images, rows, width // images)
     scale, shift = tensor(rows), tensor(rows)
@@ -92,5 +92,5 @@ _NORMS: dict[str, Callable[..., _Normed]] = {
 
 
 def _with_gradients(ops: dict[str, _Op]) -> dict[str, _Op]:
-    """Let each op be named for its gradient, too."""
+    """Add an entry for each op's gradient."""
     return ops | {f"{name}{_BACKWARD}": op for name, op in ops.items()}

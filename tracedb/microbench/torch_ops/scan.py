@@ -1,4 +1,4 @@
-"""Along the rows: cumulative sums, sorts."""
+"""Cumulative sums and sorts of rows."""
 
 from collections.abc import Callable
 from functools import partial

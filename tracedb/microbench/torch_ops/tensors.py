@@ -33,7 +33,7 @@ class Maker:
 
     @classmethod
     def of(cls, case: Case, device: torch.device) -> "Maker":
-        """Make one for a case, whose precision of products holds from here on."""
+        """Make one for a case, and set its precision of matrix products globally."""
         if case.dtype not in DTYPES:
             raise UnsupportedError(f"{case.family}: PyTorch has no plain {case.dtype}")
         torch.backends.cuda.matmul.allow_tf32 = case.dtype == "tf32"
@@ -41,7 +41,7 @@ class Maker:
         return cls(device, DTYPES[case.dtype])
 
     def random(self, *shape: int) -> Tensor:
-        """Make a tensor of random values: zeros would be quicker than real data."""
+        """Make a tensor of random values, because kernels are faster with zeros."""
         if self.dtype is torch.int8:
             return torch.randint(-99, 99, shape, dtype=self.dtype, device=self.device)
         made = torch.empty(shape, dtype=self.dtype, device=self.device)
@@ -50,7 +50,7 @@ class Maker:
         return made
 
     def learnt(self, *shape: int) -> Tensor:
-        """Make a random tensor that wants a gradient."""
+        """Make a random tensor that requires a gradient."""
         return self.random(*shape).requires_grad_()
 
     def indices(self, below: int, *shape: int) -> Tensor:
@@ -60,7 +60,7 @@ class Maker:
 
 @lru_cache(maxsize=4)
 def _drawn(dtype: torch.dtype, device: torch.device) -> Tensor:
-    """Draw so many values once: drawing takes longer than most of what is timed."""
+    """Draw values once, because drawing takes longer than most timed work."""
     return torch.empty(_DRAWN, dtype=dtype, device=device).normal_()
 
 
@@ -76,8 +76,8 @@ def op_of(case: Case, ops: Mapping[str, _Op]) -> _Op:
 def gradient(result: Tensor, *inputs: Tensor) -> Callable[[], object]:
     """Make the work of a backward pass: the gradients of the inputs, at each call.
 
-    Where one op made the result its gradient is called, without autograd's engine: on a
-    CPU that takes longer than small gradients do, and is no part of the op.
+    If a single op made the result, its backward function is called without autograd's
+    engine, which on a CPU takes longer than small gradients and is not part of the op.
     """
     flow = torch.rand_like(result)
     node: Any = result.grad_fn
@@ -96,5 +96,5 @@ def gradient(result: Tensor, *inputs: Tensor) -> Callable[[], object]:
 
 
 def _is_end(node: object) -> bool:
-    """Whether nothing follows in the backward pass but keeping a gradient."""
+    """Whether a node of the backward pass only accumulates a gradient."""
     return node is None or "AccumulateGrad" in type(node).__name__

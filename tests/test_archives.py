@@ -53,7 +53,7 @@ def test_members_are_traces(
     assert rows(database, "SELECT rank FROM staging.trace ORDER BY trace_id")[0] == (0,)
 
 
-def test_skipped_members_are_reported(
+def test_nested_archives_and_links_are_reported(
     tmp_path: Path, database: tracedb.Database
 ) -> None:
     """Nested archives and links are skipped."""

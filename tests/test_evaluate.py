@@ -1,4 +1,4 @@
-"""The evaluation of recordings: its tables have what the database says."""
+"""Evaluation of recordings: its tables agree with the database."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ PAIRS: dict[str, tuple[str, list[str], list[str]]] = {
     "kernels": ("dlrm", ["gpu:*gemm* x0.5"], []),
     "missing": ("elsewhere", ["host x1"], []),
 }
-"""What is after the sample of DLRM in each pair, and the edits."""
+"""For each pair: what follows the DLRM sample, and the edits."""
 
 
 @pytest.fixture(scope="module")
 def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two models, each by itself: DLRM on a CPU, and a rank of a job with GPUs."""
+    """Two separate models: DLRM on a CPU, and a rank of a job with GPUs."""
     folder = tmp_path_factory.mktemp("recorded")
     for sample, name in (("dlrm_cpu/dlrm", "dlrm"), ("generated_gpu/rank0", "gpu")):
         source = SAMPLES / f"{sample}.kineto.json.gz"
@@ -60,22 +60,22 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def cells(text: str, name: str) -> list[str]:
-    """The cells of the table's row that begins with a name."""
+    """The cells of a table's row, by the row's name."""
     line = next(line for line in text.splitlines() if line.startswith(f"| {name} |"))
     return [cell.strip() for cell in line.strip("|").split("|")]
 
 
 @pytest.fixture(scope="module")
 def page(recorded: Path) -> str:
-    """The page of these."""
+    """The page of these recordings."""
     path = recorded / "page.md"
     words = [str(recorded), "--estimated", str(recorded), "--write", str(path)]
     assert evaluate.main(words) == 0
     return path.read_text()
 
 
-def test_errors_are_of_the_unprofiled_step(page: str, recorded: Path) -> None:
-    """Own is the median step of statistics without the profiler's cost, over that."""
+def test_errors_are_relative_to_the_unprofiled_step(page: str, recorded: Path) -> None:
+    """Own: the `statistics` median step, less profiler cost, over the measured step."""
     facts = json.loads((recorded / "dlrm.measured.json").read_text())
     with tracedb.open() as database:
         database.ingest([recorded / "dlrm.kineto.json.gz"])
@@ -87,17 +87,17 @@ def test_errors_are_of_the_unprofiled_step(page: str, recorded: Path) -> None:
     assert own[4] == f"{100 * error:+.2f}"
 
 
-def test_every_way_is_scored(page: str) -> None:
-    """Two recordings each; one has kernels."""
+def test_every_method_is_scored(page: str) -> None:
+    """Each has two recordings; one has kernels."""
     for name in evaluate.WAYS:
         assert cells(page, name)[1] == "2"
     assert cells(page, "GPU active, shapes")[1] == "1"
 
 
-def test_families_are_scored_as_a_plain_loop_does(
+def test_family_scores_equal_a_plain_loop(
     page: str, ingested: Ingested, recorded: Path
 ) -> None:
-    """GMAE of the problems of a family: the kernels of an op, by their shapes alone."""
+    """GMAE over a family's problems (all kernels of an op), from shapes alone."""
     query = """
     SELECT family, coalesce(op_id, -gpu_op_id), end_ns - start_ns, uncalibrated_ns
     FROM prediction.kernel_time INNER JOIN staging.gpu_op USING (gpu_op_id)
@@ -120,11 +120,11 @@ def test_families_are_scored_as_a_plain_loop_does(
     assert float(row[3]) == pytest.approx(100 * scores(errors)[0], abs=0.02)
 
 
-def test_pairs_are_held_against_what_changed(page: str) -> None:
-    """After over before, both without the profiler; what matches nothing is told."""
+def test_pairs_are_compared_with_the_real_change(page: str) -> None:
+    """After over before, both unprofiled; edits that match nothing are reported."""
     row = cells(page, "loop")
     assert row[3] == "+0.00"
-    # What the profiler cost is not doubled with the rest.
+    # The profiler's cost is not doubled with the rest.
     assert 90 < float(row[4]) <= 100 * (FACTOR - 1)
     assert float(row[5]) == pytest.approx(float(row[4]), abs=0.01)
     refused = cells(page, "kernels")
@@ -135,8 +135,8 @@ def test_pairs_are_held_against_what_changed(page: str) -> None:
     assert cells(page, "pairs without a prediction")[2] == "50.00"
 
 
-def test_estimates_stand_beside_what_was_measured(page: str) -> None:
-    """Memory is the peak less what was there before and what cuBLAS keeps."""
+def test_estimates_are_compared_with_measurements(page: str) -> None:
+    """Measured memory is the peak less prior memory and cuBLAS workspaces."""
     section = page.partition("## Estimates")[2]
     assert cells(section, "gpu")[1:] == ["2.000", "", "+10.00", "0.0", "", "+1.00"]
     assert "- gpu, code: train.py:3: no" in section
@@ -145,8 +145,10 @@ def test_estimates_stand_beside_what_was_measured(page: str) -> None:
     ]
 
 
-def test_shared_needs_another_model(recorded: Path, tmp_path: Path) -> None:
-    """One model alone has nothing to learn from: its column is empty."""
+def test_learning_from_others_needs_another_model(
+    recorded: Path, tmp_path: Path
+) -> None:
+    """With one model only, the column is empty."""
     for file in recorded.glob("dlrm.*"):
         (tmp_path / file.name).write_bytes(file.read_bytes())
     ((found,),) = [list(evaluate.evaluate(recordings(tmp_path), tmp_path, None))]
@@ -154,7 +156,7 @@ def test_shared_needs_another_model(recorded: Path, tmp_path: Path) -> None:
     assert "own" in found.errors
 
 
-def test_nothing_recorded_is_an_error(
+def test_a_folder_without_recordings_is_an_error(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """One line, exit code 2."""

@@ -1,4 +1,4 @@
-"""Cutting a text into chunks gives the same events as reading it whole."""
+"""Reading a text in chunks gives the same events as reading it at once."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ import pytest
 from tracedb.ingest.decompress import Text
 from tracedb.ingest.events import Cutter
 
-# Text that looks like the bounds of events, but is inside of a string.
+# Text that looks like the bounds of events, but is within a string.
 DECOYS = ["a},{b", "x]", '["', '\\"q\\', "é\n", "},", '"traceEvents":[', "]}"]
 FIELDS = ["cat", "name", "ts", "args", "odd"]
 
 
 def cut(text: bytes, chunk_bytes: int) -> tuple[list[Any], dict[str, Any], Any]:
-    """The events, the header and the issues of a text, cut into small chunks."""
+    """Events, header and issues of a text, read in small chunks."""
     cutter = Cutter(Text("text", io.BytesIO(text)), chunk_bytes)
     events: list[Any] = []
     for chunk in cutter.chunks():
@@ -30,7 +30,7 @@ def cut(text: bytes, chunk_bytes: int) -> tuple[list[Any], dict[str, Any], Any]:
 
 
 def value(chance: random.Random, depth: int = 0) -> Any:  # noqa: ANN401 (JSON)
-    """Some JSON value, often one that looks like something else."""
+    """A JSON value, often one that looks like something else."""
     kind = chance.random()
     if kind < 0.4:
         return chance.choice(DECOYS)
@@ -44,7 +44,7 @@ def value(chance: random.Random, depth: int = 0) -> Any:  # noqa: ANN401 (JSON)
 
 
 def document(chance: random.Random) -> tuple[list[Any], dict[str, Any], bytes]:
-    """Events, header and text of a trace in one of the ways they are written."""
+    """Events, header and text of a trace, in one of its formats."""
     events = [
         {"ph": "X"} | {name: value(chance) for name in chance.sample(FIELDS, 3)}
         for _ in range(chance.randint(0, 40))
@@ -65,7 +65,7 @@ def document(chance: random.Random) -> tuple[list[Any], dict[str, Any], bytes]:
 
 @pytest.mark.parametrize("chunk_bytes", [16, 64, 300, 5000, 1 << 20])
 def test_any_chunk_size_gives_the_same_events(chunk_bytes: int) -> None:
-    """Random documents, with braces and brackets in strings, at every chunk size."""
+    """Random documents, with brackets in strings, give the same at each chunk size."""
     chance = random.Random(chunk_bytes)  # noqa: S311 (reproducible, no secret)
     for _ in range(300):
         events, header, text = document(chance)
@@ -73,7 +73,7 @@ def test_any_chunk_size_gives_the_same_events(chunk_bytes: int) -> None:
 
 
 def test_whole_events_survive_a_cut_anywhere() -> None:
-    """Cut at any byte, a text gives the events that end before it, and says so."""
+    """A text cut at any byte gives the events that end before it, and an issue."""
     events = [{"ph": "X", "name": name, "args": {"b": [{}]}} for name in DECOYS]
     text = json.dumps({"traceEvents": events}).encode()
     ends = [

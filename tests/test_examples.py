@@ -1,4 +1,4 @@
-"""Examples in docstrings, and on pages that are written for Python, are true."""
+"""Examples in docstrings and on pages for Python give what they show."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def modules() -> list[str]:
 
 @pytest.mark.parametrize("name", modules())
 def test_docstrings(name: str) -> None:
-    """What a docstring shows is what one gets."""
+    """Each docstring example gives the output shown."""
     if "torch" in name and not util.find_spec("torch"):
         pytest.skip("PyTorch is absent")
     failed, tried = doctest.testmod(import_module(name))
@@ -41,6 +41,6 @@ def test_docstrings(name: str) -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_pages(page: Path) -> None:
-    """What a page shows is what one gets."""
+    """Each page example gives the output shown."""
     failed, tried = doctest.testfile(str(page), module_relative=False)
     assert (failed, tried > 0) == (0, True)

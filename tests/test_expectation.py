@@ -1,4 +1,4 @@
-"""Host time that is expected from spans that are alike equals that of a plain loop."""
+"""Expected host times equal those of a plain loop over similar spans."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ Expected = dict[tuple[int, int], tuple[str, float]]
 
 @pytest.fixture(scope="module")
 def database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tracedb.Database]:
-    """Two ranks of a made-up job, and two generated traces, of three steps each."""
+    """Two ranks of a generated job, and two generated traces, of three steps each."""
     folder = tmp_path_factory.mktemp("generated")
     for seed in (3, 4):
         program = random_program(seed, threads=2, streams=2, steps=3)
@@ -54,7 +54,7 @@ def database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tracedb.Datab
 
 
 def pool(sample: Sample, host_from: str) -> tuple[Any, Any]:
-    """Who learns together, and what of that the sample may not learn from."""
+    """The samples that share a pool, and which of them a sample may not learn from."""
     if host_from == "other_steps":
         return sample["trace_id"], sample["step_id"]
     if host_from == "other_ranks":
@@ -65,12 +65,12 @@ def pool(sample: Sample, host_from: str) -> tuple[Any, Any]:
 
 
 def key(sample: Sample, alike: str) -> tuple[Any, ...]:
-    """What a sample is alike in."""
+    """The properties in which samples are alike."""
     return (alike, *(sample[field] for field in FIELDS[alike]))
 
 
 def expectations(samples: list[Sample], host_from: str) -> Expected:
-    """What each span is alike in, and how long it is expected to be."""
+    """Each span's matching level and expected duration."""
     pools = defaultdict(list)
     for sample in samples:
         pools[pool(sample, host_from)[0]].append(sample)
@@ -82,7 +82,7 @@ def expectations(samples: list[Sample], host_from: str) -> Expected:
 
 
 def expected_of(together: list[Sample], host_from: str, excluded: object) -> Expected:
-    """The same of the spans that may not learn from one step, trace or run."""
+    """The same for spans that may not learn from one step, trace or run."""
     units: dict[Any, list[Sample]] = defaultdict(list)
     for sample in together:
         units[pool(sample, host_from)[1]].append(sample)
@@ -119,24 +119,24 @@ def expected_of(together: list[Sample], host_from: str, excluded: object) -> Exp
 
 
 def factor_group(sample: Sample, level: str) -> tuple[str, ...]:
-    """With what a sample shares the factor: places are shapes, too."""
+    """Samples that share a factor: gaps count as shapes too."""
     group = "shapes" if level == "ordinal" else level
     return sample["type"], sample["role"], group
 
 
 def without(units: dict[Any, list[Sample]], excluded: object) -> list[Sample]:
-    """All samples but those of a unit; of all where none is excluded."""
+    """All samples except those of the excluded unit, if any."""
     kept = (u for name, u in units.items() if name is None or name != excluded)
     return [sample for unit in kept for sample in unit]
 
 
 def all_keys(samples: list[Sample]) -> Iterator[tuple[Any, ...]]:
-    """What each sample is alike in, in every way."""
+    """Each sample's keys, at every level."""
     return (key(sample, alike) for sample in samples for alike in ALIKE)
 
 
 def finest(sample: Sample, others: Counter[tuple[Any, ...]]) -> str:
-    """The most that enough others are alike in."""
+    """The finest level at which enough other samples match."""
     for alike in ALIKE:
         if others[key(sample, alike)] >= ENOUGH:
             return alike
@@ -147,7 +147,7 @@ def finest(sample: Sample, others: Counter[tuple[Any, ...]]) -> str:
 def test_expectations_equal_the_plain_loop(
     method: str, host_from: str, database: tracedb.Database
 ) -> None:
-    """Medians of what is alike elsewhere, times the typical factor of a step."""
+    """The median of similar spans elsewhere, times the typical factor of the step."""
     samples = list(
         database.sql("""
             FROM overhead.sample
@@ -178,8 +178,8 @@ def test_expectations_equal_the_plain_loop(
         assert abs(reference[thread, position][1] - expected) <= 1
 
 
-def test_what_repeats_takes_no_factor_from_what_does_not(tmp_path: Path) -> None:
-    """Ops of 10 us that repeat stay so beside some of 5 ms that have nothing alike."""
+def test_the_factor_comes_from_repeated_spans_only(tmp_path: Path) -> None:
+    """Repeated ops of 10 us stay 10 us beside ops of 5 ms without similar ones."""
     place = {"ph": "X", "pid": 1, "tid": 1}
     mark = {"name": "ProfilerStep#1", "cat": "user_annotation", "ts": 0, "dur": 40_000}
     ops = [("aten::add", 10)] * 40
@@ -210,7 +210,7 @@ def test_what_repeats_takes_no_factor_from_what_does_not(tmp_path: Path) -> None
 
 
 def test_methods_are_those_of_the_database(database: tracedb.Database) -> None:
-    """Python and SQL name the same, and the stored ones come first."""
+    """Python and SQL name the same methods; the stored ones come first."""
     variants = "prediction.variant WHERE variant_id > 0"
     known = f"SELECT method FROM {variants} ORDER BY variant_id"
     stored = rows(database, known)
@@ -221,8 +221,10 @@ def test_methods_are_those_of_the_database(database: tracedb.Database) -> None:
     assert set(rows(database, "SELECT method FROM prediction.method")) == set(beside)
 
 
-def test_a_method_beside_changes_nothing(database: tracedb.Database) -> None:
-    """What is simulated on demand is not in the database afterwards."""
+def test_simulating_a_method_does_not_change_the_database(
+    database: tracedb.Database,
+) -> None:
+    """A method simulated on demand is not in the database afterwards."""
     before = rows(database, "FROM critical_path.step_time ORDER BY ALL")
     frame = database.predict("other_steps")
     assert set(frame["method"]) == {"other_steps"}
@@ -230,7 +232,7 @@ def test_a_method_beside_changes_nothing(database: tracedb.Database) -> None:
     assert rows(database, "FROM critical_path.step_time ORDER BY ALL") == before
 
 
-# Its numbers are those of a variant, as stored and as simulated.
+# Its ids are those of a variant, stored or simulated.
 OUTCOME = (
     *("prediction.host_time", "prediction.gpu_time", "simulation.segment_time"),
     "critical_path.step_period",
@@ -239,7 +241,7 @@ SAME = Edit(scenario="same", target="gpu", factor=1)
 
 
 def outcomes(connection: Any, method: str, scenario: str) -> list[Any]:  # noqa: ANN401
-    """The stored relations of a variant, but for its number."""
+    """The stored relations of a variant, without its id."""
     query = (
         "SELECT * EXCLUDE (variant_id) FROM {} WHERE variant_id = ("
         "SELECT variant_id FROM prediction.variant WHERE method = $method "
@@ -255,7 +257,7 @@ def outcomes(connection: Any, method: str, scenario: str) -> list[Any]:  # noqa:
 def test_simulated_methods_equal_stored_ones(
     method: str, database: tracedb.Database
 ) -> None:
-    """The same method is the same, stored, taken from there, or simulated again."""
+    """A method gives the same results stored, copied, or simulated again."""
     stored = outcomes(database.connection, method, BASELINE)
     with simulated(database.connection, [method], [SAME]) as connection:
         taken = outcomes(connection, method, BASELINE)
@@ -268,7 +270,7 @@ def test_simulated_methods_equal_stored_ones(
 def test_what_is_stored_is_not_simulated_again(
     database: tracedb.Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Stored methods are not computed; of a scenario its own variants alone are."""
+    """Stored methods are not recomputed; a scenario computes its own variants only."""
     computed: list[Any] = []
 
     def rows_of(connection: Any) -> list[Any]:  # noqa: ANN401
@@ -296,7 +298,7 @@ def test_what_is_stored_is_not_simulated_again(
         assert rows_of(connection) == [*known, *new]
     names = [name for name, *_ in computed]
     assert "simulation.segment_time" in names
-    # What is learnt of the run is there, too.
+    # What was learnt from the run is present too.
     assert "prediction.host_expectation" not in names
     simulated_ones = [
         one for one in computed if one[0] not in catalog.chosen_by_edits()
@@ -305,7 +307,7 @@ def test_what_is_stored_is_not_simulated_again(
 
 
 def test_a_read_only_file_can_be_evaluated(tmp_path: Path, ingested: Ingested) -> None:
-    """Scores need no right to write."""
+    """Scoring needs no write access."""
     file = tmp_path / 'my "first" run.duckdb'
     shutil.copy(ingested(SAMPLES / "generated_gpu"), file)
     with tracedb.open(file, read_only=True) as opened:
@@ -315,10 +317,10 @@ def test_a_read_only_file_can_be_evaluated(tmp_path: Path, ingested: Ingested) -
 
 
 @pytest.mark.parametrize("method", ["statistics", *list(METHODS)[1:]])
-def test_bands_are_as_wide_as_errors_elsewhere(
+def test_bands_come_from_errors_elsewhere(
     method: str, database: tracedb.Database
 ) -> None:
-    """Of the trace's other steps, the other ranks' or the other runs'."""
+    """The trace's other steps, the other ranks, or the other runs."""
     with simulated(database.connection, [method]) as connection:
         steps = connection.execute("""
             SELECT step_id, trace_id, run_id, measured_ns, predicted_ns
@@ -351,8 +353,8 @@ def test_bands_are_as_wide_as_errors_elsewhere(
         assert is_inside == (low <= measured <= high)
 
 
-def test_nothing_is_learnt_from_nobody(database: tracedb.Database) -> None:
-    """Where there is no other rank, host time is as measured, and that is reported."""
+def test_without_other_ranks_nothing_is_learnt(database: tracedb.Database) -> None:
+    """Host times are then as measured, and that is reported."""
     with simulated(database.connection, ["other_ranks"]) as connection:
         found = connection.execute("""
             SELECT count(*) OVER (PARTITION BY run_id, step) AS ranks, as_measured_share

@@ -1,4 +1,4 @@
-"""An export is the trace as it was, with what tracedb knows of it beside."""
+"""An export is the original trace plus tracedb's results."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def events_of(path: Path) -> list[dict[str, Any]]:
 
 
 def ns(us: float) -> int:
-    """A time in nanoseconds: a double has all of them below some weeks."""
+    """Nanoseconds: a double is exact for times below some weeks."""
     return round(us * 1000)
 
 
@@ -53,10 +53,10 @@ def ns(us: float) -> int:
     ],
     ids=lambda path: path.name,
 )
-def test_it_is_the_same_trace(
+def test_an_export_can_be_ingested(
     trace: Path, tmp_path: Path, database_of: DatabaseOf
 ) -> None:
-    """An export that is ingested gives the same ops, kernels, times and paths."""
+    """It gives the same ops, kernels, times and paths."""
     first = database_of(trace)
     with tracedb.open() as second:
         first.export(tmp_path / "out.json.gz")
@@ -67,10 +67,8 @@ def test_it_is_the_same_trace(
             assert first.sql(order).equals(second.sql(order)), name
 
 
-def test_it_keeps_the_rules_of_the_format(
-    database_of: DatabaseOf, tmp_path: Path
-) -> None:
-    """Of two ranks: whole numbers for processes, durations, flows within slices."""
+def test_an_export_follows_the_format(database_of: DatabaseOf, tmp_path: Path) -> None:
+    """For two ranks: integer process ids, durations, and flows within slices."""
     with database_of(GPU).simulate(["replay"]) as database:
         count = database.export(tmp_path / "out.json")
     events = events_of(tmp_path / "out.json")
@@ -101,7 +99,7 @@ def test_it_keeps_the_rules_of_the_format(
 
 
 def test_the_path_is_a_process(database_of: DatabaseOf, tmp_path: Path) -> None:
-    """It has the path of the run and of each rank, and the same events are critical."""
+    """It shows the path of the run and of each rank, with the same critical events."""
     database = database_of(GPU)
     database.export(tmp_path / "out.json")
     events = events_of(tmp_path / "out.json")
@@ -115,7 +113,7 @@ def test_the_path_is_a_process(database_of: DatabaseOf, tmp_path: Path) -> None:
     assert len(lanes) == 3
     for number, lane in lanes.items():
         gaps = [b[0] - a[1] for a, b in pairwise(sorted(lane))]
-        # Steps of a run overlap where a rank begins one before another ends the last.
+        # Steps of a run overlap if one rank begins a step before another ends the last.
         assert number == 0 or set(gaps) == {0}
     expected = rows(
         database,
@@ -129,7 +127,7 @@ def test_the_path_is_a_process(database_of: DatabaseOf, tmp_path: Path) -> None:
 
 
 def test_predictions_are_processes(database_of: DatabaseOf, tmp_path: Path) -> None:
-    """A method and each scenario has a process with all that it predicts."""
+    """A method and each scenario has a process with everything that it predicts."""
     edit = tracedb.Edit(scenario="half", target="gpu", factor=0.5)
     with database_of(GPU).simulate(["replay"], [edit]) as database:
         database.export(tmp_path / "out.json")
@@ -154,8 +152,8 @@ def test_predictions_are_processes(database_of: DatabaseOf, tmp_path: Path) -> N
     assert found == expected
 
 
-def test_a_step_alone(database_of: DatabaseOf, tmp_path: Path) -> None:
-    """With a step only what overlaps it is written; one that is not is refused."""
+def test_exporting_one_step(database_of: DatabaseOf, tmp_path: Path) -> None:
+    """Only what overlaps the step is written; an unknown step is refused."""
     database = database_of(GPU)
     whole = database.export(tmp_path / "whole.json")
     alone = database.export(tmp_path / "step.json", step=2)
@@ -167,8 +165,8 @@ def test_a_step_alone(database_of: DatabaseOf, tmp_path: Path) -> None:
     assert not (tmp_path / "none.json").exists()
 
 
-def test_only_exports_are_written_over(database_of: DatabaseOf, tmp_path: Path) -> None:
-    """A trace of the user's is never lost to an export."""
+def test_only_exports_are_overwritten(database_of: DatabaseOf, tmp_path: Path) -> None:
+    """A user's trace is never overwritten by an export."""
     database = database_of(GPU)
     mine = tmp_path / "trace.json"
     mine.write_text('{"traceEvents": []}')
@@ -181,7 +179,7 @@ def test_only_exports_are_written_over(database_of: DatabaseOf, tmp_path: Path) 
 
 
 def test_on_the_command_line(tmp_path: Path, ingested: Ingested) -> None:
-    """The command says how many events it wrote, and nothing to stdout."""
+    """Stderr says how many events were written; stdout is empty."""
     out = tmp_path / "out.json"
     line = [
         "export",
@@ -197,8 +195,8 @@ def test_on_the_command_line(tmp_path: Path, ingested: Ingested) -> None:
     assert f"{len(events_of(out)):,} events" in done.stderr
 
 
-def test_the_ending_tells_the_format(tmp_path: Path, ingested: Ingested) -> None:
-    """However the file is compressed; it begins as that format does."""
+def test_the_suffix_selects_the_format(tmp_path: Path, ingested: Ingested) -> None:
+    """With any compression, the file begins as that format does."""
     for ending, mark in (
         (".json", b'{"exportedBy"'),
         (".json.gz", b'{"exportedBy"'),

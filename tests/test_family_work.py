@@ -1,4 +1,4 @@
-"""One formula a family: FLOPs and bytes beside PyTorch's counter, loops and tensors."""
+"""Each family's formula, compared with PyTorch's counter, loops and real tensors."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ builders = pytest.importorskip("tracedb.microbench.torch_ops")
 
 PARTS = [r for r in catalog.relations() if r.part_of == "prediction.op_problem"]
 SMALL = 0.05
-"""Biases, scales and statistics are no larger than one side, and left out."""
+"""Biases, scales and statistics are small (one dimension) and not counted."""
 
 CONV = {
     "images": 2,
@@ -106,12 +106,12 @@ CASES = [
     Case("optimizer", "fused_adam", "float32", {"tensors": 3, "elements": 3000}),
     Case("optimizer", "fused_sgd", "float32", {"tensors": 3, "elements": 3000}),
 ]
-"""Ops that touch each of their tensors once, at sizes that a CPU runs in no time."""
+"""Ops that access each tensor once, at sizes that are quick on a CPU."""
 LOOPED = ("embedding", "embedding_backward", "embedding_bag", "embedding_bag_backward")
-"""Families that touch parts of tables: their accesses are counted in loops."""
+"""Families that access parts of tables: accesses are counted in loops."""
 
 IN_PLACE = {"fill": ("fill", 0), "random": ("bernoulli", 1)}
-"""Families that write over the tensor that they get; windows of pooling overlap."""
+"""Families that overwrite their input; pooling windows that overlap."""
 
 each_case = pytest.mark.parametrize(
     "case", CASES, ids=lambda case: f"{case.family}-{case.op}-{case.dtype}"
@@ -119,7 +119,7 @@ each_case = pytest.mark.parametrize(
 
 
 def work(case: Case) -> Any:  # noqa: ANN401 (arrays by name)
-    """What the family's relation says of a case."""
+    """What the family's relation gives for a case."""
     frame = pl.DataFrame({name: [size] for name, size in case.shape.items()})
     family = kernels.FAMILIES[case.family]
     return shapes_of(family, frame, Op(case.family, case.op, case.dtype))
@@ -127,7 +127,7 @@ def work(case: Case) -> Any:  # noqa: ANN401 (arrays by name)
 
 @dataclass
 class Tensors:
-    """Bytes of the tensors that ops read and write."""
+    """Bytes that ops read and write."""
 
     read: int = 0
     written: int = 0
@@ -135,11 +135,11 @@ class Tensors:
 
 
 def touched(run: Callable[[], object]) -> Tensors:
-    """Run something and add up the tensors of its ops, but for those that move none."""
+    """Run something and sum up the tensors of its ops, except views."""
     found = Tensors()
 
     class Watch(dispatch.TorchDispatchMode):  # type: ignore[misc,name-defined]
-        """See each op with its arguments and results."""
+        """Intercept each op with its arguments and results."""
 
         def __torch_dispatch__(
             self,
@@ -163,7 +163,7 @@ def touched(run: Callable[[], object]) -> Tensors:
 
 
 def of_op(func: Any, args: list[Any], results: object) -> tuple[int, int]:  # noqa: ANN401
-    """Bytes that one op reads, and those that it writes, itself or in place."""
+    """Bytes that one op reads and writes, itself or in place."""
     schema = func._schema  # noqa: SLF001 (no other way to know what is written)
     if func.is_view or schema.name.startswith(("aten::empty", "aten::detach")):
         return 0, 0
@@ -176,7 +176,7 @@ def of_op(func: Any, args: list[Any], results: object) -> tuple[int, int]:  # no
     if name == "convolution_backward":
         args = [args[0], *(args[2:3] if args[-1][0] else args[1:2])]
     if name.startswith("_fused_"):
-        # Gradients are unscaled in place, where there is a scale.
+        # Gradients are unscaled in place if there is a scale.
         changed = [arg for arg in changed if arg is not args[1]]
     only_written = changed if name in ("copy_", "zero_") else []
     read = [arg for arg in args if not any(arg is other for other in only_written)]
@@ -199,7 +199,7 @@ def size(tensor: Any) -> int:  # noqa: ANN401 (a tensor)
 
 @each_case
 def test_bytes_are_those_of_tensors(case: Case) -> None:
-    """What a real op reads and writes is what follows from its sizes."""
+    """Bytes of a real op equal those computed from its sizes."""
     run = builders.BUILDERS[case.family](case, torch.device("cpu"))
     found, said = touched(run), work(case)
     assert said["read_bytes"][0] == pytest.approx(found.read, rel=SMALL), found.names
@@ -210,14 +210,14 @@ def test_bytes_are_those_of_tensors(case: Case) -> None:
 @pytest.mark.parametrize("causal", [0, 1])
 @pytest.mark.parametrize(("queries", "keys"), [(1, 7), (5, 7), (7, 7), (7, 5)])
 def test_attention_is_a_loop_over_pairs(causal: int, queries: int, keys: int) -> None:
-    """Under a causal mask the last query sees all keys, each before it one less."""
+    """With a causal mask, the last query attends to all keys, each earlier to one less."""
     seen = sum(
         1
         for query, key in product(range(queries), range(keys))
         if not causal or queries > keys or key <= query + keys - queries
     )
     if causal and queries > keys:
-        # Queries before the first key see none.
+        # Queries before the first key attend to none.
         seen = sum(min(max(q + 1 - (queries - keys), 0), keys) for q in range(queries))
     sizes = {"queries": queries, "keys": keys, "causal": causal}
     said = work(Case("attention", "forward", "float32", ATTENTION | sizes))
@@ -225,7 +225,7 @@ def test_attention_is_a_loop_over_pairs(causal: int, queries: int, keys: int) ->
 
 
 def test_convolution_is_a_loop() -> None:
-    """Each pixel of the output adds a product for each element of the filter."""
+    """Each output pixel has a multiply-add per filter element and input channel."""
     pixels = len(range(0, 9 + 2 - 3 + 1, 2)) * len(range(0, 8 + 2 - 3 + 1, 2))
     adds = sum(
         1 for _ in product(range(2), range(pixels), range(4), range(3), range(9))
@@ -235,8 +235,8 @@ def test_convolution_is_a_loop() -> None:
 
 
 @pytest.mark.parametrize("family", ["gemm", "convolution"])
-def test_flops_are_those_that_torch_counts(family: str) -> None:
-    """PyTorch's counter knows products and convolutions (of groups too many)."""
+def test_flops_equal_those_of_torch(family: str) -> None:
+    """PyTorch's counter covers products and convolutions (it overcounts groups)."""
     for case in CASES:
         if case.family != family:
             continue
@@ -248,8 +248,8 @@ def test_flops_are_those_that_torch_counts(family: str) -> None:
         assert counter.get_total_flops() == work(case)["flops"][0], case
 
 
-def test_attention_has_the_flops_that_torch_counts() -> None:
-    """Without a mask; on no device, since the counter does not know the CPU's op."""
+def test_attention_flops_equal_those_of_torch() -> None:
+    """Without a mask, on the meta device: the counter lacks the CPU's op."""
     query = torch.ones(2, 4, 24, 16, device="meta")
     attend = torch.nn.functional.scaled_dot_product_attention
     with flop_counter.FlopCounterMode(display=False) as counter:
@@ -259,7 +259,7 @@ def test_attention_has_the_flops_that_torch_counts() -> None:
 
 
 def test_lookups_are_loops() -> None:
-    """A row for each index is read, and written or added to a bag's."""
+    """Each index reads a row, which is written or added to a bag."""
     forward = work(Case("embedding", "embedding", "float32", LOOKUP))
     bags = work(Case("embedding_bag", "sum", "float32", BAGS))
     read = written = flops = 0
@@ -276,15 +276,15 @@ def test_lookups_are_loops() -> None:
             flops += BAGS["width"]
     assert (bags["read_bytes"][0], bags["written_bytes"][0]) == (read, written)
     assert bags["flops"][0] == flops
-    # Backward: the gradients of bags besides; each row is scaled, added to and written.
+    # The backward pass also reads the bags' gradients; rows are scaled, added, written.
     back = work(Case("embedding_bag_backward", "sum", "float32", BAGS))
     assert back["read_bytes"][0] == read + written
     assert back["written_bytes"][0] == 4 * flops
     assert back["flops"][0] == 2 * flops
 
 
-def test_the_gradient_of_a_table_is_cleared_and_added_to() -> None:
-    """Of 50 rows 20 lookups meet 16.6 in the mean; all 50 are cleared before."""
+def test_the_gradient_of_a_table_is_zeroed_and_added_to() -> None:
+    """20 lookups of 50 rows meet 16.6 on average; all 50 are zeroed first."""
     said = work(Case("embedding_backward", "embedding", "float32", LOOKUP))
     missed = 50.0
     for _ in range(LOOKUP["rows"]):
@@ -296,8 +296,8 @@ def test_the_gradient_of_a_table_is_cleared_and_added_to() -> None:
 
 @pytest.mark.parametrize("lookups", [1, 10, 999, 10**5, 10**8])
 @pytest.mark.parametrize("rows", [1, 7, 10**4, 10**7, 10**13])
-def test_distinct_rows_keep_their_digits(lookups: int, rows: int) -> None:
-    """Few lookups of many rows, and many of few, have the expected distinct rows."""
+def test_distinct_rows_are_exact_at_extremes(lookups: int, rows: int) -> None:
+    """The expected number is right for few lookups of many rows, and vice versa."""
     from math import expm1, log1p
 
     expected = -rows * expm1(log1p(-1 / rows) * lookups) if rows > 1 else 1
@@ -306,8 +306,8 @@ def test_distinct_rows_keep_their_digits(lookups: int, rows: int) -> None:
     assert found["distinct_rows"][0] == pytest.approx(expected, rel=1e-6, abs=0.51)
 
 
-def test_int8_products_write_what_torch_makes() -> None:
-    """`_int_mm` makes int32 of int8; FBGEMM's linear layer makes a byte an element."""
+def test_int8_products_write_the_output_type() -> None:
+    """`_int_mm` gives int32; FBGEMM's linear layer writes one byte per element."""
     one, other = (torch.ones(32, 32, dtype=torch.int8) for _ in range(2))
     made = torch._int_mm(one, other)  # noqa: SLF001
     sizes = {"batch": 1, "m": 32, "n": 32, "k": 32}
@@ -316,14 +316,14 @@ def test_int8_products_write_what_torch_makes() -> None:
 
 
 def test_every_measured_family_is_compared() -> None:
-    """A family that can be measured is compared with tensors, or counted in a loop."""
+    """A family that can be measured is compared with tensors, or with a loop."""
     compared = {case.family for case in CASES} | set(LOOPED) | {*IN_PLACE, "pooling"}
     assert compared == set(SHAPES)
 
 
 @pytest.mark.parametrize("family", IN_PLACE)
-def test_what_is_written_in_place_is_counted(family: str) -> None:
-    """Zeros are written and not read; numbers that are drawn count as read, too."""
+def test_in_place_writes_are_counted(family: str) -> None:
+    """Zeros are only written; random numbers also count as read."""
     op, inputs = IN_PLACE[family]
     found = work(Case(family, op, "float32", elements(inputs)))
     assert found["read_bytes"][0] == 4 * 960 * inputs
@@ -331,14 +331,14 @@ def test_what_is_written_in_place_is_counted(family: str) -> None:
 
 
 def test_every_family_has_a_relation() -> None:
-    """Each family counts by a relation that there is, one of one device by a part."""
+    """Each family has an existing relation; the collective one has a part."""
     known = {relation.full_name for relation in PARTS} | {"prediction.gpu_copy"}
     assert {family.relation for family in kernels.FAMILIES.values()} == known
 
 
 @pytest.mark.parametrize("part", PARTS, ids=lambda part: part.name)
 def test_each_part_counts_any_problem(part: catalog.Relation) -> None:
-    """The last SELECT of a family's relation reads `problem`, and nothing else."""
+    """The last SELECT of a family's relation reads `problem` only."""
     columns = [name for name in part.columns if name not in ("op_id", "run_id")]
     found = counted(part.full_name, pl.DataFrame({"op": ["any"], "dtype": ["int8"]}))
     assert set(columns) <= set(found.columns)

@@ -1,4 +1,4 @@
-"""Shares of nothing are NULL: a question divides by what is not 0, or by `nullif`."""
+"""Questions never divide by zero: shares of nothing are NULL."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ import re
 
 from support import ROOT
 
-# What is above 0 by a condition of the same query.
+# Above 0 by a condition of the same query.
 GUARDED = {
     "kernel_error": ("problem_ns", "sum(measured_ns)", "measured_ns"),
     "prediction_guess": ("other.active_ns", "measured_ns"),
     "prediction_band": ("predicted_ns", "count(*)"),
     "exposed_communication": ("communication_ns",),
     "collective_kernel": ("count(*)", "device_count"),
-    # Hardware that is known has peaks.
+    # Known hardware has peaks.
     "efficiency_by_step": ("peak_flops_per_second", "peak_bytes_per_second"),
-    # Counts of what rows are there of.
+    # Counts of rows that exist.
     "diff_noise": ("a_count", "b_count"),
-    # Its CASE asks for four values and more.
+    # Guarded by its CASE: at least four values.
     "rank_test_p": ("((len(one)", "(1"),
     "scenario_path": ("max(base.path_count)", "max(own.path_count)"),
     "scenario_saving": ("base.predicted_ns", "step_count"),
@@ -27,7 +27,7 @@ _DIVISOR = re.compile(r"(?<!/)/(?!/)\s*([\w.(*)]+)")
 
 
 def test_no_question_divides_by_zero() -> None:
-    """A step, a period or all GPU work may last 0 ns; DuckDB's 0 / 0 is NaN."""
+    """A step, a period or all GPU work may take 0 ns; DuckDB's 0 / 0 is NaN."""
     wrong = []
     for path in sorted((ROOT / "sql" / "70_question").glob("*.sql")):
         code = _CODE.sub("", path.read_text())

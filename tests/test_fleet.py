@@ -1,4 +1,4 @@
-"""Questions of a fleet find what was planted, and Spark answers as DuckDB does."""
+"""Questions about a fleet find planted anomalies; Spark and DuckDB agree."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ from tracedb.synthetic.program import seeded
 RUNS = ("monday", "tuesday", "wednesday")
 RANKS = 4
 SLOW = 2
-"""The rank, and its host, that comes last to every collective."""
+"""The rank, and its host, that arrives last at every collective."""
 GROWN = "gemm"
 """The kernel that takes a tenth longer from Tuesday on."""
 ERROR = 1 / 128
-"""[1] By how much percentiles may be off."""
+"""[1] Largest relative error of percentiles."""
 ODD = 3
 """The rank whose host takes twice as long on Wednesday."""
 
@@ -43,11 +43,11 @@ PORTABLE = {
     *("lag", "lead", "coalesce", "nullif", "abs", "round", "greatest"),
     *("+", "-", "*", "/", "%", "||", "is_null", "not"),
 }
-"""Functions and operators that mean the same to DuckDB and to Spark, by test."""
+"""Functions and operators with the same meaning in DuckDB and Spark, by test."""
 
 
 def rows_of(run: int, rank: int, trace_id: int) -> Kept:
-    """What a lake keeps of a rank: made so that each question has one answer."""
+    """A rank's rows in a lake, such that each question has one answer."""
     base = (run + 1) * 10**15
     late = 1 if rank == SLOW else 0
     is_odd = rank == ODD and run == 2
@@ -82,7 +82,7 @@ Timed = dict[tuple[str, str, int | None], list[int]]
 
 
 def timed(run: int, rank: int) -> Timed:
-    """[ns] How long things took in a trace: one kernel grows, others are noise."""
+    """[ns] Durations in a trace: one kernel grows, others have noise."""
     random = seeded("durations", run, rank)
     grown = (110_000 if run else 100_000) + rank
     return {
@@ -101,7 +101,7 @@ def timed(run: int, rank: int) -> Timed:
 
 
 def bucket(duration_ns: int) -> int:
-    """The begin of its bucket: 0 for all binary digits but the first eight."""
+    """The begin of a duration's bucket: only the first eight binary digits are kept."""
     digits = max(duration_ns.bit_length() - 8, 0)
     return duration_ns >> digits << digits
 
@@ -109,7 +109,7 @@ def bucket(duration_ns: int) -> int:
 def counted(
     trace_id: int, subject: str, name: str, first: int | None, durations: list[int]
 ) -> list[tuple[Any, ...]]:
-    """The rows of a sketch, of durations."""
+    """The rows of a sketch of durations."""
     found: dict[int, list[int]] = {}
     for duration in durations:
         found.setdefault(bucket(duration), []).append(duration)
@@ -119,10 +119,10 @@ def counted(
     ]
 
 
-def test_what_a_question_lacks_is_said_where_it_has_no_rows(
+def test_questions_without_rows_name_what_they_need(
     fleet: lake.Place,
 ) -> None:
-    """Of a rank alone, each question either has rows or names what it needs."""
+    """For a single rank, each question has rows or names what is missing."""
     alone = lake.place_of(f"{fleet.root}/run=monday/rank=1")
     for question in QUESTIONS:
         if lake.ask(alone, question).is_empty():
@@ -133,7 +133,7 @@ def test_what_a_question_lacks_is_said_where_it_has_no_rows(
 
 @pytest.fixture(scope="module")
 def fleet(tmp_path_factory: pytest.TempPathFactory) -> lake.Place:
-    """A lake of what three runs of four ranks on four hosts leave in it."""
+    """A lake of three runs of four ranks on four hosts."""
     ranks = {
         (name, rank): rows_of(run, rank, run * RANKS + rank + 1)
         for run, name in enumerate(RUNS)
@@ -143,11 +143,11 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> lake.Place:
 
 
 Kept = dict[str, list[tuple[Any, ...]]]
-"""What a lake keeps of a rank for questions of the fleet: rows, by relation."""
+"""A rank's rows in a lake for fleet questions, by relation."""
 
 
 def planted(root: Path, ranks: dict[tuple[str, int], Kept]) -> lake.Place:
-    """A lake of ranks of runs, which have the numbers 1 and on."""
+    """A lake of ranks of runs, which are numbered from 1."""
     manifest = lake.Manifest(root)
     manifest.make()
     runs = [*dict.fromkeys(run for run, _ in ranks)]
@@ -163,7 +163,7 @@ def planted(root: Path, ranks: dict[tuple[str, int], Kept]) -> lake.Place:
 
 
 def write(connection: duckdb.DuckDBPyConnection, kept: Kept, path: Path) -> None:
-    """Write rows as a worker would: with the types that the relations have."""
+    """Write rows like a worker: with the types of the relations."""
     with duckdb.connect() as own:
         own.execute("CREATE SCHEMA fleet")
         for one in contracted():
@@ -178,10 +178,10 @@ def write(connection: duckdb.DuckDBPyConnection, kept: Kept, path: Path) -> None
         own.execute(f"COPY ({packing.packed(queries)}) TO '{path}' (FORMAT parquet)")
 
 
-def test_who_is_waited_for_is_found(fleet: lake.Place) -> None:
-    """The rank that comes last to each collective causes all waiting, as its host does.
+def test_the_straggling_rank_is_found(fleet: lake.Place) -> None:
+    """The rank and host that arrive last at each collective cause all waiting.
 
-    It comes 30 us after the next one, which itself differs by its rank.
+    It arrives 30 us after the next one, whose lateness varies by rank.
     """
     found = lake.ask(fleet, "straggler").filter(pl.col("run") == "monday")
     worst = found.row(0, named=True)
@@ -195,8 +195,8 @@ def test_who_is_waited_for_is_found(fleet: lake.Place) -> None:
     assert hosts["late_run_count"].sum() == 3
 
 
-def test_what_changed_between_runs_is_found(fleet: lake.Place) -> None:
-    """One kernel grew once; between ranks it is noise. T1 drifts, T4 does not."""
+def test_changes_between_runs_are_found(fleet: lake.Place) -> None:
+    """One kernel grew once; ranks have noise. T1 drifts, T4 does not."""
     grown = lake.ask(fleet, "kernel_regression")
     assert grown.height == 4
     clear = grown.filter("is_clear").row(0, named=True)
@@ -212,7 +212,7 @@ def test_what_changed_between_runs_is_found(fleet: lake.Place) -> None:
 
 
 def members(run: int, rank: int, first: int | None) -> Iterator[tuple[str, str]]:
-    """The groups of which percentiles are told, that a duration of a trace is in."""
+    """The groups with percentiles to which a duration of a trace belongs."""
     yield "run", RUNS[run]
     yield "host", f"node{rank}"
     begin = datetime.fromtimestamp((run + 1) * 10**6, UTC)
@@ -222,7 +222,7 @@ def members(run: int, rank: int, first: int | None) -> Iterator[tuple[str, str]]
 
 
 def exact() -> dict[tuple[str, ...], list[int]]:
-    """All durations that are summed up, in order, by scope, member, subject, name."""
+    """All durations, sorted, by scope, member, subject and name."""
     found: dict[tuple[str, ...], list[int]] = {}
     for run, rank in product(range(len(RUNS)), range(RANKS)):
         for (subject, name, first), durations in timed(run, rank).items():
@@ -233,13 +233,13 @@ def exact() -> dict[tuple[str, ...], list[int]]:
 
 
 def off(found: int, durations: list[int], percent: int) -> float:
-    """By how much a percentile is off, by what it is."""
+    """The relative error of a percentile."""
     right = durations[-(-len(durations) * percent // 100) - 1]
     return abs(found - right) / max(right, 1)
 
 
-def test_percentiles_of_sums_are_those_of_all_durations(fleet: lake.Place) -> None:
-    """Of any traces together, within 0.8 %; counts and sums are exact."""
+def test_percentiles_of_merged_sketches(fleet: lake.Place) -> None:
+    """For any set of traces they are within 0.8 %; counts and sums are exact."""
     rows = lake.ask(fleet, "percentile").rows()
     expected = exact()
     assert {row[:4] for row in rows} == {*expected}
@@ -256,8 +256,8 @@ SELECT name, end_ns - start_ns FROM staging.gpu_op ORDER BY ALL
 """
 
 
-def test_what_traces_count_adds_up(ingested: Ingested) -> None:
-    """Sums of what each trace counts are what all count together, in any order."""
+def test_counts_of_traces_add_up(ingested: Ingested) -> None:
+    """Sums of the traces' counts equal the counts over all traces."""
     paths = sorted((SAMPLES / "generated_gpu").glob("rank*"))
     (sketch,) = (one for one in contracted() if one.name == "sketch")
     with tracedb.open(ingested(*paths), read_only=True) as database:
@@ -279,8 +279,8 @@ def test_what_traces_count_adds_up(ingested: Ingested) -> None:
         assert sorted(found.items()) == [(row[4], row[5:]) for row in expected]
 
 
-def test_the_odd_trace_is_first(fleet: lake.Place) -> None:
-    """By the measure in which it is odd; percentiles are of all steps of a run."""
+def test_the_outlier_trace_is_first(fleet: lake.Place) -> None:
+    """It is first by its anomalous measure; percentiles cover all steps of a run."""
     odd = lake.ask(fleet, "odd_trace").row(0, named=True)
     assert (odd["run"], odd["rank"], odd["measure"]) == (RUNS[2], ODD, "host")
     assert odd["distance"] > 10
@@ -288,7 +288,7 @@ def test_the_odd_trace_is_first(fleet: lake.Place) -> None:
     assert period == (RUNS[0], RANKS, 5 * RANKS, 1_000_002, 1_000_004, 1_000_004)
 
 
-def test_steps_of_another_kind_are_told_apart(fleet: lake.Place) -> None:
+def test_steps_of_different_kinds_are_separated(fleet: lake.Place) -> None:
     """The first step of each rank has more GPU work than the others, which repeat."""
     found = lake.ask(fleet, "repeated_step").filter(run=RUNS[1], rank=1)
     assert found.rows() == [
@@ -298,7 +298,7 @@ def test_steps_of_another_kind_are_told_apart(fleet: lake.Place) -> None:
 
 
 def test_steps_of_a_trace_count_their_work(ingested: Ingested) -> None:
-    """Ops that begin in a step, and what is launched in it, by a plain loop."""
+    """Ops that begin in a step, and GPU work launched in it, by a plain loop."""
     path = SAMPLES / "generated_gpu" / "rank0.kineto.json.gz"
     (step,) = (one for one in contracted() if one.name == "step")
     with tracedb.open(ingested(path), read_only=True) as database:
@@ -320,11 +320,11 @@ def test_steps_of_a_trace_count_their_work(ingested: Ingested) -> None:
 
 
 CLOCKS_NS = (0, 5_000_000, -80_000, 300)
-"""By how much the clock of each rank is ahead; the last agrees with the first."""
+"""By how much each rank's clock is ahead; the last agrees with the first."""
 
 
-def test_skew_is_told_beside_what_clocks_may_be_off(tmp_path: Path) -> None:
-    """Clocks that are ahead change nothing; what ends differ by is the uncertainty."""
+def test_skew_is_shown_with_clock_uncertainty(tmp_path: Path) -> None:
+    """Clock offsets change nothing; the spread of ends is the uncertainty."""
     random = seeded("skew")
     arrivals, ends = [], []
     for at in range(200):
@@ -356,7 +356,7 @@ def test_skew_is_told_beside_what_clocks_may_be_off(tmp_path: Path) -> None:
 
 
 def test_a_part_of_a_fleet_can_be_asked(fleet: lake.Place) -> None:
-    """By a pattern, on the command line; without a question it lists them."""
+    """Select by a pattern on the command line; without a question, list them."""
     place = f"{fleet.root}/run=*day/rank=1"
     done = CliRunner().invoke(
         command, ["lake", "ask", place, "period", "--format", "json"]
@@ -382,7 +382,7 @@ def test_a_part_of_a_fleet_can_be_asked(fleet: lake.Place) -> None:
 
 @pytest.fixture(scope="module")
 def spark() -> Iterator[lake.Spark]:
-    """A Spark whose session lasts for all questions."""
+    """A Spark runner whose session serves all questions."""
     made = lake.Spark("local[2]")
     with made.opened() as session:
 
@@ -400,7 +400,7 @@ def spark() -> Iterator[lake.Spark]:
 def test_spark_answers_as_duckdb_does(
     fleet: lake.Place, spark: lake.Spark, question: str
 ) -> None:
-    """Value by value, in any order; floating-point numbers to 12 digits."""
+    """Values are equal in any order; floats to 12 digits."""
     ours, theirs = lake.ask(fleet, question), lake.ask(fleet, question, spark)
     assert ours.height > 0
     assert theirs.columns == ours.columns
@@ -411,7 +411,7 @@ def test_spark_answers_as_duckdb_does(
     "relation", catalog.fleet(), ids=lambda relation: relation.name
 )
 def test_relations_of_a_fleet_are_documented(relation: catalog.Relation) -> None:
-    """As all others are: what a row is, its key, each column, units."""
+    """Grain, key, columns and units, as for all other relations."""
     assert "One row per " in relation.doc
     assert relation.layer == catalog.FLEET
     assert set(relation.key) <= set(relation.columns)
@@ -424,7 +424,7 @@ def test_relations_of_a_fleet_are_documented(relation: catalog.Relation) -> None
 
 @pytest.mark.parametrize("question", QUESTIONS)
 def test_questions_are_portable(question: str) -> None:
-    """They use what DuckDB and Spark understand alike, and nothing else."""
+    """They use only what means the same in DuckDB and Spark."""
     (one,) = (r for r in catalog.fleet() if r.name == question)
     assert strange(one.query) == set()
 
@@ -442,13 +442,13 @@ def test_questions_are_portable(question: str) -> None:
         "FROM fleet.step",
     ],
 )
-def test_what_is_not_portable_is_noticed(query: str) -> None:
-    """What one of them lacks, or means something else by."""
+def test_constructs_that_are_not_portable_are_found(query: str) -> None:
+    """Constructs that one engine lacks, or interprets differently."""
     assert strange(query) != set()
 
 
 def strange(query: str) -> set[str]:
-    """What of a query is not known to mean the same to both engines."""
+    """Parts of a query not known to mean the same in both engines."""
     text = duckdb.execute("SELECT json_serialize_sql(?)", [query]).fetchall()[0][0]
     tree = json.loads(text)
     found = {part for part in ("::", "//", "QUALIFY") if part in query}
@@ -459,7 +459,8 @@ def strange(query: str) -> set[str]:
             found.add(part["function_name"])
         if part.get("ref_type") == "ASOF":
             found.add("ASOF")
-        # A cast of what is no whole number rounds in one, and cuts in the other.
+        # Casting a fraction to an integer rounds in one engine and truncates in the
+        # other.
         if part.get("class") == "CAST" and part["type_expr"]["type_name"] == "BIGINT":
             inner = part["child"]
             called = {p.get("function_name") for p in parts(inner)}

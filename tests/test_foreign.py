@@ -1,4 +1,4 @@
-"""Traces of other profilers become rows with the meaning of Kineto's, none lost."""
+"""Traces of other profilers become rows with Kineto's meaning, without loss."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def call(name: str, start: int, end: int | None, correlation: int, **more: Any) 
 
 
 def work(start: int, end: int, correlation: int, stream: int = 7, **more: Any) -> Any:  # noqa: ANN401 (a row)
-    """What rows of all GPU work have."""
+    """Columns common to all GPU work."""
     return {
         "start": start,
         "end": end,
@@ -96,7 +96,7 @@ def kernel(start: int, end: int, correlation: int, stream: int = 7) -> Any:  # n
 
 
 def nvtx(text: str | int, start: int, end: int | None, **more: Any) -> Any:  # noqa: ANN401 (a row)
-    """A row of the ranges, with its text or with the number of its text."""
+    """A row of the ranges, with its text or the id of its text."""
     return {
         "start": start,
         "end": end,
@@ -112,7 +112,7 @@ def nvtx(text: str | int, start: int, end: int | None, **more: Any) -> Any:  # n
 
 
 def report(version: str = "3.1.7") -> Tables:
-    """A small report: a step with two ops, a copy, a graph of three kernels, waits."""
+    """A small report: a step with two ops, a copy, a graph of three kernels and waits."""
     is_new = version != "3.1.7"
     meta = "META_DATA_EXPORT" if is_new else "EXPORT_META_DATA"
     sync = {"eventSyncId": 0} if is_new else {}
@@ -178,12 +178,12 @@ def report(version: str = "3.1.7") -> Tables:
 
 
 def without_span(row: dict[str, Any]) -> dict[str, Any]:
-    """A row of a table that has neither begin nor end."""
+    """A row of a table without begin and end."""
     return {key: value for key, value in row.items() if key not in ("start", "end")}
 
 
 def write_sqlite(path: Path, tables: Tables) -> Path:
-    """Write tables as `nsys export -t sqlite` does: without keys, without indexes."""
+    """Write tables like `nsys export -t sqlite`: without keys or indexes."""
     with closing(sqlite3.connect(path)) as connection:
         for name, content in tables.items():
             columns = list({column: None for row in content for column in row})
@@ -198,7 +198,7 @@ def write_sqlite(path: Path, tables: Tables) -> Path:
 
 
 def write_parquet(path: Path, tables: Tables) -> Path:
-    """Write tables as `nsys export -t parquetdir` does: one file a table."""
+    """Write tables like `nsys export -t parquetdir`: one file per table."""
     path.mkdir()
     for name, content in tables.items():
         pq.write_table(pa.Table.from_pylist(content), path / f"{name}.parquet")
@@ -206,19 +206,19 @@ def write_parquet(path: Path, tables: Tables) -> Path:
 
 
 def head_of(path: Path) -> bytes:
-    """The first bytes of a file; none of a folder."""
+    """The first bytes of a file; none for a folder."""
     return b"" if path.is_dir() else path.read_bytes()[:HEAD_BYTES]
 
 
 def read(path: Path) -> ForeignTrace:
-    """Read a file with the reader that knows it."""
+    """Read a file with the reader that recognises it."""
     reader = reader_of(path, head_of(path))
     assert reader is not None
     return reader.read(path)
 
 
 def events(trace: ForeignTrace) -> list[dict[str, Any]]:
-    """All events, their arguments decoded."""
+    """All events, with decoded arguments."""
     found = [row for batch in trace.batches for row in batch.to_pylist()]
     return [row | {"args": json.loads(row["args"])} for row in found]
 
@@ -229,7 +229,7 @@ def of(trace: ForeignTrace, cat: str | None) -> list[dict[str, Any]]:
 
 
 def insert(database: tracedb.Database, path: Path) -> ForeignTrace:
-    """Put a foreign trace into the database and compute all that follows from it."""
+    """Put a foreign trace into the database and compute all layers."""
     connection, trace = database.connection, read(path)
     connection.execute("INSERT INTO raw.run VALUES (1, 'foreign')")
     count = 0
@@ -257,7 +257,7 @@ def insert(database: tracedb.Database, path: Path) -> ForeignTrace:
 
 @pytest.mark.parametrize("version", ["3.1.7", "3.27.0"])
 def test_a_report_becomes_kineto_events(tmp_path: Path, version: str) -> None:
-    """Every row of a table with begin and end is one event of the fitting category."""
+    """Every row with begin and end becomes an event of the matching category."""
     trace = read(write_sqlite(tmp_path / "r.sqlite", report(version)))
     found = Counter(event["cat"] for event in events(trace))
     assert found == {
@@ -284,7 +284,7 @@ def test_a_report_becomes_kineto_events(tmp_path: Path, version: str) -> None:
 
 
 def test_parquet_and_sqlite_say_the_same(tmp_path: Path) -> None:
-    """A parquetdir export gives the events of the SQLite export."""
+    """Both exports give the same events."""
     tables = report()
     sqlite = read(write_sqlite(tmp_path / "r.sqlite", tables))
     parquet = read(write_parquet(tmp_path / "r_pqtdir", tables))
@@ -292,8 +292,8 @@ def test_parquet_and_sqlite_say_the_same(tmp_path: Path) -> None:
     assert sqlite.header == parquet.header
 
 
-def test_a_kernel_keeps_all_that_nsight_knows(tmp_path: Path) -> None:
-    """What Kineto names has Kineto's name; the rest has Nsight's."""
+def test_a_kernel_keeps_all_columns_of_nsight(tmp_path: Path) -> None:
+    """Columns that Kineto has get its names; the others keep Nsight's."""
     trace = read(write_sqlite(tmp_path / "r.sqlite", report()))
     first = of(trace, "kernel")[0]
     assert (first["name"], first["pid"], first["tid"]) == (
@@ -319,7 +319,7 @@ def test_a_kernel_keeps_all_that_nsight_knows(tmp_path: Path) -> None:
 
 
 def test_call_names_lose_their_versions(tmp_path: Path) -> None:
-    """Calls have the names that Kineto gives them; the recorded one is an argument."""
+    """Calls have Kineto's names; the recorded name is an argument."""
     trace = read(write_sqlite(tmp_path / "r.sqlite", report()))
     calls = [e for e in events(trace) if e["cat"] in ("cuda_runtime", "cuda_driver")]
     assert calls[0]["name"] == "cudaLaunchKernel"
@@ -329,7 +329,7 @@ def test_call_names_lose_their_versions(tmp_path: Path) -> None:
 
 
 def test_copies_have_names_as_in_kineto(tmp_path: Path) -> None:
-    """Direction and kinds of memory are spelled out."""
+    """Direction and kinds of memory are in the name."""
     trace = read(write_sqlite(tmp_path / "r.sqlite", report()))
     found = events(trace)
     named = {e["name"]: e["args"]["bytes"] for e in found if "bytes" in e["args"]}
@@ -354,14 +354,14 @@ def test_copies_have_names_as_in_kineto(tmp_path: Path) -> None:
 def test_ranges_of_emit_nvtx_are_ops(
     tmp_path: Path, text: str, cat: str, name: str
 ) -> None:
-    """PyTorch's op ranges become ops; what merely looks alike stays as it is."""
+    """PyTorch's op ranges become ops; similar ranges stay as they are."""
     tables = report() | {"NVTX_EVENTS": [nvtx(text, 1, 2)]}
     found = events(read(write_sqlite(tmp_path / "r.sqlite", tables)))
     (event,) = [e for e in found if e["ts_ns"] == 1]
     assert (event["cat"], event["name"]) == (cat, name)
 
 
-def test_an_op_range_tells_shapes_and_sequence(tmp_path: Path) -> None:
+def test_op_ranges_have_shapes_and_sequence_numbers(tmp_path: Path) -> None:
     """The tail of the text becomes arguments with Kineto's names."""
     (op,) = of(read(write_sqlite(tmp_path / "r.sqlite", report())), "cpu_op")
     assert op["args"]["Sequence number"] == 12
@@ -369,15 +369,15 @@ def test_an_op_range_tells_shapes_and_sequence(tmp_path: Path) -> None:
     assert op["args"]["Input Dims"] == [[8, 16], [16, 4]]
 
 
-def test_ranges_know_the_name_of_their_domain(tmp_path: Path) -> None:
-    """A domain is defined by an event of its own, and numbered in the others."""
+def test_ranges_have_the_name_of_their_domain(tmp_path: Path) -> None:
+    """A domain is defined by an event, and referenced by number."""
     trace = read(write_sqlite(tmp_path / "r.sqlite", report()))
     domains = {e["name"]: e["args"].get("domain") for e in of(trace, "user_annotation")}
     assert domains == {"ProfilerStep#3": None, "forward": None, "sort": "CCCL"}
 
 
-def test_a_wait_names_the_last_record_before_it(tmp_path: Path) -> None:
-    """Without identifiers of its own, a record is found by the order of the calls."""
+def test_a_wait_refers_to_the_last_record_before_it(tmp_path: Path) -> None:
+    """Without ids, the record is found by the order of calls."""
     trace = read(write_sqlite(tmp_path / "r.sqlite", report()))
     wait, *_, context = of(trace, "cuda_sync")
     assert wait["args"]["cuda_sync_kind"] == "Stream Wait Event"
@@ -387,8 +387,8 @@ def test_a_wait_names_the_last_record_before_it(tmp_path: Path) -> None:
     assert (context["name"], context["args"]["stream"]) == ("Context Sync", -1)
 
 
-def test_a_wait_follows_the_identifier_of_its_record(tmp_path: Path) -> None:
-    """Newer schemas say which record a wait is for, whatever the order."""
+def test_a_wait_refers_to_the_id_of_its_record(tmp_path: Path) -> None:
+    """Newer schemas name the record of a wait, whatever the order."""
     tables = report("3.27.0")
     tables["CUPTI_ACTIVITY_KIND_CUDA_EVENT"][1] |= {"eventSyncId": 77, "contextId": 2}
     tables["CUPTI_ACTIVITY_KIND_SYNCHRONIZATION"][0] |= {
@@ -400,8 +400,8 @@ def test_a_wait_follows_the_identifier_of_its_record(tmp_path: Path) -> None:
     assert wait["args"]["wait_on_cuda_event_record_corr_id"] == 106
 
 
-def test_the_file_says_what_its_numbers_mean(tmp_path: Path) -> None:
-    """Enumerations of the file win over what was known of other versions."""
+def test_enumerations_of_the_file_are_used(tmp_path: Path) -> None:
+    """They take precedence over those known from other versions."""
     tables = report()
     name = "CUPTI_ACTIVITY_SYNCHRONIZATION_TYPE_STREAM_SYNCHRONIZE"
     tables["ENUM_CUPTI_SYNC_TYPE"] = [{"id": 2, "name": name, "label": "Stream sync"}]
@@ -421,7 +421,7 @@ def test_the_file_says_what_its_numbers_mean(tmp_path: Path) -> None:
     [name for name in report() if name != "StringIds"],
 )
 def test_any_table_may_be_missing(tmp_path: Path, missing: str) -> None:
-    """A table is there only if it has rows."""
+    """Tables exist only if they have rows."""
     tables = report()
     rows_there = len(tables.pop(missing))
     whole = read(write_sqlite(tmp_path / "whole.sqlite", report()))
@@ -429,8 +429,8 @@ def test_any_table_may_be_missing(tmp_path: Path, missing: str) -> None:
     assert len(events(whole)) - len(events(part)) in (0, rows_there)
 
 
-def test_processes_of_one_report_do_not_mix(tmp_path: Path) -> None:
-    """Correlations and CUDA's device numbers begin anew in each process."""
+def test_processes_of_one_report_are_separate(tmp_path: Path) -> None:
+    """Correlations and CUDA device numbers start again in each process."""
     tables, other = report(), 1 << 48 | 99 << 24
     tables["TARGET_INFO_GPU"].append(tables["TARGET_INFO_GPU"][0] | {"id": 1})
     tables["TARGET_INFO_CUDA_DEVICE"] = [
@@ -452,7 +452,7 @@ def test_processes_of_one_report_do_not_mix(tmp_path: Path) -> None:
 
 
 def test_staging_reads_a_report(tmp_path: Path, database: tracedb.Database) -> None:
-    """Ops, launches, kernels, steps and waits are linked as in a Kineto trace."""
+    """Ops, launches, kernels, steps and waits are linked like in a Kineto trace."""
     insert(database, write_sqlite(tmp_path / "r.sqlite", report()))
     assert rows(
         database,
@@ -496,7 +496,7 @@ def test_staging_reads_a_report(tmp_path: Path, database: tracedb.Database) -> N
 def test_a_graph_traced_as_a_whole_keeps_the_gpu_busy(
     tmp_path: Path, database: tracedb.Database
 ) -> None:
-    """By default Nsight records one row per replay; it counts as GPU work."""
+    """By default Nsight records one row per replay, which counts as GPU work."""
     tables = report()
     tables["CUPTI_ACTIVITY_KIND_KERNEL"] = [kernel(1500, 2500, 101)]
     tables["CUPTI_ACTIVITY_KIND_GRAPH_TRACE"] = [
@@ -511,8 +511,8 @@ def test_a_graph_traced_as_a_whole_keeps_the_gpu_busy(
     ) == [("CUDA graph 2", "cudaGraphLaunch", 3000)]
 
 
-def test_times_that_make_no_sense_are_kept_and_counted(tmp_path: Path) -> None:
-    """A missing, a negative and an absurd time lose no row and raise nothing."""
+def test_impossible_times_are_kept_and_counted(tmp_path: Path) -> None:
+    """Missing, negative and absurd times lose no row and raise no error."""
     tables = report()
     tables["CUPTI_ACTIVITY_KIND_RUNTIME"] = [
         call("cudaLaunchKernel_v7000", 100, None, 1),
@@ -533,8 +533,8 @@ def test_times_that_make_no_sense_are_kept_and_counted(tmp_path: Path) -> None:
     assert sorted(trace.issues.values()) == [1, 1, 2]
 
 
-def test_hostile_values_are_only_values(tmp_path: Path) -> None:
-    """Names, bytes and numbers of any kind survive, and do no harm."""
+def test_hostile_values_are_stored_as_values(tmp_path: Path) -> None:
+    """Names, bytes and numbers of any kind are kept, without harm."""
     hostile = "'; DROP TABLE raw.event; -- <b>\x00\x1b[31m\u202e"
     tables = report()
     tables["StringIds"][0] |= {"value": hostile}
@@ -553,8 +553,8 @@ def test_hostile_values_are_only_values(tmp_path: Path) -> None:
     assert len(found) == len(events(read(write_sqlite(tmp_path / "s", report()))))
 
 
-def test_a_column_may_not_be_missing(tmp_path: Path) -> None:
-    """A table without the times of its events is refused, by name."""
+def test_a_missing_time_column_is_refused(tmp_path: Path) -> None:
+    """A table without its time columns is refused, by name."""
     tables = report() | {"CUPTI_ACTIVITY_KIND_KERNEL": [{"start": 1, "streamId": 7}]}
     path = write_sqlite(tmp_path / "r.sqlite", tables)
     with pytest.raises(IngestError, match=r"KIND_KERNEL has no column end; export"):
@@ -562,8 +562,8 @@ def test_a_column_may_not_be_missing(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("share", [0.2, 0.5, 0.9, 0.99])
-def test_a_cut_file_gives_one_line(tmp_path: Path, share: float) -> None:
-    """A file that was copied in part is not recognised, or refused in one line."""
+def test_a_truncated_file_is_one_line(tmp_path: Path, share: float) -> None:
+    """A partial copy is not recognised, or refused in one line."""
     tables = report()
     tables["NVTX_EVENTS"] *= 2000
     whole = write_sqlite(tmp_path / "whole.sqlite", tables).read_bytes()
@@ -578,7 +578,7 @@ def test_a_cut_file_gives_one_line(tmp_path: Path, share: float) -> None:
 
 
 def test_damaged_bytes_never_give_a_traceback(tmp_path: Path) -> None:
-    """Whatever byte is wrong: events, or one line."""
+    """With any damaged byte there are events, or one line."""
     whole = write_sqlite(tmp_path / "whole.sqlite", report()).read_bytes()
     path = tmp_path / "damaged.sqlite"
     for place in range(16, len(whole), 211):
@@ -592,8 +592,8 @@ def test_damaged_bytes_never_give_a_traceback(tmp_path: Path) -> None:
             assert all(event["ph"] for event in found)
 
 
-def test_a_damaged_parquet_file_gives_one_line(tmp_path: Path) -> None:
-    """A table that is cut is named."""
+def test_a_damaged_parquet_file_is_one_line(tmp_path: Path) -> None:
+    """The error names the truncated table."""
     folder = write_parquet(tmp_path / "r_pqtdir", report())
     file = folder / "CUPTI_ACTIVITY_KIND_KERNEL.parquet"
     file.write_bytes(file.read_bytes()[:-20])
@@ -602,14 +602,14 @@ def test_a_damaged_parquet_file_gives_one_line(tmp_path: Path) -> None:
 
 
 def test_nested_parquet_columns_are_refused(tmp_path: Path) -> None:
-    """No export has lists in its columns."""
+    """Exports have no nested columns."""
     tables = report() | {"StringIds": [{"id": 1, "value": ["a"]}]}
     with pytest.raises(IngestError, match="value is not a column of plain values"):
         events(read(write_parquet(tmp_path / "r_pqtdir", tables)))
 
 
 def test_other_files_are_not_recognised(tmp_path: Path) -> None:
-    """Databases of others, texts, and folders without tables are none of ours."""
+    """Other databases, texts and folders without tables are not recognised."""
     other = write_sqlite(tmp_path / "a.sqlite", {"users": [{"id": 1, "name": "x"}]})
     text = tmp_path / "b.json"
     text.write_text("{}")
@@ -621,7 +621,7 @@ def test_other_files_are_not_recognised(tmp_path: Path) -> None:
 
 
 def test_reading_leaves_the_file_alone(tmp_path: Path) -> None:
-    """A report is opened for reading only, whatever its name."""
+    """A report is opened read only, whatever its name."""
     path = write_sqlite(tmp_path / "what? 100%#1.sqlite", report())
     before = path.read_bytes()
     assert len(events(read(path))) == 29
@@ -633,7 +633,7 @@ def test_reading_leaves_the_file_alone(tmp_path: Path) -> None:
 
 
 def agent(number: int, side: str, version: int) -> dict[str, Any]:
-    """Columns of a view that tell of an agent."""
+    """Columns of a view that describe an agent."""
     absolute = "abs_index" if version == 3 else "absolute_index"
     logical = "log_index" if version == 3 else "logical_index"
     kind = "GPU" if number >= 0 else "CPU"
@@ -646,7 +646,7 @@ def agent(number: int, side: str, version: int) -> dict[str, Any]:
 
 
 def record(version: int, category: str, name: str, *rest: int) -> dict[str, Any]:
-    """What rows of all views have: begin, end, the call, and the call around it."""
+    """Columns common to all views: begin, end, call, and parent call."""
     start, end, stack, parent = rest
     external = "corr_id" if version == 3 else "correlation_id"
     return {
@@ -668,7 +668,7 @@ def record(version: int, category: str, name: str, *rest: int) -> dict[str, Any]
 
 
 def rocpd(version: int) -> Tables:
-    """A small database: a range with an op, two launches, a copy, a wait."""
+    """A small database: a range with an op, two launches, a copy and a wait."""
     hip, hsa = "HIP_RUNTIME_API", "HSA_CORE_API"
 
     def region(category: str, name: str, *rest: int, message: str = "") -> Any:  # noqa: ANN401 (a row)
@@ -763,7 +763,7 @@ def test_a_rocpd_database_becomes_kineto_events(tmp_path: Path, version: int) ->
 
 
 def test_a_dispatch_counts_blocks(tmp_path: Path) -> None:
-    """AMD counts a grid in threads, Kineto in blocks."""
+    """AMD gives the grid in threads, Kineto in blocks."""
     (kernel_,) = of(read(write_sqlite(tmp_path / "r.db", rocpd(3))), "kernel")
     assert kernel_["args"]["grid"] == [4, 2, 1]
     assert kernel_["args"]["block"] == [256, 1, 1]
@@ -775,7 +775,7 @@ def test_a_dispatch_counts_blocks(tmp_path: Path) -> None:
 def test_staging_reads_a_rocpd_database(
     tmp_path: Path, version: int, database: tracedb.Database
 ) -> None:
-    """Work that names an inner HSA call belongs to the HIP call around it."""
+    """GPU work of an inner HSA call belongs to the HIP call around it."""
     insert(database, write_sqlite(tmp_path / "r.db", rocpd(version)))
     assert rows(
         database,
@@ -798,14 +798,14 @@ def test_staging_reads_a_rocpd_database(
 
 
 def test_a_rocpd_database_needs_its_views(tmp_path: Path) -> None:
-    """Without a view there is nothing to read, and that is said."""
+    """The error names the missing view."""
     path = write_sqlite(tmp_path / "r.db", {"rocpd_metadata_1": [{"tag": "a"}]})
     with pytest.raises(IngestError, match="without its views"):
         rocprof.read(path)
 
 
-def test_a_broken_view_gives_one_line(tmp_path: Path) -> None:
-    """A view that reads what is not there is refused."""
+def test_a_broken_view_is_one_line(tmp_path: Path) -> None:
+    """A view of missing tables is refused."""
     path = write_sqlite(tmp_path / "r.db", {"rocpd_metadata": [{"tag": "a"}]})
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("CREATE VIEW kernels AS SELECT * FROM missing")
@@ -819,7 +819,7 @@ def test_a_broken_view_gives_one_line(tmp_path: Path) -> None:
 
 
 def varint(number: int) -> bytes:
-    """A number, seven bits a byte."""
+    """A varint: seven bits per byte."""
     number &= 0xFFFFFFFFFFFFFFFF
     more = []
     while number > 0x7F:
@@ -837,12 +837,12 @@ def field(number: int, value: bytes | str | int) -> bytes:
 
 
 def attribute(name: str, number: int, value: bytes | str | int) -> bytes:
-    """An attribute with a value in the field of its type."""
+    """An attribute, with its value in the field of its type."""
     return field(1, name) + field(number, value)
 
 
 def io(values: str, shapes: str, types: str) -> bytes:
-    """Arguments or results."""
+    """Inputs or outputs."""
     return field(1, values) + field(2, shapes) + field(3, types)
 
 
@@ -874,13 +874,13 @@ METADATA += field(2, attribute("pid", 13, 4711))
 
 
 def write_chakra(path: Path, *messages: bytes) -> Path:
-    """Write messages, each behind its length."""
+    """Write messages, each preceded by its length."""
     path.write_bytes(b"".join(varint(len(m)) + m for m in messages))
     return path
 
 
 def test_chakra_nodes_are_those_of_pytorch(tmp_path: Path) -> None:
-    """Each value comes out of the wire as it went in."""
+    """Each value is read as it was written."""
     path = write_chakra(tmp_path / "a.0.et", field(1, "0.0.4") + METADATA, NODE)
     assert chakra.recognises(path, head_of(path))
     header, (text,) = chakra.read_nodes(path)
@@ -921,10 +921,8 @@ def test_chakra_nodes_are_those_of_pytorch(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("ending", [".et", ".et.gz"])
-def test_chakra_metadata_of_before_it_had_a_version(
-    tmp_path: Path, ending: str
-) -> None:
-    """Attributes were field 1 then; a file may be compressed."""
+def test_chakra_metadata_before_it_had_a_version(tmp_path: Path, ending: str) -> None:
+    """Attributes were field 1 then; files may be compressed."""
     old = field(1, attribute("schema", 29, "1.0.3-chakra.0.0.4"))
     path = write_chakra(tmp_path / f"a{ending}", old, NODE)
     if ending.endswith(".gz"):
@@ -935,7 +933,7 @@ def test_chakra_metadata_of_before_it_had_a_version(
 
 
 def test_staging_reads_chakra_nodes(tmp_path: Path, database: tracedb.Database) -> None:
-    """The nodes answer as those of a PyTorch execution graph."""
+    """The nodes are linked like those of a PyTorch execution graph."""
     path = write_chakra(tmp_path / "a.et", METADATA, NODE)
     header, (node,) = chakra.read_nodes(path)
     connection = database.connection
@@ -954,8 +952,8 @@ def test_staging_reads_chakra_nodes(tmp_path: Path, database: tracedb.Database) 
     ]
 
 
-def test_a_damaged_chakra_file_gives_one_line(tmp_path: Path) -> None:
-    """Cut or changed at any byte: nodes, or one line that names the byte."""
+def test_a_damaged_chakra_file_is_one_line(tmp_path: Path) -> None:
+    """Cut or changed anywhere: nodes, or one line with the byte offset."""
     path = tmp_path / "a.et"
     whole = write_chakra(path, METADATA, NODE, NODE).read_bytes()
     for place in range(1, len(whole)):
@@ -970,7 +968,7 @@ def test_a_damaged_chakra_file_gives_one_line(tmp_path: Path) -> None:
 
 
 def test_duckdb_takes_every_batch(tmp_path: Path) -> None:
-    """The columns of a batch are those of `raw.event`, in types and order."""
+    """Columns of a batch match `raw.event` in type and order."""
     trace = read(write_sqlite(tmp_path / "r.sqlite", report()))
     batch = next(trace.batches)  # noqa: F841 (DuckDB finds it by its name)
     found = duckdb.execute("DESCRIBE SELECT * FROM batch").fetchall()

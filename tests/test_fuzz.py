@@ -1,11 +1,11 @@
-"""A few mutants of `fuzz.py`, which tries as many as one likes."""
+"""A few mutants of `fuzz.py`, which can try any number."""
 
 from __future__ import annotations
 
 from fuzz import try_many
 
 MUTANTS = 240
-"""As many pairs of a file and a mutation as 300 random ones would have."""
+"""Enough for as many pairs of file and mutation as 300 random ones would have."""
 
 
 def test_mutants_break_no_law() -> None:
@@ -13,5 +13,5 @@ def test_mutants_break_no_law() -> None:
     report = try_many(0, range(MUTANTS))
     assert report.broken == []
     assert report.outcomes.total() == MUTANTS
-    # Were mutants all alike, there would be nothing to find.
+    # If all mutants had the same outcome, the test would find nothing.
     assert len(report.outcomes) >= 4

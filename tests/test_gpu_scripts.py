@@ -1,4 +1,4 @@
-"""What is to run on a GPU runs small on a CPU: goes on, is whole, is ingested."""
+"""Scripts for GPU machines, run small on a CPU: resumable, complete, ingestible."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ FOLDER = ROOT / "benchmarks" / "gpu"
 
 
 def load(name: str) -> ModuleType:
-    """Import a script from its file: its name is that of a package, too."""
+    """Import a script from its file, since a package has its name."""
     spec = importlib.util.spec_from_file_location(f"gpu_{name}", FOLDER / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
@@ -48,8 +48,8 @@ def measured_at(folder: Path) -> dict[str, Any]:
     }
 
 
-def test_plans_run_one_after_another(tmp_path: Path) -> None:
-    """A file a plan; what is done is not done again."""
+def test_plans_run_in_turn(tmp_path: Path) -> None:
+    """There is one file per plan; a finished plan does not run again."""
     words = [str(tmp_path), "--device", "cpu", "--small", "--plans", "reduction,concat"]
     assert microbench.main(words) == 0
     files = measured_at(tmp_path)
@@ -61,8 +61,8 @@ def test_plans_run_one_after_another(tmp_path: Path) -> None:
     assert measured_at(tmp_path) == files
 
 
-def test_plans_end_with_their_minutes(tmp_path: Path) -> None:
-    """Exit code 3 says that something is left."""
+def test_plans_stop_at_their_time_limit(tmp_path: Path) -> None:
+    """Exit code 3 says that work is left."""
     words = [str(tmp_path), "--device", "cpu", "--small", "--plans", "softmax"]
     assert microbench.main([*words, "--minutes", "0"]) == 3
     assert microbench.main(words) == 0
@@ -71,7 +71,7 @@ def test_plans_end_with_their_minutes(tmp_path: Path) -> None:
 @pytest.mark.parametrize("script", ["microbench", "record"])
 @pytest.mark.skipif(torch.cuda.is_available(), reason="here is a GPU")
 def test_a_missing_gpu_is_one_line(script: str, tmp_path: Path) -> None:
-    """Exit code 2; the scripts run as they lie, without tracedb installed."""
+    """Exit code 2; scripts run from the checkout, without tracedb installed."""
     command = [
         sys.executable,
         "-I",
@@ -89,13 +89,13 @@ SMALL = ["--device", "cpu", "--small", "--only"]
 
 
 def phases(folder: Path, only: str) -> list[int]:
-    """Time and trace in this process: to import PyTorch in others takes seconds."""
+    """Time and trace in this process: importing PyTorch in others takes seconds."""
     words = [str(folder), *SMALL, only]
     return [record.main([*words, "--phase", phase]) for phase in record.PHASES]
 
 
 def test_recordings_are_ingested(tmp_path: Path) -> None:
-    """A model and its pair become traces with steps and their graphs."""
+    """A model and its pair give traces with steps and graphs."""
     assert phases(tmp_path, "dlrm_ddp_b128") == [0, 0]
     names = {file.name.split(".")[0] for file in tmp_path.glob("*.measured.json")}
     assert names == {"dlrm_ddp_b128", "dlrm_ddp_b128_no_reads_loss"}
@@ -121,7 +121,7 @@ def test_recordings_are_ingested(tmp_path: Path) -> None:
 
 
 def test_times_are_taken_where_nothing_is_recorded(tmp_path: Path) -> None:
-    """Each phase is a process of its own; what is timed is kept by what is recorded."""
+    """Each phase has its own process; unprofiled times are kept with the recording."""
     assert record.main([str(tmp_path), *SMALL, "rmc3_b128", "--minutes", "5"]) == 0
     names = sorted(file.name for file in tmp_path.iterdir())
     assert names == [
@@ -132,8 +132,8 @@ def test_times_are_taken_where_nothing_is_recorded(tmp_path: Path) -> None:
     ]
 
 
-def test_scripts_need_nothing_of_tracedbs_own(tmp_path: Path) -> None:
-    """Where there is a GPU there is PyTorch, but no DuckDB and no polars."""
+def test_scripts_do_not_need_tracedb(tmp_path: Path) -> None:
+    """A GPU machine has PyTorch, but no DuckDB and no polars."""
     lacking = dict.fromkeys(("duckdb", "polars", "msgspec", "sklearn", "click"))
     for script in ("record", "microbench"):
         program = (
@@ -152,10 +152,10 @@ def test_scripts_need_nothing_of_tracedbs_own(tmp_path: Path) -> None:
         assert done.returncode == 3, done.stderr
 
 
-def test_what_fails_stops_no_other(
+def test_a_failure_does_not_stop_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Why is in a file; it is not tried again, and what ended a process once is."""
+    """The reason is in a file. It is not tried again, but a crash is, once."""
     reported: list[str] = []
     monkeypatch.setattr(record, "tell", reported.append)
 
@@ -175,15 +175,15 @@ def test_what_fails_stops_no_other(
 
 
 def asked(folder: Path, only: str) -> Namespace:
-    """What the command line says."""
+    """The output of the command line."""
     found: Namespace = record.options().parse_args([str(folder), *SMALL, only])
     return found
 
 
-def test_a_process_that_ends_early_is_followed_by_another(
+def test_a_process_that_ends_early_is_restarted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As long as each has done something: one that does nothing is the last."""
+    """Restarts continue while each process makes progress."""
     called: list[str] = []
 
     def child(_: object, phase: str, minutes: float) -> int:
@@ -200,7 +200,7 @@ def test_a_process_that_ends_early_is_followed_by_another(
 
 @pytest.mark.parametrize("small", [False, True])
 def test_pairs_name_recordings_that_are_made(tmp_path: Path, *, small: bool) -> None:
-    """Both sides of every pair are among the recordings; its edits are sound."""
+    """Both sides of every pair are among the recordings, and its edits are valid."""
     record.write_pairs(tmp_path / "pairs.json", small=small)
     pairs = json.loads((tmp_path / "pairs.json").read_text())
     made = {side.name for side in record.sides(small=small)}
@@ -216,7 +216,7 @@ def test_pairs_name_recordings_that_are_made(tmp_path: Path, *, small: bool) -> 
 
 
 def test_estimates_are_made_beforehand(tmp_path: Path) -> None:
-    """From code and from a graph of the CPU; what is refused is told, and no path."""
+    """From code and from a CPU's graph; refusals are reported, without paths."""
     words = [str(tmp_path), "--gpu", "H100", "--small", "--only"]
     assert beforehand.main([*words, "dlrm_ddp_b32", "--no-graphs"]) == 0
     assert beforehand.main([*words, "rmc3_b32"]) == 0
@@ -232,7 +232,7 @@ def test_estimates_are_made_beforehand(tmp_path: Path) -> None:
 
 
 def test_every_model_is_recorded_at_every_size() -> None:
-    """Recommenders from 512 to 4096 examples, networks for images from 16 to 128."""
+    """Recommenders from 512 to 4096 examples, image networks from 16 to 128."""
     names = [side.name for side in record.sides(small=False)]
     assert len(set(names)) == len(names)
     assert {"dlrm_default_b512", "rmc3_b4096", "resnet50_b16", "inception_b128"} <= set(
@@ -243,7 +243,7 @@ def test_every_model_is_recorded_at_every_size() -> None:
 def test_large_traces_are_recorded_with_fewer_steps(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Down to two, and then it is said that the file is too large."""
+    """Down to two steps; then the file is reported as too large."""
     monkeypatch.setattr(record, "MOST_BYTES", 10)
     reported: list[str] = []
     monkeypatch.setattr(record, "tell", reported.append)
@@ -258,7 +258,7 @@ def test_large_traces_are_recorded_with_fewer_steps(
 def test_graphs_are_left_out_without_a_gpu(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is said."""
+    """A message says so."""
     reported: list[str] = []
     monkeypatch.setattr(record, "tell", reported.append)
     assert phases(tmp_path, "resnet50_b2_graph") == [0, 0]

@@ -1,4 +1,4 @@
-"""Four times as much takes about four times as long, whatever it is four times of."""
+"""Four times the input takes about four times as long, for any kind of input."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from tracedb.ingest.decompress import Text
 from tracedb.ingest.events import Cutter
 from tracedb.ingest.repair import mend, requote
 
-# Of four times the size, work that grows by the square takes sixteen times as long;
-# what is linear takes four times, and in one try beside other processes twice that.
+# For four times the size, quadratic work takes 16 times as long. Linear work takes four
+# times, or up to eight on a busy machine.
 TIMES = 4
 MOST_GROWTH = 8.0
 TRIES = 20
 LEAST_SECONDS = 0.05
 MOST_SECONDS = 5.0
-# Text of up to 64 KB is mended at one go, and above that event by event, which takes
-# longer: sizes begin behind that step.
+# Texts up to 64 KB are repaired at once, larger ones event by event, which is slower:
+# sizes start above that step.
 LEAST_SIZE, MOST_SIZE = 1 << 17, 1 << 22
 EVENT = b'{"ph": "X", "name": "a", "ts": 1, "dur": 1}'
 
@@ -36,7 +36,7 @@ def _list(text: bytes) -> bytes:
     return b'{"traceEvents": [%b, %b, %b]}' % (EVENT, text, EVENT)
 
 
-# What is repeated, and the whole that it is put into.
+# The repeated part, and the document that contains it.
 READ: dict[str, tuple[bytes, Callable[[bytes], bytes]]] = {
     "lists in a value before the list": (
         b'{"traceEvents":[{}]},',
@@ -78,7 +78,7 @@ READ: dict[str, tuple[bytes, Callable[[bytes], bytes]]] = {
 
 
 def read(content: bytes) -> None:
-    """Read a file to its end, or to what is wrong with it."""
+    """Read a file to its end, or to its first error."""
     cutter = Cutter(Text("a.json", io.BytesIO(content)))
     try:
         for _ in cutter.chunks():
@@ -88,7 +88,7 @@ def read(content: bytes) -> None:
 
 
 def seconds(work: Callable[[int], object], size: int) -> float:
-    """The CPU time of some work of a size, whatever else the process holds."""
+    """[s] CPU time of work at a size."""
     gc.collect()
     gc.freeze()
     begun = process_time()
@@ -99,9 +99,9 @@ def seconds(work: Callable[[int], object], size: int) -> float:
 
 
 def assert_linear(work: Callable[[int], object]) -> None:
-    """Four times the size takes no more than eight times as long, in the best tries.
+    """Four times the size takes at most eight times as long, in the best of some tries.
 
-    The size is one that takes long enough to be measured.
+    The base size is large enough to be measured.
     """
     size = LEAST_SIZE
     while (before := seconds(work, size)) < LEAST_SECONDS and size < MOST_SIZE:
@@ -118,7 +118,7 @@ def assert_linear(work: Callable[[int], object]) -> None:
 
 @pytest.mark.parametrize("shape", READ)
 def test_reading_grows_with_the_file(shape: str) -> None:
-    """A file of a megabyte is no reason to wait, whatever is in it."""
+    """Any content of a megabyte is read in linear time."""
     piece, whole = READ[shape]
 
     def work(size: int) -> None:
@@ -129,8 +129,8 @@ def test_reading_grows_with_the_file(shape: str) -> None:
 
 @pytest.mark.parametrize("repair", [mend, requote], ids=["mend", "requote"])
 @pytest.mark.parametrize("piece", [b'"name":"', b'\\"', b'"\\"', b", nan(", b',"a" '])
-def test_mending_grows_with_the_text(
+def test_repair_grows_with_the_text(
     repair: Callable[[bytes], object], piece: bytes
 ) -> None:
-    """Each rule goes through a text once."""
+    """Each rule scans a text once."""
     assert_linear(lambda size: repair(piece * (size // len(piece))))

@@ -1,10 +1,10 @@
-"""Twice as much of anything takes about twice the time: no shape is quadratic.
+"""Twice as much of anything takes about twice the time: nothing is quadratic.
 
-Each shape is a trace that has much of one thing, at a size and at twice that size. CPU
-time is compared stage by stage (what is read, each relation that is stored): one that
-grows with the square takes four times as long, and is not hidden by all others. What is
-short at twice the size has nothing to be compared with: the size itself is then not
-ingested, and else up to the last layer that takes long.
+Each shape is a trace with much of one thing, at one size and at twice that size. CPU
+time is compared by stage (reading, and each stored relation), so that one quadratic
+stage is not hidden by the others. Stages that are short at twice the size are skipped:
+if all are, the smaller trace is not ingested; otherwise up to the last layer with a
+long stage.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from tracedb.catalog import LAYERS
 from tracedb.ingest import ingest
 
 MOST = 2.9
-"""How many times the CPU time twice the size may take of a stage, in the best try."""
+"""Largest allowed growth of a stage's CPU time, in the best of some tries."""
 SHORT = 0.2
-"""[s] What takes less is not compared: the clock, and other processes, are as large."""
+"""[s] Shorter stages are not compared: noise is as large."""
 TRIES = 5
 
 Event = dict[str, Any]
@@ -34,14 +34,14 @@ Texts = Iterator[str]
 
 
 class Shape(NamedTuple):
-    """Files that have much of one thing."""
+    """Files with much of one thing."""
 
     size: int
     texts: Callable[[int], Texts]
 
 
 def event(cat: str, name: str, start: float, dur: float, **more: object) -> Event:
-    """An event on thread 1 of process 1, unless more is said."""
+    """An event on thread 1 of process 1, unless given otherwise."""
     whole = {"ph": "X", "pid": 1, "tid": 1, "ts": start, "dur": dur}
     return {**whole, "cat": cat, "name": name, **more}
 
@@ -87,7 +87,7 @@ def one(events: Callable[[int], Events]) -> Callable[[int], Texts]:
 
 
 def steps(size: int) -> Events:
-    """Steps with a kernel each."""
+    """Steps with one kernel each."""
     for number in range(size):
         yield step(number, 100 * number, 90)
         yield from launched(100 * number + 5, number + 1)
@@ -122,7 +122,7 @@ def threads(size: int) -> Events:
 
 
 def rests(size: int) -> Events:
-    """A thread that rests time and again, beside one that is never done."""
+    """A thread that is idle again and again, beside one that is always busy."""
     yield step(1, 0, 250 * size)
     for number in range(size):
         yield op(250 * number + 7 * number % 19, 20, "aten::add", tid=2)
@@ -131,7 +131,7 @@ def rests(size: int) -> Events:
 
 
 def deep(size: int) -> Events:
-    """Each op within the one before."""
+    """Each op is within the previous one."""
     yield step(1, 0, 4 * size)
     for number in range(size):
         yield op(1 + number, 3 * size - 2 * number)
@@ -156,7 +156,7 @@ def flows(size: int) -> Events:
 
 
 def sequence(size: int) -> Events:
-    """Backward ops on a thread of their own, in the reverse order of the forward."""
+    """Backward ops on another thread, in reverse order of the forward ops."""
     yield step(1, 0, 40 * size)
     for number in range(size):
         args = {"Sequence number": number, "Fwd thread id": 0}
@@ -166,7 +166,7 @@ def sequence(size: int) -> Events:
 
 
 def collectives(size: int) -> Events:
-    """Collectives on a stream of their own, with kernels that wait for them."""
+    """Collectives on their own stream, with kernels that wait for them."""
     yield step(1, 0, 40 * size)
     for number in range(size):
         at = 40 * number
@@ -187,7 +187,7 @@ def stream_waits(size: int) -> Events:
 
 
 def host_waits(size: int) -> Events:
-    """Kernels on four streams, each followed by a wait of the host for all."""
+    """Kernels on four streams, each followed by a device synchronize."""
     yield step(1, 0, 60 * size)
     for number in range(size):
         at, first = 60 * number, 2 * number + 1
@@ -196,7 +196,7 @@ def host_waits(size: int) -> Events:
 
 
 def names(size: int) -> Events:
-    """No two ops or kernels of one name, and no two shapes alike."""
+    """All names and shapes are different."""
     yield step(1, 0, 20 * size)
     for number in range(size):
         yield from launched(20 * number + 1, number + 1, name=f"kernel_{number}")
@@ -205,7 +205,7 @@ def names(size: int) -> Events:
 
 
 def user_ranges(size: int) -> Events:
-    """User ranges around ops, each in one that goes on to the end."""
+    """User ranges around ops, nested up to the end of the trace."""
     yield step(1, 0, 40 * size)
     for number in range(size):
         yield event("user_annotation", f"part {number}", 20 * number, 19)
@@ -213,7 +213,7 @@ def user_ranges(size: int) -> Events:
 
 
 def modules(size: int) -> Events:
-    """Modules in Python's stack, ten deep."""
+    """Modules in the Python stack, ten deep."""
     yield step(1, 0, 40 * size)
     for number in range(size):
         args = {"Python id": number + 1, "Python parent id": number + 1 - number % 10}
@@ -234,7 +234,7 @@ def graph_replays(size: int) -> Events:
 
 
 def begins_and_ends(size: int) -> Events:
-    """Ops as begins and ends, within each other."""
+    """Nested ops, recorded as begin and end events."""
     for number in range(size):
         begin = op(number, 0)
         del begin["dur"]
@@ -244,7 +244,7 @@ def begins_and_ends(size: int) -> Events:
 
 
 def copies(size: int) -> Events:
-    """Copies that block the host."""
+    """Blocking copies."""
     yield step(1, 0, 40 * size)
     for number in range(size):
         at = 40 * number
@@ -255,7 +255,7 @@ def copies(size: int) -> Events:
 
 
 def files(size: int) -> Texts:
-    """Many files of an op."""
+    """Many files with one op each."""
     for number in range(size):
         yield json.dumps({"traceEvents": [op(number, 1)]})
 
@@ -299,7 +299,7 @@ Costs = dict[str, float]
 
 
 def costs(folder: Path, shape: Shape, size: int, until: str | None = None) -> Costs:
-    """[s] CPU time of each stage of the ingest of a shape of some size."""
+    """[s] CPU time of each stage when a shape is ingested."""
     folder.mkdir()
     paths = []
     for number, text in enumerate(shape.texts(size)):
@@ -330,7 +330,7 @@ def costs(folder: Path, shape: Shape, size: int, until: str | None = None) -> Co
 
 
 def growths(folder: Path, shape: Shape) -> Costs:
-    """How many times the CPU time of each stage twice the size takes, if it is long."""
+    """Growth of each long stage's CPU time when the size doubles."""
     once: Costs = {}
     twice: Costs = {}
     for attempt in range(TRIES):
@@ -356,7 +356,7 @@ def keep_least(best: Costs, found: Costs) -> None:
 
 
 def layer(stage: str) -> str:
-    """The layer that has to be computed for a stage to be there."""
+    """The layer up to which a stage needs an ingest."""
     return stage.removeprefix("computing ").split(".")[0] if "." in stage else "raw"
 
 

@@ -1,4 +1,4 @@
-"""Simple guesses of steps, by plain loops, and the strongest beside each method."""
+"""Simple baselines for step times, by plain loops, and the best one per method."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ def database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tracedb.Datab
 
 
 def dicts(database: tracedb.Database, query: str) -> list[dict[str, Any]]:
-    """The rows of a query by column."""
+    """The rows of a query as dictionaries."""
     return list(database.sql(query).iter_rows(named=True))
 
 
 def expected(database: tracedb.Database) -> dict[tuple[str, int], float]:
-    """Each guess of each step, but for those of devices and threads."""
+    """Each baseline for each step, except those by device and thread."""
     steps = dicts(
         database,
         """
@@ -80,8 +80,8 @@ def expected(database: tracedb.Database) -> dict[tuple[str, int], float]:
     return found
 
 
-def test_guesses_equal_plain_loops(database: tracedb.Database) -> None:
-    """Each that can be made of other steps and ranks, and no more of them."""
+def test_baselines_equal_plain_loops(database: tracedb.Database) -> None:
+    """Each one that other steps and ranks allow, and no others."""
     found = {
         (row["guess"], row["step_id"]): row["guess_ns"]
         for row in dicts(database, "FROM question.prediction_guess")
@@ -93,8 +93,8 @@ def test_guesses_equal_plain_loops(database: tracedb.Database) -> None:
     assert all(abs(found[key] - reference[key]) <= 1 for key in found)
 
 
-def test_guesses_by_the_work_of_a_step(database: tracedb.Database) -> None:
-    """The device's active time, that scaled by other steps, or the busier of it."""
+def test_baselines_from_the_work_of_a_step(database: tracedb.Database) -> None:
+    """GPU active time, scaled by other steps or not, or the busier of host and GPU."""
     guesses: dict[int, dict[str, float]] = defaultdict(dict)
     measured, thread = {}, {}
     for row in dicts(
@@ -128,8 +128,8 @@ def test_guesses_by_the_work_of_a_step(database: tracedb.Database) -> None:
             assert "gpu_scaled" not in made
 
 
-def test_the_strongest_guess_stands_beside_a_method(database: tracedb.Database) -> None:
-    """That with the least mean error among those that can be made of all its steps."""
+def test_the_best_baseline_is_beside_a_method(database: tracedb.Database) -> None:
+    """The least mean error among baselines available for all of its steps."""
     methods = list(KNOWN)
     with database.simulate(methods) as beside:
         errors = dicts(beside, "FROM question.prediction_error")
@@ -164,8 +164,10 @@ def test_the_strongest_guess_stands_beside_a_method(database: tracedb.Database) 
     assert checked > 8
 
 
-def test_what_has_seen_all_is_scored_apart(database: tracedb.Database) -> None:
-    """Methods that learn from a run of one step are in rows of their own."""
+def test_methods_that_saw_the_step_are_scored_separately(
+    database: tracedb.Database,
+) -> None:
+    """For a run of one step, methods that learn from it have rows of their own."""
     found = {
         (row["method"], row["has_others"]): row["step_count"]
         for row in dicts(

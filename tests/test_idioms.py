@@ -1,4 +1,4 @@
-"""Whichever way a program says that it is on the GPU, the same is estimated."""
+"""However a program selects the GPU, its estimate is the same."""
 
 from __future__ import annotations
 
@@ -85,14 +85,14 @@ def _default_device() -> object:
 
 
 def recorded(folder: Path, **said: str) -> Recording:
-    """The program with something said otherwise, on fake tensors."""
+    """The program in another spelling, recorded on fake tensors."""
     path = folder / "program.py"
     path.write_text(PROGRAM.format(**{**PLAIN, **said}))
     return Source(f"{path}:step", (), "NVIDIA A100").at(None)
 
 
 def ops(recording: Recording) -> list[tuple[object, ...]]:
-    """What is dispatched, and where."""
+    """Dispatched ops, and their devices."""
     return [
         (op.name, op.arguments, op.is_on_gpu, op.transfer)
         for op in recording.fake.ops.values()
@@ -100,8 +100,8 @@ def ops(recording: Recording) -> list[tuple[object, ...]]:
 
 
 @pytest.mark.parametrize("way", PLACED)
-def test_each_way_to_the_gpu_is_one(way: str, tmp_path: Path) -> None:
-    """Ops, their sides and the memory that is held are equal."""
+def test_each_way_to_select_the_gpu(way: str, tmp_path: Path) -> None:
+    """Ops, devices and memory are equal."""
     usual, other = recorded(tmp_path), recorded(tmp_path, **PLACED[way])
     assert other.memory.by_kind == usual.memory.by_kind
     assert [op[::2] for op in ops(other)] == [op[::2] for op in ops(usual)]
@@ -109,13 +109,13 @@ def test_each_way_to_the_gpu_is_one(way: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("beside", BESIDE)
-def test_what_takes_no_gpu_time_changes_no_op(beside: str, tmp_path: Path) -> None:
-    """Streams, events and ranges of `torch.cuda` are there."""
+def test_cuda_calls_without_gpu_time(beside: str, tmp_path: Path) -> None:
+    """Streams, events and ranges of `torch.cuda` work and add no ops."""
     usual = recorded(tmp_path)
     assert ops(recorded(tmp_path, after=BESIDE[beside])) == ops(usual)
 
 
-def test_waits_of_events_are_waits_for_the_gpu(tmp_path: Path) -> None:
+def test_event_synchronize_waits_for_the_gpu(tmp_path: Path) -> None:
     """The host waits for an event as for the device."""
     waiting = recorded(tmp_path, after="torch.cuda.Event().synchronize()")
     kinds = [node.kind for node in waiting.nodes]
@@ -123,14 +123,14 @@ def test_waits_of_events_are_waits_for_the_gpu(tmp_path: Path) -> None:
 
 
 def test_ranges_of_nvtx_are_annotations(tmp_path: Path) -> None:
-    """As the profiler has them."""
+    """They are recorded like the profiler does."""
     ranged = recorded(tmp_path, after='with torch.cuda.nvtx.range("mine"): x + 1')
     (mine,) = [node for node in ranged.nodes if node.name == "mine"]
     assert [child.name for child in mine.children] == ["aten::add"]
 
 
-def test_copies_are_told_however_they_are_asked_for(tmp_path: Path) -> None:
-    """Copies to the host and back; none where the tensor is there."""
+def test_copies_in_any_spelling(tmp_path: Path) -> None:
+    """Copies to the host and back; none if the tensor is there already."""
     ways = {
         'x.to("cpu").to("cuda", non_blocking=True)': ["DtoH", "HtoD async"],
         "x.to(torch.device('cpu'), torch.float16, True).to(x)": ["DtoH async", "HtoD"],
@@ -146,7 +146,7 @@ def test_copies_are_told_however_they_are_asked_for(tmp_path: Path) -> None:
 
 
 def test_sparse_gradients_are_refused_with_their_line(tmp_path: Path) -> None:
-    """How many rows they have is not known without a real run."""
+    """Their number of rows is unknown without a real run."""
     bag = "torch.nn.EmbeddingBag(9, 4, sparse=True).cuda()"
     used = f"{bag}(y.reshape(2, 32) * 0).sum().backward()"
     with pytest.raises(

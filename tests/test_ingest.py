@@ -1,4 +1,4 @@
-"""Ingest keeps everything, lands whole or not at all, knows what belongs together."""
+"""Ingest keeps everything, is atomic, and joins files that belong together."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def write(path: Path, *events: dict[str, Any], **header: Any) -> Path:  # noqa: 
 
 
 def counts(database: tracedb.Database) -> list[int]:
-    """Rows of every stored relation."""
+    """Row counts of all stored relations."""
     tables = rows(
         database,
         "SELECT schema_name || '.' || table_name FROM duckdb_tables() ORDER BY ALL",
@@ -55,7 +55,7 @@ def counts(database: tracedb.Database) -> list[int]:
 
 @pytest.mark.until("staging")
 def test_unknown_fields_are_kept(tmp_path: Path, database: tracedb.Database) -> None:
-    """Fields that tracedb has no column for, and all arguments, survive as JSON."""
+    """Fields without a column, and all arguments, are kept as JSON."""
     args = {"External id": 4, "odd": {"deep": [1, 2.50, "x"]}}
     event = EVENT | {"args": args, "cname": "good", "tts": 5}
     database.ingest([write(tmp_path / "a.json", event, traceName="t", odd=[1])])
@@ -68,8 +68,8 @@ def test_unknown_fields_are_kept(tmp_path: Path, database: tracedb.Database) -> 
 
 @needs_corpus
 @pytest.mark.until("staging")
-def test_a_real_file_can_be_written_again(database: tracedb.Database) -> None:
-    """Every event of a real trace is in the database, field by field."""
+def test_a_real_file_can_be_reconstructed(database: tracedb.Database) -> None:
+    """Every event of a real trace is in the database, with all fields."""
     path = CORPUS / "param" / "dlrm8" / "kineto" / "worker1.pt.trace.json.gz"
     database.ingest([path])
     query = (
@@ -94,7 +94,7 @@ def test_a_real_file_can_be_written_again(database: tracedb.Database) -> None:
 
 @pytest.mark.until("staging")
 def test_both_readers_round_alike(tmp_path: Path, database: tracedb.Database) -> None:
-    """Also where a time lies in the middle between two nanoseconds."""
+    """Times halfway between two nanoseconds are included."""
     texts = ["1.0005", "2.0015", "0.0004999", "-1.0005", "12345678.9995", "7", "3e-4"]
     for name, more in (("plain", ""), ("other", ', "new": 1')):
         events = [
@@ -119,7 +119,7 @@ def test_both_readers_round_alike(tmp_path: Path, database: tracedb.Database) ->
     ],
 )
 @pytest.mark.until("staging")
-def test_times_come_from_the_decimal_text(
+def test_times_are_parsed_as_decimals(
     tmp_path: Path, database: tracedb.Database, text: str, expected: int
 ) -> None:
     """Times are exact to the nanosecond, where a double loses up to 125."""
@@ -129,10 +129,10 @@ def test_times_come_from_the_decimal_text(
     assert rows(database, "SELECT ts_ns, dur_ns FROM raw.event") == [(expected, 3)]
 
 
-def test_the_same_file_twice_is_once(
+def test_the_same_file_is_ingested_once(
     tmp_path: Path, database: tracedb.Database
 ) -> None:
-    """A file that is there already, also compressed, changes nothing."""
+    """A file that is there already, compressed or not, changes nothing."""
     file = write(tmp_path / "a.json", EVENT)
     first = database.ingest([file])
     before = counts(database)
@@ -145,7 +145,7 @@ def test_the_same_file_twice_is_once(
 
 @pytest.fixture(scope="module")
 def before(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tracedb.Database]:
-    """A database with a trace, which nothing that is refused changes."""
+    """A database with a trace, which refused ingests leave as it is."""
     folder = tmp_path_factory.mktemp("before")
     with tracedb.open() as opened:
         opened.ingest([write(folder / "before.json", EVENT)])
@@ -154,7 +154,7 @@ def before(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tracedb.Databas
 
 @pytest.fixture(scope="module")
 def counted(before: tracedb.Database) -> list[int]:
-    """Rows of its relations."""
+    """Row counts of its relations."""
     return counts(before)
 
 
@@ -184,14 +184,14 @@ DATABASE = b"DUCK\x40" + bytes(19) + b'"traceEvents": ['
         (b"\xef\xbb\xbf{{{{{" + DATABASE, "a database, not a trace"),
     ],
 )
-def test_an_ingest_lands_whole_or_not_at_all(
+def test_a_failed_ingest_changes_nothing(
     tmp_path: Path,
     before: tracedb.Database,
     counted: list[int],
     content: bytes,
     message: str,
 ) -> None:
-    """One bad file among good ones: one clear line, and the database is as it was."""
+    """With one bad file among good ones, there is one line and no change."""
     good = write(tmp_path / "good.json", EVENT | {"name": "other"})
     bad = tmp_path / "bad.json"
     bad.write_bytes(content)
@@ -206,7 +206,10 @@ def test_an_ingest_lands_whole_or_not_at_all(
 def test_ranks_that_were_recorded_together_are_one_run(
     tmp_path: Path, database: tracedb.Database
 ) -> None:
-    """Same world, other rank, overlapping times: one run; a second job is another."""
+    """Same world size, other rank, overlapping times: one run.
+
+    A second job is another.
+    """
     for job, begin in (("first", 0), ("second", 10_000)):
         for rank in (0, 1):
             world = {"rank": rank, "world_size": 2, "backend": "nccl"}
@@ -222,10 +225,8 @@ def test_ranks_that_were_recorded_together_are_one_run(
 
 
 @pytest.mark.until("staging")
-def test_a_rank_joins_the_runs_of_the_others(
-    tmp_path: Path, database: tracedb.Database
-) -> None:
-    """Ranks that do not overlap are one run when a third one overlaps both."""
+def test_a_rank_can_join_two_runs(tmp_path: Path, database: tracedb.Database) -> None:
+    """Ranks that do not overlap become one run when a third one overlaps both."""
     times = {0: (0, 10), 1: (20, 10), 2: (5, 20)}
     for rank, (begin, duration) in times.items():
         world = {"rank": rank, "world_size": 3, "backend": "nccl"}
@@ -248,7 +249,7 @@ def test_a_rank_joins_the_runs_of_the_others(
 
 @pytest.mark.until("staging")
 def test_a_run_can_be_named(tmp_path: Path, database: tracedb.Database) -> None:
-    """With a name given, files that nothing joins are one run."""
+    """With a given name, unrelated files form one run."""
     files = [write(tmp_path / f"{n}.json", EVENT | {"name": str(n)}) for n in range(3)]
     database.ingest(files[:2], run="mine")
     database.ingest(files[2:], run="mine")
@@ -270,16 +271,16 @@ def test_a_run_can_be_named(tmp_path: Path, database: tracedb.Database) -> None:
 def test_rank_from_the_file_name(
     tmp_path: Path, database: tracedb.Database, name: str, rank: int | None
 ) -> None:
-    """Where the header does not tell the rank, the file's name may."""
+    """If the header lacks the rank, it is taken from the file name."""
     database.ingest([write(tmp_path / name, EVENT)])
     assert rows(database, "SELECT rank FROM staging.trace") == [(rank,)]
 
 
 @pytest.mark.until("staging")
-def test_other_json_in_a_folder_is_passed_over(
+def test_other_json_in_a_folder_is_skipped(
     tmp_path: Path, database: tracedb.Database
 ) -> None:
-    """A folder may hold other JSON beside its traces; it is named when left out."""
+    """Other JSON files are skipped and listed."""
     write(tmp_path / "a.json", EVENT)
     (tmp_path / "settings.json").write_text('{"batch": 4}')
     lines: list[str] = []
@@ -289,10 +290,10 @@ def test_other_json_in_a_folder_is_passed_over(
 
 
 @pytest.mark.until("staging")
-def test_a_file_that_is_no_json_does_not_hold_up_a_folder(
+def test_a_file_that_is_not_json_does_not_stop_a_folder(
     tmp_path: Path, database: tracedb.Database
 ) -> None:
-    """But one that the user names is an error, and so is a trace that is broken."""
+    """It is an error if the user names it, and so is a broken trace."""
     write(tmp_path / "a.json", EVENT)
     notes = tmp_path / "notes.json"
     notes.write_text("not a trace at all")
@@ -307,10 +308,10 @@ def test_a_file_that_is_no_json_does_not_hold_up_a_folder(
 
 
 @pytest.mark.until("staging")
-def test_an_empty_file_does_not_hold_up_a_folder(
+def test_an_empty_file_does_not_stop_a_folder(
     tmp_path: Path, database: tracedb.Database
 ) -> None:
-    """As a rank leaves it that was killed before it wrote."""
+    """A rank killed before writing leaves such a file."""
     write(tmp_path / "a.json", EVENT)
     (tmp_path / "b.json").touch()
     lines: list[str] = []
@@ -320,27 +321,23 @@ def test_an_empty_file_does_not_hold_up_a_folder(
 
 @pytest.mark.until("staging")
 def test_a_folder_may_hold_the_database(tmp_path: Path) -> None:
-    """The database that is written is none of its traces."""
+    """The database being written is not taken for a trace."""
     write(tmp_path / "a.json", EVENT)
     with tracedb.open(tmp_path / "run.db") as database:
         assert database.ingest([tmp_path]).height == 1
 
 
 @pytest.mark.until("staging")
-def test_white_space_may_stand_before_a_list(
-    tmp_path: Path, database: tracedb.Database
-) -> None:
-    """However much of it."""
+def test_white_space_before_a_list(tmp_path: Path, database: tracedb.Database) -> None:
+    """Any amount of it is allowed."""
     file = tmp_path / "a.json"
     file.write_text(" " * (3 << 20) + json.dumps([EVENT]))
     assert database.ingest([file])["event_count"].to_list() == [1]
 
 
 @pytest.mark.until("staging")
-def test_the_run_of_a_known_file_stays(
-    tmp_path: Path, database: tracedb.Database
-) -> None:
-    """A file that is there already keeps its run, and that is reported."""
+def test_a_known_file_keeps_its_run(tmp_path: Path, database: tracedb.Database) -> None:
+    """The run of a file that was ingested before stays, which is reported."""
     file = write(tmp_path / "a.json", EVENT)
     database.ingest([file], run="mine")
     lines: list[str] = []
@@ -350,10 +347,10 @@ def test_the_run_of_a_known_file_stays(
 
 
 @pytest.mark.until("staging")
-def test_fields_mean_the_same_however_they_are_read(
+def test_both_readers_give_the_same_fields(
     tmp_path: Path, database: tracedb.Database
 ) -> None:
-    """What DuckDB reads as it stands, and what is written anew for it, are alike."""
+    """Events read by DuckDB and by the Python reader are alike."""
     plain = EVENT | {"bp": 1.5, "s": True, "args": {"a": [1e5, "\u00e9"], "b": None}}
     write(tmp_path / "a.json", plain)
     write(tmp_path / "b.json", plain | {"ts": "1.0"})
@@ -364,7 +361,7 @@ def test_fields_mean_the_same_however_they_are_read(
 
 
 def test_a_failed_first_ingest_leaves_no_file(tmp_path: Path) -> None:
-    """A database that was made for an ingest that failed is gone again."""
+    """A database created by a failed ingest is removed."""
     path = tmp_path / "run.duckdb"
     with pytest.raises(tracedb.IngestError), tracedb.open(path) as database:
         database.ingest([tmp_path / "missing.json"])
@@ -400,9 +397,9 @@ def test_a_large_database_is_rebuilt_whole(tmp_path: Path) -> None:
 def test_a_database_of_another_version_is_rebuilt(
     tmp_path: Path, ingested: Ingested
 ) -> None:
-    """Opened for writing, all above raw is made anew; read-only says what to do.
+    """Opening for writing recomputes all above raw; read only says what to do.
 
-    Columns and tables of the raw layer that came later are added without loss.
+    Columns and tables added to the raw layer later are created without loss.
     """
     path = shutil.copy(ingested(SAMPLES / "generated_gpu"), tmp_path / "run.duckdb")
     with tracedb.open(path) as database:
@@ -422,7 +419,7 @@ def test_a_database_of_another_version_is_rebuilt(
         assert rows(database, "SELECT count(*) FROM raw.pairing") == [(0,)]
 
 
-def test_a_file_of_something_else_is_no_database(tmp_path: Path) -> None:
+def test_another_file_is_not_a_database(tmp_path: Path) -> None:
     """A trace given as the database is left as it is."""
     file = write(tmp_path / "a.json", EVENT)
     before = file.read_bytes()
